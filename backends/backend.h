@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A backend makes bytes of a finished plan, and of such bytes something that runs.  The halves
+ * are apart so that a kernel from disk needs no compiler: load() and launch() may not touch LLVM.
+ * Every slot is filled; a backend that cannot serve this machine says so once, in probe(). */
+#ifndef LIMBER_BACKEND_H
+#define LIMBER_BACKEND_H
+
+#include "ir/ir.h"
+
+struct blob {               /* bytes that go to disk */
+    unsigned char *data;
+    size_t size;
+};
+
+/* Texts a backend may give for the dump: name is "kernel.ll", "kernel.s". */
+struct dump {
+    void (*file)(void *user, const char *name, const char *data, size_t size);
+    void *user;
+};
+
+/* How element (line, p) of an operand is found; p runs along k.  A line is a row of A or a column
+ * of B.  With patch set, the operand is an image seen through a convolution's window. */
+struct view {
+    const void *data;
+    int64_t line, p;        /* strides in elements */
+    const struct patch *patch;
+};
+struct patch {
+    int64_t h, w;                       /* of the image */
+    int64_t r, s;                       /* of the window; p = (c*r + y)*s + x */
+    int64_t oh, ow;                     /* of the result; line = (image*oh + y)*ow + x */
+    int64_t stride[2], pad[2], dilate[2];   /* pad: top, left */
+    int64_t image, channel, row, col;   /* strides in elements */
+};
+
+/* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col. */
+struct place {
+    void *data;
+    int64_t row, col, inner, outer;
+};
+
+/* Runs fn(arg, task, worker) for 0 <= task < tasks, each once, in any order and on any worker
+ * with 0 <= worker < workers; returns when all are done. */
+struct runner {
+    int workers;
+    void (*run)(void *self, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker),
+                void *arg);
+    void *self;
+};
+
+struct call {
+    int64_t m, n, k;
+    struct view a, b;
+    struct place c;
+    const void *alpha, *beta;           /* in the result's format (integers: i64); NULL: 1, 0 */
+    const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
+    const struct runner *runner;
+    size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
+    size_t workspace;                   /* out: bytes at the peak */
+    int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
+};
+
+struct kernel;
+struct backend {
+    const char *name;
+    /* Describes this machine; false with a reason when the backend cannot run here. */
+    bool (*probe)(struct target *, struct diag *);
+    /* Plan -> bytes.  dump may be NULL. */
+    bool (*compile)(const struct plan *, const struct target *, const struct dump *,
+                    struct blob *, struct diag *);
+    /* Bytes -> kernel.  Damaged bytes give false, never a crash. */
+    bool (*load)(const unsigned char *data, size_t size, struct kernel **, struct diag *);
+    bool (*launch)(struct kernel *, struct call *, struct diag *);
+    void (*unload)(struct kernel *);
+};
+
+/* list.c: the backends of this build, best first, NULL at the end. */
+extern const struct backend *const limber_backends[];
+extern const struct backend limber_backend_interp;
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Limber: GEMM and convolution in the format and at the accuracy that you ask for.
+ *
+ * State a problem (formats, shapes, a contract); Limber scans the data, splits the operands into
+ * limbs that the machine's units hold, compiles one specialised kernel at first use, and keeps
+ * it in memory and on disk.  Nothing here prints, exits, or changes the floating-point
+ * environment.  Every function may be called from any thread; many threads may share a context. */
+#ifndef LIMBER_H
+#define LIMBER_H
+
+#include "format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LIMBER_VERSION "0.1.0"
+
+typedef struct limber_context limber_context;
+
+/* ---- errors ---------------------------------------------------------------------------- */
+
+/* The text of the last failure in this thread, "" when there was none; valid until the next
+ * Limber call of the thread. */
+LIMBER_API const char *limber_error_text(void);
+
+/* The name ("BAD_ARGUMENT") and the meaning of a status. */
+LIMBER_API const char *limber_status_name(limber_status s);
+LIMBER_API const char *limber_status_meaning(limber_status s);
+
+/* ---- contexts -------------------------------------------------------------------------- */
+
+typedef struct limber_config {
+    const char *backend;    /* "auto" (also NULL), "interp", "llvm" */
+    int threads;            /* 0: LIMBER_NUM_THREADS, OMP_NUM_THREADS, else the cores at hand */
+    const char *cache_dir;  /* NULL: LIMBER_CACHE_DIR, XDG_CACHE_HOME/limber, ~/.cache/limber;
+                               "" keeps kernels in memory only */
+    size_t cache_bytes;     /* bound of the disk cache; 0: LIMBER_CACHE_MAXSIZE, else 256 MiB */
+    const char *dump_dir;   /* NULL: LIMBER_DUMP; "" dumps nothing */
+    int verbose;            /* lines to `log`; 0: LIMBER_VERBOSE */
+    size_t workspace_bytes; /* bound of the packed limbs held at once; 0: a quarter of the
+                               operands plus 64 MiB */
+    void (*log)(void *user, const char *line); /* NULL: stderr, only when verbose */
+    void *log_user;
+} limber_config;
+
+/* Makes a context; config may be NULL (all zero).  The environment is read here and nowhere
+ * else.  Errors: BAD_ARGUMENT (unknown backend, bad value in the environment), NO_MEMORY,
+ * DEVICE (a backend asked for by name does not run here).  *ctx is NULL after a failure. */
+LIMBER_API limber_status limber_create(limber_context **ctx, const limber_config *config);
+
+/* Ends a context; NULL is fine.  No call on it may be running, and no function pointer handed
+ * out by it may be used afterwards. */
+LIMBER_API void limber_destroy(limber_context *ctx);
+
+/* ---- contracts ------------------------------------------------------------------------- */
+
+/* u is the unit round-off of the result's format, |A||B| the product of absolute values. */
+typedef enum limber_promise {
+    LIMBER_NATIVE,  /* |error| <= (k+2) u |A||B|; integers wrap */
+    LIMBER_BITS,    /* |error| <= 2^-bits |A||B|, plus one final rounding */
+    LIMBER_CORRECT, /* the exact value, rounded once to nearest-even */
+    LIMBER_EXACT,   /* integer results: exact, or RANGE and C untouched */
+    LIMBER_FAST     /* the named scheme and its own published bound */
+} limber_promise;
+
+typedef struct limber_contract {
+    limber_promise promise;
+    int bits;           /* LIMBER_BITS: 1..160 */
+    const char *scheme; /* NULL: the library chooses; else a name of limber_scheme_name();
+                           required for LIMBER_FAST */
+    int slices;         /* Ozaki I under LIMBER_FAST: slices per operand, fast mode; 0 estimates
+                           the count for the accuracy of the result's format */
+} limber_contract;
+
+/* The i-th scheme's name and one line about it; NULL past the end. */
+LIMBER_API const char *limber_scheme_name(int i);
+LIMBER_API const char *limber_scheme_about(int i);
+
+/* What a call did.  Texts are truncated to fit. */
+typedef struct limber_report {
+    char scheme[32];
+    char backend[16];
+    char kernel[33];        /* the kernel's key in hexadecimal, first 128 bits */
+    int rows;               /* limb products kept */
+    int pruned;             /* limb products that the contract or the data made needless */
+    double bound;           /* proven |error| / |A||B|, before the final rounding; 0 is exact */
+    double cost;            /* predicted seconds */
+    double seconds_scan, seconds_compile, seconds_run;
+    int from;               /* 0 compiled now, 1 found on disk, 2 found in memory */
+    size_t workspace;       /* bytes of packed limbs and accumulators at the peak */
+} limber_report;
+
+/* ---- operands -------------------------------------------------------------------------- */
+
+/* A matrix in the caller's memory.  Element (i,j) is at data + (i*row + j*col) elements; row and
+ * col are strides >= 0 (row-major with leading dimension ld: row = ld, col = 1; column-major:
+ * row = 1, col = ld; the transpose swaps them). */
+typedef struct limber_matrix {
+    void *data;
+    limber_format format;
+    int64_t row, col;
+} limber_matrix;
+
+/* C = alpha A B + beta C, to the contract.
+ *
+ * Shape    A is m x k, B is k x n, C is m x n.  m, n, k >= 0; k = 0 gives beta C.
+ * Scalars  alpha and beta point to one value in C's format (integers: in i64); NULL means 1 and
+ *          0.  beta = 0 does not read C.
+ * Error    as the contract promises, per element; docs/accuracy.md.  NaN, infinities and signed
+ *          zeros as the conventional algorithm gives them.
+ * Memory   A and B are read, C is written; C overlaps neither and its elements are distinct.
+ * Returns  LIMBER_OK; on any other status C is untouched and limber_error_text() says which
+ *          argument (BAD_ARGUMENT), which need of the contract (NO_SCHEME), or which element
+ *          did not fit (RANGE).
+ * report   NULL, or filled on success.
+ * Source   slices: Mukunoki, Ozaki, Ogita, Imamura, ISC High Performance 2020, section 3;
+ *          residues: Ozaki, Uchino, Imamura, arXiv 2504.08009; Hi/Lo: Ma et al., ICS 2022. */
+LIMBER_API limber_status limber_gemm(limber_context *ctx, const limber_contract *contract,
+                                     int64_t m, int64_t n, int64_t k, const void *alpha,
+                                     limber_matrix a, limber_matrix b, const void *beta,
+                                     limber_matrix c, limber_report *report);
+
+/* ---- convolution ----------------------------------------------------------------------- */
+
+typedef enum limber_layout { LIMBER_NCHW, LIMBER_NHWC } limber_layout;
+
+/* Forward convolution (cross-correlation, as in neural networks).
+ *   x  n x c x h x w                     (NHWC: n x h x w x c)
+ *   w  o x (c/groups) x r x s            (NHWC: o x r x s x (c/groups))
+ *   y  n x o x oh x ow                   (NHWC: n x oh x ow x o)
+ *   oh = (h + pad[0] + pad[1] - dilate[0]*(r-1) - 1) / stride[0] + 1, ow alike with w, s,
+ *   pad[2], pad[3].  All tensors are dense. */
+typedef struct limber_conv {
+    int64_t n, c, h, w, o, r, s;
+    int64_t stride[2], dilate[2];   /* >= 1 */
+    int64_t pad[4];                 /* top, bottom, left, right; >= 0 */
+    int64_t groups;                 /* divides c and o */
+    limber_layout layout;
+} limber_conv;
+
+/* The height and width of the result.  BAD_ARGUMENT for an impossible shape. */
+LIMBER_API limber_status limber_conv_output(const limber_conv *shape, int64_t *oh, int64_t *ow);
+
+/* y = alpha conv(x, w) + beta y, to the contract; k is (c/groups) r s in its bounds.  Scalars,
+ * memory and returns as limber_gemm. */
+LIMBER_API limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
+                                       const limber_conv *shape, const void *alpha,
+                                       const void *x, limber_format xf, const void *w,
+                                       limber_format wf, const void *beta, void *y,
+                                       limber_format yf, limber_report *report);
+
+/* ---- plans ----------------------------------------------------------------------------- */
+
+/* What limber_gemm would do, as text: the IR as stated and after every pass that changed it, the
+ * product table, why each other scheme was refused, the bound and the predicted cost.  Reads A
+ * and B, computes nothing.  *text is the caller's, to be released with limber_free. */
+LIMBER_API limber_status limber_gemm_plan(limber_context *ctx, const limber_contract *contract,
+                                          int64_t m, int64_t n, int64_t k, const void *alpha,
+                                          limber_matrix a, limber_matrix b, const void *beta,
+                                          limber_matrix c, char **text, limber_report *report);
+LIMBER_API limber_status limber_conv2d_plan(limber_context *ctx, const limber_contract *contract,
+                                            const limber_conv *shape, const void *alpha,
+                                            const void *x, limber_format xf, const void *w,
+                                            limber_format wf, const void *beta,
+                                            limber_format yf, char **text, limber_report *report);
+
+/* Runs passes over a plan given in the text form of docs/ir.md.  passes: comma-separated names,
+ * or NULL for all; target: text of a target, or NULL for this machine. */
+LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan,
+                                          const char *passes, const char *target, char **text);
+LIMBER_API void limber_free(void *text);
+
+/* ---- kernels as functions -------------------------------------------------------------- */
+
+/* A plain C function pointer bound to one contract and one set of formats.
+ *
+ * signature  the arguments in order, each "name:type" and separated by spaces, of
+ *              m n k lda ldb ldc : i32 i64 *i32 *i64      (sizes; * passes by reference)
+ *              alpha beta        : f32 f64 *f32 *f64      (in C's format; * any format)
+ *              a b c             : ptr
+ *              transa transb     : char *char i32         ('N' 'T' 'C', or CBLAS 111 112 113)
+ *              order             : i32                    (CBLAS 101 row-major, 102 column-major)
+ *              _                 : any of these           (accepted and ignored)
+ *            Column-major when no order is given.  Missing alpha is 1, beta is 0.
+ *            "dgemm_", "sgemm_", "cblas_dgemm", "cblas_sgemm" name the usual ones.
+ * *function  returns an int status for "int(...)" , nothing otherwise; a failed call leaves C
+ *            untouched and limber_error_text() holds the reason.
+ * The pointer lives as long as the context. Thread-safe.
+ * Errors     BAD_ARGUMENT (the word of the signature is named), NO_MEMORY (the system refused
+ *            executable memory to libffi). */
+LIMBER_API limber_status limber_bind(limber_context *ctx, const limber_contract *contract,
+                                     limber_format a, limber_format b, limber_format c,
+                                     const char *signature, void (**function)(void));
+
+/* Calls a function whose signature is only known at run time (same words); arguments[i] points
+ * to the i-th argument's value. */
+LIMBER_API limber_status limber_call(const char *signature, void (*function)(void),
+                                     void **arguments);
+
+/* ---- cache ----------------------------------------------------------------------------- */
+
+typedef struct limber_cache_entry {
+    char key[65];       /* hexadecimal */
+    char plan[128];     /* one line: problem and scheme */
+    size_t bytes;
+    int64_t used;       /* seconds since the epoch */
+    int good;           /* 0: damaged or foreign, will be recompiled */
+} limber_cache_entry;
+
+typedef struct limber_cache_info {
+    char directory[4096];   /* "" when there is none */
+    char why_not[256];      /* why the directory is not used, "" when it is */
+    int writable;
+    size_t entries, bytes, limit;
+} limber_cache_info;
+
+LIMBER_API limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info);
+/* Calls seen for every entry on disk; a nonzero answer stops.  verify != 0 also checks each
+ * entry's checksum. */
+LIMBER_API limber_status limber_cache_each(limber_context *ctx, int verify,
+                                           int (*seen)(void *user, const limber_cache_entry *),
+                                           void *user);
+/* Removes all entries, or those that are damaged; *removed counts them. */
+LIMBER_API limber_status limber_cache_clear(limber_context *ctx, int damaged_only,
+                                            size_t *removed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

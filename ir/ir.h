@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The plan: what the rooms hand to each other.  docs/ir.md is its text form, op by op. */
+#ifndef LIMBER_IR_H
+#define LIMBER_IR_H
+
+#include "limber/limber.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* ---- diag.c: the first error with its path ---------------------------------------------- */
+
+struct diag {
+    limber_status status;
+    char text[480];
+};
+
+/* Records the failure unless one is recorded already; always returns false. */
+bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Puts "where: " in front of the recorded text. */
+void limber_fail_in(struct diag *d, const char *where);
+
+/* A growing text; after a failed allocation it stays short and `failed` is set. */
+struct text {
+    char *s;            /* zero-terminated, or NULL when empty */
+    size_t n, room;
+    bool failed;
+};
+void limber_text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void limber_text_clear(struct text *t);
+
+/* ---- format.c ------------------------------------------------------------------------------ */
+
+int limber_format_sig(limber_format f);     /* significant bits, the hidden one included; dd: 107 */
+double limber_format_roundoff(limber_format f);     /* u = 2^-sig; 0 for integers */
+int limber_format_emin(limber_format f);    /* exponent of the smallest nonzero magnitude */
+int limber_format_emax(limber_format f);    /* exponent of the largest finite magnitude */
+bool limber_format_embeds(limber_format small, limber_format large);    /* every value is exact */
+
+/* ---- plans --------------------------------------------------------------------------------- */
+
+enum op {
+#define OP(name, least, most, attributes, flags) OP_##name,
+#include "ir/ops.h"
+    OP_count
+};
+
+enum attr {
+#define ATTR(name, kind, words) ATTR_##name,
+#include "ir/attrs.h"
+    ATTR_count
+};
+
+enum attr_kind { ATTR_INT, ATTR_LIST, ATTR_WORD };
+enum op_flags { OP_EXACT = 1, OP_MANY = 2, OP_ROWS = 4 };
+
+struct op_info {
+    const char *name;
+    int least, most;
+    uint64_t attrs;         /* bit per enum attr */
+    int flags;
+};
+struct attr_info {
+    const char *name;
+    enum attr_kind kind;
+    const char *words;
+};
+extern const struct op_info limber_ops[OP_count];
+extern const struct attr_info limber_attrs[ATTR_count];
+
+/* Units: what a machine can multiply and in what it sums.  A chain of at most `chunk` products
+ * is summed in the accumulator, in the order of k, from +0; float chains are
+ * acc = round(acc + a*b) with one rounding (a fused multiply-add), integer chains are exact.
+ * Chains are then added to the total: float totals in the accumulator's format in the order
+ * of k, i64 totals exactly. */
+enum unit { UNIT_f64, UNIT_f32, UNIT_f16, UNIT_bf16, UNIT_tf32, UNIT_i8, UNIT_exact, UNIT_count };
+struct unit_info {
+    const char *name;
+    const char *in, *acc;   /* format names; i8 takes i8 and u8 in any mix, acc i32 */
+    int exact_bits;         /* integers up to 2^exact_bits are exact in the accumulator */
+};
+extern const struct unit_info limber_units[UNIT_count];
+
+enum { AXIS_none, AXIS_row, AXIS_col };
+enum { VIA_sum, VIA_shift, VIA_crt };
+enum { SIGN_signed, SIGN_unsigned };
+
+struct dims_list { const int64_t *v; size_t n; };
+
+/* A type: "f64[m,k]" or "u8[128,k]x16".  A dimension is a number, or minus a letter. */
+struct type {
+    limber_format format;
+    int rank;               /* 2 or 4 */
+    int64_t dim[4];
+    int count;              /* limbs or accumulators; 1 without x */
+};
+
+/* One limb product.  The product of limb a of A and limb b of B is added to accumulator acc. */
+struct row {
+    int a, b, acc;
+    int weight;             /* the accumulator counts 2^weight (crt: its modulus' index is acc) */
+    double share;           /* dropping it moves an element by at most share*|A||B|;
+                               INFINITY: never droppable */
+};
+
+struct node {               /* one operation and its one value */
+    enum op op;
+    const char *name;       /* without % */
+    int in[2], nin;         /* indices into plan.node */
+    struct type type;
+    uint64_t has;           /* bit per attribute that is set */
+    int64_t num[ATTR_count];            /* INT, WORD (index of the word) */
+    struct dims_list list[ATTR_count];  /* LIST */
+    struct row *row;
+    size_t rows;
+    int line;               /* in the text it was parsed from, else 0 */
+};
+
+struct plan {
+    const char *name;       /* "gemm", "conv2d" or what the text says */
+    limber_promise promise;
+    int bits;               /* promise bits */
+    const char *wanted;     /* scheme asked for by the caller, or NULL */
+    int slices;             /* asked for by the caller or estimated; 0: no wish */
+    int kbits;              /* k <= 2^kbits */
+    double budget;          /* what the promise allows: coefficient of |A||B|; INFINITY: any */
+    double spent;           /* what the plan may cost; NAN until known */
+    double cost;            /* predicted seconds for work m=n=k=1024, NAN until known */
+    const char *scheme;     /* chosen; NULL before choose */
+    int pruned;             /* rows deleted so far */
+    struct text refused;    /* one line a scheme: why not, or what it would cost */
+    struct node *node;
+    size_t nodes, room;
+    int ret;                /* index of the returned value, -1 */
+    void *arena;
+};
+
+/* plan.c.  A plan owns an arena; whatever hangs on it dies with it.  All take zeroed plans. */
+void limber_plan_init(struct plan *p);
+void limber_plan_clear(struct plan *p);
+void *limber_plan_alloc(struct plan *p, size_t bytes);      /* zeroed; NULL: out of memory */
+const char *limber_plan_string(struct plan *p, const char *s);
+/* Appends an operation; name NULL gives a fresh one.  Returns its index or -1. */
+int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, struct type t);
+void limber_node_set(struct node *n, enum attr a, int64_t value);
+bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t *v, size_t count);
+static inline bool limber_node_has(const struct node *n, enum attr a) { return n->has >> a & 1; }
+/* First node with this operation, or NULL. */
+struct node *limber_plan_find(const struct plan *p, enum op op);
+/* Drops values that the returned one does not need; keeps order and renumbers. */
+bool limber_plan_sweep(struct plan *p);
+
+/* parse.c, print.c: print(parse(text)) is text, byte for byte, for canonical text.  The plan's
+ * canonical text is what the caches hash. */
+bool limber_plan_parse(struct plan *p, const char *text, struct diag *d);
+void limber_plan_print(const struct plan *p, struct text *out);
+
+/* verify.c: operand counts and types, shapes, attributes and their ranges, rows.  The message
+ * begins with the value's name. */
+bool limber_plan_verify(const struct plan *p, struct diag *d);
+
+/* ---- mask.c: what one scan found -------------------------------------------------------------- */
+
+struct mask {
+    bool scanned;           /* false: nothing below is known */
+    bool zero, special, negative;
+    int emin, emax;         /* of finite nonzeros; exponent of 2^e <= |x| < 2^(e+1) */
+    int spread, width, sig; /* as the attributes of the same name */
+    int64_t lines, length;  /* rows of A or columns of B; k */
+    int32_t *line_emax;     /* per line; INT32_MIN for a zero line; NULL when not asked for */
+    uint8_t *line_special;  /* per line */
+    /* per tile of LIMBER_TILE lines x LIMBER_TILE elements, row by row */
+    int64_t tile_rows, tile_cols;
+    struct tile_mask { int16_t emin, emax; uint8_t sig; uint8_t flags; } *tile;
+};
+enum { LIMBER_TILE = 64 };
+enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
+void limber_mask_clear(struct mask *m);
+/* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node. */
+void limber_mask_class(const struct mask *m, limber_format f, struct node *arg);
+
+/* ---- target.c: a machine, described to the passes ------------------------------------------------ */
+
+struct target {
+    char backend[16];       /* "interp", "llvm" */
+    char isa[16];           /* "any", "x86-64-v3", "avx512", "avx512vnni", ... */
+    char features[1024];    /* backend's own words, sorted, comma-separated: part of the key */
+    int vector_bits;        /* of the widest vector; 0 for interp */
+    int registers;          /* vector registers */
+    int64_t l1, l2;         /* bytes of data cache */
+    double rate[UNIT_count];        /* multiply-adds per second of one core; 0: unit absent */
+    int group;              /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd) */
+};
+bool limber_target_parse(struct target *t, const char *text, struct diag *d);
+void limber_target_print(const struct target *t, struct text *out);
+
+#endif

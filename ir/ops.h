@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Every operation of the IR, once.  Define OP, include; OP is undefined again at the end.
+ *
+ *   OP(name, least, most, attributes, flags)
+ *     least, most operand counts
+ *     attributes  those that it must carry, in the order in which they are printed
+ *     EXACT       adds no error, whatever the data
+ *     MANY        gives a set of limbs or accumulators ("x3" in its type)
+ *     ROWS        owns a product table                                                       */
+
+/* operands, with what the scan found (absent attributes: not scanned) */
+OP(arg,      0, 0, A(index) | A(emin) | A(emax) | A(spread) | A(width) | A(sig) | A(sign) | A(special), EXACT)
+
+/* problems: what a caller states; none is left after split */
+OP(gemm,     2, 2, 0,                                               0)
+OP(conv2d,   2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout), 0)
+
+/* index maps of convolution: views, nothing is copied */
+OP(patches,  1, 1, A(stride) | A(pad) | A(dilate) | A(layout),      EXACT)  /* x as k x n */
+OP(filters,  1, 1, A(layout),                                       EXACT)  /* w as m x k */
+OP(image,    1, 1, A(layout),                                       EXACT)  /* m x n as y */
+
+/* limbs: operands become pieces that a unit can multiply */
+OP(whole,    1, 1, 0,                                               MANY)   /* converted as it is */
+OP(hilo,     1, 1, A(axis) | A(top) | A(shift),                     MANY)
+OP(slices,   1, 1, A(axis) | A(bits) | A(step) | A(drop) | A(sign), MANY)
+OP(residues, 1, 1, A(axis) | A(bits) | A(moduli) | A(sign),         MANY)
+
+/* products: the table, and the sum of what it left behind */
+OP(products, 2, 2, A(unit) | A(chunk) | A(tile),                    MANY | ROWS)
+OP(combine,  1, 1, A(via) | A(moduli),                              0)
+
+/* alpha x + beta c0, rounded once to the result's format when x is exact */
+OP(epilogue, 1, 2, A(alpha) | A(beta) | A(wrap),                    0)
+
+#undef OP
