@@ -142,16 +142,17 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
 /* check.c: what gemm and conv ask of their arguments.  `what` names the argument. */
 bool limber_check_contract(const limber_contract *k, limber_format c, struct diag *d);
 bool limber_check_format(limber_format f, const char *what, struct diag *d);
-/* rows x cols elements in this matrix: strides, index arithmetic, data. */
+/* rows x cols elements in this matrix: format, strides, index arithmetic. */
 bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                          struct diag *d);
+bool limber_check_data(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
+                       struct diag *d);
 /* No two of the matrix' elements share memory. */
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d);
 /* The two matrices share no memory. */
-bool limber_check_apart(const limber_matrix *c, int64_t crows, int64_t ccols,
-                        const limber_matrix *x, const char *what, int64_t rows, int64_t cols,
-                        struct diag *d);
+struct extent { const limber_matrix *m; const char *what; int64_t rows, cols; };
+bool limber_check_apart(struct extent c, struct extent x, struct diag *d);
 /* The scalar or NULL when it is exactly `neutral` (1 or 0). */
 const void *limber_scalar(const void *x, limber_format c, double neutral);
 
