@@ -656,7 +656,7 @@ static bool plan_story(limber_context *ctx, const struct problem *p,
                        struct diag *d)
 {
     struct story story = { .out = out };
-    struct facts facts = { { 0 } };
+    struct facts facts = { .rows = 0 };
     struct plan plan = { 0 };
     bool ok;
 
