@@ -21,7 +21,6 @@ ATTR(top,     INT,  "")             /* hilo: scaled |x| < 2^top */
 ATTR(shift,   INT,  "")             /* hilo: limb l is multiplied by 2^(l*shift) */
 ATTR(bits,    INT,  "")             /* scaled integers: |x| < 2^bits */
 ATTR(step,    INT,  "")             /* slices: bits of one slice */
-ATTR(drop,    INT,  "")             /* slices: lowest slices that are not formed */
 ATTR(moduli,  LIST, "")             /* residues, crt: pairwise coprime, <= 256 */
 ATTR(unit,    WORD, "f64|f32|f16|bf16|tf32|i8|exact")   /* products: see UNITS in ir.h */
 ATTR(chunk,   INT,  "")             /* products: longest chain in one accumulator of the unit */

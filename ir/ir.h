@@ -132,6 +132,7 @@ struct plan {
     double cost;            /* predicted seconds for work m=n=k=1024, NAN until known */
     const char *scheme;     /* chosen; NULL before choose */
     int pruned;             /* rows deleted so far */
+    double dropped;         /* their shares, summed */
     struct text refused;    /* one line a scheme: why not, or what it would cost */
     struct node *node;
     size_t nodes, room;
@@ -151,6 +152,8 @@ bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t
 static inline bool limber_node_has(const struct node *n, enum attr a) { return n->has >> a & 1; }
 /* First node with this operation, or NULL. */
 struct node *limber_plan_find(const struct plan *p, enum op op);
+/* A deep copy in an arena of its own; false: out of memory. */
+bool limber_plan_copy(struct plan *to, const struct plan *from);
 /* Drops values that the returned one does not need; keeps order and renumbers. */
 bool limber_plan_sweep(struct plan *p);
 
