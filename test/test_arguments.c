@@ -318,7 +318,7 @@ struct conv_trial {
 static void good_conv(struct conv_trial *t)
 {
     memset(t, 0, sizeof *t);
-    t->s = (limber_conv){ .n = 1, .c = 2, .h = 4, .w = 5, .o = 4, .r = 3, .s = 2,
+    t->s = (limber_conv){ .n = 2, .c = 4, .h = 4, .w = 5, .o = 4, .r = 3, .s = 2,
                           .stride = { 1, 2 }, .dilate = { 1, 1 }, .pad = { 1, 0, 0, 1 },
                           .groups = 2 };
     for (int i = 0; i < 256; i++) {
@@ -376,13 +376,14 @@ static void shapes(void **state)
     BAD_CONV(t.pw = t.y + 3, "y overlaps w");
 }
 
-static double pixel(const struct conv_trial *t, int64_t c, int64_t y, int64_t x)
+static double pixel(const struct conv_trial *t, int64_t n, int64_t c, int64_t y, int64_t x)
 {
     const limber_conv *s = &t->s;
 
     if (y < 0 || x < 0 || y >= s->h || x >= s->w)
         return 0;
-    return t->x[s->layout == LIMBER_NCHW ? (c * s->h + y) * s->w + x : (y * s->w + x) * s->c + c];
+    return t->x[s->layout == LIMBER_NCHW ? ((n * s->c + c) * s->h + y) * s->w + x
+                                         : ((n * s->h + y) * s->w + x) * s->c + c];
 }
 
 static double filter(const struct conv_trial *t, int64_t o, int64_t d, int64_t y, int64_t x)
@@ -394,7 +395,7 @@ static double filter(const struct conv_trial *t, int64_t o, int64_t d, int64_t y
                                          : ((o * s->r + y) * s->s + x) * depth + d];
 }
 
-static double by_definition(const struct conv_trial *t, int64_t o, int64_t i, int64_t j)
+static double by_definition(const struct conv_trial *t, int64_t n, int64_t o, int64_t i, int64_t j)
 {
     const limber_conv *s = &t->s;
     int64_t depth = s->c / s->groups, first = o / (s->o / s->groups) * depth;
@@ -404,7 +405,7 @@ static double by_definition(const struct conv_trial *t, int64_t o, int64_t i, in
         for (int64_t y = 0; y < s->r; y++)
             for (int64_t x = 0; x < s->s; x++)
                 sum += filter(t, o, d, y, x) *
-                       pixel(t, first + d, i * s->stride[0] + y * s->dilate[0] - s->pad[0],
+                       pixel(t, n, first + d, i * s->stride[0] + y * s->dilate[0] - s->pad[0],
                              j * s->stride[1] + x * s->dilate[1] - s->pad[2]);
     return sum;
 }
@@ -418,17 +419,20 @@ static void convolution_by_its_definition(void **state)
 
         good_conv(&t);
         t.s.layout = (limber_layout)layout;
+        t.s.h = 5;
         t.s.dilate[0] = 2;
         assert_int_equal(limber_conv_output(&t.s, &oh, &ow), LIMBER_OK);
-        assert_int_equal(oh, 1);
+        assert_int_equal(oh, 2);
         assert_int_equal(ow, 3);
         assert_int_equal(go_conv(&t), LIMBER_OK);
-        for (int64_t o = 0; o < t.s.o; o++)
-            for (int64_t i = 0; i < oh; i++)
-                for (int64_t j = 0; j < ow; j++)
-                    assert_true(t.y[layout ? (i * ow + j) * t.s.o + o : (o * oh + i) * ow + j] ==
-                                by_definition(&t, o, i, j));
-        assert_true(t.y[t.s.o * oh * ow] == 7);
+        for (int64_t n = 0; n < t.s.n; n++)
+            for (int64_t o = 0; o < t.s.o; o++)
+                for (int64_t i = 0; i < oh; i++)
+                    for (int64_t j = 0; j < ow; j++)
+                        assert_true(t.y[layout ? ((n * oh + i) * ow + j) * t.s.o + o
+                                               : ((n * t.s.o + o) * oh + i) * ow + j] ==
+                                    by_definition(&t, n, o, i, j));
+        assert_true(t.y[t.s.n * t.s.o * oh * ow] == 7);
     }
 }
 
