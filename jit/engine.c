@@ -93,13 +93,16 @@ static bool scan_side(struct mask *m, struct mask *all, const struct problem *p,
     return true;
 }
 
-/* Native results in floats gain from a scan only when the data is narrow, so a glance has to
- * suffice; everything else is planned by what the data is. */
+/* Where the machine's own unit can serve, other schemes win only when the data is narrow, so a
+ * glance has to suffice; everything else is planned by what the data is. */
 static enum scan_depth depth_of(const struct problem *p)
 {
-    bool floats = !is_integer(p->fa) && !is_integer(p->fb) && !is_integer(p->fc);
+    limber_format f64;
 
-    return p->contract.promise == LIMBER_NATIVE && floats ? SCAN_probe : SCAN_full;
+    limber_format_named("f64", &f64);
+    return p->contract.promise == LIMBER_NATIVE && !p->contract.scheme && !is_integer(p->fc) &&
+           limber_format_embeds(p->fa, f64) && limber_format_embeds(p->fb, f64) &&
+           limber_format_embeds(p->fc, f64) ? SCAN_probe : SCAN_full;
 }
 
 static bool scan(struct finding *f, const struct problem *p, const struct runner *r,

@@ -116,7 +116,8 @@ static void set_attributes(struct emit *e, const char *features)
          f = e->l->LLVMGetNextFunction(f)) {
         size_t n;
         const char *name = e->l->LLVMGetValueName2(f, &n);
-        bool entry = !strcmp(name, "limber_prepare") || !strcmp(name, "limber_block");
+        bool entry = !strcmp(name, "limber_prepare") || !strcmp(name, "limber_block") ||
+                     !strcmp(name, "memset") || !strcmp(name, "memcpy");
 
         if (e->l->LLVMIsDeclaration(f))
             continue;

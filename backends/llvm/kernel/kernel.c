@@ -11,6 +11,21 @@ extern const struct kernel_config limber_kernel_constants;
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
                   int64_t first);
 
+/* What the code generator calls for long copies and clears; the object must need nothing else. */
+__attribute__((used)) void *memset(void *to, int c, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((char *)to)[i] = (char)c;
+    return to;
+}
+
+__attribute__((used)) void *memcpy(void *restrict to, const void *restrict from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((char *)to)[i] = ((const char *)from)[i];
+    return to;
+}
+
 #define CFG limber_kernel_constants
 #define FLAT static inline __attribute__((always_inline))
 #define SLOW static __attribute__((noinline))
