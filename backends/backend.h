@@ -33,11 +33,35 @@ struct patch {
     int64_t image, channel, row, col;   /* strides in elements */
 };
 
-/* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col. */
+/* Address of element p of a line, or NULL where a window sees padding (zero). */
+static inline const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
+{
+    const struct patch *w = v->patch;
+    int64_t y, x, c, r, s;
+
+    if (!w)
+        return (const char *)v->data + (line * v->line + p * v->p) * size;
+    c = p / (w->r * w->s);
+    r = p / w->s % w->r;
+    s = p % w->s;
+    y = line / w->ow % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
+    x = line % w->ow * w->stride[1] + s * w->dilate[1] - w->pad[1];
+    if (y < 0 || y >= w->h || x < 0 || x >= w->w)
+        return NULL;
+    return (const char *)v->data + (line / (w->oh * w->ow) * w->image + c * w->channel +
+                                    y * w->row + x * w->col) * size;
+}
+
+/* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col; inner >= 1. */
 struct place {
     void *data;
     int64_t row, col, inner, outer;
 };
+
+static inline char *limber_place_at(const struct place *c, int64_t i, int64_t j, int size)
+{
+    return (char *)c->data + (i * c->row + j / c->inner * c->outer + j % c->inner * c->col) * size;
+}
 
 /* Runs fn(arg, task, worker) for 0 <= task < tasks, each once, in any order and on any worker
  * with 0 <= worker < workers; returns when all are done. */

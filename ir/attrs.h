@@ -20,7 +20,6 @@ ATTR(top,     INT,  "")             /* hilo: scaled |x| < 2^top */
 ATTR(shift,   INT,  "")             /* hilo: limb l is multiplied by 2^(l*shift) */
 ATTR(bits,    INT,  "")             /* scaled integers: |x| < 2^bits */
 ATTR(step,    INT,  "")             /* slices: bits of one slice */
-ATTR(drop,    INT,  "")             /* slices: lowest slices that are not formed */
 ATTR(via,     WORD, "sum|shift|crt")    /* combine: how accumulators become one value */
 ATTR(moduli,  LIST, "")             /* residues, crt: pairwise coprime, <= 256 */
 ATTR(sign,    WORD, "signed|unsigned")  /* mask, limbs: negative values occur or not */

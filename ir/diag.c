@@ -44,15 +44,17 @@ bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
 
 void limber_fail_in(struct diag *d, const char *where)
 {
-    char old[sizeof d->text];
-    size_t n = strlen(where);
+    size_t n = strlen(where), room = sizeof d->text - 3, kept;
 
-    if (!d || d->status == LIMBER_OK || n + 3 > sizeof d->text)
+    if (!d || d->status == LIMBER_OK || n > room)
         return;
-    memcpy(old, d->text, sizeof old);
+    kept = strlen(d->text);
+    if (kept > room - n)
+        kept = room - n;
+    memmove(d->text + n + 2, d->text, kept);
     memcpy(d->text, where, n);
     memcpy(d->text + n, ": ", 2);
-    snprintf(d->text + n + 2, sizeof d->text - n - 2, "%.*s", (int)sizeof old - 1, old);
+    d->text[n + 2 + kept] = 0;
 }
 
 static bool reserve(struct text *t, size_t more)

@@ -16,33 +16,60 @@ static const struct named {
 #include "ir/formats.h"
 };
 
-/* Reads decimal digits at *s; -1 when there are none or too many. */
-static int digits(const char **s)
+/* Reads numbers with commas between them up to the closing parenthesis; 0 when they are not. */
+static int numbers(const char *s, int *v, int room)
 {
-    int v = 0, n = 0;
+    int n = 0, minus, digits;
 
-    for (; **s >= '0' && **s <= '9' && n < 3; n++)
-        v = 10 * v + *(*s)++ - '0';
-    return n ? v : -1;
+    for (;; s++) {
+        minus = *s == '-';
+        s += minus;
+        if (n == room || *s < '0' || *s > '9')
+            return 0;
+        v[n] = 0;
+        for (digits = 0; *s >= '0' && *s <= '9'; s++, digits++)
+            if (digits < 6)
+                v[n] = 10 * v[n] + *s - '0';
+        if (digits > 5)
+            return 0;
+        v[n] = minus ? -v[n] : v[n];
+        n++;
+        if (*s == ')')
+            return s[1] ? 0 : n;
+        if (*s != ',')
+            return 0;
+    }
 }
 
-/* "(1,e,m)" in the smallest carrier. */
-static bool free_form(const char *s, limber_format *out)
+static limber_format ieee(int e, int m)
 {
-    int e, m;
-
-    if (strncmp(s, "(1,", 3))
-        return false;
-    s += 3;
-    e = digits(&s);
-    if (*s++ != ',')
-        return false;
-    m = digits(&s);
-    if (strcmp(s, ")") || e < 2 || e > 11 || m < 1 || m > 52)
-        return false;
-    *out = (limber_format){ .kind = LIMBER_KIND_FLOAT, .exp_bits = (uint8_t)e,
+    return (limber_format){ .kind = LIMBER_KIND_FLOAT, .exp_bits = (uint8_t)e,
                             .frac_bits = (uint8_t)m, .bias = (int16_t)((1 << (e - 1)) - 1),
                             .size = e <= 8 && m <= 23 ? 4 : 8, .carried = 1 };
+}
+
+/* "(1,e,m)" in the smallest carrier, or all that a float is: "(1,e,m,bias,flags,size,carried)". */
+static bool free_form(const char *s, limber_format *out)
+{
+    int v[7], n = *s == '(' ? numbers(s + 1, v, 7) : 0;
+    limber_format f;
+
+    if ((n != 3 && n != 7) || v[0] != 1)
+        return false;
+    if (n == 3) {
+        if (v[1] < 2 || v[1] > 11 || v[2] < 1 || v[2] > 52)
+            return false;
+        *out = ieee(v[1], v[2]);
+        return true;
+    }
+    f = (limber_format){ .kind = LIMBER_KIND_FLOAT, .exp_bits = (uint8_t)v[1],
+                         .frac_bits = (uint8_t)v[2], .bias = (int16_t)v[3],
+                         .flags = (uint8_t)v[4], .size = (uint8_t)v[5],
+                         .carried = (uint8_t)v[6] };
+    if (f.exp_bits != v[1] || f.frac_bits != v[2] || f.bias != v[3] || f.flags != v[4] ||
+        f.size != v[5] || f.carried != v[6] || !limber_format_check("", f, NULL))
+        return false;
+    *out = f;
     return true;
 }
 
@@ -70,8 +97,12 @@ const char *limber_format_name(limber_format f, char *text, size_t size)
             snprintf(text, size, "%s", named[i].name);
             return text;
         }
-    if (f.kind == LIMBER_KIND_FLOAT)
+    if (f.kind == LIMBER_KIND_FLOAT && f.exp_bits >= 2 && f.exp_bits <= 11 && f.frac_bits >= 1 &&
+        f.frac_bits <= 52 && limber_format_equal(f, ieee(f.exp_bits, f.frac_bits)))
         snprintf(text, size, "(1,%d,%d)", f.exp_bits, f.frac_bits);
+    else if (f.kind == LIMBER_KIND_FLOAT)
+        snprintf(text, size, "(1,%d,%d,%d,%d,%d,%d)", f.exp_bits, f.frac_bits, f.bias, f.flags,
+                 f.size, f.carried);
     else if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT)
         snprintf(text, size, "%c%d", f.kind == LIMBER_KIND_INT ? 'i' : 'u', 8 * f.size);
     else
@@ -224,7 +255,8 @@ bool limber_format_check(const char *what, limber_format f, struct diag *d)
     if (f.carried > (f.kind == LIMBER_KIND_FLOAT))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: carried = %d is not allowed", what,
                            f.carried);
-    if (f.kind == LIMBER_KIND_DD ? f.size != 16 : bad_size(f))
+    if (f.kind == LIMBER_KIND_DD ? f.size != 16 :
+        f.kind == LIMBER_KIND_UINT ? f.size != 1 : bad_size(f))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d is not allowed", what, f.size);
     return f.kind != LIMBER_KIND_FLOAT || check_float(what, f, d);
 }
@@ -237,28 +269,39 @@ static int load(struct limber_num *x, limber_format f, const void *p)
     return 0;
 }
 
-/* dd knows one rounding only: its low part is what makes it exact. */
 static void store(void *p, limber_format f, const struct limber_num *x, int sticky,
                   limber_rounding mode)
 {
     if (f.kind == LIMBER_KIND_DD)
-        limber_num_encode_dd(p, x, sticky);
+        limber_num_encode_dd(p, x, sticky, mode);
     else
         limber_num_encode(p, f, x, sticky, mode);
+}
+
+bool limber_format_convert(void *dst, limber_format to, const void *src, limber_format from,
+                           size_t count, limber_rounding mode, struct diag *d)
+{
+    struct limber_num x;
+    int sticky;
+
+    if (!limber_format_check("to", to, d) || !limber_format_check("from", from, d))
+        return false;
+    if ((unsigned)mode > LIMBER_RO)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "mode = %d is no rounding", (int)mode);
+    if (count && (!dst || !src))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s is NULL", dst ? "src" : "dst");
+    for (size_t i = 0; i < count; i++) {
+        sticky = load(&x, from, (const char *)src + i * from.size);
+        store((char *)dst + i * to.size, to, &x, sticky, mode);
+    }
+    return true;
 }
 
 limber_status limber_convert(void *dst, limber_format to, const void *src, limber_format from,
                              size_t count, limber_rounding mode)
 {
-    struct limber_num x;
-    int sticky;
+    struct diag d = { 0 };
 
-    if (!limber_format_check("to", to, NULL) || !limber_format_check("from", from, NULL) ||
-        (unsigned)mode > LIMBER_RO || (count && (!dst || !src)))
-        return LIMBER_BAD_ARGUMENT;
-    for (size_t i = 0; i < count; i++) {
-        sticky = load(&x, from, (const char *)src + i * from.size);
-        store((char *)dst + i * to.size, to, &x, sticky, mode);
-    }
-    return LIMBER_OK;
+    limber_format_convert(dst, to, src, from, count, mode, &d);
+    return d.status;
 }

@@ -3,6 +3,7 @@
 #include "ir/ir.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ const struct unit_info limber_units[UNIT_count] = {
     [UNIT_bf16] = { "bf16", "bf16", "f32", 24 },
     [UNIT_tf32] = { "tf32", "tf32", "f32", 24 },
     [UNIT_i8] = { "i8", "i8", "i32", 31 },
-    [UNIT_exact] = { "exact", "f64", "exact", 53 },     /* takes any format */
+    [UNIT_exact] = { "exact", "f64", "exact", 0 },  /* takes any format and never rounds */
 };
 
 struct block {
@@ -65,7 +66,7 @@ void *limber_plan_alloc(struct plan *p, size_t bytes)
 {
     struct block *b;
 
-    if (bytes > SIZE_MAX - sizeof *b)
+    if (bytes > PTRDIFF_MAX - sizeof *b)
         return NULL;
     b = calloc(1, sizeof *b + bytes);
     if (!b)
@@ -164,30 +165,110 @@ struct node *limber_plan_find(const struct plan *p, enum op op)
     return NULL;
 }
 
+static bool copy_node(struct plan *to, struct node *n, const struct node *from)
+{
+    struct row *row = limber_plan_alloc(to, from->rows * sizeof *row);
+
+    *n = *from;
+    n->name = limber_plan_string(to, from->name);
+    if (!n->name || !row)
+        return false;
+    if (from->rows)
+        memcpy(row, from->row, from->rows * sizeof *row);
+    n->row = row;
+    for (int a = 0; a < ATTR_count; a++)
+        if (from->list[a].v && !limber_node_list(to, n, (enum attr)a, from->list[a].v,
+                                                 from->list[a].n))
+            return false;
+    n->has = from->has;
+    return true;
+}
+
+bool limber_plan_copy(struct plan *to, const struct plan *from)
+{
+    bool ok;
+
+    *to = *from;
+    to->arena = NULL;
+    memset(&to->refused, 0, sizeof to->refused);
+    if (from->refused.s)
+        limber_text_add(&to->refused, "%s", from->refused.s);
+    to->name = from->name ? limber_plan_string(to, from->name) : NULL;
+    to->wanted = from->wanted ? limber_plan_string(to, from->wanted) : NULL;
+    to->scheme = from->scheme ? limber_plan_string(to, from->scheme) : NULL;
+    to->room = from->nodes;
+    to->node = limber_plan_alloc(to, from->nodes * sizeof *to->node);
+    ok = to->node && !to->refused.failed && !to->name == !from->name &&
+         !to->wanted == !from->wanted && !to->scheme == !from->scheme;
+    for (size_t i = 0; ok && i < from->nodes; i++)
+        ok = copy_node(to, &to->node[i], &from->node[i]);
+    if (!ok)
+        limber_plan_clear(to);
+    return ok;
+}
+
+enum { UNUSED, NEEDED, PLACED };
+
+/* Marks what the returned value needs; every round reaches operands one step further. */
+static void mark(const struct plan *p, unsigned char *state)
+{
+    bool more = true;
+
+    state[p->ret] = NEEDED;
+    while (more) {
+        more = false;
+        for (size_t i = p->nodes; i-- > 0;)
+            for (int j = 0; state[i] && j < p->node[i].nin; j++)
+                if (!state[p->node[i].in[j]]) {
+                    state[p->node[i].in[j]] = NEEDED;
+                    more = true;
+                }
+    }
+}
+
+static bool ready(const struct node *n, const unsigned char *state)
+{
+    for (int j = 0; j < n->nin; j++)
+        if (state[n->in[j]] != PLACED)
+            return false;
+    return true;
+}
+
 bool limber_plan_sweep(struct plan *p)
 {
+    unsigned char *state;
+    struct node *node;
     size_t kept = 0;
     int *to;
 
     if (p->ret < 0)
         return true;
-    to = limber_plan_alloc(p, p->nodes * sizeof *to);   /* 0: not needed */
-    if (!to)
+    state = limber_plan_alloc(p, p->nodes);
+    to = limber_plan_alloc(p, p->nodes * sizeof *to);
+    node = limber_plan_alloc(p, p->nodes * sizeof *node);
+    if (!state || !to || !node)
         return false;
-    to[p->ret] = 1;
-    for (size_t i = p->nodes; i-- > 0;)
-        for (int j = 0; to[i] && j < p->node[i].nin; j++)
-            to[p->node[i].in[j]] = 1;
-    for (size_t i = 0; i < p->nodes; i++) {
-        if (!to[i])
-            continue;
-        if (kept != i)
-            p->node[kept] = p->node[i];
-        for (int j = 0; j < p->node[kept].nin; j++)
-            p->node[kept].in[j] = to[p->node[kept].in[j]];
-        to[i] = (int)kept++;
+    mark(p, state);
+    /* A round without progress is a cycle, which verify reports. */
+    for (size_t i = 0, before = 0; i < p->nodes;) {
+        if (state[i] == NEEDED && ready(&p->node[i], state)) {
+            node[kept] = p->node[i];
+            for (int j = 0; j < node[kept].nin; j++)
+                node[kept].in[j] = to[node[kept].in[j]];
+            state[i] = PLACED;
+            to[i] = (int)kept++;
+            if (state[p->ret] == PLACED)
+                break;
+        }
+        if (++i == p->nodes && kept > before) {
+            before = kept;
+            i = 0;
+        }
     }
+    if (state[p->ret] != PLACED)
+        return true;
     p->ret = to[p->ret];
-    p->nodes = kept;
+    p->node = node;
+    p->nodes = p->room = kept;
     return true;
 }

@@ -41,7 +41,7 @@ PRIM int limber_num_length(limber_u128 v)
     return hi ? 128 - __builtin_clzll(hi) : 64 - __builtin_clzll((uint64_t)v);
 }
 
-PRIM uint64_t limber_num_load(const void *p, int size)
+PRIM uint64_t limber_num_get(const void *p, int size)
 {
     uint8_t v8;
     uint16_t v16;
@@ -64,7 +64,7 @@ PRIM uint64_t limber_num_load(const void *p, int size)
     }
 }
 
-PRIM void limber_num_store(void *p, int size, uint64_t v)
+PRIM void limber_num_put(void *p, int size, uint64_t v)
 {
     uint8_t v8 = (uint8_t)v;
     uint16_t v16 = (uint16_t)v;
@@ -87,7 +87,7 @@ PRIM void limber_num_store(void *p, int size, uint64_t v)
 }
 
 /* Sixteen bytes lie in memory as one integer would. */
-PRIM limber_u128 limber_num_load16(const void *p)
+PRIM limber_u128 limber_num_get16(const void *p)
 {
     limber_u128 v;
 
@@ -95,7 +95,7 @@ PRIM limber_u128 limber_num_load16(const void *p)
     return v;
 }
 
-PRIM void limber_num_store16(void *p, limber_u128 v)
+PRIM void limber_num_put16(void *p, limber_u128 v)
 {
     __builtin_memcpy(p, &v, 16);
 }
@@ -142,10 +142,10 @@ PRIM void limber_num_decode(struct limber_num *x, limber_format f, const void *p
 
     if (c.kind == LIMBER_KIND_FLOAT) {
         limber_num_unpack(x, c.exp_bits, c.frac_bits, c.bias, c.flags,
-                          c.size == 16 ? limber_num_load16(p) : limber_num_load(p, c.size));
+                          c.size == 16 ? limber_num_get16(p) : limber_num_get(p, c.size));
         return;
     }
-    v = limber_num_load(p, c.size);
+    v = limber_num_get(p, c.size);
     x->sign = c.kind == LIMBER_KIND_INT && v >> (8 * c.size - 1) & 1;
     if (x->sign)
         v = (0 - v) & (UINT64_MAX >> (64 - 8 * c.size));
@@ -287,7 +287,7 @@ PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num
         mag = limit;
         loss = NUM_inexact | NUM_overflow;
     }
-    limber_num_store(p, f.size, x->sign ? 0 - (uint64_t)mag : (uint64_t)mag);
+    limber_num_put(p, f.size, x->sign ? 0 - (uint64_t)mag : (uint64_t)mag);
     return loss;
 }
 
@@ -311,9 +311,9 @@ PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x,
         limber_num_pack(&code, c.exp_bits, c.frac_bits, c.bias, c.flags, &y, 0, LIMBER_RN);
     }
     if (c.size == 16)
-        limber_num_store16(p, code);
+        limber_num_put16(p, code);
     else
-        limber_num_store(p, c.size, (uint64_t)code);
+        limber_num_put(p, c.size, (uint64_t)code);
     return loss;
 }
 
@@ -351,11 +351,12 @@ PRIM int limber_num_rest(struct limber_num *rest, const struct limber_num *x, in
     return sticky;
 }
 
-/* Stores x (+ sticky, as above) as a double-double: high is the nearest double of x, low that of
- * x - high; low is 0 when high is not finite.  The losses are those of the sum.  The remainder
+/* Stores x (+ sticky, as above) as a double-double: high is the nearest double of x, low is
+ * x - high rounded by mode, 0 when high is not finite.  The losses are those of the sum.  The remainder
  * that low rounds is what the 128 bits say: with a sticky amount and high's trailing zeros
  * longer than 20 bits of x, low may be one unit off. */
-PRIM int limber_num_encode_dd(void *p, const struct limber_num *x, int sticky)
+PRIM int limber_num_encode_dd(void *p, const struct limber_num *x, int sticky,
+                              limber_rounding mode)
 {
     limber_u128 high, low = 0;
     struct limber_num rest;
@@ -365,14 +366,14 @@ PRIM int limber_num_encode_dd(void *p, const struct limber_num *x, int sticky)
     loss = limber_num_pack(&high, 11, 52, 1023, 0, x, sticky, LIMBER_RN);
     if (loss & NUM_inexact && !(loss & NUM_overflow)) {
         below = limber_num_rest(&rest, x, sticky, high);
-        low_loss = limber_num_pack(&low, 11, 52, 1023, 0, &rest, below, LIMBER_RN);
+        low_loss = limber_num_pack(&low, 11, 52, 1023, 0, &rest, below, mode);
         if (rest.kind == NUM_zero)
             low = 0;
         else
             loss = low_loss;
     }
-    limber_num_store(p, 8, (uint64_t)high);
-    limber_num_store((char *)p + 8, 8, (uint64_t)low);
+    limber_num_put(p, 8, (uint64_t)high);
+    limber_num_put((char *)p + 8, 8, (uint64_t)low);
     return loss;
 }
 
@@ -385,8 +386,8 @@ PRIM int limber_num_decode_dd(struct limber_num *x, const void *p)
     int64_t gap;
     int sticky;
 
-    limber_num_unpack(&a, 11, 52, 1023, 0, limber_num_load(p, 8));
-    limber_num_unpack(&b, 11, 52, 1023, 0, limber_num_load((const char *)p + 8, 8));
+    limber_num_unpack(&a, 11, 52, 1023, 0, limber_num_get(p, 8));
+    limber_num_unpack(&b, 11, 52, 1023, 0, limber_num_get((const char *)p + 8, 8));
     *x = a;
     if (b.kind == NUM_zero || a.kind >= NUM_inf) {
         if (a.kind == NUM_inf && (b.kind == NUM_nan || (b.kind == NUM_inf && a.sign != b.sign)))

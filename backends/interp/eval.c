@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What every operation means.  Slow and obvious: whole matrices, one element at a time, in the
+ * order that docs/ir.md states. */
+#include "backends/interp/eval.h"
+
+#include "ir/crt.h"
+#include "ir/prim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The value of a node; which fields are used depends on its operation. */
+struct val {
+    const struct view *view;    /* operands */
+    int64_t lines;
+    double *limb;               /* limb sets: [limb][line][p], every limb value is a double */
+    int *scale;                 /* limb sets: per line, limbs are of x 2^scale */
+    int64_t *sum;               /* exact totals: [accumulator][i][j] */
+    double *total;              /* float totals: [accumulator][i][j] */
+    uint64_t *word;             /* exact values: [i][j][words], two's complement */
+    int words, base;            /* value 2^(base - scale of the line - scale of the column) */
+    const int *scale_a, *scale_b;
+};
+
+struct eval {
+    const struct plan *p;
+    struct call *c;
+    struct val *val;
+    struct diag *d;
+};
+
+static void *many(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
+{
+    __int128 n = (__int128)(a ? a : 1) * (b ? b : 1) * (c ? c : 1) * (__int128)size;
+    void *p = n < (__int128)PTRDIFF_MAX ? calloc((size_t)n, 1) : NULL;
+
+    if (!p)
+        limber_fail(e->d, LIMBER_NO_MEMORY, "interp: out of memory");
+    return p;
+}
+
+static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
+{
+    int64_t index = n->num[ATTR_index];
+
+    v->view = index == 0 ? &e->c->a : &e->c->b;
+    v->lines = index == 0 ? e->c->m : e->c->n;
+    return true;
+}
+
+/* Views of views: the engine's call already describes x as patches and w as filters.  The
+ * convolution x * w has x as its first operand, and its window is B. */
+static bool eval_patches(struct eval *e, const struct node *n, struct val *v)
+{
+    (void)n;
+    v->view = &e->c->b;
+    v->lines = e->c->n;
+    return true;
+}
+
+static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
+{
+    (void)n;
+    v->view = &e->c->a;
+    v->lines = e->c->m;
+    return true;
+}
+
+static bool eval_image(struct eval *e, const struct node *n, struct val *v)
+{
+    (void)e, (void)n, (void)v;      /* struct place is the map; the epilogue wrote through it */
+    return true;
+}
+
+static bool eval_gemm(struct eval *e, const struct node *n, struct val *v)
+{
+    (void)v;
+    return limber_fail(e->d, LIMBER_INTERNAL, "interp: %%%s was not split", n->name);
+}
+
+static bool eval_conv2d(struct eval *e, const struct node *n, struct val *v)
+{
+    return eval_gemm(e, n, v);
+}
+
+/* ---- limbs -------------------------------------------------------------------------------------- */
+
+static limber_format format(const char *name)
+{
+    limber_format f;
+
+    limber_format_named(name, &f);
+    return f;
+}
+
+static double round_to(limber_format f, double x)
+{
+    unsigned char bytes[16];
+    double r;
+
+    limber_convert(bytes, f, &x, format("f64"), 1, LIMBER_RN);
+    limber_convert(&r, format("f64"), bytes, f, 1, LIMBER_RN);
+    return r;
+}
+
+/* A finite element as a double; zero for padding and for what is not finite. */
+static double element(const struct view *v, limber_format f, int64_t line, int64_t p)
+{
+    const char *at = limber_view_at(v, line, p, f.size);
+    double x = 0;
+
+    if (at)
+        limber_convert(&x, format("f64"), at, f, 1, LIMBER_RN);
+    return x;
+}
+
+/* floor(log2|x|) of the largest finite element of the line; INT32_MIN for a zero line. */
+static int line_emax(const struct view *v, limber_format f, int64_t line, int64_t k)
+{
+    int most = INT32_MIN;
+
+    for (int64_t p = 0; p < k; p++) {
+        const char *at = limber_view_at(v, line, p, f.size);
+        struct limber_num x[2];
+        int e;
+
+        if (!at)
+            continue;
+        limber_parts(x, f, at);
+        if (x[0].kind != NUM_finite)
+            continue;
+        e = x[0].exp + (x[0].hi ? 127 - __builtin_clzll(x[0].hi) : 63 - __builtin_clzll(x[0].lo));
+        most = e > most ? e : most;
+    }
+    return most;
+}
+
+/* Scales that bring the largest element of every line below 2^top; 0 for axis=none. */
+static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
+                        int top)
+{
+    v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
+    if (!v->scale)
+        return false;
+    for (int64_t i = 0; i < v->lines && n->num[ATTR_axis] != AXIS_none; i++) {
+        int most = line_emax(v->view, f, i, e->c->k);
+
+        v->scale[i] = most == INT32_MIN ? 0 : top - 1 - most;
+    }
+    return true;
+}
+
+static bool limbs(struct eval *e, const struct node *n, struct val *v, limber_format *f, int top)
+{
+    const struct val *in = &e->val[n->in[0]];
+
+    *f = e->p->node[n->in[0]].type.format;
+    v->view = in->view;
+    v->lines = in->lines;
+    v->limb = many(e, n->type.count, v->lines, e->c->k, sizeof *v->limb);
+    return v->limb && scale_lines(e, n, v, *f, top);
+}
+
+static double *limb_at(const struct eval *e, struct val *v, int limb, int64_t line, int64_t p)
+{
+    return &v->limb[(limb * v->lines + line) * e->c->k + p];
+}
+
+static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
+{
+    limber_format f;
+
+    if (!limbs(e, n, v, &f, 0))
+        return false;
+    /* the exact unit reads the operand itself */
+    if (limber_format_equal(f, n->type.format) && !limber_format_embeds(f, format("f64")))
+        return true;
+    for (int64_t i = 0; i < v->lines; i++)
+        for (int64_t p = 0; p < e->c->k; p++)
+            *limb_at(e, v, 0, i, p) = element(v->view, f, i, p);
+    return true;
+}
+
+static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
+{
+    limber_format f;
+
+    if (!limbs(e, n, v, &f, (int)n->num[ATTR_top]))
+        return false;
+    for (int64_t i = 0; i < v->lines; i++)
+        for (int64_t p = 0; p < e->c->k; p++) {
+            double rest = element(v->view, f, i, p);
+
+            rest = isfinite(rest) ? ldexp(rest, v->scale[i]) : 0;
+            for (int l = 0; l < n->type.count; l++) {
+                double x = round_to(n->type.format, rest);
+
+                *limb_at(e, v, l, i, p) = x;
+                rest = ldexp(rest - x, (int)n->num[ATTR_shift]);
+            }
+        }
+    return true;
+}
+
+static void fix(const struct eval *e, const struct val *v, limber_format f, int64_t line,
+                int64_t p, int shift, uint64_t w[LIMBER_WIDE])
+{
+    const char *at = limber_view_at(v->view, line, p, f.size);
+
+    (void)e;
+    memset(w, 0, LIMBER_WIDE * sizeof *w);
+    if (at)
+        limber_fix(w, f, at, shift);
+}
+
+static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
+{
+    limber_format f;
+
+    if (!limbs(e, n, v, &f, (int)n->num[ATTR_bits]))
+        return false;
+    for (int64_t i = 0; i < v->lines; i++)
+        for (int64_t p = 0; p < e->c->k; p++) {
+            uint64_t w[LIMBER_WIDE];
+
+            fix(e, v, f, i, p, v->scale[i], w);
+            for (int l = 0; l < n->type.count; l++)
+                *limb_at(e, v, l, i, p) = limber_slice(w, l, n->type.count,
+                                                       (int)n->num[ATTR_step],
+                                                       n->num[ATTR_sign] == SIGN_signed);
+        }
+    return true;
+}
+
+/* w mod m in [0, m), w in two's complement. */
+static int residue(const uint64_t w[LIMBER_WIDE], int m)
+{
+    int64_t r = (int64_t)w[LIMBER_WIDE - 1] % m;
+
+    for (int i = LIMBER_WIDE - 1; i-- > 0;)
+        for (int h = 3; h >= 0; h--)
+            r = (r * 65536 + (int64_t)(w[i] >> 16 * h & 0xffff)) % m;
+    return (int)(r < 0 ? r + m : r);
+}
+
+static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
+{
+    limber_format f;
+
+    if (!limbs(e, n, v, &f, (int)n->num[ATTR_bits]))
+        return false;
+    for (int64_t i = 0; i < v->lines; i++)
+        for (int64_t p = 0; p < e->c->k; p++) {
+            uint64_t w[LIMBER_WIDE];
+
+            fix(e, v, f, i, p, v->scale[i], w);
+            for (int l = 0; l < n->type.count; l++) {
+                int m = (int)n->list[ATTR_moduli].v[l], r = residue(w, m);
+
+                *limb_at(e, v, l, i, p) = n->num[ATTR_sign] == SIGN_unsigned ? r :
+                                          limber_symmetric((uint32_t)r, (uint32_t)m);
+            }
+        }
+    return true;
+}
+
+/* ---- products -------------------------------------------------------------------------------------- */
+
+/* Exact products of any two formats in one long accumulator. */
+static bool products_exact(struct eval *e, const struct node *n, struct val *v)
+{
+    limber_format fa = e->p->node[n->in[0]].type.format, fb = e->p->node[n->in[1]].type.format;
+    const struct view *va = e->val[n->in[0]].view, *vb = e->val[n->in[1]].view;
+
+    v->base = limber_format_emin(fa) + limber_format_emin(fb);
+    v->words = (limber_format_emax(fa) + limber_format_emax(fb) + 2 + 63 - v->base) / 64 + 2;
+    v->word = many(e, e->c->m, e->c->n, v->words, sizeof *v->word);
+    if (!v->word)
+        return false;
+    for (int64_t i = 0; i < e->c->m; i++)
+        for (int64_t j = 0; j < e->c->n; j++) {
+            struct limber_big sum = { v->word + (i * e->c->n + j) * v->words, v->words, v->base };
+
+            for (int64_t p = 0; p < e->c->k; p++) {
+                const char *pa = limber_view_at(va, i, p, fa.size);
+                const char *pb = limber_view_at(vb, j, p, fb.size);
+                struct limber_num a[2], b[2];
+
+                if (!pa || !pb)
+                    continue;
+                for (int x = limber_parts(a, fa, pa); x-- > 0;)
+                    for (int y = limber_parts(b, fb, pb); y-- > 0;)
+                        if (a[x].kind == NUM_finite && b[y].kind == NUM_finite)
+                            limber_big_add_product(&sum, &a[x], &b[y]);
+            }
+        }
+    return true;
+}
+
+/* One chain in a float accumulator: acc = round(acc + a b). */
+static double chain(const double *a, const double *b, int64_t k, bool narrow)
+{
+    double acc = 0;
+
+    for (int64_t p = 0; p < k; p++)
+        acc = narrow ? (double)fmaf((float)a[p], (float)b[p], (float)acc) : fma(a[p], b[p], acc);
+    return acc;
+}
+
+static int64_t exact_chain(const double *a, const double *b, int64_t k)
+{
+    int64_t acc = 0;
+
+    for (int64_t p = 0; p < k; p++)
+        acc += (int64_t)a[p] * (int64_t)b[p];
+    return acc;
+}
+
+static bool eval_products(struct eval *e, const struct node *n, struct val *v)
+{
+    const struct unit_info *unit = &limber_units[n->num[ATTR_unit]];
+    struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
+    int64_t m = e->c->m, cols = e->c->n, k = e->c->k, chunk = n->num[ATTR_chunk];
+    bool narrow = strcmp(unit->acc, "f32") == 0;
+    bool exact = n->type.format.kind == LIMBER_KIND_INT;
+
+    v->scale_a = a->scale;
+    v->scale_b = b->scale;
+    if (n->num[ATTR_unit] == UNIT_exact)
+        return products_exact(e, n, v);
+    if (exact)
+        v->sum = many(e, n->type.count, m, cols, sizeof *v->sum);
+    else
+        v->total = many(e, n->type.count, m, cols, sizeof *v->total);
+    if (!v->sum && !v->total)
+        return false;
+    for (size_t r = 0; r < n->rows; r++)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < cols; j++) {
+                const double *pa = limb_at(e, a, n->row[r].a, i, 0);
+                const double *pb = limb_at(e, b, n->row[r].b, j, 0);
+                int64_t at = (n->row[r].acc * m + i) * cols + j;
+
+                for (int64_t p = 0; p < k; p += chunk) {
+                    int64_t len = k - p < chunk ? k - p : chunk;
+
+                    if (exact)
+                        v->sum[at] += exact_chain(pa + p, pb + p, len);
+                    else if (narrow)
+                        v->total[at] = (float)v->total[at] +
+                                       (float)chain(pa + p, pb + p, len, true);
+                    else
+                        v->total[at] += chain(pa + p, pb + p, len, false);
+                }
+            }
+    return true;
+}
+
+/* ---- combine ------------------------------------------------------------------------------------------ */
+
+static int weight_of(const struct node *products, int acc)
+{
+    for (size_t i = 0; i < products->rows; i++)
+        if (products->row[i].acc == acc)
+            return products->row[i].weight;
+    return 0;
+}
+
+static void combine_sum(struct eval *e, const struct node *products, const struct val *s,
+                        struct val *v, int64_t at, int64_t i, int64_t j)
+{
+    int64_t size = e->c->m * e->c->n;
+    int last = products->type.count - 1;
+    double x = 0;
+
+    for (int acc = last; acc >= 0; acc--) {     /* smallest first */
+        double t = ldexp(s->total[acc * size + at], weight_of(products, acc));
+
+        x = acc == last ? t : x + t;
+    }
+    v->total[at] = ldexp(x, -(s->scale_a[i] + s->scale_b[j]));
+}
+
+static void combine_shift(struct eval *e, const struct node *products, const struct val *s,
+                          struct val *v, int64_t at)
+{
+    int64_t size = e->c->m * e->c->n, column[64] = { 0 };
+
+    for (int acc = 0; acc < products->type.count; acc++)
+        limber_columns_add(column, 1, s->sum[acc * size + at], weight_of(products, acc));
+    limber_columns_words(column, 1, 64, v->word + at * v->words, v->words);
+}
+
+static void combine_crt(struct eval *e, const struct limber_crt *t, const struct val *s,
+                        struct val *v, int64_t at)
+{
+    int64_t size = e->c->m * e->c->n, column[LIMBER_CRT_DIGITS + 2] = { 0 }, q;
+    double share = 0;
+
+    for (int l = 0; l < t->count; l++) {
+        int64_t r = s->sum[l * size + at] % t->modulus[l], c;
+
+        c = (r + t->modulus[l]) * t->inverse[l] % t->modulus[l];
+        share += (double)c / t->modulus[l];
+        for (int i = 0; i < t->digits; i++)
+            column[i] += c * (int64_t)t->cofactor[l][i];
+    }
+    q = (int64_t)rint(share);
+    for (int i = 0; i < t->digits; i++)
+        column[i] -= q * (int64_t)t->product[i];
+    limber_columns_words(column, 1, t->digits, v->word + at * v->words, v->words);
+}
+
+static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
+{
+    const struct node *products = &e->p->node[n->in[0]];
+    const struct val *s = &e->val[n->in[0]];
+    int64_t m = e->c->m, cols = e->c->n, via = n->num[ATTR_via];
+    struct limber_crt crt;
+
+    v->scale_a = s->scale_a;
+    v->scale_b = s->scale_b;
+    if (products->num[ATTR_unit] == UNIT_exact) {
+        v->words = s->words;
+        v->base = s->base;
+        v->word = many(e, m, cols, v->words, sizeof *v->word);
+        if (v->word)
+            memcpy(v->word, s->word, (size_t)(m * cols * v->words) * sizeof *v->word);
+        return v->word != NULL;
+    }
+    if (via == VIA_crt && !limber_crt_init(&crt, n->list[ATTR_moduli].v, n->list[ATTR_moduli].n))
+        return limber_fail(e->d, LIMBER_INTERNAL, "%%%s: bad moduli", n->name);
+    v->words = via == VIA_crt ? (crt.digits + 1) / 2 : 32;
+    if (via == VIA_sum)
+        v->total = many(e, m, cols, 1, sizeof *v->total);
+    else
+        v->word = many(e, m, cols, v->words, sizeof *v->word);
+    if (!v->total && !v->word)
+        return false;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < cols; j++)
+            if (via == VIA_sum)
+                combine_sum(e, products, s, v, i * cols + j, i, j);
+            else if (via == VIA_shift)
+                combine_shift(e, products, s, v, i * cols + j);
+            else
+                combine_crt(e, &crt, s, v, i * cols + j);
+    return true;
+}
+
+/* ---- epilogue ------------------------------------------------------------------------------------------- */
+
+/* The sum of products as NaN and infinities make it; finite parts do not matter. */
+static double special(const struct eval *e, limber_format fa, limber_format fb, int64_t i,
+                      int64_t j)
+{
+    double x = 0;
+
+    for (int64_t p = 0; p < e->c->k; p++) {
+        const char *pa = limber_view_at(&e->c->a, i, p, fa.size);
+        const char *pb = limber_view_at(&e->c->b, j, p, fb.size);
+        struct limber_num a[2], b[2];
+
+        limber_num_of_class(&a[0], 0);
+        limber_num_of_class(&b[0], 0);
+        if (pa)
+            limber_parts(a, fa, pa);
+        if (pb)
+            limber_parts(b, fb, pb);
+        x += limber_num_class(&a[0]) * limber_num_class(&b[0]);
+    }
+    return x;
+}
+
+static bool is_special(const struct call *c, int64_t i, int64_t j)
+{
+    return (c->mask_a && c->mask_a->line_special && c->mask_a->line_special[i]) ||
+           (c->mask_b && c->mask_b->line_special && c->mask_b->line_special[j]);
+}
+
+static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
+{
+    const struct val *x = &e->val[n->in[0]];
+    const struct node *products = limber_plan_find(e->p, OP_products);
+    limber_format f = n->type.format, fs = f.kind == LIMBER_KIND_INT ? format("i64") : f;
+    limber_format fa = e->p->node[e->p->node[products->in[0]].in[0]].type.format;
+    limber_format fb = e->p->node[e->p->node[products->in[1]].in[0]].type.format;
+    struct limber_scalars sc = { n->num[ATTR_alpha] ? e->c->alpha : NULL,
+                                 n->num[ATTR_beta] ? e->c->beta : NULL, fs };
+    double alpha = 1, beta = 0;
+
+    (void)v;
+    if (sc.alpha)
+        limber_convert(&alpha, format("f64"), sc.alpha, fs, 1, LIMBER_RN);
+    if (sc.beta)
+        limber_convert(&beta, format("f64"), sc.beta, fs, 1, LIMBER_RN);
+    for (int64_t i = 0; i < e->c->m; i++)
+        for (int64_t j = 0; j < e->c->n; j++) {
+            char *dst = limber_place_at(&e->c->c, i, j, f.size);
+            int64_t at = i * e->c->n + j;
+            int flags = 0;
+
+            if (is_special(e->c, i, j))
+                limber_store_class(dst, f, special(e, fa, fb, i, j), &sc);
+            else if (x->total)
+                limber_store_float(dst, f, x->total[at], sc.alpha != NULL, alpha,
+                                   sc.beta != NULL, beta);
+            else if (f.kind == LIMBER_KIND_INT && n->num[ATTR_wrap])
+                limber_store_wrapped(dst, f, x->word[at * x->words], &sc);
+            else
+                flags = limber_store_exact(dst, f, x->word + at * x->words, x->words, x->base -
+                                           (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0), &sc);
+            e->c->overflow += f.kind == LIMBER_KIND_INT && (flags & 2);
+        }
+    return true;
+}
+
+/* ---- the plan --------------------------------------------------------------------------------------------- */
+
+static bool (*const eval[OP_count])(struct eval *, const struct node *, struct val *) = {
+#define OP(name, least, most, attributes, flags) eval_##name,
+#include "ir/ops.h"
+};
+
+bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
+{
+    struct eval e = { p, c, NULL, d };
+    bool ok;
+
+    e.val = calloc(p->nodes ? p->nodes : 1, sizeof *e.val);
+    ok = e.val || limber_fail(d, LIMBER_NO_MEMORY, "interp: out of memory");
+    c->overflow = 0;
+    for (size_t i = 0; ok && i < p->nodes; i++)
+        ok = eval[p->node[i].op](&e, &p->node[i], &e.val[i]);
+    for (size_t i = 0; e.val && i < p->nodes; i++) {
+        free(e.val[i].limb);
+        free(e.val[i].scale);
+        free(e.val[i].sum);
+        free(e.val[i].total);
+        free(e.val[i].word);
+    }
+    free(e.val);
+    return ok;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The interpreter as a backend: its compiled form is the plan's text. */
+#include "backends/backend.h"
+#include "backends/interp/eval.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct kernel {
+    struct plan plan;
+};
+
+static bool probe(struct target *t, struct diag *d)
+{
+    (void)d;
+    memset(t, 0, sizeof *t);
+    strcpy(t->backend, "interp");
+    strcpy(t->isa, "any");
+    t->registers = 16;
+    t->l1 = 32768;
+    t->l2 = 1 << 20;
+    t->group = 1;
+    /* every unit is evaluated, none is faster than another; the order of magnitude is enough
+     * to prefer few products */
+    for (int u = 0; u < UNIT_count; u++)
+        t->rate[u] = 1e8;
+    t->rate[UNIT_exact] = 1e6;
+    return true;
+}
+
+static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                    struct blob *out, struct diag *d)
+{
+    struct text s = { 0 };
+
+    (void)t, (void)dump;
+    limber_plan_print(p, &s);
+    if (s.failed || !s.s) {
+        limber_text_clear(&s);
+        return limber_fail(d, LIMBER_NO_MEMORY, "interp: out of memory");
+    }
+    out->data = (unsigned char *)s.s;
+    out->size = s.n;
+    return true;
+}
+
+static bool load(const unsigned char *data, size_t size, struct kernel **kernel, struct diag *d)
+{
+    struct kernel *k = calloc(1, sizeof *k);
+    char *text = malloc(size + 1);
+    bool ok = k && text;
+
+    if (ok) {
+        memcpy(text, data, size);
+        text[size] = 0;
+        limber_plan_init(&k->plan);
+        ok = limber_plan_parse(&k->plan, text, d) && limber_plan_verify(&k->plan, d);
+    } else {
+        limber_fail(d, LIMBER_NO_MEMORY, "interp: out of memory");
+    }
+    free(text);
+    if (!ok && k) {
+        limber_plan_clear(&k->plan);
+        free(k);
+        k = NULL;
+    }
+    *kernel = k;
+    return ok;
+}
+
+static bool launch(struct kernel *k, struct call *c, struct diag *d)
+{
+    return limber_interp_eval(&k->plan, c, d);
+}
+
+static void unload(struct kernel *k)
+{
+    if (!k)
+        return;
+    limber_plan_clear(&k->plan);
+    free(k);
+}
+
+const struct backend limber_backend_interp = {
+    "interp", probe, compile, load, launch, unload
+};

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * libLLVM, opened when the first kernel must be compiled. */
+#include "backends/llvm/llvm.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct llvm llvm;        /* written once under the lock, constant afterwards */
+static bool ready;
+
+static const char *const name[] = {
+    "libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so", "libLLVM.so.20.1", "libLLVM.so.21.1",
+    "libLLVM.so.22.1"
+};
+
+static void *open_any(void)
+{
+    for (size_t i = 0; i < COUNT(name); i++) {
+        void *h = dlopen(name[i], RTLD_NOW | RTLD_LOCAL);
+
+        if (h)
+            return h;
+    }
+    return NULL;
+}
+
+static bool resolve(void *h, struct diag *d)
+{
+#define F(name)                                                                                 \
+    *(void **)&llvm.name = dlsym(h, #name);                                                     \
+    if (!llvm.name)                                                                             \
+        return limber_fail(d, LIMBER_DEVICE, "llvm: libLLVM lacks " #name);
+    LIMBER_LLVM_API(F)
+#undef F
+    return true;
+}
+
+const struct llvm *limber_llvm(struct diag *d)
+{
+    void *h;
+
+    pthread_mutex_lock(&lock);
+    if (!ready) {
+        h = open_any();
+        if (!h)
+            limber_fail(d, LIMBER_DEVICE, "llvm: no libLLVM 19 to 22 is installed");
+        else if (resolve(h, d)) {
+            llvm.LLVMInitializeX86TargetInfo();
+            llvm.LLVMInitializeX86Target();
+            llvm.LLVMInitializeX86TargetMC();
+            llvm.LLVMInitializeX86AsmPrinter();
+            ready = true;       /* h stays open: LLVM cannot be unloaded safely */
+        } else {
+            dlclose(h);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return ready ? &llvm : NULL;
+}

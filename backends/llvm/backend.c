@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The LLVM backend: a blob is the kernel's configuration and its object file.  Loading and
+ * launching do not touch LLVM. */
+#include "backends/llvm/llvm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool limber_llvm_probe(struct target *t, struct diag *d);
+
+struct kernel {
+    struct kernel_config config;
+    struct object object;
+    kernel_prepare *prepare;
+    kernel_block *block;
+};
+
+struct blob_head {
+    uint32_t config_size, cpu;      /* cpu: features that the code needs */
+};
+
+static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                    struct blob *out, struct diag *d)
+{
+    struct blob_head head = { sizeof(struct kernel_config), limber_cpu_of(t) };
+    struct kernel_config *k = malloc(sizeof *k);
+    struct blob object = { 0 };
+    bool ok = k || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+
+    ok = ok && limber_kernel_config(p, t, k, d) && limber_llvm_object(k, t, dump, &object, d);
+    if (ok) {
+        /* the object starts at a multiple of 8 */
+        size_t at = (sizeof head + sizeof *k + 7) & ~(size_t)7;
+
+        out->size = at + object.size;
+        out->data = calloc(1, out->size);
+        ok = out->data || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+        if (ok) {
+            memcpy(out->data, &head, sizeof head);
+            memcpy(out->data + sizeof head, k, sizeof *k);
+            memcpy(out->data + at, object.data, object.size);
+        }
+    }
+    free(object.data);
+    free(k);
+    return ok;
+}
+
+static bool take_config(struct kernel *k, const unsigned char *data, size_t size, struct diag *d)
+{
+    struct blob_head head;
+
+    if (size < sizeof head + sizeof k->config)
+        return limber_fail(d, LIMBER_IO, "llvm: the kernel is cut short");
+    memcpy(&head, data, sizeof head);
+    memcpy(&k->config, data + sizeof head, sizeof k->config);
+    if (head.config_size != sizeof k->config || k->config.version != KERNEL_VERSION)
+        return limber_fail(d, LIMBER_IO, "llvm: a kernel of another version");
+    if (head.cpu & ~limber_cpu())
+        return limber_fail(d, LIMBER_DEVICE, "llvm: the kernel needs features this CPU lacks");
+    return true;
+}
+
+static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
+{
+    size_t at = (sizeof(struct blob_head) + sizeof(struct kernel_config) + 7) & ~(size_t)7;
+    struct kernel *k = calloc(1, sizeof *k);
+    unsigned char *aligned = NULL;
+    bool ok = k || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+
+    *out = NULL;
+    ok = ok && take_config(k, data, size, d);
+    if (ok) {
+        aligned = malloc(size - at + 1);
+        ok = aligned || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    }
+    if (ok) {
+        memcpy(aligned, data + at, size - at);
+        ok = limber_object_map(aligned, size - at, &k->object, d);
+    }
+    if (ok) {
+        *(void **)&k->prepare = limber_object_symbol(aligned, size - at, &k->object,
+                                                     "limber_prepare");
+        *(void **)&k->block = limber_object_symbol(aligned, size - at, &k->object, "limber_block");
+        ok = (k->prepare && k->block) || limber_fail(d, LIMBER_IO, "llvm: no entry in the kernel");
+    }
+    free(aligned);
+    if (ok)
+        *out = k;
+    else if (k) {
+        limber_object_unmap(&k->object);
+        free(k);
+    }
+    return ok;
+}
+
+static void unload(struct kernel *k)
+{
+    if (!k)
+        return;
+    limber_object_unmap(&k->object);
+    free(k);
+}
+
+/* ---- launch ------------------------------------------------------------------------------------------ */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Everything one part of C needs, in one allocation. */
+struct part {
+    const struct kernel *k;
+    struct kernel_call call;
+    char *memory;
+    int64_t scratch;            /* bytes of a worker */
+    char *scratches;
+};
+
+static int64_t round_up(int64_t x, int64_t step)
+{
+    return ceil_div(x, step) * step;
+}
+
+static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
+{
+    int64_t panel = round_up(round_up(k, c->group) * c->side[side].lines * c->bytes, 64);
+
+    return c->unit == UNIT_exact ? 0 : panel * ceil_div(lines, c->side[side].lines);
+}
+
+static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
+{
+    int64_t limbs = c->side[side].limbs, panels = ceil_div(lines, c->side[side].lines);
+
+    return limbs * limb_bytes(c, side, lines, k) + 64 +
+           round_up(limbs * panels * ceil_div(k, c->kc), 64) +
+           (c->offsets ? limbs * ceil_div(k, c->chunk) * panels * c->side[side].lines * 4 : 0);
+}
+
+static int64_t scratch_bytes(const struct kernel_config *c)
+{
+    int64_t block = (int64_t)c->mb * c->nb, wide = c->unit == UNIT_f64 ? 8 : 4;
+
+    if (c->unit == UNIT_exact)
+        return 64;
+    /* a strip may read past the last column */
+    return block * (c->via == VIA_sum ? 0 : wide) +
+           block * c->accumulators * (c->via == VIA_sum ? wide : c->via == VIA_crt ? 1 : 8) +
+           KERNEL_STRIP * 8;
+}
+
+static char *set_side(const struct kernel_config *c, struct packed *o, int side, int64_t k,
+                      char *memory)
+{
+    int64_t limbs = c->side[side].limbs;
+
+    o->panels = ceil_div(o->lines, c->side[side].lines);
+    o->limb_bytes = limb_bytes(c, side, o->lines, k);
+    o->panel_bytes = o->panels ? o->limb_bytes / o->panels : 0;
+    o->chunks = ceil_div(k, c->chunk);
+    o->blocks = ceil_div(k, c->kc);
+    o->sum_lines = o->panels * c->side[side].lines;
+    o->data = memory;
+    memory += limbs * o->limb_bytes;
+    o->nonzero = (uint8_t *)memory;
+    memory += round_up(limbs * o->panels * o->blocks, 64);
+    memset(o->nonzero, 0, (size_t)(limbs * o->panels * o->blocks));
+    if (c->offsets) {
+        o->sums = (int32_t *)(void *)memory;
+        memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
+        memory += limbs * o->chunks * o->sum_lines * 4;
+    }
+    /* lines that do not fill their panel, and what rounds k up */
+    if (o->panels && c->unit != UNIT_exact)
+        for (int64_t l = 0; l < limbs; l++) {
+            if (k % c->group)
+                memset(o->data + l * o->limb_bytes, 0, (size_t)o->limb_bytes);
+            else if (o->lines % c->side[side].lines)
+                memset(o->data + (l + 1) * o->limb_bytes - o->panel_bytes, 0,
+                       (size_t)o->panel_bytes);
+        }
+    return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+}
+
+static void run_prepare(void *arg, int64_t task, int worker)
+{
+    struct part *p = arg;
+
+    (void)worker;
+    p->k->prepare(&p->call, task);
+}
+
+static void run_block(void *arg, int64_t task, int worker)
+{
+    struct part *p = arg;
+
+    p->k->block(&p->call, task, p->scratches + worker * p->scratch);
+}
+
+static bool run_part(const struct kernel *k, struct call *c, struct kernel_call call,
+                     struct diag *d)
+{
+    const struct kernel_config *f = &k->config;
+    struct part p = { .k = k, .call = call };
+    int64_t bytes, blocks;
+    char *memory;
+    int workers = c->runner ? c->runner->workers : 1;
+
+    p.scratch = round_up(scratch_bytes(f), 64);
+    bytes = side_bytes(f, 0, call.op[0].lines, c->k) + side_bytes(f, 1, call.op[1].lines, c->k) +
+            workers * p.scratch + 256;
+    p.memory = malloc((size_t)bytes);
+    if (!p.memory)
+        return limber_fail(d, LIMBER_NO_MEMORY, "workspace of %lld bytes", (long long)bytes);
+    if ((size_t)bytes > c->workspace)
+        c->workspace = (size_t)bytes;
+    memory = (char *)(((uintptr_t)p.memory + 63) & ~(uintptr_t)63);
+    memory = set_side(f, &p.call.op[0], 0, c->k, memory);
+    memory = set_side(f, &p.call.op[1], 1, c->k, memory);
+    p.scratches = memory;
+    if (c->k == 0)
+        memset(p.scratches, 0, (size_t)(workers * p.scratch));
+    p.call.blocks_j = ceil_div(call.n, f->nb);
+    blocks = ceil_div(call.m, f->mb) * p.call.blocks_j;
+    if (f->unit != UNIT_exact && c->k > 0)
+        c->runner->run(c->runner->self, p.call.op[0].panels + p.call.op[1].panels, run_prepare, &p);
+    c->runner->run(c->runner->self, blocks, run_block, &p);
+    c->overflow += p.call.overflow;
+    free(p.memory);
+    return true;
+}
+
+/* Scales of all lines, from the masks; NULL where the plan does not scale. */
+static bool line_scales(const struct side *s, const struct mask *m, int64_t lines, int32_t **out,
+                        struct diag *d)
+{
+    *out = NULL;
+    if (s->how == HOW_whole || s->axis == AXIS_none)
+        return true;
+    if (!m || !m->line_emax)
+        return limber_fail(d, LIMBER_INTERNAL, "llvm: a scaled operand without its scan");
+    *out = malloc((size_t)(lines ? lines : 1) * sizeof **out);
+    if (!*out)
+        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    for (int64_t i = 0; i < lines; i++)
+        (*out)[i] = m->line_emax[i] == INT32_MIN ? 0 : s->top - 1 - m->line_emax[i];
+    return true;
+}
+
+static double scalar(const struct kernel_config *c, const void *p, double otherwise)
+{
+    limber_format f64;
+    double v = otherwise;
+
+    limber_format_named("f64", &f64);
+    if (p)
+        limber_convert(&v, f64, p, c->scalars, 1, LIMBER_RN);
+    return v;
+}
+
+/* Parts of C whose limbs fit the workspace: halve the longer side until they do. */
+static void chunk(const struct kernel_config *f, const struct call *c, int64_t *m, int64_t *n)
+{
+    *m = c->m;
+    *n = c->n;
+    while (side_bytes(f, 0, *m, c->k) + side_bytes(f, 1, *n, c->k) > (int64_t)c->workspace_limit) {
+        if (*n > f->nb && *n >= *m)
+            *n = round_up(*n / 2, f->nb);
+        else if (*m > f->mb)
+            *m = round_up(*m / 2, f->mb);
+        else if (*n > f->nb)
+            *n = round_up(*n / 2, f->nb);
+        else
+            break;
+    }
+}
+
+static bool launch(struct kernel *k, struct call *c, struct diag *d)
+{
+    const struct kernel_config *f = &k->config;
+    int32_t *scale_a = NULL, *scale_b = NULL;
+    int64_t m, n;
+    bool ok;
+
+    c->overflow = 0;
+    c->workspace = 0;
+    if (c->m == 0 || c->n == 0)
+        return true;
+    ok = line_scales(&f->side[0], c->mask_a, c->m, &scale_a, d) &&
+         line_scales(&f->side[1], c->mask_b, c->n, &scale_b, d);
+    chunk(f, c, &m, &n);
+    for (int64_t j = 0; ok && j < c->n; j += n)
+        for (int64_t i = 0; ok && i < c->m; i += m) {
+            struct kernel_call call = {
+                .m = c->m - i < m ? c->m - i : m, .n = c->n - j < n ? c->n - j : n, .k = c->k,
+                .c = c->c, .i0 = i, .j0 = j, .alpha = c->alpha, .beta = c->beta,
+                .alpha_f64 = scalar(f, c->alpha, 1), .beta_f64 = scalar(f, c->beta, 0),
+            };
+
+            call.op[0] = (struct packed){ .view = c->a, .line0 = i, .lines = call.m,
+                                          .scale = scale_a, .special = c->mask_a ?
+                                          c->mask_a->line_special : NULL };
+            call.op[1] = (struct packed){ .view = c->b, .line0 = j, .lines = call.n,
+                                          .scale = scale_b, .special = c->mask_b ?
+                                          c->mask_b->line_special : NULL };
+            ok = run_part(k, c, call, d);
+        }
+    free(scale_a);
+    free(scale_b);
+    return ok;
+}
+
+const struct backend limber_backend_llvm = {
+    "llvm", limber_llvm_probe, compile, load, launch, unload
+};

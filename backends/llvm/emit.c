@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Configuration + register-tile kernel + the kernel's source (bitcode) -> an object file.
+ *
+ * LLVM ends the process on what it cannot select: only features that CPUID reported reach it, and
+ * the text of the register-tile kernel uses an intrinsic only with its feature. */
+#include "backends/llvm/llvm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+__asm__(".section .rodata\n"
+        ".balign 16\n"
+        "limber_bitcode_start:\n"
+        ".incbin \"" LIMBER_BITCODE "\"\n"
+        "limber_bitcode_end:\n"
+        ".byte 0\n"
+        ".previous\n");
+extern const char limber_bitcode_start[] __attribute__((visibility("hidden")));
+extern const char limber_bitcode_end[] __attribute__((visibility("hidden")));
+
+static const char triple[] = "x86_64-unknown-linux-gnu";
+
+struct emit {
+    const struct llvm *l;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMTargetMachineRef machine;
+    struct diag *d;
+};
+
+static void silent(LLVMDiagnosticInfoRef info, void *user)
+{
+    (void)info, (void)user;
+}
+
+static bool failed(struct emit *e, const char *what, char *message)
+{
+    limber_fail(e->d, LIMBER_INTERNAL, "llvm: %s: %s", what, message ? message : "unknown");
+    if (message)
+        e->l->LLVMDisposeMessage(message);
+    return false;
+}
+
+static const char *features_of(unsigned cpu)
+{
+    if (cpu & CPU_vnni)
+        return "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+avx512f,+avx512bw,+avx512dq,"
+               "+avx512vl,+avx512vnni";
+    if (cpu & CPU_avx512)
+        return "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+avx512f,+avx512bw,+avx512dq,+avx512vl";
+    return "+avx2,+fma,+bmi,+bmi2,+lzcnt,+popcnt";
+}
+
+static bool read_modules(struct emit *e, const struct kernel_config *k, const struct target *t)
+{
+    size_t size = (size_t)(limber_bitcode_end - limber_bitcode_start);
+    LLVMMemoryBufferRef buffer;
+    LLVMModuleRef micro = NULL;
+    struct text text = { 0 };
+    char *message = NULL;
+    bool ok;
+
+    buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(limber_bitcode_start, size, "kernel");
+    ok = !e->l->LLVMParseBitcodeInContext2(e->context, buffer, &e->module);
+    e->l->LLVMDisposeMemoryBuffer(buffer);
+    if (!ok)
+        return failed(e, "the kernel's bitcode does not read", NULL);
+    if (k->unit == UNIT_exact)
+        return true;            /* no register tile: the declaration stays unused */
+    if (!limber_micro_text(k, t, &text)) {
+        limber_text_clear(&text);
+        return limber_fail(e->d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    }
+    buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text.s, text.n, "micro");
+    limber_text_clear(&text);
+    /* takes the buffer */
+    if (e->l->LLVMParseIRInContext(e->context, buffer, &micro, &message))
+        return failed(e, "the register tile does not parse", message);
+    e->l->LLVMSetTarget(micro, triple);
+    if (e->l->LLVMLinkModules2(e->module, micro))
+        return failed(e, "the register tile does not link", NULL);
+    return true;
+}
+
+/* The external constant becomes bytes that the optimiser reads. */
+static bool set_config(struct emit *e, const struct kernel_config *k)
+{
+    LLVMValueRef old = e->l->LLVMGetNamedGlobal(e->module, "limber_kernel_constants"), bytes, global;
+
+    if (!old)
+        return failed(e, "the bitcode has no configuration", NULL);
+    bytes = e->l->LLVMConstStringInContext(e->context, (const char *)k, sizeof *k, 1);
+    global = e->l->LLVMAddGlobal(e->module, e->l->LLVMTypeOf(bytes), "limber_constants");
+    e->l->LLVMSetInitializer(global, bytes);
+    e->l->LLVMSetGlobalConstant(global, 1);
+    e->l->LLVMSetLinkage(global, LLVMInternalLinkage);
+    e->l->LLVMSetAlignment(global, 64);
+    e->l->LLVMReplaceAllUsesWith(old, global);
+    e->l->LLVMDeleteGlobal(old);
+    return true;
+}
+
+static void set_attributes(struct emit *e, const char *features)
+{
+    const unsigned whole = (unsigned)LLVMAttributeFunctionIndex;
+    LLVMAttributeRef cpu, feature, calls, vectors, nounwind;
+
+    cpu = e->l->LLVMCreateStringAttribute(e->context, "target-cpu", 10, "x86-64", 6);
+    feature = e->l->LLVMCreateStringAttribute(e->context, "target-features", 15, features,
+                                              (unsigned)strlen(features));
+    calls = e->l->LLVMCreateStringAttribute(e->context, "no-builtins", 11, "", 0);
+    vectors = e->l->LLVMCreateStringAttribute(e->context, "prefer-vector-width", 19, "512", 3);
+    nounwind = e->l->LLVMCreateEnumAttribute(
+        e->context, e->l->LLVMGetEnumAttributeKindForName("nounwind", 8), 0);
+    for (LLVMValueRef f = e->l->LLVMGetFirstFunction(e->module); f;
+         f = e->l->LLVMGetNextFunction(f)) {
+        size_t n;
+        const char *name = e->l->LLVMGetValueName2(f, &n);
+        bool entry = !strcmp(name, "limber_prepare") || !strcmp(name, "limber_block");
+
+        if (e->l->LLVMIsDeclaration(f))
+            continue;
+        e->l->LLVMRemoveStringAttributeAtIndex(f, whole, "tune-cpu", 8);
+        e->l->LLVMAddAttributeAtIndex(f, whole, cpu);
+        e->l->LLVMAddAttributeAtIndex(f, whole, feature);
+        e->l->LLVMAddAttributeAtIndex(f, whole, calls);
+        e->l->LLVMAddAttributeAtIndex(f, whole, vectors);
+        e->l->LLVMAddAttributeAtIndex(f, whole, nounwind);
+        if (!entry)
+            e->l->LLVMSetLinkage(f, LLVMInternalLinkage);
+    }
+}
+
+static bool make_machine(struct emit *e, const char *features)
+{
+    LLVMTargetRef target;
+    LLVMTargetDataRef layout;
+    char *message = NULL;
+
+    if (e->l->LLVMGetTargetFromTriple(triple, &target, &message))
+        return failed(e, "no x86 target", message);
+    e->machine = e->l->LLVMCreateTargetMachine(target, triple, "x86-64", features,
+                                               LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                               LLVMCodeModelSmall);
+    if (!e->machine)
+        return failed(e, "no target machine", NULL);
+    layout = e->l->LLVMCreateTargetDataLayout(e->machine);
+    e->l->LLVMSetModuleDataLayout(e->module, layout);
+    e->l->LLVMDisposeTargetData(layout);
+    e->l->LLVMSetTarget(e->module, triple);
+    return true;
+}
+
+static bool optimise(struct emit *e)
+{
+    LLVMPassBuilderOptionsRef options = e->l->LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = e->l->LLVMRunPasses(e->module, "default<O2>", e->machine, options);
+    char *message;
+
+    e->l->LLVMDisposePassBuilderOptions(options);
+    if (!error)
+        return true;
+    message = e->l->LLVMGetErrorMessage(error);
+    limber_fail(e->d, LIMBER_INTERNAL, "llvm: passes: %s", message);
+    e->l->LLVMDisposeErrorMessage(message);
+    return false;
+}
+
+static bool write_file(struct emit *e, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *buffer)
+{
+    char *message = NULL;
+
+    if (e->l->LLVMTargetMachineEmitToMemoryBuffer(e->machine, e->module, kind, &message, buffer))
+        return failed(e, "code generation", message);
+    return true;
+}
+
+static bool dump_texts(struct emit *e, const struct dump *dump)
+{
+    LLVMMemoryBufferRef assembly;
+    char *text = e->l->LLVMPrintModuleToString(e->module);
+
+    dump->file(dump->user, "kernel.ll", text, strlen(text));
+    e->l->LLVMDisposeMessage(text);
+    if (!write_file(e, LLVMAssemblyFile, &assembly))
+        return false;
+    dump->file(dump->user, "kernel.s", e->l->LLVMGetBufferStart(assembly),
+               e->l->LLVMGetBufferSize(assembly));
+    e->l->LLVMDisposeMemoryBuffer(assembly);
+    return true;
+}
+
+static bool take(struct emit *e, struct blob *object)
+{
+    LLVMMemoryBufferRef buffer;
+
+    if (!write_file(e, LLVMObjectFile, &buffer))
+        return false;
+    object->size = e->l->LLVMGetBufferSize(buffer);
+    object->data = malloc(object->size);
+    if (object->data)
+        memcpy(object->data, e->l->LLVMGetBufferStart(buffer), object->size);
+    e->l->LLVMDisposeMemoryBuffer(buffer);
+    return object->data || limber_fail(e->d, LIMBER_NO_MEMORY, "llvm: out of memory");
+}
+
+bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
+                        const struct dump *dump, struct blob *object, struct diag *d)
+{
+    struct emit e = { limber_llvm(d), NULL, NULL, NULL, d };
+    const char *features = features_of(limber_cpu_of(t));
+    bool ok;
+
+    if (!e.l)
+        return false;
+    e.context = e.l->LLVMContextCreate();
+    e.l->LLVMContextSetDiagnosticHandler(e.context, silent, NULL);
+    ok = read_modules(&e, k, t) && make_machine(&e, features) && set_config(&e, k);
+    if (ok) {
+        set_attributes(&e, features);
+        ok = optimise(&e) && (!dump || dump_texts(&e, dump)) && take(&e, object);
+    }
+    if (e.machine)
+        e.l->LLVMDisposeTargetMachine(e.machine);
+    if (e.module)
+        e.l->LLVMDisposeModule(e.module);
+    e.l->LLVMContextDispose(e.context);
+    return ok;
+}

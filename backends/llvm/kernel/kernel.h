@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the compiler of kernels, the kernel's source and the launcher agree on.  The configuration
+ * is constant inside one kernel: the optimiser folds it. */
+#ifndef LIMBER_KERNEL_H
+#define LIMBER_KERNEL_H
+
+#include "backends/backend.h"
+#include "ir/crt.h"
+
+enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues };
+
+enum {
+    KERNEL_VERSION = 1,
+    KERNEL_ROWS = 640,
+    KERNEL_ACCUMULATORS = 64,
+    KERNEL_BLOCK = 64,      /* elements along k that are prepared at once; divides every kc >= 64 */
+    KERNEL_STRIP = 16       /* columns combined at once */
+};
+
+struct side {
+    limber_format f;        /* as stored */
+    limber_format limb;     /* hilo: what a limb is rounded to */
+    int32_t how, limbs;
+    int32_t axis;
+    int32_t top;            /* lines are scaled below 2^top; bits of scaled integers */
+    int32_t shift, step, is_signed;
+    int32_t narrow;         /* scaled integers fit 64 bits */
+    int32_t lines;          /* of a panel */
+    int32_t used[KERNEL_ACCUMULATORS];      /* limb l is needed */
+    int32_t offset[KERNEL_ACCUMULATORS];    /* added when packed: the unit's operand signedness */
+};
+
+struct kernel_config {
+    int32_t version, unit;
+    struct side side[2];
+    limber_format c, scalars;
+    int32_t mr, nr, group, mb, nb;
+    int32_t bytes;          /* of a packed element */
+    int64_t kc, chunk;
+    int32_t rows, accumulators, via;
+    int32_t plain;          /* alpha is 1 and beta is 0 */
+    int32_t has_alpha, has_beta, wrap;
+    int32_t small;          /* totals fit 62 bits: combined in int64 */
+    int32_t words;          /* 64-bit words of an exact result */
+    int32_t big_words, big_base;    /* unit exact: the long accumulator */
+    int32_t offsets;        /* some packed limb has an offset: sums are needed */
+    struct kernel_row { int16_t a, b, acc; } row[KERNEL_ROWS];
+    int32_t weight[KERNEL_ACCUMULATORS];
+    struct limber_crt crt;
+    uint32_t piece[2][LIMBER_MODULI][13];   /* 2^(16 i) mod p; last: what undoes the bias */
+    float inverse[LIMBER_MODULI];           /* 1/p */
+    double share[LIMBER_MODULI];            /* 1/p */
+};
+
+/* One operand of a call, packed: limb by limb, panel by panel, [k/group][lines][group]. */
+struct packed {
+    struct view view;
+    int64_t line0, lines;   /* which of the operand's lines */
+    const int32_t *scale;   /* per line: limbs are of x 2^scale; NULL: 0 */
+    const uint8_t *special; /* per line, or NULL */
+    char *data;
+    int64_t limb_bytes, panel_bytes, panels;
+    int32_t *sums;          /* [limb][chunk][line]: of packed values; only with offsets */
+    int64_t chunks, sum_lines;
+    uint8_t *nonzero;       /* [limb][panel][k/kc] */
+    int64_t blocks;         /* ceil(k/kc) */
+};
+
+struct kernel_call {
+    int64_t m, n, k;
+    struct packed op[2];
+    struct place c;
+    int64_t i0, j0;         /* of this part of C */
+    const void *alpha, *beta;
+    double alpha_f64, beta_f64;
+    int64_t blocks_j;       /* blocks of nb columns */
+    int64_t overflow;
+};
+
+/* The two entry points of a kernel.  Both may run on many threads at once. */
+typedef void kernel_prepare(struct kernel_call *c, int64_t task);
+typedef void kernel_block(struct kernel_call *c, int64_t task, char *scratch);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Inside the LLVM backend. */
+#ifndef LIMBER_LLVM_H
+#define LIMBER_LLVM_H
+
+#include "backends/llvm/kernel/kernel.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/BitReader.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/Linker.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+/* Every function of LLVM's C API in use. */
+#define LIMBER_LLVM_API(F)                                                                      \
+    F(LLVMContextCreate) F(LLVMContextDispose) F(LLVMDisposeMessage)                            \
+    F(LLVMContextSetDiagnosticHandler)                                                          \
+    F(LLVMCreateMemoryBufferWithMemoryRangeCopy) F(LLVMDisposeMemoryBuffer)                     \
+    F(LLVMGetBufferStart) F(LLVMGetBufferSize)                                                  \
+    F(LLVMParseBitcodeInContext2) F(LLVMParseIRInContext) F(LLVMLinkModules2)                   \
+    F(LLVMDisposeModule) F(LLVMPrintModuleToString) F(LLVMVerifyModule)                         \
+    F(LLVMSetTarget) F(LLVMSetModuleDataLayout)                                                 \
+    F(LLVMGetNamedGlobal) F(LLVMAddGlobal) F(LLVMSetInitializer) F(LLVMSetGlobalConstant)       \
+    F(LLVMSetLinkage) F(LLVMSetAlignment) F(LLVMReplaceAllUsesWith) F(LLVMDeleteGlobal)         \
+    F(LLVMConstStringInContext) F(LLVMTypeOf)                                                   \
+    F(LLVMGetFirstFunction) F(LLVMGetNextFunction) F(LLVMIsDeclaration) F(LLVMGetValueName2)    \
+    F(LLVMCreateStringAttribute) F(LLVMAddAttributeAtIndex)                                     \
+    F(LLVMRemoveStringAttributeAtIndex) F(LLVMCreateEnumAttribute)                              \
+    F(LLVMGetEnumAttributeKindForName)                                                          \
+    F(LLVMGetTargetFromTriple) F(LLVMCreateTargetMachine) F(LLVMDisposeTargetMachine)           \
+    F(LLVMCreateTargetDataLayout) F(LLVMDisposeTargetData)                                      \
+    F(LLVMCreatePassBuilderOptions) F(LLVMDisposePassBuilderOptions) F(LLVMRunPasses)           \
+    F(LLVMGetErrorMessage) F(LLVMDisposeErrorMessage)                                           \
+    F(LLVMTargetMachineEmitToMemoryBuffer)                                                      \
+    F(LLVMInitializeX86TargetInfo) F(LLVMInitializeX86Target) F(LLVMInitializeX86TargetMC)      \
+    F(LLVMInitializeX86AsmPrinter)
+
+struct llvm {
+#define F(name) __typeof__(&name) name;
+    LIMBER_LLVM_API(F)
+#undef F
+};
+
+/* LLVM's functions, opened at first use and kept; NULL with a reason when there is no libLLVM. */
+const struct llvm *limber_llvm(struct diag *d);
+
+/* CPU features by name, from CPUID; see probe.c.  Bits of a mask. */
+enum cpu {
+    CPU_avx2 = 1, CPU_fma = 2, CPU_f16c = 4, CPU_avx512 = 8, CPU_vnni = 16, CPU_avxvnni = 32
+};
+unsigned limber_cpu(void);
+unsigned limber_cpu_of(const struct target *t);     /* the features that a target names */
+
+/* micro.c: the register-tile kernel as LLVM assembly text. */
+bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
+/* config.c: a plan's constants. */
+bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
+                          struct diag *d);
+/* emit.c: an object file. */
+bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
+                        const struct dump *dump, struct blob *object, struct diag *d);
+
+/* object.c: an x86-64 ELF object in memory, mapped without a linker.  Anything that it does not
+ * understand is refused. */
+struct object {
+    unsigned char *map;
+    size_t size;
+};
+bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d);
+void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,
+                           const char *name);
+void limber_object_unmap(struct object *o);
+
+#endif

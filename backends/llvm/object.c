@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A relocatable x86-64 object becomes executable memory: sections are laid out in one mapping,
+ * the few relocations of self-contained code are applied, then the mapping loses its write
+ * permission.  Every offset is checked; what is not understood is refused.
+ *
+ *   source  System V ABI, AMD64 supplement, section 4.4; ELF-64 object file format 1.5 */
+#include "backends/llvm/llvm.h"
+
+#include <elf.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { SECTIONS = 64 };
+
+struct layout {
+    const unsigned char *data;
+    size_t size;
+    const Elf64_Ehdr *head;
+    const Elf64_Shdr *section;
+    size_t at[SECTIONS];        /* offset in the mapping; SIZE_MAX: not mapped */
+    size_t total;
+};
+
+static bool bad(struct diag *d, const char *what)
+{
+    return limber_fail(d, LIMBER_IO, "object: %s", what);
+}
+
+static bool inside(const struct layout *l, uint64_t offset, uint64_t size)
+{
+    return offset <= l->size && size <= l->size - offset;
+}
+
+static bool read_head(struct layout *l, struct diag *d)
+{
+    l->head = (const Elf64_Ehdr *)(const void *)l->data;
+    if (l->size < sizeof *l->head || memcmp(l->head->e_ident, ELFMAG, SELFMAG) ||
+        l->head->e_ident[EI_CLASS] != ELFCLASS64 || l->head->e_type != ET_REL ||
+        l->head->e_machine != EM_X86_64 || l->head->e_shentsize != sizeof(Elf64_Shdr))
+        return bad(d, "no x86-64 object file");
+    if (l->head->e_shnum == 0 || l->head->e_shnum > SECTIONS || l->head->e_shoff % 8 ||
+        !inside(l, l->head->e_shoff, (uint64_t)l->head->e_shnum * sizeof(Elf64_Shdr)))
+        return bad(d, "section table out of bounds");
+    l->section = (const Elf64_Shdr *)(const void *)(l->data + l->head->e_shoff);
+    return true;
+}
+
+static bool lay_out(struct layout *l, struct diag *d)
+{
+    for (int i = 0; i < l->head->e_shnum; i++) {
+        const Elf64_Shdr *s = &l->section[i];
+        uint64_t align = s->sh_addralign ? s->sh_addralign : 1;
+
+        l->at[i] = SIZE_MAX;
+        if (s->sh_type != SHT_NOBITS && !inside(l, s->sh_offset, s->sh_size))
+            return bad(d, "section out of bounds");
+        if (!(s->sh_flags & SHF_ALLOC) || s->sh_size == 0)
+            continue;
+        if ((align & (align - 1)) || align > 4096 || s->sh_size > (1u << 28))
+            return bad(d, "section of impossible size or alignment");
+        if (s->sh_flags & SHF_WRITE)
+            return bad(d, "a kernel with data of its own");
+        l->total = (l->total + align - 1) & ~(align - 1);
+        l->at[i] = l->total;
+        l->total += s->sh_size;
+    }
+    return l->total > 0 || bad(d, "nothing to map");
+}
+
+/* The symbols of the object; NULL when the table is damaged. */
+static const Elf64_Sym *symbols(const struct layout *l, uint32_t index, size_t *count)
+{
+    const Elf64_Shdr *s = &l->section[index];
+
+    if (index >= l->head->e_shnum || s->sh_type != SHT_SYMTAB || s->sh_offset % 8)
+        return NULL;
+    *count = s->sh_size / sizeof(Elf64_Sym);
+    return (const Elf64_Sym *)(const void *)(l->data + s->sh_offset);
+}
+
+static bool relocate_one(const struct layout *l, unsigned char *map, size_t section,
+                         const Elf64_Rela *r, const Elf64_Sym *sym, struct diag *d)
+{
+    const Elf64_Shdr *s = &l->section[section];
+    uint32_t kind = (uint32_t)ELF64_R_TYPE(r->r_info);
+    unsigned width = kind == R_X86_64_64 || kind == R_X86_64_PC64 ? 8 : 4;
+    uint64_t where, target, value;
+
+    if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= l->head->e_shnum ||
+        l->at[sym->st_shndx] == SIZE_MAX)
+        return bad(d, "a reference to something outside");
+    if (r->r_offset > s->sh_size || s->sh_size - r->r_offset < width)
+        return bad(d, "relocation out of bounds");
+    where = l->at[section] + r->r_offset;
+    target = l->at[sym->st_shndx] + sym->st_value + (uint64_t)r->r_addend;
+    switch (kind) {
+    case R_X86_64_PC32:
+    case R_X86_64_PLT32:
+    case R_X86_64_PC64: value = target - where; break;
+    case R_X86_64_64: value = (uint64_t)(uintptr_t)map + target; break;
+    default: return limber_fail(d, LIMBER_IO, "object: relocation of kind %u", kind);
+    }
+    if (width == 4 && (int64_t)value != (int32_t)value)
+        return bad(d, "relocation out of range");
+    memcpy(map + where, &value, width);
+    return true;
+}
+
+static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
+{
+    for (int i = 0; i < l->head->e_shnum; i++) {
+        const Elf64_Shdr *s = &l->section[i];
+        const Elf64_Rela *rela = (const Elf64_Rela *)(const void *)(l->data + s->sh_offset);
+        const Elf64_Sym *sym;
+        size_t count;
+
+        if (s->sh_type == SHT_REL)
+            return bad(d, "relocations without addends");
+        if (s->sh_type != SHT_RELA || s->sh_info >= l->head->e_shnum ||
+            l->at[s->sh_info] == SIZE_MAX)
+            continue;
+        sym = symbols(l, s->sh_link, &count);
+        if (!sym || s->sh_offset % 8)
+            return bad(d, "relocations without symbols");
+        for (size_t j = 0; j < s->sh_size / sizeof *rela; j++)
+            if (ELF64_R_SYM(rela[j].r_info) >= count ||
+                !relocate_one(l, map, s->sh_info, &rela[j], &sym[ELF64_R_SYM(rela[j].r_info)], d))
+                return bad(d, "relocation of an unknown symbol");
+    }
+    return true;
+}
+
+bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d)
+{
+    struct layout l = { .data = data, .size = size };
+    unsigned char *map;
+
+    memset(o, 0, sizeof *o);
+    if (!read_head(&l, d) || !lay_out(&l, d))
+        return false;
+    map = mmap(NULL, l.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return limber_fail(d, LIMBER_NO_MEMORY, "object: no memory for %zu bytes", l.total);
+    for (int i = 0; i < l.head->e_shnum; i++)
+        if (l.at[i] != SIZE_MAX && l.section[i].sh_type != SHT_NOBITS)
+            memcpy(map + l.at[i], data + l.section[i].sh_offset, l.section[i].sh_size);
+    if (!relocate(&l, map, d)) {
+        munmap(map, l.total);
+        return false;
+    }
+    if (mprotect(map, l.total, PROT_READ | PROT_EXEC)) {
+        munmap(map, l.total);
+        return limber_fail(d, LIMBER_NO_MEMORY, "object: the system refuses executable memory");
+    }
+    o->map = map;
+    o->size = l.total;
+    return true;
+}
+
+void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,
+                           const char *name)
+{
+    struct layout l = { .data = data, .size = size };
+    struct diag d = { 0 };
+
+    if (!read_head(&l, &d) || !lay_out(&l, &d))
+        return NULL;
+    for (uint32_t i = 0; i < l.head->e_shnum; i++) {
+        size_t count, length = strlen(name);
+        const Elf64_Sym *sym = symbols(&l, i, &count);
+        const Elf64_Shdr *strings;
+
+        if (!sym || l.section[i].sh_link >= l.head->e_shnum)
+            continue;
+        strings = &l.section[l.section[i].sh_link];
+        for (size_t j = 0; j < count; j++) {
+            uint16_t in = sym[j].st_shndx;
+
+            if (in == SHN_UNDEF || in >= l.head->e_shnum || l.at[in] == SIZE_MAX ||
+                sym[j].st_value >= l.section[in].sh_size ||
+                sym[j].st_name > strings->sh_size ||
+                strings->sh_size - sym[j].st_name <= length)
+                continue;
+            if (memcmp(data + strings->sh_offset + sym[j].st_name, name, length + 1) == 0)
+                return o->map + l.at[in] + sym[j].st_value;
+        }
+    }
+    return NULL;
+}
+
+void limber_object_unmap(struct object *o)
+{
+    if (o->map)
+        munmap(o->map, o->size);
+    memset(o, 0, sizeof *o);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Constants of the Chinese remainder theorem for one set of moduli.
+ *   S = sum over l of c_l (P/p_l) - q P,  c_l = r_l inverse_l mod p_l,  q = rint(sum of c_l/p_l)
+ * is the S with |S| < P/2 and S = r_l mod p_l.  Source: docs/accuracy.md, "Residues". */
+#ifndef LIMBER_CRT_H
+#define LIMBER_CRT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LIMBER_MODULI = 49, LIMBER_CRT_DIGITS = 12 };
+
+struct limber_crt {
+    int count, digits;                          /* moduli; 32-bit digits of P, one to spare */
+    int32_t modulus[LIMBER_MODULI];
+    uint32_t inverse[LIMBER_MODULI];            /* of P/p_l modulo p_l */
+    uint32_t product[LIMBER_CRT_DIGITS];        /* P */
+    uint32_t cofactor[LIMBER_MODULI][LIMBER_CRT_DIGITS];    /* P/p_l */
+};
+
+/* false: more than LIMBER_MODULI, or not pairwise coprime in 2..256. */
+bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count);
+
+#endif

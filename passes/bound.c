@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The a-priori error bound of what is left; a plan that misses its contract is refused.
+ *
+ *   needs   limbs, a product table and a combine, operands with masks where limbs are inexact
+ *   leaves  plan.spent at the largest k, compared with the budget for every k of the class
+ *   proof   docs/accuracy.md, "Bounds" */
+#include "passes/passes.h"
+#include "passes/scheme.h"
+
+#include <math.h>
+
+/* Relative error of one element's limbs, against the element. */
+static double representation(const struct plan *p, int limbs)
+{
+    const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
+    bool dd = mask->type.format.kind == LIMBER_KIND_DD;
+
+    switch (n->op) {
+    case OP_hilo:
+        if (n->type.count > 2 || mask->num[ATTR_sig] <= 22)
+            return 0;
+        return 0x1p-23;
+    case OP_slices:
+    case OP_residues:
+        if (n->num[ATTR_axis] == AXIS_none ||
+            (limber_node_has(mask, ATTR_width) && n->num[ATTR_bits] >= mask->num[ATTR_width]))
+            return 0;
+        if (!limber_node_has(mask, ATTR_spread))
+            return NAN;
+        return ldexp(1 + dd, (int)(mask->num[ATTR_spread] + 1 - n->num[ATTR_bits]));
+    default:
+        return 0;
+    }
+}
+
+static int rows_per_accumulator(const struct node *products)
+{
+    int most = 0;
+
+    for (int acc = 0; acc < products->type.count; acc++) {
+        int n = 0;
+
+        for (size_t i = 0; i < products->rows; i++)
+            n += products->row[i].acc == acc;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Rounding of the chains and totals in float accumulators, and of adding them up. */
+static double accumulation(const struct node *products, const struct node *combine, double k)
+{
+    const struct unit_info *unit = &limber_units[products->num[ATTR_unit]];
+    double chunk = (double)products->num[ATTR_chunk], n, u;
+    limber_format acc;
+
+    if (combine->num[ATTR_via] != VIA_sum || unit->exact_bits == 0 || k == 0)
+        return 0;
+    limber_format_named(unit->acc, &acc);
+    u = limber_format_roundoff(acc);
+    n = fmin(k, chunk) + ceil(k / chunk) * rows_per_accumulator(products) - 1;
+    if (n * u >= 0.5)
+        return INFINITY;
+    n = n * u / (1 - n * u);
+    return products->rows > 1 ? n * (1 + 0x1p-6) + products->type.count * 0x1p-52 : n;
+}
+
+double limber_spent(const struct plan *p, double k)
+{
+    const struct node *products = limber_plan_find(p, OP_products);
+    const struct node *combine = limber_plan_find(p, OP_combine);
+    const struct node *out = limber_plan_find(p, OP_epilogue);
+    double a, b, sum;
+
+    if (!products || !combine || !out)
+        return NAN;
+    a = representation(p, products->in[0]);
+    b = representation(p, products->in[1]);
+    sum = a + b + a * b + p->dropped + accumulation(products, combine, k);
+    /* native counts the final rounding, the other promises grant it */
+    if (p->promise == LIMBER_NATIVE && !limber_format_equal(combine->type.format,
+                                                            out->type.format))
+        sum += limber_format_roundoff(out->type.format) * (1 + 0x1p-6);
+    return sum;
+}
+
+static double roundoff(const struct plan *p)
+{
+    const struct node *out = limber_plan_find(p, OP_epilogue);
+
+    return out ? limber_format_roundoff(out->type.format) : 0;
+}
+
+double limber_budget(const struct plan *p, double k)
+{
+    double u = roundoff(p);
+
+    if (p->promise == LIMBER_NATIVE && u > 0)
+        return (k + 2) * u;
+    return p->budget;
+}
+
+double limber_slack(const struct plan *p)
+{
+    const struct node *products = limber_plan_find(p, OP_products);
+    double u = roundoff(p), most = ldexp(1, p->kbits), least = most, chunk, at[4], slack = INFINITY;
+
+    if (p->promise == LIMBER_NATIVE && u > 0)
+        least = fmax(p->budget / u - 2, 1);
+    chunk = products ? (double)products->num[ATTR_chunk] : 1;
+    at[0] = least;
+    at[1] = fmin(fmax(chunk, least), most);
+    at[2] = fmin(fmax(chunk + 1, least), most);
+    at[3] = most;
+    /* both sides are linear in k between these points */
+    for (size_t i = 0; i < COUNT(at); i++) {
+        double s = limber_budget(p, at[i]) - limber_spent(p, at[i]);
+
+        if (!(s >= slack))
+            slack = s;
+    }
+    return slack;
+}
+
+bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
+{
+    double slack = limber_slack(p);
+
+    (void)t;
+    p->spent = limber_spent(p, ldexp(1, p->kbits));
+    if (p->promise == LIMBER_FAST || slack >= 0)
+        return true;
+    return limber_fail(d, LIMBER_NO_SCHEME, "its bound %.3g |A||B| exceeds the contract's %.3g",
+                       p->spent, limber_budget(p, ldexp(1, p->kbits)));
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Contract, mask and target give a scheme: every scheme is tried on a copy of the plan (split,
+ * prune, bound), the cheapest that keeps the contract is named.
+ *
+ *   needs   a stated gemm
+ *   leaves  plan.scheme, plan.cost, and in plan.refused a line for every scheme */
+#include "passes/passes.h"
+#include "passes/scheme.h"
+
+#include <math.h>
+
+/* Nanoseconds of one core per element: measured with `limber bench`, see docs/performance.md. */
+static double prepare_ns(const struct plan *p, int limbs)
+{
+    const struct node *n = &p->node[limbs];
+    limber_format f = limber_source(p, limbs)->type.format;
+    bool slow = f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_FLOAT && f.size == 16) ||
+                n->num[ATTR_bits] > 62;
+
+    switch (n->op) {
+    case OP_whole: return 0.5;
+    case OP_hilo: return 1.5 * n->type.count;
+    default: return (slow ? 10 : 1.5) + (slow ? 0.8 : 0.4) * n->type.count;
+    }
+}
+
+static double combine_ns(const struct plan *p, const struct node *products,
+                         const struct node *combine)
+{
+    const struct node *a = &p->node[products->in[0]], *b = &p->node[products->in[1]];
+    bool narrow = a->num[ATTR_bits] + b->num[ATTR_bits] + p->kbits <= 62;
+
+    switch (combine->num[ATTR_via]) {
+    case VIA_crt: return 20 + 1.5 * products->type.count;
+    case VIA_shift: return narrow ? 2 : 20 + 1.0 * products->type.count;
+    default: return 1;
+    }
+}
+
+/* Seconds of one core for m = n = k = 1024. */
+static double seconds(const struct plan *p, const struct target *t)
+{
+    const struct node *products = limber_plan_find(p, OP_products);
+    const struct node *combine = limber_plan_find(p, OP_combine);
+    double rate = t->rate[products->num[ATTR_unit]];
+
+    if (!(rate > 0))
+        return INFINITY;
+    return (double)products->rows * 0x1p30 / rate +
+           1e-9 * 0x1p20 * (prepare_ns(p, products->in[0]) + prepare_ns(p, products->in[1]) +
+                            combine_ns(p, products, combine));
+}
+
+static bool try_one(const struct plan *p, const struct scheme *s, const struct target *t,
+                    double *cost, struct diag *why)
+{
+    struct plan copy = { 0 };
+    bool ok = limber_plan_copy(&copy, p) ||
+              limber_fail(why, LIMBER_NO_MEMORY, "choose: out of memory");
+
+    if (ok && t->rate[s->unit] <= 0)
+        ok = limber_fail(why, LIMBER_NO_SCHEME, "%s has no %s unit", t->backend,
+                         limber_units[s->unit].name);
+    copy.scheme = s->name;
+    ok = ok && limber_pass_split(&copy, t, why) && limber_pass_prune(&copy, t, why) &&
+         limber_pass_bound(&copy, t, why);
+    if (ok)
+        *cost = seconds(&copy, t);
+    limber_plan_clear(&copy);
+    return ok;
+}
+
+static bool none(struct plan *p, const struct diag *only, struct diag *d)
+{
+    if (p->wanted)
+        return limber_fail(d, LIMBER_NO_SCHEME, "scheme %s: %s", p->wanted, only->text);
+    return limber_fail(d, LIMBER_NO_SCHEME, "no scheme keeps the contract:\n%s",
+                       p->refused.s ? p->refused.s : "");
+}
+
+bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
+{
+    struct diag last = { 0 };
+    const struct scheme *best = NULL;
+    double least = INFINITY;
+
+    if (!limber_plan_find(p, OP_gemm) || p->scheme)
+        return true;
+    if (p->wanted && !limber_scheme_find(p->wanted))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "no scheme is called \"%s\"", p->wanted);
+    for (size_t i = 0; i < limber_scheme_count; i++) {
+        const struct scheme *s = &limber_schemes[i];
+        struct diag why = { 0 };
+        double cost = INFINITY;
+
+        if (p->wanted && limber_scheme_find(p->wanted) != s)
+            continue;
+        if (try_one(p, s, t, &cost, &why)) {
+            limber_text_add(&p->refused, "%s: keeps the contract, %.3g s\n", s->name, cost);
+            if (!best || cost < least) {
+                best = s;
+                least = cost;
+            }
+        } else {
+            if (why.status == LIMBER_NO_MEMORY)
+                return limber_fail(d, why.status, "%s", why.text);
+            limber_text_add(&p->refused, "%s: refused: %s\n", s->name, why.text);
+            last = why;
+        }
+    }
+    if (!best)
+        return none(p, &last, d);
+    p->scheme = best->name;
+    p->cost = least;
+    return true;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Drop the rows of the product table that the contract does not need.
+ *
+ *   needs   a product table with shares, largest first (split)
+ *   leaves  a table in which no further row fits into the slack
+ *   proof   a dropped row of share s moves an element by at most s |A||B|:
+ *           docs/accuracy.md, "What pruning costs" */
+#include "passes/passes.h"
+#include "passes/scheme.h"
+
+#include <math.h>
+
+/* A limb that the mask knows to be zero. */
+static bool zero(const struct plan *p, int limbs, int limb)
+{
+    const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
+    int64_t each;
+
+    if (!limber_node_has(mask, ATTR_sig))
+        return false;
+    if (mask->num[ATTR_width] == 0)
+        return true;
+    if (n->op != OP_hilo)
+        return false;
+    each = limber_format_sig(n->type.format);
+    return mask->num[ATTR_sig] <= each * limb;
+}
+
+/* Integer results that wrap do not see what lies above them. */
+static bool wraps_away(const struct plan *p, const struct row *r)
+{
+    const struct node *out = limber_plan_find(p, OP_epilogue);
+
+    return limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_shift &&
+           out->type.format.kind == LIMBER_KIND_INT && out->num[ATTR_wrap] == 1 &&
+           out->num[ATTR_alpha] == 0 && r->weight >= 8 * out->type.format.size;
+}
+
+static double cost(const struct plan *p, const struct node *table, const struct row *r)
+{
+    if (zero(p, table->in[0], r->a) || zero(p, table->in[1], r->b) || wraps_away(p, r))
+        return 0;
+    return r->share;
+}
+
+/* Accumulators without a row go; the others keep their order. */
+static void renumber(struct node *table)
+{
+    int next = 0;
+
+    for (int acc = 0; acc < table->type.count; acc++) {
+        bool used = false;
+
+        for (size_t i = 0; i < table->rows; i++)
+            if (table->row[i].acc == acc) {
+                table->row[i].acc = next;
+                used = true;
+            }
+        next += used;
+    }
+    table->type.count = next;
+}
+
+bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
+{
+    struct node *table = limber_plan_find(p, OP_products);
+    struct node *combine = limber_plan_find(p, OP_combine);
+    double slack;
+    size_t kept;
+
+    (void)t, (void)d;
+    if (!table || !combine)
+        return true;
+    slack = p->promise == LIMBER_FAST ? 0 : limber_slack(p);
+    kept = table->rows;
+    for (size_t i = table->rows; i-- > 0 && kept > 1;) {    /* smallest share first */
+        struct row *r = &table->row[i];
+        double c = cost(p, table, r);
+
+        if (c > 0 && !(c <= slack))     /* also when slack is NaN: then nothing goes */
+            continue;
+        if (c > 0) {
+            slack = nextafter(slack - c, 0);        /* never overspend by rounding */
+            p->dropped = nextafter(p->dropped + c, INFINITY);
+        }
+        r->acc = -1;
+        kept--;
+    }
+    p->pruned += (int)(table->rows - kept);
+    kept = 0;
+    for (size_t i = 0; i < table->rows; i++)
+        if (table->row[i].acc >= 0)
+            table->row[kept++] = table->row[i];
+    table->rows = kept;
+    if (combine->num[ATTR_via] != VIA_crt)
+        renumber(table);
+    return true;
+}

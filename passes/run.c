@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The list of passes and the one loop that runs, watches and verifies them. */
+#include "passes/passes.h"
+
+#include <string.h>
+
+const struct pass_info limber_passes[] = {
+#define P(name, about) { #name, about, limber_pass_##name },
+    LIMBER_PASSES(P)
+#undef P
+};
+const size_t limber_pass_count = COUNT(limber_passes);
+
+static bool listed(const char *names, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *s = names; s; s = strchr(s, ','), s = s ? s + 1 : NULL)
+        if (strncmp(s, name, n) == 0 && (s[n] == ',' || s[n] == 0))
+            return true;
+    return false;
+}
+
+static bool known(const char *names, struct diag *d)
+{
+    for (const char *s = names; s; s = strchr(s, ','), s = s ? s + 1 : NULL) {
+        size_t n = strcspn(s, ","), i;
+
+        for (i = 0; i < limber_pass_count; i++)
+            if (strlen(limber_passes[i].name) == n && strncmp(limber_passes[i].name, s, n) == 0)
+                break;
+        if (i == limber_pass_count)
+            return limber_fail(d, LIMBER_BAD_ARGUMENT, "passes: no pass is called \"%.*s\"",
+                               (int)n, s);
+    }
+    return true;
+}
+
+bool limber_passes_run(struct plan *p, const struct target *t, const char *names,
+                       struct pass_watch w, struct diag *d)
+{
+    if (names && !known(names, d))
+        return false;
+    for (size_t i = 0; i < limber_pass_count; i++) {
+        const struct pass_info *pass = &limber_passes[i];
+        struct diag broken = { 0 };
+
+        if (names && !listed(names, pass->name))
+            continue;
+        if (!pass->run(p, t, d))
+            return false;
+        if (w.seen)
+            w.seen(w.user, pass->name, p);
+        if (!limber_plan_verify(p, &broken))
+            return limber_fail(d, LIMBER_INTERNAL, "pass %s broke the plan: %s", pass->name,
+                               broken.text);
+    }
+    return true;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A scheme: how a product is computed on the units at hand.  Each is a file in scheme/ whose
+ * split function refuses with a reason or turns the plan's gemm into limbs, a product table
+ * and their recombination.  Families share a split and differ in the row of the list. */
+#ifndef LIMBER_SCHEME_H
+#define LIMBER_SCHEME_H
+
+#include "ir/ir.h"
+
+struct scheme {
+    const char *name, *about;
+    bool (*split)(struct plan *, const struct scheme *, const struct target *, struct diag *);
+    enum unit unit;
+    int limbs;              /* hilo: limbs of an operand */
+    int shift;              /* hilo: scale between limbs */
+    int kept;               /* hilo: rows with i+j < kept are published */
+    bool scaled;            /* hilo: operands are scaled by lines */
+};
+
+extern const struct scheme limber_schemes[];
+extern const size_t limber_scheme_count;
+const struct scheme *limber_scheme_find(const char *name);  /* NULL: unknown */
+
+/* The gemm of a stated plan and its operands; false when there is none. */
+struct stated {
+    int gemm, a, b;         /* indices of nodes */
+    struct type type;       /* of the gemm */
+    limber_format fa, fb;   /* operands as stored */
+    limber_format result;   /* of the epilogue */
+    const struct node *ma, *mb;     /* the arg nodes with the masks; valid until a node is added */
+    const struct node *out;         /* the epilogue */
+};
+bool limber_stated(const struct plan *p, struct stated *s, struct diag *d);
+
+/* Replaces the gemm by products of the limb sets a and b and a combine; rows are taken over. */
+bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, enum unit unit,
+                         int64_t chunk, const struct row *row, size_t rows, int accumulators,
+                         int via, const int64_t *moduli, struct diag *d);
+
+/* Bits that a scaled integer of this operand needs so that both operands together move no element
+ * by more than half of the budget: all of its bits, or fewer where the budget allows.
+ * false with a reason when the mask does not tell. */
+bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
+                      struct diag *d);
+
+/* What a plan may cost for inner dimension k, as a coefficient of |A||B|, and what it does cost:
+ * docs/accuracy.md, "Bounds". */
+double limber_budget(const struct plan *p, double k);
+double limber_spent(const struct plan *p, double k);
+/* The smallest of budget - spent over all k that the plan serves. */
+double limber_slack(const struct plan *p);
+/* The arg node behind a limb set, through views. */
+const struct node *limber_source(const struct plan *p, int value);
+
+#endif

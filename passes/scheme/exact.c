@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Exact: every product is added, whole, to an accumulator as long as the range of products of
+ * the two formats.  Slow, and good for any finite data: the last resort of `correct`.
+ *
+ *   source  Kulisch, Computer Arithmetic and Validity, 2013, chapter 8 */
+#include "passes/scheme/scheme_split.h"
+
+bool limber_split_exact(struct plan *p, const struct scheme *scheme, const struct target *t,
+                        struct diag *d)
+{
+    struct row row = { .share = __builtin_inf() };
+    struct stated s;
+    int a, b;
+
+    (void)t;
+    if (!limber_stated(p, &s, d))
+        return false;
+    a = limber_plan_add(p, OP_whole, NULL, s.a, -1, p->node[s.a].type);
+    b = limber_plan_add(p, OP_whole, NULL, s.b, -1, p->node[s.b].type);
+    return limber_split_finish(p, &s, a, b, scheme->unit, (int64_t)1 << 62, &row, 1, 1, VIA_sum,
+                               NULL, d);
+}

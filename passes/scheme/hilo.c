@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Hi/Lo: an FP32 operand is hi + lo 2^-shift (+ ...), each limb the rounding of what the limbs
+ * before it leave.
+ *
+ *   needs   operands that embed in binary32 and a float result of at most 24 bits; a mask whose
+ *           exponents fit the limbs, after scaling by lines where the scheme scales
+ *   leaves  all products of limbs, those that the scheme's paper drops with their share
+ *   proof   docs/accuracy.md, "Hi/Lo limbs"
+ *   source  Ma et al., ICS 2022, sections 4.1 - 4.3; Markidis et al., IPDPSW 2018 */
+#include "passes/scheme/scheme_split.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 64, LIMBS = 3 };
+
+/* Bits that one limb takes from its operand: the fraction and the hidden bit, plus the sign of
+ * the next limb. */
+static int limb_bits(enum unit u)
+{
+    return u == UNIT_bf16 ? 9 : 12;
+}
+
+/* Exponents at which the limbs of every operand of the line are exact enough: [*low, top). */
+static void range(const struct scheme *s, int *low, int *top)
+{
+    if (s->unit == UNIT_f16) {
+        *top = 15;                      /* from 2^15 on lo 2^12 may overflow */
+        *low = s->shift ? -14 : -2;     /* unscaled lo needs 2^-14 too */
+    } else {
+        *top = 40;
+        *low = -60;                     /* products of two lows stay normal in binary32 */
+    }
+}
+
+/* Does the operand fit, unscaled or after scaling its lines to 2^top? */
+static bool fits(const struct scheme *s, const struct node *m, bool *scale, struct diag *d)
+{
+    int low, top;
+
+    range(s, &low, &top);
+    if (!limber_node_has(m, ATTR_spread))
+        return limber_fail(d, LIMBER_NO_SCHEME, "needs a scan of %%%s", m->name);
+    *scale = false;
+    if (m->num[ATTR_width] == 0 || (m->num[ATTR_emin] >= low && m->num[ATTR_emax] < top))
+        return true;
+    if (!s->scaled)
+        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s leaves [2^%d, 2^%d)", m->name, low, top);
+    *scale = true;
+    if (m->num[ATTR_spread] > top - 1 - low)
+        return limber_fail(d, LIMBER_NO_SCHEME,
+                           "exponents of one line of %%%s spread over %d, at most %d fit", m->name,
+                           (int)m->num[ATTR_spread], top - 1 - low);
+    return true;
+}
+
+static int add_limbs(struct plan *p, const struct scheme *s, int operand, int axis, bool scale)
+{
+    struct type t = p->node[operand].type;
+    int low, top, n;
+
+    range(s, &low, &top);
+    limber_format_named(limber_units[s->unit].in, &t.format);
+    t.count = s->limbs;
+    n = limber_plan_add(p, OP_hilo, NULL, operand, -1, t);
+    if (n >= 0) {
+        limber_node_set(&p->node[n], ATTR_axis, scale ? axis : AXIS_none);
+        limber_node_set(&p->node[n], ATTR_top, top);
+        limber_node_set(&p->node[n], ATTR_shift, s->shift);
+    }
+    return n;
+}
+
+/* Rows by falling share.  The products of limbs i and j with i+j = w share accumulator w. */
+static size_t rows(const struct scheme *s, bool published, struct row *out)
+{
+    size_t n = 0;
+
+    for (int w = 0; w <= 2 * (s->limbs - 1); w++)
+        for (int i = 0; i < s->limbs; i++) {
+            int j = w - i;
+
+            if (j < 0 || j >= s->limbs || (published && w >= s->kept))
+                continue;
+            out[n++] = (struct row){ .a = i, .b = j, .acc = w, .weight = -w * s->shift,
+                                     .share = w == 0 ? INFINITY :
+                                              ldexp(1, -w * (limb_bits(s->unit) - 1)) };
+        }
+    return n;
+}
+
+bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct target *t,
+                       struct diag *d)
+{
+    struct row table[LIMBS * LIMBS];
+    limber_format f32;
+    struct stated s;
+    bool scale_a, scale_b;
+    size_t n;
+    int a, b;
+
+    (void)t;
+    limber_format_named("f32", &f32);
+    if (!limber_stated(p, &s, d))
+        return false;
+    if (!limber_format_embeds(s.fa, f32) || !limber_format_embeds(s.fb, f32))
+        return limber_fail(d, LIMBER_NO_SCHEME, "an operand does not embed in f32");
+    if (s.result.kind != LIMBER_KIND_FLOAT || limber_format_sig(s.result) > 24)
+        return limber_fail(d, LIMBER_NO_SCHEME, "the result is no float of at most 24 bits");
+    if (!fits(scheme, s.ma, &scale_a, d) || !fits(scheme, s.mb, &scale_b, d))
+        return false;
+    a = add_limbs(p, scheme, s.a, AXIS_row, scale_a);
+    b = add_limbs(p, scheme, s.b, AXIS_col, scale_b);
+    n = rows(scheme, p->promise == LIMBER_FAST, table);
+    return limber_split_finish(p, &s, a, b, scheme->unit, CHUNK, table, n, table[n - 1].acc + 1,
+                               VIA_sum, NULL, d);
+}

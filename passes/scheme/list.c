@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Every scheme, once, and what the families share. */
+#include "passes/scheme.h"
+
+#include "passes/scheme/scheme_split.h"
+
+#include <math.h>
+#include <string.h>
+
+const struct scheme limber_schemes[] = {
+    { "native", "the machine's own fused multiply-add",
+      limber_split_native, UNIT_f64, 1, 0, 1, false },
+    { "fp32-f", "FP32 from two scaled FP16 limbs, 3 products (Ape)",
+      limber_split_hilo, UNIT_f16, 2, 12, 2, true },
+    { "fp32-m", "FP32 from two unscaled FP16 limbs, 4 products (Markidis)",
+      limber_split_hilo, UNIT_f16, 2, 0, 3, false },
+    { "fp32-t", "FP32 from two TF32 limbs, 3 products (Ape)",
+      limber_split_hilo, UNIT_tf32, 2, 0, 2, true },
+    { "fp32-b", "FP32 from three BF16 limbs, 6 products (Ape)",
+      limber_split_hilo, UNIT_bf16, 3, 0, 3, true },
+    { "fp32-b9", "FP32 from three BF16 limbs, all 9 products",
+      limber_split_hilo, UNIT_bf16, 3, 0, 5, true },
+    { "ozaki1-f16", "error-free slices on FP16 units with FP32 sums",
+      limber_split_ozaki1, UNIT_f16, 0, 0, 0, true },
+    { "ozaki1-bf16", "error-free slices on BF16 units with FP32 sums",
+      limber_split_ozaki1, UNIT_bf16, 0, 0, 0, true },
+    { "ozaki1-i8", "error-free slices on INT8 units with INT32 sums",
+      limber_split_ozaki1, UNIT_i8, 0, 0, 0, true },
+    { "ozaki1-f64", "error-free slices on FP64 units",
+      limber_split_ozaki1, UNIT_f64, 0, 0, 0, true },
+    { "ozaki2", "residues on INT8 units, Chinese remainders",
+      limber_split_ozaki2, UNIT_i8, 0, 0, 0, true },
+    { "integer", "bytes of integers on INT8 units",
+      limber_split_integer, UNIT_i8, 0, 0, 0, false },
+    { "exact", "exact products in a long accumulator, for any data (Kulisch)",
+      limber_split_exact, UNIT_exact, 1, 0, 1, false },
+};
+const size_t limber_scheme_count = COUNT(limber_schemes);
+
+const struct scheme *limber_scheme_find(const char *name)
+{
+    for (size_t i = 0; i < limber_scheme_count; i++)
+        if (strcmp(limber_schemes[i].name, name) == 0)
+            return &limber_schemes[i];
+    return NULL;
+}
+
+const char *limber_scheme_name(int i)
+{
+    return i >= 0 && (size_t)i < limber_scheme_count ? limber_schemes[i].name : NULL;
+}
+
+const char *limber_scheme_about(int i)
+{
+    return i >= 0 && (size_t)i < limber_scheme_count ? limber_schemes[i].about : NULL;
+}
+
+const struct node *limber_source(const struct plan *p, int value)
+{
+    const struct node *n = &p->node[value];
+
+    while (n->op != OP_arg && n->nin > 0)
+        n = &p->node[n->in[0]];
+    return n;
+}
+
+bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
+{
+    const struct node *g = limber_plan_find(p, OP_gemm), *out = limber_plan_find(p, OP_epilogue);
+
+    if (!g || !out)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "the plan has no gemm with an epilogue");
+    s->gemm = (int)(g - p->node);
+    s->a = g->in[0];
+    s->b = g->in[1];
+    s->type = g->type;
+    s->fa = p->node[s->a].type.format;
+    s->fb = p->node[s->b].type.format;
+    s->result = out->type.format;
+    s->ma = limber_source(p, s->a);
+    s->mb = limber_source(p, s->b);
+    s->out = out;
+    return true;
+}
+
+static bool no_memory(struct diag *d)
+{
+    return limber_fail(d, LIMBER_NO_MEMORY, "split: out of memory");
+}
+
+static bool add_combine(struct plan *p, const struct stated *s, int products, int via,
+                        const int64_t *moduli, size_t count, struct diag *d)
+{
+    struct type t = s->type;
+    int c;
+
+    if (via == VIA_sum && limber_units[p->node[products].num[ATTR_unit]].exact_bits)
+        limber_format_named(count > 1 ? "f64" : limber_units[p->node[products].num[ATTR_unit]].acc,
+                            &t.format);
+    else
+        limber_format_named("exact", &t.format);
+    c = limber_plan_add(p, OP_combine, NULL, products, -1, t);
+    if (c < 0)
+        return no_memory(d);
+    limber_node_set(&p->node[c], ATTR_via, via);
+    if (via == VIA_crt && !limber_node_list(p, &p->node[c], ATTR_moduli, moduli, count))
+        return no_memory(d);
+    for (size_t i = 0; i < p->nodes; i++)
+        for (int j = 0; j < p->node[i].nin; j++)
+            if (p->node[i].in[j] == s->gemm)
+                p->node[i].in[j] = c;
+    return limber_plan_sweep(p) || no_memory(d);
+}
+
+bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, enum unit unit,
+                         int64_t chunk, const struct row *row, size_t rows, int accumulators,
+                         int via, const int64_t *moduli, struct diag *d)
+{
+    struct type t = s->type;
+    struct row *copy = limber_plan_alloc(p, rows * sizeof *row);
+    int products;
+
+    if (a < 0 || b < 0 || !copy)
+        return no_memory(d);
+    limber_format_named(via == VIA_sum ? limber_units[unit].acc : "i64", &t.format);
+    t.count = accumulators;
+    products = limber_plan_add(p, OP_products, NULL, a, b, t);
+    if (products < 0)
+        return no_memory(d);
+    memcpy(copy, row, rows * sizeof *row);
+    p->node[products].row = copy;
+    p->node[products].rows = rows;
+    limber_node_set(&p->node[products], ATTR_unit, unit);
+    limber_node_set(&p->node[products], ATTR_chunk, chunk);
+    return add_combine(p, s, products, via, moduli, (size_t)accumulators, d);
+}
+
+bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
+                      struct diag *d)
+{
+    double budget = p->budget;
+    int64_t width, need;
+
+    if (!limber_node_has(mask, ATTR_width))
+        return limber_fail(d, LIMBER_NO_SCHEME, "needs a scan of %%%s", mask->name);
+    width = mask->num[ATTR_width];
+    if (budget > 0 && budget < 1) {
+        /* truncation of |X| >= 2^(bits-1-spread) by less than 1 (2 for the two parts of dd),
+         * half of the budget for each operand, one more bit for their product and pruning */
+        need = (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) +
+               mask->num[ATTR_spread];
+        if (need < width)
+            width = need;
+    }
+    if (width < 1)
+        width = 1;
+    if (width > INT32_MAX)
+        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s is too wide", mask->name);
+    *bits = (int)width;
+    return true;
+}

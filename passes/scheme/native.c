@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Native: one product on a unit that holds both operands as they are.
+ *
+ *   needs   operand formats that embed in binary32 or binary64, a float result no wider
+ *   leaves  one row; chains of 256 products, so that the sum of k terms errs like k/256 + 256
+ *   proof   docs/accuracy.md, "Native chains" */
+#include "passes/scheme/scheme_split.h"
+
+/* The smallest unit whose format holds both operands and has the result's precision. */
+static bool pick(const struct stated *s, const struct target *t, enum unit *unit)
+{
+    static const enum unit order[] = { UNIT_f32, UNIT_f64 };
+
+    for (size_t i = 0; i < COUNT(order); i++) {
+        limber_format f;
+
+        limber_format_named(limber_units[order[i]].in, &f);
+        if (t->rate[order[i]] > 0 && limber_format_embeds(s->fa, f) &&
+            limber_format_embeds(s->fb, f) &&
+            limber_format_sig(s->result) <= limber_format_sig(f)) {
+            *unit = order[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+bool limber_split_native(struct plan *p, const struct scheme *scheme, const struct target *t,
+                         struct diag *d)
+{
+    struct row row = { .share = __builtin_inf() };
+    struct stated s;
+    enum unit unit;
+    struct type ta, tb;
+    int a, b;
+
+    (void)scheme;
+    if (!limber_stated(p, &s, d))
+        return false;
+    if (s.result.kind != LIMBER_KIND_FLOAT)
+        return limber_fail(d, LIMBER_NO_SCHEME, "the result is no float");
+    if (!pick(&s, t, &unit))
+        return limber_fail(d, LIMBER_NO_SCHEME, "no unit of %s holds operands and result",
+                           t->backend);
+    ta = p->node[s.a].type;
+    tb = p->node[s.b].type;
+    limber_format_named(limber_units[unit].in, &ta.format);
+    tb.format = ta.format;
+    a = limber_plan_add(p, OP_whole, NULL, s.a, -1, ta);
+    b = limber_plan_add(p, OP_whole, NULL, s.b, -1, tb);
+    return limber_split_finish(p, &s, a, b, unit, 256, &row, 1, 1, VIA_sum, NULL, d);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Ozaki I: operands scaled by lines to integers, cut into slices short enough that every chain
+ * of slice products is exact in the unit's accumulator.
+ *
+ *   needs   a mask (bits to keep), or the caller's slice count (fast mode)
+ *   leaves  slices, one row for each pair with its share, one accumulator for each weight
+ *   proof   docs/accuracy.md, "Slices"
+ *   source  Ozaki, Ogita, Oishi, Rump, Numer. Algorithms 59 (2012); Mukunoki et al., ISC 2020,
+ *           sections 3.1 and 3.2.  Slices here are digits of the two's complement integer, so
+ *           that all but the top one are unsigned and a slice of i8 holds eight bits. */
+#include "passes/scheme/scheme_split.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SLICES = 64, INNER = 1024 };
+
+/* Bits of a slice and the longest exact chain: 2*step + log2 chunk <= exact bits. */
+static void shape(enum unit u, int kbits, int *step, int64_t *chunk)
+{
+    int cap = u == UNIT_f16 ? 11 : 8;
+    int inner = kbits < 10 ? kbits : 10;
+
+    if (u == UNIT_i8) {
+        *step = 8;
+        *chunk = 32768;         /* 255 * 255 * 2^15 < 2^31 */
+        return;
+    }
+    *chunk = kbits < 10 ? (int64_t)1 << kbits : INNER;
+    *step = (limber_units[u].exact_bits - inner) / 2;
+    if (u != UNIT_f64 && *step > cap)
+        *step = cap;
+}
+
+struct operand {
+    int bits, slices, spread, step;
+    bool is_signed;
+};
+
+static bool measure(const struct plan *p, const struct node *mask, limber_format f, int step,
+                    struct operand *o, struct diag *d)
+{
+    o->step = step;
+    o->is_signed = !limber_node_has(mask, ATTR_sign) || mask->num[ATTR_sign] == SIGN_signed;
+    o->spread = limber_node_has(mask, ATTR_spread) ? (int)mask->num[ATTR_spread] : 0;
+    if (p->slices > 0 && p->promise == LIMBER_FAST)
+        o->bits = p->slices * step - o->is_signed;
+    else if (!limber_need_bits(p, mask, f, &o->bits, d))
+        return false;
+    o->slices = (o->bits + o->is_signed + step - 1) / step;
+    if (o->slices > SLICES)
+        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s needs %d bits, %d slices of %d", mask->name,
+                           o->bits, o->slices, step);
+    if (o->bits > 165)
+        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s needs %d bits, at most 165 are cut",
+                           mask->name, o->bits);
+    return true;
+}
+
+static int add_slices(struct plan *p, int operand, int axis, enum unit unit,
+                      const struct operand *o)
+{
+    struct type t = p->node[operand].type;
+    int n;
+
+    limber_format_named(unit == UNIT_i8 && !o->is_signed ? "u8" : limber_units[unit].in,
+                        &t.format);
+    t.count = o->slices;
+    n = limber_plan_add(p, OP_slices, NULL, operand, -1, t);
+    if (n >= 0) {
+        limber_node_set(&p->node[n], ATTR_axis, axis);
+        limber_node_set(&p->node[n], ATTR_bits, o->bits);
+        limber_node_set(&p->node[n], ATTR_step, o->step);
+        limber_node_set(&p->node[n], ATTR_sign, o->is_signed ? SIGN_signed : SIGN_unsigned);
+    }
+    return n;
+}
+
+/* Slice i of s counts 2^(step (s-1-i)) and stays below 2^step times that; the smallest operand is
+ * at least 2^(bits-1-spread). */
+static double share(const struct operand *a, const struct operand *b, int i, int j)
+{
+    int top = a->step * (a->slices - i) + b->step * (b->slices - j);
+
+    if (i + j == 0)
+        return INFINITY;
+    return ldexp(1, top - (a->bits - 1 - a->spread) - (b->bits - 1 - b->spread));
+}
+
+/* Fast mode keeps the triangle i+j < slices. */
+static size_t rows(const struct operand *a, const struct operand *b, bool fast, struct row *out,
+                   int *accumulators)
+{
+    size_t n = 0;
+
+    for (int w = 0; w <= a->slices + b->slices - 2; w++)
+        for (int i = 0; i < a->slices; i++) {
+            int j = w - i;
+
+            if (j < 0 || j >= b->slices || (fast && w >= a->slices))
+                continue;
+            *accumulators = w + 1;
+            out[n++] = (struct row){ .a = i, .b = j, .acc = w,
+                                     .weight = a->step * (a->slices - 1 - i) +
+                                               b->step * (b->slices - 1 - j),
+                                     .share = share(a, b, i, j) };
+        }
+    return n;
+}
+
+static bool finish(struct plan *p, const struct stated *s, enum unit unit, int64_t chunk,
+                   const struct operand *oa, const struct operand *ob, int axis, struct diag *d)
+{
+    struct row *table = malloc((size_t)(oa->slices * ob->slices) * sizeof *table);
+    int a, b, accumulators = 0;
+    size_t n;
+    bool ok;
+
+    if (!table)
+        return limber_fail(d, LIMBER_NO_MEMORY, "ozaki1: out of memory");
+    a = add_slices(p, s->a, axis == AXIS_none ? axis : AXIS_row, unit, oa);
+    b = add_slices(p, s->b, axis == AXIS_none ? axis : AXIS_col, unit, ob);
+    n = rows(oa, ob, p->promise == LIMBER_FAST && p->slices > 0, table, &accumulators);
+    ok = limber_split_finish(p, s, a, b, unit, chunk, table, n, accumulators, VIA_shift, NULL, d);
+    free(table);
+    return ok;
+}
+
+bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const struct target *t,
+                         struct diag *d)
+{
+    struct operand oa, ob;
+    struct stated s;
+    int64_t chunk;
+    int step;
+
+    (void)t;
+    if (!limber_stated(p, &s, d))
+        return false;
+    shape(scheme->unit, p->kbits, &step, &chunk);
+    if (!measure(p, s.ma, s.fa, step, &oa, d) || !measure(p, s.mb, s.fb, step, &ob, d))
+        return false;
+    return finish(p, &s, scheme->unit, chunk, &oa, &ob, AXIS_row, d);
+}
+
+/* Integers: the same digits, unscaled. */
+bool limber_split_integer(struct plan *p, const struct scheme *scheme, const struct target *t,
+                          struct diag *d)
+{
+    struct operand oa, ob;
+    struct stated s;
+
+    (void)t;
+    if (!limber_stated(p, &s, d))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        limber_format f = i ? s.fb : s.fa;
+        const struct node *mask = i ? s.mb : s.ma;
+        struct operand *o = i ? &ob : &oa;
+
+        if (f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT)
+            return limber_fail(d, LIMBER_NO_SCHEME, "%%%s is no integer", mask->name);
+        o->step = 8;
+        o->spread = 0;
+        o->is_signed = f.kind == LIMBER_KIND_INT &&
+                       !(limber_node_has(mask, ATTR_sign) && mask->num[ATTR_sign]);
+        o->bits = 8 * f.size - (f.kind == LIMBER_KIND_INT);
+        if (limber_node_has(mask, ATTR_emax) && mask->num[ATTR_emax] + 1 < o->bits)
+            o->bits = mask->num[ATTR_emax] < 0 ? 1 : (int)mask->num[ATTR_emax] + 1;
+        o->slices = (o->bits + o->is_signed + 7) / 8;
+    }
+    return finish(p, &s, scheme->unit, 32768, &oa, &ob, AXIS_none, d);
+}

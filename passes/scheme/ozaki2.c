@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Ozaki II: operands scaled by lines to integers, one INT8 product for each of enough pairwise
+ * coprime moduli, and the integer result by the Chinese remainder theorem.
+ *
+ *   needs   a mask: bits of the scaled integers
+ *   leaves  residues (A in [0,p), B symmetric), a diagonal table, a crt combine
+ *   proof   docs/accuracy.md, "Residues": 2 k |a||b| < P makes the result unique
+ *   source  Ozaki, Uchino, Imamura, arXiv 2504.08009 */
+#include "passes/scheme/scheme_split.h"
+
+#include <math.h>
+
+enum { MODULI = 49 };
+
+/* Pairwise coprime and at most 256, greedy from above; together 341.9 bits. */
+static const int64_t moduli[MODULI] = {
+    256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191,
+    181, 179, 173, 167, 163, 157, 151, 149, 139, 137, 131, 127, 113, 109, 107, 103, 101,
+    97,  89,  83,  79,  73,  71,  67,  61,  59,  53,  47,  43,  41,  37,  29,
+};
+
+static int add_residues(struct plan *p, int operand, int axis, int bits, int count, int sign)
+{
+    struct type t = p->node[operand].type;
+    int n;
+
+    limber_format_named(sign == SIGN_unsigned ? "u8" : "i8", &t.format);
+    t.count = count;
+    n = limber_plan_add(p, OP_residues, NULL, operand, -1, t);
+    if (n >= 0) {
+        limber_node_set(&p->node[n], ATTR_axis, axis);
+        limber_node_set(&p->node[n], ATTR_bits, bits);
+        limber_node_set(&p->node[n], ATTR_sign, sign);
+        if (!limber_node_list(p, &p->node[n], ATTR_moduli, moduli, (size_t)count))
+            return -1;
+    }
+    return n;
+}
+
+bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const struct target *t,
+                         struct diag *d)
+{
+    struct row table[MODULI];
+    struct stated s;
+    double need, have = 0;
+    int bits_a, bits_b, count = 0, a, b;
+
+    (void)t;
+    if (!limber_stated(p, &s, d) || !limber_need_bits(p, s.ma, s.fa, &bits_a, d) ||
+        !limber_need_bits(p, s.mb, s.fb, &bits_b, d))
+        return false;
+    /* the margin keeps |S|/P away from 1/2 by more than the rounding of the quotient */
+    need = bits_a + bits_b + p->kbits + 1 + 0x1p-16;
+    while (count < MODULI && have < need)
+        have += log2((double)moduli[count++]);
+    if (have < need || bits_a > 165 || bits_b > 165)
+        return limber_fail(d, LIMBER_NO_SCHEME, "%d and %d bits with k up to 2^%d exceed %d moduli",
+                           bits_a, bits_b, p->kbits, MODULI);
+    a = add_residues(p, s.a, AXIS_row, bits_a, count, SIGN_unsigned);
+    b = add_residues(p, s.b, AXIS_col, bits_b, count, SIGN_signed);
+    for (int i = 0; i < count; i++)
+        table[i] = (struct row){ .a = i, .b = i, .acc = i, .share = INFINITY };
+    return limber_split_finish(p, &s, a, b, scheme->unit, 65536, table, (size_t)count, count,
+                               VIA_crt, moduli, d);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The split functions of the scheme families; only list.c and the families include this. */
+#ifndef LIMBER_SCHEME_SPLIT_H
+#define LIMBER_SCHEME_SPLIT_H
+
+#include "passes/scheme.h"
+
+#define SPLIT(name)                                                                             \
+    bool limber_split_##name(struct plan *, const struct scheme *, const struct target *,       \
+                             struct diag *)
+SPLIT(native);
+SPLIT(hilo);
+SPLIT(ozaki1);
+SPLIT(ozaki2);
+SPLIT(integer);
+SPLIT(exact);
+#undef SPLIT
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operands become limbs and a product table, by the scheme that choose named.
+ *
+ *   needs   a stated gemm and plan.scheme
+ *   leaves  no gemm: limb sets, products, combine */
+#include "passes/passes.h"
+#include "passes/scheme.h"
+
+bool limber_pass_split(struct plan *p, const struct target *t, struct diag *d)
+{
+    const struct scheme *s = p->scheme ? limber_scheme_find(p->scheme) : NULL;
+
+    if (!limber_plan_find(p, OP_gemm))
+        return true;
+    if (!s)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "split: no scheme is called \"%s\"",
+                           p->scheme ? p->scheme : "");
+    return s->split(p, s, t, d);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Register tiles and cache blocks, from the target.
+ *
+ *   needs   a product table
+ *   leaves  products.tile = mr, nr, group, mb, nb, kc: the register tile is mr x nr, a panel of B
+ *           (nr x kc) stays in half of L1, a block of A (mb x kc) in half of L2; group elements
+ *           along k lie together.  kc divides the chunk or equals it: chains end with chunks.
+ *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
+#include "passes/passes.h"
+
+static int64_t at_least(int64_t x, int64_t least)
+{
+    return x > least ? x : least;
+}
+
+static int64_t round_down(int64_t x, int64_t step)
+{
+    return x / step * step;
+}
+
+/* Bytes of a packed element, and elements that one vector register accumulates. */
+static void shape(const struct node *n, const struct target *t, int64_t *bytes, int64_t *lanes,
+                  int64_t *group)
+{
+    enum unit u = (enum unit)n->num[ATTR_unit];
+    int64_t vector = t->vector_bits >= 128 ? t->vector_bits / 8 : 16;
+
+    *bytes = u == UNIT_f64 ? 8 : u == UNIT_i8 ? 4 / t->group : 4;
+    *lanes = vector / (u == UNIT_f64 ? 8 : 4);
+    *group = u == UNIT_i8 ? t->group : 1;
+}
+
+bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
+{
+    struct node *n = limber_plan_find(p, OP_products);
+    int64_t bytes, lanes, group, mr, nr, kc, mb, nb, chunk;
+
+    if (!n || n->num[ATTR_unit] == UNIT_exact)
+        return true;
+    if (t->group < 1)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: group = %d", t->group);
+    shape(n, t, &bytes, &lanes, &group);
+    mr = t->registers >= 32 ? 12 : 6;
+    nr = 2 * lanes;
+    chunk = n->num[ATTR_chunk];
+    kc = round_down(at_least(t->l1 / 2 / (nr * bytes), 64), 64);
+    if (limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum || kc > chunk)
+        kc = chunk;             /* float totals are added once a chunk */
+    else
+        while (chunk % kc)
+            kc -= 64;
+    mb = round_down(at_least(t->l2 / 2 / (kc * bytes), mr), mr);
+    mb = mb > 20 * mr ? 20 * mr : mb;
+    nb = 16 * nr;
+    if (!limber_node_list(p, n, ATTR_tile, (int64_t[]){ mr, nr, group, mb, nb, kc }, 6))
+        return limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
+    return true;
+}
