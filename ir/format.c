@@ -140,9 +140,9 @@ int limber_format_sig(limber_format f)
 
 double limber_format_roundoff(limber_format f)
 {
-    if (f.kind != LIMBER_KIND_FLOAT && f.kind != LIMBER_KIND_DD)
-        return 0;
-    return ldexp(1, -limber_format_sig(f));
+    if (f.kind == LIMBER_KIND_DD)
+        return 0x1p-106;        /* half a unit of the low part, which is at most 2^-53 of x */
+    return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
 int limber_format_emin(limber_format f)
@@ -295,13 +295,4 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
         store((char *)dst + i * to.size, to, &x, sticky, mode);
     }
     return true;
-}
-
-limber_status limber_convert(void *dst, limber_format to, const void *src, limber_format from,
-                             size_t count, limber_rounding mode)
-{
-    struct diag d = { 0 };
-
-    limber_format_convert(dst, to, src, from, count, mode, &d);
-    return d.status;
 }

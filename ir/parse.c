@@ -136,7 +136,7 @@ static bool read_number(struct parser *s, struct word whole, struct word w, cons
         *v = INFINITY;
         return true;
     }
-    return limber_lex_number(w, v) || bad(s, whole, "not a number");
+    return (limber_lex_number(w, v) && *v >= 0) || bad(s, whole, "not a number");
 }
 
 static bool read_word(struct word w, const char *words, int64_t *v)
@@ -435,8 +435,8 @@ static bool read_arguments(struct parser *s, struct node *n)
 static bool parse_node(struct parser *s, struct word w)
 {
     struct word name = { w.s + 1, w.n - 1 };
+    enum op op = OP_arg;
     struct node *n;
-    enum op op;
     int index;
 
     if (!is_name(name))

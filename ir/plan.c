@@ -33,7 +33,7 @@ const struct unit_info limber_units[UNIT_count] = {
     [UNIT_bf16] = { "bf16", "bf16", "f32", 24 },
     [UNIT_tf32] = { "tf32", "tf32", "f32", 24 },
     [UNIT_i8] = { "i8", "i8", "i32", 31 },
-    [UNIT_exact] = { "exact", "f64", "exact", 0 },  /* takes any format and never rounds */
+    [UNIT_exact] = { "exact", "exact", "exact", 0 },    /* takes any format */
 };
 
 struct block {
@@ -45,7 +45,8 @@ void limber_plan_init(struct plan *p)
 {
     memset(p, 0, sizeof *p);
     p->name = "plan";
-    p->budget = p->spent = p->cost = NAN;
+    p->budget = INFINITY;
+    p->spent = p->cost = NAN;
     p->ret = -1;
 }
 

@@ -28,17 +28,17 @@ struct limber_num {
 
 __extension__ typedef unsigned __int128 limber_u128;
 
-PRIM limber_u128 limber_num_u128(const struct limber_num *x)
+PRIM limber_u128 limber_num_sig(const struct limber_num *x)
 {
     return (limber_u128)x->hi << 64 | x->lo;
 }
 
-/* Number of bits of a nonzero significand. */
-PRIM int limber_num_length(limber_u128 v)
+/* Number of bits of a significand; 1 for zero. */
+PRIM int limber_sig_bits(limber_u128 v)
 {
     uint64_t hi = (uint64_t)(v >> 64);
 
-    return hi ? 128 - __builtin_clzll(hi) : 64 - __builtin_clzll((uint64_t)v);
+    return hi ? 128 - __builtin_clzll(hi) : 64 - __builtin_clzll((uint64_t)v | 1);
 }
 
 PRIM uint64_t limber_num_get(const void *p, int size)
@@ -227,7 +227,7 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
     limber_u128 nan = flags & LIMBER_FORMAT_NO_INF ? top | ones : top | (ones / 2 + 1);
     limber_u128 inf = flags & LIMBER_FORMAT_NO_INF ? nan : top;
     limber_u128 largest = (flags & LIMBER_FORMAT_NO_INF ? top | ones : top) - 1;
-    limber_u128 sign = (limber_u128)x->sign << (m + e), c = 0, v = limber_num_u128(x);
+    limber_u128 sign = (limber_u128)x->sign << (m + e), c = 0, v = limber_num_sig(x);
     int64_t tiny = (int64_t)1 - bias - m, lead, quantum;
     int inexact = 0, loss = 0;
 
@@ -244,7 +244,7 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
         *code = sign;
         return 0;
     }
-    lead = (int64_t)x->exp + limber_num_length(v) - 1;
+    lead = (int64_t)x->exp + limber_sig_bits(v) - 1;
     if (lead - m - tiny < (1 << e)) {
         quantum = lead - m > tiny ? lead - m : tiny;
         c = limber_num_shift(v, quantum - x->exp, sticky, x->sign, mode, &inexact);
@@ -272,10 +272,10 @@ PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num
     int is_signed = f.kind == LIMBER_KIND_INT, bits = 8 * f.size, inexact = 0, loss = 0;
     uint64_t largest = UINT64_MAX >> (64 - bits + is_signed);
     uint64_t limit = !x->sign ? largest : is_signed ? largest + 1 : 0;
-    limber_u128 v = limber_num_u128(x), mag = 0;
+    limber_u128 v = limber_num_sig(x), mag = 0;
 
     if (x->kind == NUM_finite && v) {
-        if ((int64_t)x->exp + limber_num_length(v) > 65)
+        if ((int64_t)x->exp + limber_sig_bits(v) > 65)
             mag = (limber_u128)1 << 65;
         else
             mag = limber_num_shift(v, -(int64_t)x->exp, sticky, x->sign, mode, &inexact);
@@ -322,7 +322,7 @@ PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x,
 PRIM int limber_num_rest(struct limber_num *rest, const struct limber_num *x, int sticky,
                          limber_u128 code)
 {
-    limber_u128 v = limber_num_u128(x), kept;
+    limber_u128 v = limber_num_sig(x), kept;
     struct limber_num h;
     int64_t shift;
 

@@ -7,9 +7,17 @@
 
 static const char *const promises[] = { "native", "bits", "correct", "exact", "fast" };
 
+static void print_bound(struct text *out, double v)
+{
+    if (isinf(v))
+        limber_text_add(out, "any");
+    else
+        limber_print_number(out, v);
+}
+
 static void print_head(const struct plan *p, struct text *out)
 {
-    limber_text_add(out, "plan %s", p->name ? p->name : "plan");
+    limber_text_add(out, "plan %s", p->name && *p->name ? p->name : "plan");
     if ((size_t)p->promise < COUNT(promises))
         limber_text_add(out, " promise=%s", promises[p->promise]);
     if (p->bits)
@@ -18,25 +26,19 @@ static void print_head(const struct plan *p, struct text *out)
         limber_text_add(out, " wanted=%s", p->wanted);
     if (p->slices)
         limber_text_add(out, " slices=%d", p->slices);
-    if (p->kbits)
-        limber_text_add(out, " kbits=%d", p->kbits);
-    if (!isnan(p->budget)) {
-        limber_text_add(out, " budget=%s", isinf(p->budget) ? "any" : "");
-        if (!isinf(p->budget))
-            limber_print_number(out, p->budget);
-    }
+    limber_text_add(out, " kbits=%d budget=", p->kbits);
+    print_bound(out, p->budget);
     if (!isnan(p->spent)) {
-        limber_text_add(out, " spent=%s", isinf(p->spent) ? "any" : "");
-        if (!isinf(p->spent))
-            limber_print_number(out, p->spent);
+        limber_text_add(out, " spent=");
+        print_bound(out, p->spent);
     }
     if (p->scheme)
         limber_text_add(out, " scheme=%s", p->scheme);
     if (p->pruned)
         limber_text_add(out, " pruned=%d", p->pruned);
-    if (p->dropped != 0) {
+    if (p->dropped > 0) {
         limber_text_add(out, " dropped=");
-        limber_print_number(out, p->dropped);
+        print_bound(out, p->dropped);
     }
     limber_text_add(out, " {\n");
 }

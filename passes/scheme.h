@@ -29,6 +29,7 @@ struct stated {
     limber_format result;   /* of the epilogue */
     const struct node *ma, *mb;     /* the arg nodes with the masks; valid until a node is added */
     const struct node *out;         /* the epilogue */
+    bool wraps;                     /* the result is an integer that wraps */
 };
 bool limber_stated(const struct plan *p, struct stated *s, struct diag *d);
 

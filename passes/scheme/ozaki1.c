@@ -137,6 +137,8 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
     (void)t;
     if (!limber_stated(p, &s, d))
         return false;
+    if (s.wraps)
+        return limber_fail(d, LIMBER_NO_SCHEME, "the result wraps, scaled operands do not");
     shape(scheme->unit, p->kbits, &step, &chunk);
     if (!measure(p, s.ma, s.fa, step, &oa, d) || !measure(p, s.mb, s.fb, step, &ob, d))
         return false;

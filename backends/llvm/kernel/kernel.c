@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A kernel's source.  Compiled to bitcode once, linked with a register-tile kernel and with a
- * constant configuration at run time, then optimised: what the configuration does not need is
- * gone.  No libc, no calls out. */
+ * A kernel's source.  Compiled to bitcode once for each KERNEL_HOW, linked with a register-tile
+ * kernel and with a constant configuration at run time, then optimised: what the configuration
+ * does not need is gone.  No libc, no calls out. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/prim.h"
 
@@ -11,7 +11,25 @@ extern const struct kernel_config limber_kernel_constants;
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
                   int64_t first);
 
+/* What the code generator calls for long copies and clears; the object must need nothing else. */
+__attribute__((used)) void *memset(void *to, int c, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((char *)to)[i] = (char)c;
+    return to;
+}
+
+__attribute__((used)) void *memcpy(void *restrict to, const void *restrict from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((char *)to)[i] = ((const char *)from)[i];
+    return to;
+}
+
 #define CFG limber_kernel_constants
+/* How operands become limbs, and with it how accumulators become results. */
+#define HOW KERNEL_HOW
+#define VIA (HOW == HOW_slices ? VIA_shift : HOW == HOW_residues ? VIA_crt : VIA_sum)
 #define FLAT static inline __attribute__((always_inline))
 #define SLOW static __attribute__((noinline))
 
@@ -360,7 +378,7 @@ FLAT void prepare_panel(const struct kernel_call *c, int side, int64_t panel)
             if (w.line >= o->lines)
                 break;      /* the rest was cleared */
             raw = gather(o, s->f, w.line, w.p0, w.len, room);
-            switch (s->how) {
+            switch (HOW) {
             case HOW_whole: prepare_whole(&w, raw); break;
             case HOW_hilo: prepare_hilo(&w, raw); break;
             case HOW_slices: prepare_slices(&w, raw); break;
@@ -372,6 +390,8 @@ FLAT void prepare_panel(const struct kernel_call *c, int side, int64_t panel)
 
 void limber_prepare(struct kernel_call *c, int64_t task)
 {
+    if (HOW == HOW_exact)
+        return;
     if (task < c->op[0].panels)
         prepare_panel(c, 0, task);
     else
@@ -387,7 +407,7 @@ struct block {
 
 FLAT int is_float(void)
 {
-    return CFG.via == VIA_sum;
+    return VIA == VIA_sum;
 }
 
 /* Bytes of an accumulator of the register tile. */
@@ -411,7 +431,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
     int64_t ldc = (int64_t)CFG.nb * acc_bytes(), kb = p0 / CFG.kc;
     int64_t groups = (min64(CFG.kc, c->k - p0) + CFG.group - 1) / CFG.group;
     int64_t at = p0 / CFG.group * CFG.group * CFG.bytes;
-    int skips = CFG.side[0].how != HOW_whole && !CFG.offsets;
+    int skips = HOW != HOW_whole && !CFG.offsets;
 
     for (int64_t j = 0; j < b->panels_b; j++) {
         const char *pb = ob->data + lb * ob->limb_bytes + (b->panel_b + j) * ob->panel_bytes +
@@ -504,7 +524,7 @@ FLAT void fold_residue(const struct block *b, const int32_t *tile, unsigned char
 /* Bytes of one accumulator's totals of a block. */
 FLAT int64_t total_bytes(void)
 {
-    return (int64_t)CFG.mb * CFG.nb * (is_float() ? acc_bytes() : CFG.via == VIA_crt ? 1 : 8);
+    return (int64_t)CFG.mb * CFG.nb * (is_float() ? acc_bytes() : VIA == VIA_crt ? 1 : 8);
 }
 
 /* Scratch: the tile array (exact schemes), then the accumulators. */
@@ -528,7 +548,7 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
             continue;
         if (CFG.offsets)
             remove_offsets(c, b, row->a, row->b, chunk, end - from, (int32_t *)(void *)scratch);
-        if (CFG.via == VIA_crt)
+        if (VIA == VIA_crt)
             fold_residue(b, (int32_t *)(void *)scratch, (unsigned char *)total, row->acc, fresh);
         else if (CFG.unit == UNIT_i8)
             fold_total(b, (int32_t *)(void *)scratch, (int64_t *)(void *)total, fresh);
@@ -727,7 +747,7 @@ FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, con
         if (store_small(c, b, i, j0, cols, v))
             return 0;
     }
-    if (CFG.via == VIA_crt)
+    if (VIA == VIA_crt)
         columns_of_crt(total, at, column);
     else
         columns_of_shift(total, at, column);
@@ -772,7 +792,7 @@ FLAT void float_row(const struct kernel_call *c, const struct block *b, const ch
  * stored apart, by asking before each row. */
 FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const char *scratch)
 {
-    int checks = CFG.side[0].how != HOW_whole && (c->op[0].special || c->op[1].special);
+    int checks = HOW != HOW_whole && (c->op[0].special || c->op[1].special);
     int64_t lost = 0;
 
     for (int64_t i = 0; i < b->rows; i++) {
@@ -855,7 +875,7 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     b.panel_b = b.j0 / CFG.nr;
     b.panels_a = (b.rows + CFG.mr - 1) / CFG.mr;
     b.panels_b = (b.cols + CFG.nr - 1) / CFG.nr;
-    if (CFG.unit == UNIT_exact) {
+    if (HOW == HOW_exact) {
         lost = exact_block(c, &b);
     } else {
         products(c, &b, scratch);

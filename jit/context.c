@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Contexts: options from the caller and from the environment, which is read here and nowhere
+ * else. */
+#define _GNU_SOURCE     /* secure_getenv, sched_getaffinity */
+#include "jit/engine.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_THREADS = 1024, MOST_KERNELS = 1024 };
+
+/* ---- the environment ---------------------------------------------------------------------------- */
+
+/* A variable that is set and not empty; NULL in set-user-id programs. */
+static const char *variable(const char *name)
+{
+    const char *s = secure_getenv(name);
+
+    return s && *s ? s : NULL;
+}
+
+/* A whole number in [least, most] before `end` or the text's end. */
+static bool number(const char *name, const char *s, char end, long least, long most, int *out,
+                   struct diag *d)
+{
+    char *rest;
+    long v;
+
+    errno = 0;
+    v = strtol(s, &rest, 10);
+    if (rest == s || (*rest && *rest != end) || errno || v < least || v > most)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s = \"%.40s\" is not a number from %ld to %ld",
+                           name, s, least, most);
+    *out = (int)v;
+    return true;
+}
+
+static bool env_number(const char *name, long least, long most, int *out, struct diag *d)
+{
+    const char *s = variable(name);
+
+    return !s || number(name, s, '\0', least, most, out, d);
+}
+
+/* Bytes, with K, M or G for powers of 1024. */
+static bool env_size(const char *name, size_t *out, struct diag *d)
+{
+    static const char units[] = "KMG";
+    const char *s = variable(name), *unit;
+    unsigned long long v;
+    char *rest;
+    int shift = 0;
+
+    if (!s)
+        return true;
+    errno = 0;
+    v = strtoull(s, &rest, 10);
+    if (*rest && (unit = strchr(units, *rest))) {
+        shift = 10 * (int)(unit - units + 1);
+        rest++;
+    }
+    if (*s < '0' || *s > '9' || *rest || errno || v == 0 || v > SIZE_MAX >> shift)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT,
+                           "%s = \"%.40s\" is not a size in bytes, such as 64M", name, s);
+    *out = (size_t)v << shift;
+    return true;
+}
+
+static bool env_mode(enum cache_mode *mode, struct diag *d)
+{
+    static const char *const word[] = { [CACHE_off] = "off", [CACHE_ro] = "ro", [CACHE_rw] = "rw" };
+    const char *s = variable("LIMBER_CACHE");
+
+    *mode = CACHE_rw;
+    for (size_t i = 0; s && i < COUNT(word); i++) {
+        if (strcmp(s, word[i]) == 0) {
+            *mode = (enum cache_mode)i;
+            return true;
+        }
+    }
+    return !s || limber_fail(d, LIMBER_BAD_ARGUMENT,
+                             "LIMBER_CACHE = \"%.40s\" is none of off, ro, rw", s);
+}
+
+static int cores(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+    return 1;
+}
+
+static bool env_threads(int *threads, struct diag *d)
+{
+    const char *s = variable("LIMBER_NUM_THREADS");
+
+    if (s)
+        return number("LIMBER_NUM_THREADS", s, '\0', 1, MOST_THREADS, threads, d);
+    s = variable("OMP_NUM_THREADS");
+    if (s)                      /* OpenMP lists one number per nesting level */
+        return number("OMP_NUM_THREADS", s, ',', 1, MOST_THREADS, threads, d);
+    *threads = cores() < MOST_THREADS ? cores() : MOST_THREADS;
+    return true;
+}
+
+static char *copy(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *out = malloc(n);
+
+    return out ? memcpy(out, s, n) : NULL;
+}
+
+static char *join(const char *dir, const char *rest)
+{
+    struct text t = { 0 };
+
+    limber_text_add(&t, "%s/%s", dir, rest);
+    if (t.failed)
+        limber_text_clear(&t);
+    return t.s;
+}
+
+/* The cache directory, or NULL with a reason; never a directory that others can foretell and
+ * write to. */
+static bool cache_dir(const char *wish, char **dir, const char **why, struct diag *d)
+{
+    const char *s;
+
+    *why = "";
+    if (wish && !*wish) {
+        *why = "the configuration keeps kernels in memory only";
+        return true;
+    }
+    if (wish || (wish = variable("LIMBER_CACHE_DIR")))
+        *dir = copy(wish);
+    else if ((s = variable("XDG_CACHE_HOME")) && *s == '/')     /* relative ones are to be ignored */
+        *dir = join(s, "limber");
+    else if ((s = variable("HOME")) && *s == '/')
+        *dir = join(s, ".cache/limber");
+    else {
+        *why = "none of LIMBER_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory";
+        return true;
+    }
+    return *dir || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the name of the cache directory");
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------ */
+
+static void to_stderr(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+
+static void warn(void *user, const char *line)
+{
+    const limber_context *ctx = user;
+
+    if (ctx->verbose > 0)
+        ctx->log(ctx->log_user, line);
+}
+
+static bool pick_backend(limber_context *ctx, const char *wish, const char *from,
+                         const struct backend *const *list, struct diag *d)
+{
+    struct diag why = { 0 };
+    bool any;
+
+    any = strcmp(wish, "auto") == 0;
+    for (; *list; list++) {
+        if (!any && strcmp(wish, (*list)->name) != 0)
+            continue;
+        memset(&ctx->target, 0, sizeof ctx->target);
+        memset(&why, 0, sizeof why);
+        if ((*list)->probe(&ctx->target, &why)) {
+            ctx->backend = *list;
+            return true;
+        }
+        if (!any)
+            return limber_fail(d, LIMBER_DEVICE, "backend %s: %s", wish, why.text);
+    }
+    if (any)
+        return limber_fail(d, LIMBER_DEVICE, "no backend runs on this machine: %s", why.text);
+    return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s = \"%.40s\" is no backend of this build", from,
+                       wish);
+}
+
+static bool make_backend(limber_context *ctx, const limber_config *c,
+                         const struct backend *const *list, struct diag *d)
+{
+    const char *wish = c->backend ? c->backend : variable("LIMBER_BACKEND");
+
+    if (!pick_backend(ctx, wish ? wish : "auto", c->backend ? "backend" : "LIMBER_BACKEND", list,
+                      d))
+        return false;
+    limber_target_print(&ctx->target, &ctx->target_text);
+    return !ctx->target_text.failed || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the target");
+}
+
+static bool make_output(limber_context *ctx, const limber_config *c, struct diag *d)
+{
+    const char *dump = c->dump_dir ? c->dump_dir : variable("LIMBER_DUMP");
+
+    ctx->log = c->log ? c->log : to_stderr;
+    ctx->log_user = c->log_user;
+    if (!env_number("LIMBER_VERBOSE", 0, 9, &ctx->verbose, d))
+        return false;
+    if (c->verbose)
+        ctx->verbose = c->verbose;
+    if (dump && *dump && !(ctx->dump_dir = copy(dump)))
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the name of the dump directory");
+    return true;
+}
+
+static bool make_caches(limber_context *ctx, const limber_config *c, struct diag *d)
+{
+    struct disk_options o = { .limit = (size_t)256 << 20, .warn = warn, .user = ctx };
+    char *dir = NULL;
+    int off = 0;
+
+    if (!env_mode(&o.mode, d) || !env_size("LIMBER_CACHE_MAXSIZE", &o.limit, d) ||
+        !env_number("LIMBER_NO_COMPILE", 0, 1, &off, d) ||
+        !cache_dir(c->cache_dir, &dir, &o.why_not, d))
+        return false;
+    if (c->cache_bytes)
+        o.limit = c->cache_bytes;
+    ctx->no_compile = off;
+    o.dir = dir;
+    ctx->disk = limber_disk_new(&o);
+    ctx->memory = limber_memory_new(MOST_KERNELS);
+    free(dir);
+    return (ctx->disk && ctx->memory) || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the caches");
+}
+
+static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *d)
+{
+    int threads = c->threads;
+
+    if (threads < 0 || threads > MOST_THREADS)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "threads = %d is not from 0 to %d", threads,
+                           MOST_THREADS);
+    if (threads == 0 && !env_threads(&threads, d))
+        return false;
+    ctx->pool = limber_pool_new(threads);
+    return ctx->pool || limber_fail(d, LIMBER_NO_MEMORY, "no memory for %d threads", threads);
+}
+
+/* ---- contexts --------------------------------------------------------------------------------------- */
+
+bool limber_context_make(limber_context **out, const limber_config *config,
+                         const struct backend *const *backends, struct diag *d)
+{
+    static const limber_config defaults;
+    limber_context *ctx;
+
+    *out = NULL;
+    if (!config)
+        config = &defaults;
+    ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a context");
+    pthread_mutex_init(&ctx->lock, NULL);
+    ctx->workspace = config->workspace_bytes;
+    limber_key_build(ctx->build);
+    if (!make_output(ctx, config, d) || !make_pool(ctx, config, d) ||
+        !make_caches(ctx, config, d) || !make_backend(ctx, config, backends, d)) {
+        limber_destroy(ctx);
+        return false;
+    }
+    *out = ctx;
+    return true;
+}
+
+limber_status limber_create(limber_context **ctx, const limber_config *config)
+{
+    struct diag d = { 0 };
+
+    if (!ctx)
+        limber_fail(&d, LIMBER_BAD_ARGUMENT, "create: ctx is NULL");
+    else if (!limber_context_make(ctx, config, limber_backends, &d))
+        limber_fail_in(&d, "create");
+    return limber_error_set(&d);
+}
+
+void limber_destroy(limber_context *ctx)
+{
+    if (!ctx)
+        return;
+    limber_bindings_free(ctx->bindings);
+    limber_memory_free(ctx->memory);    /* kernels first: they may hold threads' work space */
+    limber_disk_free(ctx->disk);
+    limber_pool_free(ctx->pool);
+    limber_text_clear(&ctx->target_text);
+    free(ctx->dump_dir);
+    pthread_mutex_destroy(&ctx->lock);
+    free(ctx);
+}
+
+void limber_free(void *text)
+{
+    free(text);
+}

@@ -1,0 +1,732 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The engine: scan the operands, describe the call, find or make its kernel, launch.
+ *
+ * A kernel serves every call of one description: formats, contract, class of k, classes of the
+ * masks, geometry of a convolution; sizes and strides are arguments.  The plan is stated from the
+ * description alone, so equal descriptions cannot mean different plans. */
+#define _GNU_SOURCE     /* clock_gettime under any standard */
+#include "jit/engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST - MASK_FIRST + 1 };
+
+/* Compared as bytes: cleared before it is filled. */
+struct description {
+    limber_format fa, fb, fc;
+    int32_t promise, bits, slices, kbits;
+    int32_t alpha, beta, wrap, conv;
+    char wanted[32];
+    uint64_t has[2];                    /* of the operands' masks: a, b */
+    int64_t mask[2][MASK_ATTRS];
+    int64_t stride[2], pad[4], dilate[2], groups, layout;
+};
+
+/* What the scan found: one mask a group for the launches, one over all groups for the class. */
+struct finding {
+    struct mask *a, *b;
+    struct mask all_a, all_b;
+};
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool is_integer(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+}
+
+/* ---- scan ------------------------------------------------------------------------------------------- */
+
+/* What holds for both. */
+static void join(struct mask *all, const struct mask *m, bool first)
+{
+    bool scanned = m->scanned && (first || all->scanned);
+
+    if (first || all->zero) {           /* nothing but its extremes yet */
+        bool special = !first && all->special;
+
+        *all = *m;
+        all->special = all->special || special;
+    } else if (!m->zero) {
+        all->zero = false;
+        all->special = all->special || m->special;
+        all->negative = all->negative || m->negative;
+        all->emin = m->emin < all->emin ? m->emin : all->emin;
+        all->emax = m->emax > all->emax ? m->emax : all->emax;
+        all->spread = m->spread > all->spread ? m->spread : all->spread;
+        all->width = m->width > all->width ? m->width : all->width;
+        all->sig = m->sig > all->sig ? m->sig : all->sig;
+    } else {
+        all->special = all->special || m->special;
+    }
+    all->scanned = scanned;
+    all->line_emax = NULL;              /* these stay the groups' */
+    all->line_special = NULL;
+    all->tile = NULL;
+}
+
+static bool scan_side(struct mask *m, struct mask *all, const struct problem *p, bool left,
+                      enum scan_depth depth, const struct runner *r, struct diag *d)
+{
+    limber_format f = left ? p->fa : p->fb;
+    int64_t step = (left ? p->step_a : p->step_b) * f.size, lines = left ? p->m : p->n;
+    struct view v = left ? p->a : p->b;
+
+    for (int64_t g = 0; g < p->groups; g++) {
+        if (!limber_scan(&m[g], &v, f, lines, p->k, depth, true, r, d))
+            return false;
+        join(all, &m[g], g == 0);
+        if (!m[g].scanned)              /* the class is known: no class */
+            break;
+        v.data = v.data ? (const char *)v.data + step : NULL;
+    }
+    return true;
+}
+
+/* Where the machine's own unit can serve, other schemes win only when the data is narrow, so a
+ * glance has to suffice; everything else is planned by what the data is. */
+static enum scan_depth depth_of(const struct problem *p)
+{
+    limber_format f64;
+
+    limber_format_named("f64", &f64);
+    return p->contract.promise == LIMBER_NATIVE && !p->contract.scheme && !is_integer(p->fc) &&
+           limber_format_embeds(p->fa, f64) && limber_format_embeds(p->fb, f64) &&
+           limber_format_embeds(p->fc, f64) ? SCAN_probe : SCAN_full;
+}
+
+static bool scan(struct finding *f, const struct problem *p, const struct runner *r,
+                 struct diag *d)
+{
+    enum scan_depth depth = depth_of(p);
+
+    f->a = calloc((size_t)p->groups, sizeof *f->a);
+    f->b = calloc((size_t)p->groups, sizeof *f->b);
+    if (!f->a || !f->b)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of %lld groups",
+                           (long long)p->groups);
+    if (!scan_side(f->a, &f->all_a, p, true, depth, r, d) ||
+        !scan_side(f->b, &f->all_b, p, false, depth, r, d))
+        return false;
+    if (!f->all_a.scanned || !f->all_b.scanned)     /* half a class would only split kernels */
+        f->all_a.scanned = f->all_b.scanned = false;
+    return true;
+}
+
+static void finding_clear(struct finding *f, int64_t groups)
+{
+    for (int64_t g = 0; g < groups; g++) {
+        if (f->a)
+            limber_mask_clear(&f->a[g]);
+        if (f->b)
+            limber_mask_clear(&f->b[g]);
+    }
+    free(f->a);
+    free(f->b);
+}
+
+/* ---- describe and state ------------------------------------------------------------------------------ */
+
+/* The classes of k: a kernel serves every k <= 2^kbits that no smaller class does.  Chains of
+ * these lengths are where limbs change their width. */
+static const int k_classes[] = { 0, 4, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 31, 40, 62 };
+
+static int k_class(int64_t k)
+{
+    size_t i = 0;
+
+    while (i + 1 < COUNT(k_classes) && k > (int64_t)1 << k_classes[i])
+        i++;
+    return k_classes[i];
+}
+
+/* The smallest k of a class: what is promised for it holds for all of them.  (k = 0 has no
+ * products and no error.) */
+static double least_k(int kbits)
+{
+    double least = 1;
+
+    for (size_t i = 1; i < COUNT(k_classes) && k_classes[i] <= kbits; i++)
+        least = ldexp(1, k_classes[i - 1]) + 1;
+    return least;
+}
+
+static void describe_mask(struct description *d, int side, const struct mask *m, limber_format f)
+{
+    struct node class = { .op = OP_arg };
+
+    if (!m->scanned)
+        return;
+    limber_mask_class(m, f, &class);
+    for (int i = 0; i < MASK_ATTRS; i++) {
+        if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
+            continue;
+        d->has[side] |= (uint64_t)1 << i;
+        d->mask[side][i] = class.num[MASK_FIRST + i];
+    }
+}
+
+static void describe(struct description *d, const struct problem *p, const struct finding *f)
+{
+    memset(d, 0, sizeof *d);
+    d->fa = p->fa;
+    d->fb = p->fb;
+    d->fc = p->fc;
+    d->promise = p->contract.promise;
+    d->bits = p->contract.promise == LIMBER_BITS ? p->contract.bits : 0;
+    d->slices = p->contract.slices;
+    d->kbits = k_class(p->k);
+    d->alpha = p->alpha != NULL;
+    d->beta = p->beta != NULL;
+    d->wrap = is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
+    if (p->contract.scheme)
+        snprintf(d->wanted, sizeof d->wanted, "%s", p->contract.scheme);
+    describe_mask(d, 0, &f->all_a, p->fa);
+    describe_mask(d, 1, &f->all_b, p->fb);
+    if (!p->shape)
+        return;
+    d->conv = 1;
+    memcpy(d->stride, p->shape->stride, sizeof d->stride);
+    memcpy(d->pad, p->shape->pad, sizeof d->pad);
+    memcpy(d->dilate, p->shape->dilate, sizeof d->dilate);
+    d->groups = p->shape->groups;
+    d->layout = p->shape->layout;
+}
+
+static double budget(const struct description *d)
+{
+    switch ((limber_promise)d->promise) {
+    case LIMBER_NATIVE:
+        return (least_k(d->kbits) + 2) * limber_format_roundoff(d->fc);
+    case LIMBER_BITS:
+        return ldexp(1, -d->bits);
+    case LIMBER_FAST:
+        return INFINITY;
+    default:
+        return 0;
+    }
+}
+
+/* "nchw" gives a type with these letters for dimensions. */
+static struct type type_of(limber_format f, const char *letters)
+{
+    struct type t = { .format = f, .count = 1, .rank = (int)strlen(letters) };
+
+    for (int i = 0; i < t.rank; i++)
+        t.dim[i] = -letters[i];
+    return t;
+}
+
+static int add_arg(struct plan *p, const struct description *d, const char *name, int index,
+                   int side, struct type t)
+{
+    int at = limber_plan_add(p, OP_arg, name, -1, -1, t);
+
+    if (at < 0)
+        return at;
+    limber_node_set(&p->node[at], ATTR_index, index);
+    for (int i = 0; side >= 0 && i < MASK_ATTRS; i++)
+        if (d->has[side] >> i & 1)
+            limber_node_set(&p->node[at], (enum attr)(MASK_FIRST + i), d->mask[side][i]);
+    return at;
+}
+
+static int add_gemm(struct plan *p, const struct description *d, struct type exact)
+{
+    int a = add_arg(p, d, "a", 0, 0, type_of(d->fa, "mk"));
+    int b = a < 0 ? -1 : add_arg(p, d, "b", 1, 1, type_of(d->fb, "kn"));
+
+    return b < 0 ? -1 : limber_plan_add(p, OP_gemm, "c", a, b, exact);
+}
+
+/* Operand 0 is the image, which is the right one of the products. */
+static int add_conv(struct plan *p, const struct description *d, struct type exact)
+{
+    int x = add_arg(p, d, "x", 0, 1, type_of(d->fb, "nchw"));
+    int w = x < 0 ? -1 : add_arg(p, d, "w", 1, 0, type_of(d->fa, "odrs"));
+    int y = w < 0 ? -1 : limber_plan_add(p, OP_conv2d, "c", x, w, exact);
+    struct node *n = y < 0 ? NULL : &p->node[y];
+
+    if (!n || !limber_node_list(p, n, ATTR_stride, d->stride, COUNT(d->stride)) ||
+        !limber_node_list(p, n, ATTR_pad, d->pad, COUNT(d->pad)) ||
+        !limber_node_list(p, n, ATTR_dilate, d->dilate, COUNT(d->dilate)))
+        return -1;
+    limber_node_set(n, ATTR_groups, d->groups);
+    limber_node_set(n, ATTR_layout, d->layout == LIMBER_NHWC);
+    return y;
+}
+
+static bool state(struct plan *p, const struct description *d, struct diag *diag)
+{
+    const limber_format exact = { .kind = LIMBER_KIND_EXACT };
+    const char *letters = d->conv ? "nopq" : "mn";
+    int c, c0 = -1, out = -1;
+
+    limber_plan_init(p);
+    p->name = d->conv ? "conv2d" : "gemm";
+    p->promise = (limber_promise)d->promise;
+    p->bits = d->bits;
+    p->slices = d->slices;
+    p->kbits = d->kbits;
+    p->budget = budget(d);
+    p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
+    c = d->conv ? add_conv(p, d, type_of(exact, letters)) : add_gemm(p, d, type_of(exact, letters));
+    if (c >= 0 && d->beta)
+        c0 = add_arg(p, d, "c0", 2, -1, type_of(d->fc, letters));
+    if (c >= 0 && (c0 >= 0 || !d->beta))
+        out = limber_plan_add(p, OP_epilogue, "d", c, c0, type_of(d->fc, letters));
+    if (out < 0 || (*d->wanted && !p->wanted))
+        return limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the plan");
+    limber_node_set(&p->node[out], ATTR_alpha, d->alpha);
+    limber_node_set(&p->node[out], ATTR_beta, d->beta);
+    limber_node_set(&p->node[out], ATTR_wrap, d->wrap);
+    p->ret = out;
+    return limber_plan_verify(p, diag);
+}
+
+/* ---- make: disk, else passes and compiler --------------------------------------------------------------- */
+
+struct making {
+    limber_context *ctx;
+    const struct description *d;
+};
+
+static bool key_of(limber_context *ctx, const struct plan *p, unsigned char key[KEY_BYTES],
+                   struct diag *d)
+{
+    struct text t = { 0 };
+    bool ok;
+
+    limber_plan_print(p, &t);
+    ok = !t.failed && t.s;
+    if (ok)
+        limber_key_make(key, ctx->build, t.s, ctx->target_text.s);
+    limber_text_clear(&t);
+    return ok || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
+}
+
+static const char *promise_name(const limber_contract *k, char *text, size_t size)
+{
+    static const char *const name[] = { "native", "bits", "correct", "exact", "fast" };
+
+    if (k->promise == LIMBER_BITS)
+        snprintf(text, size, "bits=%d", k->bits);
+    else
+        snprintf(text, size, "%s", name[k->promise]);
+    return text;
+}
+
+static void gather(struct facts *f, const struct plan *p, const struct description *d)
+{
+    const limber_contract k = { .promise = (limber_promise)d->promise, .bits = d->bits };
+    const struct node *products = limber_plan_find(p, OP_products);
+    char a[16], b[16], c[16], promise[16];
+
+    f->rows = products ? (int32_t)products->rows : 1;
+    f->pruned = p->pruned;
+    f->bound = p->spent;
+    f->cost = p->cost;
+    snprintf(f->scheme, sizeof f->scheme, "%s", p->scheme ? p->scheme : "none");
+    snprintf(f->plan, sizeof f->plan, "%s a=%s b=%s c=%s contract=%s k<=2^%d %s %d rows", p->name,
+             limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
+             limber_format_name(d->fc, c, sizeof c), promise_name(&k, promise, sizeof promise),
+             d->kbits, f->scheme, (int)f->rows);
+}
+
+static bool passes(struct plan *p, const struct target *t, const char *names, struct story *s,
+                   struct diag *d)
+{
+    struct pass_watch watch = { limber_story_seen, s };
+    bool ok;
+
+    limber_story_stage(s, 0, "stated", p);
+    ok = limber_passes_run(p, t, names, watch, d);
+    limber_story_end(s, p);
+    return ok;
+}
+
+/* A dump shows the whole way, so it does not begin with an entry from disk. */
+static bool from_disk(limber_context *ctx, struct entry *e)
+{
+    struct diag ignored = { 0 };
+    struct facts facts;
+    struct blob bytes;
+    struct kernel *kernel = NULL;
+
+    if (ctx->dump_dir || !limber_disk_load(ctx->disk, e->facts.key, &facts, &bytes))
+        return false;
+    if (ctx->backend->load(bytes.data, bytes.size, &kernel, &ignored)) {
+        e->facts = facts;
+        e->kernel = kernel;
+        e->from_disk = true;
+    } else {
+        limber_disk_drop(ctx->disk, e->facts.key);
+    }
+    free(bytes.data);
+    return e->kernel != NULL;
+}
+
+static bool compile(limber_context *ctx, struct plan *p, const struct description *desc,
+                    struct entry *e, struct diag *d)
+{
+    char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
+    struct story story = { .folder = folder };
+    const struct dump dump = { limber_story_file, &story };
+    struct blob bytes = { 0 };
+    bool ok;
+
+    ok = passes(p, &ctx->target, NULL, &story, d);
+    if (ok) {
+        gather(&e->facts, p, desc);
+        ok = ctx->backend->compile(p, &ctx->target, folder ? &dump : NULL, &bytes, d) &&
+             ctx->backend->load(bytes.data, bytes.size, &e->kernel, d);
+    }
+    if (ok)
+        limber_disk_store(ctx->disk, &e->facts, &bytes);
+    free(bytes.data);
+    limber_story_clear(&story);
+    free(folder);
+    return ok;
+}
+
+static bool make(void *user, struct entry *e, struct diag *d)
+{
+    const struct making *m = user;
+    limber_context *ctx = m->ctx;
+    double start = now();
+    struct plan plan = { 0 };
+    bool ok;
+
+    e->backend = ctx->backend;
+    ok = state(&plan, m->d, d) && key_of(ctx, &plan, e->facts.key, d);
+    if (ok && !from_disk(ctx, e)) {
+        if (ctx->no_compile)
+            ok = limber_fail(d, LIMBER_DEVICE,
+                             "LIMBER_NO_COMPILE is set and no cache holds this kernel");
+        else
+            ok = compile(ctx, &plan, m->d, e, d);
+    }
+    limber_plan_clear(&plan);
+    e->seconds = now() - start;
+    return ok;
+}
+
+/* ---- launch ------------------------------------------------------------------------------------------------ */
+
+static char *element(const struct place *p, int64_t i, int64_t j, size_t size)
+{
+    int64_t at = i * p->row + j / p->inner * p->outer + j % p->inner * p->col;
+
+    return (char *)p->data + at * (int64_t)size;
+}
+
+static void copy(const struct place *to, const struct place *from, int64_t m, int64_t n,
+                 size_t size)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            memcpy(element(to, i, j, size), element(from, i, j, size), size);
+}
+
+/* No sum of products can leave the result's format: |a b| < 2^(emax_a + emax_b + 2). */
+static bool fits(const struct problem *p, const struct finding *f)
+{
+    const struct mask *a = &f->all_a, *b = &f->all_b;
+    bool wide = p->fc.kind == LIMBER_KIND_UINT;
+    int bits = 8 * p->fc.size - !wide, k = 0;
+
+    if (p->alpha || p->beta || !a->scanned || !b->scanned || a->special || b->special)
+        return false;
+    if (a->zero || b->zero)
+        return true;
+    while (k < 63 && p->k > (int64_t)1 << k)
+        k++;
+    return !(wide && (a->negative || b->negative)) && a->emax + b->emax + 2 + k <= bits;
+}
+
+/* Where C is computed when it might have to stay as it was: dense, group after group. */
+static bool spare(struct place *c, const struct problem *p, struct diag *d)
+{
+    size_t bytes;
+
+    *c = (struct place){ .row = p->n, .col = 1, .inner = p->n };
+    if (!__builtin_mul_overflow((size_t)p->m * (size_t)p->n, (size_t)p->groups, &bytes) &&
+        !__builtin_mul_overflow(bytes, (size_t)p->fc.size, &bytes))
+        c->data = malloc(bytes);
+    return c->data || limber_fail(d, LIMBER_NO_MEMORY, "no memory for a second copy of c");
+}
+
+static struct place group_of(struct place c, int64_t step, int64_t g, size_t size)
+{
+    c.data = (char *)c.data + g * step * (int64_t)size;
+    return c;
+}
+
+static size_t workspace(const limber_context *ctx, const struct problem *p)
+{
+    double bytes;
+
+    if (ctx->workspace)
+        return ctx->workspace;
+    bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
+            (double)p->m * (double)p->n * p->fc.size;
+    return (size_t)(bytes / 4) + ((size_t)64 << 20);
+}
+
+static const void *shifted(const void *data, int64_t elements, limber_format f)
+{
+    return data ? (const char *)data + elements * f.size : NULL;
+}
+
+static bool launch_group(limber_context *ctx, const struct problem *p, const struct finding *f,
+                         struct entry *e, int64_t g, struct place c, struct call *call,
+                         struct diag *d)
+{
+    bool scanned = f->all_a.scanned && f->all_b.scanned;
+    struct runner runner = limber_pool_runner(ctx->pool);
+
+    *call = (struct call){
+        .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = c,
+        .alpha = p->alpha, .beta = p->beta,
+        .mask_a = scanned ? &f->a[g] : NULL, .mask_b = scanned ? &f->b[g] : NULL,
+        .runner = &runner, .workspace_limit = workspace(ctx, p),
+    };
+    call->a.data = shifted(p->a.data, g * p->step_a, p->fa);
+    call->b.data = shifted(p->b.data, g * p->step_b, p->fb);
+    return e->backend->launch(e->kernel, call, d);
+}
+
+static bool launch_all(limber_context *ctx, const struct problem *p, const struct finding *f,
+                       struct entry *e, struct place c, int64_t step, limber_report *report,
+                       struct diag *d)
+{
+    int64_t overflow = 0;
+
+    for (int64_t g = 0; g < p->groups; g++) {
+        struct call call;
+
+        if (!launch_group(ctx, p, f, e, g, group_of(c, step, g, p->fc.size), &call, d))
+            return false;
+        overflow += call.overflow;
+        if (call.workspace > report->workspace)
+            report->workspace = call.workspace;
+    }
+    if (overflow > 0) {
+        char name[32];
+
+        return limber_fail(d, LIMBER_RANGE, "%lld of the result's elements do not fit %s",
+                           (long long)overflow, limber_format_name(p->fc, name, sizeof name));
+    }
+    return true;
+}
+
+static bool launch(limber_context *ctx, const struct problem *p, const struct finding *f,
+                   struct entry *e, limber_report *report, struct diag *d)
+{
+    int64_t step = p->m * p->n;
+    struct place c;
+    bool ok;
+
+    if (!is_integer(p->fc) || p->contract.promise == LIMBER_NATIVE || fits(p, f))
+        return launch_all(ctx, p, f, e, p->c, p->step_c, report, d);
+    if (!spare(&c, p, d))
+        return false;
+    for (int64_t g = 0; p->beta && g < p->groups; g++) {
+        struct place to = group_of(c, step, g, p->fc.size);
+        struct place from = group_of(p->c, p->step_c, g, p->fc.size);
+
+        copy(&to, &from, p->m, p->n, p->fc.size);
+    }
+    ok = launch_all(ctx, p, f, e, c, step, report, d);
+    for (int64_t g = 0; ok && g < p->groups; g++) {
+        struct place from = group_of(c, step, g, p->fc.size);
+        struct place to = group_of(p->c, p->step_c, g, p->fc.size);
+
+        copy(&to, &from, p->m, p->n, p->fc.size);
+    }
+    free(c.data);
+    return ok;
+}
+
+/* ---- the calls ------------------------------------------------------------------------------------------------ */
+
+static void report_facts(limber_report *r, const limber_context *ctx, const struct problem *p,
+                         const struct facts *f)
+{
+    double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / 0x1p30;
+
+    snprintf(r->scheme, sizeof r->scheme, "%s", f->scheme);
+    snprintf(r->backend, sizeof r->backend, "%s", ctx->backend->name);
+    limber_key_hex(f->key, (sizeof r->kernel - 1) / 2, r->kernel);
+    r->rows = f->rows;
+    r->pruned = f->pruned;
+    r->bound = f->bound;
+    r->cost = f->cost * work / limber_pool_runner(ctx->pool).workers;
+}
+
+/* One line whose beginning is a command that repeats the call. */
+static void tell(const limber_context *ctx, const struct problem *p, const limber_report *r)
+{
+    static const char *const from[] = { "compiled", "disk", "hit" };
+    struct text t = { 0 };
+    char a[16], b[16], c[16], promise[16];
+    const limber_conv *s = p->shape;
+
+    if (s)
+        limber_text_add(&t, "limber conv n=%lld c=%lld h=%lld w=%lld o=%lld r=%lld s=%lld",
+                        (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
+                        (long long)s->o, (long long)s->r, (long long)s->s);
+    else
+        limber_text_add(&t, "limber gemm m=%lld n=%lld k=%lld", (long long)p->m, (long long)p->n,
+                        (long long)p->k);
+    limber_text_add(&t, " a=%s b=%s c=%s contract=%s",
+                    limber_format_name(p->fa, a, sizeof a), limber_format_name(p->fb, b, sizeof b),
+                    limber_format_name(p->fc, c, sizeof c),
+                    promise_name(&p->contract, promise, sizeof promise));
+    limber_text_add(&t, "  # %s %s:%s %d rows %s %.3g ms", r->scheme, r->backend, ctx->target.isa,
+                    r->rows, from[r->from],
+                    1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
+    if (!t.failed)
+        ctx->log(ctx->log_user, t.s);
+    limber_text_clear(&t);
+}
+
+static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct finding *f,
+                              struct description *desc, limber_report *r, struct diag *d)
+{
+    struct runner runner = limber_pool_runner(ctx->pool);
+    double start = now();
+
+    if (!scan(f, p, &runner, d))
+        return false;
+    describe(desc, p, f);
+    r->seconds_scan = now() - start;
+    return true;
+}
+
+static bool run(limber_context *ctx, const struct problem *p, struct finding *f, limber_report *r,
+                struct diag *d)
+{
+    struct description desc;
+    const struct maker maker = { make, &(struct making){ ctx, &desc } };
+    struct entry *e;
+    double start;
+    bool found, ok;
+
+    if (!scan_and_describe(ctx, p, f, &desc, r, d) ||
+        !limber_memory_get(ctx->memory, &desc, sizeof desc, maker, &e, &found, d))
+        return false;
+    r->from = found ? 2 : e->from_disk;
+    r->seconds_compile = found ? 0 : e->seconds;
+    report_facts(r, ctx, p, &e->facts);
+    start = now();
+    ok = launch(ctx, p, f, e, r, d);
+    r->seconds_run = now() - start;
+    limber_memory_put(ctx->memory, e);
+    return ok;
+}
+
+bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
+                       struct diag *d)
+{
+    limber_report r = { 0 };
+    struct finding f = { 0 };
+    bool ok = true;
+
+    if (p->m > 0 && p->n > 0) {
+        ok = run(ctx, p, &f, &r, d);
+        finding_clear(&f, p->groups);
+        if (ok && ctx->verbose > 0)
+            tell(ctx, p, &r);
+    }
+    if (ok && report)
+        *report = r;
+    return ok;
+}
+
+static bool plan_story(limber_context *ctx, const struct problem *p,
+                       const struct description *desc, struct text *out, limber_report *r,
+                       struct diag *d)
+{
+    struct story story = { .out = out };
+    struct facts facts = { .rows = 0 };
+    struct plan plan = { 0 };
+    bool ok;
+
+    ok = state(&plan, desc, d) && key_of(ctx, &plan, facts.key, d) &&
+         passes(&plan, &ctx->target, NULL, &story, d);
+    if (ok) {
+        gather(&facts, &plan, desc);
+        report_facts(r, ctx, p, &facts);
+    }
+    limber_story_clear(&story);
+    limber_plan_clear(&plan);
+    return ok;
+}
+
+bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
+                        limber_report *report, struct diag *d)
+{
+    limber_report r = { 0 };
+    struct finding f = { 0 };
+    struct description desc;
+    bool ok;
+
+    ok = scan_and_describe(ctx, p, &f, &desc, &r, d) && plan_story(ctx, p, &desc, out, &r, d);
+    finding_clear(&f, p->groups);
+    if (ok && out->failed)
+        ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
+    if (ok && report)
+        *report = r;
+    return ok;
+}
+
+static bool replay(limber_context *ctx, const char *text, const char *names, const char *target,
+                   struct text *out, struct diag *d)
+{
+    struct story story = { .out = out };
+    struct target t = ctx->target;
+    struct plan plan = { 0 };
+    bool ok;
+
+    if (target && !limber_target_parse(&t, target, d)) {
+        limber_fail_in(d, "target");
+        return false;
+    }
+    ok = limber_plan_parse(&plan, text, d) && limber_plan_verify(&plan, d);
+    if (!ok)
+        limber_fail_in(d, "plan");
+    ok = ok && passes(&plan, &t, names, &story, d);
+    limber_story_clear(&story);
+    limber_plan_clear(&plan);
+    if (ok && out->failed)
+        ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
+    return ok;
+}
+
+limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *names,
+                               const char *target, char **text)
+{
+    struct diag d = { 0 };
+    struct text out = { 0 };
+
+    if (!ctx || !plan || !text)
+        limber_fail(&d, LIMBER_BAD_ARGUMENT, "%s is NULL", !ctx ? "ctx" : !plan ? "plan" : "text");
+    else if (!replay(ctx, plan, names, target, &out, &d))
+        limber_text_clear(&out);
+    if (text)
+        *text = out.s;
+    if (d.status)
+        limber_fail_in(&d, "plan_text");
+    return limber_error_set(&d);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The engine room: scan -> key -> look up -> passes -> compile -> store -> launch.  Nothing
+ * outside jit/ includes this but its tests. */
+#ifndef LIMBER_JIT_ENGINE_H
+#define LIMBER_JIT_ENGINE_H
+
+#include "backends/backend.h"
+#include "jit/scan.h"
+#include "passes/passes.h"
+
+#include <pthread.h>
+
+/* ---- error.c ---------------------------------------------------------------------------------- */
+
+/* Makes d's text the thread's error text; returns d's status. */
+limber_status limber_error_set(const struct diag *d);
+
+/* ---- pool.c: threads that sleep between calls ------------------------------------------------- */
+
+struct pool;
+/* threads counts the caller; none is started before the first run that needs it.  NULL: no
+ * memory. */
+struct pool *limber_pool_new(int threads);
+void limber_pool_free(struct pool *p);
+struct runner limber_pool_runner(struct pool *p);
+
+/* ---- key.c ------------------------------------------------------------------------------------ */
+
+enum { KEY_BYTES = 32, KEY_HEX = 2 * KEY_BYTES };
+
+/* Identity of the code that runs: a hash of the library's read-only segments in memory, so that
+ * a rebuilt library never meets the kernels of an older one. */
+void limber_key_build(unsigned char build[16]);
+/* What identifies a kernel. */
+void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16],
+                     const char *plan, const char *target);
+void limber_key_hex(const unsigned char *key, size_t bytes, char *hex);
+
+/* ---- kernels, and what is known of one without running the passes again ------------------------ */
+
+struct facts {              /* goes to disk as it is: fixed widths, no holes */
+    unsigned char key[KEY_BYTES];
+    char scheme[32];
+    char plan[128];         /* one line: problem and scheme */
+    double bound, cost;     /* as plan.spent and plan.cost */
+    int32_t rows, pruned;
+};
+
+struct entry {
+    struct facts facts;
+    const struct backend *backend;
+    struct kernel *kernel;
+    bool from_disk;
+    double seconds;         /* that making it took */
+};
+
+/* ---- memory.c: kernels in memory ---------------------------------------------------------------- */
+
+struct memory;
+/* Makes an entry; on failure the entry is left as it was. */
+struct maker {
+    bool (*make)(void *user, struct entry *e, struct diag *d);
+    void *user;
+};
+/* Keeps about `bound` kernels that nobody runs. */
+struct memory *limber_memory_new(size_t bound);
+void limber_memory_free(struct memory *m);
+/* The entry of the description (size bytes at key), made when absent.  Threads that ask for what
+ * another is making wait for it and share its failure; nobody else is held up.  *found is false
+ * for the thread that made it.  Every success needs limber_memory_put. */
+bool limber_memory_get(struct memory *m, const void *key, size_t size, struct maker maker,
+                       struct entry **e, bool *found, struct diag *d);
+void limber_memory_put(struct memory *m, struct entry *e);
+size_t limber_memory_count(struct memory *m);
+
+/* ---- disk.c: kernels on disk --------------------------------------------------------------------- */
+
+enum cache_mode { CACHE_off, CACHE_ro, CACHE_rw };
+
+struct disk;
+struct disk_options {
+    const char *dir;        /* NULL: none */
+    const char *why_not;    /* when dir is NULL */
+    size_t limit;
+    enum cache_mode mode;
+    void (*warn)(void *user, const char *line);     /* once, when the disk is given up */
+    void *user;
+};
+struct disk *limber_disk_new(const struct disk_options *o);     /* NULL: no memory */
+void limber_disk_free(struct disk *disk);
+/* False when the entry is absent, foreign or damaged; the last two are removed.  The bytes are the
+ * caller's, to be released with free. */
+bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], struct facts *f,
+                      struct blob *bytes);
+/* Keeps an entry.  Never fails a call: what cannot be written is not kept, and after the first
+ * refusal of the file system nothing more is tried. */
+void limber_disk_store(struct disk *disk, const struct facts *f, const struct blob *bytes);
+void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES]);
+void limber_disk_describe(struct disk *disk, limber_cache_info *info);
+bool limber_disk_each(struct disk *disk, bool verify,
+                      int (*seen)(void *user, const limber_cache_entry *), void *user,
+                      struct diag *d);
+bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, struct diag *d);
+
+/* ---- dump.c: what happened on the way from the stated plan to the finished one ------------------- */
+
+struct story {
+    const char *folder;     /* of this kernel's dump; NULL: none */
+    struct text *out;       /* stages as one text; NULL: none */
+    struct text last;       /* the newest stage */
+};
+/* Makes DIR/<first 12 hex of the key>/ and gives its name, NULL when it cannot be made. */
+char *limber_dump_folder(const char *dir, const unsigned char key[KEY_BYTES]);
+void limber_story_stage(struct story *s, int number, const char *pass, const struct plan *p);
+/* As pass_watch.seen: tells the stages that changed something. */
+void limber_story_seen(void *story, const char *pass, const struct plan *p);
+void limber_story_end(struct story *s, const struct plan *p);
+void limber_story_clear(struct story *s);
+/* As dump.file, with the story for user. */
+void limber_story_file(void *story, const char *name, const char *data, size_t size);
+
+/* ---- engine.c --------------------------------------------------------------------------------------- */
+
+/* A call whose arguments are checked.  a and b are the left and right operands of the products;
+ * for convolutions these are the filters and the image.  One group is m x k by k x n. */
+struct problem {
+    limber_contract contract;
+    const limber_conv *shape;       /* NULL: gemm */
+    int64_t m, n, k, groups;
+    limber_format fa, fb, fc;
+    struct view a, b;
+    struct patch patch_a, patch_b;  /* what a and b may point to */
+    struct place c;
+    int64_t step_a, step_b, step_c; /* elements from one group to the next */
+    const void *alpha, *beta;       /* NULL: exactly 1, exactly 0 */
+};
+bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
+                       struct diag *d);
+bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
+                        limber_report *report, struct diag *d);
+
+/* check.c: what gemm and conv ask of their arguments.  `what` names the argument. */
+bool limber_check_contract(const limber_contract *k, limber_format c, struct diag *d);
+bool limber_check_format(limber_format f, const char *what, struct diag *d);
+/* rows x cols elements in this matrix: format, strides, index arithmetic. */
+bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
+                         struct diag *d);
+bool limber_check_data(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
+                       struct diag *d);
+/* No two of the matrix' elements share memory. */
+bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
+                           struct diag *d);
+/* The two matrices share no memory. */
+struct extent { const limber_matrix *m; const char *what; int64_t rows, cols; };
+bool limber_check_apart(struct extent c, struct extent x, struct diag *d);
+/* The scalar or NULL when it is exactly `neutral` (1 or 0). */
+const void *limber_scalar(const void *x, limber_format c, double neutral);
+
+/* ---- ffi.c -------------------------------------------------------------------------------------------- */
+
+struct binding;
+void limber_bindings_free(struct binding *list);
+
+/* ---- context.c ---------------------------------------------------------------------------------------- */
+
+struct limber_context {
+    const struct backend *backend;
+    struct target target;
+    struct text target_text;
+    unsigned char build[16];
+    struct pool *pool;
+    struct memory *memory;
+    struct disk *disk;
+    char *dump_dir;
+    int verbose;
+    bool no_compile;
+    size_t workspace;       /* 0: from the operands */
+    void (*log)(void *user, const char *line);
+    void *log_user;
+    pthread_mutex_t lock;   /* of bindings */
+    struct binding *bindings;
+};
+/* limber_create with the backends of the caller's choice, best first, NULL at the end. */
+bool limber_context_make(limber_context **ctx, const limber_config *config,
+                         const struct backend *const *backends, struct diag *d);
+
+#endif

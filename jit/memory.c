@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Kernels in memory: found by what the call asks, made once, counted while they run, dropped
+ * least recently used first. */
+#define XXH_INLINE_ALL
+#include "jit/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { BUCKETS = 256 };
+
+enum state { MAKING, READY, FAILED };
+
+struct slot {
+    struct entry entry;         /* first: handed out, and cast back */
+    struct slot *next;          /* in its bucket */
+    enum state state;
+    size_t users;               /* threads that run it, make it or wait for it */
+    uint64_t tick;              /* of the last use */
+    struct diag diag;           /* when FAILED */
+    uint64_t hash;
+    size_t size;
+    unsigned char key[];
+};
+
+struct memory {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct slot *bucket[BUCKETS];
+    size_t count, bound;
+    uint64_t tick;
+};
+
+struct memory *limber_memory_new(size_t bound)
+{
+    struct memory *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return NULL;
+    m->bound = bound;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+    return m;
+}
+
+static void drop(struct slot *s)
+{
+    if (s->entry.kernel)
+        s->entry.backend->unload(s->entry.kernel);
+    free(s);
+}
+
+void limber_memory_free(struct memory *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        while (m->bucket[i]) {
+            struct slot *s = m->bucket[i];
+
+            m->bucket[i] = s->next;
+            drop(s);
+        }
+    }
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->changed);
+    free(m);
+}
+
+static struct slot **place_of(struct memory *m, uint64_t hash, const void *key, size_t size)
+{
+    struct slot **at = &m->bucket[hash % BUCKETS];
+
+    while (*at && !((*at)->hash == hash && (*at)->size == size &&
+                    memcmp((*at)->key, key, size) == 0))
+        at = &(*at)->next;
+    return at;
+}
+
+static void take_out(struct memory *m, struct slot *s)
+{
+    struct slot **at = &m->bucket[s->hash % BUCKETS];
+
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    m->count--;
+}
+
+static struct slot *add(struct memory *m, uint64_t hash, const void *key, size_t size)
+{
+    struct slot *s = calloc(1, sizeof *s + size);
+
+    if (!s)
+        return NULL;
+    s->hash = hash;
+    s->size = size;
+    memcpy(s->key, key, size);
+    s->users = 1;
+    s->next = m->bucket[hash % BUCKETS];
+    m->bucket[hash % BUCKETS] = s;
+    m->count++;
+    return s;
+}
+
+/* The kernel that nobody uses and that was used longest ago, taken out, when there are too many. */
+static struct slot *surplus(struct memory *m)
+{
+    struct slot *oldest = NULL;
+
+    if (m->count <= m->bound)
+        return NULL;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct slot *s = m->bucket[i]; s; s = s->next)
+            if (s->users == 0 && s->state == READY && (!oldest || s->tick < oldest->tick))
+                oldest = s;
+    if (oldest)
+        take_out(m, oldest);
+    return oldest;
+}
+
+/* The lock is held.  Waits until somebody else has made the slot's entry. */
+static bool await(struct memory *m, struct slot *s, struct diag *d)
+{
+    s->users++;
+    while (s->state == MAKING)
+        pthread_cond_wait(&m->changed, &m->lock);
+    if (s->state == READY)
+        return true;
+    if (d->status == LIMBER_OK)
+        *d = s->diag;
+    if (--s->users == 0)
+        free(s);                /* failed slots are in no bucket */
+    return false;
+}
+
+/* The lock is held, and let go while the entry is made. */
+static bool make(struct memory *m, struct slot *s, struct maker maker, struct diag *d)
+{
+    struct slot *old = NULL;
+    bool ok;
+
+    pthread_mutex_unlock(&m->lock);
+    ok = maker.make(maker.user, &s->entry, d);
+    pthread_mutex_lock(&m->lock);
+    s->state = ok ? READY : FAILED;
+    if (ok) {
+        old = surplus(m);
+    } else {                    /* the next to ask tries again */
+        s->diag = *d;
+        take_out(m, s);
+        if (--s->users == 0)
+            old = s;
+    }
+    pthread_cond_broadcast(&m->changed);
+    if (old) {
+        pthread_mutex_unlock(&m->lock);
+        drop(old);
+        pthread_mutex_lock(&m->lock);
+    }
+    return ok;
+}
+
+bool limber_memory_get(struct memory *m, const void *key, size_t size, struct maker maker,
+                       struct entry **e, bool *found, struct diag *d)
+{
+    uint64_t hash = XXH3_64bits(key, size);
+    struct slot *s;
+    bool ok;
+
+    *e = NULL;
+    pthread_mutex_lock(&m->lock);
+    s = *place_of(m, hash, key, size);
+    *found = s != NULL;
+    if (s)
+        ok = await(m, s, d);
+    else if ((s = add(m, hash, key, size)))
+        ok = make(m, s, maker, d);
+    else
+        ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for a kernel's entry");
+    if (ok) {
+        s->tick = ++m->tick;
+        *e = &s->entry;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return ok;
+}
+
+void limber_memory_put(struct memory *m, struct entry *e)
+{
+    struct slot *s = (struct slot *)e, *old;
+
+    pthread_mutex_lock(&m->lock);
+    s->users--;
+    old = surplus(m);
+    pthread_mutex_unlock(&m->lock);
+    if (old)
+        drop(old);
+}
+
+size_t limber_memory_count(struct memory *m)
+{
+    size_t n;
+
+    pthread_mutex_lock(&m->lock);
+    n = m->count;
+    pthread_mutex_unlock(&m->lock);
+    return n;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Threads for the kernels.  They sleep on a condition between runs and never spin; the caller
+ * works too, as worker 0.  One run has the threads at a time: a run that finds them taken, be it
+ * another thread's or the one it is nested in, does its tasks itself.  So does a process that was
+ * forked, since fork leaves the threads behind. */
+#include "jit/engine.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct pool {
+    int threads;                /* the caller included */
+    int started;                /* beside the caller */
+    pid_t pid;
+    atomic_flag taken;
+    pthread_t *thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake, done;
+    uint64_t run;               /* counts runs; below is the one in progress */
+    bool leave;
+    int wanted;                 /* workers 1..wanted take part */
+    int busy;                   /* of these are not done */
+    int64_t tasks;
+    _Atomic int64_t next;
+    void (*fn)(void *, int64_t, int);
+    void *arg;
+};
+
+struct worker {
+    struct pool *pool;
+    int index;
+};
+
+static void work(struct pool *p, int worker)
+{
+    for (int64_t i; (i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->tasks;)
+        p->fn(p->arg, i, worker);
+}
+
+static void *loop(void *arg)
+{
+    struct worker w = *(struct worker *)arg;
+    struct pool *p = w.pool;
+    uint64_t seen = 0;
+
+    free(arg);
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        while (!p->leave && (p->run == seen || w.index > p->wanted)) {
+            seen = p->run;      /* not for this worker */
+            pthread_cond_wait(&p->wake, &p->lock);
+        }
+        if (p->leave)
+            break;
+        seen = p->run;
+        pthread_mutex_unlock(&p->lock);
+        work(p, w.index);
+        pthread_mutex_lock(&p->lock);
+        if (--p->busy == 0)
+            pthread_cond_signal(&p->done);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static bool start_one(struct pool *p)
+{
+    struct worker *w = malloc(sizeof *w);
+
+    if (!w)
+        return false;
+    *w = (struct worker){ p, p->started + 1 };
+    if (pthread_create(&p->thread[p->started], NULL, loop, w) != 0) {
+        free(w);
+        return false;
+    }
+    p->started++;
+    return true;
+}
+
+/* Threads up to the wanted number, or as many as the system grants.  Signals are the host's
+ * business, so the threads block them all. */
+static void start(struct pool *p, int wanted)
+{
+    sigset_t all, old;
+
+    if (p->started >= wanted)
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (p->started < wanted && start_one(p))
+        ;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void share(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    int wanted = p->threads - 1;
+
+    if (wanted > tasks - 1)
+        wanted = (int)(tasks - 1);
+    pthread_mutex_lock(&p->lock);
+    start(p, wanted);
+    p->wanted = wanted < p->started ? wanted : p->started;
+    p->busy = p->wanted;
+    p->tasks = tasks;
+    p->fn = fn;
+    p->arg = arg;
+    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    p->run++;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    work(p, 0);
+    pthread_mutex_lock(&p->lock);
+    while (p->busy > 0)
+        pthread_cond_wait(&p->done, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    struct pool *p = self;
+
+    if (tasks <= 1 || p->threads == 1 || p->pid != getpid() ||
+        atomic_flag_test_and_set_explicit(&p->taken, memory_order_acquire)) {
+        for (int64_t i = 0; i < tasks; i++)
+            fn(arg, i, 0);
+        return;
+    }
+    share(p, tasks, fn, arg);
+    atomic_flag_clear_explicit(&p->taken, memory_order_release);
+}
+
+struct pool *limber_pool_new(int threads)
+{
+    struct pool *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return NULL;
+    p->threads = threads;
+    p->pid = getpid();
+    p->thread = calloc((size_t)threads, sizeof *p->thread);
+    if (!p->thread) {
+        free(p);
+        return NULL;
+    }
+    atomic_flag_clear(&p->taken);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->done, NULL);
+    return p;
+}
+
+static void stop(struct pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->leave = true;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->started; i++)
+        pthread_join(p->thread[i], NULL);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->wake);
+    pthread_cond_destroy(&p->done);
+}
+
+void limber_pool_free(struct pool *p)
+{
+    if (!p)
+        return;
+    if (p->pid == getpid())     /* a forked child has neither the threads nor sane locks */
+        stop(p);
+    free(p->thread);
+    free(p);
+}
+
+struct runner limber_pool_runner(struct pool *p)
+{
+    return (struct runner){ p->threads, run, p };
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One pass over an operand's data: what the passes may know of it. */
+#ifndef LIMBER_JIT_SCAN_H
+#define LIMBER_JIT_SCAN_H
+
+#include "backends/backend.h"
+
+enum scan_depth { SCAN_full, SCAN_probe };
+
+/* Fills *m from the lines x length elements seen through v.  SCAN_probe may stop early with
+ * m->scanned = false as soon as the data is seen to need more than 16 bits of width.  r may be
+ * NULL (one thread).  The mask is the caller's to clear, also after a failure. */
+bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
+                 int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
+                 struct diag *d);
+
+#endif

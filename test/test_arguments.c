@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Every argument outside its domain is refused with its name, and C stays as it was. */
+#include "engine_support.h"
+
+#include <math.h>
+
+struct trial {
+    limber_context *ctx;
+    limber_contract contract, *pcontract;
+    int64_t m, n, k;
+    double a[64], b[64], c[64];
+    limber_matrix ma, mb, mc;
+};
+
+static limber_context *shared;
+
+static int open_context(void **state)
+{
+    (void)state;
+    shared = counted_context(&(limber_config){ .cache_dir = "" });
+    return 0;
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    limber_destroy(shared);
+    return 0;
+}
+
+static void good(struct trial *t)
+{
+    limber_format f64 = format("f64");
+
+    memset(t, 0, sizeof *t);
+    t->ctx = shared;
+    t->contract = (limber_contract){ .promise = LIMBER_NATIVE };
+    t->pcontract = &t->contract;
+    t->m = 3;
+    t->n = 4;
+    t->k = 5;
+    for (int i = 0; i < 64; i++)
+        t->a[i] = t->b[i] = 1, t->c[i] = 7;
+    t->ma = (limber_matrix){ t->a, f64, 5, 1 };
+    t->mb = (limber_matrix){ t->b, f64, 4, 1 };
+    t->mc = (limber_matrix){ t->c, f64, 4, 1 };
+}
+
+static limber_status go(struct trial *t)
+{
+    return limber_gemm(t->ctx, t->pcontract, t->m, t->n, t->k, NULL, t->ma, t->mb, NULL, t->mc,
+                       NULL);
+}
+
+static void refused(struct trial *t, const char *word)
+{
+    limber_status s = go(t);
+
+    if (s != LIMBER_BAD_ARGUMENT || !strstr(limber_error_text(), word) ||
+        strncmp(limber_error_text(), "gemm: ", 6) != 0)
+        fail_msg("status %d, \"%s\" does not name %s", s, limber_error_text(), word);
+    for (int i = 0; i < 64; i++)
+        assert_true(t->c[i] == 7);
+}
+
+#define BAD(change, word)           \
+    do {                            \
+        struct trial t;             \
+        good(&t);                   \
+        change;                     \
+        refused(&t, word);          \
+    } while (0)
+
+static void a_good_call_passes(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    good(&t);
+    assert_int_equal(go(&t), LIMBER_OK);
+    for (int i = 0; i < 12; i++)
+        assert_true(t.c[i] == 5);
+    assert_true(t.c[12] == 7);
+}
+
+static void sizes_and_pointers(void **state)
+{
+    (void)state;
+    BAD(t.ctx = NULL, "ctx is NULL");
+    BAD(t.pcontract = NULL, "contract is NULL");
+    BAD(t.m = -1, "m = -1");
+    BAD(t.n = INT64_MIN, "n = -9223372036854775808");
+    BAD(t.k = -3, "k = -3");
+    BAD(t.ma.data = NULL, "a.data");
+    BAD(t.mb.data = NULL, "b.data");
+    BAD(t.mc.data = NULL, "c.data");
+}
+
+static void strides(void **state)
+{
+    (void)state;
+    BAD(t.ma.row = -1, "a.row = -1");
+    BAD(t.ma.col = -2, "a.col = -2");
+    BAD(t.mb.row = -1, "b.row");
+    BAD(t.mc.col = -1, "c.col");
+    BAD(t.mc.row = 0, "c: strides");
+    BAD(t.mc.row = 3, "c: strides");            /* rows of four, three apart */
+    BAD((t.mc.row = 2, t.mc.col = 2), "c: strides");
+    BAD((t.mc.row = 6, t.mc.col = 4), "c: strides");    /* (2,0) and (0,3) */
+    BAD(t.ma.row = INT64_MAX, "a: ");
+    BAD(t.mb.col = INT64_MAX / 2, "b: ");
+    BAD((t.m = INT64_MAX, t.k = INT64_MAX, t.ma.row = t.ma.col = 0), "a: ");
+    BAD((t.k = INT64_MAX / 64, t.ma.row = t.ma.col = 0), "a: ");
+}
+
+/* Strides that look odd and are fine. */
+static void strides_that_are_distinct(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    good(&t);
+    t.mc.row = 2;               /* (0,j) at 0 7 14 21, (1,j) at 2.., (2,j) at 4..: all differ */
+    t.mc.col = 7;
+    assert_int_equal(go(&t), LIMBER_OK);
+    assert_true(t.c[25] == 5 && t.c[1] == 7);
+    good(&t);
+    t.ma.row = t.ma.col = 0;    /* operands may repeat themselves */
+    assert_int_equal(go(&t), LIMBER_OK);
+    good(&t);
+    t.m = 1;
+    t.mc.row = 0;               /* one row: its stride does not matter */
+    assert_int_equal(go(&t), LIMBER_OK);
+}
+
+static void empty_products(void **state)
+{
+    static const double beta = 2;
+    struct trial t;
+
+    (void)state;
+    good(&t);
+    t.m = 0;
+    t.ma.data = t.mc.data = NULL;
+    assert_int_equal(go(&t), LIMBER_OK);
+    good(&t);
+    t.k = 0;
+    t.ma.data = t.mb.data = NULL;
+    assert_int_equal(go(&t), LIMBER_OK);
+    assert_true(t.c[0] == 0 && t.c[11] == 0 && t.c[12] == 7);
+    good(&t);
+    t.k = 0;
+    assert_int_equal(limber_gemm(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, &beta, t.mc,
+                                 NULL), LIMBER_OK);
+    assert_true(t.c[0] == 14 && t.c[12] == 7);
+}
+
+static void overlaps(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    BAD(t.ma.data = t.c, "overlaps a");
+    BAD(t.mb.data = t.c + 11, "overlaps b");
+    BAD(t.ma.data = (char *)t.c + 95, "overlaps a");
+    BAD((t.ma.data = t.c, t.ma.row = 0, t.ma.col = 0), "overlaps a");
+    good(&t);
+    t.ma.data = t.c + 12;       /* right behind */
+    assert_int_equal(go(&t), LIMBER_OK);
+}
+
+/* Blocks of one 8 x 8 array, as in a blocked factorisation: C -= A B in place. */
+static void blocks_of_one_array(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    good(&t);
+    t.m = t.n = 4;
+    t.k = 4;
+    t.ma = (limber_matrix){ t.c + 4, t.ma.format, 1, 8 };       /* rows 4-7, columns 0-3 */
+    t.mb = (limber_matrix){ t.c + 32, t.ma.format, 1, 8 };      /* rows 0-3, columns 4-7 */
+    t.mc = (limber_matrix){ t.c + 36, t.ma.format, 1, 8 };      /* rows 4-7, columns 4-7 */
+    assert_int_equal(go(&t), LIMBER_OK);
+    assert_true(t.c[36] == 4 * 49 && t.c[63] == 4 * 49 && t.c[35] == 7 && t.c[28] == 7);
+    good(&t);
+    t.m = t.n = t.k = 4;
+    t.ma = (limber_matrix){ t.c + 4, t.ma.format, 1, 8 };
+    t.mc = (limber_matrix){ t.c + 7, t.ma.format, 1, 8 };       /* rows 7-10: wraps around */
+    refused(&t, "overlaps a");
+    t.mc = (limber_matrix){ t.c + 3, t.ma.format, 1, 8 };       /* rows 3-6 meet rows 4-7 */
+    refused(&t, "overlaps a");
+}
+
+static void formats(void **state)
+{
+    (void)state;
+    BAD(memset(&t.ma.format, 0, sizeof t.ma.format), "a: format");
+    BAD(t.mb.format.kind = 77, "b: format");
+    BAD(t.mc.format.size = 0, "c: format");
+    BAD(t.mc.format.size = 200, "c: format");
+    BAD(t.ma.format.exp_bits = 40, "a: format");
+    BAD((memset(&t.ma.format, 0, sizeof t.ma.format), t.ma.format.kind = LIMBER_KIND_EXACT),
+        "a: format exact");
+}
+
+static void contracts(void **state)
+{
+    (void)state;
+    BAD(t.contract.promise = (limber_promise)9, "contract.promise = 9");
+    BAD(t.contract.promise = LIMBER_EXACT, "c is f64");
+    BAD(t.contract.promise = LIMBER_BITS, "contract.bits = 0");
+    BAD((t.contract.promise = LIMBER_BITS, t.contract.bits = 161), "contract.bits = 161");
+    BAD(t.contract.promise = LIMBER_FAST, "contract.scheme is NULL");
+    BAD(t.contract.scheme = "nonsense", "contract.scheme = \"nonsense\"");
+    BAD(t.contract.slices = -1, "contract.slices = -1");
+}
+
+static void contexts(void **state)
+{
+    limber_context *ctx = shared;
+
+    (void)state;
+    assert_int_equal(limber_create(NULL, NULL), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .backend = "abacus" }),
+                     LIMBER_BAD_ARGUMENT);
+    assert_null(ctx);
+    assert_non_null(strstr(limber_error_text(), "backend = \"abacus\""));
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .threads = -1 }), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "threads = -1"));
+    limber_destroy(NULL);
+}
+
+static void the_environment(void **state)
+{
+    static const char *const bad[][2] = {
+        { "LIMBER_NUM_THREADS", "many" }, { "LIMBER_NUM_THREADS", "0" },
+        { "LIMBER_NUM_THREADS", "-2" }, { "LIMBER_NUM_THREADS", "99999999999999999999" },
+        { "OMP_NUM_THREADS", "x" }, { "LIMBER_CACHE", "yes" }, { "LIMBER_CACHE_MAXSIZE", "-1" },
+        { "LIMBER_CACHE_MAXSIZE", "1X" }, { "LIMBER_CACHE_MAXSIZE", "99999999999G" },
+        { "LIMBER_NO_COMPILE", "2" }, { "LIMBER_VERBOSE", "loud" }, { "LIMBER_BACKEND", "abacus" },
+    };
+    limber_context *ctx;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        setenv(bad[i][0], bad[i][1], 1);
+        if (limber_create(&ctx, NULL) != LIMBER_BAD_ARGUMENT ||
+            !strstr(limber_error_text(), bad[i][0]))
+            fail_msg("%s=%s gives \"%s\"", bad[i][0], bad[i][1], limber_error_text());
+        assert_null(ctx);
+        unsetenv(bad[i][0]);
+    }
+    setenv("LIMBER_NUM_THREADS", "3", 1);
+    setenv("LIMBER_CACHE_MAXSIZE", "2M", 1);
+    ctx = counted_context(NULL);
+    assert_int_equal(limber_pool_runner(ctx->pool).workers, 3);
+    limber_destroy(ctx);
+    unsetenv("LIMBER_NUM_THREADS");
+    setenv("OMP_NUM_THREADS", "5,2", 1);
+    ctx = counted_context(NULL);
+    assert_int_equal(limber_pool_runner(ctx->pool).workers, 5);
+    limber_destroy(ctx);
+    unsetenv("OMP_NUM_THREADS");
+    unsetenv("LIMBER_CACHE_MAXSIZE");
+}
+
+static void cache_directories(void **state)
+{
+    char *dir = scratch(), want[5000];
+    const char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
+    char *old_home = home ? strdup(home) : NULL, *old_xdg = xdg ? strdup(xdg) : NULL;
+    limber_cache_info info;
+    limber_context *ctx;
+
+    (void)state;
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", dir, 1);
+    ctx = counted_context(NULL);
+    snprintf(want, sizeof want, "%s/.cache/limber", dir);
+    limber_cache_describe(ctx, &info);
+    assert_string_equal(info.directory, want);
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
+    limber_cache_describe(ctx, &info);
+    assert_int_equal(info.entries, 1);
+    limber_destroy(ctx);
+    setenv("XDG_CACHE_HOME", "relative", 1);    /* to be ignored, says its specification */
+    ctx = counted_context(NULL);
+    limber_cache_describe(ctx, &info);
+    assert_string_equal(info.directory, want);
+    limber_destroy(ctx);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    ctx = counted_context(NULL);
+    limber_cache_describe(ctx, &info);
+    assert_string_equal(info.directory, "");
+    assert_non_null(strstr(info.why_not, "HOME"));
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
+    limber_destroy(ctx);
+    if (old_home)
+        setenv("HOME", old_home, 1);
+    if (old_xdg)
+        setenv("XDG_CACHE_HOME", old_xdg, 1);
+    free(old_home);
+    free(old_xdg);
+    discard(dir);
+}
+
+/* ---- convolution ------------------------------------------------------------------------------------- */
+
+struct conv_trial {
+    limber_conv s;
+    double x[256], w[256], y[256];
+    const void *px, *pw;
+    void *py;
+};
+
+static void good_conv(struct conv_trial *t)
+{
+    memset(t, 0, sizeof *t);
+    t->s = (limber_conv){ .n = 1, .c = 2, .h = 4, .w = 5, .o = 4, .r = 3, .s = 2,
+                          .stride = { 1, 2 }, .dilate = { 1, 1 }, .pad = { 1, 0, 0, 1 },
+                          .groups = 2 };
+    for (int i = 0; i < 256; i++) {
+        t->x[i] = i % 7 - 3;
+        t->w[i] = i % 5 - 2;
+        t->y[i] = 7;
+    }
+    t->px = t->x;
+    t->pw = t->w;
+    t->py = t->y;
+}
+
+static limber_status go_conv(struct conv_trial *t)
+{
+    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    limber_format f64 = format("f64");
+
+    return limber_conv2d(shared, &contract, &t->s, NULL, t->px, f64, t->pw, f64, NULL, t->py, f64,
+                         NULL);
+}
+
+#define BAD_CONV(change, word)                                                          \
+    do {                                                                                \
+        struct conv_trial t;                                                            \
+        good_conv(&t);                                                                  \
+        change;                                                                         \
+        if (go_conv(&t) != LIMBER_BAD_ARGUMENT || !strstr(limber_error_text(), word))   \
+            fail_msg("\"%s\" does not name %s", limber_error_text(), word);             \
+        for (int i = 0; i < 256; i++)                                                   \
+            assert_true(t.y[i] == 7);                                                   \
+    } while (0)
+
+static void shapes(void **state)
+{
+    (void)state;
+    BAD_CONV(t.s.n = -1, "shape.n = -1");
+    BAD_CONV(t.s.c = -1, "shape.c");
+    BAD_CONV(t.s.r = 0, "shape.r = 0");
+    BAD_CONV(t.s.s = 9, "shape.s = 9");
+    BAD_CONV(t.s.r = 6, "shape.r = 6");
+    BAD_CONV(t.s.dilate[0] = 3, "shape.r = 3 with its dilation");
+    BAD_CONV(t.s.stride[1] = 0, "shape.stride[1]");
+    BAD_CONV(t.s.dilate[0] = 0, "shape.dilate[0]");
+    BAD_CONV(t.s.pad[2] = -1, "shape.pad[2]");
+    BAD_CONV(t.s.groups = 0, "shape.groups");
+    BAD_CONV(t.s.groups = 3, "shape.groups = 3");
+    BAD_CONV(t.s.layout = (limber_layout)5, "shape.layout = 5");
+    BAD_CONV((t.s.h = t.s.w = INT32_MAX, t.s.n = INT32_MAX), "x: ");
+    BAD_CONV((t.s.h = t.s.w = INT32_MAX, t.s.n = 0, t.s.c = INT32_MAX - 1, t.s.r = 1), "x: ");
+    BAD_CONV(t.s.h = INT64_MAX, "shape.h");
+    BAD_CONV(t.px = NULL, "x.data");
+    BAD_CONV(t.pw = NULL, "w.data");
+    BAD_CONV(t.py = NULL, "y.data");
+    BAD_CONV(t.px = t.y, "y overlaps x");
+    BAD_CONV(t.pw = t.y + 3, "y overlaps w");
+}
+
+static double pixel(const struct conv_trial *t, int64_t c, int64_t y, int64_t x)
+{
+    const limber_conv *s = &t->s;
+
+    if (y < 0 || x < 0 || y >= s->h || x >= s->w)
+        return 0;
+    return t->x[s->layout == LIMBER_NCHW ? (c * s->h + y) * s->w + x : (y * s->w + x) * s->c + c];
+}
+
+static double filter(const struct conv_trial *t, int64_t o, int64_t d, int64_t y, int64_t x)
+{
+    const limber_conv *s = &t->s;
+    int64_t depth = s->c / s->groups;
+
+    return t->w[s->layout == LIMBER_NCHW ? ((o * depth + d) * s->r + y) * s->s + x
+                                         : ((o * s->r + y) * s->s + x) * depth + d];
+}
+
+static double by_definition(const struct conv_trial *t, int64_t o, int64_t i, int64_t j)
+{
+    const limber_conv *s = &t->s;
+    int64_t depth = s->c / s->groups, first = o / (s->o / s->groups) * depth;
+    double sum = 0;
+
+    for (int64_t d = 0; d < depth; d++)
+        for (int64_t y = 0; y < s->r; y++)
+            for (int64_t x = 0; x < s->s; x++)
+                sum += filter(t, o, d, y, x) *
+                       pixel(t, first + d, i * s->stride[0] + y * s->dilate[0] - s->pad[0],
+                             j * s->stride[1] + x * s->dilate[1] - s->pad[2]);
+    return sum;
+}
+
+static void convolution_by_its_definition(void **state)
+{
+    (void)state;
+    for (int layout = 0; layout < 2; layout++) {
+        struct conv_trial t;
+        int64_t oh, ow;
+
+        good_conv(&t);
+        t.s.layout = (limber_layout)layout;
+        t.s.dilate[0] = 2;
+        assert_int_equal(limber_conv_output(&t.s, &oh, &ow), LIMBER_OK);
+        assert_int_equal(oh, 1);
+        assert_int_equal(ow, 3);
+        assert_int_equal(go_conv(&t), LIMBER_OK);
+        for (int64_t o = 0; o < t.s.o; o++)
+            for (int64_t i = 0; i < oh; i++)
+                for (int64_t j = 0; j < ow; j++)
+                    assert_true(t.y[layout ? (i * ow + j) * t.s.o + o : (o * oh + i) * ow + j] ==
+                                by_definition(&t, o, i, j));
+        assert_true(t.y[t.s.o * oh * ow] == 7);
+    }
+}
+
+static void remembered(void *user, const char *line)
+{
+    snprintf(user, 500, "%s", line);
+}
+
+static void a_verbose_call_can_be_repeated(void **state)
+{
+    char line[500] = "";
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "", .verbose = 1,
+                                                            .log = remembered, .log_user = line });
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
+    assert_int_equal(strncmp(line, "limber gemm m=3 n=2 k=4 a=f64 b=f64 c=f64 contract=native  # ",
+                             60), 0);
+    assert_non_null(strstr(line, "compiled"));
+    limber_destroy(ctx);
+}
+
+static void plans_are_told(void **state)
+{
+    struct trial t;
+    char *text;
+    limber_report r;
+
+    (void)state;
+    good(&t);
+    t.mc.data = NULL;           /* a plan does not touch C */
+    assert_int_equal(limber_gemm_plan(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, NULL,
+                                      t.mc, &text, &r), LIMBER_OK);
+    assert_non_null(strstr(text, "gemm %a %b"));
+    assert_non_null(strstr(text, r.scheme));
+    limber_free(text);
+    t.m = -1;
+    assert_int_equal(limber_gemm_plan(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, NULL,
+                                      t.mc, &text, &r), LIMBER_BAD_ARGUMENT);
+    assert_null(text);
+    assert_int_equal(limber_plan_text(t.ctx, NULL, NULL, NULL, &text), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "plan is NULL"));
+    assert_int_equal(limber_plan_text(t.ctx, "plan {", NULL, NULL, &text), LIMBER_BAD_ARGUMENT);
+    assert_null(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_call_passes),
+        cmocka_unit_test(sizes_and_pointers),
+        cmocka_unit_test(strides),
+        cmocka_unit_test(strides_that_are_distinct),
+        cmocka_unit_test(empty_products),
+        cmocka_unit_test(overlaps),
+        cmocka_unit_test(blocks_of_one_array),
+        cmocka_unit_test(formats),
+        cmocka_unit_test(contracts),
+        cmocka_unit_test(contexts),
+        cmocka_unit_test(the_environment),
+        cmocka_unit_test(cache_directories),
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(convolution_by_its_definition),
+        cmocka_unit_test(a_verbose_call_can_be_repeated),
+        cmocka_unit_test(plans_are_told),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, open_context, close_context);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Bound functions are called as the BLAS calls its own, and give the same products. */
+#include "engine_support.h"
+
+enum { M = 3, N = 4, K = 5, LD = 7 };
+
+typedef void dgemm_like(const char *, const char *, const int *, const int *, const int *,
+                        const double *, const double *, const int *, const double *, const int *,
+                        const double *, double *, const int *);
+typedef void cblas_like(int, int, int, int, int, int, double, const double *, int, const double *,
+                        int, double, double *, int);
+
+static const limber_contract native = { .promise = LIMBER_NATIVE };
+static limber_context *ctx;
+
+static int open_context(void **state)
+{
+    (void)state;
+    ctx = counted_context(&(limber_config){ .cache_dir = "" });
+    return 0;
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    limber_destroy(ctx);
+    return 0;
+}
+
+static void (*bound(const char *signature))(void)
+{
+    limber_format f64 = format("f64");
+    void (*f)(void);
+
+    if (limber_bind(ctx, &native, f64, f64, f64, signature, &f) != LIMBER_OK)
+        fail_msg("%s", limber_error_text());
+    assert_true(f != NULL);
+    return f;
+}
+
+static double a_at(int i, int p) { return i * 2 - p; }
+static double b_at(int p, int j) { return p + 3 * j - 4; }
+
+/* alpha A B + beta 7, small integers: exact. */
+static double c_at(int i, int j, double alpha, double beta)
+{
+    double sum = 0;
+
+    for (int p = 0; p < K; p++)
+        sum += a_at(i, p) * b_at(p, j);
+    return alpha * sum + beta * 7;
+}
+
+/* rows: line by line, else column by column; trans: the transpose is stored. */
+static void fill(double *x, double (*at)(int, int), int rows, int cols, bool by_row)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++)
+            x[by_row ? i * LD + j : i + j * LD] = at(i, j);
+}
+
+static void expect(const double *c, bool by_row, double alpha, double beta)
+{
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++)
+            assert_true(c[by_row ? i * LD + j : i + j * LD] == c_at(i, j, alpha, beta));
+}
+
+static void as_fortran_calls_it(void **state)
+{
+    static const char codes[] = "NnTtCc";
+    dgemm_like *f = (dgemm_like *)bound("dgemm_");
+    const int m = M, n = N, k = K, ld = LD;
+    const double alpha = 2, beta = -1;
+
+    (void)state;
+    for (int u = 0; u < 6; u++) {
+        for (int v = 0; v < 6; v++) {
+            double a[LD * LD], b[LD * LD], c[LD * LD];
+
+            for (int i = 0; i < LD * LD; i++)
+                a[i] = b[i] = 99, c[i] = 7;
+            fill(a, a_at, M, K, u >= 2);
+            fill(b, b_at, K, N, v >= 2);
+            f(&codes[u], &codes[v], &m, &n, &k, &alpha, a, &ld, b, &ld, &beta, c, &ld);
+            expect(c, false, alpha, beta);
+            assert_true(c[M] == 7);
+        }
+    }
+}
+
+static void as_cblas_calls_it(void **state)
+{
+    cblas_like *f = (cblas_like *)bound("cblas_dgemm");
+
+    (void)state;
+    for (int order = 101; order <= 102; order++) {
+        for (int ta = 111; ta <= 113; ta++) {
+            for (int tb = 111; tb <= 113; tb++) {
+                double a[LD * LD], b[LD * LD], c[LD * LD];
+                bool rows = order == 101;
+
+                for (int i = 0; i < LD * LD; i++)
+                    a[i] = b[i] = 99, c[i] = 7;
+                fill(a, a_at, M, K, rows != (ta > 111));
+                fill(b, b_at, K, N, rows != (tb > 111));
+                f(order, ta, tb, M, N, K, 3, a, LD, b, LD, 0.5, c, LD);
+                expect(c, rows, 3, 0.5);
+            }
+        }
+    }
+}
+
+static void with_a_status_and_words_of_its_own(void **state)
+{
+    typedef int own(double *, double *, double *, void *, int64_t, int64_t, int64_t, int);
+    own *f = (own *)bound("int(c:ptr b:ptr a:ptr _:ptr m:i64 n:i64 k:i64 transb:i32)");
+    double a[M * K], b[N * K], c[M * N];
+
+    (void)state;
+    for (int i = 0; i < M; i++)
+        for (int p = 0; p < K; p++)
+            a[i + p * M] = a_at(i, p);
+    for (int p = 0; p < K; p++)
+        for (int j = 0; j < N; j++)
+            b[j + p * N] = b_at(p, j);
+    assert_int_equal(f(c, b, a, NULL, M, N, K, 'T'), LIMBER_OK);
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++)
+            assert_true(c[i + j * M] == c_at(i, j, 1, 0));
+    c[0] = 123;
+    assert_int_equal(f(c, b, a, NULL, -1, N, K, 'T'), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "m = -1"));
+    assert_int_equal(f(c, b, a, NULL, M, N, K, 'X'), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "transb = 88"));
+    assert_int_equal(f(NULL, b, a, NULL, M, N, K, 'T'), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "c.data"));
+    assert_true(c[0] == 123);
+}
+
+static void failures_leave_c_and_a_text(void **state)
+{
+    dgemm_like *f = (dgemm_like *)bound("dgemm_");
+    cblas_like *g = (cblas_like *)bound("cblas_dgemm");
+    const int m = M, n = N, k = K, ld = LD, little = M - 1;
+    const double one = 1, zero = 0;
+    double a[LD * LD] = { 0 }, b[LD * LD] = { 0 }, c[LD * LD] = { 7 };
+
+    (void)state;
+    f("N", "N", &m, &n, &k, &one, a, &little, b, &ld, &zero, c, &ld);
+    assert_non_null(strstr(limber_error_text(), "lda = 2"));
+    f("N", "N", &m, NULL, &k, &one, a, &ld, b, &ld, &zero, c, &ld);
+    assert_non_null(strstr(limber_error_text(), "n is NULL"));
+    g(100, 111, 111, M, N, K, 1, a, LD, b, LD, 0, c, LD);
+    assert_non_null(strstr(limber_error_text(), "order = 100"));
+    g(102, 111, 111, M, N, K, 1, a, LD, b, LD, 0, c, M - 1);
+    assert_non_null(strstr(limber_error_text(), "ldc = 2"));
+    assert_true(c[0] == 7);
+}
+
+static void bad_signatures_are_named(void **state)
+{
+    static const char *const bad[][2] = {
+        { "m:i32", "\"n\" is missing" },
+        { "m:i32 n:i32 k:i32 a:ptr b:ptr", "\"c\" is missing" },
+        { "m:f64 n:i32 k:i32 a:ptr b:ptr c:ptr", "m:f64" },
+        { "m:i32 m:i32 k:i32 a:ptr b:ptr c:ptr", "twice" },
+        { "m n k", "\"m\"" },
+        { "q:i32", "\"q:i32\"" },
+        { "m:int", "m:int" },
+        { "m:", "\"m:\"" },
+        { ":i32", "\":i32\"" },
+        { "m:**i32", "m:**i32" },
+        { "a:*ptr", "a:*ptr" },
+        { "int(m:i32", "not closed" },
+        { "m:i32 n:i32 k:i32 a:ptr b:ptr c:ptr alpha:f32", "\"alpha\" has to be in format f64" },
+        { "m:i32 n:i32 k:i32 a:ptr b:ptr c:ptr beta:*f16", "\"beta\" has to be in format f64" },
+        { "alpha:f16 m:i32", "alpha:f16" },
+        { "averyveryveryveryveryveryverylongword:i32", "too long" },
+    };
+    limber_format f64 = format("f64");
+    void (*f)(void);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        f = (void (*)(void))as_fortran_calls_it;
+        if (limber_bind(ctx, &native, f64, f64, f64, bad[i][0], &f) != LIMBER_BAD_ARGUMENT ||
+            !strstr(limber_error_text(), bad[i][1]))
+            fail_msg("\"%s\" gives \"%s\"", bad[i][0], limber_error_text());
+        assert_true(f == NULL);
+    }
+    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, NULL, &f), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_bind(ctx, NULL, f64, f64, f64, "dgemm_", &f), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_bind(NULL, &native, f64, f64, f64, "dgemm_", &f), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, "dgemm_", NULL), LIMBER_BAD_ARGUMENT);
+}
+
+static void too_many_arguments(void **state)
+{
+    char text[2000] = "";
+    limber_format f64 = format("f64");
+    void (*f)(void);
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        strcat(text, "_:i32 ");
+    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, text, &f), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "too many"));
+}
+
+static int weighted(int m, int64_t n, float alpha, double beta, const char *trans)
+{
+    return m == 3 && n == -5000000000 && alpha == 1.5f && beta == 0.1 && *trans == 'T' ? 42 : 0;
+}
+
+static void calls_by_text(void **state)
+{
+    int m = 3;
+    int64_t n = -5000000000;
+    float alpha = 1.5f;
+    double beta = 0.1;
+    const char *trans = "T";
+    void *args[] = { &m, &n, &alpha, &beta, &trans };
+
+    (void)state;
+    assert_int_equal(limber_call("int(m:i32 n:i64 alpha:f32 beta:f64 transa:*char)",
+                                 (void (*)(void))weighted, args), 42);
+    args[2] = NULL;
+    assert_int_equal(limber_call("int(m:i32 n:i64 alpha:f32 beta:f64 transa:*char)",
+                                 (void (*)(void))weighted, args), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "arguments[2]"));
+    assert_int_equal(limber_call("m:i32", NULL, args), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_call("m", (void (*)(void))weighted, args), LIMBER_BAD_ARGUMENT);
+}
+
+/* What was bound by text is called by text. */
+static void calls_what_it_bound(void **state)
+{
+    void (*f)(void) = bound("dgemm_");
+    int m = 1, n = 1, k = 2, ld = 2, *pm = &m, *pn = &n, *pk = &k, *pld = &ld;
+    double alpha = 1, beta = 0, a[4] = { 2, 0, 3, 0 }, b[2] = { 10, 100 }, c[2] = { 0, 7 };
+    double *pa = a, *pb = b, *pc = c, *palpha = &alpha, *pbeta = &beta;
+    const char *trans = "N";
+    void *args[] = { &trans, &trans, &pm, &pn, &pk, &palpha, &pa, &pld, &pb, &pld, &pbeta, &pc,
+                     &pld };
+
+    (void)state;
+    assert_int_equal(limber_call("dgemm_", f, args), LIMBER_OK);
+    assert_true(c[0] == 320 && c[1] == 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_fortran_calls_it),
+        cmocka_unit_test(as_cblas_calls_it),
+        cmocka_unit_test(with_a_status_and_words_of_its_own),
+        cmocka_unit_test(failures_leave_c_and_a_text),
+        cmocka_unit_test(bad_signatures_are_named),
+        cmocka_unit_test(too_many_arguments),
+        cmocka_unit_test(calls_by_text),
+        cmocka_unit_test(calls_what_it_bound),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, open_context, close_context);
+}

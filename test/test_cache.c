@@ -1,0 +1,801 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The two kernel caches: what is kept, what is refused, what is made again. */
+#include "engine_support.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <utime.h>
+
+enum { NOBODY = 65534 };
+
+static int warnings;
+static char warning[700];
+
+static void warn(void *user, const char *line)
+{
+    (void)user;
+    warnings++;
+    snprintf(warning, sizeof warning, "%s", line);
+}
+
+static struct disk *open_disk(const char *dir, size_t limit)
+{
+    const struct disk_options o = { .dir = dir, .limit = limit, .mode = CACHE_rw, .warn = warn };
+    struct disk *disk = limber_disk_new(&o);
+
+    warnings = 0;
+    *warning = '\0';
+    assert_non_null(disk);
+    return disk;
+}
+
+static struct facts facts_of(unsigned n)
+{
+    struct facts f = { .rows = 3, .pruned = 1, .bound = 0x1p-50, .cost = 0.5 };
+
+    for (size_t i = 0; i < KEY_BYTES; i++)
+        f.key[i] = (unsigned char)(n * 37 + i);
+    snprintf(f.scheme, sizeof f.scheme, "scheme%u", n);
+    snprintf(f.plan, sizeof f.plan, "plan %u", n);
+    return f;
+}
+
+static void store(struct disk *disk, unsigned n, size_t size)
+{
+    struct facts f = facts_of(n);
+    struct blob b = { malloc(size + 1), size };
+
+    assert_non_null(b.data);
+    for (size_t i = 0; i < size; i++)
+        b.data[i] = (unsigned char)(i * 7 + n);
+    limber_disk_store(disk, &f, &b);
+    free(b.data);
+}
+
+static bool load(struct disk *disk, unsigned n)
+{
+    struct facts want = facts_of(n), got;
+    struct blob b;
+    bool ok = limber_disk_load(disk, want.key, &got, &b);
+
+    if (ok) {
+        assert_memory_equal(&got, &want, sizeof got);
+        for (size_t i = 0; i < b.size; i++)
+            assert_int_equal(b.data[i], (unsigned char)(i * 7 + n));
+        free(b.data);
+    } else {
+        assert_null(b.data);
+    }
+    return ok;
+}
+
+static void path_of(char *path, size_t size, const char *dir, unsigned n)
+{
+    struct facts f = facts_of(n);
+    char hex[KEY_HEX + 1];
+
+    limber_key_hex(f.key, KEY_BYTES, hex);
+    snprintf(path, size, "%s/%.2s/%s.kernel", dir, hex, hex + 2);
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+static size_t slurp(const char *path, unsigned char *data, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n;
+
+    assert_non_null(f);
+    n = fread(data, 1, room, f);
+    fclose(f);
+    return n;
+}
+
+static void spill(const char *path, const unsigned char *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    fclose(f);
+    chmod(path, 0600);
+}
+
+static void keeps_what_it_is_given(void **state)
+{
+    char *dir = scratch(), path[5000];
+    struct disk *disk = open_disk(dir, 1 << 20);
+    struct stat st;
+
+    (void)state;
+    assert_false(load(disk, 1));
+    store(disk, 1, 1000);
+    store(disk, 2, 0);
+    assert_true(load(disk, 1));
+    assert_true(load(disk, 2));
+    assert_false(load(disk, 3));
+    path_of(path, sizeof path, dir, 1);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+static void every_damaged_byte_is_found(void **state)
+{
+    char *dir = scratch(), path[5000];
+    struct disk *disk = open_disk(dir, 1 << 20);
+    unsigned char data[1024];
+    size_t n;
+
+    (void)state;
+    store(disk, 1, 100);
+    path_of(path, sizeof path, dir, 1);
+    n = slurp(path, data, sizeof data);
+    assert_in_range(n, 101, sizeof data - 1);
+    for (size_t i = 0; i < n; i++) {
+        data[i] ^= (unsigned char)(1 << i % 8);
+        spill(path, data, n);
+        data[i] ^= (unsigned char)(1 << i % 8);
+        if (load(disk, 1) || exists(path))
+            fail_msg("byte %zu of %zu may be damaged unseen", i, n);
+    }
+    spill(path, data, n);
+    assert_true(load(disk, 1));
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+static void every_other_length_is_found(void **state)
+{
+    char *dir = scratch(), path[5000];
+    struct disk *disk = open_disk(dir, 1 << 20);
+    unsigned char data[1024] = { 0 };
+    size_t n;
+
+    (void)state;
+    store(disk, 1, 100);
+    path_of(path, sizeof path, dir, 1);
+    n = slurp(path, data, sizeof data);
+    for (size_t i = 0; i < sizeof data; i++) {
+        if (i == n)
+            continue;
+        spill(path, data, i);
+        if (load(disk, 1) || exists(path))
+            fail_msg("%zu of %zu bytes are taken", i, n);
+    }
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+static void another_key_is_not_taken(void **state)
+{
+    char *dir = scratch(), one[5000], two[5000];
+    struct disk *disk = open_disk(dir, 1 << 20);
+
+    (void)state;
+    store(disk, 1, 10);
+    store(disk, 2, 10);
+    path_of(one, sizeof one, dir, 1);
+    path_of(two, sizeof two, dir, 2);
+    assert_int_equal(rename(one, two), 0);
+    assert_false(load(disk, 2));
+    assert_false(exists(two));
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+/* Nothing is read from or written to a directory with this mode and owner. */
+static void refused(const char *dir, const char *reason)
+{
+    struct disk *disk = open_disk(dir, 1 << 20);
+    limber_cache_info info;
+    char path[5000];
+
+    assert_false(load(disk, 1));
+    store(disk, 2, 10);
+    path_of(path, sizeof path, dir, 2);
+    assert_false(exists(path));
+    limber_disk_describe(disk, &info);
+    assert_non_null(strstr(info.why_not, reason));
+    assert_false(info.writable);
+    assert_int_equal(warnings, 1);
+    assert_non_null(strstr(warning, dir));
+    limber_disk_free(disk);
+}
+
+static char *with_an_entry(void)
+{
+    char *dir = scratch();
+    struct disk *disk = open_disk(dir, 1 << 20);
+
+    store(disk, 1, 10);
+    assert_true(load(disk, 1));
+    limber_disk_free(disk);
+    return dir;
+}
+
+static void directories_that_others_write_to_are_refused(void **state)
+{
+    char *dir = with_an_entry();
+
+    (void)state;
+    assert_int_equal(chmod(dir, 0770), 0);
+    refused(dir, "others may write");
+    assert_int_equal(chmod(dir, 0707), 0);
+    refused(dir, "others may write");
+    chmod(dir, 0700);
+    discard(dir);
+}
+
+static void foreign_directories_are_refused(void **state)
+{
+    char *dir;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();                 /* only root can give a directory away */
+    dir = with_an_entry();
+    assert_int_equal(chown(dir, NOBODY, NOBODY), 0);
+    refused(dir, "belongs to user 65534");
+    discard(dir);
+}
+
+static void entries_and_folders_that_others_write_to_are_refused(void **state)
+{
+    char *dir = with_an_entry(), path[5000];
+    struct disk *disk = open_disk(dir, 1 << 20);
+
+    (void)state;
+    path_of(path, sizeof path, dir, 1);
+    assert_int_equal(chmod(path, 0620), 0);
+    assert_false(load(disk, 1));
+    assert_false(exists(path));
+    store(disk, 1, 10);
+    assert_true(load(disk, 1));
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(chmod(path, 0720), 0);
+    assert_false(load(disk, 1));
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+static void links_and_pipes_are_not_followed(void **state)
+{
+    char *dir = with_an_entry(), path[5000], other[5100];
+    struct disk *disk = open_disk(dir, 1 << 20);
+
+    (void)state;
+    path_of(path, sizeof path, dir, 1);
+    snprintf(other, sizeof other, "%s.kept", path);
+    assert_int_equal(rename(path, other), 0);
+    assert_int_equal(symlink(other, path), 0);
+    assert_false(load(disk, 1));
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(load(disk, 1));
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+static void a_path_through_a_file_degrades(void **state)
+{
+    char *dir = scratch(), file[5000], under[5100];
+    struct disk *disk;
+
+    (void)state;
+    snprintf(file, sizeof file, "%s/file", dir);
+    snprintf(under, sizeof under, "%s/cache", file);
+    spill(file, (const unsigned char *)"x", 1);
+    disk = open_disk(under, 1 << 20);
+    store(disk, 1, 10);
+    store(disk, 2, 10);
+    assert_false(load(disk, 1));
+    assert_int_equal(warnings, 1);
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+/* Runs as nobody: a directory of its own that it may not write to.  Answers 0, or the number of
+ * what went wrong. */
+static int read_only_child(const char *dir)
+{
+    struct disk *disk;
+    limber_cache_info info;
+
+    if (geteuid() == 0 && seteuid(NOBODY) != 0)
+        return 1;
+    disk = open_disk(dir, 1 << 20);
+    store(disk, 1, 10);
+    store(disk, 2, 10);
+    if (warnings != 1 || !strstr(warning, "not written to"))
+        return 2;
+    limber_disk_describe(disk, &info);
+    limber_disk_free(disk);
+    return info.writable || !*info.why_not ? 3 : 0;
+}
+
+static void a_read_only_directory_degrades(void **state)
+{
+    char *dir = scratch();
+    int status;
+    pid_t pid;
+
+    (void)state;
+    if (geteuid() == 0)
+        assert_int_equal(chown(dir, NOBODY, NOBODY), 0);
+    assert_int_equal(chmod(dir, 0500), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(read_only_child(dir));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    chmod(dir, 0700);
+    discard(dir);
+}
+
+static void the_oldest_make_room(void **state)
+{
+    enum { SIZE = 1000, FIT = 10 };
+    char *dir = scratch(), path[5000];
+    struct disk *disk = open_disk(dir, FIT * 1300);
+    limber_cache_info info;
+    time_t now = time(NULL);
+
+    (void)state;
+    for (unsigned i = 0; i < FIT; i++) {
+        store(disk, i, SIZE);
+        path_of(path, sizeof path, dir, i);
+        assert_true(exists(path));
+        utime(path, &(struct utimbuf){ now - 1000 + i, now - 1000 + i });
+    }
+    limber_disk_describe(disk, &info);
+    assert_int_equal(info.entries, FIT);
+    store(disk, FIT, SIZE);     /* 11 entries of 1248 bytes: over the limit */
+    limber_disk_describe(disk, &info);
+    assert_true(info.bytes <= info.limit / 5 * 4);
+    assert_true(info.entries >= FIT / 2);
+    assert_true(load(disk, FIT));
+    assert_false(load(disk, 0));
+    assert_true(load(disk, FIT - 1));
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+static void use_renews_an_entry_once_a_day(void **state)
+{
+    char *dir = with_an_entry(), path[5000];
+    struct disk *disk = open_disk(dir, 1 << 20);
+    time_t now = time(NULL), hour = now - 3600, week = now - 7 * 24 * 3600;
+    struct stat st;
+
+    (void)state;
+    path_of(path, sizeof path, dir, 1);
+    utime(path, &(struct utimbuf){ hour, hour });
+    assert_true(load(disk, 1));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mtime, hour);
+    utime(path, &(struct utimbuf){ week, week });
+    assert_true(load(disk, 1));
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_mtime >= now);
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+static int tally(void *user, const limber_cache_entry *e)
+{
+    int *n = user;
+
+    n[e->good ? 1 : 0]++;
+    return 0;
+}
+
+static void controls_tell_and_clear(void **state)
+{
+    char *dir = scratch(), path[5000];
+    unsigned char data[2048];
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    limber_cache_info info;
+    int n[2] = { 0, 0 };
+    size_t size, removed;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        store(ctx->disk, i, 500);
+    path_of(path, sizeof path, dir, 1);
+    size = slurp(path, data, sizeof data);
+    data[size - 1] ^= 1;
+    spill(path, data, size);
+    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_OK);
+    assert_int_equal(info.entries, 3);
+    assert_string_equal(info.directory, dir);
+    assert_true(info.writable);
+    assert_int_equal(limber_cache_each(ctx, 1, tally, n), LIMBER_OK);
+    assert_int_equal(n[0], 1);
+    assert_int_equal(n[1], 2);
+    assert_int_equal(limber_cache_clear(ctx, 1, &removed), LIMBER_OK);
+    assert_int_equal(removed, 1);
+    assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_OK);
+    assert_int_equal(removed, 2);
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+/* ---- kernels in memory ----------------------------------------------------------------------------- */
+
+struct gate { sem_t entered, leave; int made; bool fails; };
+
+static bool gated(void *user, struct entry *e, struct diag *d)
+{
+    struct gate *g = user;
+
+    (void)e;
+    g->made++;
+    sem_post(&g->entered);
+    sem_wait(&g->leave);
+    return !g->fails || limber_fail(d, LIMBER_DEVICE, "no such luck");
+}
+
+static bool at_once(void *user, struct entry *e, struct diag *d)
+{
+    (void)user, (void)e, (void)d;
+    return true;
+}
+
+struct asker { struct memory *m; struct gate *gate; bool ok; struct diag d; };
+
+static void *ask(void *arg)
+{
+    struct asker *a = arg;
+    struct entry *e;
+    bool found;
+
+    a->ok = limber_memory_get(a->m, "slow", 4, (struct maker){ gated, a->gate }, &e, &found, &a->d);
+    if (a->ok)
+        limber_memory_put(a->m, e);
+    return NULL;
+}
+
+/* Eight threads want what one makes; meanwhile another kernel is found without waiting. */
+static void one_makes_and_the_others_wait(bool fails)
+{
+    struct gate gate = { .fails = fails };
+    struct memory *m = limber_memory_new(100);
+    struct asker asker[8];
+    pthread_t thread[8];
+    struct entry *e;
+    struct diag d = { 0 };
+    bool found;
+
+    sem_init(&gate.entered, 0, 0);
+    sem_init(&gate.leave, 0, 0);
+    assert_true(limber_memory_get(m, "fast", 4, (struct maker){ at_once, NULL }, &e, &found, &d));
+    assert_false(found);
+    limber_memory_put(m, e);
+    for (int i = 0; i < 8; i++) {
+        asker[i] = (struct asker){ .m = m, .gate = &gate };
+        pthread_create(&thread[i], NULL, ask, &asker[i]);
+        if (i == 0)
+            sem_wait(&gate.entered);    /* the first makes it, and is held up */
+    }
+    assert_true(limber_memory_get(m, "fast", 4, (struct maker){ at_once, NULL }, &e, &found, &d));
+    assert_true(found);
+    limber_memory_put(m, e);
+    usleep(50000);                      /* time for the others to come and wait */
+    for (int i = 0; i < 8; i++)
+        sem_post(&gate.leave);
+    for (int i = 0; i < 8; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(asker[i].ok, !fails);
+        if (fails)
+            assert_string_equal(asker[i].d.text, "no such luck");
+    }
+    if (!fails)
+        assert_int_equal(gate.made, 1);
+    assert_int_equal(limber_memory_count(m), fails ? 1 : 2);
+    limber_memory_free(m);
+    sem_destroy(&gate.entered);
+    sem_destroy(&gate.leave);
+}
+
+static void one_makes_a_kernel_for_all(void **state)
+{
+    (void)state;
+    one_makes_and_the_others_wait(false);
+}
+
+static void a_failure_is_shared_and_not_kept(void **state)
+{
+    (void)state;
+    one_makes_and_the_others_wait(true);
+}
+
+static void memory_is_bounded(void **state)
+{
+    struct memory *m = limber_memory_new(4);
+    const struct maker maker = { at_once, NULL };
+    struct entry *held, *e;
+    struct diag d = { 0 };
+    bool found;
+    int first = -1;
+
+    (void)state;
+    assert_true(limber_memory_get(m, &first, sizeof first, maker, &held, &found, &d));
+    for (int i = 0; i < 20; i++) {
+        assert_true(limber_memory_get(m, &i, sizeof i, maker, &e, &found, &d));
+        limber_memory_put(m, e);
+        assert_true(limber_memory_count(m) <= 4);
+    }
+    assert_true(limber_memory_get(m, &first, sizeof first, maker, &e, &found, &d));
+    assert_true(found);         /* what is in use stays, however old */
+    assert_ptr_equal(e, held);
+    limber_memory_put(m, e);
+    limber_memory_put(m, held);
+    limber_memory_free(m);
+}
+
+/* ---- whole calls ------------------------------------------------------------------------------------- */
+
+static void kernels_come_from_memory_then_from_disk(void **state)
+{
+    char *dir = scratch();
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    limber_report r, first;
+
+    (void)state;
+    compiles = unloads = loads = 0;
+    assert_int_equal(small_gemm(ctx, &first), LIMBER_OK);
+    assert_int_equal(first.from, 0);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 2);
+    limber_destroy(ctx);
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 1);
+    assert_string_equal(r.kernel, first.kernel);
+    assert_string_equal(r.scheme, first.scheme);
+    assert_int_equal(r.rows, first.rows);
+    assert_int_equal(compiles, 1);
+    limber_destroy(ctx);
+    assert_int_equal(loads, 2);
+    assert_int_equal(unloads, 2);
+    discard(dir);
+}
+
+static void a_damaged_kernel_is_made_again(void **state)
+{
+    char *dir = scratch();
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    limber_report r;
+    char path[5000];
+    unsigned char junk[100] = { 1, 2, 3 };
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    limber_destroy(ctx);
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    {
+        struct dirent *e;
+        char shard[4200];
+        DIR *d;
+
+        snprintf(shard, sizeof shard, "%s/%.2s", dir, r.kernel);
+        d = opendir(shard);
+        assert_non_null(d);
+        while ((e = readdir(d)) && *e->d_name == '.')
+            ;
+        assert_non_null(e);
+        snprintf(path, sizeof path, "%s/%.200s", shard, e->d_name);
+        closedir(d);
+    }
+    spill(path, junk, sizeof junk);
+    compiles = 0;
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 0);
+    assert_int_equal(compiles, 1);
+    limber_destroy(ctx);
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 1);
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+static void modes_of_the_cache(void **state)
+{
+    char *dir = scratch();
+    limber_context *ctx;
+    limber_report r;
+    int n[2] = { 0, 0 };
+
+    (void)state;
+    setenv("LIMBER_CACHE", "ro", 1);
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(limber_cache_each(ctx, 0, tally, n), LIMBER_OK);
+    assert_int_equal(n[0] + n[1], 0);
+    limber_destroy(ctx);
+    setenv("LIMBER_CACHE", "rw", 1);
+    setenv("LIMBER_NO_COMPILE", "1", 1);
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_DEVICE);
+    assert_non_null(strstr(limber_error_text(), "LIMBER_NO_COMPILE"));
+    limber_destroy(ctx);
+    unsetenv("LIMBER_NO_COMPILE");
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    limber_destroy(ctx);
+    setenv("LIMBER_NO_COMPILE", "1", 1);
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 1);
+    limber_destroy(ctx);
+    unsetenv("LIMBER_NO_COMPILE");
+    unsetenv("LIMBER_CACHE");
+    discard(dir);
+}
+
+static void a_call_survives_a_cache_that_cannot_be(void **state)
+{
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "/dev/null/cache" });
+    limber_cache_info info;
+    limber_report r;
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 2);
+    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_OK);
+    assert_true(*info.why_not);
+    limber_destroy(ctx);
+}
+
+/* A child of the storm: its own context on the common, empty directory. */
+static int storm_child(const char *dir)
+{
+    limber_context *ctx;
+    struct diag d = { 0 };
+    limber_status s;
+
+    if (!limber_context_make(&ctx, &(limber_config){ .cache_dir = dir, .threads = 2 }, counted_list,
+                             &d))
+        return 1;
+    s = small_gemm(ctx, NULL);
+    limber_destroy(ctx);
+    return s == LIMBER_OK ? 0 : 2;
+}
+
+static int no_temporary(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag;
+    return strncmp(path + ftw->base, "tmp.", 4) == 0;
+}
+
+static void many_processes_at_once(void **state)
+{
+    enum { CHILDREN = 8 };
+    char *dir = scratch();
+    limber_context *ctx;
+    pid_t child[CHILDREN];
+    limber_report r;
+    int n[2] = { 0, 0 };
+
+    (void)state;
+    compile_delay = 20000;
+    for (int i = 0; i < CHILDREN; i++) {
+        child[i] = fork();
+        assert_true(child[i] >= 0);
+        if (child[i] == 0)
+            _exit(storm_child(dir));
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        int status;
+
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_int_equal(status, 0);
+    }
+    compile_delay = 0;
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    assert_int_equal(limber_cache_each(ctx, 1, tally, n), LIMBER_OK);
+    assert_int_equal(n[0], 0);
+    assert_int_equal(n[1], 1);
+    assert_int_equal(nftw(dir, no_temporary, 16, FTW_PHYS), 0);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 1);
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+static void *one_call(void *arg)
+{
+    return (void *)(intptr_t)small_gemm(arg, NULL);
+}
+
+static void many_threads_compile_once(void **state)
+{
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "" });
+    pthread_t thread[8];
+
+    (void)state;
+    compiles = 0;
+    compile_delay = 50000;
+    for (int i = 0; i < 8; i++)
+        pthread_create(&thread[i], NULL, one_call, ctx);
+    for (int i = 0; i < 8; i++) {
+        void *answer;
+
+        pthread_join(thread[i], &answer);
+        assert_int_equal((intptr_t)answer, LIMBER_OK);
+    }
+    compile_delay = 0;
+    assert_int_equal(compiles, 1);
+    limber_destroy(ctx);
+}
+
+static void a_dump_tells_the_whole_way(void **state)
+{
+    char *dir = scratch(), path[5000];
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "", .dump_dir = dir });
+    unsigned char data[4096];
+    limber_report r;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    snprintf(path, sizeof path, "%s/%.12s/00-stated.lir", dir, r.kernel);
+    n = slurp(path, data, sizeof data - 1);
+    data[n] = '\0';
+    assert_non_null(strstr((char *)data, "gemm %a %b"));
+    snprintf(path, sizeof path, "%s/%.12s/plan.txt", dir, r.kernel);
+    n = slurp(path, data, sizeof data - 1);
+    data[n] = '\0';
+    assert_non_null(strstr((char *)data, r.scheme));
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_what_it_is_given),
+        cmocka_unit_test(every_damaged_byte_is_found),
+        cmocka_unit_test(every_other_length_is_found),
+        cmocka_unit_test(another_key_is_not_taken),
+        cmocka_unit_test(directories_that_others_write_to_are_refused),
+        cmocka_unit_test(foreign_directories_are_refused),
+        cmocka_unit_test(entries_and_folders_that_others_write_to_are_refused),
+        cmocka_unit_test(links_and_pipes_are_not_followed),
+        cmocka_unit_test(a_path_through_a_file_degrades),
+        cmocka_unit_test(a_read_only_directory_degrades),
+        cmocka_unit_test(the_oldest_make_room),
+        cmocka_unit_test(use_renews_an_entry_once_a_day),
+        cmocka_unit_test(controls_tell_and_clear),
+        cmocka_unit_test(one_makes_a_kernel_for_all),
+        cmocka_unit_test(a_failure_is_shared_and_not_kept),
+        cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(kernels_come_from_memory_then_from_disk),
+        cmocka_unit_test(a_damaged_kernel_is_made_again),
+        cmocka_unit_test(modes_of_the_cache),
+        cmocka_unit_test(a_call_survives_a_cache_that_cannot_be),
+        cmocka_unit_test(many_processes_at_once),
+        cmocka_unit_test(many_threads_compile_once),
+        cmocka_unit_test(a_dump_tells_the_whole_way),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
