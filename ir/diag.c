@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The first error with its path, statuses by name, and growing texts. */
 #include "ir/ir.h"
 
 #include <stdarg.h>
@@ -6,53 +7,92 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const names[] = {
+#define LIMBER_STATUS_ROW(name, meaning) #name,
+    LIMBER_STATUSES(LIMBER_STATUS_ROW)
+#undef LIMBER_STATUS_ROW
+};
+static const char *const meanings[] = {
+#define LIMBER_STATUS_ROW(name, meaning) meaning,
+    LIMBER_STATUSES(LIMBER_STATUS_ROW)
+#undef LIMBER_STATUS_ROW
+};
+
+const char *limber_status_name(limber_status s)
+{
+    return (size_t)s < COUNT(names) ? names[s] : "UNKNOWN";
+}
+
+const char *limber_status_meaning(limber_status s)
+{
+    return (size_t)s < COUNT(meanings) ? meanings[s] : "not a status of this library";
+}
+
 bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
 {
-    va_list args;
+    va_list list;
 
-    if (d->status != LIMBER_OK)
+    if (!d || d->status != LIMBER_OK)
         return false;
     d->status = s;
-    va_start(args, format);
-    vsnprintf(d->text, sizeof d->text, format, args);
-    va_end(args);
+    va_start(list, format);
+    if (vsnprintf(d->text, sizeof d->text, format, list) < 0)
+        d->text[0] = 0;
+    va_end(list);
     return false;
 }
 
 void limber_fail_in(struct diag *d, const char *where)
 {
-    char inner[sizeof d->text];
+    size_t n = strlen(where), room = sizeof d->text - 3, kept;
 
-    memcpy(inner, d->text, sizeof inner);
-    snprintf(d->text, sizeof d->text, "%.100s: %.360s", where, inner);
+    if (!d || d->status == LIMBER_OK || n > room)
+        return;
+    kept = strlen(d->text);
+    if (kept > room - n)
+        kept = room - n;
+    memmove(d->text + n + 2, d->text, kept);
+    memcpy(d->text, where, n);
+    memcpy(d->text + n, ": ", 2);
+    d->text[n + 2 + kept] = 0;
+}
+
+static bool reserve(struct text *t, size_t more)
+{
+    size_t room = t->room ? t->room : 256;
+    char *s;
+
+    if (more >= SIZE_MAX / 2 - t->n)
+        return false;
+    while (room < t->n + more + 1)
+        room *= 2;
+    if (room == t->room)
+        return true;
+    s = realloc(t->s, room);
+    if (!s)
+        return false;
+    t->s = s;
+    t->room = room;
+    return true;
 }
 
 void limber_text_add(struct text *t, const char *format, ...)
 {
-    va_list args;
+    va_list list;
     int n;
 
-    va_start(args, format);
-    n = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    if (n < 0 || t->failed) {
+    if (t->failed)
+        return;
+    va_start(list, format);
+    n = vsnprintf(NULL, 0, format, list);
+    va_end(list);
+    if (n < 0 || !reserve(t, (size_t)n)) {
         t->failed = true;
         return;
     }
-    if (t->n + (size_t)n + 1 > t->room) {
-        size_t room = 2 * t->room + (size_t)n + 64;
-        char *s = realloc(t->s, room);
-
-        if (!s) {
-            t->failed = true;
-            return;
-        }
-        t->s = s;
-        t->room = room;
-    }
-    va_start(args, format);
-    vsnprintf(t->s + t->n, t->room - t->n, format, args);
-    va_end(args);
+    va_start(list, format);
+    vsnprintf(t->s + t->n, t->room - t->n, format, list);
+    va_end(list);
     t->n += (size_t)n;
 }
 
@@ -60,20 +100,4 @@ void limber_text_clear(struct text *t)
 {
     free(t->s);
     memset(t, 0, sizeof *t);
-}
-
-static const struct { const char *name, *meaning; } statuses[] = {
-#define ROW(name, meaning) { #name, meaning },
-    LIMBER_STATUSES(ROW)
-#undef ROW
-};
-
-const char *limber_status_name(limber_status s)
-{
-    return (unsigned)s < COUNT(statuses) ? statuses[s].name : "UNKNOWN";
-}
-
-const char *limber_status_meaning(limber_status s)
-{
-    return (unsigned)s < COUNT(statuses) ? statuses[s].meaning : "";
 }

@@ -1,10 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A machine as one line of text: tests, dumps and cache keys use it. */
-#include "ir/ir.h"
+#include "ir/lex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Three digits, as much as a measurement says: "4.6e10". */
+static void print_rate(struct text *out, const char *unit, double rate)
+{
+    char digits[32];
+    size_t n = (size_t)snprintf(digits, sizeof digits, "%.0f", rate < 1e20 ? rate : 1e20);
+    int v = atoi((char[]){ digits[0], n > 1 ? digits[1] : '0', n > 2 ? digits[2] : '0', 0 });
+
+    v += n > 3 && digits[3] >= '5';
+    if (v == 1000) {
+        v = 100;
+        n++;
+    }
+    limber_text_add(out, " rate.%s=%d", unit, v / 100);
+    if (v % 100)
+        limber_text_add(out, v % 10 ? ".%02d" : ".%d", v % 10 ? v % 100 : v % 100 / 10);
+    if (n > 1)
+        limber_text_add(out, "e%zu", n - 1);
+}
 
 void limber_target_print(const struct target *t, struct text *out)
 {
@@ -15,7 +34,7 @@ void limber_target_print(const struct target *t, struct text *out)
                     t->registers, (long long)t->l1, (long long)t->l2, t->group);
     for (int u = 0; u < UNIT_count; u++)
         if (t->rate[u] > 0)
-            limber_text_add(out, " rate.%s=%g", limber_units[u].name, t->rate[u]);
+            print_rate(out, limber_units[u].name, t->rate[u]);
     limber_text_add(out, "\n");
 }
 
@@ -30,25 +49,15 @@ static bool copy(char *to, size_t size, const char *s, size_t n)
 
 static bool whole(const char *s, size_t n, int64_t *v)
 {
-    char text[24], *end;
-
-    if (n == 0 || !copy(text, sizeof text, s, n))
-        return false;
-    *v = strtoll(text, &end, 10);
-    return *end == 0 && *v >= 0 && *v < INT32_MAX;
+    return limber_lex_int((struct word){ s, n }, v) && *v >= 0 && *v < INT32_MAX;
 }
 
 static bool rate(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
-    char text[32], *end;
-
     for (int u = 0; u < UNIT_count; u++)
         if (strlen(limber_units[u].name) == k - 5 &&
-            strncmp(key + 5, limber_units[u].name, k - 5) == 0 && n &&
-            copy(text, sizeof text, s, n)) {
-            t->rate[u] = strtod(text, &end);
-            return *end == 0 && t->rate[u] >= 0;
-        }
+            strncmp(key + 5, limber_units[u].name, k - 5) == 0)
+            return limber_lex_number((struct word){ s, n }, &t->rate[u]) && t->rate[u] >= 0;
     return false;
 }
 

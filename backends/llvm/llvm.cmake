@@ -26,7 +26,7 @@ foreach(how RANGE 4)    # enum how of kernel.h
     COMMAND ${LIMBER_OPT} "-passes=globaldce,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg)"
             ${_bc}.raw -o ${_bc}
     DEPENDS ${_kernel}/kernel.c ${_kernel}/kernel.h ${_headers}
-    COMMENT "Kernel source to bitcode ${how}")
+    COMMENT "Kernel source to bitcode ${how}" VERBATIM)
   list(APPEND LIMBER_BITCODE_FILES ${_bc})
 endforeach()
 add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
