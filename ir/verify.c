@@ -264,22 +264,14 @@ static bool window(const struct check *c)
            list(c, ATTR_dilate, 2, 1, INT32_MAX);
 }
 
-/* Where a tensor's dimensions lie: its channels, and the first of its two sides. */
-static int channels(const struct node *n)
-{
-    return n->num[ATTR_layout] ? 3 : 1;
-}
-
-static int sides(const struct node *n)
-{
-    return n->num[ATTR_layout] ? 1 : 2;
-}
+/* Dimensions are in the order n c h w (o c h w), whatever the layout in memory. */
+enum { CHANNELS = 1, SIDES = 2 };
 
 /* One side of the result: (x + pads - dilate (w - 1) - 1) / stride + 1. */
 static bool side(const struct check *c, int i)
 {
     const struct node *n = c->n;
-    int at = sides(n) + i;
+    int at = SIDES + i;
     int64_t x = in(c, 0)->type.dim[at], w = in(c, 1)->type.dim[at], y = n->type.dim[at];
     int64_t dilate = n->list[ATTR_dilate].v[i], stride = n->list[ATTR_stride].v[i], reach, room;
 
@@ -300,7 +292,7 @@ static bool conv_channels(const struct check *c)
 {
     const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
     int64_t groups = num(n, ATTR_groups);
-    int64_t cx = x->type.dim[channels(n)], cw = w->type.dim[channels(n)], o = w->type.dim[0];
+    int64_t cx = x->type.dim[CHANNELS], cw = w->type.dim[CHANNELS], o = w->type.dim[0];
 
     if (cx >= 0 && cw >= 0 && (cx % groups || cx / groups != cw))
         return bad(c, "%%%s has %lld channels, %%%s %lld in each of %lld groups", x->name,
@@ -317,7 +309,7 @@ static bool check_conv2d(const struct check *c)
 
     return stored(c, x) && stored(c, w) && rank(c, n, 4) && rank(c, x, 4) && rank(c, w, 4) &&
            window(c) && range(c, ATTR_groups, 1, INT32_MAX) && conv_channels(c) &&
-           same_dim(c, 0, x, 0) && same_dim(c, channels(n), w, 0) && side(c, 0) && side(c, 1);
+           same_dim(c, 0, x, 0) && same_dim(c, CHANNELS, w, 0) && side(c, 0) && side(c, 1);
 }
 
 /* ---- maps of convolution ---------------------------------------------------------------------------- */
@@ -363,11 +355,10 @@ static bool check_filters(const struct check *c)
 static bool check_image(const struct check *c)
 {
     const struct node *n = c->n, *flat = in(c, 0);
-    int ch = channels(n);
 
     return rank(c, flat, 2) && rank(c, n, 4) && same_format(c, flat) &&
-           folded(c, flat, 0, elements(n, ch, ch + 1, -1)) &&
-           folded(c, flat, 1, elements(n, 0, 4, ch));
+           folded(c, flat, 0, elements(n, CHANNELS, CHANNELS + 1, -1)) &&
+           folded(c, flat, 1, elements(n, 0, 4, CHANNELS));
 }
 
 /* ---- limbs ---------------------------------------------------------------------------------------------- */
