@@ -73,7 +73,7 @@ VECTORISED static int run_doubles(const double *x, struct seen *out)
         memcpy(&bits, &d, 8);
         place = (bits >> 52) - 1023;
         used = (field != 0) & (field != 0x7ff);
-        subnormal |= (field == 0) & ((u << 1) != 0);
+        subnormal |= (field == 0) & ((u & INT64_MAX) != 0);
         special |= field == 0x7ff;
         negative |= used & (u < 0);
         emin = used && field < emin ? field : emin;

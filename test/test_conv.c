@@ -154,6 +154,7 @@ static void every_scheme_convolves(void **state)
     static const struct { const char *scheme, *format; limber_promise promise; } rows[] = {
         { "native", "f64", LIMBER_NATIVE }, { "native", "f32", LIMBER_NATIVE },
         { "fp32-f", "f32", LIMBER_FAST }, { "fp32-t", "f32", LIMBER_FAST },
+        { "fp32-m", "f32", LIMBER_FAST }, { "fp32-b9", "f32", LIMBER_FAST },
         { "fp32-b", "f32", LIMBER_FAST }, { "ozaki1-f16", "f64", LIMBER_CORRECT },
         { "ozaki1-bf16", "f64", LIMBER_CORRECT }, { "ozaki1-i8", "f64", LIMBER_CORRECT },
         { "ozaki1-f64", "f64", LIMBER_CORRECT }, { "ozaki2", "f128", LIMBER_CORRECT },
