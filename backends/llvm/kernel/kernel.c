@@ -534,16 +534,22 @@ FLAT int64_t total_bytes(void)
 }
 
 /* Scratch: the tile array (exact schemes), then the accumulators. */
-FLAT char *totals(char *scratch)
+FLAT const char *totals(const char *scratch)
 {
     return scratch + (is_float() ? 0 : (int64_t)CFG.mb * CFG.nb * acc_bytes());
+}
+
+/* A single chain of a single product is its own total: it stays in the tile array. */
+FLAT int is_single(const struct kernel_call *c)
+{
+    return CFG.rows == 1 && CFG.small && CFG.plain && CFG.unit == UNIT_i8 && c->k <= CFG.chunk;
 }
 
 FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                     int fresh)
 {
     const struct kernel_row *row = &CFG.row[r];
-    char *total = totals(scratch) + row->acc * total_bytes();
+    char *total = (char *)totals(scratch) + row->acc * total_bytes();
 
     for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc) {
         int64_t chunk = p0 / CFG.chunk, from = chunk * CFG.chunk;
@@ -554,6 +560,8 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
             continue;
         if (CFG.offsets)
             remove_offsets(c, b, row->a, row->b, chunk, end - from, (int32_t *)(void *)scratch);
+        if (VIA == VIA_shift && is_single(c))
+            return;
         if (VIA == VIA_crt)
             fold_residue(b, (int32_t *)(void *)scratch, (unsigned char *)total, row->acc, fresh);
         else if (CFG.unit == UNIT_i8)
@@ -575,7 +583,7 @@ FLAT void products(const struct kernel_call *c, const struct block *b, char *scr
         }
         for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc)
             multiply(c, b, CFG.row[r].a, CFG.row[r].b, p0, fresh && p0 == 0,
-                     totals(scratch) + CFG.row[r].acc * total_bytes());
+                     (char *)totals(scratch) + CFG.row[r].acc * total_bytes());
     }
 }
 
@@ -750,9 +758,10 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
 }
 
 /* A strip of one row; answers how many integers did not fit. */
-FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *total,
+FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *tile,
                          int64_t i, int64_t j0, int64_t cols)
 {
+    const char *total = totals(tile);
     int64_t column[32][KERNEL_STRIP] = { { 0 } }, at = i * CFG.nb + j0, lost = 0;
     int binary = CFG.c.kind == LIMBER_KIND_FLOAT &&
                  ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
@@ -763,13 +772,29 @@ FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, con
     if (CFG.small && CFG.plain && (binary || integer)) {
         int64_t v[KERNEL_STRIP] = { 0 };
 
-        for (int acc = 0; acc < CFG.accumulators; acc++)
+        if (is_single(c))
             for (int64_t j = 0; j < KERNEL_STRIP; j++)
-                v[j] += (int64_t)((uint64_t)total_at(total, acc, at + j) << CFG.weight[acc]);
+                v[j] = (int64_t)((uint64_t)((const int32_t *)(const void *)tile)[at + j] <<
+                                 CFG.weight[0]);
+        else
+            for (int acc = 0; acc < CFG.accumulators; acc++)
+                for (int64_t j = 0; j < KERNEL_STRIP; j++)
+                    v[j] += (int64_t)((uint64_t)total_at(total, acc, at + j) <<
+                                      CFG.weight[acc]);
         if (integer)
             return store_integers(c, b, i, j0, cols, v);
         if (store_small(c, b, i, j0, cols, v))
             return 0;
+        if (is_single(c)) {         /* a scale beyond one power of two */
+            for (int64_t j = 0; j < cols; j++) {
+                uint64_t w[2] = { (uint64_t)v[j], (uint64_t)(v[j] >> 63) };
+                int exp = -(scale_of(&c->op[0], b->i0 + i) +
+                            scale_of(&c->op[1], b->j0 + j0 + j));
+
+                lost += store_words(c, b->i0 + i, b->j0 + j0 + j, w, 2, exp);
+            }
+            return lost;
+        }
     }
     if (VIA == VIA_crt)
         columns_of_crt(total, at, column);
@@ -839,7 +864,7 @@ FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const ch
                     part.cols = j - from;
                     float_row(c, &part, scratch + (j0 + from) * acc_bytes(), i);
                 } else if (j > from) {
-                    lost += exact_strip(c, b, totals((char *)scratch), i, j0 + from, j - from);
+                    lost += exact_strip(c, b, scratch, i, j0 + from, j - from);
                 }
                 if (j < cols)
                     store_special(c, b->i0 + i, b->j0 + j0 + j++);
