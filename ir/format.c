@@ -296,3 +296,23 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
     }
     return true;
 }
+
+static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+
+double limber_format_value(limber_format f, const void *p)
+{
+    struct diag d = { 0 };
+    double x = 0;
+
+    limber_format_convert(&x, binary64, p, f, 1, LIMBER_RN, &d);
+    return x;
+}
+
+double limber_format_round(limber_format f, double x)
+{
+    unsigned char bytes[16];
+    struct diag d = { 0 };
+
+    limber_format_convert(bytes, f, &x, binary64, 1, LIMBER_RN, &d);
+    return limber_format_value(f, bytes);
+}

@@ -45,6 +45,9 @@ bool limber_format_check(const char *what, limber_format f, struct diag *d);
 /* limber_convert with its reason. */
 bool limber_format_convert(void *dst, limber_format to, const void *src, limber_format from,
                            size_t count, limber_rounding mode, struct diag *d);
+/* The element at p as the nearest double, and x rounded to f and back. */
+double limber_format_value(limber_format f, const void *p);
+double limber_format_round(limber_format f, double x);
 
 /* ---- plans --------------------------------------------------------------------------------- */
 

@@ -51,8 +51,10 @@ void limber_mask_class(const struct mask *m, limber_format f, struct node *arg)
     if (integer) {      /* bits of the integers themselves */
         limber_node_set(arg, ATTR_emin, 0);
         limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1) - 1);
-    } else {            /* binary16's range is a class of its own */
-        limber_node_set(arg, ATTR_emin, m->zero ? 0 : half ? -14 : floor16(m->emin));
+    } else {            /* binary16's range is a class of its own; from 2^-2 on its lo limb needs
+                           no scale */
+        limber_node_set(arg, ATTR_emin, m->zero ? 0 : !half ? floor16(m->emin) :
+                        m->emin >= -2 ? -2 : -14);
         limber_node_set(arg, ATTR_emax, m->zero ? 0 : half ? 14 : -floor16(-(int64_t)m->emax));
     }
     limber_node_set(arg, ATTR_spread, m->zero ? 0 : (m->spread + 3) / 4 * 4);

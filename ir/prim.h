@@ -432,11 +432,11 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
 /* An integer as it lies in memory, sign-extended. */
 PRIM int64_t limber_load_int(limber_format f, const void *p)
 {
-    int64_t v = 0;
+    uint64_t v = 0;
 
     __builtin_memcpy(&v, p, f.size);
-    return f.size == 8 || f.kind == LIMBER_KIND_UINT ? v : v << (64 - 8 * f.size) >>
-                                                           (64 - 8 * f.size);
+    return f.size == 8 || f.kind == LIMBER_KIND_UINT ? (int64_t)v :
+           (int64_t)(v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
 }
 
 /* dst = alpha s + beta dst modulo 2^(bits of f); scalars are i64. */

@@ -73,7 +73,7 @@ VECTORISED static int run_doubles(const double *x, struct seen *out)
         memcpy(&bits, &d, 8);
         place = (bits >> 52) - 1023;
         used = (field != 0) & (field != 0x7ff);
-        subnormal |= (field == 0) & ((u << 1) != 0);
+        subnormal |= (field == 0) & ((u & INT64_MAX) != 0);
         special |= field == 0x7ff;
         negative |= used & (u < 0);
         emin = used && field < emin ? field : emin;
@@ -136,8 +136,18 @@ static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len, 
     }
 }
 
+#define LOAD(type)                                                                              \
+    for (int64_t i = 0; i < len; i++) {                                                         \
+        type s;                                                                                 \
+                                                                                                \
+        memcpy(&s, at + i * step, sizeof s);                                                    \
+        x[i] = (double)s;                                                                       \
+    }                                                                                           \
+    break
+
 /* Elements as doubles where that is direct: f64, f32 and integers of at most 32 bits. */
-static int load_run(const struct job *j, int64_t line, int64_t p0, int64_t len, double *x)
+VECTORISED static int load_run(const struct job *j, int64_t line, int64_t p0, int64_t len,
+                               double *x)
 {
     const struct view *v = j->v;
     const char *at = (const char *)v->data + (line * v->line + p0 * v->p) * j->f.size;
@@ -145,21 +155,14 @@ static int load_run(const struct job *j, int64_t line, int64_t p0, int64_t len, 
 
     if (v->patch || j->f.carried)
         return 0;
-    if (j->f.kind == LIMBER_KIND_FLOAT && j->f.size == 8) {
-        for (int64_t i = 0; i < len; i++)
-            memcpy(&x[i], at + i * step, 8);
-    } else if (j->f.kind == LIMBER_KIND_FLOAT && j->f.size == 4) {
-        for (int64_t i = 0; i < len; i++) {
-            float s;
-
-            memcpy(&s, at + i * step, 4);
-            x[i] = s;
-        }
-    } else if (j->f.kind != LIMBER_KIND_FLOAT && j->f.kind != LIMBER_KIND_DD && j->f.size <= 4) {
-        for (int64_t i = 0; i < len; i++)
-            x[i] = (double)limber_load_int(j->f, at + i * step);
-    } else {
-        return 0;
+    switch (j->f.kind * 16 + j->f.size) {
+    case LIMBER_KIND_FLOAT * 16 + 8: LOAD(double);
+    case LIMBER_KIND_FLOAT * 16 + 4: LOAD(float);
+    case LIMBER_KIND_INT * 16 + 4: LOAD(int32_t);
+    case LIMBER_KIND_INT * 16 + 2: LOAD(int16_t);
+    case LIMBER_KIND_INT * 16 + 1: LOAD(int8_t);
+    case LIMBER_KIND_UINT * 16 + 1: LOAD(uint8_t);
+    default: return 0;
     }
     for (int64_t i = len; i < RUN; i++)
         x[i] = 0;

@@ -251,13 +251,7 @@ static bool line_scales(const struct side *s, const struct mask *m, int64_t line
 
 static double scalar(const struct kernel_config *c, const void *p, double otherwise)
 {
-    limber_format f64;
-    double v = otherwise;
-
-    limber_format_named("f64", &f64);
-    if (p)
-        limber_convert(&v, f64, p, c->scalars, 1, LIMBER_RN);
-    return v;
+    return p ? limber_format_value(c->scalars, p) : otherwise;
 }
 
 /* Parts of C whose limbs fit the workspace: halve the longer side until they do. */

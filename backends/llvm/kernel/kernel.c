@@ -264,6 +264,12 @@ FLAT void fix_line(const struct where *w, const char *raw, struct ints *x)
 {
     int scale = w->o->scale ? w->o->scale[w->o->line0 + w->line] : 0;
 
+    if (w->s->narrow && w->s->axis == AXIS_none) {
+        for (int p = 0; p < KERNEL_BLOCK; p++)
+            x->w[0][p] = p < w->len ? (uint64_t)limber_load_int(w->s->f, raw + p * w->s->f.size) :
+                                      0;
+        return;
+    }
     if (w->s->narrow) {
         int half = scale / 2;
         double f1 = power_of_two(half), f2 = power_of_two(scale - half), v[KERNEL_BLOCK];
@@ -729,6 +735,20 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     return 1;
 }
 
+/* Totals of 62 bits to integers, unscaled; answers how many did not fit. */
+FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, int64_t i,
+                            int64_t j0, int64_t cols, const int64_t *v)
+{
+    int unused = 64 - 8 * CFG.c.size;
+    int64_t lost = 0;
+
+    for (int64_t j = 0; j < cols; j++) {
+        lost += !CFG.wrap && (int64_t)((uint64_t)v[j] << unused) >> unused != v[j];
+        __builtin_memcpy(place(c, b->i0 + i, b->j0 + j0 + j), &v[j], (unsigned)CFG.c.size);
+    }
+    return lost;
+}
+
 /* A strip of one row; answers how many integers did not fit. */
 FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *total,
                          int64_t i, int64_t j0, int64_t cols)
@@ -738,12 +758,16 @@ FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, con
                  ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
                   (CFG.c.size == 4 && CFG.c.frac_bits == 23));
 
-    if (CFG.small && CFG.plain && binary) {
+    int integer = CFG.c.kind == LIMBER_KIND_INT && CFG.side[0].axis == AXIS_none;
+
+    if (CFG.small && CFG.plain && (binary || integer)) {
         int64_t v[KERNEL_STRIP] = { 0 };
 
         for (int acc = 0; acc < CFG.accumulators; acc++)
             for (int64_t j = 0; j < KERNEL_STRIP; j++)
                 v[j] += (int64_t)((uint64_t)total_at(total, acc, at + j) << CFG.weight[acc]);
+        if (integer)
+            return store_integers(c, b, i, j0, cols, v);
         if (store_small(c, b, i, j0, cols, v))
             return 0;
     }
