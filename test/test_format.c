@@ -508,6 +508,30 @@ static void sticky_breaks_ties(void **state)
     assert_int_equal(loss, 0);
 }
 
+/* (2^127 + rest) 2^-127, a little more with sticky; rest may be negative. */
+static double low_of(__int128 rest, int sticky, double high)
+{
+    unsigned __int128 v = ((unsigned __int128)1 << 127) + (unsigned __int128)rest;
+    struct limber_num x = { .hi = (uint64_t)(v >> 64), .lo = (uint64_t)v, .exp = -127,
+                            .kind = NUM_finite };
+    double pair[2];
+
+    limber_num_encode_dd(pair, &x, sticky, LIMBER_RN);
+    assert_true(pair[0] == high);
+    return ldexp(pair[1], 127);
+}
+
+static void sticky_reaches_the_low_double(void **state)
+{
+    __int128 next = (__int128)1 << 75, tie = ((__int128)1 << 54) + 2;
+
+    (void)state;
+    assert_true(low_of(tie, 0, 1) == 0x1p54);
+    assert_true(low_of(tie, 1, 1) == 0x1p54 + 4);
+    assert_true(low_of(next - tie - 4, 0, 1 + 0x1p-52) == -0x1p54 - 8);
+    assert_true(low_of(next - tie - 4, 1, 1 + 0x1p-52) == -0x1p54 - 4);
+}
+
 static void losses_are_told(void **state)
 {
     int loss;
@@ -730,6 +754,7 @@ int main(void)
         cmocka_unit_test(dd_is_read_exactly),
         cmocka_unit_test(dd_converts),
         cmocka_unit_test(sticky_breaks_ties),
+        cmocka_unit_test(sticky_reaches_the_low_double),
         cmocka_unit_test(losses_are_told),
         cmocka_unit_test(flags_rule),
         cmocka_unit_test(integers_round_and_saturate),
