@@ -539,10 +539,25 @@ FLAT const char *totals(const char *scratch)
     return scratch + (is_float() ? 0 : (int64_t)CFG.mb * CFG.nb * acc_bytes());
 }
 
+/* Totals of 62 bits that go to binary64 or binary32, or unscaled to an integer. */
+FLAT int to_binary(void)
+{
+    return CFG.small && CFG.plain && CFG.c.kind == LIMBER_KIND_FLOAT &&
+           ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
+            (CFG.c.size == 4 && CFG.c.frac_bits == 23));
+}
+
+FLAT int to_integer(void)
+{
+    return CFG.small && CFG.plain && CFG.c.kind == LIMBER_KIND_INT &&
+           CFG.side[0].axis == AXIS_none;
+}
+
 /* A single chain of a single product is its own total: it stays in the tile array. */
 FLAT int is_single(const struct kernel_call *c)
 {
-    return CFG.rows == 1 && CFG.small && CFG.plain && CFG.unit == UNIT_i8 && c->k <= CFG.chunk;
+    return CFG.rows == 1 && (to_binary() || to_integer()) && CFG.unit == UNIT_i8 &&
+           c->k <= CFG.chunk;
 }
 
 FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, char *scratch,
@@ -763,13 +778,8 @@ FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, con
 {
     const char *total = totals(tile);
     int64_t column[32][KERNEL_STRIP] = { { 0 } }, at = i * CFG.nb + j0, lost = 0;
-    int binary = CFG.c.kind == LIMBER_KIND_FLOAT &&
-                 ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
-                  (CFG.c.size == 4 && CFG.c.frac_bits == 23));
 
-    int integer = CFG.c.kind == LIMBER_KIND_INT && CFG.side[0].axis == AXIS_none;
-
-    if (CFG.small && CFG.plain && (binary || integer)) {
+    if (to_binary() || to_integer()) {
         int64_t v[KERNEL_STRIP] = { 0 };
 
         if (is_single(c))
@@ -781,7 +791,7 @@ FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, con
                 for (int64_t j = 0; j < KERNEL_STRIP; j++)
                     v[j] += (int64_t)((uint64_t)total_at(total, acc, at + j) <<
                                       CFG.weight[acc]);
-        if (integer)
+        if (to_integer())
             return store_integers(c, b, i, j0, cols, v);
         if (store_small(c, b, i, j0, cols, v))
             return 0;
