@@ -46,9 +46,9 @@ static char *slurp(const char *path)
     return NULL;
 }
 
-static int show(limber_status s, char *text, bool json)
+static int show(char *text, bool json)
 {
-    if (s != LIMBER_OK)
+    if (!text)
         return complain("%s", limber_error_text());
     if (json) {
         cJSON *j = cJSON_CreateObject();
@@ -75,10 +75,9 @@ static int of_product(int argc, const char **argv, bool is_conv)
 
     if (status)
         return status - 1;
-    if (product_context(&p, &ctx) != LIMBER_OK)
-        status = complain("%s", limber_error_text());
-    else
-        status = show(product_plan(&p, ctx, &text), text, p.json);
+    if (product_context(&p, &ctx) == LIMBER_OK)
+        product_plan(&p, ctx, &text);
+    status = show(text, p.json);
     limber_destroy(ctx);
     product_clear(&p);
     return status;
@@ -93,10 +92,9 @@ static int of_file(const char *path, const char *passes, const char *target_file
     int status = 1;
 
     if (plan && (!target_file || target)) {
-        if (limber_create(&ctx, &config) != LIMBER_OK)
-            complain("%s", limber_error_text());
-        else
-            status = show(limber_plan_text(ctx, plan, passes, target, &text), text, json);
+        if (limber_create(&ctx, &config) == LIMBER_OK)
+            limber_plan_text(ctx, plan, passes, target, &text);
+        status = show(text, json);
     }
     limber_destroy(ctx);
     free(plan);
