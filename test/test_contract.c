@@ -313,8 +313,11 @@ static void bounds_hold(void **state)
         { "ozaki1-bf16", "f64", LIMBER_BITS, 50 }, { "ozaki1-i8", "f64", LIMBER_BITS, 45 },
         { "ozaki1-f64", "f64", LIMBER_BITS, 52 }, { "ozaki2", "f64", LIMBER_BITS, 40 },
         { "ozaki2", "f128", LIMBER_BITS, 100 },   { "ozaki2", "dd", LIMBER_BITS, 90 },
+        { "ozaki1-f16", "f64", LIMBER_FAST, 0 },  { "ozaki1-i8", "f64", LIMBER_FAST, 0 },
+        { "ozaki1-bf16", "f64", LIMBER_FAST, 0 }, { "ozaki1-f64", "f64", LIMBER_FAST, 0 },
+        { "fp32-m", "f32", LIMBER_FAST, 0 },
     };
-    static const enum data kinds[] = { DATA_unit, DATA_spread, DATA_bytes };
+    static const enum data kinds[] = { DATA_unit, DATA_spread, DATA_bytes };   /* fp32-m: bytes */
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
