@@ -55,8 +55,8 @@ bool parse_number(const char *text, limber_format f, void *out);
 /* ---- options of a product ---------------------------------------------------------------------- */
 
 struct product {
-    const char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend;
-    const char *stride, *pad, *dilate, *layout;
+    char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend;   /* owned */
+    char *stride, *pad, *dilate, *layout;
     int slices, threads, trans_a, trans_b, check, json, time, groups;
     /* filled by product_read */
     limber_contract promise;

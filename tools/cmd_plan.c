@@ -104,7 +104,8 @@ static int of_file(const char *path, const char *passes, const char *target_file
 
 int cmd_plan(int argc, const char **argv)
 {
-    const char *passes = NULL, *target = NULL, *backend = NULL, *path;
+    char *passes = NULL, *target = NULL, *backend = NULL;
+    const char *path;
     int json = 0, code, status;
     struct poptOption table[] = {
         { "passes", 0, POPT_ARG_STRING, &passes, 0, "only these, with commas", "P,Q" },
@@ -131,5 +132,8 @@ int cmd_plan(int argc, const char **argv)
     else
         status = of_file(path, passes, target, backend, json);
     poptFreeContext(o);
+    free(passes);
+    free(target);
+    free(backend);
     return status;
 }

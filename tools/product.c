@@ -172,7 +172,7 @@ static bool read_c0(struct product *p)
         return false;
     }
     if (!p->beta)
-        p->beta = "1";
+        p->beta = strdup("1");
     ok = array_read(p->c0, p->c.format.size == 16, &c0);
     if (ok && (c0.rank != p->c.rank || memcmp(c0.dim, p->c.dim, sizeof c0.dim[0] * (size_t)c0.rank)))
         ok = (complain("%s: its shape is not the result's", p->c0), false);
@@ -262,6 +262,13 @@ int product_read(int argc, const char **argv, bool is_conv, struct product *p)
 
 void product_clear(struct product *p)
 {
+    char **strings[] = { &p->out, &p->as, &p->contract, &p->scheme, &p->alpha, &p->beta, &p->c0,
+                         &p->backend, &p->stride, &p->pad, &p->dilate, &p->layout };
+
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+        free(*strings[i]);          /* popt's copies */
+        *strings[i] = NULL;
+    }
     array_clear(&p->a);
     array_clear(&p->b);
     array_clear(&p->c);
