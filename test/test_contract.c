@@ -302,6 +302,24 @@ static void correct_with_scalars(void **state)
     assert_true(ran > 6);
 }
 
+/* The low double of a dd lies far below the high one: it is rounded from the whole sum. */
+static void dd_sees_the_far_end(void **state)
+{
+    (void)state;
+    for (int e = 100; e < 400; e += 23) {
+        double far = ldexp(1, -e), tie = ldexp(1, -e - 53), least = ldexp(1, -e - 120);
+        double a[][2] = { { 1, 0 }, { far, 0 }, { tie, 0 }, { least, 0 } };
+        double b[][2] = { { 1, 0 }, { 1, 0 }, { 1, 0 }, { 1, 0 } }, c[2] = { 0 };
+        limber_contract contract = { .promise = LIMBER_CORRECT };
+        limber_format dd = named("dd");
+
+        assert_int_equal(limber_gemm(llvm, &contract, 1, 1, 4, NULL, matrix(a, dd, 1, 4, false),
+                                     matrix(b, dd, 4, 1, false), NULL, matrix(c, dd, 1, 1, false),
+                                     NULL), LIMBER_OK);
+        assert_true(c[0] == 1 && c[1] == nextafter(far, 1));
+    }
+}
+
 /* Every scheme, at a number of bits that it can reach, on its own kind of data. */
 static void bounds_hold(void **state)
 {
@@ -425,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(correct_is_correct),
         cmocka_unit_test(correct_with_scalars),
+        cmocka_unit_test(dd_sees_the_far_end),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(anything_goes),
         cmocka_unit_test(integers_are_exact),

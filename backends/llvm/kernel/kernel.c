@@ -670,8 +670,7 @@ SLOW int store_general(const struct kernel_call *c, int64_t i, int64_t j, uint64
 FLAT int store_words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
                      int exp)
 {
-    struct limber_num x;
-    int sticky, flags;
+    int flags;
 
     if (CFG.c.kind == LIMBER_KIND_INT && CFG.wrap) {
         struct limber_scalars sc = scalars(c);
@@ -682,8 +681,7 @@ FLAT int store_words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t
     if (CFG.plain) {
         struct limber_big sum = { w, n, exp };
 
-        limber_big_num(&sum, &x, &sticky);
-        flags = limber_num_store(place(c, i, j), CFG.c, &x, sticky);
+        flags = limber_big_store(place(c, i, j), CFG.c, &sum);
     } else {
         flags = store_general(c, i, j, w, n, exp);
     }
