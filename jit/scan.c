@@ -145,7 +145,7 @@ static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len, 
     }                                                                                           \
     break
 
-/* Elements as doubles where that is direct: f64, f32 and integers of at most 32 bits. */
+/* Elements as doubles where that is direct. */
 VECTORISED static int load_run(const struct job *j, int64_t line, int64_t p0, int64_t len,
                                double *x)
 {
@@ -158,14 +158,55 @@ VECTORISED static int load_run(const struct job *j, int64_t line, int64_t p0, in
     switch (j->f.kind * 16 + j->f.size) {
     case LIMBER_KIND_FLOAT * 16 + 8: LOAD(double);
     case LIMBER_KIND_FLOAT * 16 + 4: LOAD(float);
-    case LIMBER_KIND_INT * 16 + 4: LOAD(int32_t);
-    case LIMBER_KIND_INT * 16 + 2: LOAD(int16_t);
-    case LIMBER_KIND_INT * 16 + 1: LOAD(int8_t);
-    case LIMBER_KIND_UINT * 16 + 1: LOAD(uint8_t);
     default: return 0;
     }
     for (int64_t i = len; i < RUN; i++)
         x[i] = 0;
+    return 1;
+}
+
+#define MEASURE(type)                                                                           \
+    for (int64_t i = 0; i < len; i++) {                                                         \
+        type stored;                                                                            \
+        int32_t s;                                                                              \
+        uint32_t v;                                                                             \
+                                                                                                \
+        memcpy(&stored, at + i * step, sizeof stored);                                          \
+        s = stored;                                                                             \
+        v = s < 0 ? 0 - (uint32_t)s : (uint32_t)s;                                              \
+        any |= v;                                                                               \
+        most = v > most ? v : most;                                                             \
+        least = v - 1 < least ? v - 1 : least;      /* a zero wraps beyond all */               \
+        negative |= s < 0;                                                                      \
+    }                                                                                           \
+    break
+
+/* Integers of at most 32 bits: magnitudes and their union tell it all.  sig is that of the run. */
+VECTORISED static int run_ints(const struct job *j, int64_t line, int64_t p0, int64_t len,
+                               struct seen *out)
+{
+    const char *at = (const char *)j->v->data + (line * j->v->line + p0 * j->v->p) * j->f.size;
+    int64_t step = j->v->p * j->f.size;
+    uint32_t any = 0, most = 0, least = UINT32_MAX;
+    int negative = 0;
+
+    if (j->v->patch)
+        return 0;
+    switch (j->f.kind * 16 + j->f.size) {
+    case LIMBER_KIND_INT * 16 + 4: MEASURE(int32_t);
+    case LIMBER_KIND_INT * 16 + 2: MEASURE(int16_t);
+    case LIMBER_KIND_INT * 16 + 1: MEASURE(int8_t);
+    case LIMBER_KIND_UINT * 16 + 1: MEASURE(uint8_t);
+    default: return 0;
+    }
+    *out = nothing;
+    if (!any)
+        return 1;
+    out->emax = 31 - __builtin_clz(most);
+    out->emin = 31 - __builtin_clz(least + 1);
+    out->lsb = __builtin_ctz(any);
+    out->sig = out->emax - out->lsb + 1;
+    out->negative = negative != 0;
     return 1;
 }
 
@@ -198,7 +239,8 @@ static void scan_lines(void *arg, int64_t task, int worker)
         for (int64_t i = from; i < to; i++) {
             struct seen run;
 
-            if (!load_run(j, i, p0, len, x) || !run_doubles(x, &run))
+            if (!run_ints(j, i, p0, len, &run) &&
+                !(load_run(j, i, p0, len, x) && run_doubles(x, &run)))
                 run_any(j, i, p0, len, &run);
             join(&tile, &run);
             join(&j->line[i], &run);

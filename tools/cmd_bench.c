@@ -43,15 +43,29 @@ static bool has(const char *feature)
     return false;
 }
 
-/* Debian's OpenBLAS takes newer CPUs for old ones: the kernels are named before it is opened. */
+static bool is_wide(const char *core)
+{
+    return strcasestr(core, "skylakex") || strcasestr(core, "cooperlake") ||
+           strcasestr(core, "sapphire");
+}
+
+/* Debian's OpenBLAS takes newer CPUs for old ones, and environments name kernels for older ones:
+ * a peer at its best uses the vectors that the CPU has. */
+static void name_kernels(void)
+{
+    const char *core = getenv("OPENBLAS_CORETYPE");
+
+    if (has("avx512") && !(core && is_wide(core)))
+        setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+}
+
 static bool open_peer(struct peer *p)
 {
     char *(*core)(void), *(*config)(void);
     void (*threads)(int);
 
     memset(p, 0, sizeof *p);
-    if (has("avx512"))
-        setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    name_kernels();
     p->library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!p->library)
         return false;
@@ -387,9 +401,8 @@ static void head(const struct bench *b)
     else
         printf("OpenBLAS: kernels for %s%s; %s\n", b->peer.core, misdetected(&b->peer) ?
                " (misdetected: not compared; set OPENBLAS_CORETYPE)" :
-               has("avx512") && !strcasestr(b->peer.core, "skylakex") &&
-               !strcasestr(b->peer.core, "cooperlake") && !strcasestr(b->peer.core, "sapphire") &&
-               !strcasestr(b->peer.core, "zen") ? " (narrower than this CPU's vectors)" : "",
+               has("avx512") && !is_wide(b->peer.core) && !strcasestr(b->peer.core, "zen") ?
+               " (narrower than this CPU's vectors)" : "",
                b->peer.config);
 }
 

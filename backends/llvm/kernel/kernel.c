@@ -366,6 +366,31 @@ FLAT void prepare_whole(const struct where *w, const char *raw)
     put_floats(w, 0, v);
 }
 
+/* A full panel of elements that are packed as they are: no arithmetic, k outermost. */
+FLAT int copy_panel(const struct kernel_call *c, const struct side *s, const struct packed *o,
+                    int64_t panel)
+{
+    int bytes = CFG.bytes, lines = s->lines;
+    const char *from = (const char *)o->view.data +
+                       (o->line0 + panel * lines) * o->view.line * bytes;
+    char *to = o->data + panel * o->panel_bytes;
+
+    if (HOW != HOW_whole || s->f.kind != LIMBER_KIND_FLOAT || s->f.size != bytes ||
+        s->f.carried || o->view.patch || (panel + 1) * lines > o->lines)
+        return 0;
+    for (int64_t p = 0; p < c->k; p++) {
+        if (o->view.line == 1)
+            for (int i = 0; i < lines * bytes; i++)
+                to[p * lines * bytes + i] = from[p * o->view.p * bytes + i];
+        else
+            for (int l = 0; l < lines; l++)
+                __builtin_memcpy(to + (p * lines + l) * bytes,
+                                 from + (l * o->view.line + p * o->view.p) * bytes,
+                                 (unsigned)bytes);
+    }
+    return 1;
+}
+
 /* ---- entry: pack one panel ------------------------------------------------------------------------------- */
 
 FLAT void prepare_panel(const struct kernel_call *c, int side, int64_t panel)
@@ -375,6 +400,8 @@ FLAT void prepare_panel(const struct kernel_call *c, int side, int64_t panel)
     char room[KERNEL_BLOCK * 16];
     struct where w = { .o = o, .s = s, .panel = panel };
 
+    if (copy_panel(c, s, o, panel))
+        return;
     for (w.p0 = 0; w.p0 < c->k; w.p0 += w.len) {
         w.len = min64(KERNEL_BLOCK, c->k - w.p0);
         for (w.lane = 0; w.lane < s->lines; w.lane++) {
@@ -478,6 +505,26 @@ FLAT void remove_offsets(const struct kernel_call *c, const struct block *b, int
                                              oa * ob * (uint32_t)length);
 }
 
+/* A strip of a single chain: what remove_offsets leaves, times its weight. */
+FLAT void load_single(const struct kernel_call *c, const struct block *b, const int32_t *tile,
+                      int64_t i, int64_t j0, int64_t cols, int64_t *v)
+{
+    int la = CFG.row[0].a, lb = CFG.row[0].b;
+    uint32_t oa = (uint32_t)CFG.side[0].offset[la], ob = (uint32_t)CFG.side[1].offset[lb];
+    const struct packed *a = &c->op[0], *o = &c->op[1];
+    uint32_t row = oa * ob * (uint32_t)c->k;
+
+    if (ob)
+        row -= ob * (uint32_t)a->sums[la * a->sum_lines + b->i0 + i];
+    for (int64_t j = 0; j < cols; j++) {
+        uint32_t t = (uint32_t)tile[j] + row;
+
+        if (oa)
+            t -= oa * (uint32_t)o->sums[lb * o->sum_lines + b->j0 + j0 + j];
+        v[j] = (int64_t)((uint64_t)(int64_t)(int32_t)t << CFG.weight[0]);
+    }
+}
+
 /* Adds an exact chain to its total. */
 FLAT void fold_total(const struct block *b, const int32_t *tile, int64_t *total, int fresh)
 {
@@ -573,10 +620,10 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
         multiply(c, b, row->a, row->b, p0, p0 == from, scratch);
         if (p0 + CFG.kc < end)
             continue;
+        if (VIA == VIA_shift && is_single(c))
+            return;             /* the store takes the offsets away */
         if (CFG.offsets)
             remove_offsets(c, b, row->a, row->b, chunk, end - from, (int32_t *)(void *)scratch);
-        if (VIA == VIA_shift && is_single(c))
-            return;
         if (VIA == VIA_crt)
             fold_residue(b, (int32_t *)(void *)scratch, (unsigned char *)total, row->acc, fresh);
         else if (CFG.unit == UNIT_i8)
@@ -726,12 +773,28 @@ FLAT void columns_of_crt(const char *total, int64_t at, int64_t column[][KERNEL_
             column[d][j] -= q[j] * (int64_t)CFG.crt.product[d];
 }
 
+/* Stores `cols` values of CFG.c.size bytes each, the low bytes of v; one run where C is dense. */
+FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols,
+                    const int64_t *v)
+{
+    if (c->c.col == 1 && c->j0 + j + cols <= c->c.inner) {
+        char *to = place(c, i, j);
+
+        for (int64_t x = 0; x < cols; x++)
+            __builtin_memcpy(to + x * CFG.c.size, &v[x], (unsigned)CFG.c.size);
+        return;
+    }
+    for (int64_t x = 0; x < cols; x++)
+        __builtin_memcpy(place(c, i, j + x), &v[x], (unsigned)CFG.c.size);
+}
+
 /* Totals of 62 bits to binary64 or binary32: one conversion rounds, the power of two is exact. */
 FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                      int64_t cols, const int64_t *v)
 {
     int low = CFG.c.size == 8 ? -1022 : -126, high = CFG.c.size == 8 ? 1023 - 63 : 127 - 63;
     int sa = scale_of(&c->op[0], b->i0 + i), fits = 1;
+    int64_t bits[KERNEL_STRIP];
     double x[KERNEL_STRIP];
 
     for (int64_t j = 0; j < cols; j++) {
@@ -747,12 +810,13 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
         x[j] = r * power_of_two(-(sa + scale_of(&c->op[1], b->j0 + j0 + j)));
     }
     for (int64_t j = 0; j < cols; j++) {
-        char *to = place(c, b->i0 + i, b->j0 + j0 + j);
         float narrow = (float)x[j];
 
-        __builtin_memcpy(to, CFG.c.size == 8 ? (const void *)&x[j] : (const void *)&narrow,
+        bits[j] = 0;
+        __builtin_memcpy(&bits[j], CFG.c.size == 8 ? (const void *)&x[j] : (const void *)&narrow,
                          (unsigned)CFG.c.size);
     }
+    store_row(c, b->i0 + i, b->j0 + j0, cols, bits);
     return 1;
 }
 
@@ -763,47 +827,22 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
     int unused = 64 - 8 * CFG.c.size;
     int64_t lost = 0;
 
-    for (int64_t j = 0; j < cols; j++) {
-        lost += !CFG.wrap && (int64_t)((uint64_t)v[j] << unused) >> unused != v[j];
-        __builtin_memcpy(place(c, b->i0 + i, b->j0 + j0 + j), &v[j], (unsigned)CFG.c.size);
-    }
+    if (!CFG.wrap)
+        for (int64_t j = 0; j < cols; j++)
+            lost += (int64_t)((uint64_t)v[j] << unused) >> unused != v[j];
+    store_row(c, b->i0 + i, b->j0 + j0, cols, v);
     return lost;
 }
 
-/* A strip of one row; answers how many integers did not fit. */
-FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *tile,
-                         int64_t i, int64_t j0, int64_t cols)
+/* A strip whose totals need more than 62 bits, or another format. */
+FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *total,
+                        int64_t i, int64_t j0, int64_t cols)
 {
-    const char *total = totals(tile);
-    int64_t column[32][KERNEL_STRIP] = { { 0 } }, at = i * CFG.nb + j0, lost = 0;
+    int64_t column[32][KERNEL_STRIP], at = i * CFG.nb + j0, lost = 0;
 
-    if (to_binary() || to_integer()) {
-        int64_t v[KERNEL_STRIP] = { 0 };
-
-        if (is_single(c))
-            for (int64_t j = 0; j < KERNEL_STRIP; j++)
-                v[j] = (int64_t)((uint64_t)((const int32_t *)(const void *)tile)[at + j] <<
-                                 CFG.weight[0]);
-        else
-            for (int acc = 0; acc < CFG.accumulators; acc++)
-                for (int64_t j = 0; j < KERNEL_STRIP; j++)
-                    v[j] += (int64_t)((uint64_t)total_at(total, acc, at + j) <<
-                                      CFG.weight[acc]);
-        if (to_integer())
-            return store_integers(c, b, i, j0, cols, v);
-        if (store_small(c, b, i, j0, cols, v))
-            return 0;
-        if (is_single(c)) {         /* a scale beyond one power of two */
-            for (int64_t j = 0; j < cols; j++) {
-                uint64_t w[2] = { (uint64_t)v[j], (uint64_t)(v[j] >> 63) };
-                int exp = -(scale_of(&c->op[0], b->i0 + i) +
-                            scale_of(&c->op[1], b->j0 + j0 + j));
-
-                lost += store_words(c, b->i0 + i, b->j0 + j0 + j, w, 2, exp);
-            }
-            return lost;
-        }
-    }
+    for (int d = 0; d < 2 * CFG.words; d++)
+        for (int j = 0; j < KERNEL_STRIP; j++)
+            column[d][j] = 0;
     if (VIA == VIA_crt)
         columns_of_crt(total, at, column);
     else
@@ -816,6 +855,43 @@ FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, con
         lost += store_words(c, b->i0 + i, b->j0 + j0 + j, w, CFG.words, exp);
     }
     return lost;
+}
+
+/* A strip of totals of 62 bits to binary64, binary32 or integers. */
+FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, const char *tile,
+                         int64_t i, int64_t j0, int64_t cols)
+{
+    int64_t v[KERNEL_STRIP] = { 0 }, at = i * CFG.nb + j0, lost = 0;
+
+    if (is_single(c))
+        load_single(c, b, (const int32_t *)(const void *)tile + at, i, j0, cols, v);
+    else
+        for (int acc = 0; acc < CFG.accumulators; acc++)
+            for (int64_t j = 0; j < KERNEL_STRIP; j++)
+                v[j] += (int64_t)((uint64_t)total_at(totals(tile), acc, at + j) <<
+                                  CFG.weight[acc]);
+    if (to_integer())
+        return store_integers(c, b, i, j0, cols, v);
+    if (store_small(c, b, i, j0, cols, v))
+        return 0;
+    for (int64_t j = 0; j < cols; j++) {    /* a scale beyond one power of two */
+        uint64_t w[2] = { (uint64_t)v[j], (uint64_t)(v[j] >> 63) };
+        int exp = -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j0 + j));
+
+        lost += store_words(c, b->i0 + i, b->j0 + j0 + j, w, 2, exp);
+    }
+    return lost;
+}
+
+/* A strip of one row; answers how many integers did not fit. */
+FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *tile,
+                         int64_t i, int64_t j0, int64_t cols)
+{
+    if ((to_binary() || to_integer()) && cols == KERNEL_STRIP)      /* of constant length */
+        return small_strip(c, b, tile, i, j0, KERNEL_STRIP);
+    if (to_binary() || to_integer())
+        return small_strip(c, b, tile, i, j0, cols);
+    return wide_strip(c, b, totals(tile), i, j0, cols);
 }
 
 FLAT double float_total(const char *total, int acc, int64_t at)
