@@ -12,7 +12,7 @@ find_program(LIMBER_OPT NAMES opt-${LIMBER_LLVM_VERSION} opt REQUIRED
 set(LIMBER_BITCODE ${CMAKE_CURRENT_BINARY_DIR}/bitcode)
 file(MAKE_DIRECTORY ${LIMBER_BITCODE})
 set(_kernel ${CMAKE_CURRENT_SOURCE_DIR}/backends/llvm/kernel)
-file(GLOB _headers CONFIGURE_DEPENDS ir/*.h backends/*.h include/limber/*.h)
+file(GLOB _headers CONFIGURE_DEPENDS ir/*.h backends/*.h backends/llvm/kernel/*.h include/limber/*.h)
 set(LIMBER_BITCODE_FILES)
 foreach(how RANGE 4)    # enum how of kernel.h
   set(_bc ${LIMBER_BITCODE}/kernel_${how}.bc)
