@@ -302,6 +302,46 @@ static void correct_with_scalars(void **state)
     assert_true(ran > 6);
 }
 
+/* Pairs that cancel but for their last bits, and a remainder far below or exactly half-way. */
+static void correct_under_cancellation(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "f128" };
+    int ran = 0;
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        struct rng r = { 7000 + (uint64_t)i };
+        struct trial t = { .m = 9, .n = 20, .k = 24, .data = i & 1 ? DATA_unit : DATA_spread,
+                           .contract = { .promise = LIMBER_CORRECT } };
+        limber_report rep;
+        size_t size;
+        char *c;
+
+        t.fa = t.fb = t.fc = named(formats[i % 3]);
+        make(&r, &t);
+        t.trans_a = t.trans_b = false;
+        size = t.fa.size;
+        for (int64_t p = 0; p + 2 < t.k; p += 2) {
+            for (int64_t x = 0; x < t.m; x++) {     /* a_(p+1) = -a_p, sometimes one ulp off */
+                char *a = t.a + (x * t.k + p) * size;
+
+                memcpy(a + size, a, size);
+                a[2 * size - 1] ^= (char)0x80;
+                a[size] ^= rng_below(&r, 3) == 0;
+            }
+            memcpy(t.b + (p + 1) * t.n * size, t.b + p * t.n * size, (size_t)t.n * size);
+        }
+        c = calloc((size_t)(t.m * t.n), size);
+        if (both(&t, c, &rep)) {
+            ran++;
+            check(&t, c, &rep);
+        }
+        free(c);
+        clear(&t);
+    }
+    assert_int_equal(ran, 12);
+}
+
 /* The low double of a dd lies far below the high one: it is rounded from the whole sum. */
 static void dd_sees_the_far_end(void **state)
 {
@@ -443,6 +483,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(correct_is_correct),
         cmocka_unit_test(correct_with_scalars),
+        cmocka_unit_test(correct_under_cancellation),
         cmocka_unit_test(dd_sees_the_far_end),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(anything_goes),
