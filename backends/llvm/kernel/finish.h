@@ -188,11 +188,58 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
     return lost;
 }
 
+/* Columns as binary64, for all lanes at once: digits are added from the top as a double-double,
+ * whose error is below 2^-100 of it; where that cannot turn the rounding, v holds the bits and
+ * sure is 1.  The power of two is added to the exponent, which must stay normal. */
+FLAT void round_strip(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
+                      int64_t column[][KERNEL_STRIP], int64_t *v, int64_t *sure)
+{
+    int64_t carry[KERNEL_STRIP] = { 0 }, scale[KERNEL_STRIP];
+    double high[KERNEL_STRIP] = { 0 }, low[KERNEL_STRIP] = { 0 };
+    int last = 2 * CFG.words - 1;
+
+    for (int d = 0; d <= last; d++)
+        for (int j = 0; j < KERNEL_STRIP; j++) {
+            int64_t sum = carry[j] + column[d][j];
+
+            column[d][j] = d < last ? sum & 0xffffffff : sum;
+            carry[j] = sum >> 32;
+        }
+    for (int d = last; d >= 0; d--)
+        for (int j = 0; j < KERNEL_STRIP; j++) {
+            double x = (double)column[d][j] * power_of_two(32 * d), sum = high[j] + x;
+            double part = sum - high[j];
+
+            low[j] += (high[j] - (sum - part)) + (x - part);
+            high[j] = sum;
+        }
+    for (int j = 0; j < KERNEL_STRIP; j++)
+        scale[j] = -(int64_t)(scale_of(&c->op[0], b->i0 + i) +
+                              scale_of(&c->op[1], min64(b->j0 + j0 + j, c->n - 1)));
+    for (int j = 0; j < KERNEL_STRIP; j++) {
+        double r = high[j] + low[j], rest = (high[j] - r) + low[j], doubt = r * 0x1p-95;
+        int64_t field;
+
+        __builtin_memcpy(&v[j], &r, 8);
+        field = (v[j] >> 52 & 0x7ff) + scale[j];
+        sure[j] = (r + (rest + doubt) == r) & (r + (rest - doubt) == r) &
+                  (((field > 0) & (field < 0x7ff)) | (r == 0));
+        v[j] += r == 0 ? 0 : (int64_t)((uint64_t)scale[j] << 52);
+    }
+}
+
+FLAT int to_binary64(void)
+{
+    return CFG.plain && CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size == 8 &&
+           CFG.c.frac_bits == 52 && CFG.words <= 12;
+}
+
 /* A strip whose totals need more than 62 bits, or another format. */
 FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *total,
                         int64_t i, int64_t j0, int64_t cols)
 {
     int64_t column[32][KERNEL_STRIP], at = i * CFG.nb + j0, lost = 0;
+    int64_t v[KERNEL_STRIP], sure[KERNEL_STRIP] = { 0 };
 
     for (int d = 0; d < 2 * CFG.words; d++)
         for (int j = 0; j < KERNEL_STRIP; j++)
@@ -201,10 +248,16 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
         columns_of_crt(total, at, column);
     else
         columns_of_shift(total, at, column);
+    if (to_binary64()) {
+        round_strip(c, b, i, j0, column, v, sure);
+        store_row(c, b->i0 + i, b->j0 + j0, cols, v);
+    }
     for (int64_t j = 0; j < cols; j++) {
         uint64_t w[16];
         int exp = -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j0 + j));
 
+        if (sure[j])
+            continue;
         limber_columns_words(&column[0][j], KERNEL_STRIP, 2 * CFG.words, w, CFG.words);
         lost += store_words(c, b->i0 + i, b->j0 + j0 + j, w, CFG.words, exp);
     }
