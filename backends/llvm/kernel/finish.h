@@ -104,27 +104,30 @@ FLAT void columns_of_shift(const char *total, int64_t at, int64_t column[][KERNE
 
 FLAT void columns_of_crt(const char *total, int64_t at, int64_t column[][KERNEL_STRIP])
 {
+    uint32_t c[LIMBER_MODULI][KERNEL_STRIP];
     double share[KERNEL_STRIP] = { 0 };
     int64_t q[KERNEL_STRIP];
 
     for (int l = 0; l < CFG.accumulators; l++) {
         const unsigned char *r = (const unsigned char *)total + l * total_bytes() + at;
-        uint32_t c[KERNEL_STRIP];
 
         for (int j = 0; j < KERNEL_STRIP; j++) {
-            c[j] = limber_mod24((uint32_t)r[j] * CFG.crt.inverse[l],
-                                (uint32_t)CFG.crt.modulus[l], CFG.inverse[l]);
-            share[j] += c[j] * CFG.share[l];
+            c[l][j] = limber_mod24((uint32_t)r[j] * CFG.crt.inverse[l],
+                                   (uint32_t)CFG.crt.modulus[l], CFG.inverse[l]);
+            share[j] += c[l][j] * CFG.share[l];
         }
-        for (int d = 0; d < CFG.crt.digits; d++)
-            for (int j = 0; j < KERNEL_STRIP; j++)
-                column[d][j] += (int64_t)((uint64_t)c[j] * CFG.crt.cofactor[l][d]);
     }
     for (int j = 0; j < KERNEL_STRIP; j++)
         q[j] = (int64_t)__builtin_rint(share[j]);
-    for (int d = 0; d < CFG.crt.digits; d++)
+    for (int d = 0; d < CFG.crt.digits; d++) {
+        uint64_t sum[KERNEL_STRIP] = { 0 };     /* stays in registers over the moduli */
+
+        for (int l = 0; l < CFG.accumulators; l++)
+            for (int j = 0; j < KERNEL_STRIP; j++)
+                sum[j] += (uint64_t)c[l][j] * CFG.crt.cofactor[l][d];
         for (int j = 0; j < KERNEL_STRIP; j++)
-            column[d][j] -= q[j] * (int64_t)CFG.crt.product[d];
+            column[d][j] = (int64_t)sum[j] - q[j] * (int64_t)CFG.crt.product[d];
+    }
 }
 
 /* Stores `cols` values of CFG.c.size bytes each, the low bytes of v; one run where C is dense. */

@@ -98,7 +98,8 @@ FLAT void load_single(const struct kernel_call *c, const struct block *b, const 
 }
 
 /* Adds an exact chain to its total. */
-FLAT void fold_total(const struct block *b, const int32_t *tile, int64_t *total, int fresh)
+FLAT void fold_total(const struct block *b, const int32_t *restrict tile,
+                     int64_t *restrict total, int fresh)
 {
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0; j < b->cols; j++) {
@@ -132,8 +133,8 @@ FLAT uint32_t residue_of(int32_t t, int l)
     return limber_mod24(u, p, CFG.inverse[l]);
 }
 
-FLAT void fold_residue(const struct block *b, const int32_t *tile, unsigned char *total, int l,
-                       int fresh)
+FLAT void fold_residue(const struct block *b, const int32_t *restrict tile,
+                       unsigned char *restrict total, int l, int fresh)
 {
     uint32_t p = (uint32_t)CFG.crt.modulus[l];
 
@@ -179,6 +180,16 @@ FLAT int is_single(const struct kernel_call *c)
            c->k <= CFG.chunk;
 }
 
+FLAT void fold(const struct block *b, const char *tile, char *total, int acc, int fresh)
+{
+    if (VIA == VIA_crt)
+        fold_residue(b, (const int32_t *)(const void *)tile, (unsigned char *)total, acc, fresh);
+    else if (CFG.unit == UNIT_i8)
+        fold_total(b, (const int32_t *)(const void *)tile, (int64_t *)(void *)total, fresh);
+    else
+        fold_floats(b, tile, (int64_t *)(void *)total, fresh);
+}
+
 FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                     int fresh)
 {
@@ -196,12 +207,10 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
             return;             /* the store takes the offsets away */
         if (CFG.offsets)
             remove_offsets(c, b, row->a, row->b, chunk, end - from, (int32_t *)(void *)scratch);
-        if (VIA == VIA_crt)
-            fold_residue(b, (int32_t *)(void *)scratch, (unsigned char *)total, row->acc, fresh);
-        else if (CFG.unit == UNIT_i8)
-            fold_total(b, (int32_t *)(void *)scratch, (int64_t *)(void *)total, fresh);
+        if (fresh)      /* constants, so that no load depends on it */
+            fold(b, scratch, total, row->acc, 1);
         else
-            fold_floats(b, scratch, (int64_t *)(void *)total, fresh);
+            fold(b, scratch, total, row->acc, 0);
         fresh = 0;
     }
 }
