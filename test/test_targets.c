@@ -88,7 +88,7 @@ static void run(const struct backend *b, const struct target *t, const struct wo
                          .b = { w->b, 1, w->n, NULL },
                          .c = { c, w->n, 1, w->n, 0 }, .mask_a = &w->ma, .mask_b = &w->mb,
                          .runner = &runner, .workspace_limit = 1 << 16 };
-    struct kernel *kernel;
+    struct kernel *kernel = NULL;
     struct blob blob = { 0 };
     struct diag d = { 0 };
     struct plan p;
