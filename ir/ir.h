@@ -36,10 +36,18 @@ void limber_text_clear(struct text *t);
 /* ---- format.c ------------------------------------------------------------------------------ */
 
 int limber_format_sig(limber_format f);     /* significant bits, the hidden one included; dd: 107 */
-double limber_format_roundoff(limber_format f);     /* u = 2^-sig; 0 for integers */
+double limber_format_roundoff(limber_format f);     /* u = 2^-sig; dd: 2^-106; integers: 0 */
 int limber_format_emin(limber_format f);    /* exponent of the smallest nonzero magnitude */
 int limber_format_emax(limber_format f);    /* exponent of the largest finite magnitude */
 bool limber_format_embeds(limber_format small, limber_format large);    /* every value is exact */
+/* Is f a format of elements in memory?  If not, the text names the field of `what`. */
+bool limber_format_check(const char *what, limber_format f, struct diag *d);
+/* limber_convert with its reason. */
+bool limber_format_convert(void *dst, limber_format to, const void *src, limber_format from,
+                           size_t count, limber_rounding mode, struct diag *d);
+/* The element at p as the nearest double, and x rounded to f and back. */
+double limber_format_value(limber_format f, const void *p);
+double limber_format_round(limber_format f, double x);
 
 /* ---- plans --------------------------------------------------------------------------------- */
 
@@ -81,7 +89,7 @@ enum unit { UNIT_f64, UNIT_f32, UNIT_f16, UNIT_bf16, UNIT_tf32, UNIT_i8, UNIT_ex
 struct unit_info {
     const char *name;
     const char *in, *acc;   /* format names; i8 takes i8 and u8 in any mix, acc i32 */
-    int exact_bits;         /* integers up to 2^exact_bits are exact in the accumulator */
+    int exact_bits;         /* integers up to 2^exact_bits are exact in the accumulator; 0: all */
 };
 extern const struct unit_info limber_units[UNIT_count];
 
@@ -154,7 +162,8 @@ static inline bool limber_node_has(const struct node *n, enum attr a) { return n
 struct node *limber_plan_find(const struct plan *p, enum op op);
 /* A deep copy in an arena of its own; false: out of memory. */
 bool limber_plan_copy(struct plan *to, const struct plan *from);
-/* Drops values that the returned one does not need; keeps order and renumbers. */
+/* Drops values that the returned one does not need and puts the others, in the order at hand where
+ * that is possible, behind their operands; renumbers. */
 bool limber_plan_sweep(struct plan *p);
 
 /* parse.c, print.c: print(parse(text)) is text, byte for byte, for canonical text.  The plan's

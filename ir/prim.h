@@ -309,6 +309,37 @@ PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, 
     return limber_num_encode(p, f, x, sticky, LIMBER_RN);
 }
 
+/* Rounds a big once to f (dd: high, then what it leaves, each once) and stores it; its words are
+ * destroyed.  Answers the flags of limber_num_encode. */
+PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
+{
+    limber_format half = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+    struct limber_num x, high, low = { 0 };
+    uint64_t m;
+    int sticky, sign, flags;
+
+    limber_big_num(b, &x, &sticky);
+    if (f.kind != LIMBER_KIND_DD)
+        return limber_num_encode(p, f, &x, sticky, LIMBER_RN);
+    sign = x.sign;
+    flags = limber_num_encode(p, half, &x, sticky, LIMBER_RN);
+    limber_num_decode(&high, half, p);
+    low.sign = x.sign;
+    if (x.kind == NUM_finite && high.kind == NUM_finite) {
+        /* high is a multiple of the sum's unit: its lowest set bit is not below bit 0 */
+        int zeros = __builtin_ctzll(high.lo);
+
+        m = high.lo >> zeros;
+        limber_big_add(b, 1, &m, 1, high.exp + zeros);
+        limber_big_num(b, &low, &sticky);
+        low.sign ^= (uint8_t)sign;
+    } else if (x.kind == NUM_finite && high.kind == NUM_zero) {
+        low.kind = NUM_zero;
+    }
+    limber_num_encode((char *)p + 8, half, &low, sticky, LIMBER_RN);
+    return flags;
+}
+
 /* A stand-in with the same sign, zero, infinity or NaN. */
 PRIM double limber_num_class(const struct limber_num *x)
 {
@@ -368,10 +399,8 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
     int sticky, na = 0, nb = 0, nc = 0, low, high, words;
     double class;
 
-    if (!sc->alpha && !sc->beta) {
-        limber_big_num(&sum, &x, &sticky);
-        return limber_num_store(dst, f, &x, sticky);
-    }
+    if (!sc->alpha && !sc->beta)
+        return limber_big_store(dst, f, &sum);
     limber_big_num(&sum, &x, &sticky);      /* s is now the magnitude */
     class = limber_num_class(&x);
     if (sc->alpha) {
@@ -425,18 +454,17 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
                 limber_mul_words(product, m, 2, b[i].hi, b[i].lo);
                 limber_big_add(&sum, b[i].sign ^ c[j].sign, product, 4, b[i].exp + c[j].exp);
             }
-    limber_big_num(&sum, &x, &sticky);
-    return limber_num_store(dst, f, &x, sticky);
+    return limber_big_store(dst, f, &sum);
 }
 
 /* An integer as it lies in memory, sign-extended. */
 PRIM int64_t limber_load_int(limber_format f, const void *p)
 {
-    int64_t v = 0;
+    uint64_t v = 0;
 
     __builtin_memcpy(&v, p, f.size);
-    return f.size == 8 || f.kind == LIMBER_KIND_UINT ? v : v << (64 - 8 * f.size) >>
-                                                           (64 - 8 * f.size);
+    return f.size == 8 || f.kind == LIMBER_KIND_UINT ? (int64_t)v :
+           (int64_t)(v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
 }
 
 /* dst = alpha s + beta dst modulo 2^(bits of f); scalars are i64. */

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE     /* O_CLOEXEC under any standard */
 #include "jit/engine.h"
 
+#include "passes/passes.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -97,7 +99,8 @@ void limber_story_end(struct story *s, const struct plan *p)
     if (!s->folder && !s->out)
         return;
     limber_text_add(&t, "scheme  %s\n", p->scheme ? p->scheme : "none");
-    limber_text_add(&t, "bound   %.6g |A||B|, allowed %.6g\n", p->spent, p->budget);
+    limber_text_add(&t, "bound   %.6g |A||B| at k = 2^%d, allowed %.6g\n", p->spent, p->kbits,
+                    limber_budget(p, ldexp(1, p->kbits)));
     if (!isnan(p->cost))
         limber_text_add(&t, "cost    %.3g s on one core for m = n = k = 1024\n", p->cost);
     limber_text_add(&t, "pruned  %d\n", p->pruned);

@@ -30,6 +30,7 @@ struct description {
 struct finding {
     struct mask *a, *b;
     struct mask all_a, all_b;
+    int slices;                 /* Ozaki I: asked for or estimated; 0: no wish */
 };
 
 static double now(void)
@@ -93,13 +94,16 @@ static bool scan_side(struct mask *m, struct mask *all, const struct problem *p,
     return true;
 }
 
-/* Native results in floats gain from a scan only when the data is narrow, so a glance has to
- * suffice; everything else is planned by what the data is. */
+/* Where the machine's own unit can serve, other schemes win only when the data is narrow, so a
+ * glance has to suffice; everything else is planned by what the data is. */
 static enum scan_depth depth_of(const struct problem *p)
 {
-    bool floats = !is_integer(p->fa) && !is_integer(p->fb) && !is_integer(p->fc);
+    limber_format f64;
 
-    return p->contract.promise == LIMBER_NATIVE && floats ? SCAN_probe : SCAN_full;
+    limber_format_named("f64", &f64);
+    return p->contract.promise == LIMBER_NATIVE && !p->contract.scheme && !is_integer(p->fc) &&
+           limber_format_embeds(p->fa, f64) && limber_format_embeds(p->fb, f64) &&
+           limber_format_embeds(p->fc, f64) ? SCAN_probe : SCAN_full;
 }
 
 static bool scan(struct finding *f, const struct problem *p, const struct runner *r,
@@ -120,6 +124,40 @@ static bool scan(struct finding *f, const struct problem *p, const struct runner
     return true;
 }
 
+/* The classes of k: a kernel serves every k <= 2^kbits that no smaller class does.  Chains of
+ * these lengths are where limbs change their width. */
+static const int k_classes[] = { 0, 4, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 31, 40, 62 };
+
+static int k_class(int64_t k)
+{
+    size_t i = 0;
+
+    while (i + 1 < COUNT(k_classes) && k > (int64_t)1 << k_classes[i])
+        i++;
+    return k_classes[i];
+}
+
+/* The caller's slice count, or under `fast` an estimate over all groups. */
+static bool count_slices(struct finding *f, const struct problem *p, struct diag *d)
+{
+    int step = limber_slice_step(p->contract.scheme, k_class(p->k));
+    struct problem group = *p;
+
+    f->slices = p->contract.slices;
+    if (p->contract.promise != LIMBER_FAST || f->slices > 0 || step == 0 || !f->all_a.scanned)
+        return true;
+    for (int64_t g = 0; g < p->groups; g++) {
+        int slices = 1;
+
+        if (!limber_estimate_slices(&group, &f->a[g], &f->b[g], step, &slices, d))
+            return false;
+        f->slices = slices > f->slices ? slices : f->slices;
+        group.a.data = (const char *)group.a.data + p->step_a * p->fa.size;
+        group.b.data = (const char *)group.b.data + p->step_b * p->fb.size;
+    }
+    return true;
+}
+
 static void finding_clear(struct finding *f, int64_t groups)
 {
     for (int64_t g = 0; g < groups; g++) {
@@ -133,19 +171,6 @@ static void finding_clear(struct finding *f, int64_t groups)
 }
 
 /* ---- describe and state ------------------------------------------------------------------------------ */
-
-/* The classes of k: a kernel serves every k <= 2^kbits that no smaller class does.  Chains of
- * these lengths are where limbs change their width. */
-static const int k_classes[] = { 0, 4, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 31, 40, 62 };
-
-static int k_class(int64_t k)
-{
-    size_t i = 0;
-
-    while (i + 1 < COUNT(k_classes) && k > (int64_t)1 << k_classes[i])
-        i++;
-    return k_classes[i];
-}
 
 /* The smallest k of a class: what is promised for it holds for all of them.  (k = 0 has no
  * products and no error.) */
@@ -181,7 +206,7 @@ static void describe(struct description *d, const struct problem *p, const struc
     d->fc = p->fc;
     d->promise = p->contract.promise;
     d->bits = p->contract.promise == LIMBER_BITS ? p->contract.bits : 0;
-    d->slices = p->contract.slices;
+    d->slices = f->slices;
     d->kbits = k_class(p->k);
     d->alpha = p->alpha != NULL;
     d->beta = p->beta != NULL;
@@ -604,7 +629,7 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
     struct runner runner = limber_pool_runner(ctx->pool);
     double start = now();
 
-    if (!scan(f, p, &runner, d))
+    if (!scan(f, p, &runner, d) || !count_slices(f, p, d))
         return false;
     describe(desc, p, f);
     r->seconds_scan = now() - start;

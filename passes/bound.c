@@ -100,11 +100,13 @@ double limber_budget(const struct plan *p, double k)
     return p->budget;
 }
 
-double limber_slack(const struct plan *p)
+/* The smallest of budget - spent over all k of the plan's class, and where. */
+static double tightest(const struct plan *p, double *k)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     double u = roundoff(p), most = ldexp(1, p->kbits), least = most, chunk, at[4], slack = INFINITY;
 
+    *k = most;
     if (p->promise == LIMBER_NATIVE && u > 0)
         least = fmax(p->budget / u - 2, 1);
     chunk = products ? (double)products->num[ATTR_chunk] : 1;
@@ -116,20 +118,29 @@ double limber_slack(const struct plan *p)
     for (size_t i = 0; i < COUNT(at); i++) {
         double s = limber_budget(p, at[i]) - limber_spent(p, at[i]);
 
-        if (!(s >= slack))
+        if (!(s >= slack)) {
             slack = s;
+            *k = at[i];
+        }
     }
     return slack;
 }
 
+double limber_slack(const struct plan *p)
+{
+    double k;
+
+    return tightest(p, &k);
+}
+
 bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
 {
-    double slack = limber_slack(p);
+    double k = 1, slack = tightest(p, &k);
 
     (void)t;
     p->spent = limber_spent(p, ldexp(1, p->kbits));
     if (p->promise == LIMBER_FAST || slack >= 0)
         return true;
-    return limber_fail(d, LIMBER_NO_SCHEME, "its bound %.3g |A||B| exceeds the contract's %.3g",
-                       p->spent, limber_budget(p, ldexp(1, p->kbits)));
+    return limber_fail(d, LIMBER_NO_SCHEME, "its bound %.3g |A||B| exceeds the contract's %.3g "
+                       "at k = %.0f", limber_spent(p, k), limber_budget(p, k), k);
 }

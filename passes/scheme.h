@@ -29,6 +29,7 @@ struct stated {
     limber_format result;   /* of the epilogue */
     const struct node *ma, *mb;     /* the arg nodes with the masks; valid until a node is added */
     const struct node *out;         /* the epilogue */
+    bool wraps;                     /* the result is an integer that wraps */
 };
 bool limber_stated(const struct plan *p, struct stated *s, struct diag *d);
 
@@ -43,9 +44,7 @@ bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, e
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
                       struct diag *d);
 
-/* What a plan may cost for inner dimension k, as a coefficient of |A||B|, and what it does cost:
- * docs/accuracy.md, "Bounds". */
-double limber_budget(const struct plan *p, double k);
+/* What a plan costs for inner dimension k, as a coefficient of |A||B|: docs/accuracy.md. */
 double limber_spent(const struct plan *p, double k);
 /* The smallest of budget - spent over all k that the plan serves. */
 double limber_slack(const struct plan *p);

@@ -94,25 +94,12 @@ static limber_format format(const char *name)
     return f;
 }
 
-static double round_to(limber_format f, double x)
-{
-    unsigned char bytes[16];
-    double r;
-
-    limber_convert(bytes, f, &x, format("f64"), 1, LIMBER_RN);
-    limber_convert(&r, format("f64"), bytes, f, 1, LIMBER_RN);
-    return r;
-}
-
 /* A finite element as a double; zero for padding and for what is not finite. */
 static double element(const struct view *v, limber_format f, int64_t line, int64_t p)
 {
     const char *at = limber_view_at(v, line, p, f.size);
-    double x = 0;
 
-    if (at)
-        limber_convert(&x, format("f64"), at, f, 1, LIMBER_RN);
-    return x;
+    return at ? limber_format_value(f, at) : 0;
 }
 
 /* floor(log2|x|) of the largest finite element of the line; INT32_MIN for a zero line. */
@@ -194,7 +181,7 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
 
             rest = isfinite(rest) ? ldexp(rest, v->scale[i]) : 0;
             for (int l = 0; l < n->type.count; l++) {
-                double x = round_to(n->type.format, rest);
+                double x = limber_format_round(n->type.format, rest);
 
                 *limb_at(e, v, l, i, p) = x;
                 rest = ldexp(rest - x, (int)n->num[ATTR_shift]);
@@ -492,9 +479,9 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 
     (void)v;
     if (sc.alpha)
-        limber_convert(&alpha, format("f64"), sc.alpha, fs, 1, LIMBER_RN);
+        alpha = limber_format_value(fs, sc.alpha);
     if (sc.beta)
-        limber_convert(&beta, format("f64"), sc.beta, fs, 1, LIMBER_RN);
+        beta = limber_format_value(fs, sc.beta);
     for (int64_t i = 0; i < e->c->m; i++)
         for (int64_t j = 0; j < e->c->n; j++) {
             char *dst = limber_place_at(&e->c->c, i, j, f.size);

@@ -3,6 +3,7 @@
  * launching do not touch LLVM. */
 #include "backends/llvm/llvm.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,36 @@ struct kernel {
     struct object object;
     kernel_prepare *prepare;
     kernel_block *block;
+    _Atomic(struct spare *) spare;      /* a workspace that is not in use, or NULL */
 };
+
+/* Memory fresh from the system costs a fault a page: the last workspace is kept for the next call,
+ * when it is small. */
+struct spare {
+    size_t size;
+    char memory[];
+};
+enum { SPARE_MOST = 64 << 20 };
+
+static struct spare *take_spare(struct kernel *k, size_t size)
+{
+    struct spare *s = atomic_exchange(&k->spare, NULL);
+
+    if (s && s->size >= size)
+        return s;
+    free(s);
+    s = malloc(sizeof *s + size);
+    if (s)
+        s->size = size;
+    return s;
+}
+
+static void give_spare(struct kernel *k, struct spare *s)
+{
+    if (s->size <= SPARE_MOST)
+        s = atomic_exchange(&k->spare, s);
+    free(s);
+}
 
 struct blob_head {
     uint32_t config_size, cpu;      /* cpu: features that the code needs */
@@ -99,6 +129,7 @@ static void unload(struct kernel *k)
     if (!k)
         return;
     limber_object_unmap(&k->object);
+    free(atomic_load(&k->spare));
     free(k);
 }
 
@@ -113,7 +144,6 @@ static int64_t ceil_div(int64_t a, int64_t b)
 struct part {
     const struct kernel *k;
     struct kernel_call call;
-    char *memory;
     int64_t scratch;            /* bytes of a worker */
     char *scratches;
 };
@@ -199,11 +229,12 @@ static void run_block(void *arg, int64_t task, int worker)
     p->k->block(&p->call, task, p->scratches + worker * p->scratch);
 }
 
-static bool run_part(const struct kernel *k, struct call *c, struct kernel_call call,
+static bool run_part(struct kernel *k, struct call *c, struct kernel_call call,
                      struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     struct part p = { .k = k, .call = call };
+    struct spare *spare;
     int64_t bytes, blocks;
     char *memory;
     int workers = c->runner ? c->runner->workers : 1;
@@ -211,12 +242,12 @@ static bool run_part(const struct kernel *k, struct call *c, struct kernel_call 
     p.scratch = round_up(scratch_bytes(f), 64);
     bytes = side_bytes(f, 0, call.op[0].lines, c->k) + side_bytes(f, 1, call.op[1].lines, c->k) +
             workers * p.scratch + 256;
-    p.memory = malloc((size_t)bytes);
-    if (!p.memory)
+    spare = take_spare(k, (size_t)bytes);
+    if (!spare)
         return limber_fail(d, LIMBER_NO_MEMORY, "workspace of %lld bytes", (long long)bytes);
     if ((size_t)bytes > c->workspace)
         c->workspace = (size_t)bytes;
-    memory = (char *)(((uintptr_t)p.memory + 63) & ~(uintptr_t)63);
+    memory = (char *)(((uintptr_t)spare->memory + 63) & ~(uintptr_t)63);
     memory = set_side(f, &p.call.op[0], 0, c->k, memory);
     memory = set_side(f, &p.call.op[1], 1, c->k, memory);
     p.scratches = memory;
@@ -228,7 +259,7 @@ static bool run_part(const struct kernel *k, struct call *c, struct kernel_call 
         c->runner->run(c->runner->self, p.call.op[0].panels + p.call.op[1].panels, run_prepare, &p);
     c->runner->run(c->runner->self, blocks, run_block, &p);
     c->overflow += p.call.overflow;
-    free(p.memory);
+    give_spare(k, spare);
     return true;
 }
 
@@ -251,13 +282,7 @@ static bool line_scales(const struct side *s, const struct mask *m, int64_t line
 
 static double scalar(const struct kernel_config *c, const void *p, double otherwise)
 {
-    limber_format f64;
-    double v = otherwise;
-
-    limber_format_named("f64", &f64);
-    if (p)
-        limber_convert(&v, f64, p, c->scalars, 1, LIMBER_RN);
-    return v;
+    return p ? limber_format_value(c->scalars, p) : otherwise;
 }
 
 /* Parts of C whose limbs fit the workspace: halve the longer side until they do. */
@@ -275,6 +300,12 @@ static void chunk(const struct kernel_config *f, const struct call *c, int64_t *
         else
             break;
     }
+}
+
+/* Lines to look at, or NULL when there is none. */
+static const uint8_t *special(const struct mask *m)
+{
+    return m && m->special ? m->line_special : NULL;
 }
 
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
@@ -300,11 +331,9 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
             };
 
             call.op[0] = (struct packed){ .view = c->a, .line0 = i, .lines = call.m,
-                                          .scale = scale_a, .special = c->mask_a ?
-                                          c->mask_a->line_special : NULL };
+                                          .scale = scale_a, .special = special(c->mask_a) };
             call.op[1] = (struct packed){ .view = c->b, .line0 = j, .lines = call.n,
-                                          .scale = scale_b, .special = c->mask_b ?
-                                          c->mask_b->line_special : NULL };
+                                          .scale = scale_b, .special = special(c->mask_b) };
             ok = run_part(k, c, call, d);
         }
     free(scale_a);

@@ -39,7 +39,7 @@ static void set_side(const struct plan *p, const struct node *products, int whic
     s->step = (int)n->num[ATTR_step];
     s->is_signed = n->num[ATTR_sign] == SIGN_signed;
     s->narrow = n->num[ATTR_bits] <= 62 && s->f.kind != LIMBER_KIND_DD && s->f.size < 16 &&
-                limber_format_sig(s->f) <= 53;
+                (s->axis == AXIS_none || limber_format_sig(s->f) <= 53);
     s->lines = which ? k->nr : k->mr;
     for (size_t r = 0; r < products->rows; r++)
         s->used[which ? products->row[r].b : products->row[r].a] = 1;

@@ -8,15 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-__asm__(".section .rodata\n"
-        ".balign 16\n"
-        "limber_bitcode_start:\n"
-        ".incbin \"" LIMBER_BITCODE "\"\n"
-        "limber_bitcode_end:\n"
-        ".byte 0\n"
-        ".previous\n");
-extern const char limber_bitcode_start[] __attribute__((visibility("hidden")));
-extern const char limber_bitcode_end[] __attribute__((visibility("hidden")));
+/* One bitcode for each way to make limbs. */
+#define BITCODE(how)                                                                            \
+    __asm__(".section .rodata\n.balign 16\n"                                                    \
+            "limber_bitcode_" #how ":\n.incbin \"" LIMBER_BITCODE "/kernel_" #how ".bc\"\n"      \
+            "limber_bitcode_end_" #how ":\n.byte 0\n.previous\n");                               \
+    extern const char limber_bitcode_##how[] __attribute__((visibility("hidden")));             \
+    extern const char limber_bitcode_end_##how[] __attribute__((visibility("hidden")));
+BITCODE(0)
+BITCODE(1)
+BITCODE(2)
+BITCODE(3)
+BITCODE(4)
+
+static const struct { const char *start, *end; } bitcode[HOW_count] = {
+    { limber_bitcode_0, limber_bitcode_end_0 }, { limber_bitcode_1, limber_bitcode_end_1 },
+    { limber_bitcode_2, limber_bitcode_end_2 }, { limber_bitcode_3, limber_bitcode_end_3 },
+    { limber_bitcode_4, limber_bitcode_end_4 },
+};
 
 static const char triple[] = "x86_64-unknown-linux-gnu";
 
@@ -53,14 +62,15 @@ static const char *features_of(unsigned cpu)
 
 static bool read_modules(struct emit *e, const struct kernel_config *k, const struct target *t)
 {
-    size_t size = (size_t)(limber_bitcode_end - limber_bitcode_start);
+    int how = k->unit == UNIT_exact ? HOW_exact : k->side[0].how;
+    size_t size = (size_t)(bitcode[how].end - bitcode[how].start);
     LLVMMemoryBufferRef buffer;
     LLVMModuleRef micro = NULL;
     struct text text = { 0 };
     char *message = NULL;
     bool ok;
 
-    buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(limber_bitcode_start, size, "kernel");
+    buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(bitcode[how].start, size, "kernel");
     ok = !e->l->LLVMParseBitcodeInContext2(e->context, buffer, &e->module);
     e->l->LLVMDisposeMemoryBuffer(buffer);
     if (!ok)
@@ -116,7 +126,8 @@ static void set_attributes(struct emit *e, const char *features)
          f = e->l->LLVMGetNextFunction(f)) {
         size_t n;
         const char *name = e->l->LLVMGetValueName2(f, &n);
-        bool entry = !strcmp(name, "limber_prepare") || !strcmp(name, "limber_block");
+        bool entry = !strcmp(name, "limber_prepare") || !strcmp(name, "limber_block") ||
+                     !strcmp(name, "memset") || !strcmp(name, "memcpy");
 
         if (e->l->LLVMIsDeclaration(f))
             continue;

@@ -71,20 +71,24 @@ static int add_limbs(struct plan *p, const struct scheme *s, int operand, int ax
     return n;
 }
 
-/* Rows by falling share.  The products of limbs i and j with i+j = w share accumulator w. */
-static size_t rows(const struct scheme *s, bool published, struct row *out)
+/* Rows by falling share.  The products of limbs i and j with i+j = w share accumulator w; *dropped
+ * is the share of those that the published scheme leaves out. */
+static size_t rows(const struct scheme *s, bool published, struct row *out, double *dropped)
 {
     size_t n = 0;
 
     for (int w = 0; w <= 2 * (s->limbs - 1); w++)
         for (int i = 0; i < s->limbs; i++) {
             int j = w - i;
+            double share = w == 0 ? INFINITY : ldexp(1, -w * (limb_bits(s->unit) - 1));
 
-            if (j < 0 || j >= s->limbs || (published && w >= s->kept))
+            if (j < 0 || j >= s->limbs)
                 continue;
-            out[n++] = (struct row){ .a = i, .b = j, .acc = w, .weight = -w * s->shift,
-                                     .share = w == 0 ? INFINITY :
-                                              ldexp(1, -w * (limb_bits(s->unit) - 1)) };
+            if (published && w >= s->kept)
+                *dropped += share;
+            else
+                out[n++] = (struct row){ .a = i, .b = j, .acc = w, .weight = -w * s->shift,
+                                         .share = share };
         }
     return n;
 }
@@ -111,7 +115,7 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
         return false;
     a = add_limbs(p, scheme, s.a, AXIS_row, scale_a);
     b = add_limbs(p, scheme, s.b, AXIS_col, scale_b);
-    n = rows(scheme, p->promise == LIMBER_FAST, table);
+    n = rows(scheme, p->promise == LIMBER_FAST, table, &p->dropped);
     return limber_split_finish(p, &s, a, b, scheme->unit, CHUNK, table, n, table[n - 1].acc + 1,
                                VIA_sum, NULL, d);
 }

@@ -80,6 +80,7 @@ bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
     s->ma = limber_source(p, s->a);
     s->mb = limber_source(p, s->b);
     s->out = out;
+    s->wraps = out->num[ATTR_wrap] == 1;
     return true;
 }
 

@@ -8,6 +8,7 @@
  *   source  Ozaki, Ogita, Oishi, Rump, Numer. Algorithms 59 (2012); Mukunoki et al., ISC 2020,
  *           sections 3.1 and 3.2.  Slices here are digits of the two's complement integer, so
  *           that all but the top one are unsigned and a slice of i8 holds eight bits. */
+#include "passes/passes.h"
 #include "passes/scheme/scheme_split.h"
 
 #include <math.h>
@@ -30,6 +31,18 @@ static void shape(enum unit u, int kbits, int *step, int64_t *chunk)
     *step = (limber_units[u].exact_bits - inner) / 2;
     if (u != UNIT_f64 && *step > cap)
         *step = cap;
+}
+
+int limber_slice_step(const char *name, int kbits)
+{
+    const struct scheme *s = name ? limber_scheme_find(name) : NULL;
+    int64_t chunk;
+    int step;
+
+    if (!s || s->split != limber_split_ozaki1)
+        return 0;
+    shape(s->unit, kbits, &step, &chunk);
+    return step;
 }
 
 struct operand {
@@ -87,9 +100,9 @@ static double share(const struct operand *a, const struct operand *b, int i, int
     return ldexp(1, top - (a->bits - 1 - a->spread) - (b->bits - 1 - b->spread));
 }
 
-/* Fast mode keeps the triangle i+j < slices. */
+/* Fast mode keeps the triangle i+j < slices; *dropped is what the others would have shared. */
 static size_t rows(const struct operand *a, const struct operand *b, bool fast, struct row *out,
-                   int *accumulators)
+                   int *accumulators, double *dropped)
 {
     size_t n = 0;
 
@@ -97,8 +110,12 @@ static size_t rows(const struct operand *a, const struct operand *b, bool fast, 
         for (int i = 0; i < a->slices; i++) {
             int j = w - i;
 
-            if (j < 0 || j >= b->slices || (fast && w >= a->slices))
+            if (j < 0 || j >= b->slices)
                 continue;
+            if (fast && w >= a->slices) {
+                *dropped = nextafter(*dropped + share(a, b, i, j), INFINITY);
+                continue;
+            }
             *accumulators = w + 1;
             out[n++] = (struct row){ .a = i, .b = j, .acc = w,
                                      .weight = a->step * (a->slices - 1 - i) +
@@ -120,7 +137,8 @@ static bool finish(struct plan *p, const struct stated *s, enum unit unit, int64
         return limber_fail(d, LIMBER_NO_MEMORY, "ozaki1: out of memory");
     a = add_slices(p, s->a, axis == AXIS_none ? axis : AXIS_row, unit, oa);
     b = add_slices(p, s->b, axis == AXIS_none ? axis : AXIS_col, unit, ob);
-    n = rows(oa, ob, p->promise == LIMBER_FAST && p->slices > 0, table, &accumulators);
+    n = rows(oa, ob, p->promise == LIMBER_FAST && p->slices > 0, table, &accumulators,
+             &p->dropped);
     ok = limber_split_finish(p, s, a, b, unit, chunk, table, n, accumulators, VIA_shift, NULL, d);
     free(table);
     return ok;
@@ -137,6 +155,8 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
     (void)t;
     if (!limber_stated(p, &s, d))
         return false;
+    if (s.wraps)
+        return limber_fail(d, LIMBER_NO_SCHEME, "the result wraps, scaled operands do not");
     shape(scheme->unit, p->kbits, &step, &chunk);
     if (!measure(p, s.ma, s.fa, step, &oa, d) || !measure(p, s.mb, s.fb, step, &ob, d))
         return false;

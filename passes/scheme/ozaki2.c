@@ -46,7 +46,11 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     int bits_a, bits_b, count = 0, a, b;
 
     (void)t;
-    if (!limber_stated(p, &s, d) || !limber_need_bits(p, s.ma, s.fa, &bits_a, d) ||
+    if (!limber_stated(p, &s, d))
+        return false;
+    if (s.wraps)
+        return limber_fail(d, LIMBER_NO_SCHEME, "the result wraps, scaled operands do not");
+    if (!limber_need_bits(p, s.ma, s.fa, &bits_a, d) ||
         !limber_need_bits(p, s.mb, s.fb, &bits_b, d))
         return false;
     /* the margin keeps |S|/P away from 1/2 by more than the rounding of the quotient */

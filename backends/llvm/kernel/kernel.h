@@ -7,7 +7,8 @@
 #include "backends/backend.h"
 #include "ir/crt.h"
 
-enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues };
+/* Numbers, since the build passes them on: 0 to 4. */
+enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_count };
 
 enum {
     KERNEL_VERSION = 1,

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A product of doubles, correctly rounded: 1e16 + 1 - 1e16 is 1, which plain FP64 loses. */
+#include <limber/limber.h>
+
+#include <stdio.h>
+
+int main(void)
+{
+    double a[] = { 1e16, 1, -1e16 }, b[] = { 1, 1, 1 }, c = 0;
+    limber_contract contract = { .promise = LIMBER_CORRECT };
+    limber_context *ctx;
+    limber_format f64;
+
+    limber_format_named("f64", &f64);
+    if (limber_create(&ctx, NULL) != LIMBER_OK ||
+        limber_gemm(ctx, &contract, 1, 1, 3, NULL, (limber_matrix){ a, f64, 3, 1 },
+                    (limber_matrix){ b, f64, 1, 1 }, NULL, (limber_matrix){ &c, f64, 1, 1 },
+                    NULL) != LIMBER_OK) {
+        fprintf(stderr, "%s\n", limber_error_text());
+        return 1;
+    }
+    printf("%g\n", c);
+    limber_destroy(ctx);
+    return c != 1;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The first error with its path, statuses by name, and growing texts. */
+#include "ir/ir.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define LIMBER_STATUS_ROW(name, meaning) #name,
+    LIMBER_STATUSES(LIMBER_STATUS_ROW)
+#undef LIMBER_STATUS_ROW
+};
+static const char *const meanings[] = {
+#define LIMBER_STATUS_ROW(name, meaning) meaning,
+    LIMBER_STATUSES(LIMBER_STATUS_ROW)
+#undef LIMBER_STATUS_ROW
+};
+
+const char *limber_status_name(limber_status s)
+{
+    return (size_t)s < COUNT(names) ? names[s] : "UNKNOWN";
+}
+
+const char *limber_status_meaning(limber_status s)
+{
+    return (size_t)s < COUNT(meanings) ? meanings[s] : "not a status of this library";
+}
+
+bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
+{
+    va_list list;
+
+    if (!d || d->status != LIMBER_OK)
+        return false;
+    d->status = s;
+    va_start(list, format);
+    if (vsnprintf(d->text, sizeof d->text, format, list) < 0)
+        d->text[0] = 0;
+    va_end(list);
+    return false;
+}
+
+void limber_fail_in(struct diag *d, const char *where)
+{
+    size_t n = strlen(where), room = sizeof d->text - 3, kept;
+
+    if (!d || d->status == LIMBER_OK || n > room)
+        return;
+    kept = strlen(d->text);
+    if (kept > room - n)
+        kept = room - n;
+    memmove(d->text + n + 2, d->text, kept);
+    memcpy(d->text, where, n);
+    memcpy(d->text + n, ": ", 2);
+    d->text[n + 2 + kept] = 0;
+}
+
+static bool reserve(struct text *t, size_t more)
+{
+    size_t room = t->room ? t->room : 256;
+    char *s;
+
+    if (more >= SIZE_MAX / 2 - t->n)
+        return false;
+    while (room < t->n + more + 1)
+        room *= 2;
+    if (room == t->room)
+        return true;
+    s = realloc(t->s, room);
+    if (!s)
+        return false;
+    t->s = s;
+    t->room = room;
+    return true;
+}
+
+void limber_text_add(struct text *t, const char *format, ...)
+{
+    va_list list;
+    int n;
+
+    if (t->failed)
+        return;
+    va_start(list, format);
+    n = vsnprintf(NULL, 0, format, list);
+    va_end(list);
+    if (n < 0 || !reserve(t, (size_t)n)) {
+        t->failed = true;
+        return;
+    }
+    va_start(list, format);
+    vsnprintf(t->s + t->n, t->room - t->n, format, list);
+    va_end(list);
+    t->n += (size_t)n;
+}
+
+void limber_text_clear(struct text *t)
+{
+    free(t->s);
+    memset(t, 0, sizeof *t);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Formats as data: names, range, precision, and conversion of arrays. */
+#include "ir/ir.h"
+#include "ir/prim_num.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct named {
+    const char *name;
+    limber_format format;
+} named[] = {
+#define FORMAT(name, kind, e, m, bias, flags, size, carried) \
+    { #name, { LIMBER_KIND_##kind, e, m, flags, bias, size, carried } },
+#include "ir/formats.h"
+};
+
+/* Reads numbers with commas between them up to the closing parenthesis; 0 when they are not. */
+static int numbers(const char *s, int *v, int room)
+{
+    int n = 0, minus, digits;
+
+    for (;; s++) {
+        minus = *s == '-';
+        s += minus;
+        if (n == room || *s < '0' || *s > '9')
+            return 0;
+        v[n] = 0;
+        for (digits = 0; *s >= '0' && *s <= '9'; s++, digits++)
+            if (digits < 6)
+                v[n] = 10 * v[n] + *s - '0';
+        if (digits > 5)
+            return 0;
+        v[n] = minus ? -v[n] : v[n];
+        n++;
+        if (*s == ')')
+            return s[1] ? 0 : n;
+        if (*s != ',')
+            return 0;
+    }
+}
+
+static limber_format ieee(int e, int m)
+{
+    return (limber_format){ .kind = LIMBER_KIND_FLOAT, .exp_bits = (uint8_t)e,
+                            .frac_bits = (uint8_t)m, .bias = (int16_t)((1 << (e - 1)) - 1),
+                            .size = e <= 8 && m <= 23 ? 4 : 8, .carried = 1 };
+}
+
+/* "(1,e,m)" in the smallest carrier, or all that a float is: "(1,e,m,bias,flags,size,carried)". */
+static bool free_form(const char *s, limber_format *out)
+{
+    int v[7], n = *s == '(' ? numbers(s + 1, v, 7) : 0;
+    limber_format f;
+
+    if ((n != 3 && n != 7) || v[0] != 1)
+        return false;
+    if (n == 3) {
+        if (v[1] < 2 || v[1] > 11 || v[2] < 1 || v[2] > 52)
+            return false;
+        *out = ieee(v[1], v[2]);
+        return true;
+    }
+    f = (limber_format){ .kind = LIMBER_KIND_FLOAT, .exp_bits = (uint8_t)v[1],
+                         .frac_bits = (uint8_t)v[2], .bias = (int16_t)v[3],
+                         .flags = (uint8_t)v[4], .size = (uint8_t)v[5],
+                         .carried = (uint8_t)v[6] };
+    if (f.exp_bits != v[1] || f.frac_bits != v[2] || f.bias != v[3] || f.flags != v[4] ||
+        f.size != v[5] || f.carried != v[6] || !limber_format_check("", f, NULL))
+        return false;
+    *out = f;
+    return true;
+}
+
+limber_status limber_format_named(const char *name, limber_format *out)
+{
+    if (!out)
+        return LIMBER_BAD_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    if (!name)
+        return LIMBER_BAD_ARGUMENT;
+    for (size_t i = 0; i < COUNT(named); i++)
+        if (!strcmp(name, named[i].name)) {
+            *out = named[i].format;
+            return LIMBER_OK;
+        }
+    return free_form(name, out) ? LIMBER_OK : LIMBER_BAD_ARGUMENT;
+}
+
+const char *limber_format_name(limber_format f, char *text, size_t size)
+{
+    if (!size)
+        return text;
+    for (size_t i = 0; i < COUNT(named); i++)
+        if (limber_format_equal(f, named[i].format)) {
+            snprintf(text, size, "%s", named[i].name);
+            return text;
+        }
+    if (f.kind == LIMBER_KIND_FLOAT && f.exp_bits >= 2 && f.exp_bits <= 11 && f.frac_bits >= 1 &&
+        f.frac_bits <= 52 && limber_format_equal(f, ieee(f.exp_bits, f.frac_bits)))
+        snprintf(text, size, "(1,%d,%d)", f.exp_bits, f.frac_bits);
+    else if (f.kind == LIMBER_KIND_FLOAT)
+        snprintf(text, size, "(1,%d,%d,%d,%d,%d,%d)", f.exp_bits, f.frac_bits, f.bias, f.flags,
+                 f.size, f.carried);
+    else if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT)
+        snprintf(text, size, "%c%d", f.kind == LIMBER_KIND_INT ? 'i' : 'u', 8 * f.size);
+    else
+        snprintf(text, size, "none");
+    return text;
+}
+
+int limber_format_equal(limber_format a, limber_format b)
+{
+    return a.kind == b.kind && a.exp_bits == b.exp_bits && a.frac_bits == b.frac_bits &&
+           a.flags == b.flags && a.bias == b.bias && a.size == b.size && a.carried == b.carried;
+}
+
+/* Exponent of one unit in the last place of the smallest numbers. */
+static int quantum(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT ? 1 - f.bias - f.frac_bits : 0;
+}
+
+int limber_format_sig(limber_format f)
+{
+    switch (f.kind) {
+    case LIMBER_KIND_FLOAT:
+        return f.frac_bits + 1;
+    case LIMBER_KIND_INT:
+        return 8 * f.size - 1;
+    case LIMBER_KIND_UINT:
+        return 8 * f.size;
+    case LIMBER_KIND_DD:
+        return 107;
+    default:
+        return 0;
+    }
+}
+
+double limber_format_roundoff(limber_format f)
+{
+    if (f.kind == LIMBER_KIND_DD)
+        return 0x1p-106;        /* half a unit of the low part, which is at most 2^-53 of x */
+    return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -limber_format_sig(f)) : 0;
+}
+
+int limber_format_emin(limber_format f)
+{
+    if (f.kind == LIMBER_KIND_DD)
+        return -1074;
+    if (f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_NO_SUBNORMAL)
+        return 1 - f.bias;
+    return quantum(f);
+}
+
+int limber_format_emax(limber_format f)
+{
+    int top = (1 << f.exp_bits) - 1;
+
+    switch (f.kind) {
+    case LIMBER_KIND_FLOAT:
+        return top - f.bias - !(f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits);
+    case LIMBER_KIND_INT:
+    case LIMBER_KIND_UINT:
+        return 8 * f.size - 1;
+    case LIMBER_KIND_DD:
+        return 1023;
+    default:
+        return 0;
+    }
+}
+
+static bool is_int(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+}
+
+/* Numbers only: does large hold every finite value of the float or integer small? */
+static bool holds(limber_format small, limber_format large)
+{
+    if (limber_format_sig(small) > limber_format_sig(large) ||
+        limber_format_emax(small) > limber_format_emax(large))
+        return false;
+    if (large.flags & LIMBER_FORMAT_NO_SUBNORMAL)
+        return limber_format_emin(small) >= limber_format_emin(large);
+    return quantum(small) >= quantum(large);
+}
+
+bool limber_format_embeds(limber_format small, limber_format large)
+{
+    limber_format f64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+
+    if (large.kind == LIMBER_KIND_EXACT || limber_format_equal(small, large))
+        return small.kind != LIMBER_KIND_NONE;
+    if (large.kind == LIMBER_KIND_DD)
+        return is_int(small) || (small.kind == LIMBER_KIND_FLOAT && holds(small, f64));
+    if (is_int(small) && is_int(large))
+        return (small.kind == large.kind && small.size <= large.size) ||
+               (small.kind == LIMBER_KIND_UINT && small.size < large.size);
+    if (large.kind != LIMBER_KIND_FLOAT)
+        return false;
+    if (is_int(small))
+        return holds(small, large);
+    return small.kind == LIMBER_KIND_FLOAT && holds(small, large) &&
+           (small.flags & LIMBER_FORMAT_NO_INF || !(large.flags & LIMBER_FORMAT_NO_INF));
+}
+
+static bool bad_size(limber_format f)
+{
+    return f.size != 1 && f.size != 2 && f.size != 4 && f.size != 8 &&
+           (f.size != 16 || f.kind != LIMBER_KIND_FLOAT);
+}
+
+static bool check_float(const char *what, limber_format f, struct diag *d)
+{
+    limber_format c = limber_num_carrier(f);
+
+    if (f.exp_bits < 1 || f.exp_bits > 15)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: exp_bits = %d is not in 1..15", what,
+                           f.exp_bits);
+    if (f.frac_bits > 112)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: frac_bits = %d is not in 0..112", what,
+                           f.frac_bits);
+    if (!f.frac_bits && (f.exp_bits == 1 || !(f.flags & LIMBER_FORMAT_NO_INF)))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: frac_bits = 0 leaves no code for NaN",
+                           what);
+    if (f.exp_bits == 1 && f.flags & LIMBER_FORMAT_NO_SUBNORMAL)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT,
+                           "%s: exp_bits = 1 holds only subnormals, which flags forbid", what);
+    if (f.carried && f.size != 4 && f.size != 8)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d; a carrier has 4 or 8 bytes",
+                           what, f.size);
+    if (f.carried && (f.frac_bits > c.frac_bits || quantum(f) < quantum(c) ||
+                      limber_format_emax(f) > limber_format_emax(c)))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT,
+                           "%s: a carrier of %d bytes cannot hold (1,%d,%d) with bias %d", what,
+                           f.size, f.exp_bits, f.frac_bits, f.bias);
+    if (!f.carried && 1 + f.exp_bits + f.frac_bits != 8 * f.size)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d bytes, but (1,%d,%d) has %d bits",
+                           what, f.size, f.exp_bits, f.frac_bits, 1 + f.exp_bits + f.frac_bits);
+    return true;
+}
+
+bool limber_format_check(const char *what, limber_format f, struct diag *d)
+{
+    if (f.kind == LIMBER_KIND_EXACT || f.kind == LIMBER_KIND_NONE)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: kind = %d has no elements in memory",
+                           what, f.kind);
+    if (f.kind > LIMBER_KIND_EXACT)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: kind = %d is unknown", what, f.kind);
+    if (f.flags & ~7)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: flags = %d is not a set of flags", what,
+                           f.flags);
+    if (f.carried > (f.kind == LIMBER_KIND_FLOAT))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: carried = %d is not allowed", what,
+                           f.carried);
+    if (f.kind == LIMBER_KIND_DD ? f.size != 16 :
+        f.kind == LIMBER_KIND_UINT ? f.size != 1 : bad_size(f))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d is not allowed", what, f.size);
+    return f.kind != LIMBER_KIND_FLOAT || check_float(what, f, d);
+}
+
+static int load(struct limber_num *x, limber_format f, const void *p)
+{
+    if (f.kind == LIMBER_KIND_DD)
+        return limber_num_decode_dd(x, p);
+    limber_num_decode(x, f, p);
+    return 0;
+}
+
+static void store(void *p, limber_format f, const struct limber_num *x, int sticky,
+                  limber_rounding mode)
+{
+    if (f.kind == LIMBER_KIND_DD)
+        limber_num_encode_dd(p, x, sticky, mode);
+    else
+        limber_num_encode(p, f, x, sticky, mode);
+}
+
+bool limber_format_convert(void *dst, limber_format to, const void *src, limber_format from,
+                           size_t count, limber_rounding mode, struct diag *d)
+{
+    struct limber_num x;
+    int sticky;
+
+    if (!limber_format_check("to", to, d) || !limber_format_check("from", from, d))
+        return false;
+    if ((unsigned)mode > LIMBER_RO)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "mode = %d is no rounding", (int)mode);
+    if (count && (!dst || !src))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s is NULL", dst ? "src" : "dst");
+    for (size_t i = 0; i < count; i++) {
+        sticky = load(&x, from, (const char *)src + i * from.size);
+        store((char *)dst + i * to.size, to, &x, sticky, mode);
+    }
+    return true;
+}
+
+static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+
+double limber_format_value(limber_format f, const void *p)
+{
+    struct diag d = { 0 };
+    double x = 0;
+
+    limber_format_convert(&x, binary64, p, f, 1, LIMBER_RN, &d);
+    return x;
+}
+
+double limber_format_round(limber_format f, double x)
+{
+    unsigned char bytes[16];
+    struct diag d = { 0 };
+
+    limber_format_convert(bytes, f, &x, binary64, 1, LIMBER_RN, &d);
+    return limber_format_value(f, bytes);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Text to plan.  Reads any text, hostile ones too: sizes are limited, errors name the line and
+ * the word.  What the words mean together is verify's matter. */
+#include "ir/lex.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_TEXT = 1 << 22,     /* bytes */
+    MAX_NODES = 4096,
+    MAX_ROWS = 1 << 16,
+    MAX_LIST = 256,
+    MAX_NAME = 48,
+    MAX_COUNT = 4096,       /* limbs or accumulators */
+};
+#define MAX_DIM ((int64_t)1 << 48)
+
+struct parser {
+    struct plan *p;
+    const char *at;         /* behind the words read so far */
+    int line;
+    struct diag *d;
+};
+
+static bool bad(struct parser *s, struct word w, const char *what)
+{
+    return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: '%.*s': %s", s->line,
+                       (int)(w.n < 60 ? w.n : 60), w.s, what);
+}
+
+static bool no_memory(struct parser *s)
+{
+    return limber_fail(s->d, LIMBER_NO_MEMORY, "out of memory for the plan");
+}
+
+/* The next word of this line; a comment is as good as the line's end, which is an empty word. */
+static struct word next(struct parser *s)
+{
+    struct word w = limber_lex_word(&s->at);
+    const char *comment = w.n ? memchr(w.s, ';', w.n) : NULL;
+
+    if (comment) {
+        s->at = comment;
+        w.n = (size_t)(comment - w.s);
+    }
+    return w;
+}
+
+/* Goes to the next line that has a word; false at the end of the text. */
+static bool next_line(struct parser *s, struct word *w)
+{
+    for (;;) {
+        s->at += strcspn(s->at, "\n");
+        if (!*s->at)
+            return false;
+        s->at++;
+        s->line++;
+        *w = next(s);
+        if (w->n)
+            return true;
+    }
+}
+
+static bool line_ends(struct parser *s)
+{
+    struct word w = next(s);
+
+    return !w.n || bad(s, w, "more than this line holds");
+}
+
+static bool expect(struct parser *s, const char *text)
+{
+    struct word w = next(s);
+
+    if (limber_lex_is(w, text))
+        return true;
+    return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: '%.*s' where '%s' is due", s->line,
+                       (int)(w.n < 60 ? w.n : 60), w.s, text);
+}
+
+static bool is_name(struct word w)
+{
+    if (!w.n || w.n > MAX_NAME || (w.s[0] >= '0' && w.s[0] <= '9'))
+        return false;
+    for (size_t i = 0; i < w.n; i++) {
+        char c = w.s[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '_'))
+            return false;
+    }
+    return true;
+}
+
+/* Scheme names have dashes, too. */
+static bool is_label(struct word w)
+{
+    for (size_t i = 0; i < w.n; i++)
+        if (w.s[i] <= ' ' || w.s[i] > '~' || w.s[i] == '%')
+            return false;
+    return w.n && w.n <= MAX_NAME;
+}
+
+static const char *keep(struct parser *s, struct word w)
+{
+    char *copy = limber_plan_alloc(s->p, w.n + 1);
+
+    if (copy)
+        memcpy(copy, w.s, w.n);
+    else
+        no_memory(s);
+    return copy;
+}
+
+static bool read_int(struct parser *s, struct word all, struct word w, int64_t least,
+                     int64_t most, int *v)
+{
+    int64_t wide;
+
+    if (!limber_lex_int(w, &wide) || wide < least || wide > most)
+        return limber_fail(s->d, LIMBER_BAD_ARGUMENT,
+                           "line %d: '%.*s': not a number in %lld..%lld", s->line,
+                           (int)(all.n < 60 ? all.n : 60), all.s, (long long)least,
+                           (long long)most);
+    *v = (int)wide;
+    return true;
+}
+
+/* `all` is the word for infinity. */
+static bool read_number(struct parser *s, struct word whole, struct word w, const char *all,
+                        double *v)
+{
+    if (limber_lex_is(w, all)) {
+        *v = INFINITY;
+        return true;
+    }
+    return (limber_lex_number(w, v) && *v >= 0) || bad(s, whole, "not a number");
+}
+
+static bool read_word(struct word w, const char *words, int64_t *v)
+{
+    for (*v = 0;; ++*v) {
+        size_t n = strcspn(words, "|");
+
+        if (n == w.n && !memcmp(words, w.s, n))
+            return true;
+        if (!words[n])
+            return false;
+        words += n + 1;
+    }
+}
+
+/* ---- the head ------------------------------------------------------------------------------ */
+
+enum head { H_promise, H_bits, H_wanted, H_slices, H_kbits, H_budget, H_spent, H_scheme, H_pruned,
+            H_dropped };
+
+static bool head_value(struct parser *s, int64_t key, struct word all, struct word v)
+{
+    struct plan *p = s->p;
+    int64_t promise;
+
+    switch (key) {
+    case H_promise:
+        if (!read_word(v, "native|bits|correct|exact|fast", &promise))
+            return bad(s, all, "no such promise");
+        p->promise = (limber_promise)promise;
+        return true;
+    case H_bits:
+        return read_int(s, all, v, 1, 1000, &p->bits);
+    case H_wanted:
+        return is_label(v) ? (p->wanted = keep(s, v)) != NULL : bad(s, all, "no name");
+    case H_slices:
+        return read_int(s, all, v, 1, MAX_COUNT, &p->slices);
+    case H_kbits:
+        return read_int(s, all, v, 0, 62, &p->kbits);
+    case H_budget:
+        return read_number(s, all, v, "any", &p->budget);
+    case H_spent:
+        return read_number(s, all, v, "any", &p->spent);
+    case H_scheme:
+        return is_label(v) ? (p->scheme = keep(s, v)) != NULL : bad(s, all, "no name");
+    case H_pruned:
+        return read_int(s, all, v, 0, 1 << 24, &p->pruned);
+    default:
+        return read_number(s, all, v, "any", &p->dropped);
+    }
+}
+
+static bool parse_head(struct parser *s)
+{
+    struct word w = next(s), key;
+    unsigned seen = 0;
+    int64_t which;
+
+    if (!w.n && !next_line(s, &w))
+        return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: the text holds no plan", s->line);
+    if (!limber_lex_is(w, "plan"))
+        return bad(s, w, "a plan begins with 'plan NAME'");
+    w = next(s);
+    if (!is_name(w))
+        return bad(s, w, "no name for a plan");
+    s->p->name = keep(s, w);
+    if (!s->p->name)
+        return false;
+    for (w = next(s); w.n && !limber_lex_is(w, "{"); w = next(s)) {
+        struct word v = w;
+
+        key = limber_lex_cut(&v, '=');
+        if (!read_word(key, "promise|bits|wanted|slices|kbits|budget|spent|scheme|pruned|dropped",
+                       &which))
+            return bad(s, w, "unknown word in the head of a plan");
+        if (seen >> which & 1)
+            return bad(s, w, "said twice");
+        seen |= 1u << which;
+        if (!head_value(s, which, w, v))
+            return false;
+    }
+    return w.n ? line_ends(s) : bad(s, w, "the head of a plan ends with '{'");
+}
+
+/* ---- one operation --------------------------------------------------------------------------- */
+
+static int find(const struct plan *p, struct word w)
+{
+    for (size_t i = p->nodes; i-- > 0;)
+        if (limber_lex_is(w, p->node[i].name))
+            return (int)i;
+    return -1;
+}
+
+/* "%name" of a value that is defined above. */
+static bool read_value(struct parser *s, struct word w, int *index)
+{
+    struct word name = { w.s + 1, w.n - 1 };
+
+    if (w.n < 2 || *w.s != '%')
+        return bad(s, w, "no value; values begin with %");
+    *index = find(s->p, name);
+    return *index >= 0 || bad(s, w, "not defined above");
+}
+
+static bool read_dim(struct word w, int64_t *v)
+{
+    if (w.n == 1 && *w.s >= 'a' && *w.s <= 'z') {
+        *v = -*w.s;
+        return true;
+    }
+    return limber_lex_int(w, v) && *v >= 0 && *v <= MAX_DIM;
+}
+
+/* "f64[m,k]" or "u8[128,k]x16". */
+static bool read_type(struct parser *s, struct word w, struct type *t)
+{
+    struct word rest = w, f = limber_lex_cut(&rest, '['), dims = limber_lex_cut(&rest, ']');
+    char name[48];
+
+    memset(t, 0, sizeof *t);
+    t->count = 1;
+    if (!f.n || f.n >= sizeof name || dims.s + dims.n >= w.s + w.n)
+        return bad(s, w, "no type; a type is FORMAT[DIM,DIM]");
+    memcpy(name, f.s, f.n);
+    name[f.n] = 0;
+    if (limber_format_named(name, &t->format))
+        return bad(s, w, "unknown format");
+    do {
+        if (t->rank == 4 || !read_dim(limber_lex_cut(&dims, ','), &t->dim[t->rank]))
+            return bad(s, w, "a type has up to four dimensions, numbers or letters");
+        t->rank++;
+    } while (dims.n);
+    if (!rest.n)
+        return true;
+    if (*rest.s != 'x')
+        return bad(s, w, "behind a type only xCOUNT may stand");
+    rest.s++;
+    rest.n--;
+    return read_int(s, w, rest, 1, MAX_COUNT, &t->count);
+}
+
+static bool read_list(struct parser *s, struct word all, struct word w, struct node *n,
+                      enum attr a)
+{
+    int64_t v[MAX_LIST];
+    size_t count = 0;
+
+    while (w.n) {
+        if (count == MAX_LIST)
+            return bad(s, all, "the list is too long");
+        if (!limber_lex_int(limber_lex_cut(&w, ','), &v[count++]))
+            return bad(s, all, "not a list of numbers");
+    }
+    if (!count)
+        return bad(s, all, "the list is empty");
+    return limber_node_list(s->p, n, a, v, count) || no_memory(s);
+}
+
+static bool read_attr(struct parser *s, struct word w, struct node *n)
+{
+    struct word v = w, key = limber_lex_cut(&v, '=');
+    int a;
+
+    for (a = 0; a < ATTR_count; a++)
+        if (limber_lex_is(key, limber_attrs[a].name))
+            break;
+    if (a == ATTR_count)
+        return bad(s, w, "unknown attribute");
+    if (!(limber_ops[n->op].attrs >> a & 1))
+        return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: '%.*s': %s has no such attribute",
+                           s->line, (int)(w.n < 60 ? w.n : 60), w.s, limber_ops[n->op].name);
+    if (limber_node_has(n, (enum attr)a))
+        return bad(s, w, "said twice");
+    n->has |= UINT64_C(1) << a;
+    switch (limber_attrs[a].kind) {
+    case ATTR_INT:
+        return limber_lex_int(v, &n->num[a]) || bad(s, w, "not a number");
+    case ATTR_WORD:
+        return read_word(v, limber_attrs[a].words, &n->num[a]) ||
+               limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: '%.*s': not one of %s", s->line,
+                           (int)(w.n < 60 ? w.n : 60), w.s, limber_attrs[a].words);
+    default:
+        return read_list(s, w, v, n, (enum attr)a);
+    }
+}
+
+/* "%al.3": limb 3 of the operand. */
+static bool read_limb(struct parser *s, int operand, int *limb)
+{
+    struct word w = next(s), v = w, name = limber_lex_cut(&v, '.');
+    int index;
+
+    if (!w.n)
+        return bad(s, w, "a row is: row %A.LIMB %B.LIMB acc=N w=2^N share=S");
+    if (!read_value(s, name, &index))
+        return false;
+    if (index != operand)
+        return bad(s, w, "not the operand of this table");
+    return read_int(s, w, v, 0, MAX_COUNT, limb);
+}
+
+static bool read_row(struct parser *s, const struct node *n, struct row *r)
+{
+    struct word acc, w, share, v;
+
+    if (!read_limb(s, n->in[0], &r->a) || !read_limb(s, n->in[1], &r->b))
+        return false;
+    v = acc = next(s);
+    if (!limber_lex_is(limber_lex_cut(&v, '='), "acc"))
+        return bad(s, acc, "acc=NUMBER is due");
+    if (!read_int(s, acc, v, 0, MAX_COUNT, &r->acc))
+        return false;
+    w = next(s);
+    if (w.n < 4 || memcmp(w.s, "w=2^", 4))
+        return bad(s, w, "w=2^NUMBER is due");
+    if (!read_int(s, w, (struct word){ w.s + 4, w.n - 4 }, -40000, 40000, &r->weight))
+        return false;
+    v = share = next(s);
+    if (!limber_lex_is(limber_lex_cut(&v, '='), "share"))
+        return bad(s, share, "share=NUMBER or share=all is due");
+    return read_number(s, share, v, "all", &r->share) && line_ends(s);
+}
+
+static bool add_row(struct parser *s, struct node *n, size_t *room, const struct row *r)
+{
+    struct row *more;
+
+    if (n->rows == *room) {
+        *room = *room ? 2 * *room : 16;
+        more = limber_plan_alloc(s->p, *room * sizeof *more);
+        if (!more)
+            return no_memory(s);
+        if (n->rows)
+            memcpy(more, n->row, n->rows * sizeof *more);
+        n->row = more;
+    }
+    n->row[n->rows++] = *r;
+    return true;
+}
+
+static bool read_rows(struct parser *s, struct node *n)
+{
+    size_t room = 0;
+    struct word w;
+    struct row r;
+
+    if (!expect(s, "{") || !line_ends(s))
+        return false;
+    for (;;) {
+        if (!next_line(s, &w))
+            return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: the table has no '}'",
+                               s->line);
+        if (limber_lex_is(w, "}"))
+            return line_ends(s);
+        if (!limber_lex_is(w, "row"))
+            return bad(s, w, "'row' or '}' is due");
+        if (n->rows == MAX_ROWS)
+            return bad(s, w, "the table is too long");
+        memset(&r, 0, sizeof r);
+        if (!read_row(s, n, &r) || !add_row(s, n, &room, &r))
+            return false;
+    }
+}
+
+static bool read_op(struct parser *s, enum op *op)
+{
+    struct word w = next(s);
+
+    for (int i = 0; i < OP_count; i++)
+        if (limber_lex_is(w, limber_ops[i].name)) {
+            *op = (enum op)i;
+            return true;
+        }
+    return bad(s, w, "unknown operation");
+}
+
+/* Everything between the operation and the type. */
+static bool read_arguments(struct parser *s, struct node *n)
+{
+    struct word w;
+
+    for (w = next(s); w.n && !limber_lex_is(w, ":"); w = next(s)) {
+        if (*w.s != '%') {
+            if (!read_attr(s, w, n))
+                return false;
+        } else if (n->nin == limber_ops[n->op].most) {
+            return bad(s, w, "too many operands");
+        } else if (!read_value(s, w, &n->in[n->nin++])) {
+            return false;
+        }
+    }
+    return w.n || bad(s, w, "a type is due, behind ':'");
+}
+
+static bool parse_node(struct parser *s, struct word w)
+{
+    struct word name = { w.s + 1, w.n - 1 };
+    enum op op = OP_arg;
+    struct node *n;
+    int index;
+
+    if (!is_name(name))
+        return bad(s, w, "no name for a value");
+    if (find(s->p, name) >= 0)
+        return bad(s, w, "defined twice");
+    if (s->p->nodes == MAX_NODES)
+        return bad(s, w, "the plan is too long");
+    if (!expect(s, "=") || !read_op(s, &op))
+        return false;
+    index = limber_plan_add(s->p, op, "", -1, -1, (struct type){ 0 });
+    if (index < 0)
+        return no_memory(s);
+    n = &s->p->node[index];
+    n->line = s->line;
+    if (!read_arguments(s, n) || !read_type(s, next(s), &n->type))
+        return false;
+    if (limber_ops[op].flags & OP_ROWS ? !read_rows(s, n) : !line_ends(s))
+        return false;
+    n->name = keep(s, name);        /* only now: a value is not its own operand */
+    return n->name != NULL;
+}
+
+static bool parse_body(struct parser *s)
+{
+    struct word w;
+
+    for (;;) {
+        if (!next_line(s, &w))
+            return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: the plan has no '}'", s->line);
+        if (limber_lex_is(w, "}"))
+            break;
+        if (limber_lex_is(w, "ret")) {
+            if (s->p->ret >= 0)
+                return bad(s, w, "said twice");
+            if (!read_value(s, next(s), &s->p->ret) || !line_ends(s))
+                return false;
+        } else if (*w.s != '%') {
+            return bad(s, w, "a line begins with %NAME, ret or }");
+        } else if (!parse_node(s, w)) {
+            return false;
+        }
+    }
+    if (!line_ends(s))
+        return false;
+    return !next_line(s, &w) || bad(s, w, "behind the end of the plan");
+}
+
+bool limber_plan_parse(struct plan *p, const char *text, struct diag *d)
+{
+    struct parser s = { p, text, 1, d };
+
+    limber_plan_init(p);
+    if (strlen(text) > MAX_TEXT)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "the plan is longer than %d bytes", MAX_TEXT);
+    if (parse_head(&s) && parse_body(&s))
+        return true;
+    limber_plan_clear(p);
+    return false;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The plan: tables of operations, attributes and units; arena, builders, sweep. */
+#include "ir/ir.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define A(name) (UINT64_C(1) << ATTR_##name)
+#define EXACT OP_EXACT
+#define MANY OP_MANY
+#define ROWS OP_ROWS
+const struct op_info limber_ops[OP_count] = {
+#define OP(name, least, most, attributes, flags) { #name, least, most, attributes, flags },
+#include "ir/ops.h"
+};
+#undef A
+#undef EXACT
+#undef MANY
+#undef ROWS
+
+const struct attr_info limber_attrs[ATTR_count] = {
+#define ATTR(name, kind, words) { #name, ATTR_##kind, words },
+#include "ir/attrs.h"
+};
+
+const struct unit_info limber_units[UNIT_count] = {
+    [UNIT_f64] = { "f64", "f64", "f64", 53 },
+    [UNIT_f32] = { "f32", "f32", "f32", 24 },
+    [UNIT_f16] = { "f16", "f16", "f32", 24 },
+    [UNIT_bf16] = { "bf16", "bf16", "f32", 24 },
+    [UNIT_tf32] = { "tf32", "tf32", "f32", 24 },
+    [UNIT_i8] = { "i8", "i8", "i32", 31 },
+    [UNIT_exact] = { "exact", "exact", "exact", 0 },    /* takes any format */
+};
+
+struct block {
+    struct block *next;
+    _Alignas(max_align_t) unsigned char data[];
+};
+
+void limber_plan_init(struct plan *p)
+{
+    memset(p, 0, sizeof *p);
+    p->name = "plan";
+    p->budget = INFINITY;
+    p->spent = p->cost = NAN;
+    p->ret = -1;
+}
+
+void limber_plan_clear(struct plan *p)
+{
+    struct block *b = p->arena, *next;
+
+    for (; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    limber_text_clear(&p->refused);
+    memset(p, 0, sizeof *p);
+    p->ret = -1;
+}
+
+void *limber_plan_alloc(struct plan *p, size_t bytes)
+{
+    struct block *b;
+
+    if (bytes > PTRDIFF_MAX - sizeof *b)
+        return NULL;
+    b = calloc(1, sizeof *b + bytes);
+    if (!b)
+        return NULL;
+    b->next = p->arena;
+    p->arena = b;
+    return b->data;
+}
+
+const char *limber_plan_string(struct plan *p, const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *copy = limber_plan_alloc(p, n);
+
+    return copy ? memcpy(copy, s, n) : NULL;
+}
+
+static bool taken(const struct plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->nodes; i++)
+        if (!strcmp(p->node[i].name, name))
+            return true;
+    return false;
+}
+
+/* The name itself, or with the first number behind it that makes it new. */
+static const char *fresh(struct plan *p, const char *name)
+{
+    char text[80];
+
+    if (name && !taken(p, name))
+        return limber_plan_string(p, name);
+    for (size_t i = name ? 2 : p->nodes;; i++) {
+        snprintf(text, sizeof text, "%.50s%zu", name ? name : "v", i);
+        if (!taken(p, text))
+            return limber_plan_string(p, text);
+    }
+}
+
+static bool grow(struct plan *p)
+{
+    size_t room = p->room ? 2 * p->room : 16;
+    struct node *node = limber_plan_alloc(p, room * sizeof *node);
+
+    if (!node)
+        return false;
+    if (p->nodes)
+        memcpy(node, p->node, p->nodes * sizeof *node);
+    p->node = node;
+    p->room = room;
+    return true;
+}
+
+int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, struct type t)
+{
+    struct node *n;
+
+    name = fresh(p, name);
+    if (!name || (p->nodes == p->room && !grow(p)))
+        return -1;
+    n = &p->node[p->nodes];
+    memset(n, 0, sizeof *n);
+    n->op = op;
+    n->name = name;
+    n->in[0] = a;
+    n->in[1] = b;
+    n->nin = a < 0 ? 0 : b < 0 ? 1 : 2;
+    n->type = t;
+    return (int)p->nodes++;
+}
+
+void limber_node_set(struct node *n, enum attr a, int64_t value)
+{
+    n->num[a] = value;
+    n->has |= UINT64_C(1) << a;
+}
+
+bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t *v, size_t count)
+{
+    int64_t *copy = limber_plan_alloc(p, count * sizeof *copy);
+
+    if (!copy)
+        return false;
+    if (count)
+        memcpy(copy, v, count * sizeof *copy);
+    n->list[a] = (struct dims_list){ copy, count };
+    n->has |= UINT64_C(1) << a;
+    return true;
+}
+
+struct node *limber_plan_find(const struct plan *p, enum op op)
+{
+    for (size_t i = 0; i < p->nodes; i++)
+        if (p->node[i].op == op)
+            return &p->node[i];
+    return NULL;
+}
+
+static bool copy_node(struct plan *to, struct node *n, const struct node *from)
+{
+    struct row *row = limber_plan_alloc(to, from->rows * sizeof *row);
+
+    *n = *from;
+    n->name = limber_plan_string(to, from->name);
+    if (!n->name || !row)
+        return false;
+    if (from->rows)
+        memcpy(row, from->row, from->rows * sizeof *row);
+    n->row = row;
+    for (int a = 0; a < ATTR_count; a++)
+        if (from->list[a].v && !limber_node_list(to, n, (enum attr)a, from->list[a].v,
+                                                 from->list[a].n))
+            return false;
+    n->has = from->has;
+    return true;
+}
+
+bool limber_plan_copy(struct plan *to, const struct plan *from)
+{
+    bool ok;
+
+    *to = *from;
+    to->arena = NULL;
+    memset(&to->refused, 0, sizeof to->refused);
+    if (from->refused.s)
+        limber_text_add(&to->refused, "%s", from->refused.s);
+    to->name = from->name ? limber_plan_string(to, from->name) : NULL;
+    to->wanted = from->wanted ? limber_plan_string(to, from->wanted) : NULL;
+    to->scheme = from->scheme ? limber_plan_string(to, from->scheme) : NULL;
+    to->room = from->nodes;
+    to->node = limber_plan_alloc(to, from->nodes * sizeof *to->node);
+    ok = to->node && !to->refused.failed && !to->name == !from->name &&
+         !to->wanted == !from->wanted && !to->scheme == !from->scheme;
+    for (size_t i = 0; ok && i < from->nodes; i++)
+        ok = copy_node(to, &to->node[i], &from->node[i]);
+    if (!ok)
+        limber_plan_clear(to);
+    return ok;
+}
+
+enum { UNUSED, NEEDED, PLACED };
+
+/* Marks what the returned value needs; every round reaches operands one step further. */
+static void mark(const struct plan *p, unsigned char *state)
+{
+    bool more = true;
+
+    state[p->ret] = NEEDED;
+    while (more) {
+        more = false;
+        for (size_t i = p->nodes; i-- > 0;)
+            for (int j = 0; state[i] && j < p->node[i].nin; j++)
+                if (!state[p->node[i].in[j]]) {
+                    state[p->node[i].in[j]] = NEEDED;
+                    more = true;
+                }
+    }
+}
+
+static bool ready(const struct node *n, const unsigned char *state)
+{
+    for (int j = 0; j < n->nin; j++)
+        if (state[n->in[j]] != PLACED)
+            return false;
+    return true;
+}
+
+bool limber_plan_sweep(struct plan *p)
+{
+    unsigned char *state;
+    struct node *node;
+    size_t kept = 0;
+    int *to;
+
+    if (p->ret < 0)
+        return true;
+    state = limber_plan_alloc(p, p->nodes);
+    to = limber_plan_alloc(p, p->nodes * sizeof *to);
+    node = limber_plan_alloc(p, p->nodes * sizeof *node);
+    if (!state || !to || !node)
+        return false;
+    mark(p, state);
+    /* A round without progress is a cycle, which verify reports. */
+    for (size_t i = 0, before = 0; i < p->nodes;) {
+        if (state[i] == NEEDED && ready(&p->node[i], state)) {
+            node[kept] = p->node[i];
+            for (int j = 0; j < node[kept].nin; j++)
+                node[kept].in[j] = to[node[kept].in[j]];
+            state[i] = PLACED;
+            to[i] = (int)kept++;
+            if (state[p->ret] == PLACED)
+                break;
+        }
+        if (++i == p->nodes && kept > before) {
+            before = kept;
+            i = 0;
+        }
+    }
+    if (state[p->ret] != PLACED)
+        return true;
+    p->ret = to[p->ret];
+    p->node = node;
+    p->nodes = p->room = kept;
+    return true;
+}

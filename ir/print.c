@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Plan to text, canonical: equal plans give equal bytes.  docs/ir.md describes the form. */
+#include "ir/lex.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const promises[] = { "native", "bits", "correct", "exact", "fast" };
+
+static void print_bound(struct text *out, double v)
+{
+    if (isinf(v))
+        limber_text_add(out, "any");
+    else
+        limber_print_number(out, v);
+}
+
+static void print_head(const struct plan *p, struct text *out)
+{
+    limber_text_add(out, "plan %s", p->name && *p->name ? p->name : "plan");
+    if ((size_t)p->promise < COUNT(promises))
+        limber_text_add(out, " promise=%s", promises[p->promise]);
+    if (p->bits)
+        limber_text_add(out, " bits=%d", p->bits);
+    if (p->wanted)
+        limber_text_add(out, " wanted=%s", p->wanted);
+    if (p->slices)
+        limber_text_add(out, " slices=%d", p->slices);
+    limber_text_add(out, " kbits=%d budget=", p->kbits);
+    print_bound(out, p->budget);
+    if (!isnan(p->spent)) {
+        limber_text_add(out, " spent=");
+        print_bound(out, p->spent);
+    }
+    if (p->scheme)
+        limber_text_add(out, " scheme=%s", p->scheme);
+    if (p->pruned)
+        limber_text_add(out, " pruned=%d", p->pruned);
+    if (p->dropped > 0) {
+        limber_text_add(out, " dropped=");
+        print_bound(out, p->dropped);
+    }
+    limber_text_add(out, " {\n");
+}
+
+/* The i-th of the words "a|b|c". */
+static void print_word(const char *words, int64_t i, struct text *out)
+{
+    for (; i > 0 && *words; i--) {
+        words += strcspn(words, "|");
+        words += *words == '|';
+    }
+    limber_text_add(out, "%.*s", (int)strcspn(words, "|"), words);
+}
+
+static void print_attr(const struct node *n, enum attr a, struct text *out)
+{
+    const struct attr_info *info = &limber_attrs[a];
+
+    limber_text_add(out, " %s=", info->name);
+    if (info->kind == ATTR_WORD)
+        print_word(info->words, n->num[a], out);
+    else if (info->kind == ATTR_INT)
+        limber_text_add(out, "%lld", (long long)n->num[a]);
+    for (size_t i = 0; info->kind == ATTR_LIST && i < n->list[a].n; i++)
+        limber_text_add(out, "%s%lld", i ? "," : "", (long long)n->list[a].v[i]);
+}
+
+static void print_type(const struct node *n, struct text *out)
+{
+    char name[48];
+
+    limber_text_add(out, " : %s[", limber_format_name(n->type.format, name, sizeof name));
+    for (int i = 0; i < n->type.rank && i < 4; i++) {
+        int64_t d = n->type.dim[i];
+
+        if (d < 0)
+            limber_text_add(out, "%s%c", i ? "," : "", (int)-d);
+        else
+            limber_text_add(out, "%s%lld", i ? "," : "", (long long)d);
+    }
+    limber_text_add(out, "]");
+    if (limber_ops[n->op].flags & OP_MANY)
+        limber_text_add(out, "x%d", n->type.count);
+}
+
+static const char *name_of(const struct plan *p, int i)
+{
+    return i >= 0 && (size_t)i < p->nodes ? p->node[i].name : "?";
+}
+
+static void print_rows(const struct plan *p, const struct node *n, struct text *out)
+{
+    limber_text_add(out, " {\n");
+    for (size_t i = 0; i < n->rows; i++) {
+        const struct row *r = &n->row[i];
+
+        limber_text_add(out, "    row %%%s.%d %%%s.%d acc=%d w=2^%d share=", name_of(p, n->in[0]),
+                        r->a, name_of(p, n->in[1]), r->b, r->acc, r->weight);
+        if (isinf(r->share))
+            limber_text_add(out, "all");
+        else
+            limber_print_number(out, r->share);
+        limber_text_add(out, "\n");
+    }
+    limber_text_add(out, "  }");
+}
+
+static void print_node(const struct plan *p, const struct node *n, struct text *out)
+{
+    limber_text_add(out, "  %%%s = %s", n->name, limber_ops[n->op].name);
+    for (int i = 0; i < n->nin; i++)
+        limber_text_add(out, " %%%s", name_of(p, n->in[i]));
+    for (int a = 0; a < ATTR_count; a++)
+        if (limber_node_has(n, (enum attr)a))
+            print_attr(n, (enum attr)a, out);
+    print_type(n, out);
+    if (limber_ops[n->op].flags & OP_ROWS)
+        print_rows(p, n, out);
+    limber_text_add(out, "\n");
+}
+
+void limber_plan_print(const struct plan *p, struct text *out)
+{
+    print_head(p, out);
+    for (size_t i = 0; i < p->nodes; i++)
+        print_node(p, &p->node[i], out);
+    if (p->ret >= 0)
+        limber_text_add(out, "  ret %%%s\n", name_of(p, p->ret));
+    limber_text_add(out, "}\n");
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A machine as one line of text: tests, dumps and cache keys use it. */
+#include "ir/lex.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Three digits, as much as a measurement says: "4.6e10". */
+static void print_rate(struct text *out, const char *unit, double rate)
+{
+    char digits[32];
+    size_t n = (size_t)snprintf(digits, sizeof digits, "%.0f", rate < 1e20 ? rate : 1e20);
+    int v = atoi((char[]){ digits[0], n > 1 ? digits[1] : '0', n > 2 ? digits[2] : '0', 0 });
+
+    v += n > 3 && digits[3] >= '5';
+    if (v == 1000) {
+        v = 100;
+        n++;
+    }
+    limber_text_add(out, " rate.%s=%d", unit, v / 100);
+    if (v % 100)
+        limber_text_add(out, v % 10 ? ".%02d" : ".%d", v % 10 ? v % 100 : v % 100 / 10);
+    if (n > 1)
+        limber_text_add(out, "e%zu", n - 1);
+}
+
+void limber_target_print(const struct target *t, struct text *out)
+{
+    limber_text_add(out, "target %s isa=%s", t->backend, t->isa);
+    if (t->features[0])
+        limber_text_add(out, " features=%s", t->features);
+    limber_text_add(out, " vector=%d registers=%d l1=%lld l2=%lld group=%d", t->vector_bits,
+                    t->registers, (long long)t->l1, (long long)t->l2, t->group);
+    for (int u = 0; u < UNIT_count; u++)
+        if (t->rate[u] > 0)
+            print_rate(out, limber_units[u].name, t->rate[u]);
+    limber_text_add(out, "\n");
+}
+
+static bool copy(char *to, size_t size, const char *s, size_t n)
+{
+    if (n >= size)
+        return false;
+    memcpy(to, s, n);
+    to[n] = 0;
+    return true;
+}
+
+static bool whole(const char *s, size_t n, int64_t *v)
+{
+    return limber_lex_int((struct word){ s, n }, v) && *v >= 0 && *v < INT32_MAX;
+}
+
+static bool rate(struct target *t, const char *key, size_t k, const char *s, size_t n)
+{
+    for (int u = 0; u < UNIT_count; u++)
+        if (strlen(limber_units[u].name) == k - 5 &&
+            strncmp(key + 5, limber_units[u].name, k - 5) == 0)
+            return limber_lex_number((struct word){ s, n }, &t->rate[u]) && t->rate[u] >= 0;
+    return false;
+}
+
+static bool set(struct target *t, const char *key, size_t k, const char *s, size_t n)
+{
+    static const struct { const char *name; size_t at; bool wide; } fields[] = {
+        { "vector", offsetof(struct target, vector_bits), false },
+        { "registers", offsetof(struct target, registers), false },
+        { "group", offsetof(struct target, group), false },
+        { "l1", offsetof(struct target, l1), true },
+        { "l2", offsetof(struct target, l2), true },
+    };
+    int64_t v;
+
+    if (k == 3 && strncmp(key, "isa", k) == 0)
+        return copy(t->isa, sizeof t->isa, s, n);
+    if (k == 8 && strncmp(key, "features", k) == 0)
+        return copy(t->features, sizeof t->features, s, n);
+    if (k > 5 && strncmp(key, "rate.", 5) == 0)
+        return rate(t, key, k, s, n);
+    for (size_t i = 0; i < COUNT(fields); i++) {
+        if (strlen(fields[i].name) != k || strncmp(key, fields[i].name, k))
+            continue;
+        if (!whole(s, n, &v))
+            return false;
+        if (fields[i].wide)
+            memcpy((char *)t + fields[i].at, &v, sizeof v);
+        else
+            memcpy((char *)t + fields[i].at, &(int){ (int)v }, sizeof(int));
+        return true;
+    }
+    return false;
+}
+
+bool limber_target_parse(struct target *t, const char *text, struct diag *d)
+{
+    const char *s = text + strspn(text, " \t\n");
+    size_t n;
+
+    memset(t, 0, sizeof *t);
+    if (strncmp(s, "target ", 7))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: expected \"target NAME word=value ...\"");
+    s += 7;
+    n = strcspn(s, " \n");
+    if (n == 0 || !copy(t->backend, sizeof t->backend, s, n))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: no backend's name");
+    for (s += n, s += strspn(s, " \t\n"); *s; s += n, s += strspn(s, " \t\n")) {
+        size_t key;
+
+        n = strcspn(s, " \t\n");
+        key = strcspn(s, "=");
+        if (key >= n || !set(t, s, key, s + key + 1, n - key - 1))
+            return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: \"%.*s\" is not understood",
+                               (int)(n < 60 ? n : 60), s);
+    }
+    return true;
+}

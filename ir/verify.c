@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Is a plan well-formed?  Operand counts and types, shapes, attributes and their ranges, rows.
+ * Every message begins with the name of the value that breaks a rule.
+ *
+ *   proof   of the rules of exact chains: docs/accuracy.md, "Slices" and "Residues" */
+#include "ir/ir.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BIT(a) (UINT64_C(1) << ATTR_##a)
+
+struct check {
+    const struct plan *p;
+    const struct node *n;   /* the value at hand */
+    struct diag *d;
+};
+
+static bool bad(const struct check *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static bool bad(const struct check *c, const char *format, ...)
+{
+    char text[400];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return limber_fail(c->d, LIMBER_BAD_ARGUMENT, "%%%.48s: %s", c->n->name, text);
+}
+
+static const struct node *in(const struct check *c, int i)
+{
+    return &c->p->node[c->n->in[i]];
+}
+
+static int64_t num(const struct node *n, enum attr a)
+{
+    return n->num[a];
+}
+
+static const char *format_name(limber_format f, char room[48])
+{
+    return limber_format_name(f, room, 48);
+}
+
+static bool is_format(limber_format f, const char *name)
+{
+    limber_format g;
+
+    return limber_format_named(name, &g) == LIMBER_OK && limber_format_equal(f, g);
+}
+
+/* A dimension as text. */
+static const char *dim(int64_t v, char room[24])
+{
+    if (v < 0)
+        snprintf(room, 24, "%c", (int)-v);
+    else
+        snprintf(room, 24, "%lld", (long long)v);
+    return room;
+}
+
+/* ---- what every operation owes ---------------------------------------------------------------- */
+
+static bool check_name(const struct check *c)
+{
+    for (const struct node *o = c->p->node; o < c->n; o++)
+        if (!strcmp(o->name, c->n->name))
+            return bad(c, "defined twice");
+    return true;
+}
+
+static bool check_operands(const struct check *c)
+{
+    const struct op_info *op = &limber_ops[c->n->op];
+    int self = (int)(c->n - c->p->node);
+
+    if (c->n->nin < op->least || c->n->nin > op->most)
+        return bad(c, "%s takes %d operand%s, not %d", op->name,
+                   c->n->nin < op->least ? op->least : op->most,
+                   (c->n->nin < op->least ? op->least : op->most) == 1 ? "" : "s", c->n->nin);
+    for (int i = 0; i < c->n->nin; i++)
+        if (c->n->in[i] < 0 || c->n->in[i] >= self)
+            return bad(c, "operand %d is not defined above", i);
+    for (int i = 0; i < c->n->nin; i++)
+        if (c->n->op != OP_products && c->n->op != OP_combine &&
+            limber_ops[in(c, i)->op].flags & OP_MANY)
+            return bad(c, "%%%s is a set, which only products and combine take", in(c, i)->name);
+    return true;
+}
+
+static bool check_type(const struct check *c)
+{
+    const struct type *t = &c->n->type;
+    bool many = limber_ops[c->n->op].flags & OP_MANY;
+
+    if (t->format.kind != LIMBER_KIND_EXACT && !limber_format_check("format", t->format, NULL))
+        return bad(c, "the type's format is no format");
+    if (t->rank != 2 && t->rank != 4)
+        return bad(c, "the type has %d dimensions, not 2 or 4", t->rank);
+    for (int i = 0; i < t->rank; i++)
+        if (t->dim[i] < 0 ? t->dim[i] > -'a' || t->dim[i] < -'z' : t->dim[i] >> 48)
+            return bad(c, "dimension %d is neither a size nor a letter", i);
+    if (many ? t->count < 1 || t->count > 4096 : t->count != 1)
+        return bad(c, many ? "a set of %d" : "x%d, but the value is no set", t->count);
+    return true;
+}
+
+/* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
+ * without crt. */
+static uint64_t optional(const struct node *n)
+{
+    uint64_t mask = BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) |
+                    BIT(special);
+
+    switch (n->op) {
+    case OP_arg:
+        return n->has & mask ? 0 : mask;
+    case OP_products:
+        return BIT(tile);
+    case OP_combine:
+        return limber_node_has(n, ATTR_via) && n->num[ATTR_via] == VIA_crt ? 0 : BIT(moduli);
+    default:
+        return 0;
+    }
+}
+
+static bool check_attrs(const struct check *c)
+{
+    const struct node *n = c->n;
+    uint64_t missing = limber_ops[n->op].attrs & ~n->has & ~optional(n);
+    uint64_t extra = n->has & ~limber_ops[n->op].attrs;
+
+    for (int a = 0; a < ATTR_count; a++) {
+        const char *words = limber_attrs[a].words;
+        int64_t most = 0;
+
+        if (missing >> a & 1)
+            return bad(c, "%s is missing", limber_attrs[a].name);
+        if (extra >> a & 1)
+            return bad(c, "%s has no attribute %s", limber_ops[n->op].name, limber_attrs[a].name);
+        for (; *words; words++)
+            most += *words == '|';
+        if (n->has >> a & 1 && limber_attrs[a].kind == ATTR_WORD &&
+            (n->num[a] < 0 || n->num[a] > most))
+            return bad(c, "%s is none of %s", limber_attrs[a].name, limber_attrs[a].words);
+    }
+    return true;
+}
+
+static bool range(const struct check *c, enum attr a, int64_t least, int64_t most)
+{
+    if (num(c->n, a) >= least && num(c->n, a) <= most)
+        return true;
+    return bad(c, "%s=%lld is not in %lld..%lld", limber_attrs[a].name, (long long)num(c->n, a),
+               (long long)least, (long long)most);
+}
+
+static bool list(const struct check *c, enum attr a, size_t count, int64_t least, int64_t most)
+{
+    const struct dims_list *l = &c->n->list[a];
+
+    if (l->n != count)
+        return bad(c, "%s takes %zu numbers, not %zu", limber_attrs[a].name, count, l->n);
+    for (size_t i = 0; i < count; i++)
+        if (l->v[i] < least || l->v[i] > most)
+            return bad(c, "%s: %lld is not in %lld..%lld", limber_attrs[a].name,
+                       (long long)l->v[i], (long long)least, (long long)most);
+    return true;
+}
+
+static bool rank(const struct check *c, const struct node *n, int rank)
+{
+    return n->type.rank == rank ||
+           bad(c, "%%%s has %d dimensions, not %d", n->name, n->type.rank, rank);
+}
+
+static bool stored(const struct check *c, const struct node *n)
+{
+    return n->type.format.kind != LIMBER_KIND_EXACT ||
+           bad(c, "%%%s is exact, which is no format of operands", n->name);
+}
+
+/* The value's dimension i is the operand's dimension j. */
+static bool same_dim(const struct check *c, int i, const struct node *o, int j)
+{
+    char mine[24], theirs[24];
+
+    if (c->n->type.dim[i] == o->type.dim[j])
+        return true;
+    return bad(c, "dimension %d is %s, but %%%s has %s", i, dim(c->n->type.dim[i], mine), o->name,
+               dim(o->type.dim[j], theirs));
+}
+
+static bool same_shape(const struct check *c, const struct node *o)
+{
+    if (!rank(c, o, c->n->type.rank))
+        return false;
+    for (int i = 0; i < c->n->type.rank; i++)
+        if (!same_dim(c, i, o, i))
+            return false;
+    return true;
+}
+
+static bool same_format(const struct check *c, const struct node *o)
+{
+    char mine[48], theirs[48];
+
+    return limber_format_equal(c->n->type.format, o->type.format) ||
+           bad(c, "is %s, but %%%s is %s", format_name(c->n->type.format, mine), o->name,
+               format_name(o->type.format, theirs));
+}
+
+/* [m,k] by [k,n] to [m,n]. */
+static bool product_shape(const struct check *c)
+{
+    const struct node *a = in(c, 0), *b = in(c, 1);
+    char ka[24], kb[24];
+
+    if (!rank(c, c->n, 2) || !rank(c, a, 2) || !rank(c, b, 2))
+        return false;
+    if (a->type.dim[1] != b->type.dim[0])
+        return bad(c, "inner dimensions differ: %%%s has %s, %%%s has %s", a->name,
+                   dim(a->type.dim[1], ka), b->name, dim(b->type.dim[0], kb));
+    return same_dim(c, 0, a, 0) && same_dim(c, 1, b, 1);
+}
+
+/* ---- problems ------------------------------------------------------------------------------------ */
+
+static bool check_arg(const struct check *c)
+{
+    const struct node *n = c->n;
+
+    for (const struct node *o = c->p->node; o < n; o++)
+        if (o->op == OP_arg && o->num[ATTR_index] == n->num[ATTR_index])
+            return bad(c, "index=%lld is %%%s's already", (long long)num(n, ATTR_index), o->name);
+    if (!stored(c, n) || !range(c, ATTR_index, 0, 15))
+        return false;
+    if (!limber_node_has(n, ATTR_emin))
+        return true;
+    if (!range(c, ATTR_emin, -40000, 40000) || !range(c, ATTR_emax, -40000, 40000) ||
+        !range(c, ATTR_spread, 0, 80000) || !range(c, ATTR_width, 0, 80000) ||
+        !range(c, ATTR_sig, 0, 80000) || !range(c, ATTR_special, 0, 1))
+        return false;
+    if (num(n, ATTR_emin) > num(n, ATTR_emax))
+        return bad(c, "emin=%lld is above emax=%lld", (long long)num(n, ATTR_emin),
+                   (long long)num(n, ATTR_emax));
+    if (!num(n, ATTR_width) && (num(n, ATTR_spread) || num(n, ATTR_sig)))
+        return bad(c, "width=0 says zeros, spread and sig say numbers");
+    return true;
+}
+
+static bool check_gemm(const struct check *c)
+{
+    return stored(c, in(c, 0)) && stored(c, in(c, 1)) && product_shape(c);
+}
+
+static bool window(const struct check *c)
+{
+    return list(c, ATTR_stride, 2, 1, INT32_MAX) && list(c, ATTR_pad, 4, 0, INT32_MAX) &&
+           list(c, ATTR_dilate, 2, 1, INT32_MAX);
+}
+
+/* Dimensions are in the order n c h w (o c h w), whatever the layout in memory. */
+enum { CHANNELS = 1, SIDES = 2 };
+
+/* One side of the result: (x + pads - dilate (w - 1) - 1) / stride + 1. */
+static bool side(const struct check *c, int i)
+{
+    const struct node *n = c->n;
+    int at = SIDES + i;
+    int64_t x = in(c, 0)->type.dim[at], w = in(c, 1)->type.dim[at], y = n->type.dim[at];
+    int64_t dilate = n->list[ATTR_dilate].v[i], stride = n->list[ATTR_stride].v[i], reach, room;
+
+    if (x < 0 || w < 0 || y < 0)
+        return true;
+    if (w < 1 || w - 1 > ((int64_t)1 << 48) / dilate)
+        return bad(c, "a window of %lld spread by %lld", (long long)w, (long long)dilate);
+    reach = dilate * (w - 1);
+    room = x + n->list[ATTR_pad].v[2 * i] + n->list[ATTR_pad].v[2 * i + 1] - reach - 1;
+    if (room < 0)
+        return bad(c, "the window reaches over %lld, the padded image has %lld",
+                   (long long)reach + 1, (long long)(room + reach + 1));
+    return y == room / stride + 1 || bad(c, "dimension %d is %lld, the window gives %lld", at,
+                                         (long long)y, (long long)(room / stride + 1));
+}
+
+static bool conv_channels(const struct check *c)
+{
+    const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
+    int64_t groups = num(n, ATTR_groups);
+    int64_t cx = x->type.dim[CHANNELS], cw = w->type.dim[CHANNELS], o = w->type.dim[0];
+
+    if (cx >= 0 && cw >= 0 && (cx % groups || cx / groups != cw))
+        return bad(c, "%%%s has %lld channels, %%%s %lld in each of %lld groups", x->name,
+                   (long long)cx, w->name, (long long)cw, (long long)groups);
+    if (o >= 0 && o % groups)
+        return bad(c, "%lld groups do not divide the %lld filters of %%%s", (long long)groups,
+                   (long long)o, w->name);
+    return true;
+}
+
+static bool check_conv2d(const struct check *c)
+{
+    const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
+
+    return stored(c, x) && stored(c, w) && rank(c, n, 4) && rank(c, x, 4) && rank(c, w, 4) &&
+           window(c) && range(c, ATTR_groups, 1, INT32_MAX) && conv_channels(c) &&
+           same_dim(c, 0, x, 0) && same_dim(c, CHANNELS, w, 0) && side(c, 0) && side(c, 1);
+}
+
+/* ---- maps of convolution ---------------------------------------------------------------------------- */
+
+static bool check_patches(const struct check *c)
+{
+    return stored(c, in(c, 0)) && rank(c, in(c, 0), 4) && rank(c, c->n, 2) && window(c) &&
+           same_format(c, in(c, 0));
+}
+
+/* The product of dimensions, or -1 when one of them is a letter or there are too many elements. */
+static int64_t elements(const struct node *n, int from, int to, int skip)
+{
+    int64_t all = 1;
+
+    for (int i = from; i < to; i++) {
+        if (i == skip)
+            continue;
+        if (n->type.dim[i] < 0 || (n->type.dim[i] && all > ((int64_t)1 << 60) / n->type.dim[i]))
+            return -1;
+        all *= n->type.dim[i];
+    }
+    return all;
+}
+
+static bool folded(const struct check *c, const struct node *matrix, int i, int64_t want)
+{
+    int64_t have = matrix->type.dim[i];
+
+    return have < 0 || want < 0 || have == want ||
+           bad(c, "dimension %d of %%%s is %lld, the tensor's make %lld", i, matrix->name,
+               (long long)have, (long long)want);
+}
+
+static bool check_filters(const struct check *c)
+{
+    const struct node *w = in(c, 0);
+
+    return stored(c, w) && rank(c, w, 4) && rank(c, c->n, 2) && same_format(c, w) &&
+           folded(c, c->n, 0, elements(w, 0, 1, -1)) && folded(c, c->n, 1, elements(w, 1, 4, -1));
+}
+
+static bool check_image(const struct check *c)
+{
+    const struct node *n = c->n, *flat = in(c, 0);
+
+    return rank(c, flat, 2) && rank(c, n, 4) && same_format(c, flat) &&
+           folded(c, flat, 0, elements(n, CHANNELS, CHANNELS + 1, -1)) &&
+           folded(c, flat, 1, elements(n, 0, 4, CHANNELS));
+}
+
+/* ---- limbs ---------------------------------------------------------------------------------------------- */
+
+static bool limbs(const struct check *c)
+{
+    return rank(c, c->n, 2) && same_shape(c, in(c, 0)) && stored(c, in(c, 0)) && stored(c, c->n);
+}
+
+static bool check_whole(const struct check *c)
+{
+    if (!limbs(c))
+        return false;
+    return c->n->type.count == 1 || bad(c, "whole gives one limb, not %d", c->n->type.count);
+}
+
+static bool check_hilo(const struct check *c)
+{
+    if (!limbs(c) || !range(c, ATTR_top, -20000, 20000) || !range(c, ATTR_shift, 0, 64))
+        return false;
+    if (c->n->type.count < 2)
+        return bad(c, "hilo gives two limbs or more");
+    return c->n->type.format.kind == LIMBER_KIND_FLOAT || bad(c, "the limbs are no floats");
+}
+
+static bool is_byte(limber_format f)
+{
+    return is_format(f, "i8") || is_format(f, "u8");
+}
+
+/* Slices are digits of the two's complement integer, so a sign takes one bit, and slices of bytes
+ * hold eight bits whatever the top one's sign. */
+static bool check_slices(const struct check *c)
+{
+    const struct node *n = c->n;
+    int64_t bits, step, slices;
+    int room = is_byte(n->type.format) ? 8 : limber_format_sig(n->type.format);
+    char name[48];
+
+    if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !range(c, ATTR_step, 1, 31))
+        return false;
+    bits = num(n, ATTR_bits) + (num(n, ATTR_sign) == SIGN_signed);
+    step = num(n, ATTR_step);
+    slices = (bits + step - 1) / step;
+    if (step > room)
+        return bad(c, "step=%lld, but %s holds %d bits", (long long)step,
+                   format_name(n->type.format, name), room);
+    if (n->type.count != slices)
+        return bad(c, "%lld bits make %lld slices of %lld, not %d", (long long)bits,
+                   (long long)slices, (long long)step, n->type.count);
+    return n->type.format.kind == LIMBER_KIND_FLOAT || is_byte(n->type.format) ||
+           bad(c, "slices are floats, i8 or u8");
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+static bool check_moduli(const struct check *c)
+{
+    const struct dims_list *l = &c->n->list[ATTR_moduli];
+
+    if (l->n > 64)
+        return bad(c, "moduli: %zu, at most 64", l->n);
+    if (!list(c, ATTR_moduli, l->n, 2, 256))
+        return false;
+    for (size_t i = 0; i < l->n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (gcd(l->v[i], l->v[j]) != 1)
+                return bad(c, "moduli: %lld and %lld have a common divisor", (long long)l->v[j],
+                           (long long)l->v[i]);
+    return true;
+}
+
+static bool check_residues(const struct check *c)
+{
+    const struct node *n = c->n;
+    const char *want = num(n, ATTR_sign) == SIGN_signed ? "i8" : "u8";
+
+    if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !check_moduli(c))
+        return false;
+    if ((size_t)n->type.count != n->list[ATTR_moduli].n)
+        return bad(c, "%zu moduli make as many limbs, not %d", n->list[ATTR_moduli].n,
+                   n->type.count);
+    return is_format(n->type.format, want) ||
+           bad(c, "%s residues are %s", num(n, ATTR_sign) == SIGN_signed ? "signed" : "unsigned",
+               want);
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------- */
+
+/* The largest magnitude of a byte limb. */
+static int64_t largest_byte(const struct node *n)
+{
+    int64_t most = 0;
+
+    switch (n->op) {
+    case OP_slices:
+        return ((int64_t)1 << num(n, ATTR_step)) - 1;
+    case OP_residues:
+        for (size_t i = 0; i < n->list[ATTR_moduli].n; i++)
+            most = n->list[ATTR_moduli].v[i] > most ? n->list[ATTR_moduli].v[i] : most;
+        return n->type.format.kind == LIMBER_KIND_INT ? most / 2 : most - 1;
+    default:
+        return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
+    }
+}
+
+/* Chains of bytes in an i32; where no limb is negative it counts to 2^32. */
+static bool byte_chain(const struct check *c)
+{
+    const struct node *a = in(c, 0), *b = in(c, 1);
+    bool positive = a->type.format.kind == LIMBER_KIND_UINT &&
+                    b->type.format.kind == LIMBER_KIND_UINT;
+    int64_t most = largest_byte(a) * largest_byte(b), limit = positive ? UINT32_MAX : INT32_MAX;
+
+    return num(c->n, ATTR_chunk) <= limit / (most ? most : 1) ||
+           bad(c, "chunk=%lld overflows 32 bits: limbs reach %lld and %lld",
+               (long long)num(c->n, ATTR_chunk), (long long)largest_byte(a),
+               (long long)largest_byte(b));
+}
+
+/* Chains of slices in a float: stepA + stepB + log2(chunk) bits. */
+static bool slice_chain(const struct check *c, const struct unit_info *unit)
+{
+    const struct node *a = in(c, 0), *b = in(c, 1);
+    int64_t bits = num(a, ATTR_step) + num(b, ATTR_step), chunk = num(c->n, ATTR_chunk);
+    char name[48];
+
+    if (a->op != OP_slices || b->op != OP_slices)
+        return !is_format(c->n->type.format, "i64") ||
+               bad(c, "only slices have exact totals on unit %s", unit->name);
+    for (int64_t reach = 1; reach < chunk; reach *= 2)
+        bits++;
+    if (bits > unit->exact_bits)
+        return bad(c, "chains of %lld are not exact: steps %lld and %lld need %lld bits, unit %s "
+                   "has %d", (long long)chunk, (long long)num(a, ATTR_step),
+                   (long long)num(b, ATTR_step), (long long)bits, unit->name, unit->exact_bits);
+    return is_format(c->n->type.format, "i64") ||
+           bad(c, "totals of slices are i64, not %s", format_name(c->n->type.format, name));
+}
+
+static bool unit_takes(const struct check *c, const struct node *limb, const struct unit_info *unit)
+{
+    char name[48];
+
+    if (!(limber_ops[limb->op].flags & OP_MANY) || limb->op == OP_products)
+        return bad(c, "%%%s is no set of limbs", limb->name);
+    if (num(c->n, ATTR_unit) == UNIT_exact)
+        return limb->op == OP_whole || bad(c, "unit exact takes whole operands");
+    if (num(c->n, ATTR_unit) == UNIT_i8 ? is_byte(limb->type.format) :
+        is_format(limb->type.format, unit->in))
+        return true;
+    return bad(c, "unit %s does not take %%%s: %s", unit->name, limb->name,
+               format_name(limb->type.format, name));
+}
+
+static bool check_unit(const struct check *c)
+{
+    int64_t u = num(c->n, ATTR_unit);
+    const struct unit_info *unit = &limber_units[u];
+    const char *acc = u == UNIT_i8 ? "i64" : unit->acc;
+    char name[48];
+
+    if (!unit_takes(c, in(c, 0), unit) || !unit_takes(c, in(c, 1), unit) ||
+        !range(c, ATTR_chunk, 1, (int64_t)1 << 62))
+        return false;
+    if (!is_format(c->n->type.format, acc) &&
+        (u == UNIT_exact || !is_format(c->n->type.format, "i64")))
+        return bad(c, "unit %s totals in %s, not in %s", unit->name, acc,
+                   format_name(c->n->type.format, name));
+    if (u == UNIT_exact)
+        return true;
+    return u == UNIT_i8 ? byte_chain(c) : slice_chain(c, unit);
+}
+
+static bool check_row(const struct check *c, size_t i, unsigned char *seen)
+{
+    const struct row *r = &c->n->row[i];
+    int na = in(c, 0)->type.count, nb = in(c, 1)->type.count;
+    size_t pair = (size_t)r->a * (size_t)nb + (size_t)r->b;
+
+    if (r->a < 0 || r->a >= na || r->b < 0 || r->b >= nb)
+        return bad(c, "row %zu: there is no limb %%%s.%d", i,
+                   r->a < 0 || r->a >= na ? in(c, 0)->name : in(c, 1)->name,
+                   r->a < 0 || r->a >= na ? r->a : r->b);
+    if (r->acc < 0 || r->acc >= c->n->type.count)
+        return bad(c, "row %zu: there is no accumulator %d", i, r->acc);
+    if (r->weight < -40000 || r->weight > 40000)
+        return bad(c, "row %zu: its weight is 2^%d", i, r->weight);
+    if (!(r->share >= 0))
+        return bad(c, "row %zu: its share is no positive number", i);
+    if (seen[pair / 8] >> pair % 8 & 1)
+        return bad(c, "row %zu: limbs %d and %d are multiplied twice", i, r->a, r->b);
+    seen[pair / 8] |= (unsigned char)(1 << pair % 8);
+    return true;
+}
+
+/* An accumulator counts one power of two. */
+static bool check_weights(const struct check *c)
+{
+    int first[4096];
+
+    for (int i = 0; i < c->n->type.count; i++)
+        first[i] = INT32_MIN;
+    for (size_t i = 0; i < c->n->rows; i++) {
+        const struct row *r = &c->n->row[i];
+
+        if (first[r->acc] == INT32_MIN)
+            first[r->acc] = r->weight;
+        else if (first[r->acc] != r->weight)
+            return bad(c, "row %zu: accumulator %d counts 2^%d, not 2^%d", i, r->acc,
+                       first[r->acc], r->weight);
+    }
+    return true;
+}
+
+static bool check_rows(const struct check *c)
+{
+    size_t pairs = (size_t)in(c, 0)->type.count * (size_t)in(c, 1)->type.count;
+    unsigned char *seen = calloc(pairs / 8 + 1, 1);
+    bool ok = seen || limber_fail(c->d, LIMBER_NO_MEMORY, "verify: out of memory");
+
+    for (size_t i = 0; ok && i < c->n->rows; i++)
+        ok = check_row(c, i, seen);
+    free(seen);
+    return ok && check_weights(c);
+}
+
+static bool check_products(const struct check *c)
+{
+    if (!product_shape(c) || !check_unit(c) || !check_rows(c))
+        return false;
+    return !limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX);
+}
+
+/* ---- results -------------------------------------------------------------------------------------------------- */
+
+static bool same_list(const struct dims_list *a, const struct dims_list *b)
+{
+    return a->n == b->n && !memcmp(a->v, b->v, a->n * sizeof *a->v);
+}
+
+/* The table of residues is a diagonal: modulus l is limb l of both and accumulator l. */
+static bool check_crt(const struct check *c, const struct node *table)
+{
+    const struct dims_list *moduli = &c->n->list[ATTR_moduli];
+
+    if (!check_moduli(c))
+        return false;
+    if ((size_t)table->type.count != moduli->n)
+        return bad(c, "%zu moduli, but %%%s has %d accumulators", moduli->n, table->name,
+                   table->type.count);
+    for (int i = 0; i < 2; i++) {
+        const struct node *r = &c->p->node[table->in[i]];
+
+        if (r->op != OP_residues || !same_list(&r->list[ATTR_moduli], moduli))
+            return bad(c, "%%%s are no residues of these moduli", r->name);
+    }
+    for (size_t i = 0; i < table->rows; i++)
+        if (table->row[i].a != table->row[i].b || table->row[i].a != table->row[i].acc)
+            return bad(c, "row %zu of %%%s mixes moduli", i, table->name);
+    return true;
+}
+
+static bool check_combine(const struct check *c)
+{
+    const struct node *table = in(c, 0);
+    int64_t via = num(c->n, ATTR_via);
+    bool exact = c->n->type.format.kind == LIMBER_KIND_EXACT;
+
+    if (table->op != OP_products)
+        return bad(c, "%%%s is no table of products", table->name);
+    if (!same_shape(c, table))
+        return false;
+    if (via != VIA_crt && limber_node_has(c->n, ATTR_moduli))
+        return bad(c, "only crt has moduli");
+    if (via != VIA_sum && !is_format(table->type.format, "i64"))
+        return bad(c, "%s needs totals of i64", via == VIA_crt ? "crt" : "shift");
+    if (via != VIA_sum ? !exact : exact != (table->type.format.kind == LIMBER_KIND_EXACT))
+        return bad(c, exact ? "a sum of floats is not exact" : "its value is exact");
+    if (!exact && c->n->type.format.kind != LIMBER_KIND_FLOAT)
+        return bad(c, "a sum of floats is a float");
+    return via != VIA_crt || check_crt(c, table);
+}
+
+static bool check_epilogue(const struct check *c)
+{
+    bool two = num(c->n, ATTR_beta) != 0;
+    char name[48];
+
+    if (!stored(c, c->n) || !range(c, ATTR_wrap, 0, 1) || !same_shape(c, in(c, 0)))
+        return false;
+    if (c->n->nin != 1 + two)
+        return bad(c, two ? "beta=arg needs the value that beta scales" :
+                   "beta=zero takes no second operand");
+    if (num(c->n, ATTR_wrap) && c->n->type.format.kind != LIMBER_KIND_INT)
+        return bad(c, "wrap=1, but %s does not wrap", format_name(c->n->type.format, name));
+    return !two || (same_shape(c, in(c, 1)) && same_format(c, in(c, 1)));
+}
+
+/* ---- the plan -------------------------------------------------------------------------------------------------- */
+
+static bool (*const check[OP_count])(const struct check *) = {
+#define OP(name, least, most, attributes, flags) [OP_##name] = check_##name,
+#include "ir/ops.h"
+};
+
+static bool check_node(const struct check *c)
+{
+    if ((unsigned)c->n->op >= OP_count)
+        return bad(c, "operation %d is unknown", (int)c->n->op);
+    return check_name(c) && check_operands(c) && check_type(c) && check_attrs(c) &&
+           check[c->n->op](c);
+}
+
+static bool check_head(const struct plan *p, struct diag *d)
+{
+    if ((unsigned)p->promise > LIMBER_FAST)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "promise: %d is none", (int)p->promise);
+    if (p->kbits < 0 || p->kbits > 62)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "kbits: %d is not in 0..62", p->kbits);
+    if (!(p->budget >= 0))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "budget: not a number from 0 on");
+    if ((p->promise == LIMBER_BITS) != (p->bits > 0))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, p->bits > 0 ?
+                           "bits: only the promise bits has them" :
+                           "bits: the promise bits needs them");
+    return true;
+}
+
+bool limber_plan_verify(const struct plan *p, struct diag *d)
+{
+    if (!check_head(p, d))
+        return false;
+    for (size_t i = 0; i < p->nodes; i++)
+        if (!check_node(&(struct check){ p, &p->node[i], d }))
+            return false;
+    if (p->ret < 0 || (size_t)p->ret >= p->nodes)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "ret: the plan returns nothing");
+    if (limber_ops[p->node[p->ret].op].flags & OP_MANY)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%%%s: a set cannot be returned",
+                           p->node[p->ret].name);
+    return true;
+}

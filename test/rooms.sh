@@ -1,0 +1,25 @@
+#!/bin/sh
+# Data flows one way: include -> ir -> passes -> backends -> jit.  Prints every #include that
+# runs up, and every thing that the library must not do.
+cd "$1" || exit 2
+bad=0
+
+forbid() {  # room pattern
+    if grep -rnE "#include \"($2)" --include='*.c' --include='*.h' "$1"; then
+        bad=1
+    fi
+}
+forbid include '(ir|passes|backends|jit|tools|test)/'
+forbid ir '(passes|backends|jit|tools|test)/'
+forbid passes '(backends|jit|tools|test)/'
+forbid backends '(passes|jit|tools|test)/'
+forbid jit '(tools|test)/'
+forbid tools '(ir|passes|backends|jit|test)/'
+
+if grep -rnE '\b(exit|abort|printf|puts)\(' --include='*.c' ir passes backends jit |
+   grep -vE 'f?n?printf\((stderr|[a-z]+,)|snprintf|vsnprintf|dprintf|_exit'; then
+    echo "the library must not exit, abort or print"
+    bad=1
+fi
+[ $bad = 0 ] && echo "no include runs up"
+exit $bad

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "support.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+uint64_t rng_next(struct rng *r)
+{
+    uint64_t z = r->s += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+int rng_below(struct rng *r, int n)
+{
+    return (int)(rng_next(r) % (uint64_t)n);
+}
+
+double rng_unit(struct rng *r)
+{
+    return (double)(rng_next(r) >> 11) * 0x1p-53;
+}
+
+limber_format named(const char *name)
+{
+    limber_format f;
+
+    assert_int_equal(limber_format_named(name, &f), LIMBER_OK);
+    return f;
+}
+
+const char *data_name(enum data d)
+{
+    static const char *const names[] = { "unit", "bytes", "ints", "spread", "range", "tiny",
+                                         "zeros", "special", "ties" };
+
+    return names[d];
+}
+
+static double draw(struct rng *r, enum data d, limber_format f)
+{
+    int top = f.kind == LIMBER_KIND_FLOAT ? f.bias : 1022;
+    double x = 2 * rng_unit(r) - 1;
+
+    top = top > 1000 ? 1000 : top;
+    switch (d) {
+    case DATA_bytes: return rng_below(r, 256);
+    case DATA_ints: return rng_below(r, 65535) - 32767;
+    case DATA_spread: return ldexp(x, rng_below(r, top > 40 ? 40 : top) - 20);
+    case DATA_range: return ldexp(x, rng_below(r, top) - top / 2);
+    case DATA_tiny: return ldexp(x, -top - rng_below(r, 12));
+    case DATA_zeros: return rng_below(r, 8) ? copysign(0, x) : x;
+    case DATA_special:
+        return rng_below(r, 40) ? x : rng_below(r, 3) ? copysign(INFINITY, x) : NAN;
+    case DATA_ties: return rng_below(r, 7) - 3 + (rng_below(r, 2) ? 0x1p-11 : 0x1p-24);
+    default: return x;
+    }
+}
+
+void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count)
+{
+    bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+
+    for (size_t i = 0; i < count; i++) {
+        double x = draw(r, d, f);
+
+        if (integer && d != DATA_bytes && d != DATA_ints)
+            x = isfinite(x) ? ldexp(x, 8 * f.size - 1) : 0;
+        assert_int_equal(limber_convert((char *)p + i * f.size, f, &x, named("f64"), 1,
+                                        LIMBER_RN), LIMBER_OK);
+        /* low halves of wide formats are not left empty */
+        if (!integer && isfinite(x) && x != 0 && d <= DATA_spread && d != DATA_bytes &&
+            d != DATA_ints && rng_below(r, 2)) {
+            if (f.kind == LIMBER_KIND_DD) {
+                double part[2] = { x, ldexp(2 * rng_unit(r) - 1, ilogb(x) - 54) };
+
+                memcpy((char *)p + i * 16, part, 16);
+            } else if (f.size == 16) {
+                uint64_t low = rng_next(r);
+
+                memcpy((char *)p + i * 16, &low, 7);
+            }
+        }
+    }
+}
+
+/* ---- MPFR ---------------------------------------------------------------------------------------- */
+
+static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
+{
+    int size = f.carried ? (f.size == 4 ? 32 : 64) : 8 * f.size;
+    int e = f.carried ? (f.size == 4 ? 8 : 11) : f.exp_bits;
+    int m = f.carried ? (f.size == 4 ? 23 : 52) : f.frac_bits;
+    int bias = f.carried ? (f.size == 4 ? 127 : 1023) : f.bias;
+    bool no_inf = !f.carried && (f.flags & LIMBER_FORMAT_NO_INF), all_ones = true;
+    int field = 0;
+
+    mpfr_set_zero(x, 1);
+    for (int i = 0; i < m; i++) {
+        int bit = p[i / 8] >> i % 8 & 1;
+
+        all_ones &= bit;
+        if (bit) {
+            mpfr_t t;
+
+            mpfr_init2(t, 2);
+            mpfr_set_ui_2exp(t, 1, i, MPFR_RNDN);
+            mpfr_add(x, x, t, MPFR_RNDN);
+            mpfr_clear(t);
+        }
+    }
+    for (int i = 0; i < e; i++)
+        field |= (p[(m + i) / 8] >> (m + i) % 8 & 1) << i;
+    if (field == (1 << e) - 1 && (no_inf ? all_ones : true)) {
+        if (!no_inf && mpfr_zero_p(x))
+            mpfr_set_inf(x, 1);
+        else
+            mpfr_set_nan(x);
+    } else {
+        if (field)
+            mpfr_add_d(x, x, ldexp(1, m), MPFR_RNDN);
+        mpfr_mul_2si(x, x, (field ? field : 1) - bias - m, MPFR_RNDN);
+    }
+    if (p[(size - 1) / 8] >> (size - 1) % 8 & 1)
+        mpfr_neg(x, x, MPFR_RNDN);
+}
+
+void ref_load(mpfr_t x, limber_format f, const void *p)
+{
+    int64_t v = 0;
+    double part[2];
+
+    switch (f.kind) {
+    case LIMBER_KIND_DD:
+        memcpy(part, p, 16);
+        mpfr_set_d(x, part[0], MPFR_RNDN);
+        if (isfinite(part[0]))
+            mpfr_add_d(x, x, part[1], MPFR_RNDN);
+        break;
+    case LIMBER_KIND_INT:
+        memcpy(&v, p, f.size);
+        v = (int64_t)((uint64_t)v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
+        mpfr_set_sj(x, v, MPFR_RNDN);
+        break;
+    case LIMBER_KIND_UINT:
+        memcpy(&v, p, f.size);
+        mpfr_set_uj(x, (uintmax_t)v, MPFR_RNDN);
+        break;
+    default:
+        load_bits(x, f, p);
+    }
+}
+
+static bool same(const mpfr_t x, const mpfr_t y)
+{
+    if (mpfr_nan_p(x) || mpfr_nan_p(y))
+        return mpfr_nan_p(x) && mpfr_nan_p(y);
+    return mpfr_equal_p(x, y) && (!mpfr_zero_p(x) || mpfr_signbit(x) == mpfr_signbit(y));
+}
+
+static void round_float(mpfr_t x, limber_format f)
+{
+    mpfr_exp_t emin = mpfr_get_emin(), emax = mpfr_get_emax();
+    int t;
+
+    mpfr_set_emin(1 - f.bias - f.frac_bits + 1);
+    mpfr_set_emax((1 << f.exp_bits) - 1 - f.bias + ((f.flags & LIMBER_FORMAT_NO_INF) != 0));
+    t = mpfr_prec_round(x, f.frac_bits + 1, MPFR_RNDN);
+    t = mpfr_check_range(x, t, MPFR_RNDN);
+    mpfr_subnormalize(x, t, MPFR_RNDN);
+    mpfr_set_emin(emin);
+    mpfr_set_emax(emax);
+}
+
+/* dd: high is x rounded, low is what is left, rounded. */
+static bool rounds_to_dd(const mpfr_t x, const void *p)
+{
+    double part[2], high, low;
+    mpfr_t rest;
+
+    memcpy(part, p, 16);
+    high = mpfr_get_d(x, MPFR_RNDN);
+    mpfr_init2(rest, REF_BITS);
+    mpfr_sub_d(rest, x, high, MPFR_RNDN);
+    low = isfinite(high) ? mpfr_get_d(rest, MPFR_RNDN) : 0;
+    mpfr_clear(rest);
+    if (isnan(high))
+        return isnan(part[0]);
+    return part[0] == high && part[1] == low;
+}
+
+bool ref_rounds_to(const mpfr_t x, limber_format f, const void *p)
+{
+    mpfr_t want, got;
+    bool ok;
+
+    if (f.kind == LIMBER_KIND_DD)
+        return rounds_to_dd(x, p);
+    mpfr_init2(want, REF_BITS);
+    mpfr_init2(got, REF_BITS);
+    mpfr_set(want, x, MPFR_RNDN);
+    if (f.kind == LIMBER_KIND_FLOAT)
+        round_float(want, f);
+    ref_load(got, f, p);
+    ok = same(want, got);
+    mpfr_clear(want);
+    mpfr_clear(got);
+    return ok;
+}
+
+void ref_dot(mpfr_t sum, mpfr_t absolute, limber_format fa, const void *a, int64_t sa,
+             limber_format fb, const void *b, int64_t sb, int64_t k)
+{
+    mpfr_t x, y;
+
+    mpfr_init2(x, 2200);
+    mpfr_init2(y, 2200);
+    mpfr_set_zero(sum, 1);
+    mpfr_set_zero(absolute, 1);
+    for (int64_t p = 0; p < k; p++) {
+        mpfr_t z;
+
+        mpfr_init2(z, 4400);
+        ref_load(x, fa, (const char *)a + p * sa * fa.size);
+        ref_load(y, fb, (const char *)b + p * sb * fb.size);
+        mpfr_mul(z, x, y, MPFR_RNDN);
+        mpfr_add(sum, sum, z, MPFR_RNDN);
+        mpfr_abs(z, z, MPFR_RNDN);
+        mpfr_add(absolute, absolute, z, MPFR_RNDN);
+        mpfr_clear(z);
+    }
+    mpfr_clear(x);
+    mpfr_clear(y);
+}
+
+double ref_error(const mpfr_t x, limber_format f, const void *p, const mpfr_t scale)
+{
+    mpfr_t got;
+    double e;
+
+    mpfr_init2(got, REF_BITS);
+    ref_load(got, f, p);
+    mpfr_sub(got, got, x, MPFR_RNDN);
+    if (mpfr_zero_p(got)) {
+        e = 0;
+    } else {
+        mpfr_div(got, got, scale, MPFR_RNDN);
+        e = fabs(mpfr_get_d(got, MPFR_RNDU));
+    }
+    mpfr_clear(got);
+    return e;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Convolution by its definition: strides, pads, dilations, groups, both layouts, every scheme.
+ * The data are small integers, so the definition in doubles is exact. */
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct trial {
+    limber_conv s;
+    int64_t oh, ow;
+    double *x, *w;      /* dense NCHW and OIHW */
+};
+
+static limber_context *ctx[2];
+
+static int make_contexts(void **state)
+{
+    limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2, .backend = "interp" };
+
+    (void)state;
+    if (limber_create(&ctx[0], &c) != LIMBER_OK)
+        return -1;
+    c.backend = "auto";
+    return limber_create(&ctx[1], &c) == LIMBER_OK ? 0 : -1;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(ctx[0]);
+    limber_destroy(ctx[1]);
+    return 0;
+}
+
+static void make(struct rng *r, struct trial *t)
+{
+    limber_conv *s = &t->s;
+    size_t nx, nw;
+
+    s->groups = 1 + rng_below(r, 3);
+    s->n = 1 + rng_below(r, 2);
+    s->c = s->groups * (1 + rng_below(r, 3));
+    s->o = s->groups * (1 + rng_below(r, 5));
+    s->r = 1 + rng_below(r, 3);
+    s->s = 1 + rng_below(r, 4);
+    for (int i = 0; i < 2; i++) {
+        s->stride[i] = 1 + rng_below(r, 3);
+        s->dilate[i] = 1 + rng_below(r, 2);
+    }
+    for (int i = 0; i < 4; i++)
+        s->pad[i] = rng_below(r, 3);
+    s->h = 1 + s->dilate[0] * (s->r - 1) + rng_below(r, 6);
+    s->w = 1 + s->dilate[1] * (s->s - 1) + rng_below(r, 9);
+    s->layout = rng_below(r, 2) ? LIMBER_NCHW : LIMBER_NHWC;
+    assert_int_equal(limber_conv_output(s, &t->oh, &t->ow), LIMBER_OK);
+    nx = (size_t)(s->n * s->c * s->h * s->w);
+    nw = (size_t)(s->o * s->c / s->groups * s->r * s->s);
+    t->x = malloc(nx * sizeof *t->x);
+    t->w = malloc(nw * sizeof *t->w);
+    for (size_t i = 0; i < nx; i++)
+        t->x[i] = rng_below(r, 255) - 127;
+    for (size_t i = 0; i < nw; i++)
+        t->w[i] = rng_below(r, 61) - 30;
+}
+
+/* Dense (n, c, h, w) doubles into the layout and format of the call. */
+static char *lay_out(const double *v, int64_t n, int64_t c, int64_t h, int64_t w, limber_layout l,
+                     limber_format f)
+{
+    char *out = calloc((size_t)(n * c * h * w) + 1, f.size);
+
+    for (int64_t i = 0; i < n * c * h * w; i++) {
+        int64_t x = i % w, y = i / w % h, d = i / (w * h) % c, b = i / (w * h * c);
+        int64_t at = l == LIMBER_NCHW ? i : ((b * h + y) * w + x) * c + d;
+
+        assert_int_equal(limber_convert(out + at * f.size, f, &v[i], named("f64"), 1, LIMBER_RN),
+                         LIMBER_OK);
+    }
+    return out;
+}
+
+static double by_definition(const struct trial *t, int64_t b, int64_t o, int64_t y, int64_t x)
+{
+    const limber_conv *s = &t->s;
+    int64_t depth = s->c / s->groups, first = o / (s->o / s->groups) * depth;
+    double sum = 0;
+
+    for (int64_t d = 0; d < depth; d++)
+        for (int64_t i = 0; i < s->r; i++)
+            for (int64_t j = 0; j < s->s; j++) {
+                int64_t iy = y * s->stride[0] + i * s->dilate[0] - s->pad[0];
+                int64_t ix = x * s->stride[1] + j * s->dilate[1] - s->pad[2];
+
+                if (iy >= 0 && iy < s->h && ix >= 0 && ix < s->w)
+                    sum += t->x[((b * s->c + first + d) * s->h + iy) * s->w + ix] *
+                           t->w[((o * depth + d) * s->r + i) * s->s + j];
+            }
+    return sum;
+}
+
+static void check(const struct trial *t, const char *y, limber_format f, const char *scheme)
+{
+    const limber_conv *s = &t->s;
+
+    for (int64_t b = 0; b < s->n; b++)
+        for (int64_t o = 0; o < s->o; o++)
+            for (int64_t i = 0; i < t->oh; i++)
+                for (int64_t j = 0; j < t->ow; j++) {
+                    int64_t at = s->layout == LIMBER_NCHW ?
+                                 ((b * s->o + o) * t->oh + i) * t->ow + j :
+                                 ((b * t->oh + i) * t->ow + j) * s->o + o;
+                    double got, want = by_definition(t, b, o, i, j);
+
+                    limber_convert(&got, named("f64"), y + at * f.size, f, 1, LIMBER_RN);
+                    if (got != want)
+                        fail_msg("%s: (%d,%d,%d,%d) is %g, not %g", scheme, (int)b, (int)o,
+                                 (int)i, (int)j, got, want);
+                }
+}
+
+static void run(struct rng *r, const char *format, const limber_contract *contract)
+{
+    limber_format f = named(format);
+    struct trial t;
+    char *x, *w, *y;
+
+    make(r, &t);
+    x = lay_out(t.x, t.s.n, t.s.c, t.s.h, t.s.w, t.s.layout, f);
+    w = lay_out(t.w, t.s.o, t.s.c / t.s.groups, t.s.r, t.s.s, t.s.layout, f);
+    y = calloc((size_t)(t.s.n * t.s.o * t.oh * t.ow) + 1, f.size);
+    for (int i = 0; i < 2; i++) {
+        limber_report report;
+
+        memset(y, 0x55, (size_t)(t.s.n * t.s.o * t.oh * t.ow) * f.size);
+        if (limber_conv2d(ctx[i], contract, &t.s, NULL, x, f, w, f, NULL, y, f, &report) !=
+            LIMBER_OK)
+            fail_msg("%s: %s", contract->scheme ? contract->scheme : "-", limber_error_text());
+        check(&t, y, f, report.scheme);
+    }
+    free(x);
+    free(w);
+    free(y);
+    free(t.x);
+    free(t.w);
+}
+
+static void every_scheme_convolves(void **state)
+{
+    static const struct { const char *scheme, *format; limber_promise promise; } rows[] = {
+        { "native", "f64", LIMBER_NATIVE }, { "native", "f32", LIMBER_NATIVE },
+        { "fp32-f", "f32", LIMBER_FAST }, { "fp32-t", "f32", LIMBER_FAST },
+        { "fp32-m", "f32", LIMBER_FAST }, { "fp32-b9", "f32", LIMBER_FAST },
+        { "fp32-b", "f32", LIMBER_FAST }, { "ozaki1-f16", "f64", LIMBER_CORRECT },
+        { "ozaki1-bf16", "f64", LIMBER_CORRECT }, { "ozaki1-i8", "f64", LIMBER_CORRECT },
+        { "ozaki1-f64", "f64", LIMBER_CORRECT }, { "ozaki2", "f128", LIMBER_CORRECT },
+        { "ozaki2", "dd", LIMBER_CORRECT }, { "integer", "i32", LIMBER_EXACT },
+        { "exact", "f64", LIMBER_CORRECT },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rng r = { 77 + i };
+        limber_contract c = { .promise = rows[i].promise, .scheme = rows[i].scheme };
+
+        run(&r, rows[i].format, &c);
+    }
+}
+
+static void any_shape(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        struct rng r = { 900 + (uint64_t)i };
+        limber_contract c = { .promise = i % 2 ? LIMBER_CORRECT : LIMBER_NATIVE };
+
+        run(&r, i % 3 ? "f64" : "f32", &c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_scheme_convolves),
+        cmocka_unit_test(any_shape),
+    };
+
+    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+}

@@ -1,0 +1,137 @@
+#!/bin/sh
+# Drives the command line over good and hostile files: results, messages, exit codes, and that
+# nothing is left behind or overwritten.
+limber=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+LIMBER_CACHE_DIR=$work/cache
+export LIMBER_CACHE_DIR
+failures=0 checks=0
+
+expect() {  # status, pattern, command...
+    status=$1 pattern=$2
+    shift 2
+    checks=$((checks + 1))
+    out=$("$@" 2>&1)
+    got=$?
+    if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
+        failures=$((failures + 1))
+        echo "FAILED: $*"
+        echo "  status $got (expected $status), output: $out"
+    fi
+}
+
+# ---- good files ----
+printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n3\n2\n4\n' > a.mtx
+printf '%%%%MatrixMarket matrix coordinate real symmetric\n%% a comment\n2 2 2\n1 1 1.5\n2 1 -2\n' > s.mtx
+printf '%%%%MatrixMarket matrix array integer general\n2 2\n1\n3\n2\n4\n' > i.mtx
+expect 0 'native' "$limber" gemm a.mtx a.mtx -o c.mtx
+expect 0 '^7$' cat c.mtx
+expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --contract correct --check
+expect 0 '"type":.*"f128"' "$limber" gemm a.mtx a.mtx --as f128 --json -o q.mtx
+expect 0 '"cache":.*"(disk|compiled)"' "$limber" gemm a.mtx a.mtx --json
+expect 0 'i64' "$limber" gemm i.mtx i.mtx --contract exact --check
+expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
+expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
+expect 0 'interp' "$limber" gemm a.mtx a.mtx --backend interp
+expect 0 'ozaki1-i8' "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki1-i8
+expect 0 'products' "$limber" gemm a.mtx a.mtx --scheme ozaki1-f16 --slices 3
+expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 'f128' "$limber" formats
+expect 0 'significant_bits' "$limber" formats --json
+expect 0 'kernels' "$limber" cache info
+expect 0 'good' "$limber" cache list
+expect 0 '.' "$limber" cache verify
+for c in gemm conv plan cache formats bench demo; do
+    expect 0 'example:' "$limber" $c --help
+done
+
+# 36 digits carry binary128 both ways
+printf '%%%%MatrixMarket matrix array real general\n1 1\n3.14159265358979323846264338327950288e+00\n' > pi.mtx
+printf '%%%%MatrixMarket matrix array real general\n1 1\n1\n' > one.mtx
+expect 0 'f128' "$limber" gemm pi.mtx one.mtx --as f128 --contract correct -o pi2.mtx
+expect 0 '3\.14159265358979323846264338327950(279|280)' cat pi2.mtx
+expect 0 'f128' "$limber" gemm pi2.mtx one.mtx --as f128 --contract correct -o pi3.mtx
+expect 0 '' cmp pi2.mtx pi3.mtx
+
+# NumPy writes, Limber reads and writes, NumPy compares
+python=
+for p in python3 /usr/bin/python3; do
+    [ -z "$python" ] && $p -c 'import numpy' 2>/dev/null && python=$p
+done
+if [ -n "$python" ]; then
+    $python - <<'END'
+import numpy as np
+r = np.random.default_rng(1)
+for t in ['f2', 'f4', '>f8', 'i1', 'u1', '>i2', 'i4', 'i8', 'u2', '?']:
+    a = (r.random((5, 7)) * 100).astype(t)
+    np.save('a_%s.npy' % t.strip('>?') if t != '?' else 'a_bool.npy', a)
+np.save('fortran.npy', np.asfortranarray(r.random((5, 7))))
+np.save('right.npy', r.random((7, 3)))
+np.save('image.npy', r.random((2, 4, 6, 5)).astype('f4'))
+np.save('filters.npy', r.random((6, 2, 3, 3)).astype('f4'))
+END
+    for a in a_f2 a_f4 a_f8 a_i1 a_u1 a_i2 a_i4 a_i8 a_u2 a_bool fortran; do
+        expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" gemm $a.npy right.npy --as f64 --contract correct --check -o out.npy
+        expect 0 'close' $python -c "
+import numpy as np
+a = np.load('$a.npy').astype('f8'); b = np.load('right.npy')
+print('close' if np.allclose(np.load('out.npy'), a @ b, rtol=1e-14) else 'off')"
+    done
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check
+    expect 1 'groups' "$limber" conv image.npy filters.npy --groups 3
+else
+    echo "numpy is absent: its files are skipped"
+fi
+
+# ---- bad input ----
+expect 1 'No such file' "$limber" gemm none.mtx a.mtx
+expect 2 'takes two files' "$limber" gemm a.mtx
+expect 2 'unknown option' "$limber" gemm a.mtx a.mtx --nonsense
+expect 1 'inner dimensions differ' "$limber" gemm pi.mtx a.mtx
+expect 2 'contract' "$limber" gemm a.mtx a.mtx --contract bits=0
+expect 1 'no format' "$limber" gemm a.mtx a.mtx --as f7
+expect 1 'scheme' "$limber" gemm a.mtx a.mtx --scheme nothing
+expect 1 'backend' "$limber" gemm a.mtx a.mtx --backend gpu9
+expect 1 'alpha' "$limber" gemm a.mtx a.mtx --alpha x
+expect 2 'no command' "$limber" dance
+printf '\223NUMPY' > t.npy
+expect 1 'cut short' "$limber" gemm t.npy a.mtx
+printf "\\223NUMPY\\001\\000\\166\\000{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999999), }                                           \\n" > h.npy
+expect 1 'h.npy: ' "$limber" gemm h.npy a.mtx
+printf 'PK\003\004 what is this' > x.npy
+expect 1 'neither' "$limber" gemm x.npy a.mtx
+printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\n' > short.mtx
+expect 1 'ends too early|can hold' "$limber" gemm short.mtx a.mtx
+printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\nx\n4\n' > word.mtx
+expect 1 'line 5.*expected a number' "$limber" gemm word.mtx a.mtx
+printf '%%%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 5\n' > outside.mtx
+expect 1 'outside' "$limber" gemm outside.mtx a.mtx
+printf '%%%%MatrixMarket matrix coordinate real general\n900000000 900000000 1\n1 1 5\n' > huge.mtx
+expect 1 'huge.mtx' "$limber" gemm huge.mtx a.mtx
+printf '%%%%MatrixMarket matrix array complex general\n1 1\n1 0\n' > complex.mtx
+expect 1 'real, integer or pattern' "$limber" gemm complex.mtx a.mtx
+printf '%%%%MatrixMarket matrix array real general\n1 1\nnan\n' > nan.mtx
+expect 0 '.' "$limber" gemm nan.mtx one.mtx -o nan_out.mtx
+expect 0 'nan' cat nan_out.mtx
+
+# a failed write leaves the old file and no temporary one
+cp a.mtx keep.mtx
+expect 1 'no type for this format' "$limber" gemm a.mtx a.mtx --as f128 -o q.npy
+expect 1 'must end in' "$limber" gemm a.mtx a.mtx -o keep.txt
+expect 1 '.' "$limber" gemm a.mtx a.mtx -o nowhere/c.mtx
+expect 1 'absent' sh -c 'ls q.npy* keep.mtx.* 2>/dev/null || { echo absent; exit 1; }'
+
+# damaged cache entries are found, and compiled again
+find "$LIMBER_CACHE_DIR" -type f | head -n 1 | while read -r f; do
+    printf 'x' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null
+done
+expect 1 'DAMAGED' "$limber" cache verify
+expect 0 'removed' "$limber" cache clear --damaged
+expect 0 '.' "$limber" cache verify
+expect 0 'removed' "$limber" cache clear
+
+echo "$checks checks, $failures failed"
+[ $failures = 0 ]

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Shared by the subcommands of `limber`. */
+#ifndef LIMBER_CLI_H
+#define LIMBER_CLI_H
+
+#include <limber/limber.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Every subcommand: argv[0] is its name; answers the exit status (0 good, 1 failed, 2 usage). */
+int cmd_gemm(int argc, const char **argv);
+int cmd_conv(int argc, const char **argv);
+int cmd_plan(int argc, const char **argv);
+int cmd_cache(int argc, const char **argv);
+int cmd_formats(int argc, const char **argv);
+int cmd_bench(int argc, const char **argv);
+int cmd_demo(int argc, const char **argv);
+
+/* "limber: ..." to stderr; answers 1. */
+int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+double now(void);                           /* seconds */
+limber_format format_of(const char *name);  /* of a name that is known to be good */
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Dense and row-major: element (i0, .., i3) with the last index fastest. */
+struct array {
+    void *data;
+    limber_format format;
+    int rank;
+    int64_t dim[4];
+};
+int64_t array_size(const struct array *a);      /* elements */
+void array_clear(struct array *a);
+/* NULL or memory for the array's elements; false after a message when there is none. */
+bool array_alloc(struct array *a, const char *path);
+
+/* Reads .npy, Matrix Market or IDX (also gzipped), told apart by content.  wide asks Matrix Market
+ * for binary128.  False after a message that names the file; *a is empty then. */
+bool array_read(const char *path, bool wide, struct array *a);
+/* Writes by the name's end, .npy or .mtx, to a temporary file that is then renamed. */
+bool array_write(const char *path, const struct array *a);
+
+bool npy_read(FILE *f, const char *path, struct array *a);
+bool npy_write(FILE *f, const char *path, const struct array *a);
+bool mtx_read(FILE *f, const char *path, bool wide, struct array *a);
+bool mtx_write(FILE *f, const char *path, const struct array *a);
+bool idx_read(const char *path, struct array *a);
+int64_t bytes_left(FILE *f);                /* up to the end of the file; -1: cannot tell */
+
+/* Decimal text to one element, rounded once to nearest-even. */
+bool parse_number(const char *text, limber_format f, void *out);
+
+/* ---- options of a product ---------------------------------------------------------------------- */
+
+struct product {
+    char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend;   /* owned */
+    char *stride, *pad, *dilate, *layout;
+    int slices, threads, trans_a, trans_b, check, json, time, groups;
+    /* filled by product_read */
+    limber_contract promise;
+    struct array a, b, c;
+    limber_conv conv;
+    char alpha_value[16], beta_value[16];
+    bool is_conv;
+};
+/* Reads options and files.  0 when there is work to do, else the exit status + 1. */
+int product_read(int argc, const char **argv, bool is_conv, struct product *p);
+void product_clear(struct product *p);
+limber_status product_context(const struct product *p, limber_context **ctx);
+limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
+limber_status product_plan(const struct product *p, limber_context *ctx, char **text);
+const void *product_alpha(const struct product *p);
+const void *product_beta(const struct product *p);
+
+/* ---- check ---------------------------------------------------------------------------------------- */
+
+struct verdict {
+    double ulp, relative;       /* largest error */
+    int64_t checked, elements;
+};
+/* Compares p->c with the exact result by MPFR; before is C as it was (beta). */
+struct verdict check_product(const struct product *p, const void *before);
+/* The same for a plain product of dense row-major matrices. */
+struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, const void *a,
+                          limber_format fb, const void *b, limber_format fc, const void *c);
+
+#endif

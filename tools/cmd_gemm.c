@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber gemm, limber conv. */
+#define _GNU_SOURCE
+#include "cli.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct outcome {
+    limber_report cold, warm;
+    double seconds_cold, seconds_warm;
+    bool timed;
+    struct verdict v;
+};
+
+static const char *const source[] = { "compiled", "disk", "memory" };
+
+static void shape_text(const struct product *p, char *s, size_t size)
+{
+    if (p->is_conv)
+        snprintf(s, size, "%lld x %lld x %lld x %lld", (long long)p->c.dim[0],
+                 (long long)p->c.dim[1], (long long)p->c.dim[2], (long long)p->c.dim[3]);
+    else
+        snprintf(s, size, "%lld x %lld, inner %lld", (long long)p->c.dim[0],
+                 (long long)p->c.dim[1], (long long)p->a.dim[!p->trans_a]);
+}
+
+static void print_json(const struct product *p, const struct outcome *o)
+{
+    cJSON *j = cJSON_CreateObject(), *shape = cJSON_AddObjectToObject(j, "shape");
+    char name[64], *text;
+
+    if (p->is_conv) {
+        cJSON_AddNumberToObject(shape, "n", (double)p->conv.n);
+        cJSON_AddNumberToObject(shape, "c", (double)p->conv.c);
+        cJSON_AddNumberToObject(shape, "h", (double)p->conv.h);
+        cJSON_AddNumberToObject(shape, "w", (double)p->conv.w);
+        cJSON_AddNumberToObject(shape, "o", (double)p->conv.o);
+        cJSON_AddNumberToObject(shape, "r", (double)p->conv.r);
+        cJSON_AddNumberToObject(shape, "s", (double)p->conv.s);
+    } else {
+        cJSON_AddNumberToObject(shape, "m", (double)p->c.dim[0]);
+        cJSON_AddNumberToObject(shape, "n", (double)p->c.dim[1]);
+        cJSON_AddNumberToObject(shape, "k", (double)p->a.dim[!p->trans_a]);
+    }
+    cJSON_AddStringToObject(j, "type", limber_format_name(p->c.format, name, sizeof name));
+    cJSON_AddStringToObject(j, "contract", p->contract ? p->contract : "native");
+    cJSON_AddStringToObject(j, "backend", o->cold.backend);
+    cJSON_AddStringToObject(j, "scheme", o->cold.scheme);
+    cJSON_AddNumberToObject(j, "products_kept", o->cold.rows);
+    cJSON_AddNumberToObject(j, "products_pruned", o->cold.pruned);
+    if (isfinite(o->cold.bound))
+        cJSON_AddNumberToObject(j, "bound", o->cold.bound);
+    else
+        cJSON_AddNullToObject(j, "bound");
+    if (p->check) {
+        cJSON_AddNumberToObject(j, "error_ulp", o->v.ulp);
+        cJSON_AddNumberToObject(j, "error_relative", o->v.relative);
+        cJSON_AddNumberToObject(j, "elements_checked", (double)o->v.checked);
+    } else {
+        cJSON_AddNullToObject(j, "error_ulp");
+        cJSON_AddNullToObject(j, "error_relative");
+    }
+    cJSON_AddNumberToObject(j, "seconds_cold", o->seconds_cold);
+    cJSON_AddNumberToObject(j, "seconds_warm", o->seconds_warm);
+    cJSON_AddStringToObject(j, "cache", source[o->cold.from]);
+    text = cJSON_Print(j);
+    printf("%s\n", text ? text : "{}");
+    cJSON_free(text);
+    cJSON_Delete(j);
+}
+
+static void print_text(const struct product *p, const struct outcome *o)
+{
+    char name[64], shape[128];
+
+    shape_text(p, shape, sizeof shape);
+    printf("result    %s of %s\n", shape, limber_format_name(p->c.format, name, sizeof name));
+    printf("contract  %s, by %s on %s\n", p->contract ? p->contract : "native", o->cold.scheme,
+           o->cold.backend);
+    printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
+    printf("bound     %.3g |A||B|%s\n", o->cold.bound, o->cold.bound == 0 ? " (exact)" : "");
+    if (p->check)
+        printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", o->v.ulp,
+               o->v.relative, (long long)o->v.checked, (long long)o->v.elements);
+    printf("seconds   %.6f (%s)", o->seconds_cold, source[o->cold.from]);
+    if (o->timed)
+        printf(", warm %.6f", o->seconds_warm);
+    printf("\n");
+}
+
+static limber_status timed(const struct product *p, limber_context *ctx, limber_report *r,
+                           double *seconds)
+{
+    double start = now();
+    limber_status s = product_run(p, ctx, r);
+
+    *seconds = now() - start;
+    return s;
+}
+
+static int run(struct product *p)
+{
+    struct outcome o = { 0 };
+    limber_context *ctx = NULL;
+    size_t bytes = (size_t)array_size(&p->c) * p->c.format.size;
+    void *before = malloc(bytes + 1);
+    int status = 0;
+
+    if (!before)
+        return complain("out of memory");
+    memcpy(before, p->c.data, bytes);
+    o.timed = p->time || p->json || p->check;
+    if (product_context(p, &ctx) != LIMBER_OK ||
+        timed(p, ctx, &o.cold, &o.seconds_cold) != LIMBER_OK) {
+        status = complain("%s", limber_error_text());
+    } else if (o.timed) {
+        memcpy(p->c.data, before, bytes);
+        if (timed(p, ctx, &o.warm, &o.seconds_warm) != LIMBER_OK)
+            status = complain("%s", limber_error_text());
+    }
+    if (!status && p->check)
+        o.v = check_product(p, before);
+    if (!status && p->out && !array_write(p->out, &p->c))
+        status = 1;
+    if (!status && p->json)
+        print_json(p, &o);
+    else if (!status)
+        print_text(p, &o);
+    limber_destroy(ctx);
+    free(before);
+    return status;
+}
+
+static int product(int argc, const char **argv, bool is_conv)
+{
+    struct product p;
+    int status = product_read(argc, argv, is_conv, &p);
+
+    if (status)
+        return status - 1;
+    status = run(&p);
+    product_clear(&p);
+    return status;
+}
+
+int cmd_gemm(int argc, const char **argv)
+{
+    return product(argc, argv, false);
+}
+
+int cmd_conv(int argc, const char **argv)
+{
+    return product(argc, argv, true);
+}

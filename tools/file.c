@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Arrays in files: which reader, and writing so that a failure leaves the old file. */
+#define _GNU_SOURCE
+#include "cli.h"
+
+#include <errno.h>
+#include <mpfr.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int64_t array_size(const struct array *a)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < a->rank; i++)
+        n *= a->dim[i];
+    return n;
+}
+
+void array_clear(struct array *a)
+{
+    free(a->data);
+    memset(a, 0, sizeof *a);
+}
+
+bool array_alloc(struct array *a, const char *path)
+{
+    __int128 bytes = a->format.size;
+
+    for (int i = 0; i < a->rank; i++) {
+        if (a->dim[i] < 0)
+            return complain("%s: a negative size", path), false;
+        bytes *= a->dim[i] ? a->dim[i] : 1;
+        if (bytes > PTRDIFF_MAX)
+            return complain("%s: the array is larger than memory", path), false;
+    }
+    a->data = calloc(1, (size_t)bytes + 16);
+    if (!a->data)
+        return complain("%s: no memory for %lld bytes", path, (long long)bytes), false;
+    return true;
+}
+
+int64_t bytes_left(FILE *f)
+{
+    struct stat s;
+    long at = ftell(f);
+
+    if (at < 0 || fstat(fileno(f), &s) || !S_ISREG(s.st_mode))
+        return -1;
+    return s.st_size - at;
+}
+
+static bool ends(const char *s, const char *end)
+{
+    size_t n = strlen(s), e = strlen(end);
+
+    return n >= e && strcmp(s + n - e, end) == 0;
+}
+
+bool array_read(const char *path, bool wide, struct array *a)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char magic[6] = { 0 };
+    size_t n;
+    bool ok;
+
+    memset(a, 0, sizeof *a);
+    if (!f)
+        return complain("%s: %s", path, strerror(errno)), false;
+    n = fread(magic, 1, sizeof magic, f);
+    rewind(f);
+    if (n == 6 && memcmp(magic, "\x93NUMPY", 6) == 0)
+        ok = npy_read(f, path, a);
+    else if (n >= 2 && memcmp(magic, "%%", 2) == 0)
+        ok = mtx_read(f, path, wide, a);
+    else if (n >= 4 && ((magic[0] == 0 && magic[1] == 0) || (magic[0] == 0x1f &&
+                                                             magic[1] == 0x8b)))
+        ok = idx_read(path, a);
+    else
+        ok = (complain("%s: neither .npy nor Matrix Market nor IDX", path), false);
+    fclose(f);
+    if (!ok)
+        array_clear(a);
+    return ok;
+}
+
+bool array_write(const char *path, const struct array *a)
+{
+    bool npy = ends(path, ".npy"), ok;
+    char *temporary = NULL;
+    FILE *f = NULL;
+    int fd;
+
+    if (!npy && !ends(path, ".mtx"))
+        return complain("%s: the name must end in .npy or .mtx", path), false;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+        return complain("%s: out of memory", path), false;
+    fd = mkstemp(temporary);
+    if (fd >= 0)
+        f = fdopen(fd, "wb");
+    if (!f) {
+        complain("%s: %s", path, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+            unlink(temporary);
+        }
+        free(temporary);
+        return false;
+    }
+    ok = npy ? npy_write(f, path, a) : mtx_write(f, path, a);
+    if (ok && (fflush(f) || ferror(f) || fchmod(fd, 0644) || fsync(fd)))
+        ok = (complain("%s: %s", path, strerror(errno)), false);
+    if (fclose(f) && ok)
+        ok = (complain("%s: %s", path, strerror(errno)), false);
+    if (ok && rename(temporary, path))
+        ok = (complain("%s: %s", path, strerror(errno)), false);
+    if (!ok)
+        unlink(temporary);
+    free(temporary);
+    return ok;
+}
+
+/* ---- decimal text -------------------------------------------------------------------------------- */
+
+/* x to binary128's two halves of a significand and an exponent, as an element. */
+static void to_f128(mpfr_t x, unsigned char *out)
+{
+    limber_format f128 = format_of("f128");
+    mpfr_exp_t emin = mpfr_get_emin(), emax = mpfr_get_emax();
+    unsigned char code[16] = { 0 };
+    mpfr_exp_t e;
+    mpz_t z;
+    size_t count;
+
+    mpfr_set_emin(-16493);
+    mpfr_set_emax(16384);
+    mpfr_subnormalize(x, mpfr_check_range(x, 0, MPFR_RNDN), MPFR_RNDN);
+    mpz_init(z);
+    if (mpfr_nan_p(x) || mpfr_inf_p(x)) {
+        code[14] = 0xff;
+        code[15] = 0x7f;
+        code[13] = mpfr_nan_p(x) ? 0x80 : 0;
+    } else if (!mpfr_zero_p(x)) {
+        e = mpfr_get_z_2exp(z, x);      /* x = z 2^e, z of 113 bits */
+        mpz_abs(z, z);
+        for (; e < -16494; e++)
+            mpz_fdiv_q_2exp(z, z, 1);
+        if (mpz_sizeinbase(z, 2) == 113) {
+            mpz_clrbit(z, 112);
+            e += 16383 + 112;
+        } else {
+            e = 0;
+        }
+        mpz_export(code, &count, -1, 1, -1, 0, z);
+        code[14] = (unsigned char)e;
+        code[15] = (unsigned char)(e >> 8);
+    }
+    if (mpfr_signbit(x))
+        code[15] |= 0x80;
+    mpz_clear(z);
+    mpfr_set_emin(emin);
+    mpfr_set_emax(emax);
+    memcpy(out, code, f128.size);
+}
+
+bool parse_number(const char *text, limber_format f, void *out)
+{
+    unsigned char wide[16];
+    char *end;
+    mpfr_t x;
+    bool ok;
+
+    if (f.kind == LIMBER_KIND_INT) {
+        int64_t v = strtoll(text, &end, 10);
+
+        memcpy(out, &v, 8);             /* scalars of integers are i64 */
+        return end != text && *end == 0;
+    }
+    if (limber_format_equal(f, format_of("dd"))) {
+        double high, low;
+
+        mpfr_init2(x, 2200);
+        ok = mpfr_strtofr(x, text, &end, 10, MPFR_RNDN) != 99 && end != text && *end == 0;
+        high = mpfr_get_d(x, MPFR_RNDN);
+        mpfr_sub_d(x, x, high, MPFR_RNDN);
+        low = mpfr_get_d(x, MPFR_RNDN);
+        memcpy(out, &high, 8);
+        memcpy((char *)out + 8, &low, 8);
+        mpfr_clear(x);
+        return ok;
+    }
+    /* round to odd at 113 bits would be needed for f64 and below: parse at the format's own width */
+    if (f.size == 16) {
+        mpfr_init2(x, 113);
+        mpfr_strtofr(x, text, &end, 10, MPFR_RNDN);
+        ok = end != text && *end == 0;
+        to_f128(x, wide);
+        memcpy(out, wide, 16);
+        mpfr_clear(x);
+        return ok;
+    }
+    if (f.kind == LIMBER_KIND_FLOAT) {
+        double d = strtod(text, &end);
+
+        if (end == text || *end)
+            return false;
+        return limber_convert(out, f, &d, format_of("f64"), 1, LIMBER_RN) == LIMBER_OK;
+    }
+    return false;
+}

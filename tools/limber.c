@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber: the command line. */
+#define _GNU_SOURCE
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const struct {
+    const char *name, *about;
+    int (*run)(int argc, const char **argv);
+} commands[] = {
+    { "gemm", "multiply two matrices from files", cmd_gemm },
+    { "conv", "convolve an image tensor with filters from files", cmd_conv },
+    { "plan", "show what gemm or conv would do, or run passes over a plan", cmd_plan },
+    { "cache", "look at the kernels on disk: info, list, verify, clear", cmd_cache },
+    { "formats", "list the number formats", cmd_formats },
+    { "bench", "measure against other libraries and the machine's limits", cmd_bench },
+    { "demo", "see accuracies and formats that the machine does not have", cmd_demo },
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+int complain(const char *format, ...)
+{
+    va_list args;
+
+    fputs("limber: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return 1;
+}
+
+double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+limber_format format_of(const char *name)
+{
+    limber_format f;
+
+    limber_format_named(name, &f);
+    return f;
+}
+
+static void help(FILE *out)
+{
+    fprintf(out, "usage: limber COMMAND [options]\n\n");
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].about);
+    fprintf(out, "\n`limber COMMAND --help` has the options and an example.\n"
+                 "example: limber gemm A.npy B.npy -o C.npy --contract correct --check\n");
+}
+
+int main(int argc, const char **argv)
+{
+    if (argc < 2) {
+        help(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        help(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("limber %s\n", LIMBER_VERSION);
+        return 0;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(argv[1], commands[i].name))
+            return commands[i].run(argc - 1, argv + 1);
+    complain("no command is called \"%s\"", argv[1]);
+    help(stderr);
+    return 2;
+}

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by demo.sh and test.sh: installs the Debian packages named as arguments that are missing.
+setup() {
+    missing=
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+            missing="$missing $package"
+    done
+    [ -z "$missing" ] && return 0
+    run=
+    [ "$(id -u)" = 0 ] || run=sudo
+    echo "installing:$missing"
+    # shellcheck disable=SC2086
+    { $run env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
+      $run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+           $missing > /dev/null; } || { echo "installing failed" >&2; exit 1; }
+}
+
+BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config llvm-19-dev llvm-19 clang-19 libffi-dev \
+libxxhash-dev libmpfr-dev libgmp-dev libcjson-dev libpopt-dev zlib1g-dev"
+TEST_PACKAGES="libcmocka-dev libclang-rt-19-dev binutils python3 python3-numpy"
