@@ -40,6 +40,10 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
     if (k->scheme && !known_scheme(k->scheme))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.scheme = \"%.40s\" is unknown",
                            k->scheme);
+    if (c.kind == LIMBER_KIND_UINT)     /* kernels store and check signed integers only */
+        return limber_fail(d, LIMBER_BAD_ARGUMENT,
+                           "c: %s is for operands; results are signed integers or floats",
+                           limber_format_name(c, name, sizeof name));
     if (k->promise == LIMBER_EXACT && !is_integer(c))
         return limber_fail(d, LIMBER_BAD_ARGUMENT,
                            "contract.promise exact needs an integer result, c is %s",

@@ -200,6 +200,7 @@ static void formats(void **state)
     BAD(t.mc.format.size = 0, "c: format");
     BAD(t.mc.format.size = 200, "c: format");
     BAD(t.ma.format.exp_bits = 40, "a: format");
+    BAD(t.mc.format = format("u8"), "c: u8 is for operands");
     BAD((memset(&t.ma.format, 0, sizeof t.ma.format), t.ma.format.kind = LIMBER_KIND_EXACT),
         "a: format exact");
 }
@@ -436,6 +437,35 @@ static void convolution_by_its_definition(void **state)
     }
 }
 
+/* The last of the groups overflows: what the others gave must not be seen. */
+static void exact_results_that_do_not_fit_leave_y(void **state)
+{
+    const limber_conv s = { .n = 1, .c = 3, .h = 2, .w = 2, .o = 3, .r = 1, .s = 1,
+                            .stride = { 1, 1 }, .dilate = { 1, 1 }, .groups = 3 };
+    const limber_contract exact = { .promise = LIMBER_EXACT };
+    limber_format i8 = format("i8");
+    signed char x[12], w[3] = { 1, 2, 2 }, y[12];
+    const int64_t one = 1;
+    limber_status st;
+
+    (void)state;
+    for (int beta = 0; beta < 2; beta++) {
+        for (int last = 63; last <= 64; last++) {
+            for (int i = 0; i < 12; i++) {
+                x[i] = (signed char)i;
+                y[i] = beta;            /* 2*63 + 1 = 127 just fits */
+            }
+            x[11] = (signed char)last;
+            st = limber_conv2d(shared, &exact, &s, NULL, x, i8, w, i8, beta ? &one : NULL, y, i8,
+                               NULL);
+            assert_int_equal(st, last == 63 ? LIMBER_OK : LIMBER_RANGE);
+            for (int i = 0; i < 12; i++)
+                assert_int_equal(y[i], last == 63 ? x[i] * w[i / 4] + beta : beta);
+        }
+    }
+    assert_non_null(strstr(limber_error_text(), "1 of the result's elements do not fit i8"));
+}
+
 static void remembered(void *user, const char *line)
 {
     snprintf(user, 500, "%s", line);
@@ -496,6 +526,7 @@ int main(void)
         cmocka_unit_test(cache_directories),
         cmocka_unit_test(shapes),
         cmocka_unit_test(convolution_by_its_definition),
+        cmocka_unit_test(exact_results_that_do_not_fit_leave_y),
         cmocka_unit_test(a_verbose_call_can_be_repeated),
         cmocka_unit_test(plans_are_told),
     };
