@@ -86,8 +86,7 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, st
                             v, s->vector, start, r, v);
         }
     limber_text_add(out, "  call void @llvm.prefetch.p0(ptr %%ahead, i32 0, i32 2, i32 1)\n"
-                    "  %%ahead1 = getelementptr i8, ptr %%ahead, i64 %d\n",
-                    k->nr * s->bytes / MICRO_AHEAD);
+                    "  %%ahead1 = getelementptr i8, ptr %%ahead, i64 %%step\n");
     for (int v = 0; v < nv; v++) {
         limber_text_add(out, "  %%q%d = getelementptr i8, ptr %%pb, i64 %d\n"
                         "  %%b%d = load %s, ptr %%q%d, align 4\n", v, v * s->lanes * s->bytes, v,
@@ -163,7 +162,7 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
     declare(k, &s, out);
     limber_text_add(out, "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
                     "define void @limber_micro(ptr %%a, ptr %%b, i64 %%n, ptr %%c, "
-                    "i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next) {\nentry:\n");
+                    "i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 %%step) {\nentry:\n");
     for (int v = 0; v < nv && k->unit == UNIT_i8; v++)
         limber_text_add(out, "  %%w%d = getelementptr i8, ptr %%bias, i64 %d\n"
                         "  %%z%d = load %s, ptr %%w%d, align 4\n", v, v * s.lanes * 4, v, s.vector,

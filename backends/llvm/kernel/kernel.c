@@ -8,9 +8,9 @@
 extern const struct kernel_config limber_kernel_constants;
 
 /* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b; integers start
- * from a row of nr biases.  Meanwhile 1/MICRO_AHEAD of a panel of B is fetched from next. */
+ * from a row of nr biases.  Meanwhile a line of cache is fetched for each group, from next on, `step` bytes apart. */
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
-                  int64_t first, const int32_t *bias, const char *next);
+                  int64_t first, const int32_t *bias, const char *next, int64_t step);
 
 /* What the code generator calls for long copies and clears; the object must need nothing else. */
 __attribute__((used)) void *memset(void *to, int c, size_t n)

@@ -20,8 +20,7 @@ enum {
     KERNEL_DIGITS = 14,     /* of 165 bits and a sign */
     KERNEL_COLUMN = 39,     /* bits of a column of a Chinese remainder */
     KERNEL_COLUMNS = 9,
-    KERNEL_NR = 256,        /* most columns of a register tile */
-    MICRO_AHEAD = 8         /* runs of a register tile that fetch the next panel of B */
+    KERNEL_NR = 256         /* most columns of a register tile */
 };
 
 struct side {

@@ -45,7 +45,7 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
     char tile[16 * KERNEL_NR * 8] __attribute__((aligned(64)));
     int64_t ldc = CFG.nr * acc_bytes();
 
-    limber_micro(a, b, groups, tile, ldc, 1, bias, b);
+    limber_micro(a, b, groups, tile, ldc, 1, bias, b, 0);
     for (int64_t r = i; r < min64(i + CFG.mr, t->rows); r++)
         for (int64_t s = j; s < min64(j + CFG.nr, t->cols); s++) {
             const char *from = tile + (r - i) * ldc + (s - j) * acc_bytes();
@@ -86,6 +86,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
         for (int64_t i = 0; i < b->panels_a; i++) {
             const char *pa = oa->data + (b->panel_a + i) * oa->panel_bytes +
                              la * oa->limb_bytes + at * CFG.mr;
+            int fetch = i * groups * 64 < step;     /* the next panel is not all on its way */
             char *to = t->at + i * CFG.mr * t->row + j * CFG.nr * acc_bytes();
 
             if (t->stores && ((i + 1) * CFG.mr > t->rows || (j + 1) * CFG.nr > t->cols))
@@ -95,7 +96,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                 first ? clear_tile(to, t->row) : (void)0;
             else
                 limber_micro(pa, pb, groups, to, t->row, first, bias,
-                             next + i % MICRO_AHEAD * (step / MICRO_AHEAD));
+                             fetch ? next + i * groups * 64 : pb, fetch ? 64 : 0);
         }
     }
 }
