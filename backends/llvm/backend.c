@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 bool limber_llvm_probe(struct target *t, struct diag *d);
 
@@ -14,35 +15,47 @@ struct kernel {
     struct object object;
     kernel_prepare *prepare;
     kernel_block *block;
-    _Atomic(struct spare *) spare;      /* a workspace that is not in use, or NULL */
 };
 
-/* Memory fresh from the system costs a fault a page: the last workspace is kept for the next call,
- * when it is small. */
+/* Memory fresh from the system costs a fault a page: the largest workspace that is not in use is
+ * kept for the next call of any kernel, as long as there are kernels. */
 struct spare {
     size_t size;
     char memory[];
 };
-enum { SPARE_MOST = 64 << 20, PART_BYTES = 12 << 20 };
+enum { SPARE_MOST = 256 << 20, HUGE_PAGE = 2 << 20, PART_BYTES = 12 << 20 };
 
-static struct spare *take_spare(struct kernel *k, size_t size)
+static _Atomic(struct spare *) spare_kept;
+static atomic_size_t kernels;
+
+static struct spare *take_spare(size_t size)
 {
-    struct spare *s = atomic_exchange(&k->spare, NULL);
+    struct spare *s = atomic_exchange(&spare_kept, NULL);
+    size_t all = (sizeof *s + size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 
     if (s && s->size >= size)
         return s;
     free(s);
-    s = malloc(sizeof *s + size);
+    if (size < HUGE_PAGE) {
+        s = malloc(sizeof *s + size);
+    } else if ((s = aligned_alloc(HUGE_PAGE, all))) {
+        madvise(s, all, MADV_HUGEPAGE);
+        size = all - sizeof *s;
+    }
     if (s)
         s->size = size;
     return s;
 }
 
-static void give_spare(struct kernel *k, struct spare *s)
+static void give_spare(struct spare *s)
 {
+    struct spare *old = NULL;
+
     if (s->size <= SPARE_MOST)
-        s = atomic_exchange(&k->spare, s);
-    free(s);
+        old = atomic_exchange(&spare_kept, s);
+    else
+        old = s;
+    free(old);
 }
 
 struct blob_head {
@@ -115,9 +128,10 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
         ok = (k->prepare && k->block) || limber_fail(d, LIMBER_IO, "llvm: no entry in the kernel");
     }
     free(aligned);
-    if (ok)
+    if (ok) {
+        atomic_fetch_add(&kernels, 1);
         *out = k;
-    else if (k) {
+    } else if (k) {
         limber_object_unmap(&k->object);
         free(k);
     }
@@ -129,8 +143,9 @@ static void unload(struct kernel *k)
     if (!k)
         return;
     limber_object_unmap(&k->object);
-    free(atomic_load(&k->spare));
     free(k);
+    if (atomic_fetch_sub(&kernels, 1) == 1)
+        free(atomic_exchange(&spare_kept, NULL));
 }
 
 /* ---- launch ------------------------------------------------------------------------------------------ */
@@ -276,7 +291,7 @@ static bool run_one(struct kernel *k, struct call *c, struct kernel_call call,
     p.scratch = round_up(scratch_bytes(f), 64);
     bytes = side_bytes(f, 0, call.op[0].lines, call.k) + side_bytes(f, 1, call.op[1].lines, call.k) +
             workers * p.scratch + 256;
-    spare = take_spare(k, (size_t)bytes);
+    spare = take_spare((size_t)bytes);
     if (!spare)
         return limber_fail(d, LIMBER_NO_MEMORY, "workspace of %lld bytes", (long long)bytes);
     if ((size_t)bytes > c->workspace)
@@ -295,7 +310,7 @@ static bool run_one(struct kernel *k, struct call *c, struct kernel_call call,
         c->runner->run(c->runner->self, tasks, run_prepare, &p);
     c->runner->run(c->runner->self, blocks, run_block, &p);
     c->overflow += p.call.overflow;
-    give_spare(k, spare);
+    give_spare(spare);
     return true;
 }
 

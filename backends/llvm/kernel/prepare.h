@@ -14,7 +14,7 @@ struct strip {
     const struct side *s;
     int side;
     int64_t panel, first, live, p0, len;
-    v8l scale[2];
+    v8l scale_low, scale_high;      /* of its first and last eight lanes */
 };
 
 /* ---- reading --------------------------------------------------------------------------------------- */
@@ -66,6 +66,21 @@ FLAT void turn4(const struct strip *w, char *room)
         STORE(room + i * 64, v[i]);
 }
 
+/* Any strides; what does not exist is zero. */
+FLAT void spread(const struct strip *w, int size, char *room)
+{
+    const struct view *v = &w->o->view;
+
+    if (w->live < KERNEL_LANES || w->len < KERNEL_BLOCK)
+        __builtin_memset(room, 0, (unsigned)(KERNEL_BLOCK * KERNEL_LANES * size));
+    ROLL for (int64_t l = 0; l < min64(w->live, KERNEL_LANES); l++) {
+        const char *from = line_at(w, l, w->p0 * v->p, size);
+
+        ROLL for (int64_t p = 0; p < w->len; p++)
+            copy_element(room + (p * KERNEL_LANES + l) * size, from + p * v->p * size, size);
+    }
+}
+
 /* Rows of 16 elements, `stride` bytes apart: in place where lines are neighbours in memory. */
 FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
 {
@@ -75,9 +90,15 @@ FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
     *stride = KERNEL_LANES * size;
     if (!v->patch && v->line == 1 && w->live == KERNEL_LANES) {
         *stride = v->p * size;
+        ROLL for (int p = 0; p < KERNEL_BLOCK; p++)     /* the next block's rows */
+            __builtin_prefetch((const char *)v->data + (w->o->line0 + w->first +
+                               (w->p0 + KERNEL_BLOCK + p) * v->p) * size);
         return (const char *)v->data + (w->o->line0 + w->first + w->p0 * v->p) * size;
     }
-    if (v->patch || v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0 || (size != 4 && size != 8))
+    if (!v->patch && (v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0 ||
+                      (size != 4 && size != 8)))
+        spread(w, size, room);
+    else if (v->patch)
         w->c->cold->gather(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len }, room);
     else if (size == 8)
         turn8(w, room);
@@ -148,19 +169,17 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[3
     }
 }
 
-/* Row p as integers: trunc(x 2^scale), a sum of pieces. */
-FLAT void fix_row(const struct strip *w, const char *from, v8d x[2][3])
+/* The same as integers: trunc(x 2^scale). */
+FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[3])
 {
-    UNROLL for (int h = 0; h < 2; h++) {
-        v8l half = w->scale[h] >> 1;
+    v8l half = scale >> 1;
+    v8d first = powers_of_two(half), second = powers_of_two(scale - half);
 
-        load_eight(w, from + h * 8 * w->s->f.size, w->scale[h], x[h]);
-        if (w->s->axis == AXIS_none || w->s->pieces == 3)
-            continue;
-        UNROLL for (int q = 0; q < w->s->pieces; q++)
-            x[h][q] = TRUNC(finite(x[h][q]) * powers_of_two(half) *
-                            powers_of_two(w->scale[h] - half));
-    }
+    load_eight(w, from, scale, x);
+    if (w->s->axis == AXIS_none || w->s->pieces == 3)
+        return;
+    UNROLL for (int q = 0; q < w->s->pieces; q++)
+        x[q] = TRUNC(finite(x[q]) * first * second);
 }
 
 /* ---- packing ------------------------------------------------------------------------------------------ */
@@ -265,15 +284,19 @@ FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
     ROLL for (int p = 0; p < w->len; p++) {
         double rest[KERNEL_LANES], limb[KERNEL_LANES];
 
-        ROLL for (int h = 0; h < 2; h++) {
-            v8d x[3];
+        int64_t scale[KERNEL_LANES];
+        v8d low[3], high[3];
 
-            load_eight(w, from + p * stride + h * 8 * w->s->f.size, w->scale[h], x);
-            x[0] = finite(x[0]);
-            STORE(rest + 8 * h, x[0]);
-        }
+        load_eight(w, from + p * stride, w->scale_low, low);
+        load_eight(w, from + p * stride + 8 * w->s->f.size, w->scale_high, high);
+        low[0] = finite(low[0]);
+        high[0] = finite(high[0]);
+        STORE(rest, low[0]);
+        STORE(rest + 8, high[0]);
+        STORE(scale, w->scale_low);
+        STORE(scale + 8, w->scale_high);
         ROLL for (int i = 0; i < KERNEL_LANES; i++)
-            rest[i] = scale_by(rest[i], (int)w->scale[i / 8][i % 8]);
+            rest[i] = scale_by(rest[i], (int)scale[i]);
         ROLL for (int l = 0; l < w->s->limbs; l++) {
             w->c->cold->round(w->s, rest, limb, KERNEL_LANES);
             if (w->s->used[l])
@@ -285,15 +308,15 @@ FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
 FLAT void prepare_whole(const struct strip *w, const char *from, int64_t stride)
 {
     ROLL for (int p = 0; p < w->len; p++) {
-        v8d x[2][3];
+        v8d low[3], high[3];
 
         if (w->s->copied) {
             put_row(w, 0, w->p0 + p, from + p * stride, CFG.bytes);
             continue;
         }
-        load_eight(w, from + p * stride, w->scale[0], x[0]);
-        load_eight(w, from + p * stride + 8 * w->s->f.size, w->scale[1], x[1]);
-        put_floats(w, 0, p, x[0][0], x[1][0]);
+        load_eight(w, from + p * stride, w->scale_low, low);
+        load_eight(w, from + p * stride + 8 * w->s->f.size, w->scale_high, high);
+        put_floats(w, 0, p, low[0], high[0]);
     }
 }
 
@@ -302,7 +325,20 @@ FLAT void prepare_whole(const struct strip *w, const char *from, int64_t stride)
  * the digits of several pieces sum up to is carried on. */
 typedef v16f digits[KERNEL_ACCUMULATORS][KERNEL_BLOCK];
 
-FLAT void cut_row(const struct strip *w, v8d x[2][3], digits out, int p)
+FLAT v8d cut_eight(const struct strip *w, v8d x[3], double unit, double inverse)
+{
+    v8d d = all_d(0);
+
+    UNROLL for (int q = 0; q < w->s->pieces; q++) {
+        v8d t = ROUND(x[q] * inverse);
+
+        x[q] = FMA(t, all_d(-unit), x[q]);
+        d += t;
+    }
+    return d;
+}
+
+FLAT void cut_row(const struct strip *w, v8d low[3], v8d high[3], digits out, int p)
 {
     int base = w->s->base, count = w->s->digits;
     float up = (float)power_of_two(base), down = (float)power_of_two(-base);
@@ -310,16 +346,9 @@ FLAT void cut_row(const struct strip *w, v8d x[2][3], digits out, int p)
 
     ROLL for (int i = count - 1; i >= 0; i--) {
         double unit = power_of_two(base * i), inverse = power_of_two(-base * i);
-        v8d d[2] = { all_d(0), all_d(0) };
 
-        UNROLL for (int q = 0; q < w->s->pieces; q++)
-            UNROLL for (int h = 0; h < 2; h++) {
-                v8d t = ROUND(x[h][q] * inverse);
-
-                x[h][q] = FMA(t, all_d(-unit), x[h][q]);
-                d[h] += t;
-            }
-        out[i][p] = JOIN(TO(v8f, d[0]), TO(v8f, d[1]));
+        out[i][p] = JOIN(TO(v8f, cut_eight(w, low, unit, inverse)),
+                         TO(v8f, cut_eight(w, high, unit, inverse)));
     }
     if (HOW == HOW_residues && w->s->pieces == 1)
         return;
@@ -340,14 +369,15 @@ FLAT void prepare_narrow(const struct strip *w, const char *from, int64_t stride
     int step = w->s->step;
 
     ROLL for (int p = 0; p < KERNEL_BLOCK; p++) {
-        v8d row[2][3];
+        v8d low[3], high[3];
 
         if (p >= w->len) {
             x[p] = all_i(0);
             continue;
         }
-        fix_row(w, from + p * stride, row);
-        x[p] = JOIN(TO(v8i, row[0][0]), TO(v8i, row[1][0]));
+        fix_eight(w, from + p * stride, w->scale_low, low);
+        fix_eight(w, from + p * stride + 8 * w->s->f.size, w->scale_high, high);
+        x[p] = JOIN(TO(v8i, low[0]), TO(v8i, high[0]));
     }
     ROLL for (int l = 0; l < w->s->limbs; l++) {
         int shift = step * (w->s->limbs - 1 - l);
@@ -366,10 +396,11 @@ FLAT void prepare_narrow(const struct strip *w, const char *from, int64_t stride
 FLAT void cut_block(const struct strip *w, const char *from, int64_t stride, digits out)
 {
     ROLL for (int p = 0; p < w->len; p++) {
-        v8d x[2][3];
+        v8d low[3], high[3];
 
-        fix_row(w, from + p * stride, x);
-        cut_row(w, x, out, p);
+        fix_eight(w, from + p * stride, w->scale_low, low);
+        fix_eight(w, from + p * stride + 8 * w->s->f.size, w->scale_high, high);
+        cut_row(w, low, high, out, p);
     }
     ROLL for (int64_t p = w->len; p < KERNEL_BLOCK; p++)
         ROLL for (int i = 0; i < w->s->digits; i++)
@@ -502,13 +533,16 @@ FLAT int prepare_bytes(struct strip *w, int64_t k)
 
 FLAT v8l scales_of(const struct strip *w, int64_t from)
 {
-    v8l e = all_l(0);
+    int32_t e[8] = { 0 };
+    const int32_t *scale = w->o->scale + w->o->line0 + w->first + from;
 
-    if (w->o->scale)
-        ROLL for (int64_t i = 0; i < 8; i++)
-            if (from + i < w->live)
-                e[i] = w->o->scale[w->o->line0 + w->first + from + i];
-    return e;
+    if (!w->o->scale)
+        return all_l(0);
+    if (w->live - from >= 8)
+        return TO(v8l, LOAD(v8i, scale));
+    ROLL for (int64_t i = 0; i < w->live - from; i++)
+        e[i] = scale[i];
+    return TO(v8l, LOAD(v8i, e));
 }
 
 /* One block of one strip. */
@@ -544,8 +578,8 @@ FLAT void prepare_lines(const struct kernel_call *c, int side, int64_t from, int
                                    .panel = at / s->lines, .first = at,
                                    .live = min64(o->lines - at, KERNEL_LANES) };
 
-                w.scale[0] = scales_of(&w, 0);
-                w.scale[1] = scales_of(&w, 8);
+                w.scale_low = scales_of(&w, 0);
+                w.scale_high = scales_of(&w, 8);
                 for (w.p0 = p0; w.p0 < min64(c->k, p0 + BYTES); w.p0 += w.len)
                     prepare_block(&w, c->k);
             }
