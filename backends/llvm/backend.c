@@ -23,7 +23,8 @@ struct spare {
     size_t size;
     char memory[];
 };
-enum { SPARE_MOST = 256 << 20, HUGE_PAGE = 2 << 20, PART_BYTES = 12 << 20 };
+enum { SPARE_MOST = 256 << 20, HUGE_PAGE = 2 << 20, PART_BYTES = 12 << 20,
+       COLUMNS = 2 /* blocks that a part of C is wide at least */ };
 
 static _Atomic(struct spare *) spare_kept;
 static atomic_size_t kernels;
@@ -278,38 +279,61 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
     return kc * bytes >= PART_BYTES ? kc : PART_BYTES / (kc * bytes) * kc;
 }
 
-static bool run_one(struct kernel *k, struct call *c, struct kernel_call call,
-                     struct diag *d)
+/* Memory of one part of C's rows and the widest part of its columns. */
+static int64_t part_bytes(const struct kernel_config *f, int64_t m, int64_t n, int64_t k,
+                          int workers)
+{
+    return side_bytes(f, 0, m, k) + side_bytes(f, 1, n, k) +
+           workers * round_up(scratch_bytes(f), 64) + 256;
+}
+
+/* Columns [j, j + width) of a part whose rows are packed. */
+static void run_columns(struct part *p, struct call *c, int64_t j, int64_t width, char *memory)
+{
+    const struct kernel_config *f = p->call.config;
+    struct kernel_call *call = &p->call;
+    int64_t tasks;
+
+    call->n = width;
+    call->j0 = j;
+    call->op[1].line0 = j;
+    call->op[1].lines = width;
+    p->scratches = set_side(f, &call->op[1], 1, call->k, memory);
+    if (call->k == 0)
+        memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
+    tasks = share(f, call, 1) + call->tasks[0];
+    if (f->unit != UNIT_exact && call->k > 0)
+        c->runner->run(c->runner->self, tasks, run_prepare, p);
+    call->tasks[0] = 0;         /* the rows are packed now */
+    call->blocks_j = ceil_div(width, f->nb);
+    c->runner->run(c->runner->self, ceil_div(call->m, call->mb) * call->blocks_j, run_block, p);
+    c->overflow += call->overflow;
+    call->overflow = 0;
+}
+
+/* Rows [i, i + height), `width` columns at a time. */
+static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call, int64_t i,
+                     int64_t height, int64_t width, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
-    struct part p = { .k = k, .call = call };
-    struct spare *spare;
-    int64_t bytes, blocks, tasks;
+    struct part p = { .k = k, .call = call, .scratch = round_up(scratch_bytes(f), 64) };
+    size_t bytes = (size_t)part_bytes(f, height, width, call.k, c->runner->workers);
+    struct spare *spare = take_spare(bytes);
     char *memory;
-    int workers = c->runner ? c->runner->workers : 1;
 
-    p.scratch = round_up(scratch_bytes(f), 64);
-    bytes = side_bytes(f, 0, call.op[0].lines, call.k) + side_bytes(f, 1, call.op[1].lines, call.k) +
-            workers * p.scratch + 256;
-    spare = take_spare((size_t)bytes);
     if (!spare)
-        return limber_fail(d, LIMBER_NO_MEMORY, "workspace of %lld bytes", (long long)bytes);
-    if ((size_t)bytes > c->workspace)
-        c->workspace = (size_t)bytes;
+        return limber_fail(d, LIMBER_NO_MEMORY, "workspace of %zu bytes", bytes);
+    c->workspace = bytes > c->workspace ? bytes : c->workspace;
+    p.call.m = height;
+    p.call.i0 = i;
+    p.call.mb = even_rows(f, height);
+    p.call.op[0].line0 = i;
+    p.call.op[0].lines = height;
     memory = (char *)(((uintptr_t)spare->memory + 63) & ~(uintptr_t)63);
     memory = set_side(f, &p.call.op[0], 0, call.k, memory);
-    memory = set_side(f, &p.call.op[1], 1, call.k, memory);
-    p.scratches = memory;
-    if (c->k == 0)
-        memset(p.scratches, 0, (size_t)(workers * p.scratch));
-    p.call.mb = even_rows(f, call.m);
-    p.call.blocks_j = ceil_div(call.n, f->nb);
-    blocks = ceil_div(call.m, p.call.mb) * p.call.blocks_j;
-    tasks = share(f, &p.call, 0) + share(f, &p.call, 1);
-    if (f->unit != UNIT_exact && c->k > 0)
-        c->runner->run(c->runner->self, tasks, run_prepare, &p);
-    c->runner->run(c->runner->self, blocks, run_block, &p);
-    c->overflow += p.call.overflow;
+    share(f, &p.call, 0);
+    for (int64_t j = 0; j < c->n; j += width)
+        run_columns(&p, c, j, c->n - j < width ? c->n - j : width, memory);
     give_spare(spare);
     return true;
 }
@@ -319,21 +343,46 @@ static const void *along(const struct view *v, int64_t p, int size)
     return v->patch ? v->data : (const char *)v->data + p * v->p * size;
 }
 
-static bool run_part(struct kernel *k, struct call *c, struct kernel_call call, struct diag *d)
+/* Parts of C whose limbs fit the workspace: few columns first, since rows once packed serve all of
+ * them; then fewer rows. */
+static void chunk(const struct kernel_config *f, const struct call *c, int64_t k, int64_t *m,
+                  int64_t *n)
+{
+    int workers = c->runner->workers;
+
+    *m = c->m;
+    *n = c->n;
+    while (part_bytes(f, *m, *n, k, workers) > (int64_t)c->workspace_limit) {
+        if (*n > COLUMNS * f->nb)
+            *n = round_up(*n / 2, f->nb);
+        else if (*m > f->mb)
+            *m = round_up(*m / 2, f->mb);
+        else if (*n > f->nb)
+            *n = round_up(*n / 2, f->nb);
+        else
+            break;
+    }
+    *m = round_up(ceil_div(c->m, ceil_div(c->m, *m)), f->mr);
+}
+
+/* All of C, part by part along k where C can hold the sum so far. */
+static bool run_all(struct kernel *k, struct call *c, struct kernel_call call, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
-    int64_t step, all = call.k;
+    int64_t step, all = call.k, m, n;
     bool ok = true;
 
     call.stores = stores(f, c);
     step = part_of_k(f, &call);
+    chunk(f, c, all < step ? all : step, &m, &n);
     for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
         call.k = all - p < step ? all - p : step;
         call.adds = p > 0;
         call.op[0].view.data = along(&a, p, f->side[0].f.size);
         call.op[1].view.data = along(&b, p, f->side[1].f.size);
-        ok = run_one(k, c, call, d);
+        for (int64_t i = 0; ok && i < c->m; i += m)
+            ok = run_rows(k, c, call, i, c->m - i < m ? c->m - i : m, n, d);
     }
     return ok;
 }
@@ -360,23 +409,6 @@ static double scalar(const struct kernel_config *c, const void *p, double otherw
     return p ? limber_format_value(c->scalars, p) : otherwise;
 }
 
-/* Parts of C whose limbs fit the workspace: halve the longer side until they do. */
-static void chunk(const struct kernel_config *f, const struct call *c, int64_t *m, int64_t *n)
-{
-    *m = c->m;
-    *n = c->n;
-    while (side_bytes(f, 0, *m, c->k) + side_bytes(f, 1, *n, c->k) > (int64_t)c->workspace_limit) {
-        if (*n > f->nb && *n >= *m)
-            *n = round_up(*n / 2, f->nb);
-        else if (*m > f->mb)
-            *m = round_up(*m / 2, f->mb);
-        else if (*n > f->nb)
-            *n = round_up(*n / 2, f->nb);
-        else
-            break;
-    }
-}
-
 /* Lines to look at, or NULL when there is none. */
 static const uint8_t *special(const struct mask *m)
 {
@@ -387,7 +419,6 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     int32_t *scale_a = NULL, *scale_b = NULL;
-    int64_t m, n;
     bool ok;
 
     c->overflow = 0;
@@ -396,22 +427,17 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
         return true;
     ok = line_scales(&f->side[0], c->mask_a, c->m, &scale_a, d) &&
          line_scales(&f->side[1], c->mask_b, c->n, &scale_b, d);
-    chunk(f, c, &m, &n);
-    for (int64_t j = 0; ok && j < c->n; j += n)
-        for (int64_t i = 0; ok && i < c->m; i += m) {
-            struct kernel_call call = {
-                .config = f, .cold = &limber_kernel_cold,
-                .m = c->m - i < m ? c->m - i : m, .n = c->n - j < n ? c->n - j : n, .k = c->k,
-                .c = c->c, .i0 = i, .j0 = j, .alpha = c->alpha, .beta = c->beta,
-                .alpha_f64 = scalar(f, c->alpha, 1), .beta_f64 = scalar(f, c->beta, 0),
-            };
+    if (ok) {
+        struct kernel_call call = {
+            .config = f, .cold = &limber_kernel_cold, .m = c->m, .n = c->n, .k = c->k, .c = c->c,
+            .alpha = c->alpha, .beta = c->beta, .alpha_f64 = scalar(f, c->alpha, 1),
+            .beta_f64 = scalar(f, c->beta, 0),
+            .op = { { .view = c->a, .scale = scale_a, .special = special(c->mask_a) },
+                    { .view = c->b, .scale = scale_b, .special = special(c->mask_b) } },
+        };
 
-            call.op[0] = (struct packed){ .view = c->a, .line0 = i, .lines = call.m,
-                                          .scale = scale_a, .special = special(c->mask_a) };
-            call.op[1] = (struct packed){ .view = c->b, .line0 = j, .lines = call.n,
-                                          .scale = scale_b, .special = special(c->mask_b) };
-            ok = run_part(k, c, call, d);
-        }
+        ok = run_all(k, c, call, d);
+    }
     free(scale_a);
     free(scale_b);
     return ok;

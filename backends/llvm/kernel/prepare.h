@@ -225,15 +225,49 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
         to[i] += sum[i];
 }
 
+/* Row `row` of a limb, in lanes of 32 bits. */
+FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
+{
+    char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes + row * 48;
+
+    if (w->s->lines == 12) {    /* from registers */
+        v8i low = LOW(v);
+        v4i rest = __builtin_shufflevector(v, v, 8, 9, 10, 11);
+
+        STORE(to, low);
+        STORE(to + 32, rest);
+    } else {
+        put_row(w, limb, row, (const char *)&v, 4);
+    }
+}
+
+/* Eight rows of a limb as integers. */
+FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
+{
+    UNROLL for (int i = 0; i < 8; i += CFG.group) {
+        v16i word = v[i];
+
+        if (CFG.group == 4)
+            word = (v[i] & 255) | (v[i + 1] & 255) << 8 | (v[i + 2] & 255) << 16 | v[i + 3] << 24;
+        else if (CFG.group == 2)
+            word = (v[i] & 65535) | v[i + 1] << 16;
+        if (p + i < w->len)
+            put_lanes(w, limb, (w->p0 + p + i) / CFG.group, word);
+    }
+}
+
 /* One limb of a block as integers; beyond len the packed value is 0. */
 FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 {
     v16i any = all_i(0), sum = all_i(0);
 
     ROLL for (int p = 0; p < KERNEL_BLOCK; p++) {
-        any |= v[p];
+        if (!CFG.offsets) {
+            any |= v[p];
+            continue;
+        }
         v[p] += w->s->offset[limb];
-        if (w->len < KERNEL_BLOCK && p >= w->len)
+        if (p >= w->len)
             v[p] = all_i(0);
         sum += v[p];
     }
@@ -241,15 +275,8 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
         add_sums(w, limb, sum);
     if (!CFG.offsets)
         mark(w, limb, ANY(any));
-    ROLL for (int p = 0; p < w->len; p += CFG.group) {
-        v16i word = v[p];
-
-        if (CFG.group == 4)
-            word = (v[p] & 255) | (v[p + 1] & 255) << 8 | (v[p + 2] & 255) << 16 | v[p + 3] << 24;
-        else if (CFG.group == 2)
-            word = (v[p] & 65535) | v[p + 1] << 16;
-        put_row(w, limb, (w->p0 + p) / CFG.group, (const char *)&word, 4);
-    }
+    ROLL for (int p = 0; p < w->len; p += 8)
+        put_eight(w, limb, p, v + p);
 }
 
 /* One limb of row p as floats of the unit's width. */
@@ -451,15 +478,23 @@ FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
 
 FLAT void prepare_residues(const struct strip *w, const char *from, int64_t stride)
 {
+    v16i any = all_i(0);
     digits d;
+    int some;
 
     cut_block(w, from, stride, d);
+    ROLL for (int i = 0; i < w->s->digits; i++)
+        ROLL for (int p = 0; p < w->len; p++)
+            any |= (v16i)(d[i][p] != 0);
+    some = ANY(any);
     ROLL for (int l = 0; l < w->s->limbs; l++) {
-        v16i v[KERNEL_BLOCK];
+        mark(w, l, some);
+        ROLL for (int p = 0; p < w->len; p += 8) {
+            v16i v[8];
 
-        ROLL for (int p = 0; p < KERNEL_BLOCK; p += 8)
-            residues_of(w, d, l, p, v + p);
-        put_ints(w, l, v);
+            residues_of(w, d, l, p, v);
+            put_eight(w, l, p, v);
+        }
     }
 }
 
@@ -476,7 +511,7 @@ FLAT void put_bytes(const struct strip *w, int64_t p, v16i word, v16i *sum)
         word ^= (int32_t)0x80808080;
     if (w->s->sums)
         *sum += byte_sums(word);
-    put_row(w, 0, p / 4, (const char *)&word, 4);
+    put_lanes(w, 0, p / 4, word);
 }
 
 /* Four neighbours along k are a word already. */

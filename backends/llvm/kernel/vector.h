@@ -14,6 +14,7 @@ typedef int64_t v8l __attribute__((vector_size(64)));
 typedef uint64_t v8u __attribute__((vector_size(64)));
 typedef float v8f __attribute__((vector_size(32)));
 typedef int32_t v8i __attribute__((vector_size(32)));
+typedef int32_t v4i __attribute__((vector_size(16)));
 typedef int16_t v8h __attribute__((vector_size(16)));
 typedef int8_t v8c __attribute__((vector_size(8)));
 typedef uint8_t v8b __attribute__((vector_size(8)));
