@@ -233,8 +233,10 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     o.dir = dir;
     ctx->disk = limber_disk_new(&o);
     ctx->memory = limber_memory_new(MOST_KERNELS);
+    ctx->functions = limber_memory_new(SIZE_MAX);
     free(dir);
-    return (ctx->disk && ctx->memory) || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the caches");
+    return (ctx->disk && ctx->memory && ctx->functions) ||
+           limber_fail(d, LIMBER_NO_MEMORY, "no memory for the caches");
 }
 
 static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *d)
@@ -293,6 +295,7 @@ void limber_destroy(limber_context *ctx)
         return;
     limber_bindings_free(ctx->bindings);
     limber_memory_free(ctx->memory);    /* kernels first: they may hold threads' work space */
+    limber_memory_free(ctx->functions);
     limber_disk_free(ctx->disk);
     limber_pool_free(ctx->pool);
     limber_text_clear(&ctx->target_text);

@@ -239,6 +239,14 @@ static double budget(const struct description *d)
     }
 }
 
+/* A product of fixed shape has numbers where others have letters. */
+static struct type sized(struct type t, int64_t rows, int64_t cols)
+{
+    t.dim[0] = rows;
+    t.dim[1] = cols;
+    return t;
+}
+
 /* "nchw" gives a type with these letters for dimensions. */
 static struct type type_of(limber_format f, const char *letters)
 {
@@ -263,10 +271,18 @@ static int add_arg(struct plan *p, const struct description *d, const char *name
     return at;
 }
 
-static int add_gemm(struct plan *p, const struct description *d, struct type exact)
+static int add_gemm(struct plan *p, const struct description *d, const struct fixed *fixed,
+                    struct type exact)
 {
-    int a = add_arg(p, d, "a", 0, 0, type_of(d->fa, "mk"));
-    int b = a < 0 ? -1 : add_arg(p, d, "b", 1, 1, type_of(d->fb, "kn"));
+    struct type ta = type_of(d->fa, "mk"), tb = type_of(d->fb, "kn");
+    int a, b;
+
+    if (fixed) {
+        ta = sized(ta, fixed->m, fixed->k);
+        tb = sized(tb, fixed->k, fixed->n);
+    }
+    a = add_arg(p, d, "a", 0, 0, ta);
+    b = a < 0 ? -1 : add_arg(p, d, "b", 1, 1, tb);
 
     return b < 0 ? -1 : limber_plan_add(p, OP_gemm, "c", a, b, exact);
 }
@@ -288,10 +304,13 @@ static int add_conv(struct plan *p, const struct description *d, struct type exa
     return y;
 }
 
-static bool state(struct plan *p, const struct description *d, struct diag *diag)
+/* fixed may be NULL. */
+static bool state(struct plan *p, const struct description *d, const struct fixed *fixed,
+                  struct diag *diag)
 {
     const limber_format exact = { .kind = LIMBER_KIND_EXACT };
     const char *letters = d->conv ? "nopq" : "mn";
+    struct type result = type_of(d->fc, letters), product = type_of(exact, letters);
     int c, c0 = -1, out = -1;
 
     limber_plan_init(p);
@@ -302,11 +321,15 @@ static bool state(struct plan *p, const struct description *d, struct diag *diag
     p->kbits = d->kbits;
     p->budget = budget(d);
     p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
-    c = d->conv ? add_conv(p, d, type_of(exact, letters)) : add_gemm(p, d, type_of(exact, letters));
+    if (fixed) {
+        result = sized(result, fixed->m, fixed->n);
+        product = sized(product, fixed->m, fixed->n);
+    }
+    c = d->conv ? add_conv(p, d, product) : add_gemm(p, d, fixed, product);
     if (c >= 0 && d->beta)
-        c0 = add_arg(p, d, "c0", 2, -1, type_of(d->fc, letters));
+        c0 = add_arg(p, d, "c0", 2, -1, result);
     if (c >= 0 && (c0 >= 0 || !d->beta))
-        out = limber_plan_add(p, OP_epilogue, "d", c, c0, type_of(d->fc, letters));
+        out = limber_plan_add(p, OP_epilogue, "d", c, c0, result);
     if (out < 0 || (*d->wanted && !p->wanted))
         return limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the plan");
     limber_node_set(&p->node[out], ATTR_alpha, d->alpha);
@@ -321,15 +344,21 @@ static bool state(struct plan *p, const struct description *d, struct diag *diag
 struct making {
     limber_context *ctx;
     const struct description *d;
+    const struct fixed *fixed;  /* NULL: a kernel for many sizes */
 };
 
-static bool key_of(limber_context *ctx, const struct plan *p, unsigned char key[KEY_BYTES],
-                   struct diag *d)
+/* The strides of a fixed shape are no part of its plan. */
+static bool key_of(limber_context *ctx, const struct plan *p, const struct fixed *f,
+                   unsigned char key[KEY_BYTES], struct diag *d)
 {
     struct text t = { 0 };
     bool ok;
 
     limber_plan_print(p, &t);
+    if (f)
+        limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
+                        (long long)f->a.col, (long long)f->b.row, (long long)f->b.col,
+                        (long long)f->c.row, (long long)f->c.col);
     ok = !t.failed && t.s;
     if (ok)
         limber_key_make(key, ctx->build, t.s, ctx->target_text.s);
@@ -348,21 +377,26 @@ static const char *promise_name(const limber_contract *k, char *text, size_t siz
     return text;
 }
 
-static void gather(struct facts *f, const struct plan *p, const struct description *d)
+static void gather(struct facts *f, const struct plan *p, const struct description *d,
+                   const struct fixed *fixed)
 {
     const limber_contract k = { .promise = (limber_promise)d->promise, .bits = d->bits };
     const struct node *products = limber_plan_find(p, OP_products);
-    char a[16], b[16], c[16], promise[16];
+    char a[16], b[16], c[16], promise[16], size[40];
 
+    snprintf(size, sizeof size, "k<=2^%d", d->kbits);
+    if (fixed)
+        snprintf(size, sizeof size, "m=%lld n=%lld k=%lld", (long long)fixed->m,
+                 (long long)fixed->n, (long long)fixed->k);
     f->rows = products ? (int32_t)products->rows : 1;
     f->pruned = p->pruned;
     f->bound = p->spent;
     f->cost = p->cost;
     snprintf(f->scheme, sizeof f->scheme, "%s", p->scheme ? p->scheme : "none");
-    snprintf(f->plan, sizeof f->plan, "%s a=%s b=%s c=%s contract=%s k<=2^%d %s %d rows", p->name,
+    snprintf(f->plan, sizeof f->plan, "%s a=%s b=%s c=%s contract=%s %s %s %d rows", p->name,
              limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
              limber_format_name(d->fc, c, sizeof c), promise_name(&k, promise, sizeof promise),
-             d->kbits, f->scheme, (int)f->rows);
+             size, f->scheme, (int)f->rows);
 }
 
 static bool passes(struct plan *p, const struct target *t, const char *names, struct story *s,
@@ -377,30 +411,51 @@ static bool passes(struct plan *p, const struct target *t, const char *names, st
     return ok;
 }
 
-/* A dump shows the whole way, so it does not begin with an entry from disk. */
-static bool from_disk(limber_context *ctx, struct entry *e)
+static bool load(const struct making *m, const struct blob *bytes, struct entry *e,
+                 struct diag *d)
 {
+    const struct backend *b = m->ctx->backend;
+
+    if (m->fixed)
+        return b->fixed->load(bytes->data, bytes->size, &e->function, &e->address, d);
+    return b->load(bytes->data, bytes->size, &e->kernel, d);
+}
+
+/* A dump shows the whole way, so it does not begin with an entry from disk. */
+static bool from_disk(const struct making *m, struct entry *e)
+{
+    struct disk *disk = m->ctx->disk;
     struct diag ignored = { 0 };
     struct facts facts;
     struct blob bytes;
-    struct kernel *kernel = NULL;
+    bool ok;
 
-    if (ctx->dump_dir || !limber_disk_load(ctx->disk, e->facts.key, &facts, &bytes))
+    if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
         return false;
-    if (ctx->backend->load(bytes.data, bytes.size, &kernel, &ignored)) {
+    ok = load(m, &bytes, e, &ignored);
+    if (ok) {
         e->facts = facts;
-        e->kernel = kernel;
         e->from_disk = true;
     } else {
-        limber_disk_drop(ctx->disk, e->facts.key);
+        limber_disk_drop(disk, e->facts.key);
     }
     free(bytes.data);
-    return e->kernel != NULL;
+    return ok;
 }
 
-static bool compile(limber_context *ctx, struct plan *p, const struct description *desc,
-                    struct entry *e, struct diag *d)
+static bool generate(const struct making *m, const struct plan *p, const struct dump *dump,
+                     struct blob *bytes, struct diag *d)
 {
+    const struct backend *b = m->ctx->backend;
+
+    if (m->fixed)
+        return b->fixed->compile(p, &m->ctx->target, m->fixed, dump, bytes, d);
+    return b->compile(p, &m->ctx->target, dump, bytes, d);
+}
+
+static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
+{
+    limber_context *ctx = m->ctx;
     char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
     struct story story = { .folder = folder };
     const struct dump dump = { limber_story_file, &story };
@@ -409,9 +464,8 @@ static bool compile(limber_context *ctx, struct plan *p, const struct descriptio
 
     ok = passes(p, &ctx->target, NULL, &story, d);
     if (ok) {
-        gather(&e->facts, p, desc);
-        ok = ctx->backend->compile(p, &ctx->target, folder ? &dump : NULL, &bytes, d) &&
-             ctx->backend->load(bytes.data, bytes.size, &e->kernel, d);
+        gather(&e->facts, p, m->d, m->fixed);
+        ok = generate(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
     }
     if (ok)
         limber_disk_store(ctx->disk, &e->facts, &bytes);
@@ -430,13 +484,13 @@ static bool make(void *user, struct entry *e, struct diag *d)
     bool ok;
 
     e->backend = ctx->backend;
-    ok = state(&plan, m->d, d) && key_of(ctx, &plan, e->facts.key, d);
-    if (ok && !from_disk(ctx, e)) {
+    ok = state(&plan, m->d, m->fixed, d) && key_of(ctx, &plan, m->fixed, e->facts.key, d);
+    if (ok && !from_disk(m, e)) {
         if (ctx->no_compile)
             ok = limber_fail(d, LIMBER_DEVICE,
                              "LIMBER_NO_COMPILE is set and no cache holds this kernel");
         else
-            ok = compile(ctx, &plan, m->d, e, d);
+            ok = compile(m, &plan, e, d);
     }
     limber_plan_clear(&plan);
     e->seconds = now() - start;
@@ -640,7 +694,7 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
                 struct diag *d)
 {
     struct description desc;
-    const struct maker maker = { make, &(struct making){ ctx, &desc } };
+    const struct maker maker = { make, &(struct making){ ctx, &desc, NULL } };
     struct entry *e;
     double start;
     bool found, ok;
@@ -685,10 +739,10 @@ static bool plan_story(limber_context *ctx, const struct problem *p,
     struct plan plan = { 0 };
     bool ok;
 
-    ok = state(&plan, desc, d) && key_of(ctx, &plan, facts.key, d) &&
+    ok = state(&plan, desc, NULL, d) && key_of(ctx, &plan, NULL, facts.key, d) &&
          passes(&plan, &ctx->target, NULL, &story, d);
     if (ok) {
-        gather(&facts, &plan, desc);
+        gather(&facts, &plan, desc, NULL);
         report_facts(r, ctx, p, &facts);
     }
     limber_story_clear(&story);
@@ -711,6 +765,29 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
     if (ok && report)
         *report = r;
     return ok;
+}
+
+bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
+                            const struct fixed *fixed, limber_format f, void **address,
+                            struct diag *d)
+{
+    struct { struct description d; struct fixed f; } what;
+    const struct maker maker = { make, &(struct making){ ctx, &what.d, &what.f } };
+    const struct finding unscanned = { 0 };
+    const struct problem p = { .contract = *contract, .k = fixed->k, .fa = f, .fb = f, .fc = f,
+                               .beta = fixed->add ? fixed : NULL };     /* only whether */
+    struct entry *e;
+    bool found;
+
+    if (!ctx->backend->fixed)
+        return limber_fail(d, LIMBER_DEVICE, "backend %s makes no functions for one shape",
+                           ctx->backend->name);
+    describe(&what.d, &p, &unscanned);
+    what.f = *fixed;
+    if (!limber_memory_get(ctx->functions, &what, sizeof what, maker, &e, &found, d))
+        return false;
+    *address = e->address;      /* kept in use, so that it stays */
+    return true;
 }
 
 static bool replay(limber_context *ctx, const char *text, const char *names, const char *target,

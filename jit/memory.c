@@ -48,6 +48,8 @@ static void drop(struct slot *s)
 {
     if (s->entry.kernel)
         s->entry.backend->unload(s->entry.kernel);
+    if (s->entry.function)
+        s->entry.backend->fixed->unload(s->entry.function);
     free(s);
 }
 

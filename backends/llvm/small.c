@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A small product of fixed shape as LLVM assembly text: one function over operands as they lie in
+ * memory.  C is cut into register tiles, as even as they can be, so that edges waste little; a tile
+ * holds its sums in registers while k runs: vectors of B times elements of A for all lanes.  The
+ * last vector of a row is masked.  Where B's rows do not lie together, a panel of B is brought into
+ * that order on the stack first.
+ *
+ *   needs   C with rows that lie together; limber_small_text swaps the roles of A and B to get it
+ *   bits    docs/ir.md: a chain of fused multiply-adds from +0 for each chunk of k, chains added in
+ *           the order of k to a total that starts from +0, then c0
+ *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
+#include "backends/llvm/llvm.h"
+
+#include <stdio.h>
+
+enum {
+    MOST_WIDE = 4,          /* vectors in a tile's row */
+    MOST_SUMS = 32,         /* registers of a tile */
+    STRAIGHT = 512,         /* multiply-adds that may stand in a kernel without a loop over k */
+    UNROLL = 4
+};
+
+/* `count` groups of `size` rows or vectors; `lanes` of the last group's last vector are used. */
+struct part { int size, count, lanes; };
+
+struct small {
+    struct text *out;
+    struct fixed f;         /* with C's rows lying together */
+    int64_t chunk;
+    int lanes, bytes, registers;
+    const char *scalar, *suffix;        /* "double", "v8f64" */
+    char vector[24];
+    struct part row[2], col[3];
+    int rows, cols;
+    bool straight;
+    int value, label;       /* the last numbers given out */
+    const char *a, *b;      /* names of the products' operands: they trade places with C's roles */
+};
+
+static int fresh(struct small *s)
+{
+    return ++s->value;
+}
+
+/* A vector by its number; 0 is zero. */
+static const char *name(int value, char room[24])
+{
+    snprintf(room, 24, value ? "%%v%d" : "zeroinitializer", value);
+    return room;
+}
+
+/* ---- tiles that fit --------------------------------------------------------------------------------- */
+
+/* n into groups of at most `most`, sizes as equal as they can be, the larger ones first. */
+static int divide(int n, int most, struct part part[2])
+{
+    int groups = (n + most - 1) / most, large = n % groups, count = 0;
+
+    if (large)
+        part[count++] = (struct part){ .size = n / groups + 1, .count = large };
+    part[count++] = (struct part){ .size = n / groups, .count = groups - large };
+    return count;
+}
+
+/* Slots of the two units that multiply, or load, or wait for a sum: whatever there is most of. */
+static double tile_cost(const struct small *s, int high, int wide)
+{
+    int slots = high * wide;
+
+    slots = slots > high + wide ? slots : high + wide;
+    slots = slots > 8 ? slots : 8;
+    return (double)s->f.k * slots + 3 * high * wide + 30;
+}
+
+static double cost(const struct small *s, const struct part *row, int rows, const struct part *col,
+                   int cols)
+{
+    double sum = 0;
+
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++)
+            sum += row[i].count * col[j].count * tile_cost(s, row[i].size, col[j].size);
+    return sum;
+}
+
+/* The group with the masked vector stands alone. */
+static void set_tail(struct small *s)
+{
+    int tail = (int)s->f.n % s->lanes;
+    struct part *last = &s->col[s->cols - 1];
+
+    for (int i = 0; i < s->cols; i++)
+        s->col[i].lanes = s->lanes;
+    if (!tail)
+        return;
+    if (last->count > 1) {
+        last->count--;
+        s->col[s->cols++] = (struct part){ .size = last->size, .count = 1 };
+        last++;
+    }
+    last->lanes = tail;
+}
+
+static void choose_tiles(struct small *s)
+{
+    int vectors = (int)((s->f.n + s->lanes - 1) / s->lanes);
+    double least = 0;
+
+    for (int wide = 1; wide <= MOST_WIDE && wide <= vectors; wide++) {
+        /* one register for the element of A, and one to spare */
+        for (int high = (s->registers - wide - 2) / wide; high >= 1; high--) {
+            struct part row[2], col[2];
+            int rows = divide((int)s->f.m, high, row), cols = divide(vectors, wide, col);
+            double c = cost(s, row, rows, col, cols);
+
+            if (least > 0 && c >= least)
+                continue;
+            least = c;
+            s->rows = rows;
+            s->cols = cols;
+            for (int i = 0; i < 2; i++) {
+                s->row[i] = row[i];
+                s->col[i] = col[i];
+            }
+        }
+    }
+    set_tail(s);
+}
+
+/* ---- words --------------------------------------------------------------------------------------------- */
+
+static void mask(struct small *s, int lanes)
+{
+    limber_text_add(s->out, "<%d x i1> <", s->lanes);
+    for (int i = 0; i < s->lanes; i++)
+        limber_text_add(s->out, "%si1 %d", i ? ", " : "", i < lanes);
+    limber_text_add(s->out, ">");
+}
+
+static int load(struct small *s, const char *base, int64_t at, int lanes)
+{
+    int p = fresh(s), v = fresh(s);
+
+    limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n", p, base,
+                    (long long)at);
+    if (lanes == s->lanes) {
+        limber_text_add(s->out, "  %%v%d = load %s, ptr %%v%d, align %d\n", v, s->vector, p,
+                        s->bytes);
+        return v;
+    }
+    limber_text_add(s->out, "  %%v%d = call %s @llvm.masked.load.%s.p0(ptr %%v%d, i32 %d, ", v,
+                    s->vector, s->suffix, p, s->bytes);
+    mask(s, lanes);
+    limber_text_add(s->out, ", %s zeroinitializer)\n", s->vector);
+    return v;
+}
+
+static void store(struct small *s, int v, const char *base, int64_t at, int lanes)
+{
+    char room[24];
+    int p = fresh(s);
+
+    limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n", p, base,
+                    (long long)at);
+    if (lanes == s->lanes) {
+        limber_text_add(s->out, "  store %s %s, ptr %%v%d, align %d\n", s->vector, name(v, room),
+                        p, s->bytes);
+        return;
+    }
+    limber_text_add(s->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %%v%d, i32 %d, ",
+                    s->suffix, s->vector, name(v, room), p, s->bytes);
+    mask(s, lanes);
+    limber_text_add(s->out, ")\n");
+}
+
+/* An element in all lanes. */
+static int splat(struct small *s, const char *base, int64_t at)
+{
+    int p = fresh(s), x = fresh(s), i = fresh(s), v = fresh(s);
+
+    limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
+                    "  %%v%d = load %s, ptr %%v%d, align %d\n"
+                    "  %%v%d = insertelement %s poison, %s %%v%d, i64 0\n"
+                    "  %%v%d = shufflevector %s %%v%d, %s poison, <%d x i32> zeroinitializer\n",
+                    p, base, (long long)at, x, s->scalar, p, s->bytes, i, s->vector, s->scalar, x,
+                    v, s->vector, i, s->vector, s->lanes);
+    return v;
+}
+
+/* A loop's head and foot.  %iN counts; its pointers are %pN.X, which begin at `from` and advance by
+ * `step` bytes. */
+struct walk { const char *from; int64_t step; };
+
+static int loop_head(struct small *s, const struct walk *walk, int walks)
+{
+    int l = ++s->label;
+
+    limber_text_add(s->out, "  br label %%in%d\nin%d:\n  br label %%do%d\ndo%d:\n"
+                    "  %%i%d = phi i64 [ 0, %%in%d ], [ %%n%d, %%end%d ]\n", l, l, l, l, l, l, l,
+                    l);
+    for (int w = 0; w < walks; w++)
+        limber_text_add(s->out, "  %%p%d.%d = phi ptr [ %s, %%in%d ], [ %%q%d.%d, %%end%d ]\n", l,
+                        w, walk[w].from, l, l, w, l);
+    return l;
+}
+
+static void loop_foot(struct small *s, int l, const struct walk *walk, int walks, int64_t count)
+{
+    limber_text_add(s->out, "  br label %%end%d\nend%d:\n", l, l);
+    for (int w = 0; w < walks; w++)
+        limber_text_add(s->out, "  %%q%d.%d = getelementptr i8, ptr %%p%d.%d, i64 %lld\n", l, w, l,
+                        w, (long long)walk[w].step);
+    limber_text_add(s->out, "  %%n%d = add nuw nsw i64 %%i%d, 1\n"
+                    "  %%m%d = icmp ult i64 %%n%d, %lld\n"
+                    "  br i1 %%m%d, label %%do%d, label %%out%d\nout%d:\n", l, l, l, l,
+                    (long long)count, l, l, l, l);
+}
+
+/* ---- a tile ---------------------------------------------------------------------------------------------- */
+
+struct tile {
+    int high, wide, lanes;
+    const char *a, *b, *c;  /* its first elements */
+    int64_t line;           /* bytes from one row of B to the next */
+    bool whole;             /* rows of B are full vectors, used or not */
+    int sum[MOST_SUMS], total[MOST_SUMS];
+};
+
+/* One step of k, whose elements lie at these distances; results get the numbers in `to` if any. */
+static void step(struct small *s, struct tile *t, const char *a, int64_t at, const char *b,
+                 int64_t bt, const int *to)
+{
+    int vector[MOST_WIDE];
+    char room[24];
+
+    for (int v = 0; v < t->wide; v++)
+        vector[v] = load(s, b, bt + v * s->lanes * s->bytes,
+                         v == t->wide - 1 && !t->whole ? t->lanes : s->lanes);
+    for (int r = 0; r < t->high; r++) {
+        int x = splat(s, a, at + r * s->f.a.row * s->bytes);
+
+        for (int v = 0; v < t->wide; v++) {
+            int i = r * t->wide + v, n = to ? to[i] : fresh(s);
+
+            limber_text_add(s->out, "  %%v%d = call %s @llvm.fma.%s(%s %%v%d, %s %%v%d, %s %s)\n",
+                            n, s->vector, s->suffix, s->vector, x, s->vector, vector[v], s->vector,
+                            name(t->sum[i], room));
+            t->sum[i] = n;
+        }
+    }
+}
+
+static void steps(struct small *s, struct tile *t, const char *a, const char *b, int64_t from,
+                  int64_t count)
+{
+    for (int64_t p = from; p < from + count; p++)
+        step(s, t, a, p * s->f.a.col * s->bytes, b, p * t->line, NULL);
+}
+
+/* `count` times UNROLL steps from element `from` of k. */
+static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
+{
+    int l = ++s->label, next[MOST_SUMS], sums = t->high * t->wide;
+    int64_t ac = s->f.a.col * s->bytes;
+    char a[24], b[24], room[24];
+
+    limber_text_add(s->out, "  %%x%d = getelementptr i8, ptr %s, i64 %lld\n"
+                    "  %%y%d = getelementptr i8, ptr %s, i64 %lld\n"
+                    "  br label %%in%d\nin%d:\n  br label %%do%d\ndo%d:\n", l, t->a,
+                    (long long)(from * ac), l, t->b, (long long)(from * t->line), l, l, l, l);
+    limber_text_add(s->out, "  %%i%d = phi i64 [ 0, %%in%d ], [ %%n%d, %%do%d ]\n"
+                    "  %%a%d = phi ptr [ %%x%d, %%in%d ], [ %%g%d, %%do%d ]\n"
+                    "  %%b%d = phi ptr [ %%y%d, %%in%d ], [ %%h%d, %%do%d ]\n", l, l, l, l, l, l,
+                    l, l, l, l, l, l, l, l);
+    for (int i = 0; i < sums; i++) {
+        int v = fresh(s);
+
+        next[i] = fresh(s);
+        limber_text_add(s->out, "  %%v%d = phi %s [ %s, %%in%d ], [ %%v%d, %%do%d ]\n", v,
+                        s->vector, name(t->sum[i], room), l, next[i], l);
+        t->sum[i] = v;
+    }
+    snprintf(a, sizeof a, "%%a%d", l);
+    snprintf(b, sizeof b, "%%b%d", l);
+    for (int u = 0; u < UNROLL; u++)
+        step(s, t, a, u * ac, b, u * t->line, u == UNROLL - 1 ? next : NULL);
+    limber_text_add(s->out, "  %%g%d = getelementptr i8, ptr %%a%d, i64 %lld\n"
+                    "  %%h%d = getelementptr i8, ptr %%b%d, i64 %lld\n"
+                    "  %%n%d = add nuw nsw i64 %%i%d, 1\n  %%m%d = icmp ult i64 %%n%d, %lld\n"
+                    "  br i1 %%m%d, label %%do%d, label %%out%d\nout%d:\n", l, l,
+                    (long long)(UNROLL * ac), l, l, (long long)(UNROLL * t->line), l, l, l, l,
+                    (long long)count, l, l, l, l);
+}
+
+static void add(struct small *s, int *x, int y)
+{
+    char rx[24], ry[24];
+    int v = fresh(s);
+
+    limber_text_add(s->out, "  %%v%d = fadd %s %s, %s\n", v, s->vector, name(y, ry),
+                    name(*x, rx));
+    *x = v;
+}
+
+static void multiply(struct small *s, struct tile *t)
+{
+    int sums = t->high * t->wide;
+
+    for (int i = 0; i < sums; i++)
+        t->total[i] = 0;
+    for (int64_t p = 0; p < s->f.k; p += s->chunk) {
+        int64_t len = s->f.k - p < s->chunk ? s->f.k - p : s->chunk;
+        int64_t turns = s->straight || len < 2 * UNROLL ? 0 : len / UNROLL;
+
+        for (int i = 0; i < sums; i++)
+            t->sum[i] = 0;
+        if (turns)
+            looped(s, t, p, turns);
+        steps(s, t, t->a, t->b, p + turns * UNROLL, len - turns * UNROLL);
+        for (int i = 0; i < sums; i++)
+            add(s, &t->total[i], t->sum[i]);
+    }
+}
+
+static void finish(struct small *s, struct tile *t)
+{
+    for (int r = 0; r < t->high; r++)
+        for (int v = 0; v < t->wide; v++) {
+            int64_t at = (r * s->f.c.row + v * s->lanes) * s->bytes;
+            int lanes = v == t->wide - 1 ? t->lanes : s->lanes, *x = &t->total[r * t->wide + v];
+
+            if (s->f.add)
+                add(s, x, load(s, t->c, at, lanes));
+            store(s, *x, t->c, at, lanes);
+        }
+}
+
+/* ---- a panel of B ------------------------------------------------------------------------------------------ */
+
+/* lanes x lanes elements change rows and columns: blocks of 1, 2, 4 .. trade places. */
+static void transpose(struct small *s, int *v)
+{
+    char x[24], y[24];
+
+    for (int w = 1; w < s->lanes; w *= 2)
+        for (int i = 0; i < s->lanes; i++) {
+            int low = fresh(s), high = fresh(s);
+
+            if (i & w)
+                continue;
+            for (int side = 0; side < 2; side++) {
+                limber_text_add(s->out, "  %%v%d = shufflevector %s %s, %s %s, <%d x i32> <",
+                                side ? high : low, s->vector, name(v[i], x), s->vector,
+                                name(v[i + w], y), s->lanes);
+                for (int j = 0; j < s->lanes; j++)
+                    limber_text_add(s->out, "%si32 %d", j ? ", " : "",
+                                    (j & w ? s->lanes + j - w : j) + (side ? w : 0));
+                limber_text_add(s->out, ">\n");
+            }
+            v[i] = low;
+            v[i + w] = high;
+        }
+}
+
+/* `deep` <= lanes steps of k of one vector's columns. */
+static void pack_block(struct small *s, const char *from, const char *to, int64_t line, int lanes,
+                       int deep)
+{
+    int v[16];
+
+    for (int i = 0; i < s->lanes; i++)
+        v[i] = i < lanes ? load(s, from, i * s->f.b.col * s->bytes, deep) : 0;
+    transpose(s, v);
+    for (int i = 0; i < deep; i++)
+        store(s, v[i], to, i * line, s->lanes);
+}
+
+static void pack_blocks(struct small *s, const char *from, int v, int lanes, int64_t line)
+{
+    struct walk walk[2] = { { NULL, s->lanes * s->bytes }, { NULL, s->lanes * line } };
+    int64_t turns = s->f.k / s->lanes;
+    int p = fresh(s), q = fresh(s), l;
+    char x[24], y[24], px[24], py[24];
+
+    limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
+                    "  %%v%d = getelementptr i8, ptr %%panel, i64 %d\n", p, from,
+                    (long long)(v * s->lanes * s->f.b.col * s->bytes), q, v * s->lanes * s->bytes);
+    walk[0].from = name(p, x);
+    walk[1].from = name(q, y);
+    if (turns) {
+        l = loop_head(s, walk, 2);
+        snprintf(px, sizeof px, "%%p%d.0", l);
+        snprintf(py, sizeof py, "%%p%d.1", l);
+        pack_block(s, px, py, line, lanes, s->lanes);
+        loop_foot(s, l, walk, 2, turns);
+        snprintf(px, sizeof px, "%%q%d.0", l);
+        snprintf(py, sizeof py, "%%q%d.1", l);
+    }
+    if (s->f.k % s->lanes)
+        pack_block(s, turns ? px : x, turns ? py : y, line, lanes, (int)(s->f.k % s->lanes));
+}
+
+/* Any strides: element by element. */
+static void pack_elements(struct small *s, const char *from, const struct part *c, int64_t line)
+{
+    const struct walk walk[2] = { { from, s->f.b.row * s->bytes }, { "%panel", line } };
+    int l = loop_head(s, walk, 2), used = (c->size - 1) * s->lanes + c->lanes;
+
+    for (int j = 0; j < c->size * s->lanes; j++) {
+        int p = fresh(s), x = fresh(s), q = fresh(s);
+
+        if (j < used)
+            limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %%p%d.0, i64 %lld\n"
+                            "  %%v%d = load %s, ptr %%v%d, align %d\n", p, l,
+                            (long long)(j * s->f.b.col * s->bytes), x, s->scalar, p, s->bytes);
+        limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %%p%d.1, i64 %d\n", q, l,
+                        j * s->bytes);
+        if (j < used)
+            limber_text_add(s->out, "  store %s %%v%d, ptr %%v%d, align %d\n", s->scalar, x, q,
+                            s->bytes);
+        else
+            limber_text_add(s->out, "  store %s 0.0, ptr %%v%d, align %d\n", s->scalar, q,
+                            s->bytes);
+    }
+    loop_foot(s, l, walk, 2, s->f.k);
+}
+
+static bool packs(const struct small *s)
+{
+    return s->f.b.col != 1 && s->f.n > 1;
+}
+
+static void pack(struct small *s, const char *from, const struct part *c, int64_t line)
+{
+    if (s->f.b.row != 1) {
+        pack_elements(s, from, c, line);
+        return;
+    }
+    for (int v = 0; v < c->size; v++)
+        pack_blocks(s, from, v, v == c->size - 1 ? c->lanes : s->lanes, line);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------ */
+
+static void tiles_of_rows(struct small *s, const struct part *r, const char *a, const char *c,
+                          struct tile t)
+{
+    const struct walk walk[2] = { { a, r->size * s->f.a.row * s->bytes },
+                                  { c, r->size * s->f.c.row * s->bytes } };
+    char pa[24], pc[24];
+    int l = 0;
+
+    t.high = r->size;
+    if (r->count > 1) {
+        l = loop_head(s, walk, 2);
+        snprintf(pa, sizeof pa, "%%p%d.0", l);
+        snprintf(pc, sizeof pc, "%%p%d.1", l);
+    }
+    t.a = l ? pa : a;
+    t.c = l ? pc : c;
+    multiply(s, &t);
+    finish(s, &t);
+    if (l)
+        loop_foot(s, l, walk, 2, r->count);
+}
+
+/* All rows of one group of columns. */
+static void columns(struct small *s, const struct part *col, const char *b, const char *c)
+{
+    struct tile t = { .wide = col->size, .lanes = col->lanes, .b = b,
+                      .line = s->f.b.row * s->bytes };
+    char pa[24], pc[24];
+    int64_t down = 0;
+
+    if (packs(s)) {
+        t.line = col->size * s->lanes * s->bytes;
+        pack(s, b, col, t.line);
+        t.b = "%panel";
+        t.whole = true;
+    }
+    for (int i = 0; i < s->rows; i++) {
+        int p = fresh(s), q = fresh(s);
+
+        limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
+                        "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n", p, s->a,
+                        (long long)(down * s->f.a.row * s->bytes), q, c,
+                        (long long)(down * s->f.c.row * s->bytes));
+        tiles_of_rows(s, &s->row[i], name(p, pa), name(q, pc), t);
+        down += s->row[i].size * s->row[i].count;
+    }
+}
+
+static void body(struct small *s)
+{
+    int64_t along = 0;
+
+    for (int i = 0; i < s->cols; i++) {
+        const struct part *c = &s->col[i];
+        int64_t wide = c->size * s->lanes;
+        char pb[24], pc[24], lb[24], lc[24];
+        int p = fresh(s), q = fresh(s), l;
+        struct walk walk[2] = { { name(p, pb), wide * s->f.b.col * s->bytes },
+                                { name(q, pc), wide * s->bytes } };
+
+        limber_text_add(s->out, "  %s = getelementptr i8, ptr %s, i64 %lld\n"
+                        "  %s = getelementptr i8, ptr %%c, i64 %lld\n", pb, s->b,
+                        (long long)(along * s->f.b.col * s->bytes), pc,
+                        (long long)(along * s->bytes));
+        if (c->count > 1) {
+            l = loop_head(s, walk, 2);
+            snprintf(lb, sizeof lb, "%%p%d.0", l);
+            snprintf(lc, sizeof lc, "%%p%d.1", l);
+            columns(s, c, lb, lc);
+            loop_foot(s, l, walk, 2, c->count);
+        } else {
+            columns(s, c, pb, pc);
+        }
+        along += wide * c->count;
+    }
+}
+
+/* C's rows lie together, or else its columns: then C^T = B^T A^T. */
+static void orient(struct small *s, const struct fixed *f)
+{
+    s->f = *f;
+    s->a = "%a";
+    s->b = "%b";
+    if (f->c.col == 1 || f->n == 1)
+        return;
+    s->f.m = f->n;
+    s->f.n = f->m;
+    s->f.a = (struct strides){ f->b.col, f->b.row };
+    s->f.b = (struct strides){ f->a.col, f->a.row };
+    s->f.c = (struct strides){ f->c.col, f->c.row };
+    s->a = "%b";
+    s->b = "%a";
+}
+
+static void head(struct small *s)
+{
+    const char *v = s->vector, *x = s->suffix;
+    int wide = 0;
+
+    limber_text_add(s->out, "source_filename = \"%lld x %lld x %lld in tiles of %d x %d\"\n",
+                    (long long)s->f.m, (long long)s->f.n, (long long)s->f.k, s->row[0].size,
+                    s->col[0].size * s->lanes);
+    limber_text_add(s->out, "declare %s @llvm.fma.%s(%s, %s, %s)\n"
+                    "declare %s @llvm.masked.load.%s.p0(ptr, i32, <%d x i1>, %s)\n"
+                    "declare void @llvm.masked.store.%s.p0(%s, ptr, i32, <%d x i1>)\n"
+                    "define void @limber_fixed(ptr noalias readonly %%a, ptr noalias readonly %%b, "
+                    "ptr noalias %%c) {\n", v, x, v, v, v, v, x, s->lanes, v, x, v, s->lanes);
+    for (int i = 0; i < s->cols; i++)
+        wide = s->col[i].size > wide ? s->col[i].size : wide;
+    if (packs(s))
+        limber_text_add(s->out, "  %%panel = alloca [%lld x i8], align 64\n",
+                        (long long)(s->f.k * wide * s->lanes * s->bytes));
+}
+
+/* Without loops over k where all tiles together stay short. */
+static bool is_straight(const struct small *s)
+{
+    int64_t total = 0;
+
+    for (int i = 0; i < s->rows; i++)
+        for (int j = 0; j < s->cols; j++)
+            total += s->row[i].size * s->col[j].size * s->f.k;
+    return total <= STRAIGHT;
+}
+
+bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk,
+                       const struct target *t, struct text *out)
+{
+    bool large = t->vector_bits >= 512, wide = unit == UNIT_f64;
+    struct small s = { .out = out, .chunk = chunk, .registers = t->registers,
+                       .bytes = wide ? 8 : 4, .scalar = wide ? "double" : "float" };
+
+    s.lanes = (large ? 64 : 32) / s.bytes;
+    s.suffix = wide ? (large ? "v8f64" : "v4f64") : large ? "v16f32" : "v8f32";
+    snprintf(s.vector, sizeof s.vector, "<%d x %s>", s.lanes, s.scalar);
+    orient(&s, f);
+    choose_tiles(&s);
+    s.straight = is_straight(&s);
+    head(&s);
+    body(&s);
+    limber_text_add(out, "  ret void\n}\n");
+    return !out->failed;
+}
