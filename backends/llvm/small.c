@@ -20,16 +20,16 @@ enum {
     UNROLL = 4
 };
 
-/* `count` groups of `size` rows or vectors; `lanes` of the last group's last vector are used. */
-struct part { int size, count, lanes; };
+/* `count` groups of `size` rows or vectors.  The last vector of a row may be narrower than the
+ * others: `width` lanes, of which `used` are. */
+struct part { int size, count, width, used; };
 
 struct small {
     struct text *out;
     struct fixed f;         /* with C's rows lying together */
     int64_t chunk;
     int lanes, bytes, registers;
-    const char *scalar, *suffix;        /* "double", "v8f64" */
-    char vector[24];
+    const char *scalar, *suffix;        /* "double", "f64" */
     struct part row[2], col[3];
     int rows, cols;
     bool straight;
@@ -83,14 +83,15 @@ static double cost(const struct small *s, const struct part *row, int rows, cons
     return sum;
 }
 
-/* The group with the masked vector stands alone. */
+/* The group with the narrower vector stands alone.  Powers of two need no mask: a masked load right
+ * behind a masked store waits for the cache. */
 static void set_tail(struct small *s)
 {
     int tail = (int)s->f.n % s->lanes;
     struct part *last = &s->col[s->cols - 1];
 
     for (int i = 0; i < s->cols; i++)
-        s->col[i].lanes = s->lanes;
+        s->col[i].width = s->col[i].used = s->lanes;
     if (!tail)
         return;
     if (last->count > 1) {
@@ -98,7 +99,9 @@ static void set_tail(struct small *s)
         s->col[s->cols++] = (struct part){ .size = last->size, .count = 1 };
         last++;
     }
-    last->lanes = tail;
+    last->used = tail;
+    for (last->width = 1; last->width < tail;)
+        last->width *= 2;
 }
 
 static void choose_tiles(struct small *s)
@@ -129,61 +132,73 @@ static void choose_tiles(struct small *s)
 
 /* ---- words --------------------------------------------------------------------------------------------- */
 
-static void mask(struct small *s, int lanes)
+/* Lanes of a vector, and how many of them are used. */
+struct lanes { int width, used; };
+
+static void mask(struct small *s, struct lanes n)
 {
-    limber_text_add(s->out, "<%d x i1> <", s->lanes);
-    for (int i = 0; i < s->lanes; i++)
-        limber_text_add(s->out, "%si1 %d", i ? ", " : "", i < lanes);
+    limber_text_add(s->out, "<%d x i1> <", n.width);
+    for (int i = 0; i < n.width; i++)
+        limber_text_add(s->out, "%si1 %d", i ? ", " : "", i < n.used);
     limber_text_add(s->out, ">");
 }
 
-static int load(struct small *s, const char *base, int64_t at, int lanes)
+static int load(struct small *s, const char *base, int64_t at, struct lanes n)
 {
     int p = fresh(s), v = fresh(s);
 
     limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n", p, base,
                     (long long)at);
-    if (lanes == s->lanes) {
-        limber_text_add(s->out, "  %%v%d = load %s, ptr %%v%d, align %d\n", v, s->vector, p,
-                        s->bytes);
+    if (n.used == n.width) {
+        limber_text_add(s->out, "  %%v%d = load <%d x %s>, ptr %%v%d, align %d\n", v, n.width,
+                        s->scalar, p, s->bytes);
         return v;
     }
-    limber_text_add(s->out, "  %%v%d = call %s @llvm.masked.load.%s.p0(ptr %%v%d, i32 %d, ", v,
-                    s->vector, s->suffix, p, s->bytes);
-    mask(s, lanes);
-    limber_text_add(s->out, ", %s zeroinitializer)\n", s->vector);
+    limber_text_add(s->out, "  %%v%d = call <%d x %s> @llvm.masked.load.v%d%s.p0(ptr %%v%d, "
+                    "i32 %d, ", v, n.width, s->scalar, n.width, s->suffix, p, s->bytes);
+    mask(s, n);
+    limber_text_add(s->out, ", <%d x %s> zeroinitializer)\n", n.width, s->scalar);
     return v;
 }
 
-static void store(struct small *s, int v, const char *base, int64_t at, int lanes)
+static void store(struct small *s, int v, const char *base, int64_t at, struct lanes n)
 {
     char room[24];
     int p = fresh(s);
 
     limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n", p, base,
                     (long long)at);
-    if (lanes == s->lanes) {
-        limber_text_add(s->out, "  store %s %s, ptr %%v%d, align %d\n", s->vector, name(v, room),
-                        p, s->bytes);
+    if (n.used == n.width) {
+        limber_text_add(s->out, "  store <%d x %s> %s, ptr %%v%d, align %d\n", n.width, s->scalar,
+                        name(v, room), p, s->bytes);
         return;
     }
-    limber_text_add(s->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %%v%d, i32 %d, ",
-                    s->suffix, s->vector, name(v, room), p, s->bytes);
-    mask(s, lanes);
+    limber_text_add(s->out, "  call void @llvm.masked.store.v%d%s.p0(<%d x %s> %s, ptr %%v%d, "
+                    "i32 %d, ", n.width, s->suffix, n.width, s->scalar, name(v, room), p,
+                    s->bytes);
+    mask(s, n);
     limber_text_add(s->out, ")\n");
 }
 
-/* An element in all lanes. */
-static int splat(struct small *s, const char *base, int64_t at)
+/* The element at this address. */
+static int element(struct small *s, const char *base, int64_t at)
 {
-    int p = fresh(s), x = fresh(s), i = fresh(s), v = fresh(s);
+    int p = fresh(s), x = fresh(s);
 
     limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
-                    "  %%v%d = load %s, ptr %%v%d, align %d\n"
-                    "  %%v%d = insertelement %s poison, %s %%v%d, i64 0\n"
-                    "  %%v%d = shufflevector %s %%v%d, %s poison, <%d x i32> zeroinitializer\n",
-                    p, base, (long long)at, x, s->scalar, p, s->bytes, i, s->vector, s->scalar, x,
-                    v, s->vector, i, s->vector, s->lanes);
+                    "  %%v%d = load %s, ptr %%v%d, align %d\n", p, base, (long long)at, x,
+                    s->scalar, p, s->bytes);
+    return x;
+}
+
+static int splat(struct small *s, int x, int width)
+{
+    int i = fresh(s), v = fresh(s);
+
+    limber_text_add(s->out, "  %%v%d = insertelement <%d x %s> poison, %s %%v%d, i64 0\n"
+                    "  %%v%d = shufflevector <%d x %s> %%v%d, <%d x %s> poison, <%d x i32> "
+                    "zeroinitializer\n", i, width, s->scalar, s->scalar, x, v, width, s->scalar, i,
+                    width, s->scalar, width);
     return v;
 }
 
@@ -219,12 +234,18 @@ static void loop_foot(struct small *s, int l, const struct walk *walk, int walks
 /* ---- a tile ---------------------------------------------------------------------------------------------- */
 
 struct tile {
-    int high, wide, lanes;
+    int high, wide;
+    struct lanes last;      /* of the last vector of its rows */
     const char *a, *b, *c;  /* its first elements */
     int64_t line;           /* bytes from one row of B to the next */
     bool whole;             /* rows of B are full vectors, used or not */
     int sum[MOST_SUMS], total[MOST_SUMS];
 };
+
+static struct lanes lanes_of(const struct small *s, const struct tile *t, int v)
+{
+    return v == t->wide - 1 ? t->last : (struct lanes){ s->lanes, s->lanes };
+}
 
 /* One step of k, whose elements lie at these distances; results get the numbers in `to` if any. */
 static void step(struct small *s, struct tile *t, const char *a, int64_t at, const char *b,
@@ -233,17 +254,22 @@ static void step(struct small *s, struct tile *t, const char *a, int64_t at, con
     int vector[MOST_WIDE];
     char room[24];
 
-    for (int v = 0; v < t->wide; v++)
-        vector[v] = load(s, b, bt + v * s->lanes * s->bytes,
-                         v == t->wide - 1 && !t->whole ? t->lanes : s->lanes);
+    for (int v = 0; v < t->wide; v++) {
+        struct lanes n = lanes_of(s, t, v);
+
+        n.used = t->whole ? n.width : n.used;
+        vector[v] = load(s, b, bt + v * s->lanes * s->bytes, n);
+    }
     for (int r = 0; r < t->high; r++) {
-        int x = splat(s, a, at + r * s->f.a.row * s->bytes);
+        int x = element(s, a, at + r * s->f.a.row * s->bytes), wide = splat(s, x, s->lanes);
 
         for (int v = 0; v < t->wide; v++) {
-            int i = r * t->wide + v, n = to ? to[i] : fresh(s);
+            int i = r * t->wide + v, n = to ? to[i] : fresh(s), w = lanes_of(s, t, v).width;
+            int y = w == s->lanes ? wide : splat(s, x, w);
 
-            limber_text_add(s->out, "  %%v%d = call %s @llvm.fma.%s(%s %%v%d, %s %%v%d, %s %s)\n",
-                            n, s->vector, s->suffix, s->vector, x, s->vector, vector[v], s->vector,
+            limber_text_add(s->out, "  %%v%d = call <%d x %s> @llvm.fma.v%d%s(<%d x %s> %%v%d, "
+                            "<%d x %s> %%v%d, <%d x %s> %s)\n", n, w, s->scalar, w, s->suffix, w,
+                            s->scalar, y, w, s->scalar, vector[v], w, s->scalar,
                             name(t->sum[i], room));
             t->sum[i] = n;
         }
@@ -276,8 +302,9 @@ static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
         int v = fresh(s);
 
         next[i] = fresh(s);
-        limber_text_add(s->out, "  %%v%d = phi %s [ %s, %%in%d ], [ %%v%d, %%do%d ]\n", v,
-                        s->vector, name(t->sum[i], room), l, next[i], l);
+        limber_text_add(s->out, "  %%v%d = phi <%d x %s> [ %s, %%in%d ], [ %%v%d, %%do%d ]\n", v,
+                        lanes_of(s, t, i % t->wide).width, s->scalar, name(t->sum[i], room), l,
+                        next[i], l);
         t->sum[i] = v;
     }
     snprintf(a, sizeof a, "%%a%d", l);
@@ -292,13 +319,13 @@ static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
                     (long long)count, l, l, l, l);
 }
 
-static void add(struct small *s, int *x, int y)
+static void add(struct small *s, int *x, int y, int width)
 {
     char rx[24], ry[24];
     int v = fresh(s);
 
-    limber_text_add(s->out, "  %%v%d = fadd %s %s, %s\n", v, s->vector, name(y, ry),
-                    name(*x, rx));
+    limber_text_add(s->out, "  %%v%d = fadd <%d x %s> %s, %s\n", v, width, s->scalar,
+                    name(y, ry), name(*x, rx));
     *x = v;
 }
 
@@ -318,7 +345,7 @@ static void multiply(struct small *s, struct tile *t)
             looped(s, t, p, turns);
         steps(s, t, t->a, t->b, p + turns * UNROLL, len - turns * UNROLL);
         for (int i = 0; i < sums; i++)
-            add(s, &t->total[i], t->sum[i]);
+            add(s, &t->total[i], t->sum[i], lanes_of(s, t, i % t->wide).width);
     }
 }
 
@@ -327,11 +354,12 @@ static void finish(struct small *s, struct tile *t)
     for (int r = 0; r < t->high; r++)
         for (int v = 0; v < t->wide; v++) {
             int64_t at = (r * s->f.c.row + v * s->lanes) * s->bytes;
-            int lanes = v == t->wide - 1 ? t->lanes : s->lanes, *x = &t->total[r * t->wide + v];
+            struct lanes n = lanes_of(s, t, v);
+            int *x = &t->total[r * t->wide + v];
 
             if (s->f.add)
-                add(s, x, load(s, t->c, at, lanes));
-            store(s, *x, t->c, at, lanes);
+                add(s, x, load(s, t->c, at, n), n.width);
+            store(s, *x, t->c, at, n);
         }
 }
 
@@ -349,9 +377,9 @@ static void transpose(struct small *s, int *v)
             if (i & w)
                 continue;
             for (int side = 0; side < 2; side++) {
-                limber_text_add(s->out, "  %%v%d = shufflevector %s %s, %s %s, <%d x i32> <",
-                                side ? high : low, s->vector, name(v[i], x), s->vector,
-                                name(v[i + w], y), s->lanes);
+                limber_text_add(s->out, "  %%v%d = shufflevector <%d x %s> %s, <%d x %s> %s, "
+                                "<%d x i32> <", side ? high : low, s->lanes, s->scalar,
+                                name(v[i], x), s->lanes, s->scalar, name(v[i + w], y), s->lanes);
                 for (int j = 0; j < s->lanes; j++)
                     limber_text_add(s->out, "%si32 %d", j ? ", " : "",
                                     (j & w ? s->lanes + j - w : j) + (side ? w : 0));
@@ -363,19 +391,20 @@ static void transpose(struct small *s, int *v)
 }
 
 /* `deep` <= lanes steps of k of one vector's columns. */
-static void pack_block(struct small *s, const char *from, const char *to, int64_t line, int lanes,
+static void pack_block(struct small *s, const char *from, const char *to, int64_t line, int used,
                        int deep)
 {
     int v[16];
 
     for (int i = 0; i < s->lanes; i++)
-        v[i] = i < lanes ? load(s, from, i * s->f.b.col * s->bytes, deep) : 0;
+        v[i] = i < used ? load(s, from, i * s->f.b.col * s->bytes,
+                               (struct lanes){ s->lanes, deep }) : 0;
     transpose(s, v);
     for (int i = 0; i < deep; i++)
-        store(s, v[i], to, i * line, s->lanes);
+        store(s, v[i], to, i * line, (struct lanes){ s->lanes, s->lanes });
 }
 
-static void pack_blocks(struct small *s, const char *from, int v, int lanes, int64_t line)
+static void pack_blocks(struct small *s, const char *from, int v, int used, int64_t line)
 {
     struct walk walk[2] = { { NULL, s->lanes * s->bytes }, { NULL, s->lanes * line } };
     int64_t turns = s->f.k / s->lanes;
@@ -391,36 +420,32 @@ static void pack_blocks(struct small *s, const char *from, int v, int lanes, int
         l = loop_head(s, walk, 2);
         snprintf(px, sizeof px, "%%p%d.0", l);
         snprintf(py, sizeof py, "%%p%d.1", l);
-        pack_block(s, px, py, line, lanes, s->lanes);
+        pack_block(s, px, py, line, used, s->lanes);
         loop_foot(s, l, walk, 2, turns);
         snprintf(px, sizeof px, "%%q%d.0", l);
         snprintf(py, sizeof py, "%%q%d.1", l);
     }
     if (s->f.k % s->lanes)
-        pack_block(s, turns ? px : x, turns ? py : y, line, lanes, (int)(s->f.k % s->lanes));
+        pack_block(s, turns ? px : x, turns ? py : y, line, used, (int)(s->f.k % s->lanes));
 }
 
 /* Any strides: element by element. */
-static void pack_elements(struct small *s, const char *from, const struct part *c, int64_t line)
+static void pack_elements(struct small *s, const char *first, const struct part *c, int64_t line)
 {
-    const struct walk walk[2] = { { from, s->f.b.row * s->bytes }, { "%panel", line } };
-    int l = loop_head(s, walk, 2), used = (c->size - 1) * s->lanes + c->lanes;
+    const struct walk walk[2] = { { first, s->f.b.row * s->bytes }, { "%panel", line } };
+    int l = loop_head(s, walk, 2), used = (c->size - 1) * s->lanes + c->used;
+    char from[24], to[24];
 
+    snprintf(from, sizeof from, "%%p%d.0", l);
+    snprintf(to, sizeof to, "%%p%d.1", l);
     for (int j = 0; j < c->size * s->lanes; j++) {
-        int p = fresh(s), x = fresh(s), q = fresh(s);
+        int x = j < used ? element(s, from, j * s->f.b.col * s->bytes) : 0, q = fresh(s);
 
-        if (j < used)
-            limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %%p%d.0, i64 %lld\n"
-                            "  %%v%d = load %s, ptr %%v%d, align %d\n", p, l,
-                            (long long)(j * s->f.b.col * s->bytes), x, s->scalar, p, s->bytes);
-        limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %%p%d.1, i64 %d\n", q, l,
-                        j * s->bytes);
-        if (j < used)
-            limber_text_add(s->out, "  store %s %%v%d, ptr %%v%d, align %d\n", s->scalar, x, q,
-                            s->bytes);
-        else
-            limber_text_add(s->out, "  store %s 0.0, ptr %%v%d, align %d\n", s->scalar, q,
-                            s->bytes);
+        limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %d\n  store %s ", q, to,
+                        j * s->bytes, s->scalar);
+        if (x)
+            limber_text_add(s->out, "%%v%d", x);
+        limber_text_add(s->out, "%s, ptr %%v%d, align %d\n", x ? "" : "0.0", q, s->bytes);
     }
     loop_foot(s, l, walk, 2, s->f.k);
 }
@@ -437,7 +462,7 @@ static void pack(struct small *s, const char *from, const struct part *c, int64_
         return;
     }
     for (int v = 0; v < c->size; v++)
-        pack_blocks(s, from, v, v == c->size - 1 ? c->lanes : s->lanes, line);
+        pack_blocks(s, from, v, v == c->size - 1 ? c->used : s->lanes, line);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------ */
@@ -467,7 +492,7 @@ static void tiles_of_rows(struct small *s, const struct part *r, const char *a, 
 /* All rows of one group of columns. */
 static void columns(struct small *s, const struct part *col, const char *b, const char *c)
 {
-    struct tile t = { .wide = col->size, .lanes = col->lanes, .b = b,
+    struct tile t = { .wide = col->size, .last = { col->width, col->used }, .b = b,
                       .line = s->f.b.row * s->bytes };
     char pa[24], pc[24];
     int64_t down = 0;
@@ -536,21 +561,32 @@ static void orient(struct small *s, const struct fixed *f)
     s->b = "%a";
 }
 
+static void declare(struct small *s, int width)
+{
+    char v[24];
+
+    snprintf(v, sizeof v, "<%d x %s>", width, s->scalar);
+    limber_text_add(s->out, "declare %s @llvm.fma.v%d%s(%s, %s, %s)\n"
+                    "declare %s @llvm.masked.load.v%d%s.p0(ptr, i32, <%d x i1>, %s)\n"
+                    "declare void @llvm.masked.store.v%d%s.p0(%s, ptr, i32, <%d x i1>)\n",
+                    v, width, s->suffix, v, v, v, v, width, s->suffix, width, v, width, s->suffix,
+                    v, width);
+}
+
 static void head(struct small *s)
 {
-    const char *v = s->vector, *x = s->suffix;
-    int wide = 0;
+    int wide = 0, last = s->col[s->cols - 1].width;
 
     limber_text_add(s->out, "source_filename = \"%lld x %lld x %lld in tiles of %d x %d\"\n",
                     (long long)s->f.m, (long long)s->f.n, (long long)s->f.k, s->row[0].size,
                     s->col[0].size * s->lanes);
-    limber_text_add(s->out, "declare %s @llvm.fma.%s(%s, %s, %s)\n"
-                    "declare %s @llvm.masked.load.%s.p0(ptr, i32, <%d x i1>, %s)\n"
-                    "declare void @llvm.masked.store.%s.p0(%s, ptr, i32, <%d x i1>)\n"
-                    "define void @limber_fixed(ptr noalias readonly %%a, ptr noalias readonly %%b, "
-                    "ptr noalias %%c) {\n", v, x, v, v, v, v, x, s->lanes, v, x, v, s->lanes);
+    declare(s, s->lanes);
+    if (last != s->lanes)
+        declare(s, last);
     for (int i = 0; i < s->cols; i++)
         wide = s->col[i].size > wide ? s->col[i].size : wide;
+    limber_text_add(s->out, "define void @limber_fixed(ptr noalias readonly %%a, ptr noalias readonly "
+                    "%%b, ptr noalias %%c) {\n");
     if (packs(s))
         limber_text_add(s->out, "  %%panel = alloca [%lld x i8], align 64\n",
                         (long long)(s->f.k * wide * s->lanes * s->bytes));
@@ -572,11 +608,10 @@ bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk,
 {
     bool large = t->vector_bits >= 512, wide = unit == UNIT_f64;
     struct small s = { .out = out, .chunk = chunk, .registers = t->registers,
-                       .bytes = wide ? 8 : 4, .scalar = wide ? "double" : "float" };
+                       .bytes = wide ? 8 : 4, .scalar = wide ? "double" : "float",
+                       .suffix = wide ? "f64" : "f32" };
 
     s.lanes = (large ? 64 : 32) / s.bytes;
-    s.suffix = wide ? (large ? "v8f64" : "v4f64") : large ? "v16f32" : "v8f32";
-    snprintf(s.vector, sizeof s.vector, "<%d x %s>", s.lanes, s.scalar);
     orient(&s, f);
     choose_tiles(&s);
     s.straight = is_straight(&s);
