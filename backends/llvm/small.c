@@ -16,7 +16,7 @@
 enum {
     MOST_WIDE = 4,          /* vectors in a tile's row */
     MOST_SUMS = 32,         /* registers of a tile */
-    STRAIGHT = 512,         /* multiply-adds that may stand in a kernel without a loop over k */
+    STRAIGHT = 64,          /* multiply-adds that may stand in a kernel without a loop over k */
     UNROLL = 4
 };
 
