@@ -13,9 +13,11 @@
 #include <string.h>
 #include <time.h>
 
+enum { TINY = 512 };        /* no size beyond it, and no more than its square of multiply-adds */
 enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST - MASK_FIRST + 1 };
 
-/* Compared as bytes: cleared before it is filled. */
+/* Compared as bytes: cleared before it is filled.  What most calls leave empty stands last, so that
+ * their comparison ends before it. */
 struct description {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
@@ -32,6 +34,8 @@ struct finding {
     struct mask all_a, all_b;
     int slices;                 /* Ozaki I: asked for or estimated; 0: no wish */
 };
+
+static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
 
 static double now(void)
 {
@@ -98,12 +102,16 @@ static bool scan_side(struct mask *m, struct mask *all, const struct problem *p,
  * glance has to suffice; everything else is planned by what the data is. */
 static enum scan_depth depth_of(const struct problem *p)
 {
-    limber_format f64;
-
-    limber_format_named("f64", &f64);
     return p->contract.promise == LIMBER_NATIVE && !p->contract.scheme && !is_integer(p->fc) &&
-           limber_format_embeds(p->fa, f64) && limber_format_embeds(p->fb, f64) &&
-           limber_format_embeds(p->fc, f64) ? SCAN_probe : SCAN_full;
+           limber_format_embeds(p->fa, binary64) && limber_format_embeds(p->fb, binary64) &&
+           limber_format_embeds(p->fc, binary64) ? SCAN_probe : SCAN_full;
+}
+
+/* Too little work for a second thread, or for a look at the data, to pay. */
+static bool is_tiny(const struct problem *p)
+{
+    return p->m <= TINY && p->n <= TINY && p->k <= TINY && p->groups == 1 &&
+           p->m * p->n * p->k <= TINY * TINY;
 }
 
 static bool scan(struct finding *f, const struct problem *p, const struct runner *r,
@@ -111,6 +119,8 @@ static bool scan(struct finding *f, const struct problem *p, const struct runner
 {
     enum scan_depth depth = depth_of(p);
 
+    if (depth == SCAN_probe && is_tiny(p))
+        return true;            /* nothing is known */
     f->a = calloc((size_t)p->groups, sizeof *f->a);
     f->b = calloc((size_t)p->groups, sizeof *f->b);
     if (!f->a || !f->b)
@@ -140,12 +150,16 @@ static int k_class(int64_t k)
 /* The caller's slice count, or under `fast` an estimate over all groups. */
 static bool count_slices(struct finding *f, const struct problem *p, struct diag *d)
 {
-    int step = limber_slice_step(p->contract.scheme, k_class(p->k));
-    struct problem group = *p;
+    struct problem group;
+    int step;
 
     f->slices = p->contract.slices;
-    if (p->contract.promise != LIMBER_FAST || f->slices > 0 || step == 0 || !f->all_a.scanned)
+    if (p->contract.promise != LIMBER_FAST || f->slices > 0 || !f->all_a.scanned)
         return true;
+    step = limber_slice_step(p->contract.scheme, k_class(p->k));
+    if (step == 0)
+        return true;
+    group = *p;
     for (int64_t g = 0; g < p->groups; g++) {
         int slices = 1;
 
@@ -160,7 +174,7 @@ static bool count_slices(struct finding *f, const struct problem *p, struct diag
 
 static void finding_clear(struct finding *f, int64_t groups)
 {
-    for (int64_t g = 0; g < groups; g++) {
+    for (int64_t g = 0; g < groups && (f->a || f->b); g++) {
         if (f->a)
             limber_mask_clear(&f->a[g]);
         if (f->b)
@@ -185,10 +199,11 @@ static double least_k(int kbits)
 
 static void describe_mask(struct description *d, int side, const struct mask *m, limber_format f)
 {
-    struct node class = { .op = OP_arg };
+    struct node class;
 
     if (!m->scanned)
         return;
+    memset(&class, 0, sizeof class);
     limber_mask_class(m, f, &class);
     for (int i = 0; i < MASK_ATTRS; i++) {
         if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
@@ -196,6 +211,13 @@ static void describe_mask(struct description *d, int side, const struct mask *m,
         d->has[side] |= (uint64_t)1 << i;
         d->mask[side][i] = class.num[MASK_FIRST + i];
     }
+}
+
+/* Bytes that say it all. */
+static size_t description_size(const struct description *d)
+{
+    return d->conv ? sizeof *d : d->has[0] || d->has[1] ? offsetof(struct description, stride) :
+           offsetof(struct description, mask);
 }
 
 static void describe(struct description *d, const struct problem *p, const struct finding *f)
@@ -212,7 +234,7 @@ static void describe(struct description *d, const struct problem *p, const struc
     d->beta = p->beta != NULL;
     d->wrap = is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
     if (p->contract.scheme)
-        snprintf(d->wanted, sizeof d->wanted, "%s", p->contract.scheme);
+        strncpy(d->wanted, p->contract.scheme, sizeof d->wanted - 1);
     describe_mask(d, 0, &f->all_a, p->fa);
     describe_mask(d, 1, &f->all_b, p->fb);
     if (!p->shape)
@@ -564,12 +586,20 @@ static const void *shifted(const void *data, int64_t elements, limber_format f)
     return data ? (const char *)data + elements * f.size : NULL;
 }
 
+static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    (void)self;
+    for (int64_t i = 0; i < tasks; i++)
+        fn(arg, i, 0);
+}
+
 static bool launch_group(limber_context *ctx, const struct problem *p, const struct finding *f,
                          struct entry *e, int64_t g, struct place c, struct call *call,
                          struct diag *d)
 {
     bool scanned = f->all_a.scanned && f->all_b.scanned;
-    struct runner runner = limber_pool_runner(ctx->pool);
+    struct runner runner = is_tiny(p) ? (struct runner){ 1, run_alone, NULL } :
+                           limber_pool_runner(ctx->pool);
 
     *call = (struct call){
         .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = c,
@@ -594,7 +624,7 @@ static bool launch_all(limber_context *ctx, const struct problem *p, const struc
         if (!launch_group(ctx, p, f, e, g, group_of(c, step, g, p->fc.size), &call, d))
             return false;
         overflow += call.overflow;
-        if (call.workspace > report->workspace)
+        if (report && call.workspace > report->workspace)
             report->workspace = call.workspace;
     }
     if (overflow > 0) {
@@ -636,13 +666,13 @@ static bool launch(limber_context *ctx, const struct problem *p, const struct fi
 
 /* ---- the calls ------------------------------------------------------------------------------------------------ */
 
-static void report_facts(limber_report *r, const limber_context *ctx, const struct problem *p,
-                         const struct facts *f)
+static void report_facts(limber_report *r, const limber_context *ctx, const struct backend *b,
+                         const struct problem *p, const struct facts *f)
 {
     double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / 0x1p30;
 
     snprintf(r->scheme, sizeof r->scheme, "%s", f->scheme);
-    snprintf(r->backend, sizeof r->backend, "%s", ctx->backend->name);
+    snprintf(r->backend, sizeof r->backend, "%s", b->name);
     limber_key_hex(f->key, (sizeof r->kernel - 1) / 2, r->kernel);
     r->rows = f->rows;
     r->pruned = f->pruned;
@@ -677,16 +707,18 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
     limber_text_clear(&t);
 }
 
+/* r may be NULL: nobody wants to know. */
 static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct finding *f,
                               struct description *desc, limber_report *r, struct diag *d)
 {
     struct runner runner = limber_pool_runner(ctx->pool);
-    double start = now();
+    double start = r ? now() : 0;
 
     if (!scan(f, p, &runner, d) || !count_slices(f, p, d))
         return false;
     describe(desc, p, f);
-    r->seconds_scan = now() - start;
+    if (r)
+        r->seconds_scan = now() - start;
     return true;
 }
 
@@ -696,18 +728,21 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
     struct description desc;
     const struct maker maker = { make, &(struct making){ ctx, &desc, NULL } };
     struct entry *e;
-    double start;
+    double start = 0;
     bool found, ok;
 
     if (!scan_and_describe(ctx, p, f, &desc, r, d) ||
-        !limber_memory_get(ctx->memory, &desc, sizeof desc, maker, &e, &found, d))
+        !limber_memory_get(ctx->memory, &desc, description_size(&desc), maker, &e, &found, d))
         return false;
-    r->from = found ? 2 : e->from_disk;
-    r->seconds_compile = found ? 0 : e->seconds;
-    report_facts(r, ctx, p, &e->facts);
-    start = now();
+    if (r) {
+        r->from = found ? 2 : e->from_disk;
+        r->seconds_compile = found ? 0 : e->seconds;
+        report_facts(r, ctx, e->backend, p, &e->facts);
+        start = now();
+    }
     ok = launch(ctx, p, f, e, r, d);
-    r->seconds_run = now() - start;
+    if (r)
+        r->seconds_run = now() - start;
     limber_memory_put(ctx->memory, e);
     return ok;
 }
@@ -715,12 +750,12 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d)
 {
+    bool wanted = report || ctx->verbose > 0, ok = true;
     limber_report r = { 0 };
     struct finding f = { 0 };
-    bool ok = true;
 
     if (p->m > 0 && p->n > 0) {
-        ok = run(ctx, p, &f, &r, d);
+        ok = run(ctx, p, &f, wanted ? &r : NULL, d);
         finding_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)
             tell(ctx, p, &r);
@@ -743,7 +778,7 @@ static bool plan_story(limber_context *ctx, const struct problem *p,
          passes(&plan, &ctx->target, NULL, &story, d);
     if (ok) {
         gather(&facts, &plan, desc, NULL);
-        report_facts(r, ctx, p, &facts);
+        report_facts(r, ctx, ctx->backend, p, &facts);
     }
     limber_story_clear(&story);
     limber_plan_clear(&plan);
