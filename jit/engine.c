@@ -98,11 +98,17 @@ static bool scan_side(struct mask *m, struct mask *all, const struct problem *p,
     return true;
 }
 
+static bool asks_native(const struct problem *p)
+{
+    return p->contract.scheme && strcmp(p->contract.scheme, "native") == 0;
+}
+
 /* Where the machine's own unit can serve, other schemes win only when the data is narrow, so a
  * glance has to suffice; everything else is planned by what the data is. */
 static enum scan_depth depth_of(const struct problem *p)
 {
-    return p->contract.promise == LIMBER_NATIVE && !p->contract.scheme && !is_integer(p->fc) &&
+    return p->contract.promise == LIMBER_NATIVE && (!p->contract.scheme || asks_native(p)) &&
+           !is_integer(p->fc) &&
            limber_format_embeds(p->fa, binary64) && limber_format_embeds(p->fb, binary64) &&
            limber_format_embeds(p->fc, binary64) ? SCAN_probe : SCAN_full;
 }
@@ -119,8 +125,8 @@ static bool scan(struct finding *f, const struct problem *p, const struct runner
 {
     enum scan_depth depth = depth_of(p);
 
-    if (depth == SCAN_probe && is_tiny(p))
-        return true;            /* nothing is known */
+    if (depth == SCAN_probe && (is_tiny(p) || asks_native(p)))
+        return true;            /* nothing is known, nothing is to be chosen */
     f->a = calloc((size_t)p->groups, sizeof *f->a);
     f->b = calloc((size_t)p->groups, sizeof *f->b);
     if (!f->a || !f->b)
@@ -367,11 +373,12 @@ struct making {
     limber_context *ctx;
     const struct description *d;
     const struct fixed *fixed;  /* NULL: a kernel for many sizes */
+    const struct machine *machine;
 };
 
 /* The strides of a fixed shape are no part of its plan. */
-static bool key_of(limber_context *ctx, const struct plan *p, const struct fixed *f,
-                   unsigned char key[KEY_BYTES], struct diag *d)
+static bool key_of(const limber_context *ctx, const struct machine *machine, const struct plan *p,
+                   const struct fixed *f, unsigned char key[KEY_BYTES], struct diag *d)
 {
     struct text t = { 0 };
     bool ok;
@@ -383,7 +390,7 @@ static bool key_of(limber_context *ctx, const struct plan *p, const struct fixed
                         (long long)f->c.row, (long long)f->c.col);
     ok = !t.failed && t.s;
     if (ok)
-        limber_key_make(key, ctx->build, t.s, ctx->target_text.s);
+        limber_key_make(key, ctx->build, t.s, machine->text.s);
     limber_text_clear(&t);
     return ok || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
 }
@@ -436,7 +443,7 @@ static bool passes(struct plan *p, const struct target *t, const char *names, st
 static bool load(const struct making *m, const struct blob *bytes, struct entry *e,
                  struct diag *d)
 {
-    const struct backend *b = m->ctx->backend;
+    const struct backend *b = m->machine->backend;
 
     if (m->fixed)
         return b->fixed->load(bytes->data, bytes->size, &e->function, &e->address, d);
@@ -468,11 +475,11 @@ static bool from_disk(const struct making *m, struct entry *e)
 static bool generate(const struct making *m, const struct plan *p, const struct dump *dump,
                      struct blob *bytes, struct diag *d)
 {
-    const struct backend *b = m->ctx->backend;
+    const struct backend *b = m->machine->backend;
 
     if (m->fixed)
-        return b->fixed->compile(p, &m->ctx->target, m->fixed, dump, bytes, d);
-    return b->compile(p, &m->ctx->target, dump, bytes, d);
+        return b->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d);
+    return b->compile(p, &m->machine->target, dump, bytes, d);
 }
 
 static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
@@ -484,7 +491,7 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
     struct blob bytes = { 0 };
     bool ok;
 
-    ok = passes(p, &ctx->target, NULL, &story, d);
+    ok = passes(p, &m->machine->target, NULL, &story, d);
     if (ok) {
         gather(&e->facts, p, m->d, m->fixed);
         ok = generate(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
@@ -497,24 +504,40 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
     return ok;
 }
 
-static bool make(void *user, struct entry *e, struct diag *d)
+static bool make_on(const struct making *m, struct entry *e, struct diag *d)
 {
-    const struct making *m = user;
-    limber_context *ctx = m->ctx;
-    double start = now();
     struct plan plan = { 0 };
     bool ok;
 
-    e->backend = ctx->backend;
-    ok = state(&plan, m->d, m->fixed, d) && key_of(ctx, &plan, m->fixed, e->facts.key, d);
+    e->backend = m->machine->backend;
+    ok = state(&plan, m->d, m->fixed, d) &&
+         key_of(m->ctx, m->machine, &plan, m->fixed, e->facts.key, d);
     if (ok && !from_disk(m, e)) {
-        if (ctx->no_compile)
+        if (m->ctx->no_compile)
             ok = limber_fail(d, LIMBER_DEVICE,
                              "LIMBER_NO_COMPILE is set and no cache holds this kernel");
         else
             ok = compile(m, &plan, e, d);
     }
     limber_plan_clear(&plan);
+    return ok;
+}
+
+/* Where the compiler is missing, the other backend serves. */
+static bool make(void *user, struct entry *e, struct diag *d)
+{
+    struct making m = *(const struct making *)user;
+    double start = now();
+    struct diag why = { 0 };
+    bool ok = make_on(&m, e, &why);
+
+    if (!ok && why.status == LIMBER_DEVICE && m.ctx->spare.backend && !m.fixed &&
+        !m.ctx->no_compile) {
+        m.machine = &m.ctx->spare;
+        ok = make_on(&m, e, d);
+    } else if (!ok) {
+        limber_fail(d, why.status, "%s", why.text);
+    }
     e->seconds = now() - start;
     return ok;
 }
@@ -699,7 +722,9 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
                     limber_format_name(p->fa, a, sizeof a), limber_format_name(p->fb, b, sizeof b),
                     limber_format_name(p->fc, c, sizeof c),
                     promise_name(&p->contract, promise, sizeof promise));
-    limber_text_add(&t, "  # %s %s:%s %d rows %s %.3g ms", r->scheme, r->backend, ctx->target.isa,
+    limber_text_add(&t, "  # %s %s:%s %d rows %s %.3g ms", r->scheme, r->backend,
+                    strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
+                    ctx->machine.target.isa,
                     r->rows, from[r->from],
                     1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
     if (!t.failed)
@@ -726,7 +751,7 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
                 struct diag *d)
 {
     struct description desc;
-    const struct maker maker = { make, &(struct making){ ctx, &desc, NULL } };
+    const struct maker maker = { make, &(struct making){ ctx, &desc, NULL, &ctx->machine } };
     struct entry *e;
     double start = 0;
     bool found, ok;
@@ -774,11 +799,11 @@ static bool plan_story(limber_context *ctx, const struct problem *p,
     struct plan plan = { 0 };
     bool ok;
 
-    ok = state(&plan, desc, NULL, d) && key_of(ctx, &plan, NULL, facts.key, d) &&
-         passes(&plan, &ctx->target, NULL, &story, d);
+    ok = state(&plan, desc, NULL, d) && key_of(ctx, &ctx->machine, &plan, NULL, facts.key, d) &&
+         passes(&plan, &ctx->machine.target, NULL, &story, d);
     if (ok) {
         gather(&facts, &plan, desc, NULL);
-        report_facts(r, ctx, ctx->backend, p, &facts);
+        report_facts(r, ctx, ctx->machine.backend, p, &facts);
     }
     limber_story_clear(&story);
     limber_plan_clear(&plan);
@@ -807,16 +832,17 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
                             struct diag *d)
 {
     struct { struct description d; struct fixed f; } what;
-    const struct maker maker = { make, &(struct making){ ctx, &what.d, &what.f } };
+    const struct maker maker = { make, &(struct making){ ctx, &what.d, &what.f,
+                                                        &ctx->machine } };
     const struct finding unscanned = { 0 };
     const struct problem p = { .contract = *contract, .k = fixed->k, .fa = f, .fb = f, .fc = f,
                                .beta = fixed->add ? fixed : NULL };     /* only whether */
     struct entry *e;
     bool found;
 
-    if (!ctx->backend->fixed)
+    if (!ctx->machine.backend->fixed)
         return limber_fail(d, LIMBER_DEVICE, "backend %s makes no functions for one shape",
-                           ctx->backend->name);
+                           ctx->machine.backend->name);
     describe(&what.d, &p, &unscanned);
     what.f = *fixed;
     if (!limber_memory_get(ctx->functions, &what, sizeof what, maker, &e, &found, d))
@@ -829,7 +855,7 @@ static bool replay(limber_context *ctx, const char *text, const char *names, con
                    struct text *out, struct diag *d)
 {
     struct story story = { .out = out };
-    struct target t = ctx->target;
+    struct target t = ctx->machine.target;
     struct plan plan = { 0 };
     bool ok;
 

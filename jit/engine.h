@@ -171,10 +171,16 @@ void limber_bindings_free(struct binding *list);
 
 /* ---- context.c ---------------------------------------------------------------------------------------- */
 
-struct limber_context {
+struct machine {
     const struct backend *backend;
     struct target target;
-    struct text target_text;
+    struct text text;       /* of the target */
+};
+
+struct limber_context {
+    struct machine machine;
+    struct machine spare;   /* for what the machine's backend cannot compile here; backend NULL:
+                               the caller wants no other */
     unsigned char build[16];
     struct pool *pool;
     struct memory *memory;
