@@ -12,12 +12,12 @@
 #include "backends/llvm/llvm.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     MOST_WIDE = 4,          /* vectors in a tile's row */
     MOST_SUMS = 32,         /* registers of a tile */
-    STRAIGHT = 64,          /* multiply-adds that may stand in a kernel without a loop over k */
-    UNROLL = 4
+    STRAIGHT = 64           /* multiply-adds that may stand in a kernel without a loop over k */
 };
 
 /* `count` groups of `size` rows or vectors.  The last vector of a row may be narrower than the
@@ -204,7 +204,7 @@ static int splat(struct small *s, int x, int width)
 
 /* A loop's head and foot.  %iN counts; its pointers are %pN.X, which begin at `from` and advance by
  * `step` bytes. */
-struct walk { const char *from; int64_t step; };
+struct walk { const char *from; int64_t step; const char *by; };  /* by: a value instead of step */
 
 static int loop_head(struct small *s, const struct walk *walk, int walks)
 {
@@ -222,9 +222,13 @@ static int loop_head(struct small *s, const struct walk *walk, int walks)
 static void loop_foot(struct small *s, int l, const struct walk *walk, int walks, int64_t count)
 {
     limber_text_add(s->out, "  br label %%end%d\nend%d:\n", l, l);
-    for (int w = 0; w < walks; w++)
-        limber_text_add(s->out, "  %%q%d.%d = getelementptr i8, ptr %%p%d.%d, i64 %lld\n", l, w, l,
-                        w, (long long)walk[w].step);
+    for (int w = 0; w < walks; w++) {
+        limber_text_add(s->out, "  %%q%d.%d = getelementptr i8, ptr %%p%d.%d, i64 ", l, w, l, w);
+        if (walk[w].by)
+            limber_text_add(s->out, "%s\n", walk[w].by);
+        else
+            limber_text_add(s->out, "%lld\n", (long long)walk[w].step);
+    }
     limber_text_add(s->out, "  %%n%d = add nuw nsw i64 %%i%d, 1\n"
                     "  %%m%d = icmp ult i64 %%n%d, %lld\n"
                     "  br i1 %%m%d, label %%do%d, label %%out%d\nout%d:\n", l, l, l, l,
@@ -283,10 +287,18 @@ static void steps(struct small *s, struct tile *t, const char *a, const char *b,
         step(s, t, a, p * s->f.a.col * s->bytes, b, p * t->line, NULL);
 }
 
-/* `count` times UNROLL steps from element `from` of k. */
+/* Steps in one turn of the loop over k: enough to hide the loop, no more to compile. */
+static int unroll(const struct tile *t)
+{
+    int sums = t->high * t->wide;
+
+    return sums >= 16 ? 1 : sums >= 8 ? 2 : 4;
+}
+
+/* `count` turns from element `from` of k. */
 static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
 {
-    int l = ++s->label, next[MOST_SUMS], sums = t->high * t->wide;
+    int l = ++s->label, next[MOST_SUMS], sums = t->high * t->wide, deep = unroll(t);
     int64_t ac = s->f.a.col * s->bytes;
     char a[24], b[24], room[24];
 
@@ -309,13 +321,13 @@ static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
     }
     snprintf(a, sizeof a, "%%a%d", l);
     snprintf(b, sizeof b, "%%b%d", l);
-    for (int u = 0; u < UNROLL; u++)
-        step(s, t, a, u * ac, b, u * t->line, u == UNROLL - 1 ? next : NULL);
+    for (int u = 0; u < deep; u++)
+        step(s, t, a, u * ac, b, u * t->line, u == deep - 1 ? next : NULL);
     limber_text_add(s->out, "  %%g%d = getelementptr i8, ptr %%a%d, i64 %lld\n"
                     "  %%h%d = getelementptr i8, ptr %%b%d, i64 %lld\n"
                     "  %%n%d = add nuw nsw i64 %%i%d, 1\n  %%m%d = icmp ult i64 %%n%d, %lld\n"
                     "  br i1 %%m%d, label %%do%d, label %%out%d\nout%d:\n", l, l,
-                    (long long)(UNROLL * ac), l, l, (long long)(UNROLL * t->line), l, l, l, l,
+                    (long long)(deep * ac), l, l, (long long)(deep * t->line), l, l, l, l,
                     (long long)count, l, l, l, l);
 }
 
@@ -331,35 +343,50 @@ static void add(struct small *s, int *x, int y, int width)
 
 static void multiply(struct small *s, struct tile *t)
 {
-    int sums = t->high * t->wide;
+    int sums = t->high * t->wide, deep = unroll(t);
 
     for (int i = 0; i < sums; i++)
         t->total[i] = 0;
     for (int64_t p = 0; p < s->f.k; p += s->chunk) {
         int64_t len = s->f.k - p < s->chunk ? s->f.k - p : s->chunk;
-        int64_t turns = s->straight || len < 2 * UNROLL ? 0 : len / UNROLL;
+        int64_t turns = s->straight || len < 2 * deep ? 0 : len / deep;
 
         for (int i = 0; i < sums; i++)
             t->sum[i] = 0;
         if (turns)
             looped(s, t, p, turns);
-        steps(s, t, t->a, t->b, p + turns * UNROLL, len - turns * UNROLL);
+        steps(s, t, t->a, t->b, p + turns * deep, len - turns * deep);
         for (int i = 0; i < sums; i++)
             add(s, &t->total[i], t->sum[i], lanes_of(s, t, i % t->wide).width);
     }
 }
 
+static int64_t place(const struct small *s, int r, int v)
+{
+    return (r * s->f.c.row + v * s->lanes) * s->bytes;
+}
+
+static void add_old(struct small *s, struct tile *t, int r, int v)
+{
+    struct lanes n = lanes_of(s, t, v);
+
+    add(s, &t->total[r * t->wide + v], load(s, t->c, place(s, r, v), n), n.width);
+}
+
+/* With a mask, all of c0 is read before the first store: a masked store that touches what is read
+ * next, even with lanes that it leaves alone, would hold the load up. */
 static void finish(struct small *s, struct tile *t)
 {
+    bool masked = t->last.used != t->last.width;
+
+    for (int r = 0; s->f.add && masked && r < t->high; r++)
+        for (int v = 0; v < t->wide; v++)
+            add_old(s, t, r, v);
     for (int r = 0; r < t->high; r++)
         for (int v = 0; v < t->wide; v++) {
-            int64_t at = (r * s->f.c.row + v * s->lanes) * s->bytes;
-            struct lanes n = lanes_of(s, t, v);
-            int *x = &t->total[r * t->wide + v];
-
-            if (s->f.add)
-                add(s, x, load(s, t->c, at, n), n.width);
-            store(s, *x, t->c, at, n);
+            if (s->f.add && !masked)
+                add_old(s, t, r, v);
+            store(s, t->total[r * t->wide + v], t->c, place(s, r, v), lanes_of(s, t, v));
         }
 }
 
@@ -391,8 +418,7 @@ static void transpose(struct small *s, int *v)
 }
 
 /* `deep` <= lanes steps of k of one vector's columns. */
-static void pack_block(struct small *s, const char *from, const char *to, int64_t line, int used,
-                       int deep)
+static void pack_block(struct small *s, const char *from, const char *to, int used, int deep)
 {
     int v[16];
 
@@ -400,45 +426,25 @@ static void pack_block(struct small *s, const char *from, const char *to, int64_
         v[i] = i < used ? load(s, from, i * s->f.b.col * s->bytes,
                                (struct lanes){ s->lanes, deep }) : 0;
     transpose(s, v);
-    for (int i = 0; i < deep; i++)
-        store(s, v[i], to, i * line, (struct lanes){ s->lanes, s->lanes });
-}
+    for (int i = 0; i < deep; i++) {
+        int p = fresh(s);
+        char room[24];
 
-static void pack_blocks(struct small *s, const char *from, int v, int used, int64_t line)
-{
-    struct walk walk[2] = { { NULL, s->lanes * s->bytes }, { NULL, s->lanes * line } };
-    int64_t turns = s->f.k / s->lanes;
-    int p = fresh(s), q = fresh(s), l;
-    char x[24], y[24], px[24], py[24];
-
-    limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
-                    "  %%v%d = getelementptr i8, ptr %%panel, i64 %d\n", p, from,
-                    (long long)(v * s->lanes * s->f.b.col * s->bytes), q, v * s->lanes * s->bytes);
-    walk[0].from = name(p, x);
-    walk[1].from = name(q, y);
-    if (turns) {
-        l = loop_head(s, walk, 2);
-        snprintf(px, sizeof px, "%%p%d.0", l);
-        snprintf(py, sizeof py, "%%p%d.1", l);
-        pack_block(s, px, py, line, used, s->lanes);
-        loop_foot(s, l, walk, 2, turns);
-        snprintf(px, sizeof px, "%%q%d.0", l);
-        snprintf(py, sizeof py, "%%q%d.1", l);
+        limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %%line%d\n", p, to, i);
+        store(s, v[i], name(p, room), 0, (struct lanes){ s->lanes, s->lanes });
     }
-    if (s->f.k % s->lanes)
-        pack_block(s, turns ? px : x, turns ? py : y, line, used, (int)(s->f.k % s->lanes));
 }
 
-/* Any strides: element by element. */
-static void pack_elements(struct small *s, const char *first, const struct part *c, int64_t line)
+/* `deep` steps of k, element by element. */
+static void pack_elements(struct small *s, const char *a, const char *b, int used, int deep)
 {
-    const struct walk walk[2] = { { first, s->f.b.row * s->bytes }, { "%panel", line } };
-    int l = loop_head(s, walk, 2), used = (c->size - 1) * s->lanes + c->used;
+    const struct walk walk[2] = { { a, s->f.b.row * s->bytes, NULL }, { b, 0, "%line" } };
+    int l = loop_head(s, walk, 2);
     char from[24], to[24];
 
     snprintf(from, sizeof from, "%%p%d.0", l);
     snprintf(to, sizeof to, "%%p%d.1", l);
-    for (int j = 0; j < c->size * s->lanes; j++) {
+    for (int j = 0; j < s->lanes; j++) {
         int x = j < used ? element(s, from, j * s->f.b.col * s->bytes) : 0, q = fresh(s);
 
         limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %d\n  store %s ", q, to,
@@ -447,7 +453,43 @@ static void pack_elements(struct small *s, const char *first, const struct part 
             limber_text_add(s->out, "%%v%d", x);
         limber_text_add(s->out, "%s, ptr %%v%d, align %d\n", x ? "" : "0.0", q, s->bytes);
     }
-    loop_foot(s, l, walk, 2, s->f.k);
+    loop_foot(s, l, walk, 2, deep);
+}
+
+static void pack_blocks(struct small *s, int used)
+{
+    const struct walk walk[2] = { { "%from", s->lanes * s->bytes, NULL }, { "%to", 0, "%lines" } };
+    int turns = (int)s->f.k / s->lanes, rest = (int)s->f.k % s->lanes, l = 0;
+    char from[24] = "%from", to[24] = "%to";
+
+    for (int i = 0; i < s->lanes; i++)
+        limber_text_add(s->out, "  %%line%d = mul i64 %%line, %d\n", i, i);
+    limber_text_add(s->out, "  %%lines = mul i64 %%line, %d\n", s->lanes);
+    if (turns) {
+        l = loop_head(s, walk, 2);
+        snprintf(from, sizeof from, "%%p%d.0", l);
+        snprintf(to, sizeof to, "%%p%d.1", l);
+        pack_block(s, from, to, used, s->lanes);
+        loop_foot(s, l, walk, 2, turns);
+        *strchr(from, 'p') = *strchr(to, 'p') = 'q';
+    }
+    if (rest && turns && s->lanes > 8)      /* a few, and large blocks are slow to compile */
+        pack_elements(s, from, to, used, rest);
+    else if (rest)
+        pack_block(s, from, to, used, rest);
+}
+
+/* A function that brings the columns of one vector, of which `used` are there, into rows at `to`
+ * that lie `line` bytes apart. */
+static void packer(struct small *s, int used)
+{
+    limber_text_add(s->out, "define internal void @pack%d(ptr %%from, ptr %%to, i64 %%line) {\n",
+                    used);
+    if (s->f.b.row == 1)
+        pack_blocks(s, used);
+    else
+        pack_elements(s, "%from", "%to", used, (int)s->f.k);
+    limber_text_add(s->out, "  ret void\n}\n");
 }
 
 static bool packs(const struct small *s)
@@ -455,14 +497,30 @@ static bool packs(const struct small *s)
     return s->f.b.col != 1 && s->f.n > 1;
 }
 
-static void pack(struct small *s, const char *from, const struct part *c, int64_t line)
+static void packers(struct small *s)
 {
-    if (s->f.b.row != 1) {
-        pack_elements(s, from, c, line);
+    int last = s->col[s->cols - 1].used;
+
+    if (!packs(s))
         return;
+    if (s->f.n >= s->lanes)
+        packer(s, s->lanes);
+    if (last != s->lanes)
+        packer(s, last);
+}
+
+static void pack(struct small *s, const char *b, const struct part *c, int64_t line)
+{
+    for (int v = 0; v < c->size; v++) {
+        int from = fresh(s), to = fresh(s);
+
+        limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
+                        "  %%v%d = getelementptr i8, ptr %%panel, i64 %d\n"
+                        "  call void @pack%d(ptr %%v%d, ptr %%v%d, i64 %lld)\n", from, b,
+                        (long long)(v * s->lanes * s->f.b.col * s->bytes), to,
+                        v * s->lanes * s->bytes, v == c->size - 1 ? c->used : s->lanes, from, to,
+                        (long long)line);
     }
-    for (int v = 0; v < c->size; v++)
-        pack_blocks(s, from, v, v == c->size - 1 ? c->used : s->lanes, line);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------ */
@@ -470,8 +528,8 @@ static void pack(struct small *s, const char *from, const struct part *c, int64_
 static void tiles_of_rows(struct small *s, const struct part *r, const char *a, const char *c,
                           struct tile t)
 {
-    const struct walk walk[2] = { { a, r->size * s->f.a.row * s->bytes },
-                                  { c, r->size * s->f.c.row * s->bytes } };
+    const struct walk walk[2] = { { a, r->size * s->f.a.row * s->bytes, NULL },
+                                  { c, r->size * s->f.c.row * s->bytes, NULL } };
     char pa[24], pc[24];
     int l = 0;
 
@@ -524,8 +582,8 @@ static void body(struct small *s)
         int64_t wide = c->size * s->lanes;
         char pb[24], pc[24], lb[24], lc[24];
         int p = fresh(s), q = fresh(s), l;
-        struct walk walk[2] = { { name(p, pb), wide * s->f.b.col * s->bytes },
-                                { name(q, pc), wide * s->bytes } };
+        struct walk walk[2] = { { name(p, pb), wide * s->f.b.col * s->bytes, NULL },
+                                { name(q, pc), wide * s->bytes, NULL } };
 
         limber_text_add(s->out, "  %s = getelementptr i8, ptr %s, i64 %lld\n"
                         "  %s = getelementptr i8, ptr %%c, i64 %lld\n", pb, s->b,
@@ -585,6 +643,7 @@ static void head(struct small *s)
         declare(s, last);
     for (int i = 0; i < s->cols; i++)
         wide = s->col[i].size > wide ? s->col[i].size : wide;
+    packers(s);
     limber_text_add(s->out, "define void @limber_fixed(ptr noalias readonly %%a, ptr noalias readonly "
                     "%%b, ptr noalias %%c) {\n");
     if (packs(s))
