@@ -173,7 +173,9 @@ LIMBER_API void limber_free(void *text);
 
 /* ---- kernels as functions -------------------------------------------------------------- */
 
-/* A plain C function pointer bound to one contract and one set of formats.
+/* A plain C function pointer bound to one contract and one set of formats.  A call goes through a
+ * libffi closure, the checks and the look-up of limber_gemm; small products of one shape are
+ * better served by limber_bind_shape below.
  *
  * signature  the arguments in order, each "name:type" and separated by spaces, of
  *              m n k lda ldb ldc : i32 i64 *i32 *i64      (sizes; * passes by reference)
