@@ -631,6 +631,7 @@ static void declare(struct small *s, int width)
                     v, width);
 }
 
+/* Something readable stands in front of the code: sanitizers of indirect calls look there. */
 static void head(struct small *s)
 {
     int wide = 0, last = s->col[s->cols - 1].width;
@@ -645,7 +646,7 @@ static void head(struct small *s)
         wide = s->col[i].size > wide ? s->col[i].size : wide;
     packers(s);
     limber_text_add(s->out, "define void @limber_fixed(ptr noalias readonly %%a, ptr noalias readonly "
-                    "%%b, ptr noalias %%c) {\n");
+                    "%%b, ptr noalias %%c) align 64 prefix [8 x i64] zeroinitializer {\n");
     if (packs(s))
         limber_text_add(s->out, "  %%panel = alloca [%lld x i8], align 64\n",
                         (long long)(s->f.k * wide * s->lanes * s->bytes));
