@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Functions for one shape: the interpreter's bits for every shape, stride and target, nothing read
  * or written beside the matrices, and what the caches and the errors owe. */
+#ifdef LIMBER_HAVE_LLVM
 #include "engine_support.h"
 
 #include "ir/ir.h"
@@ -9,7 +10,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
 
 static const limber_contract native = { .promise = LIMBER_NATIVE, .scheme = "native" };

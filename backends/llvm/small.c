@@ -106,12 +106,13 @@ static void set_tail(struct small *s)
 
 static void choose_tiles(struct small *s)
 {
-    int vectors = (int)((s->f.n + s->lanes - 1) / s->lanes);
+    int vectors = (int)((s->f.n + s->lanes - 1) / s->lanes), tail = (int)s->f.n % s->lanes;
+    bool vector_mask = s->registers < 32 && (tail & (tail - 1));
     double least = 0;
 
     for (int wide = 1; wide <= MOST_WIDE && wide <= vectors; wide++) {
-        /* one register for the element of A, and one to spare */
-        for (int high = (s->registers - wide - 2) / wide; high >= 1; high--) {
+        /* one register for the element of A, one to spare, one for AVX2's mask */
+        for (int high = (s->registers - wide - 2 - vector_mask) / wide; high >= 1; high--) {
             struct part row[2], col[2];
             int rows = divide((int)s->f.m, high, row), cols = divide(vectors, wide, col);
             double c = cost(s, row, rows, col, cols);
