@@ -252,12 +252,25 @@ static struct lanes lanes_of(const struct small *s, const struct tile *t, int v)
     return v == t->wide - 1 ? t->last : (struct lanes){ s->lanes, s->lanes };
 }
 
+/* n = a b + sum.  A chain's first step only multiplies: what differs is the sign of a zero, and the
+ * total that the chain is added to is +0. */
+static void multiply_add(struct small *s, int n, int width, int a, int b, int sum)
+{
+    char type[24];
+
+    snprintf(type, sizeof type, "<%d x %s>", width, s->scalar);
+    if (sum)
+        limber_text_add(s->out, "  %%v%d = call %s @llvm.fma.v%d%s(%s %%v%d, %s %%v%d, %s %%v%d)\n",
+                        n, type, width, s->suffix, type, a, type, b, type, sum);
+    else
+        limber_text_add(s->out, "  %%v%d = fmul %s %%v%d, %%v%d\n", n, type, a, b);
+}
+
 /* One step of k, whose elements lie at these distances; results get the numbers in `to` if any. */
 static void step(struct small *s, struct tile *t, const char *a, int64_t at, const char *b,
                  int64_t bt, const int *to)
 {
     int vector[MOST_WIDE];
-    char room[24];
 
     for (int v = 0; v < t->wide; v++) {
         struct lanes n = lanes_of(s, t, v);
@@ -272,10 +285,7 @@ static void step(struct small *s, struct tile *t, const char *a, int64_t at, con
             int i = r * t->wide + v, n = to ? to[i] : fresh(s), w = lanes_of(s, t, v).width;
             int y = w == s->lanes ? wide : splat(s, x, w);
 
-            limber_text_add(s->out, "  %%v%d = call <%d x %s> @llvm.fma.v%d%s(<%d x %s> %%v%d, "
-                            "<%d x %s> %%v%d, <%d x %s> %s)\n", n, w, s->scalar, w, s->suffix, w,
-                            s->scalar, y, w, s->scalar, vector[v], w, s->scalar,
-                            name(t->sum[i], room));
+            multiply_add(s, n, w, y, vector[v], t->sum[i]);
             t->sum[i] = n;
         }
     }
@@ -350,13 +360,13 @@ static void multiply(struct small *s, struct tile *t)
         t->total[i] = 0;
     for (int64_t p = 0; p < s->f.k; p += s->chunk) {
         int64_t len = s->f.k - p < s->chunk ? s->f.k - p : s->chunk;
-        int64_t turns = s->straight || len < 2 * deep ? 0 : len / deep;
+        int64_t turns = s->straight ? 0 : (len - 1) / deep, lead = len - turns * deep;
 
         for (int i = 0; i < sums; i++)
             t->sum[i] = 0;
+        steps(s, t, t->a, t->b, p, lead);
         if (turns)
-            looped(s, t, p, turns);
-        steps(s, t, t->a, t->b, p + turns * deep, len - turns * deep);
+            looped(s, t, p + lead, turns);
         for (int i = 0; i < sums; i++)
             add(s, &t->total[i], t->sum[i], lanes_of(s, t, i % t->wide).width);
     }
