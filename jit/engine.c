@@ -133,7 +133,7 @@ static bool scan(struct finding *f, const struct problem *p, const struct runner
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of %lld groups",
                            (long long)p->groups);
     if (!scan_side(f->a, &f->all_a, p, true, depth, r, d) ||
-        !scan_side(f->b, &f->all_b, p, false, depth, r, d))
+        (f->all_a.scanned && !scan_side(f->b, &f->all_b, p, false, depth, r, d)))
         return false;
     if (!f->all_a.scanned || !f->all_b.scanned)     /* half a class would only split kernels */
         f->all_a.scanned = f->all_b.scanned = false;

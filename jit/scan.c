@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * One pass over an operand: per line and per tile, the exponents and significant bits in use.
  *
- * A run of up to LIMBER_TILE elements of a line is brought to doubles (or, for formats that do not
- * embed in binary64, to exponents) and measured with vector arithmetic.  The lowest set bit of a
- * significand is found by converting s & -s to a float: its exponent is the bit's place. */
+ * Eight elements that are neighbours in memory are measured at once, be they of one line or of
+ * eight. */
 #include "jit/scan.h"
 
 #include "ir/prim.h"
+#include "jit/measure.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
-#define VECTORISED                                                                              \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
-#else
-#define VECTORISED
-#endif
-#if defined(__clang__) || defined(__SANITIZE_ADDRESS__)
-#undef VECTORISED
-#define VECTORISED
-#endif
-
-enum { RUN = LIMBER_TILE, NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) };
+enum { RUN = LIMBER_TILE };
 
 /* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
 struct seen {
@@ -31,15 +20,6 @@ struct seen {
     uint8_t special, negative;
 };
 
-struct job {
-    const struct view *v;
-    limber_format f;
-    int64_t lines, length;
-    enum scan_depth depth;
-    struct seen *line;
-    struct mask *m;
-    atomic_bool stop;           /* a probe has seen enough */
-};
 
 static const struct seen nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
 
@@ -53,47 +33,87 @@ static void join(struct seen *a, const struct seen *b)
     a->negative |= b->negative;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------ */
+/* ---- eight at once ------------------------------------------------------------------------------------ */
 
-/* Doubles; subnormals are counted and left to the exact path. */
-VECTORISED static int run_doubles(const double *x, struct seen *out)
+static enum kind kind_of(limber_format f)
 {
-    int64_t emin = NONE_LOW, emax = NONE_HIGH, lsb = NONE_LOW, sig = 0, special = 0, negative = 0;
-    int64_t subnormal = 0;
-
-    for (int i = 0; i < RUN; i++) {
-        int64_t u, field, s, bits, low, place, used;
-        double d;
-
-        memcpy(&u, &x[i], 8);
-        field = u >> 52 & 0x7ff;
-        s = (u & 0xfffffffffffff) | (int64_t)1 << 52;
-        low = s & -s;
-        d = (double)low;
-        memcpy(&bits, &d, 8);
-        place = (bits >> 52) - 1023;
-        used = (field != 0) & (field != 0x7ff);
-        subnormal |= (field == 0) & ((u & INT64_MAX) != 0);
-        special |= field == 0x7ff;
-        negative |= used & (u < 0);
-        emin = used && field < emin ? field : emin;
-        emax = used && field > emax ? field : emax;
-        lsb = used && field + place < lsb ? field + place : lsb;
-        sig = used && 53 - place > sig ? 53 - place : sig;
+    if (f.carried)
+        return KIND_none;
+    switch (f.kind * 32 + f.size) {
+    case LIMBER_KIND_FLOAT * 32 + 8: return f.frac_bits == 52 ? KIND_f64 : KIND_none;
+    case LIMBER_KIND_FLOAT * 32 + 4: return f.frac_bits == 23 ? KIND_f32 : KIND_none;
+    case LIMBER_KIND_FLOAT * 32 + 16: return KIND_f128;
+    case LIMBER_KIND_INT * 32 + 4: return KIND_i32;
+    case LIMBER_KIND_INT * 32 + 2: return KIND_i16;
+    case LIMBER_KIND_INT * 32 + 1: return KIND_i8;
+    case LIMBER_KIND_UINT * 32 + 1: return KIND_u8;
+    case LIMBER_KIND_DD * 32 + 16: return KIND_dd;
+    default: return KIND_none;
     }
-    *out = nothing;
-    if (subnormal)
-        return 0;
-    out->special = special != 0;
-    out->negative = negative != 0;
-    if (emax != NONE_HIGH) {
-        out->emin = (int32_t)emin - 1023;
-        out->emax = (int32_t)emax - 1023;
-        out->lsb = (int32_t)lsb - 1075;
-        out->sig = (int32_t)sig;
-    }
-    return 1;
 }
+
+static int bias_of(enum kind k)
+{
+    return k == KIND_f128 ? 16383 : 1023;
+}
+
+struct measures {
+    measure_along *along;
+    measure_across *across;
+};
+
+static struct measures measures_here(void)
+{
+#if defined(LIMBER_MEASURE_X86)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return (struct measures){ limber_measure_along_avx512, limber_measure_across_avx512 };
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
+        __builtin_cpu_supports("fma"))
+        return (struct measures){ limber_measure_along_avx2, limber_measure_across_avx2 };
+#endif
+    return (struct measures){ limber_measure_along, limber_measure_across };
+}
+
+struct job {
+    const struct view *v;
+    limber_format f;
+    enum kind kind;
+    struct measures measure;
+    int64_t lines, length;
+    enum scan_depth depth;
+    struct seen *line, *tile;
+    struct mask *m;
+    atomic_bool stop;           /* a probe has seen enough */
+};
+
+static struct seen lane(const struct eight *s, int i, int bias)
+{
+    struct seen r = nothing;
+
+    r.special = s->special[i] != 0;
+    r.negative = s->negative[i] != 0;
+    r.sig = (int32_t)s->sig[i];
+    if (s->emax[i] != NONE_HIGH) {
+        r.emin = (int32_t)s->emin[i] - bias;
+        r.emax = (int32_t)s->emax[i] - bias;
+        r.lsb = (int32_t)s->lsb[i] - bias;
+    }
+    return r;
+}
+
+static bool is_odd(const struct eight *s)
+{
+    int64_t any = 0;
+
+    for (int i = 0; i < 8; i++)
+        any |= s->odd[i];
+    return any != 0;
+}
+
+/* ---- one by one ----------------------------------------------------------------------------------------- */
 
 static int lowest_bit(limber_u128 s)
 {
@@ -136,85 +156,47 @@ static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len, 
     }
 }
 
-#define LOAD(type)                                                                              \
-    for (int64_t i = 0; i < len; i++) {                                                         \
-        type s;                                                                                 \
-                                                                                                \
-        memcpy(&s, at + i * step, sizeof s);                                                    \
-        x[i] = (double)s;                                                                       \
-    }                                                                                           \
-    break
-
-/* Elements as doubles where that is direct. */
-VECTORISED static int load_run(const struct job *j, int64_t line, int64_t p0, int64_t len,
-                               double *x)
+/* Elements p0 .. p0+len-1 of a line that are neighbours in memory. */
+static void run_along(const struct job *j, const char *at, int64_t line, int64_t p0, int64_t len,
+                      struct seen *out)
 {
-    const struct view *v = j->v;
-    const char *at = (const char *)v->data + (line * v->line + p0 * v->p) * j->f.size;
-    int64_t step = v->p * j->f.size;
+    char last[8 * 16] = { 0 };
+    struct eight s;
+    int64_t whole = len / 8;
+    struct seen rest;
+    int bias = bias_of(j->kind);
 
-    if (v->patch || j->f.carried)
-        return 0;
-    switch (j->f.kind * 16 + j->f.size) {
-    case LIMBER_KIND_FLOAT * 16 + 8: LOAD(double);
-    case LIMBER_KIND_FLOAT * 16 + 4: LOAD(float);
-    default: return 0;
+    j->measure.along(&s, j->kind, at, whole);
+    *out = lane(&s, 0, bias);
+    if (len % 8 && !s.odd[0]) {
+        memcpy(last, at + whole * 8 * j->f.size, (size_t)(len % 8 * j->f.size));
+        j->measure.along(&s, j->kind, last, 1);
+        rest = lane(&s, 0, bias);
+        join(out, &rest);
     }
-    for (int64_t i = len; i < RUN; i++)
-        x[i] = 0;
-    return 1;
+    if (s.odd[0])
+        run_any(j, line, p0, len, out);
 }
 
-#define MEASURE(type)                                                                           \
-    for (int64_t i = 0; i < len; i++) {                                                         \
-        type stored;                                                                            \
-        int32_t s;                                                                              \
-        uint32_t v;                                                                             \
-                                                                                                \
-        memcpy(&stored, at + i * step, sizeof stored);                                          \
-        s = stored;                                                                             \
-        v = s < 0 ? 0 - (uint32_t)s : (uint32_t)s;                                              \
-        any |= v;                                                                               \
-        most = v > most ? v : most;                                                             \
-        least = v - 1 < least ? v - 1 : least;      /* a zero wraps beyond all */               \
-        negative |= s < 0;                                                                      \
-    }                                                                                           \
-    break
-
-/* Integers of at most 32 bits: magnitudes and their union tell it all.  sig is that of the run. */
-VECTORISED static int run_ints(const struct job *j, int64_t line, int64_t p0, int64_t len,
-                               struct seen *out)
+/* The same elements of eight times `groups` lines that are neighbours in memory. */
+static void run_across(const struct job *j, const char *at, int groups, int64_t line, int64_t p0,
+                       int64_t len, struct seen *out)
 {
-    const char *at = (const char *)j->v->data + (line * j->v->line + p0 * j->v->p) * j->f.size;
-    int64_t step = j->v->p * j->f.size;
-    uint32_t any = 0, most = 0, least = UINT32_MAX;
-    int negative = 0;
+    struct eight s[MEASURE_GROUPS];
 
-    if (j->v->patch)
-        return 0;
-    switch (j->f.kind * 16 + j->f.size) {
-    case LIMBER_KIND_INT * 16 + 4: MEASURE(int32_t);
-    case LIMBER_KIND_INT * 16 + 2: MEASURE(int16_t);
-    case LIMBER_KIND_INT * 16 + 1: MEASURE(int8_t);
-    case LIMBER_KIND_UINT * 16 + 1: MEASURE(uint8_t);
-    default: return 0;
-    }
-    *out = nothing;
-    if (!any)
-        return 1;
-    out->emax = 31 - __builtin_clz(most);
-    out->emin = 31 - __builtin_clz(least + 1);
-    out->lsb = __builtin_ctz(any);
-    out->sig = out->emax - out->lsb + 1;
-    out->negative = negative != 0;
-    return 1;
+    j->measure.across(s, j->kind, at, groups, len, j->v->p * j->f.size);
+    for (int g = 0; g < groups; g++)
+        for (int i = 0; i < 8; i++)
+            if (is_odd(&s[g]))
+                run_any(j, line + 8 * g + i, p0, len, &out[8 * g + i]);
+            else
+                out[8 * g + i] = lane(&s[g], i, bias_of(j->kind));
 }
 
 /* ---- tiles -------------------------------------------------------------------------------------------- */
 
-static void set_tile(struct mask *m, int64_t row, int64_t col, const struct seen *s)
+static void set_tile(struct tile_mask *t, const struct seen *s)
 {
-    struct tile_mask *t = &m->tile[row * m->tile_cols + col];
     bool zero = s->emax == NONE_HIGH && !s->special;
 
     t->emin = (int16_t)(s->emax == NONE_HIGH ? 0 : s->emin);
@@ -224,34 +206,71 @@ static void set_tile(struct mask *m, int64_t row, int64_t col, const struct seen
                          (s->negative ? TILE_negative : 0));
 }
 
+/* What was seen of a line within a tile. */
+static void note(struct job *j, int64_t line, int64_t p0, const struct seen *s)
+{
+    struct seen *all = &j->line[line];
+
+    join(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
+    join(all, s);
+    if (j->depth == SCAN_probe && all->emax != NONE_HIGH && all->emax - all->lsb + 1 > 16)
+        atomic_store(&j->stop, true);
+}
+
+static bool stopped(struct job *j)
+{
+    return atomic_load_explicit(&j->stop, memory_order_relaxed);
+}
+
+static const char *address(const struct job *j, int64_t line, int64_t p)
+{
+    return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
+}
+
+/* Line by line, run by run. */
+static void scan_along(struct job *j, int64_t from, int64_t to)
+{
+    bool direct = j->kind != KIND_none && !j->v->patch && j->v->p == 1;
+
+    for (int64_t i = from; i < to; i++)
+        for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
+            int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
+            struct seen s;
+
+            if (direct)
+                run_along(j, address(j, i, p0), i, p0, len, &s);
+            else
+                run_any(j, i, p0, len, &s);
+            note(j, i, p0, &s);
+        }
+}
+
+/* All lines at once, run by run. */
+static void scan_across(struct job *j, int64_t from, int64_t to)
+{
+    struct seen s[RUN];
+
+    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
+        int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
+
+        run_across(j, address(j, from, p0), (int)(to - from) / 8, from, p0, len, s);
+        for (int64_t i = from; i < to; i++)
+            note(j, i, p0, &s[i - from]);
+    }
+}
+
 /* One row of tiles; a task. */
 static void scan_lines(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
-    int64_t from = task * RUN, to = from + RUN < j->lines ? from + RUN : j->lines;
-    double x[RUN];
+    int64_t from = task * RUN, to = from + RUN < j->lines ? from + RUN : j->lines, middle = from;
 
     (void)worker;
-    for (int64_t p0 = 0, col = 0; p0 < j->length; p0 += RUN, col++) {
-        int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
-        struct seen tile = nothing;
-
-        for (int64_t i = from; i < to; i++) {
-            struct seen run;
-
-            if (!run_ints(j, i, p0, len, &run) &&
-                !(load_run(j, i, p0, len, x) && run_doubles(x, &run)))
-                run_any(j, i, p0, len, &run);
-            join(&tile, &run);
-            join(&j->line[i], &run);
-            if (j->depth == SCAN_probe && j->line[i].emax != NONE_HIGH &&
-                j->line[i].emax - j->line[i].lsb + 1 > 16)
-                atomic_store(&j->stop, true);
-        }
-        set_tile(j->m, task, col, &tile);
-        if (atomic_load(&j->stop))
-            return;
-    }
+    if (j->kind != KIND_none && !j->v->patch && j->v->line == 1)
+        middle = to - (to - from) % 8;
+    if (middle > from)
+        scan_across(j, from, middle);
+    scan_along(j, middle, to);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------ */
@@ -273,6 +292,8 @@ static void conclude(struct mask *m, const struct job *j)
         m->spread = s->emax - s->emin > m->spread ? s->emax - s->emin : m->spread;
         m->width = s->emax - s->lsb + 1 > m->width ? s->emax - s->lsb + 1 : m->width;
     }
+    for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
+        set_tile(&m->tile[i], &j->tile[i]);
     m->scanned = true;
     m->zero = all.emax == NONE_HIGH;
     m->special = all.special;
@@ -294,7 +315,8 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
                  struct diag *d)
 {
     const struct runner alone = { 1, inline_run, NULL };
-    struct job j = { .v = v, .f = f, .lines = lines, .length = length, .depth = depth, .m = m };
+    struct job j = { .v = v, .f = f, .kind = kind_of(f), .measure = measures_here(),
+                     .lines = lines, .length = length, .depth = depth, .m = m };
     bool ok;
 
     memset(m, 0, sizeof *m);
@@ -304,7 +326,8 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     m->tile_cols = (length + RUN - 1) / RUN;
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     m->tile = calloc((size_t)(m->tile_rows * m->tile_cols + 1), sizeof *m->tile);
-    ok = j.line && m->tile;
+    j.tile = malloc((size_t)(m->tile_rows * m->tile_cols + 1) * sizeof *j.tile);
+    ok = j.line && j.tile && m->tile;
     if (ok && want_lines) {
         m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
         m->line_special = calloc((size_t)lines + 1, 1);
@@ -313,6 +336,8 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     if (ok) {
         for (int64_t i = 0; i < lines; i++)
             j.line[i] = nothing;
+        for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
+            j.tile[i] = nothing;
         r = r ? r : &alone;
         r->run(r->self, m->tile_rows, scan_lines, &j);
         if (!atomic_load(&j.stop))
@@ -322,5 +347,6 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
         limber_fail(d, LIMBER_NO_MEMORY, "scan: out of memory");
     }
     free(j.line);
+    free(j.tile);
     return ok;
 }

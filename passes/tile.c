@@ -3,8 +3,8 @@
  *
  *   needs   a product table
  *   leaves  products.tile = mr, nr, group, mb, nb, kc: the register tile is mr x nr, a panel of B
- *           (nr x kc) stays in half of L1, a block of A (mb x kc) in half of L2; group elements
- *           along k lie together.  kc divides the chunk or equals it: chains end with chunks.
+ *           (nr x kc) stays in three quarters of L1, a block of A (mb x kc) in a quarter of L2;
+ *           group elements along k lie together.  kc divides the chunk: chains end with chunks.
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
 #include "passes/passes.h"
 
@@ -43,15 +43,17 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     mr = t->registers >= 32 ? 12 : 6;
     nr = 2 * lanes;
     chunk = n->num[ATTR_chunk];
-    kc = round_down(at_least(t->l1 / 2 / (nr * bytes), 64), 64);
-    if (limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum || kc > chunk)
+    if (limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum || chunk < 64)
         kc = chunk;             /* float totals are added once a chunk */
     else
-        while (chunk % kc)
-            kc -= 64;
-    mb = round_down(at_least(t->l2 / 2 / (kc * bytes), mr), mr);
+        for (kc = 64; kc * 2 <= chunk && chunk % (kc * 2) == 0 &&
+             kc * 2 * nr * bytes <= t->l1 * 3 / 4;)
+            kc *= 2;
+    mb = round_down(at_least(t->l2 / 4 / (kc * bytes), mr), mr);
     mb = mb > 20 * mr ? 20 * mr : mb;
-    nb = 16 * nr;
+    if (n->type.count > 8)      /* the totals of a block stay at hand too */
+        mb = mb > 8 * mr ? 8 * mr : mb;
+    nb = at_least(256 / nr, 1) * nr;
     if (!limber_node_list(p, n, ATTR_tile, (int64_t[]){ mr, nr, group, mb, nb, kc }, 6))
         return limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
     return true;

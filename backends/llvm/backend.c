@@ -23,7 +23,7 @@ struct spare {
     size_t size;
     char memory[];
 };
-enum { SPARE_MOST = 64 << 20 };
+enum { SPARE_MOST = 64 << 20, PART_BYTES = 12 << 20 };
 
 static struct spare *take_spare(struct kernel *k, size_t size)
 {
@@ -153,20 +153,22 @@ static int64_t round_up(int64_t x, int64_t step)
     return ceil_div(x, step) * step;
 }
 
-static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
+/* Bytes of a limb of a panel, apart by an odd number of cache lines: the limbs of a panel are
+ * written in turn and must not fall on the same sets. */
+static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
 {
-    int64_t panel = round_up(round_up(k, c->group) * c->side[side].lines * c->bytes, 64);
+    int64_t lines = ceil_div(round_up(k, c->group) * c->side[side].lines * c->bytes, 64);
 
-    return c->unit == UNIT_exact ? 0 : panel * ceil_div(lines, c->side[side].lines);
+    return c->unit == UNIT_exact ? 0 : (lines | 1) * 64;
 }
 
 static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
 {
     int64_t limbs = c->side[side].limbs, panels = ceil_div(lines, c->side[side].lines);
 
-    return limbs * limb_bytes(c, side, lines, k) + 64 +
+    return limbs * panels * limb_bytes(c, side, k) + 128 +
            round_up(limbs * panels * ceil_div(k, c->kc), 64) +
-           (c->offsets ? limbs * ceil_div(k, c->chunk) * panels * c->side[side].lines * 4 : 0);
+           (c->offsets ? (limbs * ceil_div(k, c->chunk) * panels * c->side[side].lines + 16) * 4 : 0);
 }
 
 static int64_t scratch_bytes(const struct kernel_config *c)
@@ -177,8 +179,9 @@ static int64_t scratch_bytes(const struct kernel_config *c)
         return 64;
     /* a strip may read past the last column */
     return block * (c->via == VIA_sum ? 0 : wide) +
-           block * c->accumulators * (c->via == VIA_sum ? wide : c->via == VIA_crt ? 1 : 8) +
-           KERNEL_STRIP * 8;
+           block * (c->small ? 1 : c->accumulators) *
+               (c->via == VIA_sum ? wide : c->via == VIA_crt ? 1 : 8) +
+           KERNEL_LANES * 8;
 }
 
 static char *set_side(const struct kernel_config *c, struct packed *o, int side, int64_t k,
@@ -187,30 +190,21 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     int64_t limbs = c->side[side].limbs;
 
     o->panels = ceil_div(o->lines, c->side[side].lines);
-    o->limb_bytes = limb_bytes(c, side, o->lines, k);
-    o->panel_bytes = o->panels ? o->limb_bytes / o->panels : 0;
+    o->limb_bytes = limb_bytes(c, side, k);
+    o->panel_bytes = limbs * o->limb_bytes;
     o->chunks = ceil_div(k, c->chunk);
     o->blocks = ceil_div(k, c->kc);
     o->sum_lines = o->panels * c->side[side].lines;
     o->data = memory;
-    memory += limbs * o->limb_bytes;
+    memory += o->panels * o->panel_bytes;
     o->nonzero = (uint8_t *)memory;
     memory += round_up(limbs * o->panels * o->blocks, 64);
     memset(o->nonzero, 0, (size_t)(limbs * o->panels * o->blocks));
     if (c->offsets) {
         o->sums = (int32_t *)(void *)memory;
         memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
-        memory += limbs * o->chunks * o->sum_lines * 4;
+        memory += (limbs * o->chunks * o->sum_lines + 16) * 4;
     }
-    /* lines that do not fill their panel, and what rounds k up */
-    if (o->panels && c->unit != UNIT_exact)
-        for (int64_t l = 0; l < limbs; l++) {
-            if (k % c->group)
-                memset(o->data + l * o->limb_bytes, 0, (size_t)o->limb_bytes);
-            else if (o->lines % c->side[side].lines)
-                memset(o->data + (l + 1) * o->limb_bytes - o->panel_bytes, 0,
-                       (size_t)o->panel_bytes);
-        }
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }
 
@@ -229,18 +223,58 @@ static void run_block(void *arg, int64_t task, int worker)
     p->k->block(&p->call, task, p->scratches + worker * p->scratch);
 }
 
-static bool run_part(struct kernel *k, struct call *c, struct kernel_call call,
+/* Tasks that pack: panels side by side are read together where that is how memory holds them. */
+static int64_t share(const struct kernel_config *f, struct kernel_call *call, int side)
+{
+    int64_t lines = f->side[side].lines, step = 1;
+
+    while (step * lines < KERNEL_LANES)
+        step++;
+    if (step * lines > KERNEL_LANES && lines < KERNEL_LANES)
+        step--;
+    while (call->op[side].view.line == 1 && step * lines < 128)
+        step *= 2;
+    call->lines[side] = step * lines;
+    call->tasks[side] = ceil_div(call->op[side].panels, step);
+    return call->tasks[side];
+}
+
+/* Rows of a block: as even as whole panels allow. */
+static int64_t even_rows(const struct kernel_config *f, int64_t m)
+{
+    return round_up(ceil_div(m, ceil_div(m, f->mb)), f->mr);
+}
+
+/* Register tiles may be stored to C: its rows are dense, and chains end with k. */
+static bool stores(const struct kernel_config *f, const struct call *c)
+{
+    return f->direct && c->c.col == 1 && c->c.inner >= c->n && c->k > 0 &&
+           (f->unit != UNIT_i8 || c->k <= f->chunk);
+}
+
+/* Elements along k whose packed panels stay in the last level of cache, where C can hold the sum
+ * so far; else all. */
+static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call *call)
+{
+    int64_t bytes = (call->m + call->n) * f->bytes, kc = f->kc;
+
+    if (!call->stores || call->op[0].view.patch || call->op[1].view.patch)
+        return call->k ? call->k : 1;
+    return kc * bytes >= PART_BYTES ? kc : PART_BYTES / (kc * bytes) * kc;
+}
+
+static bool run_one(struct kernel *k, struct call *c, struct kernel_call call,
                      struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     struct part p = { .k = k, .call = call };
     struct spare *spare;
-    int64_t bytes, blocks;
+    int64_t bytes, blocks, tasks;
     char *memory;
     int workers = c->runner ? c->runner->workers : 1;
 
     p.scratch = round_up(scratch_bytes(f), 64);
-    bytes = side_bytes(f, 0, call.op[0].lines, c->k) + side_bytes(f, 1, call.op[1].lines, c->k) +
+    bytes = side_bytes(f, 0, call.op[0].lines, call.k) + side_bytes(f, 1, call.op[1].lines, call.k) +
             workers * p.scratch + 256;
     spare = take_spare(k, (size_t)bytes);
     if (!spare)
@@ -248,19 +282,45 @@ static bool run_part(struct kernel *k, struct call *c, struct kernel_call call,
     if ((size_t)bytes > c->workspace)
         c->workspace = (size_t)bytes;
     memory = (char *)(((uintptr_t)spare->memory + 63) & ~(uintptr_t)63);
-    memory = set_side(f, &p.call.op[0], 0, c->k, memory);
-    memory = set_side(f, &p.call.op[1], 1, c->k, memory);
+    memory = set_side(f, &p.call.op[0], 0, call.k, memory);
+    memory = set_side(f, &p.call.op[1], 1, call.k, memory);
     p.scratches = memory;
     if (c->k == 0)
         memset(p.scratches, 0, (size_t)(workers * p.scratch));
+    p.call.mb = even_rows(f, call.m);
     p.call.blocks_j = ceil_div(call.n, f->nb);
-    blocks = ceil_div(call.m, f->mb) * p.call.blocks_j;
+    blocks = ceil_div(call.m, p.call.mb) * p.call.blocks_j;
+    tasks = share(f, &p.call, 0) + share(f, &p.call, 1);
     if (f->unit != UNIT_exact && c->k > 0)
-        c->runner->run(c->runner->self, p.call.op[0].panels + p.call.op[1].panels, run_prepare, &p);
+        c->runner->run(c->runner->self, tasks, run_prepare, &p);
     c->runner->run(c->runner->self, blocks, run_block, &p);
     c->overflow += p.call.overflow;
     give_spare(k, spare);
     return true;
+}
+
+static const void *along(const struct view *v, int64_t p, int size)
+{
+    return v->patch ? v->data : (const char *)v->data + p * v->p * size;
+}
+
+static bool run_part(struct kernel *k, struct call *c, struct kernel_call call, struct diag *d)
+{
+    const struct kernel_config *f = &k->config;
+    struct view a = call.op[0].view, b = call.op[1].view;
+    int64_t step, all = call.k;
+    bool ok = true;
+
+    call.stores = stores(f, c);
+    step = part_of_k(f, &call);
+    for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
+        call.k = all - p < step ? all - p : step;
+        call.adds = p > 0;
+        call.op[0].view.data = along(&a, p, f->side[0].f.size);
+        call.op[1].view.data = along(&b, p, f->side[1].f.size);
+        ok = run_one(k, c, call, d);
+    }
+    return ok;
 }
 
 /* Scales of all lines, from the masks; NULL where the plan does not scale. */

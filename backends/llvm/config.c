@@ -38,15 +38,24 @@ static void set_side(const struct plan *p, const struct node *products, int whic
     s->shift = (int)n->num[ATTR_shift];
     s->step = (int)n->num[ATTR_step];
     s->is_signed = n->num[ATTR_sign] == SIGN_signed;
-    s->narrow = n->num[ATTR_bits] <= 62 && s->f.kind != LIMBER_KIND_DD && s->f.size < 16 &&
-                (s->axis == AXIS_none || limber_format_sig(s->f) <= 53);
+    s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
+                2 : s->f.kind == LIMBER_KIND_FLOAT && !s->f.carried && s->f.size == 16 ? 3 : 1;
+    s->narrow = n->num[ATTR_bits] <= 30 && s->pieces == 1;
+    s->base = s->how == HOW_residues ? KERNEL_DIGIT : s->step;
+    s->digits = s->how == HOW_residues ? ((int)n->num[ATTR_bits] + KERNEL_DIGIT) / KERNEL_DIGIT :
+                s->limbs;
     s->lines = which ? k->nr : k->mr;
     for (size_t r = 0; r < products->rows; r++)
         s->used[which ? products->row[r].b : products->row[r].a] = 1;
     for (int l = 0; l < s->limbs && k->unit == UNIT_i8; l++) {
         s->offset[l] = offset_of(s, which, l, k->group);
         k->offsets |= s->offset[l] != 0;
+        k->side[!which].sums |= s->offset[l] != 0;
     }
+    s->copied = s->how == HOW_whole ?
+                s->f.kind == LIMBER_KIND_FLOAT && s->f.size == k->bytes && !s->f.carried :
+                k->unit == UNIT_i8 && k->group == 4 && s->limbs == 1 && s->axis == AXIS_none &&
+                s->f.size == 1;
 }
 
 static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
@@ -72,9 +81,8 @@ static bool set_tile(const struct node *products, struct kernel_config *k, struc
 }
 
 /* Exact results: words that hold the largest sum, with a sign. */
-static void set_words(const struct plan *p, const struct node *combine, struct kernel_config *k)
+static void set_words(const struct plan *p, struct kernel_config *k)
 {
-    const struct node *products = &p->node[combine->in[0]];
     int top = 0;
 
     if (k->via == VIA_crt) {
@@ -85,33 +93,67 @@ static void set_words(const struct plan *p, const struct node *combine, struct k
         top = k->weight[i] > top ? k->weight[i] : top;
     /* a total is below 2^(2*21 + kbits + log2 of its rows) < 2^63 beyond the top weight */
     k->words = (top + 64) / 64 + 1;
-    (void)products;
-    k->small = k->side[0].top + k->side[1].top + p->kbits <= 61 && k->side[0].narrow &&
-               k->side[1].narrow;
+    k->small = k->side[0].top + k->side[1].top + p->kbits <= 61;
+}
+
+/* x mod p in [-p/2, p/2]. */
+static float symmetric(uint32_t x, uint32_t p)
+{
+    return x > p / 2 ? (float)x - (float)p : (float)x;
+}
+
+/* Columns of KERNEL_COLUMN bits of an integer in digits of 32 bits. */
+static void columns_of(const uint32_t *digit, double *column)
+{
+    for (int c = 0; c < KERNEL_COLUMNS; c++) {
+        uint64_t v = 0;
+
+        for (int b = 0; b < KERNEL_COLUMN; b++) {
+            int at = KERNEL_COLUMN * c + b;
+
+            if (at < 32 * LIMBER_CRT_DIGITS)
+                v |= (uint64_t)(digit[at / 32] >> at % 32 & 1) << b;
+        }
+        column[c] = (double)v;
+    }
 }
 
 static bool set_crt(const struct node *combine, struct kernel_config *k, struct diag *d)
 {
     if (!limber_crt_init(&k->crt, combine->list[ATTR_moduli].v, combine->list[ATTR_moduli].n))
         return limber_fail(d, LIMBER_INTERNAL, "llvm: moduli are not pairwise coprime");
+    columns_of(k->crt.product, k->product);
+    k->columns = KERNEL_COLUMNS;
+    while (k->columns > 1 && k->product[k->columns - 1] == 0)
+        k->columns--;
     for (int l = 0; l < k->crt.count; l++) {
-        uint32_t m = (uint32_t)k->crt.modulus[l];
+        uint32_t m = (uint32_t)k->crt.modulus[l], power = 1 % m;
 
         k->inverse[l] = 1.0f / (float)m;
         k->share[l] = 1.0 / m;
-        for (int side = 0; side < 2; side++) {
-            uint32_t power = 1 % m, pieces = k->side[side].narrow ? 4 : 4 * LIMBER_WIDE, bias = 0;
-
-            for (uint32_t i = 0; i < pieces; i++) {
-                k->piece[side][l][i] = power;
-                if (i == pieces - 1)
-                    bias = power * 32768 % m;
-                power = power * 65536 % m;
-            }
-            k->piece[side][l][12] = (m - bias) % m;
+        k->fold[l][0] = symmetric(k->crt.inverse[l], m);
+        k->fold[l][1] = symmetric(65536 % m * k->crt.inverse[l] % m, m);
+        columns_of(k->crt.cofactor[l], k->cofactor[l]);
+        for (int i = 0; i < KERNEL_DIGITS; i++) {
+            k->power[l][i] = symmetric(power, m);
+            power = (power << KERNEL_DIGIT) % m;
         }
     }
     return true;
+}
+
+/* Register tiles hold elements of C: one product, unscaled, without alpha and beta. */
+static bool is_direct(const struct kernel_config *k)
+{
+    if (k->rows != 1 || !k->plain || k->weight[0] != 0 || k->c.carried)
+        return false;
+    if (k->unit == UNIT_i8)
+        return k->via == VIA_shift && k->c.kind == LIMBER_KIND_INT && k->c.size == 4 &&
+               k->side[0].axis == AXIS_none && k->side[1].axis == AXIS_none &&
+               k->side[1].offset[k->row[0].b] == 0;
+    return k->side[0].how == HOW_whole && k->c.kind == LIMBER_KIND_FLOAT &&
+           (k->unit == UNIT_f64 ? k->c.size == 8 && k->c.frac_bits == 52 :
+                                  k->c.size == 4 && k->c.frac_bits == 23);
 }
 
 static void set_exact(const struct plan *p, struct kernel_config *k)
@@ -167,6 +209,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     else if (k->via == VIA_crt && !set_crt(combine, k, d))
         return false;
     if (k->unit != UNIT_exact && k->via != VIA_sum)
-        set_words(p, combine, k);
+        set_words(p, k);
+    k->direct = k->unit != UNIT_exact && is_direct(k);
     return true;
 }

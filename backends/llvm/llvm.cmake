@@ -19,7 +19,7 @@ foreach(how RANGE 4)    # enum how of kernel.h
   add_custom_command(
     OUTPUT ${_bc}
     COMMAND ${LIMBER_CLANG} -std=gnu11 -O2 -Xclang -disable-llvm-passes -emit-llvm -c
-            -DKERNEL_HOW=${how} -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
+            -DKERNEL_HOW=${how} -march=x86-64-v4 -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
             -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
             -Wall -Wextra -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include
             ${_kernel}/kernel.c -o ${_bc}.raw

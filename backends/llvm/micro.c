@@ -74,11 +74,19 @@ static void loop(const struct kernel_config *k, const struct step *s, int nv, st
 
     limber_text_add(out, "loop:\n  %%i = phi i64 [ 0, %%entry ], [ %%i1, %%loop ]\n"
                     "  %%pa = phi ptr [ %%a, %%entry ], [ %%pa1, %%loop ]\n"
-                    "  %%pb = phi ptr [ %%b, %%entry ], [ %%pb1, %%loop ]\n");
+                    "  %%pb = phi ptr [ %%b, %%entry ], [ %%pb1, %%loop ]\n"
+                    "  %%ahead = phi ptr [ %%next, %%entry ], [ %%ahead1, %%loop ]\n");
     for (int r = 0; r < k->mr; r++)
-        for (int v = 0; v < nv; v++)
-            limber_text_add(out, "  %%c%d.%d = phi %s [ zeroinitializer, %%entry ], "
-                            "[ %%n%d.%d, %%loop ]\n", r, v, s->vector, r, v);
+        for (int v = 0; v < nv; v++) {
+            char start[24] = "zeroinitializer";
+
+            if (k->unit == UNIT_i8)
+                snprintf(start, sizeof start, "%%z%d", v);
+            limber_text_add(out, "  %%c%d.%d = phi %s [ %s, %%entry ], [ %%n%d.%d, %%loop ]\n", r,
+                            v, s->vector, start, r, v);
+        }
+    limber_text_add(out, "  call void @llvm.prefetch.p0(ptr %%ahead, i32 0, i32 2, i32 1)\n"
+                    "  %%ahead1 = getelementptr i8, ptr %%ahead, i64 %%step\n");
     for (int v = 0; v < nv; v++) {
         limber_text_add(out, "  %%q%d = getelementptr i8, ptr %%pb, i64 %d\n"
                         "  %%b%d = load %s, ptr %%q%d, align 4\n", v, v * s->lanes * s->bytes, v,
@@ -130,6 +138,20 @@ static void store(const struct kernel_config *k, const struct step *s, int nv, b
     limber_text_add(out, "  ret void\n");
 }
 
+/* C is on its way to the cache while the loop runs. */
+static void fetch_tile(const struct kernel_config *k, const struct step *s, int nv,
+                       struct text *out)
+{
+    for (int r = 0; r < k->mr; r++) {
+        limber_text_add(out, "  %%fo%d = mul i64 %%ldc, %d\n"
+                        "  %%fc%d = getelementptr i8, ptr %%c, i64 %%fo%d\n", r, r, r, r);
+        for (int v = 0; v < nv; v++)
+            limber_text_add(out, "  %%fp%d.%d = getelementptr i8, ptr %%fc%d, i64 %d\n"
+                            "  call void @llvm.prefetch.p0(ptr %%fp%d.%d, i32 1, i32 3, i32 1)\n",
+                            r, v, r, v * s->lanes * (k->unit == UNIT_f64 ? 8 : 4), r, v);
+    }
+}
+
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out)
 {
     struct step s;
@@ -138,8 +160,15 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
     describe(k, t, &s);
     nv = k->nr / s.lanes;
     declare(k, &s, out);
-    limber_text_add(out, "define void @limber_micro(ptr %%a, ptr %%b, i64 %%n, ptr %%c, "
-                    "i64 %%ldc, i64 %%first) {\nentry:\n  br label %%loop\n");
+    limber_text_add(out, "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
+                    "define void @limber_micro(ptr %%a, ptr %%b, i64 %%n, ptr %%c, "
+                    "i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 %%step) {\nentry:\n");
+    for (int v = 0; v < nv && k->unit == UNIT_i8; v++)
+        limber_text_add(out, "  %%w%d = getelementptr i8, ptr %%bias, i64 %d\n"
+                        "  %%z%d = load %s, ptr %%w%d, align 4\n", v, v * s.lanes * 4, v, s.vector,
+                        v);
+    fetch_tile(k, &s, nv, out);
+    limber_text_add(out, "  br label %%loop\n");
     loop(k, &s, nv, out);
     limber_text_add(out, "done:\n  %%fresh = icmp ne i64 %%first, 0\n"
                     "  br i1 %%fresh, label %%set, label %%add\n");

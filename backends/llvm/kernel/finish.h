@@ -16,11 +16,6 @@ FLAT struct limber_scalars scalars(const struct kernel_call *c)
                                     CFG.scalars };
 }
 
-FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
-{
-    return limber_place_at(&c->c, c->i0 + i, c->j0 + j, CFG.c.size);
-}
-
 /* The sum of products as NaN and infinities make it. */
 SLOW double special(const struct kernel_call *c, int64_t i, int64_t j)
 {
@@ -89,203 +84,120 @@ FLAT int store_words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t
     return CFG.c.kind == LIMBER_KIND_INT && (flags & 2);
 }
 
-FLAT int64_t total_at(const char *scratch, int acc, int64_t at)
-{
-    return ((const int64_t *)(const void *)(scratch + acc * total_bytes()))[at];
-}
-
-FLAT void columns_of_shift(const char *total, int64_t at, int64_t column[][KERNEL_STRIP])
-{
-    for (int acc = 0; acc < CFG.accumulators; acc++)
-        for (int j = 0; j < KERNEL_STRIP; j++)
-            limber_columns_add(&column[0][j], KERNEL_STRIP, total_at(total, acc, at + j),
-                               CFG.weight[acc]);
-}
-
-FLAT void columns_of_crt(const char *total, int64_t at, int64_t column[][KERNEL_STRIP])
-{
-    uint32_t c[LIMBER_MODULI][KERNEL_STRIP];
-    double share[KERNEL_STRIP] = { 0 };
-    int64_t q[KERNEL_STRIP];
-
-    for (int l = 0; l < CFG.accumulators; l++) {
-        const unsigned char *r = (const unsigned char *)total + l * total_bytes() + at;
-
-        for (int j = 0; j < KERNEL_STRIP; j++) {
-            c[l][j] = limber_mod24((uint32_t)r[j] * CFG.crt.inverse[l],
-                                   (uint32_t)CFG.crt.modulus[l], CFG.inverse[l]);
-            share[j] += c[l][j] * CFG.share[l];
-        }
-    }
-    for (int j = 0; j < KERNEL_STRIP; j++)
-        q[j] = (int64_t)__builtin_rint(share[j]);
-    for (int d = 0; d < CFG.crt.digits; d++) {
-        uint64_t sum[KERNEL_STRIP] = { 0 };     /* stays in registers over the moduli */
-
-        for (int l = 0; l < CFG.accumulators; l++)
-            for (int j = 0; j < KERNEL_STRIP; j++)
-                sum[j] += (uint64_t)c[l][j] * CFG.crt.cofactor[l][d];
-        for (int j = 0; j < KERNEL_STRIP; j++)
-            column[d][j] = (int64_t)sum[j] - q[j] * (int64_t)CFG.crt.product[d];
-    }
-}
-
-/* Stores `cols` values of CFG.c.size bytes each, the low bytes of v; one run where C is dense. */
+/* Stores `cols` of sixteen values of CFG.c.size bytes each; one run where C is dense. */
 FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols,
-                    const int64_t *v)
+                    const char *v)
 {
-    if (c->c.col == 1 && c->j0 + j + cols <= c->c.inner) {
-        char *to = place(c, i, j);
+    int size = CFG.c.size;
 
+    if (c->c.col == 1 && c->j0 + j + cols <= c->c.inner && cols == KERNEL_LANES)
+        __builtin_memcpy(place(c, i, j), v, (unsigned)(KERNEL_LANES * size));
+    else
         for (int64_t x = 0; x < cols; x++)
-            __builtin_memcpy(to + x * CFG.c.size, &v[x], (unsigned)CFG.c.size);
-        return;
-    }
-    for (int64_t x = 0; x < cols; x++)
-        __builtin_memcpy(place(c, i, j + x), &v[x], (unsigned)CFG.c.size);
+            copy_element(place(c, i, j + x), v + x * size, size);
 }
 
-/* Totals of 62 bits to binary64 or binary32: one conversion rounds, the power of two is exact. */
-FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
-                     int64_t cols, const int64_t *v)
+/* Exponents that undo the scales of row i and of sixteen columns; unused columns repeat. */
+FLAT void scales_at(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
+                    v8l e[2])
 {
-    int low = CFG.c.size == 8 ? -1022 : -126, high = CFG.c.size == 8 ? 1023 - 63 : 127 - 63;
-    int sa = scale_of(&c->op[0], b->i0 + i), fits = 1;
-    int64_t bits[KERNEL_STRIP];
-    double x[KERNEL_STRIP];
+    const struct packed *o = &c->op[1];
+    int sa = scale_of(&c->op[0], b->i0 + i);
 
-    for (int64_t j = 0; j < cols; j++) {
-        int e = -(sa + scale_of(&c->op[1], b->j0 + j0 + j));
-
-        fits &= (e >= low) & (e <= high);
+    e[0] = e[1] = all_l(-sa);
+    if (!o->scale)
+        return;
+    if (b->j0 + j0 + KERNEL_LANES <= c->n) {
+        e[0] -= TO(v8l, LOAD(v8i, o->scale + o->line0 + b->j0 + j0));
+        e[1] -= TO(v8l, LOAD(v8i, o->scale + o->line0 + b->j0 + j0 + 8));
+    } else {
+        for (int64_t x = 0; x < KERNEL_LANES; x++)
+            e[x / 8][x % 8] -= o->scale[o->line0 + min64(b->j0 + j0 + x, c->n - 1)];
     }
-    if (!fits)
+}
+
+/* ---- totals of 62 bits to binary64, binary32 or integers ------------------------------------------------- */
+
+/* One conversion rounds, the power of two is exact. */
+FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
+                     int64_t cols, const v8l v[2])
+{
+    int64_t low = CFG.c.size == 8 ? -1022 : -126, high = CFG.c.size == 8 ? 1023 - 63 : 127 - 63;
+    v8l e[2];
+    v8d x[2];
+
+    scales_at(c, b, i, j0, e);
+    if (ANY((e[0] < low) | (e[0] > high) | (e[1] < low) | (e[1] > high)))
         return 0;
-    for (int64_t j = 0; j < cols; j++) {
-        double r = CFG.c.size == 8 ? (double)v[j] : (double)(float)v[j];
-
-        x[j] = r * power_of_two(-(sa + scale_of(&c->op[1], b->j0 + j0 + j)));
+    for (int h = 0; h < 2; h++) {
+        x[h] = CFG.c.size == 8 ? TO(v8d, v[h]) : TO(v8d, TO(v8f, v[h]));
+        x[h] *= powers_of_two(e[h]);
     }
-    for (int64_t j = 0; j < cols; j++) {
-        float narrow = (float)x[j];
+    if (CFG.c.size == 8) {
+        store_row(c, b->i0 + i, b->j0 + j0, cols, (const char *)x);
+    } else {
+        v16f narrow = JOIN(TO(v8f, x[0]), TO(v8f, x[1]));
 
-        bits[j] = 0;
-        __builtin_memcpy(&bits[j], CFG.c.size == 8 ? (const void *)&x[j] : (const void *)&narrow,
-                         (unsigned)CFG.c.size);
+        store_row(c, b->i0 + i, b->j0 + j0, cols, (const char *)&narrow);
     }
-    store_row(c, b->i0 + i, b->j0 + j0, cols, bits);
     return 1;
 }
 
-/* Totals of 62 bits to integers, unscaled; answers how many did not fit. */
+/* Unscaled integers; answers how many did not fit. */
 FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, int64_t i,
-                            int64_t j0, int64_t cols, const int64_t *v)
+                            int64_t j0, int64_t cols, const v8l v[2])
 {
     int unused = 64 - 8 * CFG.c.size;
+    char out[KERNEL_LANES * 8] __attribute__((aligned(64)));
     int64_t lost = 0;
 
     if (!CFG.wrap)
-        for (int64_t j = 0; j < cols; j++)
-            lost += (int64_t)((uint64_t)v[j] << unused) >> unused != v[j];
-    store_row(c, b->i0 + i, b->j0 + j0, cols, v);
+        for (int64_t j = 0; j < cols; j++) {
+            int64_t x = v[j / 8][j % 8];
+
+            lost += (int64_t)((uint64_t)x << unused) >> unused != x;
+        }
+    for (int h = 0; h < 2; h++) {
+        v8i four = TO(v8i, v[h]);
+        v8h two = TO(v8h, v[h]);
+        v8c one = TO(v8c, v[h]);
+
+        switch (CFG.c.size) {
+        case 8: STORE(out + 64 * h, v[h]); break;
+        case 4: STORE(out + 32 * h, four); break;
+        case 2: STORE(out + 16 * h, two); break;
+        default: STORE(out + 8 * h, one); break;
+        }
+    }
+    store_row(c, b->i0 + i, b->j0 + j0, cols, out);
     return lost;
 }
 
-/* Columns as binary64, for all lanes at once: digits are added from the top as a double-double,
- * whose error is below 2^-100 of it; where that cannot turn the rounding, v holds the bits and
- * sure is 1.  The power of two is added to the exponent, which must stay normal. */
-FLAT void round_strip(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
-                      int64_t column[][KERNEL_STRIP], int64_t *v, int64_t *sure)
-{
-    int64_t carry[KERNEL_STRIP] = { 0 }, scale[KERNEL_STRIP];
-    double high[KERNEL_STRIP] = { 0 }, low[KERNEL_STRIP] = { 0 };
-    int last = 2 * CFG.words - 1;
-
-    for (int d = 0; d <= last; d++)
-        for (int j = 0; j < KERNEL_STRIP; j++) {
-            int64_t sum = carry[j] + column[d][j];
-
-            column[d][j] = d < last ? sum & 0xffffffff : sum;
-            carry[j] = sum >> 32;
-        }
-    for (int d = last; d >= 0; d--)
-        for (int j = 0; j < KERNEL_STRIP; j++) {
-            double x = (double)column[d][j] * power_of_two(32 * d), sum = high[j] + x;
-            double part = sum - high[j];
-
-            low[j] += (high[j] - (sum - part)) + (x - part);
-            high[j] = sum;
-        }
-    for (int j = 0; j < KERNEL_STRIP; j++)
-        scale[j] = -(int64_t)(scale_of(&c->op[0], b->i0 + i) +
-                              scale_of(&c->op[1], min64(b->j0 + j0 + j, c->n - 1)));
-    for (int j = 0; j < KERNEL_STRIP; j++) {
-        double r = high[j] + low[j], rest = (high[j] - r) + low[j], doubt = r * 0x1p-95;
-        int64_t field;
-
-        __builtin_memcpy(&v[j], &r, 8);
-        field = (v[j] >> 52 & 0x7ff) + scale[j];
-        sure[j] = (r + (rest + doubt) == r) & (r + (rest - doubt) == r) &
-                  (((field > 0) & (field < 0x7ff)) | (r == 0));
-        v[j] += r == 0 ? 0 : (int64_t)((uint64_t)scale[j] << 52);
-    }
-}
-
-FLAT int to_binary64(void)
-{
-    return CFG.plain && CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size == 8 &&
-           CFG.c.frac_bits == 52 && CFG.words <= 12;
-}
-
-/* A strip whose totals need more than 62 bits, or another format. */
-FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *total,
-                        int64_t i, int64_t j0, int64_t cols)
-{
-    int64_t column[32][KERNEL_STRIP], at = i * CFG.nb + j0, lost = 0;
-    int64_t v[KERNEL_STRIP], sure[KERNEL_STRIP] = { 0 };
-
-    for (int d = 0; d < 2 * CFG.words; d++)
-        for (int j = 0; j < KERNEL_STRIP; j++)
-            column[d][j] = 0;
-    if (VIA == VIA_crt)
-        columns_of_crt(total, at, column);
-    else
-        columns_of_shift(total, at, column);
-    if (to_binary64()) {
-        round_strip(c, b, i, j0, column, v, sure);
-        store_row(c, b->i0 + i, b->j0 + j0, cols, v);
-    }
-    for (int64_t j = 0; j < cols; j++) {
-        uint64_t w[16];
-        int exp = -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j0 + j));
-
-        if (sure[j])
-            continue;
-        limber_columns_words(&column[0][j], KERNEL_STRIP, 2 * CFG.words, w, CFG.words);
-        lost += store_words(c, b->i0 + i, b->j0 + j0 + j, w, CFG.words, exp);
-    }
-    return lost;
-}
-
-/* A strip of totals of 62 bits to binary64, binary32 or integers. */
-FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, const char *tile,
+FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
-    int64_t v[KERNEL_STRIP] = { 0 }, at = i * CFG.nb + j0, lost = 0;
+    int64_t lost = 0;
+    v8l v[2];
 
-    if (is_single(c))
-        load_single(c, b, (const int32_t *)(const void *)tile + at, i, j0, cols, v);
-    else
-        for (int acc = 0; acc < CFG.accumulators; acc++)
-            for (int64_t j = 0; j < KERNEL_STRIP; j++)
-                v[j] += (int64_t)((uint64_t)total_at(totals(tile), acc, at + j) <<
-                                  CFG.weight[acc]);
+    if (is_single(c)) {
+        struct correction x = correction_of(c, b, CFG.row[0].a, CFG.row[0].b, 0, c->k);
+        v16i t = chains(&x, scratch, i, j0);
+
+        v[0] = TO(v8l, LOW(t)) << CFG.weight[0];
+        v[1] = TO(v8l, HIGH(t)) << CFG.weight[0];
+    } else {
+        const char *from = totals(scratch) + total_at(i, 0, j0);
+
+        v[0] = LOAD(v8l, from);
+        v[1] = LOAD(v8l, from + 64);
+    }
     if (to_integer())
         return store_integers(c, b, i, j0, cols, v);
-    if (store_small(c, b, i, j0, cols, v))
+    if (to_binary() && store_small(c, b, i, j0, cols, v))
         return 0;
-    for (int64_t j = 0; j < cols; j++) {    /* a scale beyond one power of two */
-        uint64_t w[2] = { (uint64_t)v[j], (uint64_t)(v[j] >> 63) };
+    for (int64_t j = 0; j < cols; j++) {    /* a scale beyond one power of two, alpha and beta */
+        int64_t x = v[j / 8][j % 8];
+        uint64_t w[2] = { (uint64_t)x, (uint64_t)(x >> 63) };
         int exp = -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j0 + j));
 
         lost += store_words(c, b->i0 + i, b->j0 + j0 + j, w, 2, exp);
@@ -293,46 +205,350 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
     return lost;
 }
 
-/* A strip of one row; answers how many integers did not fit. */
-FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *tile,
-                         int64_t i, int64_t j0, int64_t cols)
+/* ---- longer totals ------------------------------------------------------------------------------------------- */
+
+/* One element's columns of 32-bit digits, whatever it becomes. */
+SLOW int64_t store_one(const struct kernel_call *c, const struct block *b, const char *scratch,
+                       int64_t i, int64_t j)
 {
-    if ((to_binary() || to_integer()) && cols == KERNEL_STRIP)      /* of constant length */
-        return small_strip(c, b, tile, i, j0, KERNEL_STRIP);
-    if (to_binary() || to_integer())
-        return small_strip(c, b, tile, i, j0, cols);
-    return wide_strip(c, b, totals(tile), i, j0, cols);
+    const char *total = totals(scratch);
+    int64_t column[32] = { 0 };
+    uint64_t w[16];
+    double share = 0;
+    int exp = -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j));
+
+    for (int acc = 0; acc < CFG.accumulators; acc++) {
+        const char *at = total + total_at(i, acc, j);
+
+        if (VIA == VIA_shift) {
+            limber_columns_add(column, 1, *(const int64_t *)(const void *)at, CFG.weight[acc]);
+            continue;
+        }
+        share += *(const unsigned char *)at * CFG.share[acc];
+        for (int d = 0; d < CFG.crt.digits; d++)
+            column[d] += (int64_t)*(const unsigned char *)at * CFG.crt.cofactor[acc][d];
+    }
+    if (VIA == VIA_crt)
+        for (int d = 0; d < CFG.crt.digits; d++)
+            column[d] -= (int64_t)__builtin_rint(share) * (int64_t)CFG.crt.product[d];
+    limber_columns_words(column, 1, 2 * CFG.words, w, CFG.words);
+    return store_words(c, b->i0 + i, b->j0 + j, w, CFG.words, exp);
 }
 
-FLAT double float_total(const char *total, int acc, int64_t at)
+/* An integer as a sum of columns; column d counts 2^(39 d) and is below 2^53. */
+FLAT void columns_of(const char *total, int64_t i, int64_t j, v8d column[KERNEL_COLUMNS])
 {
-    const char *t = total + acc * total_bytes();
+    v8d share = all_d(0), q;
 
-    return CFG.unit == UNIT_f64 ? ((const double *)(const void *)t)[at] :
-           (double)((const float *)(const void *)t)[at];
+    for (int d = 0; d < CFG.columns; d++)
+        column[d] = all_d(0);
+    for (int l = 0; l < CFG.accumulators; l++) {
+        v8d r = TO(v8d, TO(v8i, LOAD(v8b, total + total_at(i, l, j))));
+
+        share = FMA(r, all_d(CFG.share[l]), share);
+        for (int d = 0; d < CFG.columns; d++)
+            column[d] = FMA(r, all_d(CFG.cofactor[l][d]), column[d]);
+    }
+    q = ROUND(share);
+    for (int d = 0; d < CFG.columns; d++)
+        column[d] = FMA(q, all_d(-CFG.product[d]), column[d]);
 }
 
-FLAT void float_row(const struct kernel_call *c, const struct block *b, const char *total,
-                    int64_t i)
+/* The sum of the columns, from the top, as a double-double: exact as long as 106 bits hold it,
+ * then off by less than 2^-100 of it. */
+FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
 {
-    for (int64_t j = 0; j < b->cols; j++) {
-        int64_t at = i * CFG.nb + j;
-        int last = CFG.accumulators - 1, scaled = c->op[0].scale || c->op[1].scale;
-        double x = float_total(total, last, at);
+    *high = *low = all_d(0);
+    for (int d = CFG.columns - 1; d >= 0; d--) {
+        v8d x = column[d] * power_of_two(KERNEL_COLUMN * d), sum = *high + x, part = sum - *high;
 
-        if (CFG.weight[last])
-            x *= power_of_two(CFG.weight[last]);
-        for (int acc = last - 1; acc >= 0; acc--)
-            x += float_total(total, acc, at) * power_of_two(CFG.weight[acc]);
-        if (scaled)
-            x = scale_by(x, -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j)));
-        limber_store_float(place(c, b->i0 + i, b->j0 + j), CFG.c, x, CFG.has_alpha, c->alpha_f64,
-                           CFG.has_beta, c->beta_f64);
+        *low += (*high - (sum - part)) + (x - part);
+        *high = sum;
     }
 }
 
-/* Special elements would be overwritten after they were combined with what C held: they are
- * stored apart, by asking before each row. */
+/* The nearest binary64 or binary32; lanes that this cannot tell, or that leave the range of
+ * normal numbers, are not sure. */
+FLAT v8l round_float(v8d high, v8d low, v8l scale, v8d *out)
+{
+    v8d r = high + low, rest = (high - r) + low, doubt = r * 0x1p-95;
+    v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
+
+    sure = (v8l)(r + (rest + doubt) == r) & (v8l)(r + (rest - doubt) == r);
+    r = (v8d)((v8l)r + ((scale << 52) & (v8l)(r != 0)));
+    if (CFG.c.size == 4) {
+        v8f up = TO(v8f, r + r * 0x1p-50), down = TO(v8f, r - r * 0x1p-50);
+
+        normal = (field > 1023 - 126) & (field < 1023 + 127);
+        sure = (v8l)(TO(v8d, up) == TO(v8d, down));
+    }
+    *out = r;
+    return sure & (normal | (v8l)(r == 0));
+}
+
+/* x shifted left by s, or right by -s; nothing is left of it beyond 63. */
+FLAT v8u shifted(v8u x, v8l s)
+{
+    v8u left = x << (v8u)(s & 63), right = x >> (v8u)(-s & 63);
+
+    return (left & (v8u)((s >= 0) & (s < 64))) | (right & (v8u)((s < 0) & (s > -64)));
+}
+
+/* The magnitude's top 128 bits, left-justified in two words, the exponent of the highest bit, and
+ * whether anything lies below. */
+struct top {
+    v8u high, low;
+    v8l exp;
+    v8l rest;
+};
+
+FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
+{
+    v8l sign = (v8l)sum & all_l(INT64_MIN), carry = all_l(0);
+    v8l e = ((v8l)sum >> 52 & 0x7ff) - 1023, beyond;
+
+    t->high = t->low = (v8u)all_l(0);
+    t->rest = all_l(0);
+    t->exp = e;
+    for (int d = 0; d < CFG.columns; d++) {
+        v8l x = TO(v8l, (v8d)((v8l)column[d] ^ sign)) + carry, s = KERNEL_COLUMN * d + 127 - e;
+        v8u digit;
+
+        carry = x >> KERNEL_COLUMN;
+        digit = (v8u)(d < CFG.columns - 1 ? x & ((1LL << KERNEL_COLUMN) - 1) : x);
+        t->low |= shifted(digit, s);
+        t->high |= shifted(digit, s - 64);
+        t->rest |= (v8l)(digit != 0) & (v8l)(shifted(shifted(digit, s), -s) != digit) & (s < 0);
+    }
+    /* the double may have been rounded up to a power of two */
+    beyond = (v8l)t->high >= 0;
+    t->exp += beyond;
+    t->high = (v8u)(((v8l)t->high << (beyond & 1)) |
+                    (v8l)((t->low >> 63) & (v8u)(beyond & 1)));
+    t->low = t->low << (v8u)(beyond & 1);
+}
+
+/* binary128: 112 bits behind the first, to nearest even. */
+FLAT v8l round_quad(const struct top *t, v8l sign, v8l scale, v8u *high, v8u *low)
+{
+    v8l field = t->exp + scale + 16383, up;
+    v8u cut = t->low & 0x7fff, half = (v8u)all_l(0x4000);
+    v8u hi = t->high >> 15, lo = t->low >> 15 | t->high << 49;
+
+    up = (v8l)(cut > half) | ((v8l)(cut == half) & (t->rest | (v8l)((lo & 1) != 0)));
+    lo -= (v8u)up;
+    hi -= (v8u)(up & (v8l)(lo == 0));
+    /* the leading bit of hi, 2^48, is added to the field */
+    *high = (hi + ((v8u)(field - 1) << 48)) | (v8u)sign;
+    *low = lo;
+    return (field > 0) & (field < 0x7ffe);
+}
+
+/* double-double: the nearest double, then what it leaves, rounded once. */
+FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
+{
+    v8u m = t->high >> 11, cut = t->high & 0x7ff, half = (v8u)all_l(0x400);
+    v8l up, left, e = t->exp + scale, sure;
+    v8d x, y;
+
+    up = (v8l)(cut > half) | ((v8l)(cut == half) & ((v8l)(t->low != 0) | t->rest |
+                                                    (v8l)((m & 1) != 0)));
+    left = (v8l)cut - (up & 0x800);         /* of 2^-63, before the low word */
+    /* an odd last bit stands for all that lies below */
+    y = TO(v8d, left) * 0x1p32 + TO(v8d, (v8l)(t->low >> 32));
+    x = TO(v8d, (v8l)(t->low & 0xffffffff) | (t->rest & 1));
+    sure = (e > -900) & (e < 1000) &
+           ((t->rest == 0) | (left > 4) | (left < -4));
+    *high = (v8d)((v8l)(TO(v8d, (v8l)m - up) * powers_of_two((e & sure) - 52)) | sign);
+    *low = (v8d)((v8l)(FMA(y, all_d(0x1p32), x) * powers_of_two((e & sure) - 127)) ^ sign);
+    return sure;
+}
+
+/* Sixteen elements; bit x of the answer: element x is not stored yet. */
+FLAT int round_strip(const struct kernel_call *c, const struct block *b, const char *total,
+                     int64_t i, int64_t j0, int64_t cols)
+{
+    char out[KERNEL_LANES * 16] __attribute__((aligned(64)));
+    int left = 0;
+    v8l scale[2];
+
+    scales_at(c, b, i, j0, scale);
+    for (int h = 0; h < 2; h++) {
+        v8d column[KERNEL_COLUMNS], high, low;
+        v8l sure;
+
+        columns_of(total, i, j0 + 8 * h, column);
+        sum_columns(column, &high, &low);
+        if (CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size <= 8) {
+            sure = round_float(high, low, scale[h], &high);
+            if (CFG.c.size == 8) {
+                STORE(out + 64 * h, high);
+            } else {
+                v8f narrow = TO(v8f, high);
+
+                STORE(out + 32 * h, narrow);
+            }
+        } else {
+            v8d sum = high + low;
+            v8l sign = (v8l)sum & all_l(INT64_MIN), zero = (v8l)(sum == 0);
+            v8l first, second, even, odd;
+            struct top t;
+
+            top_of(column, sum, &t);
+            if (CFG.c.kind == LIMBER_KIND_DD) {
+                sure = round_dd(&t, sign, scale[h], &high, &low);
+                first = (v8l)high;
+                second = (v8l)low;
+            } else {
+                v8u x, y;
+
+                sure = round_quad(&t, sign, scale[h], &x, &y);
+                first = (v8l)y;
+                second = (v8l)x;
+            }
+            first &= ~zero;
+            second &= ~zero;
+            sure |= zero;
+            even = __builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11);
+            odd = __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15);
+
+            STORE(out + 128 * h, even);
+            STORE(out + 128 * h + 64, odd);
+        }
+        for (int x = 0; x < 8; x++)
+            left |= (sure[x] == 0) << (8 * h + x);
+    }
+    store_row(c, b->i0 + i, b->j0 + j0, cols, out);
+    return left;
+}
+
+/* Results that are rounded many at once. */
+FLAT int rounds_at_once(void)
+{
+    return VIA == VIA_crt && CFG.plain &&
+           ((CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried &&
+             ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
+              (CFG.c.size == 4 && CFG.c.frac_bits == 23) || CFG.c.size == 16)) ||
+            CFG.c.kind == LIMBER_KIND_DD);
+}
+
+FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
+                        int64_t i, int64_t j0, int64_t cols)
+{
+    int left = (1 << KERNEL_LANES) - 1;
+    int64_t lost = 0;
+
+    if (rounds_at_once())
+        left = round_strip(c, b, totals(scratch), i, j0, cols);
+    if (left)
+        for (int64_t j = 0; j < cols; j++)
+            if (left >> j & 1)
+                lost += store_one(c, b, scratch, i, j0 + j);
+    return lost;
+}
+
+/* A strip of one row; answers how many integers did not fit. */
+FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
+                         int64_t i, int64_t j0, int64_t cols)
+{
+    return CFG.small ? small_strip(c, b, scratch, i, j0, cols) :
+           wide_strip(c, b, scratch, i, j0, cols);
+}
+
+/* ---- floats ----------------------------------------------------------------------------------------------------- */
+
+FLAT v8d float_totals(const char *scratch, int acc, int64_t i, int64_t j)
+{
+    const char *at = scratch + total_at(i, acc, j);
+
+    return CFG.unit == UNIT_f64 ? LOAD(v8d, at) : TO(v8d, LOAD(v8f, at));
+}
+
+FLAT int stores_binary(void)
+{
+    return CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried &&
+           ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
+            (CFG.c.size == 4 && CFG.c.frac_bits == 23));
+}
+
+/* Eight dense elements: what limber_store_float does. */
+FLAT void store_eight(const struct kernel_call *c, char *to, v8d x)
+{
+    if (CFG.has_alpha)
+        x *= c->alpha_f64;
+    if (CFG.has_beta)
+        x = FMA(all_d(c->beta_f64), CFG.c.size == 8 ? LOAD(v8d, to) : TO(v8d, LOAD(v8f, to)), x);
+    if (CFG.c.size == 8) {
+        STORE(to, x);
+    } else {
+        v8f narrow = TO(v8f, x);
+
+        STORE(to, narrow);
+    }
+}
+
+/* The weighted sum of the accumulators, from the last to the first. */
+FLAT v8d float_sum(const char *scratch, int64_t i, int64_t j)
+{
+    int last = CFG.accumulators - 1;
+    v8d x = float_totals(scratch, last, i, j);
+
+    if (CFG.weight[last])
+        x *= power_of_two(CFG.weight[last]);
+    for (int acc = last - 1; acc >= 0; acc--)
+        x += float_totals(scratch, acc, i, j) * power_of_two(CFG.weight[acc]);
+    return x;
+}
+
+SLOW void float_one(const struct kernel_call *c, const struct block *b, const char *scratch,
+                    int64_t i, int64_t j)
+{
+    double x = float_sum(scratch, i, j & ~(int64_t)7)[j & 7];
+
+    if (c->op[0].scale || c->op[1].scale)
+        x = scale_by(x, -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j)));
+    limber_store_float(place(c, b->i0 + i, b->j0 + j), CFG.c, x, CFG.has_alpha, c->alpha_f64,
+                       CFG.has_beta, c->beta_f64);
+}
+
+FLAT void float_row(const struct kernel_call *c, const struct block *b, const char *scratch,
+                    int64_t i)
+{
+    int dense = c->c.col == 1 && c->j0 + b->j0 + b->cols <= c->c.inner;
+    int scaled = c->op[0].scale || c->op[1].scale;
+
+    for (int64_t j = 0; j < b->cols; j += 8) {
+        if (stores_binary() && dense && !scaled && j + 8 <= b->cols)
+            store_eight(c, place(c, b->i0 + i, b->j0 + j), float_sum(scratch, i, j));
+        else
+            for (int64_t l = j; l < min64(j + 8, b->cols); l++)
+                float_one(c, b, scratch, i, l);
+    }
+}
+
+/* Runs of ordinary elements between special ones, which would be overwritten after they were
+ * combined with what C held. */
+SLOW int64_t checked_strip(const struct kernel_call *c, const struct block *b,
+                           const char *scratch, int64_t i, int64_t j0, int64_t cols)
+{
+    int64_t lost = 0, j = 0;
+
+    while (j < cols) {
+        int64_t from = j;
+
+        while (j < cols && !is_special(c, b->i0 + i, b->j0 + j0 + j))
+            j++;
+        if (j > from && is_float())
+            for (; from < j; from++)
+                float_one(c, b, scratch, i, j0 + from);
+        else if (j > from)
+            lost += exact_strip(c, b, scratch, i, j0 + from, j - from);
+        if (j < cols)
+            store_special(c, b->i0 + i, b->j0 + j0 + j++);
+    }
+    return lost;
+}
+
 FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const char *scratch)
 {
     int checks = HOW != HOW_whole && (c->op[0].special || c->op[1].special);
@@ -343,26 +559,14 @@ FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const ch
             float_row(c, b, scratch, i);
             continue;
         }
-        for (int64_t j0 = 0; j0 < b->cols; j0 += KERNEL_STRIP) {
-            int64_t cols = min64(KERNEL_STRIP, b->cols - j0);
-            int64_t j = 0;
+        for (int64_t j0 = 0; j0 < b->cols; j0 += KERNEL_LANES) {
+            int64_t cols = min64(KERNEL_LANES, b->cols - j0);
 
-            while (j < cols) {      /* runs of ordinary elements */
-                int64_t from = j;
-                struct block part = *b;
-
-                while (j < cols && !(checks && is_special(c, b->i0 + i, b->j0 + j0 + j)))
-                    j++;
-                if (j > from && is_float()) {
-                    part.j0 += j0 + from;
-                    part.cols = j - from;
-                    float_row(c, &part, scratch + (j0 + from) * acc_bytes(), i);
-                } else if (j > from) {
-                    lost += exact_strip(c, b, scratch, i, j0 + from, j - from);
-                }
-                if (j < cols)
-                    store_special(c, b->i0 + i, b->j0 + j0 + j++);
+            if (!checks) {
+                lost += exact_strip(c, b, scratch, i, j0, cols);
+                continue;
             }
+            lost += checked_strip(c, b, scratch, i, j0, cols);
         }
     }
     return lost;

@@ -7,9 +7,10 @@
 
 extern const struct kernel_config limber_kernel_constants;
 
-/* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b. */
+/* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b; integers start
+ * from a row of nr biases.  Meanwhile a line of cache is fetched for each group, from next on, `step` bytes apart. */
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
-                  int64_t first);
+                  int64_t first, const int32_t *bias, const char *next, int64_t step);
 
 /* What the code generator calls for long copies and clears; the object must need nothing else. */
 __attribute__((used)) void *memset(void *to, int c, size_t n)
@@ -40,19 +41,52 @@ FLAT limber_format binary64(void)
     return (limber_format){ LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
 }
 
+FLAT double power_of_two(int e)
+{
+    uint64_t bits = (uint64_t)(e + 1023) << 52;
+    double d;
+
+    __builtin_memcpy(&d, &bits, 8);
+    return d;
+}
+
+/* x 2^e with one rounding; |e| < 3000, and x normal enough when e is beyond one factor. */
+FLAT double scale_by(double x, int e)
+{
+    while (e > 1000) {
+        x *= power_of_two(1000);
+        e -= 1000;
+    }
+    while (e < -1022) {
+        x *= power_of_two(-500);
+        e += 500;
+    }
+    return x * power_of_two(e);
+}
+
+FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
+{
+    return limber_place_at(&c->c, c->i0 + i, c->j0 + j, CFG.c.size);
+}
+
+#include "backends/llvm/kernel/vector.h"
 #include "backends/llvm/kernel/prepare.h"
 #include "backends/llvm/kernel/multiply.h"
 #include "backends/llvm/kernel/finish.h"
 
-/* Packs one panel: first those of A, then those of B. */
+/* Packs some lines: first those of A, then those of B. */
 void limber_prepare(struct kernel_call *c, int64_t task)
 {
+    int side = task >= c->tasks[0];
+    int64_t lines = c->lines[side], from;
+
     if (HOW == HOW_exact)
         return;
-    if (task < c->op[0].panels)
-        prepare_panel(c, 0, task);
+    from = (task - (side ? c->tasks[0] : 0)) * lines;
+    if (side)
+        prepare_lines(c, 1, from, min64(from + lines, c->op[1].panels * CFG.nr));
     else
-        prepare_panel(c, 1, task - c->op[0].panels);
+        prepare_lines(c, 0, from, min64(from + lines, c->op[0].panels * CFG.mr));
 }
 
 /* One block of C. */
@@ -61,9 +95,9 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     struct block b;
     int64_t lost;
 
-    b.i0 = task / c->blocks_j * CFG.mb;
+    b.i0 = task / c->blocks_j * c->mb;
     b.j0 = task % c->blocks_j * CFG.nb;
-    b.rows = min64(CFG.mb, c->m - b.i0);
+    b.rows = min64(c->mb, c->m - b.i0);
     b.cols = min64(CFG.nb, c->n - b.j0);
     b.panel_a = b.i0 / CFG.mr;
     b.panel_b = b.j0 / CFG.nr;
@@ -73,7 +107,7 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
         lost = exact_block(c, &b);
     } else {
         products(c, &b, scratch);
-        lost = finish(c, &b, scratch);
+        lost = c->stores ? 0 : finish(c, &b, scratch);
     }
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);

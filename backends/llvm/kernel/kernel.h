@@ -11,11 +11,16 @@
 enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_count };
 
 enum {
-    KERNEL_VERSION = 1,
+    KERNEL_VERSION = 2,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
-    KERNEL_BLOCK = 64,      /* elements along k that are prepared at once; divides every kc >= 64 */
-    KERNEL_STRIP = 16       /* columns combined at once */
+    KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
+    KERNEL_LANES = 16,      /* lines that are prepared, and columns that are combined, at once */
+    KERNEL_DIGIT = 12,      /* bits of the digits that residues are taken of */
+    KERNEL_DIGITS = 14,     /* of 165 bits and a sign */
+    KERNEL_COLUMN = 39,     /* bits of a column of a Chinese remainder */
+    KERNEL_COLUMNS = 9,
+    KERNEL_NR = 256         /* most columns of a register tile */
 };
 
 struct side {
@@ -25,7 +30,11 @@ struct side {
     int32_t axis;
     int32_t top;            /* lines are scaled below 2^top; bits of scaled integers */
     int32_t shift, step, is_signed;
-    int32_t narrow;         /* scaled integers fit 64 bits */
+    int32_t pieces;         /* doubles that hold an element: 1 to 3 */
+    int32_t narrow;         /* scaled integers fit 31 bits, and an element one double */
+    int32_t base, digits;   /* digits of scaled integers: bits, how many */
+    int32_t copied;         /* elements are packed as they are */
+    int32_t sums;           /* of packed values: the other side has offsets */
     int32_t lines;          /* of a panel */
     int32_t used[KERNEL_ACCUMULATORS];      /* limb l is needed */
     int32_t offset[KERNEL_ACCUMULATORS];    /* added when packed: the unit's operand signedness */
@@ -45,25 +54,30 @@ struct kernel_config {
     int32_t words;          /* 64-bit words of an exact result */
     int32_t big_words, big_base;    /* unit exact: the long accumulator */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
+    int32_t direct;         /* the register tile is of C's format: it may be stored to C */
     struct kernel_row { int16_t a, b, acc; } row[KERNEL_ROWS];
     int32_t weight[KERNEL_ACCUMULATORS];
     struct limber_crt crt;
-    uint32_t piece[2][LIMBER_MODULI][13];   /* 2^(16 i) mod p; last: what undoes the bias */
-    float inverse[LIMBER_MODULI];           /* 1/p */
-    double share[LIMBER_MODULI];            /* 1/p */
+    int32_t columns;
+    float power[LIMBER_MODULI][KERNEL_DIGITS];  /* 2^(12 i) mod p, symmetric */
+    float fold[LIMBER_MODULI][2];   /* inverse and 2^16 inverse mod p, symmetric */
+    float inverse[LIMBER_MODULI];   /* 1/p */
+    double share[LIMBER_MODULI];    /* 1/p */
+    double cofactor[LIMBER_MODULI][KERNEL_COLUMNS];
+    double product[KERNEL_COLUMNS];
 };
 
-/* One operand of a call, packed: limb by limb, panel by panel, [k/group][lines][group]. */
+/* One operand of a call, packed: panel by panel, limb by limb, [k/group][lines][group]. */
 struct packed {
     struct view view;
     int64_t line0, lines;   /* which of the operand's lines */
     const int32_t *scale;   /* per line: limbs are of x 2^scale; NULL: 0 */
     const uint8_t *special; /* per line, or NULL */
     char *data;
-    int64_t limb_bytes, panel_bytes, panels;
+    int64_t limb_bytes, panel_bytes, panels;    /* of a limb of a panel; of a panel */
     int32_t *sums;          /* [limb][chunk][line]: of packed values; only with offsets */
     int64_t chunks, sum_lines;
-    uint8_t *nonzero;       /* [limb][panel][k/kc] */
+    uint8_t *nonzero;       /* [panel][limb][k/kc] */
     int64_t blocks;         /* ceil(k/kc) */
 };
 
@@ -74,7 +88,11 @@ struct kernel_call {
     int64_t i0, j0;         /* of this part of C */
     const void *alpha, *beta;
     double alpha_f64, beta_f64;
+    int64_t mb;             /* rows of a block, at most the configuration's */
     int64_t blocks_j;       /* blocks of nb columns */
+    int64_t tasks[2], lines[2];     /* prepare: of A, of B; lines of a task */
+    int32_t stores;         /* register tiles go straight to C */
+    int32_t adds;           /* C holds the sum of earlier parts of k */
     int64_t overflow;
 };
 

@@ -10,6 +10,8 @@ struct block {
     int64_t panel_a, panels_a, panel_b, panels_b;
 };
 
+static const int32_t no_bias[KERNEL_NR];
+
 FLAT int is_float(void)
 {
     return VIA == VIA_sum;
@@ -28,138 +30,214 @@ FLAT void clear_tile(char *c, int64_t ldc)
             c[i * ldc + j] = 0;
 }
 
-/* Products of limbs la, lb over k in [p0, p0 + kc) into the block's tile array. */
+/* Where the register tiles of a block go. */
+struct tiles {
+    char *at;
+    int64_t row;            /* bytes */
+    int64_t rows, cols;     /* that exist: tiles beyond them are stored in part */
+    int stores;
+};
+
+/* A tile over the edge of C. */
+SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles *t, int64_t i,
+               int64_t j, int first, const int32_t *bias)
+{
+    char tile[16 * KERNEL_NR * 8] __attribute__((aligned(64)));
+    int64_t ldc = CFG.nr * acc_bytes();
+
+    limber_micro(a, b, groups, tile, ldc, 1, bias, b, 0);
+    for (int64_t r = i; r < min64(i + CFG.mr, t->rows); r++)
+        for (int64_t s = j; s < min64(j + CFG.nr, t->cols); s++) {
+            const char *from = tile + (r - i) * ldc + (s - j) * acc_bytes();
+            char *to = t->at + r * t->row + s * acc_bytes();
+
+            if (CFG.unit == UNIT_f64)
+                *(double *)(void *)to = (first ? 0 : *(double *)(void *)to) +
+                                        *(const double *)(const void *)from;
+            else if (CFG.unit == UNIT_i8)
+                *(uint32_t *)(void *)to = (first ? 0 : *(uint32_t *)(void *)to) +
+                                          *(const uint32_t *)(const void *)from;
+            else
+                *(float *)(void *)to = (first ? 0 : *(float *)(void *)to) +
+                                       *(const float *)(const void *)from;
+        }
+}
+
+/* Products of limbs la, lb over k in [p0, p0 + kc).  A panel of B stays in the first level of
+ * cache while the panels of A pass by. */
 FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, int lb, int64_t p0,
-                   int first, char *tile)
+                   int first, const struct tiles *t)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
-    int64_t ldc = (int64_t)CFG.nb * acc_bytes(), kb = p0 / CFG.kc;
+    int64_t kb = p0 / CFG.kc;
     int64_t groups = (min64(CFG.kc, c->k - p0) + CFG.group - 1) / CFG.group;
-    int64_t at = p0 / CFG.group * CFG.group * CFG.bytes;
+    int64_t at = p0 / CFG.group * CFG.group * CFG.bytes, step = groups * CFG.group * CFG.bytes * CFG.nr;
     int skips = HOW != HOW_whole && !CFG.offsets;
 
     for (int64_t j = 0; j < b->panels_b; j++) {
-        const char *pb = ob->data + lb * ob->limb_bytes + (b->panel_b + j) * ob->panel_bytes +
+        const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes +
                          at * CFG.nr;
-        int zero_b = skips && !ob->nonzero[(lb * ob->panels + b->panel_b + j) * ob->blocks + kb];
+        const int32_t *bias = t->stores && CFG.unit == UNIT_i8 && CFG.offsets && p0 == 0 ?
+                              ob->sums + b->j0 + j * CFG.nr : no_bias;
+        const char *next = j + 1 < b->panels_b ? pb + ob->panel_bytes : pb + step;
+        int zero_b = skips && !ob->nonzero[((b->panel_b + j) * CFG.side[1].limbs + lb) *
+                                           ob->blocks + kb];
 
         for (int64_t i = 0; i < b->panels_a; i++) {
-            const char *pa = oa->data + la * oa->limb_bytes +
-                             (b->panel_a + i) * oa->panel_bytes + at * CFG.mr;
-            char *to = tile + i * CFG.mr * ldc + j * CFG.nr * acc_bytes();
+            const char *pa = oa->data + (b->panel_a + i) * oa->panel_bytes +
+                             la * oa->limb_bytes + at * CFG.mr;
+            int fetch = i * groups * 64 < step;     /* the next panel is not all on its way */
+            char *to = t->at + i * CFG.mr * t->row + j * CFG.nr * acc_bytes();
 
-            if (zero_b || (skips && !oa->nonzero[(la * oa->panels + b->panel_a + i) *
-                                                 oa->blocks + kb])) {
-                if (first)
-                    clear_tile(to, ldc);
-                continue;
-            }
-            limber_micro(pa, pb, groups, to, ldc, first);
+            if (t->stores && ((i + 1) * CFG.mr > t->rows || (j + 1) * CFG.nr > t->cols))
+                edge(pa, pb, groups, t, i * CFG.mr, j * CFG.nr, first, bias);
+            else if (!t->stores && (zero_b || (skips && !oa->nonzero[
+                         ((b->panel_a + i) * CFG.side[0].limbs + la) * oa->blocks + kb])))
+                first ? clear_tile(to, t->row) : (void)0;
+            else
+                limber_micro(pa, pb, groups, to, t->row, first, bias,
+                             fetch ? next + i * groups * 64 : pb, fetch ? 64 : 0);
         }
     }
 }
 
-/* What packed offsets added to a chain: -ob sum a' - oa sum b' + oa ob length. */
-FLAT void remove_offsets(const struct kernel_call *c, const struct block *b, int la, int lb,
-                         int64_t chunk, int64_t length, int32_t *tile)
-{
-    uint32_t oa = (uint32_t)CFG.side[0].offset[la], ob = (uint32_t)CFG.side[1].offset[lb];
-    const struct packed *a = &c->op[0], *o = &c->op[1];
-    const int32_t *sa = a->sums + (la * a->chunks + chunk) * a->sum_lines + b->i0;
-    const int32_t *sb = o->sums + (lb * o->chunks + chunk) * o->sum_lines + b->j0;
+/* ---- totals ------------------------------------------------------------------------------------------------ */
 
-    if (!oa && !ob)
-        return;
-    for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t j = 0; j < b->cols; j++)
-            tile[i * CFG.nb + j] = (int32_t)((uint32_t)tile[i * CFG.nb + j] -
-                                             ob * (uint32_t)sa[i] - oa * (uint32_t)sb[j] +
-                                             oa * ob * (uint32_t)length);
+/* Bytes of an element of an accumulator's total. */
+FLAT int total_bytes(void)
+{
+    return is_float() ? acc_bytes() : VIA == VIA_crt ? 1 : 8;
 }
 
-/* A strip of a single chain: what remove_offsets leaves, times its weight. */
-FLAT void load_single(const struct kernel_call *c, const struct block *b, const int32_t *tile,
-                      int64_t i, int64_t j0, int64_t cols, int64_t *v)
+/* Totals that fit 62 bits are kept as one. */
+FLAT int totals_of_block(void)
 {
-    int la = CFG.row[0].a, lb = CFG.row[0].b;
-    uint32_t oa = (uint32_t)CFG.side[0].offset[la], ob = (uint32_t)CFG.side[1].offset[lb];
-    const struct packed *a = &c->op[0], *o = &c->op[1];
-    uint32_t row = oa * ob * (uint32_t)c->k;
-
-    if (ob)
-        row -= ob * (uint32_t)a->sums[la * a->sum_lines + b->i0 + i];
-    for (int64_t j = 0; j < cols; j++) {
-        uint32_t t = (uint32_t)tile[j] + row;
-
-        if (oa)
-            t -= oa * (uint32_t)o->sums[lb * o->sum_lines + b->j0 + j0 + j];
-        v[j] = (int64_t)((uint64_t)(int64_t)(int32_t)t << CFG.weight[0]);
-    }
+    return CFG.small ? 1 : CFG.accumulators;
 }
 
-/* Adds an exact chain to its total. */
-FLAT void fold_total(const struct block *b, const int32_t *restrict tile,
-                     int64_t *restrict total, int fresh)
-{
-    for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t j = 0; j < b->cols; j++) {
-            int64_t at = i * CFG.nb + j;
-
-            total[at] = (fresh ? 0 : total[at]) + tile[at];
-        }
-}
-
-FLAT void fold_floats(const struct block *b, const char *tile, int64_t *total, int fresh)
-{
-    for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t j = 0; j < b->cols; j++) {
-            int64_t at = i * CFG.nb + j;
-            int64_t v = CFG.unit == UNIT_f64 ? (int64_t)((const double *)(const void *)tile)[at] :
-                        (int64_t)((const float *)(const void *)tile)[at];
-
-            total[at] = (fresh ? 0 : total[at]) + v;
-        }
-}
-
-/* t mod p in [0, p) of a 32-bit chain. */
-FLAT uint32_t residue_of(int32_t t, int l)
-{
-    uint32_t p = (uint32_t)CFG.crt.modulus[l], u = (uint32_t)t ^ 0x80000000u;
-    const uint32_t *c = CFG.piece[0][l];
-
-    /* bias 2^31 = 2^15 2^16; c[1] = 2^16 mod p */
-    u = (u >> 16) * c[1] + (u & 0xffff) + (p - (c[1] << 15) % p);
-    u = (u >> 16) * c[1] + (u & 0xffff);
-    return limber_mod24(u, p, CFG.inverse[l]);
-}
-
-FLAT void fold_residue(const struct block *b, const int32_t *restrict tile,
-                       unsigned char *restrict total, int l, int fresh)
-{
-    uint32_t p = (uint32_t)CFG.crt.modulus[l];
-
-    for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t j = 0; j < b->cols; j++) {
-            int64_t at = i * CFG.nb + j;
-            uint32_t r = residue_of(tile[at], l) + (fresh ? 0 : total[at]);
-
-            total[at] = (unsigned char)(r >= p ? r - p : r);
-        }
-}
-
-/* Bytes of one accumulator's totals of a block. */
-FLAT int64_t total_bytes(void)
-{
-    return (int64_t)CFG.mb * CFG.nb * (is_float() ? acc_bytes() : VIA == VIA_crt ? 1 : 8);
-}
-
-/* Scratch: the tile array (exact schemes), then the accumulators. */
+/* Scratch: the tile array (exact schemes), then for each row the accumulators side by side. */
 FLAT const char *totals(const char *scratch)
 {
     return scratch + (is_float() ? 0 : (int64_t)CFG.mb * CFG.nb * acc_bytes());
 }
 
-/* Totals of 62 bits that go to binary64 or binary32, or unscaled to an integer. */
+FLAT int64_t total_row(void)
+{
+    return (int64_t)totals_of_block() * CFG.nb * total_bytes();
+}
+
+FLAT int64_t total_at(int64_t i, int acc, int64_t j)
+{
+    return i * total_row() + ((int64_t)acc * CFG.nb + j) * total_bytes();
+}
+
+/* What packed offsets added to a chain is -ob sum a' - oa sum b' + oa ob length. */
+struct correction {
+    int32_t oa, ob;
+    const int32_t *sa, *sb;
+    int32_t both;
+};
+
+FLAT struct correction correction_of(const struct kernel_call *c, const struct block *b, int la,
+                                     int lb, int64_t chunk, int64_t length)
+{
+    const struct packed *a = &c->op[0], *o = &c->op[1];
+    struct correction x = { CFG.side[0].offset[la], CFG.side[1].offset[lb], no_bias, no_bias, 0 };
+
+    if (x.ob)
+        x.sa = a->sums + (la * a->chunks + chunk) * a->sum_lines + b->i0;
+    if (x.oa)
+        x.sb = o->sums + (lb * o->chunks + chunk) * o->sum_lines + b->j0;
+    x.both = (int32_t)((uint32_t)(x.oa * x.ob) * (uint32_t)length);
+    return x;
+}
+
+/* Sixteen chains of the tile array. */
+FLAT v16i chains(const struct correction *x, const char *tile, int64_t i, int64_t j)
+{
+    v16u t = LOAD(v16u, tile + (i * CFG.nb + j) * 4);
+
+    if (!CFG.offsets)
+        return (v16i)t;
+    if (x->ob)
+        t -= (uint32_t)x->ob * (uint32_t)x->sa[i];
+    if (x->oa)
+        t -= (uint32_t)x->oa * LOAD(v16u, x->sb + j);
+    return (v16i)(t + (uint32_t)x->both);
+}
+
+/* Adds an exact chain to its total. */
+FLAT void fold_total(const struct block *b, const struct correction *x, const char *tile,
+                     char *total, const struct kernel_row *row, int fresh)
+{
+    int shift = CFG.small ? CFG.weight[row->acc] : 0, acc = CFG.small ? 0 : row->acc;
+
+    for (int64_t i = 0; i < b->rows; i++)
+        for (int64_t j = 0; j < b->cols; j += KERNEL_LANES) {
+            v16i t = chains(x, tile, i, j);
+            v8l low = TO(v8l, LOW(t)) << shift, high = TO(v8l, HIGH(t)) << shift;
+            char *to = total + total_at(i, acc, j);
+
+            if (!fresh) {
+                low += LOAD(v8l, to);
+                high += LOAD(v8l, to + 64);
+            }
+            STORE(to, low);
+            STORE(to + 64, high);
+        }
+}
+
+/* The same for chains in floats. */
+FLAT void fold_floats(const struct block *b, const char *tile, char *total,
+                      const struct kernel_row *row, int fresh)
+{
+    int shift = CFG.small ? CFG.weight[row->acc] : 0, acc = CFG.small ? 0 : row->acc;
+
+    for (int64_t i = 0; i < b->rows; i++)
+        for (int64_t j = 0; j < b->cols; j += 8) {
+            const char *from = tile + (i * CFG.nb + j) * acc_bytes();
+            char *to = total + total_at(i, acc, j);
+            v8l v = CFG.unit == UNIT_f64 ? TO(v8l, LOAD(v8d, from)) : TO(v8l, LOAD(v8f, from));
+
+            v <<= shift;
+            if (!fresh)
+                v += LOAD(v8l, to);
+            STORE(to, v);
+        }
+}
+
+/* t inverse mod p of a 32-bit chain: its halves times inverse and 2^16 inverse, symmetric, stay
+ * below 2^23 and are exact in binary32; a quotient off by less than 2^-8 leaves |r| <= p/2 + 1. */
+FLAT v16i residue_of(v16i t, int l)
+{
+    float m = (float)CFG.crt.modulus[l];
+    v16i low = t << 16 >> 16, high = (t - low) >> 16;
+    v16f u = FMA(TO(v16f, high), all_f(CFG.fold[l][1]), TO(v16f, low) * CFG.fold[l][0]);
+
+    u = FMA(ROUND(u * CFG.inverse[l]), all_f(-m), u);
+    u += (v16f)((v16i)(u < 0) & (v16i)all_f(m));
+    return TO(v16i, u);
+}
+
+FLAT void fold_residue(const struct block *b, const char *tile, char *total, int l, int fresh)
+{
+    int32_t p = CFG.crt.modulus[l];
+
+    for (int64_t i = 0; i < b->rows; i++)
+        for (int64_t j = 0; j < b->cols; j += KERNEL_LANES) {
+            char *to = total + total_at(i, l, j);
+            v16i r = residue_of(LOAD(v16i, tile + (i * CFG.nb + j) * 4), l);
+            v16b v;
+
+            if (!fresh) {
+                r += TO(v16i, LOAD(v16b, to));
+                r -= (r >= p) & p;
+            }
+            v = TO(v16b, r);
+            STORE(to, v);
+        }
+}
+
 FLAT int to_binary(void)
 {
     return CFG.small && CFG.plain && CFG.c.kind == LIMBER_KIND_FLOAT &&
@@ -180,53 +258,70 @@ FLAT int is_single(const struct kernel_call *c)
            c->k <= CFG.chunk;
 }
 
-FLAT void fold(const struct block *b, const char *tile, char *total, int acc, int fresh)
+FLAT void fold(const struct kernel_call *c, const struct block *b, const char *tile, char *total,
+               const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
 {
-    if (VIA == VIA_crt)
-        fold_residue(b, (const int32_t *)(const void *)tile, (unsigned char *)total, acc, fresh);
-    else if (CFG.unit == UNIT_i8)
-        fold_total(b, (const int32_t *)(const void *)tile, (int64_t *)(void *)total, fresh);
-    else
-        fold_floats(b, tile, (int64_t *)(void *)total, fresh);
+    struct correction x;
+
+    if (VIA == VIA_crt) {
+        fold_residue(b, tile, total, row->acc, fresh);
+    } else if (CFG.unit == UNIT_i8) {
+        x = correction_of(c, b, row->a, row->b, chunk, length);
+        fold_total(b, &x, tile, total, row, fresh);
+    } else {
+        fold_floats(b, tile, total, row, fresh);
+    }
 }
 
 FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                     int fresh)
 {
     const struct kernel_row *row = &CFG.row[r];
-    char *total = (char *)totals(scratch) + row->acc * total_bytes();
+    struct tiles t = { scratch, (int64_t)CFG.nb * acc_bytes(), 0, 0, 0 };
+    char *total = (char *)totals(scratch);
 
     for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc) {
         int64_t chunk = p0 / CFG.chunk, from = chunk * CFG.chunk;
         int64_t end = min64(from + CFG.chunk, c->k);
 
-        multiply(c, b, row->a, row->b, p0, p0 == from, scratch);
+        multiply(c, b, row->a, row->b, p0, p0 == from, &t);
         if (p0 + CFG.kc < end)
             continue;
         if (VIA == VIA_shift && is_single(c))
             return;             /* the store takes the offsets away */
-        if (CFG.offsets)
-            remove_offsets(c, b, row->a, row->b, chunk, end - from, (int32_t *)(void *)scratch);
         if (fresh)      /* constants, so that no load depends on it */
-            fold(b, scratch, total, row->acc, 1);
+            fold(c, b, scratch, total, row, chunk, end - from, 1);
         else
-            fold(b, scratch, total, row->acc, 0);
+            fold(c, b, scratch, total, row, chunk, end - from, 0);
         fresh = 0;
     }
 }
 
+/* Register tiles are stored to C itself. */
+FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
+{
+    struct tiles t = { place(c, b->i0, b->j0), c->c.row * CFG.c.size, b->rows, b->cols, 1 };
+
+    for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc)
+        multiply(c, b, CFG.row[0].a, CFG.row[0].b, p0, p0 == 0 && !c->adds, &t);
+}
+
 FLAT void products(const struct kernel_call *c, const struct block *b, char *scratch)
 {
+    if (CFG.direct && c->stores) {
+        products_in_place(c, b);
+        return;
+    }
     for (int r = 0; r < CFG.rows; r++) {
-        int fresh = r == 0 || CFG.row[r - 1].acc != CFG.row[r].acc;
+        int fresh = CFG.small ? r == 0 : r == 0 || CFG.row[r - 1].acc != CFG.row[r].acc;
+        struct tiles t = { scratch + total_at(0, CFG.row[r].acc, 0), total_row(), 0, 0, 0 };
 
         if (!is_float()) {
             exact_row(c, b, r, scratch, fresh);
             continue;
         }
         for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc)
-            multiply(c, b, CFG.row[r].a, CFG.row[r].b, p0, fresh && p0 == 0,
-                     (char *)totals(scratch) + CFG.row[r].acc * total_bytes());
+            multiply(c, b, CFG.row[r].a, CFG.row[r].b, p0, fresh && p0 == 0, &t);
     }
 }
 

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The lowest set bit of a double is what it loses when that bit is cleared: its exponent is the
+ * bit's place. */
+#include "jit/measure.h"
+
+#include <string.h>
+
+#ifndef MEASURE
+#define MEASURE(name) limber_measure_##name
+#endif
+#define FLAT static inline __attribute__((always_inline))
+
+typedef int64_t v8l __attribute__((vector_size(64)));
+typedef double v8d __attribute__((vector_size(64)));
+typedef float v8f __attribute__((vector_size(32)));
+typedef int32_t v8i __attribute__((vector_size(32)));
+typedef int16_t v8h __attribute__((vector_size(16)));
+typedef int8_t v8c __attribute__((vector_size(8)));
+typedef uint8_t v8b __attribute__((vector_size(8)));
+
+struct lanes {
+    v8l emin, emax, lsb, sig, special, negative, odd;
+};
+_Static_assert(sizeof(struct lanes) == sizeof(struct eight), "the same lanes");
+
+enum { ROWS = 16 };
+
+#define ALL(x) ((v8l){ 0 } + (x))
+#define PICK(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
+#define LESS(a, b) PICK((a) < (b), a, b)
+#define MORE(a, b) PICK((a) > (b), a, b)
+#define LOAD(type, at) ({ type loaded_; memcpy(&loaded_, at, sizeof loaded_); loaded_; })
+#define TO(type, v) __builtin_convertvector(v, type)
+#define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+
+FLAT void start(struct lanes *s)
+{
+    s->emin = s->lsb = ALL(NONE_LOW);
+    s->emax = ALL(NONE_HIGH);
+    s->sig = s->special = s->negative = s->odd = ALL(0);
+}
+
+/* Takes elements with exponents e and lowest bits at l. */
+FLAT void take(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
+{
+    v8l sig = (e - l + 1) & used;
+
+    s->emin = LESS(s->emin, PICK(used, e, ALL(NONE_LOW)));
+    s->emax = MORE(s->emax, PICK(used, e, ALL(NONE_HIGH)));
+    s->lsb = LESS(s->lsb, PICK(used, l, ALL(NONE_LOW)));
+    s->sig = MORE(s->sig, sig);
+    s->negative |= used & negative;
+}
+
+/* Exponent of a double's lowest set bit; of a power of two, its own. */
+FLAT v8l lowest_of(v8l size)
+{
+    v8l less = size & (size - 1);
+    v8l rest = (v8l)((v8d)size - (v8d)less), whole = (size & 0xfffffffffffff) == 0;
+
+    return PICK(whole, size, rest) >> 52;
+}
+
+FLAT void take_doubles(struct lanes *s, v8d x)
+{
+    v8l size = (v8l)x & INT64_MAX, e = size >> 52, special = e == 0x7ff;
+
+    s->special |= special;
+    s->odd |= (e == 0) & (size != 0);
+    take(s, ~special & (size != 0), e, lowest_of(size), (v8l)x < 0);
+}
+
+FLAT void take_dd(struct lanes *s, v8l high, v8l low)
+{
+    v8l size = high & INT64_MAX, rest = low & INT64_MAX, e = size >> 52, f = rest >> 52;
+    v8l special = e == 0x7ff, l = lowest_of(size), below = lowest_of(rest);
+
+    s->special |= special;
+    s->odd |= ((e == 0) & (size != 0)) | ((f == 0) & (rest != 0)) | (f == 0x7ff);
+    below = PICK(rest != 0, below, ALL(NONE_LOW));
+    take(s, ~special & (size != 0), e, LESS(l, below), high < 0);
+}
+
+/* Place of the lowest set bit of integers that are not 0. */
+FLAT v8l place_of(v8l x)
+{
+    return ((v8l)TO(v8d, x & -x) >> 52 & 0x7ff) - 1023;
+}
+
+FLAT void take_quads(struct lanes *s, v8l low, v8l high)
+{
+    v8l e = high >> 48 & 0x7fff, special = e == 0x7fff, top = high & 0xffffffffffff;
+    v8l some = ((high & INT64_MAX) | low) != 0, place;
+
+    s->special |= special;
+    s->odd |= (e == 0) & some;
+    place = PICK(low != 0, place_of(low), PICK(top != 0, 64 + place_of(top), ALL(112)));
+    take(s, ~special & some, e, e - 112 + place, high < 0);
+}
+
+FLAT void take_eight(struct lanes *s, enum kind k, const char *at)
+{
+    v8l a, b;
+
+    switch (k) {
+    case KIND_f64: take_doubles(s, LOAD(v8d, at)); break;
+    case KIND_f32: take_doubles(s, TO(v8d, LOAD(v8f, at))); break;
+    case KIND_i32: take_doubles(s, TO(v8d, LOAD(v8i, at))); break;
+    case KIND_i16: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8h, at)))); break;
+    case KIND_i8: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8c, at)))); break;
+    case KIND_u8: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8b, at)))); break;
+    default:
+        a = LOAD(v8l, at);
+        b = LOAD(v8l, at + 64);
+        if (k == KIND_dd)
+            take_dd(s, LANES(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
+                    LANES(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+        else
+            take_quads(s, LANES(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
+                       LANES(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+    }
+}
+
+FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, int64_t step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        __builtin_prefetch(at + (i + ROWS) * step);
+        take_eight(s, k, at + i * step);
+    }
+}
+
+/* Lane 0 becomes what all lanes say. */
+#define FOLD(s, ...) do {                                                                       \
+    struct lanes o_ = { LANES(s.emin, s.emin, __VA_ARGS__), LANES(s.emax, s.emax, __VA_ARGS__), \
+                        LANES(s.lsb, s.lsb, __VA_ARGS__), LANES(s.sig, s.sig, __VA_ARGS__),     \
+                        LANES(s.special, s.special, __VA_ARGS__),                               \
+                        LANES(s.negative, s.negative, __VA_ARGS__),                             \
+                        LANES(s.odd, s.odd, __VA_ARGS__) };                                     \
+                                                                                                \
+    s.emin = LESS(s.emin, o_.emin);                                                             \
+    s.emax = MORE(s.emax, o_.emax);                                                             \
+    s.lsb = LESS(s.lsb, o_.lsb);                                                                \
+    s.sig = MORE(s.sig, o_.sig);                                                                \
+    s.special |= o_.special;                                                                    \
+    s.negative |= o_.negative;                                                                  \
+    s.odd |= o_.odd;                                                                            \
+} while (0)
+
+FLAT void along(struct lanes *s, enum kind k, const char *at, int64_t n)
+{
+    start(s);
+    take_column(s, k, at, n, 8 * size_of(k));
+    FOLD((*s), 4, 5, 6, 7, 0, 1, 2, 3);
+    FOLD((*s), 2, 3, 0, 1, 6, 7, 4, 5);
+    FOLD((*s), 1, 0, 3, 2, 5, 4, 7, 6);
+}
+
+/* A few rows of all groups, then the next: memory is read in long stretches. */
+FLAT void across(struct lanes *s, enum kind k, const char *at, int groups, int64_t n, int64_t step)
+{
+    for (int g = 0; g < groups; g++)
+        start(&s[g]);
+    for (int64_t i = 0; i < n; i += ROWS)
+        for (int g = 0; g < groups; g++) {
+            struct lanes one = s[g];
+
+            take_column(&one, k, at + i * step + g * 8 * size_of(k), n - i < ROWS ? n - i : ROWS,
+                        step);
+            s[g] = one;
+        }
+}
+
+#define EACH(F)                                                                                 \
+    switch (k) {                                                                                \
+    case KIND_f64: F(KIND_f64); break;                                                          \
+    case KIND_f32: F(KIND_f32); break;                                                          \
+    case KIND_i32: F(KIND_i32); break;                                                          \
+    case KIND_i16: F(KIND_i16); break;                                                          \
+    case KIND_i8: F(KIND_i8); break;                                                            \
+    case KIND_u8: F(KIND_u8); break;                                                            \
+    case KIND_dd: F(KIND_dd); break;                                                            \
+    default: F(KIND_f128); break;                                                               \
+    }
+
+void MEASURE(along)(struct eight *out, enum kind k, const char *at, int64_t n)
+{
+    struct lanes s;
+
+#define F(kind) along(&s, kind, at, n)
+    EACH(F)
+#undef F
+    memcpy(out, &s, sizeof s);
+}
+
+void MEASURE(across)(struct eight *out, enum kind k, const char *at, int groups, int64_t n,
+                     int64_t step)
+{
+    struct lanes s[MEASURE_GROUPS];
+
+#define F(kind) across(s, kind, at, groups, n, step)
+    EACH(F)
+#undef F
+    memcpy(out, s, (size_t)groups * sizeof *s);
+}

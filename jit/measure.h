@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Exponents and significant bits of elements, eight at once.  measure.c is compiled once for each
+ * instruction set: a compiler lowers vectors before it inlines. */
+#ifndef LIMBER_JIT_MEASURE_H
+#define LIMBER_JIT_MEASURE_H
+
+#include <stdint.h>
+
+enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) };    /* no finite nonzero was seen */
+
+/* Lane by lane, after n times eight elements; exponents are biased.  odd: subnormals, which are
+ * left to the exact path. */
+struct eight {
+    int64_t emin[8], emax[8], lsb[8], sig[8], special[8], negative[8], odd[8];
+};
+
+/* Formats that are measured so. */
+enum kind { KIND_none, KIND_f64, KIND_f32, KIND_i32, KIND_i16, KIND_i8, KIND_u8, KIND_dd,
+            KIND_f128 };
+
+static inline int size_of(enum kind k)
+{
+    return k == KIND_f64 ? 8 : k == KIND_f32 || k == KIND_i32 ? 4 : k == KIND_i16 ? 2 :
+           k == KIND_i8 || k == KIND_u8 ? 1 : 16;
+}
+
+/* 8 n neighbours, as one; lane 0 tells. */
+typedef void measure_along(struct eight *s, enum kind k, const char *at, int64_t n);
+/* n rows of eight times `groups` neighbours, `step` bytes apart, column by column. */
+enum { MEASURE_GROUPS = 8 };
+typedef void measure_across(struct eight *s, enum kind k, const char *at, int groups, int64_t n,
+                            int64_t step);
+
+measure_along limber_measure_along, limber_measure_along_avx2, limber_measure_along_avx512;
+measure_across limber_measure_across, limber_measure_across_avx2, limber_measure_across_avx512;
+
+#endif
