@@ -772,15 +772,32 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
     return ok;
 }
 
+/* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
+ * are the same either way, so are the sums. */
+static const struct problem *turn(const struct problem *p, struct problem *turned)
+{
+    if (p->shape || p->c.row != 1 || p->c.col == 1 || !limber_format_equal(p->fa, p->fb) ||
+        depth_of(p) != SCAN_probe)
+        return p;
+    *turned = *p;
+    turned->m = p->n;
+    turned->n = p->m;
+    turned->a = p->b;
+    turned->b = p->a;
+    turned->c = (struct place){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
+    return turned;
+}
+
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d)
 {
     bool wanted = report || ctx->verbose > 0, ok = true;
     limber_report r = { 0 };
     struct finding f = { 0 };
+    struct problem turned;
 
     if (p->m > 0 && p->n > 0) {
-        ok = run(ctx, p, &f, wanted ? &r : NULL, d);
+        ok = run(ctx, turn(p, &turned), &f, wanted ? &r : NULL, d);
         finding_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)
             tell(ctx, p, &r);
@@ -816,8 +833,10 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
     limber_report r = { 0 };
     struct finding f = { 0 };
     struct description desc;
+    struct problem turned;
     bool ok;
 
+    p = turn(p, &turned);
     ok = scan_and_describe(ctx, p, &f, &desc, &r, d) && plan_story(ctx, p, &desc, out, &r, d);
     finding_clear(&f, p->groups);
     if (ok && out->failed)

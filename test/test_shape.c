@@ -164,6 +164,38 @@ static void vectors(void **state)
     limber_destroy(interp);
 }
 
+/* Where C's columns lie together, the engine turns the whole product. */
+static void rows_and_columns_alike(void **state)
+{
+    static const int size[][3] = { { 5, 9, 7 }, { 70, 33, 300 }, { 130, 65, 40 } };
+    const double alpha = 0.3, beta = -1.7;
+    struct rng r = { 11 };
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        limber_context *ctx = open_context(i % 2 ? "interp" : "llvm", "", "");
+        const limber_contract any = { .promise = LIMBER_NATIVE };
+        int64_t m = size[i / 2][0], n = size[i / 2][1], k = size[i / 2][2];
+        struct ground ga, gb, gc, gd;
+        limber_matrix a = matrix(&r, named("f64"), m, k, ROWS, 1, &ga);
+        limber_matrix b = matrix(&r, named("f64"), k, n, COLUMNS, 2, &gb);
+        limber_matrix c = matrix(&r, named("f64"), m, n, ROWS, 0, &gc);
+        limber_matrix d = matrix(&r, named("f64"), m, n, COLUMNS, 0, &gd);
+
+        for (int64_t j = 0; j < m * n; j++)
+            ((double *)d.data)[j / n + j % n * m] = ((double *)c.data)[j];
+        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, c, NULL), LIMBER_OK);
+        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, d, NULL), LIMBER_OK);
+        for (int64_t j = 0; j < m * n; j++)
+            assert_memory_equal((double *)d.data + j / n + j % n * m, (double *)c.data + j, 8);
+        leave(ga);
+        leave(gb);
+        leave(gc);
+        leave(gd);
+        limber_destroy(ctx);
+    }
+}
+
 /* ---- other targets, short chains ----------------------------------------------------------------- */
 
 static const struct { const char *needs, *text; } targets[] = {
@@ -478,6 +510,7 @@ int main(void)
         cmocka_unit_test(same_bits_as_the_interpreter),
         cmocka_unit_test(the_largest),
         cmocka_unit_test(vectors),
+        cmocka_unit_test(rows_and_columns_alike),
         cmocka_unit_test(chains_on_every_target),
         cmocka_unit_test(threads_get_one_function),
         cmocka_unit_test(kept_on_disk),
