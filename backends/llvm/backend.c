@@ -385,6 +385,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     for (int64_t j = 0; ok && j < c->n; j += n)
         for (int64_t i = 0; ok && i < c->m; i += m) {
             struct kernel_call call = {
+                .config = f, .cold = &limber_kernel_cold,
                 .m = c->m - i < m ? c->m - i : m, .n = c->n - j < n ? c->n - j : n, .k = c->k,
                 .c = c->c, .i0 = i, .j0 = j, .alpha = c->alpha, .beta = c->beta,
                 .alpha_f64 = scalar(f, c->alpha, 1), .beta_f64 = scalar(f, c->beta, 0),

@@ -151,7 +151,7 @@ static bool make_machine(struct emit *e, const char *features)
     if (e->l->LLVMGetTargetFromTriple(triple, &target, &message))
         return failed(e, "no x86 target", message);
     e->machine = e->l->LLVMCreateTargetMachine(target, triple, "x86-64", features,
-                                               LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                               LLVMCodeGenLevelLess, LLVMRelocPIC,
                                                LLVMCodeModelSmall);
     if (!e->machine)
         return failed(e, "no target machine", NULL);
@@ -162,10 +162,18 @@ static bool make_machine(struct emit *e, const char *features)
     return true;
 }
 
+/* The source is written out in vectors and inlined at build time: constants have to be folded,
+ * what they switch off has to go, and loops that stand for registers are unrolled. */
+static const char passes[] =
+    "globaldce,function(early-cse,simplifycfg),"
+    "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg),globaldce,"
+    "function(loop-mssa(loop-rotate,licm),loop(indvars,loop-deletion,loop-unroll-full),"
+    "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";
+
 static bool optimise(struct emit *e)
 {
     LLVMPassBuilderOptionsRef options = e->l->LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = e->l->LLVMRunPasses(e->module, "default<O2>", e->machine, options);
+    LLVMErrorRef error = e->l->LLVMRunPasses(e->module, passes, e->machine, options);
     char *message;
 
     e->l->LLVMDisposePassBuilderOptions(options);

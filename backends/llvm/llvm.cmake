@@ -23,7 +23,7 @@ foreach(how RANGE 4)    # enum how of kernel.h
             -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
             -Wall -Wextra -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include
             ${_kernel}/kernel.c -o ${_bc}.raw
-    COMMAND ${LIMBER_OPT} "-passes=globaldce,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg)"
+    COMMAND ${LIMBER_OPT} "-passes=always-inline,globaldce,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg)"
             ${_bc}.raw -o ${_bc}
     DEPENDS ${_kernel}/kernel.c ${_kernel}/kernel.h ${_headers}
     COMMENT "Kernel source to bitcode ${how}" VERBATIM)
@@ -31,7 +31,7 @@ foreach(how RANGE 4)    # enum how of kernel.h
 endforeach()
 add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
 
-file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c)
+file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c backends/llvm/kernel/cold.c)
 list(APPEND LIMBER_SOURCES ${LIMBER_LLVM_SOURCES})
 set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})

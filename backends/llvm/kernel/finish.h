@@ -3,85 +3,17 @@
 #ifndef LIMBER_KERNEL_FINISH_H
 #define LIMBER_KERNEL_FINISH_H
 
-/* ---- combine and epilogue ---------------------------------------------------------------------------------- */
+/* ---- storing ------------------------------------------------------------------------------------------------ */
 
 FLAT int scale_of(const struct packed *o, int64_t line)
 {
     return o->scale ? o->scale[o->line0 + line] : 0;
 }
 
-FLAT struct limber_scalars scalars(const struct kernel_call *c)
-{
-    return (struct limber_scalars){ CFG.has_alpha ? c->alpha : 0, CFG.has_beta ? c->beta : 0,
-                                    CFG.scalars };
-}
-
-/* The sum of products as NaN and infinities make it. */
-SLOW double special(const struct kernel_call *c, int64_t i, int64_t j)
-{
-    double x = 0;
-
-    for (int64_t p = 0; p < c->k; p++) {
-        double v[2];
-
-        for (int s = 0; s < 2; s++) {
-            const struct packed *o = &c->op[s];
-            const char *at = limber_view_at(&o->view, o->line0 + (s ? j : i), p,
-                                            CFG.side[s].f.size);
-            struct limber_num part[2];
-
-            v[s] = 0;
-            if (at) {
-                limber_parts(part, CFG.side[s].f, at);
-                v[s] = limber_num_class(&part[0]);
-            }
-        }
-        x += v[0] * v[1];
-    }
-    return x;
-}
-
 FLAT int is_special(const struct kernel_call *c, int64_t i, int64_t j)
 {
     return (c->op[0].special && c->op[0].special[c->op[0].line0 + i]) ||
            (c->op[1].special && c->op[1].special[c->op[1].line0 + j]);
-}
-
-SLOW void store_special(const struct kernel_call *c, int64_t i, int64_t j)
-{
-    struct limber_scalars sc = scalars(c);
-
-    limber_store_class(place(c, i, j), CFG.c, special(c, i, j), &sc);
-}
-
-SLOW int store_general(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
-                       int exp)
-{
-    struct limber_scalars sc = scalars(c);
-
-    return limber_store_exact(place(c, i, j), CFG.c, w, n, exp, &sc);
-}
-
-/* One exact value of n words, 2^exp; answers 1 when it does not fit the result. */
-FLAT int store_words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
-                     int exp)
-{
-    int flags;
-
-    if (CFG.c.kind == LIMBER_KIND_INT && CFG.wrap) {
-        struct limber_scalars sc = scalars(c);
-
-        limber_store_wrapped(place(c, i, j), CFG.c, w[0], &sc);
-        return 0;
-    }
-    if (CFG.plain) {
-        struct limber_big sum = { w, n, exp };
-
-        flags = limber_big_store(place(c, i, j), CFG.c, &sum);
-    } else {
-        flags = store_general(c, i, j, w, n, exp);
-    }
-    return CFG.c.kind == LIMBER_KIND_INT && (flags & 2);
 }
 
 /* Stores `cols` of sixteen values of CFG.c.size bytes each; one run where C is dense. */
@@ -93,7 +25,7 @@ FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t c
     if (c->c.col == 1 && c->j0 + j + cols <= c->c.inner && cols == KERNEL_LANES)
         __builtin_memcpy(place(c, i, j), v, (unsigned)(KERNEL_LANES * size));
     else
-        for (int64_t x = 0; x < cols; x++)
+        ROLL for (int64_t x = 0; x < cols; x++)
             copy_element(place(c, i, j + x), v + x * size, size);
 }
 
@@ -111,7 +43,7 @@ FLAT void scales_at(const struct kernel_call *c, const struct block *b, int64_t 
         e[0] -= TO(v8l, LOAD(v8i, o->scale + o->line0 + b->j0 + j0));
         e[1] -= TO(v8l, LOAD(v8i, o->scale + o->line0 + b->j0 + j0 + 8));
     } else {
-        for (int64_t x = 0; x < KERNEL_LANES; x++)
+        ROLL for (int64_t x = 0; x < KERNEL_LANES; x++)
             e[x / 8][x % 8] -= o->scale[o->line0 + min64(b->j0 + j0 + x, c->n - 1)];
     }
 }
@@ -129,7 +61,7 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     scales_at(c, b, i, j0, e);
     if (ANY((e[0] < low) | (e[0] > high) | (e[1] < low) | (e[1] > high)))
         return 0;
-    for (int h = 0; h < 2; h++) {
+    UNROLL for (int h = 0; h < 2; h++) {
         x[h] = CFG.c.size == 8 ? TO(v8d, v[h]) : TO(v8d, TO(v8f, v[h]));
         x[h] *= powers_of_two(e[h]);
     }
@@ -152,12 +84,12 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
     int64_t lost = 0;
 
     if (!CFG.wrap)
-        for (int64_t j = 0; j < cols; j++) {
+        ROLL for (int64_t j = 0; j < cols; j++) {
             int64_t x = v[j / 8][j % 8];
 
             lost += (int64_t)((uint64_t)x << unused) >> unused != x;
         }
-    for (int h = 0; h < 2; h++) {
+    UNROLL for (int h = 0; h < 2; h++) {
         v8i four = TO(v8i, v[h]);
         v8h two = TO(v8h, v[h]);
         v8c one = TO(v8c, v[h]);
@@ -195,62 +127,34 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
         return store_integers(c, b, i, j0, cols, v);
     if (to_binary() && store_small(c, b, i, j0, cols, v))
         return 0;
-    for (int64_t j = 0; j < cols; j++) {    /* a scale beyond one power of two, alpha and beta */
+    ROLL for (int64_t j = 0; j < cols; j++) {   /* a scale beyond one power of two, alpha and beta */
         int64_t x = v[j / 8][j % 8];
         uint64_t w[2] = { (uint64_t)x, (uint64_t)(x >> 63) };
         int exp = -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j0 + j));
 
-        lost += store_words(c, b->i0 + i, b->j0 + j0 + j, w, 2, exp);
+        lost += c->cold->words(c, b->i0 + i, b->j0 + j0 + j, w, 2, exp);
     }
     return lost;
 }
 
 /* ---- longer totals ------------------------------------------------------------------------------------------- */
 
-/* One element's columns of 32-bit digits, whatever it becomes. */
-SLOW int64_t store_one(const struct kernel_call *c, const struct block *b, const char *scratch,
-                       int64_t i, int64_t j)
-{
-    const char *total = totals(scratch);
-    int64_t column[32] = { 0 };
-    uint64_t w[16];
-    double share = 0;
-    int exp = -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j));
-
-    for (int acc = 0; acc < CFG.accumulators; acc++) {
-        const char *at = total + total_at(i, acc, j);
-
-        if (VIA == VIA_shift) {
-            limber_columns_add(column, 1, *(const int64_t *)(const void *)at, CFG.weight[acc]);
-            continue;
-        }
-        share += *(const unsigned char *)at * CFG.share[acc];
-        for (int d = 0; d < CFG.crt.digits; d++)
-            column[d] += (int64_t)*(const unsigned char *)at * CFG.crt.cofactor[acc][d];
-    }
-    if (VIA == VIA_crt)
-        for (int d = 0; d < CFG.crt.digits; d++)
-            column[d] -= (int64_t)__builtin_rint(share) * (int64_t)CFG.crt.product[d];
-    limber_columns_words(column, 1, 2 * CFG.words, w, CFG.words);
-    return store_words(c, b->i0 + i, b->j0 + j, w, CFG.words, exp);
-}
-
 /* An integer as a sum of columns; column d counts 2^(39 d) and is below 2^53. */
 FLAT void columns_of(const char *total, int64_t i, int64_t j, v8d column[KERNEL_COLUMNS])
 {
     v8d share = all_d(0), q;
 
-    for (int d = 0; d < CFG.columns; d++)
+    UNROLL for (int d = 0; d < CFG.columns; d++)
         column[d] = all_d(0);
-    for (int l = 0; l < CFG.accumulators; l++) {
+    ROLL for (int l = 0; l < CFG.accumulators; l++) {
         v8d r = TO(v8d, TO(v8i, LOAD(v8b, total + total_at(i, l, j))));
 
         share = FMA(r, all_d(CFG.share[l]), share);
-        for (int d = 0; d < CFG.columns; d++)
+        UNROLL for (int d = 0; d < CFG.columns; d++)
             column[d] = FMA(r, all_d(CFG.cofactor[l][d]), column[d]);
     }
     q = ROUND(share);
-    for (int d = 0; d < CFG.columns; d++)
+    UNROLL for (int d = 0; d < CFG.columns; d++)
         column[d] = FMA(q, all_d(-CFG.product[d]), column[d]);
 }
 
@@ -259,7 +163,7 @@ FLAT void columns_of(const char *total, int64_t i, int64_t j, v8d column[KERNEL_
 FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
 {
     *high = *low = all_d(0);
-    for (int d = CFG.columns - 1; d >= 0; d--) {
+    UNROLL for (int d = CFG.columns - 1; d >= 0; d--) {
         v8d x = column[d] * power_of_two(KERNEL_COLUMN * d), sum = *high + x, part = sum - *high;
 
         *low += (*high - (sum - part)) + (x - part);
@@ -310,7 +214,7 @@ FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
     t->high = t->low = (v8u)all_l(0);
     t->rest = all_l(0);
     t->exp = e;
-    for (int d = 0; d < CFG.columns; d++) {
+    UNROLL for (int d = 0; d < CFG.columns; d++) {
         v8l x = TO(v8l, (v8d)((v8l)column[d] ^ sign)) + carry, s = KERNEL_COLUMN * d + 127 - e;
         v8u digit;
 
@@ -373,7 +277,7 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
     v8l scale[2];
 
     scales_at(c, b, i, j0, scale);
-    for (int h = 0; h < 2; h++) {
+    ROLL for (int h = 0; h < 2; h++) {
         v8d column[KERNEL_COLUMNS], high, low;
         v8l sure;
 
@@ -415,7 +319,7 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
             STORE(out + 128 * h, even);
             STORE(out + 128 * h + 64, odd);
         }
-        for (int x = 0; x < 8; x++)
+        ROLL for (int x = 0; x < 8; x++)
             left |= (sure[x] == 0) << (8 * h + x);
     }
     store_row(c, b->i0 + i, b->j0 + j0, cols, out);
@@ -441,9 +345,11 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     if (rounds_at_once())
         left = round_strip(c, b, totals(scratch), i, j0, cols);
     if (left)
-        for (int64_t j = 0; j < cols; j++)
+        ROLL for (int64_t j = 0; j < cols; j++)
             if (left >> j & 1)
-                lost += store_one(c, b, scratch, i, j0 + j);
+                lost += c->cold->total(c, b->i0 + i, b->j0 + j0 + j,
+                                       totals(scratch) + total_at(i, 0, j0 + j),
+                                       (int64_t)CFG.nb * total_bytes());
     return lost;
 }
 
@@ -495,20 +401,9 @@ FLAT v8d float_sum(const char *scratch, int64_t i, int64_t j)
 
     if (CFG.weight[last])
         x *= power_of_two(CFG.weight[last]);
-    for (int acc = last - 1; acc >= 0; acc--)
+    ROLL for (int acc = last - 1; acc >= 0; acc--)
         x += float_totals(scratch, acc, i, j) * power_of_two(CFG.weight[acc]);
     return x;
-}
-
-SLOW void float_one(const struct kernel_call *c, const struct block *b, const char *scratch,
-                    int64_t i, int64_t j)
-{
-    double x = float_sum(scratch, i, j & ~(int64_t)7)[j & 7];
-
-    if (c->op[0].scale || c->op[1].scale)
-        x = scale_by(x, -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j)));
-    limber_store_float(place(c, b->i0 + i, b->j0 + j), CFG.c, x, CFG.has_alpha, c->alpha_f64,
-                       CFG.has_beta, c->beta_f64);
 }
 
 FLAT void float_row(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -518,11 +413,13 @@ FLAT void float_row(const struct kernel_call *c, const struct block *b, const ch
     int scaled = c->op[0].scale || c->op[1].scale;
 
     for (int64_t j = 0; j < b->cols; j += 8) {
+        v8d x = float_sum(scratch, i, j);
+
         if (stores_binary() && dense && !scaled && j + 8 <= b->cols)
-            store_eight(c, place(c, b->i0 + i, b->j0 + j), float_sum(scratch, i, j));
+            store_eight(c, place(c, b->i0 + i, b->j0 + j), x);
         else
-            for (int64_t l = j; l < min64(j + 8, b->cols); l++)
-                float_one(c, b, scratch, i, l);
+            ROLL for (int64_t l = 0; l < min64(8, b->cols - j); l++)
+                c->cold->sum(c, b->i0 + i, b->j0 + j + l, x[l]);
     }
 }
 
@@ -540,11 +437,12 @@ SLOW int64_t checked_strip(const struct kernel_call *c, const struct block *b,
             j++;
         if (j > from && is_float())
             for (; from < j; from++)
-                float_one(c, b, scratch, i, j0 + from);
+                c->cold->sum(c, b->i0 + i, b->j0 + j0 + from,
+                             float_sum(scratch, i, (j0 + from) & ~(int64_t)7)[from & 7]);
         else if (j > from)
             lost += exact_strip(c, b, scratch, i, j0 + from, j - from);
         if (j < cols)
-            store_special(c, b->i0 + i, b->j0 + j0 + j++);
+            c->cold->special(c, b->i0 + i, b->j0 + j0 + j++);
     }
     return lost;
 }
@@ -584,7 +482,7 @@ FLAT int64_t exact_block(const struct kernel_call *c, const struct block *b)
             struct limber_big sum = { w, CFG.big_words, CFG.big_base };
 
             if (is_special(c, i, j)) {
-                store_special(c, i, j);
+                c->cold->special(c, i, j);
                 continue;
             }
             limber_big_zero(&sum);
@@ -602,7 +500,7 @@ FLAT int64_t exact_block(const struct kernel_call *c, const struct block *b)
                         if (x[s].kind == NUM_finite && y[t].kind == NUM_finite)
                             limber_big_add_product(&sum, &x[s], &y[t]);
             }
-            lost += store_words(c, i, j, w, CFG.big_words, CFG.big_base);
+            lost += c->cold->words(c, i, j, w, CFG.big_words, CFG.big_base);
         }
     return lost;
 }

@@ -36,11 +36,6 @@ __attribute__((used)) void *memcpy(void *restrict to, const void *restrict from,
 
 FLAT int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-FLAT limber_format binary64(void)
-{
-    return (limber_format){ LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
-}
-
 FLAT double power_of_two(int e)
 {
     uint64_t bits = (uint64_t)(e + 1023) << 52;

@@ -81,7 +81,10 @@ struct packed {
     int64_t blocks;         /* ceil(k/kc) */
 };
 
+struct kernel_cold;
 struct kernel_call {
+    const struct kernel_config *config;
+    const struct kernel_cold *cold;
     int64_t m, n, k;
     struct packed op[2];
     struct place c;
@@ -95,6 +98,27 @@ struct kernel_call {
     int32_t adds;           /* C holds the sum of earlier parts of k */
     int64_t overflow;
 };
+
+/* What is rare or slow anyway is not compiled into every kernel: cold.c. */
+struct kernel_cold {
+    /* Elements of lines first.. and of k from p0, as rows of 16 lanes: any strides, windows of
+     * images; what does not exist is zero. */
+    void (*gather)(const struct kernel_call *c, int side, const int64_t first_live_p0_len[4],
+                   char *room);
+    /* Elements of any format that embeds in binary64. */
+    void (*load)(limber_format f, const char *from, double *to, int n);
+    /* n values scaled by powers of two, to a limb's format; v is left with what they lack. */
+    void (*round)(const struct side *s, double *v, double *limb, int n);
+    /* Element (i,j) of this part of C: from NaN or infinities; from n words times 2^exp, and from
+     * its totals, 1 when it does not fit; from a sum in binary64. */
+    void (*special)(const struct kernel_call *c, int64_t i, int64_t j);
+    int64_t (*words)(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
+                     int exp);
+    int64_t (*total)(const struct kernel_call *c, int64_t i, int64_t j, const char *total,
+                     int64_t stride);
+    void (*sum)(const struct kernel_call *c, int64_t i, int64_t j, double x);
+};
+extern const struct kernel_cold limber_kernel_cold;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */
 typedef void kernel_prepare(struct kernel_call *c, int64_t task);

@@ -25,9 +25,8 @@ FLAT int acc_bytes(void)
 
 FLAT void clear_tile(char *c, int64_t ldc)
 {
-    for (int i = 0; i < CFG.mr; i++)
-        for (int j = 0; j < CFG.nr * acc_bytes(); j++)
-            c[i * ldc + j] = 0;
+    ROLL for (int i = 0; i < CFG.mr; i++)
+        __builtin_memset(c + i * ldc, 0, (unsigned)(CFG.nr * acc_bytes()));
 }
 
 /* Where the register tiles of a block go. */

@@ -9,6 +9,7 @@ enum { BYTES = 64 };    /* along k that a task takes of one strip before the nex
 /* Lanes are lines first .. first+15 of an operand's part, of which `live` exist; rows are
  * elements p0 .. p0+len-1 along k.  A panel of fewer lines shares the lanes with its neighbours. */
 struct strip {
+    const struct kernel_call *c;
     const struct packed *o;
     const struct side *s;
     int side;
@@ -17,19 +18,6 @@ struct strip {
 };
 
 /* ---- reading --------------------------------------------------------------------------------------- */
-
-/* An element whose format embeds in binary64. */
-FLAT double load(limber_format f, const char *p)
-{
-    struct limber_num x;
-    double d;
-
-    if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT)
-        return (double)limber_load_int(f, p);
-    limber_num_decode(&x, f, p);
-    limber_num_encode(&d, binary64(), &x, 0, LIMBER_RN);
-    return d;
-}
 
 FLAT void copy_element(char *to, const char *from, int size)
 {
@@ -45,22 +33,6 @@ FLAT void copy_element(char *to, const char *from, int size)
         __builtin_memcpy(to, from, 16);
 }
 
-/* Any strides, and windows of images; what does not exist is zero. */
-SLOW void gather(const struct strip *w, int size, char *room)
-{
-    const struct view *v = &w->o->view;
-
-    for (int i = 0; i < KERNEL_BLOCK * KERNEL_LANES * size; i++)
-        room[i] = 0;
-    for (int64_t l = 0; l < w->live; l++)
-        for (int64_t p = 0; p < w->len; p++) {
-            const char *at = limber_view_at(v, w->o->line0 + w->first + l, w->p0 + p, size);
-
-            if (at)
-                copy_element(room + (p * KERNEL_LANES + l) * size, at, size);
-        }
-}
-
 FLAT const char *line_at(const struct strip *w, int64_t lane, int64_t p, int size)
 {
     const struct view *v = &w->o->view;
@@ -71,14 +43,14 @@ FLAT const char *line_at(const struct strip *w, int64_t lane, int64_t p, int siz
 
 FLAT void turn8(const struct strip *w, char *room)
 {
-    for (int l = 0; l < KERNEL_LANES; l += 8)
-        for (int p = 0; p < KERNEL_BLOCK; p += 8) {
+    ROLL for (int l = 0; l < KERNEL_LANES; l += 8)
+        ROLL for (int p = 0; p < KERNEL_BLOCK; p += 8) {
             v8l v[8];
 
-            for (int i = 0; i < 8; i++)
+            UNROLL for (int i = 0; i < 8; i++)
                 v[i] = LOAD(v8l, line_at(w, l + i, w->p0 + p, 8));
             transpose8(v);
-            for (int i = 0; i < 8; i++)
+            UNROLL for (int i = 0; i < 8; i++)
                 STORE(room + ((p + i) * KERNEL_LANES + l) * 8, v[i]);
         }
 }
@@ -87,10 +59,10 @@ FLAT void turn4(const struct strip *w, char *room)
 {
     v16i v[16];
 
-    for (int i = 0; i < 16; i++)
+    UNROLL for (int i = 0; i < 16; i++)
         v[i] = LOAD(v16i, line_at(w, i, w->p0, 4));
     transpose16(v);
-    for (int i = 0; i < 16; i++)
+    UNROLL for (int i = 0; i < 16; i++)
         STORE(room + i * 64, v[i]);
 }
 
@@ -106,7 +78,7 @@ FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
         return (const char *)v->data + (w->o->line0 + w->first + w->p0 * v->p) * size;
     }
     if (v->patch || v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0 || (size != 4 && size != 8))
-        gather(w, size, room);
+        w->c->cold->gather(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len }, room);
     else if (size == 8)
         turn8(w, room);
     else
@@ -131,7 +103,7 @@ FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[3])
     x[0] = TO(v8d, (v8l)top) * powers_of_two(e - 48);
     x[1] = TO(v8d, (v8l)(low >> 32)) * powers_of_two(e - 80);
     x[2] = TO(v8d, (v8l)(low & 0xffffffff)) * powers_of_two(e - 112);
-    for (int i = 0; i < 3; i++)
+    UNROLL for (int i = 0; i < 3; i++)
         x[i] = (v8d)(((v8l)TRUNC(x[i]) & keep) | sign);
 }
 
@@ -164,13 +136,14 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[3
         x[0] = TO(v8d, LOAD(v8b, from));
     } else if (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == 8) {
         x[0] = LOAD(v8d, from);
-    } else if (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == 4) {
+    } else if (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == 4 && f.frac_bits == 23) {
         x[0] = TO(v8d, LOAD(v8f, from));
+    } else if (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == 2 && f.exp_bits == 8) {
+        x[0] = TO(v8d, (v8f)(TO(v8i, LOAD(v8h, from)) << 16));
     } else {
         double v[8];
 
-        for (int i = 0; i < 8; i++)
-            v[i] = load(f, from + i * f.size);
+        w->c->cold->load(f, from, v, 8);
         x[0] = LOAD(v8d, v);
     }
 }
@@ -178,13 +151,13 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[3
 /* Row p as integers: trunc(x 2^scale), a sum of pieces. */
 FLAT void fix_row(const struct strip *w, const char *from, v8d x[2][3])
 {
-    for (int h = 0; h < 2; h++) {
+    UNROLL for (int h = 0; h < 2; h++) {
         v8l half = w->scale[h] >> 1;
 
         load_eight(w, from + h * 8 * w->s->f.size, w->scale[h], x[h]);
         if (w->s->axis == AXIS_none || w->s->pieces == 3)
             continue;
-        for (int q = 0; q < w->s->pieces; q++)
+        UNROLL for (int q = 0; q < w->s->pieces; q++)
             x[h][q] = TRUNC(finite(x[h][q]) * powers_of_two(half) *
                             powers_of_two(w->scale[h] - half));
     }
@@ -209,7 +182,7 @@ FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, i
         __builtin_memcpy(to, v, (unsigned)(KERNEL_LANES * bytes));
         return;
     }
-    for (int q = 0; q < KERNEL_LANES / lines && w->panel + q < w->o->panels; q++)
+    ROLL for (int q = 0; q < KERNEL_LANES / lines && w->panel + q < w->o->panels; q++)
         __builtin_memcpy(to + q * w->o->panel_bytes + row * lines * bytes, v + q * lines * bytes,
                          (unsigned)(lines * bytes));
 }
@@ -219,7 +192,7 @@ FLAT void mark(const struct strip *w, int limb, int any)
     int64_t last = w->s->lines < KERNEL_LANES ? KERNEL_LANES / w->s->lines : 1;
 
     if (any)
-        for (int64_t q = 0; q < last && w->panel + q < w->o->panels; q++)
+        ROLL for (int64_t q = 0; q < last && w->panel + q < w->o->panels; q++)
             w->o->nonzero[((w->panel + q) * w->s->limbs + limb) * w->o->blocks +
                           w->p0 / CFG.kc] = 1;
 }
@@ -229,7 +202,7 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
     int32_t *to = w->o->sums + (limb * w->o->chunks + w->p0 / CFG.chunk) * w->o->sum_lines +
                   w->first;
 
-    for (int i = 0; i < lanes_of(w->s); i++)
+    ROLL for (int i = 0; i < lanes_of(w->s); i++)
         to[i] += sum[i];
 }
 
@@ -238,7 +211,7 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 {
     v16i any = all_i(0), sum = all_i(0);
 
-    for (int p = 0; p < KERNEL_BLOCK; p++) {
+    ROLL for (int p = 0; p < KERNEL_BLOCK; p++) {
         any |= v[p];
         v[p] += w->s->offset[limb];
         if (w->len < KERNEL_BLOCK && p >= w->len)
@@ -249,7 +222,7 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
         add_sums(w, limb, sum);
     if (!CFG.offsets)
         mark(w, limb, ANY(any));
-    for (int p = 0; p < w->len; p += CFG.group) {
+    ROLL for (int p = 0; p < w->len; p += CFG.group) {
         v16i word = v[p];
 
         if (CFG.group == 4)
@@ -281,47 +254,28 @@ FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
         put_ints(w, limb, v);
         return;
     }
-    for (int p = 0; p < w->len; p++)
+    ROLL for (int p = 0; p < w->len; p++)
         put_floats(w, limb, p, TO(v8d, LOW(v[p])), TO(v8d, HIGH(v[p])));
 }
 
 /* ---- limbs -------------------------------------------------------------------------------------------- */
 
-/* x to the nearest value of a narrower binary format with at least binary16's range below. */
-FLAT double round_limb(limber_format f, double x)
-{
-    struct limber_num num;
-    unsigned char code[4];
-    double r;
-
-    limber_num_from_f64(&num, x);
-    limber_num_encode(code, f, &num, 0, LIMBER_RN);
-    limber_num_decode(&num, f, code);
-    limber_num_encode(&r, binary64(), &num, 0, LIMBER_RN);
-    return r;
-}
-
 FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
 {
-    double up = power_of_two(w->s->shift);
-
-    for (int p = 0; p < w->len; p++) {
+    ROLL for (int p = 0; p < w->len; p++) {
         double rest[KERNEL_LANES], limb[KERNEL_LANES];
 
-        for (int h = 0; h < 2; h++) {
+        ROLL for (int h = 0; h < 2; h++) {
             v8d x[3];
 
             load_eight(w, from + p * stride + h * 8 * w->s->f.size, w->scale[h], x);
             x[0] = finite(x[0]);
             STORE(rest + 8 * h, x[0]);
         }
-        for (int i = 0; i < KERNEL_LANES; i++)
+        ROLL for (int i = 0; i < KERNEL_LANES; i++)
             rest[i] = scale_by(rest[i], (int)w->scale[i / 8][i % 8]);
-        for (int l = 0; l < w->s->limbs; l++) {
-            for (int i = 0; i < KERNEL_LANES; i++) {
-                limb[i] = round_limb(w->s->limb, rest[i]);
-                rest[i] = (rest[i] - limb[i]) * up;
-            }
+        ROLL for (int l = 0; l < w->s->limbs; l++) {
+            w->c->cold->round(w->s, rest, limb, KERNEL_LANES);
             if (w->s->used[l])
                 put_floats(w, l, p, LOAD(v8d, limb), LOAD(v8d, limb + 8));
         }
@@ -330,7 +284,7 @@ FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
 
 FLAT void prepare_whole(const struct strip *w, const char *from, int64_t stride)
 {
-    for (int p = 0; p < w->len; p++) {
+    ROLL for (int p = 0; p < w->len; p++) {
         v8d x[2][3];
 
         if (w->s->copied) {
@@ -354,12 +308,12 @@ FLAT void cut_row(const struct strip *w, v8d x[2][3], digits out, int p)
     float up = (float)power_of_two(base), down = (float)power_of_two(-base);
     v16f carry = all_f(0);
 
-    for (int i = count - 1; i >= 0; i--) {
+    ROLL for (int i = count - 1; i >= 0; i--) {
         double unit = power_of_two(base * i), inverse = power_of_two(-base * i);
         v8d d[2] = { all_d(0), all_d(0) };
 
-        for (int q = 0; q < w->s->pieces; q++)
-            for (int h = 0; h < 2; h++) {
+        UNROLL for (int q = 0; q < w->s->pieces; q++)
+            UNROLL for (int h = 0; h < 2; h++) {
                 v8d t = ROUND(x[h][q] * inverse);
 
                 x[h][q] = FMA(t, all_d(-unit), x[h][q]);
@@ -369,7 +323,7 @@ FLAT void cut_row(const struct strip *w, v8d x[2][3], digits out, int p)
     }
     if (HOW == HOW_residues && w->s->pieces == 1)
         return;
-    for (int i = 0; i < count; i++) {
+    ROLL for (int i = 0; i < count; i++) {
         v16f v = out[i][p] + carry;
 
         if (i < count - 1) {
@@ -385,7 +339,7 @@ FLAT void prepare_narrow(const struct strip *w, const char *from, int64_t stride
     v16i x[KERNEL_BLOCK], v[KERNEL_BLOCK];
     int step = w->s->step;
 
-    for (int p = 0; p < KERNEL_BLOCK; p++) {
+    ROLL for (int p = 0; p < KERNEL_BLOCK; p++) {
         v8d row[2][3];
 
         if (p >= w->len) {
@@ -395,15 +349,15 @@ FLAT void prepare_narrow(const struct strip *w, const char *from, int64_t stride
         fix_row(w, from + p * stride, row);
         x[p] = JOIN(TO(v8i, row[0][0]), TO(v8i, row[1][0]));
     }
-    for (int l = 0; l < w->s->limbs; l++) {
+    ROLL for (int l = 0; l < w->s->limbs; l++) {
         int shift = step * (w->s->limbs - 1 - l);
 
         if (!w->s->used[l])
             continue;
-        for (int p = 0; p < KERNEL_BLOCK; p++)
+        ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
             v[p] = x[p] >> (shift < 31 ? shift : 31);
         if (l > 0 || !w->s->is_signed)
-            for (int p = 0; p < KERNEL_BLOCK; p++)
+            ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
                 v[p] &= (1 << step) - 1;
         put_values(w, l, v);
     }
@@ -411,14 +365,14 @@ FLAT void prepare_narrow(const struct strip *w, const char *from, int64_t stride
 
 FLAT void cut_block(const struct strip *w, const char *from, int64_t stride, digits out)
 {
-    for (int p = 0; p < w->len; p++) {
+    ROLL for (int p = 0; p < w->len; p++) {
         v8d x[2][3];
 
         fix_row(w, from + p * stride, x);
         cut_row(w, x, out, p);
     }
-    for (int64_t p = w->len; p < KERNEL_BLOCK; p++)
-        for (int i = 0; i < w->s->digits; i++)
+    ROLL for (int64_t p = w->len; p < KERNEL_BLOCK; p++)
+        ROLL for (int i = 0; i < w->s->digits; i++)
             out[i][p] = all_f(0);
 }
 
@@ -432,10 +386,10 @@ FLAT void prepare_slices(const struct strip *w, const char *from, int64_t stride
         return;
     }
     cut_block(w, from, stride, d);
-    for (int l = 0; l < w->s->limbs; l++) {
+    ROLL for (int l = 0; l < w->s->limbs; l++) {
         if (!w->s->used[l])
             continue;
-        for (int p = 0; p < KERNEL_BLOCK; p++)
+        ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
             v[p] = TO(v16i, d[w->s->limbs - 1 - l][p]);
         put_values(w, l, v);
     }
@@ -448,15 +402,15 @@ FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
     float m = (float)CFG.crt.modulus[l], inverse = CFG.inverse[l];
     v16f t[8];
 
-    for (int i = 0; i < 8; i++)
+    UNROLL for (int i = 0; i < 8; i++)
         t[i] = all_f(0);
-    for (int i = 0; i < w->s->digits; i++) {
+    ROLL for (int i = 0; i < w->s->digits; i++) {
         v16f power = all_f(CFG.power[l][i]);
 
-        for (int q = 0; q < 8; q++)
+        UNROLL for (int q = 0; q < 8; q++)
             t[q] = FMA(d[i][p + q], power, t[q]);
     }
-    for (int q = 0; q < 8; q++) {
+    UNROLL for (int q = 0; q < 8; q++) {
         t[q] = FMA(ROUND(t[q] * inverse), all_f(-m), t[q]);
         if (!w->s->is_signed)
             t[q] += (v16f)((v16i)(t[q] < 0) & (v16i)all_f(m));
@@ -469,11 +423,11 @@ FLAT void prepare_residues(const struct strip *w, const char *from, int64_t stri
     digits d;
 
     cut_block(w, from, stride, d);
-    for (int l = 0; l < w->s->limbs; l++) {
+    ROLL for (int l = 0; l < w->s->limbs; l++) {
         v16i v[KERNEL_BLOCK];
 
-        residues_of(w, d, l, 0, v);
-        residues_of(w, d, l, 8, v + 8);
+        ROLL for (int p = 0; p < KERNEL_BLOCK; p += 8)
+            residues_of(w, d, l, p, v + p);
         put_ints(w, l, v);
     }
 }
@@ -497,13 +451,15 @@ FLAT void put_bytes(const struct strip *w, int64_t p, v16i word, v16i *sum)
 /* Four neighbours along k are a word already. */
 FLAT void bytes_along_k(const struct strip *w)
 {
-    v16i v[16], sum = all_i(0);
+    v16i v[16], row[16], sum = all_i(0);
 
-    for (int i = 0; i < 16; i++)
+    UNROLL for (int i = 0; i < 16; i++)
         v[i] = LOAD(v16i, line_at(w, i, w->p0, 1));
     transpose16(v);
-    for (int i = 0; i < 16; i++)
-        put_bytes(w, w->p0 + 4 * i, v[i], &sum);
+    UNROLL for (int i = 0; i < 16; i++)
+        row[i] = v[i];
+    ROLL for (int i = 0; i < 16; i++)
+        put_bytes(w, w->p0 + 4 * i, row[i], &sum);
     if (w->s->sums)
         add_sums(w, 0, sum);
 }
@@ -513,10 +469,10 @@ FLAT void bytes_along_lines(const struct strip *w)
     const struct view *v = &w->o->view;
     v16i sum = all_i(0);
 
-    for (int64_t p = w->p0; p < w->p0 + BYTES; p += 4) {
+    ROLL for (int64_t p = w->p0; p < w->p0 + BYTES; p += 4) {
         v16i word = all_i(0);
 
-        for (int q = 0; q < 4; q++)
+        UNROLL for (int q = 0; q < 4; q++)
             word |= TO(v16i, LOAD(v16b, (const char *)v->data + w->o->line0 + w->first +
                                         (p + q) * v->p)) << 8 * q;
         put_bytes(w, p, word, &sum);
@@ -549,7 +505,7 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
     v8l e = all_l(0);
 
     if (w->o->scale)
-        for (int64_t i = 0; i < 8; i++)
+        ROLL for (int64_t i = 0; i < 8; i++)
             if (from + i < w->live)
                 e[i] = w->o->scale[w->o->line0 + w->first + from + i];
     return e;
@@ -584,8 +540,9 @@ FLAT void prepare_lines(const struct kernel_call *c, int side, int64_t from, int
     for (int64_t first = from; first < to; first += span)
         for (int64_t p0 = 0; p0 < c->k; p0 += BYTES)
             for (int64_t at = first; at < min64(first + span, to); at += step) {
-                struct strip w = { .o = o, .s = s, .side = side, .panel = at / s->lines,
-                                   .first = at, .live = min64(o->lines - at, KERNEL_LANES) };
+                struct strip w = { .c = c, .o = o, .s = s, .side = side,
+                                   .panel = at / s->lines, .first = at,
+                                   .live = min64(o->lines - at, KERNEL_LANES) };
 
                 w.scale[0] = scales_of(&w, 0);
                 w.scale[1] = scales_of(&w, 8);
@@ -593,7 +550,7 @@ FLAT void prepare_lines(const struct kernel_call *c, int side, int64_t from, int
                     prepare_block(&w, c->k);
             }
     if (c->stores && CFG.unit == UNIT_i8 && side == 1 && CFG.offsets)
-        for (int64_t i = from; i < to; i++)     /* what the offsets of A add, taken away */
+        ROLL for (int64_t i = from; i < to; i++)    /* what the offsets of A add, taken away */
             o->sums[i] *= -CFG.side[0].offset[0];
 }
 

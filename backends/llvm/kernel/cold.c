@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What kernels leave to the library: whatever is rare, or slow by its nature.  The configuration is
+ * data here. */
+#include "backends/llvm/kernel/kernel.h"
+#include "ir/prim.h"
+
+#include <math.h>
+#include <string.h>
+
+static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+
+/* ---- operands ----------------------------------------------------------------------------------- */
+
+static void gather(const struct kernel_call *c, int side, const int64_t part[4], char *room)
+{
+    const struct packed *o = &c->op[side];
+    size_t size = (size_t)c->config->side[side].f.size;
+
+    memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
+    for (int64_t l = 0; l < part[1]; l++)
+        for (int64_t p = 0; p < part[3]; p++) {
+            const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
+                                            (int)size);
+
+            if (at)
+                memcpy(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
+        }
+}
+
+static void load(limber_format f, const char *from, double *to, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char *at = from + i * f.size;
+        struct limber_num x;
+
+        if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT) {
+            to[i] = (double)limber_load_int(f, at);
+            continue;
+        }
+        limber_num_decode(&x, f, at);
+        limber_num_encode(&to[i], binary64, &x, 0, LIMBER_RN);
+    }
+}
+
+/* To the nearest value of a narrower binary format with at least binary16's range below. */
+static void round_limbs(const struct side *s, double *v, double *limb, int n)
+{
+    double up = ldexp(1, s->shift);
+
+    for (int i = 0; i < n; i++) {
+        struct limber_num num;
+        unsigned char code[16];
+
+        limber_num_from_f64(&num, v[i]);
+        limber_num_encode(code, s->limb, &num, 0, LIMBER_RN);
+        limber_num_decode(&num, s->limb, code);
+        limber_num_encode(&limb[i], binary64, &num, 0, LIMBER_RN);
+        v[i] = (v[i] - limb[i]) * up;
+    }
+}
+
+/* ---- results -------------------------------------------------------------------------------------- */
+
+static char *place(const struct kernel_call *c, int64_t i, int64_t j)
+{
+    return limber_place_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
+}
+
+static struct limber_scalars scalars(const struct kernel_call *c)
+{
+    const struct kernel_config *f = c->config;
+
+    return (struct limber_scalars){ f->has_alpha ? c->alpha : NULL, f->has_beta ? c->beta : NULL,
+                                    f->scalars };
+}
+
+static int scale_of(const struct packed *o, int64_t line)
+{
+    return o->scale ? o->scale[o->line0 + line] : 0;
+}
+
+/* The sum of products as NaN and infinities make it. */
+static void special(const struct kernel_call *c, int64_t i, int64_t j)
+{
+    struct limber_scalars sc = scalars(c);
+    double x = 0;
+
+    for (int64_t p = 0; p < c->k; p++) {
+        double v[2];
+
+        for (int s = 0; s < 2; s++) {
+            const struct packed *o = &c->op[s];
+            limber_format f = c->config->side[s].f;
+            const char *at = limber_view_at(&o->view, o->line0 + (s ? j : i), p, f.size);
+            struct limber_num part[2];
+
+            v[s] = 0;
+            if (at) {
+                limber_parts(part, f, at);
+                v[s] = limber_num_class(&part[0]);
+            }
+        }
+        x += v[0] * v[1];
+    }
+    limber_store_class(place(c, i, j), c->config->c, x, &sc);
+}
+
+static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
+                     int exp)
+{
+    const struct kernel_config *f = c->config;
+    struct limber_scalars sc = scalars(c);
+    struct limber_big sum = { w, n, exp };
+    int flags = 0;
+
+    if (f->c.kind == LIMBER_KIND_INT && f->wrap)
+        limber_store_wrapped(place(c, i, j), f->c, w[0], &sc);
+    else if (f->plain)
+        flags = limber_big_store(place(c, i, j), f->c, &sum);
+    else
+        flags = limber_store_exact(place(c, i, j), f->c, w, n, exp, &sc);
+    return f->c.kind == LIMBER_KIND_INT && (flags & 2);
+}
+
+static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const char *at,
+                     int64_t stride)
+{
+    const struct kernel_config *f = c->config;
+    int64_t column[32] = { 0 }, t;
+    uint64_t w[16];
+    double share = 0;
+
+    for (int acc = 0; acc < f->accumulators; acc++, at += stride) {
+        if (f->via == VIA_shift) {
+            memcpy(&t, at, sizeof t);
+            limber_columns_add(column, 1, t, f->weight[acc]);
+            continue;
+        }
+        share += *(const unsigned char *)at * f->share[acc];
+        for (int d = 0; d < f->crt.digits; d++)
+            column[d] += (int64_t)*(const unsigned char *)at * f->crt.cofactor[acc][d];
+    }
+    if (f->via == VIA_crt)
+        for (int d = 0; d < f->crt.digits; d++)
+            column[d] -= (int64_t)rint(share) * (int64_t)f->crt.product[d];
+    limber_columns_words(column, 1, 2 * f->words, w, f->words);
+    return words(c, i, j, w, f->words, -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j)));
+}
+
+static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
+{
+    const struct kernel_config *f = c->config;
+
+    if (c->op[0].scale || c->op[1].scale)
+        x = ldexp(x, -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j)));
+    limber_store_float(place(c, i, j), f->c, x, f->has_alpha, c->alpha_f64, f->has_beta,
+                       c->beta_f64);
+}
+
+const struct kernel_cold limber_kernel_cold = {
+    gather, load, round_limbs, special, words, total, sum
+};
