@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A backend makes bytes of a finished plan, and of such bytes something that runs.  The halves
  * are apart so that a kernel from disk needs no compiler: load() and launch() may not touch LLVM.
- * Every slot is filled; a backend that cannot serve this machine says so once, in probe(). */
+ * Every slot but `fixed` is filled; a backend that cannot serve this machine says so once, in probe(). */
 #ifndef LIMBER_BACKEND_H
 #define LIMBER_BACKEND_H
 
@@ -86,6 +86,26 @@ struct call {
     int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
 };
 
+/* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.
+ * Compared and hashed as bytes: no holes. */
+struct strides { int64_t row, col; };   /* in elements */
+struct fixed {
+    int64_t m, n, k;
+    struct strides a, b, c;             /* c: one of them is 1 where it matters */
+    int64_t add;                        /* 0: C = A B; 1: C += A B */
+};
+
+/* Plan and shape -> bytes -> a C function, void (const void *a, const void *b, void *c), that is
+ * the code itself.  As the slots of the same names below. */
+struct function;
+struct functions {
+    bool (*compile)(const struct plan *, const struct target *, const struct fixed *,
+                    const struct dump *, struct blob *, struct diag *);
+    bool (*load)(const unsigned char *data, size_t size, struct function **, void **entry,
+                 struct diag *);
+    void (*unload)(struct function *);
+};
+
 struct kernel;
 struct backend {
     const char *name;
@@ -98,6 +118,7 @@ struct backend {
     bool (*load)(const unsigned char *data, size_t size, struct kernel **, struct diag *);
     bool (*launch)(struct kernel *, struct call *, struct diag *);
     void (*unload)(struct kernel *);
+    const struct functions *fixed;      /* NULL: makes no functions */
 };
 
 /* list.c: the backends of this build, best first, NULL at the end. */

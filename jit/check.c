@@ -5,6 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
+
 static bool known_scheme(const char *name)
 {
     const char *s;
@@ -56,13 +59,12 @@ bool limber_check_format(limber_format f, const char *what, struct diag *d)
     const double zero = 0;
     unsigned char room[16];
 
+    if (limber_format_equal(f, binary64) || limber_format_equal(f, binary32))
+        return true;            /* spares the usual calls a conversion */
     if (f.kind == LIMBER_KIND_EXACT)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: format exact is for plans only", what);
     if (f.kind != LIMBER_KIND_NONE && f.size >= 1 && f.size <= sizeof room) {
-        limber_format f64;
-
-        limber_format_named("f64", &f64);
-        if (limber_convert(room, f, &zero, f64, 1, LIMBER_RN) == LIMBER_OK)
+        if (limber_convert(room, f, &zero, binary64, 1, LIMBER_RN) == LIMBER_OK)
             return true;
     }
     return limber_fail(d, LIMBER_BAD_ARGUMENT,
@@ -198,15 +200,18 @@ bool limber_check_apart(struct extent c, struct extent x, struct diag *d)
 /* Rounding to odd keeps what is inexact away from 0 and 1. */
 const void *limber_scalar(const void *x, limber_format c, double neutral)
 {
-    limber_format f64, from = c;
+    limber_format from = c;
     double v;
 
     if (!x)
         return NULL;
+    if (limber_format_equal(c, binary64)) {
+        memcpy(&v, x, sizeof v);
+        return v == neutral ? NULL : x;
+    }
     if (is_integer(c))
         limber_format_named("i64", &from);
-    limber_format_named("f64", &f64);
-    if (limber_convert(&v, f64, x, from, 1, LIMBER_RO) == LIMBER_OK && v == neutral)
+    if (limber_convert(&v, binary64, x, from, 1, LIMBER_RO) == LIMBER_OK && v == neutral)
         return NULL;
     return x;
 }

@@ -165,27 +165,45 @@ static void warn(void *user, const char *line)
         ctx->log(ctx->log_user, line);
 }
 
-static bool pick_backend(limber_context *ctx, const char *wish, const char *from,
+/* Backends that do not run here are passed over, *list is moved behind the one taken; false when
+ * none is left. */
+static bool next_machine(struct machine *m, const struct backend *const **list, struct diag *why)
+{
+    for (; **list; ++*list) {
+        memset(m, 0, sizeof *m);
+        memset(why, 0, sizeof *why);
+        if ((**list)->probe(&m->target, why)) {
+            m->backend = *(*list)++;
+            limber_target_print(&m->target, &m->text);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The best that runs here, and the one behind it to stand in. */
+static bool any_backend(limber_context *ctx, const struct backend *const *list, struct diag *d)
+{
+    struct diag why = { 0 };
+
+    if (!next_machine(&ctx->machine, &list, &why))
+        return limber_fail(d, LIMBER_DEVICE, "no backend runs on this machine: %s", why.text);
+    next_machine(&ctx->spare, &list, &why);
+    return true;
+}
+
+static bool this_backend(limber_context *ctx, const char *wish, const char *from,
                          const struct backend *const *list, struct diag *d)
 {
     struct diag why = { 0 };
-    bool any;
 
-    any = strcmp(wish, "auto") == 0;
-    for (; *list; list++) {
-        if (!any && strcmp(wish, (*list)->name) != 0)
-            continue;
-        memset(&ctx->target, 0, sizeof ctx->target);
-        memset(&why, 0, sizeof why);
-        if ((*list)->probe(&ctx->target, &why)) {
-            ctx->backend = *list;
-            return true;
+    for (; *list; list++)
+        if (strcmp(wish, (*list)->name) == 0) {
+            const struct backend *const alone[] = { *list, NULL }, *const *at = alone;
+
+            return next_machine(&ctx->machine, &at, &why) ||
+                   limber_fail(d, LIMBER_DEVICE, "backend %s: %s", wish, why.text);
         }
-        if (!any)
-            return limber_fail(d, LIMBER_DEVICE, "backend %s: %s", wish, why.text);
-    }
-    if (any)
-        return limber_fail(d, LIMBER_DEVICE, "no backend runs on this machine: %s", why.text);
     return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s = \"%.40s\" is no backend of this build", from,
                        wish);
 }
@@ -194,12 +212,13 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
                          const struct backend *const *list, struct diag *d)
 {
     const char *wish = c->backend ? c->backend : variable("LIMBER_BACKEND");
+    bool any = !wish || strcmp(wish, "auto") == 0;
 
-    if (!pick_backend(ctx, wish ? wish : "auto", c->backend ? "backend" : "LIMBER_BACKEND", list,
-                      d))
+    if (any ? !any_backend(ctx, list, d) :
+        !this_backend(ctx, wish, c->backend ? "backend" : "LIMBER_BACKEND", list, d))
         return false;
-    limber_target_print(&ctx->target, &ctx->target_text);
-    return !ctx->target_text.failed || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the target");
+    return (!ctx->machine.text.failed && !ctx->spare.text.failed) ||
+           limber_fail(d, LIMBER_NO_MEMORY, "no memory for the target");
 }
 
 static bool make_output(limber_context *ctx, const limber_config *c, struct diag *d)
@@ -233,8 +252,10 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     o.dir = dir;
     ctx->disk = limber_disk_new(&o);
     ctx->memory = limber_memory_new(MOST_KERNELS);
+    ctx->functions = limber_memory_new(SIZE_MAX);
     free(dir);
-    return (ctx->disk && ctx->memory) || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the caches");
+    return (ctx->disk && ctx->memory && ctx->functions) ||
+           limber_fail(d, LIMBER_NO_MEMORY, "no memory for the caches");
 }
 
 static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *d)
@@ -293,9 +314,11 @@ void limber_destroy(limber_context *ctx)
         return;
     limber_bindings_free(ctx->bindings);
     limber_memory_free(ctx->memory);    /* kernels first: they may hold threads' work space */
+    limber_memory_free(ctx->functions);
     limber_disk_free(ctx->disk);
     limber_pool_free(ctx->pool);
-    limber_text_clear(&ctx->target_text);
+    limber_text_clear(&ctx->machine.text);
+    limber_text_clear(&ctx->spare.text);
     free(ctx->dump_dir);
     pthread_mutex_destroy(&ctx->lock);
     free(ctx);

@@ -13,9 +13,11 @@
 #include <string.h>
 #include <time.h>
 
+enum { TINY = 512 };        /* no size beyond it, and no more than its square of multiply-adds */
 enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST - MASK_FIRST + 1 };
 
-/* Compared as bytes: cleared before it is filled. */
+/* Compared as bytes: cleared before it is filled.  What most calls leave empty stands last, so that
+ * their comparison ends before it. */
 struct description {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
@@ -32,6 +34,8 @@ struct finding {
     struct mask all_a, all_b;
     int slices;                 /* Ozaki I: asked for or estimated; 0: no wish */
 };
+
+static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
 
 static double now(void)
 {
@@ -94,16 +98,26 @@ static bool scan_side(struct mask *m, struct mask *all, const struct problem *p,
     return true;
 }
 
+static bool asks_native(const struct problem *p)
+{
+    return p->contract.scheme && strcmp(p->contract.scheme, "native") == 0;
+}
+
 /* Where the machine's own unit can serve, other schemes win only when the data is narrow, so a
  * glance has to suffice; everything else is planned by what the data is. */
 static enum scan_depth depth_of(const struct problem *p)
 {
-    limber_format f64;
+    return p->contract.promise == LIMBER_NATIVE && (!p->contract.scheme || asks_native(p)) &&
+           !is_integer(p->fc) &&
+           limber_format_embeds(p->fa, binary64) && limber_format_embeds(p->fb, binary64) &&
+           limber_format_embeds(p->fc, binary64) ? SCAN_probe : SCAN_full;
+}
 
-    limber_format_named("f64", &f64);
-    return p->contract.promise == LIMBER_NATIVE && !p->contract.scheme && !is_integer(p->fc) &&
-           limber_format_embeds(p->fa, f64) && limber_format_embeds(p->fb, f64) &&
-           limber_format_embeds(p->fc, f64) ? SCAN_probe : SCAN_full;
+/* Too little work for a second thread, or for a look at the data, to pay. */
+static bool is_tiny(const struct problem *p)
+{
+    return p->m <= TINY && p->n <= TINY && p->k <= TINY && p->groups == 1 &&
+           p->m * p->n * p->k <= TINY * TINY;
 }
 
 static bool scan(struct finding *f, const struct problem *p, const struct runner *r,
@@ -111,6 +125,8 @@ static bool scan(struct finding *f, const struct problem *p, const struct runner
 {
     enum scan_depth depth = depth_of(p);
 
+    if (depth == SCAN_probe && (is_tiny(p) || asks_native(p)))
+        return true;            /* nothing is known, nothing is to be chosen */
     f->a = calloc((size_t)p->groups, sizeof *f->a);
     f->b = calloc((size_t)p->groups, sizeof *f->b);
     if (!f->a || !f->b)
@@ -140,12 +156,16 @@ static int k_class(int64_t k)
 /* The caller's slice count, or under `fast` an estimate over all groups. */
 static bool count_slices(struct finding *f, const struct problem *p, struct diag *d)
 {
-    int step = limber_slice_step(p->contract.scheme, k_class(p->k));
-    struct problem group = *p;
+    struct problem group;
+    int step;
 
     f->slices = p->contract.slices;
-    if (p->contract.promise != LIMBER_FAST || f->slices > 0 || step == 0 || !f->all_a.scanned)
+    if (p->contract.promise != LIMBER_FAST || f->slices > 0 || !f->all_a.scanned)
         return true;
+    step = limber_slice_step(p->contract.scheme, k_class(p->k));
+    if (step == 0)
+        return true;
+    group = *p;
     for (int64_t g = 0; g < p->groups; g++) {
         int slices = 1;
 
@@ -160,7 +180,7 @@ static bool count_slices(struct finding *f, const struct problem *p, struct diag
 
 static void finding_clear(struct finding *f, int64_t groups)
 {
-    for (int64_t g = 0; g < groups; g++) {
+    for (int64_t g = 0; g < groups && (f->a || f->b); g++) {
         if (f->a)
             limber_mask_clear(&f->a[g]);
         if (f->b)
@@ -185,10 +205,11 @@ static double least_k(int kbits)
 
 static void describe_mask(struct description *d, int side, const struct mask *m, limber_format f)
 {
-    struct node class = { .op = OP_arg };
+    struct node class;
 
     if (!m->scanned)
         return;
+    memset(&class, 0, sizeof class);
     limber_mask_class(m, f, &class);
     for (int i = 0; i < MASK_ATTRS; i++) {
         if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
@@ -196,6 +217,13 @@ static void describe_mask(struct description *d, int side, const struct mask *m,
         d->has[side] |= (uint64_t)1 << i;
         d->mask[side][i] = class.num[MASK_FIRST + i];
     }
+}
+
+/* Bytes that say it all. */
+static size_t description_size(const struct description *d)
+{
+    return d->conv ? sizeof *d : d->has[0] || d->has[1] ? offsetof(struct description, stride) :
+           offsetof(struct description, mask);
 }
 
 static void describe(struct description *d, const struct problem *p, const struct finding *f)
@@ -212,7 +240,7 @@ static void describe(struct description *d, const struct problem *p, const struc
     d->beta = p->beta != NULL;
     d->wrap = is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
     if (p->contract.scheme)
-        snprintf(d->wanted, sizeof d->wanted, "%s", p->contract.scheme);
+        strncpy(d->wanted, p->contract.scheme, sizeof d->wanted - 1);
     describe_mask(d, 0, &f->all_a, p->fa);
     describe_mask(d, 1, &f->all_b, p->fb);
     if (!p->shape)
@@ -239,6 +267,14 @@ static double budget(const struct description *d)
     }
 }
 
+/* A product of fixed shape has numbers where others have letters. */
+static struct type sized(struct type t, int64_t rows, int64_t cols)
+{
+    t.dim[0] = rows;
+    t.dim[1] = cols;
+    return t;
+}
+
 /* "nchw" gives a type with these letters for dimensions. */
 static struct type type_of(limber_format f, const char *letters)
 {
@@ -263,10 +299,18 @@ static int add_arg(struct plan *p, const struct description *d, const char *name
     return at;
 }
 
-static int add_gemm(struct plan *p, const struct description *d, struct type exact)
+static int add_gemm(struct plan *p, const struct description *d, const struct fixed *fixed,
+                    struct type exact)
 {
-    int a = add_arg(p, d, "a", 0, 0, type_of(d->fa, "mk"));
-    int b = a < 0 ? -1 : add_arg(p, d, "b", 1, 1, type_of(d->fb, "kn"));
+    struct type ta = type_of(d->fa, "mk"), tb = type_of(d->fb, "kn");
+    int a, b;
+
+    if (fixed) {
+        ta = sized(ta, fixed->m, fixed->k);
+        tb = sized(tb, fixed->k, fixed->n);
+    }
+    a = add_arg(p, d, "a", 0, 0, ta);
+    b = a < 0 ? -1 : add_arg(p, d, "b", 1, 1, tb);
 
     return b < 0 ? -1 : limber_plan_add(p, OP_gemm, "c", a, b, exact);
 }
@@ -288,10 +332,13 @@ static int add_conv(struct plan *p, const struct description *d, struct type exa
     return y;
 }
 
-static bool state(struct plan *p, const struct description *d, struct diag *diag)
+/* fixed may be NULL. */
+static bool state(struct plan *p, const struct description *d, const struct fixed *fixed,
+                  struct diag *diag)
 {
     const limber_format exact = { .kind = LIMBER_KIND_EXACT };
     const char *letters = d->conv ? "nopq" : "mn";
+    struct type result = type_of(d->fc, letters), product = type_of(exact, letters);
     int c, c0 = -1, out = -1;
 
     limber_plan_init(p);
@@ -302,11 +349,15 @@ static bool state(struct plan *p, const struct description *d, struct diag *diag
     p->kbits = d->kbits;
     p->budget = budget(d);
     p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
-    c = d->conv ? add_conv(p, d, type_of(exact, letters)) : add_gemm(p, d, type_of(exact, letters));
+    if (fixed) {
+        result = sized(result, fixed->m, fixed->n);
+        product = sized(product, fixed->m, fixed->n);
+    }
+    c = d->conv ? add_conv(p, d, product) : add_gemm(p, d, fixed, product);
     if (c >= 0 && d->beta)
-        c0 = add_arg(p, d, "c0", 2, -1, type_of(d->fc, letters));
+        c0 = add_arg(p, d, "c0", 2, -1, result);
     if (c >= 0 && (c0 >= 0 || !d->beta))
-        out = limber_plan_add(p, OP_epilogue, "d", c, c0, type_of(d->fc, letters));
+        out = limber_plan_add(p, OP_epilogue, "d", c, c0, result);
     if (out < 0 || (*d->wanted && !p->wanted))
         return limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the plan");
     limber_node_set(&p->node[out], ATTR_alpha, d->alpha);
@@ -321,18 +372,25 @@ static bool state(struct plan *p, const struct description *d, struct diag *diag
 struct making {
     limber_context *ctx;
     const struct description *d;
+    const struct fixed *fixed;  /* NULL: a kernel for many sizes */
+    const struct machine *machine;
 };
 
-static bool key_of(limber_context *ctx, const struct plan *p, unsigned char key[KEY_BYTES],
-                   struct diag *d)
+/* The strides of a fixed shape are no part of its plan. */
+static bool key_of(const limber_context *ctx, const struct machine *machine, const struct plan *p,
+                   const struct fixed *f, unsigned char key[KEY_BYTES], struct diag *d)
 {
     struct text t = { 0 };
     bool ok;
 
     limber_plan_print(p, &t);
+    if (f)
+        limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
+                        (long long)f->a.col, (long long)f->b.row, (long long)f->b.col,
+                        (long long)f->c.row, (long long)f->c.col);
     ok = !t.failed && t.s;
     if (ok)
-        limber_key_make(key, ctx->build, t.s, ctx->target_text.s);
+        limber_key_make(key, ctx->build, t.s, machine->text.s);
     limber_text_clear(&t);
     return ok || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
 }
@@ -348,21 +406,26 @@ static const char *promise_name(const limber_contract *k, char *text, size_t siz
     return text;
 }
 
-static void gather(struct facts *f, const struct plan *p, const struct description *d)
+static void gather(struct facts *f, const struct plan *p, const struct description *d,
+                   const struct fixed *fixed)
 {
     const limber_contract k = { .promise = (limber_promise)d->promise, .bits = d->bits };
     const struct node *products = limber_plan_find(p, OP_products);
-    char a[16], b[16], c[16], promise[16];
+    char a[16], b[16], c[16], promise[16], size[40];
 
+    snprintf(size, sizeof size, "k<=2^%d", d->kbits);
+    if (fixed)
+        snprintf(size, sizeof size, "m=%lld n=%lld k=%lld", (long long)fixed->m,
+                 (long long)fixed->n, (long long)fixed->k);
     f->rows = products ? (int32_t)products->rows : 1;
     f->pruned = p->pruned;
     f->bound = p->spent;
     f->cost = p->cost;
     snprintf(f->scheme, sizeof f->scheme, "%s", p->scheme ? p->scheme : "none");
-    snprintf(f->plan, sizeof f->plan, "%s a=%s b=%s c=%s contract=%s k<=2^%d %s %d rows", p->name,
+    snprintf(f->plan, sizeof f->plan, "%s a=%s b=%s c=%s contract=%s %s %s %d rows", p->name,
              limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
              limber_format_name(d->fc, c, sizeof c), promise_name(&k, promise, sizeof promise),
-             d->kbits, f->scheme, (int)f->rows);
+             size, f->scheme, (int)f->rows);
 }
 
 static bool passes(struct plan *p, const struct target *t, const char *names, struct story *s,
@@ -377,41 +440,61 @@ static bool passes(struct plan *p, const struct target *t, const char *names, st
     return ok;
 }
 
-/* A dump shows the whole way, so it does not begin with an entry from disk. */
-static bool from_disk(limber_context *ctx, struct entry *e)
+static bool load(const struct making *m, const struct blob *bytes, struct entry *e,
+                 struct diag *d)
 {
+    const struct backend *b = m->machine->backend;
+
+    if (m->fixed)
+        return b->fixed->load(bytes->data, bytes->size, &e->function, &e->address, d);
+    return b->load(bytes->data, bytes->size, &e->kernel, d);
+}
+
+/* A dump shows the whole way, so it does not begin with an entry from disk. */
+static bool from_disk(const struct making *m, struct entry *e)
+{
+    struct disk *disk = m->ctx->disk;
     struct diag ignored = { 0 };
     struct facts facts;
     struct blob bytes;
-    struct kernel *kernel = NULL;
+    bool ok;
 
-    if (ctx->dump_dir || !limber_disk_load(ctx->disk, e->facts.key, &facts, &bytes))
+    if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
         return false;
-    if (ctx->backend->load(bytes.data, bytes.size, &kernel, &ignored)) {
+    ok = load(m, &bytes, e, &ignored);
+    if (ok) {
         e->facts = facts;
-        e->kernel = kernel;
         e->from_disk = true;
     } else {
-        limber_disk_drop(ctx->disk, e->facts.key);
+        limber_disk_drop(disk, e->facts.key);
     }
     free(bytes.data);
-    return e->kernel != NULL;
+    return ok;
 }
 
-static bool compile(limber_context *ctx, struct plan *p, const struct description *desc,
-                    struct entry *e, struct diag *d)
+static bool generate(const struct making *m, const struct plan *p, const struct dump *dump,
+                     struct blob *bytes, struct diag *d)
 {
+    const struct backend *b = m->machine->backend;
+
+    if (m->fixed)
+        return b->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d);
+    return b->compile(p, &m->machine->target, dump, bytes, d);
+}
+
+static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
+{
+    limber_context *ctx = m->ctx;
     char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
     struct story story = { .folder = folder };
     const struct dump dump = { limber_story_file, &story };
     struct blob bytes = { 0 };
     bool ok;
 
-    ok = passes(p, &ctx->target, NULL, &story, d);
+    ok = passes(p, &m->machine->target, NULL, &story, d);
     if (ok) {
-        gather(&e->facts, p, desc);
-        ok = ctx->backend->compile(p, &ctx->target, folder ? &dump : NULL, &bytes, d) &&
-             ctx->backend->load(bytes.data, bytes.size, &e->kernel, d);
+        gather(&e->facts, p, m->d, m->fixed);
+        ok = generate(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
     }
     if (ok)
         limber_disk_store(ctx->disk, &e->facts, &bytes);
@@ -421,24 +504,40 @@ static bool compile(limber_context *ctx, struct plan *p, const struct descriptio
     return ok;
 }
 
-static bool make(void *user, struct entry *e, struct diag *d)
+static bool make_on(const struct making *m, struct entry *e, struct diag *d)
 {
-    const struct making *m = user;
-    limber_context *ctx = m->ctx;
-    double start = now();
     struct plan plan = { 0 };
     bool ok;
 
-    e->backend = ctx->backend;
-    ok = state(&plan, m->d, d) && key_of(ctx, &plan, e->facts.key, d);
-    if (ok && !from_disk(ctx, e)) {
-        if (ctx->no_compile)
+    e->backend = m->machine->backend;
+    ok = state(&plan, m->d, m->fixed, d) &&
+         key_of(m->ctx, m->machine, &plan, m->fixed, e->facts.key, d);
+    if (ok && !from_disk(m, e)) {
+        if (m->ctx->no_compile)
             ok = limber_fail(d, LIMBER_DEVICE,
                              "LIMBER_NO_COMPILE is set and no cache holds this kernel");
         else
-            ok = compile(ctx, &plan, m->d, e, d);
+            ok = compile(m, &plan, e, d);
     }
     limber_plan_clear(&plan);
+    return ok;
+}
+
+/* Where the compiler is missing, the other backend serves. */
+static bool make(void *user, struct entry *e, struct diag *d)
+{
+    struct making m = *(const struct making *)user;
+    double start = now();
+    struct diag why = { 0 };
+    bool ok = make_on(&m, e, &why);
+
+    if (!ok && why.status == LIMBER_DEVICE && m.ctx->spare.backend && !m.fixed &&
+        !m.ctx->no_compile) {
+        m.machine = &m.ctx->spare;
+        ok = make_on(&m, e, d);
+    } else if (!ok) {
+        limber_fail(d, why.status, "%s", why.text);
+    }
     e->seconds = now() - start;
     return ok;
 }
@@ -510,12 +609,20 @@ static const void *shifted(const void *data, int64_t elements, limber_format f)
     return data ? (const char *)data + elements * f.size : NULL;
 }
 
+static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    (void)self;
+    for (int64_t i = 0; i < tasks; i++)
+        fn(arg, i, 0);
+}
+
 static bool launch_group(limber_context *ctx, const struct problem *p, const struct finding *f,
                          struct entry *e, int64_t g, struct place c, struct call *call,
                          struct diag *d)
 {
     bool scanned = f->all_a.scanned && f->all_b.scanned;
-    struct runner runner = limber_pool_runner(ctx->pool);
+    struct runner runner = is_tiny(p) ? (struct runner){ 1, run_alone, NULL } :
+                           limber_pool_runner(ctx->pool);
 
     *call = (struct call){
         .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = c,
@@ -540,7 +647,7 @@ static bool launch_all(limber_context *ctx, const struct problem *p, const struc
         if (!launch_group(ctx, p, f, e, g, group_of(c, step, g, p->fc.size), &call, d))
             return false;
         overflow += call.overflow;
-        if (call.workspace > report->workspace)
+        if (report && call.workspace > report->workspace)
             report->workspace = call.workspace;
     }
     if (overflow > 0) {
@@ -582,13 +689,13 @@ static bool launch(limber_context *ctx, const struct problem *p, const struct fi
 
 /* ---- the calls ------------------------------------------------------------------------------------------------ */
 
-static void report_facts(limber_report *r, const limber_context *ctx, const struct problem *p,
-                         const struct facts *f)
+static void report_facts(limber_report *r, const limber_context *ctx, const struct backend *b,
+                         const struct problem *p, const struct facts *f)
 {
     double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / 0x1p30;
 
     snprintf(r->scheme, sizeof r->scheme, "%s", f->scheme);
-    snprintf(r->backend, sizeof r->backend, "%s", ctx->backend->name);
+    snprintf(r->backend, sizeof r->backend, "%s", b->name);
     limber_key_hex(f->key, (sizeof r->kernel - 1) / 2, r->kernel);
     r->rows = f->rows;
     r->pruned = f->pruned;
@@ -615,7 +722,9 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
                     limber_format_name(p->fa, a, sizeof a), limber_format_name(p->fb, b, sizeof b),
                     limber_format_name(p->fc, c, sizeof c),
                     promise_name(&p->contract, promise, sizeof promise));
-    limber_text_add(&t, "  # %s %s:%s %d rows %s %.3g ms", r->scheme, r->backend, ctx->target.isa,
+    limber_text_add(&t, "  # %s %s:%s %d rows %s %.3g ms", r->scheme, r->backend,
+                    strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
+                    ctx->machine.target.isa,
                     r->rows, from[r->from],
                     1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
     if (!t.failed)
@@ -623,16 +732,18 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
     limber_text_clear(&t);
 }
 
+/* r may be NULL: nobody wants to know. */
 static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct finding *f,
                               struct description *desc, limber_report *r, struct diag *d)
 {
     struct runner runner = limber_pool_runner(ctx->pool);
-    double start = now();
+    double start = r ? now() : 0;
 
     if (!scan(f, p, &runner, d) || !count_slices(f, p, d))
         return false;
     describe(desc, p, f);
-    r->seconds_scan = now() - start;
+    if (r)
+        r->seconds_scan = now() - start;
     return true;
 }
 
@@ -640,33 +751,53 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
                 struct diag *d)
 {
     struct description desc;
-    const struct maker maker = { make, &(struct making){ ctx, &desc } };
+    const struct maker maker = { make, &(struct making){ ctx, &desc, NULL, &ctx->machine } };
     struct entry *e;
-    double start;
+    double start = 0;
     bool found, ok;
 
     if (!scan_and_describe(ctx, p, f, &desc, r, d) ||
-        !limber_memory_get(ctx->memory, &desc, sizeof desc, maker, &e, &found, d))
+        !limber_memory_get(ctx->memory, &desc, description_size(&desc), maker, &e, &found, d))
         return false;
-    r->from = found ? 2 : e->from_disk;
-    r->seconds_compile = found ? 0 : e->seconds;
-    report_facts(r, ctx, p, &e->facts);
-    start = now();
+    if (r) {
+        r->from = found ? 2 : e->from_disk;
+        r->seconds_compile = found ? 0 : e->seconds;
+        report_facts(r, ctx, e->backend, p, &e->facts);
+        start = now();
+    }
     ok = launch(ctx, p, f, e, r, d);
-    r->seconds_run = now() - start;
+    if (r)
+        r->seconds_run = now() - start;
     limber_memory_put(ctx->memory, e);
     return ok;
+}
+
+/* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
+ * are the same either way, so are the sums. */
+static const struct problem *turn(const struct problem *p, struct problem *turned)
+{
+    if (p->shape || p->c.row != 1 || p->c.col == 1 || !limber_format_equal(p->fa, p->fb) ||
+        depth_of(p) != SCAN_probe)
+        return p;
+    *turned = *p;
+    turned->m = p->n;
+    turned->n = p->m;
+    turned->a = p->b;
+    turned->b = p->a;
+    turned->c = (struct place){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
+    return turned;
 }
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d)
 {
+    bool wanted = report || ctx->verbose > 0, ok = true;
     limber_report r = { 0 };
     struct finding f = { 0 };
-    bool ok = true;
+    struct problem turned;
 
     if (p->m > 0 && p->n > 0) {
-        ok = run(ctx, p, &f, &r, d);
+        ok = run(ctx, turn(p, &turned), &f, wanted ? &r : NULL, d);
         finding_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)
             tell(ctx, p, &r);
@@ -685,11 +816,11 @@ static bool plan_story(limber_context *ctx, const struct problem *p,
     struct plan plan = { 0 };
     bool ok;
 
-    ok = state(&plan, desc, d) && key_of(ctx, &plan, facts.key, d) &&
-         passes(&plan, &ctx->target, NULL, &story, d);
+    ok = state(&plan, desc, NULL, d) && key_of(ctx, &ctx->machine, &plan, NULL, facts.key, d) &&
+         passes(&plan, &ctx->machine.target, NULL, &story, d);
     if (ok) {
-        gather(&facts, &plan, desc);
-        report_facts(r, ctx, p, &facts);
+        gather(&facts, &plan, desc, NULL);
+        report_facts(r, ctx, ctx->machine.backend, p, &facts);
     }
     limber_story_clear(&story);
     limber_plan_clear(&plan);
@@ -702,8 +833,10 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
     limber_report r = { 0 };
     struct finding f = { 0 };
     struct description desc;
+    struct problem turned;
     bool ok;
 
+    p = turn(p, &turned);
     ok = scan_and_describe(ctx, p, &f, &desc, &r, d) && plan_story(ctx, p, &desc, out, &r, d);
     finding_clear(&f, p->groups);
     if (ok && out->failed)
@@ -713,11 +846,35 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
     return ok;
 }
 
+bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
+                            const struct fixed *fixed, limber_format f, void **address,
+                            struct diag *d)
+{
+    struct { struct description d; struct fixed f; } what;
+    const struct maker maker = { make, &(struct making){ ctx, &what.d, &what.f,
+                                                        &ctx->machine } };
+    const struct finding unscanned = { 0 };
+    const struct problem p = { .contract = *contract, .k = fixed->k, .fa = f, .fb = f, .fc = f,
+                               .beta = fixed->add ? fixed : NULL };     /* only whether */
+    struct entry *e;
+    bool found;
+
+    if (!ctx->machine.backend->fixed)
+        return limber_fail(d, LIMBER_DEVICE, "backend %s makes no functions for one shape",
+                           ctx->machine.backend->name);
+    describe(&what.d, &p, &unscanned);
+    what.f = *fixed;
+    if (!limber_memory_get(ctx->functions, &what, sizeof what, maker, &e, &found, d))
+        return false;
+    *address = e->address;      /* kept in use, so that it stays */
+    return true;
+}
+
 static bool replay(limber_context *ctx, const char *text, const char *names, const char *target,
                    struct text *out, struct diag *d)
 {
     struct story story = { .out = out };
-    struct target t = ctx->target;
+    struct target t = ctx->machine.target;
     struct plan plan = { 0 };
     bool ok;
 

@@ -50,6 +50,8 @@ struct entry {
     struct facts facts;
     const struct backend *backend;
     struct kernel *kernel;
+    struct function *function;  /* in the place of a kernel: of fixed shape */
+    void *address;              /* of the function's code */
     bool from_disk;
     double seconds;         /* that making it took */
 };
@@ -139,6 +141,12 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_repo
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         limber_report *report, struct diag *d);
 
+/* The code of a product of fixed shape, all of whose matrices are in format f; it lives as long as
+ * the context. */
+bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
+                            const struct fixed *fixed, limber_format f, void **address,
+                            struct diag *d);
+
 /* check.c: what gemm and conv ask of their arguments.  `what` names the argument. */
 bool limber_check_contract(const limber_contract *k, limber_format c, struct diag *d);
 bool limber_check_format(limber_format f, const char *what, struct diag *d);
@@ -163,13 +171,20 @@ void limber_bindings_free(struct binding *list);
 
 /* ---- context.c ---------------------------------------------------------------------------------------- */
 
-struct limber_context {
+struct machine {
     const struct backend *backend;
     struct target target;
-    struct text target_text;
+    struct text text;       /* of the target */
+};
+
+struct limber_context {
+    struct machine machine;
+    struct machine spare;   /* for what the machine's backend cannot compile here; backend NULL:
+                               the caller wants no other */
     unsigned char build[16];
     struct pool *pool;
     struct memory *memory;
+    struct memory *functions;   /* of fixed shape; none is ever given back */
     struct disk *disk;
     char *dump_dir;
     int verbose;

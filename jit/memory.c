@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Kernels in memory: found by what the call asks, made once, counted while they run, dropped
  * least recently used first. */
+#define _GNU_SOURCE     /* mutexes that spin a little before they sleep */
 #define XXH_INLINE_ALL
 #include "jit/engine.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -16,7 +18,8 @@ struct slot {
     struct entry entry;         /* first: handed out, and cast back */
     struct slot *next;          /* in its bucket */
     enum state state;
-    size_t users;               /* threads that run it, make it or wait for it */
+    atomic_size_t users;        /* threads that run it, make it or wait for it; grows under the
+                                   lock only, so that nobody takes what is being taken out */
     uint64_t tick;              /* of the last use */
     struct diag diag;           /* when FAILED */
     uint64_t hash;
@@ -28,18 +31,23 @@ struct memory {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct slot *bucket[BUCKETS];
-    size_t count, bound;
+    atomic_size_t count;        /* changes under the lock */
+    size_t bound;
     uint64_t tick;
 };
 
 struct memory *limber_memory_new(size_t bound)
 {
     struct memory *m = calloc(1, sizeof *m);
+    pthread_mutexattr_t spin;
 
     if (!m)
         return NULL;
     m->bound = bound;
-    pthread_mutex_init(&m->lock, NULL);
+    pthread_mutexattr_init(&spin);
+    pthread_mutexattr_settype(&spin, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&m->lock, &spin);
+    pthread_mutexattr_destroy(&spin);
     pthread_cond_init(&m->changed, NULL);
     return m;
 }
@@ -48,6 +56,8 @@ static void drop(struct slot *s)
 {
     if (s->entry.kernel)
         s->entry.backend->unload(s->entry.kernel);
+    if (s->entry.function)
+        s->entry.backend->fixed->unload(s->entry.function);
     free(s);
 }
 
@@ -191,8 +201,10 @@ void limber_memory_put(struct memory *m, struct entry *e)
 {
     struct slot *s = (struct slot *)e, *old;
 
+    atomic_fetch_sub_explicit(&s->users, 1, memory_order_release);  /* s may be gone from here */
+    if (atomic_load_explicit(&m->count, memory_order_relaxed) <= m->bound)
+        return;
     pthread_mutex_lock(&m->lock);
-    s->users--;
     old = surplus(m);
     pthread_mutex_unlock(&m->lock);
     if (old)

@@ -435,6 +435,38 @@ static void controls_tell_and_clear(void **state)
     discard(dir);
 }
 
+static bool no_compiler(const struct plan *p, const struct target *t, const struct dump *dump,
+                        struct blob *out, struct diag *d)
+{
+    (void)p, (void)t, (void)dump, (void)out;
+    return limber_fail(d, LIMBER_DEVICE, "no compiler is installed");
+}
+
+/* The interpreter serves, unless the backend was asked for by name. */
+static void without_a_compiler(void **state)
+{
+    struct backend bare = counted;
+    const struct backend *const list[] = { &bare, &limber_backend_interp, NULL };
+    struct diag d = { 0 };
+    limber_report r;
+    limber_context *ctx;
+
+    (void)state;
+    bare.compile = no_compiler;
+    assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "" }, list, &d));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+        assert_string_equal(r.backend, "interp");
+        assert_int_equal(r.from, 2 * i);
+    }
+    limber_destroy(ctx);
+    assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "",
+                                                            .backend = "counted" }, list, &d));
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_DEVICE);
+    assert_non_null(strstr(limber_error_text(), "no compiler is installed"));
+    limber_destroy(ctx);
+}
+
 /* ---- kernels in memory ----------------------------------------------------------------------------- */
 
 struct gate { sem_t entered, leave; int made; bool fails; };
@@ -795,6 +827,7 @@ int main(void)
         cmocka_unit_test(kernels_come_from_memory_then_from_disk),
         cmocka_unit_test(a_damaged_kernel_is_made_again),
         cmocka_unit_test(modes_of_the_cache),
+        cmocka_unit_test(without_a_compiler),
         cmocka_unit_test(a_call_survives_a_cache_that_cannot_be),
         cmocka_unit_test(many_processes_at_once),
         cmocka_unit_test(many_threads_compile_once),

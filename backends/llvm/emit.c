@@ -127,7 +127,7 @@ static void set_attributes(struct emit *e, const char *features)
         size_t n;
         const char *name = e->l->LLVMGetValueName2(f, &n);
         bool entry = !strcmp(name, "limber_prepare") || !strcmp(name, "limber_block") ||
-                     !strcmp(name, "memset") || !strcmp(name, "memcpy");
+                     !strcmp(name, "limber_fixed") || !strcmp(name, "memset") || !strcmp(name, "memcpy");
 
         if (e->l->LLVMIsDeclaration(f))
             continue;
@@ -223,6 +223,15 @@ static bool take(struct emit *e, struct blob *object)
     return object->data || limber_fail(e->d, LIMBER_NO_MEMORY, "llvm: out of memory");
 }
 
+static void emit_clear(struct emit *e)
+{
+    if (e->machine)
+        e->l->LLVMDisposeTargetMachine(e->machine);
+    if (e->module)
+        e->l->LLVMDisposeModule(e->module);
+    e->l->LLVMContextDispose(e->context);
+}
+
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d)
 {
@@ -239,10 +248,37 @@ bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
         set_attributes(&e, features);
         ok = optimise(&e) && (!dump || dump_texts(&e, dump)) && take(&e, object);
     }
-    if (e.machine)
-        e.l->LLVMDisposeTargetMachine(e.machine);
-    if (e.module)
-        e.l->LLVMDisposeModule(e.module);
-    e.l->LLVMContextDispose(e.context);
+    emit_clear(&e);
+    return ok;
+}
+
+static bool read_text(struct emit *e, const struct text *text)
+{
+    LLVMMemoryBufferRef buffer;
+    char *message = NULL;
+
+    buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text->s, text->n, "text");
+    /* takes the buffer */
+    return !e->l->LLVMParseIRInContext(e->context, buffer, &e->module, &message) ||
+           failed(e, "the function's text does not parse", message);
+}
+
+bool limber_llvm_text_object(const struct text *text, const struct target *t,
+                             const struct dump *dump, struct blob *object, struct diag *d)
+{
+    struct emit e = { limber_llvm(d), NULL, NULL, NULL, d };
+    const char *features = features_of(limber_cpu_of(t));
+    bool ok;
+
+    if (!e.l)
+        return false;
+    e.context = e.l->LLVMContextCreate();
+    e.l->LLVMContextSetDiagnosticHandler(e.context, silent, NULL);
+    ok = read_text(&e, text) && make_machine(&e, features);
+    if (ok) {
+        set_attributes(&e, features);
+        ok = (!dump || dump_texts(&e, dump)) && take(&e, object);
+    }
+    emit_clear(&e);
     return ok;
 }

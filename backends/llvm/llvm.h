@@ -3,6 +3,7 @@
 #ifndef LIMBER_LLVM_H
 #define LIMBER_LLVM_H
 
+#include "backends/backend.h"
 #include "backends/llvm/kernel/kernel.h"
 
 #include <llvm-c/Analysis.h>
@@ -56,12 +57,21 @@ unsigned limber_cpu_of(const struct target *t);     /* the features that a targe
 
 /* micro.c: the register-tile kernel as LLVM assembly text. */
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
+/* small.c: a product of fixed shape as LLVM assembly text, with the one function limber_fixed. */
+bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk,
+                       const struct target *t, struct text *out);
+/* fixed.c: its way to a C function. */
+extern const struct functions limber_llvm_functions;
 /* config.c: a plan's constants. */
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d);
 /* emit.c: an object file. */
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d);
+
+/* emit.c: an object file of a text that needs no optimiser; the features are set here. */
+bool limber_llvm_text_object(const struct text *text, const struct target *t,
+                             const struct dump *dump, struct blob *object, struct diag *d);
 
 /* object.c: an x86-64 ELF object in memory, mapped without a linker.  Anything that it does not
  * understand is refused. */

@@ -173,7 +173,9 @@ LIMBER_API void limber_free(void *text);
 
 /* ---- kernels as functions -------------------------------------------------------------- */
 
-/* A plain C function pointer bound to one contract and one set of formats.
+/* A plain C function pointer bound to one contract and one set of formats.  A call goes through a
+ * libffi closure, the checks and the look-up of limber_gemm; small products of one shape are
+ * better served by limber_bind_shape below.
  *
  * signature  the arguments in order, each "name:type" and separated by spaces, of
  *              m n k lda ldb ldc : i32 i64 *i32 *i64      (sizes; * passes by reference)
@@ -197,6 +199,32 @@ LIMBER_API limber_status limber_bind(limber_context *ctx, const limber_contract 
  * to the i-th argument's value. */
 LIMBER_API limber_status limber_call(const char *signature, void (*function)(void),
                                      void **arguments);
+
+/* A product of one shape as machine code: C = A B, or C += A B. */
+typedef void (*limber_kernel)(const void *a, const void *b, void *c);
+
+/* Compiles the product of one shape; *function is the code itself, with nothing around it: no
+ * check, no look-up, one thread.  This is the way to call small products in a loop.
+ *
+ * Shape     A is m x k, B is k x n, C is m x n; 1 <= m, n, k <= 256, in elements.  Formats and
+ *           strides of a, b, c hold for every call; their data is ignored.  All three are in f64,
+ *           or all in f32; A and B have any strides, C has row = 1 or col = 1.
+ * add       0: C = A B, C is not read; 1: C += A B.
+ * Contract  native; its scheme is NULL or "native".
+ * Error     as native promises.  The bits are those of limber_gemm with this scheme, alpha = 1 and
+ *           beta = add, wherever the operands hold no NaN and no infinities.
+ * A call    takes the addresses of the first elements, aligned to their format; C overlaps neither
+ *           A nor B.  Nothing is checked.  Its work space is at most 128 KiB of stack.
+ * The pointer lives as long as the context.  Thread-safe, the function too; the code is kept like
+ * other kernels, and equal requests get one pointer.
+ * Errors    BAD_ARGUMENT and NO_SCHEME (the argument is named; limber_gemm and limber_bind serve
+ *           what is not served here), DEVICE (the backend makes no such functions), NO_MEMORY;
+ *           *function is NULL then.
+ * Source    Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III. */
+LIMBER_API limber_status limber_bind_shape(limber_context *ctx, const limber_contract *contract,
+                                           int64_t m, int64_t n, int64_t k, limber_matrix a,
+                                           limber_matrix b, limber_matrix c, int add,
+                                           limber_kernel *function);
 
 /* ---- cache ----------------------------------------------------------------------------- */
 
