@@ -23,7 +23,7 @@ struct spare {
     size_t size;
     char memory[];
 };
-enum { SPARE_MOST = 256 << 20, HUGE_PAGE = 2 << 20, PART_BYTES = 12 << 20,
+enum { SPARE_MOST = 256 << 20, HUGE_PAGE = 2 << 20, PART_BYTES = 32 << 20,
        COLUMNS = 2 /* blocks that a part of C is wide at least */ };
 
 static _Atomic(struct spare *) spare_kept;
