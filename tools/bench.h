@@ -36,6 +36,7 @@ struct peer {
     enum kind kind;
     int largest;                            /* beyond it a call takes too long; 0: no limit */
     bool plain;                             /* knows no transposes */
+    bool packed_before;                     /* prepare packs an operand */
     void *(*prepare)(struct call *);        /* outside the timing; NULL: the state is the call */
     void (*run)(void *state);
     void (*fetch)(void *state);             /* the result to call.c; NULL: run left it there */
@@ -121,6 +122,7 @@ struct outcome {
 
 /* Runs Limber and the peers in turn.  False after a message. */
 bool measure(const struct work *w, struct outcome *o);
-const struct result *best_peer(const struct outcome *o);    /* NULL: none ran */
+/* The fastest peer, or the fastest that packs its operands in the timed call; NULL: none ran. */
+const struct result *best_peer(const struct outcome *o, bool packed_before);
 
 #endif

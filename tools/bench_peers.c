@@ -481,8 +481,8 @@ static void add_dnn_matmul(void)
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         add((struct peer){ .name = ways[i].name, .kind = ways[i].kind,
-                           .prepare = ways[i].prepare, .run = dnn_matmul,
-                           .release = dnn_release });
+                           .packed_before = true, .prepare = ways[i].prepare,
+                           .run = dnn_matmul, .release = dnn_release });
 }
 
 static bool open_onednn(struct library *l)

@@ -522,12 +522,13 @@ bool measure(const struct work *w, struct outcome *o)
     return ok;
 }
 
-const struct result *best_peer(const struct outcome *o)
+const struct result *best_peer(const struct outcome *o, bool packed_before)
 {
     const struct result *best = NULL;
 
     for (int i = 0; i < o->count; i++)
-        if (o->r[i].peer && (!best || o->r[i].median < best->median))
+        if (o->r[i].peer && (packed_before || !o->r[i].peer->packed_before) &&
+            (!best || o->r[i].median < best->median))
             best = &o->r[i];
     return best;
 }

@@ -54,6 +54,7 @@ struct row {
     double value, best;
     double ratio;               /* 0: none */
     const char *of;
+    char note[64];              /* more about the ratio */
     double share;               /* of the time that the byte products need at their peak; 0 */
     const struct outcome *o;    /* NULL: none; for the ratios to all peers */
 };
@@ -116,7 +117,10 @@ static void print_row(struct bench *b, const struct row *r)
         snprintf(n, sizeof n, "%d", r->n);
     printf("%-46s %5s  %-12s %9.1f %9.1f %-7s", r->work, n, r->scheme, r->value, r->best, r->unit);
     if (r->ratio > 0)
-        printf(r->ratio < 10 ? " %6.2f x %s" : " %6.0f x %s", r->ratio, r->of);
+        printf(r->ratio < 0.1 ? " %6.3f x %s" : r->ratio < 10 ? " %6.2f x %s" : " %6.1f x %s",
+               r->ratio, r->of);
+    if (r->ratio > 0 && *r->note)
+        printf("; %s", r->note);
     if (r->share > 0)
         printf("; products at peak: %.0f%%", 100 * r->share);
     printf("\n");
@@ -258,18 +262,22 @@ static double share(struct bench *b, int n, const struct outcome *o)
     return o->report.rows * cube(n) / int8_peak(b) / o->r[0].median;
 }
 
-/* A rate of Limber's with the ratio to the fastest peer that ran beside. */
+/* A rate of Limber's with the ratio to the fastest peer that ran beside; if that one had packed
+ * an operand before, also to the fastest that had not. */
 static struct row rate_row(const struct work *w, const struct outcome *o, double per_product,
                            const char *unit)
 {
-    const struct result *peer = best_peer(o);
+    const struct result *peer = best_peer(o, true), *fair = best_peer(o, false);
     double work = 1e-9 * per_product * cube(w->n);
+    struct row r = { .group = w->group, .work = w->what, .scheme = o->report.scheme,
+                     .unit = unit, .n = w->n, .value = work / o->r[0].median,
+                     .best = work / o->r[0].best,
+                     .ratio = peer ? peer->median / o->r[0].median : 0,
+                     .of = peer ? peer->name : "", .o = o };
 
-    return (struct row){ .group = w->group, .work = w->what, .scheme = o->report.scheme,
-                         .unit = unit, .n = w->n, .value = work / o->r[0].median,
-                         .best = work / o->r[0].best,
-                         .ratio = peer ? peer->median / o->r[0].median : 0,
-                         .of = peer ? peer->name : "", .o = o };
+    if (fair && fair != peer)
+        snprintf(r.note, sizeof r.note, "%.2f x %s", fair->median / o->r[0].median, fair->name);
+    return r;
 }
 
 static bool product_row(struct bench *b, const struct work *w, bool with_share, double *rate)
@@ -345,6 +353,7 @@ static bool int8_row(struct bench *b, const struct work *w)
         print_row(b, &r);
     r.ratio = peak > 0 ? 1e9 * r.value / peak : 0;
     r.of = b->int8_by;
+    *r.note = 0;
     print_row(b, &r);
     r.work = "  without the scan";
     r.value = 1e-9 * cube(w->n) / o.median_run;
@@ -420,7 +429,7 @@ static bool quad_peer_row(struct bench *b, const struct peer *p, double rate)
     r.scheme = "peer";
     r.value *= o.r[0].median / o.r[1].median;
     r.best *= o.r[0].best / o.r[1].best;
-    snprintf(of, sizeof of, "is Limber at n = 2048 (%.3g x at n = %d)", r.ratio, w.n);
+    snprintf(of, sizeof of, "for Limber at n = 2048, %.3g x at %d", r.ratio, w.n);
     r.of = of;
     r.ratio = rate / r.value;
     print_row(b, &r);
