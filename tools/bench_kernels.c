@@ -43,12 +43,14 @@ void quad_gemm(void *call)
 
 #if defined(__x86_64__)
 
-/* sum (h,l) += (ah,al)(bh,bl).  Knuth's TwoSum with the product left unrounded in both places
- * where it stands: nine operations instead of twelve, and what each of them rounds is near
- * 2^-106 of the sum.  The low sums are added to the high ones at the end only. */
+/* sum (h,l) += (ah,al)(bh,bl).  Knuth's TwoSum, with the product's own low part taken along where
+ * the product's share of the error is found: ten operations instead of twelve, and what that
+ * fused one rounds is near 2^-106.  (Fused into the first sum too, the product would bring bits
+ * below those of h, and TwoSum would lose them: the build must not contract expressions.)  The low
+ * sums join the high ones at the end. */
 #define STEP(FMA, FMS, h, l, ah, al, bh, bl)    \
     do {                                        \
-        __typeof__(h) s_ = FMA(ah, bh, h);      \
+        __typeof__(h) s_ = (h) + (ah) * (bh);   \
         __typeof__(h) t_ = s_ - (h);            \
         __typeof__(h) e_ = FMS(ah, bh, t_);     \
                                                 \
