@@ -14,7 +14,7 @@ typedef long double quad;
 
 bool cpu_has(const char *feature);  /* avx2, avx512, vnni, avxvnni, fma */
 
-/* ---- peers ------------------------------------------------------------------------------------ */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 /* What a peer multiplies.  Its operands are square, dense, row-major and in one format. */
 enum kind { KIND_F64, KIND_F32, KIND_I8, KIND_U8, KIND_QUAD, KIND_DD, KIND_INT, KINDS };
@@ -57,13 +57,13 @@ int peers_open(struct library **list);
 void peers_threads(int threads);
 int peers_list(const struct peer **list);
 
-/* ---- our own kernels of other people's ways ------------------------------------------------------- */
+/* ---- our own kernels of other people's ways -------------------------------------------------- */
 
 const char *dd_kernel(void);                /* which vectors it uses; NULL: none here */
 void dd_gemm(void *call);                   /* double-double by fused multiply-adds */
 void quad_gemm(void *call);                 /* the compiler's binary128, blocked */
 
-/* ---- the machine's limits -------------------------------------------------------------------------- */
+/* ---- the machine's limits -------------------------------------------------------------------- */
 
 struct limit {
     const char *what, *unit;
@@ -75,7 +75,7 @@ int limits_measure(int threads, struct limit *list);
 /* The fastest of the byte products; 0 when there is none. */
 double limits_int8(int threads, const char **instruction);
 
-/* ---- measuring ------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 enum data {
     UNIFORM,    /* multiples of 2^-53 in (-1,1) */

@@ -192,7 +192,7 @@ static double rate(const struct loop *l, int threads)
         if (ok)
             memset(w[i].buffer, 1, BUFFER);
     }
-    for (int i = 0; ok && i < (memory ? 3 : 7); i++) {
+    for (int i = 0; ok && i < (memory ? 5 : 25); i++) {
         double seconds = together(l, w, threads);
         double r = seconds > 0 ? threads * (double)l->rounds * l->each / seconds : 0;
 

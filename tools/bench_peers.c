@@ -13,7 +13,7 @@ enum { OPENBLAS, BLIS, MKL, ONEDNN, XSMM, FLINT, ARB, LIBRARIES };
 static struct library libraries[LIBRARIES] = {
     [OPENBLAS] = { .name = "OpenBLAS", .files = "libopenblas.so.0" },
     [BLIS] = { .name = "BLIS", .files = "libblis.so.4" },
-    [MKL] = { .name = "MKL", .files = "libmkl_rt.so.2 libmkl_rt.so" },
+    [MKL] = { .name = "MKL", .files = "libmkl_rt.so.3 libmkl_rt.so.2 libmkl_rt.so" },
     [ONEDNN] = { .name = "oneDNN", .files = "libdnnl.so.3 libdnnl.so.2" },
     [XSMM] = { .name = "LIBXSMM", .files = "libxsmm.so.1 libxsmm.so" },
     [FLINT] = { .name = "FLINT", .files = "libflint.so.17" },
@@ -51,7 +51,7 @@ static void add(struct peer p)
         peers[peer_count++] = p;
 }
 
-/* ---- formats of the kinds -------------------------------------------------------------------------- */
+/* ---- formats of the kinds -------------------------------------------------------------------- */
 
 limber_format kind_a(enum kind k)
 {
@@ -77,7 +77,7 @@ double kind_unit(enum kind k)
     return units[k];
 }
 
-/* ---- BLAS: OpenBLAS, BLIS, MKL ------------------------------------------------------------------------ */
+/* ---- BLAS: OpenBLAS, BLIS, MKL --------------------------------------------------------------- */
 
 enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
 
@@ -204,6 +204,16 @@ static bool open_blis(struct library *l)
 
 static void (*mkl_threads)(int);
 
+/* MKL ends the process when the OpenMP that it wants is absent: it is told to use GCC's, which
+ * Debian always has, unless Intel's is there. */
+static void name_mkl_threading(void)
+{
+    void *intel = dlopen("libiomp5.so", RTLD_NOW | RTLD_LOCAL);
+
+    if (!intel)
+        setenv("MKL_THREADING_LAYER", "GNU", 0);
+}
+
 static bool open_mkl(struct library *l)
 {
     void (*version)(char *, int);
@@ -211,6 +221,7 @@ static bool open_mkl(struct library *l)
 
     if (!load(l) || !find_blas(MKL))
         return false;
+    name_mkl_threading();
     if (!FIND(mkl_threads, MKL, "MKL_Set_Num_Threads"))
         return refuse(l, "cannot be told how many threads to use");
     if (FIND(version, MKL, "mkl_get_version_string"))
@@ -223,7 +234,7 @@ static bool open_mkl(struct library *l)
     return true;
 }
 
-/* ---- oneDNN ---------------------------------------------------------------------------------------------- */
+/* ---- oneDNN ---------------------------------------------------------------------------------- */
 
 /* Releases 2 and 3 differ in who owns a memory descriptor: in 2 it is a structure of the caller
  * (696 bytes in 2.6), in 3 an object behind a pointer.  Both are held by pointer here. */
@@ -511,7 +522,7 @@ static bool open_onednn(struct library *l)
     return true;
 }
 
-/* ---- LIBXSMM ---------------------------------------------------------------------------------------------- */
+/* ---- LIBXSMM --------------------------------------------------------------------------------- */
 
 typedef void xsmm_d_fn(const double *, const double *, double *, ...);
 typedef void xsmm_s_fn(const float *, const float *, float *, ...);
@@ -583,7 +594,7 @@ static bool open_xsmm(struct library *l)
     return true;
 }
 
-/* ---- FLINT and Arb ----------------------------------------------------------------------------------------- */
+/* ---- FLINT and Arb --------------------------------------------------------------------------- */
 
 enum { PRECISION = 113, SHIFT = 113, LIMBS = 4 };
 
@@ -830,7 +841,7 @@ static bool open_arb(struct library *l)
     return true;
 }
 
-/* ---- all ------------------------------------------------------------------------------------------------------ */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static void add_own_kernels(void)
 {

@@ -12,7 +12,7 @@
 enum { SAMPLES = 24, MOST_RUNS = 99, MOST_COMPARED = 1 << 20 };
 static const double budget = 12;    /* seconds; beyond it three runs are enough */
 
-/* ---- data ---------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static uint64_t random_bits(uint64_t *state)
 {
@@ -102,7 +102,7 @@ static bool fill(const struct work *w, limber_format f, void *out, uint64_t seed
     return ok;
 }
 
-/* ---- contenders ------------------------------------------------------------------------------------ */
+/* ---- contenders ------------------------------------------------------------------------------ */
 
 struct operands {
     void *a, *b;
@@ -185,7 +185,7 @@ static double time_one(struct ring *r, const struct contender *c)
     return (now() - start) / r->pieces;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static quad load_quad(const void *data, limber_format f, size_t at)
 {
@@ -327,7 +327,7 @@ static bool compare(const struct ring *r, const struct contender *c, double *wor
     return ok && *worst <= 1;
 }
 
-/* ---- setting up ---------------------------------------------------------------------------------------- */
+/* ---- setting up ------------------------------------------------------------------------------ */
 
 static bool operands_of(struct ring *r, enum kind k)
 {
@@ -415,7 +415,7 @@ static void leave(struct ring *r)
     free(r->list);
 }
 
-/* ---- running -------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static bool fail(const struct ring *r)
 {

@@ -34,7 +34,7 @@ static const limber_contract native = { .promise = LIMBER_NATIVE };
 static const limber_contract correct = { .promise = LIMBER_CORRECT };
 static const limber_contract exact = { .promise = LIMBER_EXACT };
 
-/* ---- output ----------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static bool on_terminal(const struct bench *b)
 {
@@ -223,7 +223,7 @@ static int print_json(struct bench *b)
     return 0;
 }
 
-/* ---- rows of products ------------------------------------------------------------------------------------ */
+/* ---- rows of products ------------------------------------------------------------------------ */
 
 static double cube(int n)
 {
@@ -295,7 +295,7 @@ static bool product_row(struct bench *b, const struct work *w, bool with_share, 
     return true;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------ */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static bool limit_rows(struct bench *b)
 {
@@ -571,7 +571,7 @@ static bool small_rows(struct bench *b)
     return true;
 }
 
-/* ---- latency ------------------------------------------------------------------------------------------------- */
+/* ---- latency --------------------------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *about, int type, struct FTW *where)
 {
@@ -669,7 +669,7 @@ static bool latency_rows(struct bench *b)
     return ok;
 }
 
-/* ---- threads and workspace -------------------------------------------------------------------------------------- */
+/* ---- threads and workspace ------------------------------------------------------------------- */
 
 static bool make_context(int threads, limber_context **ctx)
 {
@@ -758,7 +758,7 @@ static bool workspace_rows(struct bench *b)
     return true;
 }
 
-/* ---- the command --------------------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
