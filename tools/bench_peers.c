@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Debian 12 has LIBXSMM as an archive only; `gcc -shared -Wl,--whole-archive libxsmm.a` with
+ * libxsmmnoblas.a makes libxsmm.so.1 of it. */
 enum { OPENBLAS, BLIS, MKL, ONEDNN, XSMM, FLINT, ARB, LIBRARIES };
 
 static struct library libraries[LIBRARIES] = {
