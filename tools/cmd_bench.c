@@ -122,7 +122,7 @@ static void print_row(struct bench *b, const struct row *r)
     if (r->ratio > 0 && *r->note)
         printf("; %s", r->note);
     if (r->share > 0)
-        printf("; products at peak: %.0f%%", 100 * r->share);
+        printf("%sproducts at peak: %.0f%%", r->ratio > 0 ? "; " : " ", 100 * r->share);
     printf("\n");
     fflush(stdout);
 }
