@@ -48,6 +48,17 @@ for c in gemm conv plan cache formats bench demo; do
     expect 0 'example:' "$limber" $c --help
 done
 
+# measuring: every row checks its result, absent libraries are named, nothing stays behind
+mkdir scratch
+expect 0 'later call +8 +memory' env TMPDIR="$work/scratch" "$limber" bench --rows latency --runs 1
+expect 0 'absent' sh -c 'ls scratch | grep . || echo absent'
+expect 0 '"work":.*"small FP64, bound function"' "$limber" bench --rows small --runs 1 --json
+expect 0 'OpenBLAS' "$limber" bench --rows latency --runs 1
+expect 2 'no rows are called "all"' "$limber" bench --rows fp64,all
+expect 2 '--threads takes numbers' "$limber" bench --threads 1,0
+expect 2 '--runs takes a number' "$limber" bench --runs 0
+expect 2 'takes no files' "$limber" bench a.mtx
+
 # 36 digits carry binary128 both ways
 printf '%%%%MatrixMarket matrix array real general\n1 1\n3.14159265358979323846264338327950288e+00\n' > pi.mtx
 printf '%%%%MatrixMarket matrix array real general\n1 1\n1\n' > one.mtx

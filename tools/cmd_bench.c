@@ -1,451 +1,921 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber bench: ratios to other libraries and to the machine, all from one run on one thread.
- * Own calls and peers' alternate; every figure is a median. */
+ * limber bench: ratios to other libraries and to the machine, all from one run.
+ * Own calls and peers' alternate; figures are medians, the best of the runs stands beside. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "bench.h"
 
 #include <cjson/cJSON.h>
-#include <dlfcn.h>
+#include <ftw.h>
 #include <popt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { ROUNDS = 7 };
-
-/* ---- peer ------------------------------------------------------------------------------------------ */
-
-typedef void dgemm_fn(int, int, int, int, int, int, double, const double *, int, const double *,
-                      int, double, double *, int);
-typedef void sgemm_fn(int, int, int, int, int, int, float, const float *, int, const float *, int,
-                      float, float *, int);
-
-struct peer {
-    void *library;
-    dgemm_fn *dgemm;
-    sgemm_fn *sgemm;
-    char core[64], config[256];
-};
-
-static bool has(const char *feature)
-{
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (!strcmp(feature, "avx512"))
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (!strcmp(feature, "vnni"))
-        return __builtin_cpu_supports("avx512vnni");
-    if (!strcmp(feature, "avx2"))
-        return __builtin_cpu_supports("avx2");
+#include <cpuid.h>
 #endif
-    (void)feature;
-    return false;
-}
 
-static bool is_wide(const char *core)
-{
-    return strcasestr(core, "skylakex") || strcasestr(core, "cooperlake") ||
-           strcasestr(core, "sapphire");
-}
-
-/* Debian's OpenBLAS takes newer CPUs for old ones, and environments name kernels for older ones:
- * a peer at its best uses the vectors that the CPU has. */
-static void name_kernels(void)
-{
-    const char *core = getenv("OPENBLAS_CORETYPE");
-
-    if (has("avx512") && !(core && is_wide(core)))
-        setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
-}
-
-static bool open_peer(struct peer *p)
-{
-    char *(*core)(void), *(*config)(void);
-    void (*threads)(int);
-
-    memset(p, 0, sizeof *p);
-    name_kernels();
-    p->library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!p->library)
-        return false;
-    *(void **)&p->dgemm = dlsym(p->library, "cblas_dgemm");
-    *(void **)&p->sgemm = dlsym(p->library, "cblas_sgemm");
-    *(void **)&core = dlsym(p->library, "openblas_get_corename");
-    *(void **)&config = dlsym(p->library, "openblas_get_config");
-    *(void **)&threads = dlsym(p->library, "openblas_set_num_threads");
-    if (!p->dgemm || !p->sgemm || !threads)
-        return false;
-    threads(1);
-    snprintf(p->core, sizeof p->core, "%s", core ? core() : "unknown");
-    snprintf(p->config, sizeof p->config, "%s", config ? config() : "unknown");
-    return true;
-}
-
-/* An SSE kernel on a machine with AVX2 is no peer. */
-static bool misdetected(const struct peer *p)
-{
-    static const char *const old[] = { "Prescott", "Core2", "Katmai", "Generic", "Nehalem" };
-
-    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
-        if (strcasestr(p->core, old[i]))
-            return has("avx2");
-    return false;
-}
-
-/* ---- the machine's own limit -------------------------------------------------------------------------- */
-
-#define TIMES24(X)                                                                              \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) \
-    X(17) X(18) X(19) X(20) X(21) X(22) X(23)
-#define TIMES12(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-
-/* Byte products per second of a loop that touches registers only. */
-static double peak(const char **instruction)
-{
-    long n = 4000000, left = n;
-    double start, seconds, each = 0;
-
-    *instruction = "none";
-    start = now();
-#if defined(__x86_64__)
-    if (has("vnni")) {
-#define X(r) "vpdpbusd %%zmm30, %%zmm31, %%zmm" #r "\n"
-        __asm__ volatile("1:\n" TIMES24(X) "dec %0\njnz 1b" : "+r"(left));
-#undef X
-        each = 24 * 64;
-        *instruction = "vpdpbusd zmm";
-    } else if (has("avx2")) {
-#define X(r) "vpmaddwd %%ymm14, %%ymm15, %%ymm13\nvpaddd %%ymm13, %%ymm" #r ", %%ymm" #r "\n"
-        __asm__ volatile("1:\n" TIMES12(X) "dec %0\njnz 1b" : "+r"(left));
-#undef X
-        each = 12 * 16;
-        *instruction = "vpmaddwd + vpaddd ymm";
-    }
-#endif
-    seconds = now() - start;
-    return seconds > 0 ? (double)n * each / seconds : 0;
-}
-
-/* ---- measuring ------------------------------------------------------------------------------------------ */
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, ascending);
-    return v[n / 2];
-}
+enum { MOST_THREAD_COUNTS = 8, MOST_THREADS = 256 };
 
 struct bench {
     limber_context *ctx;
-    struct peer peer;
-    bool has_peer, full;
-    cJSON *rows;        /* NULL: text */
-    double dgemm[5];    /* the peer's DGEMM seconds by size index */
+    struct own own;
+    struct library *libraries;
+    int library_count, runs, threads;
+    bool full, first;       /* first: of several thread counts */
+    const char *only;       /* words of --rows; NULL: all */
+    cJSON *rows;            /* NULL: text */
+    double int8;            /* the machine's byte products per second; 0: not measured yet */
+    const char *int8_by;
 };
 
-static const int sizes[] = { 256, 512, 1024, 2048 };
+#define KIND(k) (1u << (k))
+
+static const limber_contract native = { .promise = LIMBER_NATIVE };
+static const limber_contract correct = { .promise = LIMBER_CORRECT };
+static const limber_contract exact = { .promise = LIMBER_EXACT };
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static bool on_terminal(const struct bench *b)
+{
+    return isatty(2) && !b->rows;
+}
 
 static void note(const struct bench *b, const char *what, int n)
 {
-    if (isatty(2) && !b->rows)
+    if (on_terminal(b))
         fprintf(stderr, "\r%s n=%d ...\033[K", what, n);
 }
 
-static void clear_note(const struct bench *b)
+/* A row of the table; higher values are better unless the unit is a time or a size. */
+struct row {
+    const char *group, *work, *scheme, *unit;
+    int n;
+    double value, best;
+    double ratio;               /* 0: none */
+    const char *of;
+    char note[64];              /* more about the ratio */
+    double share;               /* of the time that the byte products need at their peak; 0 */
+    const struct outcome *o;    /* NULL: none; for the ratios to all peers */
+};
+
+static void json_peers(cJSON *j, const struct outcome *o)
 {
-    if (isatty(2) && !b->rows)
-        fprintf(stderr, "\r\033[K");
+    cJSON *list = cJSON_AddArrayToObject(j, "seconds");
+
+    cJSON_AddNumberToObject(j, "runs", o->runs);
+    for (int i = 0; i < o->count; i++) {
+        const struct result *r = &o->r[i];
+        cJSON *x = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(x, "name", r->name);
+        cJSON_AddNumberToObject(x, "median", r->median);
+        cJSON_AddNumberToObject(x, "best", r->best);
+        if (r->peer) {
+            cJSON_AddNumberToObject(x, "ratio", r->median / o->r[0].median);
+            cJSON_AddNumberToObject(x, "ratio_of_bests", r->best / o->r[0].best);
+            cJSON_AddNumberToObject(x, "difference_of_allowed", r->error);
+        }
+        cJSON_AddItemToArray(list, x);
+    }
 }
 
-static void print_row(struct bench *b, const char *what, int n, const char *scheme, double value,
-                      const char *unit, double ratio, const char *of)
+static void json_row(struct bench *b, const struct row *r)
 {
-    clear_note(b);
-    if (b->rows) {
-        cJSON *j = cJSON_CreateObject();
+    cJSON *j = cJSON_CreateObject();
 
-        cJSON_AddStringToObject(j, "work", what);
-        cJSON_AddNumberToObject(j, "n", n);
-        cJSON_AddStringToObject(j, "scheme", scheme);
-        cJSON_AddNumberToObject(j, "value", value);
-        cJSON_AddStringToObject(j, "unit", unit);
-        if (ratio > 0) {
-            cJSON_AddNumberToObject(j, "ratio", ratio);
-            cJSON_AddStringToObject(j, "ratio_to", of);
-        }
-        cJSON_AddItemToArray(b->rows, j);
+    cJSON_AddStringToObject(j, "group", r->group);
+    cJSON_AddStringToObject(j, "work", r->work);
+    cJSON_AddNumberToObject(j, "n", r->n);
+    cJSON_AddNumberToObject(j, "threads", b->threads);
+    cJSON_AddStringToObject(j, "scheme", r->scheme);
+    cJSON_AddNumberToObject(j, "value", r->value);
+    cJSON_AddNumberToObject(j, "best", r->best);
+    cJSON_AddStringToObject(j, "unit", r->unit);
+    if (r->ratio > 0) {
+        cJSON_AddNumberToObject(j, "ratio", r->ratio);
+        cJSON_AddStringToObject(j, "ratio_to", r->of);
+    }
+    if (r->share > 0)
+        cJSON_AddNumberToObject(j, "products_at_peak", r->share);
+    if (r->o)
+        json_peers(j, r->o);
+    cJSON_AddItemToArray(b->rows, j);
+}
+
+static void print_row(struct bench *b, const struct row *r)
+{
+    char n[16] = "";
+
+    if (on_terminal(b))
+        fprintf(stderr, "\r\033[K");
+    if (b->rows) {
+        json_row(b, r);
         return;
     }
-    printf("%-34s %5d  %-12s %10.1f %-7s", what, n, scheme, value, unit);
-    if (ratio > 0)
-        printf("  %5.2f x %s", ratio, of);
+    if (r->n)
+        snprintf(n, sizeof n, "%d", r->n);
+    printf("%-46s %5s  %-12s %9.1f %9.1f %-7s", r->work, n, r->scheme, r->value, r->best, r->unit);
+    if (r->ratio > 0)
+        printf(r->ratio < 0.1 ? " %6.3f x %s" : r->ratio < 10 ? " %6.2f x %s" : " %6.1f x %s",
+               r->ratio, r->of);
+    if (r->ratio > 0 && *r->note)
+        printf("; %s", r->note);
+    if (r->share > 0)
+        printf("%sproducts at peak: %.0f%%", r->ratio > 0 ? "; " : " ", 100 * r->share);
     printf("\n");
     fflush(stdout);
 }
 
-/* What a product reads and writes. */
-struct data {
-    void *a, *b, *c, *peer_c;
-    double *x;
-};
-
-static bool make(struct data *d, int n, limber_format f, limber_format fc, int integers)
+static void table_head(const struct bench *b)
 {
-    size_t count = (size_t)n * (size_t)n;
-    uint64_t s = 12345;
+    if (!b->rows)
+        printf("\n%-46s %5s  %-12s %9s %9s %-7s  ratio\n", "work", "n", "scheme", "median", "best",
+               "unit");
+}
 
-    d->a = malloc(count * f.size);
-    d->b = malloc(count * f.size);
-    d->c = malloc(count * fc.size);
-    d->peer_c = calloc(count, 8);
-    d->x = malloc(count * sizeof *d->x);
-    if (!d->a || !d->b || !d->c || !d->peer_c || !d->x)
+static void cpu_name(char *name, size_t size)
+{
+#if defined(__x86_64__)
+    unsigned words[12];
+    char *s = (char *)words;
+
+    if (__get_cpuid_max(0x80000000, NULL) >= 0x80000004) {
+        for (unsigned i = 0; i < 3; i++)
+            __cpuid(0x80000002 + i, words[4 * i], words[4 * i + 1], words[4 * i + 2],
+                    words[4 * i + 3]);
+        while (*s == ' ')
+            s++;
+        snprintf(name, size, "%.*s", (int)(sizeof words - (size_t)(s - (char *)words)), s);
+        return;
+    }
+#endif
+    snprintf(name, size, "unknown CPU");
+}
+
+static void features(char *text, size_t size)
+{
+    snprintf(text, size, "%s%s%s", cpu_has("avx512") ? " AVX-512" : cpu_has("avx2") ? " AVX2" : "",
+             cpu_has("vnni") ? " VNNI" : "", cpu_has("avxvnni") ? " AVX-VNNI" : "");
+}
+
+static void head(const struct bench *b)
+{
+    char cpu[64], has[64];
+
+    if (b->rows)
+        return;
+    cpu_name(cpu, sizeof cpu);
+    features(has, sizeof has);
+    printf("Limber %s; %s,%s; medians of %d runs\n", LIMBER_VERSION, cpu, has, b->runs);
+    for (int i = 0; i < b->library_count; i++) {
+        const struct library *l = &b->libraries[i];
+
+        if (l->usable)
+            printf("%s%s%s: %s\n", l->name, *l->version ? " " : "", l->version, l->kernels);
+        else
+            printf("%s: %s; rows against it are left out\n", l->name, l->why_not);
+    }
+    if (dd_kernel())
+        printf("double-double by FMA: %s\n", dd_kernel());
+}
+
+static cJSON *json_libraries(const struct bench *b)
+{
+    cJSON *list = cJSON_CreateArray();
+
+    for (int i = 0; i < b->library_count; i++) {
+        const struct library *l = &b->libraries[i];
+        cJSON *j = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(j, "name", l->name);
+        cJSON_AddBoolToObject(j, "usable", l->usable);
+        cJSON_AddStringToObject(j, "version", l->version);
+        cJSON_AddStringToObject(j, "kernels", l->kernels);
+        if (!l->usable)
+            cJSON_AddStringToObject(j, "why_not", l->why_not);
+        cJSON_AddItemToArray(list, j);
+    }
+    return list;
+}
+
+static int print_json(struct bench *b)
+{
+    cJSON *all = cJSON_CreateObject();
+    char cpu[64], has[64], *s;
+
+    cpu_name(cpu, sizeof cpu);
+    features(has, sizeof has);
+    cJSON_AddStringToObject(all, "limber", LIMBER_VERSION);
+    cJSON_AddStringToObject(all, "cpu", cpu);
+    cJSON_AddStringToObject(all, "features", *has ? has + 1 : has);
+    cJSON_AddStringToObject(all, "double_double", dd_kernel() ? dd_kernel() : "none");
+    cJSON_AddItemToObject(all, "peers", json_libraries(b));
+    cJSON_AddItemToObject(all, "rows", b->rows);
+    s = cJSON_Print(all);
+    if (s)
+        printf("%s\n", s);
+    cJSON_Delete(all);
+    b->rows = NULL;
+    if (!s)
+        return complain("out of memory");
+    cJSON_free(s);
+    return 0;
+}
+
+/* ---- rows of products ------------------------------------------------------------------------ */
+
+static double cube(int n)
+{
+    return (double)n * n * n;
+}
+
+static struct work work_of(const struct bench *b, const char *group, const char *what, int n)
+{
+    return (struct work){ .group = group, .what = what, .n = n, .own = &b->own, .owns = 1,
+                          .runs = b->runs, .threads = b->threads };
+}
+
+static bool run(struct bench *b, const struct work *w, struct outcome *o)
+{
+    note(b, w->what, w->n);
+    return measure(w, o);
+}
+
+static double int8_peak(struct bench *b)
+{
+    if (b->int8 == 0)
+        b->int8 = limits_int8(b->threads, &b->int8_by);
+    return b->int8;
+}
+
+static bool multiplies_bytes(const char *scheme)
+{
+    return !strcmp(scheme, "ozaki2") || !strcmp(scheme, "ozaki1-i8") || !strcmp(scheme, "integer");
+}
+
+/* What the byte products alone would take at the machine's own rate, of the measured time. */
+static double share(struct bench *b, int n, const struct outcome *o)
+{
+    if (!multiplies_bytes(o->report.scheme) || int8_peak(b) <= 0)
+        return 0;
+    return o->report.rows * cube(n) / int8_peak(b) / o->r[0].median;
+}
+
+/* A rate of Limber's with the ratio to the fastest peer that ran beside; if that one had packed
+ * an operand before, also to the fastest that had not. */
+static struct row rate_row(const struct work *w, const struct outcome *o, double per_product,
+                           const char *unit)
+{
+    const struct result *peer = best_peer(o, true), *fair = best_peer(o, false);
+    double work = 1e-9 * per_product * cube(w->n);
+    struct row r = { .group = w->group, .work = w->what, .scheme = o->report.scheme,
+                     .unit = unit, .n = w->n, .value = work / o->r[0].median,
+                     .best = work / o->r[0].best,
+                     .ratio = peer ? peer->median / o->r[0].median : 0,
+                     .of = peer ? peer->name : "", .o = o };
+
+    if (fair && fair != peer)
+        snprintf(r.note, sizeof r.note, "%.2f x %s", fair->median / o->r[0].median, fair->name);
+    return r;
+}
+
+static bool product_row(struct bench *b, const struct work *w, bool with_share, double *rate)
+{
+    struct outcome o;
+    struct row r;
+
+    if (!run(b, w, &o))
         return false;
-    for (int side = 0; side < 2; side++) {
-        for (size_t i = 0; i < count; i++) {
-            s = s * 6364136223846793005u + 1442695040888963407u;
-            d->x[i] = integers ? (double)(int)(s >> 57) : (double)(int64_t)s * 0x1p-63;
-        }
-        if (limber_convert(side ? d->b : d->a, f, d->x, format_of("f64"), count, LIMBER_RN))
+    r = rate_row(w, &o, 2, "GFLOPS");
+    r.share = with_share ? share(b, w->n, &o) : 0;
+    if (rate)
+        *rate = r.value;
+    print_row(b, &r);
+    return true;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static bool limit_rows(struct bench *b)
+{
+    struct limit list[MOST_LIMITS];
+    int n;
+
+    note(b, "the machine's limits", 0);
+    n = limits_measure(b->threads, list);
+    for (int i = 0; i < n; i++)
+        print_row(b, &(struct row){ .group = "limits", .work = list[i].what, .unit = list[i].unit,
+                                    .scheme = list[i].unit[1] == 'B' ? "memory" : "registers",
+                                    .value = 1e-9 * list[i].rate, .best = 1e-9 * list[i].rate });
+    return true;
+}
+
+static bool float_rows(struct bench *b, bool single)
+{
+    static const int sizes[] = { 256, 512, 1024, 2048, 4096 };
+    static const char *const names[2][4] = {
+        { "FP64 native", "FP64 native, A B^T", "FP64 native, A^T B", "FP64 native, A^T B^T" },
+        { "FP32 native", "FP32 native, A B^T", "FP32 native, A^T B", "FP32 native, A^T B^T" },
+    };
+    limber_format f = format_of(single ? "f32" : "f64");
+
+    for (int i = 0; i < 4 + b->full + 3; i++) {
+        int turn = i < 4 + b->full ? 0 : i - 3 - b->full;
+        struct work w = work_of(b, single ? "fp32" : "fp64", names[single][turn],
+                                turn ? 1024 : sizes[i]);
+
+        w.fa = w.fb = w.fc = f;
+        w.contract = native;
+        w.ta = turn & 2;
+        w.tb = turn & 1;
+        w.kinds = KIND(single ? KIND_F32 : KIND_F64);
+        if (!product_row(b, &w, false, NULL))
             return false;
     }
     return true;
 }
 
-static void drop(struct data *d)
+static bool fp64_rows(struct bench *b) { return float_rows(b, false); }
+static bool fp32_rows(struct bench *b) { return float_rows(b, true); }
+
+/* Three rows: against peers, against the machine, and the latter without the scan. */
+static bool int8_row(struct bench *b, const struct work *w)
 {
-    free(d->a);
-    free(d->b);
-    free(d->c);
-    free(d->peer_c);
-    free(d->x);
-}
+    struct outcome o;
+    struct row r;
+    double peak = int8_peak(b);
 
-static void run_peer(const struct bench *b, const struct data *d, int n, bool single)
-{
-    if (single)
-        b->peer.sgemm(101, 111, 111, n, n, n, 1, d->a, n, d->b, n, 0, d->peer_c, n);
-    else
-        b->peer.dgemm(101, 111, 111, n, n, n, 1, d->a, n, d->b, n, 0, d->peer_c, n);
-}
-
-/* Medians of own and peer's seconds, taken in turn; peer 0: none, 'd' or 's'. */
-static bool measure(struct bench *b, int n, limber_format f, limber_format fc,
-                    const limber_contract *contract, int integers, char peer, double *own,
-                    double *other, limber_report *r)
-{
-    double mine[ROUNDS], theirs[ROUNDS];
-    struct data d = { 0 };
-    limber_matrix ma, mb, mc;
-    bool ok = make(&d, n, f, fc, integers);
-
-    ma = (limber_matrix){ d.a, f, n, 1 };
-    mb = (limber_matrix){ d.b, f, n, 1 };
-    mc = (limber_matrix){ d.c, fc, n, 1 };
-    *other = 0;
-    for (int i = -1; ok && i < ROUNDS; i++) {
-        double start = now();
-
-        ok = limber_gemm(b->ctx, contract, n, n, n, NULL, ma, mb, NULL, mc, r) == LIMBER_OK;
-        if (i >= 0)
-            mine[i] = now() - start;
-        start = now();
-        if (peer)
-            run_peer(b, &d, n, peer == 's');
-        if (i >= 0)
-            theirs[i] = now() - start;
-    }
-    if (!ok)
-        complain("bench: %s", limber_error_text());
-    else {
-        *own = median(mine, ROUNDS);
-        *other = peer ? median(theirs, ROUNDS) : 0;
-    }
-    drop(&d);
-    return ok;
-}
-
-static bool native_rows(struct bench *b)
-{
-    static const limber_contract native = { .promise = LIMBER_NATIVE };
-
-    for (int single = 0; single < 2; single++)
-        for (int i = 0; i < 3 + b->full; i++) {
-            limber_format f = format_of(single ? "f32" : "f64");
-            int n = sizes[i];
-            double own, other, flop = 2e-9 * n * n * n;
-            limber_report r;
-
-            note(b, single ? "native FP32" : "native FP64", n);
-            if (!measure(b, n, f, f, &native, 0, b->has_peer ? (single ? 's' : 'd') : 0, &own,
-                         &other, &r))
-                return false;
-            if (!single)
-                b->dgemm[i] = other;
-            print_row(b, single ? "native FP32" : "native FP64", n, r.scheme, flop / own, "GFLOPS",
-                      other / own, single ? "OpenBLAS SGEMM" : "OpenBLAS DGEMM");
-        }
+    if (!run(b, w, &o))
+        return false;
+    r = rate_row(w, &o, 1, "GMAC/s");
+    if (r.ratio > 0)
+        print_row(b, &r);
+    r.ratio = peak > 0 ? 1e9 * r.value / peak : 0;
+    r.of = b->int8_by;
+    *r.note = 0;
+    print_row(b, &r);
+    r.work = "  without the scan";
+    r.value = 1e-9 * cube(w->n) / o.median_run;
+    r.best = 1e-9 * cube(w->n) / o.best_run;
+    r.ratio = peak > 0 ? 1e9 * r.value / peak : 0;
+    r.o = NULL;
+    print_row(b, &r);
     return true;
 }
 
 static bool int8_rows(struct bench *b)
 {
-    static const limber_contract c = { .promise = LIMBER_NATIVE, .scheme = "integer" };
-    const char *instruction;
-    double best = 0;
+    static const int sizes[] = { 512, 1024, 2048 };
 
-    for (int i = 0; i < 5; i++) {
-        double p = peak(&instruction);
+    for (int unsigned_a = 0; unsigned_a < 2; unsigned_a++)
+        for (int i = 0; i < 3; i++) {
+            struct work w = work_of(b, "int8", unsigned_a ? "u8 x i8 -> i32" : "i8 x i8 -> i32",
+                                    sizes[i]);
 
-        best = p > best ? p : best;
-    }
-    print_row(b, "INT8 registers only", 0, instruction, 1e-9 * best, "GMAC/s", 0, "");
-    for (int i = 2; i < 3 + b->full; i++) {
-        int n = sizes[i];
-        double own, other;
-        limber_report r;
-
-        note(b, "INT8", n);
-        if (!measure(b, n, format_of("i8"), format_of("i32"), &c, 1, 0, &own, &other, &r))
-            return false;
-        print_row(b, "INT8 -> INT32, scan and packing in", n, r.scheme, 1e-9 * n * n * n / own,
-                  "GMAC/s", 1.0 * n * n * n / own / best, "registers only");
-        print_row(b, "  without the scan", n, r.scheme, 1e-9 * n * n * n / r.seconds_run,
-                  "GMAC/s", 1.0 * n * n * n / r.seconds_run / best, "registers only");
-    }
+            w.fa = format_of(unsigned_a ? "u8" : "i8");
+            w.fb = format_of("i8");
+            w.fc = format_of("i32");
+            w.data = INTEGERS;
+            w.bits = 7;
+            w.contract = (limber_contract){ .promise = LIMBER_NATIVE, .scheme = "integer" };
+            w.kinds = KIND(unsigned_a ? KIND_U8 : KIND_I8);
+            if (!int8_row(b, &w))
+                return false;
+        }
     return true;
 }
 
-static bool accuracy_rows(struct bench *b)
+static bool correct_rows(struct bench *b)
 {
-    static const struct { const char *what, *f, *fc; limber_contract c; int integers; } rows[] = {
-        { "FP64 correct", "f64", "f64", { .promise = LIMBER_CORRECT }, 0 },
-        { "doubles that hold bytes", "f64", "f64", { .promise = LIMBER_NATIVE }, 1 },
-        { "binary128 from binary64", "f64", "f128", { .promise = LIMBER_NATIVE }, 0 },
-        { "binary128 from binary128", "f128", "f128", { .promise = LIMBER_NATIVE }, 0 },
+    static const struct { const char *what; enum data data; } sets[] = {
+        { "FP64 correct, multiples of 2^-53 in (-1,1)", UNIFORM },
+        { "FP64 correct, normal N(0,1)", NORMAL },
     };
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int at = 2, n = sizes[at];
-        double own, other;
-        limber_report r;
+    for (int s = 0; s < 2; s++)
+        for (int n = 1024; n <= (b->full ? 4096 : 2048); n *= 2) {
+            struct work w = work_of(b, "correct", sets[s].what, n);
 
-        note(b, rows[i].what, n);
-        if (!measure(b, n, format_of(rows[i].f), format_of(rows[i].fc), &rows[i].c,
-                     rows[i].integers, 0, &own, &other, &r))
-            return false;
-        print_row(b, rows[i].what, n, r.scheme, 2e-9 * n * n * n / own, "GFLOPS",
-                  b->dgemm[at] / own, "OpenBLAS DGEMM");
-    }
+            w.fa = w.fb = w.fc = format_of("f64");
+            w.data = sets[s].data;
+            w.contract = correct;
+            w.kinds = KIND(KIND_F64);
+            if (!product_row(b, &w, true, NULL))
+                return false;
+        }
     return true;
 }
 
-/* First call in an empty cache, in a new context that finds the disk, and in memory. */
-static bool latency_rows(struct bench *b)
+/* A peer at the size that it does in about a second, beside Limber at the same size; the ratio
+ * of rates is to Limber's at a size of its own. */
+static bool quad_peer_row(struct bench *b, const struct peer *p, double rate)
 {
-    char dir[] = "/tmp/limber-bench-XXXXXX";
-    limber_config config = { .threads = 1, .cache_dir = dir };
-    limber_contract c = { .promise = LIMBER_NATIVE };
-    double a[64] = { 1 }, result[64], ms[3];
-    limber_format f = format_of("f64");
-    limber_context *ctx = NULL;
-    size_t removed;
-    bool ok = mkdtemp(dir) != NULL;
+    struct work w = work_of(b, "quad", p->name, p->largest);
+    char of[64];
+    struct outcome o;
+    struct row r;
 
-    for (int i = 0; ok && i < 3; i++) {
-        double start;
+    w.data = UNIFORM_QUAD;
+    w.fa = w.fb = w.fc = kind_a(p->kind);
+    w.contract = native;
+    w.only = p;
+    w.runs = b->runs < 3 ? b->runs : 3;
+    if (!run(b, &w, &o))
+        return false;
+    if (o.count < 2)
+        return true;
+    r = rate_row(&w, &o, 2, "GFLOPS");
+    r.scheme = "peer";
+    r.value *= o.r[0].median / o.r[1].median;
+    r.best *= o.r[0].best / o.r[1].best;
+    snprintf(of, sizeof of, "for Limber at n = 2048, %.3g x at %d", r.ratio, w.n);
+    r.of = of;
+    r.ratio = rate / r.value;
+    print_row(b, &r);
+    return true;
+}
 
-        if (i < 2) {
-            limber_destroy(ctx);
-            ok = limber_create(&ctx, &config) == LIMBER_OK;
+static bool quad_rows(struct bench *b)
+{
+    static const struct { const char *what, *in, *out; enum data data; enum kind kind; } ways[] = {
+        { "binary128 from binary128", "f128", "f128", UNIFORM_QUAD, KIND_QUAD },
+        { "binary128 from binary64", "f64", "f128", UNIFORM, KINDS },
+        { "double-double", "dd", "dd", UNIFORM_QUAD, KIND_DD },
+    };
+    const struct peer *peers;
+    double rates[KINDS + 1] = { 0 };
+    int count = peers_list(&peers);
+
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (int n = b->full ? 512 : 1024; n <= 2048; n *= 2) {
+            struct work w = work_of(b, "quad", ways[i].what, n);
+
+            w.fa = w.fb = format_of(ways[i].in);
+            w.fc = format_of(ways[i].out);
+            w.data = ways[i].data;
+            w.contract = native;
+            w.kinds = KIND(KIND_F64);
+            if (!product_row(b, &w, true, &rates[ways[i].kind]))
+                return false;
         }
-        start = now();
-        ok = ok && limber_gemm(ctx, &c, 8, 8, 8, NULL, (limber_matrix){ a, f, 8, 1 },
-                               (limber_matrix){ a, f, 8, 1 }, NULL,
-                               (limber_matrix){ result, f, 8, 1 }, NULL) == LIMBER_OK;
-        ms[i] = 1e6 * (now() - start);
-    }
-    if (ok) {
-        print_row(b, "first call, compiled", 8, "native", ms[0], "us", 0, "");
-        print_row(b, "first call, from disk", 8, "native", ms[1], "us", 0, "");
-        print_row(b, "later call, from memory", 8, "native", ms[2], "us", 0, "");
-        limber_cache_clear(ctx, 0, &removed);
-    } else {
-        complain("bench: %s", limber_error_text());
-    }
-    limber_destroy(ctx);
-    if (strcmp(dir, "/tmp/limber-bench-XXXXXX")) {
-        char command[64];
+    for (int i = 0; i < count; i++)
+        if ((peers[i].kind == KIND_QUAD || peers[i].kind == KIND_DD) &&
+            !quad_peer_row(b, &peers[i], rates[peers[i].kind]))
+            return false;
+    return true;
+}
 
-        snprintf(command, sizeof command, "rm -rf %s", dir);
-        if (system(command))
-            complain("bench: %s stays behind", dir);
+static bool mask_rows(struct bench *b)
+{
+    static const struct { const char *what; enum data data; int bits; bool correct; } sets[] = {
+        { "doubles that hold integers to 127", INTEGERS, 7, false },
+        { "doubles that hold integers to 32767", INTEGERS, 15, false },
+        { "doubles born as floats", FLOATS, 0, false },
+        { "doubles born as floats, correct", FLOATS, 0, true },
+    };
+
+    for (size_t s = 0; s < sizeof sets / sizeof *sets; s++)
+        for (int n = 1024; n <= 2048; n *= 2) {
+            struct work w = work_of(b, "mask", sets[s].what, n);
+
+            w.fa = w.fb = w.fc = format_of("f64");
+            w.data = sets[s].data;
+            w.bits = sets[s].bits;
+            w.contract = sets[s].correct ? correct : native;
+            w.kinds = KIND(KIND_F64);
+            if (!product_row(b, &w, true, NULL))
+                return false;
+        }
+    return true;
+}
+
+static bool integer_rows(struct bench *b)
+{
+    static const struct { const char *what, *in; int bits; } ways[] = {
+        { "i16 -> i64 exact", "i16", 15 },
+        { "i32 -> i64 exact, values of 26 bits", "i32", 26 },
+        { "i64 -> i64 exact, values of 20 bits", "i64", 20 },
+    };
+
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (int n = 512; n <= 1024; n *= 2) {
+            struct work w = work_of(b, "integers", ways[i].what, n);
+            struct outcome o;
+            struct row r;
+
+            w.fa = w.fb = format_of(ways[i].in);
+            w.fc = format_of("i64");
+            w.data = INTEGERS;
+            w.bits = ways[i].bits;
+            w.contract = exact;
+            w.kinds = KIND(KIND_INT);
+            if (!run(b, &w, &o))
+                return false;
+            r = rate_row(&w, &o, 1, "GMAC/s");
+            r.share = share(b, n, &o);
+            print_row(b, &r);
+        }
+    return true;
+}
+
+/* The function that a caller with many small products would hold. */
+static bool small_kernel(struct bench *b, int n, bool single, void (**function)(void))
+{
+    limber_format f = format_of(single ? "f32" : "f64");
+
+    (void)n;
+    if (limber_bind(b->ctx, &native, f, f, f, single ? "cblas_sgemm" : "cblas_dgemm", function) ==
+        LIMBER_OK)
+        return true;
+    complain("bench: %s", limber_error_text());
+    return false;
+}
+
+static bool small_row(struct bench *b, int n, bool single, bool bound)
+{
+    static const char *const names[2][2] = {
+        { "small FP64, limber_gemm", "small FP64, bound function" },
+        { "small FP32, limber_gemm", "small FP32, bound function" },
+    };
+    struct work w = work_of(b, "small", names[single][bound], n);
+    struct own own = b->own;
+    struct outcome o;
+    struct row r;
+
+    if (bound && !small_kernel(b, n, single, &own.bound))
+        return false;
+    w.own = &own;
+    w.fa = w.fb = w.fc = format_of(single ? "f32" : "f64");
+    w.contract = native;
+    w.kinds = KIND(single ? KIND_F32 : KIND_F64);
+    w.seconds = 3e-4;
+    if (!run(b, &w, &o))
+        return false;
+    r = rate_row(&w, &o, 2, "GFLOPS");
+    if (bound)
+        r.scheme = "bound";
+    print_row(b, &r);
+    return true;
+}
+
+static bool small_rows(struct bench *b)
+{
+    static const int sizes[] = { 8, 16, 24, 32, 48, 64, 96, 128 };
+
+    for (int single = 0; single < 2; single++)
+        for (int bound = 0; bound < 2; bound++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                if (!small_row(b, sizes[i], single, bound))
+                    return false;
+    return true;
+}
+
+/* ---- latency --------------------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *about, int type, struct FTW *where)
+{
+    (void)about;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static bool remove_directory(const char *path)
+{
+    return nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0;
+}
+
+struct moment {
+    double seconds;
+    limber_report report;
+};
+
+static bool one_call(limber_context *ctx, struct moment *m)
+{
+    limber_format f = format_of("f64");
+    double a[64] = { 1 }, y[64], start = now();
+    limber_matrix in = { a, f, 8, 1 }, out = { y, f, 8, 1 };
+    bool ok = limber_gemm(ctx, &native, 8, 8, 8, NULL, in, in, NULL, out, &m->report) == LIMBER_OK;
+
+    m->seconds = now() - start;
+    if (!ok)
+        complain("bench: %s", limber_error_text());
+    else if (y[0] != 1 || y[1] != 0) {
+        complain("bench: the first call's result is wrong");
+        ok = false;
     }
     return ok;
 }
 
-static void head(const struct bench *b)
+/* Compiled, then in a new context that finds the disk, then from memory. */
+static bool three_calls(const char *dir, struct moment m[3])
 {
-    if (b->rows)
-        return;
-    printf("one thread, medians of %d runs\n", ROUNDS);
-    if (!b->peer.library)
-        printf("OpenBLAS: not found (libopenblas.so.0), ratios to it are left out\n");
-    else
-        printf("OpenBLAS: kernels for %s%s; %s\n", b->peer.core, misdetected(&b->peer) ?
-               " (misdetected: not compared; set OPENBLAS_CORETYPE)" :
-               has("avx512") && !is_wide(b->peer.core) && !strcasestr(b->peer.core, "zen") ?
-               " (narrower than this CPU's vectors)" : "",
-               b->peer.config);
+    limber_config config = { .threads = 1, .cache_dir = dir };
+    limber_context *ctx = NULL;
+    bool ok = true;
+
+    for (int i = 0; ok && i < 3; i++) {
+        if (i < 2) {
+            limber_destroy(ctx);
+            ok = limber_create(&ctx, &config) == LIMBER_OK;
+            if (!ok)
+                complain("bench: %s", limber_error_text());
+        }
+        ok = ok && one_call(ctx, &m[i]);
+    }
+    limber_destroy(ctx);
+    return ok;
+}
+
+static void latency_row(struct bench *b, const char *what, const char *scheme, double seconds)
+{
+    print_row(b, &(struct row){ .group = "latency", .work = what, .scheme = scheme, .unit = "us",
+                                .n = 8, .value = 1e6 * seconds, .best = 1e6 * seconds });
+}
+
+static void print_latency(struct bench *b, const struct moment *m)
+{
+    static const char *const from[] = { "compiled", "disk", "memory" };
+    static const char *const what[] = { "first call, empty cache", "first call, cache on disk",
+                                        "later call" };
+
+    for (int i = 0; i < 3; i++) {
+        const limber_report *r = &m[i].report;
+
+        latency_row(b, what[i], from[r->from], m[i].seconds);
+        latency_row(b, "  scan", from[r->from], r->seconds_scan);
+        latency_row(b, i ? "  finding the kernel" : "  passes and compiling", from[r->from],
+                    r->seconds_compile);
+        latency_row(b, "  running", from[r->from], r->seconds_run);
+    }
+}
+
+static bool latency_rows(struct bench *b)
+{
+    const char *tmp = getenv("TMPDIR");
+    char dir[4096];
+    struct moment m[3];
+    bool ok;
+
+    snprintf(dir, sizeof dir, "%s/limber-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return !complain("bench: no temporary directory can be made");
+    ok = three_calls(dir, m);
+    if (ok)
+        print_latency(b, m);
+    if (!remove_directory(dir))
+        ok = !complain("bench: %s stays behind", dir);
+    return ok;
+}
+
+/* ---- threads and workspace ------------------------------------------------------------------- */
+
+static bool make_context(int threads, limber_context **ctx)
+{
+    limber_config config = { .threads = threads };
+
+    if (limber_create(ctx, &config) == LIMBER_OK)
+        return true;
+    complain("%s", limber_error_text());
+    return false;
+}
+
+static void describe(struct work *w, int which)
+{
+    static const char *const formats[][3] = {
+        { "f64", "f64", "f64" }, { "f64", "f64", "f64" }, { "f128", "f128", "f128" },
+        { "i8", "i8", "i32" },
+    };
+
+    w->fa = format_of(formats[which][0]);
+    w->fb = format_of(formats[which][1]);
+    w->fc = format_of(formats[which][2]);
+    w->data = which == 2 ? UNIFORM_QUAD : which == 3 ? INTEGERS : UNIFORM;
+    w->bits = 7;
+    w->contract = which == 1 ? correct : native;
+    if (which == 3)
+        w->contract.scheme = "integer";
+}
+
+static bool thread_row(struct bench *b, const struct own own[2], int which, int n)
+{
+    static const char *const names[] = { "2 threads, FP64 native", "2 threads, FP64 correct",
+                                         "2 threads, binary128", "2 threads, INT8" };
+    struct work w = work_of(b, "threads", names[which], n);
+    struct outcome o;
+    struct row r;
+    char of[64];
+
+    describe(&w, which);
+    w.own = own;
+    w.owns = 2;
+    w.threads = 2;
+    if (!run(b, &w, &o))
+        return false;
+    r = rate_row(&w, &o, which == 3 ? 1 : 2, which == 3 ? "GMAC/s" : "GFLOPS");
+    r.ratio = o.r[1].median / o.r[0].median;
+    snprintf(of, sizeof of, "1 thread (best over best: %.2f x)", o.r[1].best / o.r[0].best);
+    r.of = of;
+    print_row(b, &r);
+    return true;
+}
+
+static bool thread_rows(struct bench *b)
+{
+    struct own own[2] = { { .name = "Limber, 2 threads" }, { .name = "Limber, 1 thread" } };
+    bool ok = make_context(2, &own[0].ctx) && make_context(1, &own[1].ctx);
+    int threads = b->threads;
+
+    b->threads = 2;
+    for (int which = 0; ok && which < 4; which++)
+        for (int n = 1024; ok && n <= (b->full ? 2048 : 1024); n *= 2)
+            ok = thread_row(b, own, which, n);
+    b->threads = threads;
+    limber_destroy(own[0].ctx);
+    limber_destroy(own[1].ctx);
+    return ok;
+}
+
+static bool workspace_rows(struct bench *b)
+{
+    static const char *const names[] = { "workspace, FP64 native", "workspace, FP64 correct",
+                                         "workspace, binary128" };
+
+    for (int which = 0; which < 3; which++) {
+        struct work w = work_of(b, "workspace", names[which], 2048);
+        struct outcome o;
+        double bytes, operands;
+
+        describe(&w, which);
+        w.runs = 1;
+        if (!run(b, &w, &o))
+            return false;
+        bytes = (double)o.report.workspace / (1 << 20);
+        operands = (double)w.n * w.n * (w.fa.size + w.fb.size + w.fc.size) / (1 << 20);
+        print_row(b, &(struct row){ .group = w.group, .work = w.what, .n = w.n,
+                                    .scheme = o.report.scheme, .unit = "MiB", .value = bytes,
+                                    .best = bytes, .ratio = bytes / operands,
+                                    .of = "the bytes of A, B and C" });
+    }
+    return true;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    bool once;      /* does not depend on --threads */
+    bool (*rows)(struct bench *);
+} groups[] = {
+    { "limits", false, limit_rows },
+    { "fp64", false, fp64_rows },
+    { "fp32", false, fp32_rows },
+    { "int8", false, int8_rows },
+    { "correct", false, correct_rows },
+    { "quad", false, quad_rows },
+    { "mask", false, mask_rows },
+    { "integers", false, integer_rows },
+    { "small", false, small_rows },
+    { "latency", true, latency_rows },
+    { "threads", true, thread_rows },
+    { "workspace", true, workspace_rows },
+};
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+/* Whether the word of the given length stands in a list with commas; NULL lists all. */
+static bool listed(const char *list, const char *word, size_t length)
+{
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+
+        if (n == length && !strncmp(list, word, n))
+            return true;
+        list += n + (list[n] == ',');
+    }
+    return false;
+}
+
+/* Every word of --rows must name a group. */
+static bool known_groups(const char *list)
+{
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+        bool known = false;
+
+        for (int i = 0; i < GROUPS; i++)
+            known |= strlen(groups[i].name) == n && !strncmp(groups[i].name, list, n);
+        if (!known) {
+            complain("bench: no rows are called \"%.*s\"", (int)n, list);
+            return false;
+        }
+        list += n + (list[n] == ',');
+    }
+    return true;
+}
+
+/* "1,2" to numbers; answers how many, 0 after a message. */
+static int thread_counts(const char *list, int counts[MOST_THREAD_COUNTS])
+{
+    int n = 0;
+
+    while (*list) {
+        char *end;
+        long threads = strtol(list, &end, 10);
+
+        if (end == list || (*end && *end != ',') || threads < 1 || threads > MOST_THREADS ||
+            n == MOST_THREAD_COUNTS) {
+            complain("bench: --threads takes numbers from 1 to %d with commas between",
+                     MOST_THREADS);
+            return 0;
+        }
+        counts[n++] = (int)threads;
+        list = end + (*end == ',');
+    }
+    return n;
+}
+
+static bool all_groups(struct bench *b)
+{
+    for (int i = 0; i < GROUPS; i++) {
+        const char *name = groups[i].name;
+
+        if (b->only && !listed(b->only, name, strlen(name)))
+            continue;
+        if (groups[i].once && !b->first)
+            continue;
+        if (!groups[i].rows(b))
+            return false;
+    }
+    return true;
+}
+
+static bool with_threads(struct bench *b, int threads)
+{
+    bool ok;
+
+    b->threads = threads;
+    b->int8 = 0;
+    if (!make_context(threads, &b->ctx))
+        return false;
+    b->own = (struct own){ "Limber", b->ctx, NULL };
+    peers_threads(threads);
+    if (!b->rows)
+        printf("\n%d thread%s", threads, threads == 1 ? "" : "s");
+    table_head(b);
+    ok = all_groups(b);
+    limber_destroy(b->ctx);
+    return ok;
+}
+
+static int bench(struct bench *b, const int *counts, int n)
+{
+    bool ok = true;
+
+    b->library_count = peers_open(&b->libraries);
+    head(b);
+    for (int i = 0; ok && i < n; i++) {
+        b->first = i == 0;
+        ok = with_threads(b, counts[i]);
+    }
+    if (b->rows && print_json(b))
+        ok = false;
+    return !ok;
 }
 
 int cmd_bench(int argc, const char **argv)
 {
-    int json = 0, full = 0, code, status = 0;
+    int json = 0, full = 0, runs = 5, code, n, counts[MOST_THREAD_COUNTS], status = 2;
+    char *rows = NULL, *threads = NULL;
     struct poptOption table[] = {
         { "full", 0, POPT_ARG_NONE, &full, 0, "larger sizes too", NULL },
+        { "threads", 0, POPT_ARG_STRING, &threads, 0, "threads, or a list of such (1)", "1,2" },
+        { "rows", 0, POPT_ARG_STRING, &rows, 0, "only these: limits fp64 fp32 int8 correct quad "
+          "mask integers small latency threads workspace", "WORD,WORD" },
+        { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP
         POPT_TABLEEND
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
-    limber_config config = { .threads = 1 };
     struct bench b = { 0 };
 
-    poptSetOtherOptionHelp(o, "[options]\n\nexample: limber bench --full");
+    poptSetOtherOptionHelp(o, "[options]\n\nexample: limber bench --rows fp64,quad --threads 1,2");
     code = poptGetNextOpt(o);
+    n = code < -1 ? 0 : thread_counts(threads ? threads : "1", counts);
     if (code < -1)
         complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
-    poptFreeContext(o);
-    if (code < -1)
-        return 2;
-    if (limber_create(&b.ctx, &config) != LIMBER_OK)
-        return complain("%s", limber_error_text());
-    b.full = full;
-    b.rows = json ? cJSON_CreateArray() : NULL;
-    b.has_peer = open_peer(&b.peer) && !misdetected(&b.peer);
-    head(&b);
-    if (!native_rows(&b) || !int8_rows(&b) || !accuracy_rows(&b) || !latency_rows(&b))
-        status = 1;
-    if (json) {
-        cJSON *all = cJSON_CreateObject();
-        char *s;
-
-        cJSON_AddStringToObject(all, "openblas_core", b.peer.core);
-        cJSON_AddStringToObject(all, "openblas_config", b.peer.config);
-        cJSON_AddItemToObject(all, "rows", b.rows);
-        s = cJSON_Print(all);
-        printf("%s\n", s ? s : "{}");
-        cJSON_free(s);
-        cJSON_Delete(all);
+    else if (poptPeekArg(o))
+        complain("bench takes no files");
+    else if (runs < 1 || runs > 99)
+        complain("bench: --runs takes a number from 1 to 99");
+    else if (n > 0 && known_groups(rows)) {
+        b = (struct bench){ .runs = runs, .full = full, .only = rows,
+                            .rows = json ? cJSON_CreateArray() : NULL };
+        status = json && !b.rows ? complain("out of memory") : bench(&b, counts, n);
     }
-    limber_destroy(b.ctx);
+    poptFreeContext(o);
+    free(rows);
+    free(threads);
     return status;
 }
