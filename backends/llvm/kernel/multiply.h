@@ -62,31 +62,57 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
         }
 }
 
-/* Products of limbs la, lb over k in [p0, p0 + kc).  A panel of B stays in the first level of
- * cache while the panels of A pass by. */
+/* What is fetched while register tiles are computed, a line of cache for each group of k: the
+ * first tiles of a column fetch the next panel of B, the others the panels of A that the block
+ * needs after these. */
+struct ahead {
+    const char *from;
+    int64_t step;
+};
+
+FLAT struct ahead ahead_of(const char *next_b, int64_t bytes_b, const char *next_a,
+                           int64_t panel_a, int64_t bytes_a, int64_t panels_a, int64_t groups,
+                           int64_t i, int64_t j, const char *here)
+{
+    int64_t lines = groups * 64, for_b = (bytes_b + lines - 1) / lines;
+    int64_t each = (bytes_a + lines - 1) / lines, turn = j * (panels_a - for_b) + i - for_b;
+
+    if (i < for_b)
+        return (struct ahead){ next_b + i * lines, 64 };
+    if (turn < panels_a * each)
+        return (struct ahead){ next_a + turn / each * panel_a + turn % each * lines, 64 };
+    return (struct ahead){ here, 0 };
+}
+
+/* Products of limbs la, lb over k in [p0, p0 + kc); then come those at next_p0 of limb next_la.
+ * A panel of B stays in the first level of cache while the panels of A pass by. */
 FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, int lb, int64_t p0,
-                   int first, const struct tiles *t)
+                   int next_la, int64_t next_p0, int first, const struct tiles *t)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
     int64_t kb = p0 / CFG.kc;
     int64_t groups = (min64(CFG.kc, c->k - p0) + CFG.group - 1) / CFG.group;
-    int64_t at = p0 / CFG.group * CFG.group * CFG.bytes, step = groups * CFG.group * CFG.bytes * CFG.nr;
+    int64_t each = groups * CFG.group * CFG.bytes;      /* bytes of a line */
+    const char *a = oa->data + b->panel_a * oa->panel_bytes + la * oa->limb_bytes +
+                    p0 * CFG.bytes * CFG.mr;
+    const char *next_a = oa->data + b->panel_a * oa->panel_bytes + next_la * oa->limb_bytes +
+                         next_p0 * CFG.bytes * CFG.mr;
     int skips = HOW != HOW_whole && !CFG.offsets;
 
     for (int64_t j = 0; j < b->panels_b; j++) {
         const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes +
-                         at * CFG.nr;
+                         p0 * CFG.bytes * CFG.nr;
         const int32_t *bias = t->stores && CFG.unit == UNIT_i8 && CFG.offsets && p0 == 0 ?
                               ob->sums + b->j0 + j * CFG.nr : no_bias;
-        const char *next = j + 1 < b->panels_b ? pb + ob->panel_bytes : pb + step;
+        const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes : pb + each * CFG.nr;
         int zero_b = skips && !ob->nonzero[((b->panel_b + j) * CFG.side[1].limbs + lb) *
                                            ob->blocks + kb];
 
         for (int64_t i = 0; i < b->panels_a; i++) {
-            const char *pa = oa->data + (b->panel_a + i) * oa->panel_bytes +
-                             la * oa->limb_bytes + at * CFG.mr;
-            int fetch = i * groups * 64 < step;     /* the next panel is not all on its way */
+            const char *pa = a + i * oa->panel_bytes;
             char *to = t->at + i * CFG.mr * t->row + j * CFG.nr * acc_bytes();
+            struct ahead ahead = ahead_of(next_b, each * CFG.nr, next_a, oa->panel_bytes,
+                                          each * CFG.mr, b->panels_a, groups, i, j, pb);
 
             if (t->stores && ((i + 1) * CFG.mr > t->rows || (j + 1) * CFG.nr > t->cols))
                 edge(pa, pb, groups, t, i * CFG.mr, j * CFG.nr, first, bias);
@@ -94,8 +120,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                          ((b->panel_a + i) * CFG.side[0].limbs + la) * oa->blocks + kb])))
                 first ? clear_tile(to, t->row) : (void)0;
             else
-                limber_micro(pa, pb, groups, to, t->row, first, bias,
-                             fetch ? next + i * groups * 64 : pb, fetch ? 64 : 0);
+                limber_micro(pa, pb, groups, to, t->row, first, bias, ahead.from, ahead.step);
         }
     }
 }
@@ -282,8 +307,11 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
     for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc) {
         int64_t chunk = p0 / CFG.chunk, from = chunk * CFG.chunk;
         int64_t end = min64(from + CFG.chunk, c->k);
+        int last;
 
-        multiply(c, b, row->a, row->b, p0, p0 == from, &t);
+        last = p0 + CFG.kc >= c->k;
+        multiply(c, b, row->a, row->b, p0, last && r + 1 < CFG.rows ? row[1].a : row->a,
+                 last ? 0 : p0 + CFG.kc, p0 == from, &t);
         if (p0 + CFG.kc < end)
             continue;
         if (VIA == VIA_shift && is_single(c))
@@ -302,7 +330,8 @@ FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
     struct tiles t = { place(c, b->i0, b->j0), c->c.row * CFG.c.size, b->rows, b->cols, 1 };
 
     for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc)
-        multiply(c, b, CFG.row[0].a, CFG.row[0].b, p0, p0 == 0 && !c->adds, &t);
+        multiply(c, b, CFG.row[0].a, CFG.row[0].b, p0, CFG.row[0].a,
+                 p0 + CFG.kc < c->k ? p0 + CFG.kc : 0, p0 == 0 && !c->adds, &t);
 }
 
 FLAT void products(const struct kernel_call *c, const struct block *b, char *scratch)
@@ -320,7 +349,8 @@ FLAT void products(const struct kernel_call *c, const struct block *b, char *scr
             continue;
         }
         for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc)
-            multiply(c, b, CFG.row[r].a, CFG.row[r].b, p0, fresh && p0 == 0, &t);
+            multiply(c, b, CFG.row[r].a, CFG.row[r].b, p0, CFG.row[r].a,
+                     p0 + CFG.kc < c->k ? p0 + CFG.kc : 0, fresh && p0 == 0, &t);
     }
 }
 
