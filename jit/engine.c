@@ -80,6 +80,13 @@ static void join(struct mask *all, const struct mask *m, bool first)
     all->tile = NULL;
 }
 
+/* Bytes fill their one limb whatever they are: a look at them could not make a plan cheaper. */
+static bool are_bytes(const struct problem *p)
+{
+    return is_integer(p->fa) && is_integer(p->fb) && is_integer(p->fc) && p->fa.size == 1 &&
+           p->fb.size == 1;
+}
+
 static bool scan_side(struct mask *m, struct mask *all, const struct problem *p, bool left,
                       enum scan_depth depth, const struct runner *r, struct diag *d)
 {
@@ -88,7 +95,8 @@ static bool scan_side(struct mask *m, struct mask *all, const struct problem *p,
     struct view v = left ? p->a : p->b;
 
     for (int64_t g = 0; g < p->groups; g++) {
-        if (!limber_scan(&m[g], &v, f, lines, p->k, depth, true, r, d))
+        if (are_bytes(p) ? !limber_scan_bytes(&m[g], f, lines, p->k, d) :
+                           !limber_scan(&m[g], &v, f, lines, p->k, depth, true, r, d))
             return false;
         join(all, &m[g], g == 0);
         if (!m[g].scanned)              /* the class is known: no class */
@@ -120,29 +128,11 @@ static bool is_tiny(const struct problem *p)
            p->m * p->n * p->k <= TINY * TINY;
 }
 
-/* Bytes fill their one limb whatever they are: a look at them could not make a plan cheaper. */
-static bool is_known(const struct problem *p)
-{
-    return is_integer(p->fa) && is_integer(p->fb) && is_integer(p->fc) && p->fa.size == 1 &&
-           p->fb.size == 1 && (!p->contract.scheme || strcmp(p->contract.scheme, "integer") == 0);
-}
-
-static struct mask all_bytes(limber_format f)
-{
-    return (struct mask){ .scanned = true, .negative = f.kind == LIMBER_KIND_INT, .emax = 7,
-                          .spread = 7, .width = 8, .sig = 8 };
-}
-
 static bool scan(struct finding *f, const struct problem *p, const struct runner *r,
                  struct diag *d)
 {
     enum scan_depth depth = depth_of(p);
 
-    if (is_known(p)) {
-        f->all_a = all_bytes(p->fa);
-        f->all_b = all_bytes(p->fb);
-        return true;
-    }
     if (depth == SCAN_probe && (is_tiny(p) || asks_native(p)))
         return true;            /* nothing is known, nothing is to be chosen */
     f->a = calloc((size_t)p->groups, sizeof *f->a);
@@ -638,7 +628,7 @@ static bool launch_group(limber_context *ctx, const struct problem *p, const str
                          struct entry *e, int64_t g, struct place c, struct call *call,
                          struct diag *d)
 {
-    bool scanned = f->a && f->b && f->all_a.scanned && f->all_b.scanned;
+    bool scanned = f->all_a.scanned && f->all_b.scanned;
     struct runner runner = is_tiny(p) ? (struct runner){ 1, run_alone, NULL } :
                            limber_pool_runner(ctx->pool);
 

@@ -67,7 +67,7 @@ FLAT void take_doubles(struct lanes *s, v8d x)
 
     s->special |= special;
     s->odd |= (e == 0) & (size != 0);
-    take(s, ~special & (size != 0), e, lowest_of(size), (v8l)x < 0);
+    take(s, ~special & (e != 0), e, lowest_of(size), (v8l)x < 0);
 }
 
 FLAT void take_dd(struct lanes *s, v8l high, v8l low)
@@ -78,7 +78,7 @@ FLAT void take_dd(struct lanes *s, v8l high, v8l low)
     s->special |= special;
     s->odd |= ((e == 0) & (size != 0)) | ((f == 0) & (rest != 0)) | (f == 0x7ff);
     below = PICK(rest != 0, below, ALL(NONE_LOW));
-    take(s, ~special & (size != 0), e, LESS(l, below), high < 0);
+    take(s, ~special & (e != 0), e, LESS(l, below), high < 0);
 }
 
 /* Place of the lowest set bit of integers that are not 0. */
@@ -95,7 +95,7 @@ FLAT void take_quads(struct lanes *s, v8l low, v8l high)
     s->special |= special;
     s->odd |= (e == 0) & some;
     place = PICK(low != 0, place_of(low), PICK(top != 0, 64 + place_of(top), ALL(112)));
-    take(s, ~special & some, e, e - 112 + place, high < 0);
+    take(s, ~special & (e != 0), e, e - 112 + place, high < 0);
 }
 
 FLAT void take_eight(struct lanes *s, enum kind k, const char *at)
@@ -129,30 +129,36 @@ FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, i
     }
 }
 
-/* Lane 0 becomes what all lanes say. */
-#define FOLD(s, ...) do {                                                                       \
-    struct lanes o_ = { LANES(s.emin, s.emin, __VA_ARGS__), LANES(s.emax, s.emax, __VA_ARGS__), \
-                        LANES(s.lsb, s.lsb, __VA_ARGS__), LANES(s.sig, s.sig, __VA_ARGS__),     \
-                        LANES(s.special, s.special, __VA_ARGS__),                               \
-                        LANES(s.negative, s.negative, __VA_ARGS__),                             \
-                        LANES(s.odd, s.odd, __VA_ARGS__) };                                     \
-                                                                                                \
-    s.emin = LESS(s.emin, o_.emin);                                                             \
-    s.emax = MORE(s.emax, o_.emax);                                                             \
-    s.lsb = LESS(s.lsb, o_.lsb);                                                                \
-    s.sig = MORE(s.sig, o_.sig);                                                                \
-    s.special |= o_.special;                                                                    \
-    s.negative |= o_.negative;                                                                  \
-    s.odd |= o_.odd;                                                                            \
-} while (0)
-
-FLAT void along(struct lanes *s, enum kind k, const char *at, int64_t n)
+FLAT void merge(struct lanes *s, const struct lanes *o)
 {
-    start(s);
-    take_column(s, k, at, n, 8 * size_of(k));
-    FOLD((*s), 4, 5, 6, 7, 0, 1, 2, 3);
-    FOLD((*s), 2, 3, 0, 1, 6, 7, 4, 5);
-    FOLD((*s), 1, 0, 3, 2, 5, 4, 7, 6);
+    s->emin = LESS(s->emin, o->emin);
+    s->emax = MORE(s->emax, o->emax);
+    s->lsb = LESS(s->lsb, o->lsb);
+    s->sig = MORE(s->sig, o->sig);
+    s->special |= o->special;
+    s->negative |= o->negative;
+    s->odd |= o->odd;
+}
+
+FLAT void along(struct lanes *line, struct eight *tile, enum kind k, const char *at, int64_t len)
+{
+    start(line);
+    for (; len > 0; len -= MEASURE_RUN, at += MEASURE_RUN * size_of(k), tile++) {
+        int64_t n = len < MEASURE_RUN ? len : MEASURE_RUN;
+        char last[8 * 16] = { 0 };
+        struct lanes run, all;
+
+        start(&run);
+        take_column(&run, k, at, n / 8, 8 * size_of(k));
+        if (n % 8) {
+            memcpy(last, at + n / 8 * 8 * size_of(k), (size_t)(n % 8 * size_of(k)));
+            take_eight(&run, k, last);
+        }
+        merge(line, &run);
+        memcpy(&all, tile, sizeof all);
+        merge(&all, &run);
+        memcpy(tile, &all, sizeof all);
+    }
 }
 
 /* A few rows of all groups, then the next: memory is read in long stretches. */
@@ -182,14 +188,24 @@ FLAT void across(struct lanes *s, enum kind k, const char *at, int groups, int64
     default: F(KIND_f128); break;                                                               \
     }
 
-void MEASURE(along)(struct eight *out, enum kind k, const char *at, int64_t n)
+void MEASURE(start)(struct eight *s, int64_t n)
+{
+    struct lanes one;
+
+    start(&one);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(&s[i], &one, sizeof one);
+}
+
+void MEASURE(along)(struct eight *line, struct eight *tile, enum kind k, const char *at,
+                    int64_t len)
 {
     struct lanes s;
 
-#define F(kind) along(&s, kind, at, n)
+#define F(kind) along(&s, tile, kind, at, len)
     EACH(F)
 #undef F
-    memcpy(out, &s, sizeof s);
+    memcpy(line, &s, sizeof s);
 }
 
 void MEASURE(across)(struct eight *out, enum kind k, const char *at, int groups, int64_t n,

@@ -24,13 +24,17 @@ static inline int size_of(enum kind k)
            k == KIND_i8 || k == KIND_u8 ? 1 : 16;
 }
 
-/* 8 n neighbours, as one; lane 0 tells. */
-typedef void measure_along(struct eight *s, enum kind k, const char *at, int64_t n);
+/* Nothing seen yet. */
+typedef void measure_start(struct eight *s, int64_t n);
+/* len neighbours: in all, and added to what is known of every MEASURE_RUN of them. */
+enum { MEASURE_RUN = 64, MEASURE_GROUPS = MEASURE_RUN / 8 };
+typedef void measure_along(struct eight *line, struct eight *tile, enum kind k, const char *at,
+                           int64_t len);
 /* n rows of eight times `groups` neighbours, `step` bytes apart, column by column. */
-enum { MEASURE_GROUPS = 8 };
 typedef void measure_across(struct eight *s, enum kind k, const char *at, int groups, int64_t n,
                             int64_t step);
 
+measure_start limber_measure_start, limber_measure_start_avx2, limber_measure_start_avx512;
 measure_along limber_measure_along, limber_measure_along_avx2, limber_measure_along_avx512;
 measure_across limber_measure_across, limber_measure_across_avx2, limber_measure_across_avx512;
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { RUN = LIMBER_TILE };
+_Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
 /* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
 struct seen {
@@ -58,6 +59,7 @@ static int bias_of(enum kind k)
 }
 
 struct measures {
+    measure_start *start;
     measure_along *along;
     measure_across *across;
 };
@@ -69,12 +71,15 @@ static struct measures measures_here(void)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
-        return (struct measures){ limber_measure_along_avx512, limber_measure_across_avx512 };
+        return (struct measures){ limber_measure_start_avx512, limber_measure_along_avx512,
+                                  limber_measure_across_avx512 };
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
         __builtin_cpu_supports("fma"))
-        return (struct measures){ limber_measure_along_avx2, limber_measure_across_avx2 };
+        return (struct measures){ limber_measure_start_avx2, limber_measure_along_avx2,
+                                  limber_measure_across_avx2 };
 #endif
-    return (struct measures){ limber_measure_along, limber_measure_across };
+    return (struct measures){ limber_measure_start, limber_measure_along,
+                              limber_measure_across };
 }
 
 struct job {
@@ -85,6 +90,7 @@ struct job {
     int64_t lines, length;
     enum scan_depth depth;
     struct seen *line, *tile;
+    struct eight *lanes;        /* of a worker: tile_cols */
     struct mask *m;
     atomic_bool stop;           /* a probe has seen enough */
 };
@@ -156,29 +162,7 @@ static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len, 
     }
 }
 
-/* Elements p0 .. p0+len-1 of a line that are neighbours in memory. */
-static void run_along(const struct job *j, const char *at, int64_t line, int64_t p0, int64_t len,
-                      struct seen *out)
-{
-    char last[8 * 16] = { 0 };
-    struct eight s;
-    int64_t whole = len / 8;
-    struct seen rest;
-    int bias = bias_of(j->kind);
-
-    j->measure.along(&s, j->kind, at, whole);
-    *out = lane(&s, 0, bias);
-    if (len % 8 && !s.odd[0]) {
-        memcpy(last, at + whole * 8 * j->f.size, (size_t)(len % 8 * j->f.size));
-        j->measure.along(&s, j->kind, last, 1);
-        rest = lane(&s, 0, bias);
-        join(out, &rest);
-    }
-    if (s.odd[0])
-        run_any(j, line, p0, len, out);
-}
-
-/* The same elements of eight times `groups` lines that are neighbours in memory. */
+/* Elements p0 .. p0+len-1 of eight times `groups` lines that are neighbours in memory. */
 static void run_across(const struct job *j, const char *at, int groups, int64_t line, int64_t p0,
                        int64_t len, struct seen *out)
 {
@@ -206,15 +190,21 @@ static void set_tile(struct tile_mask *t, const struct seen *s)
                          (s->negative ? TILE_negative : 0));
 }
 
+/* A glance has seen enough of full-width data. */
+static void probe(struct job *j, int64_t line)
+{
+    const struct seen *s = &j->line[line];
+
+    if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > 16)
+        atomic_store(&j->stop, true);
+}
+
 /* What was seen of a line within a tile. */
 static void note(struct job *j, int64_t line, int64_t p0, const struct seen *s)
 {
-    struct seen *all = &j->line[line];
-
     join(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
-    join(all, s);
-    if (j->depth == SCAN_probe && all->emax != NONE_HIGH && all->emax - all->lsb + 1 > 16)
-        atomic_store(&j->stop, true);
+    join(&j->line[line], s);
+    probe(j, line);
 }
 
 static bool stopped(struct job *j)
@@ -227,21 +217,41 @@ static const char *address(const struct job *j, int64_t line, int64_t p)
     return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
 }
 
-/* Line by line, run by run. */
-static void scan_along(struct job *j, int64_t from, int64_t to)
+/* Line by line, run by run and element by element. */
+static void scan_any(struct job *j, int64_t line)
 {
-    bool direct = j->kind != KIND_none && !j->v->patch && j->v->p == 1;
+    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
+        struct seen s;
 
-    for (int64_t i = from; i < to; i++)
-        for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
-            int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
-            struct seen s;
+        run_any(j, line, p0, j->length - p0 < RUN ? j->length - p0 : RUN, &s);
+        note(j, line, p0, &s);
+    }
+}
 
-            if (direct)
-                run_along(j, address(j, i, p0), i, p0, len, &s);
-            else
-                run_any(j, i, p0, len, &s);
-            note(j, i, p0, &s);
+/* Line by line, each a stretch of memory; tiles are known when all their lines are. */
+static void scan_along(struct job *j, int64_t from, int64_t to, struct eight *tile)
+{
+    int bias = bias_of(j->kind);
+
+    j->measure.start(tile, j->m->tile_cols);
+    for (int64_t i = from; i < to && !stopped(j); i++) {
+        struct eight line;
+
+        j->measure.along(&line, tile, j->kind, address(j, i, 0), j->length);
+        for (int l = 0; l < 8; l++) {
+            struct seen s = lane(&line, l, bias);
+
+            join(&j->line[i], &s);
+        }
+        if (is_odd(&line))
+            scan_any(j, i);
+        probe(j, i);
+    }
+    for (int64_t c = 0; c < j->m->tile_cols; c++)
+        for (int l = 0; l < 8; l++) {
+            struct seen s = lane(&tile[c], l, bias);
+
+            join(&j->tile[from / RUN * j->m->tile_cols + c], &s);
         }
 }
 
@@ -264,13 +274,17 @@ static void scan_lines(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
     int64_t from = task * RUN, to = from + RUN < j->lines ? from + RUN : j->lines, middle = from;
+    bool direct = j->kind != KIND_none && !j->v->patch;
 
-    (void)worker;
-    if (j->kind != KIND_none && !j->v->patch && j->v->line == 1)
+    if (direct && j->v->line == 1)
         middle = to - (to - from) % 8;
     if (middle > from)
         scan_across(j, from, middle);
-    scan_along(j, middle, to);
+    if (direct && j->v->p == 1 && middle < to)
+        scan_along(j, middle, to, j->lanes + worker * j->m->tile_cols);
+    else
+        for (int64_t i = middle; i < to; i++)
+            scan_any(j, i);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------ */
@@ -327,7 +341,9 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     m->tile = calloc((size_t)(m->tile_rows * m->tile_cols + 1), sizeof *m->tile);
     j.tile = malloc((size_t)(m->tile_rows * m->tile_cols + 1) * sizeof *j.tile);
-    ok = j.line && j.tile && m->tile;
+    r = r ? r : &alone;
+    j.lanes = malloc((size_t)(r->workers * m->tile_cols + 1) * sizeof *j.lanes);
+    ok = j.line && j.tile && j.lanes && m->tile;
     if (ok && want_lines) {
         m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
         m->line_special = calloc((size_t)lines + 1, 1);
@@ -338,7 +354,6 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
             j.line[i] = nothing;
         for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
             j.tile[i] = nothing;
-        r = r ? r : &alone;
         r->run(r->self, m->tile_rows, scan_lines, &j);
         if (!atomic_load(&j.stop))
             conclude(m, &j);
@@ -348,5 +363,22 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     }
     free(j.line);
     free(j.tile);
+    free(j.lanes);
     return ok;
+}
+
+bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
+                       struct diag *d)
+{
+    *m = (struct mask){ .scanned = true, .negative = f.kind == LIMBER_KIND_INT, .emax = 7,
+                        .spread = 7, .width = 8, .sig = 8, .lines = lines, .length = length };
+    m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
+    m->line_special = calloc((size_t)lines + 1, 1);
+    if (!m->line_emax || !m->line_special) {
+        limber_mask_clear(m);
+        return limber_fail(d, LIMBER_NO_MEMORY, "scan: out of memory");
+    }
+    for (int64_t i = 0; i < lines; i++)
+        m->line_emax[i] = 7;
+    return true;
 }

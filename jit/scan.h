@@ -14,4 +14,8 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
                  int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
                  struct diag *d);
 
+/* What is known of bytes without a look. */
+bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
+                       struct diag *d);
+
 #endif

@@ -52,7 +52,7 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     mb = round_down(at_least(t->l2 / 4 / (kc * bytes), mr), mr);
     mb = mb > 20 * mr ? 20 * mr : mb;
     if (n->type.count > 8)      /* the totals of a block stay at hand too */
-        mb = mb > 20 * mr ? 20 * mr : mb;
+        mb = mb > 10 * mr ? 10 * mr : mb;
     nb = at_least(256 / nr, 1) * nr;
     if (!limber_node_list(p, n, ATTR_tile, (int64_t[]){ mr, nr, group, mb, nb, kc }, 6))
         return limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
