@@ -142,6 +142,18 @@ static bool set_crt(const struct node *combine, struct kernel_config *k, struct 
     return true;
 }
 
+/* One code cuts both sides: they differ in lines, offsets and the sign of residues at most. */
+static bool are_alike(const struct side *a, const struct side *b)
+{
+    return limber_format_equal(a->f, b->f) && a->how == b->how &&
+           (a->how != HOW_hilo || limber_format_equal(a->limb, b->limb)) &&
+           a->limbs == b->limbs && (a->axis == AXIS_none) == (b->axis == AXIS_none) &&
+           a->shift == b->shift && a->step == b->step && a->pieces == b->pieces &&
+           a->narrow == b->narrow && a->base == b->base && a->digits == b->digits &&
+           a->copied == b->copied &&
+           (a->how == HOW_residues || a->is_signed == b->is_signed);
+}
+
 /* Register tiles hold elements of C: one product, unscaled, without alpha and beta. */
 static bool is_direct(const struct kernel_config *k)
 {
@@ -210,6 +222,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         return false;
     if (k->unit != UNIT_exact && k->via != VIA_sum)
         set_words(p, k);
+    k->alike = are_alike(&k->side[0], &k->side[1]);
     k->direct = k->unit != UNIT_exact && is_direct(k);
     return true;
 }

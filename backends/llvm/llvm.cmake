@@ -31,10 +31,19 @@ foreach(how RANGE 4)    # enum how of kernel.h
 endforeach()
 add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
 
-file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c backends/llvm/kernel/cold.c)
+file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c
+     backends/llvm/kernel/cold.c backends/llvm/kernel/turn*.c)
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/turn_")
+endif()
 list(APPEND LIMBER_SOURCES ${LIMBER_LLVM_SOURCES})
 set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_property(SOURCE backends/llvm/kernel/turn_avx2.c PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
+  set_property(SOURCE backends/llvm/kernel/turn_avx512.c PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
+  set_property(SOURCE backends/llvm/kernel/cold.c PROPERTY COMPILE_DEFINITIONS LIMBER_TURN_X86)
+endif()
 set_source_files_properties(backends/llvm/emit.c PROPERTIES
   COMPILE_DEFINITIONS "LIMBER_BITCODE=\"${LIMBER_BITCODE}\""
   OBJECT_DEPENDS "${LIMBER_BITCODE_FILES}")

@@ -11,20 +11,91 @@ static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0
 
 /* ---- operands ----------------------------------------------------------------------------------- */
 
-static void gather(const struct kernel_call *c, int side, const int64_t part[4], char *room)
+static kernel_turn *turn_here(void)
+{
+#if defined(LIMBER_TURN_X86)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return limber_turn_avx512;
+    if (__builtin_cpu_supports("avx2"))
+        return limber_turn_avx2;
+#endif
+    return limber_turn;
+}
+
+/* Lines that are stretches of memory; those that do not exist repeat the last. */
+static void turn(const struct kernel_call *c, int side, const int64_t part[4], int step, int size,
+                 char *room)
 {
     const struct packed *o = &c->op[side];
-    size_t size = (size_t)c->config->side[side].f.size;
+    const char *line[KERNEL_LANES];
 
-    memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
+    for (int64_t l = 0; l < KERNEL_LANES; l++) {
+        int64_t at = o->line0 + part[0] + (l < part[1] ? l : part[1] - 1);
+
+        line[l] = (const char *)o->view.data + (at * o->view.line + part[2]) * step;
+    }
+    turn_here()(line, size, room);
+}
+
+static void copy(char *to, const char *from, size_t size)
+{
+    switch (size) {             /* of constant length */
+    case 1: *to = *from; break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    case 8: memcpy(to, from, 8); break;
+    default: memcpy(to, from, 16); break;
+    }
+}
+
+static void spread(const struct packed *o, const int64_t part[4], size_t size, char *room)
+{
+    int64_t step = o->view.p * (int64_t)size;
+
+    for (int64_t l = 0; l < part[1]; l++) {
+        const char *from = limber_view_at(&o->view, o->line0 + part[0] + l, part[2], (int)size);
+
+        for (int64_t p = 0; p < part[3]; p++)
+            copy(room + (size_t)(p * KERNEL_LANES + l) * size, from + p * step, size);
+    }
+}
+
+static void windows(const struct packed *o, const int64_t part[4], size_t size, char *room)
+{
     for (int64_t l = 0; l < part[1]; l++)
         for (int64_t p = 0; p < part[3]; p++) {
             const char *at = limber_view_at(&o->view, o->line0 + part[0] + l, part[2] + p,
                                             (int)size);
 
             if (at)
-                memcpy(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
+                copy(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
         }
+}
+
+static void rows(const struct kernel_call *c, int side, const int64_t part[4], char *room)
+{
+    const struct packed *o = &c->op[side];
+    size_t size = (size_t)c->config->side[side].f.size;
+
+    if (!o->view.patch && o->view.p == 1 && part[3] == KERNEL_BLOCK && part[1] > 0 &&
+        (size == 4 || size == 8)) {
+        turn(c, side, part, (int)size, (int)size, room);
+        return;
+    }
+    if (part[1] < KERNEL_LANES || o->view.patch)
+        memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
+    if (o->view.patch)
+        windows(o, part, size, room);
+    else
+        spread(o, part, size, room);
+}
+
+static void words_of_bytes(const struct kernel_call *c, int side, const int64_t part[4],
+                           char *room)
+{
+    turn(c, side, part, 1, 4, room);
 }
 
 static void load(limber_format f, const char *from, double *to, int n)
@@ -158,5 +229,5 @@ static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
 }
 
 const struct kernel_cold limber_kernel_cold = {
-    gather, load, round_limbs, special, words, total, sum
+    rows, words_of_bytes, load, round_limbs, special, words, total, sum
 };

@@ -26,7 +26,7 @@ FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t c
         __builtin_memcpy(place(c, i, j), v, (unsigned)(KERNEL_LANES * size));
     else
         ROLL for (int64_t x = 0; x < cols; x++)
-            copy_element(place(c, i, j + x), v + x * size, size);
+            __builtin_memcpy(place(c, i, j + x), v + x * size, (unsigned)size);
 }
 
 /* Exponents that undo the scales of row i and of sixteen columns; unused columns repeat. */
@@ -105,12 +105,9 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
     return lost;
 }
 
-FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
-                         int64_t i, int64_t j0, int64_t cols)
+FLAT void small_totals(const struct kernel_call *c, const struct block *b, const char *scratch,
+                       int64_t i, int64_t j0, v8l v[2])
 {
-    int64_t lost = 0;
-    v8l v[2];
-
     if (is_single(c)) {
         struct correction x = correction_of(c, b, CFG.row[0].a, CFG.row[0].b, 0, c->k);
         v16i t = chains(&x, scratch, i, j0);
@@ -123,17 +120,34 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
         v[0] = LOAD(v8l, from);
         v[1] = LOAD(v8l, from + 64);
     }
+}
+
+/* Column j0 + j: a scale beyond one power of two, alpha and beta, or beside special ones. */
+FLAT int64_t small_one(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
+                       int64_t j, const int64_t *v)
+{
+    uint64_t w[2] = { (uint64_t)v[j], (uint64_t)(v[j] >> 63) };
+
+    return c->cold->words(c, b->i0 + i, b->j0 + j0 + j, w, 2,
+                          -(scale_of(&c->op[0], b->i0 + i) +
+                            scale_of(&c->op[1], b->j0 + j0 + j)));
+}
+
+FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
+                         int64_t i, int64_t j0, int64_t cols)
+{
+    int64_t lost = 0, x[KERNEL_LANES];
+    v8l v[2];
+
+    small_totals(c, b, scratch, i, j0, v);
     if (to_integer())
         return store_integers(c, b, i, j0, cols, v);
     if (to_binary() && store_small(c, b, i, j0, cols, v))
         return 0;
-    ROLL for (int64_t j = 0; j < cols; j++) {   /* a scale beyond one power of two, alpha and beta */
-        int64_t x = v[j / 8][j % 8];
-        uint64_t w[2] = { (uint64_t)x, (uint64_t)(x >> 63) };
-        int exp = -(scale_of(&c->op[0], b->i0 + i) + scale_of(&c->op[1], b->j0 + j0 + j));
-
-        lost += c->cold->words(c, b->i0 + i, b->j0 + j0 + j, w, 2, exp);
-    }
+    STORE(x, v[0]);
+    STORE(x + 8, v[1]);
+    ROLL for (int64_t j = 0; j < cols; j++)
+        lost += small_one(c, b, i, j0, j, x);
     return lost;
 }
 
@@ -336,6 +350,13 @@ FLAT int rounds_at_once(void)
             CFG.c.kind == LIMBER_KIND_DD);
 }
 
+FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
+                      int64_t i, int64_t j)
+{
+    return c->cold->total(c, b->i0 + i, b->j0 + j, totals(scratch) + total_at(i, 0, j),
+                          (int64_t)CFG.nb * total_bytes());
+}
+
 FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                         int64_t i, int64_t j0, int64_t cols)
 {
@@ -347,9 +368,7 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     if (left)
         ROLL for (int64_t j = 0; j < cols; j++)
             if (left >> j & 1)
-                lost += c->cold->total(c, b->i0 + i, b->j0 + j0 + j,
-                                       totals(scratch) + total_at(i, 0, j0 + j),
-                                       (int64_t)CFG.nb * total_bytes());
+                lost += wide_one(c, b, scratch, i, j0 + j);
     return lost;
 }
 
@@ -406,67 +425,78 @@ FLAT v8d float_sum(const char *scratch, int64_t i, int64_t j)
     return x;
 }
 
-FLAT void float_row(const struct kernel_call *c, const struct block *b, const char *scratch,
-                    int64_t i)
+FLAT void float_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
+                      int64_t i, int64_t j0, int64_t cols)
 {
-    int dense = c->c.col == 1 && c->j0 + b->j0 + b->cols <= c->c.inner;
+    int dense = c->c.col == 1 && c->j0 + b->j0 + j0 + cols <= c->c.inner;
     int scaled = c->op[0].scale || c->op[1].scale;
 
-    for (int64_t j = 0; j < b->cols; j += 8) {
-        v8d x = float_sum(scratch, i, j);
+    ROLL for (int64_t j = 0; j < cols; j += 8) {
+        v8d x = float_sum(scratch, i, j0 + j);
+        double v[8];
 
-        if (stores_binary() && dense && !scaled && j + 8 <= b->cols)
-            store_eight(c, place(c, b->i0 + i, b->j0 + j), x);
-        else
-            ROLL for (int64_t l = 0; l < min64(8, b->cols - j); l++)
-                c->cold->sum(c, b->i0 + i, b->j0 + j + l, x[l]);
+        if (stores_binary() && dense && !scaled && j + 8 <= cols) {
+            store_eight(c, place(c, b->i0 + i, b->j0 + j0 + j), x);
+            continue;
+        }
+        STORE(v, x);
+        ROLL for (int64_t l = 0; l < min64(8, cols - j); l++)
+            c->cold->sum(c, b->i0 + i, b->j0 + j0 + j + l, v[l]);
     }
 }
 
-/* Runs of ordinary elements between special ones, which would be overwritten after they were
- * combined with what C held. */
-SLOW int64_t checked_strip(const struct kernel_call *c, const struct block *b,
+/* A strip with special elements: ordinary ones are stored one by one between them, since what C
+ * held before may be needed. */
+SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
-    int64_t lost = 0, j = 0;
+    int64_t lost = 0, x[KERNEL_LANES];
+    v8l v[2];
 
-    while (j < cols) {
-        int64_t from = j;
-
-        while (j < cols && !is_special(c, b->i0 + i, b->j0 + j0 + j))
-            j++;
-        if (j > from && is_float())
-            for (; from < j; from++)
-                c->cold->sum(c, b->i0 + i, b->j0 + j0 + from,
-                             float_sum(scratch, i, (j0 + from) & ~(int64_t)7)[from & 7]);
-        else if (j > from)
-            lost += exact_strip(c, b, scratch, i, j0 + from, j - from);
-        if (j < cols)
-            c->cold->special(c, b->i0 + i, b->j0 + j0 + j++);
+    if (CFG.small) {
+        small_totals(c, b, scratch, i, j0, v);
+        STORE(x, v[0]);
+        STORE(x + 8, v[1]);
+    }
+    ROLL for (int64_t j = 0; j < cols; j++) {
+        if (is_special(c, b->i0 + i, b->j0 + j0 + j))
+            c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
+        else if (is_float())
+            c->cold->sum(c, b->i0 + i, b->j0 + j0 + j,
+                         float_sum(scratch, i, (j0 + j) & ~(int64_t)7)[j & 7]);
+        else
+            lost += CFG.small ? small_one(c, b, i, j0, j, x) :
+                    wide_one(c, b, scratch, i, j0 + j);
     }
     return lost;
 }
 
+FLAT int any_special(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
+                     int64_t cols)
+{
+    if (!c->op[0].special && !c->op[1].special)
+        return 0;
+    ROLL for (int64_t j = 0; j < cols; j++)
+        if (is_special(c, b->i0 + i, b->j0 + j0 + j))
+            return 1;
+    return 0;
+}
+
 FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const char *scratch)
 {
-    int checks = HOW != HOW_whole && (c->op[0].special || c->op[1].special);
     int64_t lost = 0;
 
-    for (int64_t i = 0; i < b->rows; i++) {
-        if (is_float() && !checks) {
-            float_row(c, b, scratch, i);
-            continue;
-        }
+    for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j0 = 0; j0 < b->cols; j0 += KERNEL_LANES) {
             int64_t cols = min64(KERNEL_LANES, b->cols - j0);
 
-            if (!checks) {
+            if (HOW != HOW_whole && any_special(c, b, i, j0, cols))
+                lost += special_strip(c, b, scratch, i, j0, cols);
+            else if (is_float())
+                float_strip(c, b, scratch, i, j0, cols);
+            else
                 lost += exact_strip(c, b, scratch, i, j0, cols);
-                continue;
-            }
-            lost += checked_strip(c, b, scratch, i, j0, cols);
         }
-    }
     return lost;
 }
 

@@ -73,15 +73,18 @@ FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 void limber_prepare(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
-    int64_t lines = c->lines[side], from;
+    int64_t lines = c->lines[side], from, to;
 
     if (HOW == HOW_exact)
         return;
     from = (task - (side ? c->tasks[0] : 0)) * lines;
-    if (side)
-        prepare_lines(c, 1, from, min64(from + lines, c->op[1].panels * CFG.nr));
+    to = min64(from + lines, c->op[side].panels * lines_of(side));
+    if (CFG.alike)
+        prepare_lines(c, side, &CFG.side[0], from, to);
+    else if (side)
+        prepare_lines(c, 1, &CFG.side[1], from, to);
     else
-        prepare_lines(c, 0, from, min64(from + lines, c->op[0].panels * CFG.mr));
+        prepare_lines(c, 0, &CFG.side[0], from, to);
 }
 
 /* One block of C. */

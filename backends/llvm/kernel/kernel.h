@@ -54,6 +54,7 @@ struct kernel_config {
     int32_t words;          /* 64-bit words of an exact result */
     int32_t big_words, big_base;    /* unit exact: the long accumulator */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
+    int32_t alike;          /* both sides are cut alike: one code serves them */
     int32_t direct;         /* the register tile is of C's format: it may be stored to C */
     struct kernel_row { int16_t a, b, acc; } row[KERNEL_ROWS];
     int32_t weight[KERNEL_ACCUMULATORS];
@@ -103,8 +104,11 @@ struct kernel_call {
 struct kernel_cold {
     /* Elements of lines first.. and of k from p0, as rows of 16 lanes: any strides, windows of
      * images; what does not exist is zero. */
-    void (*gather)(const struct kernel_call *c, int side, const int64_t first_live_p0_len[4],
-                   char *room);
+    void (*rows)(const struct kernel_call *c, int side, const int64_t first_live_p0_len[4],
+                 char *room);
+    /* Bytes that are neighbours along k, 64 of each lane, as rows of 16 words of four. */
+    void (*words_of_bytes)(const struct kernel_call *c, int side,
+                           const int64_t first_live_p0_len[4], char *room);
     /* Elements of any format that embeds in binary64. */
     void (*load)(limber_format f, const char *from, double *to, int n);
     /* n values scaled by powers of two, to a limb's format; v is left with what they lack. */
@@ -119,6 +123,11 @@ struct kernel_cold {
     void (*sum)(const struct kernel_call *c, int64_t i, int64_t j, double x);
 };
 extern const struct kernel_cold limber_kernel_cold;
+
+/* turn.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p of `room` has element p of each
+ * line.  One for each instruction set. */
+typedef void kernel_turn(const char *const line[16], int size, char *room);
+kernel_turn limber_turn, limber_turn_avx2, limber_turn_avx512;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */
 typedef void kernel_prepare(struct kernel_call *c, int64_t task);

@@ -11,7 +11,8 @@ enum { BYTES = 64 };    /* along k that a task takes of one strip before the nex
 struct strip {
     const struct kernel_call *c;
     const struct packed *o;
-    const struct side *s;
+    const struct side *s;   /* its side; of this the parts that both sides share: */
+    const struct side *as;
     int side;
     int64_t panel, first, live, p0, len;
     v8l scale_low, scale_high;      /* of its first and last eight lanes */
@@ -19,73 +20,11 @@ struct strip {
 
 /* ---- reading --------------------------------------------------------------------------------------- */
 
-FLAT void copy_element(char *to, const char *from, int size)
-{
-    if (size == 1)
-        *to = *from;
-    else if (size == 2)
-        __builtin_memcpy(to, from, 2);
-    else if (size == 4)
-        __builtin_memcpy(to, from, 4);
-    else if (size == 8)
-        __builtin_memcpy(to, from, 8);
-    else
-        __builtin_memcpy(to, from, 16);
-}
-
-FLAT const char *line_at(const struct strip *w, int64_t lane, int64_t p, int size)
-{
-    const struct view *v = &w->o->view;
-
-    lane = min64(lane, w->live - 1);
-    return (const char *)v->data + ((w->o->line0 + w->first + lane) * v->line + p) * size;
-}
-
-FLAT void turn8(const struct strip *w, char *room)
-{
-    ROLL for (int l = 0; l < KERNEL_LANES; l += 8)
-        ROLL for (int p = 0; p < KERNEL_BLOCK; p += 8) {
-            v8l v[8];
-
-            UNROLL for (int i = 0; i < 8; i++)
-                v[i] = LOAD(v8l, line_at(w, l + i, w->p0 + p, 8));
-            transpose8(v);
-            UNROLL for (int i = 0; i < 8; i++)
-                STORE(room + ((p + i) * KERNEL_LANES + l) * 8, v[i]);
-        }
-}
-
-FLAT void turn4(const struct strip *w, char *room)
-{
-    v16i v[16];
-
-    UNROLL for (int i = 0; i < 16; i++)
-        v[i] = LOAD(v16i, line_at(w, i, w->p0, 4));
-    transpose16(v);
-    UNROLL for (int i = 0; i < 16; i++)
-        STORE(room + i * 64, v[i]);
-}
-
-/* Any strides; what does not exist is zero. */
-FLAT void spread(const struct strip *w, int size, char *room)
-{
-    const struct view *v = &w->o->view;
-
-    if (w->live < KERNEL_LANES || w->len < KERNEL_BLOCK)
-        __builtin_memset(room, 0, (unsigned)(KERNEL_BLOCK * KERNEL_LANES * size));
-    ROLL for (int64_t l = 0; l < min64(w->live, KERNEL_LANES); l++) {
-        const char *from = line_at(w, l, w->p0 * v->p, size);
-
-        ROLL for (int64_t p = 0; p < w->len; p++)
-            copy_element(room + (p * KERNEL_LANES + l) * size, from + p * v->p * size, size);
-    }
-}
-
 /* Rows of 16 elements, `stride` bytes apart: in place where lines are neighbours in memory. */
 FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
 {
     const struct view *v = &w->o->view;
-    int size = w->s->f.size;
+    int size = w->as->f.size;
 
     *stride = KERNEL_LANES * size;
     if (!v->patch && v->line == 1 && w->live == KERNEL_LANES) {
@@ -95,15 +34,7 @@ FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
                                (w->p0 + KERNEL_BLOCK + p) * v->p) * size);
         return (const char *)v->data + (w->o->line0 + w->first + w->p0 * v->p) * size;
     }
-    if (!v->patch && (v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0 ||
-                      (size != 4 && size != 8)))
-        spread(w, size, room);
-    else if (v->patch)
-        w->c->cold->gather(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len }, room);
-    else if (size == 8)
-        turn8(w, room);
-    else
-        turn4(w, room);
+    w->c->cold->rows(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len }, room);
     return room;
 }
 
@@ -131,7 +62,7 @@ FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[3])
 /* Eight elements as sums of pieces, unscaled but for binary128. */
 FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[3])
 {
-    limber_format f = w->s->f;
+    limber_format f = w->as->f;
 
     if (f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_FLOAT && f.size == 16)) {
         v8l a = LOAD(v8l, from), b = LOAD(v8l, from + 64);
@@ -176,24 +107,33 @@ FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[3]
     v8d first = powers_of_two(half), second = powers_of_two(scale - half);
 
     load_eight(w, from, scale, x);
-    if (w->s->axis == AXIS_none || w->s->pieces == 3)
+    if (w->as->axis == AXIS_none || w->as->pieces == 3)
         return;
-    UNROLL for (int q = 0; q < w->s->pieces; q++)
+    UNROLL for (int q = 0; q < w->as->pieces; q++)
         x[q] = TRUNC(finite(x[q]) * first * second);
 }
 
 /* ---- packing ------------------------------------------------------------------------------------------ */
 
-/* Lanes of a strip that are its own: a panel's or several panels'. */
-FLAT int lanes_of(const struct side *s)
+/* Lines of a panel. */
+FLAT int lines_of(int side)
 {
-    return s->lines < KERNEL_LANES ? KERNEL_LANES / s->lines * s->lines : KERNEL_LANES;
+    return side ? CFG.nr : CFG.mr;
+}
+
+/* Lanes of a strip that are its own: a panel's or several panels'. */
+FLAT int lanes_of(int side)
+{
+    int lines = lines_of(side);
+
+    return lines < KERNEL_LANES ? KERNEL_LANES / lines * lines : KERNEL_LANES;
 }
 
 /* Stores row `row` (a group of k) of a limb: 16 lanes of `bytes` each. */
-FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, int bytes)
+FLAT void put_row_of(const struct strip *w, int side, int limb, int64_t row, const char *v,
+                     int bytes)
 {
-    int64_t lines = w->s->lines;
+    int64_t lines = lines_of(side);
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes;
 
     if (lines >= KERNEL_LANES) {
@@ -206,13 +146,21 @@ FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, i
                          (unsigned)(lines * bytes));
 }
 
+FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, int bytes)
+{
+    if (w->side)        /* of constant length */
+        put_row_of(w, 1, limb, row, v, bytes);
+    else
+        put_row_of(w, 0, limb, row, v, bytes);
+}
+
 FLAT void mark(const struct strip *w, int limb, int any)
 {
-    int64_t last = w->s->lines < KERNEL_LANES ? KERNEL_LANES / w->s->lines : 1;
+    int64_t lines = lines_of(w->side), last = lines < KERNEL_LANES ? KERNEL_LANES / lines : 1;
 
     if (any)
         ROLL for (int64_t q = 0; q < last && w->panel + q < w->o->panels; q++)
-            w->o->nonzero[((w->panel + q) * w->s->limbs + limb) * w->o->blocks +
+            w->o->nonzero[((w->panel + q) * w->as->limbs + limb) * w->o->blocks +
                           w->p0 / CFG.kc] = 1;
 }
 
@@ -221,7 +169,7 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
     int32_t *to = w->o->sums + (limb * w->o->chunks + w->p0 / CFG.chunk) * w->o->sum_lines +
                   w->first;
 
-    ROLL for (int i = 0; i < lanes_of(w->s); i++)
+    ROLL for (int i = 0; i < lanes_of(w->side); i++)
         to[i] += sum[i];
 }
 
@@ -230,7 +178,7 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes + row * 48;
 
-    if (w->s->lines == 12) {    /* from registers */
+    if (CFG.mr == 12 && !w->side) {     /* from registers */
         v8i low = LOW(v);
         v4i rest = __builtin_shufflevector(v, v, 8, 9, 10, 11);
 
@@ -315,7 +263,7 @@ FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
         v8d low[3], high[3];
 
         load_eight(w, from + p * stride, w->scale_low, low);
-        load_eight(w, from + p * stride + 8 * w->s->f.size, w->scale_high, high);
+        load_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
         low[0] = finite(low[0]);
         high[0] = finite(high[0]);
         STORE(rest, low[0]);
@@ -324,8 +272,8 @@ FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
         STORE(scale + 8, w->scale_high);
         ROLL for (int i = 0; i < KERNEL_LANES; i++)
             rest[i] = scale_by(rest[i], (int)scale[i]);
-        ROLL for (int l = 0; l < w->s->limbs; l++) {
-            w->c->cold->round(w->s, rest, limb, KERNEL_LANES);
+        ROLL for (int l = 0; l < w->as->limbs; l++) {
+            w->c->cold->round(w->as, rest, limb, KERNEL_LANES);
             if (w->s->used[l])
                 put_floats(w, l, p, LOAD(v8d, limb), LOAD(v8d, limb + 8));
         }
@@ -337,12 +285,12 @@ FLAT void prepare_whole(const struct strip *w, const char *from, int64_t stride)
     ROLL for (int p = 0; p < w->len; p++) {
         v8d low[3], high[3];
 
-        if (w->s->copied) {
+        if (w->as->copied) {
             put_row(w, 0, w->p0 + p, from + p * stride, CFG.bytes);
             continue;
         }
         load_eight(w, from + p * stride, w->scale_low, low);
-        load_eight(w, from + p * stride + 8 * w->s->f.size, w->scale_high, high);
+        load_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
         put_floats(w, 0, p, low[0], high[0]);
     }
 }
@@ -356,7 +304,7 @@ FLAT v8d cut_eight(const struct strip *w, v8d x[3], double unit, double inverse)
 {
     v8d d = all_d(0);
 
-    UNROLL for (int q = 0; q < w->s->pieces; q++) {
+    UNROLL for (int q = 0; q < w->as->pieces; q++) {
         v8d t = ROUND(x[q] * inverse);
 
         x[q] = FMA(t, all_d(-unit), x[q]);
@@ -367,7 +315,7 @@ FLAT v8d cut_eight(const struct strip *w, v8d x[3], double unit, double inverse)
 
 FLAT void cut_row(const struct strip *w, v8d low[3], v8d high[3], digits out, int p)
 {
-    int base = w->s->base, count = w->s->digits;
+    int base = w->as->base, count = w->as->digits;
     float up = (float)power_of_two(base), down = (float)power_of_two(-base);
     v16f carry = all_f(0);
 
@@ -377,7 +325,7 @@ FLAT void cut_row(const struct strip *w, v8d low[3], v8d high[3], digits out, in
         out[i][p] = JOIN(TO(v8f, cut_eight(w, low, unit, inverse)),
                          TO(v8f, cut_eight(w, high, unit, inverse)));
     }
-    if (HOW == HOW_residues && w->s->pieces == 1)
+    if (HOW == HOW_residues && w->as->pieces == 1)
         return;
     ROLL for (int i = 0; i < count; i++) {
         v16f v = out[i][p] + carry;
@@ -393,7 +341,7 @@ FLAT void cut_row(const struct strip *w, v8d low[3], v8d high[3], digits out, in
 FLAT void prepare_narrow(const struct strip *w, const char *from, int64_t stride)
 {
     v16i x[KERNEL_BLOCK], v[KERNEL_BLOCK];
-    int step = w->s->step;
+    int step = w->as->step;
 
     ROLL for (int p = 0; p < KERNEL_BLOCK; p++) {
         v8d low[3], high[3];
@@ -403,17 +351,17 @@ FLAT void prepare_narrow(const struct strip *w, const char *from, int64_t stride
             continue;
         }
         fix_eight(w, from + p * stride, w->scale_low, low);
-        fix_eight(w, from + p * stride + 8 * w->s->f.size, w->scale_high, high);
+        fix_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
         x[p] = JOIN(TO(v8i, low[0]), TO(v8i, high[0]));
     }
-    ROLL for (int l = 0; l < w->s->limbs; l++) {
-        int shift = step * (w->s->limbs - 1 - l);
+    ROLL for (int l = 0; l < w->as->limbs; l++) {
+        int shift = step * (w->as->limbs - 1 - l);
 
         if (!w->s->used[l])
             continue;
         ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
             v[p] = x[p] >> (shift < 31 ? shift : 31);
-        if (l > 0 || !w->s->is_signed)
+        if (l > 0 || !w->as->is_signed)
             ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
                 v[p] &= (1 << step) - 1;
         put_values(w, l, v);
@@ -426,11 +374,11 @@ FLAT void cut_block(const struct strip *w, const char *from, int64_t stride, dig
         v8d low[3], high[3];
 
         fix_eight(w, from + p * stride, w->scale_low, low);
-        fix_eight(w, from + p * stride + 8 * w->s->f.size, w->scale_high, high);
+        fix_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
         cut_row(w, low, high, out, p);
     }
     ROLL for (int64_t p = w->len; p < KERNEL_BLOCK; p++)
-        ROLL for (int i = 0; i < w->s->digits; i++)
+        ROLL for (int i = 0; i < w->as->digits; i++)
             out[i][p] = all_f(0);
 }
 
@@ -439,16 +387,16 @@ FLAT void prepare_slices(const struct strip *w, const char *from, int64_t stride
     digits d;
     v16i v[KERNEL_BLOCK];
 
-    if (w->s->narrow) {
+    if (w->as->narrow) {
         prepare_narrow(w, from, stride);
         return;
     }
     cut_block(w, from, stride, d);
-    ROLL for (int l = 0; l < w->s->limbs; l++) {
+    ROLL for (int l = 0; l < w->as->limbs; l++) {
         if (!w->s->used[l])
             continue;
         ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
-            v[p] = TO(v16i, d[w->s->limbs - 1 - l][p]);
+            v[p] = TO(v16i, d[w->as->limbs - 1 - l][p]);
         put_values(w, l, v);
     }
 }
@@ -458,11 +406,12 @@ FLAT void prepare_slices(const struct strip *w, const char *from, int64_t stride
 FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
 {
     float m = (float)CFG.crt.modulus[l], inverse = CFG.inverse[l];
+    v16i lift = (v16i)all_f(w->s->is_signed ? 0 : m);
     v16f t[8];
 
     UNROLL for (int i = 0; i < 8; i++)
         t[i] = all_f(0);
-    ROLL for (int i = 0; i < w->s->digits; i++) {
+    ROLL for (int i = 0; i < w->as->digits; i++) {
         v16f power = all_f(CFG.power[l][i]);
 
         UNROLL for (int q = 0; q < 8; q++)
@@ -470,8 +419,7 @@ FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
     }
     UNROLL for (int q = 0; q < 8; q++) {
         t[q] = FMA(ROUND(t[q] * inverse), all_f(-m), t[q]);
-        if (!w->s->is_signed)
-            t[q] += (v16f)((v16i)(t[q] < 0) & (v16i)all_f(m));
+        t[q] += (v16f)((v16i)(t[q] < 0) & lift);
         v[q] = TO(v16i, t[q]);
     }
 }
@@ -483,11 +431,11 @@ FLAT void prepare_residues(const struct strip *w, const char *from, int64_t stri
     int some;
 
     cut_block(w, from, stride, d);
-    ROLL for (int i = 0; i < w->s->digits; i++)
+    ROLL for (int i = 0; i < w->as->digits; i++)
         ROLL for (int p = 0; p < w->len; p++)
             any |= (v16i)(d[i][p] != 0);
     some = ANY(any);
-    ROLL for (int l = 0; l < w->s->limbs; l++) {
+    ROLL for (int l = 0; l < w->as->limbs; l++) {
         mark(w, l, some);
         ROLL for (int p = 0; p < w->len; p += 8) {
             v16i v[8];
@@ -517,13 +465,10 @@ FLAT void put_bytes(const struct strip *w, int64_t p, v16i word, v16i *sum)
 /* Four neighbours along k are a word already. */
 FLAT void bytes_along_k(const struct strip *w)
 {
-    v16i v[16], row[16], sum = all_i(0);
+    v16i row[16], sum = all_i(0);
 
-    UNROLL for (int i = 0; i < 16; i++)
-        v[i] = LOAD(v16i, line_at(w, i, w->p0, 1));
-    transpose16(v);
-    UNROLL for (int i = 0; i < 16; i++)
-        row[i] = v[i];
+    w->c->cold->words_of_bytes(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, BYTES },
+                               (char *)row);
     ROLL for (int i = 0; i < 16; i++)
         put_bytes(w, w->p0 + 4 * i, row[i], &sum);
     if (w->s->sums)
@@ -587,7 +532,7 @@ FLAT void prepare_block(struct strip *w, int64_t k)
     const char *from;
     int64_t stride;
 
-    if (HOW == HOW_slices && w->s->copied && prepare_bytes(w, k))
+    if (HOW == HOW_slices && w->as->copied && prepare_bytes(w, k))
         return;
     w->len = min64(KERNEL_BLOCK, k - w->p0);
     from = rows_of(w, room, &stride);
@@ -600,17 +545,17 @@ FLAT void prepare_block(struct strip *w, int64_t k)
 }
 
 /* All strips of lines [from, to).  Lines that are neighbours in memory are read together. */
-FLAT void prepare_lines(const struct kernel_call *c, int side, int64_t from, int64_t to)
+FLAT void prepare_lines(const struct kernel_call *c, int side, const struct side *as, int64_t from,
+                        int64_t to)
 {
-    const struct side *s = &CFG.side[side];
     const struct packed *o = &c->op[side];
-    int64_t step = lanes_of(s), span = o->view.line == 1 && !o->view.patch ? to - from : step;
+    int64_t step = lanes_of(side), span = o->view.line == 1 && !o->view.patch ? to - from : step;
 
     for (int64_t first = from; first < to; first += span)
         for (int64_t p0 = 0; p0 < c->k; p0 += BYTES)
             for (int64_t at = first; at < min64(first + span, to); at += step) {
-                struct strip w = { .c = c, .o = o, .s = s, .side = side,
-                                   .panel = at / s->lines, .first = at,
+                struct strip w = { .c = c, .o = o, .s = &CFG.side[side], .as = as, .side = side,
+                                   .panel = at / lines_of(side), .first = at,
                                    .live = min64(o->lines - at, KERNEL_LANES) };
 
                 w.scale_low = scales_of(&w, 0);
