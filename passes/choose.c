@@ -14,13 +14,14 @@ static double prepare_ns(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs];
     limber_format f = limber_source(p, limbs)->type.format;
-    bool slow = f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_FLOAT && f.size == 16) ||
-                n->num[ATTR_bits] > 62;
+    bool pair = f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_FLOAT && f.size == 16);
 
     switch (n->op) {
-    case OP_whole: return 0.5;
-    case OP_hilo: return 1.5 * n->type.count;
-    default: return (slow ? 10 : 1.5) + (slow ? 0.8 : 0.4) * n->type.count;
+    case OP_whole: return 0.6;
+    case OP_hilo: return 20 * n->type.count;    /* rounded one by one */
+    case OP_residues: return (pair ? 3 : 1) + 0.2 * n->type.count;
+    default: return n->num[ATTR_bits] <= 30 && !pair ? 0.5 + 0.1 * n->type.count :
+                    (pair ? 3 : 1) + 0.2 * n->type.count;
     }
 }
 
@@ -28,11 +29,15 @@ static double combine_ns(const struct plan *p, const struct node *products,
                          const struct node *combine)
 {
     const struct node *a = &p->node[products->in[0]], *b = &p->node[products->in[1]];
-    bool narrow = a->num[ATTR_bits] + b->num[ATTR_bits] + p->kbits <= 62;
+    const struct node *out = limber_plan_find(p, OP_epilogue);
+    limber_format f = out->type.format;
+    bool plain = !out->num[ATTR_alpha] && !out->num[ATTR_beta];
+    bool binary = f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4);
+    bool narrow = a->num[ATTR_bits] + b->num[ATTR_bits] + p->kbits <= 61;
 
     switch (combine->num[ATTR_via]) {
-    case VIA_crt: return 20 + 1.5 * products->type.count;
-    case VIA_shift: return narrow ? 2 : 20 + 1.0 * products->type.count;
+    case VIA_crt: return (plain ? 1 : 150) + 0.45 * products->type.count;
+    case VIA_shift: return (plain && (binary || narrow) ? 1 : 150) + 0.5 * (double)products->rows;
     default: return 1;
     }
 }

@@ -16,6 +16,13 @@ FLAT int is_special(const struct kernel_call *c, int64_t i, int64_t j)
            (c->op[1].special && c->op[1].special[c->op[1].line0 + j]);
 }
 
+FLAT int stores_binary(void)
+{
+    return CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried &&
+           ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
+            (CFG.c.size == 4 && CFG.c.frac_bits == 23));
+}
+
 /* Stores `cols` of sixteen values of CFG.c.size bytes each; one run where C is dense. */
 FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols,
                     const char *v)
@@ -153,23 +160,43 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
 
 /* ---- longer totals ------------------------------------------------------------------------------------------- */
 
-/* An integer as a sum of columns; column d counts 2^(39 d) and is below 2^53. */
-FLAT void columns_of(const char *total, int64_t i, int64_t j, v8d column[KERNEL_COLUMNS])
+/* Integers as sums of columns; column d counts 2^(39 d) and is below 2^53.  Sixteen at once, for
+ * the sake of the constants. */
+FLAT void columns_of(const char *total, int64_t i, int64_t j, v8d low[KERNEL_COLUMNS],
+                     v8d high[KERNEL_COLUMNS])
 {
-    v8d share = all_d(0), q;
+    v8d share_low = all_d(0), share_high = all_d(0);
 
     UNROLL for (int d = 0; d < CFG.columns; d++)
-        column[d] = all_d(0);
+        low[d] = high[d] = all_d(0);
     ROLL for (int l = 0; l < CFG.accumulators; l++) {
-        v8d r = TO(v8d, TO(v8i, LOAD(v8b, total + total_at(i, l, j))));
+        v16i r = TO(v16i, LOAD(v16b, total + total_at(i, l, j)));
+        v8d first = TO(v8d, LOW(r)), second = TO(v8d, HIGH(r)), share = all_d(CFG.share[l]);
 
-        share = FMA(r, all_d(CFG.share[l]), share);
-        UNROLL for (int d = 0; d < CFG.columns; d++)
-            column[d] = FMA(r, all_d(CFG.cofactor[l][d]), column[d]);
+        share_low = FMA(first, share, share_low);
+        share_high = FMA(second, share, share_high);
+        UNROLL for (int d = 0; d < CFG.columns; d++) {
+            v8d cofactor = all_d(CFG.cofactor[l][d]);
+
+            low[d] = FMA(first, cofactor, low[d]);
+            high[d] = FMA(second, cofactor, high[d]);
+        }
     }
-    q = ROUND(share);
-    UNROLL for (int d = 0; d < CFG.columns; d++)
-        column[d] = FMA(q, all_d(-CFG.product[d]), column[d]);
+    share_low = ROUND(share_low);
+    share_high = ROUND(share_high);
+    UNROLL for (int d = 0; d < CFG.columns; d++) {
+        low[d] = FMA(share_low, all_d(-CFG.product[d]), low[d]);
+        high[d] = FMA(share_high, all_d(-CFG.product[d]), high[d]);
+    }
+}
+
+/* Adds x to a double-double; the error of the upper sum goes to the lower. */
+FLAT void add_term(v8d x, v8d *high, v8d *low)
+{
+    v8d sum = *high + x, part = sum - *high;
+
+    *low += (*high - (sum - part)) + (x - part);
+    *high = sum;
 }
 
 /* The sum of the columns, from the top, as a double-double: exact as long as 106 bits hold it,
@@ -177,11 +204,20 @@ FLAT void columns_of(const char *total, int64_t i, int64_t j, v8d column[KERNEL_
 FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
 {
     *high = *low = all_d(0);
-    UNROLL for (int d = CFG.columns - 1; d >= 0; d--) {
-        v8d x = column[d] * power_of_two(KERNEL_COLUMN * d), sum = *high + x, part = sum - *high;
+    UNROLL for (int d = CFG.columns - 1; d >= 0; d--)
+        add_term(column[d] * power_of_two(KERNEL_COLUMN * d), high, low);
+}
 
-        *low += (*high - (sum - part)) + (x - part);
-        *high = sum;
+/* The same of accumulators with weights, the largest first: each as two exact doubles. */
+FLAT void sum_weighted(const char *total, int64_t i, int64_t j, v8d *high, v8d *low)
+{
+    *high = *low = all_d(0);
+    ROLL for (int acc = 0; acc < CFG.accumulators; acc++) {
+        v8l t = LOAD(v8l, total + total_at(i, acc, j));
+        double weight = power_of_two(CFG.weight[acc]);
+
+        add_term(TO(v8d, t >> 31) * (weight * 0x1p31), high, low);
+        add_term(TO(v8d, t & 0x7fffffff) * weight, high, low);
     }
 }
 
@@ -282,72 +318,86 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
     return sure;
 }
 
-/* Sixteen elements; bit x of the answer: element x is not stored yet. */
+/* Eight elements to `out`; bit x of the answer: element x is not known. */
+FLAT int round_eight(v8d high, v8d low, v8d column[KERNEL_COLUMNS], v8l scale, char *out)
+{
+    v8l sure, unsure[1];
+    int left = 0;
+
+    if (CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size == 8) {
+        sure = round_float(high, low, scale, &high);
+        STORE(out, high);
+    } else if (CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size == 4) {
+        v8f narrow;
+
+        sure = round_float(high, low, scale, &high);
+        narrow = TO(v8f, high);
+        STORE(out, narrow);
+    } else {
+        v8d sum = high + low;
+        v8l sign = (v8l)sum & all_l(INT64_MIN), zero = (v8l)(sum == 0);
+        v8l first, second, even, odd;
+        struct top t;
+
+        top_of(column, sum, &t);
+        if (CFG.c.kind == LIMBER_KIND_DD) {
+            sure = round_dd(&t, sign, scale, &high, &low);
+            first = (v8l)high;
+            second = (v8l)low;
+        } else {
+            v8u x, y;
+
+            sure = round_quad(&t, sign, scale, &x, &y);
+            first = (v8l)y;
+            second = (v8l)x;
+        }
+        first &= ~zero;
+        second &= ~zero;
+        sure |= zero;
+        even = __builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11);
+        odd = __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15);
+        STORE(out, even);
+        STORE(out + 64, odd);
+    }
+    if (!ANY(~sure))
+        return 0;
+    unsure[0] = sure;
+    ROLL for (int x = 0; x < 8; x++)
+        left |= (((const int64_t *)unsure)[x] == 0) << x;
+    return left;
+}
+
+/* Sixteen elements; the answer as of eight. */
 FLAT int round_strip(const struct kernel_call *c, const struct block *b, const char *total,
                      int64_t i, int64_t j0, int64_t cols)
 {
     char out[KERNEL_LANES * 16] __attribute__((aligned(64)));
-    int left = 0;
+    v8d first[KERNEL_COLUMNS], second[KERNEL_COLUMNS], high[2], low[2];
     v8l scale[2];
+    int left;
 
     scales_at(c, b, i, j0, scale);
-    ROLL for (int h = 0; h < 2; h++) {
-        v8d column[KERNEL_COLUMNS], high, low;
-        v8l sure;
-
-        columns_of(total, i, j0 + 8 * h, column);
-        sum_columns(column, &high, &low);
-        if (CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size <= 8) {
-            sure = round_float(high, low, scale[h], &high);
-            if (CFG.c.size == 8) {
-                STORE(out + 64 * h, high);
-            } else {
-                v8f narrow = TO(v8f, high);
-
-                STORE(out + 32 * h, narrow);
-            }
-        } else {
-            v8d sum = high + low;
-            v8l sign = (v8l)sum & all_l(INT64_MIN), zero = (v8l)(sum == 0);
-            v8l first, second, even, odd;
-            struct top t;
-
-            top_of(column, sum, &t);
-            if (CFG.c.kind == LIMBER_KIND_DD) {
-                sure = round_dd(&t, sign, scale[h], &high, &low);
-                first = (v8l)high;
-                second = (v8l)low;
-            } else {
-                v8u x, y;
-
-                sure = round_quad(&t, sign, scale[h], &x, &y);
-                first = (v8l)y;
-                second = (v8l)x;
-            }
-            first &= ~zero;
-            second &= ~zero;
-            sure |= zero;
-            even = __builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11);
-            odd = __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15);
-
-            STORE(out + 128 * h, even);
-            STORE(out + 128 * h + 64, odd);
-        }
-        ROLL for (int x = 0; x < 8; x++)
-            left |= (sure[x] == 0) << (8 * h + x);
+    if (VIA == VIA_crt) {
+        columns_of(total, i, j0, first, second);
+        sum_columns(first, &high[0], &low[0]);
+        sum_columns(second, &high[1], &low[1]);
+    } else {
+        sum_weighted(total, i, j0, &high[0], &low[0]);
+        sum_weighted(total, i, j0 + 8, &high[1], &low[1]);
     }
+    left = round_eight(high[0], low[0], first, scale[0], out);
+    left |= round_eight(high[1], low[1], second, scale[1], out + 8 * CFG.c.size) << 8;
     store_row(c, b->i0 + i, b->j0 + j0, cols, out);
     return left;
 }
 
-/* Results that are rounded many at once. */
+/* Results that are rounded many at once: pairs and binary128 from columns only. */
 FLAT int rounds_at_once(void)
 {
-    return VIA == VIA_crt && CFG.plain &&
-           ((CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried &&
-             ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
-              (CFG.c.size == 4 && CFG.c.frac_bits == 23) || CFG.c.size == 16)) ||
-            CFG.c.kind == LIMBER_KIND_DD);
+    int pair = CFG.c.kind == LIMBER_KIND_DD ||
+               (CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried && CFG.c.size == 16);
+
+    return CFG.plain && ((pair && VIA == VIA_crt) || stores_binary());
 }
 
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -387,13 +437,6 @@ FLAT v8d float_totals(const char *scratch, int acc, int64_t i, int64_t j)
     const char *at = scratch + total_at(i, acc, j);
 
     return CFG.unit == UNIT_f64 ? LOAD(v8d, at) : TO(v8d, LOAD(v8f, at));
-}
-
-FLAT int stores_binary(void)
-{
-    return CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried &&
-           ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
-            (CFG.c.size == 4 && CFG.c.frac_bits == 23));
 }
 
 /* Eight dense elements: what limber_store_float does. */

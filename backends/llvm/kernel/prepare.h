@@ -109,8 +109,13 @@ FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[3]
     load_eight(w, from, scale, x);
     if (w->as->axis == AXIS_none || w->as->pieces == 3)
         return;
-    UNROLL for (int q = 0; q < w->as->pieces; q++)
-        x[q] = TRUNC(finite(x[q]) * first * second);
+    UNROLL for (int q = 0; q < w->as->pieces; q++) {
+        if (w->o->special)      /* NaN or infinities may be there */
+            x[q] = finite(x[q]);
+        x[q] = x[q] * first * second;
+        if (!w->as->narrow)     /* else the conversion cuts */
+            x[q] = TRUNC(x[q]);
+    }
 }
 
 /* ---- packing ------------------------------------------------------------------------------------------ */
