@@ -18,7 +18,7 @@ static double prepare_ns(const struct plan *p, int limbs)
 
     switch (n->op) {
     case OP_whole: return 0.6;
-    case OP_hilo: return 20 * n->type.count;    /* rounded one by one */
+    case OP_hilo: return 0.5 + 0.7 * n->type.count;
     case OP_residues: return (pair ? 3 : 1) + 0.2 * n->type.count;
     default: return n->num[ATTR_bits] <= 30 && !pair ? 0.5 + 0.1 * n->type.count :
                     (pair ? 3 : 1) + 0.2 * n->type.count;

@@ -113,23 +113,6 @@ static void load(limber_format f, const char *from, double *to, int n)
     }
 }
 
-/* To the nearest value of a narrower binary format with at least binary16's range below. */
-static void round_limbs(const struct side *s, double *v, double *limb, int n)
-{
-    double up = ldexp(1, s->shift);
-
-    for (int i = 0; i < n; i++) {
-        struct limber_num num;
-        unsigned char code[16];
-
-        limber_num_from_f64(&num, v[i]);
-        limber_num_encode(code, s->limb, &num, 0, LIMBER_RN);
-        limber_num_decode(&num, s->limb, code);
-        limber_num_encode(&limb[i], binary64, &num, 0, LIMBER_RN);
-        v[i] = (v[i] - limb[i]) * up;
-    }
-}
-
 /* ---- results -------------------------------------------------------------------------------------- */
 
 static char *place(const struct kernel_call *c, int64_t i, int64_t j)
@@ -229,5 +212,5 @@ static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
 }
 
 const struct kernel_cold limber_kernel_cold = {
-    rows, words_of_bytes, load, round_limbs, special, words, total, sum
+    rows, words_of_bytes, load, special, words, total, sum
 };

@@ -45,20 +45,6 @@ FLAT double power_of_two(int e)
     return d;
 }
 
-/* x 2^e with one rounding; |e| < 3000, and x normal enough when e is beyond one factor. */
-FLAT double scale_by(double x, int e)
-{
-    while (e > 1000) {
-        x *= power_of_two(1000);
-        e -= 1000;
-    }
-    while (e < -1022) {
-        x *= power_of_two(-500);
-        e += 500;
-    }
-    return x * power_of_two(e);
-}
-
 FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 {
     return limber_place_at(&c->c, c->i0 + i, c->j0 + j, CFG.c.size);

@@ -111,8 +111,6 @@ struct kernel_cold {
                            const int64_t first_live_p0_len[4], char *room);
     /* Elements of any format that embeds in binary64. */
     void (*load)(limber_format f, const char *from, double *to, int n);
-    /* n values scaled by powers of two, to a limb's format; v is left with what they lack. */
-    void (*round)(const struct side *s, double *v, double *limb, int n);
     /* Element (i,j) of this part of C: from NaN or infinities; from n words times 2^exp, and from
      * its totals, 1 when it does not fit; from a sum in binary64. */
     void (*special)(const struct kernel_call *c, int64_t i, int64_t j);

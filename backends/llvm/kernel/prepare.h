@@ -259,28 +259,48 @@ FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 
 /* ---- limbs -------------------------------------------------------------------------------------------- */
 
+/* To the nearest value of a narrower IEEE format, ties to even: by adding half of the last bit to
+ * the encoding, or below the normal numbers by an addition whose unit is the format's least. */
+FLAT v8d round_limb(limber_format f, v8d x)
+{
+    int cut = 52 - f.frac_bits;
+    double least = power_of_two(1 - f.bias), shift = 1.5 * power_of_two(53 - f.bias - f.frac_bits);
+    v8l bits = (v8l)x, size = bits & INT64_MAX, sign = bits ^ size, kept, small, huge;
+    v8d y = (v8d)size;
+
+    kept = (size + (((int64_t)1 << (cut - 1)) - 1) + (size >> cut & 1)) & -((int64_t)1 << cut);
+    small = (v8l)(y < least);
+    huge = (v8l)((v8d)kept >= power_of_two(f.bias + 1));
+    kept = (kept & ~small) | ((v8l)((y + shift) - shift) & small);
+    kept = (kept & ~huge) | ((int64_t)0x7ff << 52 & huge);
+    return (v8d)(kept | sign);
+}
+
+/* Of eight elements, scaled; exact since they have binary32's range. */
+FLAT v8d scaled_eight(const struct strip *w, const char *from, v8l scale)
+{
+    v8l half = scale >> 1;
+    v8d x[3];
+
+    load_eight(w, from, scale, x);
+    return finite(x[0]) * powers_of_two(half) * powers_of_two(scale - half);
+}
+
 FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
 {
+    double up = power_of_two(w->as->shift);
+
     ROLL for (int p = 0; p < w->len; p++) {
-        double rest[KERNEL_LANES], limb[KERNEL_LANES];
+        v8d low = scaled_eight(w, from + p * stride, w->scale_low);
+        v8d high = scaled_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high);
 
-        int64_t scale[KERNEL_LANES];
-        v8d low[3], high[3];
-
-        load_eight(w, from + p * stride, w->scale_low, low);
-        load_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
-        low[0] = finite(low[0]);
-        high[0] = finite(high[0]);
-        STORE(rest, low[0]);
-        STORE(rest + 8, high[0]);
-        STORE(scale, w->scale_low);
-        STORE(scale + 8, w->scale_high);
-        ROLL for (int i = 0; i < KERNEL_LANES; i++)
-            rest[i] = scale_by(rest[i], (int)scale[i]);
         ROLL for (int l = 0; l < w->as->limbs; l++) {
-            w->c->cold->round(w->as, rest, limb, KERNEL_LANES);
+            v8d first = round_limb(w->as->limb, low), second = round_limb(w->as->limb, high);
+
+            low = (low - first) * up;
+            high = (high - second) * up;
             if (w->s->used[l])
-                put_floats(w, l, p, LOAD(v8d, limb), LOAD(v8d, limb + 8));
+                put_floats(w, l, p, first, second);
         }
     }
 }
