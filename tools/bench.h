@@ -89,6 +89,7 @@ struct own {
     const char *name;
     limber_context *ctx;
     void (*bound)(void);        /* a cblas-like function of the context instead of limber_gemm */
+    limber_kernel shape;        /* code for this one shape instead of either */
 };
 
 struct work {

@@ -144,6 +144,10 @@ static bool call_own(struct ring *r, const struct own *o)
     const struct work *w = r->w;
     int n = w->n;
 
+    if (o->shape) {
+        o->shape(r->a, r->b, r->c);
+        return true;
+    }
     if (o->bound && w->fc.size == 8) {
         ((bound_d *)o->bound)(101, 111, 111, n, n, n, 1, r->a, n, r->b, n, 0, r->c, n);
         return true;

@@ -519,31 +519,37 @@ static bool integer_rows(struct bench *b)
     return true;
 }
 
-/* The function that a caller with many small products would hold. */
-static bool small_kernel(struct bench *b, int n, bool single, void (**function)(void))
+/* How small products are called. */
+enum way { WAY_gemm, WAY_bound, WAY_shape, WAY_count };
+
+static bool small_kernel(struct bench *b, int n, bool single, enum way way, struct own *own)
 {
     limber_format f = format_of(single ? "f32" : "f64");
+    limber_matrix m = { NULL, f, n, 1 };
+    limber_status status = LIMBER_OK;
 
-    (void)n;
-    if (limber_bind(b->ctx, &native, f, f, f, single ? "cblas_sgemm" : "cblas_dgemm", function) ==
-        LIMBER_OK)
-        return true;
-    complain("bench: %s", limber_error_text());
-    return false;
+    if (way == WAY_bound)
+        status = limber_bind(b->ctx, &native, f, f, f, single ? "cblas_sgemm" : "cblas_dgemm",
+                             &own->bound);
+    else if (way == WAY_shape)
+        status = limber_bind_shape(b->ctx, &native, n, n, n, m, m, m, 0, &own->shape);
+    if (status != LIMBER_OK)
+        complain("bench: %s", limber_error_text());
+    return status == LIMBER_OK;
 }
 
-static bool small_row(struct bench *b, int n, bool single, bool bound)
+static bool small_row(struct bench *b, int n, bool single, enum way way)
 {
-    static const char *const names[2][2] = {
-        { "small FP64, limber_gemm", "small FP64, bound function" },
-        { "small FP32, limber_gemm", "small FP32, bound function" },
+    static const char *const names[2][WAY_count] = {
+        { "small FP64, limber_gemm", "small FP64, bound function", "small FP64, one shape" },
+        { "small FP32, limber_gemm", "small FP32, bound function", "small FP32, one shape" },
     };
-    struct work w = work_of(b, "small", names[single][bound], n);
+    struct work w = work_of(b, "small", names[single][way], n);
     struct own own = b->own;
     struct outcome o;
     struct row r;
 
-    if (bound && !small_kernel(b, n, single, &own.bound))
+    if (!small_kernel(b, n, single, way, &own))
         return false;
     w.own = &own;
     w.fa = w.fb = w.fc = format_of(single ? "f32" : "f64");
@@ -553,8 +559,8 @@ static bool small_row(struct bench *b, int n, bool single, bool bound)
     if (!run(b, &w, &o))
         return false;
     r = rate_row(&w, &o, 2, "GFLOPS");
-    if (bound)
-        r.scheme = "bound";
+    if (way != WAY_gemm)
+        r.scheme = way == WAY_bound ? "bound" : "shape";
     print_row(b, &r);
     return true;
 }
@@ -564,9 +570,9 @@ static bool small_rows(struct bench *b)
     static const int sizes[] = { 8, 16, 24, 32, 48, 64, 96, 128 };
 
     for (int single = 0; single < 2; single++)
-        for (int bound = 0; bound < 2; bound++)
+        for (enum way way = 0; way < WAY_count; way++)
             for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-                if (!small_row(b, sizes[i], single, bound))
+                if (!small_row(b, sizes[i], single, way))
                     return false;
     return true;
 }
