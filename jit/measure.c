@@ -11,6 +11,7 @@
 #define FLAT static inline __attribute__((always_inline))
 
 typedef int64_t v8l __attribute__((vector_size(64)));
+typedef uint64_t v8u __attribute__((vector_size(64)));
 typedef double v8d __attribute__((vector_size(64)));
 typedef float v8f __attribute__((vector_size(32)));
 typedef int32_t v8i __attribute__((vector_size(32)));
@@ -87,6 +88,22 @@ FLAT v8l place_of(v8l x)
     return ((v8l)TO(v8d, x & -x) >> 52 & 0x7ff) - 1023;
 }
 
+/* Place of the highest set bit of integers below 2^52 that are not 0. */
+FLAT v8l place_of_top(v8l x)
+{
+    return ((v8l)TO(v8d, x) >> 52) - 1023;
+}
+
+FLAT void take_longs(struct lanes *s, v8l x)
+{
+    v8l sign = x < 0, size = (x ^ sign) - sign, low = size & 0xffffffff;
+    v8l high = (v8l)((v8u)size >> 32), e, l;
+
+    e = PICK(high != 0, place_of_top(high) + 32, place_of_top(low));
+    l = PICK(low != 0, place_of(low), place_of(high) + 32);
+    take(s, size != 0, e, l, sign);
+}
+
 FLAT void take_quads(struct lanes *s, v8l low, v8l high)
 {
     v8l e = high >> 48 & 0x7fff, special = e == 0x7fff, top = high & 0xffffffffffff;
@@ -109,6 +126,7 @@ FLAT void take_eight(struct lanes *s, enum kind k, const char *at)
     case KIND_i16: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8h, at)))); break;
     case KIND_i8: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8c, at)))); break;
     case KIND_u8: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8b, at)))); break;
+    case KIND_i64: take_longs(s, LOAD(v8l, at)); break;
     default:
         a = LOAD(v8l, at);
         b = LOAD(v8l, at + 64);
@@ -184,6 +202,7 @@ FLAT void across(struct lanes *s, enum kind k, const char *at, int groups, int64
     case KIND_i16: F(KIND_i16); break;                                                          \
     case KIND_i8: F(KIND_i8); break;                                                            \
     case KIND_u8: F(KIND_u8); break;                                                            \
+    case KIND_i64: F(KIND_i64); break;                                                          \
     case KIND_dd: F(KIND_dd); break;                                                            \
     default: F(KIND_f128); break;                                                               \
     }

@@ -15,12 +15,12 @@ struct eight {
 };
 
 /* Formats that are measured so. */
-enum kind { KIND_none, KIND_f64, KIND_f32, KIND_i32, KIND_i16, KIND_i8, KIND_u8, KIND_dd,
+enum kind { KIND_none, KIND_f64, KIND_f32, KIND_i32, KIND_i16, KIND_i8, KIND_u8, KIND_i64, KIND_dd,
             KIND_f128 };
 
 static inline int size_of(enum kind k)
 {
-    return k == KIND_f64 ? 8 : k == KIND_f32 || k == KIND_i32 ? 4 : k == KIND_i16 ? 2 :
+    return k == KIND_f64 || k == KIND_i64 ? 8 : k == KIND_f32 || k == KIND_i32 ? 4 : k == KIND_i16 ? 2 :
            k == KIND_i8 || k == KIND_u8 ? 1 : 16;
 }
 

@@ -44,6 +44,7 @@ static enum kind kind_of(limber_format f)
     case LIMBER_KIND_FLOAT * 32 + 8: return f.frac_bits == 52 ? KIND_f64 : KIND_none;
     case LIMBER_KIND_FLOAT * 32 + 4: return f.frac_bits == 23 ? KIND_f32 : KIND_none;
     case LIMBER_KIND_FLOAT * 32 + 16: return KIND_f128;
+    case LIMBER_KIND_INT * 32 + 8: return KIND_i64;
     case LIMBER_KIND_INT * 32 + 4: return KIND_i32;
     case LIMBER_KIND_INT * 32 + 2: return KIND_i16;
     case LIMBER_KIND_INT * 32 + 1: return KIND_i8;
@@ -55,7 +56,7 @@ static enum kind kind_of(limber_format f)
 
 static int bias_of(enum kind k)
 {
-    return k == KIND_f128 ? 16383 : 1023;
+    return k == KIND_f128 ? 16383 : k == KIND_i64 ? 0 : 1023;
 }
 
 struct measures {

@@ -33,11 +33,12 @@ static double combine_ns(const struct plan *p, const struct node *products,
     limber_format f = out->type.format;
     bool plain = !out->num[ATTR_alpha] && !out->num[ATTR_beta];
     bool binary = f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4);
+    bool integer = f.kind == LIMBER_KIND_INT;
     bool narrow = a->num[ATTR_bits] + b->num[ATTR_bits] + p->kbits <= 61;
 
     switch (combine->num[ATTR_via]) {
-    case VIA_crt: return (plain ? 1 : 150) + 0.45 * products->type.count;
-    case VIA_shift: return (plain && (binary || narrow) ? 1 : 150) + 0.5 * (double)products->rows;
+    case VIA_crt: return (plain && (narrow || !integer) ? 1 : 150) + 0.45 * products->type.count;
+    case VIA_shift: return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;
     default: return 1;
     }
 }

@@ -3,8 +3,8 @@
  *
  *   needs   a product table
  *   leaves  products.tile = mr, nr, group, mb, nb, kc: the register tile is mr x nr, a panel of B
- *           (nr x kc) stays in three quarters of L1, a block of A (mb x kc) in a quarter of L2;
- *           group elements along k lie together.  kc divides the chunk: chains end with chunks.
+ *           (nr x kc) comes from L1 or next to it, a block of A (mb x kc) stays in a quarter
+ *           of L2; group elements along k lie together.  kc divides the chunk: chains end with chunks.
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
 #include "passes/passes.h"
 
@@ -47,7 +47,7 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
         kc = chunk;             /* float totals are added once a chunk */
     else
         for (kc = 64; kc * 2 <= chunk && chunk % (kc * 2) == 0 &&
-             kc * 2 * nr * bytes <= t->l1 * 3 / 4;)
+             kc * 2 * nr * bytes <= t->l1 * 3 / 2;)
             kc *= 2;
     mb = round_down(at_least(t->l2 / 4 / (kc * bytes), mr), mr);
     mb = mb > 20 * mr ? 20 * mr : mb;

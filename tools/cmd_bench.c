@@ -864,7 +864,7 @@ static bool with_threads(struct bench *b, int threads)
     b->int8 = 0;
     if (!make_context(threads, &b->ctx))
         return false;
-    b->own = (struct own){ "Limber", b->ctx, NULL };
+    b->own = (struct own){ .name = "Limber", .ctx = b->ctx };
     peers_threads(threads);
     if (!b->rows)
         printf("\n%d thread%s", threads, threads == 1 ? "" : "s");

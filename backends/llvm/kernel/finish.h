@@ -82,7 +82,23 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     return 1;
 }
 
-/* Unscaled integers; answers how many did not fit. */
+/* Takes the scales of integers away; 0: by a shift that is none. */
+FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
+                 v8l v[2])
+{
+    v8l e[2];
+
+    if (CFG.side[0].axis == AXIS_none)
+        return 1;
+    scales_at(c, b, i, j0, e);
+    if (ANY((e[0] > 0) | (e[0] < -62) | (e[1] > 0) | (e[1] < -62)))
+        return 0;
+    v[0] >>= -e[0];
+    v[1] >>= -e[1];
+    return 1;
+}
+
+/* Integers of 62 bits; answers how many did not fit. */
 FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, int64_t i,
                             int64_t j0, int64_t cols, const v8l v[2])
 {
@@ -147,7 +163,7 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
     v8l v[2];
 
     small_totals(c, b, scratch, i, j0, v);
-    if (to_integer())
+    if (to_integer() && unscale(c, b, i, j0, v))
         return store_integers(c, b, i, j0, cols, v);
     if (to_binary() && store_small(c, b, i, j0, cols, v))
         return 0;
@@ -407,12 +423,32 @@ FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const 
                           (int64_t)CFG.nb * total_bytes());
 }
 
+/* Remainders of integers that fit 62 bits, modulo 2^64. */
+FLAT int integers_of(const struct kernel_call *c, const struct block *b, const char *total,
+                     int64_t i, int64_t j0, v8l v[2])
+{
+    v8d low[KERNEL_COLUMNS], high[KERNEL_COLUMNS];
+
+    columns_of(total, i, j0, low, high);
+    v[0] = TO(v8l, low[0]);
+    v[1] = TO(v8l, high[0]);
+    if (CFG.columns > 1) {
+        v[0] += TO(v8l, low[1]) << KERNEL_COLUMN;
+        v[1] += TO(v8l, high[1]) << KERNEL_COLUMN;
+    }
+    return unscale(c, b, i, j0, v);
+}
+
 FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                         int64_t i, int64_t j0, int64_t cols)
 {
     int left = (1 << KERNEL_LANES) - 1;
     int64_t lost = 0;
+    v8l v[2];
 
+    if (VIA == VIA_crt && CFG.fits && CFG.plain && CFG.c.kind == LIMBER_KIND_INT &&
+        integers_of(c, b, totals(scratch), i, j0, v))
+        return store_integers(c, b, i, j0, cols, v);
     if (rounds_at_once())
         left = round_strip(c, b, totals(scratch), i, j0, cols);
     if (left)

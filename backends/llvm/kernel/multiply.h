@@ -271,8 +271,7 @@ FLAT int to_binary(void)
 
 FLAT int to_integer(void)
 {
-    return CFG.small && CFG.plain && CFG.c.kind == LIMBER_KIND_INT &&
-           CFG.side[0].axis == AXIS_none;
+    return CFG.small && CFG.plain && CFG.c.kind == LIMBER_KIND_INT;
 }
 
 /* A single chain of a single product is its own total: it stays in the tile array. */
