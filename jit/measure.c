@@ -3,7 +3,11 @@
  * bit's place. */
 #include "jit/measure.h"
 
+#include <stdbool.h>
 #include <string.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #ifndef MEASURE
 #define MEASURE(name) limber_measure_##name
@@ -30,6 +34,13 @@ enum { ROWS = 16 };
 #define PICK(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
 #define LESS(a, b) PICK((a) < (b), a, b)
 #define MORE(a, b) PICK((a) > (b), a, b)
+#if defined(__AVX512F__)
+#define LEAST(a, b) ((v8u)_mm512_min_epu64((__m512i)(a), (__m512i)(b)))
+#define MOST(a, b) ((v8u)_mm512_max_epu64((__m512i)(a), (__m512i)(b)))
+#else
+#define LEAST(a, b) PICK((v8u)((a) < (b)), a, b)
+#define MOST(a, b) PICK((v8u)((a) > (b)), a, b)
+#endif
 #define LOAD(type, at) ({ type loaded_; memcpy(&loaded_, at, sizeof loaded_); loaded_; })
 #define TO(type, v) __builtin_convertvector(v, type)
 #define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -39,6 +50,17 @@ FLAT void start(struct lanes *s)
     s->emin = s->lsb = ALL(NONE_LOW);
     s->emax = ALL(NONE_HIGH);
     s->sig = s->special = s->negative = s->odd = ALL(0);
+}
+
+FLAT void merge(struct lanes *s, const struct lanes *o)
+{
+    s->emin = LESS(s->emin, o->emin);
+    s->emax = MORE(s->emax, o->emax);
+    s->lsb = LESS(s->lsb, o->lsb);
+    s->sig = MORE(s->sig, o->sig);
+    s->special |= o->special;
+    s->negative |= o->negative;
+    s->odd |= o->odd;
 }
 
 /* Takes elements with exponents e and lowest bits at l. */
@@ -62,13 +84,44 @@ FLAT v8l lowest_of(v8l size)
     return PICK(whole, size, rest) >> 52;
 }
 
-FLAT void take_doubles(struct lanes *s, v8d x)
-{
-    v8l size = (v8l)x & INT64_MAX, e = size >> 52, special = e == 0x7ff;
+/* What eight columns of doubles show: the largest magnitude with and without what is special, the
+ * least but one, the least lowest bit but one (zeros wrap to the largest), the longest significand,
+ * the signs. */
+struct raw {
+    v8u all, most, least, low;
+    v8l sig, sign;
+};
 
-    s->special |= special;
-    s->odd |= (e == 0) & (size != 0);
-    take(s, ~special & (e != 0), e, lowest_of(size), (v8l)x < 0);
+FLAT void take_doubles(struct raw *r, v8d x)
+{
+    v8u size = (v8u)x & INT64_MAX, less, low;
+
+    r->all = MOST(r->all, size);
+    size &= (v8u)(size < 0x7ff0000000000000);
+    less = size - 1;
+    r->most = MOST(r->most, size);
+    r->least = LEAST(r->least, less);
+    low = (v8u)((v8d)size - (v8d)(size & less));        /* what clearing that bit takes away */
+    low = PICK((v8u)((size & 0xfffffffffffff) == 0), size, low);    /* a power of two: itself */
+    r->low = LEAST(r->low, low - 1);
+    r->sig = (v8l)MOST((v8u)r->sig, (size >> 52) - (low >> 52));
+    r->sign |= (v8l)x & (v8l)(size != 0);
+}
+
+/* Adds it to what is known. */
+FLAT void tell(struct lanes *s, const struct raw *r)
+{
+    struct lanes o;
+    v8l some = r->most != 0;
+
+    o.emax = PICK(some, (v8l)(r->most >> 52), ALL(NONE_HIGH));
+    o.emin = PICK(some, (v8l)((r->least + 1) >> 52), ALL(NONE_LOW));
+    o.lsb = PICK(some, (v8l)((r->low + 1) >> 52), ALL(NONE_LOW));
+    o.sig = (r->sig + 1) & some;
+    o.special = r->all >= 0x7ff0000000000000;
+    o.negative = r->sign < 0;
+    o.odd = (o.emin == 0) & some;
+    merge(s, &o);
 }
 
 FLAT void take_dd(struct lanes *s, v8l high, v8l low)
@@ -115,47 +168,51 @@ FLAT void take_quads(struct lanes *s, v8l low, v8l high)
     take(s, ~special & (e != 0), e, e - 112 + place, high < 0);
 }
 
-FLAT void take_eight(struct lanes *s, enum kind k, const char *at)
+FLAT v8d doubles_at(enum kind k, const char *at)
 {
-    v8l a, b;
-
     switch (k) {
-    case KIND_f64: take_doubles(s, LOAD(v8d, at)); break;
-    case KIND_f32: take_doubles(s, TO(v8d, LOAD(v8f, at))); break;
-    case KIND_i32: take_doubles(s, TO(v8d, LOAD(v8i, at))); break;
-    case KIND_i16: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8h, at)))); break;
-    case KIND_i8: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8c, at)))); break;
-    case KIND_u8: take_doubles(s, TO(v8d, TO(v8i, LOAD(v8b, at)))); break;
-    case KIND_i64: take_longs(s, LOAD(v8l, at)); break;
-    default:
-        a = LOAD(v8l, at);
-        b = LOAD(v8l, at + 64);
-        if (k == KIND_dd)
-            take_dd(s, LANES(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
-                    LANES(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
-        else
-            take_quads(s, LANES(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
-                       LANES(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+    case KIND_f64: return LOAD(v8d, at);
+    case KIND_f32: return TO(v8d, LOAD(v8f, at));
+    case KIND_i32: return TO(v8d, LOAD(v8i, at));
+    case KIND_i16: return TO(v8d, TO(v8i, LOAD(v8h, at)));
+    case KIND_i8: return TO(v8d, TO(v8i, LOAD(v8c, at)));
+    default: return TO(v8d, TO(v8i, LOAD(v8b, at)));
     }
+}
+
+/* Eight elements that no double holds. */
+FLAT void take_long(struct lanes *s, enum kind k, const char *at)
+{
+    v8l a = LOAD(v8l, at), b, even, odd;
+
+    if (k == KIND_i64) {
+        take_longs(s, a);
+        return;
+    }
+    b = LOAD(v8l, at + 64);
+    even = LANES(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+    odd = LANES(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+    if (k == KIND_dd)
+        take_dd(s, even, odd);
+    else
+        take_quads(s, even, odd);
 }
 
 FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, int64_t step)
 {
+    const v8u zero = { 0 };
+    struct raw r = { zero, zero, ~zero, ~zero, (v8l)zero, (v8l)zero };
+    bool narrow = k != KIND_i64 && k != KIND_dd && k != KIND_f128;
+
     for (int64_t i = 0; i < n; i++) {
         __builtin_prefetch(at + (i + ROWS) * step);
-        take_eight(s, k, at + i * step);
+        if (narrow)
+            take_doubles(&r, doubles_at(k, at + i * step));
+        else
+            take_long(s, k, at + i * step);
     }
-}
-
-FLAT void merge(struct lanes *s, const struct lanes *o)
-{
-    s->emin = LESS(s->emin, o->emin);
-    s->emax = MORE(s->emax, o->emax);
-    s->lsb = LESS(s->lsb, o->lsb);
-    s->sig = MORE(s->sig, o->sig);
-    s->special |= o->special;
-    s->negative |= o->negative;
-    s->odd |= o->odd;
+    if (narrow)
+        tell(s, &r);
 }
 
 FLAT void along(struct lanes *line, struct eight *tile, enum kind k, const char *at, int64_t len)
@@ -170,7 +227,7 @@ FLAT void along(struct lanes *line, struct eight *tile, enum kind k, const char 
         take_column(&run, k, at, n / 8, 8 * size_of(k));
         if (n % 8) {
             memcpy(last, at + n / 8 * 8 * size_of(k), (size_t)(n % 8 * size_of(k)));
-            take_eight(&run, k, last);
+            take_column(&run, k, last, 1, 0);
         }
         merge(line, &run);
         memcpy(&all, tile, sizeof all);
