@@ -35,6 +35,8 @@ static void turn(const struct kernel_call *c, int side, const int64_t part[4], i
         int64_t at = o->line0 + part[0] + (l < part[1] ? l : part[1] - 1);
 
         line[l] = (const char *)o->view.data + (at * o->view.line + part[2]) * step;
+        for (int ahead = 0; ahead < KERNEL_LANES * size; ahead += 64)
+            __builtin_prefetch(line[l] + 4 * KERNEL_LANES * size + ahead);
     }
     turn_here()(line, size, room);
 }

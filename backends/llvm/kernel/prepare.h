@@ -20,6 +20,17 @@ struct strip {
 
 /* ---- reading --------------------------------------------------------------------------------------- */
 
+/* Rows that this strip reads when its turn comes again. */
+FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
+{
+    const char *from = (const char *)w->o->view.data +
+                       (w->o->line0 + w->first + p0 * w->o->view.p) * size;
+
+    ROLL for (int p = 0; p < KERNEL_BLOCK; p++, from += w->o->view.p * size)
+        UNROLL for (int at = 0; at < KERNEL_LANES * size; at += 64)
+            __builtin_prefetch(from + at);
+}
+
 /* Rows of 16 elements, `stride` bytes apart: in place where lines are neighbours in memory. */
 FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
 {
@@ -29,9 +40,7 @@ FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
     *stride = KERNEL_LANES * size;
     if (!v->patch && v->line == 1 && w->live == KERNEL_LANES) {
         *stride = v->p * size;
-        ROLL for (int p = 0; p < KERNEL_BLOCK; p++)     /* the next block's rows */
-            __builtin_prefetch((const char *)v->data + (w->o->line0 + w->first +
-                               (w->p0 + KERNEL_BLOCK + p) * v->p) * size);
+        fetch_rows(w, w->p0 + BYTES, size);
         return (const char *)v->data + (w->o->line0 + w->first + w->p0 * v->p) * size;
     }
     w->c->cold->rows(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len }, room);
