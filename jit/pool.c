@@ -2,12 +2,19 @@
  * Threads for the kernels.  They sleep on a condition between runs and never spin; the caller
  * works too, as worker 0.  One run has the threads at a time: a run that finds them taken, be it
  * another thread's or the one it is nested in, does its tasks itself.  So does a process that was
- * forked, since fork leaves the threads behind. */
+ * forked, since fork leaves the threads behind.
+ *
+ * LIMBER_PIN=1 pins the workers, each to a CPU of the caller's set; the caller is never pinned.
+ * Left alone, workers that sleep go where the scheduler finds a free CPU, the caller's included,
+ * and several processes with equal sets do not meet on one. */
+#define _GNU_SOURCE     /* CPU sets */
 #include "jit/engine.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct pool {
@@ -65,6 +72,24 @@ static void *loop(void *arg)
     return NULL;
 }
 
+/* One worker a CPU of the caller's set, beside the one that the caller runs on. */
+static void pin(const struct pool *p, int worker)
+{
+    const char *wish = getenv("LIMBER_PIN");
+    cpu_set_t all, one;
+    int here = sched_getcpu(), skip = worker;
+
+    if (!wish || strcmp(wish, "1") != 0 || sched_getaffinity(0, sizeof all, &all) != 0 ||
+        CPU_COUNT(&all) < p->threads)
+        return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all) && cpu != here && --skip == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            pthread_setaffinity_np(p->thread[worker - 1], sizeof one, &one);
+        }
+}
+
 static bool start_one(struct pool *p)
 {
     struct worker *w = malloc(sizeof *w);
@@ -77,6 +102,7 @@ static bool start_one(struct pool *p)
         return false;
     }
     p->started++;
+    pin(p, p->started);
     return true;
 }
 

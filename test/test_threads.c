@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The pool does every task once, whoever calls it from wherever; contexts and what they hand out
  * are shared by threads. */
+#define _GNU_SOURCE
 #include "engine_support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -62,6 +64,49 @@ static void meet(void *arg, int64_t task, int worker)
 
     (void)task, (void)worker;
     pthread_barrier_wait(&m->at);
+}
+
+/* How many CPUs each worker may use; two tasks meet so that two threads are asked. */
+struct cpus {
+    struct meeting meeting;
+    int count[2];
+};
+
+static void count_cpus(void *arg, int64_t task, int worker)
+{
+    struct cpus *c = arg;
+    cpu_set_t set;
+
+    (void)task;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    c->count[worker] = CPU_COUNT(&set);
+    pthread_barrier_wait(&c->meeting.at);
+}
+
+static void workers_are_pinned_on_request(void **state)
+{
+    cpu_set_t before;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    if (CPU_COUNT(&before) < 2) {
+        print_message("one CPU: nothing to pin\n");
+        skip();
+    }
+    for (int asked = 0; asked < 2; asked++) {
+        struct pool *p = limber_pool_new(2);
+        struct runner r = limber_pool_runner(p);
+        struct cpus c = { .count = { 0, 0 } };
+
+        asked ? setenv("LIMBER_PIN", "1", 1) : unsetenv("LIMBER_PIN");
+        pthread_barrier_init(&c.meeting.at, NULL, 2);
+        r.run(r.self, 2, count_cpus, &c);
+        assert_int_equal(c.count[0], CPU_COUNT(&before));
+        assert_int_equal(c.count[1], asked ? 1 : CPU_COUNT(&before));
+        pthread_barrier_destroy(&c.meeting.at);
+        limber_pool_free(p);
+    }
+    unsetenv("LIMBER_PIN");
 }
 
 static void tasks_run_side_by_side(void **state)
@@ -229,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_is_done_once),
         cmocka_unit_test(tasks_run_side_by_side),
+        cmocka_unit_test(workers_are_pinned_on_request),
         cmocka_unit_test(runs_may_be_nested),
         cmocka_unit_test(threads_share_a_pool),
         cmocka_unit_test(nobody_spins_between_runs),
