@@ -32,6 +32,8 @@ void limber_target_print(const struct target *t, struct text *out)
         limber_text_add(out, " features=%s", t->features);
     limber_text_add(out, " vector=%d registers=%d l1=%lld l2=%lld group=%d", t->vector_bits,
                     t->registers, (long long)t->l1, (long long)t->l2, t->group);
+    if (t->matrix)
+        limber_text_add(out, " matrix=%d", t->matrix);
     for (int u = 0; u < UNIT_count; u++)
         if (t->rate[u] > 0)
             print_rate(out, limber_units[u].name, t->rate[u]);
@@ -67,6 +69,7 @@ static bool set(struct target *t, const char *key, size_t k, const char *s, size
         { "vector", offsetof(struct target, vector_bits), false },
         { "registers", offsetof(struct target, registers), false },
         { "group", offsetof(struct target, group), false },
+        { "matrix", offsetof(struct target, matrix), false },
         { "l1", offsetof(struct target, l1), true },
         { "l2", offsetof(struct target, l2), true },
     };

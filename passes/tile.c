@@ -42,6 +42,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     shape(n, t, &bytes, &lanes, &group);
     mr = t->registers >= 32 ? 12 : 6;
     nr = 2 * lanes;
+    if (n->num[ATTR_unit] == UNIT_i8 && t->matrix)
+        mr = nr = 2 * t->matrix;
     chunk = n->num[ATTR_chunk];
     if (limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum || chunk < 64)
         kc = chunk;             /* float totals are added once a chunk */

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels for narrower machines than this one, executed here: the same plans for AVX2, AVX-512
- * without VNNI and AVX-512 VNNI, against the interpreter's bits. */
+ * Kernels for other machines than this one.  What its CPU can run is executed, against the
+ * interpreter's bits, and so are AMX tiles, by an emulator; all assembly is searched for the
+ * instructions that a target is about, and for those it must not use. */
 #include "support.h"
 
+#include "amx_emulator.h"
+
 #include "backends/backend.h"
+#ifdef LIMBER_HAVE_LLVM
+#include "backends/llvm/cpu.h"
+#endif
 #include "jit/scan.h"
 #include "passes/passes.h"
 
@@ -17,22 +23,41 @@
 #ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
 
-static const struct { const char *needs, *text; } targets[] = {
+/* needs: of the CPU, to run here; NULL: another architecture. */
+static const struct target_case {
+    const char *needs, *text;
+    unsigned emulated;
+    const char *i8, *f64, *never;       /* words of the assembly */
+} targets[] = {
     { "avx2", "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
-      "group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8" },
+      "group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8", 0,
+      "vpmaddwd", "vfmadd", "%zmm" },
+    { "avxvnni", "target llvm isa=avxvnni features=avx2,fma,avxvnni vector=256 registers=16 "
+      "l1=32768 l2=262144 group=4 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=2e11 "
+      "rate.exact=1e8", 0, "{vex}\tvpdpbusd", "vfmadd", "%zmm" },
     { "avx512", "target llvm isa=avx512 features=avx2,fma,avx512 vector=512 registers=32 l1=32768 "
       "l2=1048576 group=2 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 rate.i8=1.6e11 "
-      "rate.exact=1e8" },
+      "rate.exact=1e8", 0, "vpmaddwd", "vfmadd", "vpdpbusd" },
     { "avx512vnni", "target llvm isa=avx512vnni features=avx2,fma,avx512,avx512vnni vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
-      "rate.i8=4e11 rate.exact=1e8" },
+      "rate.i8=4e11 rate.exact=1e8", 0, "vpdpbusd", "vfmadd", "tdpbusd" },
+    { "avx512vnni", "target llvm isa=amx features=avx2,fma,avx512,avx512vnni,amxint8 vector=512 "
+      "registers=32 l1=32768 l2=1048576 group=4 matrix=16 rate.f64=4e10 rate.f32=8e10 "
+      "rate.f16=8e10 rate.i8=4e12 rate.exact=1e8", CPU_amx, "tdpbusd", "vfmadd", "sdot" },
+    { NULL, "target llvm isa=dotprod features=neon,dotprod vector=128 registers=32 l1=65536 "
+      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8",
+      0, "sdot", "fmla", "usdot" },
+    { NULL, "target llvm isa=i8mm features=neon,dotprod,i8mm vector=128 registers=32 l1=65536 "
+      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8",
+      0, "usdot", "fmla", "zmm" },
 };
 
-static const struct { const char *scheme, *format; enum data data; } works[] = {
-    { "native", "f64", DATA_unit }, { "native", "f32", DATA_unit },
-    { "ozaki1-f16", "f32", DATA_unit }, { "ozaki1-i8", "f64", DATA_bytes },
-    { "ozaki1-i8", "f64", DATA_ints }, { "ozaki2", "f64", DATA_unit },
-    { "ozaki2", "f128", DATA_spread },
+static const struct { const char *scheme, *format, *result; enum data data; } works[] = {
+    { "native", "f64", "f64", DATA_unit }, { "native", "f32", "f32", DATA_unit },
+    { "ozaki1-f16", "f32", "f32", DATA_unit }, { "ozaki1-i8", "f64", "f64", DATA_bytes },
+    { "ozaki1-i8", "f64", "f64", DATA_ints }, { "ozaki2", "f64", "f64", DATA_unit },
+    { "ozaki2", "f128", "f128", DATA_spread }, { "integer", "i8", "i32", DATA_bytes },
+    { "integer", "u8", "i32", DATA_unit }, { "integer", "i32", "i64", DATA_ints },
 };
 
 static void run_here(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
@@ -45,7 +70,7 @@ static void run_here(void *self, int64_t tasks, void (*fn)(void *, int64_t, int)
 /* alpha = 1, beta = 0, row-major m x k times k x n. */
 struct work {
     int64_t m, n, k;
-    limber_format f;
+    limber_format f, result;
     char *a, *b;
     struct mask ma, mb;
 };
@@ -57,7 +82,8 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
 
     limber_plan_init(p);
     p->name = "gemm";
-    p->promise = strcmp(scheme, "native") ? LIMBER_CORRECT : LIMBER_NATIVE;
+    p->promise = !strcmp(scheme, "native") ? LIMBER_NATIVE :
+                 !strcmp(scheme, "integer") ? LIMBER_EXACT : LIMBER_CORRECT;
     p->kbits = 8;
     p->budget = p->promise == LIMBER_NATIVE ? 20 * limber_format_roundoff(w->f) : 0;
     p->wanted = scheme;
@@ -72,7 +98,7 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
     t.dim[0] = -'m';
     t.format = (limber_format){ .kind = LIMBER_KIND_EXACT };
     c = limber_plan_add(p, OP_gemm, "c", a, b, t);
-    t.format = w->f;
+    t.format = w->result;
     d = limber_plan_add(p, OP_epilogue, "d", c, -1, t);
     limber_node_set(&p->node[d], ATTR_alpha, 0);
     limber_node_set(&p->node[d], ATTR_beta, 0);
@@ -115,8 +141,9 @@ static void same_bits_everywhere(void **state_)
         skip();
     for (size_t i = 0; i < COUNT(works); i++) {
         struct rng r = { 600 + i };
-        struct work w = { .m = 37, .n = 71, .k = 130, .f = named(works[i].format) };
-        size_t size = (size_t)(w.m * w.n) * w.f.size;
+        struct work w = { .m = 37, .n = 71, .k = 130, .f = named(works[i].format),
+                          .result = named(works[i].result) };
+        size_t size = (size_t)(w.m * w.n) * w.result.size;
         char *want = malloc(size), *got = malloc(size);
 
         w.a = malloc((size_t)(w.m * w.k) * w.f.size);
@@ -131,11 +158,14 @@ static void same_bits_everywhere(void **state_)
         for (size_t t = 0; t < COUNT(targets); t++) {
             struct target target;
 
-            if (!strstr(here.features, targets[t].needs))
+            if (!targets[t].needs || !strstr(here.features, targets[t].needs) ||
+                (targets[t].emulated && !amx_emulate()))
                 continue;
             assert_true(limber_target_parse(&target, targets[t].text, &d));
             memset(got, 0xaa, size);
+            limber_cpu_emulated = targets[t].emulated;
             run(&limber_backend_llvm, &target, &w, works[i].scheme, got);
+            limber_cpu_emulated = 0;
             if (memcmp(got, want, size))
                 fail_msg("%s of %s on %s: other bits", works[i].scheme, works[i].format,
                          target.isa);
@@ -148,10 +178,128 @@ static void same_bits_everywhere(void **state_)
         free(want);
         free(got);
     }
-    print_message("%d kernels\n", ran);
+    print_message("%d kernels, %ld emulated instructions\n", ran, amx_emulated());
     assert_true(ran > 0);
+    if (strstr(here.features, "avx512vnni"))
+        assert_true(amx_emulated() > 0);
+}
+
+struct assembly {
+    char *text;
+    size_t size;
+};
+
+static void keep(void *user, const char *name, const char *data, size_t size)
+{
+    struct assembly *a = user;
+
+    if (strcmp(name, "kernel.s"))
+        return;
+    a->text = realloc(NULL, size + 1);
+    assert_non_null(a->text);
+    memcpy(a->text, data, size);
+    a->text[size] = 0;
+    a->size = size;
+}
+
+/* Compiles a plan without data to speak of. */
+static bool assemble(const struct target *t, const char *scheme, const char *format,
+                     struct assembly *a, struct blob *blob, struct diag *d)
+{
+    const struct dump dump = { keep, a };
+    struct work w = { .f = named(format), .result = named(format) };
+    struct mask seen = { .scanned = true, .negative = true, .emin = -8, .emax = 0, .spread = 8,
+                         .width = 60, .sig = 53 };
+    struct plan p;
+    bool ok;
+
+    w.ma = w.mb = seen;
+    state(&p, &w, scheme);
+    ok = limber_passes_run(&p, t, NULL, (struct pass_watch){ 0 }, d) &&
+         limber_backend_llvm.compile(&p, t, &dump, blob, d);
+    limber_plan_clear(&p);
+    return ok;
+}
+
+static void must(const struct target *t, const struct assembly *a, const char *word, bool there)
+{
+    if ((strstr(a->text, word) != NULL) != there)
+        fail_msg("%s: the assembly %s \"%s\"", t->isa, there ? "lacks" : "has", word);
+}
+
+static void assembly_has_its_instructions(void **state_)
+{
+    struct target here;
+    struct diag d = { 0 };
+
+    (void)state_;
+    if (!limber_backend_llvm.probe(&here, &d))
+        skip();
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        struct kernel *kernel = NULL;
+        struct target t;
+
+        assert_true(limber_target_parse(&t, targets[i].text, &d));
+        for (int exact = 0; exact < 2; exact++) {
+            struct assembly a = { 0 };
+            struct blob blob = { 0 };
+
+            if (!assemble(&t, exact ? "ozaki2" : "native", "f64", &a, &blob, &d)) {
+                if (!targets[i].needs && d.status == LIMBER_DEVICE) {
+                    print_message("%s: %s\n", t.isa, d.text);
+                    d = (struct diag){ 0 };
+                    break;
+                }
+                fail_msg("%s: %s", t.isa, d.text);
+            }
+            must(&t, &a, exact ? targets[i].i8 : targets[i].f64, true);
+            must(&t, &a, targets[i].never, false);
+            if (!targets[i].needs) {    /* is not loaded here */
+                assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
+                assert_int_equal(d.status, LIMBER_DEVICE);
+                d = (struct diag){ 0 };
+            }
+            free(a.text);
+            free(blob.data);
+        }
+    }
+}
+
+/* Code that this CPU lacks instructions for is never run, whoever wrote it to the cache. */
+static void foreign_kernels_are_refused(void **state_)
+{
+    struct target here, t;
+    struct diag d = { 0 };
+    struct kernel *kernel = NULL;
+    struct assembly a = { 0 };
+    struct blob blob = { 0 };
+
+    (void)state_;
+    if (!limber_backend_llvm.probe(&here, &d) || (limber_cpu() & CPU_amx))
+        skip();
+    for (size_t i = 0; i < COUNT(targets); i++)
+        if (targets[i].emulated)
+            assert_true(limber_target_parse(&t, targets[i].text, &d));
+    assert_true(assemble(&t, "ozaki2", "f64", &a, &blob, &d));
+    assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
+    assert_int_equal(d.status, LIMBER_DEVICE);
+    assert_non_null(strstr(d.text, "amxint8"));
+    free(a.text);
+    free(blob.data);
 }
 #else
+static void assembly_has_its_instructions(void **state)
+{
+    (void)state;
+    skip();
+}
+
+static void foreign_kernels_are_refused(void **state)
+{
+    (void)state;
+    skip();
+}
+
 static void same_bits_everywhere(void **state)
 {
     (void)state;
@@ -161,7 +309,11 @@ static void same_bits_everywhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_everywhere) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_everywhere),
+        cmocka_unit_test(assembly_has_its_instructions),
+        cmocka_unit_test(foreign_kernels_are_refused),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,23 @@ static bool resolve(void *h, struct diag *d)
     return true;
 }
 
+/* libLLVM may have been built without it. */
+static bool start_aarch64(void *h)
+{
+#define F(name)                                                                                 \
+    {                                                                                           \
+        __typeof__(&name) start;                                                                \
+                                                                                                \
+        *(void **)&start = dlsym(h, #name);                                                     \
+        if (!start)                                                                             \
+            return false;                                                                       \
+        start();                                                                                \
+    }
+    LIMBER_LLVM_AARCH64(F)
+#undef F
+    return true;
+}
+
 const struct llvm *limber_llvm(struct diag *d)
 {
     void *h;
@@ -50,6 +67,7 @@ const struct llvm *limber_llvm(struct diag *d)
             llvm.LLVMInitializeX86Target();
             llvm.LLVMInitializeX86TargetMC();
             llvm.LLVMInitializeX86AsmPrinter();
+            llvm.aarch64 = start_aarch64(h);
             ready = true;       /* h stays open: LLVM cannot be unloaded safely */
         } else {
             dlclose(h);

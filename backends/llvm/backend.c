@@ -101,7 +101,7 @@ static bool take_config(struct kernel *k, const unsigned char *data, size_t size
     if (head.config_size != sizeof k->config || k->config.version != KERNEL_VERSION)
         return limber_fail(d, LIMBER_IO, "llvm: a kernel of another version");
     if (head.cpu & ~limber_cpu())
-        return limber_fail(d, LIMBER_DEVICE, "llvm: the kernel needs features this CPU lacks");
+        return limber_cpu_lacks(head.cpu & ~limber_cpu(), d);
     return true;
 }
 
@@ -173,9 +173,16 @@ static int64_t round_up(int64_t x, int64_t step)
  * written in turn and must not fall on the same sets. */
 static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
 {
-    int64_t lines = ceil_div(round_up(k, c->group) * c->side[side].lines * c->bytes, 64);
+    int64_t step = c->matrix ? 16 * c->group : c->group;
+    int64_t lines = ceil_div(round_up(k, step) * c->side[side].lines * c->bytes, 64);
 
     return c->unit == UNIT_exact ? 0 : (lines | 1) * 64;
+}
+
+/* Lines with sums: strips are summed whole. */
+static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels)
+{
+    return round_up(panels * c->side[side].lines, KERNEL_LANES);
 }
 
 static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
@@ -184,7 +191,7 @@ static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines
 
     return limbs * panels * limb_bytes(c, side, k) + 128 +
            round_up(limbs * panels * ceil_div(k, c->kc), 64) +
-           (c->offsets ? (limbs * ceil_div(k, c->chunk) * panels * c->side[side].lines + 16) * 4 : 0);
+           (c->offsets ? limbs * ceil_div(k, c->chunk) * sum_lines(c, side, panels) * 4 : 0);
 }
 
 static int64_t scratch_bytes(const struct kernel_config *c)
@@ -210,7 +217,7 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     o->panel_bytes = limbs * o->limb_bytes;
     o->chunks = ceil_div(k, c->chunk);
     o->blocks = ceil_div(k, c->kc);
-    o->sum_lines = o->panels * c->side[side].lines;
+    o->sum_lines = sum_lines(c, side, o->panels);
     o->data = memory;
     memory += o->panels * o->panel_bytes;
     o->nonzero = (uint8_t *)memory;
@@ -219,7 +226,7 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     if (c->offsets) {
         o->sums = (int32_t *)(void *)memory;
         memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
-        memory += (limbs * o->chunks * o->sum_lines + 16) * 4;
+        memory += limbs * o->chunks * o->sum_lines * 4;
     }
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }

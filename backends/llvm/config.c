@@ -12,15 +12,15 @@ static enum how how_of(enum op op)
            op == OP_residues ? HOW_residues : HOW_whole;
 }
 
-/* Instructions of i8 with group 4 multiply unsigned by signed bytes: A is moved up to unsigned,
- * B down to signed. */
-static int offset_of(const struct side *s, int side, int limb, int group)
+/* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones only: A is
+ * moved up to unsigned, B, and where there is no mixed instruction A, down to signed. */
+static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
     bool is_signed = s->how == HOW_residues ? s->is_signed : limb == 0 && s->is_signed;
 
-    if (group != 4)
+    if (k->group != 4)
         return 0;
-    return side == 0 ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128);
+    return side == 0 && !k->same_sign ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128);
 }
 
 static void set_side(const struct plan *p, const struct node *products, int which,
@@ -38,6 +38,8 @@ static void set_side(const struct plan *p, const struct node *products, int whic
     s->shift = (int)n->num[ATTR_shift];
     s->step = (int)n->num[ATTR_step];
     s->is_signed = n->num[ATTR_sign] == SIGN_signed;
+    if (s->how == HOW_residues && k->same_sign)     /* any remainder serves */
+        s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
                 2 : s->f.kind == LIMBER_KIND_FLOAT && !s->f.carried && s->f.size == 16 ? 3 : 1;
     s->narrow = n->num[ATTR_bits] <= 30 && s->pieces == 1;
@@ -48,7 +50,7 @@ static void set_side(const struct plan *p, const struct node *products, int whic
     for (size_t r = 0; r < products->rows; r++)
         s->used[which ? products->row[r].b : products->row[r].a] = 1;
     for (int l = 0; l < s->limbs && k->unit == UNIT_i8; l++) {
-        s->offset[l] = offset_of(s, which, l, k->group);
+        s->offset[l] = offset_of(k, s, which, l);
         k->offsets |= s->offset[l] != 0;
         k->side[!which].sums |= s->offset[l] != 0;
     }
@@ -186,7 +188,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     const struct node *combine = limber_plan_find(p, OP_combine);
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
-    (void)t;
+    unsigned cpu = limber_cpu_of(t);
+
     memset(k, 0, sizeof *k);
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_INTERNAL, "llvm: the plan was not split");
@@ -196,6 +199,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     k->version = KERNEL_VERSION;
     k->unit = (int)products->num[ATTR_unit];
     k->chunk = products->num[ATTR_chunk];
+    k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
+    k->same_sign = k->unit == UNIT_i8 && (cpu & CPU_neon) && !(cpu & CPU_i8mm);
     if (!set_tile(products, k, d))
         return false;
     set_side(p, products, 0, k);

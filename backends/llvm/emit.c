@@ -27,7 +27,10 @@ static const struct { const char *start, *end; } bitcode[HOW_count] = {
     { limber_bitcode_4, limber_bitcode_end_4 },
 };
 
-static const char triple[] = "x86_64-unknown-linux-gnu";
+static void silent(LLVMDiagnosticInfoRef info, void *user)
+{
+    (void)info, (void)user;
+}
 
 struct emit {
     const struct llvm *l;
@@ -35,11 +38,29 @@ struct emit {
     LLVMModuleRef module;
     LLVMTargetMachineRef machine;
     struct diag *d;
+    const char *triple, *cpu;
+    struct text features;
 };
 
-static void silent(LLVMDiagnosticInfoRef info, void *user)
+/* The architecture is in the features that a target names. */
+static bool start(struct emit *e, const struct target *t, struct diag *d)
 {
-    (void)info, (void)user;
+    unsigned cpu = limber_cpu_of(t);
+    bool arm = cpu & CPU_neon;
+
+    *e = (struct emit){ .l = limber_llvm(d), .d = d,
+                        .triple = arm ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu",
+                        .cpu = arm ? "generic" : "x86-64" };
+    if (!e->l)
+        return false;
+    if (arm && !e->l->aarch64)
+        return limber_fail(d, LIMBER_DEVICE, "llvm: this libLLVM has no AArch64");
+    limber_cpu_words(cpu, &e->features);
+    if (e->features.failed || !e->features.s)
+        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    e->context = e->l->LLVMContextCreate();
+    e->l->LLVMContextSetDiagnosticHandler(e->context, silent, NULL);
+    return true;
 }
 
 static bool failed(struct emit *e, const char *what, char *message)
@@ -48,16 +69,6 @@ static bool failed(struct emit *e, const char *what, char *message)
     if (message)
         e->l->LLVMDisposeMessage(message);
     return false;
-}
-
-static const char *features_of(unsigned cpu)
-{
-    if (cpu & CPU_vnni)
-        return "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+avx512f,+avx512bw,+avx512dq,"
-               "+avx512vl,+avx512vnni";
-    if (cpu & CPU_avx512)
-        return "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+avx512f,+avx512bw,+avx512dq,+avx512vl";
-    return "+avx2,+fma,+bmi,+bmi2,+lzcnt,+popcnt";
 }
 
 static bool read_modules(struct emit *e, const struct kernel_config *k, const struct target *t)
@@ -86,7 +97,7 @@ static bool read_modules(struct emit *e, const struct kernel_config *k, const st
     /* takes the buffer */
     if (e->l->LLVMParseIRInContext(e->context, buffer, &micro, &message))
         return failed(e, "the register tile does not parse", message);
-    e->l->LLVMSetTarget(micro, triple);
+    e->l->LLVMSetTarget(micro, e->triple);
     if (e->l->LLVMLinkModules2(e->module, micro))
         return failed(e, "the register tile does not link", NULL);
     return true;
@@ -110,14 +121,15 @@ static bool set_config(struct emit *e, const struct kernel_config *k)
     return true;
 }
 
-static void set_attributes(struct emit *e, const char *features)
+static void set_attributes(struct emit *e)
 {
     const unsigned whole = (unsigned)LLVMAttributeFunctionIndex;
     LLVMAttributeRef cpu, feature, calls, vectors, nounwind;
 
-    cpu = e->l->LLVMCreateStringAttribute(e->context, "target-cpu", 10, "x86-64", 6);
-    feature = e->l->LLVMCreateStringAttribute(e->context, "target-features", 15, features,
-                                              (unsigned)strlen(features));
+    cpu = e->l->LLVMCreateStringAttribute(e->context, "target-cpu", 10, e->cpu,
+                                          (unsigned)strlen(e->cpu));
+    feature = e->l->LLVMCreateStringAttribute(e->context, "target-features", 15,
+                                              e->features.s, (unsigned)e->features.n);
     calls = e->l->LLVMCreateStringAttribute(e->context, "no-builtins", 11, "", 0);
     vectors = e->l->LLVMCreateStringAttribute(e->context, "prefer-vector-width", 19, "512", 3);
     nounwind = e->l->LLVMCreateEnumAttribute(
@@ -142,15 +154,15 @@ static void set_attributes(struct emit *e, const char *features)
     }
 }
 
-static bool make_machine(struct emit *e, const char *features)
+static bool make_machine(struct emit *e)
 {
     LLVMTargetRef target;
     LLVMTargetDataRef layout;
     char *message = NULL;
 
-    if (e->l->LLVMGetTargetFromTriple(triple, &target, &message))
-        return failed(e, "no x86 target", message);
-    e->machine = e->l->LLVMCreateTargetMachine(target, triple, "x86-64", features,
+    if (e->l->LLVMGetTargetFromTriple(e->triple, &target, &message))
+        return failed(e, "no target", message);
+    e->machine = e->l->LLVMCreateTargetMachine(target, e->triple, e->cpu, e->features.s,
                                                LLVMCodeGenLevelLess, LLVMRelocPIC,
                                                LLVMCodeModelSmall);
     if (!e->machine)
@@ -158,7 +170,7 @@ static bool make_machine(struct emit *e, const char *features)
     layout = e->l->LLVMCreateTargetDataLayout(e->machine);
     e->l->LLVMSetModuleDataLayout(e->module, layout);
     e->l->LLVMDisposeTargetData(layout);
-    e->l->LLVMSetTarget(e->module, triple);
+    e->l->LLVMSetTarget(e->module, e->triple);
     return true;
 }
 
@@ -229,23 +241,19 @@ static void emit_clear(struct emit *e)
         e->l->LLVMDisposeTargetMachine(e->machine);
     if (e->module)
         e->l->LLVMDisposeModule(e->module);
-    e->l->LLVMContextDispose(e->context);
+    if (e->context)
+        e->l->LLVMContextDispose(e->context);
+    limber_text_clear(&e->features);
 }
 
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d)
 {
-    struct emit e = { limber_llvm(d), NULL, NULL, NULL, d };
-    const char *features = features_of(limber_cpu_of(t));
-    bool ok;
+    struct emit e;
+    bool ok = start(&e, t, d) && read_modules(&e, k, t) && make_machine(&e) && set_config(&e, k);
 
-    if (!e.l)
-        return false;
-    e.context = e.l->LLVMContextCreate();
-    e.l->LLVMContextSetDiagnosticHandler(e.context, silent, NULL);
-    ok = read_modules(&e, k, t) && make_machine(&e, features) && set_config(&e, k);
     if (ok) {
-        set_attributes(&e, features);
+        set_attributes(&e);
         ok = optimise(&e) && (!dump || dump_texts(&e, dump)) && take(&e, object);
     }
     emit_clear(&e);
@@ -266,17 +274,11 @@ static bool read_text(struct emit *e, const struct text *text)
 bool limber_llvm_text_object(const struct text *text, const struct target *t,
                              const struct dump *dump, struct blob *object, struct diag *d)
 {
-    struct emit e = { limber_llvm(d), NULL, NULL, NULL, d };
-    const char *features = features_of(limber_cpu_of(t));
-    bool ok;
+    struct emit e;
+    bool ok = start(&e, t, d) && read_text(&e, text) && make_machine(&e);
 
-    if (!e.l)
-        return false;
-    e.context = e.l->LLVMContextCreate();
-    e.l->LLVMContextSetDiagnosticHandler(e.context, silent, NULL);
-    ok = read_text(&e, text) && make_machine(&e, features);
     if (ok) {
-        set_attributes(&e, features);
+        set_attributes(&e);
         ok = (!dump || dump_texts(&e, dump)) && take(&e, object);
     }
     emit_clear(&e);

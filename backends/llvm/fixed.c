@@ -83,7 +83,7 @@ static bool check_head(const unsigned char *data, size_t size, struct diag *d)
     if (memcmp(head.magic, model.magic, sizeof head.magic) || head.version != model.version)
         return limber_fail(d, LIMBER_IO, "llvm: a function of another version");
     if (head.cpu & ~limber_cpu())
-        return limber_fail(d, LIMBER_DEVICE, "llvm: the function needs features this CPU lacks");
+        return limber_cpu_lacks(head.cpu & ~limber_cpu(), d);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #define LIMBER_LLVM_H
 
 #include "backends/backend.h"
+#include "backends/llvm/cpu.h"
 #include "backends/llvm/kernel/kernel.h"
 
 #include <llvm-c/Analysis.h>
@@ -39,24 +40,24 @@
     F(LLVMInitializeX86TargetInfo) F(LLVMInitializeX86Target) F(LLVMInitializeX86TargetMC)      \
     F(LLVMInitializeX86AsmPrinter)
 
+/* Of another architecture: compiled for, not run here. */
+#define LIMBER_LLVM_AARCH64(F)                                                                  \
+    F(LLVMInitializeAArch64TargetInfo) F(LLVMInitializeAArch64Target)                           \
+    F(LLVMInitializeAArch64TargetMC) F(LLVMInitializeAArch64AsmPrinter)
+
 struct llvm {
 #define F(name) __typeof__(&name) name;
     LIMBER_LLVM_API(F)
 #undef F
+    bool aarch64;
 };
 
 /* LLVM's functions, opened at first use and kept; NULL with a reason when there is no libLLVM. */
 const struct llvm *limber_llvm(struct diag *d);
 
-/* CPU features by name, from CPUID; see probe.c.  Bits of a mask. */
-enum cpu {
-    CPU_avx2 = 1, CPU_fma = 2, CPU_f16c = 4, CPU_avx512 = 8, CPU_vnni = 16, CPU_avxvnni = 32
-};
-unsigned limber_cpu(void);
-unsigned limber_cpu_of(const struct target *t);     /* the features that a target names */
-
-/* micro.c: the register-tile kernel as LLVM assembly text. */
+/* micro.c, and amx.c for tiles of a matrix unit: the register-tile kernel as LLVM assembly text. */
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
+bool limber_amx_text(const struct kernel_config *k, struct text *out);
 /* small.c: a product of fixed shape as LLVM assembly text, with the one function limber_fixed. */
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk,
                        const struct target *t, struct text *out);

@@ -5,6 +5,7 @@
 #include "backends/llvm/llvm.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The words of one unit's step. */
 struct step {
@@ -26,13 +27,21 @@ static void describe(const struct kernel_config *k, const struct target *t, stru
     s->intrinsic = NULL;
     if (integer && k->group == 4) {
         s->intrinsic = bits == 512 ? "@llvm.x86.avx512.vpdpbusd.512" :
-                                     "@llvm.x86.avx512.vpdpbusd.256";
+                       bits == 256 ? "@llvm.x86.avx512.vpdpbusd.256" :
+                       k->same_sign ? "@llvm.aarch64.neon.sdot.v4i32.v16i8" :
+                                      "@llvm.aarch64.neon.usdot.v4i32.v16i8";
+        if (bits == 128)
+            snprintf(s->packed, sizeof s->packed, "<16 x i8>");
     } else if (integer && k->group == 2) {
         snprintf(s->packed, sizeof s->packed, "<%d x i16>", 2 * s->lanes);
         s->intrinsic = bits == 512 ? "@llvm.x86.avx512.pmaddw.d.512" : "@llvm.x86.avx2.pmadd.wd";
     } else if (!integer) {
-        s->intrinsic = dbl ? bits == 512 ? "@llvm.fma.v8f64" : "@llvm.fma.v4f64" :
-                             bits == 512 ? "@llvm.fma.v16f32" : "@llvm.fma.v8f32";
+        static const char *const fma[2][3] = {
+            { "@llvm.fma.v4f32", "@llvm.fma.v8f32", "@llvm.fma.v16f32" },
+            { "@llvm.fma.v2f64", "@llvm.fma.v4f64", "@llvm.fma.v8f64" },
+        };
+
+        s->intrinsic = fma[dbl][bits / 256];
     }
 }
 
@@ -43,7 +52,18 @@ static void declare(const struct kernel_config *k, const struct step *s, struct 
                         s->packed);
     else if (s->intrinsic)
         limber_text_add(out, "declare %s %s(%s, %s, %s)\n", s->vector, s->intrinsic, s->vector,
-                        s->vector, s->vector);
+                        s->packed, s->packed);
+}
+
+/* Operands that the instruction takes in another type than they are loaded in were cast. */
+static bool casts(const struct step *s)
+{
+    return strcmp(s->packed, s->vector) != 0;
+}
+
+static char cast(const struct step *s, char yes, char no)
+{
+    return casts(s) ? yes : no;
 }
 
 /* acc + a b for accumulator (r, v). */
@@ -56,8 +76,9 @@ static void mac(const struct kernel_config *k, const struct step *s, int r, int 
         limber_text_add(out, "  %%n%d.%d = call %s %s(%s %%a%d, %s %%b%d, %s %%c%d.%d)\n", r, v, w,
                         s->intrinsic, w, r, w, v, w, r, v);
     else if (k->group == 4)
-        limber_text_add(out, "  %%n%d.%d = call %s %s(%s %%c%d.%d, %s %%a%d, %s %%b%d)\n", r, v,
-                        w, s->intrinsic, w, r, v, w, r, w, v);
+        limber_text_add(out, "  %%n%d.%d = call %s %s(%s %%c%d.%d, %s %%%c%d, %s %%%c%d)\n", r, v,
+                        w, s->intrinsic, w, r, v, s->packed, cast(s, 'x', 'a'), r, s->packed,
+                        cast(s, 'y', 'b'), v);
     else if (k->group == 2)
         limber_text_add(out, "  %%m%d.%d = call %s %s(%s %%x%d, %s %%y%d)\n"
                         "  %%n%d.%d = add %s %%c%d.%d, %%m%d.%d\n", r, v, w, s->intrinsic,
@@ -70,7 +91,7 @@ static void mac(const struct kernel_config *k, const struct step *s, int r, int 
 
 static void loop(const struct kernel_config *k, const struct step *s, int nv, struct text *out)
 {
-    bool pairs = k->unit == UNIT_i8 && k->group == 2;
+    bool pairs = casts(s);
 
     limber_text_add(out, "loop:\n  %%i = phi i64 [ 0, %%entry ], [ %%i1, %%loop ]\n"
                     "  %%pa = phi ptr [ %%a, %%entry ], [ %%pa1, %%loop ]\n"
@@ -157,6 +178,8 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
     struct step s;
     int nv;
 
+    if (k->matrix)
+        return limber_amx_text(k, out);
     describe(k, t, &s);
     nv = k->nr / s.lanes;
     declare(k, &s, out);

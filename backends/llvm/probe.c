@@ -2,31 +2,93 @@
  * What this CPU offers, by CPUID feature bits (never by model name). */
 #include "backends/llvm/llvm.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
 
-static const struct { enum cpu bit; const char *name; } names[] = {
-    { CPU_avx2, "avx2" }, { CPU_fma, "fma" }, { CPU_f16c, "f16c" }, { CPU_avx512, "avx512" },
-    { CPU_vnni, "avx512vnni" }, { CPU_avxvnni, "avxvnni" },
+/* Names in targets, and what LLVM calls them. */
+static const struct { enum cpu bit; const char *name, *words; } names[] = {
+    { CPU_avx2, "avx2", "+avx2,+bmi,+bmi2,+lzcnt,+popcnt" },
+    { CPU_fma, "fma", "+fma" },
+    { CPU_f16c, "f16c", "+f16c" },
+    { CPU_avx512, "avx512", "+avx512f,+avx512bw,+avx512dq,+avx512vl" },
+    { CPU_vnni, "avx512vnni", "+avx512vnni" },
+    { CPU_avxvnni, "avxvnni", "+avxvnni" },
+    { CPU_fp16, "avx512fp16", "+avx512fp16" },
+    { CPU_bf16, "avx512bf16", "+avx512bf16" },
+    { CPU_ifma, "avx512ifma", "+avx512ifma" },
+    { CPU_amx, "amxint8", "+amx-tile,+amx-int8" },
+    { CPU_neon, "neon", "+neon,+fp-armv8" },
+    { CPU_dotprod, "dotprod", "+dotprod" },
+    { CPU_i8mm, "i8mm", "+i8mm" },
 };
+
+unsigned limber_cpu_emulated;
+
+#if defined(__x86_64__)
+/* What the system saves and restores of a thread. */
+static uint64_t saved_state(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+/* Tiles need the system's leave; asking twice is harmless. */
+static bool may_use_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+
+static unsigned x86_cpu(void)
+{
+    const uint64_t avx = 6, zmm = 0xe6, tiles = 3 << 17;
+    uint32_t a, b = 0, c = 0, d = 0, a1 = 0, b1, c1, d1, c0 = 0;
+    uint64_t saved;
+    unsigned m = 0;
+
+    __get_cpuid(1, &a, &b1, &c0, &d1);
+    if (!(c0 >> 27 & 1))        /* OSXSAVE */
+        return 0;
+    saved = saved_state();
+    __get_cpuid_count(7, 0, &a, &b, &c, &d);
+    if (a >= 1)
+        __get_cpuid_count(7, 1, &a1, &b1, &c1, &d1);
+    if ((saved & avx) != avx)
+        return 0;
+    m |= (b >> 5 & 1 ? CPU_avx2 : 0) | (c0 >> 12 & 1 ? CPU_fma : 0) |
+         (c0 >> 29 & 1 ? CPU_f16c : 0) | (a1 >> 4 & 1 ? CPU_avxvnni : 0);
+    if ((saved & zmm) == zmm && (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1))
+        m |= CPU_avx512 | (c >> 11 & 1 ? CPU_vnni : 0) | (d >> 23 & 1 ? CPU_fp16 : 0) |
+             (a1 >> 5 & 1 ? CPU_bf16 : 0) | (b >> 21 & 1 ? CPU_ifma : 0);
+    if ((saved & tiles) == tiles && (d >> 24 & 1) && (d >> 25 & 1) && may_use_tiles())
+        m |= CPU_amx;
+    return m;
+}
+#endif
+
+/* CPUID leaves a virtual machine: asked once. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static unsigned here;
+
+static void look(void)
+{
+#if defined(__x86_64__)
+    here = x86_cpu();
+#endif
+}
 
 unsigned limber_cpu(void)
 {
-    unsigned m = 0;
-
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2"))
-        m |= CPU_avx2;
-    if (__builtin_cpu_supports("fma"))
-        m |= CPU_fma;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        m |= CPU_avx512;
-    if ((m & CPU_avx512) && __builtin_cpu_supports("avx512vnni"))
-        m |= CPU_vnni;
-#endif
-    return m;
+    pthread_once(&once, look);
+    return here | limber_cpu_emulated;
 }
 
 unsigned limber_cpu_of(const struct target *t)
@@ -41,6 +103,25 @@ unsigned limber_cpu_of(const struct target *t)
                 m |= names[i].bit;
     }
     return m;
+}
+
+void limber_cpu_words(unsigned cpu, struct text *out)
+{
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (cpu & names[i].bit)
+            limber_text_add(out, "%s%s", out->n ? "," : "", names[i].words);
+}
+
+bool limber_cpu_lacks(unsigned missing, struct diag *d)
+{
+    char list[128] = "";
+
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (missing & names[i].bit && strlen(list) + strlen(names[i].name) + 2 < sizeof list) {
+            strcat(list, list[0] ? "," : "");
+            strcat(list, names[i].name);
+        }
+    return limber_fail(d, LIMBER_DEVICE, "llvm: the kernel needs %s, which this CPU lacks", list);
 }
 
 static int64_t cache(int name, int64_t otherwise)
@@ -59,7 +140,8 @@ static void rates(struct target *t, unsigned cpu)
     t->rate[UNIT_f64] = 2 * lanes * cycle;
     t->rate[UNIT_f32] = t->rate[UNIT_f16] = t->rate[UNIT_bf16] = t->rate[UNIT_tf32] =
         4 * lanes * cycle;
-    t->rate[UNIT_i8] = (cpu & CPU_vnni ? 16 : 8) * lanes * cycle;
+    t->rate[UNIT_i8] = (cpu & CPU_amx ? 128 : cpu & (CPU_vnni | CPU_avxvnni) ? 16 : 8) * lanes *
+                       cycle;
     t->rate[UNIT_exact] = 8e7;
 }
 
@@ -71,7 +153,8 @@ bool limber_llvm_probe(struct target *t, struct diag *d)
     if ((cpu & (CPU_avx2 | CPU_fma)) != (CPU_avx2 | CPU_fma))
         return limber_fail(d, LIMBER_DEVICE, "llvm: this CPU lacks AVX2 and FMA");
     strcpy(t->backend, "llvm");
-    strcpy(t->isa, cpu & CPU_vnni ? "avx512vnni" : cpu & CPU_avx512 ? "avx512" : "avx2");
+    strcpy(t->isa, cpu & CPU_amx ? "amx" : cpu & CPU_vnni ? "avx512vnni" :
+           cpu & CPU_avx512 ? "avx512" : cpu & CPU_avxvnni ? "avxvnni" : "avx2");
     for (size_t i = 0; i < COUNT(names); i++)
         if (cpu & names[i].bit) {
             strcat(t->features, t->features[0] ? "," : "");
@@ -81,7 +164,8 @@ bool limber_llvm_probe(struct target *t, struct diag *d)
     t->registers = cpu & CPU_avx512 ? 32 : 16;
     t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 32768);
     t->l2 = cache(_SC_LEVEL2_CACHE_SIZE, 524288);
-    t->group = cpu & CPU_vnni ? 4 : 2;
+    t->group = cpu & (cpu & CPU_avx512 ? CPU_vnni : CPU_vnni | CPU_avxvnni) ? 4 : 2;
+    t->matrix = cpu & CPU_amx ? 16 : 0;
     rates(t, cpu);
     return true;
 }

@@ -46,6 +46,8 @@ struct kernel_config {
     limber_format c, scalars;
     int32_t mr, nr, group, mb, nb;
     int32_t bytes;          /* of a packed element */
+    int32_t matrix;         /* i8: A lies in tiles of so many lines by 64 bytes; 0: as B does */
+    int32_t same_sign;      /* i8: both operands of the instruction are signed */
     int64_t kc, chunk;
     int32_t rows, accumulators, via;
     int32_t plain;          /* alpha is 1 and beta is 0 */

@@ -91,7 +91,8 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
     int64_t kb = p0 / CFG.kc;
-    int64_t groups = (min64(CFG.kc, c->k - p0) + CFG.group - 1) / CFG.group;
+    int64_t step = CFG.matrix ? 16 * CFG.group : CFG.group;
+    int64_t groups = (min64(CFG.kc, c->k - p0) + step - 1) / step * (step / CFG.group);
     int64_t each = groups * CFG.group * CFG.bytes;      /* bytes of a line */
     const char *a = oa->data + b->panel_a * oa->panel_bytes + la * oa->limb_bytes +
                     p0 * CFG.bytes * CFG.mr;

@@ -187,11 +187,27 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
         to[i] += sum[i];
 }
 
+/* A word of each lane into tiles of 16 lines by 16 words. */
+FLAT void put_tile(const struct strip *w, int limb, int64_t row, v16i v)
+{
+    char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
+               (row / 16 * CFG.mr + w->first - w->panel * CFG.mr) * 64 + row % 16 * 4;
+    int32_t word[KERNEL_LANES];
+
+    STORE(word, v);
+    ROLL for (int i = 0; i < KERNEL_LANES; i++)
+        __builtin_memcpy(to + i * 64, &word[i], 4);
+}
+
 /* Row `row` of a limb, in lanes of 32 bits. */
 FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes + row * 48;
 
+    if (CFG.matrix && !w->side) {
+        put_tile(w, limb, row, v);
+        return;
+    }
     if (CFG.mr == 12 && !w->side) {     /* from registers */
         v8i low = LOW(v);
         v4i rest = __builtin_shufflevector(v, v, 8, 9, 10, 11);
@@ -578,6 +594,19 @@ FLAT void prepare_block(struct strip *w, int64_t k)
     }
 }
 
+/* What rounds k up to whole tiles of A. */
+FLAT void clear_tiles(const struct kernel_call *c, int64_t from, int64_t to)
+{
+    const struct packed *o = &c->op[0];
+
+    for (int64_t panel = from / CFG.mr; panel * CFG.mr < to; panel++)
+        for (int l = 0; l < CFG.side[0].limbs; l++)
+            for (int64_t row = (c->k + 3) / 4; row % 16; row++)
+                ROLL for (int i = 0; i < CFG.mr; i++)
+                    __builtin_memset(o->data + panel * o->panel_bytes + l * o->limb_bytes +
+                                     (row / 16 * CFG.mr + i) * 64 + row % 16 * 4, 0, 4);
+}
+
 /* All strips of lines [from, to).  Lines that are neighbours in memory are read together. */
 FLAT void prepare_lines(const struct kernel_call *c, int side, const struct side *as, int64_t from,
                         int64_t to)
@@ -597,6 +626,8 @@ FLAT void prepare_lines(const struct kernel_call *c, int side, const struct side
                 for (w.p0 = p0; w.p0 < min64(c->k, p0 + BYTES); w.p0 += w.len)
                     prepare_block(&w, c->k);
             }
+    if (CFG.matrix && !side)
+        clear_tiles(c, from, to);
     if (c->stores && CFG.unit == UNIT_i8 && side == 1 && CFG.offsets)
         ROLL for (int64_t i = from; i < to; i++)    /* what the offsets of A add, taken away */
             o->sums[i] *= -CFG.side[0].offset[0];

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Executes the instructions of AMX-TILE and AMX-INT8 on CPUs that have none, from the signal that
+ * they raise; one set of tiles for each thread. */
+#ifndef LIMBER_AMX_EMULATOR_H
+#define LIMBER_AMX_EMULATOR_H
+
+#include <stdbool.h>
+
+/* False where it cannot be done: another architecture. */
+bool amx_emulate(void);
+/* Instructions of this thread so far. */
+long amx_emulated(void);
+
+#endif
