@@ -206,6 +206,7 @@ struct target {
     int64_t l1, l2;         /* bytes of data cache */
     double rate[UNIT_count];        /* multiply-adds per second of one core; 0: unit absent */
     int group;              /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd) */
+    int tile[UNIT_count][3];        /* mr, mb, nb by measurement; zeros: by rule */
     int matrix;             /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
 };
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);

@@ -35,6 +35,10 @@ void limber_target_print(const struct target *t, struct text *out)
     if (t->matrix)
         limber_text_add(out, " matrix=%d", t->matrix);
     for (int u = 0; u < UNIT_count; u++)
+        if (t->tile[u][0])
+            limber_text_add(out, " tile.%s=%d,%d,%d", limber_units[u].name, t->tile[u][0],
+                            t->tile[u][1], t->tile[u][2]);
+    for (int u = 0; u < UNIT_count; u++)
         if (t->rate[u] > 0)
             print_rate(out, limber_units[u].name, t->rate[u]);
     limber_text_add(out, "\n");
@@ -63,6 +67,30 @@ static bool rate(struct target *t, const char *key, size_t k, const char *s, siz
     return false;
 }
 
+/* Three positive numbers with commas. */
+static bool tile(struct target *t, const char *key, size_t k, const char *s, size_t n)
+{
+    int64_t v[3];
+    size_t at = 0;
+
+    for (int i = 0; i < 3; i++) {
+        size_t digits = strspn(s + at, "0123456789");
+
+        if (at + digits > n || !whole(s + at, digits, &v[i]) || v[i] == 0 || v[i] > 65536 ||
+            (i < 2 ? s[at + digits] != ',' : at + digits != n))
+            return false;
+        at += digits + 1;
+    }
+    for (int u = 0; u < UNIT_count; u++)
+        if (strlen(limber_units[u].name) == k - 5 &&
+            strncmp(key + 5, limber_units[u].name, k - 5) == 0) {
+            for (int i = 0; i < 3; i++)
+                t->tile[u][i] = (int)v[i];
+            return true;
+        }
+    return false;
+}
+
 static bool set(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     static const struct { const char *name; size_t at; bool wide; } fields[] = {
@@ -81,6 +109,8 @@ static bool set(struct target *t, const char *key, size_t k, const char *s, size
         return copy(t->features, sizeof t->features, s, n);
     if (k > 5 && strncmp(key, "rate.", 5) == 0)
         return rate(t, key, k, s, n);
+    if (k > 5 && strncmp(key, "tile.", 5) == 0)
+        return tile(t, key, k, s, n);
     for (size_t i = 0; i < COUNT(fields); i++) {
         if (strlen(fields[i].name) != k || strncmp(key, fields[i].name, k))
             continue;

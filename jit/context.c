@@ -293,6 +293,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
         limber_destroy(ctx);
         return false;
     }
+    limber_tuning_read(ctx);
     *out = ctx;
     return true;
 }

@@ -199,6 +199,9 @@ struct limber_context {
 bool limber_context_make(limber_context **ctx, const limber_config *config,
                          const struct backend *const *backends, struct diag *d);
 
+/* tune.c: what was measured of this machine, from the disk cache into its target. */
+void limber_tuning_read(limber_context *ctx);
+
 /* estimate.c: slices for the accuracy of the result's format; masks with lines. */
 bool limber_estimate_slices(const struct problem *p, const struct mask *a, const struct mask *b,
                             int step, int *slices, struct diag *d);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Threads for the kernels.  They sleep on a condition between runs and never spin; the caller
+ * Threads for the kernels.  They sleep on a condition between runs; before, they give their CPU
+ * away a few times, since the second half of a product follows its first at once.  The caller
  * works too, as worker 0.  One run has the threads at a time: a run that finds them taken, be it
  * another thread's or the one it is nested in, does its tasks itself.  So does a process that was
  * forked, since fork leaves the threads behind.
@@ -25,10 +26,10 @@ struct pool {
     pthread_t *thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, done;
-    uint64_t run;               /* counts runs; below is the one in progress */
-    bool leave;
+    _Atomic uint64_t run;       /* counts runs; below is the one in progress */
+    atomic_bool leave;
     int wanted;                 /* workers 1..wanted take part */
-    int busy;                   /* of these are not done */
+    atomic_int busy;                   /* of these are not done */
     int64_t tasks;
     _Atomic int64_t next;
     void (*fn)(void *, int64_t, int);
@@ -44,6 +45,17 @@ static void work(struct pool *p, int worker)
 {
     for (int64_t i; (i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->tasks;)
         p->fn(p->arg, i, worker);
+}
+
+enum { YIELDS = 100 };      /* some 30 microseconds on an idle machine */
+
+/* The lock is held, and let go meanwhile.  Waits a moment for the next run. */
+static void linger(struct pool *p, uint64_t seen)
+{
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < YIELDS && atomic_load(&p->run) == seen && !p->leave; i++)
+        sched_yield();
+    pthread_mutex_lock(&p->lock);
 }
 
 static void *loop(void *arg)
@@ -67,6 +79,7 @@ static void *loop(void *arg)
         pthread_mutex_lock(&p->lock);
         if (--p->busy == 0)
             pthread_cond_signal(&p->done);
+        linger(p, seen);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -139,6 +152,8 @@ static void share(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
     work(p, 0);
+    for (int i = 0; i < YIELDS && atomic_load(&p->busy) > 0; i++)
+        sched_yield();
     pthread_mutex_lock(&p->lock);
     while (p->busy > 0)
         pthread_cond_wait(&p->done, &p->lock);

@@ -34,10 +34,11 @@ static double combine_ns(const struct plan *p, const struct node *products,
     bool plain = !out->num[ATTR_alpha] && !out->num[ATTR_beta];
     bool binary = f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4);
     bool integer = f.kind == LIMBER_KIND_INT;
-    bool narrow = a->num[ATTR_bits] + b->num[ATTR_bits] + p->kbits <= 61;
+    int64_t bits = a->num[ATTR_bits] + b->num[ATTR_bits] + p->kbits;
+    bool narrow = bits <= 61;
 
     switch (combine->num[ATTR_via]) {
-    case VIA_crt: return (plain && (narrow || !integer) ? 1 : 150) + 0.45 * products->type.count;
+    case VIA_crt: return (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
     case VIA_shift: return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;
     default: return 1;
     }

@@ -30,6 +30,25 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
     *group = u == UNIT_i8 ? t->group : 1;
 }
 
+/* What was measured, where it is legal: a register tile of at most 16 rows, blocks of whole tiles. */
+static bool measured(const struct node *n, const struct target *t, int64_t nr, int64_t *mr,
+                     int64_t *mb, int64_t *nb, struct diag *d)
+{
+    enum unit u = (enum unit)n->num[ATTR_unit];
+    const int *tile = t->tile[u];
+
+    if (!tile[0] || (u == UNIT_i8 && t->matrix))
+        return true;
+    if (tile[0] > 16 || tile[1] % tile[0] || tile[2] % nr)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: tile.%s=%d,%d,%d: at most 16 rows, "
+                           "blocks are multiples of them and of %d columns", limber_units[u].name,
+                           tile[0], tile[1], tile[2], (int)nr);
+    *mr = tile[0];
+    *mb = n->type.count > 8 && tile[1] > 10 * *mr ? 10 * *mr : tile[1];
+    *nb = tile[2];
+    return true;
+}
+
 bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
@@ -56,6 +75,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     if (n->type.count > 8)      /* the totals of a block stay at hand too */
         mb = mb > 10 * mr ? 10 * mr : mb;
     nb = at_least(256 / nr, 1) * nr;
+    if (!measured(n, t, nr, &mr, &mb, &nb, d))
+        return false;
     if (!limber_node_list(p, n, ATTR_tile, (int64_t[]){ mr, nr, group, mb, nb, kc }, 6))
         return limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
     return true;

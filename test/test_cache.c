@@ -647,6 +647,37 @@ static void a_damaged_kernel_is_made_again(void **state)
     discard(dir);
 }
 
+/* What limber_tune measured is in the target of contexts to come, unless the entry is damaged. */
+static void tuning_is_kept(void **state)
+{
+    char *dir = scratch();
+    const limber_config config = { .cache_dir = dir, .threads = 1 };
+    const limber_tuning brief = { .seconds = 0.01 }, bad = { .seconds = -1 };
+    limber_context *ctx = counted_context(&config);
+    size_t removed;
+
+    (void)state;
+    assert_int_equal(limber_tune(ctx, &brief), LIMBER_DEVICE);
+    assert_int_equal(limber_tune(ctx, &bad), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_tune(NULL, &brief), LIMBER_BAD_ARGUMENT);
+    limber_destroy(ctx);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
+        assert_null(strstr(ctx->machine.text.s, "tile.f64="));
+        assert_int_equal(limber_tune(ctx, &brief), LIMBER_OK);
+        limber_destroy(ctx);
+        assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+        assert_non_null(strstr(ctx->machine.text.s, "tile.f64="));
+        assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_OK);
+        assert_true(removed >= 1);
+        limber_destroy(ctx);
+        assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+        assert_null(strstr(ctx->machine.text.s, "tile.f64="));
+    }
+    limber_destroy(ctx);
+    discard(dir);
+}
+
 static void modes_of_the_cache(void **state)
 {
     char *dir = scratch();
@@ -826,6 +857,7 @@ int main(void)
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(kernels_come_from_memory_then_from_disk),
         cmocka_unit_test(a_damaged_kernel_is_made_again),
+        cmocka_unit_test(tuning_is_kept),
         cmocka_unit_test(modes_of_the_cache),
         cmocka_unit_test(without_a_compiler),
         cmocka_unit_test(a_call_survives_a_cache_that_cannot_be),

@@ -520,12 +520,16 @@ static void targets_come_back(void **state)
     static const char *const good_texts[] = {
         "target llvm isa=avx512vnni features=avx2,avx512vnni vector=512 registers=32 l1=49152 "
         "l2=1048576 group=4 rate.f64=4.6e10 rate.f32=9.25e10 rate.i8=3.86e11\n",
+        "target llvm isa=amx features=avx2 vector=512 registers=32 l1=49152 l2=1048576 group=4 "
+        "matrix=16 tile.f64=12,120,256 tile.i8=14,70,512 rate.f64=4.6e10\n",
         "target interp isa=any vector=0 registers=16 l1=32768 l2=1048576 group=1 rate.f64=1e8 "
         "rate.exact=7\n",
     };
     static const char *const bad[] = { "", "machine x", "target ", "target x vector", "target x y=1",
         "target x vector=-1", "target x vector=1x", "target x rate.f64=fast", "target x rate.f65=1",
-        "target x rate.f64=-1", "target averyveryverylongname", "target x l1=99999999999999999999" };
+        "target x rate.f64=-1", "target averyveryverylongname", "target x l1=99999999999999999999",
+        "target x tile.f64=1,2", "target x tile.f64=1,2,3,4", "target x tile.f64=0,2,3",
+        "target x tile.f65=1,2,3", "target x tile.f64=1,2,x", "target x tile.f64=" };
 
     (void)state;
     for (size_t i = 0; i < COUNT(good_texts); i++) {

@@ -184,6 +184,76 @@ static void same_bits_everywhere(void **state_)
         assert_true(amx_emulated() > 0);
 }
 
+/* Tiles that a search may have measured: any legal one gives the same bits, others are refused. */
+static void tiles_do_not_change_bits(void **state_)
+{
+    struct target here, interp;
+    struct diag d = { 0 };
+    struct rng r = { 4711 };
+    struct work w = { .m = 45, .n = 77, .k = 300, .f = named("f64"), .result = named("f64") };
+    size_t size = (size_t)(w.m * w.n) * 8;
+    char *want = malloc(size), *got = malloc(size);
+
+    (void)state_;
+    assert_true(limber_backend_interp.probe(&interp, &d));
+    if (!limber_backend_llvm.probe(&here, &d))
+        skip();
+    w.a = malloc((size_t)(w.m * w.k) * 8);
+    w.b = malloc((size_t)(w.k * w.n) * 8);
+    fill(&r, DATA_unit, w.f, w.a, (size_t)(w.m * w.k));
+    fill(&r, DATA_unit, w.f, w.b, (size_t)(w.k * w.n));
+    assert_true(limber_scan(&w.ma, &(struct view){ w.a, w.k, 1, NULL }, w.f, w.m, w.k, SCAN_full,
+                            true, NULL, &d));
+    assert_true(limber_scan(&w.mb, &(struct view){ w.b, 1, w.n, NULL }, w.f, w.n, w.k, SCAN_full,
+                            true, NULL, &d));
+    for (int exact = 0; exact < 2; exact++) {
+        const char *scheme = exact ? "ozaki2" : "native";
+        int unit = exact ? UNIT_i8 : UNIT_f64, nr = here.vector_bits / (exact ? 16 : 32);
+
+        run(&limber_backend_interp, &interp, &w, scheme, want);
+        for (int mr = 1; mr <= 16; mr += 3) {
+            struct target t = here;
+
+            t.matrix = 0;
+            memcpy(t.tile[unit], (int[]){ mr, mr * (1 + mr % 5), nr * (1 + mr % 3) },
+                   sizeof t.tile[0]);
+            memset(got, 0xaa, size);
+            run(&limber_backend_llvm, &t, &w, scheme, got);
+            if (memcmp(got, want, size))
+                fail_msg("%s with tiles of %d rows: other bits", scheme, mr);
+        }
+    }
+    limber_mask_clear(&w.ma);
+    limber_mask_clear(&w.mb);
+    free(w.a);
+    free(w.b);
+    free(want);
+    free(got);
+}
+
+static void illegal_tiles_are_refused(void **state_)
+{
+    static const int bad[][3] = { { 17, 17, 64 }, { 4, 6, 64 }, { 4, 8, 63 } };
+    struct work w = { .f = named("f64"), .result = named("f64") };
+    struct diag d = { 0 };
+    struct target here;
+
+    (void)state_;
+    if (!limber_backend_llvm.probe(&here, &d))
+        skip();
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct target t = here;
+        struct plan p;
+
+        memcpy(t.tile[UNIT_f64], bad[i], sizeof bad[i]);
+        state(&p, &w, "native");
+        assert_false(limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d));
+        assert_non_null(strstr(d.text, "tile.f64"));
+        limber_plan_clear(&p);
+        d = (struct diag){ 0 };
+    }
+}
+
 struct assembly {
     char *text;
     size_t size;
@@ -288,6 +358,18 @@ static void foreign_kernels_are_refused(void **state_)
     free(blob.data);
 }
 #else
+static void tiles_do_not_change_bits(void **state)
+{
+    (void)state;
+    skip();
+}
+
+static void illegal_tiles_are_refused(void **state)
+{
+    (void)state;
+    skip();
+}
+
 static void assembly_has_its_instructions(void **state)
 {
     (void)state;
@@ -311,6 +393,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_everywhere),
+        cmocka_unit_test(tiles_do_not_change_bits),
+        cmocka_unit_test(illegal_tiles_are_refused),
         cmocka_unit_test(assembly_has_its_instructions),
         cmocka_unit_test(foreign_kernels_are_refused),
     };

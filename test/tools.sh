@@ -44,9 +44,15 @@ expect 0 'significant_bits' "$limber" formats --json
 expect 0 'kernels' "$limber" cache info
 expect 0 'good' "$limber" cache list
 expect 0 '.' "$limber" cache verify
-for c in gemm conv plan cache formats bench demo; do
+for c in gemm conv plan cache formats tune bench demo; do
     expect 0 'example:' "$limber" $c --help
 done
+
+# tuning: a moment is enough for a record
+expect 0 'GMAC/s' "$limber" tune --seconds 0.01
+expect 0 'tuning record' "$limber" cache list
+expect 0 '^\[' "$limber" tune --seconds 0.01 --json
+expect 2 'is negative' "$limber" tune --seconds -1
 
 # measuring: every row checks its result, absent libraries are named, nothing stays behind
 mkdir scratch

@@ -87,7 +87,8 @@ static void set_words(const struct plan *p, struct kernel_config *k)
 {
     int top = 0;
 
-    k->fits = k->side[0].top + k->side[1].top + p->kbits <= 61;
+    k->whole = k->plain && k->c.kind == LIMBER_KIND_INT &&
+               k->side[0].top + k->side[1].top + p->kbits <= 105;
     if (k->via == VIA_crt) {
         k->words = (k->crt.digits + 1) / 2;
         return;
@@ -96,7 +97,7 @@ static void set_words(const struct plan *p, struct kernel_config *k)
         top = k->weight[i] > top ? k->weight[i] : top;
     /* a total is below 2^(2*21 + kbits + log2 of its rows) < 2^63 beyond the top weight */
     k->words = (top + 64) / 64 + 1;
-    k->small = k->fits;
+    k->small = k->side[0].top + k->side[1].top + p->kbits <= 61;
 }
 
 /* x mod p in [-p/2, p/2]. */

@@ -226,6 +226,21 @@ LIMBER_API limber_status limber_bind_shape(limber_context *ctx, const limber_con
                                            limber_matrix b, limber_matrix c, int add,
                                            limber_kernel *function);
 
+/* ---- tuning ---------------------------------------------------------------------------- */
+
+typedef struct limber_tuning {
+    double seconds;         /* at most, about; 0: 10 */
+    void (*seen)(void *user, const char *line);     /* one line a measurement; NULL: quiet */
+    void *user;
+} limber_tuning;
+
+/* Measures shapes of register tiles and cache blocks for FP64, FP32 and INT8 on this machine and
+ * keeps the best, with the rates of the units, as one entry of the disk cache, which contexts that
+ * are created afterwards read: their plans follow it, their results keep their bits.  What an
+ * earlier search has measured is not measured again.  Runs on the caller's thread.
+ * Errors    IO when the cache on disk cannot be used, DEVICE where the backend is not tuned. */
+LIMBER_API limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning);
+
 /* ---- cache ----------------------------------------------------------------------------- */
 
 typedef struct limber_cache_entry {

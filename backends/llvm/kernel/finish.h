@@ -423,20 +423,31 @@ FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const 
                           (int64_t)CFG.nb * total_bytes());
 }
 
-/* Remainders of integers that fit 62 bits, modulo 2^64. */
+/* Eight integers without their scales, by way of a double-double, which holds them exactly: scaled
+ * integers of 53 bits and more are multiples of what the scales were.  0: one may not fit. */
+FLAT int whole_eight(v8d column[KERNEL_COLUMNS], v8l scale, v8l *v)
+{
+    v8d high, low, sum, factor = powers_of_two(scale);
+
+    sum_columns(column, &high, &low);
+    sum = high + low;
+    low = (low - (sum - high)) * factor;
+    sum *= factor;
+    *v = TO(v8l, sum) + TO(v8l, low);
+    return !ANY((sum >= 0x1p62) | (sum <= -0x1p62));
+}
+
 FLAT int integers_of(const struct kernel_call *c, const struct block *b, const char *total,
                      int64_t i, int64_t j0, v8l v[2])
 {
-    v8d low[KERNEL_COLUMNS], high[KERNEL_COLUMNS];
+    v8d first[KERNEL_COLUMNS], second[KERNEL_COLUMNS];
+    v8l scale[2];
 
-    columns_of(total, i, j0, low, high);
-    v[0] = TO(v8l, low[0]);
-    v[1] = TO(v8l, high[0]);
-    if (CFG.columns > 1) {
-        v[0] += TO(v8l, low[1]) << KERNEL_COLUMN;
-        v[1] += TO(v8l, high[1]) << KERNEL_COLUMN;
-    }
-    return unscale(c, b, i, j0, v);
+    scales_at(c, b, i, j0, scale);
+    if (ANY((scale[0] < -900) | (scale[0] > 900) | (scale[1] < -900) | (scale[1] > 900)))
+        return 0;
+    columns_of(total, i, j0, first, second);
+    return whole_eight(first, scale[0], &v[0]) & whole_eight(second, scale[1], &v[1]);
 }
 
 FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -446,8 +457,7 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     int64_t lost = 0;
     v8l v[2];
 
-    if (VIA == VIA_crt && CFG.fits && CFG.plain && CFG.c.kind == LIMBER_KIND_INT &&
-        integers_of(c, b, totals(scratch), i, j0, v))
+    if (VIA == VIA_crt && CFG.whole && integers_of(c, b, totals(scratch), i, j0, v))
         return store_integers(c, b, i, j0, cols, v);
     if (rounds_at_once())
         left = round_strip(c, b, totals(scratch), i, j0, cols);

@@ -52,8 +52,8 @@ struct kernel_config {
     int32_t rows, accumulators, via;
     int32_t plain;          /* alpha is 1 and beta is 0 */
     int32_t has_alpha, has_beta, wrap;
-    int32_t fits;           /* results fit 62 bits */
-    int32_t small;          /* so do weighted totals: they are kept as one */
+    int32_t small;          /* weighted totals fit 62 bits: they are kept as one */
+    int32_t whole;          /* integer results of at most 106 bits before the scales go */
     int32_t words;          /* 64-bit words of an exact result */
     int32_t big_words, big_base;    /* unit exact: the long accumulator */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
