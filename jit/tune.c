@@ -247,7 +247,7 @@ static bool start(struct search *s, const limber_context *ctx, struct diag *d)
 {
     const struct backend *const alone[] = { ctx->machine.backend, NULL };
     const limber_config config = { .threads = 1 };
-    const struct disk_options nothing = { .mode = CACHE_off };
+    const struct disk_options nothing = { .why_not = "measuring", .mode = CACHE_off };
     char *record = load(ctx), *tried = record ? strstr(record, "tried ") : NULL;
 
     if (tried)
