@@ -260,14 +260,16 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
 
 static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *d)
 {
-    int threads = c->threads;
+    int threads = c->threads, pinned = 0;
 
     if (threads < 0 || threads > MOST_THREADS)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "threads = %d is not from 0 to %d", threads,
                            MOST_THREADS);
     if (threads == 0 && !env_threads(&threads, d))
         return false;
-    ctx->pool = limber_pool_new(threads);
+    if (!env_number("LIMBER_PIN", 0, 1, &pinned, d))
+        return false;
+    ctx->pool = limber_pool_new(threads, pinned);
     return ctx->pool || limber_fail(d, LIMBER_NO_MEMORY, "no memory for %d threads", threads);
 }
 

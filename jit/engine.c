@@ -648,23 +648,25 @@ static bool launch_all(limber_context *ctx, const struct problem *p, const struc
                        struct diag *d)
 {
     int64_t overflow = 0;
+    bool ok = true;
 
-    for (int64_t g = 0; g < p->groups; g++) {
-        struct call call;
+    limber_pool_enter(ctx->pool);
+    for (int64_t g = 0; ok && g < p->groups; g++) {
+        struct call call = { .m = 0 };
 
-        if (!launch_group(ctx, p, f, e, g, group_of(c, step, g, p->fc.size), &call, d))
-            return false;
+        ok = launch_group(ctx, p, f, e, g, group_of(c, step, g, p->fc.size), &call, d);
         overflow += call.overflow;
         if (report && call.workspace > report->workspace)
             report->workspace = call.workspace;
     }
-    if (overflow > 0) {
+    limber_pool_leave(ctx->pool);
+    if (ok && overflow > 0) {
         char name[32];
 
         return limber_fail(d, LIMBER_RANGE, "%lld of the result's elements do not fit %s",
                            (long long)overflow, limber_format_name(p->fc, name, sizeof name));
     }
-    return true;
+    return ok;
 }
 
 static bool launch(limber_context *ctx, const struct problem *p, const struct finding *f,

@@ -18,10 +18,13 @@ limber_status limber_error_set(const struct diag *d);
 /* ---- pool.c: threads that sleep between calls ------------------------------------------------- */
 
 struct pool;
-/* threads counts the caller; none is started before the first run that needs it.  NULL: no
- * memory. */
-struct pool *limber_pool_new(int threads);
+/* threads counts the caller; none is started before the first run that needs it.  pinned: each to
+ * a CPU.  NULL: no memory. */
+struct pool *limber_pool_new(int threads, bool pinned);
 void limber_pool_free(struct pool *p);
+/* Between these two, one run follows another: workers wait a moment before they sleep. */
+void limber_pool_enter(struct pool *p);
+void limber_pool_leave(struct pool *p);
 struct runner limber_pool_runner(struct pool *p);
 
 /* ---- key.c ------------------------------------------------------------------------------------ */

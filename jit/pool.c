@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Threads for the kernels.  They sleep on a condition between runs; before, they give their CPU
- * away a few times, since the second half of a product follows its first at once.  The caller
- * works too, as worker 0.  One run has the threads at a time: a run that finds them taken, be it
- * another thread's or the one it is nested in, does its tasks itself.  So does a process that was
- * forked, since fork leaves the threads behind.
+ * Threads for the kernels.  They sleep on a condition between calls; within one, they give their
+ * CPU away a few times first, since the second half of a product follows its first at once.  The
+ * caller works too, as worker 0.  One run has the threads at a time: a run that finds them taken,
+ * be it another thread's or the one it is nested in, does its tasks itself.  So does a run in a
+ * parallel region of OpenMP, whose threads have the CPUs already, and a process that was forked,
+ * since fork leaves the threads behind.
  *
- * LIMBER_PIN=1 pins the workers, each to a CPU of the caller's set; the caller is never pinned.
- * Left alone, workers that sleep go where the scheduler finds a free CPU, the caller's included,
- * and several processes with equal sets do not meet on one. */
+ * Workers may use the CPUs of the thread that made the pool, whoever calls first: callers are
+ * often bound to one CPU.  Pinned workers have one of these each; no caller is ever moved.  Left
+ * alone, workers that sleep go where the scheduler finds a free CPU, the caller's included, and
+ * several processes with equal sets do not meet on one. */
 #define _GNU_SOURCE     /* CPU sets */
 #include "jit/engine.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,18 +26,30 @@ struct pool {
     int threads;                /* the caller included */
     int started;                /* beside the caller */
     pid_t pid;
+    bool pinned;
+    cpu_set_t cpus;             /* of the thread that made the pool; empty: not known */
+    int here;                   /* the CPU that the first caller ran on */
     atomic_flag taken;
+    struct openmp *openmp;      /* of who has taken the pool */
+    atomic_int calls;           /* in progress */
     pthread_t *thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, done;
     _Atomic uint64_t run;       /* counts runs; below is the one in progress */
     atomic_bool leave;
     int wanted;                 /* workers 1..wanted take part */
-    atomic_int busy;                   /* of these are not done */
+    atomic_int busy;            /* of these are not done */
     int64_t tasks;
     _Atomic int64_t next;
     void (*fn)(void *, int64_t, int);
     void *arg;
+};
+
+/* The OpenMP runtimes in this process.  They are held so that they stay. */
+struct openmp {
+    unsigned long long loads;   /* libraries loaded when we last looked */
+    void *library[4];
+    int (*in_parallel[4])(void);
 };
 
 struct worker {
@@ -49,11 +65,11 @@ static void work(struct pool *p, int worker)
 
 enum { YIELDS = 100 };      /* some 30 microseconds on an idle machine */
 
-/* The lock is held, and let go meanwhile.  Waits a moment for the next run. */
+/* The lock is held, and let go meanwhile.  Waits a moment for the next run of a call. */
 static void linger(struct pool *p, uint64_t seen)
 {
     pthread_mutex_unlock(&p->lock);
-    for (int i = 0; i < YIELDS && atomic_load(&p->run) == seen && !p->leave; i++)
+    for (int i = 0; i < YIELDS && p->calls > 0 && p->run == seen && !p->leave; i++)
         sched_yield();
     pthread_mutex_lock(&p->lock);
 }
@@ -85,23 +101,77 @@ static void *loop(void *arg)
     return NULL;
 }
 
-/* One worker a CPU of the caller's set, beside the one that the caller runs on. */
-static void pin(const struct pool *p, int worker)
-{
-    const char *wish = getenv("LIMBER_PIN");
-    cpu_set_t all, one;
-    int here = sched_getcpu(), skip = worker;
+/* ---- CPUs -------------------------------------------------------------------------------------------- */
 
-    if (!wish || strcmp(wish, "1") != 0 || sched_getaffinity(0, sizeof all, &all) != 0 ||
-        CPU_COUNT(&all) < p->threads)
+/* The i-th CPU beside the one that the first caller ran on, where there is one for each worker. */
+static void one_of(const struct pool *p, int worker, cpu_set_t *set)
+{
+    if (CPU_COUNT(&p->cpus) < p->threads)
         return;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &all) && cpu != here && --skip == 0) {
-            CPU_ZERO(&one);
-            CPU_SET(cpu, &one);
-            pthread_setaffinity_np(p->thread[worker - 1], sizeof one, &one);
+        if (CPU_ISSET(cpu, &p->cpus) && cpu != p->here && --worker == 0) {
+            CPU_ZERO(set);
+            CPU_SET(cpu, set);
         }
 }
+
+/* Refusals do not matter: the worker then runs where its creator may. */
+static void place(const struct pool *p, int worker)
+{
+    cpu_set_t set = p->cpus;
+
+    if (CPU_COUNT(&set) == 0)
+        return;
+    if (p->pinned)
+        one_of(p, worker, &set);
+    pthread_setaffinity_np(p->thread[worker - 1], sizeof set, &set);
+}
+
+/* ---- OpenMP ------------------------------------------------------------------------------------------ */
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
+{
+    (void)size;
+    *(unsigned long long *)loads = info->dlpi_adds;
+    return 1;
+}
+
+/* By name, since runtimes of languages with modules are no part of the global scope. */
+static void look_for_openmp(struct openmp *o)
+{
+    static const char *const name[COUNT(o->library)] = { "libgomp.so.1", "libomp.so.5",
+                                                         "libomp.so", "libiomp5.so" };
+    unsigned long long loads = 0;
+
+    dl_iterate_phdr(count_loads, &loads);
+    if (loads == o->loads)
+        return;
+    o->loads = loads;
+    for (size_t i = 0; i < COUNT(o->library); i++) {
+        if (o->library[i] || !(o->library[i] = dlopen(name[i], RTLD_LAZY | RTLD_NOLOAD)))
+            continue;
+        *(void **)&o->in_parallel[i] = dlsym(o->library[i], "omp_in_parallel");
+    }
+}
+
+static bool in_parallel(struct openmp *o)
+{
+    look_for_openmp(o);
+    for (size_t i = 0; i < COUNT(o->library); i++)
+        if (o->in_parallel[i] && o->in_parallel[i]())
+            return true;
+    return false;
+}
+
+static void openmp_free(struct openmp *o)
+{
+    for (size_t i = 0; o && i < COUNT(o->library); i++)
+        if (o->library[i])
+            dlclose(o->library[i]);
+    free(o);
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------- */
 
 static bool start_one(struct pool *p)
 {
@@ -115,7 +185,7 @@ static bool start_one(struct pool *p)
         return false;
     }
     p->started++;
-    pin(p, p->started);
+    place(p, p->started);
     return true;
 }
 
@@ -127,6 +197,8 @@ static void start(struct pool *p, int wanted)
 
     if (p->started >= wanted)
         return;
+    if (p->started == 0)
+        p->here = sched_getcpu();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (p->started < wanted && start_one(p))
@@ -160,33 +232,61 @@ static void share(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int
     pthread_mutex_unlock(&p->lock);
 }
 
+static void run_alone(int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    for (int64_t i = 0; i < tasks; i++)
+        fn(arg, i, 0);
+}
+
 static void run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     struct pool *p = self;
 
     if (tasks <= 1 || p->threads == 1 || p->pid != getpid() ||
         atomic_flag_test_and_set_explicit(&p->taken, memory_order_acquire)) {
-        for (int64_t i = 0; i < tasks; i++)
-            fn(arg, i, 0);
+        run_alone(tasks, fn, arg);
+        return;
+    }
+    if (in_parallel(p->openmp)) {
+        atomic_flag_clear_explicit(&p->taken, memory_order_release);
+        run_alone(tasks, fn, arg);
         return;
     }
     share(p, tasks, fn, arg);
     atomic_flag_clear_explicit(&p->taken, memory_order_release);
 }
 
-struct pool *limber_pool_new(int threads)
+void limber_pool_enter(struct pool *p)
+{
+    if (p->threads > 1)
+        p->calls++;
+}
+
+void limber_pool_leave(struct pool *p)
+{
+    if (p->threads > 1)
+        p->calls--;
+}
+
+struct pool *limber_pool_new(int threads, bool pinned)
 {
     struct pool *p = calloc(1, sizeof *p);
 
     if (!p)
         return NULL;
     p->threads = threads;
+    p->pinned = pinned;
     p->pid = getpid();
     p->thread = calloc((size_t)threads, sizeof *p->thread);
-    if (!p->thread) {
+    p->openmp = calloc(1, sizeof *p->openmp);
+    if (!p->thread || !p->openmp) {
+        free(p->thread);
+        free(p->openmp);
         free(p);
         return NULL;
     }
+    if (sched_getaffinity(0, sizeof p->cpus, &p->cpus) != 0)
+        CPU_ZERO(&p->cpus);
     atomic_flag_clear(&p->taken);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
@@ -213,6 +313,7 @@ void limber_pool_free(struct pool *p)
         return;
     if (p->pid == getpid())     /* a forked child has neither the threads nor sane locks */
         stop(p);
+    openmp_free(p->openmp);
     free(p->thread);
     free(p);
 }

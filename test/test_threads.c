@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "engine_support.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -45,7 +46,7 @@ static void every_task_is_done_once(void **state)
 {
     (void)state;
     for (int threads = 1; threads <= 9; threads += 4) {
-        struct pool *p = limber_pool_new(threads);
+        struct pool *p = limber_pool_new(threads, false);
 
         for (int tasks = 0; tasks <= 20; tasks++)
             run_once(p, tasks);
@@ -66,52 +67,180 @@ static void meet(void *arg, int64_t task, int worker)
     pthread_barrier_wait(&m->at);
 }
 
-/* How many CPUs each worker may use; two tasks meet so that two threads are asked. */
+/* Where each worker may run; as many tasks meet as there are threads, so that all are asked. */
+enum { MOST = 4 };
 struct cpus {
     struct meeting meeting;
-    int count[2];
+    cpu_set_t set[MOST];
 };
 
-static void count_cpus(void *arg, int64_t task, int worker)
+static void ask_cpus(void *arg, int64_t task, int worker)
 {
     struct cpus *c = arg;
-    cpu_set_t set;
 
     (void)task;
-    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
-    c->count[worker] = CPU_COUNT(&set);
+    assert_int_equal(sched_getaffinity(0, sizeof c->set[worker], &c->set[worker]), 0);
     pthread_barrier_wait(&c->meeting.at);
 }
 
-static void workers_are_pinned_on_request(void **state)
+static void ask(struct pool *p, struct cpus *c)
 {
-    cpu_set_t before;
+    struct runner r = limber_pool_runner(p);
 
-    (void)state;
-    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    if (CPU_COUNT(&before) < 2) {
-        print_message("one CPU: nothing to pin\n");
+    pthread_barrier_init(&c->meeting.at, NULL, (unsigned)r.workers);
+    alarm(60);
+    r.run(r.self, r.workers, ask_cpus, c);
+    alarm(0);
+    pthread_barrier_destroy(&c->meeting.at);
+}
+
+/* The test's CPUs; skips where there is only one. */
+static cpu_set_t own_cpus(void)
+{
+    cpu_set_t own;
+
+    assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
+    if (CPU_COUNT(&own) < 2) {
+        print_message("one CPU: nothing to choose\n");
         skip();
     }
-    for (int asked = 0; asked < 2; asked++) {
-        struct pool *p = limber_pool_new(2);
-        struct runner r = limber_pool_runner(p);
-        struct cpus c = { .count = { 0, 0 } };
+    return own;
+}
 
-        asked ? setenv("LIMBER_PIN", "1", 1) : unsetenv("LIMBER_PIN");
-        pthread_barrier_init(&c.meeting.at, NULL, 2);
-        r.run(r.self, 2, count_cpus, &c);
-        assert_int_equal(c.count[0], CPU_COUNT(&before));
-        assert_int_equal(c.count[1], asked ? 1 : CPU_COUNT(&before));
-        pthread_barrier_destroy(&c.meeting.at);
+static void pinned_workers_have_a_cpu_each(void **state)
+{
+    cpu_set_t own = own_cpus();
+    int threads = CPU_COUNT(&own) < MOST ? CPU_COUNT(&own) : MOST;
+    struct pool *p = limber_pool_new(threads, true);
+    cpu_set_t used, both;
+    struct cpus c;
+
+    (void)state;
+    ask(p, &c);
+    assert_true(CPU_EQUAL(&c.set[0], &own));        /* the caller */
+    CPU_ZERO(&used);
+    for (int w = 1; w < threads; w++) {
+        assert_int_equal(CPU_COUNT(&c.set[w]), 1);
+        CPU_AND(&both, &c.set[w], &own);
+        assert_int_equal(CPU_COUNT(&both), 1);
+        CPU_OR(&used, &used, &c.set[w]);
+    }
+    assert_int_equal(CPU_COUNT(&used), threads - 1);
+    limber_pool_free(p);
+}
+
+static void workers_are_left_alone_otherwise(void **state)
+{
+    cpu_set_t own = own_cpus();
+
+    (void)state;
+    for (int pinned = 0; pinned < 2; pinned++) {
+        /* asked to pin more threads than there are CPUs */
+        int threads = pinned ? CPU_COUNT(&own) + 1 : 2;
+        struct pool *p = threads <= MOST ? limber_pool_new(threads, pinned) : NULL;
+        struct cpus c;
+
+        if (!p)
+            continue;
+        ask(p, &c);
+        for (int w = 0; w < threads; w++)
+            assert_true(CPU_EQUAL(&c.set[w], &own));
         limber_pool_free(p);
     }
+}
+
+/* A caller that is bound to one CPU does not drag the workers there, and stays bound. */
+static void workers_do_not_inherit_a_bound_caller(void **state)
+{
+    cpu_set_t own = own_cpus(), one;
+    struct pool *p = limber_pool_new(2, false);
+    struct cpus c;
+    int cpu = 0;
+
+    (void)state;
+    while (!CPU_ISSET(cpu, &own))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    ask(p, &c);
+    assert_int_equal(sched_setaffinity(0, sizeof own, &own), 0);
+    assert_true(CPU_EQUAL(&c.set[0], &one));
+    assert_true(CPU_EQUAL(&c.set[1], &own));
+    limber_pool_free(p);
+}
+
+static void the_environment_pins(void **state)
+{
+    static const char *const value[] = { NULL, "0", "1" };
+    cpu_set_t own = own_cpus();
+    limber_context *ctx;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(value); i++) {
+        struct cpus c;
+
+        value[i] ? setenv("LIMBER_PIN", value[i], 1) : unsetenv("LIMBER_PIN");
+        ctx = counted_context(&(limber_config){ .cache_dir = "", .threads = 2 });
+        ask(ctx->pool, &c);
+        assert_true(CPU_EQUAL(&c.set[0], &own));
+        assert_int_equal(CPU_COUNT(&c.set[1]), i == 2 ? 1 : CPU_COUNT(&own));
+        limber_destroy(ctx);
+    }
+    setenv("LIMBER_PIN", "yes", 1);
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .threads = 2 }), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "LIMBER_PIN"));
     unsetenv("LIMBER_PIN");
+}
+
+/* In a parallel region of OpenMP a run keeps to its thread. */
+struct region { struct pool *pool; atomic_int runs, strangers; };
+struct alone { struct region *region; pthread_t caller; };
+
+static void am_i_alone(void *arg, int64_t task, int worker)
+{
+    struct alone *a = arg;
+
+    (void)task;
+    if (worker != 0 || !pthread_equal(pthread_self(), a->caller))
+        a->region->strangers++;
+}
+
+static void in_region(void *arg)
+{
+    struct region *g = arg;
+    struct runner r = limber_pool_runner(g->pool);
+
+    for (int i = 0; i < 20; i++)
+        r.run(r.self, 50, am_i_alone, &(struct alone){ g, pthread_self() });
+    g->runs++;
+}
+
+static void openmp_has_its_own_threads(void **state)
+{
+    void *library = dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);
+    void (*parallel)(void (*)(void *), void *, unsigned, unsigned) = NULL;
+    struct region g = { .pool = limber_pool_new(3, false) };
+
+    (void)state;
+    if (library)
+        *(void **)&parallel = dlsym(library, "GOMP_parallel");
+    if (!parallel) {
+        limber_pool_free(g.pool);
+        print_message("no libgomp here\n");
+        skip();
+    }
+    parallel(in_region, &g, 2, 0);
+    assert_true(g.runs >= 1);
+    if (g.runs > 1)             /* else OpenMP was granted one thread */
+        assert_int_equal(g.strangers, 0);
+    run_once(g.pool, TASKS);    /* and outside all threads work */
+    limber_pool_free(g.pool);
 }
 
 static void tasks_run_side_by_side(void **state)
 {
-    struct pool *p = limber_pool_new(3);
+    struct pool *p = limber_pool_new(3, false);
     struct runner r = limber_pool_runner(p);
     struct meeting m;
 
@@ -145,7 +274,7 @@ static void outer(void *arg, int64_t task, int worker)
 
 static void runs_may_be_nested(void **state)
 {
-    struct nest n = { .pool = limber_pool_new(4) };
+    struct nest n = { .pool = limber_pool_new(4, false) };
     struct runner r = limber_pool_runner(n.pool);
 
     (void)state;
@@ -163,7 +292,7 @@ static void *many_runs(void *arg)
 
 static void threads_share_a_pool(void **state)
 {
-    struct pool *p = limber_pool_new(3);
+    struct pool *p = limber_pool_new(3, false);
     pthread_t thread[6];
 
     (void)state;
@@ -184,7 +313,7 @@ static double cpu_seconds(void)
 
 static void nobody_spins_between_runs(void **state)
 {
-    struct pool *p = limber_pool_new(4);
+    struct pool *p = limber_pool_new(4, false);
     double before;
 
     (void)state;
@@ -248,6 +377,67 @@ static void threads_share_a_context(void **state)
     limber_destroy(ctx);
 }
 
+/* Threads decide who does what, never what comes out. */
+static void fill_bytes(unsigned char *data, size_t size, size_t width)
+{
+    uint32_t x = 12345;
+
+    for (size_t i = 0; i < size; i++) {
+        x = x * 1664525 + 1013904223;
+        data[i] = (unsigned char)(x >> 24);
+        if (width > 1 && i % width == width - 1)    /* finite, and of like size */
+            data[i] = (unsigned char)((data[i] & 0x80) | 0x3f);
+    }
+}
+
+static void same_bits(const char *in, const char *out, limber_promise promise)
+{
+    enum { M = 133, N = 271, K = 190 };
+    limber_format fi, fo;
+    unsigned char *a, *b, *c[2];
+    size_t size;
+
+    assert_int_equal(limber_format_named(in, &fi), LIMBER_OK);
+    assert_int_equal(limber_format_named(out, &fo), LIMBER_OK);
+    size = (size_t)M * N * fo.size;
+    a = malloc((size_t)M * K * fi.size);
+    b = malloc((size_t)K * N * fi.size);
+    c[0] = malloc(size);
+    c[1] = malloc(size);
+    fill_bytes(a, (size_t)M * K * fi.size, fi.size);
+    fill_bytes(b, (size_t)K * N * fi.size, fi.size);
+    for (int threads = 1; threads <= 4; threads++) {
+        limber_context *ctx;
+        limber_contract contract = { .promise = promise };
+        unsigned char *to = c[threads > 1];
+
+        assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "",
+                                                               .threads = threads }), LIMBER_OK);
+        memset(to, threads, size);
+        if (limber_gemm(ctx, &contract, M, N, K, NULL, (limber_matrix){ a, fi, K, 1 },
+                        (limber_matrix){ b, fi, N, 1 }, NULL, (limber_matrix){ to, fo, N, 1 },
+                        NULL) != LIMBER_OK)
+            fail_msg("%s with %d threads: %s", in, threads, limber_error_text());
+        if (threads > 1 && memcmp(c[0], c[1], size))
+            fail_msg("%s: %d threads give other bits than one", in, threads);
+        limber_destroy(ctx);
+    }
+    free(a);
+    free(b);
+    free(c[0]);
+    free(c[1]);
+}
+
+static void threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    same_bits("f64", "f64", LIMBER_NATIVE);
+    same_bits("f32", "f32", LIMBER_NATIVE);
+    same_bits("f64", "f64", LIMBER_CORRECT);
+    same_bits("f128", "f128", LIMBER_CORRECT);
+    same_bits("i8", "i32", LIMBER_NATIVE);
+}
+
 static void *fails_alone(void *arg)
 {
     (void)arg;
@@ -274,12 +464,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_is_done_once),
         cmocka_unit_test(tasks_run_side_by_side),
-        cmocka_unit_test(workers_are_pinned_on_request),
+        cmocka_unit_test(pinned_workers_have_a_cpu_each),
+        cmocka_unit_test(workers_are_left_alone_otherwise),
+        cmocka_unit_test(workers_do_not_inherit_a_bound_caller),
+        cmocka_unit_test(the_environment_pins),
+        cmocka_unit_test(openmp_has_its_own_threads),
         cmocka_unit_test(runs_may_be_nested),
         cmocka_unit_test(threads_share_a_pool),
         cmocka_unit_test(nobody_spins_between_runs),
         cmocka_unit_test(forks),
         cmocka_unit_test(threads_share_a_context),
+        cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(error_texts_are_each_threads_own),
     };
 
