@@ -8,8 +8,10 @@ limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info
 
     if (!ctx || !info)
         limber_fail(&d, LIMBER_BAD_ARGUMENT, "cache_describe: %s is NULL", ctx ? "info" : "ctx");
-    else
+    else {
         limber_disk_describe(ctx->disk, info);
+        info->tuned = ctx->tuned;
+    }
     return limber_error_set(&d);
 }
 

@@ -192,6 +192,7 @@ struct limber_context {
     char *dump_dir;
     int verbose;
     bool no_compile;
+    bool tuned;             /* the machine's target follows a record */
     size_t workspace;       /* 0: from the operands */
     void (*log)(void *user, const char *line);
     void *log_user;

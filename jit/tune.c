@@ -4,6 +4,7 @@
  * a line for everything tried. */
 #include "jit/engine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +12,18 @@
 
 enum { SIZE = 768, RUNS = 5 };
 
-static const struct subject { enum unit unit; const char *in, *out; int columns; } subjects[] = {
-    { UNIT_f64, "f64", "f64", 64 }, { UNIT_f32, "f32", "f32", 32 }, { UNIT_i8, "i8", "i32", 32 },
+static const struct subject { enum unit unit; const char *in, *out, *scheme; } subjects[] = {
+    { UNIT_f64, "f64", "f64", "native" }, { UNIT_f32, "f32", "f32", "native" },
+    { UNIT_i8, "i8", "i32", "integer" },
 };
 static const int rows[] = { 12, 8, 14, 6 }, tall[] = { 10, 20, 5 }, wide[] = { 256, 512, 1024 };
+static const double clearly = 1.02;     /* less is the noise of the measurement */
 
 struct search {
     limber_context *ctx;        /* measures; keeps nothing on disk */
     struct target best;
     double rate[COUNT(subjects)];
+    bool wanted[COUNT(subjects)];
     struct text tried;
     const limber_tuning *how;
     double end;
@@ -93,11 +97,38 @@ static bool store(limber_context *ctx, const struct search *s, struct diag *d)
         limber_disk_store(ctx->disk, &facts, &bytes);
     }
     limber_text_clear(&text);
-    return ok || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the record");
+    if (!ok)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the record");
+    limber_disk_describe(ctx->disk, &info);
+    return info.writable || limber_fail(d, LIMBER_IO, "the cache on disk is not written: %s",
+                                        info.why_not);
 }
 
-/* The first line, where it is about this machine. */
-static bool parse(const char *record, const struct target *here, struct target *t)
+static bool among(int x, const int *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == x)
+            return true;
+    return false;
+}
+
+static bool has_registers(const struct target *t, int mr)
+{
+    return 2 * mr + 3 <= t->registers;
+}
+
+/* No tile, or one that the search tries. */
+static bool is_candidate(const struct target *t, const int tile[3])
+{
+    if (!tile[0])
+        return true;
+    return among(tile[0], rows, COUNT(rows)) && has_registers(t, tile[0]) &&
+           tile[1] % tile[0] == 0 && among(tile[1] / tile[0], tall, COUNT(tall)) &&
+           among(tile[2], wide, COUNT(wide));
+}
+
+/* The target in the first line. */
+static bool parse(const char *record, struct target *t)
 {
     char line[2048];
     struct diag ignored = { 0 };
@@ -107,30 +138,48 @@ static bool parse(const char *record, const struct target *here, struct target *
         return false;
     memcpy(line, record, n);
     line[n] = 0;
-    return limber_target_parse(t, line, &ignored) && strcmp(t->backend, here->backend) == 0 &&
-           strcmp(t->features, here->features) == 0 && t->vector_bits == here->vector_bits &&
-           t->registers == here->registers && t->group == here->group &&
-           t->matrix == here->matrix;
+    return limber_target_parse(t, line, &ignored);
+}
+
+/* Tiles and rates, and nothing else, from the record into the target; nothing where a value could
+ * not have been measured. */
+static bool take(struct target *t, const char *record)
+{
+    struct target r;
+
+    if (!parse(record, &r))
+        return false;
+    for (int u = 0; u < UNIT_count; u++)
+        if (!is_candidate(t, r.tile[u]) || !isfinite(r.rate[u]) ||
+            (r.rate[u] > 0) != (t->rate[u] > 0))
+            return false;
+    memcpy(t->tile, r.tile, sizeof t->tile);
+    memcpy(t->rate, r.rate, sizeof t->rate);
+    return true;
+}
+
+/* The machine's target with its text. */
+static bool describe(struct machine *m, const struct target *t)
+{
+    struct text text = { 0 };
+
+    limber_target_print(t, &text);
+    if (text.failed) {
+        limber_text_clear(&text);
+        return false;
+    }
+    limber_text_clear(&m->text);
+    m->text = text;
+    m->target = *t;
+    return true;
 }
 
 void limber_tuning_read(limber_context *ctx)
 {
-    struct target *here = &ctx->machine.target, t;
+    struct target t = ctx->machine.target;
     char *record = load(ctx);
-    struct text text = { 0 };
 
-    if (record && parse(record, here, &t)) {
-        t.l1 = here->l1;
-        t.l2 = here->l2;
-        limber_target_print(&t, &text);
-        if (text.failed) {
-            limber_text_clear(&text);
-        } else {
-            *here = t;
-            limber_text_clear(&ctx->machine.text);
-            ctx->machine.text = text;
-        }
-    }
+    ctx->tuned = record && take(&t, record) && describe(&ctx->machine, &t);
     free(record);
 }
 
@@ -140,52 +189,75 @@ void limber_tuning_read(limber_context *ctx)
 static bool set_target(struct search *s, const struct target *t)
 {
     struct memory *empty = limber_memory_new(COUNT(subjects));
-    struct text text = { 0 };
 
-    limber_target_print(t, &text);
-    if (text.failed || !empty) {
+    if (!empty || !describe(&s->ctx->machine, t)) {
         limber_memory_free(empty);
-        limber_text_clear(&text);
         return false;
     }
     limber_memory_free(s->ctx->memory);
     s->ctx->memory = empty;
-    limber_text_clear(&s->ctx->machine.text);
-    s->ctx->machine.text = text;
-    s->ctx->machine.target = *t;
     return true;
 }
 
-/* Multiply-adds a second of the best of a few runs; 0: it cannot be done. */
-static double measure(struct search *s, const struct subject *what)
+/* Values in [-1, 1], or bytes: zeros would be multiplied at other clocks, or not at all. */
+static void *operand(limber_format f, uint32_t seed)
 {
-    static const limber_contract native = { .promise = LIMBER_NATIVE };
-    limber_format in, out;
-    double best = 0;
     size_t count = (size_t)SIZE * SIZE;
-    char *a, *c;
+    char *data = malloc(count * f.size);
+
+    for (size_t i = 0; data && i < count; i++) {
+        seed = seed * 1664525 + 1013904223;
+        if (f.kind == LIMBER_KIND_INT)
+            data[i] = (char)(seed >> 24);
+        else if (f.size == 8)
+            memcpy(data + 8 * i, &(double){ (int32_t)seed * 0x1p-31 }, 8);
+        else
+            memcpy(data + 4 * i, &(float){ (float)(int32_t)seed * 0x1p-31f }, 4);
+    }
+    return data;
+}
+
+/* Multiply-adds a second of the best of a few runs, after one that compiles. */
+static bool time_runs(struct search *s, const struct subject *what, limber_matrix a,
+                      limber_matrix b, limber_matrix c, double *rate)
+{
+    const limber_contract contract = { .promise = LIMBER_NATIVE, .scheme = what->scheme };
+    double best = INFINITY;
+
+    for (int i = -1; i < RUNS; i++) {
+        double start = now(), seconds;
+
+        if (limber_gemm(s->ctx, &contract, SIZE, SIZE, SIZE, NULL, a, b, NULL, c, NULL) !=
+            LIMBER_OK)
+            return false;
+        seconds = now() - start;
+        if (i >= 0 && seconds < best)
+            best = seconds;
+    }
+    *rate = (double)SIZE * SIZE * SIZE / best;
+    return true;
+}
+
+static bool measure(struct search *s, const struct subject *what, double *rate, struct diag *d)
+{
+    limber_format in, out;
+    void *a, *b, *c;
     bool ok;
 
     limber_format_named(what->in, &in);
     limber_format_named(what->out, &out);
-    a = calloc(count, in.size);
-    c = calloc(count, out.size);
-    ok = a && c;
-    for (int i = -1; ok && i < RUNS; i++) {
-        limber_matrix m = { a, in, SIZE, 1 };
-        double start = now(), rate;
-
-        ok = limber_gemm(s->ctx, &(limber_contract){ .promise = native.promise,
-                         .scheme = what->unit == UNIT_i8 ? "integer" : "native" }, SIZE, SIZE,
-                         SIZE, NULL, m, m, NULL, (limber_matrix){ c, out, SIZE, 1 }, NULL) ==
-             LIMBER_OK;
-        rate = (double)SIZE * SIZE * SIZE / (now() - start);
-        if (i >= 0 && rate > best)
-            best = rate;
-    }
+    a = operand(in, 1);
+    b = operand(in, 2);
+    c = calloc((size_t)SIZE * SIZE, out.size);
+    ok = (a && b && c) || limber_fail(d, LIMBER_NO_MEMORY, "no memory to measure");
+    if (ok && !time_runs(s, what, (limber_matrix){ a, in, SIZE, 1 },
+                         (limber_matrix){ b, in, SIZE, 1 }, (limber_matrix){ c, out, SIZE, 1 },
+                         rate))
+        ok = limber_fail(d, LIMBER_DEVICE, "%s", limber_error_text());
     free(a);
+    free(b);
     free(c);
-    return ok ? best : 0;
+    return ok;
 }
 
 static void say(const struct search *s, const char *line)
@@ -202,35 +274,48 @@ static double known(const struct search *s, const char *words)
     return at ? strtod(at + strlen(words), NULL) : 0;
 }
 
-static bool try_one(struct search *s, size_t i, int mr, int mb, int nb)
+static bool measure_tile(struct search *s, const struct subject *what, const int tile[3],
+                         const char *words, double *rate, struct diag *d)
+{
+    struct target t = s->best;
+    char line[128];
+
+    memcpy(t.tile[what->unit], tile, sizeof t.tile[0]);
+    if (!set_target(s, &t))
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the search");
+    if (!measure(s, what, rate, d))
+        return false;
+    snprintf(line, sizeof line, "%s%.4g", words, *rate);
+    limber_text_add(&s->tried, "%s\n", line);
+    say(s, line);
+    return !s->tried.failed || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the search");
+}
+
+/* What is known is not measured again; what is not wanted, or too late, stays unknown. */
+static bool try_one(struct search *s, size_t i, const int tile[3], struct diag *d)
 {
     const struct subject *what = &subjects[i];
-    struct target t = s->best;
-    char words[64], line[128];
+    char words[64];
     double rate;
 
-    snprintf(words, sizeof words, "tried %s %d,%d,%d ", limber_units[what->unit].name, mr, mb, nb);
+    if (what->unit == UNIT_i8 && s->best.matrix && s->rate[i] > 0)
+        return true;            /* the matrix unit has one tile */
+    snprintf(words, sizeof words, "tried %s %d,%d,%d ", limber_units[what->unit].name, tile[0],
+             tile[1], tile[2]);
     rate = known(s, words);
-    if (rate == 0) {
-        if (now() > s->end)
-            return true;
-        memcpy(t.tile[what->unit], (int[]){ mr, mb, nb }, sizeof t.tile[0]);
-        if (!set_target(s, &t))
-            return false;
-        rate = measure(s, what);
-        snprintf(line, sizeof line, "%s%.4g", words, rate);
-        limber_text_add(&s->tried, "%s\n", line);
-        say(s, line);
-    }
-    if (rate > s->rate[i]) {
+    if (rate == 0 && (!s->wanted[i] || now() > s->end))
+        return true;
+    if (rate == 0 && !measure_tile(s, what, tile, words, &rate, d))
+        return false;
+    if (rate > clearly * s->rate[i]) {
         s->rate[i] = rate;
-        memcpy(s->best.tile[what->unit], (int[]){ mr, mb, nb }, sizeof t.tile[0]);
+        memcpy(s->best.tile[what->unit], tile, sizeof s->best.tile[0]);
     }
-    return !s->tried.failed;
+    return true;
 }
 
 /* All candidates in turn for all units, so that a short search sees some of each. */
-static bool search(struct search *s)
+static bool search(struct search *s, struct diag *d)
 {
     bool ok = true;
 
@@ -238,15 +323,35 @@ static bool search(struct search *s)
         for (size_t h = 0; h < COUNT(tall); h++)
             for (size_t w = 0; w < COUNT(wide); w++)
                 for (size_t i = 0; ok && i < COUNT(subjects); i++)
-                    if (2 * rows[r] + 3 <= s->best.registers)
-                        ok = try_one(s, i, rows[r], rows[r] * tall[h], wide[w]);
+                    if (has_registers(&s->best, rows[r]))
+                        ok = try_one(s, i, (int[]){ rows[r], rows[r] * tall[h], wide[w] }, d);
     return ok;
+}
+
+/* A list of units with commas; NULL: all. */
+static bool want(struct search *s, const char *units, struct diag *d)
+{
+    for (size_t i = 0; i < COUNT(subjects); i++)
+        s->wanted[i] = !units;
+    while (units) {
+        size_t n = strcspn(units, ","), i = 0;
+
+        while (i < COUNT(subjects) &&
+               (strlen(subjects[i].in) != n || strncmp(subjects[i].in, units, n)))
+            i++;
+        if (i == COUNT(subjects))
+            return limber_fail(d, LIMBER_BAD_ARGUMENT, "tuning.units: \"%.20s\" is none of f64, "
+                               "f32, i8", units);
+        s->wanted[i] = true;
+        units = units[n] ? units + n + 1 : NULL;
+    }
+    return true;
 }
 
 static bool start(struct search *s, const limber_context *ctx, struct diag *d)
 {
     const struct backend *const alone[] = { ctx->machine.backend, NULL };
-    const limber_config config = { .threads = 1 };
+    const limber_config config = { .backend = alone[0]->name, .threads = 1, .dump_dir = "" };
     const struct disk_options nothing = { .why_not = "measuring", .mode = CACHE_off };
     char *record = load(ctx), *tried = record ? strstr(record, "tried ") : NULL;
 
@@ -255,6 +360,7 @@ static bool start(struct search *s, const limber_context *ctx, struct diag *d)
     free(record);
     if (!limber_context_make(&s->ctx, &config, alone, d))
         return false;
+    s->ctx->verbose = 0;
     limber_disk_free(s->ctx->disk);
     s->ctx->disk = limber_disk_new(&nothing);
     if (!s->ctx->disk || !s->ctx->machine.backend->probe(&s->best, d))
@@ -262,14 +368,16 @@ static bool start(struct search *s, const limber_context *ctx, struct diag *d)
     return true;
 }
 
+/* Rates of some units only would not compare with the nominal ones of the others. */
 static void take_rates(struct search *s)
 {
     for (size_t i = 0; i < COUNT(subjects); i++)
-        if (s->rate[i] > 0)
-            s->best.rate[subjects[i].unit] = s->rate[i];
+        if (s->rate[i] == 0)
+            return;
+    for (size_t i = 0; i < COUNT(subjects); i++)
+        s->best.rate[subjects[i].unit] = s->rate[i];
     /* limbs of the narrow float units are computed in binary32 here */
-    if (s->rate[1] > 0)
-        s->best.rate[UNIT_f16] = s->best.rate[UNIT_bf16] = s->best.rate[UNIT_tf32] = s->rate[1];
+    s->best.rate[UNIT_f16] = s->best.rate[UNIT_bf16] = s->best.rate[UNIT_tf32] = s->rate[1];
 }
 
 static bool tune(limber_context *ctx, const limber_tuning *how, struct diag *d)
@@ -277,19 +385,18 @@ static bool tune(limber_context *ctx, const limber_tuning *how, struct diag *d)
     struct search s = { .how = how };
     bool ok;
 
+    if (!want(&s, how->units, d))
+        return false;
     if (strcmp(ctx->machine.backend->name, "llvm"))
         return limber_fail(d, LIMBER_DEVICE, "backend %s has nothing to tune",
                            ctx->machine.backend->name);
     s.end = now() + (how->seconds > 0 ? how->seconds : 10);
-    ok = start(&s, ctx, d);
-    if (ok && !search(&s))
-        ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the search");
+    ok = start(&s, ctx, d) && search(&s, d);
     if (ok) {
         take_rates(&s);
         ok = store(ctx, &s, d);
     }
-    if (s.ctx)
-        limber_destroy(s.ctx);
+    limber_destroy(s.ctx);
     limber_text_clear(&s.tried);
     return ok;
 }

@@ -678,6 +678,151 @@ static void tuning_is_kept(void **state)
     discard(dir);
 }
 
+/* A record of this machine's tuning, made by hand: the target with f64's tile and rate. */
+static void write_record(const char *dir, int mr, int mb, int nb, double rate)
+{
+    const limber_config config = { .cache_dir = dir, .backend = "llvm" };
+    struct facts facts = { .plan = "tuning record", .scheme = "none" };
+    struct text text = { 0 };
+    struct diag d = { 0 };
+    struct target t;
+    struct blob bytes;
+    limber_context *ctx;
+
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    assert_true(ctx->machine.backend->probe(&t, &d));
+    limber_target_print(&t, &text);
+    limber_key_make(facts.key, ctx->build, "tuning\n", text.s);
+    limber_text_clear(&text);
+    memcpy(t.tile[UNIT_f64], (int[]){ mr, mb, nb }, sizeof t.tile[0]);
+    t.rate[UNIT_f64] = rate;
+    limber_target_print(&t, &text);
+    bytes = (struct blob){ (unsigned char *)text.s, text.n };
+    limber_disk_store(ctx->disk, &facts, &bytes);
+    limber_text_clear(&text);
+    limber_destroy(ctx);
+}
+
+/* Whether a context that is made now says it is tuned, and its plan for doubles has this tile. */
+static bool follows(const char *dir, const char *tile)
+{
+    const limber_config config = { .cache_dir = dir, .backend = "llvm", .threads = 1 };
+    limber_contract contract = { .promise = LIMBER_NATIVE };
+    double one = 1;
+    limber_matrix m = { .data = &one, .row = 1, .col = 1 };
+    limber_cache_info info;
+    limber_context *ctx;
+    bool found;
+    char *text;
+
+    assert_int_equal(limber_format_named("f64", &m.format), LIMBER_OK);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    assert_int_equal(limber_gemm_plan(ctx, &contract, 1, 1, 1, NULL, m, m, NULL, m, &text, NULL),
+                     LIMBER_OK);
+    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_OK);
+    found = strstr(text, tile) != NULL;
+    assert_int_equal(info.tuned, found);
+    limber_free(text);
+    limber_destroy(ctx);
+    return found;
+}
+
+/* The only entry of the folder, with one byte changed. */
+static void damage_only_entry(const char *dir, long at)
+{
+    char command[256], path[256] = "";
+    FILE *f;
+    int c;
+
+    snprintf(command, sizeof command, "find '%s' -name '*.kernel'", dir);
+    f = popen(command, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(path, sizeof path, f));
+    pclose(f);
+    path[strcspn(path, "\n")] = 0;
+    f = fopen(path, "r+b");
+    assert_non_null(f);
+    fseek(f, -at, SEEK_END);
+    c = fgetc(f);
+    fseek(f, -at, SEEK_END);
+    fputc(c ^ 1, f);
+    fclose(f);
+}
+
+static void records_are_followed_or_ignored(void **state)
+{
+    const limber_config config = { .cache_dir = "", .backend = "llvm" };
+    char tile[64], *dir;
+    limber_context *ctx;
+    int mr, columns;
+
+    (void)state;
+    if (limber_create(&ctx, &config) != LIMBER_OK)
+        skip();
+    dir = scratch();
+    mr = ctx->machine.target.registers >= 32 ? 8 : 6;
+    columns = ctx->machine.target.vector_bits / 32;
+    limber_destroy(ctx);
+    snprintf(tile, sizeof tile, "tile=%d,%d,1,%d,512,", mr, columns, 5 * mr);
+    assert_false(follows(dir, tile));
+    write_record(dir, mr, 5 * mr, 512, 1e11);
+    assert_true(follows(dir, tile));
+    damage_only_entry(dir, 40);
+    assert_false(follows(dir, tile));
+    /* whole, but nothing that a search could have found */
+    write_record(dir, mr, 5 * mr, 512, 0);
+    assert_false(follows(dir, tile));
+    write_record(dir, 17, 5 * 17, 512, 1e11);
+    assert_false(follows(dir, tile));
+    write_record(dir, mr, 5 * mr + 1, 512, 1e11);
+    assert_false(follows(dir, tile));
+    write_record(dir, mr, 5 * mr, 65536, 1e11);
+    assert_false(follows(dir, tile));
+    write_record(dir, mr, 5 * mr, 512, 1e11);
+    assert_true(follows(dir, tile));
+    discard(dir);
+}
+
+static void gather_lines(void *user, const char *line)
+{
+    limber_text_add(user, "%s\n", line);
+}
+
+static void units_are_tuned_on_request(void **state)
+{
+    char *dir = scratch();
+    const limber_config config = { .cache_dir = dir, .threads = 1 };
+    struct text first = { 0 }, again = { 0 };
+    limber_tuning how = { .seconds = 0.2, .units = "f32", .seen = gather_lines, .user = &first };
+    limber_context *ctx;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
+        struct target before = ctx->machine.target;
+
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_OK);
+        assert_non_null(strstr(first.s, "tried f32 "));
+        assert_null(strstr(first.s, "tried f64 "));
+        how.user = &again;
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_OK);
+        first.s[strcspn(first.s, ".") - 1] = 0;     /* the first tile, without its rate */
+        assert_true(!again.s || !strstr(again.s, first.s));
+        limber_destroy(ctx);
+        assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+        assert_true(ctx->machine.target.tile[UNIT_f32][0] > 0);
+        assert_int_equal(ctx->machine.target.tile[UNIT_f64][0], 0);
+        assert_memory_equal(ctx->machine.target.rate, before.rate, sizeof before.rate);
+        how.units = "f64,f65";
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_BAD_ARGUMENT);
+        assert_non_null(strstr(limber_error_text(), "\"f65\""));
+    }
+    limber_text_clear(&first);
+    limber_text_clear(&again);
+    limber_destroy(ctx);
+    discard(dir);
+}
+
 static void modes_of_the_cache(void **state)
 {
     char *dir = scratch();
@@ -858,6 +1003,8 @@ int main(void)
         cmocka_unit_test(kernels_come_from_memory_then_from_disk),
         cmocka_unit_test(a_damaged_kernel_is_made_again),
         cmocka_unit_test(tuning_is_kept),
+        cmocka_unit_test(records_are_followed_or_ignored),
+        cmocka_unit_test(units_are_tuned_on_request),
         cmocka_unit_test(modes_of_the_cache),
         cmocka_unit_test(without_a_compiler),
         cmocka_unit_test(a_call_survives_a_cache_that_cannot_be),

@@ -63,14 +63,15 @@ static int info(limber_context *ctx, bool json)
         cJSON_AddNumberToObject(j, "entries", (double)i.entries);
         cJSON_AddNumberToObject(j, "bytes", (double)i.bytes);
         cJSON_AddNumberToObject(j, "limit", (double)i.limit);
+        cJSON_AddBoolToObject(j, "tuned", i.tuned);
         print_object(j);
         return 0;
     }
     printf("directory  %s\n", i.directory[0] ? i.directory : "none");
     if (i.why_not[0])
         printf("not used   %s\n", i.why_not);
-    printf("kernels    %zu, %zu bytes of at most %zu\nwritable   %s\n", i.entries, i.bytes, i.limit,
-           i.writable ? "yes" : "no");
+    printf("kernels    %zu, %zu bytes of at most %zu\nwritable   %s\ntuned      %s\n", i.entries,
+           i.bytes, i.limit, i.writable ? "yes" : "no", i.tuned ? "yes" : "no: limber tune");
     return 0;
 }
 

@@ -4,8 +4,7 @@
 
 #include <cjson/cJSON.h>
 #include <popt.h>
-#include <string.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 struct shown {
     cJSON *rows;            /* NULL: text */
@@ -35,16 +34,20 @@ static void seen(void *user, const char *line)
     fflush(stdout);
 }
 
-static int tune(double seconds, int json)
+static int tune(double seconds, const char *units, int json)
 {
     struct shown shown = { json ? cJSON_CreateArray() : NULL, 0 };
-    limber_tuning how = { seconds, seen, &shown };
+    limber_tuning how = { seconds, units, seen, &shown };
     limber_context *ctx = NULL;
+    limber_status status;
     bool ok;
 
     if (!json)
         printf("unit  mr,mb,nb\n");
-    ok = limber_create(&ctx, NULL) == LIMBER_OK && limber_tune(ctx, &how) == LIMBER_OK;
+    status = limber_create(&ctx, NULL);
+    if (status == LIMBER_OK)
+        status = limber_tune(ctx, &how);
+    ok = status == LIMBER_OK;
     if (!ok)
         complain("%s", limber_error_text());
     else if (!json)
@@ -57,29 +60,34 @@ static int tune(double seconds, int json)
     }
     cJSON_Delete(shown.rows);
     limber_destroy(ctx);
-    return !ok;
+    return ok ? 0 : status == LIMBER_BAD_ARGUMENT ? 2 : 1;
 }
 
 int cmd_tune(int argc, const char **argv)
 {
     double seconds = 10;
-    int json = 0, code;
+    char *units = NULL;
+    int json = 0, code, status;
     struct poptOption table[] = {
         { "seconds", 0, POPT_ARG_DOUBLE, &seconds, 0, "search about so long (10)", "N" },
+        { "unit", 0, POPT_ARG_STRING, &units, 0, "of f64,f32,i8 those to measure (all)", "LIST" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
         POPT_AUTOHELP
         POPT_TABLEEND
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
 
-    poptSetOtherOptionHelp(o, "[options]\n\nexample: limber tune --seconds 30");
+    poptSetOtherOptionHelp(o, "[options]\n\nexample: limber tune --seconds 30 --unit f64,i8");
     code = poptGetNextOpt(o);
     if (code < -1)
         complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
     poptFreeContext(o);
     if (code < -1)
-        return 2;
-    if (!(seconds >= 0))
-        return complain("--seconds %g is negative", seconds) + 1;
-    return tune(seconds, json);
+        status = 2;
+    else if (!(seconds >= 0))
+        status = complain("--seconds %g is negative", seconds) + 1;
+    else
+        status = tune(seconds, units, json);
+    free(units);
+    return status;
 }

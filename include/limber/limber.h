@@ -230,15 +230,20 @@ LIMBER_API limber_status limber_bind_shape(limber_context *ctx, const limber_con
 
 typedef struct limber_tuning {
     double seconds;         /* at most, about; 0: 10 */
+    const char *units;      /* of "f64,f32,i8" those to measure; NULL: all */
     void (*seen)(void *user, const char *line);     /* one line a measurement; NULL: quiet */
     void *user;
 } limber_tuning;
 
 /* Measures shapes of register tiles and cache blocks for FP64, FP32 and INT8 on this machine and
- * keeps the best, with the rates of the units, as one entry of the disk cache, which contexts that
- * are created afterwards read: their plans follow it, their results keep their bits.  What an
- * earlier search has measured is not measured again.  Runs on the caller's thread.
- * Errors    IO when the cache on disk cannot be used, DEVICE where the backend is not tuned. */
+ * keeps the best as one entry of the disk cache, with the rates of the units once all three are
+ * known.  Contexts that are created afterwards read it: their plans follow it.  No tile changes
+ * the bits of a scheme; the rates may make another scheme the cheapest that holds a contract.
+ * What an earlier search has measured is not measured again.  Runs on the caller's thread.
+ * Lines     "tried UNIT MR,MB,NB RATE": rows of the register tile, rows and columns of the block,
+ *           multiply-adds per second.
+ * Errors    BAD_ARGUMENT, IO when the cache on disk cannot be used, DEVICE where the backend is
+ *           not tuned or must not compile, NO_MEMORY. */
 LIMBER_API limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning);
 
 /* ---- cache ----------------------------------------------------------------------------- */
@@ -256,6 +261,7 @@ typedef struct limber_cache_info {
     char why_not[256];      /* why the directory is not used, "" when it is */
     int writable;
     size_t entries, bytes, limit;
+    int tuned;              /* this context's plans follow a record of limber_tune */
 } limber_cache_info;
 
 LIMBER_API limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info);
