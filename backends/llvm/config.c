@@ -206,6 +206,10 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         return false;
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);
+    for (int i = 0; i < 2; i++)     /* digits and their carries are exact in binary32 */
+        if (k->side[i].how == HOW_slices && !k->side[i].narrow && k->side[i].step > 22)
+            return limber_fail(d, LIMBER_NO_SCHEME, "llvm: slices of %d bits, at most 22 are cut",
+                               k->side[i].step);
     k->c = out->type.format;
     k->scalars = k->c;
     if (k->c.kind == LIMBER_KIND_INT || k->c.kind == LIMBER_KIND_UINT)
