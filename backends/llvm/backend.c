@@ -179,6 +179,12 @@ static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
     return c->unit == UNIT_exact ? 0 : (lines | 1) * 64;
 }
 
+/* Chains along k; without products there is one of nothing, whose sums are zero. */
+static int64_t chunks_of(const struct kernel_config *c, int64_t k)
+{
+    return k ? ceil_div(k, c->chunk) : 1;
+}
+
 /* Lines with sums: strips are summed whole. */
 static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels)
 {
@@ -191,7 +197,7 @@ static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines
 
     return limbs * panels * limb_bytes(c, side, k) + 128 +
            round_up(limbs * panels * ceil_div(k, c->kc), 64) +
-           (c->offsets ? limbs * ceil_div(k, c->chunk) * sum_lines(c, side, panels) * 4 : 0);
+           (c->offsets ? limbs * chunks_of(c, k) * sum_lines(c, side, panels) * 4 : 0);
 }
 
 static int64_t scratch_bytes(const struct kernel_config *c)
@@ -215,7 +221,7 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     o->panels = ceil_div(o->lines, c->side[side].lines);
     o->limb_bytes = limb_bytes(c, side, k);
     o->panel_bytes = limbs * o->limb_bytes;
-    o->chunks = ceil_div(k, c->chunk);
+    o->chunks = chunks_of(c, k);
     o->blocks = ceil_div(k, c->kc);
     o->sum_lines = sum_lines(c, side, o->panels);
     o->data = memory;

@@ -42,7 +42,7 @@ static void set_side(const struct plan *p, const struct node *products, int whic
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
                 2 : s->f.kind == LIMBER_KIND_FLOAT && !s->f.carried && s->f.size == 16 ? 3 : 1;
-    s->narrow = n->num[ATTR_bits] <= 30 && s->pieces == 1;
+    s->narrow = s->how == HOW_slices && n->num[ATTR_bits] <= 30 && s->pieces == 1;
     s->base = s->how == HOW_residues ? KERNEL_DIGIT : s->step;
     s->digits = s->how == HOW_residues ? ((int)n->num[ATTR_bits] + KERNEL_DIGIT) / KERNEL_DIGIT :
                 s->limbs;
@@ -206,6 +206,10 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         return false;
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);
+    for (int i = 0; i < 2; i++)     /* digits and their carries are exact in binary32 */
+        if (k->side[i].how == HOW_slices && !k->side[i].narrow && k->side[i].step > 22)
+            return limber_fail(d, LIMBER_NO_SCHEME, "llvm: slices of %d bits, at most 22 are cut",
+                               k->side[i].step);
     k->c = out->type.format;
     k->scalars = k->c;
     if (k->c.kind == LIMBER_KIND_INT || k->c.kind == LIMBER_KIND_UINT)

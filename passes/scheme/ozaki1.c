@@ -19,7 +19,7 @@ enum { SLICES = 64, INNER = 1024 };
 /* Bits of a slice and the longest exact chain: 2*step + log2 chunk <= exact bits. */
 static void shape(enum unit u, int kbits, int *step, int64_t *chunk)
 {
-    int cap = u == UNIT_f16 ? 11 : 8;
+    int cap = u == UNIT_f64 ? 22 : u == UNIT_f16 ? 11 : 8;  /* f64: cut by way of binary32 */
     int inner = kbits < 10 ? kbits : 10;
 
     if (u == UNIT_i8) {
@@ -29,7 +29,7 @@ static void shape(enum unit u, int kbits, int *step, int64_t *chunk)
     }
     *chunk = kbits < 10 ? (int64_t)1 << kbits : INNER;
     *step = (limber_units[u].exact_bits - inner) / 2;
-    if (u != UNIT_f64 && *step > cap)
+    if (*step > cap)
         *step = cap;
 }
 

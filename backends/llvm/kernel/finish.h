@@ -337,8 +337,9 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
 /* Eight elements to `out`; bit x of the answer: element x is not known. */
 FLAT int round_eight(v8d high, v8d low, v8d column[KERNEL_COLUMNS], v8l scale, char *out)
 {
-    v8l sure, unsure[1];
+    int64_t known[8];
     int left = 0;
+    v8l sure;
 
     if (CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size == 8) {
         sure = round_float(high, low, scale, &high);
@@ -377,9 +378,9 @@ FLAT int round_eight(v8d high, v8d low, v8d column[KERNEL_COLUMNS], v8l scale, c
     }
     if (!ANY(~sure))
         return 0;
-    unsure[0] = sure;
+    STORE(known, sure);
     ROLL for (int x = 0; x < 8; x++)
-        left |= (((const int64_t *)unsure)[x] == 0) << x;
+        left |= (known[x] == 0) << x;
     return left;
 }
 

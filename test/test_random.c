@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Random products on the compiled backend against the interpreter's bits: formats, shapes, strides,
+ * scalars, schemes, threads and small workspaces, mixed as they come. */
+#include "engine_support.h"
+#include "support.h"
+
+#include <math.h>
+
+enum { PRODUCTS = 250, MOST = 90, MOST_K = 700 };
+
+static const char *const formats[] = { "f64", "f64", "f32", "f128", "dd", "i8", "i16", "i32", "i64",
+                                       "u8", "f16", "bf16" };
+static const char *const schemes[] = { NULL, NULL, NULL, NULL, "ozaki2", "ozaki1-i8", "ozaki1-f64",
+                                       "integer", "fp32-f", "fp32-b", "ozaki1-f16" };
+
+static bool is_integer(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+}
+
+/* Reals of several kinds, some not finite; integers that fit. */
+static double value(struct rng *r, limber_format f, int kind)
+{
+    double u = (double)(int64_t)rng_next(r) * 0x1p-63;
+    int most = f.size == 1 ? 127 : 30000;
+
+    if (is_integer(f))
+        return f.kind == LIMBER_KIND_UINT ? rng_below(r, most) : rng_below(r, 2 * most + 1) - most;
+    switch (kind) {
+    case 0: return u;
+    case 1: return rng_below(r, 255) - 127;
+    case 2: return rng_below(r, 65535) - 32767;
+    case 3: return ldexp(u, rng_below(r, 60) - 30);
+    case 4: return rng_below(r, 4) ? 0 : u;
+    case 5: return rng_below(r, 200) ? u : rng_below(r, 2) ? INFINITY : NAN;
+    case 6: return rng_below(r, 100) ? u : ldexp(u, -1060);
+    default: return floor(u * 0x1p53) * 0x1p-53;
+    }
+}
+
+static char *elements(struct rng *r, limber_format f, size_t count, int kind)
+{
+    double *v = malloc((count + 1) * sizeof *v);
+    char *p = calloc(count + 1, f.size);
+
+    assert_true(v && p);
+    for (size_t i = 0; i < count; i++)
+        v[i] = value(r, f, kind);
+    assert_int_equal(limber_convert(p, f, v, named("f64"), count, LIMBER_RN), LIMBER_OK);
+    free(v);
+    return p;
+}
+
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool turned)
+{
+    return (limber_matrix){ data, f, turned ? 1 : cols, turned ? rows : 1 };
+}
+
+/* One NaN is as good as another. */
+static bool equal(const char *a, const char *b, limber_format f)
+{
+    double x = 0, y = 0;
+
+    if (memcmp(a, b, f.size) == 0)
+        return true;
+    if (is_integer(f))
+        return false;
+    limber_convert(&x, named("f64"), a, f, 1, LIMBER_RN);
+    limber_convert(&y, named("f64"), b, f, 1, LIMBER_RN);
+    return isnan(x) && isnan(y);
+}
+
+static limber_format result_of(struct rng *r, limber_format f)
+{
+    if (is_integer(f))
+        return named(rng_below(r, 2) ? "i64" : "i32");
+    if (f.size == 2)
+        return named("f32");
+    return rng_below(r, 3) ? f : named("f64");
+}
+
+/* Answers whether the contract could be kept at all. */
+static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
+{
+    int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST), k = rng_below(r, 12) ? rng_below(r, MOST_K) : 0;
+    limber_format fa = named(formats[rng_below(r, (int)COUNT(formats))]), fc = result_of(r, fa);
+    limber_contract contract = {
+        .promise = is_integer(fa) ? (rng_below(r, 2) ? LIMBER_NATIVE : LIMBER_EXACT) :
+                   rng_below(r, 2) ? LIMBER_NATIVE : LIMBER_CORRECT,
+        .scheme = schemes[rng_below(r, (int)COUNT(schemes))],
+    };
+    int kind = rng_below(r, 8), turns = rng_below(r, 8);
+    char *a = elements(r, fa, (size_t)(m * k), kind), *b = elements(r, fa, (size_t)(k * n), kind);
+    char *got = elements(r, fc, (size_t)(m * n), 0), *want = malloc((size_t)(m * n) * fc.size + 1);
+    int64_t three = 3, two = 2;
+    char *alpha = elements(r, fc, 1, 0), *beta = elements(r, fc, 1, 0);
+    const void *scalar[2] = { is_integer(fc) ? (void *)&three : alpha,
+                              is_integer(fc) ? (void *)&two : beta };
+    limber_matrix ma = matrix(a, fa, m, k, turns & 1), mb = matrix(b, fa, k, n, turns & 2);
+    limber_matrix mc = matrix(got, fc, m, n, turns & 4);
+    limber_report report;
+    bool kept;
+
+    scalar[0] = rng_below(r, 3) ? NULL : scalar[0];
+    scalar[1] = rng_below(r, 3) ? NULL : scalar[1];
+    memcpy(want, got, (size_t)(m * n) * fc.size);
+    kept = limber_gemm(compiled, &contract, m, n, k, scalar[0], ma, mb, scalar[1], mc, &report) ==
+           LIMBER_OK;
+    if (kept) {
+        contract.scheme = report.scheme;
+        mc.data = want;
+        if (limber_gemm(interp, &contract, m, n, k, scalar[0], ma, mb, scalar[1], mc, NULL))
+            fail_msg("%s", limber_error_text());
+    }
+    for (int64_t i = 0; i < m * n; i++)
+        if (!equal(got + i * fc.size, want + i * fc.size, fc))
+            fail_msg("%s, formats of %d and %d bytes, %d x %d x %d, data %d, turned %d, element %d",
+                     kept ? report.scheme : "a refusal", fa.size, fc.size, (int)m, (int)n, (int)k,
+                     kind, turns, (int)i);
+    free(a);
+    free(b);
+    free(got);
+    free(want);
+    free(alpha);
+    free(beta);
+    return kept;
+}
+
+static void compiled_products_equal_the_interpreter(void **state)
+{
+    struct rng r = { 20 };
+    limber_context *interp, *compiled = NULL;
+    int kept = 0;
+
+    (void)state;
+    assert_int_equal(limber_create(&interp, &(limber_config){ .backend = "interp" }), LIMBER_OK);
+    if (limber_create(&compiled, &(limber_config){ .backend = "llvm" }) != LIMBER_OK) {
+        limber_destroy(interp);
+        skip();
+    }
+    for (int i = 0; i < PRODUCTS; i++) {
+        if (i % 10 == 0) {
+            limber_destroy(compiled);
+            assert_int_equal(limber_create(&compiled, &(limber_config){
+                .backend = "llvm", .threads = 1 + rng_below(&r, 3),
+                .workspace_bytes = rng_below(&r, 2) ? 0 : (size_t)(4096 + rng_below(&r, 1 << 18)) }),
+                LIMBER_OK);
+        }
+        kept += one(&r, compiled, interp);
+    }
+    print_message("%d of %d contracts could be kept\n", kept, PRODUCTS);
+    assert_true(kept > PRODUCTS / 3);
+    limber_destroy(compiled);
+    limber_destroy(interp);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compiled_products_equal_the_interpreter),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
