@@ -624,13 +624,22 @@ static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int
         fn(arg, i, 0);
 }
 
+/* Another thread costs some ten microseconds: predicted to take less than this on one core, a
+ * product is done by its caller. */
+static const double brief = 60e-6;
+
+static bool is_brief(const struct problem *p, const struct facts *f)
+{
+    return f->cost * ((double)p->m * (double)p->n * (double)p->k / 0x1p30) < brief;
+}
+
 static bool launch_group(limber_context *ctx, const struct problem *p, const struct finding *f,
                          struct entry *e, int64_t g, struct place c, struct call *call,
                          struct diag *d)
 {
     bool scanned = f->all_a.scanned && f->all_b.scanned;
-    struct runner runner = is_tiny(p) ? (struct runner){ 1, run_alone, NULL } :
-                           limber_pool_runner(ctx->pool);
+    struct runner runner = is_tiny(p) || is_brief(p, &e->facts) ?
+                           (struct runner){ 1, run_alone, NULL } : limber_pool_runner(ctx->pool);
 
     *call = (struct call){
         .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = c,

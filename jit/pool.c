@@ -101,7 +101,7 @@ static void *loop(void *arg)
     return NULL;
 }
 
-/* ---- CPUs -------------------------------------------------------------------------------------------- */
+/* ---- CPUs ------------------------------------------------------------------------------------ */
 
 /* The i-th CPU beside the one that the first caller ran on, where there is one for each worker. */
 static void one_of(const struct pool *p, int worker, cpu_set_t *set)
@@ -127,7 +127,7 @@ static void place(const struct pool *p, int worker)
     pthread_setaffinity_np(p->thread[worker - 1], sizeof set, &set);
 }
 
-/* ---- OpenMP ------------------------------------------------------------------------------------------ */
+/* ---- OpenMP ---------------------------------------------------------------------------------- */
 
 static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
 {
@@ -171,7 +171,7 @@ static void openmp_free(struct openmp *o)
     free(o);
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static bool start_one(struct pool *p)
 {

@@ -37,7 +37,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- the record ----------------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 /* Of the machine as probed, whatever was measured of it. */
 static bool key_of(const limber_context *ctx, unsigned char key[KEY_BYTES])
@@ -183,7 +183,7 @@ void limber_tuning_read(limber_context *ctx)
     free(record);
 }
 
-/* ---- measuring --------------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 /* The kernels in memory were made for the target before. */
 static bool set_target(struct search *s, const struct target *t)

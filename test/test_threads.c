@@ -392,7 +392,7 @@ static void fill_bytes(unsigned char *data, size_t size, size_t width)
 
 static void same_bits(const char *in, const char *out, limber_promise promise)
 {
-    enum { M = 133, N = 271, K = 190 };
+    enum { M = 333, N = 471, K = 390 };   /* enough for threads in every format */
     limber_format fi, fo;
     unsigned char *a, *b, *c[2];
     size_t size;
