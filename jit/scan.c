@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN = LIMBER_TILE };
+/* FEW: elements that are measured before another thread is awake. */
+enum { RUN = LIMBER_TILE, FEW = 65536 };
 _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
 /* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
@@ -93,6 +94,7 @@ struct job {
     struct seen *line, *tile;
     struct eight *lanes;        /* of a worker: tile_cols */
     struct mask *m;
+    int64_t first;              /* row of tiles that the next run begins with */
     atomic_bool stop;           /* a probe has seen enough */
 };
 
@@ -274,7 +276,7 @@ static void scan_across(struct job *j, int64_t from, int64_t to)
 static void scan_lines(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
-    int64_t from = task * RUN, to = from + RUN < j->lines ? from + RUN : j->lines, middle = from;
+    int64_t from = (task + j->first) * RUN, to = from + RUN < j->lines ? from + RUN : j->lines, middle = from;
     bool direct = j->kind != KIND_none && !j->v->patch;
 
     if (direct && j->v->line == 1)
@@ -325,6 +327,21 @@ static void inline_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, in
         fn(arg, i, 0);
 }
 
+/* A probe mostly ends at its first lines: others are only asked when it does not. */
+static void scan_all(struct job *j, const struct runner *r)
+{
+    const struct runner alone = { 1, inline_run, NULL };
+
+    if (j->lines * j->length <= FEW)
+        r = &alone;
+    if (j->depth == SCAN_probe && j->lines > 0) {
+        scan_lines(j, 0, 0);
+        j->first = 1;
+    }
+    if (!stopped(j))
+        r->run(r->self, j->m->tile_rows - j->first, scan_lines, j);
+}
+
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                  int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
                  struct diag *d)
@@ -355,7 +372,7 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
             j.line[i] = nothing;
         for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
             j.tile[i] = nothing;
-        r->run(r->self, m->tile_rows, scan_lines, &j);
+        scan_all(&j, r);
         if (!atomic_load(&j.stop))
             conclude(m, &j);
     } else {
