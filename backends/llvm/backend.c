@@ -268,10 +268,15 @@ static int64_t share(const struct kernel_config *f, struct kernel_call *call, in
     return call->tasks[side];
 }
 
-/* Rows of a block: as even as whole panels allow. */
-static int64_t even_rows(const struct kernel_config *f, int64_t m)
+/* Rows of a block: as even as whole panels allow, and where blocks are few, as many for each worker;
+ * columns counts the blocks side by side. */
+static int64_t even_rows(const struct kernel_config *f, int64_t m, int64_t columns, int workers)
 {
-    return round_up(ceil_div(m, ceil_div(m, f->mb)), f->mr);
+    int64_t blocks = ceil_div(m, f->mb);
+
+    while (blocks * columns < 4 * workers && blocks * columns % workers && blocks * f->mr < m)
+        blocks++;
+    return round_up(ceil_div(m, blocks), f->mr);
 }
 
 /* Register tiles may be stored to C: its rows are dense, and chains end with k. */
@@ -339,7 +344,8 @@ static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call, 
     c->workspace = bytes > c->workspace ? bytes : c->workspace;
     p.call.m = height;
     p.call.i0 = i;
-    p.call.mb = even_rows(f, height);
+    p.call.mb = even_rows(f, height, ceil_div(width < c->n ? width : c->n, f->nb),
+                          c->runner->workers);
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
     memory = (char *)(((uintptr_t)spare->memory + 63) & ~(uintptr_t)63);
