@@ -26,7 +26,7 @@ static kernel_turn *turn_here(void)
 
 /* Lines that are stretches of memory; those that do not exist repeat the last. */
 static void turn(const struct kernel_call *c, int side, const int64_t part[4], int step, int size,
-                 char *room)
+                 int lanes, char *to, int64_t stride)
 {
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
@@ -38,7 +38,7 @@ static void turn(const struct kernel_call *c, int side, const int64_t part[4], i
         for (int ahead = 0; ahead < KERNEL_LANES * size; ahead += 64)
             __builtin_prefetch(line[l] + 4 * KERNEL_LANES * size + ahead);
     }
-    turn_here()(line, size, room);
+    turn_here()(line, size, lanes, to, stride);
 }
 
 static void copy(char *to, const char *from, size_t size)
@@ -83,7 +83,8 @@ static void rows(const struct kernel_call *c, int side, const int64_t part[4], c
 
     if (!o->view.patch && o->view.p == 1 && part[3] == KERNEL_BLOCK && part[1] > 0 &&
         (size == 4 || size == 8)) {
-        turn(c, side, part, (int)size, (int)size, room);
+        turn(c, side, part, (int)size, (int)size, KERNEL_LANES, room,
+             KERNEL_LANES * (int64_t)size);
         return;
     }
     if (part[1] < KERNEL_LANES || o->view.patch)
@@ -94,10 +95,18 @@ static void rows(const struct kernel_call *c, int side, const int64_t part[4], c
         spread(o, part, size, room);
 }
 
+static void pack(const struct kernel_call *c, int side, const int64_t part[4], int lanes, char *to,
+                 int64_t stride)
+{
+    int size = c->config->side[side].f.size;
+
+    turn(c, side, part, size, size, lanes, to, stride);
+}
+
 static void words_of_bytes(const struct kernel_call *c, int side, const int64_t part[4],
                            char *room)
 {
-    turn(c, side, part, 1, 4, room);
+    turn(c, side, part, 1, 4, KERNEL_LANES, room, KERNEL_LANES * 4);
 }
 
 static void load(limber_format f, const char *from, double *to, int n)
@@ -214,5 +223,5 @@ static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
 }
 
 const struct kernel_cold limber_kernel_cold = {
-    rows, words_of_bytes, load, special, words, total, sum
+    rows, pack, words_of_bytes, load, special, words, total, sum
 };

@@ -109,6 +109,9 @@ struct kernel_cold {
      * images; what does not exist is zero. */
     void (*rows)(const struct kernel_call *c, int side, const int64_t first_live_p0_len[4],
                  char *room);
+    /* Elements of 4 or 8 bytes that are neighbours along k, 16 of each lane, as they are packed. */
+    void (*pack)(const struct kernel_call *c, int side, const int64_t first_live_p0_len[4],
+                 int lanes, char *to, int64_t stride);
     /* Bytes that are neighbours along k, 64 of each lane, as rows of 16 words of four. */
     void (*words_of_bytes)(const struct kernel_call *c, int side,
                            const int64_t first_live_p0_len[4], char *room);
@@ -125,9 +128,10 @@ struct kernel_cold {
 };
 extern const struct kernel_cold limber_kernel_cold;
 
-/* turn.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p of `room` has element p of each
- * line.  One for each instruction set. */
-typedef void kernel_turn(const char *const line[16], int size, char *room);
+/* turn.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p, `stride` bytes after the one before,
+ * gets element p of the first `lanes` lines.  One for each instruction set. */
+typedef void kernel_turn(const char *const line[16], int size, int lanes, char *to,
+                         int64_t stride);
 kernel_turn limber_turn, limber_turn_avx2, limber_turn_avx512;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */

@@ -575,6 +575,22 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
     return TO(v8l, LOAD(v8i, e));
 }
 
+/* Lines that are stretches of memory, into a panel of their own without a stop. */
+FLAT int pack_along_k(const struct strip *w)
+{
+    const struct view *v = &w->o->view;
+    int64_t lines = lines_of(w->side), row = lines * CFG.bytes;
+
+    if (v->patch || v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0 ||
+        (lines < KERNEL_LANES && 2 * lines <= KERNEL_LANES))
+        return 0;
+    w->c->cold->pack(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len },
+                     (int)min64(lines, KERNEL_LANES),
+                     w->o->data + w->panel * w->o->panel_bytes + w->p0 * row +
+                     (w->first - w->panel * lines) * CFG.bytes, row);
+    return 1;
+}
+
 /* One block of one strip. */
 FLAT void prepare_block(struct strip *w, int64_t k)
 {
@@ -585,6 +601,8 @@ FLAT void prepare_block(struct strip *w, int64_t k)
     if (HOW == HOW_slices && w->as->copied && prepare_bytes(w, k))
         return;
     w->len = min64(KERNEL_BLOCK, k - w->p0);
+    if (HOW == HOW_whole && w->as->copied && pack_along_k(w))
+        return;
     from = rows_of(w, room, &stride);
     switch (HOW) {
     case HOW_whole: prepare_whole(w, from, stride); break;

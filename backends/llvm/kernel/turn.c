@@ -68,25 +68,40 @@ FLAT void transpose16(v16i v[16])
     SWAP(v, 4, 8, 16); SWAP(v, 5, 8, 16); SWAP(v, 6, 8, 16); SWAP(v, 7, 8, 16);
 }
 
-void TURN(const char *const line[16], int size, char *room)
+/* The first `lanes` of 16 elements. */
+FLAT void put(char *to, const void *v, int lanes, int size)
+{
+    if (lanes == 16)            /* of constant length, as most are */
+        memcpy(to, v, (size_t)(16 * size));
+    else if (lanes == 12)
+        memcpy(to, v, (size_t)(12 * size));
+    else
+        memcpy(to, v, (size_t)(lanes * size));
+}
+
+void TURN(const char *const line[16], int size, int lanes, char *to, int64_t stride)
 {
     v16i v[16];
+    v8l w[2][8];
 
     if (size == 4) {
         for (int i = 0; i < 16; i++)
             memcpy(&v[i], line[i], sizeof v[i]);
         transpose16(v);
-        memcpy(room, v, sizeof v);
+        for (int i = 0; i < 16; i++)
+            put(to + i * stride, &v[i], lanes, 4);
         return;
     }
-    for (int l = 0; l < 16; l += 8)
-        for (int p = 0; p < 16; p += 8) {
-            v8l w[8];
-
+    for (int p = 0; p < 16; p += 8) {
+        for (int l = 0; l < 2; l++) {
             for (int i = 0; i < 8; i++)
-                memcpy(&w[i], line[l + i] + p * 8, sizeof w[i]);
-            transpose8(w);
-            for (int i = 0; i < 8; i++)
-                memcpy(room + ((p + i) * 16 + l) * 8, &w[i], sizeof w[i]);
+                memcpy(&w[l][i], line[8 * l + i] + p * 8, sizeof w[l][i]);
+            transpose8(w[l]);
         }
+        for (int i = 0; i < 8; i++) {
+            v8l row[2] = { w[0][i], w[1][i] };
+
+            put(to + (p + i) * stride, row, lanes, 8);
+        }
+    }
 }
