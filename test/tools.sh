@@ -48,10 +48,14 @@ for c in gemm conv plan cache formats tune bench demo; do
     expect 0 'example:' "$limber" $c --help
 done
 
-# tuning: a moment is enough for a record
-expect 0 'GMAC/s' "$limber" tune --seconds 0.01
-expect 0 'tuning record' "$limber" cache list
-expect 0 '^\[' "$limber" tune --seconds 0.01 --json
+# tuning: a moment is enough for a record, where there is a compiler
+if "$limber" tune --seconds 0.01 2>&1 | grep -q 'nothing to tune'; then
+    echo "no backend to tune: skipped"
+else
+    expect 0 'measured' "$limber" tune --seconds 0.01
+    expect 0 'tuning record' "$limber" cache list
+    expect 0 '^\[' "$limber" tune --seconds 0.01 --json
+fi
 expect 2 'is negative' "$limber" tune --seconds -1
 
 # measuring: every row checks its result, absent libraries are named, nothing stays behind
