@@ -48,16 +48,20 @@ for c in gemm conv plan cache formats tune bench demo; do
     expect 0 'example:' "$limber" $c --help
 done
 
-# tuning: a moment is enough for a record
-expect 0 'GMAC/s' "$limber" tune --seconds 0.01
-expect 0 'tuning record' "$limber" cache list
-expect 0 '^\[' "$limber" tune --seconds 0.01 --json
-expect 0 '"tuned":.*true' "$limber" cache info --json
-expect 0 'tuned +yes' "$limber" cache info
-expect 0 'measured' "$limber" tune --seconds 1 --unit i8
+# tuning: a moment is enough for a record, where there is a compiler
+if "$limber" tune --seconds 0.01 2>&1 | grep -q 'nothing to tune'; then
+    echo "no backend to tune: skipped"
+else
+    expect 0 'measured' "$limber" tune --seconds 0.01
+    expect 0 'tuning record' "$limber" cache list
+    expect 0 '^\[' "$limber" tune --seconds 0.01 --json
+    expect 0 '"tuned":.*true' "$limber" cache info --json
+    expect 0 'tuned +yes' "$limber" cache info
+    expect 0 'measured' "$limber" tune --seconds 1 --unit i8
+    expect 1 'not written' env LIMBER_CACHE=ro "$limber" tune --seconds 0.01
+fi
 expect 2 'is negative' "$limber" tune --seconds -1
 expect 2 '"f65" is none of' "$limber" tune --unit f64,f65
-expect 1 'not written' env LIMBER_CACHE=ro "$limber" tune --seconds 0.01
 
 # measuring: every row checks its result, absent libraries are named, nothing stays behind
 mkdir scratch
