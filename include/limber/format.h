@@ -36,7 +36,9 @@ typedef enum limber_kind {
 enum limber_format_flags {
     LIMBER_FORMAT_NO_INF = 1,       /* no infinities; the top exponent holds numbers (OCP e4m3) */
     LIMBER_FORMAT_NO_SUBNORMAL = 2, /* values below the smallest normal are flushed to zero */
-    LIMBER_FORMAT_SATURATE = 4      /* overflow gives the largest finite value */
+    LIMBER_FORMAT_SATURATE = 4,     /* overflow gives the largest finite value */
+    LIMBER_FORMAT_FINITE = 8        /* neither infinities nor NaN (OCP fp6, fp4): all codes are
+                                       numbers, overflow saturates, NaN becomes 0 */
 };
 
 /* Plain data of eight bytes; compare with limber_format_equal. */
@@ -56,10 +58,12 @@ typedef enum limber_rounding {
     LIMBER_RU,  /* toward plus infinity */
     LIMBER_RD,  /* toward minus infinity */
     LIMBER_RA,  /* to nearest, ties away from zero */
-    LIMBER_RO   /* to odd: inexact results get an odd last bit */
+    LIMBER_RO,  /* to odd: inexact results get an odd last bit */
+    LIMBER_RS   /* stochastic: in units only (unit.h) */
 } limber_rounding;
 
-/* The format called name: f16 bf16 tf32 e4m3 e5m2 f32 f64 f128 dd i8 i16 i32 i64 u8, or "(1,e,m)"
+/* The format called name: f16 bf16 tf32 e4m3 e5m2 e3m2 e2m3 e2m1 f32 f64 f128 dd i8
+ * i16 i32 i64 u8, or "(1,e,m)"
  * with IEEE rules, 2 <= e <= 11 and 1 <= m, in a binary32 or binary64 carrier.
  * BAD_ARGUMENT when the name is unknown or the carrier cannot hold it; *out is then KIND_NONE. */
 LIMBER_API limber_status limber_format_named(const char *name, limber_format *out);

@@ -9,6 +9,7 @@
 #define LIMBER_H
 
 #include "format.h"
+#include "unit.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,7 +62,8 @@ typedef enum limber_promise {
     LIMBER_BITS,    /* |error| <= 2^-bits |A||B|, plus one final rounding */
     LIMBER_CORRECT, /* the exact value, rounded once to nearest-even */
     LIMBER_EXACT,   /* integer results: exact, or RANGE and C untouched */
-    LIMBER_FAST     /* the named scheme and its own published bound */
+    LIMBER_FAST,    /* the named scheme and its own published bound */
+    LIMBER_SIMULATE /* bit for bit what the described unit computes */
 } limber_promise;
 
 typedef struct limber_contract {
@@ -71,6 +73,9 @@ typedef struct limber_contract {
                            required for LIMBER_FAST */
     int slices;         /* Ozaki I under LIMBER_FAST: slices per operand, fast mode; 0 estimates
                            the count for the accuracy of the result's format */
+    const limber_unit *unit;        /* LIMBER_SIMULATE: the unit; read during the call */
+    limber_statistics *statistics;  /* LIMBER_SIMULATE: NULL, or filled on success; the counters
+                                       slow the kernel down */
 } limber_contract;
 
 /* The i-th scheme's name and one line about it; NULL past the end. */
