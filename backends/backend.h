@@ -74,6 +74,13 @@ struct runner {
     void *self;
 };
 
+/* What happens inside a model: limber_statistics has the meaning.  Bare counts, in this order. */
+struct unit_counts {
+    int64_t nonzero, mul_inexact, mul_underflow, mul_overflow;
+    int64_t swamped, partly_swamped, sum_overflow;
+    int64_t outer_sums, outer_swamped, outer_partly;
+};
+
 struct call {
     int64_t m, n, k;
     struct view a, b;
@@ -84,6 +91,8 @@ struct call {
     size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
     size_t workspace;                   /* out: bytes at the peak */
     int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
+    uint64_t seed;                      /* of the model's stochastic rounding */
+    struct unit_counts counts;          /* out: where the plan counts */
 };
 
 /* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.

@@ -24,7 +24,7 @@ ATTR(width,   INT,  "")             /* mask: largest emax-lsb+1 of one line: bit
 ATTR(sig,     INT,  "")             /* mask: most significant bits of one element */
 ATTR(sign,    WORD, "signed|unsigned")  /* mask, limbs: negative values occur or not */
 ATTR(special, INT,  "")             /* mask: 1 when NaN or Inf occur */
-ATTR(unit,    WORD, "f64|f32|f16|bf16|tf32|i8|exact")   /* products: see UNITS in ir.h */
+ATTR(unit,    WORD, "f64|f32|f16|bf16|tf32|i8|exact|model")   /* products: see UNITS in ir.h */
 ATTR(chunk,   INT,  "")             /* products: longest chain in one accumulator of the unit */
 ATTR(tile,    LIST, "")             /* products: mr, nr, group, mb, nb, kc */
 ATTR(alpha,   WORD, "one|arg")      /* epilogue */

@@ -160,7 +160,8 @@ int limber_format_emax(limber_format f)
 
     switch (f.kind) {
     case LIMBER_KIND_FLOAT:
-        return top - f.bias - !(f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits);
+        return top - f.bias - !(f.flags & LIMBER_FORMAT_FINITE ||
+                                (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits));
     case LIMBER_KIND_INT:
     case LIMBER_KIND_UINT:
         return 8 * f.size - 1;
@@ -203,7 +204,9 @@ bool limber_format_embeds(limber_format small, limber_format large)
     if (is_int(small))
         return holds(small, large);
     return small.kind == LIMBER_KIND_FLOAT && holds(small, large) &&
-           (small.flags & LIMBER_FORMAT_NO_INF || !(large.flags & LIMBER_FORMAT_NO_INF));
+           (small.flags & LIMBER_FORMAT_FINITE ||
+            (!(large.flags & LIMBER_FORMAT_FINITE) &&
+             (small.flags & LIMBER_FORMAT_NO_INF || !(large.flags & LIMBER_FORMAT_NO_INF))));
 }
 
 static bool bad_size(limber_format f)
@@ -222,6 +225,9 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
     if (f.frac_bits > 112)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: frac_bits = %d is not in 0..112", what,
                            f.frac_bits);
+    if (f.flags & LIMBER_FORMAT_FINITE && f.flags & LIMBER_FORMAT_NO_INF)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: flags = %d: finite formats have no NaN",
+                           what, f.flags);
     if (!f.frac_bits && (f.exp_bits == 1 || !(f.flags & LIMBER_FORMAT_NO_INF)))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: frac_bits = 0 leaves no code for NaN",
                            what);
@@ -236,7 +242,8 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
         return limber_fail(d, LIMBER_BAD_ARGUMENT,
                            "%s: a carrier of %d bytes cannot hold (1,%d,%d) with bias %d", what,
                            f.size, f.exp_bits, f.frac_bits, f.bias);
-    if (!f.carried && 1 + f.exp_bits + f.frac_bits != 8 * f.size)
+    if (!f.carried && 1 + f.exp_bits + f.frac_bits != 8 * f.size &&
+        !(f.flags & LIMBER_FORMAT_FINITE && f.size == 1 && f.exp_bits + f.frac_bits < 8))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d bytes, but (1,%d,%d) has %d bits",
                            what, f.size, f.exp_bits, f.frac_bits, 1 + f.exp_bits + f.frac_bits);
     return true;
@@ -249,7 +256,7 @@ bool limber_format_check(const char *what, limber_format f, struct diag *d)
                            what, f.kind);
     if (f.kind > LIMBER_KIND_EXACT)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: kind = %d is unknown", what, f.kind);
-    if (f.flags & ~7)
+    if (f.flags & ~15)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: flags = %d is not a set of flags", what,
                            f.flags);
     if (f.carried > (f.kind == LIMBER_KIND_FLOAT))

@@ -49,6 +49,16 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
 double limber_format_value(limber_format f, const void *p);
 double limber_format_round(limber_format f, double x);
 
+/* ---- unit.c: simulated units -------------------------------------------------------------- */
+
+/* limber_unit_parse, limber_unit_check and limber_unit_text with their reasons. */
+bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
+bool limber_unit_verify(const limber_unit *unit, struct diag *d);
+void limber_unit_print(const limber_unit *unit, struct text *out);
+/* limber_unit_lpgemm with its reason. */
+bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
+                             struct diag *d);
+
 /* ---- plans --------------------------------------------------------------------------------- */
 
 enum op {
@@ -85,7 +95,8 @@ extern const struct attr_info limber_attrs[ATTR_count];
  * acc = round(acc + a*b) with one rounding (a fused multiply-add), integer chains are exact.
  * Chains are then added to the total: float totals in the accumulator's format in the order
  * of k, i64 totals exactly. */
-enum unit { UNIT_f64, UNIT_f32, UNIT_f16, UNIT_bf16, UNIT_tf32, UNIT_i8, UNIT_exact, UNIT_count };
+enum unit { UNIT_f64, UNIT_f32, UNIT_f16, UNIT_bf16, UNIT_tf32, UNIT_i8, UNIT_exact, UNIT_model,
+            UNIT_count };
 struct unit_info {
     const char *name;
     const char *in, *acc;   /* format names; i8 takes i8 and u8 in any mix, acc i32 */
@@ -132,6 +143,8 @@ struct plan {
     const char *name;       /* "gemm", "conv2d" or what the text says */
     limber_promise promise;
     int bits;               /* promise bits */
+    const limber_unit *model;       /* promise simulate: in the arena, its seed 0; else NULL */
+    int counts;             /* 1: the kernel counts what happens inside the model */
     const char *wanted;     /* scheme asked for by the caller, or NULL */
     int slices;             /* asked for by the caller or estimated; 0: no wish */
     int kbits;              /* k <= 2^kbits */

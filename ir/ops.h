@@ -24,6 +24,7 @@ OP(image,    1, 1, A(layout),                                       EXACT)  /* m
 OP(whole,    1, 1, 0,                                               MANY)   /* converted as it is */
 OP(hilo,     1, 1, A(axis) | A(top) | A(shift),                     MANY)
 OP(slices,   1, 1, A(axis) | A(bits) | A(step) | A(sign),           MANY)
+OP(quantize, 1, 1, A(axis),                                         MANY)   /* as the model loads it */
 OP(residues, 1, 1, A(axis) | A(bits) | A(moduli) | A(sign),         MANY)
 
 /* products: the table, and the sum of what it left behind */

@@ -14,6 +14,7 @@ enum {
     MAX_LIST = 256,
     MAX_NAME = 48,
     MAX_COUNT = 4096,       /* limbs or accumulators */
+    MAX_MODEL = 1024,
 };
 #define MAX_DIM ((int64_t)1 << 48)
 
@@ -155,7 +156,26 @@ static bool read_word(struct word w, const char *words, int64_t *v)
 /* ---- the head ------------------------------------------------------------------------------ */
 
 enum head { H_promise, H_bits, H_wanted, H_slices, H_kbits, H_budget, H_spent, H_scheme, H_pruned,
-            H_dropped };
+            H_dropped, H_model, H_counts };
+
+/* The words of a unit with bars between them. */
+static bool read_model(struct parser *s, struct word all, struct word v)
+{
+    limber_unit *u = limber_plan_alloc(s->p, sizeof *u);
+    char text[MAX_MODEL];
+    struct diag why = { 0 };
+
+    if (!u)
+        return no_memory(s);
+    if (v.n >= sizeof text)
+        return bad(s, all, "too long");
+    memcpy(text, v.s, v.n);
+    text[v.n] = 0;
+    if (!limber_unit_read(text, u, &why))
+        return bad(s, all, why.text);
+    s->p->model = u;
+    return true;
+}
 
 static bool head_value(struct parser *s, int64_t key, struct word all, struct word v)
 {
@@ -164,10 +184,14 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
 
     switch (key) {
     case H_promise:
-        if (!read_word(v, "native|bits|correct|exact|fast", &promise))
+        if (!read_word(v, "native|bits|correct|exact|fast|simulate", &promise))
             return bad(s, all, "no such promise");
         p->promise = (limber_promise)promise;
         return true;
+    case H_model:
+        return read_model(s, all, v);
+    case H_counts:
+        return read_int(s, all, v, 1, 1, &p->counts);
     case H_bits:
         return read_int(s, all, v, 1, 1000, &p->bits);
     case H_wanted:
@@ -209,7 +233,8 @@ static bool parse_head(struct parser *s)
         struct word v = w;
 
         key = limber_lex_cut(&v, '=');
-        if (!read_word(key, "promise|bits|wanted|slices|kbits|budget|spent|scheme|pruned|dropped",
+        if (!read_word(key, "promise|bits|wanted|slices|kbits|budget|spent|scheme|pruned|dropped|"
+                       "model|counts",
                        &which))
             return bad(s, w, "unknown word in the head of a plan");
         if (seen >> which & 1)

@@ -34,6 +34,7 @@ const struct unit_info limber_units[UNIT_count] = {
     [UNIT_tf32] = { "tf32", "tf32", "f32", 24 },
     [UNIT_i8] = { "i8", "i8", "i32", 31 },
     [UNIT_exact] = { "exact", "exact", "exact", 0 },    /* takes any format */
+    [UNIT_model] = { "model", "f32", "f32", 24 },       /* plan.model says what it computes */
 };
 
 struct block {
@@ -185,6 +186,15 @@ static bool copy_node(struct plan *to, struct node *n, const struct node *from)
     return true;
 }
 
+static const limber_unit *copy_model(struct plan *p, const limber_unit *from)
+{
+    limber_unit *u = limber_plan_alloc(p, sizeof *u);
+
+    if (u)
+        *u = *from;
+    return u;
+}
+
 bool limber_plan_copy(struct plan *to, const struct plan *from)
 {
     bool ok;
@@ -197,10 +207,12 @@ bool limber_plan_copy(struct plan *to, const struct plan *from)
     to->name = from->name ? limber_plan_string(to, from->name) : NULL;
     to->wanted = from->wanted ? limber_plan_string(to, from->wanted) : NULL;
     to->scheme = from->scheme ? limber_plan_string(to, from->scheme) : NULL;
+    to->model = from->model ? copy_model(to, from->model) : NULL;
     to->room = from->nodes;
     to->node = limber_plan_alloc(to, from->nodes * sizeof *to->node);
     ok = to->node && !to->refused.failed && !to->name == !from->name &&
-         !to->wanted == !from->wanted && !to->scheme == !from->scheme;
+         !to->wanted == !from->wanted && !to->scheme == !from->scheme &&
+         !to->model == !from->model;
     for (size_t i = 0; ok && i < from->nodes; i++)
         ok = copy_node(to, &to->node[i], &from->node[i]);
     if (!ok)

@@ -114,7 +114,7 @@ PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int fl
         x->kind = NUM_zero;
     else if (field == top && flags & LIMBER_FORMAT_NO_INF)
         x->kind = frac == ones ? NUM_nan : NUM_finite;
-    else if (field == top)
+    else if (field == top && !(flags & LIMBER_FORMAT_FINITE))
         x->kind = frac ? NUM_nan : NUM_inf;
     frac |= (limber_u128)(field != 0) << m;
     x->hi = (uint64_t)(frac >> 64);
@@ -226,17 +226,23 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
     limber_u128 ones = ((limber_u128)1 << m) - 1, top = (limber_u128)((1 << e) - 1) << m;
     limber_u128 nan = flags & LIMBER_FORMAT_NO_INF ? top | ones : top | (ones / 2 + 1);
     limber_u128 inf = flags & LIMBER_FORMAT_NO_INF ? nan : top;
-    limber_u128 largest = (flags & LIMBER_FORMAT_NO_INF ? top | ones : top) - 1;
+    limber_u128 largest = flags & LIMBER_FORMAT_FINITE ? top | ones :
+                          (flags & LIMBER_FORMAT_NO_INF ? top | ones : top) - 1;
     limber_u128 sign = (limber_u128)x->sign << (m + e), c = 0, v = limber_num_sig(x);
     int64_t tiny = (int64_t)1 - bias - m, lead, quantum;
     int inexact = 0, loss = 0;
 
+    if (flags & LIMBER_FORMAT_FINITE) {
+        nan = 0;
+        inf = largest;
+    }
     if (x->kind == NUM_nan) {
         *code = nan;
         return 0;
     }
     if (x->kind == NUM_inf) {
-        loss = flags & LIMBER_FORMAT_NO_INF ? NUM_inexact | NUM_overflow : 0;
+        loss = flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE) ?
+               NUM_inexact | NUM_overflow : 0;
         *code = sign | (loss && flags & LIMBER_FORMAT_SATURATE ? largest : inf);
         return loss;
     }

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const promises[] = { "native", "bits", "correct", "exact", "fast" };
+static const char *const promises[] = { "native", "bits", "correct", "exact", "fast",
+                                        "simulate" };
 
 static void print_bound(struct text *out, double v)
 {
@@ -13,6 +14,20 @@ static void print_bound(struct text *out, double v)
         limber_text_add(out, "any");
     else
         limber_print_number(out, v);
+}
+
+/* A unit's words with bars between them. */
+static void print_model(const limber_unit *u, struct text *out)
+{
+    struct text t = { 0 };
+
+    limber_unit_print(u, &t);
+    for (size_t i = 0; i < t.n; i++)
+        if (t.s[i] == ' ')
+            t.s[i] = '|';
+    limber_text_add(out, " model=%s", t.s ? t.s : "");
+    out->failed |= t.failed;
+    limber_text_clear(&t);
 }
 
 static void print_head(const struct plan *p, struct text *out)
@@ -40,6 +55,10 @@ static void print_head(const struct plan *p, struct text *out)
         limber_text_add(out, " dropped=");
         print_bound(out, p->dropped);
     }
+    if (p->model)
+        print_model(p->model, out);
+    if (p->counts)
+        limber_text_add(out, " counts=1");
     limber_text_add(out, " {\n");
 }
 

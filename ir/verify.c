@@ -375,6 +375,15 @@ static bool check_whole(const struct check *c)
     return c->n->type.count == 1 || bad(c, "whole gives one limb, not %d", c->n->type.count);
 }
 
+static bool check_quantize(const struct check *c)
+{
+    if (!limbs(c))
+        return false;
+    if (c->n->type.count != 1)
+        return bad(c, "quantize gives one limb, not %d", c->n->type.count);
+    return c->p->model || bad(c, "the plan has no model to load for");
+}
+
 static bool check_hilo(const struct check *c)
 {
     if (!limbs(c) || !range(c, ATTR_top, -20000, 20000) || !range(c, ATTR_shift, 0, 64))
@@ -516,6 +525,8 @@ static bool unit_takes(const struct check *c, const struct node *limb, const str
         return bad(c, "%%%s is no set of limbs", limb->name);
     if (num(c->n, ATTR_unit) == UNIT_exact)
         return limb->op == OP_whole || bad(c, "unit exact takes whole operands");
+    if ((num(c->n, ATTR_unit) == UNIT_model) != (limb->op == OP_quantize))
+        return bad(c, "unit model takes quantized operands, and nothing else does");
     if (num(c->n, ATTR_unit) == UNIT_i8 ? is_byte(limb->type.format) :
         is_format(limb->type.format, unit->in))
         return true;
@@ -684,12 +695,18 @@ static bool check_node(const struct check *c)
 
 static bool check_head(const struct plan *p, struct diag *d)
 {
-    if ((unsigned)p->promise > LIMBER_FAST)
+    if ((unsigned)p->promise > LIMBER_SIMULATE)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "promise: %d is none", (int)p->promise);
     if (p->kbits < 0 || p->kbits > 62)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "kbits: %d is not in 0..62", p->kbits);
     if (!(p->budget >= 0))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "budget: not a number from 0 on");
+    if ((p->promise == LIMBER_SIMULATE) != (p->model != NULL))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, p->model ?
+                           "model: only the promise simulate has one" :
+                           "model: the promise simulate needs one");
+    if (p->counts && !p->model)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "counts: only models are counted in");
     if ((p->promise == LIMBER_BITS) != (p->bits > 0))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, p->bits > 0 ?
                            "bits: only the promise bits has them" :

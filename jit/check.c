@@ -29,7 +29,7 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
 
     if (!k)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract is NULL");
-    if ((int)k->promise < LIMBER_NATIVE || k->promise > LIMBER_FAST)
+    if ((int)k->promise < LIMBER_NATIVE || k->promise > LIMBER_SIMULATE)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.promise = %d is none of the promises",
                            (int)k->promise);
     if (k->promise == LIMBER_BITS && (k->bits < 1 || k->bits > 160))
@@ -38,6 +38,15 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
     if (k->slices < 0 || k->slices > 64)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.slices = %d is not from 0 to 64",
                            k->slices);
+    if (k->promise == LIMBER_SIMULATE && !k->unit)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit is NULL, but simulate needs one");
+    if (k->promise == LIMBER_SIMULATE && !limber_unit_verify(k->unit, d)) {
+        limber_fail_in(d, "contract.unit");
+        return false;
+    }
+    if (k->statistics && k->promise != LIMBER_SIMULATE)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT,
+                           "contract.statistics are of simulated units only");
     if (k->promise == LIMBER_FAST && !k->scheme)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.scheme is NULL, but fast needs one");
     if (k->scheme && !known_scheme(k->scheme))

@@ -22,10 +22,12 @@ struct description {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
     int32_t alpha, beta, wrap, conv;
+    int32_t counts, simulates;
     char wanted[32];
     uint64_t has[2];                    /* of the operands' masks: a, b */
     int64_t mask[2][MASK_ATTRS];
     int64_t stride[2], pad[4], dilate[2], groups, layout;
+    char model[512];            /* the unit's words, with seed 0 */
 };
 
 /* What the scan found: one mask a group for the launches, one over all groups for the class. */
@@ -133,7 +135,8 @@ static bool scan(struct finding *f, const struct problem *p, const struct runner
 {
     enum scan_depth depth = depth_of(p);
 
-    if (depth == SCAN_probe && (is_tiny(p) || asks_native(p)))
+    if (p->contract.promise == LIMBER_SIMULATE ||
+        (depth == SCAN_probe && (is_tiny(p) || asks_native(p))))
         return true;            /* nothing is known, nothing is to be chosen */
     f->a = calloc((size_t)p->groups, sizeof *f->a);
     f->b = calloc((size_t)p->groups, sizeof *f->b);
@@ -230,11 +233,32 @@ static void describe_mask(struct description *d, int side, const struct mask *m,
 /* Bytes that say it all. */
 static size_t description_size(const struct description *d)
 {
-    return d->conv ? sizeof *d : d->has[0] || d->has[1] ? offsetof(struct description, stride) :
+    return d->simulates ? sizeof *d : d->conv ? offsetof(struct description, model) : d->has[0] || d->has[1] ? offsetof(struct description, stride) :
            offsetof(struct description, mask);
 }
 
-static void describe(struct description *d, const struct problem *p, const struct finding *f)
+/* Seeds are arguments of a kernel. */
+static bool describe_model(struct description *d, const struct problem *p, struct diag *diag)
+{
+    limber_unit u = *p->contract.unit;
+    struct text t = { 0 };
+    bool ok;
+
+    u.seed = 0;
+    limber_unit_print(&u, &t);
+    ok = t.s && !t.failed && t.n < sizeof d->model;
+    if (ok)
+        memcpy(d->model, t.s, t.n);
+    limber_text_clear(&t);
+    d->simulates = 1;
+    d->counts = p->counts != NULL;
+    if (u.start_c)              /* C is where the sum starts, not what is added to it */
+        d->beta = 0;
+    return ok || limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the unit's text");
+}
+
+static bool describe(struct description *d, const struct problem *p, const struct finding *f,
+                     struct diag *diag)
 {
     memset(d, 0, sizeof *d);
     d->fa = p->fa;
@@ -251,14 +275,17 @@ static void describe(struct description *d, const struct problem *p, const struc
         strncpy(d->wanted, p->contract.scheme, sizeof d->wanted - 1);
     describe_mask(d, 0, &f->all_a, p->fa);
     describe_mask(d, 1, &f->all_b, p->fb);
+    if (p->contract.promise == LIMBER_SIMULATE && !describe_model(d, p, diag))
+        return false;
     if (!p->shape)
-        return;
+        return true;
     d->conv = 1;
     memcpy(d->stride, p->shape->stride, sizeof d->stride);
     memcpy(d->pad, p->shape->pad, sizeof d->pad);
     memcpy(d->dilate, p->shape->dilate, sizeof d->dilate);
     d->groups = p->shape->groups;
     d->layout = p->shape->layout;
+    return true;
 }
 
 static double budget(const struct description *d)
@@ -269,6 +296,7 @@ static double budget(const struct description *d)
     case LIMBER_BITS:
         return ldexp(1, -d->bits);
     case LIMBER_FAST:
+    case LIMBER_SIMULATE:
         return INFINITY;
     default:
         return 0;
@@ -357,6 +385,16 @@ static bool state(struct plan *p, const struct description *d, const struct fixe
     p->kbits = d->kbits;
     p->budget = budget(d);
     p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
+    if (d->simulates) {
+        limber_unit *u = limber_plan_alloc(p, sizeof *u);
+
+        if (!u)
+            return limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the plan");
+        if (!limber_unit_read(d->model, u, diag))
+            return false;
+        p->model = u;
+        p->counts = d->counts;
+    }
     if (fixed) {
         result = sized(result, fixed->m, fixed->n);
         product = sized(product, fixed->m, fixed->n);
@@ -405,7 +443,8 @@ static bool key_of(const limber_context *ctx, const struct machine *machine, con
 
 static const char *promise_name(const limber_contract *k, char *text, size_t size)
 {
-    static const char *const name[] = { "native", "bits", "correct", "exact", "fast" };
+    static const char *const name[] = { "native", "bits", "correct", "exact", "fast",
+                                        "simulate" };
 
     if (k->promise == LIMBER_BITS)
         snprintf(text, size, "bits=%d", k->bits);
@@ -646,10 +685,20 @@ static bool launch_group(limber_context *ctx, const struct problem *p, const str
         .alpha = p->alpha, .beta = p->beta,
         .mask_a = scanned ? &f->a[g] : NULL, .mask_b = scanned ? &f->b[g] : NULL,
         .runner = &runner, .workspace_limit = workspace(ctx, p),
+        .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
     };
     call->a.data = shifted(p->a.data, g * p->step_a, p->fa);
     call->b.data = shifted(p->b.data, g * p->step_b, p->fb);
     return e->backend->launch(e->kernel, call, d);
+}
+
+static void add_counts(struct unit_counts *sum, const struct unit_counts *c)
+{
+    int64_t *to = (int64_t *)sum;
+    const int64_t *from = (const int64_t *)c;
+
+    for (size_t i = 0; i < sizeof *c / sizeof *from; i++)
+        to[i] += from[i];
 }
 
 static bool launch_all(limber_context *ctx, const struct problem *p, const struct finding *f,
@@ -665,6 +714,8 @@ static bool launch_all(limber_context *ctx, const struct problem *p, const struc
 
         ok = launch_group(ctx, p, f, e, g, group_of(c, step, g, p->fc.size), &call, d);
         overflow += call.overflow;
+        if (p->counts)
+            add_counts(p->counts, &call.counts);
         if (report && call.workspace > report->workspace)
             report->workspace = call.workspace;
     }
@@ -760,7 +811,8 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
 
     if (!scan(f, p, &runner, d) || !count_slices(f, p, d))
         return false;
-    describe(desc, p, f);
+    if (!describe(desc, p, f, d))
+        return false;
     if (r)
         r->seconds_scan = now() - start;
     return true;
@@ -810,6 +862,13 @@ static const struct problem *turn(const struct problem *p, struct problem *turne
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d)
 {
+    return p->contract.promise == LIMBER_SIMULATE ? limber_simulate_run(ctx, p, report, d) :
+           limber_engine_run_plain(ctx, p, report, d);
+}
+
+bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
+                             struct diag *d)
+{
     bool wanted = report || ctx->verbose > 0, ok = true;
     limber_report r = { 0 };
     struct finding f = { 0 };
@@ -856,7 +915,8 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
     bool ok;
 
     p = turn(p, &turned);
-    ok = scan_and_describe(ctx, p, &f, &desc, &r, d) && plan_story(ctx, p, &desc, out, &r, d);
+    ok = (p->contract.promise != LIMBER_SIMULATE || limber_simulate_check(p, d)) &&
+         scan_and_describe(ctx, p, &f, &desc, &r, d) && plan_story(ctx, p, &desc, out, &r, d);
     finding_clear(&f, p->groups);
     if (ok && out->failed)
         ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
@@ -881,7 +941,8 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
     if (!ctx->machine.backend->fixed)
         return limber_fail(d, LIMBER_DEVICE, "backend %s makes no functions for one shape",
                            ctx->machine.backend->name);
-    describe(&what.d, &p, &unscanned);
+    if (!describe(&what.d, &p, &unscanned, d))
+        return false;
     what.f = *fixed;
     if (!limber_memory_get(ctx->functions, &what, sizeof what, maker, &e, &found, d))
         return false;

@@ -138,9 +138,13 @@ struct problem {
     struct place c;
     int64_t step_a, step_b, step_c; /* elements from one group to the next */
     const void *alpha, *beta;       /* NULL: exactly 1, exactly 0 */
+    struct unit_counts *counts;     /* NULL, or where the counts of a simulated unit are added */
 };
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d);
+/* The same for any promise but simulate, or for one whose statistics are somebody else's matter. */
+bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
+                             struct diag *d);
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         limber_report *report, struct diag *d);
 
@@ -148,6 +152,17 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
  * the context. */
 bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
                             const struct fixed *fixed, limber_format f, void **address,
+                            struct diag *d);
+
+/* simulate.c: what promise simulate asks of a problem beyond others. */
+bool limber_simulate_check(const struct problem *p, struct diag *d);
+/* Runs a problem whose unit is simulated and fills the statistics that are asked for. */
+bool limber_simulate_run(limber_context *ctx, const struct problem *p, limber_report *report,
+                         struct diag *d);
+
+/* statistics.c: of a product that has run; counts are the kernel's. */
+bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
+                            const struct unit_counts *counts, limber_statistics *s,
                             struct diag *d);
 
 /* check.c: what gemm and conv ask of their arguments.  `what` names the argument. */

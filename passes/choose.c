@@ -18,6 +18,7 @@ static double prepare_ns(const struct plan *p, int limbs)
 
     switch (n->op) {
     case OP_whole: return 0.6;
+    case OP_quantize: return 2;
     case OP_hilo: return 0.5 + 0.7 * n->type.count;
     case OP_residues: return (pair ? 3 : 1) + 0.2 * n->type.count;
     default: return n->num[ATTR_bits] <= 30 && !pair ? 0.5 + 0.1 * n->type.count :
@@ -65,6 +66,9 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
     bool ok = limber_plan_copy(&copy, p) ||
               limber_fail(why, LIMBER_NO_MEMORY, "choose: out of memory");
 
+    if (ok && (s->unit == UNIT_model) != (p->model != NULL))
+        ok = limber_fail(why, LIMBER_NO_SCHEME, p->model ? "a described unit is simulated" :
+                         "no unit is described");
     if (ok && t->rate[s->unit] <= 0)
         ok = limber_fail(why, LIMBER_NO_SCHEME, "%s has no %s unit", t->backend,
                          limber_units[s->unit].name);

@@ -2,6 +2,7 @@
  * What every operation means.  Slow and obvious: whole matrices, one element at a time, in the
  * order that docs/ir.md states. */
 #include "backends/interp/eval.h"
+#include "backends/interp/unit.h"
 
 #include "ir/crt.h"
 #include "ir/prim.h"
@@ -15,6 +16,7 @@ struct val {
     const struct view *view;    /* operands */
     int64_t lines;
     double *limb;               /* limb sets: [limb][line][p], every limb value is a double */
+    struct loaded *loaded;      /* quantized operands: [line][p] */
     int *scale;                 /* limb sets: per line, limbs are of x 2^scale */
     int64_t *sum;               /* exact totals: [accumulator][i][j] */
     double *total;              /* float totals: [accumulator][i][j] */
@@ -252,6 +254,25 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
+static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
+{
+    limber_format f = e->p->node[n->in[0]].type.format;
+    double *line = many(e, e->c->k, 1, 1, sizeof *line);
+
+    v->view = e->val[n->in[0]].view;
+    v->lines = e->val[n->in[0]].lines;
+    v->loaded = many(e, v->lines, e->c->k, 1, sizeof *v->loaded);
+    v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
+    for (int64_t i = 0; line && v->loaded && v->scale && i < v->lines; i++) {
+        for (int64_t p = 0; p < e->c->k; p++)
+            line[p] = element(v->view, f, i, p);
+        limber_unit_load(e->p->model, n->num[ATTR_axis] == AXIS_col, line, e->c->k,
+                         v->loaded + i * e->c->k);
+    }
+    free(line);
+    return line && v->loaded && v->scale;
+}
+
 /* ---- products -------------------------------------------------------------------------------------- */
 
 /* Exact products of any two formats in one long accumulator. */
@@ -304,6 +325,28 @@ static int64_t exact_chain(const double *a, const double *b, int64_t k)
     return acc;
 }
 
+static bool products_model(struct eval *e, const struct node *n, struct val *v)
+{
+    const struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
+    const limber_unit *u = e->p->model;
+    limber_format f = limber_plan_find(e->p, OP_epilogue)->type.format;
+    int64_t cols = e->c->n, k = e->c->k;
+
+    v->total = many(e, e->c->m, cols, 1, sizeof *v->total);
+    if (!v->total)
+        return false;
+    for (int64_t i = 0; i < e->c->m; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            struct model_dot dot = { u, a->loaded + i * k, b->loaded + j * k, k, 0, e->c->seed, i,
+                                     j, &e->c->counts };
+
+            if (u->start_c)
+                dot.start = limber_format_value(f, limber_place_at(&e->c->c, i, j, f.size));
+            v->total[i * cols + j] = limber_interp_dot(&dot);
+        }
+    return true;
+}
+
 static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 {
     const struct unit_info *unit = &limber_units[n->num[ATTR_unit]];
@@ -316,6 +359,8 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
     v->scale_b = b->scale;
     if (n->num[ATTR_unit] == UNIT_exact)
         return products_exact(e, n, v);
+    if (n->num[ATTR_unit] == UNIT_model)
+        return products_model(e, n, v);
     if (exact)
         v->sum = many(e, n->type.count, m, cols, sizeof *v->sum);
     else
@@ -522,6 +567,7 @@ bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
         ok = eval[p->node[i].op](&e, &p->node[i], &e.val[i]);
     for (size_t i = 0; e.val && i < p->nodes; i++) {
         free(e.val[i].limb);
+        free(e.val[i].loaded);
         free(e.val[i].scale);
         free(e.val[i].sum);
         free(e.val[i].total);

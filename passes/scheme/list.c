@@ -34,6 +34,8 @@ const struct scheme limber_schemes[] = {
       limber_split_integer, UNIT_i8, 0, 0, 0, false },
     { "exact", "exact products in a long accumulator, for any data (Kulisch)",
       limber_split_exact, UNIT_exact, 1, 0, 1, false },
+    { "simulate", "what a described low-precision unit computes, bit for bit",
+      limber_split_simulate, UNIT_model, 1, 0, 1, false },
 };
 const size_t limber_scheme_count = COUNT(limber_schemes);
 

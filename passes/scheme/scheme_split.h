@@ -14,6 +14,7 @@ SPLIT(ozaki1);
 SPLIT(ozaki2);
 SPLIT(integer);
 SPLIT(exact);
+SPLIT(simulate);
 #undef SPLIT
 
 #endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The meaning of simulated units: exact numbers, rounded where the description says so. */
+#include "backends/interp/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST = 128 };            /* products of a block */
+
+struct machine {
+    const struct model_dot *d;
+    uint32_t element;           /* random numbers of this element of C */
+};
+
+/* ---- exact sums ---------------------------------------------------------------------------- */
+
+/* x + y, with a sticky bit below; neither is NaN or infinite, both have at most 64 bits. */
+static int add_finite(struct limber_num *out, struct limber_num x, struct limber_num y)
+{
+    limber_u128 u, v;
+    int64_t top_x, top_y, gap;
+    int sticky = 0;
+
+    if (x.kind == NUM_zero || y.kind == NUM_zero) {
+        bool none = x.kind == y.kind;
+
+        *out = x.kind == NUM_zero ? y : x;
+        if (none)
+            out->sign = x.sign && y.sign;
+        return 0;
+    }
+    top_x = (int64_t)x.exp + limber_sig_bits(limber_num_sig(&x));
+    top_y = (int64_t)y.exp + limber_sig_bits(limber_num_sig(&y));
+    if (top_x < top_y) {
+        struct limber_num t = x;
+
+        x = y;
+        y = t;
+    }
+    /* x with its top bit at 125; y at the same unit */
+    gap = 126 - limber_sig_bits(limber_num_sig(&x));
+    u = limber_num_sig(&x) << (int)gap;
+    x.exp -= (int32_t)gap;
+    gap = (int64_t)y.exp - x.exp;
+    if (gap >= 0) {
+        v = limber_num_sig(&y) << (int)gap;
+    } else if (gap > -128) {
+        v = limber_num_sig(&y) >> (int)-gap;
+        sticky = (v << (int)-gap) != limber_num_sig(&y);
+    } else {
+        v = 0;
+        sticky = 1;
+    }
+    *out = x;
+    if (x.sign == y.sign) {
+        u += v;
+    } else if (u >= v + (unsigned)sticky) {
+        u -= v + (unsigned)sticky;
+    } else {
+        u = v - u;
+        out->sign = y.sign;
+    }
+    out->hi = (uint64_t)(u >> 64);
+    out->lo = (uint64_t)u;
+    if (!u && !sticky) {
+        out->kind = NUM_zero;
+        out->sign = 0;
+    }
+    return sticky;
+}
+
+/* The same for all numbers. */
+static int add(struct limber_num *out, const struct limber_num *x, const struct limber_num *y)
+{
+    if (x->kind < NUM_inf && y->kind < NUM_inf)
+        return add_finite(out, *x, *y);
+    *out = x->kind >= NUM_inf ? *x : *y;
+    if (x->kind == NUM_nan || y->kind == NUM_nan ||
+        (x->kind == NUM_inf && y->kind == NUM_inf && x->sign != y->sign)) {
+        out->kind = NUM_nan;
+        out->sign = 0;
+    }
+    return 0;
+}
+
+static struct limber_num number(double v)
+{
+    struct limber_num x;
+
+    limber_num_from_f64(&x, v);
+    return x;
+}
+
+/* The exact product of two loaded values: 48 bits at most. */
+static struct limber_num product(const struct machine *m, int64_t p)
+{
+    const struct model_dot *d = m->d;
+    int64_t at = limber_unit_at(d->u, d->k, p);
+
+    return number((double)d->a[at].value * (double)d->b[at].value);
+}
+
+/* ---- one by one ------------------------------------------------------------------------------ */
+
+static double step(const struct machine *m, const limber_step *s, const struct limber_num *x,
+                   int sticky, uint32_t r, int *loss)
+{
+    struct limber_num out;
+
+    limber_step_round(&out, s, x, sticky, r >> (32 - m->d->u->random_bits),
+                      m->d->u->random_bits, loss);
+    return limber_num_value(&out);
+}
+
+/* sum + x, rounded. */
+static double accumulate(const struct machine *m, const limber_step *s, double sum,
+                         const struct limber_num *x, uint32_t r, int *loss)
+{
+    struct limber_num a = number(sum), out;
+    int sticky = add(&out, &a, x);
+
+    return step(m, s, &out, sticky, r, loss);
+}
+
+static bool is_swamped(double before, double after, bool inexact)
+{
+    return inexact && after == before && isfinite(before);
+}
+
+static double rounded_product(const struct machine *m, int64_t p, uint32_t r)
+{
+    struct unit_counts *c = m->d->counts;
+    struct limber_num x = product(m, p);
+    double v;
+    int loss;
+
+    c->nonzero += x.kind == NUM_finite;
+    if (!m->d->u->mul.format.kind)
+        return limber_num_value(&x);
+    v = step(m, &m->d->u->mul, &x, 0, r << 16, &loss);
+    if (x.kind == NUM_finite) {
+        c->mul_inexact += loss & NUM_inexact ? 1 : 0;
+        c->mul_underflow += v == 0;
+        c->mul_overflow += loss & NUM_overflow ? 1 : 0;
+    }
+    return v;
+}
+
+static void count_sum(const struct machine *m, double before, double x, double after, int loss)
+{
+    struct unit_counts *c = m->d->counts;
+
+    if (x == 0 || !isfinite(x) || !isfinite(before))
+        return;
+    if (is_swamped(before, after, loss & NUM_inexact))
+        c->swamped++;
+    else if (loss & NUM_overflow)
+        c->sum_overflow++;
+    else
+        c->partly_swamped += loss & NUM_inexact ? 1 : 0;
+}
+
+static double one_by_one(const struct machine *m, double acc, int64_t p)
+{
+    uint32_t h = limber_unit_number(m->element, 0, (uint32_t)p);
+    struct limber_num x;
+    double v = rounded_product(m, p, h), after;
+    int loss;
+
+    x = number(v);
+    after = accumulate(m, &m->d->u->acc, acc, &x, h, &loss);
+    count_sum(m, acc, v, after, loss);
+    return after;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static double tree(const struct machine *m, double acc, int64_t p, int64_t n)
+{
+    const limber_unit *u = m->d->u;
+    double v[MOST] = { 0 }, after;
+    struct limber_num x;
+    int loss;
+
+    for (int64_t q = 0; q < n; q++)
+        v[q] = rounded_product(m, p + q, 0);
+    for (int width = u->block; width > 1; width /= 2)
+        for (int q = 0; q < width / 2; q++) {
+            x = number(v[2 * q + 1]);
+            after = accumulate(m, &u->acc, v[2 * q], &x, 0, &loss);
+            count_sum(m, v[2 * q], v[2 * q + 1], after, loss);
+            v[q] = after;
+        }
+    x = number(v[0]);
+    after = accumulate(m, &u->acc, acc, &x, 0, &loss);
+    count_sum(m, acc, v[0], after, loss);
+    return after;
+}
+
+/* A term of a fused block. */
+struct term {
+    double value;               /* exact */
+    int exponent;               /* of its encoding, not normalised */
+};
+
+/* Integer of the term in units of 2^unit, cut toward zero. */
+static __int128 aligned(double value, int unit)
+{
+    struct limber_num x = number(value);
+    limber_u128 v = limber_num_sig(&x);
+    int64_t shift = (int64_t)x.exp - unit;
+
+    if (x.kind != NUM_finite || shift < -127)
+        return 0;
+    v = shift >= 0 ? v << (int)shift : v >> (int)-shift;
+    return x.sign ? -(__int128)v : (__int128)v;
+}
+
+/* Terms that lost bits, or all of them. */
+static void count_terms(const struct machine *m, const struct term *t, int n, int unit)
+{
+    for (int q = 1; q < n; q++) {
+        double kept = ldexp((double)aligned(t[q].value, unit), unit);
+
+        if (t[q].value != 0 && kept == 0)
+            m->d->counts->swamped++;
+        else
+            m->d->counts->partly_swamped += kept != t[q].value;
+    }
+}
+
+static double fused_finite(const struct machine *m, const struct term *t, int n, uint32_t r)
+{
+    const limber_unit *u = m->d->u;
+    struct limber_num x = { .kind = NUM_zero };
+    int most = INT32_MIN, loss;
+    __int128 sum = 0;
+    double v;
+
+    for (int q = 0; q < n; q++)
+        if ((t[q].value != 0 || u->zeros) && t[q].exponent > most)
+            most = t[q].exponent;
+    if (most == INT32_MIN)
+        return 0;
+    most = most < u->floor ? u->floor : most;
+    for (int q = 0; q < n; q++)
+        sum += aligned(t[q].value, most - u->frac);
+    count_terms(m, t, n, most - u->frac);
+    if (sum != 0) {
+        limber_u128 size = sum < 0 ? (limber_u128)-sum : (limber_u128)sum;
+
+        x = (struct limber_num){ (uint64_t)(size >> 64), (uint64_t)size, most - u->frac, sum < 0,
+                                 NUM_finite };
+    }
+    v = step(m, &u->acc, &x, 0, r, &loss);
+    m->d->counts->sum_overflow += loss & NUM_overflow ? 1 : 0;
+    return v;
+}
+
+static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
+{
+    static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
+    const struct model_dot *d = m->d;
+    const limber_unit *u = d->u;
+    struct term t[MOST + 1];
+    int terms = 1;
+    double rest = 0;            /* NaN or infinity where there is one */
+
+    t[0] = (struct term){ acc, limber_unit_exponent(binary32, acc) };
+    rest += isfinite(acc) ? 0 : acc;
+    for (int64_t q = 0; q < n; q += u->sub) {
+        t[terms] = (struct term){ 0, INT32_MIN };
+        for (int64_t s = q; s < n && s < q + u->sub; s++) {
+            int64_t at = limber_unit_at(u, d->k, p + s);
+            double x = (double)d->a[at].value * (double)d->b[at].value;
+
+            d->counts->nonzero += x != 0 && isfinite(x);
+            rest += isfinite(x) ? 0 : x;
+            t[terms].value += x;        /* exact: few bits where sub > 1 */
+            t[terms].exponent = d->a[at].exponent + d->b[at].exponent;
+        }
+        terms++;
+    }
+    if (!isfinite(rest)) {
+        struct limber_num x = number(rest);
+        int loss;
+
+        return step(m, &u->acc, &x, 0, 0, &loss);
+    }
+    return fused_finite(m, t, terms, limber_unit_number(m->element, 0, (uint32_t)p));
+}
+
+/* ---- groups and parts -------------------------------------------------------------------------- */
+
+static double chain(const struct machine *m, double acc, int64_t from, int64_t to)
+{
+    const limber_unit *u = m->d->u;
+
+    for (int64_t p = from; p < to; p += u->block) {
+        int64_t n = to - p < u->block ? to - p : u->block;
+
+        acc = u->tree ? tree(m, acc, p, n) : u->block > 1 ? fused(m, acc, p, n) :
+              one_by_one(m, acc, p);
+    }
+    return acc;
+}
+
+/* An outer sum. */
+static double outer(const struct machine *m, const limber_step *s, double sum, double part,
+                    uint32_t stream, int64_t index)
+{
+    struct unit_counts *c = m->d->counts;
+    struct limber_num x = number(part);
+    int loss;
+    double after = accumulate(m, s, sum, &x,
+                              limber_unit_number(m->element, stream, (uint32_t)index), &loss);
+
+    c->outer_sums++;
+    if (part != 0 && isfinite(part) && isfinite(sum)) {
+        if (is_swamped(sum, after, loss & NUM_inexact))
+            c->outer_swamped++;
+        else
+            c->outer_partly += loss & NUM_inexact && !(loss & NUM_overflow) ? 1 : 0;
+    }
+    return after;
+}
+
+static double part(const struct machine *m, double start, int64_t from, int64_t to)
+{
+    const limber_unit *u = m->d->u;
+
+    if (!u->group)
+        return chain(m, start, from, to);
+    for (int64_t p = from; p < to; p += u->group) {
+        int64_t end = to - p < u->group ? to : p + u->group;
+
+        start = outer(m, &u->outer, start, chain(m, 0, p, end), 1, p / u->group);
+    }
+    return start;
+}
+
+double limber_interp_dot(const struct model_dot *d)
+{
+    const limber_unit *u = d->u;
+    struct machine m = { d, limber_unit_element(limber_unit_row(d->seed, d->i), d->j) };
+    int64_t length = limber_unit_part(u, d->k);
+    double sum = d->start;
+    int loss;
+
+    if (u->split == 1)
+        sum = part(&m, sum, 0, d->k);
+    else
+        for (int64_t p = 0; p < d->k; p += length)
+            sum = outer(&m, &u->total, sum,
+                        part(&m, 0, p, d->k - p < length ? d->k : p + length), 2, p / length);
+    if (u->out.format.kind) {
+        struct limber_num x = number(sum);
+
+        sum = step(&m, &u->out, &x, 0, limber_unit_number(m.element, 3, 0), &loss);
+    }
+    return sum;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Calls that simulate a unit: what they ask of a problem, and their statistics. */
+#include "jit/engine.h"
+
+#include "ir/unit_num.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
+
+static bool is_integer(const limber_unit *u)
+{
+    return u->acc.format.kind == LIMBER_KIND_INT;
+}
+
+/* Whether beta is 1 as start=c wants it. */
+static bool starts_from_c(const struct problem *p)
+{
+    return p->beta && !limber_scalar(p->beta, p->fc, 1) && !p->alpha;
+}
+
+static bool check_integer(const struct problem *p, struct diag *d)
+{
+    const limber_unit *u = p->contract.unit;
+
+    if (!limber_format_equal(p->fa, u->a.format) || !limber_format_equal(p->fb, u->b.format))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: operands of this unit are in its "
+                           "own formats");
+    return limber_format_equal(p->fc, u->acc.format) ||
+           limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: C of this unit is i32");
+}
+
+bool limber_simulate_check(const struct problem *p, struct diag *d)
+{
+    const limber_unit *u = p->contract.unit;
+
+    if (is_integer(u))
+        return check_integer(p, d);
+    if (!u->start_c)
+        return true;
+    if (!starts_from_c(p))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: start=c needs alpha = 1 and beta "
+                           "= 1");
+    return (p->fc.kind == LIMBER_KIND_FLOAT && limber_format_embeds(p->fc, binary32)) ||
+           limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: start=c needs C in a format that f32 "
+                       "holds");
+}
+
+/* Bytes on the machine's own units: what they compute is exact. */
+static bool run_integer(limber_context *ctx, const struct problem *p, limber_report *report,
+                        struct diag *d)
+{
+    struct problem q = *p;
+
+    q.contract = (limber_contract){ .promise = LIMBER_NATIVE, .scheme = "integer" };
+    return limber_engine_run_plain(ctx, &q, report, d);
+}
+
+bool limber_simulate_run(limber_context *ctx, const struct problem *p, limber_report *report,
+                         struct diag *d)
+{
+    limber_statistics *s = p->contract.statistics;
+    struct unit_counts counts = { 0 };
+    struct problem q = *p;
+
+    if (!limber_simulate_check(p, d))
+        return false;
+    if (is_integer(p->contract.unit))
+        return run_integer(ctx, p, report, d);
+    q.counts = s ? &counts : NULL;
+    return limber_engine_run_plain(ctx, &q, report, d) &&
+           (!s || limber_statistics_fill(ctx, p, &counts, s, d));
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Simulate: one product on the unit that the plan's model describes.
+ *
+ *   needs   operands that embed in binary64, a float result
+ *   leaves  operands as the unit loads them, one row on unit model; a model that is a chain of
+ *           binary64 FMAs runs on the machine's own
+ *   source  docs/simulation.md */
+#include "passes/scheme/scheme_split.h"
+
+#define WHOLE_K ((int64_t)1 << 40)      /* longer than any k: one chain */
+
+static int add_side(struct plan *p, enum op op, int operand, int axis, const char *format)
+{
+    struct type t = p->node[operand].type;
+    int n;
+
+    limber_format_named(format, &t.format);
+    n = limber_plan_add(p, op, NULL, operand, -1, t);
+    if (n >= 0 && op == OP_quantize)
+        limber_node_set(&p->node[n], ATTR_axis, axis);
+    return n;
+}
+
+bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const struct target *t,
+                           struct diag *d)
+{
+    struct row row = { .share = __builtin_inf() };
+    limber_format f64;
+    struct stated s;
+    bool chain;
+    int a, b;
+
+    (void)t;
+    limber_format_named("f64", &f64);
+    if (!p->model)
+        return limber_fail(d, LIMBER_NO_SCHEME, "no unit is described");
+    if (!limber_stated(p, &s, d))
+        return false;
+    if (!limber_format_embeds(s.fa, f64) || !limber_format_embeds(s.fb, f64))
+        return limber_fail(d, LIMBER_NO_SCHEME, "an operand does not embed in f64");
+    if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_DD)
+        return limber_fail(d, LIMBER_NO_SCHEME, "the result is no float");
+    chain = limber_format_equal(p->model->acc.format, f64);
+    a = add_side(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, chain ? "f64" : "f32");
+    b = a < 0 ? -1 : add_side(p, chain ? OP_whole : OP_quantize, s.b, AXIS_col,
+                              chain ? "f64" : "f32");
+    return limber_split_finish(p, &s, a, b, chain ? UNIT_f64 : scheme->unit, WHOLE_K, &row, 1, 1,
+                               VIA_sum, NULL, d);
+}
