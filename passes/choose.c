@@ -66,9 +66,6 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
     bool ok = limber_plan_copy(&copy, p) ||
               limber_fail(why, LIMBER_NO_MEMORY, "choose: out of memory");
 
-    if (ok && (s->unit == UNIT_model) != (p->model != NULL))
-        ok = limber_fail(why, LIMBER_NO_SCHEME, p->model ? "a described unit is simulated" :
-                         "no unit is described");
     if (ok && t->rate[s->unit] <= 0)
         ok = limber_fail(why, LIMBER_NO_SCHEME, "%s has no %s unit", t->backend,
                          limber_units[s->unit].name);
@@ -106,6 +103,8 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
 
         if (p->wanted && limber_scheme_find(p->wanted) != s)
             continue;
+        if (!p->wanted && (s->unit == UNIT_model) != (p->model != NULL))
+            continue;           /* units are simulated, and nothing else is */
         if (try_one(p, s, t, &cost, &why)) {
             limber_text_add(&p->refused, "%s: keeps the contract, %.3g s\n", s->name, cost);
             if (!best || cost < least) {

@@ -3,6 +3,8 @@
  * launching do not touch LLVM. */
 #include "backends/llvm/llvm.h"
 
+#include "ir/unit_num.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,13 +193,20 @@ static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels
     return round_up(panels * c->side[side].lines, KERNEL_LANES);
 }
 
+/* Three numbers a line: units only. */
+static int64_t range_bytes(const struct kernel_config *c, int side, int64_t panels)
+{
+    return c->unit == UNIT_model ? 3 * sum_lines(c, side, panels) * 4 : 0;
+}
+
 static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
 {
     int64_t limbs = c->side[side].limbs, panels = ceil_div(lines, c->side[side].lines);
 
     return limbs * panels * limb_bytes(c, side, k) + 128 +
            round_up(limbs * panels * ceil_div(k, c->kc), 64) +
-           (c->offsets ? limbs * chunks_of(c, k) * sum_lines(c, side, panels) * 4 : 0);
+           (c->offsets ? limbs * chunks_of(c, k) * sum_lines(c, side, panels) * 4 : 0) +
+           range_bytes(c, side, panels);
 }
 
 static int64_t scratch_bytes(const struct kernel_config *c)
@@ -229,6 +238,12 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     o->nonzero = (uint8_t *)memory;
     memory += round_up(limbs * o->panels * o->blocks, 64);
     memset(o->nonzero, 0, (size_t)(limbs * o->panels * o->blocks));
+    if (c->unit == UNIT_model) {
+        o->range = (int32_t *)(void *)memory;
+        o->range_lines = o->sum_lines;
+        memset(o->range, 0, (size_t)range_bytes(c, side, o->panels));
+        memory += range_bytes(c, side, o->panels);
+    }
     if (c->offsets) {
         o->sums = (int32_t *)(void *)memory;
         memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
@@ -411,7 +426,7 @@ static bool line_scales(const struct side *s, const struct mask *m, int64_t line
                         struct diag *d)
 {
     *out = NULL;
-    if (s->how == HOW_whole || s->axis == AXIS_none)
+    if (s->how == HOW_whole || s->how == HOW_unit || s->axis == AXIS_none)
         return true;
     if (!m || !m->line_emax)
         return limber_fail(d, LIMBER_INTERNAL, "llvm: a scaled operand without its scan");
@@ -432,6 +447,102 @@ static double scalar(const struct kernel_config *c, const void *p, double otherw
 static const uint8_t *special(const struct mask *m)
 {
     return m && m->special ? m->line_special : NULL;
+}
+
+/* ---- simulated units ----------------------------------------------------------------------- */
+
+/* Operands in scaled blocks are loaded line by line, in the order of the unit. */
+struct loading {
+    const struct kernel_config *f;
+    const struct view *from;
+    limber_format format;
+    int side;
+    int64_t k;
+    struct loaded *to;
+    atomic_bool failed;
+};
+
+static void load_line(void *arg, int64_t i, int worker)
+{
+    struct loading *l = arg;
+    size_t n = (size_t)(l->k ? l->k : 1);
+    double *line = malloc(n * sizeof *line);
+    struct loaded *out = malloc(n * sizeof *out);
+
+    (void)worker;
+    if (line && out) {
+        for (int64_t p = 0; p < l->k; p++) {
+            const char *at = limber_view_at(l->from, i, p, l->format.size);
+
+            line[p] = at ? limber_format_value(l->format, at) : 0;
+        }
+        limber_unit_load(&l->f->model, l->side, line, l->k, out);
+        for (int64_t p = 0; p < l->k; p++)
+            l->to[i * l->k + p] = out[limber_unit_at(&l->f->model, l->k, p)];
+    } else {
+        atomic_store(&l->failed, true);
+    }
+    free(line);
+    free(out);
+}
+
+static bool load_scaled(const struct kernel_config *f, const struct call *c, int side,
+                        struct view *view, struct diag *d)
+{
+    int64_t lines = side ? c->n : c->m;
+    struct loading l = { .f = f, .from = view, .side = side, .k = c->k,
+                         .format = f->stored[side] };
+    size_t bytes;
+
+    if (!__builtin_mul_overflow((size_t)lines, (size_t)(c->k ? c->k : 1), &bytes) &&
+        !__builtin_mul_overflow(bytes, sizeof *l.to, &bytes))
+        l.to = malloc(bytes);
+    if (l.to)
+        c->runner->run(c->runner->self, lines, load_line, &l);
+    if (!l.to || atomic_load(&l.failed)) {
+        free(l.to);
+        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    }
+    *view = (struct view){ l.to, c->k, 1, NULL };
+    return true;
+}
+
+/* Sums of groups and of parts of k, of all elements. */
+static int64_t outer_sums(const limber_unit *u, const struct call *c)
+{
+    int64_t length = limber_unit_part(u, c->k), sums = 0;
+
+    for (int64_t p = 0; p < c->k; p += u->split > 1 ? length : c->k) {
+        int64_t part = u->split > 1 && c->k - p > length ? length : c->k - p;
+
+        sums += (u->split > 1) + (u->group ? ceil_div(part, u->group) : 0);
+    }
+    return sums * c->m * c->n;
+}
+
+static bool run_model(struct kernel *k, struct call *c, struct kernel_call call, struct diag *d)
+{
+    const struct kernel_config *f = &k->config;
+    struct view *a = &call.op[0].view, *b = &call.op[1].view;
+    bool scaled = f->model.scale != LIMBER_UNSCALED, ok = true;
+
+    call.seed = c->seed;
+    call.counts = &c->counts;
+    if (f->counts)
+        c->counts.outer_sums += outer_sums(&f->model, c);
+    if (!scaled)
+        return run_all(k, c, call, d);
+    ok = load_scaled(f, c, 0, a, d);
+    if (ok && load_scaled(f, c, 1, b, d)) {
+        ok = run_all(k, c, call, d);
+        free((void *)(uintptr_t)b->data);
+    } else {
+        if (!ok)
+            a->data = NULL;
+        ok = false;
+    }
+    free((void *)(uintptr_t)a->data);
+    return ok;
 }
 
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
@@ -455,7 +566,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
                     { .view = c->b, .scale = scale_b, .special = special(c->mask_b) } },
         };
 
-        ok = run_all(k, c, call, d);
+        ok = f->unit == UNIT_model ? run_model(k, c, call, d) : run_all(k, c, call, d);
     }
     free(scale_a);
     free(scale_b);

@@ -4,12 +4,13 @@
 
 #include "ir/prim.h"
 
+#include <math.h>
 #include <string.h>
 
 static enum how how_of(enum op op)
 {
     return op == OP_hilo ? HOW_hilo : op == OP_slices ? HOW_slices :
-           op == OP_residues ? HOW_residues : HOW_whole;
+           op == OP_residues ? HOW_residues : op == OP_quantize ? HOW_unit : HOW_whole;
 }
 
 /* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones only: A is
@@ -182,6 +183,114 @@ static void set_exact(const struct plan *p, struct kernel_config *k)
     k->words = k->big_words;
 }
 
+/* ---- simulated units ----------------------------------------------------------------------- */
+
+static double quantum_of(limber_format f)
+{
+    return ldexp(1, 1 - f.bias - f.frac_bits);
+}
+
+static double largest_of(limber_format f)
+{
+    double ulps = f.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
+
+    return ldexp(2 - ulps * ldexp(1, -f.frac_bits), limber_format_emax(f));
+}
+
+/* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding. */
+static bool is_narrow(const limber_step *s, bool safe, bool avx512)
+{
+    bool cut = s->rounding == LIMBER_RA || s->rounding == LIMBER_RS;
+
+    if (!s->format.kind)
+        return true;
+    if (s->format.frac_bits == 22 || (s->format.frac_bits == 23 && cut))
+        return false;
+    return avx512 || (s->rounding == LIMBER_RN && (safe || s->format.frac_bits == 23));
+}
+
+/* Sums of values of `from` in binary32, to nearest, round to `to` as the exact sums do: 24 >= 2 p + 2
+ * (Figueroa 1995), and no term has bits below the format's least. */
+static bool is_safe(const limber_step *from, const limber_step *to)
+{
+    return to->rounding == LIMBER_RN && from->format.frac_bits <= to->format.frac_bits &&
+           to->format.frac_bits <= 10 && quantum_of(from->format) >= quantum_of(to->format);
+}
+
+static bool random_fits(const limber_unit *u)
+{
+    const limber_step *all[] = { &u->mul, &u->acc, &u->outer, &u->total };
+
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (all[i]->format.kind && all[i]->rounding == LIMBER_RS &&
+            all[i]->format.frac_bits + u->random_bits > 23)
+            return false;
+    return true;
+}
+
+static bool blocks_fit(const limber_unit *u, bool avx512)
+{
+    if (u->block == 1)
+        return u->mul.format.kind || avx512 ||
+               (u->acc.format.frac_bits == 23 && u->acc.rounding == LIMBER_RN);
+    if (u->tree)
+        return u->mul.format.kind;
+    return avx512 && u->sub == 1 && u->frac <= 29 && u->block <= 1 << (29 - u->frac);
+}
+
+static void set_bounds(struct kernel_config *k)
+{
+    const limber_unit *u = &k->model;
+    const limber_step *sums[] = { &u->acc, &u->outer, &u->total };
+
+    k->most_product = u->mul.format.kind ? largest_of(u->mul.format) : 0x1p80;
+    k->most_sum = 0x1p80;
+    k->quantum = quantum_of(u->mul.format.kind ? u->mul.format : u->acc.format);
+    k->frees = !k->fused && (!u->mul.format.kind || limber_format_emax(u->mul.format) < 60);
+    for (size_t i = 0; i < COUNT(sums); i++) {
+        limber_format f = sums[i]->format;
+        bool near = sums[i]->rounding == LIMBER_RN || sums[i]->rounding == LIMBER_RA ||
+                    sums[i]->rounding == LIMBER_RZ;
+
+        if (!f.kind)
+            continue;
+        k->most_sum = fmin(k->most_sum, largest_of(f) / 8);
+        k->frees &= limber_format_emax(f) < 60;
+        k->growth = fmax(k->growth, near ? 0 : 1.45 * ldexp(1, -f.frac_bits));
+    }
+}
+
+static void set_model(const struct plan *p, struct kernel_config *k, unsigned cpu)
+{
+    const limber_unit *u = p->model;
+    bool avx512 = cpu & CPU_avx512;
+    const limber_step *sum = u->group ? &u->outer : &u->acc;
+
+    k->model = *u;
+    k->fused = u->block > 1 && !u->tree;
+    k->counts = p->counts;
+    for (int i = 0; i < 2; i++) {
+        struct side *s = &k->side[i];
+
+        s->rounds = !limber_format_embeds(s->f, (i ? u->b : u->a).format);
+        s->limbs = k->fused ? 2 : 1;
+        k->stored[i] = s->f;
+        if (u->scale)           /* pairs of a value and its exponent */
+            limber_format_named("f64", &s->f);
+    }
+    k->safe = u->mul.format.kind && is_safe(&u->mul, &u->acc);
+    k->clamps = u->mul.format.kind && quantum_of(u->mul.format) < quantum_of(u->acc.format);
+    k->safe_outer = (!u->group || is_safe(&u->acc, &u->outer)) &&
+                    (u->split == 1 || is_safe(sum, &u->total));
+    k->narrow = !u->start_c && u->a.format.frac_bits + u->b.format.frac_bits <= 22 &&
+                u->scale != LIMBER_UE4M3 &&
+                blocks_fit(u, avx512) && random_fits(u) && is_narrow(&u->mul, true, avx512) &&
+                is_narrow(&u->acc, k->safe || k->fused, avx512) &&
+                is_narrow(&u->outer, k->safe_outer, avx512) &&
+                is_narrow(&u->total, k->safe_outer, avx512);
+    set_bounds(k);
+}
+
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d)
 {
@@ -210,6 +319,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         if (k->side[i].how == HOW_slices && !k->side[i].narrow && k->side[i].step > 22)
             return limber_fail(d, LIMBER_NO_SCHEME, "llvm: slices of %d bits, at most 22 are cut",
                                k->side[i].step);
+    if (k->unit == UNIT_model)
+        set_model(p, k, cpu);
     k->c = out->type.format;
     k->scalars = k->c;
     if (k->c.kind == LIMBER_KIND_INT || k->c.kind == LIMBER_KIND_UINT)

@@ -14,7 +14,7 @@ file(MAKE_DIRECTORY ${LIMBER_BITCODE})
 set(_kernel ${CMAKE_CURRENT_SOURCE_DIR}/backends/llvm/kernel)
 file(GLOB _headers CONFIGURE_DEPENDS ir/*.h backends/*.h backends/llvm/kernel/*.h include/limber/*.h)
 set(LIMBER_BITCODE_FILES)
-foreach(how RANGE 4)    # enum how of kernel.h
+foreach(how RANGE 5)    # enum how of kernel.h
   set(_bc ${LIMBER_BITCODE}/kernel_${how}.bc)
   add_custom_command(
     OUTPUT ${_bc}

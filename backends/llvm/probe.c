@@ -143,6 +143,7 @@ static void rates(struct target *t, unsigned cpu)
     t->rate[UNIT_i8] = (cpu & CPU_amx ? 128 : cpu & (CPU_vnni | CPU_avxvnni) ? 16 : 8) * lanes *
                        cycle;
     t->rate[UNIT_exact] = 8e7;
+    t->rate[UNIT_model] = t->rate[UNIT_f32] / 6;
 }
 
 bool limber_llvm_probe(struct target *t, struct diag *d)

@@ -222,6 +222,14 @@ static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
                        c->beta_f64);
 }
 
+static double value(limber_format f, const char *p)
+{
+    double x;
+
+    load(f, p, &x, 1);
+    return x;
+}
+
 const struct kernel_cold limber_kernel_cold = {
-    rows, pack, words_of_bytes, load, special, words, total, sum
+    rows, pack, words_of_bytes, load, special, words, total, sum, value
 };

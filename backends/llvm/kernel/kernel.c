@@ -54,6 +54,14 @@ FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 #include "backends/llvm/kernel/prepare.h"
 #include "backends/llvm/kernel/multiply.h"
 #include "backends/llvm/kernel/finish.h"
+#if KERNEL_HOW == 5
+#include "backends/llvm/kernel/unit.h"
+#else
+FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)
+{
+    (void)c, (void)b, (void)scratch;
+}
+#endif
 
 /* Packs some lines: first those of A, then those of B. */
 void limber_prepare(struct kernel_call *c, int64_t task)
@@ -90,7 +98,10 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     if (HOW == HOW_exact) {
         lost = exact_block(c, &b);
     } else {
-        products(c, &b, scratch);
+        if (HOW == HOW_unit)
+            unit_block(c, &b, scratch);
+        else
+            products(c, &b, scratch);
         lost = c->stores ? 0 : finish(c, &b, scratch);
     }
     if (lost)

@@ -7,11 +7,11 @@
 #include "backends/backend.h"
 #include "ir/crt.h"
 
-/* Numbers, since the build passes them on: 0 to 4. */
-enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_count };
+/* Numbers, since the build passes them on: 0 to 5. */
+enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_unit, HOW_count };
 
 enum {
-    KERNEL_VERSION = 2,
+    KERNEL_VERSION = 3,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -35,6 +35,7 @@ struct side {
     int32_t base, digits;   /* digits of scaled integers: bits, how many */
     int32_t copied;         /* elements are packed as they are */
     int32_t sums;           /* of packed values: the other side has offsets */
+    int32_t rounds;         /* units: elements need rounding on load */
     int32_t lines;          /* of a panel */
     int32_t used[KERNEL_ACCUMULATORS];      /* limb l is needed */
     int32_t offset[KERNEL_ACCUMULATORS];    /* added when packed: the unit's operand signedness */
@@ -59,6 +60,16 @@ struct kernel_config {
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
     int32_t alike;          /* both sides are cut alike: one code serves them */
     int32_t direct;         /* the register tile is of C's format: it may be stored to C */
+    limber_unit model;      /* unit model: what is simulated; its seed comes with the call */
+    limber_format stored[2];    /* operands as stored; scaled ones reach kernels as pairs */
+    int32_t fused, counts;
+    int32_t narrow;         /* binary32 lanes are exact where ranges allow */
+    int32_t safe;           /* sums in binary32 to nearest are right after the second rounding */
+    int32_t clamps;         /* sums may be below acc's normal numbers */
+    int32_t frees;          /* tiles that may overflow can be narrow, too */
+    int32_t safe_outer;
+    double most_product, most_sum, quantum;
+    double growth;          /* log2 that rounding away from zero may add to a sum, each time */
     struct kernel_row { int16_t a, b, acc; } row[KERNEL_ROWS];
     int32_t weight[KERNEL_ACCUMULATORS];
     struct limber_crt crt;
@@ -82,6 +93,8 @@ struct packed {
     int32_t *sums;          /* [limb][chunk][line]: of packed values; only with offsets */
     int64_t chunks, sum_lines;
     uint8_t *nonzero;       /* [panel][limb][k/kc] */
+    int32_t *range;         /* units: what is known of each line's values, one array after another */
+    int64_t range_lines;
     int64_t blocks;         /* ceil(k/kc) */
 };
 
@@ -101,6 +114,8 @@ struct kernel_call {
     int32_t stores;         /* register tiles go straight to C */
     int32_t adds;           /* C holds the sum of earlier parts of k */
     int64_t overflow;
+    uint64_t seed;
+    struct unit_counts *counts;
 };
 
 /* What is rare or slow anyway is not compiled into every kernel: cold.c. */
@@ -125,6 +140,8 @@ struct kernel_cold {
     int64_t (*total)(const struct kernel_call *c, int64_t i, int64_t j, const char *total,
                      int64_t stride);
     void (*sum)(const struct kernel_call *c, int64_t i, int64_t j, double x);
+    /* The element at p as the nearest double. */
+    double (*value)(limber_format f, const char *p);
 };
 extern const struct kernel_cold limber_kernel_cold;
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The loops of a simulated unit over k, for lanes of one width.  Included once for each, with
+ *
+ *   F(name)        the name of a function of this width
+ *   V, RAND, MASK  vectors of values, of random numbers, of what comparisons give
+ *   ROWS, VECS     accumulators of a tile
+ *   and the functions F(load_a), F(load_b), F(random), F(multiply), F(add), F(add_product),
+ *   F(outer), F(fused)                                                                      */
+
+struct F(tile) {
+    const struct kernel_call *c;
+    const char *a, *b;          /* values of the panels: [p][lines] of binary32 */
+    const char *ea, *eb;        /* exponents alike, of int32 */
+    RAND element[ROWS][VECS];
+    F(tally) tally;
+    int bounded;                /* no overflow, no infinity */
+};
+
+FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint32_t index)
+{
+    RAND x = t->element[r][v];
+
+    if (!MODEL.seeded)
+        return x;
+    x += stream * UINT32_C(0x27d4eb2f) + index * UINT32_C(0x9e3779b1);
+    x = (x ^ x >> 16) * UINT32_C(0x7feb352d);
+    x = (x ^ x >> 15) * UINT32_C(0x846ca68b);
+    return x ^ x >> 16;
+}
+
+FLAT void F(one_by_one)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p)
+{
+    UNROLL for (int v = 0; v < VECS; v++) {
+        V b = F(load_b)(t, p, v);
+
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            RAND h = F(number)(t, r, v, 0, (uint32_t)p);
+            V a = F(load_a)(t, p, r);
+
+            if (MODEL.mul.format.kind)
+                acc[r][v] = F(add)(t, MODEL.acc, acc[r][v], F(multiply)(t, a, b, h), h);
+            else
+                acc[r][v] = F(add_product)(t, acc[r][v], a, b, h);
+        }
+    }
+}
+
+/* The products of a block, added pairwise. */
+FLAT void F(tree)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n)
+{
+    RAND none = t->element[0][0];
+
+    ROLL for (int r = 0; r < ROWS; r++)
+        ROLL for (int v = 0; v < VECS; v++) {
+            V x[64];
+
+            ROLL for (int q = 0; q < MODEL.block; q++) {
+                if (q >= n) {
+                    x[q] = x[0] - x[0];
+                    x[q] = (V)((MASK)x[q] & 0);
+                } else {
+                    x[q] = F(multiply)(t, F(load_a)(t, p + q, r), F(load_b)(t, p + q, v), none);
+                }
+            }
+            ROLL for (int width = MODEL.block / 2; width > 0; width /= 2)
+                ROLL for (int q = 0; q < width; q++)
+                    x[q] = F(add)(t, MODEL.acc, x[2 * q], x[2 * q + 1], none);
+            acc[r][v] = F(add)(t, MODEL.acc, acc[r][v], x[0], none);
+        }
+}
+
+FLAT void F(chain)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to)
+{
+    ROLL for (int64_t p = from; p < to; p += MODEL.block) {
+        if (MODEL.tree)
+            F(tree)(t, acc, p, min64(MODEL.block, to - p));
+        else if (MODEL.block > 1)
+            F(fused)(t, acc, p, min64(MODEL.block, to - p));
+        else
+            F(one_by_one)(t, acc, p);
+    }
+}
+
+FLAT void F(clear)(V acc[ROWS][VECS])
+{
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int v = 0; v < VECS; v++)
+            acc[r][v] = (V){ 0 };
+}
+
+/* sum = round(sum + part), tile by tile. */
+FLAT void F(add_part)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V part[ROWS][VECS],
+                      uint32_t stream, int64_t index)
+{
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int v = 0; v < VECS; v++)
+            sum[r][v] = F(outer)(t, s, sum[r][v], part[r][v],
+                                 F(number)(t, r, v, stream, (uint32_t)index));
+}
+
+FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t to)
+{
+    if (!MODEL.group) {
+        F(chain)(t, sum, from, to);
+        return;
+    }
+    ROLL for (int64_t p = from; p < to; p += MODEL.group) {
+        V acc[ROWS][VECS];
+
+        F(clear)(acc);
+        F(chain)(t, acc, p, min64(p + MODEL.group, to));
+        F(add_part)(t, MODEL.outer, sum, acc, 1, p / MODEL.group);
+    }
+}
+
+/* All of k. */
+FLAT void F(whole)(struct F(tile) *t, V sum[ROWS][VECS])
+{
+    int64_t k = t->c->k, length = limber_unit_part(&MODEL, k);
+
+    if (MODEL.split == 1) {
+        F(groups)(t, sum, 0, k);
+        return;
+    }
+    ROLL for (int64_t p = 0; p < k; p += length) {
+        V part[ROWS][VECS];
+
+        F(clear)(part);
+        F(groups)(t, part, p, min64(p + length, k));
+        F(add_part)(t, MODEL.total, sum, part, 2, p / length);
+    }
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Rounding to the formats of a simulated unit, in two widths of lanes.
+ *
+ *   wide    binary64 lanes: any description, any data.  What is not exact in binary64 is rounded to
+ *           odd there, which keeps every later rounding to 24 bits or fewer right.
+ *   narrow  binary32 lanes: for data whose range was checked, with roundings that the instructions
+ *           can state themselves.
+ *
+ * Source   Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
+#ifndef LIMBER_KERNEL_UNIT_ROUND_H
+#define LIMBER_KERNEL_UNIT_ROUND_H
+
+#define MODEL CFG.model
+
+typedef uint32_t v8w __attribute__((vector_size(32)));
+
+#define PICK(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
+
+FLAT float power_of_two_f(int e)
+{
+    uint32_t bits = (uint32_t)(e + 127) << 23;
+    float f;
+
+    __builtin_memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* The largest value of a format. */
+FLAT double largest_of(limber_format f)
+{
+    int top = (1 << f.exp_bits) - 1 - f.bias;
+
+    if (f.flags & LIMBER_FORMAT_NO_INF)
+        return power_of_two(top) * (2 - 2 * power_of_two(-f.frac_bits));
+    if (!(f.flags & LIMBER_FORMAT_FINITE))
+        top--;
+    return power_of_two(top) * (2 - power_of_two(-f.frac_bits));
+}
+
+/* What an overflow of this sign becomes: 0 the largest value, 1 infinity, 2 NaN. */
+FLAT int overflow_of(limber_step s, int negative)
+{
+    int infinite = s.overflow || s.rounding == LIMBER_RN || s.rounding == LIMBER_RA ||
+                   s.rounding == LIMBER_RS || (s.rounding == LIMBER_RU && !negative) ||
+                   (s.rounding == LIMBER_RD && negative);
+
+    if (!infinite || s.format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
+        return 0;
+    return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
+}
+
+FLAT double overflow_value(limber_step s, int negative)
+{
+    int kind = overflow_of(s, negative);
+
+    return kind == 0 ? largest_of(s.format) : kind == 1 ? __builtin_inf() : __builtin_nan("");
+}
+
+/* ---- wide ---------------------------------------------------------------------------------- */
+
+/* Infinities and NaN where the format has none. */
+FLAT v8d wide_special(limber_step s, v8d x, v8d v)
+{
+    v8l sign = (v8l)x & all_l(INT64_MIN), nan = (v8l)(x != x), inf;
+    v8l full = (v8l)all_d(largest_of(s.format));
+
+    inf = (v8l)((v8d)((v8l)x ^ sign) == all_d(__builtin_inf()));
+    if (s.format.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE)) {
+        v8l it = s.format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE) ? full | sign :
+                 (v8l)all_d(__builtin_nan(""));
+
+        v = (v8d)PICK(inf, it, (v8l)v);
+    } else {
+        v = (v8d)PICK(inf, (v8l)x, (v8l)v);
+    }
+    return (v8d)PICK(nan, s.format.flags & LIMBER_FORMAT_FINITE ? all_l(0) :
+                     (v8l)all_d(__builtin_nan("")), (v8l)v);
+}
+
+/* Whole numbers of units from y >= 0, by the step's rounding. */
+FLAT v8d wide_units(limber_step s, v8d y, v8l negative, v8l random, int bits)
+{
+    v8d t = TRUNC(y), d = y - t;
+    v8l up;
+
+    switch (s.rounding) {
+    case LIMBER_RN:
+        return ROUND(y);
+    case LIMBER_RA:
+        up = (v8l)(d >= 0.5);
+        break;
+    case LIMBER_RU:
+        up = (v8l)(d > 0) & ~negative;
+        break;
+    case LIMBER_RD:
+        up = (v8l)(d > 0) & negative;
+        break;
+    case LIMBER_RO:
+        up = (v8l)(d > 0) & (v8l)(TRUNC(t * 0.5) * 2 == t);
+        break;
+    case LIMBER_RS:
+        up = TO(v8l, d * power_of_two(bits)) + random >= all_l((int64_t)1 << bits);
+        break;
+    default:
+        return t;
+    }
+    return t + (v8d)(up & (v8l)all_d(1));
+}
+
+/* x rounded to a step; random: of MODEL.random_bits; beyond: what left the format's range. */
+FLAT v8d wide_round(limber_step s, v8d x, v8l random, v8l *beyond)
+{
+    limber_format f = s.format;
+    v8l sign = (v8l)x & all_l(INT64_MIN), size = (v8l)x ^ sign, negative = (v8l)x < 0;
+    v8l field = size & all_l((int64_t)0x7ff << 52), over;
+    v8l least = all_l((int64_t)(1 - f.bias + 1023) << 52);
+    v8d v, down, up;
+
+    field = PICK(field > least, field, least);
+    down = (v8d)(all_l((int64_t)(2046 + f.frac_bits) << 52) - field);
+    up = (v8d)(field - all_l((int64_t)f.frac_bits << 52));
+    v = wide_units(s, (v8d)size * down, negative, random, MODEL.random_bits) * up;
+    if (f.flags & LIMBER_FORMAT_NO_SUBNORMAL)
+        v = (v8d)((v8l)v & (v8l)(v >= (v8d)least));
+    *beyond = over = (v8l)(v > all_d(largest_of(f)));
+    v = (v8d)PICK(over, PICK(negative, (v8l)all_d(overflow_value(s, 1)),
+                             (v8l)all_d(overflow_value(s, 0))), (v8l)v);
+    v = (v8d)((v8l)v | sign);
+    return wide_special(s, x, v);
+}
+
+/* a + b to odd; exact zeros and infinities as they come. */
+FLAT v8d wide_sum(v8d a, v8d b)
+{
+    v8d s = a + b, t = s - a, e = (a - (s - t)) + (b - t);
+    v8l some = (v8l)(e > 0) | (v8l)(e < 0), even = ((v8l)s & 1) - 1;
+    v8l away = ~(((v8l)e ^ (v8l)s) >> 63);      /* the same signs: up in magnitude */
+
+    return (v8d)((v8l)s + ((away & 2) - 1 & some & even));
+}
+
+/* ---- narrow -------------------------------------------------------------------------------- */
+
+/* Instructions with a rounding of their own, of AVX-512: rounding 8 nearest, 9 down, 10 up, 11 cut.
+ * The others are only compiled where the configuration has them. */
+#ifdef __AVX512F__
+#define ADD_AS(a, b, as) ((v16f)__builtin_ia32_addps512((a), (b), as))
+#define FMA_AS(a, b, c, as) ((v16f)__builtin_ia32_vfmaddps512_mask(a, b, c, (uint16_t)-1, as))
+#else
+#error "the kernel's source is compiled for AVX-512; what a target lacks is folded away"
+#endif
+
+FLAT v16f odd_of(v16f cut, v16f up, v16f down)
+{
+    return (v16f)((v16i)cut | ((v16i)(up != down) & 1));
+}
+
+/* binary32 itself: its instructions round. */
+FLAT int is_binary32(limber_step s)
+{
+    return s.format.frac_bits == 23;
+}
+
+/* a + b, at 24 bits, as this step's rounding may see it. */
+FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
+{
+    switch (s.rounding) {
+    case LIMBER_RU:
+        return ADD_AS(a, b, 10);
+    case LIMBER_RD:
+        return ADD_AS(a, b, 9) + 0.0f;      /* exact zeros are positive */
+    case LIMBER_RZ:
+    case LIMBER_RA:
+    case LIMBER_RS:
+        return ADD_AS(a, b, 11);
+    default:
+        if (safe || (s.rounding == LIMBER_RN && is_binary32(s)))
+            return a + b;
+        return odd_of(ADD_AS(a, b, 11), ADD_AS(a, b, 10), ADD_AS(a, b, 9));
+    }
+}
+
+/* a b + c alike. */
+FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
+{
+    switch (s.rounding) {
+    case LIMBER_RU:
+        return FMA_AS(a, b, c, 10);
+    case LIMBER_RD:
+        return FMA_AS(a, b, c, 9) + 0.0f;
+    case LIMBER_RZ:
+    case LIMBER_RA:
+    case LIMBER_RS:
+        return FMA_AS(a, b, c, 11);
+    default:
+        if (s.rounding == LIMBER_RN && is_binary32(s))
+            return FMA(a, b, c);
+        return odd_of(FMA_AS(a, b, c, 11), FMA_AS(a, b, c, 10), FMA_AS(a, b, c, 9));
+    }
+}
+
+/* Overflow and what lies below the normal numbers. */
+FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
+{
+    v16i sign = (v16i)v & INT32_MIN;
+    v16f size = (v16f)((v16i)v ^ sign);
+
+    *beyond = all_i(0);
+    if (CFG.counts && !bounded)
+        *beyond = (v16i)(size > (float)largest_of(s.format));
+
+    if (s.format.flags & LIMBER_FORMAT_NO_SUBNORMAL)
+        v = (v16f)((v16i)v & ((v16i)(size >= power_of_two_f(1 - s.format.bias)) | sign));
+    if (bounded)
+        return v;
+    if (overflow_of(s, 0) == 1 && overflow_of(s, 1) == 1) {
+        float up = power_of_two_f(127 - ((1 << s.format.exp_bits) - 2 - s.format.bias));
+
+        return v * up * (1 / up);           /* beyond the largest exponent binary32 ends, too */
+    }
+    {
+        v16i over = (v16i)(size > (float)largest_of(s.format)), negative = sign >> 31;
+        v16i to = PICK(negative, (v16i)all_f((float)overflow_value(s, 1)),
+                       (v16i)all_f((float)overflow_value(s, 0))) | sign;
+
+        return (v16f)PICK(over, to, (v16i)v);
+    }
+}
+
+/* x, exact or as narrow_sum leaves it, rounded to a step of at most 21 fraction bits: a sum with
+ * 2^(23-m) times its power of two pushes the rest out.  clamp: x may be below the normal numbers;
+ * bounded: no overflow, no infinity. */
+FLAT v16f narrow_round(limber_step s, v16f x, v16i random, int clamp, int bounded,
+                       v16i *beyond)
+{
+    int m = s.format.frac_bits;
+    float whole = power_of_two_f(23 - m);
+    v16i field = (v16i)x & 0x7f800000, sign;
+    v16f e, v, t, size;
+
+    if (is_binary32(s))
+        return narrow_range(s, x, bounded, beyond);
+    if (clamp) {
+        v16i least = all_i((1 - s.format.bias + 127) << 23);
+
+        field = PICK(field > least, field, least);
+    }
+    if (!bounded) {                         /* infinity must not meet itself */
+        v16i most = all_i((127 - (23 - m) - 2 + 127) << 23);
+
+        field = PICK(field < most, field, most);
+    }
+    e = (v16f)field;
+    if (s.rounding == LIMBER_RN || s.rounding == LIMBER_RU || s.rounding == LIMBER_RD) {
+        v16f c = all_f(1.5f * whole);
+
+        if (s.rounding == LIMBER_RN)
+            t = FMA(e, c, x);
+        else if (s.rounding == LIMBER_RU)
+            t = FMA_AS(e, c, x, 10);
+        else
+            t = FMA_AS(e, c, x, 9);
+        return narrow_range(s, FMA(e, -c, t), bounded, beyond);
+    }
+    sign = (v16i)x & INT32_MIN;
+    size = (v16f)((v16i)x ^ sign);
+    if (s.rounding == LIMBER_RA)
+        size = FMA_AS(e, all_f(power_of_two_f(-m - 1)), size, 11);
+    if (s.rounding == LIMBER_RS)
+        size = FMA_AS(TO(v16f, random), e * power_of_two_f(-m - MODEL.random_bits), size, 11);
+    t = FMA_AS(e, all_f(whole), size, 11);
+    v = FMA(e, all_f(-whole), t);
+    if (s.rounding == LIMBER_RO) {
+        t = (v16f)((v16i)t | ((v16i)(v != size) & 1));
+        v = FMA(e, all_f(-whole), t);
+    }
+    return narrow_range(s, (v16f)((v16i)v | sign), bounded, beyond);
+}
+
+#endif
