@@ -41,6 +41,18 @@ const char *limber_unit_text(const limber_unit *unit, char *text, size_t size)
     return text;
 }
 
+limber_status limber_unit_lpgemm(const char *text, const char *layer, limber_unit *unit,
+                                 int *listed)
+{
+    struct diag d = { 0 };
+
+    if (!unit)
+        limber_fail(&d, LIMBER_BAD_ARGUMENT, "unit is NULL");
+    else
+        limber_unit_lpgemm_read(text, layer, unit, listed, &d);
+    return limber_error_set(&d);
+}
+
 uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream, uint32_t index)
 {
     return limber_unit_number(limber_unit_element(limber_unit_row(seed, i), j), stream, index);

@@ -44,7 +44,7 @@ expect 0 'significant_bits' "$limber" formats --json
 expect 0 'kernels' "$limber" cache info
 expect 0 'good' "$limber" cache list
 expect 0 '.' "$limber" cache verify
-for c in gemm conv plan cache formats tune bench demo; do
+for c in gemm conv plan cache formats units explore tune bench demo; do
     expect 0 'example:' "$limber" $c --help
 done
 
@@ -73,6 +73,65 @@ expect 2 'no rows are called "all"' "$limber" bench --rows fp64,all
 expect 2 '--threads takes numbers' "$limber" bench --threads 1,0
 expect 2 '--runs takes a number' "$limber" bench --runs 0
 expect 2 'takes no files' "$limber" bench a.mtx
+
+# simulated units
+expect 0 'unit +in=e5m2 mul=e5m2:rz acc=e5m2$' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=e5m2 mul=e5m2:rz acc=e5m2' -o u.mtx
+expect 0 '^7$' cat u.mtx
+expect 0 'result.*f32' "$limber" gemm a.mtx a.mtx --contract simulate=h100-e4m3
+expect 0 'result.*f64' "$limber" gemm a.mtx a.mtx --contract simulate=a100-fp64
+expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --contract simulate=a100-bf16 --check --threads 2
+expect 0 'model=in=f16' "$limber" plan gemm a.mtx a.mtx --contract simulate=a100-fp16
+expect 0 'retention measured' "$limber" gemm a.mtx s.mtx --contract 'simulate=in=f16 acc=f16' --statistics
+expect 0 'swamped +0 +0.0000%' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=f16 acc=f16' --statistics
+expect 0 '"nonzero":.*8' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=f16 acc=f16' --statistics --json
+expect 2 'is neither a preset' "$limber" gemm a.mtx a.mtx --contract simulate=z100
+expect 2 'acc: the accumulator is missing' "$limber" gemm a.mtx a.mtx --contract simulate=in=f16
+expect 2 '--statistics is for simulated units' "$limber" gemm a.mtx a.mtx --statistics
+expect 0 'h100-e4m3' "$limber" units
+expect 0 '"source":' "$limber" units --json
+expect 0 '^in=e4m3 acc=.*group=128 outer=f32$' "$limber" units 'h100-e4m3 group=128 outer=f32'
+expect 1 'frac: a fused block needs it' "$limber" units 'in=f16 acc=f32 block=4'
+expect 2 'in quotes' "$limber" units in=f16 acc=f16
+printf '# two layers\ntargetFloatType = (1,5,2)\nquantLayer = [conv1,FC1]\n[FC1]\nroundingType = truncate\n' > l.conf
+expect 0 'unit +in=\(1,5,2\) mul=\(1,5,2\) acc=\(1,5,2\)$' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --layer conv1
+expect 0 'mul=\(1,5,2\):rz' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --layer FC1 --statistics
+expect 0 'FC2 is not quantised: native f32' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --layer FC2
+expect 0 '"quantised":.*false' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --layer FC2 --json
+expect 2 'needs --lpgemm' "$limber" gemm a.mtx a.mtx --layer FC1
+expect 2 'neither --contract' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --contract exact
+expect 2 'none.conf: No such file' "$limber" gemm a.mtx a.mtx --lpgemm none.conf
+printf 'targetFloatType = (1,5,2)\nroundingType = up\n' > bad.conf
+expect 2 "bad.conf: line 2: roundingType: 'up' is none" "$limber" gemm a.mtx a.mtx --lpgemm bad.conf
+
+# exploring accumulators
+expect 0 'smallest accumulator that keeps 0.1' "$limber" explore --random 24,20,96,7 --keep 0.1 --csv e.csv
+expect 0 '^19$' sh -c 'wc -l < e.csv | tr -d " "'
+expect 0 '^"in=f16 mul=f16 acc=f16 group=16 outer=f16","f16",rn,16,rounded,16,16,' cat e.csv
+expect 0 'none of these keeps' "$limber" explore a.mtx s.mtx --formats 'e2m1' --keep 1e-9
+expect 0 '\(1,4,3\) +rs +4 exact +8' "$limber" explore a.mtx a.mtx --formats '(1,4,3),(1,6,9) bf16' --groups 0,4 --roundings rn,rs --mul rounded,exact --in e5m2
+expect 0 '"frontier":.*true' "$limber" explore a.mtx a.mtx --json --keep 1
+expect 0 'outer=f32' "$limber" explore a.mtx a.mtx --groups 4 --outer f32 --json
+expect 2 'is no format' "$limber" explore a.mtx a.mtx --formats 'f16,f17'
+expect 2 'is no length of a group' "$limber" explore a.mtx a.mtx --groups -3
+expect 2 'neither exact nor rounded' "$limber" explore a.mtx a.mtx --mul both
+expect 2 'rs16' "$limber" explore a.mtx a.mtx --roundings rs16
+expect 2 'takes two files' "$limber" explore a.mtx
+expect 1 '--random takes' "$limber" explore --random 4,4
+expect 1 'No such file' "$limber" explore none.mtx a.mtx
+expect 1 'gnuplot is not installed' env PATH=/nowhere "$limber" explore --random 4,4,64 --plot absent.svg
+expect 0 'frontier' cat absent.svg.csv
+expect 2 'absent' sh -c 'ls absent.svg || { echo absent; exit 2; }'
+if command -v gnuplot > /dev/null; then
+    expect 0 'frontier' "$limber" explore --random 4,4,64 --plot "it's|a plot.svg"
+    expect 0 '</svg>' cat "it's|a plot.svg"
+    expect 1 '.' "$limber" explore --random 4,4,64 --plot nowhere/e.svg
+    printf '#!/bin/sh\nexit 3\n' > scratch/gnuplot
+    chmod +x scratch/gnuplot
+    expect 1 'gnuplot failed' env PATH="$work/scratch" "$limber" explore --random 4,4,64 --plot e.svg
+    expect 2 'absent' sh -c 'ls e.svg* 2> /dev/null || { echo absent; exit 2; }'
+else
+    echo "gnuplot is absent: plots are skipped"
+fi
 
 # 36 digits carry binary128 both ways
 printf '%%%%MatrixMarket matrix array real general\n1 1\n3.14159265358979323846264338327950288e+00\n' > pi.mtx
@@ -108,6 +167,9 @@ print('close' if np.allclose(np.load('out.npy'), a @ b, rtol=1e-14) else 'off')"
     done
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check
     expect 1 'groups' "$limber" conv image.npy filters.npy --groups 3
+    expect 0 'unit +in=f16' "$limber" conv image.npy filters.npy --groups 2 --contract simulate=h100-fp16 --statistics
+    expect 0 'inner 18; operands in e5m2' "$limber" explore --conv image.npy filters.npy --conv-groups 2 --pad 1 --in e5m2
+    expect 2 'stride' "$limber" explore --conv image.npy filters.npy --conv-groups 2 --stride x
 else
     echo "numpy is absent: its files are skipped"
 fi

@@ -17,6 +17,8 @@ int cmd_formats(int argc, const char **argv);
 int cmd_bench(int argc, const char **argv);
 int cmd_tune(int argc, const char **argv);
 int cmd_demo(int argc, const char **argv);
+int cmd_units(int argc, const char **argv);
+int cmd_explore(int argc, const char **argv);
 
 /* "limber: ..." to stderr; answers 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -43,6 +45,18 @@ bool array_read(const char *path, bool wide, struct array *a);
 /* Writes by the name's end, .npy or .mtx, to a temporary file that is then renamed. */
 bool array_write(const char *path, const struct array *a);
 
+/* A file under a temporary name beside path, and the end of writing it: with `ok` it gets its name,
+ * else it goes.  False after a message. */
+struct draft {
+    FILE *f;
+    const char *path;
+    char *temporary;
+};
+bool draft_open(struct draft *d, const char *path);
+bool draft_close(struct draft *d, bool ok);
+/* All of a text file, for free(); NULL after a message. */
+char *text_read(const char *path);
+
 bool npy_read(FILE *f, const char *path, struct array *a);
 bool npy_write(FILE *f, const char *path, const struct array *a);
 bool mtx_read(FILE *f, const char *path, bool wide, struct array *a);
@@ -57,10 +71,13 @@ bool parse_number(const char *text, limber_format f, void *out);
 
 struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend;   /* owned */
-    char *stride, *pad, *dilate, *layout;
-    int slices, threads, trans_a, trans_b, check, json, time, groups;
+    char *stride, *pad, *dilate, *layout, *lpgemm, *layer;
+    int slices, threads, trans_a, trans_b, check, json, time, groups, count;
     /* filled by product_read */
     limber_contract promise;
+    limber_unit unit;               /* what promise.unit points to */
+    limber_statistics statistics;   /* alike; with --statistics filled by every run */
+    bool unquantised;               /* --layer is not listed: native f32 */
     struct array a, b, c;
     limber_conv conv;
     char alpha_value[16], beta_value[16];
@@ -68,12 +85,30 @@ struct product {
 };
 /* Reads options and files.  0 when there is work to do, else the exit status + 1. */
 int product_read(int argc, const char **argv, bool is_conv, struct product *p);
+/* The parts of product_read behind the options: the convolution's geometry; the files (NULL: a and
+ * b are filled) and all shapes.  False after a message. */
+bool product_geometry(struct product *p);
+bool product_open(struct product *p, const char *const *files);
 void product_clear(struct product *p);
 limber_status product_context(const struct product *p, limber_context **ctx);
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text);
 const void *product_alpha(const struct product *p);
 const void *product_beta(const struct product *p);
+
+/* ---- simulated units --------------------------------------------------------------------------- */
+
+enum { UNIT_TEXT = 512 };   /* room for a unit's canonical text */
+
+/* Sets the promise from "--contract simulate=words", from --lpgemm and --layer, and --statistics.
+ * False after a message. */
+bool unit_of_words(struct product *p, const char *words);
+bool unit_of_lpgemm(struct product *p);
+bool unit_counts(struct product *p);
+void statistics_print(const limber_unit *u, const limber_statistics *s);
+struct cJSON *statistics_json(const limber_statistics *s);
+/* Adds x, or null when it is not finite. */
+void json_number(struct cJSON *j, const char *name, double x);
 
 /* ---- check ---------------------------------------------------------------------------------------- */
 

@@ -30,7 +30,7 @@ static void shape_text(const struct product *p, char *s, size_t size)
 static void print_json(const struct product *p, const struct outcome *o)
 {
     cJSON *j = cJSON_CreateObject(), *shape = cJSON_AddObjectToObject(j, "shape");
-    char name[64], *text;
+    char name[64], unit[UNIT_TEXT], *text;
 
     if (p->is_conv) {
         cJSON_AddNumberToObject(shape, "n", (double)p->conv.n);
@@ -46,7 +46,12 @@ static void print_json(const struct product *p, const struct outcome *o)
         cJSON_AddNumberToObject(shape, "k", (double)p->a.dim[!p->trans_a]);
     }
     cJSON_AddStringToObject(j, "type", limber_format_name(p->c.format, name, sizeof name));
-    cJSON_AddStringToObject(j, "contract", p->contract ? p->contract : "native");
+    cJSON_AddStringToObject(j, "contract", p->promise.unit ? "simulate" :
+                            p->contract ? p->contract : "native");
+    if (p->promise.unit)
+        cJSON_AddStringToObject(j, "unit", limber_unit_text(&p->unit, unit, sizeof unit));
+    if (p->lpgemm)
+        cJSON_AddBoolToObject(j, "quantised", !p->unquantised);
     cJSON_AddStringToObject(j, "backend", o->cold.backend);
     cJSON_AddStringToObject(j, "scheme", o->cold.scheme);
     cJSON_AddNumberToObject(j, "products_kept", o->cold.rows);
@@ -66,6 +71,8 @@ static void print_json(const struct product *p, const struct outcome *o)
     cJSON_AddNumberToObject(j, "seconds_cold", o->seconds_cold);
     cJSON_AddNumberToObject(j, "seconds_warm", o->seconds_warm);
     cJSON_AddStringToObject(j, "cache", source[o->cold.from]);
+    if (p->promise.statistics)
+        cJSON_AddItemToObject(j, "statistics", statistics_json(&p->statistics));
     text = cJSON_Print(j);
     printf("%s\n", text ? text : "{}");
     cJSON_free(text);
@@ -74,14 +81,19 @@ static void print_json(const struct product *p, const struct outcome *o)
 
 static void print_text(const struct product *p, const struct outcome *o)
 {
-    char name[64], shape[128];
+    char name[64], shape[128], unit[UNIT_TEXT];
 
     shape_text(p, shape, sizeof shape);
     printf("result    %s of %s\n", shape, limber_format_name(p->c.format, name, sizeof name));
-    printf("contract  %s, by %s on %s\n", p->contract ? p->contract : "native", o->cold.scheme,
-           o->cold.backend);
+    if (p->unquantised)
+        printf("layer     %s is not quantised: native f32\n", p->layer ? p->layer : "any");
+    if (p->promise.unit)
+        printf("unit      %s\n", limber_unit_text(&p->unit, unit, sizeof unit));
+    printf("contract  %s, by %s on %s\n", p->promise.unit ? "simulate" :
+           p->contract ? p->contract : "native", o->cold.scheme, o->cold.backend);
     printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
-    printf("bound     %.3g |A||B|%s\n", o->cold.bound, o->cold.bound == 0 ? " (exact)" : "");
+    if (!p->promise.unit)
+        printf("bound     %.3g |A||B|%s\n", o->cold.bound, o->cold.bound == 0 ? " (exact)" : "");
     if (p->check)
         printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", o->v.ulp,
                o->v.relative, (long long)o->v.checked, (long long)o->v.elements);
@@ -89,6 +101,8 @@ static void print_text(const struct product *p, const struct outcome *o)
     if (o->timed)
         printf(", warm %.6f", o->seconds_warm);
     printf("\n");
+    if (p->promise.statistics)
+        statistics_print(&p->unit, &p->statistics);
 }
 
 static limber_status timed(const struct product *p, limber_context *ctx, limber_report *r,

@@ -4,47 +4,9 @@
 #include "cli.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <popt.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LONGEST = 1 << 24 };
-
-static char *slurp(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    char *s = NULL;
-    size_t n = 0;
-
-    if (!f) {
-        complain("%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    for (;;) {
-        char *grown = realloc(s, n + 65537);
-        size_t got;
-
-        if (!grown || n > LONGEST) {
-            free(grown ? grown : s);
-            complain("%s: %s", path, grown ? "too long for a plan" : "out of memory");
-            fclose(f);
-            return NULL;
-        }
-        s = grown;
-        got = fread(s + n, 1, 65536, f);
-        n += got;
-        if (got == 0)
-            break;
-    }
-    fclose(f);
-    s[n] = 0;
-    if (strlen(s) == n)
-        return s;
-    complain("%s: no text", path);
-    free(s);
-    return NULL;
-}
 
 static int show(char *text, bool json)
 {
@@ -86,7 +48,7 @@ static int of_product(int argc, const char **argv, bool is_conv)
 static int of_file(const char *path, const char *passes, const char *target_file,
                    const char *backend, bool json)
 {
-    char *plan = slurp(path), *target = target_file ? slurp(target_file) : NULL, *text = NULL;
+    char *plan = text_read(path), *target = target_file ? text_read(target_file) : NULL, *text = NULL;
     limber_config config = { .backend = backend };
     limber_context *ctx = NULL;
     int status = 1;

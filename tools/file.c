@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { LONGEST_TEXT = 1 << 24 };
+
 int64_t array_size(const struct array *a)
 {
     int64_t n = 1;
@@ -86,40 +88,89 @@ bool array_read(const char *path, bool wide, struct array *a)
     return ok;
 }
 
+bool draft_open(struct draft *d, const char *path)
+{
+    int fd;
+
+    *d = (struct draft){ .path = path };
+    if (asprintf(&d->temporary, "%s.XXXXXX", path) < 0) {
+        d->temporary = NULL;
+        return complain("%s: out of memory", path), false;
+    }
+    fd = mkstemp(d->temporary);
+    if (fd >= 0)
+        d->f = fdopen(fd, "wb");
+    if (d->f)
+        return true;
+    complain("%s: %s", path, strerror(errno));
+    if (fd >= 0) {
+        close(fd);
+        unlink(d->temporary);
+    }
+    free(d->temporary);
+    return false;
+}
+
+bool draft_close(struct draft *d, bool ok)
+{
+    int fd = fileno(d->f);
+
+    if (ok && (fflush(d->f) || ferror(d->f) || fchmod(fd, 0644) || fsync(fd)))
+        ok = (complain("%s: %s", d->path, strerror(errno)), false);
+    if (fclose(d->f) && ok)
+        ok = (complain("%s: %s", d->path, strerror(errno)), false);
+    if (ok && rename(d->temporary, d->path))
+        ok = (complain("%s: %s", d->path, strerror(errno)), false);
+    if (!ok)
+        unlink(d->temporary);
+    free(d->temporary);
+    return ok;
+}
+
 bool array_write(const char *path, const struct array *a)
 {
-    bool npy = ends(path, ".npy"), ok;
-    char *temporary = NULL;
-    FILE *f = NULL;
-    int fd;
+    bool npy = ends(path, ".npy");
+    struct draft d;
 
     if (!npy && !ends(path, ".mtx"))
         return complain("%s: the name must end in .npy or .mtx", path), false;
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-        return complain("%s: out of memory", path), false;
-    fd = mkstemp(temporary);
-    if (fd >= 0)
-        f = fdopen(fd, "wb");
+    return draft_open(&d, path) &&
+           draft_close(&d, npy ? npy_write(d.f, path, a) : mtx_write(d.f, path, a));
+}
+
+char *text_read(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *s = NULL;
+    size_t n = 0;
+
     if (!f) {
         complain("%s: %s", path, strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-            unlink(temporary);
-        }
-        free(temporary);
-        return false;
+        return NULL;
     }
-    ok = npy ? npy_write(f, path, a) : mtx_write(f, path, a);
-    if (ok && (fflush(f) || ferror(f) || fchmod(fd, 0644) || fsync(fd)))
-        ok = (complain("%s: %s", path, strerror(errno)), false);
-    if (fclose(f) && ok)
-        ok = (complain("%s: %s", path, strerror(errno)), false);
-    if (ok && rename(temporary, path))
-        ok = (complain("%s: %s", path, strerror(errno)), false);
-    if (!ok)
-        unlink(temporary);
-    free(temporary);
-    return ok;
+    for (;;) {
+        char *grown = realloc(s, n + 65537);
+        size_t got;
+
+        if (!grown || n > LONGEST_TEXT) {
+            free(grown ? grown : s);
+            complain("%s: %s", path, grown ? "too long for a text" : "out of memory");
+            fclose(f);
+            return NULL;
+        }
+        s = grown;
+        got = fread(s + n, 1, 65536, f);
+        n += got;
+        if (got == 0)
+            break;
+    }
+    fclose(f);
+    s[n] = 0;
+    if (strlen(s) == n)
+        return s;
+    complain("%s: no text", path);
+    free(s);
+    return NULL;
 }
 
 /* ---- decimal text -------------------------------------------------------------------------------- */

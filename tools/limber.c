@@ -17,6 +17,8 @@ static const struct {
     { "plan", "show what gemm or conv would do, or run passes over a plan", cmd_plan },
     { "cache", "look at the kernels on disk: info, list, verify, clear", cmd_cache },
     { "formats", "list the number formats", cmd_formats },
+    { "units", "list the presets of simulated units, or spell one out", cmd_units },
+    { "explore", "compare accumulators, groups and roundings on two matrices", cmd_explore },
     { "tune", "measure tiles and rates on this machine and keep the best", cmd_tune },
     { "bench", "measure against other libraries and the machine's limits", cmd_bench },
     { "demo", "see accuracies and formats that the machine does not have", cmd_demo },

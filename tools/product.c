@@ -19,6 +19,10 @@ static bool parse_contract(struct product *p)
 
     p->promise.scheme = p->scheme;
     p->promise.slices = p->slices;
+    if (p->lpgemm || p->layer)
+        return unit_of_lpgemm(p);
+    if (strncmp(s, "simulate=", 9) == 0)
+        return unit_of_words(p, s + 9);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(s, names[i].name) == 0) {
             p->promise.promise = names[i].promise;
@@ -32,7 +36,8 @@ static bool parse_contract(struct product *p)
         if (end != s + 5 && *end == 0 && bits >= 1 && bits <= 160)
             return true;
     }
-    complain("--contract: \"%s\" is none of native, correct, bits=1..160, exact, fast", s);
+    complain("--contract: \"%s\" is none of native, correct, bits=1..160, exact, fast, simulate=UNIT",
+             s);
     return false;
 }
 
@@ -63,7 +68,7 @@ static bool parse_list(const char *name, const char *s, int64_t *v, int count)
     return false;
 }
 
-static bool parse_geometry(struct product *p)
+bool product_geometry(struct product *p)
 {
     limber_conv *s = &p->conv;
 
@@ -76,7 +81,8 @@ static bool parse_geometry(struct product *p)
            parse_list("dilate", p->dilate, s->dilate, 2) && parse_list("pad", p->pad, s->pad, 4);
 }
 
-/* The result's format: as asked, else the wider operand's, integers in 64 bits. */
+/* The result's format: as asked, else the wider operand's, integers in 64 bits; a simulated unit's
+ * in f32, which holds whatever it computes. */
 static bool result_format(struct product *p, limber_format *f)
 {
     limber_format a = p->a.format, b = p->b.format;
@@ -88,7 +94,12 @@ static bool result_format(struct product *p, limber_format *f)
             return complain("--as: no format is called \"%s\" (see limber formats)", p->as), false;
         return true;
     }
-    if (ints)
+    if (p->unquantised)
+        *f = format_of("f32");
+    else if (p->promise.unit)
+        *f = p->unit.acc.format.size == 8 || p->unit.acc.format.kind == LIMBER_KIND_INT ?
+             p->unit.acc.format : format_of("f32");
+    else if (ints)
         *f = format_of("i64");
     else if (a.kind == LIMBER_KIND_FLOAT && (b.kind != LIMBER_KIND_FLOAT || a.size >= b.size))
         *f = a;
@@ -183,11 +194,36 @@ static bool read_c0(struct product *p)
     return ok;
 }
 
-static bool read_all(struct product *p, const char *const *files)
+static bool to_single(struct array *a)
 {
+    struct array single = *a;
+    bool ok;
+
+    single.format = format_of("f32");
+    if (limber_format_equal(a->format, single.format))
+        return true;
+    if (!array_alloc(&single, "operand"))
+        return false;
+    ok = limber_convert(single.data, single.format, a->data, a->format, (size_t)array_size(a),
+                        LIMBER_RN) == LIMBER_OK;
+    if (!ok)
+        complain("%s", limber_error_text());
+    array_clear(ok ? a : &single);
+    if (ok)
+        *a = single;
+    return ok;
+}
+
+bool product_open(struct product *p, const char *const *files)
+{
+    static const char *const none[] = { "A", "B" };
     bool wide = p->as && (!strcmp(p->as, "f128") || !strcmp(p->as, "dd"));
 
-    return array_read(files[0], wide, &p->a) && array_read(files[1], wide, &p->b) &&
+    if (!files)
+        files = none;
+    else if (!array_read(files[0], wide, &p->a) || !array_read(files[1], wide, &p->b))
+        return false;
+    return (!p->unquantised || (to_single(&p->a) && to_single(&p->b))) &&
            (p->is_conv ? conv_shape(p, files) : gemm_shape(p, files)) &&
            result_format(p, &p->c.format) && array_alloc(&p->c, "result") &&
            read_scalar("alpha", p->alpha, p->c.format, p->alpha_value) && read_c0(p) &&
@@ -214,7 +250,12 @@ int product_read(int argc, const char **argv, bool is_conv, struct product *p)
         { "as", 0, POPT_ARG_STRING, &p->as, 0, "the result's format; default: the wider "
           "operand's, i64 for integers", "FORMAT" },
         { "contract", 0, POPT_ARG_STRING, &p->contract, 0,
-          "native (default), correct, bits=N, exact or fast", "WORD" },
+          "native (default), correct, bits=N, exact, fast or \"simulate=UNIT\"", "WORD" },
+        { "lpgemm", 0, POPT_ARG_STRING, &p->lpgemm, 0, "simulate the unit of LPGEMM's "
+          "configuration", "FILE" },
+        { "layer", 0, POPT_ARG_STRING, &p->layer, 0, "of --lpgemm this layer", "NAME" },
+        { "statistics", 0, POPT_ARG_NONE, &p->count, 0, "of a simulated unit: what happened "
+          "inside", NULL },
         { "scheme", 0, POPT_ARG_STRING, &p->scheme, 0, "this scheme alone", "NAME" },
         { "slices", 0, POPT_ARG_INT, &p->slices, 0, "Ozaki I: slices an operand", "N" },
         { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0, "factor of the product", "X" },
@@ -249,8 +290,8 @@ int product_read(int argc, const char **argv, bool is_conv, struct product *p)
         complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
     else if (n != 2)
         complain("%s takes two files, %d given (see limber %s --help)", argv[0], n, argv[0]);
-    else if (parse_contract(p) && (!is_conv || parse_geometry(p)))
-        ok = read_all(p, files);
+    else if (parse_contract(p) && unit_counts(p) && (!is_conv || product_geometry(p)))
+        ok = product_open(p, files);
     else
         code = -2;
     poptFreeContext(o);
@@ -263,7 +304,8 @@ int product_read(int argc, const char **argv, bool is_conv, struct product *p)
 void product_clear(struct product *p)
 {
     char **strings[] = { &p->out, &p->as, &p->contract, &p->scheme, &p->alpha, &p->beta, &p->c0,
-                         &p->backend, &p->stride, &p->pad, &p->dilate, &p->layout };
+                         &p->backend, &p->stride, &p->pad, &p->dilate, &p->layout, &p->lpgemm,
+                         &p->layer };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         free(*strings[i]);          /* popt's copies */

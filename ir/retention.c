@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * How much of a sum's variance an accumulator of few bits keeps: the model.
+ *
+ * Terms of variance 1 with p fraction bits go one by one into an accumulator with a of them.  A
+ * sum of i terms is about sqrt(i) large; from 2^a on a term is lost whole, from 2^(a-p+j) on its
+ * last j bits are.  Q is the Gaussian tail, 2 Q(x) = erfc(x / sqrt 2).
+ *   alpha_j = 2^(a-3p)/3 sum_{i<j} 2^i (2^i - 1) (2^(i+1) - 1),  alpha = alpha_{p+1}
+ *   q_i  = 2Q(2^a/sqrt i) (1 - 2Q(2^a/sqrt(i-1)))                      1 < i < n, i > alpha
+ *   q'_j = 2^(a-p+j) 2Q(2^(a-p+j-1)/sqrt n) (1 - 2Q(2^(a-p+j)/sqrt n))  1 < j <= p, n > alpha_j
+ *   q"   = 1 - 2Q(2^(a-p+1)/sqrt n)
+ *   VRR  = (sum (i - alpha) q_i + sum (n - alpha_j) q'_j + n q") / (n (sum q_i + sum q'_j + q"))
+ * Source: Sakr, Wang, Chen, Choi, Agrawal, Shanbhag, Gopalakrishnan, ICLR 2019, theorem 1. */
+#include "ir/ir.h"
+
+#include <math.h>
+
+enum { MOST_BITS = 30, MOST_TERMS = 1 << 24 };
+
+/* 2Q(2^e / sqrt n) */
+static double tails(int e, double n)
+{
+    return erfc(ldexp(M_SQRT1_2, e) / sqrt(n));
+}
+
+/* The sums over q_i: they vanish in binary64 while 2^a is beyond 38 sqrt(i). */
+static void whole(int a, double alpha, int64_t n, double *weighted, double *sum)
+{
+    int64_t first = (int64_t)fmax(2, fmax(floor(alpha) + 1, floor(ldexp(1, 2 * a) / 1600)));
+    double before = first < n ? tails(a, (double)(first - 1)) : 0;
+
+    for (int64_t i = first; i < n; i++) {
+        double here = tails(a, (double)i), q = here * (1 - before);
+
+        *weighted += ((double)i - alpha) * q;
+        *sum += q;
+        before = here;
+    }
+}
+
+double limber_retention(int a, int p, int64_t n)
+{
+    double alpha = 0, weighted = 0, sum = 0, last;
+
+    if (a < 1 || a > MOST_BITS || p < 1 || p > MOST_BITS || n < 1 || n > MOST_TERMS)
+        return NAN;
+    for (int j = 2; j <= p + 1; j++) {
+        double x = ldexp(1, j - 1), q;
+
+        alpha += ldexp(x * (x - 1) * (2 * x - 1) / 3, a - 3 * p);   /* alpha_j */
+        if (j > p || (double)n <= alpha)
+            continue;
+        q = ldexp(tails(a - p + j - 1, (double)n) * (1 - tails(a - p + j, (double)n)), a - p + j);
+        weighted += ((double)n - alpha) * q;
+        sum += q;
+    }
+    whole(a, alpha, n, &weighted, &sum);
+    last = 1 - tails(a - p + 1, (double)n);
+    weighted += (double)n * last;
+    sum += last;
+    return sum > 0 ? weighted / (sum * (double)n) : 0;
+}
+
+double limber_retention_chunked(int a, int p, int64_t length, int64_t groups, int by_number)
+{
+    int more = 0;
+
+    while ((by_number ? groups : length) >> more > 1)
+        more++;
+    return limber_retention(a, p, length) *
+           limber_retention(a, p + more < a ? p + more : a, groups);
+}
+
+/* ---- of a unit ----------------------------------------------------------------------------- */
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int log2_of(int64_t n)
+{
+    int e = 0;
+
+    while (n >> e > 1)
+        e++;
+    return e;
+}
+
+/* `n` terms of *bits fraction bits go into s; *bits becomes what their sum may have. */
+static double level(const limber_step *s, int *bits, int64_t n)
+{
+    int a = s->format.frac_bits, p = least(*bits, a);
+
+    *bits = least(a, p + log2_of(n));
+    return n > 1 ? limber_retention(a, p, n) : 1;
+}
+
+static int product_bits(const limber_unit *u)
+{
+    if (u->mul.format.kind)
+        return u->mul.format.frac_bits;
+    return u->a.format.frac_bits + u->b.format.frac_bits + 1;
+}
+
+double limber_unit_retention(const limber_unit *u, int64_t k)
+{
+    int64_t part, group;
+    int bits;
+    double r;
+
+    if (!u || k < 1)
+        return NAN;
+    if (u->acc.format.kind == LIMBER_KIND_INT)
+        return 1;
+    if (u->acc.format.kind != LIMBER_KIND_FLOAT || u->block > 1 || u->split < 1)
+        return NAN;
+    bits = product_bits(u);
+    part = (k + u->split - 1) / u->split;
+    group = u->group && u->group < part ? u->group : part;
+    r = level(&u->acc, &bits, group);
+    if (u->group)
+        r *= level(&u->outer, &bits, (part + group - 1) / group);
+    if (u->split > 1)
+        r *= level(&u->total, &bits, u->split);
+    return r;
+}

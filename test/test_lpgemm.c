@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Configurations in LPGEMM's keys, and the model of retained variance. */
+#include "ir/ir.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- configurations ------------------------------------------------------------------------ */
+
+static const char good[] =
+    "# the template\n"
+    "groupedCumulativeLength = 16\n"
+    "targetFloatType = (1, 5, 2)   # FP8\r\n"
+    "roundingType = \"nearest\"\n"
+    "quantLayer = [conv1, 'FC#1', \"FC2\"]\n"
+    "\n"
+    "[ 'FC#1' ]\n"
+    "[FC2]\n"
+    "targetFloatType = BF16\n"
+    "roundingType = stochastic\n"
+    "seed = 18446744073709551615\n"
+    "groupedCumulativeLength = 1\n"
+    "[conv9]\n"
+    "targetFloatType = FP32";
+
+static void reads(const char *text, const char *layer, int wanted, const char *words)
+{
+    limber_unit unit, same;
+    char got[512];
+    int listed;
+
+    if (limber_unit_lpgemm(text, layer, &unit, &listed) != LIMBER_OK)
+        fail_msg("%s: %s", layer ? layer : "all", limber_error_text());
+    assert_int_equal(listed, wanted);
+    if (!words) {
+        memset(&same, 0, sizeof same);
+        assert_memory_equal(&unit, &same, sizeof same);
+        return;
+    }
+    assert_int_equal(limber_unit_parse(words, &same), LIMBER_OK);
+    assert_string_equal(limber_unit_text(&unit, got, sizeof got),
+                        limber_unit_text(&same, (char[512]){ 0 }, 512));
+}
+
+static void configurations(void **state)
+{
+    const char *fp8 = "in=(1,5,2) mul=(1,5,2) acc=(1,5,2) group=16 outer=(1,5,2)";
+
+    (void)state;
+    reads(good, NULL, 1, fp8);
+    reads(good, "conv1", 1, fp8);
+    reads(good, "FC#1", 1, fp8);
+    reads(good, "FC2", 1, "in=bf16 mul=bf16:rs acc=bf16:rs seed=18446744073709551615");
+    reads(good, "conv9", 0, NULL);
+    reads(good, "conv", 0, NULL);
+    reads("targetFloatType=FP16\nroundingType=truncate", "any", 1, "in=f16 mul=f16:rz acc=f16:rz");
+    reads("targetFloatType=e5m2\nroundingType=ra\nquantLayer=[]", NULL, 0, NULL);
+    reads("quantLayer=[]", "x", 0, NULL);
+    reads("[x]\ntargetFloatType = (1,6,9)", "x", 1, "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)");
+}
+
+static void refuses(const char *text, const char *layer, const char *why)
+{
+    limber_unit unit, zero;
+    int listed = 7;
+
+    memset(&zero, 0, sizeof zero);
+    assert_int_equal(limber_unit_lpgemm(text, layer, &unit, &listed), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(listed, 0);
+    assert_memory_equal(&unit, &zero, sizeof zero);
+    if (!strstr(limber_error_text(), why))
+        fail_msg("\"%s\" does not say \"%s\"", limber_error_text(), why);
+}
+
+static void bad_configurations(void **state)
+{
+    limber_unit unit;
+
+    (void)state;
+    refuses(NULL, NULL, "text is NULL");
+    refuses("", NULL, "targetFloatType is missing");
+    refuses("[x]\ntargetFloatType = FP16", "y", "targetFloatType is missing");
+    refuses("\ntargetFloat = FP16", NULL, "line 2: key: 'targetFloat' is unknown");
+    refuses("targetFloatType = (1,5,2", NULL, "line 1: targetFloatType");
+    refuses("targetFloatType = (1,9,2)", NULL, "line 1: targetFloatType");
+    refuses("targetFloatType = FP64", NULL, "line 1: targetFloatType");
+    refuses("targetFloatType = e5m2:sat", NULL, "line 1: targetFloatType");
+    refuses("targetFloatType = f16 seed=1", NULL, "line 1: targetFloatType");
+    refuses("targetFloatType =", NULL, "line 1: targetFloatType: '' is no format");
+    refuses("targetFloatType = FP16\ntargetFloatType = FP16", NULL, "line 2: key: "
+            "'targetFloatType' stands twice");
+    refuses("roundingType = up", NULL, "line 1: roundingType: 'up' is none of");
+    refuses("targetFloatType=f16\nroundingType = rs", NULL, "line 2: roundingType: stochastic");
+    refuses("groupedCumulativeLength = 0", NULL, "line 1: groupedCumulativeLength");
+    refuses("groupedCumulativeLength = 16x", NULL, "line 1: groupedCumulativeLength");
+    refuses("groupedCumulativeLength = 9999999999", NULL, "line 1: groupedCumulativeLength");
+    refuses("targetFloatType=f16\nseed = -1", NULL, "line 2: seed");
+    refuses("targetFloatType=f16\nseed = 18446744073709551616", NULL, "seed");
+    refuses("quantLayer = conv1", NULL, "line 1: quantLayer");
+    refuses("quantLayer = [a,,b]", NULL, "line 1: quantLayer");
+    refuses("[x]\nquantLayer = [a]", NULL, "line 2: key: 'quantLayer' cannot hold");
+    refuses("[x\n", NULL, "line 1: section: '[x' is not [layer]");
+    refuses("[]\n", NULL, "line 1: section");
+    refuses("[x]\n[x]", "x", "line 2: section");
+    refuses("nonsense", NULL, "line 1: line: 'nonsense'");
+    refuses("targetFloatType=f16\n[y]\nroundingType = up", "x", "line 3: roundingType");
+    assert_int_equal(limber_unit_lpgemm("", NULL, NULL, NULL), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_unit_lpgemm("targetFloatType=f16", NULL, &unit, NULL), LIMBER_OK);
+}
+
+/* ---- retention ----------------------------------------------------------------------------- */
+
+static void is_near(double got, double wanted)
+{
+    if (!(fabs(got - wanted) <= 0.0005))
+        fail_msg("%.5f instead of %.3f", got, wanted);
+}
+
+static double of_unit(const char *words, int64_t k)
+{
+    limber_unit unit;
+
+    assert_int_equal(limber_unit_parse(words, &unit), LIMBER_OK);
+    return limber_unit_retention(&unit, k);
+}
+
+static void retention(void **state)
+{
+    (void)state;
+    is_near(limber_retention(2, 2, 64), 0.573);
+    is_near(limber_retention(2, 2, 1024), 0.418);
+    is_near(limber_retention(5, 5, 64), 0.992);
+    is_near(limber_retention(5, 5, 1024), 0.709);
+    is_near(limber_retention(5, 5, 4096), 0.564);
+    is_near(limber_retention_chunked(5, 5, 64, 64, 0), 0.984);
+    is_near(limber_retention_chunked(8, 2, 256, 4, 0),
+            limber_retention(8, 2, 256) * limber_retention(8, 8, 4));
+    is_near(limber_retention_chunked(8, 2, 256, 4, 1),
+            limber_retention(8, 2, 256) * limber_retention(8, 4, 4));
+    assert_true(isnan(limber_retention(0, 1, 1)) && isnan(limber_retention(31, 1, 1)));
+    assert_true(isnan(limber_retention(1, 0, 1)) && isnan(limber_retention(1, 31, 1)));
+    assert_true(isnan(limber_retention(1, 1, 0)) && isnan(limber_retention(1, 1, 16777217)));
+    is_near(limber_retention(30, 30, 16777216), 1);
+}
+
+static void retention_of_units(void **state)
+{
+    (void)state;
+    is_near(of_unit("in=(1,5,5) mul=(1,5,5) acc=(1,5,5)", 1024), 0.709);
+    is_near(of_unit("in=(1,5,5) mul=(1,5,5) acc=(1,5,5) group=64", 4096), 0.984);
+    is_near(of_unit("in=(1,5,5) mul=(1,5,5) acc=(1,5,5) split=64", 4096), 0.984);
+    is_near(of_unit("in=e5m2 acc=(1,5,5)", 4096), 0.564);
+    is_near(of_unit("in=(1,5,5) mul=(1,5,5) acc=(1,5,5) group=64 outer=f32", 4096), 0.992);
+    is_near(of_unit("int8", 4096), 1);
+    is_near(of_unit("in=e5m2 acc=f32", 4096), 1);
+    is_near(of_unit("in=(1,5,2) mul=(1,5,2) acc=(1,5,2)", 1), 1);
+    assert_true(isnan(of_unit("h100-fp16", 4096)) && isnan(of_unit("a100-fp64", 4096)));
+    assert_true(isnan(of_unit("in=f16 acc=f16", 0)) && isnan(limber_unit_retention(NULL, 1)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(configurations),
+        cmocka_unit_test(bad_configurations),
+        cmocka_unit_test(retention),
+        cmocka_unit_test(retention_of_units),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
