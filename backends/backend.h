@@ -76,7 +76,7 @@ struct runner {
 
 /* What happens inside a model: limber_statistics has the meaning.  Bare counts, in this order. */
 struct unit_counts {
-    int64_t nonzero, mul_inexact, mul_underflow, mul_overflow;
+    int64_t mul_inexact, mul_underflow, mul_overflow;
     int64_t swamped, partly_swamped, sum_overflow;
     int64_t outer_sums, outer_swamped, outer_partly;
 };

@@ -104,6 +104,7 @@ struct unit_info {
 };
 extern const struct unit_info limber_units[UNIT_count];
 
+enum counts { COUNT_none, COUNT_swamped /* fully: in acc and in outer sums */, COUNT_all };
 enum { AXIS_none, AXIS_row, AXIS_col };
 enum { VIA_sum, VIA_shift, VIA_crt };
 enum { SIGN_signed, SIGN_unsigned };
@@ -144,7 +145,7 @@ struct plan {
     limber_promise promise;
     int bits;               /* promise bits */
     const limber_unit *model;       /* promise simulate: in the arena, its seed 0; else NULL */
-    int counts;             /* 1: the kernel counts what happens inside the model */
+    int counts;             /* enum counts: what a kernel counts inside the model */
     const char *wanted;     /* scheme asked for by the caller, or NULL */
     int slices;             /* asked for by the caller or estimated; 0: no wish */
     int kbits;              /* k <= 2^kbits */

@@ -191,7 +191,7 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
     case H_model:
         return read_model(s, all, v);
     case H_counts:
-        return read_int(s, all, v, 1, 1, &p->counts);
+        return read_int(s, all, v, COUNT_swamped, COUNT_all, &p->counts);
     case H_bits:
         return read_int(s, all, v, 1, 1000, &p->bits);
     case H_wanted:

@@ -58,7 +58,7 @@ static void print_head(const struct plan *p, struct text *out)
     if (p->model)
         print_model(p->model, out);
     if (p->counts)
-        limber_text_add(out, " counts=1");
+        limber_text_add(out, " counts=%d", p->counts);
     limber_text_add(out, " {\n");
 }
 

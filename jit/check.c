@@ -44,6 +44,9 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
         limber_fail_in(d, "contract.unit");
         return false;
     }
+    if (k->promise == LIMBER_SIMULATE && k->scheme && strcmp(k->scheme, "simulate") != 0)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.scheme = \"%.40s\" simulates no unit",
+                           k->scheme);
     if (k->statistics && k->promise != LIMBER_SIMULATE)
         return limber_fail(d, LIMBER_BAD_ARGUMENT,
                            "contract.statistics are of simulated units only");

@@ -251,7 +251,7 @@ static bool describe_model(struct description *d, const struct problem *p, struc
         memcpy(d->model, t.s, t.n);
     limber_text_clear(&t);
     d->simulates = 1;
-    d->counts = p->counts != NULL;
+    d->counts = p->count;
     if (u.start_c)              /* C is where the sum starts, not what is added to it */
         d->beta = 0;
     return ok || limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the unit's text");

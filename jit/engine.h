@@ -139,6 +139,7 @@ struct problem {
     int64_t step_a, step_b, step_c; /* elements from one group to the next */
     const void *alpha, *beta;       /* NULL: exactly 1, exactly 0 */
     struct unit_counts *counts;     /* NULL, or where the counts of a simulated unit are added */
+    enum counts count;              /* what is counted */
 };
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d);

@@ -58,18 +58,27 @@ static bool run_integer(limber_context *ctx, const struct problem *p, limber_rep
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
+/* Integer units lose nothing: there is nothing to count. */
+static bool run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
+                      struct unit_counts *counts, struct diag *d)
+{
+    struct problem q = *p;
+
+    if (is_integer(p->contract.unit))
+        return run_integer(ctx, p, report, d);
+    if (p->contract.statistics) {
+        q.counts = counts;
+        q.count = p->contract.statistics->swamped_only ? COUNT_swamped : COUNT_all;
+    }
+    return limber_engine_run_plain(ctx, &q, report, d);
+}
+
 bool limber_simulate_run(limber_context *ctx, const struct problem *p, limber_report *report,
                          struct diag *d)
 {
     limber_statistics *s = p->contract.statistics;
     struct unit_counts counts = { 0 };
-    struct problem q = *p;
 
-    if (!limber_simulate_check(p, d))
-        return false;
-    if (is_integer(p->contract.unit))
-        return run_integer(ctx, p, report, d);
-    q.counts = s ? &counts : NULL;
-    return limber_engine_run_plain(ctx, &q, report, d) &&
+    return limber_simulate_check(p, d) && run_plain(ctx, p, report, &counts, d) &&
            (!s || limber_statistics_fill(ctx, p, &counts, s, d));
 }

@@ -100,6 +100,8 @@ static bool load_side(const struct problem *p, int side, int64_t group, double *
     struct view v = side ? p->b : p->a;
     int64_t lines = side ? p->n : p->m, step = side ? p->step_b : p->step_a;
     struct loaded *line = malloc((size_t)(p->k ? p->k : 1) * sizeof *line);
+    limber_format acc = p->contract.unit->acc.format;
+    bool as_given = acc.kind == LIMBER_KIND_INT || limber_format_equal(acc, binary64);
 
     if (!line)
         return limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the statistics");
@@ -111,11 +113,10 @@ static bool load_side(const struct problem *p, int side, int64_t group, double *
 
             given[i * p->k + q] = at ? limber_format_value(f, at) : 0;
         }
-        if (!limber_format_equal(p->contract.unit->acc.format, binary64))
+        if (!as_given)
             limber_unit_load(p->contract.unit, side, given + i * p->k, p->k, line);
         for (int64_t q = 0; q < p->k; q++) {
-            double x = limber_format_equal(p->contract.unit->acc.format, binary64) ?
-                       given[i * p->k + q] : (double)line[q].value;
+            double x = as_given ? given[i * p->k + q] : (double)line[q].value;
 
             loaded[i * p->k + q] = x;
             see(d, x);
@@ -123,6 +124,23 @@ static bool load_side(const struct problem *p, int side, int64_t group, double *
     }
     free(line);
     return true;
+}
+
+/* Products of two nonzero finite numbers: of every index along k so many as lines have them. */
+static int64_t nonzero_products(const struct problem *p, const struct copies *c)
+{
+    int64_t sum = 0;
+
+    for (int64_t q = 0; q < p->k; q++) {
+        int64_t a = 0, b = 0;
+
+        for (int64_t i = 0; i < p->m; i++)
+            a += c->la[i * p->k + q] != 0 && isfinite(c->la[i * p->k + q]);
+        for (int64_t j = 0; j < p->n; j++)
+            b += c->lb[j * p->k + q] != 0 && isfinite(c->lb[j * p->k + q]);
+        sum += a * b;
+    }
+    return sum;
 }
 
 /* ---- comparison -------------------------------------------------------------------------------- */
@@ -174,7 +192,7 @@ static void conclude(const struct problem *p, limber_statistics *s, limber_distr
     seen(&s->b);
     seen(&s->result);
     seen(wide);
-    s->predicted = NAN;
+    s->predicted = limber_unit_retention(p->contract.unit, p->k);
     s->variance_wide = s->compare ? wide->variance : NAN;
     s->retention = plain && wide->variance > 0 ? s->result.variance / wide->variance : NAN;
     s->distance = plain && far->count ? far->far / (double)far->count : NAN;
@@ -185,15 +203,16 @@ static void take_counts(limber_statistics *s, const struct problem *p,
                         const struct unit_counts *c)
 {
     s->products = p->m * p->n * p->k * p->groups;
-    s->nonzero = c->nonzero;
+    s->swamped = c->swamped;
+    s->outer_sums = c->outer_sums;
+    s->outer_swamped = c->outer_swamped;
+    if (s->swamped_only)        /* a backend may count more than it is asked to */
+        return;
     s->mul_inexact = c->mul_inexact;
     s->mul_underflow = c->mul_underflow;
     s->mul_overflow = c->mul_overflow;
-    s->swamped = c->swamped;
     s->partly_swamped = c->partly_swamped;
     s->sum_overflow = c->sum_overflow;
-    s->outer_sums = c->outer_sums;
-    s->outer_swamped = c->outer_swamped;
     s->outer_partly = c->outer_partly;
 }
 
@@ -201,7 +220,7 @@ bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
                             const struct unit_counts *counts, limber_statistics *s,
                             struct diag *d)
 {
-    limber_statistics all = { .compare = s->compare };
+    limber_statistics all = { .compare = s->compare, .swamped_only = s->swamped_only };
     limber_distribution wide = { 0 };
     struct distance far = { 0 };
     struct copies c;
@@ -211,6 +230,8 @@ bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
         ok = load_side(p, 0, g, c.a, c.la, &all.a, d) && load_side(p, 1, g, c.b, c.lb, &all.b, d);
         if (ok && s->compare)
             ok = multiply(ctx, p, c.a, c.b, c.exact, d) && multiply(ctx, p, c.la, c.lb, c.wide, d);
+        if (ok)
+            all.nonzero += nonzero_products(p, &c);
         if (ok)
             compare(p, g, &c, &all.result, &wide, &far);
     }

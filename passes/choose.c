@@ -103,7 +103,7 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
 
         if (p->wanted && limber_scheme_find(p->wanted) != s)
             continue;
-        if (!p->wanted && (s->unit == UNIT_model) != (p->model != NULL))
+        if (p->model ? s->unit != UNIT_model : s->unit == UNIT_model && !p->wanted)
             continue;           /* units are simulated, and nothing else is */
         if (try_one(p, s, t, &cost, &why)) {
             limber_text_add(&p->refused, "%s: keeps the contract, %.3g s\n", s->name, cost);

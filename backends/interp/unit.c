@@ -134,7 +134,6 @@ static double rounded_product(const struct machine *m, int64_t p, uint32_t r)
     double v;
     int loss;
 
-    c->nonzero += x.kind == NUM_finite;
     if (!m->d->u->mul.format.kind)
         return limber_num_value(&x);
     v = step(m, &m->d->u->mul, &x, 0, r << 16, &loss);
@@ -274,7 +273,6 @@ static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
             int64_t at = limber_unit_at(u, d->k, p + s);
             double x = (double)d->a[at].value * (double)d->b[at].value;
 
-            d->counts->nonzero += x != 0 && isfinite(x);
             rest += isfinite(x) ? 0 : x;
             t[terms].value += x;        /* exact: few bits where sub > 1 */
             t[terms].exponent = d->a[at].exponent + d->b[at].exponent;

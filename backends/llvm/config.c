@@ -235,7 +235,7 @@ static bool blocks_fit(const limber_unit *u, bool avx512)
                (u->acc.format.frac_bits == 23 && u->acc.rounding == LIMBER_RN);
     if (u->tree)
         return u->mul.format.kind;
-    return avx512 && u->sub == 1 && u->frac <= 29 && u->block <= 1 << (29 - u->frac);
+    return avx512 && u->sub == 1 && u->frac <= 29 && u->block <= 1 << (30 - u->frac);
 }
 
 static void set_bounds(struct kernel_config *k)
@@ -245,6 +245,8 @@ static void set_bounds(struct kernel_config *k)
 
     k->most_product = u->mul.format.kind ? largest_of(u->mul.format) : 0x1p80;
     k->most_sum = 0x1p80;
+    k->largest = 0x1p80;
+    k->terms = u->frac <= 29 ? 1 << (29 - u->frac) : 1;
     k->quantum = quantum_of(u->mul.format.kind ? u->mul.format : u->acc.format);
     k->frees = !k->fused && (!u->mul.format.kind || (limber_format_emax(u->mul.format) < 60 &&
                                                       !(u->mul.format.flags & LIMBER_FORMAT_FINITE)));
@@ -256,6 +258,7 @@ static void set_bounds(struct kernel_config *k)
         if (!f.kind)
             continue;
         k->most_sum = fmin(k->most_sum, largest_of(f) / 8);
+        k->largest = fmin(k->largest, largest_of(f));
         /* there NaN is a number, and the narrow lanes do not look for it */
         k->frees &= limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE);
         k->growth = fmax(k->growth, near ? 0 : 1.45 * ldexp(1, -f.frac_bits));
@@ -281,7 +284,8 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
             limber_format_named("f64", &s->f);
     }
     k->safe = u->mul.format.kind && is_safe(&u->mul, &u->acc);
-    k->clamps = u->mul.format.kind && quantum_of(u->mul.format) < quantum_of(u->acc.format);
+    k->clamps = u->mul.format.kind && (quantum_of(u->mul.format) < quantum_of(u->acc.format) ||
+                                       u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL);
     k->safe_outer = (!u->group || is_safe(&u->acc, &u->outer)) &&
                     (u->split == 1 || is_safe(sum, &u->total));
     k->narrow = !u->start_c && u->a.format.frac_bits + u->b.format.frac_bits <= 22 &&
@@ -291,6 +295,8 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
                 is_narrow(&u->outer, k->safe_outer, avx512) &&
                 is_narrow(&u->total, k->safe_outer, avx512);
     set_bounds(k);
+    /* formats that end early: bounds rarely hold, sums rarely leave */
+    k->tracks = avx512 && k->frees && k->largest < 2048;
 }
 
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,

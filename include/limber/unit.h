@@ -128,6 +128,8 @@ typedef struct limber_distribution {
 typedef struct limber_statistics {
     /* in */
     int compare;            /* 1: also the fields behind `result`; needs a product in FP64 twice */
+    int swamped_only;       /* 1: of the kernel's counters only swamped and outer_swamped, which costs
+                               least; the others stay 0 */
     /* out */
     int64_t products, nonzero;              /* m n k; with both factors nonzero and finite */
     int64_t mul_inexact, mul_underflow, mul_overflow;   /* underflow: a nonzero product became 0 */

@@ -65,8 +65,11 @@ struct kernel_config {
     int32_t fused, counts;
     int32_t narrow;         /* binary32 lanes are exact where ranges allow */
     int32_t safe;           /* sums in binary32 to nearest are right after the second rounding */
-    int32_t clamps;         /* sums may be below acc's normal numbers */
+    int32_t clamps;         /* sums may round to zero */
     int32_t frees;          /* tiles that may overflow can be narrow, too */
+    int32_t terms;          /* of a fused block that 32 bits can sum */
+    int32_t tracks;         /* tiles without a bound are computed as if they had one, and looked at */
+    double largest;         /* of the sums' formats */
     int32_t safe_outer;
     double most_product, most_sum, quantum;
     double growth;          /* log2 that rounding away from zero may add to a sum, each time */

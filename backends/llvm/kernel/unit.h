@@ -110,7 +110,7 @@ FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
 /* ---- tallies ------------------------------------------------------------------------------- */
 
 #define TALLIES(T)                                                                              \
-    T(nonzero) T(mul_inexact) T(mul_underflow) T(mul_overflow) T(swamped) T(partly_swamped)     \
+    T(mul_inexact) T(mul_underflow) T(mul_overflow) T(swamped) T(partly_swamped)     \
     T(sum_overflow) T(outer_swamped) T(outer_partly)
 
 struct narrow_tally {
@@ -140,6 +140,7 @@ FLAT void narrow_told(const struct kernel_call *c, const struct narrow_tally *t)
     TALLIES(T)
 #undef T
 }
+
 
 FLAT void wide_told(const struct kernel_call *c, const struct wide_tally *t)
 {
@@ -202,10 +203,9 @@ FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w h)
 
     if (MODEL.mul.format.kind)
         y = wide_round(MODEL.mul, x, wide_bits(h << 16), &beyond);
-    if (!CFG.counts)
+    if (CFG.counts != COUNT_all)
         return y;
     some = (v8l)(x != 0) & wide_finite(x);
-    t->tally.nonzero += some;
     if (MODEL.mul.format.kind) {
         t->tally.mul_inexact += some & (v8l)(y != x);
         t->tally.mul_underflow += some & (v8l)(y == 0);
@@ -226,6 +226,8 @@ FLAT v8d wide_rounded_sum(limber_step s, v8d sum, v8d x, v8w h, v8l *swamped, v8
     *swamped = some & (v8l)(y != exact) & (v8l)(y == sum);
     *over = some & beyond & ~*swamped;
     *partly = some & (v8l)(y != exact) & ~*swamped & ~*over;
+    if (CFG.counts == COUNT_swamped)
+        *partly = *over = all_l(0);
     return y;
 }
 
@@ -268,7 +270,8 @@ FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8d again, v8l counted)
         v8l swamped = (v8l)(x != 0) & (v8l)(cut == 0);
 
         t->tally.swamped += swamped & counted;
-        t->tally.partly_swamped += (v8l)(cut != whole) & ~swamped & counted;
+        if (CFG.counts == COUNT_all)
+            t->tally.partly_swamped += (v8l)(cut != whole) & ~swamped & counted;
     }
     return cut;
 }
@@ -296,8 +299,6 @@ FLAT v8d wide_products(struct wide_tile *t, int64_t p, int64_t n, int64_t q, int
 
         ea = all_l(*(const int32_t *)(const void *)(t->ea + (p + s) * CFG.mr * 4));
         eb = TO(v8l, LOAD(v8i, t->eb + ((p + s) * CFG.nr + 8 * v) * 4));
-        if (CFG.counts)
-            t->tally.nonzero += finite & (v8l)(x != 0);
         *rest += (v8d)((v8l)x & ~finite);
         sum += x;
         ea += eb;
@@ -334,7 +335,7 @@ FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
         sum = (v8d)PICK(finite, (v8l)sum, (v8l)rest);
         acc[0][v] = wide_round(MODEL.acc, sum,
                                wide_bits(wide_number(t, 0, v, 0, (uint32_t)p)), &beyond);
-        if (CFG.counts)
+        if (CFG.counts == COUNT_all)
             t->tally.sum_overflow += beyond & finite;
     }
 }
@@ -386,41 +387,60 @@ FLAT v16i narrow_finite(v16f x)
 FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
 {
     v16f x = a * b, y;
-    v16i beyond, some;
+    v16i beyond, lost;
 
     y = narrow_round(MODEL.mul, x, narrow_bits(h << 16), CFG.clamps ? CLAMP_signed : CLAMP_low,
                      t->bounded, &beyond);
-    if (CFG.counts) {
-        some = (v16i)(x != 0);
-        if (!t->bounded)
-            some &= narrow_finite(x);
-        t->tally.nonzero += some;
-        t->tally.mul_inexact += some & (v16i)(y != x);
-        t->tally.mul_underflow += some & (v16i)(y == 0);
-        t->tally.mul_overflow += some & beyond;
+    if (CFG.counts == COUNT_all) {
+        lost = (v16i)(y != x);
+        if (!t->bounded) {
+            v16i some = narrow_finite(x);
+
+            lost &= some;
+            t->tally.mul_overflow += some & beyond;
+        }
+        t->tally.mul_inexact += lost;
+        t->tally.mul_underflow += lost & (v16i)(y == 0);
     }
     return y;
 }
 
-/* One of the differences is exact, so both agree exactly when the sum is. */
-FLAT void narrow_lost(const struct narrow_tile *t, v16f acc, v16f x, v16f y, v16i beyond,
-                      v16i *swamped, v16i *partly, v16i *over)
+/* What y, the rounded acc + x, lost.  sum is what was rounded: where it is right to nearest and both
+ * terms have few bits (safe), it is exact, or one term itself.  Else one of two differences is exact,
+ * so both agree exactly when the sum is. */
+FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
+                      v16i beyond, v16i *swamped, v16i *partly, v16i *over)
 {
-    v16i inexact = (v16i)(y - acc != x) | (v16i)(y - x != acc), some = (v16i)(x != 0);
+    v16i same = (v16i)(y == acc), some = (v16i)(x != 0), inexact;
 
     if (!t->bounded)
         some &= narrow_finite(x) & narrow_finite(acc);
-    *swamped = some & (v16i)(y == acc);     /* x was not zero */
-    *over = some & beyond & ~*swamped;
-    *partly = some & inexact & ~*swamped & ~*over;
+    *swamped = some & same;
+    if (CFG.counts == COUNT_swamped) {
+        *partly = *over = all_i(0);
+        return;
+    }
+    if (safe)
+        inexact = (v16i)(sum != y) | ((v16i)(y == x) & (v16i)(acc != 0));
+    else
+        inexact = (v16i)(y - acc != x) | (v16i)(y - x != acc);
+    *partly = inexact & ~same;
+    *over = all_i(0);
+    if (!t->bounded) {
+        *over = some & beyond & ~same;
+        *partly &= some & ~*over;
+    } else if (!safe) {
+        *partly &= some;
+    }
 }
 
-FLAT v16f narrow_counted(struct narrow_tile *t, v16f acc, v16f x, v16f y, v16i beyond)
+FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
+                         v16i beyond)
 {
     v16i swamped, partly, over;
 
     if (CFG.counts) {
-        narrow_lost(t, acc, x, y, beyond, &swamped, &partly, &over);
+        narrow_lost(t, safe, acc, x, sum, y, beyond, &swamped, &partly, &over);
         t->tally.swamped += swamped;
         t->tally.partly_swamped += partly;
         t->tally.sum_overflow += over;
@@ -428,14 +448,22 @@ FLAT v16f narrow_counted(struct narrow_tile *t, v16f acc, v16f x, v16f y, v16i b
     return y;
 }
 
+/* max(|most|, |y|) */
+FLAT void narrow_track(struct narrow_tile *t, v16f y)
+{
+    if (CFG.tracks && t->bounded)
+        t->most = (v16f)__builtin_ia32_rangeps512_mask(t->most, y, 11, t->most, (uint16_t)-1, 4);
+}
+
 FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u h)
 {
     v16i beyond;
-    v16f y = narrow_sum(s, acc, x, CFG.safe);
+    v16f sum = narrow_sum(s, acc, x, CFG.safe), y;
 
-    y = narrow_round(s, y, narrow_bits(h), CFG.clamps ? CLAMP_signed : CLAMP_none,
+    y = narrow_round(s, sum, narrow_bits(h), CFG.clamps ? CLAMP_signed : CLAMP_none,
                      t->bounded, &beyond);
-    return narrow_counted(t, acc, x, y, beyond);
+    narrow_track(t, y);
+    return narrow_counted(t, CFG.safe, acc, x, sum, y, beyond);
 }
 
 FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u h)
@@ -445,9 +473,8 @@ FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v1
     v16i beyond;
 
     y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
-    if (CFG.counts)
-        t->tally.nonzero += (v16i)(x != 0);
-    return narrow_counted(t, acc, x, y, beyond);
+    narrow_track(t, y);
+    return narrow_counted(t, 0, acc, x, y, y, beyond);
 }
 
 FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u h)
@@ -456,8 +483,9 @@ FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v
     v16f y = narrow_sum(s, sum, x, CFG.safe_outer);
 
     y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
+    narrow_track(t, y);
     if (CFG.counts) {
-        narrow_lost(t, sum, x, y, beyond, &swamped, &partly, &over);
+        narrow_lost(t, 0, sum, x, y, y, beyond, &swamped, &partly, &over);
         t->tally.outer_swamped += swamped;
         t->tally.outer_partly += partly;
     }
@@ -474,25 +502,25 @@ FLAT v16i narrow_exponents(v16f x)
     return MODEL.zeros ? e : PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
 }
 
-FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int counted)
+FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
 {
     v16f whole = x * up;
     v16i cut = TO(v16i, whole);
 
-    if (CFG.counts && counted) {
+    if (CFG.counts && is_product) {
         v16i some = (v16i)(x != 0), swamped = some & (v16i)(cut == 0);
 
-        t->tally.nonzero += some;
         t->tally.swamped += swamped;
-        t->tally.partly_swamped += some & (v16i)(TO(v16f, cut) != whole) & ~swamped;
+        if (CFG.counts == COUNT_all)
+            t->tally.partly_swamped += some & (v16i)(TO(v16f, cut) != whole) & ~swamped;
     }
     return cut;
 }
 
-/* sum + c units of 2^e, rounded to acc. */
-FLAT v16f narrow_fused_sum(v16i sum, v16i c, v16i e, v16u h)
+/* 256 high + low units of 2^e, rounded to acc. */
+FLAT v16f narrow_fused_sum(v16i high, v16i low, v16i e, v16u h)
 {
-    v16i high = (sum >> 8) + (c >> 8), low = (sum & 255) + (c & 255), beyond;
+    v16i beyond;
     v16f x = narrow_fma(MODEL.acc, TO(v16f, high), all_f(256), TO(v16f, low));
 
     x *= (v16f)((e + 127) << 23);
@@ -503,7 +531,7 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
 {
     ROLL for (int v = 0; v < 2; v++) {
         const char *ea = t->ea + p * CFG.mr * 4, *eb = t->eb + (p * CFG.nr + 16 * v) * 4;
-        v16i most[4], sum[4], c[4];
+        v16i most[4], sum[4], high[4], low[4];
         v16f up[4];
 
         UNROLL for (int r = 0; r < 4; r++)
@@ -522,17 +550,26 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
 
             most[r] = PICK(most[r] > least, most[r], all_i(least));
             up[r] = (v16f)((127 + MODEL.frac - most[r]) << 23);
-            c[r] = narrow_term(t, acc[r][v], up[r], 0);
-            sum[r] = all_i(0);
+            sum[r] = narrow_term(t, acc[r][v], up[r], 0);
+            high[r] = sum[r] >> 8;
+            low[r] = sum[r] & 255;
         }
-        ROLL for (int64_t q = 0; q < n; q++) {
-            v16f b = narrow_load_b(t, p + q, v);
-
+        ROLL for (int64_t from = 0; from < n; from += CFG.terms) {
             UNROLL for (int r = 0; r < 4; r++)
-                sum[r] += narrow_term(t, narrow_load_a(t, p + q, r) * b, up[r], 1);
+                sum[r] = all_i(0);
+            ROLL for (int64_t q = from; q < min64(from + CFG.terms, n); q++) {
+                v16f b = narrow_load_b(t, p + q, v);
+
+                UNROLL for (int r = 0; r < 4; r++)
+                    sum[r] += narrow_term(t, narrow_load_a(t, p + q, r) * b, up[r], 1);
+            }
+            UNROLL for (int r = 0; r < 4; r++) {
+                high[r] += sum[r] >> 8;
+                low[r] += sum[r] & 255;
+            }
         }
         UNROLL for (int r = 0; r < 4; r++)
-            acc[r][v] = narrow_fused_sum(sum[r], c[r], most[r] - MODEL.frac,
+            acc[r][v] = narrow_fused_sum(high[r], low[r], most[r] - MODEL.frac,
                                          narrow_number(t, r, v, 0, (uint32_t)p));
     }
 }
@@ -588,7 +625,8 @@ FLAT v8d wide_out(v8d x, v8w element)
     return wide_round(MODEL.out, x, wide_bits(h), &beyond);
 }
 
-FLAT void narrow_work(const struct unit_tile *u, int bounded)
+/* 0: a tracked sum left the range. */
+FLAT int narrow_work(const struct unit_tile *u, int bounded)
 {
     struct narrow_tile t = { .c = u->c, .a = u->a, .b = u->b, .ea = u->ea, .eb = u->eb,
                              .bounded = bounded };
@@ -599,6 +637,8 @@ FLAT void narrow_work(const struct unit_tile *u, int bounded)
         UNROLL for (int v = 0; v < 2; v++)
             t.element[r][v] = elements_of(u, r, v);
     narrow_whole(&t, sum);
+    if (CFG.tracks && bounded && ANY(t.most > (float)CFG.largest))
+        return 0;
     UNROLL for (int r = 0; r < 4; r++)
         UNROLL for (int v = 0; v < 2; v++) {
             v16f x = sum[r][v];
@@ -610,11 +650,12 @@ FLAT void narrow_work(const struct unit_tile *u, int bounded)
         }
     if (CFG.counts)
         narrow_told(u->c, &t.tally);
+    return 1;
 }
 
-SLOW void narrow_bounded(const struct unit_tile *u)
+SLOW int narrow_bounded(const struct unit_tile *u)
 {
-    narrow_work(u, 1);
+    return narrow_work(u, 1);
 }
 
 SLOW void narrow_free(const struct unit_tile *u)
@@ -676,13 +717,13 @@ FLAT enum lanes lanes_for(const struct kernel_call *c, const struct extremes *a,
 {
     double most = (double)a->most * b->most, least = (double)a->least * b->least, sum, growth;
 
-    if (!CFG.narrow || !(most <= 0x1p80) || (most > 0 && least < 0x1p-100))
+    if (!CFG.narrow || (CFG.counts && c->k > 1 << 27) || !(most <= 0x1p80) || (most > 0 && least < 0x1p-100))
         return LANES_wide;
     sum = 2 * __builtin_sqrt((double)a->norm) * __builtin_sqrt((double)b->norm) * 1.001 +
           (double)c->k * CFG.quantum;
     growth = (double)c->k * CFG.growth;
     if (growth < 200 && most <= CFG.most_product &&
-        sum * power_of_two((int)growth + (growth > 0)) <= CFG.most_sum)
+        sum * power_of_two((int)growth + (growth > 0)) <= (CFG.tracks ? 0x1p80 : CFG.most_sum))
         return LANES_bounded;
     return CFG.frees ? LANES_free : LANES_wide;
 }
@@ -714,7 +755,10 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
             u.ea = u.a + oa->limb_bytes;
             u.eb = u.b + ob->limb_bytes;
             switch (lanes_for(c, &xa, &xb)) {
-            case LANES_bounded: narrow_bounded(&u); break;
+            case LANES_bounded:
+                if (narrow_bounded(&u))
+                    break;
+                /* fall through */
             case LANES_free: narrow_free(&u); break;
             default:
                 ROLL for (int r = 0; r < CFG.mr; r++)

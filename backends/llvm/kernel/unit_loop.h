@@ -14,6 +14,7 @@ struct F(tile) {
     RAND element[ROWS][VECS];
     F(tally) tally;
     int bounded;                /* no overflow, no infinity */
+    V most;                     /* magnitude of sums, where they are tracked */
 };
 
 FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint32_t index)
