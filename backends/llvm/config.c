@@ -246,7 +246,8 @@ static void set_bounds(struct kernel_config *k)
     k->most_product = u->mul.format.kind ? largest_of(u->mul.format) : 0x1p80;
     k->most_sum = 0x1p80;
     k->quantum = quantum_of(u->mul.format.kind ? u->mul.format : u->acc.format);
-    k->frees = !k->fused && (!u->mul.format.kind || limber_format_emax(u->mul.format) < 60);
+    k->frees = !k->fused && (!u->mul.format.kind || (limber_format_emax(u->mul.format) < 60 &&
+                                                      !(u->mul.format.flags & LIMBER_FORMAT_FINITE)));
     for (size_t i = 0; i < COUNT(sums); i++) {
         limber_format f = sums[i]->format;
         bool near = sums[i]->rounding == LIMBER_RN || sums[i]->rounding == LIMBER_RA ||
@@ -255,7 +256,8 @@ static void set_bounds(struct kernel_config *k)
         if (!f.kind)
             continue;
         k->most_sum = fmin(k->most_sum, largest_of(f) / 8);
-        k->frees &= limber_format_emax(f) < 60;
+        /* there NaN is a number, and the narrow lanes do not look for it */
+        k->frees &= limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE);
         k->growth = fmax(k->growth, near ? 0 : 1.45 * ldexp(1, -f.frac_bits));
     }
 }

@@ -260,15 +260,15 @@ FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h)
 }
 
 /* A term of a fused block, in units of 2^(E - frac), cut; up: 2^(frac - E) in two factors. */
-FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8d again, int counted)
+FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8d again, v8l counted)
 {
     v8d whole = x * up * again, cut = TRUNC(whole);
 
-    if (CFG.counts && counted) {
-        v8l swamped = (v8l)(x != 0) & (v8l)(cut == 0) & wide_finite(x);
+    if (CFG.counts) {
+        v8l swamped = (v8l)(x != 0) & (v8l)(cut == 0);
 
-        t->tally.swamped += swamped;
-        t->tally.partly_swamped += (v8l)(cut != whole) & ~swamped & wide_finite(x);
+        t->tally.swamped += swamped & counted;
+        t->tally.partly_swamped += (v8l)(cut != whole) & ~swamped & counted;
     }
     return cut;
 }
@@ -312,7 +312,7 @@ FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
 {
     ROLL for (int v = 0; v < 4; v++) {
         v8d c = acc[0][v], rest = (v8d)((v8l)c & ~wide_finite(c)), sum, up, again, ignored;
-        v8l most = wide_exponents(c), e, half, beyond;
+        v8l most = wide_exponents(c), e, half, beyond, finite;
 
         ROLL for (int64_t q = 0; q < n; q += MODEL.sub) {
             struct wide_tile uncounted = *t;
@@ -325,17 +325,17 @@ FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
         half = (MODEL.frac - most) >> 1;
         up = powers_of_two(half);
         again = powers_of_two(MODEL.frac - most - half);
-        sum = wide_term(t, c, up, again, 0);
+        finite = wide_finite(rest);
+        sum = wide_term(t, c, up, again, all_l(0));
         ROLL for (int64_t q = 0; q < n; q += MODEL.sub)
-            sum += wide_term(t, wide_products(t, p, n, q, v, &ignored, &e), up, again, 1);
+            sum += wide_term(t, wide_products(t, p, n, q, v, &ignored, &e), up, again, finite);
         sum = sum * powers_of_two(-half) * powers_of_two(most - MODEL.frac + half);
         sum += 0.0;
-        e = ~wide_finite(rest);
-        sum = (v8d)PICK(e, (v8l)rest, (v8l)sum);
+        sum = (v8d)PICK(finite, (v8l)sum, (v8l)rest);
         acc[0][v] = wide_round(MODEL.acc, sum,
                                wide_bits(wide_number(t, 0, v, 0, (uint32_t)p)), &beyond);
         if (CFG.counts)
-            t->tally.sum_overflow += beyond & ~e;
+            t->tally.sum_overflow += beyond & finite;
     }
 }
 
@@ -388,7 +388,8 @@ FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
     v16f x = a * b, y;
     v16i beyond, some;
 
-    y = narrow_round(MODEL.mul, x, narrow_bits(h << 16), 1, t->bounded, &beyond);
+    y = narrow_round(MODEL.mul, x, narrow_bits(h << 16), CFG.clamps ? CLAMP_signed : CLAMP_low,
+                     t->bounded, &beyond);
     if (CFG.counts) {
         some = (v16i)(x != 0);
         if (!t->bounded)
@@ -432,7 +433,8 @@ FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16
     v16i beyond;
     v16f y = narrow_sum(s, acc, x, CFG.safe);
 
-    y = narrow_round(s, y, narrow_bits(h), CFG.clamps, t->bounded, &beyond);
+    y = narrow_round(s, y, narrow_bits(h), CFG.clamps ? CLAMP_signed : CLAMP_none,
+                     t->bounded, &beyond);
     return narrow_counted(t, acc, x, y, beyond);
 }
 
@@ -442,7 +444,7 @@ FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v1
     v16f x = a * b, y = narrow_fma(s, a, b, acc);
     v16i beyond;
 
-    y = narrow_round(s, y, narrow_bits(h), 1, t->bounded, &beyond);
+    y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
     if (CFG.counts)
         t->tally.nonzero += (v16i)(x != 0);
     return narrow_counted(t, acc, x, y, beyond);
@@ -453,7 +455,7 @@ FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v
     v16i swamped, partly, over, beyond;
     v16f y = narrow_sum(s, sum, x, CFG.safe_outer);
 
-    y = narrow_round(s, y, narrow_bits(h), 1, t->bounded, &beyond);
+    y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
     if (CFG.counts) {
         narrow_lost(t, sum, x, y, beyond, &swamped, &partly, &over);
         t->tally.outer_swamped += swamped;
@@ -494,7 +496,7 @@ FLAT v16f narrow_fused_sum(v16i sum, v16i c, v16i e, v16u h)
     v16f x = narrow_fma(MODEL.acc, TO(v16f, high), all_f(256), TO(v16f, low));
 
     x *= (v16f)((e + 127) << 23);
-    return narrow_round(MODEL.acc, x, narrow_bits(h), 1, 1, &beyond);
+    return narrow_round(MODEL.acc, x, narrow_bits(h), CLAMP_signed, 1, &beyond);
 }
 
 FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
@@ -692,9 +694,10 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
 
     if (MODEL.start_c)
-        ROLL for (int64_t i = 0; i < b->rows; i++)
-            ROLL for (int64_t j = 0; j < b->cols; j++)
+        ROLL for (int64_t i = 0; i < b->panels_a * CFG.mr; i++)
+            ROLL for (int64_t j = 0; j < b->panels_b * CFG.nr; j++)
                 *(float *)(void *)(scratch + i * total_row() + j * 4) =
+                    i >= b->rows || j >= b->cols ? 0 :
                     (float)c->cold->value(CFG.c, place(c, b->i0 + i, b->j0 + j));
     for (int64_t j = 0; j < b->panels_b; j++) {
         struct extremes xb = extremes_of(ob, (b->panel_b + j) * CFG.nr, CFG.nr);

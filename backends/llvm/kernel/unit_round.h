@@ -210,7 +210,7 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
         *beyond = (v16i)(size > (float)largest_of(s.format));
 
     if (s.format.flags & LIMBER_FORMAT_NO_SUBNORMAL)
-        v = (v16f)((v16i)v & ((v16i)(size >= power_of_two_f(1 - s.format.bias)) | sign));
+        v = (v16f)((v16i)v & (~(v16i)(size < power_of_two_f(1 - s.format.bias)) | sign));
     if (bounded)
         return v;
     if (overflow_of(s, 0) == 1 && overflow_of(s, 1) == 1) {
@@ -223,14 +223,21 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
         v16i to = PICK(negative, (v16i)all_f((float)overflow_value(s, 1)),
                        (v16i)all_f((float)overflow_value(s, 0))) | sign;
 
+        if (!(s.format.flags & LIMBER_FORMAT_NO_INF))
+            over &= (v16i)(size != __builtin_inff());   /* no overflow any more */
         return (v16f)PICK(over, to, (v16i)v);
     }
 }
 
 /* x, exact or as narrow_sum leaves it, rounded to a step of at most 21 fraction bits: a sum with
- * 2^(23-m) times its power of two pushes the rest out.  clamp: x may be below the normal numbers;
- * bounded: no overflow, no infinity. */
-FLAT v16f narrow_round(limber_step s, v16f x, v16i random, int clamp, int bounded,
+ * 2^(23-m) times its power of two pushes the rest out.  bounded: no overflow, no infinity. */
+enum clamp {
+    CLAMP_none,             /* x is a multiple of the format's least number */
+    CLAMP_low,              /* x may be below the normal numbers; a zero's sign does not matter */
+    CLAMP_signed            /* it does: the zero may be added to another */
+};
+
+FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int bounded,
                        v16i *beyond)
 {
     int m = s.format.frac_bits;
@@ -260,7 +267,10 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, int clamp, int bounde
             t = FMA_AS(e, c, x, 10);
         else
             t = FMA_AS(e, c, x, 9);
-        return narrow_range(s, FMA(e, -c, t), bounded, beyond);
+        v = FMA(e, -c, t);
+        if (clamp == CLAMP_signed)
+            v = (v16f)((v16i)v | ((v16i)x & INT32_MIN));
+        return narrow_range(s, v, bounded, beyond);
     }
     sign = (v16i)x & INT32_MIN;
     size = (v16f)((v16i)x ^ sign);
