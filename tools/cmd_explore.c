@@ -314,7 +314,7 @@ static void cell(double x, int columns, int digits)
 static void print_text(const struct explore *e)
 {
     const struct trial *best = smallest(e);
-    char shape[160];
+    char shape[160], groups[40] = "no groups";
 
     shape_text(e, shape, sizeof shape);
     printf("%s; operands in %s\n", shape, e->in ? e->in : "the accumulator's format");
@@ -333,10 +333,12 @@ static void print_text(const struct explore *e)
         printf(" %9.4f%s\n", t->seconds, t->frontier ? " *" : "");
     }
     printf("* on the frontier: none has fewer bits and no larger error\n");
+    if (best && best->group)
+        snprintf(groups, sizeof groups, "groups of %lld", (long long)best->group);
     if (e->keep > 0 && best)
-        printf("smallest accumulator that keeps %g: %s, %d bits, %s %lld, %s, products %s "
-               "(error %.4g)\n", e->keep, best->format, best->bits, best->group ? "groups of" :
-               "group", (long long)best->group, best->rounding, best->products, best->error);
+        printf("smallest accumulator that keeps %g: %s, %d bits, %s, %s, products %s "
+               "(error %.4g)\n", e->keep, best->format, best->bits, groups, best->rounding,
+               best->products, best->error);
     else if (e->keep > 0)
         printf("none of these keeps %g\n", e->keep);
 }
