@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * CPFloat (Fasi, Mikaitis, ACM TOMS 49(2), 2023) as a peer of simulated units, where its headers are
- * found when this is built (CPFLOAT_INCLUDE_DIR).  Its way of a product: whole rows at once, in the
- * order i, k, j, every product and every sum rounded. */
+ * CPFloat (Fasi, Mikaitis, ACM TOMS 49(2), 2023) as a peer of simulated units, where its headers
+ * are found when this is built (CPFLOAT_INCLUDE_DIR).  Its way of a product: whole rows at once,
+ * in the order i, k, j, every product and every sum rounded. */
 #include "bench.h"
 
 #ifdef LIMBER_CPFLOAT

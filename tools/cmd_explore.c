@@ -323,8 +323,8 @@ static void print_text(const struct explore *e)
     for (int i = 0; i < e->trials; i++) {
         const struct trial *t = &e->trial[i];
 
-        printf("%-12s %-5s %8lld %-8s %4d", t->format, t->rounding, (long long)t->group, t->products,
-               t->bits);
+        printf("%-12s %-5s %8lld %-8s %4d", t->format, t->rounding, (long long)t->group,
+               t->products, t->bits);
         cell(t->error, 10, 4);
         cell(t->distance, 10, 4);
         printf(" %7.2f%%", 100 * t->swamped);
@@ -489,8 +489,8 @@ int cmd_explore(int argc, const char **argv)
     struct explore e = { .seed = 1 };
     int conv = 0;
     struct poptOption table[] = {
-        { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0, "accumulators, of e5m2 f16 (1,e,m) ... "
-          "(e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16)", "LIST" },
+        { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0, "accumulators, of e5m2 f16 (1,e,m) "
+          "... (e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16)", "LIST" },
         { "groups", 0, POPT_ARG_STRING, &e.groups.text, 0, "lengths of groups, 0: none (0,16,64)",
           "LIST" },
         { "roundings", 0, POPT_ARG_STRING, &e.roundings.text, 0, "of rn ra rz ru rd ro rs (rn)",
