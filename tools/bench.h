@@ -126,4 +126,21 @@ bool measure(const struct work *w, struct outcome *o);
 /* The fastest peer, or the fastest that packs its operands in the timed call; NULL: none ran. */
 const struct result *best_peer(const struct outcome *o, bool packed_before);
 
+/* ---- simulated units ------------------------------------------------------------------------- */
+
+struct unit_work {
+    const char *what, *words;   /* the row's name, the unit's description */
+    bool counts;                /* with statistics; these are then in the kernel's time */
+    limber_context *ctx;
+    int n, runs, threads;
+};
+
+/* Runs the unit, the native FP32 product of the same matrices and, where it knows the unit and is
+ * there, CPFloat in turn; results in this order.  False after a message. */
+bool measure_unit(const struct unit_work *w, struct outcome *o);
+
+const char *cpfloat_name(void);     /* NULL: its headers were not there at build time */
+/* c in f, every product and sum of dense row-major matrices rounded to it; group 0: no groups. */
+bool cpfloat_gemm(const struct call *c, limber_format f, int group);
+
 #endif

@@ -96,7 +96,7 @@ limber_status product_plan(const struct product *p, limber_context *ctx, char **
 const void *product_alpha(const struct product *p);
 const void *product_beta(const struct product *p);
 
-/* ---- simulated units --------------------------------------------------------------------------- */
+/* ---- simulated units ------------------------------------------------------------------------- */
 
 enum { UNIT_TEXT = 512 };   /* room for a unit's canonical text */
 

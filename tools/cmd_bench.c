@@ -176,6 +176,8 @@ static void head(const struct bench *b)
         else
             printf("%s: %s; rows against it are left out\n", l->name, l->why_not);
     }
+    printf("CPFloat: %s\n", cpfloat_name() ? cpfloat_name() : "its headers were not there at build "
+           "time (CPFLOAT_INCLUDE_DIR); ratios to it are left out");
     if (dd_kernel())
         printf("double-double by FMA: %s\n", dd_kernel());
 }
@@ -210,6 +212,7 @@ static int print_json(struct bench *b)
     cJSON_AddStringToObject(all, "cpu", cpu);
     cJSON_AddStringToObject(all, "features", *has ? has + 1 : has);
     cJSON_AddStringToObject(all, "double_double", dd_kernel() ? dd_kernel() : "none");
+    cJSON_AddStringToObject(all, "cpfloat", cpfloat_name() ? cpfloat_name() : "none");
     cJSON_AddItemToObject(all, "peers", json_libraries(b));
     cJSON_AddItemToObject(all, "rows", b->rows);
     s = cJSON_Print(all);
@@ -519,6 +522,60 @@ static bool integer_rows(struct bench *b)
     return true;
 }
 
+/* ---- simulated units ------------------------------------------------------------------------- */
+
+static bool unit_row(struct bench *b, const struct unit_work *w)
+{
+    double work = 1e-9 * cube(w->n);
+    struct outcome o;
+    struct row r;
+
+    note(b, w->what, w->n);
+    if (!measure_unit(w, &o))
+        return false;
+    r = (struct row){ .group = "simulate", .work = w->what, .scheme = o.report.scheme,
+                      .unit = "GMAC/s", .n = w->n, .value = work / o.r[0].median,
+                      .best = work / o.r[0].best, .ratio = o.r[1].median / o.r[0].median,
+                      .of = o.r[1].name, .o = &o };
+    if (w->counts) {            /* the comparison with FP64 is none of the simulation's work */
+        r.value = work / o.median_run;
+        r.best = work / o.best_run;
+        r.ratio = o.r[1].median / o.median_run;
+    }
+    if (o.count > 2)
+        snprintf(r.note, sizeof r.note, "%.1f x %s", o.r[2].median / o.r[0].median, o.r[2].name);
+    print_row(b, &r);
+    return true;
+}
+
+static bool simulate_rows(struct bench *b)
+{
+    static const struct { const char *what, *words; bool counts; } units[] = {
+        { "(1,5,10), all rounded", "in=f16 mul=f16 acc=f16", false },
+        { "(1,5,2), all rounded", "in=e5m2 mul=e5m2 acc=e5m2", false },
+        { "(1,4,3), all rounded", "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)", false },
+        { "(1,6,9), all rounded", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)", false },
+        { "(1,8,7), all rounded", "in=bf16 mul=bf16 acc=bf16", false },
+        { "(1,5,2), groups of 16", "in=e5m2 mul=e5m2 acc=e5m2 group=16", false },
+        { "(1,5,2), swamping counted", "in=e5m2 mul=e5m2 acc=e5m2", true },
+        { "(1,6,9), swamping counted", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)", true },
+        { "(1,5,2) in (1,6,9), stochastic", "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=1", false },
+        { "(1,8,7), stochastic", "in=bf16 mul=bf16:rs acc=bf16:rs seed=1", false },
+        { "v100-fp16", "v100-fp16", false }, { "a100-fp16", "a100-fp16", false },
+        { "a100-bf16", "a100-bf16", false }, { "h100-fp16", "h100-fp16", false },
+        { "h100-bf16", "h100-bf16", false }, { "h100-e4m3", "h100-e4m3", false },
+    };
+
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        for (int n = 512; n <= 1024; n *= 2)
+            if (!unit_row(b, &(struct unit_work){ units[i].what, units[i].words, units[i].counts,
+                                                  b->ctx, n, b->runs, b->threads }))
+                return false;
+    return true;
+}
+
+/* ---- small products -------------------------------------------------------------------------- */
+
 /* How small products are called. */
 enum way { WAY_gemm, WAY_bound, WAY_shape, WAY_count };
 
@@ -786,6 +843,7 @@ static const struct {
     { "quad", false, quad_rows },
     { "mask", false, mask_rows },
     { "integers", false, integer_rows },
+    { "simulate", false, simulate_rows },
     { "small", false, small_rows },
     { "latency", true, latency_rows },
     { "threads", true, thread_rows },
@@ -901,7 +959,7 @@ int cmd_bench(int argc, const char **argv)
         { "full", 0, POPT_ARG_NONE, &full, 0, "larger sizes too", NULL },
         { "threads", 0, POPT_ARG_STRING, &threads, 0, "threads, or a list of such (1)", "1,2" },
         { "rows", 0, POPT_ARG_STRING, &rows, 0, "only these: limits fp64 fp32 int8 correct quad "
-          "mask integers small latency threads workspace", "WORD,WORD" },
+          "mask integers simulate small latency threads workspace", "WORD,WORD" },
         { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP

@@ -314,7 +314,7 @@ static void cell(double x, int columns, int digits)
 static void print_text(const struct explore *e)
 {
     const struct trial *best = smallest(e);
-    char shape[160];
+    char shape[160], groups[40] = "no groups";
 
     shape_text(e, shape, sizeof shape);
     printf("%s; operands in %s\n", shape, e->in ? e->in : "the accumulator's format");
@@ -323,8 +323,8 @@ static void print_text(const struct explore *e)
     for (int i = 0; i < e->trials; i++) {
         const struct trial *t = &e->trial[i];
 
-        printf("%-12s %-5s %8lld %-8s %4d", t->format, t->rounding, (long long)t->group, t->products,
-               t->bits);
+        printf("%-12s %-5s %8lld %-8s %4d", t->format, t->rounding, (long long)t->group,
+               t->products, t->bits);
         cell(t->error, 10, 4);
         cell(t->distance, 10, 4);
         printf(" %7.2f%%", 100 * t->swamped);
@@ -333,10 +333,12 @@ static void print_text(const struct explore *e)
         printf(" %9.4f%s\n", t->seconds, t->frontier ? " *" : "");
     }
     printf("* on the frontier: none has fewer bits and no larger error\n");
+    if (best && best->group)
+        snprintf(groups, sizeof groups, "groups of %lld", (long long)best->group);
     if (e->keep > 0 && best)
-        printf("smallest accumulator that keeps %g: %s, %d bits, %s %lld, %s, products %s "
-               "(error %.4g)\n", e->keep, best->format, best->bits, best->group ? "groups of" :
-               "group", (long long)best->group, best->rounding, best->products, best->error);
+        printf("smallest accumulator that keeps %g: %s, %d bits, %s, %s, products %s "
+               "(error %.4g)\n", e->keep, best->format, best->bits, groups, best->rounding,
+               best->products, best->error);
     else if (e->keep > 0)
         printf("none of these keeps %g\n", e->keep);
 }
@@ -487,8 +489,8 @@ int cmd_explore(int argc, const char **argv)
     struct explore e = { .seed = 1 };
     int conv = 0;
     struct poptOption table[] = {
-        { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0, "accumulators, of e5m2 f16 (1,e,m) ... "
-          "(e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16)", "LIST" },
+        { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0, "accumulators, of e5m2 f16 (1,e,m) "
+          "... (e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16)", "LIST" },
         { "groups", 0, POPT_ARG_STRING, &e.groups.text, 0, "lengths of groups, 0: none (0,16,64)",
           "LIST" },
         { "roundings", 0, POPT_ARG_STRING, &e.roundings.text, 0, "of rn ra rz ru rd ro rs (rn)",

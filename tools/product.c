@@ -36,8 +36,8 @@ static bool parse_contract(struct product *p)
         if (end != s + 5 && *end == 0 && bits >= 1 && bits <= 160)
             return true;
     }
-    complain("--contract: \"%s\" is none of native, correct, bits=1..160, exact, fast, simulate=UNIT",
-             s);
+    complain("--contract: \"%s\" is none of native, correct, bits=1..160, exact, fast, "
+             "simulate=UNIT", s);
     return false;
 }
 

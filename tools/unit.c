@@ -58,7 +58,7 @@ bool unit_counts(struct product *p)
     return true;
 }
 
-/* ---- statistics as text ------------------------------------------------------------------------ */
+/* ---- statistics as text ---------------------------------------------------------------------- */
 
 enum { BINS = 64 };     /* wider spreads of exponents are shown by their ends alone */
 
@@ -154,8 +154,8 @@ void statistics_print(const limber_unit *u, const limber_statistics *s)
         count("  swamped", s->outer_swamped, s->outer_sums);
         count("  partly swamped", s->outer_partly, s->outer_sums);
     }
-    printf("\nvalues   %12s %10s %8s  %10s %10s %10s %10s  exponents\n", "count", "zeros", "special",
-           "mean", "variance", "least", "largest");
+    printf("\nvalues   %12s %10s %8s  %10s %10s %10s %10s  exponents\n", "count", "zeros",
+           "special", "mean", "variance", "least", "largest");
     distribution("A loaded", &s->a);
     distribution("B loaded", &s->b);
     distribution("C", &s->result);
