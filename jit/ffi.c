@@ -70,6 +70,7 @@ struct binding {
     limber_context *ctx;
     limber_contract contract;
     char scheme[32];
+    limber_unit unit;
     limber_format a, b, c;
     struct signature sig;
     ffi_cif cif;
@@ -421,6 +422,11 @@ static struct binding *bind(limber_context *ctx, const limber_contract *contract
         snprintf(new->scheme, sizeof new->scheme, "%s", contract->scheme);
         new->contract.scheme = new->scheme;
     }
+    if (contract->unit) {
+        new->unit = *contract->unit;
+        new->contract.unit = &new->unit;
+    }
+    new->contract.statistics = NULL;    /* calls come from any thread */
     if (parse(&new->sig, signature, d) && check_bound(&new->sig, c, d) && make_closure(new, d))
         return new;
     free_one(new);

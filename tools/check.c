@@ -44,7 +44,7 @@ static double small_float(limber_format f, unsigned code)
     bool no_inf = f.flags & LIMBER_FORMAT_NO_INF;
     double x;
 
-    if (e == top && (no_inf ? m == (1 << f.frac_bits) - 1 : true))
+    if (e == top && !(f.flags & LIMBER_FORMAT_FINITE) && (no_inf ? m == (1 << f.frac_bits) - 1 : true))
         x = m ? NAN : INFINITY;
     else
         x = ldexp(m + (e ? 1 << f.frac_bits : 0), (e ? e : 1) - f.bias - f.frac_bits);

@@ -228,6 +228,13 @@ static bool random_fits(const limber_unit *u)
     return true;
 }
 
+/* Products are exact in binary32, or binary32 is what they are rounded to. */
+static bool products_fit(const limber_unit *u, int counts)
+{
+    return u->a.format.frac_bits + u->b.format.frac_bits <= 22 ||
+           (u->mul.format.frac_bits == 23 && u->mul.rounding == LIMBER_RN && !counts);
+}
+
 static bool blocks_fit(const limber_unit *u, bool avx512)
 {
     if (u->block == 1)
@@ -288,7 +295,7 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
                                        u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL);
     k->safe_outer = (!u->group || is_safe(&u->acc, &u->outer)) &&
                     (u->split == 1 || is_safe(sum, &u->total));
-    k->narrow = !u->start_c && u->a.format.frac_bits + u->b.format.frac_bits <= 22 &&
+    k->narrow = !u->start_c && products_fit(u, p->counts) &&
                 u->scale != LIMBER_UE4M3 &&
                 blocks_fit(u, avx512) && random_fits(u) && is_narrow(&u->mul, true, avx512) &&
                 is_narrow(&u->acc, k->safe || k->fused, avx512) &&

@@ -99,35 +99,56 @@ FLAT void F(add_part)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V par
                                  F(number)(t, r, v, stream, (uint32_t)index));
 }
 
+FLAT void F(copy)(V to[ROWS][VECS], V from[ROWS][VECS])
+{
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int v = 0; v < VECS; v++)
+            to[r][v] = from[r][v];
+}
+
+/* Sums that start from zero, or from sum where there is nothing to add them to. */
+FLAT void F(begin)(V acc[ROWS][VECS], V sum[ROWS][VECS], int apart)
+{
+    if (apart)
+        F(clear)(acc);
+    else
+        F(copy)(acc, sum);
+}
+
+FLAT void F(end)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V acc[ROWS][VECS],
+                 uint32_t stream, int64_t index, int apart)
+{
+    if (apart)
+        F(add_part)(t, s, sum, acc, stream, index);
+    else
+        F(copy)(sum, acc);
+}
+
+/* Groups of a part of k.  Without groups there is one: a single chain in the code, whatever the
+ * description. */
 FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t to)
 {
-    if (!MODEL.group) {
-        F(chain)(t, sum, from, to);
-        return;
-    }
-    ROLL for (int64_t p = from; p < to; p += MODEL.group) {
+    int64_t length = MODEL.group ? MODEL.group : to - from;
+
+    ROLL for (int64_t p = from; p < to; p += length) {
         V acc[ROWS][VECS];
 
-        F(clear)(acc);
-        F(chain)(t, acc, p, min64(p + MODEL.group, to));
-        F(add_part)(t, MODEL.outer, sum, acc, 1, p / MODEL.group);
+        F(begin)(acc, sum, MODEL.group > 0);
+        F(chain)(t, acc, p, min64(p + length, to));
+        F(end)(t, MODEL.outer, sum, acc, 1, p / length, MODEL.group > 0);
     }
 }
 
 /* All of k. */
 FLAT void F(whole)(struct F(tile) *t, V sum[ROWS][VECS])
 {
-    int64_t k = t->c->k, length = limber_unit_part(&MODEL, k);
+    int64_t k = t->c->k, length = MODEL.split > 1 ? limber_unit_part(&MODEL, k) : k;
 
-    if (MODEL.split == 1) {
-        F(groups)(t, sum, 0, k);
-        return;
-    }
     ROLL for (int64_t p = 0; p < k; p += length) {
         V part[ROWS][VECS];
 
-        F(clear)(part);
+        F(begin)(part, sum, MODEL.split > 1);
         F(groups)(t, part, p, min64(p + length, k));
-        F(add_part)(t, MODEL.total, sum, part, 2, p / length);
+        F(end)(t, MODEL.total, sum, part, 2, p / length, MODEL.split > 1);
     }
 }

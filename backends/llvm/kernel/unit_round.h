@@ -161,6 +161,12 @@ FLAT int is_binary32(limber_step s)
     return s.format.frac_bits == 23;
 }
 
+/* Rounded down, an exact zero is negative; here it is so only when both terms are. */
+FLAT v16f zero_of(v16f sum, v16i signs)
+{
+    return (v16f)PICK((v16i)(sum == 0), signs & INT32_MIN, (v16i)sum);
+}
+
 /* a + b, at 24 bits, as this step's rounding may see it. */
 FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
 {
@@ -168,7 +174,7 @@ FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
     case LIMBER_RU:
         return ADD_AS(a, b, 10);
     case LIMBER_RD:
-        return ADD_AS(a, b, 9) + 0.0f;      /* exact zeros are positive */
+        return zero_of(ADD_AS(a, b, 9), (v16i)a & (v16i)b);
     case LIMBER_RZ:
     case LIMBER_RA:
     case LIMBER_RS:
@@ -187,7 +193,7 @@ FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
     case LIMBER_RU:
         return FMA_AS(a, b, c, 10);
     case LIMBER_RD:
-        return FMA_AS(a, b, c, 9) + 0.0f;
+        return zero_of(FMA_AS(a, b, c, 9), ((v16i)a ^ (v16i)b) & (v16i)c);
     case LIMBER_RZ:
     case LIMBER_RA:
     case LIMBER_RS:

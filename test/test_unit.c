@@ -1,0 +1,842 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Simulated units against an oracle by MPFR: descriptions, all values of small formats, random units,
+ * counters, and what must not change the bits. */
+#include "engine_support.h"
+#include "support.h"
+#include "unit_oracle.h"
+
+#include <math.h>
+
+static limber_context *backend[2];      /* interp, llvm (NULL: none) */
+static const char *const backend_name[] = { "interp", "llvm" };
+
+static int make_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        limber_config c = { .backend = backend_name[i], .cache_dir = "", .threads = 1 };
+
+        if (limber_create(&backend[i], &c) != LIMBER_OK && i == 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        limber_destroy(backend[i]);
+    return 0;
+}
+
+static limber_unit unit(const char *text)
+{
+    limber_unit u;
+
+    if (limber_unit_parse(text, &u) != LIMBER_OK)
+        fail_msg("%s: %s", text, limber_error_text());
+    return u;
+}
+
+static limber_matrix rows(void *data, const char *format, int64_t cols)
+{
+    return (limber_matrix){ data, named(format), cols > 0 ? cols : 1, 1 };
+}
+
+/* One NaN is as good as another; zeros have signs. */
+static bool same(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
+}
+
+/* ---- descriptions -------------------------------------------------------------------------- */
+
+static void presets_read_back(void **state)
+{
+    const limber_unit_preset *p;
+    char text[1024], again[1024];
+    int n = 0;
+
+    (void)state;
+    for (; (p = limber_unit_preset_at(n)); n++) {
+        limber_unit u = unit(p->name), v;
+
+        v = unit(limber_unit_text(&u, text, sizeof text));
+        assert_string_equal(limber_unit_text(&v, again, sizeof again), text);
+        assert_int_equal(limber_unit_check(&v), LIMBER_OK);
+        assert_true(strlen(p->source) > 0);
+    }
+    assert_true(n > 40);
+    assert_null(limber_unit_preset_at(-1));
+}
+
+static void texts_become_canonical(void **state)
+{
+    static const struct { const char *given, *canonical; } texts[] = {
+        { "acc=fp16:rne in=e5m2", "in=e5m2 acc=f16" },
+        { "a=e5m2 b=e4m3 acc=f32:rz", "a=e5m2 b=e4m3 acc=f32:rz" },
+        { "in=e5m2 mul=(1,5,2):sr acc=(1,6,9):sat:ftz group=16 seed=7",
+          "in=e5m2 mul=(1,5,2):rs acc=(1,6,9):sat:ftz group=16 outer=(1,6,9):sat:ftz seed=7" },
+        { "h100-e4m3 group=128 outer=fp32",
+          "in=e4m3 acc=(1,8,13):rz:inf block=32 frac=13 group=128 outer=f32" },
+        { "v100-fp16 floor=-132 zeros=keep", "in=f16 acc=f32:rz:inf block=4 frac=23 floor=-132 zeros=keep" },
+        { "in=e2m1 scale=ue4m3 acc=f32 split=3", "in=e2m1 scale=ue4m3:16:floor acc=f32 split=3 total=f32" },
+    };
+    char text[1024];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        limber_unit u = unit(texts[i].given);
+
+        assert_string_equal(limber_unit_text(&u, text, sizeof text), texts[i].canonical);
+    }
+}
+
+static void contradictions_name_their_key(void **state)
+{
+    static const struct { const char *text, *key; } bad[] = {
+        { "", "in:" }, { "in=e5m2", "acc:" }, { "acc=f16", "in:" }, { "e5m2", "'e5m2'" },
+        { "in=e5m2 acc=f16 v100-fp16", "v100-fp16" }, { "in=e5m2 acc=f16 speed=9", "speed" },
+        { "in=e5m2 in=f16 acc=f16", "in: said twice" }, { "in=e5m2 acc=(1,9,3)", "acc: e = 9" },
+        { "in=(1,5,24) acc=f32", "a: m = 24" }, { "in=e5m2 acc=f17", "acc:" },
+        { "in=e5m2 acc=f16:rx", "acc:" }, { "in=e5m2 acc=f16:sat:inf", "acc:" },
+        { "in=e5m2 acc=f16 group=0", "group:" }, { "in=e5m2 acc=f16 group=-3", "group:" },
+        { "in=e5m2 acc=f16 group=x", "group:" }, { "in=e5m2 acc=f16 outer=f32", "outer:" },
+        { "in=e5m2 acc=f16 total=f32", "total:" }, { "in=e5m2 acc=f16 split=0", "split:" },
+        { "in=e5m2 acc=f16 block=0", "block:" }, { "in=e5m2 acc=f16 block=129 frac=9", "block:" },
+        { "in=e5m2 acc=f16 block=4", "frac:" }, { "in=e5m2 acc=f16 frac=10", "frac:" },
+        { "in=e5m2 acc=f16 floor=-10", "floor:" }, { "in=e5m2 acc=f16 zeros=keep", "zeros:" },
+        { "in=e5m2 mul=f16 acc=f16 block=4 frac=9", "mul:" },
+        { "in=e5m2 acc=f16 block=6 tree=yes", "tree:" }, { "in=e5m2 acc=f16 tree=yes", "tree:" },
+        { "in=e5m2 acc=f16 block=4 tree=yes frac=3", "frac:" },
+        { "in=e5m2 mul=f16 acc=e5m2", "acc:" }, { "in=e5m2 acc=f16:rs", "seed:" },
+        { "in=e5m2:rs acc=f16 seed=1", "a:" }, { "in=e5m2 acc=f16:rs seed=-1", "seed:" },
+        { "in=e5m2 acc=f16:rs seed=1 bits=17", "bits:" },
+        { "in=e2m1 acc=f32 block=32 frac=9 sub=5", "sub:" },
+        { "in=e5m2 acc=f32 block=32 frac=9 sub=4", "sub:" },
+        { "in=e5m2 acc=f32 block=8 frac=9 group=12", "group:" },
+        { "in=e5m2 acc=f32 order=quads", "order:" }, { "in=e5m2 acc=f32 order=sideways", "order:" },
+        { "in=e5m2 acc=f32 scale=e4m3", "scale:" }, { "in=f64 acc=f32", "in:" },
+        { "in=i8 acc=f32", "acc:" }, { "in=i8 acc=i32 group=4", "in:" }, { "in=e2m1 acc=f32 scale=ue4m3:16:ceil", "scale:" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        limber_unit u;
+
+        if (limber_unit_parse(bad[i].text, &u) != LIMBER_BAD_ARGUMENT)
+            fail_msg("\"%s\" was taken", bad[i].text);
+        if (!strstr(limber_error_text(), bad[i].key))
+            fail_msg("\"%s\": %s", bad[i].text, limber_error_text());
+        assert_int_equal(u.block, 0);
+    }
+}
+
+static void calls_ask_for_a_whole_unit(void **state)
+{
+    float x = 1, y = 0, half = 0.5f;
+    limber_unit u = unit("in=f16 acc=f16"), broken = u, start = unit("in=f16 acc=f16 start=c");
+    limber_statistics s = { 0 };
+    limber_contract none = { .promise = LIMBER_SIMULATE },
+                    bad = { .promise = LIMBER_SIMULATE, .unit = &broken },
+                    from_c = { .promise = LIMBER_SIMULATE, .unit = &start },
+                    other = { .promise = LIMBER_SIMULATE, .unit = &u, .scheme = "native" },
+                    counted = { .promise = LIMBER_NATIVE, .statistics = &s };
+    const struct { limber_contract *k; const void *beta; const char *text; } cases[] = {
+        { &none, NULL, "contract.unit is NULL" }, { &bad, NULL, "group: 3 is no multiple" },
+        { &from_c, &half, "start=c" }, { &from_c, NULL, "start=c" },
+        { &other, NULL, "contract.scheme" }, { &counted, NULL, "contract.statistics" },
+    };
+
+    (void)state;
+    broken.block = 2;
+    broken.frac = 9;
+    broken.group = 3;
+    broken.outer = broken.acc;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_int_equal(limber_gemm(backend[0], cases[i].k, 1, 1, 1, NULL, rows(&x, "f32", 1),
+                                     rows(&x, "f32", 1), cases[i].beta, rows(&y, "f32", 1), NULL),
+                         LIMBER_BAD_ARGUMENT);
+        if (!strstr(limber_error_text(), cases[i].text))
+            fail_msg("%s", limber_error_text());
+        assert_true(y == 0);
+    }
+}
+
+/* ---- all values of small formats ------------------------------------------------------------- */
+
+/* a (m x k) times b (k x n) in doubles, on one backend, to floats. */
+static void product(limber_context *ctx, const limber_unit *u, int64_t m, int64_t n, int64_t k,
+                    double *a, double *b, float *c, limber_statistics *s)
+{
+    limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = u, .statistics = s };
+
+    if (limber_gemm(ctx, &contract, m, n, k, NULL, rows(a, "f64", k), rows(b, "f64", n), NULL,
+                    rows(c, "f32", n), NULL) != LIMBER_OK)
+        fail_msg("%s", limber_error_text());
+}
+
+static const char *const modes[] = { "rn", "ra", "rz", "ru", "rd", "ro" };
+
+/* Every code of a format of at most eight bits; decoded here. */
+static int all_values(limber_format f, double v[256])
+{
+    int n = 1 << (1 + f.exp_bits + f.frac_bits), ones = (1 << f.frac_bits) - 1;
+
+    for (int code = 0; code < n; code++) {
+        int field = code >> f.frac_bits & ((1 << f.exp_bits) - 1), frac = code & ones;
+        double x = field ? ldexp(ones + 1 + frac, field - f.bias - f.frac_bits) :
+                   ldexp(frac, 1 - f.bias - f.frac_bits);
+
+        if (field == (1 << f.exp_bits) - 1 && !(f.flags & LIMBER_FORMAT_FINITE)) {
+            if (f.flags & LIMBER_FORMAT_NO_INF)
+                x = frac == ones ? NAN : x;
+            else
+                x = frac ? NAN : INFINITY;
+        }
+        v[code] = code >> (f.exp_bits + f.frac_bits) ? -x : x;
+    }
+    return n;
+}
+
+/* x y and x + y of all values, once for each rounding of the products or of the sums. */
+static void all_pairs(const char *format, const char *more)
+{
+    double v[256], wide[512], twice[512], *want = malloc(65536 * sizeof *want);
+    float *got = malloc(65536 * sizeof *got);
+    char text[256];
+    int n;
+
+    for (size_t m = 0; m < 2 * COUNT(modes); m++) {
+        bool sums = m >= COUNT(modes);
+        const char *mode = modes[m % COUNT(modes)];
+        limber_unit u;
+
+        snprintf(text, sizeof text, "in=%s mul=%s:%s%s acc=%s:%s%s", format, format,
+                 sums ? "rn" : mode, sums ? "" : more, format, sums ? mode : "rn",
+                 sums ? more : "");
+        u = unit(text);
+        n = all_values(u.a.format, v);
+        for (int i = 0; i < n; i++) {       /* (x, 1) times (1; y) */
+            wide[2 * i] = v[i];
+            wide[2 * i + 1] = 1;
+            twice[i] = 1;
+            twice[n + i] = v[i];
+        }
+        for (int i = 0; i < n; i++) {       /* 0 + p, or (0 + x) + y */
+            double first = oracle_round(&u.acc, 0 + v[i], 0, 0);
+
+            for (int j = 0; j < n; j++)
+                want[i * n + j] = sums ? oracle_round(&u.acc, first + v[j], 0, 0) :
+                                  0 + oracle_round(&u.mul, v[i] * v[j], 0, 0);
+        }
+        for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+            product(backend[ctx], &u, n, n, sums ? 2 : 1, sums ? wide : v, sums ? twice : v, got,
+                    NULL);
+            for (int e = 0; e < n * n; e++)
+                if (!same(got[e], want[e]))
+                    fail_msg("%s on %s: %a %c %a is %a, not %a", text, backend_name[ctx],
+                             v[e / n], sums ? '+' : '*', v[e % n], got[e], want[e]);
+        }
+    }
+    free(got);
+    free(want);
+}
+
+static void eight_bits_exhaustively(void **state)
+{
+    static const char *const formats[] = { "(1,5,2)", "(1,4,3)", "e4m3", "e5m2", "(1,3,4)",
+                                           "(1,2,5)", "e3m2", "e2m3", "e2m1" };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(formats); i++)
+        all_pairs(formats[i], "");
+    all_pairs("e4m3", ":sat");
+    all_pairs("e5m2", ":sat");
+    all_pairs("(1,4,3)", ":ftz");
+    all_pairs("(1,4,3)", ":inf");
+}
+
+/* All numbers of f16 or bf16, what lies between them, and their neighbours in binary32. */
+static void every_number_is_loaded(const char *format)
+{
+    limber_format f = named(format);
+    int codes = ((1 << f.exp_bits) - 1) << f.frac_bits, n = 0;
+    double *x = malloc((size_t)codes * 12 * sizeof *x), one = 1;
+    float *got = malloc((size_t)codes * 12 * sizeof *got), *stored = malloc((size_t)codes * 48);
+    char text[64];
+
+    for (int code = 0; code < codes; code++) {
+        int field = code >> f.frac_bits, frac = code & ((1 << f.frac_bits) - 1);
+        double low = field ? ldexp((1 << f.frac_bits) + frac, field - f.bias - f.frac_bits) :
+                     ldexp(frac, 1 - f.bias - f.frac_bits);
+        double unit = ldexp(1, (field ? field : 1) - f.bias - f.frac_bits);
+        float points[6] = { (float)low, nextafterf((float)low, INFINITY),
+                            nextafterf((float)(low + unit / 2), 0), (float)(low + unit / 2),
+                            nextafterf((float)(low + unit / 2), INFINITY),
+                            nextafterf((float)(low + unit), 0) };
+
+        for (int i = 0; i < 6; i++) {
+            x[n++] = points[i];
+            x[n++] = -points[i];
+        }
+    }
+    for (size_t m = 0; m < COUNT(modes); m++) {
+        static const limber_rounding mode[] = { LIMBER_RN, LIMBER_RA, LIMBER_RZ, LIMBER_RU,
+                                                LIMBER_RD, LIMBER_RO };
+        limber_unit u;
+
+        snprintf(text, sizeof text, "in=%s:%s acc=f32", format, modes[m]);
+        u = unit(text);
+        assert_int_equal(limber_convert(stored, f, x, named("f64"), (size_t)n, mode[m]), LIMBER_OK);
+        for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+            if (ctx == 0 && m % 3)
+                continue;       /* the interpreter loads as it converts */
+            product(backend[ctx], &u, n, 1, 1, x, &one, got, NULL);
+            for (int i = 0; i < n; i++) {
+                double want = oracle_round(&u.a, x[i], 0, 0), converted;
+
+                limber_convert(&converted, named("f64"), (char *)stored + i * f.size, f, 1,
+                               LIMBER_RN);
+                if (!same(converted, want) || !same(got[i], 0 + want))
+                    fail_msg("%s: %a becomes %a and %a, not %a", text, x[i], got[i], converted,
+                             want);
+            }
+        }
+    }
+    free(x);
+    free(got);
+    free(stored);
+}
+
+static void sixteen_bits_are_loaded(void **state)
+{
+    (void)state;
+    every_number_is_loaded("f16");
+    every_number_is_loaded("bf16");
+}
+
+/* ---- random units ------------------------------------------------------------------------------ */
+
+static const char *any_mode(struct rng *r, bool random)
+{
+    static const char *const all[] = { "rn", "rn", "rn", "ra", "rz", "ru", "rd", "ro", "rs" };
+
+    return all[rng_below(r, random ? 9 : 8)];
+}
+
+static const char *any_format(struct rng *r, char *text, bool wide)
+{
+    static const char *const names[] = { "f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3",
+                                         "e2m1", "f32" };
+
+    if (rng_below(r, 3) == 0)
+        return names[rng_below(r, wide ? 9 : 8)];
+    snprintf(text, 32, "(1,%d,%d)", 2 + rng_below(r, 7), 1 + rng_below(r, wide ? 23 : 10));
+    return text;
+}
+
+static const char *more(struct rng *r)
+{
+    static const char *const all[] = { "", "", "", "", ":sat", ":inf", ":ftz", ":sat:ftz" };
+
+    return all[rng_below(r, 8)];
+}
+
+static void add_words(char *text, size_t size, const char *form, ...)
+{
+    size_t n = strlen(text);
+    va_list list;
+
+    va_start(list, form);
+    vsnprintf(text + n, size - n, form, list);
+    va_end(list);
+}
+
+static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
+{
+    int block = 2 + rng_below(r, 40);
+    char acc[32];
+
+    snprintf(t, size, "in=%s acc=%s:%s%s block=%d frac=%d", in, any_format(r, acc, true),
+             any_mode(r, true), more(r), block, 1 + rng_below(r, 35));
+    if (rng_below(r, 3) == 0)
+        add_words(t, size, " floor=%d", rng_below(r, 200) - 150);
+    if (rng_below(r, 5) == 0)
+        add_words(t, size, " zeros=keep");
+    if (rng_below(r, 2))
+        add_words(t, size, " group=%d outer=f32:%s order=%s", block * (1 + rng_below(r, 4)),
+                  any_mode(r, true), rng_below(r, 3) ? "forward" : "quads");
+    if (rng_below(r, 4) == 0)
+        add_words(t, size, " scale=%s", rng_below(r, 2) ? "e8m0:8:ceil" : rng_below(r, 2) ?
+                  "ue4m3:4" : "e8m0:7:even");
+}
+
+static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
+{
+    bool wide = rng_below(r, 3) == 0, tree = rng_below(r, 8) == 0;
+    char mul[32], acc[32], other[32];
+    const char *p = any_format(r, mul, wide), *s = rng_below(r, 3) ? p : any_format(r, acc, true);
+
+    snprintf(t, size, "in=%s acc=%s:%s%s narrow=yes", in, s, any_mode(r, !tree), more(r));
+    if (rng_below(r, 4))
+        add_words(t, size, " mul=%s:%s%s", p, any_mode(r, !tree), more(r));
+    if (tree)
+        add_words(t, size, " block=%d tree=yes", 2 << rng_below(r, 4));
+    else if (rng_below(r, 2))
+        add_words(t, size, " group=%d outer=%s:%s order=%s", 1 + rng_below(r, 20),
+                  rng_below(r, 2) ? s : any_format(r, other, true), any_mode(r, true),
+                  rng_below(r, 3) ? "forward" : "evenodd");
+    else if (rng_below(r, 8) == 0)
+        add_words(t, size, " order=reverse");
+}
+
+static limber_unit any_unit(struct rng *r, char *text, size_t size)
+{
+    char in[32], other[32];
+    limber_unit u;
+
+    do {
+        const char *f = any_format(r, in, rng_below(r, 3) == 0);
+
+        if (rng_below(r, 3))
+            describe_steps(r, text, size, f);
+        else
+            describe_fused(r, text, size, f);
+        if (rng_below(r, 6) == 0)
+            add_words(text, size, " split=%d total=%s:%s", 2 + rng_below(r, 4),
+                      any_format(r, other, true), any_mode(r, true));
+        if (rng_below(r, 8) == 0)
+            add_words(text, size, " out=%s:%s", any_format(r, other, true), any_mode(r, true));
+        if (rng_below(r, 8) == 0)
+            add_words(text, size, " start=c");
+        add_words(text, size, " seed=%d bits=%d", rng_below(r, 1000), 1 + rng_below(r, 16));
+    } while (limber_unit_parse(text, &u) != LIMBER_OK);
+    return u;
+}
+
+static double any_value(struct rng *r, int kind)
+{
+    double x = 2 * rng_unit(r) - 1;
+
+    switch (kind) {
+    case 0: return x;
+    case 1: return ldexp(x, rng_below(r, 40) - 20);
+    case 2: return ldexp(x, rng_below(r, 240) - 120);
+    case 3: return rng_below(r, 3) ? 0 : x;
+    case 4: return rng_below(r, 9) - 4;
+    case 5: return 64 * x;
+    case 6: return rng_below(r, 40) ? x : rng_below(r, 2) ? NAN : x < 0 ? -INFINITY : INFINITY;
+    default: return ldexp(x, -rng_below(r, 20));
+    }
+}
+
+static double *any_matrix(struct rng *r, int64_t count, int kind)
+{
+    double *x = calloc((size_t)count + 1, sizeof *x);
+
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (float)any_value(r, kind);
+    return x;
+}
+
+static struct oracle_value *load_lines(const limber_unit *u, int side, const double *x,
+                                       int64_t lines, int64_t k, int64_t line, int64_t step)
+{
+    struct oracle_value *v = calloc((size_t)(lines * k) + 1, sizeof *v);
+    double *one = calloc((size_t)k + 1, sizeof *one);
+
+    for (int64_t i = 0; i < lines; i++) {
+        for (int64_t p = 0; p < k; p++)
+            one[p] = x[i * line + p * step];
+        oracle_load(u, side, one, k, v + i * k);
+    }
+    free(one);
+    return v;
+}
+
+static void same_counts(const char *text, const char *where, const limber_statistics *s,
+                        const limber_statistics *want)
+{
+    const int64_t have[] = { s->nonzero, s->mul_inexact, s->mul_underflow, s->mul_overflow,
+                             s->swamped, s->partly_swamped, s->sum_overflow, s->outer_sums,
+                             s->outer_swamped, s->outer_partly };
+    const int64_t due[] = { want->nonzero, want->mul_inexact, want->mul_underflow,
+                            want->mul_overflow, want->swamped, want->partly_swamped,
+                            want->sum_overflow, want->outer_sums, want->outer_swamped,
+                            want->outer_partly };
+
+    for (size_t i = 0; i < COUNT(have); i++)
+        if (have[i] != due[i])
+            fail_msg("%s on %s: counter %zu is %lld, not %lld", text, where, i,
+                     (long long)have[i], (long long)due[i]);
+}
+
+static void one_random_unit(struct rng *r)
+{
+    int64_t m = 1 + rng_below(r, 6), n = 1 + rng_below(r, 50), k = rng_below(r, 50);
+    char text[512];
+    limber_unit u = any_unit(r, text, sizeof text);
+    int kind = rng_below(r, 8);
+    double *a = any_matrix(r, m * k, kind), *b = any_matrix(r, k * n, kind);
+    struct oracle_value *la = load_lines(&u, 0, a, m, k, k, 1);
+    struct oracle_value *lb = load_lines(&u, 1, b, n, k, 1, n);
+    float *c0 = calloc((size_t)(m * n), sizeof *c0), *c = calloc((size_t)(m * n), sizeof *c);
+    float one = 1;
+    limber_statistics want = { 0 };
+    bool counts = rng_below(r, 2);
+    double *due = calloc((size_t)(m * n), sizeof *due);
+
+    for (int64_t i = 0; i < m * n; i++) {
+        c0[i] = (float)any_value(r, 0);
+        due[i] = oracle_dot(&u, la + i / n * k, lb + i % n * k, k, u.start_c ? c0[i] : 0, i / n,
+                            i % n, &want);
+    }
+    for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+        limber_statistics s = { 0 };
+        limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u,
+                                     .statistics = counts ? &s : NULL };
+
+        memcpy(c, c0, (size_t)(m * n) * sizeof *c);
+        if (limber_gemm(backend[ctx], &contract, m, n, k, NULL, rows(a, "f64", k),
+                        rows(b, "f64", n), u.start_c ? &one : NULL, rows(c, "f32", n), NULL))
+            fail_msg("%s: %s", text, limber_error_text());
+        for (int64_t i = 0; i < m * n; i++)
+            if (!same(c[i], due[i]))
+                fail_msg("%s on %s, %d x %d x %d, data %d: element %d is %a, not %a", text,
+                         backend_name[ctx], (int)m, (int)n, (int)k, kind, (int)i, c[i], due[i]);
+        if (counts)
+            same_counts(text, backend_name[ctx], &s, &want);
+    }
+    free(a);
+    free(b);
+    free(la);
+    free(lb);
+    free(c0);
+    free(c);
+    free(due);
+}
+
+static void random_units_compute_what_they_describe(void **state)
+{
+    struct rng r = { 4 };
+
+    (void)state;
+    for (int i = 0; i < 60; i++)
+        one_random_unit(&r);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------ */
+
+static void sums_stick(void **state)
+{
+    enum { N = 10000 };
+    double *x = malloc(N * sizeof *x), *ones = malloc(N * sizeof *ones);
+    limber_unit u = unit("in=bf16 mul=bf16 acc=bf16");
+    struct rng r = { 10000 };
+    float sum;
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        x[i] = rng_unit(&r);
+        ones[i] = 1;
+    }
+    for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+        limber_statistics s = { .compare = 1 };
+
+        product(backend[ctx], &u, 1, 1, N, x, ones, &sum, &s);
+        assert_true(sum == 256);
+        assert_true(s.swamped > 9000);
+        assert_true(s.distance > 4000 && s.relative > 0.9);
+    }
+    free(x);
+    free(ones);
+}
+
+/* The same bits for any tiling, thread count, stride. */
+static void nothing_else_changes_the_bits(void **state)
+{
+    static const char *const units[] = {
+        "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs group=16 outer=(1,6,9):rs seed=5",
+        "in=bf16 mul=bf16 acc=bf16 split=3", "h100-e4m3 group=128 outer=f32",
+        "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)", "b200-mxe4m3", "in=f16 mul=f16:ro acc=(1,8,20):ru",
+    };
+    enum { M = 70, N = 90, K = 150 };
+    struct rng r = { 8 };
+    double *a = any_matrix(&r, M * K, 0), *b = any_matrix(&r, K * N, 0), *bt = malloc(K * N * 8);
+    float *want = malloc(M * N * 4), *got = malloc(M * N * 4), *turned = malloc(M * N * 4);
+
+    (void)state;
+    for (int p = 0; p < K; p++)
+        for (int j = 0; j < N; j++)
+            bt[j * K + p] = b[p * N + j];
+    for (size_t i = 0; i < COUNT(units); i++) {
+        limber_unit u = unit(units[i]);
+        limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u };
+
+        product(backend[0], &u, M, N, K, a, b, want, NULL);
+        for (int way = 0; way < 4 && backend[1]; way++) {
+            limber_config c = { .backend = "llvm", .cache_dir = "", .threads = 1 + way,
+                                .workspace_bytes = way > 1 ? (size_t)20000 << way : 0 };
+            limber_context *ctx;
+
+            assert_int_equal(limber_create(&ctx, &c), LIMBER_OK);
+            assert_int_equal(limber_gemm(ctx, &contract, M, N, K, NULL, rows(a, "f64", K),
+                                         (limber_matrix){ bt, named("f64"), 1, K }, NULL,
+                                         (limber_matrix){ turned, named("f32"), 1, M }, NULL),
+                             LIMBER_OK);
+            for (int e = 0; e < M * N; e++)
+                got[e] = turned[e / N + e % N * M];
+            if (memcmp(got, want, M * N * 4) != 0)
+                fail_msg("%s: way %d", units[i], way);
+            limber_destroy(ctx);
+        }
+    }
+    free(a);
+    free(b);
+    free(bt);
+    free(want);
+    free(got);
+    free(turned);
+}
+
+/* Stochastic rounding is right on average, and follows its seed. */
+static void chance_is_fair_and_repeats(void **state)
+{
+    enum { N = 20000 };
+    double *x = malloc(N * sizeof *x), one = 1, mean = 0;
+    float *got = malloc(N * sizeof *got), *other = malloc(N * sizeof *other);
+    limber_unit u = unit("in=f32 mul=(1,5,2):rs acc=f32 seed=1 bits=16");
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        x[i] = 1.0625 + 0x1p-20;            /* a quarter of the way from 1 to 1.25 */
+    product(backend[0], &u, 1, N, 1, &one, x, got, NULL);
+    for (int i = 0; i < N; i++)
+        mean += got[i] / N;
+    assert_true(fabs(mean - 1.0625) < 0.25 * 0.433 / sqrt(N) * 6);
+    u.seed = 2;
+    product(backend[0], &u, 1, N, 1, &one, x, other, NULL);
+    assert_true(memcmp(got, other, N * sizeof *got) != 0);
+    u.seed = 1;
+    for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+        product(backend[ctx], &u, 1, N, 1, &one, x, other, NULL);
+        assert_memory_equal(got, other, N * sizeof *got);
+    }
+    free(x);
+    free(got);
+    free(other);
+}
+
+static void distributions_are_told(void **state)
+{
+    double a[] = { 1, -2, 0, 0.3, INFINITY, 4 }, b[] = { 1, 1, 1 };
+    limber_unit u = unit("in=(1,5,2) mul=(1,5,2) acc=f32");
+    float c[2];
+
+    (void)state;
+    for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+        limber_statistics s = { .compare = 1 };
+
+        product(backend[ctx], &u, 2, 1, 3, a, b, c, &s);
+        assert_true(c[0] == -1 && isinf(c[1]));
+        assert_int_equal(s.products, 6);
+        assert_int_equal(s.nonzero, 4);
+        assert_int_equal(s.a.count, 6);
+        assert_int_equal(s.a.zeros, 1);
+        assert_int_equal(s.a.special, 1);
+        assert_true(s.a.least == -2 && s.a.largest == 4);
+        assert_true(fabs(s.a.mean - 3.3125 / 5) < 1e-15);   /* 0.3 is loaded as 0.3125 */
+        assert_int_equal(s.a.exponents[160], 1);
+        assert_int_equal(s.a.exponents[161], 1);
+        assert_int_equal(s.a.exponents[158], 1);
+        assert_int_equal(s.a.exponents[162], 1);
+        assert_int_equal(s.result.special, 1);
+        assert_true(s.distance == 0);       /* of what is finite */
+    }
+}
+
+/* Measured against Monte Carlo: zero-mean Gaussian terms. */
+static double gaussian(struct rng *r)
+{
+    double u = rng_unit(r), v = rng_unit(r);
+
+    return sqrt(-2 * log(u > 0 ? u : 0x1p-60)) * cos(6.283185307179586 * v);
+}
+
+/* Sums of n products with p fraction bits in a fraction bits, many of them: retention and its
+ * standard error, sqrt(2/N) each for the two variances, less for their correlation. */
+static double measured(const char *text, int n, int many)
+{
+    limber_unit u = unit(text);
+    double *x = malloc((size_t)n * (size_t)many * sizeof *x), *ones = malloc((size_t)n * 8);
+    float *sum = malloc((size_t)many * sizeof *sum);
+    limber_statistics s = { .compare = 1, .swamped_only = 1 };
+    struct rng r = { 7 };
+
+    for (int i = 0; i < n * many; i++)
+        x[i] = gaussian(&r);
+    for (int i = 0; i < n; i++)
+        ones[i] = 1;
+    product(backend[1] ? backend[1] : backend[0], &u, many, 1, n, x, ones, sum, &s);
+    free(x);
+    free(ones);
+    free(sum);
+    return s.retention;
+}
+
+static void retention_is_as_published(void **state)
+{
+    static const struct { const char *unit; int n; double want, error; } table[] = {
+        { "in=(1,8,2) mul=(1,8,2) acc=(1,8,2)", 64, 0.777, 0.03 },
+        { "in=(1,8,2) mul=(1,8,2) acc=(1,8,2)", 1024, 0.193, 0.02 },
+        { "in=(1,8,2) mul=(1,8,2) acc=(1,8,2):rz", 64, 0.106, 0.02 },
+        { "in=(1,8,5) mul=(1,8,5) acc=(1,8,5)", 1024, 0.968, 0.02 },
+        { "in=(1,8,5) mul=(1,8,5) acc=(1,8,5):rz", 1024, 0.047, 0.02 },
+        { "in=(1,8,5) mul=(1,8,5) acc=(1,8,5) group=64 outer=(1,8,5)", 4096, 0.99, 0.02 },
+        { "in=(1,8,5) mul=(1,8,5) acc=(1,8,5):rz group=64 outer=(1,8,5):rz", 4096, 0.31, 0.04 },
+    };
+
+    (void)state;
+    if (!backend[1])
+        skip();
+    for (size_t i = 0; i < COUNT(table); i++) {
+        double have = measured(table[i].unit, table[i].n, 4096);
+
+        print_message("%s, n = %d: %.3f (published Monte Carlo %.3f)\n", table[i].unit, table[i].n,
+                      have, table[i].want);
+        assert_true(fabs(have - table[i].want) < table[i].error);
+    }
+}
+
+/* The image is seen through its window: k counts channels, then rows and columns of the filter. */
+static void convolutions_are_simulated(void **state)
+{
+    static const char *const units[] = { "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16",
+                                         "a100-bf16", "in=e4m3 scale=e8m0:4 acc=f32",
+                                         "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse" };
+    limber_conv shape = { .n = 2, .c = 4, .h = 5, .w = 6, .o = 6, .r = 3, .s = 2,
+                          .stride = { 2, 1 }, .dilate = { 1, 2 }, .pad = { 1, 0, 1, 2 },
+                          .groups = 2 };
+    int64_t oh, ow, k = 2 * 3 * 2;
+    struct rng r = { 6 };
+
+    (void)state;
+    assert_int_equal(limber_conv_output(&shape, &oh, &ow), LIMBER_OK);
+    for (size_t i = 0; i < 2 * COUNT(units); i++) {
+        limber_unit u = unit(units[i / 2]);
+        bool nhwc = i % 2;
+        double *x = any_matrix(&r, 2 * 4 * 5 * 6, 0), *w = any_matrix(&r, 6 * k, 0);
+        float *y = calloc((size_t)(2 * 6 * oh * ow), sizeof *y);
+        struct oracle_value *la = calloc((size_t)k, sizeof *la), *lb = calloc((size_t)k, sizeof *lb);
+
+        shape.layout = nhwc ? LIMBER_NHWC : LIMBER_NCHW;
+        for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+            limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u };
+
+            assert_int_equal(limber_conv2d(backend[ctx], &contract, &shape, NULL, x, named("f64"),
+                                           w, named("f64"), NULL, y, named("f32"), NULL),
+                             LIMBER_OK);
+            for (int64_t at = 0; at < 2 * 6 * oh * ow; at++) {
+                int64_t image = at / (6 * oh * ow), o = at / (oh * ow) % 6, row = at / ow % oh;
+                int64_t col = at % ow, g = o / 3, index;
+                double line[2][12];
+                limber_statistics none = { 0 };
+                double want;
+
+                for (int64_t p = 0; p < k; p++) {
+                    int64_t c = p / 6 + 2 * g, fr = p / 2 % 3, fs = p % 2;
+                    int64_t iy = 2 * row + fr - 1, ix = col + 2 * fs - 1;
+                    bool inside = iy >= 0 && iy < 5 && ix >= 0 && ix < 6;
+
+                    line[0][p] = nhwc ? w[((o * 3 + fr) * 2 + fs) * 2 + p / 6] : w[o * k + p];
+                    line[1][p] = !inside ? 0 : nhwc ? x[((image * 5 + iy) * 6 + ix) * 4 + c] :
+                                 x[((image * 4 + c) * 5 + iy) * 6 + ix];
+                }
+                oracle_load(&u, 0, line[0], k, la);
+                oracle_load(&u, 1, line[1], k, lb);
+                want = oracle_dot(&u, la, lb, k, 0, o % 3, (image * oh + row) * ow + col, &none);
+                index = nhwc ? ((image * oh + row) * ow + col) * 6 + o : at;
+                if (!same(y[index], want))
+                    fail_msg("%s on %s: %a, not %a", units[i / 2], backend_name[ctx], y[index],
+                             want);
+            }
+        }
+        free(x);
+        free(w);
+        free(y);
+        free(la);
+        free(lb);
+    }
+}
+
+static void bytes_and_doubles_run_on_the_machine(void **state)
+{
+    int8_t a[] = { 127, -128, 5, 7 }, b[] = { 127, -128, 1, -1 };
+    int32_t c[4];
+    double x[] = { 1e16, 1, -1e16 }, y[] = { 1, 1, 1 }, z;
+    limber_unit bytes = unit("int8"), doubles = unit("a100-fp64");
+    limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &bytes };
+
+    (void)state;
+    for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+        limber_statistics s = { 0 };
+
+        contract.unit = &bytes;
+        contract.statistics = &s;
+        assert_int_equal(limber_gemm(backend[ctx], &contract, 2, 2, 2, NULL, rows(a, "i8", 2),
+                                     rows(b, "i8", 2), NULL, rows(c, "i32", 2), NULL), LIMBER_OK);
+        assert_true(c[0] == 127 * 127 - 128 && c[3] == -5 * 128 - 7);
+        assert_int_equal(s.nonzero, 8);
+        contract.unit = &doubles;
+        contract.statistics = NULL;
+        assert_int_equal(limber_gemm(backend[ctx], &contract, 1, 1, 3, NULL, rows(x, "f64", 3),
+                                     rows(y, "f64", 1), NULL, rows(&z, "f64", 1), NULL),
+                         LIMBER_OK);
+        assert_true(z == 0);                /* one chain: 1e16 + 1 is 1e16 */
+    }
+}
+
+static void bound_functions_keep_their_unit(void **state)
+{
+    limber_unit u = unit("in=e5m2 mul=e5m2 acc=e5m2");
+    limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u };
+    float a[] = { 1, 1 }, b[] = { 4, 0.25f }, c = 0;
+    void (*f)(void);
+    int (*gemm)(int64_t, int64_t, int64_t, const float *, int64_t, const float *, int64_t,
+                float *, int64_t);
+
+    (void)state;
+    assert_int_equal(limber_bind(backend[0], &contract, named("f32"), named("f32"), named("f32"),
+                                 "int(m:i64 n:i64 k:i64 a:ptr lda:i64 b:ptr ldb:i64 c:ptr ldc:i64)",
+                                 &f), LIMBER_OK);
+    memset(&u, 0, sizeof u);
+    memcpy(&gemm, &f, sizeof gemm);
+    assert_int_equal(gemm(1, 1, 2, a, 1, b, 2, &c, 1), 0);
+    assert_true(c == 4);                    /* 4.25, where e5m2 has whole numbers */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(presets_read_back),
+        cmocka_unit_test(texts_become_canonical),
+        cmocka_unit_test(contradictions_name_their_key),
+        cmocka_unit_test(calls_ask_for_a_whole_unit),
+        cmocka_unit_test(eight_bits_exhaustively),
+        cmocka_unit_test(sixteen_bits_are_loaded),
+        cmocka_unit_test(random_units_compute_what_they_describe),
+        cmocka_unit_test(sums_stick),
+        cmocka_unit_test(nothing_else_changes_the_bits),
+        cmocka_unit_test(chance_is_fair_and_repeats),
+        cmocka_unit_test(distributions_are_told),
+        cmocka_unit_test(retention_is_as_published),
+        cmocka_unit_test(convolutions_are_simulated),
+        cmocka_unit_test(bytes_and_doubles_run_on_the_machine),
+        cmocka_unit_test(bound_functions_keep_their_unit),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+}

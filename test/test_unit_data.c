@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What real tensor cores answered (LIMBER_DATA/tensor-core), bit for bit: every row of every file on
+ * both backends.  Skips, saying so, where the data is absent. */
+#include "engine_support.h"
+#include "support.h"
+
+enum { ROWS = 5000, MOST_K = 64 };
+
+static limber_context *backend[2];
+
+static int make_contexts(void **state)
+{
+    static const char *const names[] = { "interp", "llvm" };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        limber_config c = { .backend = names[i], .cache_dir = "", .threads = 1 };
+
+        if (limber_create(&backend[i], &c) != LIMBER_OK && i == 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(backend[0]);
+    limber_destroy(backend[1]);
+    return 0;
+}
+
+/* A set: where its operands are, what its results are stored as, which unit made them. */
+struct set {
+    const char *folder, *operands, *result, *unit;
+    bool from_zero;             /* taken with C = 0 though a file of C exists */
+};
+
+struct table { float *v; int64_t rows, cols; };
+
+/* Numbers of a file, hexadecimal or 32 binary digits, a row a line. */
+static bool read_table(const char *root, const char *folder, char which, const char *name,
+                       struct table *t)
+{
+    char path[1024], gpu[32], *line = NULL, *save = NULL;
+    size_t room = 0;
+    FILE *f;
+
+    snprintf(gpu, sizeof gpu, "%.*s", (int)strcspn(folder, "/"), folder);
+    snprintf(path, sizeof path, "%s/tensor-core/%s/%c_%s_%s.txt", root, folder, which, gpu, name);
+    *t = (struct table){ calloc((size_t)ROWS * MOST_K, sizeof *t->v), 0, 0 };
+    f = fopen(path, "r");
+    if (!f)
+        return false;
+    while (getline(&line, &room, f) > 0) {
+        int64_t col = 0;
+
+        for (char *w = strtok_r(line, " \t\r\n", &save); w; w = strtok_r(NULL, " \t\r\n", &save)) {
+            uint32_t bits = (uint32_t)strtoul(w, NULL, strlen(w) == 32 ? 2 : 16);
+
+            assert_true(t->rows < ROWS && col < MOST_K);
+            memcpy(&t->v[t->rows * MOST_K + col++], &bits, sizeof bits);
+        }
+        if (col)
+            t->rows++;
+        t->cols = col > t->cols ? col : t->cols;
+    }
+    free(line);
+    fclose(f);
+    return true;
+}
+
+/* Rows that come out as the device had them. */
+static int agree(limber_context *ctx, const struct set *s, const struct table t[4])
+{
+    static const float one = 1;
+    limber_format f32 = named("f32");
+    limber_contract contract = { .promise = LIMBER_SIMULATE };
+    bool narrow = strcmp(s->result, "fp16") == 0;
+    limber_unit u;
+    char words[64];
+    int good = 0;
+
+    snprintf(words, sizeof words, "%s%s", s->unit, s->from_zero ? "" : " start=c");
+    assert_int_equal(limber_unit_parse(words, &u), LIMBER_OK);
+    contract.unit = &u;
+    for (int64_t row = 0; row < t[0].rows; row++) {
+        float c = s->from_zero ? 0 : t[2].v[row * MOST_K];
+        limber_matrix a = { &t[0].v[row * MOST_K], f32, MOST_K, 1 };
+        limber_matrix b = { &t[1].v[row * MOST_K], f32, 1, MOST_K };
+
+        if (narrow) {           /* the unit's addend is binary16 */
+            unsigned char half[2];
+
+            limber_convert(half, named("f16"), &c, f32, 1, LIMBER_RN);
+            limber_convert(&c, f32, half, named("f16"), 1, LIMBER_RN);
+        }
+        if (limber_gemm(ctx, &contract, 1, 1, t[0].cols, NULL, a, b,
+                        s->from_zero ? NULL : &one, (limber_matrix){ &c, f32, 1, 1 }, NULL) != LIMBER_OK)
+            fail_msg("%s: %s", s->unit, limber_error_text());
+        good += memcmp(&c, &t[3].v[row * MOST_K], sizeof c) == 0;
+    }
+    return good;
+}
+
+static void tensor_cores_are_met_bit_for_bit(void **state)
+{
+    static const struct set sets[] = {
+        { "V100/fp16", "fp16", "fp32", "v100-fp16", false },
+        { "V100/fp16", "fp16", "fp16", "v100-fp16-acc16", false },
+        { "A100/fp16", "fp16", "fp32", "a100-fp16", false },
+        { "A100/fp16", "fp16", "fp16", "a100-fp16-acc16", false },
+        { "A100/bf16", "bf16", "fp32", "a100-bf16", false },
+        { "A100/tf32", "tf32", "fp32", "a100-tf32", false },
+        { "H100/fp16", "fp16", "fp32", "h100-fp16", false },
+        { "H100/fp16", "fp16", "fp16", "h100-fp16-acc16", false },
+        { "H100/bf16", "bf16", "fp32", "h100-bf16", false },
+        { "H100/tf32", "tf32", "fp32", "h100-tf32", false },
+        { "H100/E4M3", "E4M3", "fp32", "h100-e4m3", true },
+        { "H100/E5M2", "E5M2", "fp32", "h100-e5m2", true },
+        { "H100/E4M3", "E4M3", "fp16", "h100-e4m3-mma-acc16", false },
+        { "H100/E5M2", "E5M2", "fp16", "h100-e5m2-mma-acc16", false },
+    };
+    const char *root = getenv("LIMBER_DATA");
+
+    (void)state;
+    if (!root) {
+        print_message("LIMBER_DATA is not set: nothing to compare with\n");
+        skip();
+    }
+    for (size_t i = 0; i < COUNT(sets); i++) {
+        const struct set *s = &sets[i];
+        struct table t[4];
+
+        if (!read_table(root, s->folder, 'a', s->operands, &t[0]) ||
+            !read_table(root, s->folder, 'b', s->operands, &t[1]) ||
+            !read_table(root, s->folder, 'c', "fp32", &t[2]) ||
+            !read_table(root, s->folder, 'd', s->result, &t[3])) {
+            print_message("%s: not in LIMBER_DATA\n", s->folder);
+            skip();
+        }
+        assert_int_equal(t[0].rows, ROWS);
+        assert_int_equal(t[3].rows, ROWS);
+        for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+            int good = agree(backend[ctx], s, t);
+
+            print_message("%-20s of %-9s to %s: %d of %d%s\n", s->unit, s->folder, s->result, good,
+                          ROWS, ctx ? " (llvm)" : "");
+            assert_int_equal(good, ROWS);
+        }
+        for (int x = 0; x < 4; x++)
+            free(t[x].v);
+    }
+}
+
+int main(void)
+{
+    const char *data = getenv("LIMBER_DATA");
+    char *kept = data ? strdup(data) : NULL;
+    const struct CMUnitTest tests[] = { cmocka_unit_test(tensor_cores_are_met_bit_for_bit) };
+    int failed;
+
+    clear_environment();
+    if (kept)
+        setenv("LIMBER_DATA", kept, 1);
+    free(kept);
+    failed = cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return failed;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * An oracle for simulated units: every sum and product is exact in MPFR until a step rounds it. */
+#include "unit_oracle.h"
+
+#include <math.h>
+#include <mpfr.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BITS = 1024, FAR = -1000000 };
+
+/* ---- rounding ------------------------------------------------------------------------------ */
+
+struct lost { bool inexact, overflow; };
+
+static double largest(limber_format f)
+{
+    int top = (1 << f.exp_bits) - 1;        /* the field of the largest exponent */
+    double frac = 2 - ldexp(1, -f.frac_bits);
+
+    if (f.flags & LIMBER_FORMAT_NO_INF)
+        frac = 2 - ldexp(2, -f.frac_bits);
+    else if (!(f.flags & LIMBER_FORMAT_FINITE))
+        top--;
+    return ldexp(frac, top - f.bias);
+}
+
+static double not_finite(limber_format f, bool nan, bool minus)
+{
+    double v = nan ? NAN : INFINITY;
+
+    if (f.flags & LIMBER_FORMAT_FINITE)
+        v = nan ? 0 : largest(f);
+    else if (f.flags & LIMBER_FORMAT_NO_INF)
+        v = !nan && f.flags & LIMBER_FORMAT_SATURATE ? largest(f) : NAN;
+    return isnan(v) || nan ? v : minus ? -v : v;
+}
+
+/* Whole units of y >= 0. */
+static void to_units(mpfr_t y, const limber_step *s, bool minus, uint32_t r, int bits)
+{
+    mpfr_t t, d;
+
+    mpfr_inits2(BITS, t, d, (mpfr_ptr)0);
+    mpfr_trunc(t, y);
+    mpfr_sub(d, y, t, MPFR_RNDN);
+    switch (s->rounding) {
+    case LIMBER_RN: mpfr_roundeven(y, y); break;
+    case LIMBER_RA: mpfr_round(y, y); break;
+    case LIMBER_RU: minus ? mpfr_trunc(y, y) : mpfr_ceil(y, y); break;
+    case LIMBER_RD: minus ? mpfr_ceil(y, y) : mpfr_trunc(y, y); break;
+    case LIMBER_RO:
+        if (!mpfr_zero_p(d) && mpfr_get_ui(t, MPFR_RNDZ) % 2 == 0)
+            mpfr_add_ui(t, t, 1, MPFR_RNDN);
+        mpfr_set(y, t, MPFR_RNDN);
+        break;
+    case LIMBER_RS:
+        mpfr_mul_2si(d, d, bits, MPFR_RNDN);
+        if (mpfr_get_ui(d, MPFR_RNDZ) + r >= 1ul << bits)
+            mpfr_add_ui(t, t, 1, MPFR_RNDN);
+        mpfr_set(y, t, MPFR_RNDN);
+        break;
+    default: mpfr_set(y, t, MPFR_RNDN); break;
+    }
+    mpfr_clears(t, d, (mpfr_ptr)0);
+}
+
+static bool overflows_to_infinity(const limber_step *s, bool minus)
+{
+    if (s->format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
+        return false;
+    return s->overflow || s->rounding == LIMBER_RN || s->rounding == LIMBER_RA ||
+           s->rounding == LIMBER_RS || (s->rounding == LIMBER_RU && !minus) ||
+           (s->rounding == LIMBER_RD && minus);
+}
+
+static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int bits,
+                          struct lost *lost)
+{
+    limber_format f = s->format;
+    bool minus = mpfr_signbit(x);
+    mpfr_t y;
+    long q;
+    double v;
+
+    *lost = (struct lost){ false, false };
+    if (mpfr_nan_p(x) || mpfr_inf_p(x))
+        return not_finite(f, mpfr_nan_p(x), minus);
+    if (mpfr_zero_p(x))
+        return minus ? -0.0 : 0.0;
+    q = mpfr_get_exp(x) - 1 - f.frac_bits;
+    q = q < 1 - f.bias - f.frac_bits ? 1 - f.bias - f.frac_bits : q;
+    mpfr_init2(y, BITS);
+    mpfr_abs(y, x, MPFR_RNDN);
+    mpfr_mul_2si(y, y, -q, MPFR_RNDN);
+    to_units(y, s, minus, r, bits);
+    mpfr_mul_2si(y, y, q, MPFR_RNDN);
+    lost->inexact = mpfr_cmpabs(y, x) != 0;
+    v = mpfr_get_d(y, MPFR_RNDN);
+    if (f.flags & LIMBER_FORMAT_NO_SUBNORMAL && v < ldexp(1, 1 - f.bias)) {
+        v = 0;
+        lost->inexact = true;
+    }
+    if (v > largest(f)) {
+        *lost = (struct lost){ true, true };
+        v = !overflows_to_infinity(s, minus) ? largest(f) :
+            f.flags & LIMBER_FORMAT_NO_INF ? NAN : INFINITY;
+    }
+    mpfr_clear(y);
+    return minus ? -v : v;
+}
+
+double oracle_round(const limber_step *s, double x, uint32_t r, int bits)
+{
+    struct lost lost;
+    mpfr_t y;
+    double v;
+
+    mpfr_init2(y, BITS);
+    mpfr_set_d(y, x, MPFR_RNDN);
+    v = round_exact(s, y, r, bits, &lost);
+    mpfr_clear(y);
+    return v;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static int exponent(double x)
+{
+    int e;
+
+    frexp(x, &e);
+    return e - 1;
+}
+
+/* Of an encoding: subnormal numbers have the exponent of the smallest normal one. */
+static int encoded(limber_format f, double x)
+{
+    int least = 1 - f.bias, e = x == 0 ? least : exponent(x);
+
+    return e < least ? least : e;
+}
+
+static double block_scale(const limber_unit *u, const limber_step *s, double most)
+{
+    static const limber_step ue4m3 = { { LIMBER_KIND_FLOAT, 4, 3,
+        LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_SATURATE, 7, 1, 0 }, LIMBER_RN, 0 };
+    int top = exponent(largest(s->format)), e;
+    struct lost lost;
+    mpfr_t x;
+    double v;
+
+    if (most == 0)
+        return 1;
+    if (u->scale == LIMBER_UE4M3) {
+        mpfr_init2(x, BITS);        /* as good as exact: a tie is a short fraction */
+        mpfr_set_d(x, most, MPFR_RNDN);
+        mpfr_div_d(x, x, largest(s->format), MPFR_RNDN);
+        v = round_exact(&ue4m3, x, 0, 0, &lost);
+        mpfr_clear(x);
+        return v;
+    }
+    e = exponent(most) - top;
+    if (u->scale_rule == LIMBER_SCALE_CEIL && ldexp(most, -e) > largest(s->format))
+        e++;
+    if (u->scale_rule == LIMBER_SCALE_EVEN) {
+        limber_step wide = { { LIMBER_KIND_FLOAT, 11, s->format.frac_bits, 0, 1023, 8, 1 },
+                             LIMBER_RN, 0 };
+
+        e = exponent(oracle_round(&wide, most, 0, 0)) - top;
+    }
+    return ldexp(1, e < -127 ? -127 : e > 127 ? 127 : e);
+}
+
+void oracle_load(const limber_unit *u, int side, const double *line, int64_t k,
+                 struct oracle_value *out)
+{
+    const limber_step *s = side ? &u->b : &u->a;
+    int64_t block = u->scale ? u->scale_block : k;
+
+    for (int64_t p = 0; p < k; p++) {
+        int64_t from = p / block * block;
+        double most = 0, scale = 1, v;
+        struct lost lost;
+        mpfr_t x;
+
+        for (int64_t q = from; u->scale && q < k && q < from + block; q++)
+            if (isfinite(line[q]))
+                most = fmax(most, fabs(line[q]));
+        if (u->scale)
+            scale = block_scale(u, s, most);
+        mpfr_init2(x, BITS);
+        mpfr_set_d(x, line[p], MPFR_RNDN);
+        if (scale > 0 && isfinite(line[p]))
+            mpfr_div_d(x, x, scale, MPFR_RNDN);
+        v = scale > 0 || !isfinite(line[p]) ? round_exact(s, x, 0, 0, &lost) : copysign(0, line[p]);
+        mpfr_clear(x);
+        scale = scale > 0 ? scale : 1;
+        out[p].value = v * scale;
+        out[p].exponent = exponent(scale) + (u->sub > 1 ? 0 : encoded(s->format, v));
+    }
+}
+
+/* ---- the unit ------------------------------------------------------------------------------- */
+
+struct oracle {
+    const limber_unit *u;
+    const struct oracle_value *a, *b;
+    int64_t k, i, j;
+    limber_statistics *counts;
+};
+
+static int64_t place(const struct oracle *o, int64_t p)
+{
+    int64_t g = o->u->group, from, len, n = 0;
+
+    if (o->u->order == LIMBER_REVERSE)
+        return o->k - 1 - p;
+    if (o->u->order == LIMBER_FORWARD)
+        return p;
+    from = p / g * g;
+    len = o->k - from < g ? o->k - from : g;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t q = 0; q < len; q++) {
+            bool first = o->u->order == LIMBER_EVENODD ? q % 2 == 0 : q % 4 < 2;
+
+            if (first == (pass == 0) && n++ == p - from)
+                return from + q;
+        }
+    abort();
+}
+
+static uint32_t number(const struct oracle *o, uint32_t stream, int64_t index)
+{
+    return limber_unit_random(o->u->seed, o->i, o->j, stream, (uint32_t)index);
+}
+
+/* a + b exactly; +0 unless both are -0. */
+static void exact_sum(mpfr_t x, double a, const mpfr_t b)
+{
+    mpfr_add_d(x, b, a, MPFR_RNDN);
+    if (mpfr_zero_p(x))
+        mpfr_setsign(x, x, signbit(a) && mpfr_signbit(b), MPFR_RNDN);
+}
+
+static double add(const struct oracle *o, const limber_step *s, double sum, double x, uint32_t r,
+                  struct lost *lost)
+{
+    mpfr_t y;
+    double v;
+
+    mpfr_init2(y, BITS);
+    mpfr_set_d(y, x, MPFR_RNDN);
+    exact_sum(y, sum, y);
+    v = round_exact(s, y, r >> (32 - o->u->random_bits), o->u->random_bits, lost);
+    mpfr_clear(y);
+    return v;
+}
+
+static double count_add(const struct oracle *o, double sum, double x, uint32_t r)
+{
+    struct lost lost;
+    double v = add(o, &o->u->acc, sum, x, r, &lost);
+
+    if (x != 0 && isfinite(x) && isfinite(sum)) {
+        if (v == sum)
+            o->counts->swamped++;
+        else if (lost.overflow)
+            o->counts->sum_overflow++;
+        else if (lost.inexact)
+            o->counts->partly_swamped++;
+    }
+    return v;
+}
+
+static double multiply(const struct oracle *o, int64_t p, uint32_t r)
+{
+    int64_t at = place(o, p);
+    double x = o->a[at].value * o->b[at].value, v;     /* 48 bits: exact */
+    struct lost lost;
+    mpfr_t y;
+
+    if (!o->u->mul.format.kind)
+        return x;
+    mpfr_init2(y, BITS);
+    mpfr_set_d(y, x, MPFR_RNDN);
+    v = round_exact(&o->u->mul, y, (r & 0xffff) >> (16 - o->u->random_bits), o->u->random_bits,
+                    &lost);
+    mpfr_clear(y);
+    if (x != 0 && isfinite(x)) {
+        o->counts->mul_inexact += lost.inexact;
+        o->counts->mul_overflow += lost.overflow;
+        o->counts->mul_underflow += v == 0;
+    }
+    return v;
+}
+
+static double tree(const struct oracle *o, int64_t p, int64_t width, int64_t end)
+{
+    if (width == 1)
+        return p < end ? multiply(o, p, 0) : 0;
+    double left = tree(o, p, width / 2, end), right = tree(o, p + width / 2, width / 2, end);
+
+    return count_add(o, left, right, 0);
+}
+
+static void cut(mpfr_t sum, const mpfr_t x, int unit, bool counted, limber_statistics *counts)
+{
+    mpfr_t t;
+
+    mpfr_init2(t, BITS);
+    mpfr_mul_2si(t, x, -unit, MPFR_RNDN);
+    mpfr_trunc(t, t);
+    mpfr_mul_2si(t, t, unit, MPFR_RNDN);
+    if (counted && !mpfr_zero_p(x)) {
+        counts->swamped += mpfr_zero_p(t);
+        counts->partly_swamped += !mpfr_zero_p(t) && mpfr_cmp(t, x) != 0;
+    }
+    mpfr_add(sum, sum, t, MPFR_RNDN);
+    mpfr_clear(t);
+}
+
+static double fused(const struct oracle *o, double acc, int64_t p, int64_t n)
+{
+    const limber_unit *u = o->u;
+    mpfr_t term[129], sum;
+    int e[129], terms = 1, most = FAR;
+    struct lost lost = { false, false };
+    double rest = isfinite(acc) ? 0 : acc, v = 0;
+
+    mpfr_init2(sum, BITS);
+    mpfr_set_zero(sum, 1);
+    mpfr_init2(term[0], BITS);
+    mpfr_set_d(term[0], isfinite(acc) ? acc : 0, MPFR_RNDN);
+    e[0] = acc == 0 || exponent(acc) < -126 ? -126 : exponent(acc);
+    for (int64_t q = 0; q < n; q += u->sub, terms++) {
+        mpfr_init2(term[terms], BITS);
+        mpfr_set_zero(term[terms], 1);
+        for (int64_t s = q; s < n && s < q + u->sub; s++) {
+            int64_t at = place(o, p + s);
+            double x = o->a[at].value * o->b[at].value;
+
+            e[terms] = o->a[at].exponent + o->b[at].exponent;
+            if (isfinite(x))
+                mpfr_add_d(term[terms], term[terms], x, MPFR_RNDN);
+            else
+                rest += x;
+        }
+    }
+    for (int t = 0; t < terms; t++)
+        if ((u->zeros || !mpfr_zero_p(term[t])) && e[t] > most)
+            most = e[t];
+    if (!isfinite(rest)) {
+        v = not_finite(u->acc.format, isnan(rest), rest < 0);
+    } else if (most != FAR) {
+        most = most < u->floor ? u->floor : most;
+        for (int t = 0; t < terms; t++)
+            cut(sum, term[t], most - u->frac, t > 0, o->counts);
+        if (mpfr_zero_p(sum))
+            mpfr_set_zero(sum, 1);
+        v = round_exact(&u->acc, sum, number(o, 0, p) >> (32 - u->random_bits), u->random_bits,
+                        &lost);
+        o->counts->sum_overflow += lost.overflow;
+    }
+    for (int t = 0; t < terms; t++)
+        mpfr_clear(term[t]);
+    mpfr_clear(sum);
+    return v;
+}
+
+static double chain(const struct oracle *o, double acc, int64_t from, int64_t to)
+{
+    const limber_unit *u = o->u;
+
+    for (int64_t p = from; p < to; p += u->block) {
+        int64_t end = p + u->block < to ? p + u->block : to;
+
+        if (u->tree)
+            acc = count_add(o, acc, tree(o, p, u->block, end), 0);
+        else if (u->block > 1)
+            acc = fused(o, acc, p, end - p);
+        else
+            acc = count_add(o, acc, multiply(o, p, number(o, 0, p)), number(o, 0, p));
+    }
+    return acc;
+}
+
+static double outer(const struct oracle *o, const limber_step *s, double sum, double x,
+                    uint32_t stream, int64_t index)
+{
+    struct lost lost;
+    double v = add(o, s, sum, x, number(o, stream, index), &lost);
+
+    o->counts->outer_sums++;
+    if (x != 0 && isfinite(x) && isfinite(sum)) {
+        o->counts->outer_swamped += v == sum;
+        o->counts->outer_partly += v != sum && lost.inexact && !lost.overflow;
+    }
+    return v;
+}
+
+static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
+{
+    int64_t g = o->u->group;
+
+    if (!g)
+        return chain(o, sum, from, to);
+    for (int64_t p = from; p < to; p += g)
+        sum = outer(o, &o->u->outer, sum, chain(o, 0, p, p + g < to ? p + g : to), 1, p / g);
+    return sum;
+}
+
+double oracle_dot(const limber_unit *u, const struct oracle_value *a,
+                  const struct oracle_value *b, int64_t k, double start, int64_t i, int64_t j,
+                  limber_statistics *counts)
+{
+    const struct oracle o = { u, a, b, k, i, j, counts };
+    int64_t whole = u->group ? u->group : u->block, length = (k + u->split - 1) / u->split;
+    double sum = start;
+
+    length = (length + whole - 1) / whole * whole;
+    if (u->split == 1)
+        sum = part(&o, sum, 0, k);
+    for (int64_t p = 0; u->split > 1 && p < k; p += length)
+        sum = outer(&o, &u->total, sum, part(&o, 0, p, p + length < k ? p + length : k), 2,
+                    p / length);
+    for (int64_t p = 0; p < k; p++)
+        counts->nonzero += a[p].value != 0 && b[p].value != 0 && isfinite(a[p].value) &&
+                           isfinite(b[p].value);
+    if (u->out.format.kind)
+        sum = oracle_round(&u->out, sum, number(&o, 3, 0) >> (32 - u->random_bits),
+                           u->random_bits);
+    return sum;
+}
