@@ -13,6 +13,7 @@
 #include "jit/scan.h"
 #include "passes/passes.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -30,25 +31,25 @@ static const struct target_case {
     const char *i8, *f64, *never;       /* words of the assembly */
 } targets[] = {
     { "avx2", "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
-      "group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8", 0,
+      "group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10", 0,
       "vpmaddwd", "vfmadd", "%zmm" },
     { "avxvnni", "target llvm isa=avxvnni features=avx2,fma,avxvnni vector=256 registers=16 "
       "l1=32768 l2=262144 group=4 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=2e11 "
-      "rate.exact=1e8", 0, "{vex}\tvpdpbusd", "vfmadd", "%zmm" },
+      "rate.exact=1e8 rate.model=1e10", 0, "{vex}\tvpdpbusd", "vfmadd", "%zmm" },
     { "avx512", "target llvm isa=avx512 features=avx2,fma,avx512 vector=512 registers=32 l1=32768 "
       "l2=1048576 group=2 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 rate.i8=1.6e11 "
-      "rate.exact=1e8", 0, "vpmaddwd", "vfmadd", "vpdpbusd" },
+      "rate.exact=1e8 rate.model=1e10", 0, "vpmaddwd", "vfmadd", "vpdpbusd" },
     { "avx512vnni", "target llvm isa=avx512vnni features=avx2,fma,avx512,avx512vnni vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
-      "rate.i8=4e11 rate.exact=1e8", 0, "vpdpbusd", "vfmadd", "tdpbusd" },
+      "rate.i8=4e11 rate.exact=1e8 rate.model=1e10", 0, "vpdpbusd", "vfmadd", "tdpbusd" },
     { "avx512vnni", "target llvm isa=amx features=avx2,fma,avx512,avx512vnni,amxint8 vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 matrix=16 rate.f64=4e10 rate.f32=8e10 "
-      "rate.f16=8e10 rate.i8=4e12 rate.exact=1e8", CPU_amx, "tdpbusd", "vfmadd", "sdot" },
+      "rate.f16=8e10 rate.i8=4e12 rate.exact=1e8 rate.model=1e10", CPU_amx, "tdpbusd", "vfmadd", "sdot" },
     { NULL, "target llvm isa=dotprod features=neon,dotprod vector=128 registers=32 l1=65536 "
-      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8",
+      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10",
       0, "sdot", "fmla", "usdot" },
     { NULL, "target llvm isa=i8mm features=neon,dotprod,i8mm vector=128 registers=32 l1=65536 "
-      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8",
+      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10",
       0, "usdot", "fmla", "zmm" },
 };
 
@@ -73,6 +74,7 @@ struct work {
     limber_format f, result;
     char *a, *b;
     struct mask ma, mb;
+    const limber_unit *model;   /* NULL: no unit is simulated */
 };
 
 static void state(struct plan *p, const struct work *w, const char *scheme)
@@ -82,11 +84,14 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
 
     limber_plan_init(p);
     p->name = "gemm";
-    p->promise = !strcmp(scheme, "native") ? LIMBER_NATIVE :
+    p->model = w->model;
+    p->promise = w->model ? LIMBER_SIMULATE : !strcmp(scheme, "native") ? LIMBER_NATIVE :
                  !strcmp(scheme, "integer") ? LIMBER_EXACT : LIMBER_CORRECT;
     p->kbits = 8;
     p->budget = p->promise == LIMBER_NATIVE ? 20 * limber_format_roundoff(w->f) : 0;
     p->wanted = scheme;
+    if (w->model)
+        p->budget = INFINITY;
     a = limber_plan_add(p, OP_arg, "a", -1, -1, t);
     limber_node_set(&p->node[a], ATTR_index, 0);
     limber_mask_class(&w->ma, w->f, &p->node[a]);
@@ -182,6 +187,84 @@ static void same_bits_everywhere(void **state_)
     assert_true(ran > 0);
     if (strstr(here.features, "avx512vnni"))
         assert_true(amx_emulated() > 0);
+}
+
+/* Roundings and blocks that lanes of binary32 do with AVX-512 alone, and those that they do anywhere;
+ * each unit on every machine at hand, and compiled for the others. */
+static void units_are_simulated_everywhere(void **state_)
+{
+    static const char *const units[] = {
+        "in=e5m2 mul=e5m2 acc=e5m2", "in=e4m3 mul=e4m3 acc=e4m3:sat group=16",
+        "in=f16 mul=f16:rz acc=f16:ra", "in=bf16 mul=bf16:ru acc=bf16:rd",
+        "in=f16 acc=f16", "in=f16 mul=f16:ro acc=(1,8,20) group=8 outer=f32:rz",
+        "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=3", "a100-bf16", "h100-e4m3 group=64 outer=f32",
+        "h100-fp16-acc16", "b200-mxe4m3", "b200-nvfp4", "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)",
+        "in=e5m2 mul=e5m2 acc=f16 block=8 tree=yes", "in=f32 mul=f32 acc=f32 group=16",
+    };
+    struct target here, interp;
+    struct diag d = { 0 };
+    int ran = 0, compiled = 0;
+
+    (void)state_;
+    assert_true(limber_backend_interp.probe(&interp, &d));
+    if (!limber_backend_llvm.probe(&here, &d))
+        skip();
+    for (size_t i = 0; i < 2 * COUNT(units); i++) {
+        struct rng r = { 90 + i };
+        struct work w = { .m = 9, .n = 45, .k = 70, .f = named("f32"), .result = named("f32") };
+        size_t size = (size_t)(w.m * w.n) * 4;
+        char *want = malloc(size), *got = malloc(size);
+        limber_unit u;
+
+        assert_int_equal(limber_unit_parse(units[i / 2], &u), LIMBER_OK);
+        u.seed = 0;
+        w.model = &u;
+        w.a = malloc((size_t)(w.m * w.k) * 4);
+        w.b = malloc((size_t)(w.k * w.n) * 4);
+        fill(&r, i % 2 ? DATA_spread : DATA_unit, w.f, w.a, (size_t)(w.m * w.k));
+        fill(&r, i % 2 ? DATA_special : DATA_unit, w.f, w.b, (size_t)(w.k * w.n));
+        run(&limber_backend_interp, &interp, &w, NULL, want);
+        for (size_t t = 0; t < COUNT(targets); t++) {
+            struct target target;
+            struct blob blob = { 0 };
+            struct plan p;
+
+            assert_true(limber_target_parse(&target, targets[t].text, &d));
+            if (targets[t].needs && strstr(here.features, targets[t].needs) &&
+                !targets[t].emulated) {
+                memset(got, 0xaa, size);
+                run(&limber_backend_llvm, &target, &w, NULL, got);
+                for (int64_t e = 0; e < w.m * w.n; e++) {
+                    float x, y;
+
+                    memcpy(&x, want + 4 * e, 4);
+                    memcpy(&y, got + 4 * e, 4);
+                    if (memcmp(&x, &y, 4) && (x == x || y == y))
+                        fail_msg("%s on %s, data %d: %a, not %a", units[i / 2], target.isa,
+                                 (int)(i % 2), y, x);
+                }
+                ran++;
+                continue;
+            }
+            if (i % 2)
+                continue;
+            state(&p, &w, NULL);
+            if (limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, &d) &&
+                limber_backend_llvm.compile(&p, &target, NULL, &blob, &d))
+                compiled++;
+            else if (d.status != LIMBER_DEVICE)
+                fail_msg("%s on %s: %s", units[i / 2], target.isa, d.text);
+            d.status = LIMBER_OK;
+            free(blob.data);
+            limber_plan_clear(&p);
+        }
+        free(w.a);
+        free(w.b);
+        free(want);
+        free(got);
+    }
+    print_message("%d kernels ran, %d were compiled for other machines\n", ran, compiled);
+    assert_true(ran > 0);
 }
 
 /* Tiles that a search may have measured: any legal one gives the same bits, others are refused. */
@@ -393,6 +476,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_everywhere),
+        cmocka_unit_test(units_are_simulated_everywhere),
         cmocka_unit_test(tiles_do_not_change_bits),
         cmocka_unit_test(illegal_tiles_are_refused),
         cmocka_unit_test(assembly_has_its_instructions),

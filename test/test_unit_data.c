@@ -153,11 +153,47 @@ static void tensor_cores_are_met_bit_for_bit(void **state)
     }
 }
 
+/* An H100's answer to 16 pairs of BF16 whose products lie below 2^-126, C = 0: 11 2^-149, by an issue
+ * report (MATLAB-tensor-core, number 7).  Only an alignment that ends at 2^-133 gives it. */
+static void the_floor_of_the_alignment_is_met(void **state)
+{
+    static const uint32_t bits[2][16] = {
+        { 0x9b940000, 0x19f30000, 0x9a2e0000, 0x1a670000, 0x9a250000, 0x9b4e0000, 0x9b290000,
+          0x9a330000, 0x99e00000, 0x1a140000, 0x99140000, 0x99d10000, 0x9ae90000, 0x1b1a0000,
+          0x9a9c0000, 0x1b3a0000 },
+        { 0x9aaf0000, 0x99f30000, 0x9acc0000, 0x1b7c0000, 0x19ed0000, 0x1b250000, 0x9a1b0000,
+          0x9a200000, 0x9af70000, 0x9a480000, 0x1ae10000, 0x1b320000, 0x1b120000, 0x1b0e0000,
+          0x9a680000, 0x17350000 },
+    };
+    limber_format f32 = named("f32");
+    limber_contract contract = { .promise = LIMBER_SIMULATE };
+    float x[2][16];
+
+    (void)state;
+    memcpy(x, bits, sizeof x);
+    for (int floor = -136; floor <= -130; floor++)
+        for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
+            char words[64];
+            limber_unit u;
+            float c;
+
+            snprintf(words, sizeof words, "h100-bf16 floor=%d", floor);
+            assert_int_equal(limber_unit_parse(floor == -133 ? "h100-bf16" : words, &u), LIMBER_OK);
+            contract.unit = &u;
+            assert_int_equal(limber_gemm(backend[ctx], &contract, 1, 1, 16, NULL,
+                                         (limber_matrix){ x[0], f32, 16, 1 },
+                                         (limber_matrix){ x[1], f32, 1, 1 }, NULL,
+                                         (limber_matrix){ &c, f32, 1, 1 }, NULL), LIMBER_OK);
+            assert_true((c == 0x1.6p-146f) == (floor == -133));
+        }
+}
+
 int main(void)
 {
     const char *data = getenv("LIMBER_DATA");
     char *kept = data ? strdup(data) : NULL;
-    const struct CMUnitTest tests[] = { cmocka_unit_test(tensor_cores_are_met_bit_for_bit) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_floor_of_the_alignment_is_met),
+                                        cmocka_unit_test(tensor_cores_are_met_bit_for_bit) };
     int failed;
 
     clear_environment();

@@ -130,7 +130,7 @@ const struct result *best_peer(const struct outcome *o, bool packed_before);
 
 struct unit_work {
     const char *what, *words;   /* the row's name, the unit's description */
-    bool counts;                /* with statistics; these are then in the kernel's time */
+    enum { UNIT_uncounted, UNIT_swamped, UNIT_counted } counts; /* in the kernel's time */
     limber_context *ctx;
     int n, runs, threads;
 };

@@ -85,7 +85,7 @@ static bool check_counts(struct field *f, const limber_statistics *wanted)
 
 static bool check_corner(struct field *f)
 {
-    limber_statistics counts = { 0 };
+    limber_statistics counts = { .swamped_only = f->w->counts == UNIT_swamped };
     limber_contract plain = { .promise = LIMBER_SIMULATE, .unit = &f->unit,
                               .statistics = f->w->counts ? &counts : NULL };
     limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "" };
@@ -170,6 +170,7 @@ static bool prepare(struct field *f, const struct unit_work *w)
     size_t count = (size_t)w->n * (size_t)w->n;
 
     f->w = w;
+    f->statistics.swamped_only = w->counts == UNIT_swamped;
     if (limber_unit_parse(w->words, &f->unit) != LIMBER_OK)
         return complain("bench: %s: %s", w->what, limber_error_text()), false;
     f->contract = (limber_contract){ .promise = LIMBER_SIMULATE, .unit = &f->unit,

@@ -550,20 +550,22 @@ static bool unit_row(struct bench *b, const struct unit_work *w)
 
 static bool simulate_rows(struct bench *b)
 {
-    static const struct { const char *what, *words; bool counts; } units[] = {
-        { "(1,5,10), all rounded", "in=f16 mul=f16 acc=f16", false },
-        { "(1,5,2), all rounded", "in=e5m2 mul=e5m2 acc=e5m2", false },
-        { "(1,4,3), all rounded", "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)", false },
-        { "(1,6,9), all rounded", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)", false },
-        { "(1,8,7), all rounded", "in=bf16 mul=bf16 acc=bf16", false },
-        { "(1,5,2), groups of 16", "in=e5m2 mul=e5m2 acc=e5m2 group=16", false },
-        { "(1,5,2), swamping counted", "in=e5m2 mul=e5m2 acc=e5m2", true },
-        { "(1,6,9), swamping counted", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)", true },
-        { "(1,5,2) in (1,6,9), stochastic", "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=1", false },
-        { "(1,8,7), stochastic", "in=bf16 mul=bf16:rs acc=bf16:rs seed=1", false },
-        { "v100-fp16", "v100-fp16", false }, { "a100-fp16", "a100-fp16", false },
-        { "a100-bf16", "a100-bf16", false }, { "h100-fp16", "h100-fp16", false },
-        { "h100-bf16", "h100-bf16", false }, { "h100-e4m3", "h100-e4m3", false },
+    static const struct { const char *what, *words; int counts; } units[] = {
+        { "(1,5,10), all rounded", "in=f16 mul=f16 acc=f16", UNIT_uncounted },
+        { "(1,5,2), all rounded", "in=e5m2 mul=e5m2 acc=e5m2", UNIT_uncounted },
+        { "(1,4,3), all rounded", "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)", UNIT_uncounted },
+        { "(1,6,9), all rounded", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)", UNIT_uncounted },
+        { "(1,8,7), all rounded", "in=bf16 mul=bf16 acc=bf16", UNIT_uncounted },
+        { "FP32, groups of 16", "in=f32 mul=f32 acc=f32 group=16", UNIT_uncounted },
+        { "(1,5,2), groups of 16", "in=e5m2 mul=e5m2 acc=e5m2 group=16", UNIT_uncounted },
+        { "(1,5,2), swamping counted", "in=e5m2 mul=e5m2 acc=e5m2", UNIT_swamped },
+        { "(1,5,2), all counted", "in=e5m2 mul=e5m2 acc=e5m2", UNIT_counted },
+        { "(1,6,9), swamping counted", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)", UNIT_swamped },
+        { "(1,5,2) in (1,6,9), stochastic", "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=1", UNIT_uncounted },
+        { "(1,8,7), stochastic", "in=bf16 mul=bf16:rs acc=bf16:rs seed=1", UNIT_uncounted },
+        { "v100-fp16", "v100-fp16", 0 }, { "a100-fp16", "a100-fp16", 0 },
+        { "a100-bf16", "a100-bf16", 0 }, { "h100-fp16", "h100-fp16", 0 },
+        { "h100-bf16", "h100-bf16", 0 }, { "h100-e4m3", "h100-e4m3", 0 },
     };
 
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
