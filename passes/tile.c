@@ -62,11 +62,12 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     mr = t->registers >= 32 ? 12 : 6;
     nr = 2 * lanes;
     if (n->num[ATTR_unit] == UNIT_model) {
-        /* every step is a dozen operations: few accumulators, in two vectors of 64 bytes */
-        mr = 4;
+        /* every step is a dozen operations: accumulators of four rows, in two vectors of 64 bytes,
+         * at a time */
+        mr = 12;
         nr = 32;
         if (!limber_node_list(p, n, ATTR_tile,
-                              (int64_t[]){ mr, nr, 1, 16 * mr, 256, n->num[ATTR_chunk] }, 6))
+                              (int64_t[]){ mr, nr, 1, 5 * mr, 256, n->num[ATTR_chunk] }, 6))
             return limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
         return true;
     }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Simulated units in lanes of binary16, for the instructions of AVX-512 FP16: (1,5,10), whose
+ * operations these are, and (1,5,2), which rounds their results once more by adding half a unit to
+ * the encoding.  Subnormals, infinities and NaN come by themselves, so no range is looked at.
+ *
+ * proof   sums and products of (1,5,2) in binary16: 11 >= 2 3 + 2 significant bits, and a product near
+ *         a tie of (1,5,2)'s subnormals has no bit below 2^-24 (docs/simulation.md) */
+#ifndef LIMBER_KERNEL_UNIT_HALF_H
+#define LIMBER_KERNEL_UNIT_HALF_H
+
+typedef _Float16 v32h __attribute__((vector_size(64)));
+typedef uint16_t v32s __attribute__((vector_size(64)));
+typedef int16_t v16h __attribute__((vector_size(32)));
+
+typedef struct { int none; } half_tally;
+
+#define F(name) half_##name
+#define V v32h
+#define RAND v32s
+#define MASK v32s
+#define ROWS 12
+#define VECS 1
+struct half_tile;
+FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r);
+FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v);
+FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v32s h);
+FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v32s h);
+FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v32s h);
+FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v32s h);
+FLAT void half_fused(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n);
+#include "backends/llvm/kernel/unit_loop.h"
+#undef F
+#undef V
+#undef RAND
+#undef MASK
+#undef ROWS
+#undef VECS
+
+FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r)
+{
+    _Float16 x = *(const _Float16 *)(const void *)(t->a + (p * CFG.mr + r) * 2);
+
+    return (v32h){ x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x,
+                   x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
+}
+
+FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v)
+{
+    (void)v;
+    return LOAD(v32h, t->b + p * CFG.nr * 2);
+}
+
+/* To ten fraction bits, which it has, or to two. */
+FLAT v32h half_round(v32h x)
+{
+    v32s u = (v32s)x;
+
+    if (MODEL.acc.format.frac_bits == 10)
+        return x;
+    return (v32h)((u + 0x7f + (u >> 8 & 1)) & 0xff00);
+}
+
+FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v32s h)
+{
+    (void)t, (void)h;
+    return half_round(a * b);
+}
+
+FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v32s h)
+{
+    (void)t, (void)s, (void)h;
+    return half_round(acc + x);
+}
+
+FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v32s h)
+{
+    return half_add(t, s, sum, x, h);
+}
+
+/* Descriptions with these do not come here. */
+FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v32s h)
+{
+    (void)t, (void)a, (void)b, (void)h;
+    return acc;
+}
+
+FLAT void half_fused(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n)
+{
+    (void)t, (void)acc, (void)p, (void)n;
+}
+
+FLAT v16f half_to_float(v16h x)
+{
+    return (v16f)__builtin_ia32_vcvtph2ps512_mask(x, all_f(0), (uint16_t)-1, 4);
+}
+
+FLAT v16h half_of_float(v16f x)
+{
+    return (v16h)__builtin_ia32_vcvtps2ph512_mask(x, 0, (v16h){ 0 }, (uint16_t)-1);
+}
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Simulated units in lanes of binary32, for tiles whose ranges allow it. */
+#ifndef LIMBER_KERNEL_UNIT_NARROW_H
+#define LIMBER_KERNEL_UNIT_NARROW_H
+
+#define F(name) narrow_##name
+#define V v16f
+#define RAND v16u
+#define MASK v16i
+#define ROWS 4
+#define VECS 2
+struct narrow_tile;
+FLAT v16f narrow_load_a(const struct narrow_tile *t, int64_t p, int r);
+FLAT v16f narrow_load_b(const struct narrow_tile *t, int64_t p, int v);
+FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h);
+FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u h);
+FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u h);
+FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u h);
+FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n);
+#include "backends/llvm/kernel/unit_loop.h"
+#undef F
+#undef V
+#undef RAND
+#undef MASK
+#undef ROWS
+#undef VECS
+
+FLAT v16f narrow_load_a(const struct narrow_tile *t, int64_t p, int r)
+{
+    return all_f(*(const float *)(const void *)(t->a + (p * CFG.mr + r) * 4));
+}
+
+FLAT v16f narrow_load_b(const struct narrow_tile *t, int64_t p, int v)
+{
+    return LOAD(v16f, t->b + (p * CFG.nr + 16 * v) * 4);
+}
+
+FLAT v16i narrow_bits(v16u h)
+{
+    return (v16i)(h >> (uint32_t)(32 - MODEL.random_bits));
+}
+
+FLAT v16i narrow_finite(v16f x)
+{
+    return (v16i)(x - x == 0);
+}
+
+FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
+{
+    v16f x = a * b, y;
+    v16i beyond, lost;
+
+    y = narrow_round(MODEL.mul, x, narrow_bits(h << 16), CFG.clamps ? CLAMP_signed : CLAMP_low,
+                     t->bounded, &beyond);
+    if (CFG.counts == COUNT_all) {
+        lost = (v16i)(y != x);
+        if (!t->bounded) {
+            v16i some = narrow_finite(x);
+
+            lost &= some;
+            t->tally.mul_overflow += some & beyond;
+        }
+        t->tally.mul_inexact += lost;
+        t->tally.mul_underflow += lost & (v16i)(y == 0);
+    }
+    return y;
+}
+
+/* What y, the rounded acc + x, lost.  sum is what was rounded: where it is right to nearest and both
+ * terms have few bits (safe), it is exact, or one term itself.  Else one of two differences is exact,
+ * so both agree exactly when the sum is. */
+FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
+                      v16i beyond, v16i *swamped, v16i *partly, v16i *over)
+{
+    v16i same = (v16i)(y == acc), some = (v16i)(x != 0), inexact;
+
+    if (!t->bounded)
+        some &= narrow_finite(x) & narrow_finite(acc);
+    *swamped = some & same;
+    if (CFG.counts == COUNT_swamped) {
+        *partly = *over = all_i(0);
+        return;
+    }
+    if (safe)
+        inexact = (v16i)(sum != y) | ((v16i)(y == x) & (v16i)(acc != 0));
+    else
+        inexact = (v16i)(y - acc != x) | (v16i)(y - x != acc);
+    *partly = inexact & ~same;
+    *over = all_i(0);
+    if (!t->bounded) {
+        *over = some & beyond & ~same;
+        *partly &= some & ~*over;
+    } else if (!safe) {
+        *partly &= some;
+    }
+}
+
+FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
+                         v16i beyond)
+{
+    v16i swamped, partly, over;
+
+    if (CFG.counts) {
+        narrow_lost(t, safe, acc, x, sum, y, beyond, &swamped, &partly, &over);
+        t->tally.swamped += swamped;
+        t->tally.partly_swamped += partly;
+        t->tally.sum_overflow += over;
+    }
+    return y;
+}
+
+/* max(|most|, |y|) */
+FLAT void narrow_track(struct narrow_tile *t, v16f y)
+{
+    if (CFG.tracks && t->bounded)
+        t->most = (v16f)__builtin_ia32_rangeps512_mask(t->most, y, 11, t->most, (uint16_t)-1, 4);
+}
+
+FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u h)
+{
+    v16i beyond;
+    v16f sum = narrow_sum(s, acc, x, CFG.safe), y;
+
+    y = narrow_round(s, sum, narrow_bits(h), CFG.clamps ? CLAMP_signed : CLAMP_none,
+                     t->bounded, &beyond);
+    narrow_track(t, y);
+    return narrow_counted(t, CFG.safe, acc, x, sum, y, beyond);
+}
+
+FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u h)
+{
+    limber_step s = MODEL.acc;
+    v16f x = a * b, y = narrow_fma(s, a, b, acc);
+    v16i beyond;
+
+    y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
+    narrow_track(t, y);
+    return narrow_counted(t, 0, acc, x, y, y, beyond);
+}
+
+FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u h)
+{
+    v16i swamped, partly, over, beyond;
+    v16f y = narrow_sum(s, sum, x, CFG.safe_outer);
+
+    y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
+    narrow_track(t, y);
+    if (CFG.counts) {
+        narrow_lost(t, 0, sum, x, y, y, beyond, &swamped, &partly, &over);
+        t->tally.outer_swamped += swamped;
+        t->tally.outer_partly += partly;
+    }
+    return y;
+}
+
+/* Blocks whose terms fit 32 bits: products are multiplied out twice, once for the largest exponent
+ * and once cut to units of 2^(E - frac). */
+FLAT v16i narrow_exponents(v16f x)
+{
+    v16i e = ((v16i)x >> 23 & 255) - 127;
+
+    e = PICK(e > -126, e, all_i(-126));
+    return MODEL.zeros ? e : PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
+}
+
+FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
+{
+    v16f whole = x * up;
+    v16i cut = TO(v16i, whole);
+
+    if (CFG.counts && is_product) {
+        v16i some = (v16i)(x != 0), swamped = some & (v16i)(cut == 0);
+
+        t->tally.swamped += swamped;
+        if (CFG.counts == COUNT_all)
+            t->tally.partly_swamped += some & (v16i)(TO(v16f, cut) != whole) & ~swamped;
+    }
+    return cut;
+}
+
+/* 256 high + low units of 2^e, rounded to acc. */
+FLAT v16f narrow_fused_sum(v16i high, v16i low, v16i e, v16u h)
+{
+    v16i beyond;
+    v16f x = narrow_fma(MODEL.acc, TO(v16f, high), all_f(256), TO(v16f, low));
+
+    x *= (v16f)((e + 127) << 23);
+    return narrow_round(MODEL.acc, x, narrow_bits(h), CLAMP_signed, 1, &beyond);
+}
+
+FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
+{
+    ROLL for (int v = 0; v < 2; v++) {
+        const char *ea = t->ea + p * CFG.mr * 4, *eb = t->eb + (p * CFG.nr + 16 * v) * 4;
+        v16i most[4], sum[4], high[4], low[4];
+        v16f up[4];
+
+        UNROLL for (int r = 0; r < 4; r++)
+            most[r] = narrow_exponents(acc[r][v]);
+        ROLL for (int64_t q = 0; q < n; q++) {
+            v16i e = LOAD(v16i, eb + q * CFG.nr * 4);
+
+            UNROLL for (int r = 0; r < 4; r++) {
+                v16i s = e + *(const int32_t *)(const void *)(ea + (q * CFG.mr + r) * 4);
+
+                most[r] = PICK(s > most[r], s, most[r]);
+            }
+        }
+        UNROLL for (int r = 0; r < 4; r++) {
+            int least = MODEL.floor > MODEL.frac - 126 ? MODEL.floor : MODEL.frac - 126;
+
+            most[r] = PICK(most[r] > least, most[r], all_i(least));
+            up[r] = (v16f)((127 + MODEL.frac - most[r]) << 23);
+            sum[r] = narrow_term(t, acc[r][v], up[r], 0);
+            high[r] = sum[r] >> 8;
+            low[r] = sum[r] & 255;
+        }
+        ROLL for (int64_t from = 0; from < n; from += CFG.terms) {
+            UNROLL for (int r = 0; r < 4; r++)
+                sum[r] = all_i(0);
+            ROLL for (int64_t q = from; q < min64(from + CFG.terms, n); q++) {
+                v16f b = narrow_load_b(t, p + q, v);
+
+                UNROLL for (int r = 0; r < 4; r++)
+                    sum[r] += narrow_term(t, narrow_load_a(t, p + q, r) * b, up[r], 1);
+            }
+            UNROLL for (int r = 0; r < 4; r++) {
+                high[r] += sum[r] >> 8;
+                low[r] += sum[r] & 255;
+            }
+        }
+        UNROLL for (int r = 0; r < 4; r++)
+            acc[r][v] = narrow_fused_sum(high[r], low[r], most[r] - MODEL.frac,
+                                         narrow_number(t, r, v, 0, (uint32_t)p));
+    }
+}
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Simulated units in lanes of binary64: any description, any data. */
+#ifndef LIMBER_KERNEL_UNIT_WIDE_H
+#define LIMBER_KERNEL_UNIT_WIDE_H
+
+#define F(name) wide_##name
+#define V v8d
+#define RAND v8w
+#define MASK v8l
+#define ROWS 1
+#define VECS 4
+struct wide_tile;
+FLAT v8d wide_load_a(const struct wide_tile *t, int64_t p, int r);
+FLAT v8d wide_load_b(const struct wide_tile *t, int64_t p, int v);
+FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w h);
+FLAT v8d wide_add(struct wide_tile *t, limber_step s, v8d acc, v8d x, v8w h);
+FLAT v8d wide_add_product(struct wide_tile *t, v8d acc, v8d a, v8d b, v8w h);
+FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h);
+FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n);
+#include "backends/llvm/kernel/unit_loop.h"
+#undef F
+#undef V
+#undef RAND
+#undef MASK
+#undef ROWS
+#undef VECS
+
+/* A tile of wide lanes is one row: its panel's pointer stands on it. */
+FLAT v8d wide_load_a(const struct wide_tile *t, int64_t p, int r)
+{
+    (void)r;
+    return all_d(*(const float *)(const void *)(t->a + p * CFG.mr * 4));
+}
+
+FLAT v8d wide_load_b(const struct wide_tile *t, int64_t p, int v)
+{
+    return TO(v8d, LOAD(v8f, t->b + (p * CFG.nr + 8 * v) * 4));
+}
+
+/* The random bits of an addition; those of a product are the low half's. */
+FLAT v8l wide_bits(v8w h)
+{
+    return TO(v8l, h >> (uint32_t)(32 - MODEL.random_bits));
+}
+
+FLAT v8l wide_finite(v8d x)
+{
+    return (v8l)(x - x == 0);
+}
+
+FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w h)
+{
+    v8d x = a * b, y = x;
+    v8l some, beyond;
+
+    if (MODEL.mul.format.kind)
+        y = wide_round(MODEL.mul, x, wide_bits(h << 16), &beyond);
+    if (CFG.counts != COUNT_all)
+        return y;
+    some = (v8l)(x != 0) & wide_finite(x);
+    if (MODEL.mul.format.kind) {
+        t->tally.mul_inexact += some & (v8l)(y != x);
+        t->tally.mul_underflow += some & (v8l)(y == 0);
+        t->tally.mul_overflow += some & beyond;
+    }
+    return y;
+}
+
+/* What an addition of x lost; told: its counts. */
+FLAT v8d wide_rounded_sum(limber_step s, v8d sum, v8d x, v8w h, v8l *swamped, v8l *partly,
+                          v8l *over)
+{
+    v8d exact = wide_sum(sum, x), y;
+    v8l some, beyond;
+
+    y = wide_round(s, exact, wide_bits(h), &beyond);
+    some = (v8l)(x != 0) & wide_finite(x) & wide_finite(sum);
+    *swamped = some & (v8l)(y != exact) & (v8l)(y == sum);
+    *over = some & beyond & ~*swamped;
+    *partly = some & (v8l)(y != exact) & ~*swamped & ~*over;
+    if (CFG.counts == COUNT_swamped)
+        *partly = *over = all_l(0);
+    return y;
+}
+
+FLAT v8d wide_add(struct wide_tile *t, limber_step s, v8d acc, v8d x, v8w h)
+{
+    v8l swamped, partly, over;
+    v8d y = wide_rounded_sum(s, acc, x, h, &swamped, &partly, &over);
+
+    if (CFG.counts) {
+        t->tally.swamped += swamped;
+        t->tally.partly_swamped += partly;
+        t->tally.sum_overflow += over;
+    }
+    return y;
+}
+
+FLAT v8d wide_add_product(struct wide_tile *t, v8d acc, v8d a, v8d b, v8w h)
+{
+    return wide_add(t, MODEL.acc, acc, wide_multiply(t, a, b, h), h);
+}
+
+FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h)
+{
+    v8l swamped, partly, over;
+    v8d y = wide_rounded_sum(s, sum, x, h, &swamped, &partly, &over);
+
+    if (CFG.counts) {
+        t->tally.outer_swamped += swamped;
+        t->tally.outer_partly += partly;
+    }
+    return y;
+}
+
+/* A term of a fused block, in units of 2^(E - frac), cut; up: 2^(frac - E) in two factors. */
+FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8d again, v8l counted)
+{
+    v8d whole = x * up * again, cut = TRUNC(whole);
+
+    if (CFG.counts) {
+        v8l swamped = (v8l)(x != 0) & (v8l)(cut == 0);
+
+        t->tally.swamped += swamped & counted;
+        if (CFG.counts == COUNT_all)
+            t->tally.partly_swamped += (v8l)(cut != whole) & ~swamped & counted;
+    }
+    return cut;
+}
+
+/* Exponents of sums, as those of binary32 numbers; zeros as the description says. */
+FLAT v8l wide_exponents(v8d x)
+{
+    v8l e = ((v8l)x >> 52 & 0x7ff) - 1023;
+
+    e = PICK(e > -126, e, all_l(-126));
+    return MODEL.zeros ? e : PICK((v8l)(x == 0), all_l(NO_EXPONENT), e);
+}
+
+/* One term: the exact sum of the products of MODEL.sub neighbours; rest gathers what is not
+ * finite. */
+FLAT v8d wide_products(struct wide_tile *t, int64_t p, int64_t n, int64_t q, int v, v8d *rest,
+                       v8l *e)
+{
+    v8d sum = all_d(0);
+
+    *e = all_l(2 * NO_EXPONENT);
+    ROLL for (int64_t s = q; s < min64(n, q + MODEL.sub); s++) {
+        v8d x = wide_load_a(t, p + s, 0) * wide_load_b(t, p + s, v);
+        v8l finite = wide_finite(x), ea, eb;
+
+        ea = all_l(*(const int32_t *)(const void *)(t->ea + (p + s) * CFG.mr * 4));
+        eb = TO(v8l, LOAD(v8i, t->eb + ((p + s) * CFG.nr + 8 * v) * 4));
+        *rest += (v8d)((v8l)x & ~finite);
+        sum += x;
+        ea += eb;
+        *e = PICK(ea > *e, ea, *e);
+    }
+    if (MODEL.sub > 1 && !MODEL.zeros)
+        *e = PICK((v8l)(sum == 0), all_l(2 * NO_EXPONENT), *e);
+    return sum;
+}
+
+FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
+{
+    ROLL for (int v = 0; v < 4; v++) {
+        v8d c = acc[0][v], rest = (v8d)((v8l)c & ~wide_finite(c)), sum, up, again, ignored;
+        v8l most = wide_exponents(c), e, half, beyond, finite;
+
+        ROLL for (int64_t q = 0; q < n; q += MODEL.sub) {
+            struct wide_tile uncounted = *t;
+
+            wide_products(&uncounted, p, n, q, v, &rest, &e);
+            most = PICK(e > most, e, most);
+        }
+        most = PICK(most > MODEL.floor, most, all_l(MODEL.floor));
+        most = PICK(most > -400, most, all_l(-400));    /* all terms are zeros */
+        half = (MODEL.frac - most) >> 1;
+        up = powers_of_two(half);
+        again = powers_of_two(MODEL.frac - most - half);
+        finite = wide_finite(rest);
+        sum = wide_term(t, c, up, again, all_l(0));
+        ROLL for (int64_t q = 0; q < n; q += MODEL.sub)
+            sum += wide_term(t, wide_products(t, p, n, q, v, &ignored, &e), up, again, finite);
+        sum = sum * powers_of_two(-half) * powers_of_two(most - MODEL.frac + half);
+        sum += 0.0;
+        sum = (v8d)PICK(finite, (v8l)sum, (v8l)rest);
+        acc[0][v] = wide_round(MODEL.acc, sum,
+                               wide_bits(wide_number(t, 0, v, 0, (uint32_t)p)), &beyond);
+        if (CFG.counts == COUNT_all)
+            t->tally.sum_overflow += beyond & finite;
+    }
+}
+
+#endif
