@@ -2,6 +2,7 @@
  * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 18) and 2 */
 #define _GNU_SOURCE
 #include "amx_emulator.h"
+#include "fp16_emulator.h"
 
 #include <signal.h>
 #include <stdint.h>
@@ -163,8 +164,14 @@ static void illegal(int number, siginfo_t *info, void *context)
 {
     ucontext_t *c = context;
     struct instruction i;
+    int bytes = fp16_execute(c);
 
     (void)info;
+    if (bytes) {
+        c->uc_mcontext.gregs[REG_RIP] += bytes;
+        count++;
+        return;
+    }
     if (decode((const uint8_t *)c->uc_mcontext.gregs[REG_RIP], &i) && execute(c, &i)) {
         c->uc_mcontext.gregs[REG_RIP] += i.length;
         count++;

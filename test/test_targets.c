@@ -45,6 +45,9 @@ static const struct target_case {
     { "avx512vnni", "target llvm isa=amx features=avx2,fma,avx512,avx512vnni,amxint8 vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 matrix=16 rate.f64=4e10 rate.f32=8e10 "
       "rate.f16=8e10 rate.i8=4e12 rate.exact=1e8 rate.model=1e10", CPU_amx, "tdpbusd", "vfmadd", "sdot" },
+    { "avx512vnni", "target llvm isa=avx512fp16 features=avx2,fma,avx512,avx512vnni,avx512fp16 vector=512 "
+      "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
+      "rate.i8=4e11 rate.exact=1e8 rate.model=1e10", CPU_fp16, "vpdpbusd", "vfmadd", "tdpbusd" },
     { NULL, "target llvm isa=dotprod features=neon,dotprod vector=128 registers=32 l1=65536 "
       "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10",
       0, "sdot", "fmla", "usdot" },
@@ -194,7 +197,8 @@ static void same_bits_everywhere(void **state_)
 static void units_are_simulated_everywhere(void **state_)
 {
     static const char *const units[] = {
-        "in=e5m2 mul=e5m2 acc=e5m2", "in=e4m3 mul=e4m3 acc=e4m3:sat group=16",
+        "in=f16 mul=f16 acc=f16", "in=f16 mul=f16 acc=f16 group=9 outer=f16 order=evenodd",
+        "in=e5m2 mul=e5m2 acc=e5m2 split=2", "in=e5m2 mul=e5m2 acc=e5m2", "in=e4m3 mul=e4m3 acc=e4m3:sat group=16",
         "in=f16 mul=f16:rz acc=f16:ra", "in=bf16 mul=bf16:ru acc=bf16:rd",
         "in=f16 acc=f16", "in=f16 mul=f16:ro acc=(1,8,20) group=8 outer=f32:rz",
         "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=3", "a100-bf16", "h100-e4m3 group=64 outer=f32",
@@ -204,19 +208,20 @@ static void units_are_simulated_everywhere(void **state_)
     struct target here, interp;
     struct diag d = { 0 };
     int ran = 0, compiled = 0;
+    long emulated = amx_emulated();
 
     (void)state_;
     assert_true(limber_backend_interp.probe(&interp, &d));
     if (!limber_backend_llvm.probe(&here, &d))
         skip();
-    for (size_t i = 0; i < 2 * COUNT(units); i++) {
+    for (size_t i = 0; i < COUNT(units); i++) {
         struct rng r = { 90 + i };
         struct work w = { .m = 9, .n = 45, .k = 70, .f = named("f32"), .result = named("f32") };
         size_t size = (size_t)(w.m * w.n) * 4;
         char *want = malloc(size), *got = malloc(size);
         limber_unit u;
 
-        assert_int_equal(limber_unit_parse(units[i / 2], &u), LIMBER_OK);
+        assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_OK);
         u.seed = 0;
         w.model = &u;
         w.a = malloc((size_t)(w.m * w.k) * 4);
@@ -231,29 +236,29 @@ static void units_are_simulated_everywhere(void **state_)
 
             assert_true(limber_target_parse(&target, targets[t].text, &d));
             if (targets[t].needs && strstr(here.features, targets[t].needs) &&
-                !targets[t].emulated) {
+                (!targets[t].emulated || (targets[t].emulated == CPU_fp16 && amx_emulate()))) {
                 memset(got, 0xaa, size);
+                limber_cpu_emulated = targets[t].emulated;
                 run(&limber_backend_llvm, &target, &w, NULL, got);
+                limber_cpu_emulated = 0;
                 for (int64_t e = 0; e < w.m * w.n; e++) {
                     float x, y;
 
                     memcpy(&x, want + 4 * e, 4);
                     memcpy(&y, got + 4 * e, 4);
                     if (memcmp(&x, &y, 4) && (x == x || y == y))
-                        fail_msg("%s on %s, data %d: %a, not %a", units[i / 2], target.isa,
+                        fail_msg("%s on %s, data %d: %a, not %a", units[i], target.isa,
                                  (int)(i % 2), y, x);
                 }
                 ran++;
                 continue;
             }
-            if (i % 2)
-                continue;
             state(&p, &w, NULL);
             if (limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, &d) &&
                 limber_backend_llvm.compile(&p, &target, NULL, &blob, &d))
                 compiled++;
             else if (d.status != LIMBER_DEVICE)
-                fail_msg("%s on %s: %s", units[i / 2], target.isa, d.text);
+                fail_msg("%s on %s: %s", units[i], target.isa, d.text);
             d.status = LIMBER_OK;
             free(blob.data);
             limber_plan_clear(&p);
@@ -263,8 +268,132 @@ static void units_are_simulated_everywhere(void **state_)
         free(want);
         free(got);
     }
-    print_message("%d kernels ran, %d were compiled for other machines\n", ran, compiled);
+    print_message("%d kernels ran, %d were compiled for other machines, %ld emulated instructions\n",
+                  ran, compiled, amx_emulated() - emulated);
     assert_true(ran > 0);
+    if (strstr(here.features, "avx512vnni") && !strstr(here.features, "avx512fp16"))
+        assert_true(amx_emulated() > emulated);
+}
+
+struct assembly {
+    char *text;
+    size_t size;
+};
+
+static void keep(void *user, const char *name, const char *data, size_t size)
+{
+    struct assembly *a = user;
+
+    if (strcmp(name, "kernel.s"))
+        return;
+    a->text = realloc(NULL, size + 1);
+    assert_non_null(a->text);
+    memcpy(a->text, data, size);
+    a->text[size] = 0;
+    a->size = size;
+}
+
+/* Compiles a plan without data to speak of. */
+static bool assemble(const struct target *t, const char *scheme, const char *format,
+                     struct assembly *a, struct blob *blob, struct diag *d)
+{
+    const struct dump dump = { keep, a };
+    struct work w = { .f = named(format), .result = named(format) };
+    struct mask seen = { .scanned = true, .negative = true, .emin = -8, .emax = 0, .spread = 8,
+                         .width = 60, .sig = 53 };
+    struct plan p;
+    bool ok;
+
+    w.ma = w.mb = seen;
+    state(&p, &w, scheme);
+    ok = limber_passes_run(&p, t, NULL, (struct pass_watch){ 0 }, d) &&
+         limber_backend_llvm.compile(&p, t, &dump, blob, d);
+    limber_plan_clear(&p);
+    return ok;
+}
+
+static void must(const struct target *t, const struct assembly *a, const char *word, bool there)
+{
+    if ((strstr(a->text, word) != NULL) != there)
+        fail_msg("%s: the assembly %s \"%s\"", t->isa, there ? "lacks" : "has", word);
+}
+
+/* Where binary16 has instructions, units of its own format use them. */
+static void halves_are_used(void **state_)
+{
+    static const char *const units[] = { "in=f16 mul=f16 acc=f16", "in=(1,5,2) mul=(1,5,2) acc=(1,5,2)" };
+    struct target here, t;
+    struct diag d = { 0 };
+
+    (void)state_;
+    if (!limber_backend_llvm.probe(&here, &d))
+        skip();
+    for (size_t i = 0; i < COUNT(targets); i++)
+        if (targets[i].emulated & CPU_fp16)
+            assert_true(limber_target_parse(&t, targets[i].text, &d));
+    for (size_t i = 0; i < COUNT(units); i++) {
+        struct assembly a = { 0 };
+        struct blob blob = { 0 };
+        struct work w = { .f = named("f32"), .result = named("f32") };
+        limber_unit u;
+        struct plan p;
+
+        assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_OK);
+        w.model = &u;
+        state(&p, &w, NULL);
+        assert_true(limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d));
+        assert_true(limber_backend_llvm.compile(&p, &t, &(struct dump){ keep, &a }, &blob, &d));
+        must(&t, &a, "vmulph", true);
+        must(&t, &a, "vaddph", true);
+        free(a.text);
+        free(blob.data);
+        limber_plan_clear(&p);
+    }
+}
+
+/* x y and x + y of all numbers of (1,5,2), in lanes of binary16 and by the interpreter. */
+static void small_floats_fit_halves(void **state_)
+{
+    enum { CODES = 256, ONE = 0x3c };
+    struct target here, interp, t;
+    struct diag d = { 0 };
+    limber_unit u;
+
+    (void)state_;
+    assert_true(limber_backend_interp.probe(&interp, &d));
+    if (!limber_backend_llvm.probe(&here, &d) || !strstr(here.features, "avx512vnni") ||
+        !amx_emulate())
+        skip();
+    for (size_t i = 0; i < COUNT(targets); i++)
+        if (targets[i].emulated & CPU_fp16)
+            assert_true(limber_target_parse(&t, targets[i].text, &d));
+    assert_int_equal(limber_unit_parse("in=e5m2 mul=e5m2 acc=e5m2", &u), LIMBER_OK);
+    for (int k = 1; k <= 2; k++) {
+        struct work w = { .m = CODES, .n = CODES, .k = k, .f = named("e5m2"),
+                          .result = named("f32"), .model = &u };
+        size_t size = CODES * CODES * sizeof(float);
+        float *want = malloc(size), *got = malloc(size);
+
+        w.a = malloc(CODES * 2);
+        w.b = malloc(CODES * 2);
+        for (int code = 0; code < CODES; code++) {
+            w.a[k * code] = w.b[(k - 1) * CODES + code] = (char)code;
+            if (k == 2)
+                w.a[2 * code + 1] = w.b[code] = ONE;
+        }
+        run(&limber_backend_interp, &interp, &w, NULL, (char *)want);
+        limber_cpu_emulated = CPU_fp16;
+        run(&limber_backend_llvm, &t, &w, NULL, (char *)got);
+        limber_cpu_emulated = 0;
+        for (int e = 0; e < CODES * CODES; e++)
+            if (memcmp(&want[e], &got[e], 4) && (want[e] == want[e] || got[e] == got[e]))
+                fail_msg("codes %d and %d, k = %d: %a, not %a", e / CODES, e % CODES, k, got[e],
+                         want[e]);
+        free(w.a);
+        free(w.b);
+        free(want);
+        free(got);
+    }
 }
 
 /* Tiles that a search may have measured: any legal one gives the same bits, others are refused. */
@@ -337,49 +466,6 @@ static void illegal_tiles_are_refused(void **state_)
     }
 }
 
-struct assembly {
-    char *text;
-    size_t size;
-};
-
-static void keep(void *user, const char *name, const char *data, size_t size)
-{
-    struct assembly *a = user;
-
-    if (strcmp(name, "kernel.s"))
-        return;
-    a->text = realloc(NULL, size + 1);
-    assert_non_null(a->text);
-    memcpy(a->text, data, size);
-    a->text[size] = 0;
-    a->size = size;
-}
-
-/* Compiles a plan without data to speak of. */
-static bool assemble(const struct target *t, const char *scheme, const char *format,
-                     struct assembly *a, struct blob *blob, struct diag *d)
-{
-    const struct dump dump = { keep, a };
-    struct work w = { .f = named(format), .result = named(format) };
-    struct mask seen = { .scanned = true, .negative = true, .emin = -8, .emax = 0, .spread = 8,
-                         .width = 60, .sig = 53 };
-    struct plan p;
-    bool ok;
-
-    w.ma = w.mb = seen;
-    state(&p, &w, scheme);
-    ok = limber_passes_run(&p, t, NULL, (struct pass_watch){ 0 }, d) &&
-         limber_backend_llvm.compile(&p, t, &dump, blob, d);
-    limber_plan_clear(&p);
-    return ok;
-}
-
-static void must(const struct target *t, const struct assembly *a, const char *word, bool there)
-{
-    if ((strstr(a->text, word) != NULL) != there)
-        fail_msg("%s: the assembly %s \"%s\"", t->isa, there ? "lacks" : "has", word);
-}
-
 static void assembly_has_its_instructions(void **state_)
 {
     struct target here;
@@ -431,7 +517,7 @@ static void foreign_kernels_are_refused(void **state_)
     if (!limber_backend_llvm.probe(&here, &d) || (limber_cpu() & CPU_amx))
         skip();
     for (size_t i = 0; i < COUNT(targets); i++)
-        if (targets[i].emulated)
+        if (targets[i].emulated & CPU_amx)
             assert_true(limber_target_parse(&t, targets[i].text, &d));
     assert_true(assemble(&t, "ozaki2", "f64", &a, &blob, &d));
     assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
@@ -477,6 +563,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_everywhere),
         cmocka_unit_test(units_are_simulated_everywhere),
+        cmocka_unit_test(halves_are_used),
+        cmocka_unit_test(small_floats_fit_halves),
         cmocka_unit_test(tiles_do_not_change_bits),
         cmocka_unit_test(illegal_tiles_are_refused),
         cmocka_unit_test(assembly_has_its_instructions),

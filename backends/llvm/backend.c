@@ -426,7 +426,7 @@ static bool line_scales(const struct side *s, const struct mask *m, int64_t line
                         struct diag *d)
 {
     *out = NULL;
-    if (s->how == HOW_whole || s->how == HOW_unit || s->axis == AXIS_none)
+    if (s->how == HOW_whole || s->how >= HOW_unit || s->axis == AXIS_none)
         return true;
     if (!m || !m->line_emax)
         return limber_fail(d, LIMBER_INTERNAL, "llvm: a scaled operand without its scan");

@@ -272,6 +272,25 @@ static void set_bounds(struct kernel_config *k)
     }
 }
 
+/* (1,5,10) and (1,5,2) throughout, to nearest: what lanes of binary16 do. */
+static bool is_half(const limber_unit *u, int counts, unsigned cpu)
+{
+    const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total };
+    int m = u->acc.format.frac_bits;
+
+    if (!(cpu & CPU_fp16) || counts || u->block != 1 || u->scale || u->start_c ||
+        u->out.format.kind || !u->mul.format.kind || (m != 10 && m != 2))
+        return false;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        limber_format f = all[i]->format;
+
+        if (f.kind && (f.exp_bits != 5 || f.frac_bits != m || f.bias != 15 || f.flags ||
+                       (i > 1 && all[i]->rounding != LIMBER_RN)))
+            return false;
+    }
+    return true;
+}
+
 static void set_model(const struct plan *p, struct kernel_config *k, unsigned cpu)
 {
     const limber_unit *u = p->model;
@@ -302,6 +321,10 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
                 is_narrow(&u->outer, k->safe_outer, avx512) &&
                 is_narrow(&u->total, k->safe_outer, avx512);
     set_bounds(k);
+    if (is_half(u, p->counts, cpu)) {
+        k->side[0].how = k->side[1].how = HOW_half;
+        k->bytes = 2;
+    }
     /* formats that end early: bounds rarely hold, sums rarely leave */
     k->tracks = avx512 && k->frees && k->largest < 2048;
 }

@@ -21,11 +21,13 @@ BITCODE(2)
 BITCODE(3)
 BITCODE(4)
 BITCODE(5)
+BITCODE(6)
 
 static const struct { const char *start, *end; } bitcode[HOW_count] = {
     { limber_bitcode_0, limber_bitcode_end_0 }, { limber_bitcode_1, limber_bitcode_end_1 },
     { limber_bitcode_2, limber_bitcode_end_2 }, { limber_bitcode_3, limber_bitcode_end_3 },
     { limber_bitcode_4, limber_bitcode_end_4 }, { limber_bitcode_5, limber_bitcode_end_5 },
+    { limber_bitcode_6, limber_bitcode_end_6 },
 };
 
 static void silent(LLVMDiagnosticInfoRef info, void *user)

@@ -14,18 +14,20 @@ file(MAKE_DIRECTORY ${LIMBER_BITCODE})
 set(_kernel ${CMAKE_CURRENT_SOURCE_DIR}/backends/llvm/kernel)
 file(GLOB _headers CONFIGURE_DEPENDS ir/*.h backends/*.h backends/llvm/kernel/*.h include/limber/*.h)
 set(LIMBER_BITCODE_FILES)
-foreach(how RANGE 5)    # enum how of kernel.h
+foreach(how RANGE 6)    # enum how of kernel.h
   set(_bc ${LIMBER_BITCODE}/kernel_${how}.bc)
+  set(_half $<$<EQUAL:${how},6>:-mavx512fp16>)
   add_custom_command(
     OUTPUT ${_bc}
     COMMAND ${LIMBER_CLANG} -std=gnu11 -O2 -Xclang -disable-llvm-passes -emit-llvm -c
-            -DKERNEL_HOW=${how} -march=x86-64-v4 -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
+            -DKERNEL_HOW=${how} -march=x86-64-v4 ${_half} -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
             -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
             -Wall -Wextra -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include
             ${_kernel}/kernel.c -o ${_bc}.raw
     COMMAND ${LIMBER_OPT} "-passes=always-inline,globaldce,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg)"
             ${_bc}.raw -o ${_bc}
     DEPENDS ${_kernel}/kernel.c ${_kernel}/kernel.h ${_headers}
+    COMMAND_EXPAND_LISTS
     COMMENT "Kernel source to bitcode ${how}" VERBATIM)
   list(APPEND LIMBER_BITCODE_FILES ${_bc})
 endforeach()

@@ -580,7 +580,7 @@ FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const ch
         for (int64_t j0 = 0; j0 < b->cols; j0 += KERNEL_LANES) {
             int64_t cols = min64(KERNEL_LANES, b->cols - j0);
 
-            if (HOW != HOW_whole && HOW != HOW_unit && any_special(c, b, i, j0, cols))
+            if (HOW != HOW_whole && !IS_UNIT && any_special(c, b, i, j0, cols))
                 lost += special_strip(c, b, scratch, i, j0, cols);
             else if (is_float())
                 float_strip(c, b, scratch, i, j0, cols);

@@ -30,6 +30,7 @@ __attribute__((used)) void *memcpy(void *restrict to, const void *restrict from,
 #define CFG limber_kernel_constants
 /* How operands become limbs, and with it how accumulators become results. */
 #define HOW KERNEL_HOW
+#define IS_UNIT (HOW == HOW_unit || HOW == HOW_half)
 #define VIA (HOW == HOW_slices ? VIA_shift : HOW == HOW_residues ? VIA_crt : VIA_sum)
 #define FLAT static inline __attribute__((always_inline))
 #define SLOW static __attribute__((noinline))
@@ -54,7 +55,7 @@ FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 #include "backends/llvm/kernel/prepare.h"
 #include "backends/llvm/kernel/multiply.h"
 #include "backends/llvm/kernel/finish.h"
-#if KERNEL_HOW == 5
+#if KERNEL_HOW >= 5
 #include "backends/llvm/kernel/unit.h"
 #else
 FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)
@@ -98,7 +99,7 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     if (HOW == HOW_exact) {
         lost = exact_block(c, &b);
     } else {
-        if (HOW == HOW_unit)
+        if (IS_UNIT)
             unit_block(c, &b, scratch);
         else
             products(c, &b, scratch);

@@ -7,8 +7,9 @@
 #include "backends/backend.h"
 #include "ir/crt.h"
 
-/* Numbers, since the build passes them on: 0 to 5. */
-enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_unit, HOW_count };
+/* Numbers, since the build passes them on: 0 to 6. */
+enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_unit,
+           HOW_half /* a unit in lanes of binary16 */, HOW_count };
 
 enum {
     KERNEL_VERSION = 3,

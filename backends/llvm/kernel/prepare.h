@@ -591,7 +591,7 @@ FLAT int pack_along_k(const struct strip *w)
     return 1;
 }
 
-#if KERNEL_HOW == 5
+#if KERNEL_HOW >= 5
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride);
 #else
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
@@ -617,7 +617,8 @@ FLAT void prepare_block(struct strip *w, int64_t k)
     case HOW_whole: prepare_whole(w, from, stride); break;
     case HOW_hilo: prepare_hilo(w, from, stride); break;
     case HOW_slices: prepare_slices(w, from, stride); break;
-    case HOW_unit: prepare_unit(w, from, stride); break;
+    case HOW_unit:
+    case HOW_half: prepare_unit(w, from, stride); break;
     default: prepare_residues(w, from, stride); break;
     }
 }

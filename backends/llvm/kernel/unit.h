@@ -5,51 +5,13 @@
 #define LIMBER_KERNEL_UNIT_H
 
 #include "backends/llvm/kernel/unit_load.h"
-
-/* ---- tallies ------------------------------------------------------------------------------- */
-
-#define TALLIES(T)                                                                              \
-    T(mul_inexact) T(mul_underflow) T(mul_overflow) T(swamped) T(partly_swamped)     \
-    T(sum_overflow) T(outer_swamped) T(outer_partly)
-
-struct narrow_tally {
-#define T(name) v16i name;
-    TALLIES(T)
-#undef T
-};
-struct wide_tally {
-#define T(name) v8l name;
-    TALLIES(T)
-#undef T
-};
-typedef struct narrow_tally narrow_tally;
-typedef struct wide_tally wide_tally;
-
-FLAT void add_count(int64_t *to, int64_t n)
-{
-    __atomic_fetch_add(to, n, __ATOMIC_RELAXED);
-}
-
-/* Masks are minus one. */
-FLAT void narrow_told(const struct kernel_call *c, const struct narrow_tally *t)
-{
-#define T(name)                                                                                 \
-    add_count(&c->counts->name, -__builtin_reduce_add(TO(v8l, LOW(t->name)) +                   \
-                                                      TO(v8l, HIGH(t->name))));
-    TALLIES(T)
-#undef T
-}
-
-
-FLAT void wide_told(const struct kernel_call *c, const struct wide_tally *t)
-{
-#define T(name) add_count(&c->counts->name, -__builtin_reduce_add(t->name));
-    TALLIES(T)
-#undef T
-}
-
+#if KERNEL_HOW == 5
+#include "backends/llvm/kernel/unit_tally.h"
 #include "backends/llvm/kernel/unit_wide.h"
 #include "backends/llvm/kernel/unit_narrow.h"
+#else
+#include "backends/llvm/kernel/unit_half.h"
+#endif
 
 /* ---- tiles --------------------------------------------------------------------------------- */
 
@@ -88,6 +50,7 @@ FLAT void store_values(const struct unit_tile *u, int r, int v, v16f x)
     STORE(u->to + r * u->row + v * 64, x);
 }
 
+#if KERNEL_HOW == 5
 /* The last rounding; element: of the random numbers. */
 FLAT v8d wide_out(v8d x, v8w element)
 {
@@ -189,14 +152,14 @@ enum lanes { LANES_wide, LANES_free, LANES_bounded };
 /* Products and sums stay where binary32 is exact, and without overflow of the unit's own formats.
  * |p| <= 2 |a b| + quantum; to nearest or cut |acc| <= 2 (sum of |p|), since acc itself is no farther
  * from acc + p than p; else every rounding may add one unit in the last place. */
-FLAT enum lanes lanes_for(const struct kernel_call *c, const struct extremes *a,
-                          const struct extremes *b)
+FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 {
-    double most = (double)a->most * b->most, least = (double)a->least * b->least, sum, growth;
+    struct extremes a = extremes_of(&c->op[0], i, CFG.mr), b = extremes_of(&c->op[1], j, CFG.nr);
+    double most = (double)a.most * b.most, least = (double)a.least * b.least, sum, growth;
 
     if (!CFG.narrow || (CFG.counts && c->k > 1 << 27) || !(most <= 0x1p80) || (most > 0 && least < 0x1p-100))
         return LANES_wide;
-    sum = 2 * __builtin_sqrt((double)a->norm) * __builtin_sqrt((double)b->norm) * 1.001 +
+    sum = 2 * __builtin_sqrt((double)a.norm) * __builtin_sqrt((double)b.norm) * 1.001 +
           (double)c->k * CFG.quantum;
     growth = (double)c->k * CFG.growth;
     if (growth < 200 && most <= CFG.most_product &&
@@ -221,6 +184,24 @@ FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
         u->to += ROWS * u->row;
     }
 }
+#else
+/* All rows of a tile at once. */
+SLOW void half_work(const struct unit_tile *u)
+{
+    struct half_tile t = { .c = u->c, .a = u->a, .b = u->b };
+    v32h sum[12][1];
+
+    half_clear(sum);
+    half_whole(&t, sum);
+    UNROLL for (int r = 0; r < 12; r++) {
+        v16h part[2];
+
+        STORE(part, sum[r][0]);
+        store_values(u, r, 0, half_to_float(part[0]));
+        store_values(u, r, 1, half_to_float(part[1]));
+    }
+}
+#endif
 
 /* ---- a block of C ---------------------------------------------------------------------------- */
 
@@ -234,11 +215,8 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
                 *(float *)(void *)(scratch + i * total_row() + j * 4) =
                     i >= b->rows || j >= b->cols ? 0 :
                     (float)c->cold->value(CFG.c, place(c, b->i0 + i, b->j0 + j));
-    for (int64_t j = 0; j < b->panels_b; j++) {
-        struct extremes xb = extremes_of(ob, (b->panel_b + j) * CFG.nr, CFG.nr);
-
+    for (int64_t j = 0; j < b->panels_b; j++)
         for (int64_t i = 0; i < b->panels_a; i++) {
-            struct extremes xa = extremes_of(oa, (b->panel_a + i) * CFG.mr, CFG.mr);
             struct unit_tile u = {
                 .c = c, .a = oa->data + (b->panel_a + i) * oa->panel_bytes,
                 .b = ob->data + (b->panel_b + j) * ob->panel_bytes,
@@ -248,9 +226,12 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
 
             u.ea = u.a + oa->limb_bytes;
             u.eb = u.b + ob->limb_bytes;
-            unit_rows(&u, lanes_for(c, &xa, &xb));
+#if KERNEL_HOW == 5
+            unit_rows(&u, lanes_for(c, (b->panel_a + i) * CFG.mr, (b->panel_b + j) * CFG.nr));
+#else
+            half_work(&u);
+#endif
         }
-    }
 }
 
 #endif

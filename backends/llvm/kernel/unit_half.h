@@ -10,23 +10,22 @@
 
 typedef _Float16 v32h __attribute__((vector_size(64)));
 typedef uint16_t v32s __attribute__((vector_size(64)));
-typedef int16_t v16h __attribute__((vector_size(32)));
 
 typedef struct { int none; } half_tally;
 
 #define F(name) half_##name
 #define V v32h
-#define RAND v32s
+#define RAND v16u
 #define MASK v32s
 #define ROWS 12
 #define VECS 1
 struct half_tile;
 FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r);
 FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v);
-FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v32s h);
-FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v32s h);
-FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v32s h);
-FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v32s h);
+FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v16u h);
+FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u h);
+FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v16u h);
+FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v16u h);
 FLAT void half_fused(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n);
 #include "backends/llvm/kernel/unit_loop.h"
 #undef F
@@ -60,25 +59,25 @@ FLAT v32h half_round(v32h x)
     return (v32h)((u + 0x7f + (u >> 8 & 1)) & 0xff00);
 }
 
-FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v32s h)
+FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v16u h)
 {
     (void)t, (void)h;
     return half_round(a * b);
 }
 
-FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v32s h)
+FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u h)
 {
     (void)t, (void)s, (void)h;
     return half_round(acc + x);
 }
 
-FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v32s h)
+FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v16u h)
 {
     return half_add(t, s, sum, x, h);
 }
 
 /* Descriptions with these do not come here. */
-FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v32s h)
+FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v16u h)
 {
     (void)t, (void)a, (void)b, (void)h;
     return acc;
@@ -92,11 +91,6 @@ FLAT void half_fused(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n)
 FLAT v16f half_to_float(v16h x)
 {
     return (v16f)__builtin_ia32_vcvtph2ps512_mask(x, all_f(0), (uint16_t)-1, 4);
-}
-
-FLAT v16h half_of_float(v16f x)
-{
-    return (v16h)__builtin_ia32_vcvtps2ph512_mask(x, 0, (v16h){ 0 }, (uint16_t)-1);
 }
 
 #endif

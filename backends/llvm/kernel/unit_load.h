@@ -6,6 +6,8 @@
 #include "backends/llvm/kernel/unit_round.h"
 #include "ir/unit_num.h"
 
+typedef int16_t v16h __attribute__((vector_size(32)));
+
 enum { NO_EXPONENT = -20000 };      /* of what takes no part in an alignment */
 
 /* Ranges of lines, for each the largest of what was seen; bits are those of the magnitude. */
@@ -59,6 +61,14 @@ FLAT v16i live_lanes(const struct strip *w)
     return lane < (int32_t)(w->live > KERNEL_LANES ? KERNEL_LANES : w->live);
 }
 
+/* Values of binary16, as such; the instruction is AVX-512's own. */
+FLAT void put_halves(const struct strip *w, int64_t p, v16f x)
+{
+    v16h v = (v16h)__builtin_ia32_vcvtps2ph512_mask(x, 0, (v16h){ 0 }, (uint16_t)-1);
+
+    put_row(w, 0, p, (const char *)&v, 2);
+}
+
 /* The row at a position of the unit's order. */
 FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride, int p, char *room)
 {
@@ -104,6 +114,10 @@ FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
             e = exponents_of(s, x);
         }
         x = (v16f)((v16i)x & live);
+        if (HOW == HOW_half) {
+            put_halves(w, w->p0 + p, x);
+            continue;
+        }
         if (!MODEL.zeros)
             e = PICK(live, e, all_i(NO_EXPONENT));
         put_row(w, 0, w->p0 + p, (const char *)&x, 4);

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 13: XSAVE)
+ *         and 2 (2.7: EVEX); Intel AVX512-FP16 Architecture Specification */
+#define _GNU_SOURCE
+#include "fp16_emulator.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+enum { HEADER = 512, XMM = 160, YMM_HIGH = 2, MASKS = 5, ZMM_HIGH = 6, ZMM_MORE = 7 };
+
+struct evex {
+    int map, opcode, prefix, wide, length, broadcast, zeroing, mask;   /* length: 0, 1, 2 */
+    int reg, second, rm, mod;
+    uint64_t address;
+    uint8_t immediate;
+    int bytes;
+};
+
+/* ---- registers as the kernel saved them ------------------------------------------------------ */
+
+static uint8_t *component(uint8_t *area, int which)
+{
+    unsigned size, offset, c, d;
+    uint64_t present;
+
+    __cpuid_count(13, (unsigned)which, size, offset, c, d);
+    memcpy(&present, area + HEADER, 8);
+    if (!(present >> which & 1)) {          /* in its first state: all zeros */
+        memset(area + offset, 0, size);
+        present |= UINT64_C(1) << which;
+        memcpy(area + HEADER, &present, 8);
+    }
+    return area + offset;
+}
+
+static uint8_t *area_of(ucontext_t *c)
+{
+    return (uint8_t *)c->uc_mcontext.fpregs;
+}
+
+/* Where the q-th 16 bytes of a register are. */
+static uint8_t *quarter(ucontext_t *c, int reg, int q)
+{
+    uint8_t *area = area_of(c);
+
+    if (reg >= 16)
+        return component(area, ZMM_MORE) + 64 * (reg - 16) + 16 * q;
+    if (q >= 2)
+        return component(area, ZMM_HIGH) + 32 * reg + 16 * (q - 2);
+    if (q == 1)
+        return component(area, YMM_HIGH) + 16 * reg;
+    component(area, 1);
+    return area + XMM + 16 * reg;
+}
+
+static void get(ucontext_t *c, int reg, uint8_t v[64])
+{
+    for (int q = 0; q < 4; q++)
+        memcpy(v + 16 * q, quarter(c, reg, q), 16);
+}
+
+static void put(ucontext_t *c, int reg, const uint8_t v[64])
+{
+    for (int q = 0; q < 4; q++)
+        memcpy(quarter(c, reg, q), v + 16 * q, 16);
+}
+
+static uint64_t general(const ucontext_t *c, int reg)
+{
+    static const int where[] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI,
+                                 REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13,
+                                 REG_R14, REG_R15 };
+
+    return (uint64_t)c->uc_mcontext.gregs[where[reg]];
+}
+
+/* ---- decoding --------------------------------------------------------------------------------- */
+
+/* Bytes that one unit of a short displacement counts. */
+static int tuple(const struct evex *i)
+{
+    int vector = 16 << i->length;
+
+    if (i->broadcast)
+        return 2;
+    return i->map == 6 ? vector / 2 : vector;       /* conversions read half a vector */
+}
+
+static bool decode(const ucontext_t *c, struct evex *i)
+{
+    const uint8_t *p = (const uint8_t *)c->uc_mcontext.gregs[REG_RIP];
+    int modrm = p[5], at = 6, base = (modrm & 7) | !(p[1] >> 5 & 1) << 3;
+    int x = !(p[1] >> 6 & 1) << 3;
+    bool relative = false, sib;
+    int64_t displacement = 0;
+
+    if (p[0] != 0x62 || p[1] >> 3 & 1 || !(p[2] >> 2 & 1))
+        return false;
+    *i = (struct evex){ .map = p[1] & 7, .wide = p[2] >> 7, .prefix = p[2] & 3,
+                        .zeroing = p[3] >> 7, .length = p[3] >> 5 & 3,
+                        .broadcast = p[3] >> 4 & 1, .mask = p[3] & 7, .opcode = p[4],
+                        .mod = modrm >> 6,
+                        .reg = (modrm >> 3 & 7) | !(p[1] >> 7) << 3 | !(p[1] >> 4 & 1) << 4,
+                        .second = (~p[2] >> 3 & 15) | !(p[3] >> 3 & 1) << 4 };
+    i->rm = base | x << 1;
+    if (i->mod != 3) {
+        sib = (modrm & 7) == 4;
+        if (sib) {
+            int index = (p[at] >> 3 & 7) | x;
+
+            if (index != 4)
+                i->address = general(c, index) << (p[at] >> 6);
+            base = (p[at] & 7) | !(p[1] >> 5 & 1) << 3;
+        }
+        relative = i->mod == 0 && (sib ? (p[at] & 7) == 5 : (modrm & 7) == 5);
+        at += sib;
+        if (i->mod == 1) {
+            displacement = (int64_t)(int8_t)p[at++] * tuple(i);
+        } else if (i->mod == 2 || relative) {
+            int32_t wide;
+
+            memcpy(&wide, p + at, 4);
+            displacement = wide;
+            at += 4;
+        }
+        if (!relative)
+            i->address += general(c, base);
+        i->address += (uint64_t)displacement;
+    }
+    if (i->map == 3)
+        i->immediate = p[at++];
+    if (relative && !sib)
+        i->address += (uint64_t)c->uc_mcontext.gregs[REG_RIP] + (uint64_t)at;
+    i->bytes = at;
+    return true;
+}
+
+/* ---- binary16 ---------------------------------------------------------------------------------- */
+
+static double value(uint16_t h)
+{
+    int field = h >> 10 & 31, frac = h & 1023;
+    double x = field == 31 ? (frac ? NAN : INFINITY) :
+               field ? ldexp(1024 + frac, field - 25) : ldexp(frac, -24);
+
+    return h >> 15 ? -x : x;
+}
+
+/* To the nearest, ties to even; sums and products of two halves are exact in binary64. */
+static uint16_t half(double x)
+{
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    double size = fabs(x), unit;
+    int e;
+
+    if (isnan(x))
+        return 0x7e00;
+    frexp(size, &e);
+    e = e - 1 < -14 ? -14 : e - 1;
+    unit = ldexp(1, e - 10);
+    size = rint(size / unit) * unit;
+    if (size >= 65536)
+        return sign | 0x7c00;
+    frexp(size, &e);
+    if (size < 0x1p-14)
+        return (uint16_t)(sign | (int)(size * 0x1p24));
+    return (uint16_t)(sign | (e + 14) << 10 | ((int)(ldexp(size, 11 - e)) & 1023));
+}
+
+/* ---- execution ---------------------------------------------------------------------------------- */
+
+static void source(ucontext_t *c, const struct evex *i, uint8_t v[64], int bytes)
+{
+    if (i->mod == 3) {
+        get(c, i->rm, v);
+    } else if (i->broadcast) {
+        for (int b = 0; b < bytes; b += 2)
+            memcpy(v + b, (const void *)i->address, 2);
+    } else {
+        memcpy(v, (const void *)i->address, (size_t)bytes);
+    }
+}
+
+static uint64_t lanes(ucontext_t *c, const struct evex *i)
+{
+    uint64_t k;
+
+    if (!i->mask)
+        return UINT64_MAX;
+    memcpy(&k, component(area_of(c), MASKS) + 8 * i->mask, 8);
+    return k;
+}
+
+static void arithmetic(ucontext_t *c, const struct evex *i)
+{
+    uint8_t a[64], b[64], d[64];
+    uint64_t k = lanes(c, i);
+    int bytes = 16 << i->length;
+
+    get(c, i->second, a);
+    get(c, i->reg, d);
+    source(c, i, b, bytes);
+    for (int l = 0; l < bytes / 2; l++) {
+        uint16_t x, y, r = 0;
+
+        memcpy(&x, a + 2 * l, 2);
+        memcpy(&y, b + 2 * l, 2);
+        if (k >> l & 1)
+            r = half(i->opcode == 0x59 ? value(x) * value(y) : value(x) + value(y));
+        if (k >> l & 1 || i->zeroing)
+            memcpy(d + 2 * l, &r, 2);
+    }
+    memset(d + bytes, 0, (size_t)(64 - bytes));
+    put(c, i->reg, d);
+}
+
+static void widen(ucontext_t *c, const struct evex *i)
+{
+    uint8_t s[64], d[64];
+    uint64_t k = lanes(c, i);
+    int count = 4 << i->length;
+
+    get(c, i->reg, d);
+    source(c, i, s, 2 * count);
+    for (int l = 0; l < count; l++) {
+        uint16_t h;
+        float f;
+
+        memcpy(&h, s + 2 * l, 2);
+        f = k >> l & 1 ? (float)value(h) : 0;
+        if (k >> l & 1 || i->zeroing)
+            memcpy(d + 4 * l, &f, 4);
+    }
+    memset(d + 4 * count, 0, (size_t)(64 - 4 * count));
+    put(c, i->reg, d);
+}
+
+/* ORD and UNORD. */
+static bool compare(ucontext_t *c, const struct evex *i)
+{
+    uint8_t a[64], b[64];
+    uint64_t k = lanes(c, i), r = 0;
+    int bytes = 16 << i->length;
+
+    if (i->immediate != 7 && i->immediate != 3)
+        return false;
+    get(c, i->second, a);
+    source(c, i, b, bytes);
+    for (int l = 0; l < bytes / 2; l++) {
+        uint16_t x, y;
+        bool ordered;
+
+        memcpy(&x, a + 2 * l, 2);
+        memcpy(&y, b + 2 * l, 2);
+        ordered = !isnan(value(x)) && !isnan(value(y));
+        r |= (uint64_t)(ordered == (i->immediate == 7)) << l;
+    }
+    r &= k;
+    memcpy(component(area_of(c), MASKS) + 8 * (i->reg & 7), &r, 8);
+    return true;
+}
+
+int fp16_execute(void *context)
+{
+    ucontext_t *c = context;
+    struct evex i;
+
+    if (!decode(c, &i) || i.wide || i.length > 2)
+        return 0;
+    if (i.map == 5 && i.prefix == 0 && (i.opcode == 0x58 || i.opcode == 0x59))
+        arithmetic(c, &i);
+    else if (i.map == 6 && i.prefix == 1 && i.opcode == 0x13 && !i.broadcast)
+        widen(c, &i);
+    else if (i.map != 3 || i.prefix != 0 || i.opcode != 0xc2 || !compare(c, &i))
+        return 0;
+    return i.bytes;
+}
+#else
+int fp16_execute(void *context)
+{
+    (void)context;
+    return 0;
+}
+#endif
