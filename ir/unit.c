@@ -506,8 +506,8 @@ static bool check_width(const limber_unit *u, struct diag *d)
     if (!m.kind || u->narrow || (m.frac_bits <= a.frac_bits &&
                                  limber_format_emax(m) <= limber_format_emax(a)))
         return true;
-    return limber_fail(d, LIMBER_BAD_ARGUMENT, "acc: %s is narrower than mul, %s; narrow=yes allows "
-                       "it", limber_format_name(a, name[0], sizeof name[0]),
+    return limber_fail(d, LIMBER_BAD_ARGUMENT, "acc: %s is narrower than mul, %s; "
+                       "narrow=yes allows it", limber_format_name(a, name[0], sizeof name[0]),
                        limber_format_name(m, name[1], sizeof name[1]));
 }
 
@@ -534,6 +534,7 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
 
 static const limber_unit_preset presets[] = {
 #define ACC32 "acc=f32:rz:inf"
+#define MMA " block=16 frac=25 order=quads group=32 "  /* FP8 as two blocks of FP16 */
 #define UNIT(name, words, source) { name, words, source },
 #include "ir/unit_presets.h"
 #undef UNIT

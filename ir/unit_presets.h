@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Units of real machines, once.  Define UNIT(name, words, source), include.  docs/simulation.md says
- * what is known of each and what is not. */
+ * Units of real machines, once.  Define UNIT(name, words, source), include.  docs/simulation.md
+ * says what is known of each and what is not. */
 UNIT("v100-fp16", "in=f16 " ACC32 " block=4 frac=23", DATA)
 UNIT("v100-fp16-acc16", "in=f16 acc=f16 block=4 frac=23 floor=-19", DATA)
 UNIT("t4-fp16", "in=f16 " ACC32 " block=8 frac=24 floor=-132", TESTS)
@@ -26,10 +26,10 @@ UNIT("h100-e4m3", "in=e4m3 acc=(1,8,13):rz:inf block=32 frac=13", DATA)
 UNIT("h100-e5m2", "in=e5m2 acc=(1,8,13):rz:inf block=32 frac=13", DATA)
 UNIT("h100-e4m3-acc16", "in=e4m3 acc=f16 block=32 frac=13", MODEL)
 UNIT("h100-e5m2-acc16", "in=e5m2 acc=f16 block=32 frac=13", MODEL)
-UNIT("h100-e4m3-mma", "in=e4m3 " ACC32 " block=16 frac=25 floor=-133 order=quads group=32 outer=f32", MODEL)
-UNIT("h100-e5m2-mma", "in=e5m2 " ACC32 " block=16 frac=25 floor=-133 order=quads group=32 outer=f32", MODEL)
-UNIT("h100-e4m3-mma-acc16", "in=e4m3 acc=f16 block=16 frac=25 floor=-21 order=quads group=32 outer=f16", DATA)
-UNIT("h100-e5m2-mma-acc16", "in=e5m2 acc=f16 block=16 frac=25 floor=-21 order=quads group=32 outer=f16", DATA)
+UNIT("h100-e4m3-mma", "in=e4m3 " ACC32 MMA "floor=-133 outer=f32", MODEL)
+UNIT("h100-e5m2-mma", "in=e5m2 " ACC32 MMA "floor=-133 outer=f32", MODEL)
+UNIT("h100-e4m3-mma-acc16", "in=e4m3 acc=f16" MMA "floor=-21 outer=f16", DATA)
+UNIT("h100-e5m2-mma-acc16", "in=e5m2 acc=f16" MMA "floor=-21 outer=f16", DATA)
 UNIT("h100-fp64", "in=f64 acc=f64", MODEL)
 UNIT("b200-fp16", "in=f16 " ACC32 " block=16 frac=25 floor=-133", DATA)
 UNIT("b200-fp16-acc16", "in=f16 acc=f16 block=16 frac=25 floor=-21", DATA)

@@ -26,8 +26,8 @@ static bool check_integer(const struct problem *p, struct diag *d)
     const limber_unit *u = p->contract.unit;
 
     if (!limber_format_equal(p->fa, u->a.format) || !limber_format_equal(p->fb, u->b.format))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: operands of this unit are in its "
-                           "own formats");
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: operands of this unit are in "
+                           "its own formats");
     return limber_format_equal(p->fc, u->acc.format) ||
            limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: C of this unit is i32");
 }
@@ -41,11 +41,11 @@ bool limber_simulate_check(const struct problem *p, struct diag *d)
     if (!u->start_c)
         return true;
     if (!starts_from_c(p))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: start=c needs alpha = 1 and beta "
-                           "= 1");
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: start=c needs alpha = 1 and "
+                           "beta = 1");
     return (p->fc.kind == LIMBER_KIND_FLOAT && limber_format_embeds(p->fc, binary32)) ||
-           limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: start=c needs C in a format that f32 "
-                       "holds");
+           limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: start=c needs C in a format that "
+                       "f32 holds");
 }
 
 /* Bytes on the machine's own units: what they compute is exact. */

@@ -80,8 +80,10 @@ static void texts_become_canonical(void **state)
           "in=e5m2 mul=(1,5,2):rs acc=(1,6,9):sat:ftz group=16 outer=(1,6,9):sat:ftz seed=7" },
         { "h100-e4m3 group=128 outer=fp32",
           "in=e4m3 acc=(1,8,13):rz:inf block=32 frac=13 group=128 outer=f32" },
-        { "v100-fp16 floor=-132 zeros=keep", "in=f16 acc=f32:rz:inf block=4 frac=23 floor=-132 zeros=keep" },
-        { "in=e2m1 scale=ue4m3 acc=f32 split=3", "in=e2m1 scale=ue4m3:16:floor acc=f32 split=3 total=f32" },
+        { "v100-fp16 floor=-132 zeros=keep",
+          "in=f16 acc=f32:rz:inf block=4 frac=23 floor=-132 zeros=keep" },
+        { "in=e2m1 scale=ue4m3 acc=f32 split=3",
+          "in=e2m1 scale=ue4m3:16:floor acc=f32 split=3 total=f32" },
     };
     char text[1024];
 
@@ -118,7 +120,8 @@ static void contradictions_name_their_key(void **state)
         { "in=e5m2 acc=f32 block=8 frac=9 group=12", "group:" },
         { "in=e5m2 acc=f32 order=quads", "order:" }, { "in=e5m2 acc=f32 order=sideways", "order:" },
         { "in=e5m2 acc=f32 scale=e4m3", "scale:" }, { "in=f64 acc=f32", "in:" },
-        { "in=i8 acc=f32", "acc:" }, { "in=i8 acc=i32 group=4", "in:" }, { "in=e2m1 acc=f32 scale=ue4m3:16:ceil", "scale:" },
+        { "in=i8 acc=f32", "acc:" }, { "in=i8 acc=i32 group=4", "in:" },
+        { "in=e2m1 acc=f32 scale=ue4m3:16:ceil", "scale:" },
     };
 
     (void)state;

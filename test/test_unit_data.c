@@ -95,8 +95,8 @@ static int agree(limber_context *ctx, const struct set *s, const struct table t[
             limber_convert(half, named("f16"), &c, f32, 1, LIMBER_RN);
             limber_convert(&c, f32, half, named("f16"), 1, LIMBER_RN);
         }
-        if (limber_gemm(ctx, &contract, 1, 1, t[0].cols, NULL, a, b,
-                        s->from_zero ? NULL : &one, (limber_matrix){ &c, f32, 1, 1 }, NULL) != LIMBER_OK)
+        if (limber_gemm(ctx, &contract, 1, 1, t[0].cols, NULL, a, b, s->from_zero ? NULL : &one,
+                        (limber_matrix){ &c, f32, 1, 1 }, NULL) != LIMBER_OK)
             fail_msg("%s: %s", s->unit, limber_error_text());
         good += memcmp(&c, &t[3].v[row * MOST_K], sizeof c) == 0;
     }

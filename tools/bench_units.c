@@ -153,13 +153,14 @@ static bool time_one(struct field *f, int side, double *seconds)
     return true;
 }
 
-/* CPFloat knows what rounds every product and every sum in one format to nearest. */
+/* CPFloat knows what rounds every product and every sum in one format to nearest.  In binary32 itself
+ * it leaves both to the compiler, which may fuse them. */
 static bool takes_part(const struct field *f)
 {
     const limber_unit *u = &f->unit;
 
     return cpfloat_name() && f->w->threads == 1 && f->w->n <= 512 && !f->w->counts &&
-           u->block == 1 && u->mul.format.kind && u->acc.rounding == LIMBER_RN &&
+           u->acc.format.frac_bits < 23 && u->block == 1 && u->mul.format.kind && u->acc.rounding == LIMBER_RN &&
            limber_format_equal(u->mul.format, u->acc.format) &&
            limber_format_equal(u->a.format, u->acc.format) &&
            (!u->group || limber_format_equal(u->outer.format, u->acc.format));

@@ -209,8 +209,8 @@ static bool is_narrow(const limber_step *s, bool safe, bool avx512)
     return avx512 || (s->rounding == LIMBER_RN && (safe || s->format.frac_bits == 23));
 }
 
-/* Sums of values of `from` in binary32, to nearest, round to `to` as the exact sums do: 24 >= 2 p + 2
- * (Figueroa 1995), and no term has bits below the format's least. */
+/* Sums of values of `from` in binary32, to nearest, round to `to` as the exact sums do:
+ * 24 >= 2 p + 2 (Figueroa 1995), and no term has bits below the format's least. */
 static bool is_safe(const limber_step *from, const limber_step *to)
 {
     return to->rounding == LIMBER_RN && from->format.frac_bits <= to->format.frac_bits &&
@@ -245,6 +245,12 @@ static bool blocks_fit(const limber_unit *u, bool avx512)
     return avx512 && u->sub == 1 && u->frac <= 29 && u->block <= 1 << (30 - u->frac);
 }
 
+/* Overflow can be looked for in binary32.  Where NaN is a number, it cannot. */
+static bool ends_early(limber_format f)
+{
+    return !f.kind || (limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE));
+}
+
 static void set_bounds(struct kernel_config *k)
 {
     const limber_unit *u = &k->model;
@@ -255,8 +261,7 @@ static void set_bounds(struct kernel_config *k)
     k->largest = 0x1p80;
     k->terms = u->frac <= 29 ? 1 << (29 - u->frac) : 1;
     k->quantum = quantum_of(u->mul.format.kind ? u->mul.format : u->acc.format);
-    k->frees = !k->fused && (!u->mul.format.kind || (limber_format_emax(u->mul.format) < 60 &&
-                                                      !(u->mul.format.flags & LIMBER_FORMAT_FINITE)));
+    k->frees = !k->fused && ends_early(u->mul.format);
     for (size_t i = 0; i < COUNT(sums); i++) {
         limber_format f = sums[i]->format;
         bool near = sums[i]->rounding == LIMBER_RN || sums[i]->rounding == LIMBER_RA ||
@@ -266,8 +271,7 @@ static void set_bounds(struct kernel_config *k)
             continue;
         k->most_sum = fmin(k->most_sum, largest_of(f) / 8);
         k->largest = fmin(k->largest, largest_of(f));
-        /* there NaN is a number, and the narrow lanes do not look for it */
-        k->frees &= limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE);
+        k->frees &= ends_early(f);
         k->growth = fmax(k->growth, near ? 0 : 1.45 * ldexp(1, -f.frac_bits));
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels of simulated units: register tiles do what the description says, in narrow lanes where the
- * ranges of the operands allow it, else in wide ones. */
+ * Kernels of simulated units: register tiles do what the description says, in narrow lanes where
+ * the ranges of the operands allow it, else in wide ones. */
 #ifndef LIMBER_KERNEL_UNIT_H
 #define LIMBER_KERNEL_UNIT_H
 
@@ -126,7 +126,8 @@ SLOW void wide_work(const struct unit_tile *u, int r)
 
 /* ---- which lanes a tile may use -------------------------------------------------------------- */
 
-struct extremes { float most, least, norm; };    /* of magnitudes; least of nonzeros; 2-norm squared */
+/* Of magnitudes: the largest, the least of nonzeros, the largest 2-norm of a line, squared. */
+struct extremes { float most, least, norm; };
 
 FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines)
 {
@@ -157,7 +158,8 @@ FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
     struct extremes a = extremes_of(&c->op[0], i, CFG.mr), b = extremes_of(&c->op[1], j, CFG.nr);
     double most = (double)a.most * b.most, least = (double)a.least * b.least, sum, growth;
 
-    if (!CFG.narrow || (CFG.counts && c->k > 1 << 27) || !(most <= 0x1p80) || (most > 0 && least < 0x1p-100))
+    if (!CFG.narrow || (CFG.counts && c->k > 1 << 27) || !(most <= 0x1p80) ||
+        (most > 0 && least < 0x1p-100))
         return LANES_wide;
     sum = 2 * __builtin_sqrt((double)a.norm) * __builtin_sqrt((double)b.norm) * 1.001 +
           (double)c->k * CFG.quantum;

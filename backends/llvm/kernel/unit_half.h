@@ -19,14 +19,6 @@ typedef struct { int none; } half_tally;
 #define MASK v32s
 #define ROWS 12
 #define VECS 1
-struct half_tile;
-FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r);
-FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v);
-FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v16u h);
-FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u h);
-FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v16u h);
-FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v16u h);
-FLAT void half_fused(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n);
 #include "backends/llvm/kernel/unit_loop.h"
 #undef F
 #undef V

@@ -4,8 +4,8 @@
  *   F(name)        the name of a function of this width
  *   V, RAND, MASK  vectors of values, of random numbers, of what comparisons give
  *   ROWS, VECS     accumulators of a tile
- *   and the functions F(load_a), F(load_b), F(random), F(multiply), F(add), F(add_product),
- *   F(outer), F(fused)                                                                      */
+ *
+ * and behind it the functions that are declared below. */
 
 struct F(tile) {
     const struct kernel_call *c;
@@ -16,6 +16,16 @@ struct F(tile) {
     int bounded;                /* no overflow, no infinity */
     V most;                     /* magnitude of sums, where they are tracked */
 };
+
+/* Element p of row r of A in all lanes, and lanes of B; a b and acc + x rounded, both at once, sums of
+ * groups; a fused block.  h: the random number. */
+FLAT V F(load_a)(const struct F(tile) *t, int64_t p, int r);
+FLAT V F(load_b)(const struct F(tile) *t, int64_t p, int v);
+FLAT V F(multiply)(struct F(tile) *t, V a, V b, RAND h);
+FLAT V F(add)(struct F(tile) *t, limber_step s, V acc, V x, RAND h);
+FLAT V F(add_product)(struct F(tile) *t, V acc, V a, V b, RAND h);
+FLAT V F(outer)(struct F(tile) *t, limber_step s, V sum, V x, RAND h);
+FLAT void F(fused)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 
 FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint32_t index)
 {

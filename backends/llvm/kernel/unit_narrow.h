@@ -9,14 +9,6 @@
 #define MASK v16i
 #define ROWS 4
 #define VECS 2
-struct narrow_tile;
-FLAT v16f narrow_load_a(const struct narrow_tile *t, int64_t p, int r);
-FLAT v16f narrow_load_b(const struct narrow_tile *t, int64_t p, int v);
-FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h);
-FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u h);
-FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u h);
-FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u h);
-FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n);
 #include "backends/llvm/kernel/unit_loop.h"
 #undef F
 #undef V

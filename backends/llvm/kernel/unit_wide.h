@@ -9,14 +9,6 @@
 #define MASK v8l
 #define ROWS 1
 #define VECS 4
-struct wide_tile;
-FLAT v8d wide_load_a(const struct wide_tile *t, int64_t p, int r);
-FLAT v8d wide_load_b(const struct wide_tile *t, int64_t p, int v);
-FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w h);
-FLAT v8d wide_add(struct wide_tile *t, limber_step s, v8d acc, v8d x, v8w h);
-FLAT v8d wide_add_product(struct wide_tile *t, v8d acc, v8d a, v8d b, v8w h);
-FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h);
-FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n);
 #include "backends/llvm/kernel/unit_loop.h"
 #undef F
 #undef V
