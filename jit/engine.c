@@ -473,6 +473,9 @@ static void gather(struct facts *f, const struct plan *p, const struct descripti
              limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
              limber_format_name(d->fc, c, sizeof c), promise_name(&k, promise, sizeof promise),
              size, f->scheme, (int)f->rows);
+    if (d->simulates)           /* the unit says more than scheme and rows; cut where it is long */
+        snprintf(f->plan, sizeof f->plan, "%s a=%s b=%s c=%s %s simulate=%.*s", p->name, a, b, c,
+                 size, (int)(sizeof f->plan / 2), d->model);
 }
 
 static bool passes(struct plan *p, const struct target *t, const char *names, struct story *s,
