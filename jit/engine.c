@@ -453,6 +453,20 @@ static const char *promise_name(const limber_contract *k, char *text, size_t siz
     return text;
 }
 
+/* The unit says more than the number of rows; long words are cut. */
+static void name_unit(struct facts *f, const struct description *d)
+{
+    char *at = strstr(f->plan, "simulate k");
+    size_t room = at ? sizeof f->plan - (size_t)(at - f->plan) - strlen("simulate=") : 0;
+
+    if (!at)
+        return;
+    memcpy(at, "simulate=", strlen("simulate="));
+    at += strlen("simulate=");
+    strncpy(at, d->model, room - 1);
+    at[room - 1] = 0;
+}
+
 static void gather(struct facts *f, const struct plan *p, const struct description *d,
                    const struct fixed *fixed)
 {
@@ -473,9 +487,8 @@ static void gather(struct facts *f, const struct plan *p, const struct descripti
              limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
              limber_format_name(d->fc, c, sizeof c), promise_name(&k, promise, sizeof promise),
              size, f->scheme, (int)f->rows);
-    if (d->simulates)           /* the unit says more than scheme and rows; cut where it is long */
-        snprintf(f->plan, sizeof f->plan, "%s a=%s b=%s c=%s %s simulate=%.*s", p->name, a, b, c,
-                 size, (int)(sizeof f->plan / 2), d->model);
+    if (d->simulates)
+        name_unit(f, d);
 }
 
 static bool passes(struct plan *p, const struct target *t, const char *names, struct story *s,
