@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
 static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
 
 /* ---- distributions ------------------------------------------------------------------------- */
@@ -56,6 +57,7 @@ static void seen(limber_distribution *d)
 struct copies {
     double *a, *b, *la, *lb;
     double *exact, *wide;
+    int64_t *nonzero[2];        /* for every index along k: lines that are not zero there */
 };
 
 static double *doubles(int64_t rows, int64_t cols)
@@ -75,11 +77,14 @@ static bool copies_new(struct copies *c, const struct problem *p, bool compare, 
     c->b = doubles(p->n, p->k);
     c->la = doubles(p->m, p->k);
     c->lb = doubles(p->n, p->k);
+    for (int i = 0; i < 2; i++)
+        c->nonzero[i] = calloc((size_t)p->k + 1, sizeof *c->nonzero[i]);
     if (compare) {
         c->exact = doubles(p->m, p->n);
         c->wide = doubles(p->m, p->n);
     }
-    return (c->a && c->b && c->la && c->lb && (!compare || (c->exact && c->wide))) ||
+    return (c->a && c->b && c->la && c->lb && c->nonzero[0] && c->nonzero[1] &&
+            (!compare || (c->exact && c->wide))) ||
            limber_fail(d, LIMBER_NO_MEMORY, "no memory for the statistics");
 }
 
@@ -91,56 +96,88 @@ static void copies_free(struct copies *c)
     free(c->lb);
     free(c->exact);
     free(c->wide);
+    free(c->nonzero[0]);
+    free(c->nonzero[1]);
 }
 
-static bool load_side(const struct problem *p, int side, int64_t group, double *given,
-                      double *loaded, limber_distribution *d, struct diag *diag)
+/* Lines are loaded in parallel, and looked at in order: sums do not depend on who loaded what. */
+struct loading {
+    const struct problem *p;
+    struct view v;
+    limber_format f;
+    int side;
+    double *given, *loaded;
+    struct loaded *line;        /* of each worker */
+    bool rounds;
+};
+
+static double value(limber_format f, const char *at)
 {
-    limber_format f = side ? p->fb : p->fa;
-    struct view v = side ? p->b : p->a;
-    int64_t lines = side ? p->n : p->m, step = side ? p->step_b : p->step_a;
-    struct loaded *line = malloc((size_t)(p->k ? p->k : 1) * sizeof *line);
+    double x;
+    float y;
+
+    if (limber_format_equal(f, binary64)) {     /* spares most elements a conversion */
+        memcpy(&x, at, sizeof x);
+        return x;
+    }
+    if (limber_format_equal(f, binary32)) {
+        memcpy(&y, at, sizeof y);
+        return y;
+    }
+    return limber_format_value(f, at);
+}
+
+static void load_line(void *arg, int64_t i, int worker)
+{
+    const struct loading *l = arg;
+    int64_t k = l->p->k;
+    struct loaded *line = l->line + worker * k;
+    double *given = l->given + i * k, *loaded = l->loaded + i * k;
+
+    for (int64_t q = 0; q < k; q++) {
+        const char *at = limber_view_at(&l->v, i, q, l->f.size);
+
+        given[q] = at ? value(l->f, at) : 0;
+    }
+    if (l->rounds)
+        limber_unit_load(l->p->contract.unit, l->side, given, k, line);
+    for (int64_t q = 0; q < k; q++)
+        loaded[q] = l->rounds ? (double)line[q].value : given[q];
+}
+
+/* nonzero[q] counts the lines whose element q is finite and not zero. */
+static void look(limber_distribution *d, int64_t *nonzero, const double *x, int64_t lines,
+                 int64_t k)
+{
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t q = 0; q < k; q++) {
+            see(d, x[i * k + q]);
+            nonzero[q] += x[i * k + q] != 0 && isfinite(x[i * k + q]);
+        }
+}
+
+static bool load_side(limber_context *ctx, const struct problem *p, int side, int64_t group,
+                      struct copies *c, limber_distribution *d, int64_t *nonzero,
+                      struct diag *diag)
+{
+    struct runner runner = limber_pool_runner(ctx->pool);
     limber_format acc = p->contract.unit->acc.format;
-    bool as_given = acc.kind == LIMBER_KIND_INT || limber_format_equal(acc, binary64);
+    int64_t lines = side ? p->n : p->m, step = side ? p->step_b : p->step_a;
+    struct loading l = {
+        .p = p, .v = side ? p->b : p->a, .f = side ? p->fb : p->fa, .side = side,
+        .given = side ? c->b : c->a, .loaded = side ? c->lb : c->la,
+        .line = malloc((size_t)(p->k + 1) * (size_t)runner.workers * sizeof *l.line),
+        .rounds = acc.kind != LIMBER_KIND_INT && !limber_format_equal(acc, binary64),
+    };
 
-    if (!line)
+    if (!l.line)
         return limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the statistics");
-    if (v.data)
-        v.data = (const char *)v.data + group * step * f.size;
-    for (int64_t i = 0; i < lines; i++) {
-        for (int64_t q = 0; q < p->k; q++) {
-            const char *at = limber_view_at(&v, i, q, f.size);
-
-            given[i * p->k + q] = at ? limber_format_value(f, at) : 0;
-        }
-        if (!as_given)
-            limber_unit_load(p->contract.unit, side, given + i * p->k, p->k, line);
-        for (int64_t q = 0; q < p->k; q++) {
-            double x = as_given ? given[i * p->k + q] : (double)line[q].value;
-
-            loaded[i * p->k + q] = x;
-            see(d, x);
-        }
-    }
-    free(line);
+    if (l.v.data)
+        l.v.data = (const char *)l.v.data + group * step * l.f.size;
+    runner.run(runner.self, lines, load_line, &l);
+    free(l.line);
+    look(d, nonzero, l.loaded, lines, p->k);
     return true;
-}
-
-/* Products of two nonzero finite numbers: of every index along k so many as lines have them. */
-static int64_t nonzero_products(const struct problem *p, const struct copies *c)
-{
-    int64_t sum = 0;
-
-    for (int64_t q = 0; q < p->k; q++) {
-        int64_t a = 0, b = 0;
-
-        for (int64_t i = 0; i < p->m; i++)
-            a += c->la[i * p->k + q] != 0 && isfinite(c->la[i * p->k + q]);
-        for (int64_t j = 0; j < p->n; j++)
-            b += c->lb[j * p->k + q] != 0 && isfinite(c->lb[j * p->k + q]);
-        sum += a * b;
-    }
-    return sum;
 }
 
 /* ---- comparison -------------------------------------------------------------------------------- */
@@ -169,7 +206,7 @@ static void compare(const struct problem *p, int64_t group, const struct copies 
     at.data = (char *)at.data + group * p->step_c * p->fc.size;
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
-            double x = limber_format_value(p->fc, limber_place_at(&at, i, j, p->fc.size));
+            double x = value(p->fc, limber_place_at(&at, i, j, p->fc.size));
 
             see(result, x);
             if (!c->exact)
@@ -226,15 +263,20 @@ bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
     struct copies c;
     bool ok = copies_new(&c, p, s->compare, d);
 
+    limber_pool_enter(ctx->pool);
     for (int64_t g = 0; ok && g < p->groups; g++) {
-        ok = load_side(p, 0, g, c.a, c.la, &all.a, d) && load_side(p, 1, g, c.b, c.lb, &all.b, d);
+        memset(c.nonzero[0], 0, (size_t)p->k * sizeof *c.nonzero[0]);
+        memset(c.nonzero[1], 0, (size_t)p->k * sizeof *c.nonzero[1]);
+        ok = load_side(ctx, p, 0, g, &c, &all.a, c.nonzero[0], d) &&
+             load_side(ctx, p, 1, g, &c, &all.b, c.nonzero[1], d);
         if (ok && s->compare)
             ok = multiply(ctx, p, c.a, c.b, c.exact, d) && multiply(ctx, p, c.la, c.lb, c.wide, d);
-        if (ok)
-            all.nonzero += nonzero_products(p, &c);
+        for (int64_t q = 0; ok && q < p->k; q++)
+            all.nonzero += c.nonzero[0][q] * c.nonzero[1][q];
         if (ok)
             compare(p, g, &c, &all.result, &wide, &far);
     }
+    limber_pool_leave(ctx->pool);
     copies_free(&c);
     if (!ok)
         return false;
