@@ -451,62 +451,6 @@ static const uint8_t *special(const struct mask *m)
 
 /* ---- simulated units ----------------------------------------------------------------------- */
 
-/* Operands in scaled blocks are loaded line by line, in the order of the unit. */
-struct loading {
-    const struct kernel_config *f;
-    const struct view *from;
-    limber_format format;
-    int side;
-    int64_t k;
-    struct loaded *to;
-    atomic_bool failed;
-};
-
-static void load_line(void *arg, int64_t i, int worker)
-{
-    struct loading *l = arg;
-    size_t n = (size_t)(l->k ? l->k : 1);
-    double *line = malloc(n * sizeof *line);
-    struct loaded *out = malloc(n * sizeof *out);
-
-    (void)worker;
-    if (line && out) {
-        for (int64_t p = 0; p < l->k; p++) {
-            const char *at = limber_view_at(l->from, i, p, l->format.size);
-
-            line[p] = at ? limber_format_value(l->format, at) : 0;
-        }
-        limber_unit_load(&l->f->model, l->side, line, l->k, out);
-        for (int64_t p = 0; p < l->k; p++)
-            l->to[i * l->k + p] = out[limber_unit_at(&l->f->model, l->k, p)];
-    } else {
-        atomic_store(&l->failed, true);
-    }
-    free(line);
-    free(out);
-}
-
-static bool load_scaled(const struct kernel_config *f, const struct call *c, int side,
-                        struct view *view, struct diag *d)
-{
-    int64_t lines = side ? c->n : c->m;
-    struct loading l = { .f = f, .from = view, .side = side, .k = c->k,
-                         .format = f->stored[side] };
-    size_t bytes;
-
-    if (!__builtin_mul_overflow((size_t)lines, (size_t)(c->k ? c->k : 1), &bytes) &&
-        !__builtin_mul_overflow(bytes, sizeof *l.to, &bytes))
-        l.to = malloc(bytes);
-    if (l.to)
-        c->runner->run(c->runner->self, lines, load_line, &l);
-    if (!l.to || atomic_load(&l.failed)) {
-        free(l.to);
-        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
-    }
-    *view = (struct view){ l.to, c->k, 1, NULL };
-    return true;
-}
-
 /* Sums of groups and of parts of k, of all elements. */
 static int64_t outer_sums(const limber_unit *u, const struct call *c)
 {
@@ -522,27 +466,11 @@ static int64_t outer_sums(const limber_unit *u, const struct call *c)
 
 static bool run_model(struct kernel *k, struct call *c, struct kernel_call call, struct diag *d)
 {
-    const struct kernel_config *f = &k->config;
-    struct view *a = &call.op[0].view, *b = &call.op[1].view;
-    bool scaled = f->model.scale != LIMBER_UNSCALED, ok = true;
-
     call.seed = c->seed;
     call.counts = &c->counts;
-    if (f->counts)
-        c->counts.outer_sums += outer_sums(&f->model, c);
-    if (!scaled)
-        return run_all(k, c, call, d);
-    ok = load_scaled(f, c, 0, a, d);
-    if (ok && load_scaled(f, c, 1, b, d)) {
-        ok = run_all(k, c, call, d);
-        free((void *)(uintptr_t)b->data);
-    } else {
-        if (!ok)
-            a->data = NULL;
-        ok = false;
-    }
-    free((void *)(uintptr_t)a->data);
-    return ok;
+    if (k->config.counts)
+        c->counts.outer_sums += outer_sums(&k->config.model, c);
+    return run_all(k, c, call, d);
 }
 
 static bool launch(struct kernel *k, struct call *c, struct diag *d)

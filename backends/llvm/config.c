@@ -309,9 +309,6 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
 
         s->rounds = !limber_format_embeds(s->f, (i ? u->b : u->a).format);
         s->limbs = k->fused ? 2 : 1;
-        k->stored[i] = s->f;
-        if (u->scale)           /* pairs of a value and its exponent */
-            limber_format_named("f64", &s->f);
     }
     k->safe = u->mul.format.kind && is_safe(&u->mul, &u->acc);
     k->clamps = u->mul.format.kind && (quantum_of(u->mul.format) < quantum_of(u->acc.format) ||

@@ -62,7 +62,6 @@ struct kernel_config {
     int32_t alike;          /* both sides are cut alike: one code serves them */
     int32_t direct;         /* the register tile is of C's format: it may be stored to C */
     limber_unit model;      /* unit model: what is simulated; its seed comes with the call */
-    limber_format stored[2];    /* operands as stored; scaled ones reach kernels as pairs */
     int32_t fused, counts;
     int32_t narrow;         /* binary32 lanes are exact where ranges allow */
     int32_t safe;           /* sums in binary32 to nearest are right after the second rounding */

@@ -72,7 +72,7 @@ FLAT void put_halves(const struct strip *w, int64_t p, v16f x)
 /* The row at a position of the unit's order. */
 FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride, int p, char *room)
 {
-    if (!MODEL.order || MODEL.scale)
+    if (!MODEL.order)
         return from + p * stride;
     w->c->cold->rows(w->c, w->side, (int64_t[]){ w->first, w->live,
                                                  limber_unit_at(&MODEL, w->c->k, w->p0 + p), 1 },
@@ -80,37 +80,133 @@ FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride,
     return room;
 }
 
+/* ---- scaled blocks --------------------------------------------------------------------------- */
+
+/* The scales of sixteen lines for one block along k; of a block of zeros, 1. */
+struct scales {
+    int64_t block;              /* -1: none yet */
+    v8d scale[2];
+};
+
+/* The largest finite magnitudes of a block. */
+FLAT void largest_in_block(const struct strip *w, int64_t block, v8d most[2])
+{
+    char room[KERNEL_BLOCK * KERNEL_LANES * 16] __attribute__((aligned(64)));
+    int64_t end = min64((block + 1) * MODEL.scale_block, w->c->k);
+
+    most[0] = most[1] = all_d(0);
+    ROLL for (int64_t q = block * MODEL.scale_block; q < end; q += KERNEL_BLOCK) {
+        int64_t len = min64(KERNEL_BLOCK, end - q);
+
+        w->c->cold->rows(w->c, w->side, (int64_t[]){ w->first, w->live, q, len }, room);
+        ROLL for (int64_t p = 0; p < len; p++)
+            UNROLL for (int h = 0; h < 2; h++) {
+                v8d x[3], size;
+
+                load_eight(w, room + (p * KERNEL_LANES + 8 * h) * w->as->f.size, all_l(0), x);
+                size = (v8d)((v8l)finite(x[0]) & INT64_MAX);
+                most[h] = (v8d)PICK((v8l)(size > most[h]), (v8l)size, (v8l)most[h]);
+            }
+    }
+}
+
+/* x / y to odd: the one rounding that counts is the next. */
+FLAT v8d odd_quotient(v8d x, v8d y)
+{
+    v8d q = x / y, rest = FMA(-q, y, x);
+    v8l some = (v8l)(rest > 0) | (v8l)(rest < 0), back = ((v8l)rest ^ (v8l)x) >> 63;
+
+    return (v8d)PICK(some, ((v8l)q + back) | 1, (v8l)q);
+}
+
+FLAT v8l exponent_of(v8d x)
+{
+    return ((v8l)x >> 52 & 0x7ff) - 1023;
+}
+
+FLAT v8d scale_of_largest(limber_step s, v8d most)
+{
+    static const limber_step ue4m3 = {
+        { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_SATURATE, 7, 1, 0 },
+        LIMBER_RN, 0
+    };
+    limber_format f = s.format;
+    v8l none = (v8l)(most == 0), e, ignored;
+    double top = largest_of(f);
+    v8d scale;
+
+    if (MODEL.scale == LIMBER_UE4M3) {
+        scale = wide_round(ue4m3, odd_quotient(most, all_d(top)), all_l(0), &ignored);
+    } else {
+        v8l bits = (v8l)most, unit = all_l((int64_t)1 << (52 - f.frac_bits));
+
+        if (MODEL.scale_rule == LIMBER_SCALE_EVEN)
+            bits += (unit >> 1) - 1 + (bits >> (52 - f.frac_bits) & 1);
+        e = exponent_of((v8d)bits) - exponent_of(all_d(top));
+        if (MODEL.scale_rule == LIMBER_SCALE_CEIL) {
+            v8l least = PICK(e > -900, e, all_l(-900));
+
+            e -= (v8l)(most * powers_of_two(-least) > all_d(top));
+        }
+        e = PICK(e > -127, e, all_l(-127));
+        e = PICK(e < 127, e, all_l(127));
+        scale = powers_of_two(e);
+    }
+    return (v8d)PICK(none, (v8l)all_d(1), (v8l)scale);
+}
+
+/* Eight elements of a scaled block and their exponents. */
+FLAT v8d scaled_value(limber_step s, v8d x, v8d scale, v8l *e)
+{
+    v8l usable = (v8l)(scale > 0), least = all_l(1 - s.format.bias), ignored;
+    v8d one = (v8d)PICK(usable, (v8l)scale, (v8l)all_d(1)), v;
+
+    v = wide_round(s, odd_quotient(x, one), all_l(0), &ignored);
+    /* a scale that is zero leaves signed zeros */
+    v = (v8d)PICK(usable | ~(v8l)(x - x == 0), (v8l)v, (v8l)x & INT64_MIN);
+    *e = exponent_of(v);
+    *e = PICK(*e > least, *e, least);
+    *e = MODEL.sub > 1 ? exponent_of(one) : *e + exponent_of(one);
+    return v * one;
+}
+
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
 {
     limber_step s = w->side ? MODEL.b : MODEL.a;
     v16i live = live_lanes(w);
+    struct scales scales = { .block = -1 };
 
     ROLL for (int p = 0; p < w->len; p++) {
         char room[KERNEL_BLOCK * KERNEL_LANES * 8] __attribute__((aligned(64)));
         const char *at = row_at(w, from, stride, p, room);
+        v8d low[3], high[3];
+        v8l beyond, exponent[2];
         v16f x;
         v16i e;
 
-        if (MODEL.scale) {      /* pairs of a value and its exponent, made by the library */
-            v16i a = LOAD(v16i, at), b = LOAD(v16i, at + 64);
+        load_eight(w, at, w->scale_low, low);
+        load_eight(w, at + 8 * w->as->f.size, w->scale_high, high);
+        if (MODEL.scale) {
+            int64_t block = limber_unit_at(&MODEL, w->c->k, w->p0 + p) / MODEL.scale_block;
 
-            x = (v16f)__builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
-                                              26, 28, 30);
-            e = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27,
-                                        29, 31);
+            if (block != scales.block) {
+                scales.block = block;
+                largest_in_block(w, block, scales.scale);
+                UNROLL for (int h = 0; h < 2; h++)
+                    scales.scale[h] = scale_of_largest(s, scales.scale[h]);
+            }
+            low[0] = scaled_value(s, low[0], scales.scale[0], &exponent[0]);
+            high[0] = scaled_value(s, high[0], scales.scale[1], &exponent[1]);
+        } else if (w->as->rounds) {
+            low[0] = wide_round(s, low[0], all_l(0), &beyond);
+            high[0] = wide_round(s, high[0], all_l(0), &beyond);
+        }
+        x = JOIN(TO(v8f, low[0]), TO(v8f, high[0]));
+        if (MODEL.scale) {
+            e = JOIN(TO(v8i, exponent[0]), TO(v8i, exponent[1]));
             if (!MODEL.zeros)
                 e = PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
         } else {
-            v8d low[3], high[3];
-            v8l beyond;
-
-            load_eight(w, at, w->scale_low, low);
-            load_eight(w, at + 8 * w->as->f.size, w->scale_high, high);
-            if (w->as->rounds) {
-                low[0] = wide_round(s, low[0], all_l(0), &beyond);
-                high[0] = wide_round(s, high[0], all_l(0), &beyond);
-            }
-            x = JOIN(TO(v8f, low[0]), TO(v8f, high[0]));
             e = exponents_of(s, x);
         }
         x = (v16f)((v16i)x & live);
