@@ -376,6 +376,23 @@ static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
                   "ue4m3:4" : "e8m0:7:even");
 }
 
+/* Blocks whose terms are sums of neighbours. */
+static void describe_sums(struct rng *r, char *t, size_t size)
+{
+    static const char *const small[] = { "e2m1", "e3m2", "e2m3", "(1,2,4)", "(1,3,3)" };
+    int sub = 2 << rng_below(r, 4), block = sub * (1 + rng_below(r, 5));
+    char acc[32];
+
+    snprintf(t, size, "in=%s acc=%s:%s%s block=%d sub=%d frac=%d zeros=%s",
+             small[rng_below(r, 5)], any_format(r, acc, true), any_mode(r, true), more(r), block,
+             sub, 1 + rng_below(r, 40), rng_below(r, 4) ? "drop" : "keep");
+    if (rng_below(r, 3))
+        add_words(t, size, " scale=%s:%d", rng_below(r, 2) ? "e8m0" : "ue4m3",
+                  sub * (1 + rng_below(r, 3)));
+    if (rng_below(r, 3) == 0)
+        add_words(t, size, " group=%d outer=f32:%s", 2 * block, any_mode(r, true));
+}
+
 static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
 {
     bool wide = rng_below(r, 3) == 0, tree = rng_below(r, 8) == 0;
@@ -405,6 +422,8 @@ static limber_unit any_unit(struct rng *r, char *text, size_t size)
 
         if (rng_below(r, 3))
             describe_steps(r, text, size, f);
+        else if (rng_below(r, 4) == 0)
+            describe_sums(r, text, size);
         else
             describe_fused(r, text, size, f);
         if (rng_below(r, 6) == 0)
@@ -526,7 +545,7 @@ static void random_units_compute_what_they_describe(void **state)
     struct rng r = { 4 };
 
     (void)state;
-    for (int i = 0; i < 60; i++)
+    for (int i = 0; i < 70; i++)
         one_random_unit(&r);
 }
 

@@ -235,6 +235,16 @@ static bool products_fit(const limber_unit *u, int counts)
            (u->mul.format.frac_bits == 23 && u->mul.rounding == LIMBER_RN && !counts);
 }
 
+/* Sums of neighbours, which share their scales, in units of the least product: exact in binary32? */
+static bool sums_fit(const limber_unit *u)
+{
+    double units = largest_of(u->a.format) / quantum_of(u->a.format) *
+                   (largest_of(u->b.format) / quantum_of(u->b.format)) * u->sub;
+
+    /* two scales of four bits each */
+    return units * (u->scale == LIMBER_UE4M3 ? 225 : 1) <= 0x1p24;
+}
+
 static bool blocks_fit(const limber_unit *u, bool avx512)
 {
     if (u->block == 1)
@@ -242,7 +252,9 @@ static bool blocks_fit(const limber_unit *u, bool avx512)
                (u->acc.format.frac_bits == 23 && u->acc.rounding == LIMBER_RN);
     if (u->tree)
         return u->mul.format.kind;
-    return avx512 && u->sub == 1 && u->frac <= 29 && u->block <= 1 << (30 - u->frac);
+    if (u->sub > 1)
+        return u->block / u->sub <= 16 && sums_fit(u);
+    return avx512 && u->frac <= 29 && u->block <= 1 << (30 - u->frac);
 }
 
 /* Overflow can be looked for in binary32.  Where NaN is a number, it cannot. */
@@ -316,9 +328,9 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
     k->safe_outer = (!u->group || is_safe(&u->acc, &u->outer)) &&
                     (u->split == 1 || is_safe(sum, &u->total));
     k->narrow = !u->start_c && products_fit(u, p->counts) &&
-                u->scale != LIMBER_UE4M3 &&
+                (u->scale != LIMBER_UE4M3 || u->sub > 1) &&
                 blocks_fit(u, avx512) && random_fits(u) && is_narrow(&u->mul, true, avx512) &&
-                is_narrow(&u->acc, k->safe || k->fused, avx512) &&
+                (u->sub > 1 || is_narrow(&u->acc, k->safe || k->fused, avx512)) &&
                 is_narrow(&u->outer, k->safe_outer, avx512) &&
                 is_narrow(&u->total, k->safe_outer, avx512);
     set_bounds(k);

@@ -204,17 +204,17 @@ FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
         x = JOIN(TO(v8f, low[0]), TO(v8f, high[0]));
         if (MODEL.scale) {
             e = JOIN(TO(v8i, exponent[0]), TO(v8i, exponent[1]));
-            if (!MODEL.zeros)
+            if (!MODEL.zeros && MODEL.sub == 1)     /* else it is the scale's, of a whole block */
                 e = PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
         } else {
-            e = exponents_of(s, x);
+            e = MODEL.sub > 1 ? all_i(0) : exponents_of(s, x);
         }
         x = (v16f)((v16i)x & live);
         if (HOW == HOW_half) {
             put_halves(w, w->p0 + p, x);
             continue;
         }
-        if (!MODEL.zeros)
+        if (!MODEL.zeros && MODEL.sub == 1)
             e = PICK(live, e, all_i(NO_EXPONENT));
         put_row(w, 0, w->p0 + p, (const char *)&x, 4);
         if (CFG.fused)

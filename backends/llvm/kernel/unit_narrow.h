@@ -180,8 +180,85 @@ FLAT v16f narrow_fused_sum(v16i high, v16i low, v16i e, v16u h)
     return narrow_round(MODEL.acc, x, narrow_bits(h), CLAMP_signed, 1, &beyond);
 }
 
+enum { TERMS = 16 };        /* of a block whose terms are sums of neighbours */
+
+/* One block of sums: alignment and rounding are those of wide lanes. */
+FLAT v16f narrow_aligned(struct narrow_tile *t, v16f acc, const v16f *term, const v16i *e,
+                         int terms, v16u h)
+{
+    v16i most = narrow_exponents(acc);
+    v8d half[2];
+
+    ROLL for (int q = 0; q < terms; q++) {
+        v16i there = MODEL.zeros ? e[q] : PICK((v16i)(term[q] == 0), all_i(2 * NO_EXPONENT), e[q]);
+
+        most = PICK(there > most, there, most);
+    }
+    most = PICK(most > MODEL.floor, most, all_i(MODEL.floor));
+    most = PICK(most > -400, most, all_i(-400));        /* all terms are zeros */
+    UNROLL for (int i = 0; i < 2; i++) {
+        v8l unit = TO(v8l, i ? HIGH(most) : LOW(most)) - MODEL.frac, beyond;
+        v8d up = powers_of_two(-unit), sum = TRUNC(TO(v8d, i ? HIGH(acc) : LOW(acc)) * up);
+
+        ROLL for (int q = 0; q < terms; q++) {
+            v8d x = TO(v8d, i ? HIGH(term[q]) : LOW(term[q])), cut = TRUNC(x * up);
+
+            if (CFG.counts) {
+                v8l swamped = (v8l)(x != 0) & (v8l)(cut == 0);
+                v8l partly = (v8l)(cut != x * up) & ~swamped;
+                v8i lost = TO(v8i, swamped), some = TO(v8i, partly), none = lost & 0;
+
+                t->tally.swamped += i ? JOIN(none, lost) : JOIN(lost, none);
+                if (CFG.counts == COUNT_all)
+                    t->tally.partly_swamped += i ? JOIN(none, some) : JOIN(some, none);
+            }
+            sum += cut;
+        }
+        half[i] = wide_round(MODEL.acc, sum * powers_of_two(unit) + 0.0,
+                             wide_bits(i ? (v8w)HIGH(h) : (v8w)LOW(h)), &beyond);
+    }
+    return JOIN(TO(v8f, half[0]), TO(v8f, half[1]));
+}
+
+/* Sums of MODEL.sub neighbours are exact in binary32: one FMA a product. */
+FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
+{
+    int terms = (int)((n + MODEL.sub - 1) / MODEL.sub);
+
+    ROLL for (int v = 0; v < 2; v++) {
+        v16f term[4][TERMS];
+        v16i e[4][TERMS];
+
+        ROLL for (int q = 0; q < terms; q++) {
+            int64_t from = p + q * MODEL.sub, to = min64(from + MODEL.sub, p + n);
+            v16i eb = LOAD(v16i, t->eb + (from * CFG.nr + 16 * v) * 4);
+            v16f sum[4];
+
+            UNROLL for (int r = 0; r < 4; r++)
+                sum[r] = all_f(0);
+            ROLL for (int64_t s = from; s < to; s++) {
+                v16f b = narrow_load_b(t, s, v);
+
+                UNROLL for (int r = 0; r < 4; r++)
+                    sum[r] = FMA(narrow_load_a(t, s, r), b, sum[r]);
+            }
+            UNROLL for (int r = 0; r < 4; r++) {
+                term[r][q] = sum[r];
+                e[r][q] = eb + *(const int32_t *)(const void *)(t->ea + (from * CFG.mr + r) * 4);
+            }
+        }
+        ROLL for (int r = 0; r < 4; r++)
+            acc[r][v] = narrow_aligned(t, acc[r][v], term[r], e[r], terms,
+                                       narrow_number(t, r, v, 0, (uint32_t)p));
+    }
+}
+
 FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
+    if (MODEL.sub > 1) {
+        narrow_sums(t, acc, p, n);
+        return;
+    }
     ROLL for (int v = 0; v < 2; v++) {
         const char *ea = t->ea + p * CFG.mr * 4, *eb = t->eb + (p * CFG.nr + 16 * v) * 4;
         v16i most[4], sum[4], high[4], low[4];
