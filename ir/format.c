@@ -172,6 +172,13 @@ int limber_format_emax(limber_format f)
     }
 }
 
+double limber_format_largest(limber_format f)
+{
+    int ulps = f.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
+
+    return ldexp(2 - ulps * ldexp(1, -f.frac_bits), limber_format_emax(f));
+}
+
 static bool is_int(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;

@@ -4,14 +4,6 @@
 
 #include <math.h>
 
-/* The largest value of a format. */
-static double largest(limber_format f)
-{
-    double ulps = f.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
-
-    return ldexp(2 - ulps * ldexp(1, -f.frac_bits), limber_format_emax(f));
-}
-
 static int exponent(double x)
 {
     int e;
@@ -20,77 +12,57 @@ static int exponent(double x)
     return e - 1;
 }
 
+/* x / y to odd, exact for powers of two: the one rounding that counts is the next. */
+static double odd_quotient(double x, double y)
+{
+    double q = x / y, rest = isfinite(q) ? fma(-q, y, x) : 0;
+    uint64_t bits;
+
+    if (rest == 0)
+        return q;
+    if ((rest < 0) != (x < 0))
+        q = nextafter(q, 0);
+    __builtin_memcpy(&bits, &q, 8);
+    bits |= 1;
+    __builtin_memcpy(&q, &bits, 8);
+    return q;
+}
+
 /* The scale of a block whose largest magnitude is `most`, finite and not zero. */
 static double scale_of(const limber_unit *u, const limber_step *s, double most)
 {
+    static const limber_step ue4m3 = {
+        { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_SATURATE, 7, 1, 0 },
+        LIMBER_RN, 0
+    };
     limber_format f = s->format;
+    double top = limber_format_largest(f), unit;
     int e = exponent(most), loss;
 
-    if (u->scale == LIMBER_UE4M3) {
-        limber_step scale = { { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_INF |
-                                LIMBER_FORMAT_SATURATE, 7, 1, 0 }, LIMBER_RN, 0 };
-        double quotient = most / largest(f), rest = fma(-quotient, largest(f), most);
-        struct limber_num x, y;
-
-        /* the quotient is nudged off a tie that it is not on: to odd */
-        if (rest != 0) {
-            uint64_t bits;
-
-            if (rest < 0)
-                quotient = nextafter(quotient, 0);
-            __builtin_memcpy(&bits, &quotient, 8);
-            bits |= 1;
-            __builtin_memcpy(&quotient, &bits, 8);
-        }
-        limber_num_from_f64(&x, quotient);
-        limber_step_round(&y, &scale, &x, 0, 0, 0, &loss);
-        return limber_num_value(&y);
-    }
+    if (u->scale == LIMBER_UE4M3)
+        return limber_step_value(&ue4m3, odd_quotient(most, top), 0, 0, &loss);
     if (u->scale_rule == LIMBER_SCALE_EVEN) {
-        double unit = ldexp(1, e - f.frac_bits);
-
+        unit = ldexp(1, e - f.frac_bits);
         e = exponent(rint(most / unit) * unit);
-    } else if (u->scale_rule == LIMBER_SCALE_CEIL) {
-        double top = largest(f);
-
-        e -= limber_format_emax(f);
-        e += ldexp(most, -e) > top;
-        e = e < -127 ? -127 : e > 127 ? 127 : e;
-        return ldexp(1, e);
     }
     e -= limber_format_emax(f);
+    if (u->scale_rule == LIMBER_SCALE_CEIL)
+        e += ldexp(most, -e) > top;
     return ldexp(1, e < -127 ? -127 : e > 127 ? 127 : e);
 }
 
-static void load_one(const limber_step *s, double x, double scale, int term, struct loaded *out)
+/* alone: the exponent is the scale's, of a whole term. */
+static void load_one(const limber_step *s, double x, double scale, bool alone,
+                     struct loaded *out)
 {
-    double v = 0;
-    int loss, e = 0;
+    bool scaled = scale > 0;    /* a scale that is zero leaves zeros, and what is not finite */
+    double one = scaled ? scale : 1, v;
+    int loss;
 
-    if (scale > 0) {
-        double y = x / scale;       /* exact for powers of two */
-        double rest = isfinite(y) ? fma(-y, scale, x) : 0;
-
-        if (rest != 0) {            /* to odd: the one rounding that counts is the next */
-            uint64_t bits;
-
-            if ((rest < 0) != (x < 0))
-                y = nextafter(y, 0);
-            __builtin_memcpy(&bits, &y, 8);
-            bits |= 1;
-            __builtin_memcpy(&y, &bits, 8);
-        }
-        v = limber_step_value(s, y, 0, 0, &loss);
-        e = limber_unit_exponent((limber_format){ .bias = 10000 }, scale);
-    } else if (x != x || isinf(x)) {
-        v = limber_step_value(s, x, 0, 0, &loss);
-        scale = 1;
-    } else {
-        v = copysign(0, x);
-        scale = 1;
-    }
-    out->exponent = e + (term ? 0 : limber_unit_exponent(s->format, v));
-    out->value = (float)(v * scale);
+    v = scaled || !isfinite(x) ? limber_step_value(s, odd_quotient(x, one), 0, 0, &loss) :
+        copysign(0, x);
+    out->exponent = exponent(one) + (alone ? 0 : limber_unit_exponent(s->format, v));
+    out->value = (float)(v * one);
 }
 
 void limber_unit_load(const limber_unit *u, int side, const double *line, int64_t k,

@@ -44,28 +44,33 @@ PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
 
 /* ---- random numbers ------------------------------------------------------------------------ */
 
-PRIM uint32_t limber_mix(uint32_t x)
-{
-    x = (x ^ x >> 16) * UINT32_C(0x7feb352d);
-    x = (x ^ x >> 15) * UINT32_C(0x846ca68b);
-    return x ^ x >> 16;
-}
+/* Of 32-bit numbers or vectors of them. */
+#define LIMBER_MIX(number) ({                                                                   \
+    __typeof__(number) x_ = (number);                                                           \
+    x_ = (x_ ^ x_ >> 16) * UINT32_C(0x7feb352d);                                                \
+    x_ = (x_ ^ x_ >> 15) * UINT32_C(0x846ca68b);                                                \
+    x_ ^ x_ >> 16;                                                                              \
+})
+#define LIMBER_NUMBER(element, stream, index)                                                   \
+    LIMBER_MIX((element) + ((stream) * UINT32_C(0x27d4eb2f) + (index) * UINT32_C(0x9e3779b1)))
+#define LIMBER_ELEMENT(row, j) LIMBER_MIX((row) + (j) * UINT32_C(0xc2b2ae35))
 
 /* What all numbers of row i, and then of element (i,j), have in common. */
 PRIM uint32_t limber_unit_row(uint64_t seed, int64_t i)
 {
-    return limber_mix((uint32_t)seed ^ limber_mix((uint32_t)(seed >> 32) + UINT32_C(0x9e3779b9)) ^
-                      (uint32_t)((uint64_t)i * UINT32_C(0x85ebca6b)));
+    uint32_t high = LIMBER_MIX((uint32_t)(seed >> 32) + UINT32_C(0x9e3779b9));
+
+    return LIMBER_MIX((uint32_t)seed ^ high ^ (uint32_t)i * UINT32_C(0x85ebca6b));
 }
 
 PRIM uint32_t limber_unit_element(uint32_t row, int64_t j)
 {
-    return limber_mix(row + (uint32_t)((uint64_t)j * UINT32_C(0xc2b2ae35)));
+    return LIMBER_ELEMENT(row, (uint32_t)j);
 }
 
 PRIM uint32_t limber_unit_number(uint32_t element, uint32_t stream, uint32_t index)
 {
-    return limber_mix(element + stream * UINT32_C(0x27d4eb2f) + index * UINT32_C(0x9e3779b1));
+    return LIMBER_NUMBER(element, stream, index);
 }
 
 /* ---- rounding ------------------------------------------------------------------------------ */

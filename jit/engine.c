@@ -453,25 +453,12 @@ static const char *promise_name(const limber_contract *k, char *text, size_t siz
     return text;
 }
 
-/* The unit says more than the number of rows; long words are cut. */
-static void name_unit(struct facts *f, const struct description *d)
-{
-    char *at = strstr(f->plan, "simulate k");
-    size_t room = at ? sizeof f->plan - (size_t)(at - f->plan) - strlen("simulate=") : 0;
-
-    if (!at)
-        return;
-    memcpy(at, "simulate=", strlen("simulate="));
-    at += strlen("simulate=");
-    strncpy(at, d->model, room - 1);
-    at[room - 1] = 0;
-}
-
 static void gather(struct facts *f, const struct plan *p, const struct description *d,
                    const struct fixed *fixed)
 {
     const limber_contract k = { .promise = (limber_promise)d->promise, .bits = d->bits };
     const struct node *products = limber_plan_find(p, OP_products);
+    struct text line = { 0 };
     char a[16], b[16], c[16], promise[16], size[40];
 
     snprintf(size, sizeof size, "k<=2^%d", d->kbits);
@@ -483,12 +470,17 @@ static void gather(struct facts *f, const struct plan *p, const struct descripti
     f->bound = p->spent;
     f->cost = p->cost;
     snprintf(f->scheme, sizeof f->scheme, "%s", p->scheme ? p->scheme : "none");
-    snprintf(f->plan, sizeof f->plan, "%s a=%s b=%s c=%s contract=%s %s %s %d rows", p->name,
-             limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
-             limber_format_name(d->fc, c, sizeof c), promise_name(&k, promise, sizeof promise),
-             size, f->scheme, (int)f->rows);
-    if (d->simulates)
-        name_unit(f, d);
+    limber_text_add(&line, "%s a=%s b=%s c=%s contract=%s", p->name,
+                    limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
+                    limber_format_name(d->fc, c, sizeof c),
+                    promise_name(&k, promise, sizeof promise));
+    if (d->simulates)           /* the unit says more than the number of rows */
+        limber_text_add(&line, "=%s", d->model);
+    else
+        limber_text_add(&line, " %s %s %d rows", size, f->scheme, (int)f->rows);
+    strncpy(f->plan, line.s ? line.s : "", sizeof f->plan - 1);
+    f->plan[sizeof f->plan - 1] = 0;
+    limber_text_clear(&line);
 }
 
 static bool passes(struct plan *p, const struct target *t, const char *names, struct story *s,

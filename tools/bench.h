@@ -126,6 +126,9 @@ bool measure(const struct work *w, struct outcome *o);
 /* The fastest peer, or the fastest that packs its operands in the timed call; NULL: none ran. */
 const struct result *best_peer(const struct outcome *o, bool packed_before);
 
+/* Of n seconds, which it sorts; *best: the least. */
+double median(double *v, int n, double *best);
+
 /* ---- simulated units ------------------------------------------------------------------------- */
 
 struct unit_work {

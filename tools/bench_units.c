@@ -23,24 +23,10 @@ struct field {
     double seconds[SIDES][MOST_RUNS], run_seconds[MOST_RUNS];
 };
 
-static uint64_t random_bits(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-/* N(0,1), by Box and Muller. */
 static void fill(float *x, size_t count, uint64_t state)
 {
-    for (size_t i = 0; i < count; i++) {
-        double u = ((double)(random_bits(&state) >> 11) + 0.5) * 0x1p-53;
-        double v = (double)(random_bits(&state) >> 11) * 0x1p-53;
-
-        x[i] = (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
-    }
+    for (size_t i = 0; i < count; i++)
+        x[i] = (float)random_normal(&state);
 }
 
 static bool multiply(struct field *f, limber_context *ctx, const limber_contract *how, int m,
@@ -193,20 +179,6 @@ static bool warm_up(struct field *f)
     if (!call(f, 1) || !call(f, 0) || !check_corner(f))
         return false;
     return !f->with_peer || (call(f, 2) && check_peer(f));
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n, double *best)
-{
-    qsort(v, (size_t)n, sizeof *v, ascending);
-    *best = v[0];
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 static bool all_runs(struct field *f, struct outcome *o)

@@ -14,15 +14,6 @@ static const double budget = 12;    /* seconds; beyond it three runs are enough 
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-static uint64_t random_bits(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* A multiple of 2^-53 in (-1,1). */
 static double uniform(uint64_t *state)
 {
@@ -30,15 +21,6 @@ static double uniform(uint64_t *state)
     double x = (double)(bits >> 11) * 0x1p-53;
 
     return bits & 1 ? -x : x;
-}
-
-/* Box and Muller. */
-static double normal(uint64_t *state)
-{
-    double u = ((double)(random_bits(state) >> 11) + 0.5) * 0x1p-53;
-    double v = (double)(random_bits(state) >> 11) * 0x1p-53;
-
-    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
 static double float_value(uint64_t *state)
@@ -60,7 +42,7 @@ static double value(const struct work *w, uint64_t *state)
 {
     switch (w->data) {
     case NORMAL:
-        return normal(state);
+        return random_normal(state);
     case FLOATS:
         return float_value(state);
     case INTEGERS:
@@ -485,7 +467,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *v, int n, double *best)
+double median(double *v, int n, double *best)
 {
     qsort(v, (size_t)n, sizeof *v, ascending);
     *best = v[0];

@@ -23,6 +23,11 @@ int cmd_explore(int argc, const char **argv);
 /* "limber: ..." to stderr; answers 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 double now(void);                           /* seconds */
+
+/* random.c: the next 64 bits, and the next deviate of N(0,1); state begins as a seed. */
+uint64_t random_bits(uint64_t *state);
+double random_normal(uint64_t *state);
+
 limber_format format_of(const char *name);  /* of a name that is known to be good */
 
 /* ---- files ----------------------------------------------------------------------------------- */

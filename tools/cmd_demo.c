@@ -118,22 +118,13 @@ static int hilbert(limber_context *ctx)
 
 /* ---- wide range --------------------------------------------------------------------------------------- */
 
-static uint64_t next(uint64_t *s)
-{
-    uint64_t z = *s += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 static void wide(struct array *a, uint64_t seed)
 {
     double *x = a->data;
 
     for (int64_t i = 0; i < array_size(a); i++) {
-        double mantissa = 1 + (double)(next(&seed) >> 12) * 0x1p-52;
-        uint64_t bits = next(&seed);
+        double mantissa = 1 + (double)(random_bits(&seed) >> 12) * 0x1p-52;
+        uint64_t bits = random_bits(&seed);
 
         x[i] = ldexp(bits & 1 ? -mantissa : mantissa, (int)(bits >> 1 & 63) - 32);
     }

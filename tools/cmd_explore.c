@@ -130,16 +130,7 @@ static bool list_trials(struct explore *e)
 
 /* ---- the operands ---------------------------------------------------------------------------- */
 
-static uint64_t random_bits(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-/* N(0,1), by Box and Muller. */
+/* N(0,1). */
 static bool random_matrix(struct array *a, int64_t rows, int64_t cols, uint64_t *state)
 {
     float *x;
@@ -148,12 +139,8 @@ static bool random_matrix(struct array *a, int64_t rows, int64_t cols, uint64_t 
     if (!array_alloc(a, "--random"))
         return false;
     x = a->data;
-    for (int64_t i = 0; i < rows * cols; i++) {
-        double u = ((double)(random_bits(state) >> 11) + 0.5) * 0x1p-53;
-        double v = (double)(random_bits(state) >> 11) * 0x1p-53;
-
-        x[i] = (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
-    }
+    for (int64_t i = 0; i < rows * cols; i++)
+        x[i] = (float)random_normal(state);
     return true;
 }
 

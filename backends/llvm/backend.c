@@ -193,10 +193,9 @@ static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels
     return round_up(panels * c->side[side].lines, KERNEL_LANES);
 }
 
-/* Three numbers a line: units only. */
 static int64_t range_bytes(const struct kernel_config *c, int side, int64_t panels)
 {
-    return c->unit == UNIT_model ? 3 * sum_lines(c, side, panels) * 4 : 0;
+    return c->unit == UNIT_model ? KERNEL_RANGES * sum_lines(c, side, panels) * 4 : 0;
 }
 
 static int64_t side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)

@@ -190,13 +190,6 @@ static double quantum_of(limber_format f)
     return ldexp(1, 1 - f.bias - f.frac_bits);
 }
 
-static double largest_of(limber_format f)
-{
-    double ulps = f.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
-
-    return ldexp(2 - ulps * ldexp(1, -f.frac_bits), limber_format_emax(f));
-}
-
 /* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding. */
 static bool is_narrow(const limber_step *s, bool safe, bool avx512)
 {
@@ -238,8 +231,8 @@ static bool products_fit(const limber_unit *u, int counts)
 /* Sums of neighbours, which share their scales, in units of the least product: exact in binary32? */
 static bool sums_fit(const limber_unit *u)
 {
-    double units = largest_of(u->a.format) / quantum_of(u->a.format) *
-                   (largest_of(u->b.format) / quantum_of(u->b.format)) * u->sub;
+    double units = limber_format_largest(u->a.format) / quantum_of(u->a.format) *
+                   (limber_format_largest(u->b.format) / quantum_of(u->b.format)) * u->sub;
 
     /* two scales of four bits each */
     return units * (u->scale == LIMBER_UE4M3 ? 225 : 1) <= 0x1p24;
@@ -268,7 +261,7 @@ static void set_bounds(struct kernel_config *k)
     const limber_unit *u = &k->model;
     const limber_step *sums[] = { &u->acc, &u->outer, &u->total };
 
-    k->most_product = u->mul.format.kind ? largest_of(u->mul.format) : 0x1p80;
+    k->most_product = u->mul.format.kind ? limber_format_largest(u->mul.format) : 0x1p80;
     k->most_sum = 0x1p80;
     k->largest = 0x1p80;
     k->terms = u->frac <= 29 ? 1 << (29 - u->frac) : 1;
@@ -281,8 +274,8 @@ static void set_bounds(struct kernel_config *k)
 
         if (!f.kind)
             continue;
-        k->most_sum = fmin(k->most_sum, largest_of(f) / 8);
-        k->largest = fmin(k->largest, largest_of(f));
+        k->most_sum = fmin(k->most_sum, limber_format_largest(f) / 8);
+        k->largest = fmin(k->largest, limber_format_largest(f));
         k->frees &= ends_early(f);
         k->growth = fmax(k->growth, near ? 0 : 1.45 * ldexp(1, -f.frac_bits));
     }

@@ -21,7 +21,8 @@ enum {
     KERNEL_DIGITS = 14,     /* of 165 bits and a sign */
     KERNEL_COLUMN = 39,     /* bits of a column of a Chinese remainder */
     KERNEL_COLUMNS = 9,
-    KERNEL_NR = 256         /* most columns of a register tile */
+    KERNEL_NR = 256,        /* most columns of a register tile */
+    KERNEL_RANGES = 3       /* numbers that are kept of each line of a simulated unit's operand */
 };
 
 struct side {

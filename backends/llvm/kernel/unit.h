@@ -27,16 +27,13 @@ struct unit_tile {
 /* Random numbers of sixteen neighbours in a row. */
 FLAT v16u elements_of(const struct unit_tile *u, int r, int v)
 {
-    v16u lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }, x;
+    v16u lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     uint32_t row;
 
     if (!MODEL.seeded)
         return lane;
     row = limber_unit_row(u->c->seed, u->c->i0 + u->i + r);
-    x = row + (lane + (uint32_t)(u->c->j0 + u->j + 16 * v)) * UINT32_C(0xc2b2ae35);
-    x = (x ^ x >> 16) * UINT32_C(0x7feb352d);
-    x = (x ^ x >> 15) * UINT32_C(0x846ca68b);
-    return x ^ x >> 16;
+    return LIMBER_ELEMENT(row, lane + (uint32_t)(u->c->j0 + u->j + 16 * v));
 }
 
 FLAT v8w half_of(v16u x, int high)
@@ -54,15 +51,11 @@ FLAT void store_values(const struct unit_tile *u, int r, int v, v16f x)
 /* The last rounding; element: of the random numbers. */
 FLAT v8d wide_out(v8d x, v8w element)
 {
-    v8w h = element + 3 * UINT32_C(0x27d4eb2f);
     v8l beyond;
 
     if (!MODEL.out.format.kind)
         return x;
-    h = (h ^ h >> 16) * UINT32_C(0x7feb352d);
-    h = (h ^ h >> 15) * UINT32_C(0x846ca68b);
-    h = h ^ h >> 16;
-    return wide_round(MODEL.out, x, wide_bits(h), &beyond);
+    return wide_round(MODEL.out, x, wide_bits(LIMBER_NUMBER(element, 3u, 0u)), &beyond);
 }
 
 /* 0: a tracked sum left the range. */

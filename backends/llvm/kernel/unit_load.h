@@ -11,8 +11,7 @@ typedef int16_t v16h __attribute__((vector_size(32)));
 enum { NO_EXPONENT = -20000 };      /* of what takes no part in an alignment */
 
 /* Ranges of lines, for each the largest of what was seen; bits are those of the magnitude. */
-enum range { RANGE_bits, RANGE_below /* infinity's bits minus a nonzero's */, RANGE_squares,
-             RANGE_count };
+enum range { RANGE_bits, RANGE_below /* infinity's bits minus a nonzero's */, RANGE_squares };
 
 FLAT int32_t *range_of(const struct packed *o, int which, int64_t line)
 {

@@ -33,10 +33,7 @@ FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint
 
     if (!MODEL.seeded)
         return x;
-    x += stream * UINT32_C(0x27d4eb2f) + index * UINT32_C(0x9e3779b1);
-    x = (x ^ x >> 16) * UINT32_C(0x7feb352d);
-    x = (x ^ x >> 15) * UINT32_C(0x846ca68b);
-    return x ^ x >> 16;
+    return LIMBER_NUMBER(x, stream, index);
 }
 
 FLAT void F(one_by_one)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p)

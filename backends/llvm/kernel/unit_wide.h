@@ -58,7 +58,7 @@ FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w h)
     return y;
 }
 
-/* What an addition of x lost; told: its counts. */
+/* sum + x, rounded, and what that lost. */
 FLAT v8d wide_rounded_sum(limber_step s, v8d sum, v8d x, v8w h, v8l *swamped, v8l *partly,
                           v8l *over)
 {
@@ -105,10 +105,10 @@ FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h)
     return y;
 }
 
-/* A term of a fused block, in units of 2^(E - frac), cut; up: 2^(frac - E) in two factors. */
-FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8d again, v8l counted)
+/* A term of a fused block, in units of 2^(E - frac), cut; up: 2^(frac - E). */
+FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8l counted)
 {
-    v8d whole = x * up * again, cut = TRUNC(whole);
+    v8d whole = x * up, cut = TRUNC(whole);
 
     if (CFG.counts) {
         v8l swamped = (v8l)(x != 0) & (v8l)(cut == 0);
@@ -123,7 +123,7 @@ FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8d again, v8l counted)
 /* Exponents of sums, as those of binary32 numbers; zeros as the description says. */
 FLAT v8l wide_exponents(v8d x)
 {
-    v8l e = ((v8l)x >> 52 & 0x7ff) - 1023;
+    v8l e = exponent_of(x);
 
     e = PICK(e > -126, e, all_l(-126));
     return MODEL.zeros ? e : PICK((v8l)(x == 0), all_l(NO_EXPONENT), e);
@@ -131,7 +131,7 @@ FLAT v8l wide_exponents(v8d x)
 
 /* One term: the exact sum of the products of MODEL.sub neighbours; rest gathers what is not
  * finite. */
-FLAT v8d wide_products(struct wide_tile *t, int64_t p, int64_t n, int64_t q, int v, v8d *rest,
+FLAT v8d wide_products(const struct wide_tile *t, int64_t p, int64_t n, int64_t q, int v, v8d *rest,
                        v8l *e)
 {
     v8d sum = all_d(0);
@@ -156,26 +156,22 @@ FLAT v8d wide_products(struct wide_tile *t, int64_t p, int64_t n, int64_t q, int
 FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
 {
     ROLL for (int v = 0; v < 4; v++) {
-        v8d c = acc[0][v], rest = (v8d)((v8l)c & ~wide_finite(c)), sum, up, again, ignored;
-        v8l most = wide_exponents(c), e, half, beyond, finite;
+        v8d c = acc[0][v], rest = (v8d)((v8l)c & ~wide_finite(c)), sum, up, ignored;
+        v8l most = wide_exponents(c), e, unit, beyond, finite;
 
         ROLL for (int64_t q = 0; q < n; q += MODEL.sub) {
-            struct wide_tile uncounted = *t;
-
-            wide_products(&uncounted, p, n, q, v, &rest, &e);
+            wide_products(t, p, n, q, v, &rest, &e);
             most = PICK(e > most, e, most);
         }
         most = PICK(most > MODEL.floor, most, all_l(MODEL.floor));
         most = PICK(most > -400, most, all_l(-400));    /* all terms are zeros */
-        half = (MODEL.frac - most) >> 1;
-        up = powers_of_two(half);
-        again = powers_of_two(MODEL.frac - most - half);
+        unit = most - MODEL.frac;
+        up = powers_of_two(-unit);
         finite = wide_finite(rest);
-        sum = wide_term(t, c, up, again, all_l(0));
+        sum = wide_term(t, c, up, all_l(0));
         ROLL for (int64_t q = 0; q < n; q += MODEL.sub)
-            sum += wide_term(t, wide_products(t, p, n, q, v, &ignored, &e), up, again, finite);
-        sum = sum * powers_of_two(-half) * powers_of_two(most - MODEL.frac + half);
-        sum += 0.0;
+            sum += wide_term(t, wide_products(t, p, n, q, v, &ignored, &e), up, finite);
+        sum = sum * powers_of_two(unit) + 0.0;
         sum = (v8d)PICK(finite, (v8l)sum, (v8l)rest);
         acc[0][v] = wide_round(MODEL.acc, sum,
                                wide_bits(wide_number(t, 0, v, 0, (uint32_t)p)), &beyond);
