@@ -49,8 +49,7 @@ FLAT v16i exponents_of(limber_step s, v16f x)
 {
     v16i e = ((v16i)x >> 23 & 255) - 127, least = all_i(1 - s.format.bias);
 
-    e = PICK(e > least, e, least);
-    return MODEL.zeros ? e : PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
+    return PICK(e > least, e, least);
 }
 
 FLAT v16i live_lanes(const struct strip *w)
@@ -169,9 +168,44 @@ FLAT v8d scaled_value(limber_step s, v8d x, v8d scale, v8l *e)
     return v * one;
 }
 
-FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
+/* A row of a scaled block, and its exponents: those of the scales alone where they are a whole
+ * term's. */
+FLAT v16f load_scaled(const struct strip *w, struct scales *scales, int p, v8d low, v8d high,
+                      v16i *e)
 {
     limber_step s = w->side ? MODEL.b : MODEL.a;
+    int64_t block = limber_unit_at(&MODEL, w->c->k, w->p0 + p) / MODEL.scale_block;
+    v8l exponent[2];
+
+    if (block != scales->block) {
+        scales->block = block;
+        largest_in_block(w, block, scales->scale);
+        UNROLL for (int h = 0; h < 2; h++)
+            scales->scale[h] = scale_of_largest(s, scales->scale[h]);
+    }
+    low = scaled_value(s, low, scales->scale[0], &exponent[0]);
+    high = scaled_value(s, high, scales->scale[1], &exponent[1]);
+    *e = JOIN(TO(v8i, exponent[0]), TO(v8i, exponent[1]));
+    return JOIN(TO(v8f, low), TO(v8f, high));
+}
+
+FLAT v16f load_rounded(const struct strip *w, v8d low, v8d high, v16i *e)
+{
+    limber_step s = w->side ? MODEL.b : MODEL.a;
+    v8l beyond;
+    v16f x;
+
+    if (w->as->rounds) {
+        low = wide_round(s, low, all_l(0), &beyond);
+        high = wide_round(s, high, all_l(0), &beyond);
+    }
+    x = JOIN(TO(v8f, low), TO(v8f, high));
+    *e = MODEL.sub > 1 ? all_i(0) : exponents_of(s, x);
+    return x;
+}
+
+FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
+{
     v16i live = live_lanes(w);
     struct scales scales = { .block = -1 };
 
@@ -179,42 +213,20 @@ FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
         char room[KERNEL_BLOCK * KERNEL_LANES * 8] __attribute__((aligned(64)));
         const char *at = row_at(w, from, stride, p, room);
         v8d low[3], high[3];
-        v8l beyond, exponent[2];
         v16f x;
         v16i e;
 
         load_eight(w, at, w->scale_low, low);
         load_eight(w, at + 8 * w->as->f.size, w->scale_high, high);
-        if (MODEL.scale) {
-            int64_t block = limber_unit_at(&MODEL, w->c->k, w->p0 + p) / MODEL.scale_block;
-
-            if (block != scales.block) {
-                scales.block = block;
-                largest_in_block(w, block, scales.scale);
-                UNROLL for (int h = 0; h < 2; h++)
-                    scales.scale[h] = scale_of_largest(s, scales.scale[h]);
-            }
-            low[0] = scaled_value(s, low[0], scales.scale[0], &exponent[0]);
-            high[0] = scaled_value(s, high[0], scales.scale[1], &exponent[1]);
-        } else if (w->as->rounds) {
-            low[0] = wide_round(s, low[0], all_l(0), &beyond);
-            high[0] = wide_round(s, high[0], all_l(0), &beyond);
-        }
-        x = JOIN(TO(v8f, low[0]), TO(v8f, high[0]));
-        if (MODEL.scale) {
-            e = JOIN(TO(v8i, exponent[0]), TO(v8i, exponent[1]));
-            if (!MODEL.zeros && MODEL.sub == 1)     /* else it is the scale's, of a whole block */
-                e = PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
-        } else {
-            e = MODEL.sub > 1 ? all_i(0) : exponents_of(s, x);
-        }
+        x = MODEL.scale ? load_scaled(w, &scales, p, low[0], high[0], &e) :
+            load_rounded(w, low[0], high[0], &e);
         x = (v16f)((v16i)x & live);
         if (HOW == HOW_half) {
             put_halves(w, w->p0 + p, x);
             continue;
         }
-        if (!MODEL.zeros && MODEL.sub == 1)
-            e = PICK(live, e, all_i(NO_EXPONENT));
+        if (!MODEL.zeros && MODEL.sub == 1)     /* else terms are looked at as a whole */
+            e = PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
         put_row(w, 0, w->p0 + p, (const char *)&x, 4);
         if (CFG.fused)
             put_row(w, 1, w->p0 + p, (const char *)&e, 4);
