@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What kernels ask of a device: the dialect in which they are written, as PTX.  Kernels use nothing
+ * of CUDA but what is declared here, so that the same source also runs on the CPU, under the
+ * harness of the tests (test/simt), which has this file's counterpart.
+ *
+ * Shared memory is one dynamic array, addressed by bytes from its begin (aligned to 1024).
+ *
+ * Source: PTX ISA 9.0: 9.7.9 (copies, mbarrier), 9.7.14 (mma), 9.7.15 (wgmma), 5.5 (swizzles). */
+#ifndef LIMBER_DEVICE_H
+#define LIMBER_DEVICE_H
+
+#define DEVICE static __device__ __forceinline__
+#define TABLE static __constant__ const
+#define UNROLL _Pragma("unroll")
+#define ROLL _Pragma("unroll 1")
+/* KERNEL(name, struct args, threads, blocks on one multiprocessor) { ... uses args ... } */
+#define KERNEL(name, type, threads, blocks)                                                        \
+    extern "C" __global__ void __launch_bounds__(threads, blocks)                                 \
+        name(const __grid_constant__ type args)
+
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned uint32_t;
+typedef long int64_t;
+typedef unsigned long uint64_t;
+
+/* ---- who ---------------------------------------------------------------------------------- */
+
+DEVICE int thread() { return (int)threadIdx.x; }
+DEVICE int lane() { return (int)(threadIdx.x & 31); }
+/* The same for all lanes of a warp, and known to be. */
+DEVICE int warp() { return __shfl_sync(0xffffffff, (int)(threadIdx.x >> 5), 0); }
+DEVICE int block() { return (int)blockIdx.x; }
+DEVICE int blocks() { return (int)gridDim.x; }
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+extern __shared__ __align__(1024) char limber_shared[];
+
+struct alignas(16) bytes16 { uint32_t w[4]; };
+struct alignas(8) bytes8 { uint32_t w[2]; };
+
+/* p is aligned to T. */
+template <class T> DEVICE T load(const void *p) { return *(const T *)p; }
+/* Of what no one writes while the kernel runs. */
+template <class T> DEVICE T load_constant(const void *p) { return __ldg((const T *)p); }
+template <> __device__ __forceinline__ bytes16 load_constant<bytes16>(const void *p)
+{
+    uint4 v = __ldg((const uint4 *)p);
+    return { { v.x, v.y, v.z, v.w } };
+}
+template <> __device__ __forceinline__ bytes8 load_constant<bytes8>(const void *p)
+{
+    uint2 v = __ldg((const uint2 *)p);
+    return { { v.x, v.y } };
+}
+template <class T> DEVICE void store(void *p, T v) { *(T *)p = v; }
+template <class T> DEVICE T load_shared(uint32_t at) { return *(const T *)(limber_shared + at); }
+template <class T> DEVICE void store_shared(uint32_t at, T v) { *(T *)(limber_shared + at) = v; }
+
+DEVICE void atomic_max(int32_t *p, int32_t v) { atomicMax(p, v); }
+DEVICE void atomic_min(int32_t *p, int32_t v) { atomicMin(p, v); }
+DEVICE void atomic_or(uint32_t *p, uint32_t v) { atomicOr(p, v); }
+DEVICE void atomic_add(uint64_t *p, uint64_t v) { atomicAdd((unsigned long long *)p, v); }
+/* Returns what was there. */
+DEVICE int32_t atomic_next(int32_t *p) { return atomicAdd(p, 1); }
+
+/* ---- threads with each other ------------------------------------------------------------------ */
+
+DEVICE void sync_block() { __syncthreads(); }
+/* The threads (a multiple of 32) that use barrier id, 1 to 15. */
+template <int id, int threads> DEVICE void sync_some()
+{
+    asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
+}
+DEVICE void sync_warp() { __syncwarp(); }
+/* All lanes take part. */
+DEVICE uint32_t shuffle_xor(uint32_t v, int mask) { return __shfl_xor_sync(0xffffffff, v, mask); }
+
+/* ---- numbers ---------------------------------------------------------------------------------- */
+
+DEVICE float fma32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+DEVICE double fma64(double a, double b, double c) { return __fma_rn(a, b, c); }
+DEVICE float add32(float a, float b) { return __fadd_rn(a, b); }
+DEVICE double add64(double a, double b) { return __dadd_rn(a, b); }
+DEVICE float mul32(float a, float b) { return __fmul_rn(a, b); }
+DEVICE double mul64(double a, double b) { return __dmul_rn(a, b); }
+DEVICE int leading_zeros(uint64_t v) { return __clzll((int64_t)v); }    /* 64 of 0 */
+DEVICE int trailing_zeros(uint64_t v) { return __ffsll((int64_t)v) - 1; }   /* v is not 0 */
+DEVICE uint64_t multiply_high(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
+DEVICE uint32_t float_bits(float x) { return __float_as_uint(x); }
+DEVICE float bits_float(uint32_t x) { return __uint_as_float(x); }
+DEVICE uint64_t double_bits(double x) { return (uint64_t)__double_as_longlong(x); }
+DEVICE double bits_double(uint64_t x) { return __longlong_as_double((int64_t)x); }
+/* Bytes of (y, x), x below, picked by the four low digits of `how`. */
+DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t how) { return __byte_perm(x, y, how); }
+
+/* c + the four products of bytes, modulo 2^32; SA, SB: signed. */
+template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
+{
+    int32_t d;
+
+    if (SA && SB)
+        asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    else if (SA)
+        asm("dp4a.s32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    else if (SB)
+        asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    else
+        asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+/* ---- asynchronous copies of 16 bytes (from 8.0 on) ------------------------------------------------ */
+
+DEVICE uint32_t shared_address(uint32_t at)
+{
+    return (uint32_t)__cvta_generic_to_shared(limber_shared) + at;
+}
+
+#if __CUDA_ARCH__ >= 800
+/* The first `bytes` (0 to 16) come from p, the rest is zero; both addresses aligned to 16. */
+DEVICE void copy16(uint32_t at, const void *p, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(at)),
+                 "l"(p), "r"(bytes) : "memory");
+}
+/* This thread's copies since the last end are one group. */
+DEVICE void copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/* All but the n newest groups of this thread are there, for this thread. */
+template <int n> DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory"); }
+#endif
+
+/* ---- warps multiply: fragments of 16 x 32 and 8 x 32 bytes ----------------------------------------- */
+
+#if __CUDA_ARCH__ >= 750
+/* Four 8 x 16-byte matrices: lane l gives the address of row l & 7 of matrix l >> 3 and gets, of
+ * each, bytes 4 (l & 3) .. + 3 of row l >> 2. */
+DEVICE void load_fragments(uint32_t r[4], uint32_t at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(at)));
+}
+#endif
+
+/* d += a b.  Of lane l, with g = l >> 2 and t = l & 3: a[0], a[1] hold bytes 4t .. 4t + 3 of rows g,
+ * g + 8, a[2], a[3] those 16 bytes further; b[0], b[1] bytes 4t .. of column g and 16 further;
+ * d[0], d[1] row g, columns 2t, 2t + 1, d[2], d[3] row g + 8. */
+#if __CUDA_ARCH__ >= 800
+#define MMA_I8(sa, sb)                                                                             \
+    asm("mma.sync.aligned.m16n8k32.row.col.s32." sa "." sb ".s32 "                                \
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                   \
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                          \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+#define MMA_FLOAT(shape, in)                                                                       \
+    asm("mma.sync.aligned." shape ".row.col.f32." in "." in ".f32 "                               \
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                   \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                          \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+template <int SA, int SB> DEVICE void mma_i8(int32_t d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    if (SA && SB)
+        MMA_I8("s8", "s8");
+    else if (SA)
+        MMA_I8("s8", "u8");
+    else if (SB)
+        MMA_I8("u8", "s8");
+    else
+        MMA_I8("u8", "u8");
+}
+DEVICE void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    MMA_FLOAT("m16n8k16", "f16");
+}
+DEVICE void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    MMA_FLOAT("m16n8k16", "bf16");
+}
+DEVICE void mma_tf32(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    MMA_FLOAT("m16n8k8", "tf32");
+}
+/* 8 x 8 += (8 x 4) (4 x 8): lane l holds row g, step t of a, step t, column g of b; d as above
+ * without rows g + 8. */
+DEVICE void mma_f64(double d[2], double a, double b)
+{
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+d"(d[0]), "+d"(d[1]) : "d"(a), "d"(b));
+}
+#endif
+
+/* The portable form, 16 x 16 x 16: which lane holds what is the device's secret.  A is row-major, B
+ * column-major, D row-major in shared memory; leading dimensions in elements, multiples of 8;
+ * addresses aligned to 32. */
+#if __CUDA_ARCH__ >= 700
+DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
+{
+    asm volatile("wmma.load.a.sync.aligned.m16n16k16.row.shared.f16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7}, [%8], %9;"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]),
+                   "=r"(r[6]), "=r"(r[7]) : "r"(shared_address(at)), "r"(ld) : "memory");
+}
+DEVICE void wmma_load_b(uint32_t r[8], uint32_t at, int ld)
+{
+    asm volatile("wmma.load.b.sync.aligned.m16n16k16.col.shared.f16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7}, [%8], %9;"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]),
+                   "=r"(r[6]), "=r"(r[7]) : "r"(shared_address(at)), "r"(ld) : "memory");
+}
+/* d += a b; zeroed registers are a zero matrix. */
+DEVICE void wmma_f16(float d[8], const uint32_t a[8], const uint32_t b[8])
+{
+    asm volatile("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%0,%1,%2,%3,%4,%5,%6,%7}, "
+                 "{%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19,%20,%21,%22,%23}, "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]),
+                   "r"(a[7]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]),
+                   "r"(b[6]), "r"(b[7]));
+}
+DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
+{
+    asm volatile("wmma.store.d.sync.aligned.m16n16k16.row.shared.f32 [%0], "
+                 "{%1,%2,%3,%4,%5,%6,%7,%8}, %9;" ::"r"(shared_address(at)), "f"(d[0]), "f"(d[1]),
+                 "f"(d[2]), "f"(d[3]), "f"(d[4]), "f"(d[5]), "f"(d[6]), "f"(d[7]), "r"(ld)
+                 : "memory");
+}
+#endif
+
+/* ---- Hopper: barriers that count arrivals and bytes, tensor copies, warpgroups ----------------------- */
+
+/* As the driver encodes it; 64-byte aligned, in the kernel's arguments. */
+struct alignas(64) tensor_map { uint64_t opaque[16]; };
+
+#if __CUDA_ARCH__ >= 900
+/* A barrier has 8 bytes at an address aligned to 8.  Its phases are 0, 1, 0, ...; one ends when
+ * `count` threads have arrived and all expected bytes are there. */
+DEVICE void barrier_init(uint32_t at, int count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(at)), "r"(count)
+                 : "memory");
+}
+/* After the inits, by the thread that did them: tensor copies see them. */
+DEVICE void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+DEVICE void barrier_arrive(uint32_t at)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(at)) : "memory");
+}
+/* Arrives, and the phase awaits so many bytes more. */
+DEVICE void barrier_expect(uint32_t at, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(at)), "r"(bytes) : "memory");
+}
+/* Until the phase of this parity has ended (the one before the first counts as ended for 1). */
+DEVICE void barrier_wait(uint32_t at, uint32_t parity)
+{
+    asm volatile("{\n.reg .pred done;\n"
+                 "again:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra finished;\nbra again;\nfinished:\n}"
+                 ::"r"(shared_address(at)), "r"(parity) : "memory");
+}
+
+/* A box of the tensor from element (x, y, z) on, x along memory, to shared memory (aligned to 1024),
+ * in 128-byte rows, 16-byte piece c of row r at c ^ (r & 7); what lies outside is zero and counts.
+ * One thread issues it; its bytes arrive at the barrier. */
+DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5}], [%2];"
+                 ::"r"(shared_address(at)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y),
+                 "r"(z) : "memory");
+}
+DEVICE void tensor_prefetch(const tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+/* What this thread wrote to shared memory by store_shared is seen by asynchronous units. */
+DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#endif
+
+#if defined __CUDA_ARCH_FEAT_SM90_ALL
+template <int n> DEVICE void registers_more()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
+}
+template <int n> DEVICE void registers_less()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
+}
+
+/* Of a tile of 128-byte rows as tensor_load leaves it, from `byte` (a multiple of 32) of each row on. */
+DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
+{
+    uint64_t address = shared_address(at) + (uint32_t)byte;
+
+    return (address >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
+}
+/* Before the first product, and before products read registers that other code wrote. */
+DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/* All but the n newest groups are done: their registers hold the sums, their tiles are free. */
+template <int n> DEVICE void group_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory"); }
+/* After a wait: uses of d stay behind it. */
+template <class T, int n> DEVICE void group_keep(T (&d)[n])
+{
+    UNROLL for (int i = 0; i < n; i++)
+        if constexpr ((T)0.5f != (T)0)
+            asm volatile("" : "+f"(d[i])::"memory");
+        else
+            asm volatile("" : "+r"(d[i])::"memory");
+}
+
+/* d (64 x n) = a b, or += where keep is 1, by the 128 threads of a warpgroup; a is 64 and b n rows of 32
+ * bytes, given by descriptors.  Warp w of the group holds rows 16 w ..; of lane l, g = l >> 2, t =
+ * l & 3: d[4 j], d[4 j + 1] are row g, columns 8 j + 2 t, + 1; d[4 j + 2], d[4 j + 3] row g + 8. */
+#define D4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#define D16(c, i) D4(c, i), D4(c, i + 4), D4(c, i + 8), D4(c, i + 12)
+#define D32(c) D16(c, 0), D16(c, 16)
+#define D64(c) D32(c), D16(c, 32), D16(c, 48)
+#define D96(c) D64(c), D16(c, 64), D16(c, 80)
+#define D128(c) D96(c), D16(c, 96), D16(c, 112)
+#define R8(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,"
+#define R10(t) R8(t) "%" #t "8,%" #t "9,"
+#define R30 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," R10(1) R10(2)
+#define L32 R30 "%30,%31"
+#define L64 R30 R10(3) R10(4) R10(5) "%60,%61,%62,%63"
+#define L96 R30 R10(3) R10(4) R10(5) R10(6) R10(7) R10(8) "%90,%91,%92,%93,%94,%95"
+#define L128 R30 R10(3) R10(4) R10(5) R10(6) R10(7) R10(8) R10(9) R10(10) R10(11)                    \
+    "%120,%121,%122,%123,%124,%125,%126,%127"
+#define IN_R(x) "+r"(x)
+#define IN_F(x) "+f"(x)
+#define WGMMA(kind, shape, tail, list, registers, a, b, k)                                          \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " k ", 0;\n"                                    \
+                 "wgmma.mma_async.sync.aligned." shape "." kind " {" list "}, " a ", " b ", p" tail \
+                 ";\n}" : registers : "l"(da), "l"(db), "r"(keep))
+#define WGMMA_N(kind, ks, tail, in)                                                                 \
+    do {                                                                                           \
+        if constexpr (n == 64)                                                                     \
+            WGMMA(kind, "m64n64" ks, tail, L32, D32(in), "%32", "%33", "%34");                     \
+        else if constexpr (n == 128)                                                               \
+            WGMMA(kind, "m64n128" ks, tail, L64, D64(in), "%64", "%65", "%66");                    \
+        else if constexpr (n == 192)                                                               \
+            WGMMA(kind, "m64n192" ks, tail, L96, D96(in), "%96", "%97", "%98");                    \
+        else                                                                                       \
+            WGMMA(kind, "m64n256" ks, tail, L128, D128(in), "%128", "%129", "%130");               \
+    } while (0)
+
+template <int n, int SA, int SB>
+DEVICE void group_i8(int32_t (&d)[n / 2], uint64_t da, uint64_t db, int keep)
+{
+    if constexpr (SA && SB)
+        WGMMA_N("s32.s8.s8", "k32", "", IN_R);
+    else if constexpr (SA)
+        WGMMA_N("s32.s8.u8", "k32", "", IN_R);
+    else if constexpr (SB)
+        WGMMA_N("s32.u8.s8", "k32", "", IN_R);
+    else
+        WGMMA_N("s32.u8.u8", "k32", "", IN_R);
+}
+template <int n> DEVICE void group_f16(float (&d)[n / 2], uint64_t da, uint64_t db, int keep)
+{
+    WGMMA_N("f32.f16.f16", "k16", ", 1, 1, 0, 0", IN_F);
+}
+template <int n> DEVICE void group_bf16(float (&d)[n / 2], uint64_t da, uint64_t db, int keep)
+{
+    WGMMA_N("f32.bf16.bf16", "k16", ", 1, 1, 0, 0", IN_F);
+}
+template <int n> DEVICE void group_tf32(float (&d)[n / 2], uint64_t da, uint64_t db, int keep)
+{
+    WGMMA_N("f32.tf32.tf32", "k8", ", 1, 1", IN_F);
+}
+template <int n> DEVICE void group_e4m3(float (&d)[n / 2], uint64_t da, uint64_t db, int keep)
+{
+    WGMMA_N("f32.e4m3.e4m3", "k32", ", 1, 1", IN_F);
+}
+template <int n> DEVICE void group_e5m2(float (&d)[n / 2], uint64_t da, uint64_t db, int keep)
+{
+    WGMMA_N("f32.e5m2.e5m2", "k32", ", 1, 1", IN_F);
+}
+#endif
+
+#endif
