@@ -32,7 +32,7 @@ LIMBER_API const char *limber_status_meaning(limber_status s);
 /* ---- contexts -------------------------------------------------------------------------- */
 
 typedef struct limber_config {
-    const char *backend;    /* "auto" (also NULL), "interp", "llvm" */
+    const char *backend;    /* "auto" (also NULL), "interp", "llvm", "cuda" */
     int threads;            /* 0: LIMBER_NUM_THREADS, OMP_NUM_THREADS, else the cores at hand */
     const char *cache_dir;  /* NULL: LIMBER_CACHE_DIR, XDG_CACHE_HOME/limber, ~/.cache/limber;
                                "" keeps kernels in memory only */
@@ -43,6 +43,7 @@ typedef struct limber_config {
                                operands plus 64 MiB */
     void (*log)(void *user, const char *line); /* NULL: stderr, only when verbose */
     void *log_user;
+    int device;             /* backend "cuda": which of the GPUs that the driver lists */
 } limber_config;
 
 /* Makes a context; config may be NULL (all zero).  The environment is read here and nowhere
@@ -125,6 +126,38 @@ LIMBER_API limber_status limber_gemm(limber_context *ctx, const limber_contract 
                                      int64_t m, int64_t n, int64_t k, const void *alpha,
                                      limber_matrix a, limber_matrix b, const void *beta,
                                      limber_matrix c, limber_report *report);
+
+/* ---- batches, queues, complex numbers --------------------------------------------------- */
+
+/* Many products of one shape.  Matrix g of A is `a` elements behind the one before it (0: all share
+ * one), or at pa[g]; of B and C alike.  No two matrices of C overlap. */
+typedef struct limber_batch {
+    int64_t count;                      /* >= 0 */
+    int64_t a, b, c;                    /* >= 0; c > 0 unless count < 2 */
+    const void *const *pa, *const *pb;  /* NULL, or `count` addresses, which replace the steps; */
+    void *const *pc;                    /* in host memory */
+} limber_batch;
+
+/* Where a call runs on a GPU (backend "cuda"; others ignore it).  Operands in device memory are read
+ * and written in the stream's order and the call returns without waiting for them; with an operand
+ * in host memory it returns when C is there. */
+typedef struct limber_queue {
+    void *stream;       /* CUstream or cudaStream_t of the context's device; NULL: its legacy default
+                           stream */
+    void *workspace;    /* device memory that the call may use in the stream's order, aligned to 256
+                           bytes; NULL: the library's own */
+    size_t bytes;       /* of it; smaller than what limber_gemm_workspace asks for means more,
+                           smaller parts */
+} limber_queue;
+
+/* limber_gemm for every matrix of a batch.  batch NULL: one; queue NULL: a stream of the library's
+ * own, and the call returns when C is there.  A failure leaves every matrix of C as it was.
+ * Statistics and report are of all products together. */
+LIMBER_API limber_status limber_gemm_batch(limber_context *ctx, const limber_contract *contract,
+                                           const limber_queue *queue, const limber_batch *batch,
+                                           int64_t m, int64_t n, int64_t k, const void *alpha,
+                                           limber_matrix a, limber_matrix b, const void *beta,
+                                           limber_matrix c, limber_report *report);
 
 /* ---- convolution ----------------------------------------------------------------------- */
 
