@@ -694,6 +694,7 @@ static bool launch_group(limber_context *ctx, const struct problem *p, const str
         .mask_a = scanned ? &f->a[g] : NULL, .mask_b = scanned ? &f->b[g] : NULL,
         .runner = &runner, .workspace_limit = workspace(ctx, p),
         .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
+        .device = ctx->machine.target.device,
     };
     call->a.data = shifted(p->a.data, g * p->step_a, p->fa);
     call->b.data = shifted(p->b.data, g * p->step_b, p->fb);
