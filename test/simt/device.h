@@ -37,11 +37,11 @@ SIMT_EXPORT extern const int simt_arch = __CUDA_ARCH__;
 
 /* Beside the kernel: the bytes of its arguments and the most threads that a block may have. */
 #define SIMT_KERNEL(name, type, threads)                                                           \
-    static void name##_body(const type &args);                                                     \
+    static void name##_body(const type &);                                                         \
     extern "C" {                                                                                   \
     SIMT_EXPORT extern const unsigned name##_args = sizeof(type);                                  \
     SIMT_EXPORT extern const unsigned name##_threads = threads;                                    \
-    SIMT_EXPORT void name(const void *args) { name##_body(*(const type *)args); }                  \
+    SIMT_EXPORT void name(const void *simt_args) { name##_body(*(const type *)simt_args); }        \
     }                                                                                              \
     static void name##_body(const type &args)
 #define KERNEL(name, type, threads, blocks) SIMT_KERNEL(name, type, threads)

@@ -270,13 +270,16 @@ static struct block *new_block(void)
     b->bytes = map_pages(MAX_SHARED * sizeof *b->bytes);
     b->split = map_pages(MAX_SHARED / 4);
     b->fibres = map_pages(MAX_THREADS * sizeof *b->fibres);
-    for (int i = 0; i < MAX_THREADS; i++) {
-        char *stack = map_pages(STACK + 4096);
-
-        mprotect(stack, 4096, PROT_NONE);
-        b->fibres[i].stack = stack + 4096;
-    }
     return b;
+}
+
+/* With a page below that can't be written. */
+static char *new_stack(void)
+{
+    char *stack = map_pages(STACK + 4096);
+
+    mprotect(stack, 4096, PROT_NONE);
+    return stack + 4096;
 }
 
 static void start_meetings(struct block *b)
@@ -308,9 +311,9 @@ static void start_block(struct block *b, int index)
     none = clocks_new();
     for (int i = 0; i < b->threads; i++) {
         struct fibre *f = &b->fibres[i];
-        struct fibre fresh = { .stack = f->stack, .block = b, .thread = i, .clock = 1,
-                               .known = clocks_keep(none), .copies = f->copies,
-                               .copy_room = f->copy_room };
+        struct fibre fresh = { .stack = f->stack ? f->stack : new_stack(), .block = b,
+                               .thread = i, .clock = 1, .known = clocks_keep(none),
+                               .copies = f->copies, .copy_room = f->copy_room };
 
         *f = fresh;
         f->sp = first_frame(f->stack + STACK, fibre_main);
@@ -344,7 +347,8 @@ void engine_drop(void)
             continue;
         for (int t = 0; t < MAX_THREADS; t++) {
             free(b->fibres[t].copies);
-            munmap(b->fibres[t].stack - 4096, STACK + 4096);
+            if (b->fibres[t].stack)
+                munmap(b->fibres[t].stack - 4096, STACK + 4096);
         }
         munmap(b->shared, MAX_SHARED);
         munmap(b->words, MAX_SHARED / 4 * sizeof *b->words);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { DEVICES = 2, ZONE = 256, POISON = 0xc5 };
+enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
 
 /* Of a byte: nobody's, allocated, written before this launch, or by launch number FIRST and so on. */
 enum { NOBODY, FRESH, WRITTEN, FIRST, LAST = 250 };
@@ -16,7 +16,8 @@ enum { NOBODY, FRESH, WRITTEN, FIRST, LAST = 250 };
 struct piece { uint64_t at, size; struct piece *next; };
 
 static struct {
-    uint64_t base, each;
+    uint64_t base, each;                /* each: addresses of a device */
+    uint64_t room;                      /* bytes that it has */
     unsigned char *real, *state;
     struct piece *pieces[DEVICES];      /* by address */
     uint64_t used[DEVICES];
@@ -32,8 +33,9 @@ static void *reserve(uint64_t size, int protection)
 
 bool memory_start(uint64_t each)
 {
-    each = (each + 4095) / 4096 * 4096;
     memset(&memory, 0, sizeof memory);
+    memory.room = each;
+    each = 2 * each / 4096 * 4096 + (UINT64_C(4) << 30);      /* zones, and holes */
     memory.each = each;
     memory.launch = FIRST;
     memory.base = (uint64_t)(uintptr_t)reserve(DEVICES * each, PROT_NONE);
@@ -65,7 +67,7 @@ uint64_t memory_allocate(int device, uint64_t size)
     uint64_t at = memory.base + (uint64_t)device * memory.each + ZONE;
     uint64_t end = memory.base + (uint64_t)(device + 1) * memory.each;
 
-    if (size > memory.each)
+    if (size > memory.room - memory.used[device])
         return 0;
     for (; *p && (*p)->at < at + size + ZONE; p = &(*p)->next)
         at = ((*p)->at + (*p)->size + ZONE + 255) & ~UINT64_C(255);
@@ -102,7 +104,7 @@ bool memory_free(uint64_t at)
 
 uint64_t memory_left(int device)
 {
-    return memory.each - memory.used[device];
+    return memory.room - memory.used[device];
 }
 
 bool memory_inside(uint64_t at)

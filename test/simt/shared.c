@@ -5,6 +5,7 @@
  * kept. */
 #include "test/simt/engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,20 +147,15 @@ static const char *name_of(epoch e)
            id >= AGENT_GROUP ? "a product of a warpgroup that was not waited for" : "thread";
 }
 
-static void conflict(const struct block *b, uint32_t at, bool write, epoch e, const char *did)
+static void conflict(uint32_t at, bool write, epoch e, const char *did)
 {
     char who[32] = "";
     int id = (int)(e >> CLOCK_BITS);
 
     if (id < MAX_THREADS)
-        for (int d = 1000, n = 0; d; d /= 10)
-            if (id >= d || d == 1 || n) {
-                who[n] = n ? who[n] : ' ';
-                n += n == 0;
-                who[n++] = (char)('0' + id / d % 10);
-            }
-    engine_fail("block %d: race on shared memory: %s byte %u, which %s%s %s", b->index,
-                write ? "writes" : "reads", at, name_of(e), who, did);
+        snprintf(who, sizeof who, " %d", id);
+    engine_fail("race on shared memory: %s byte %u, which %s%s %s", write ? "writes" : "reads", at,
+                name_of(e), who, did);
 }
 
 static bool lacks_fence(const struct witness *w, epoch e)
@@ -172,25 +168,23 @@ static bool lacks_fence(const struct witness *w, epoch e)
     return w->known[fence_of(id)] < clock && !(id == w->self && w->fenced >= clock);
 }
 
-static void check_write(const struct block *b, const struct witness *w, const struct cell *c,
-                        uint32_t at, bool write)
+static void check_write(const struct witness *w, const struct cell *c, uint32_t at, bool write)
 {
     if (c->write && !clocks_know(w, c->write))
-        conflict(b, at, write, c->write, c->write >> CLOCK_BITS == ID_BARRIER ? "is" : "wrote");
+        conflict(at, write, c->write, c->write >> CLOCK_BITS == ID_BARRIER ? "is" : "wrote");
     if (c->write && lacks_fence(w, c->write))
-        engine_fail("block %d: an asynchronous unit %s byte %u of shared memory, which thread %d "
-                    "wrote without fence_async", b->index, write ? "writes" : "reads", at,
+        engine_fail("an asynchronous unit %s byte %u of shared memory, which thread %d wrote "
+                    "without fence_async", write ? "writes" : "reads", at,
                     (int)(c->write >> CLOCK_BITS));
 }
 
-static void note_read(const struct block *b, const struct witness *w, struct cell *c, uint32_t at)
+static void note_read(const struct witness *w, struct cell *c, uint32_t at)
 {
     int free = -1;
 
     if (!c->write)
-        engine_fail("block %d: reads byte %u of shared memory, which no one has written", b->index,
-                    at);
-    check_write(b, w, c, at, false);
+        engine_fail("reads byte %u of shared memory, which no one has written", at);
+    check_write(w, c, at, false);
     for (int i = 0; i < 3; i++) {
         if (c->read[i] >> CLOCK_BITS == w->now >> CLOCK_BITS && c->read[i]) {
             c->read[i] = w->now;
@@ -202,12 +196,12 @@ static void note_read(const struct block *b, const struct witness *w, struct cel
     c->read[free < 0 ? (int)engine_random(3) : free] = w->now;
 }
 
-static void note_write(const struct block *b, const struct witness *w, struct cell *c, uint32_t at)
+static void note_write(const struct witness *w, struct cell *c, uint32_t at)
 {
-    check_write(b, w, c, at, true);
+    check_write(w, c, at, true);
     for (int i = 0; i < 3; i++)
         if (c->read[i] && !clocks_know(w, c->read[i]))
-            conflict(b, at, true, c->read[i], "read");
+            conflict(at, true, c->read[i], "read");
     *c = (struct cell){ w->now, { 0 } };
 }
 
@@ -226,9 +220,9 @@ static void note_bytes(struct block *b, const struct witness *w, uint32_t from, 
     split_word(b, from / 4);
     for (uint32_t at = from; at < to; at++)
         if (write)
-            note_write(b, w, &b->bytes[at], at);
+            note_write(w, &b->bytes[at], at);
         else
-            note_read(b, w, &b->bytes[at], at);
+            note_read(w, &b->bytes[at], at);
     if (write && to - from == 4) {
         b->words[from / 4] = b->bytes[from];
         b->split[from / 4] = 0;
@@ -244,9 +238,9 @@ void shared_note(struct block *b, const struct witness *w, uint32_t at, uint32_t
         if (to - at < 4 || b->split[at / 4])
             note_bytes(b, w, at, to, write);
         else if (write)
-            note_write(b, w, &b->words[at / 4], at);
+            note_write(w, &b->words[at / 4], at);
         else
-            note_read(b, w, &b->words[at / 4], at);
+            note_read(w, &b->words[at / 4], at);
     }
 }
 
@@ -309,50 +303,40 @@ void fence_async(void)
     clocks_tick(f);
 }
 
-static int by_thread(const void *a, const void *b)
-{
-    return (*(struct fibre *const *)a)->thread - (*(struct fibre *const *)b)->thread;
-}
-
-/* Whole warps take part in a barrier. */
-static void check_warps(struct meeting *m)
-{
-    if (m->count % 32)
-        return;                 /* the block's last warp may be short */
-    qsort(m->here, (size_t)m->count, sizeof m->here[0], by_thread);
-    for (int i = 0; i < m->count; i++)
-        if (m->here[i]->thread % 32 != i % 32 || m->here[i]->thread / 32 !=
-            m->here[i / 32 * 32]->thread / 32)
-            engine_fail("sync_some of threads that are not whole warps");
-}
-
-void sync_some(int id, int threads)
+/* A warp has come to a barrier of the block; by its last lane, which lets the others go on when the
+ * barrier is full. */
+static void warp_arrives(struct meeting *warp, struct meeting *m, int id, int threads)
 {
     struct fibre *f = engine.running;
-    struct block *b = f->block;
-    struct meeting *m = &b->bars[id];
-    const char *what = id ? "sync_some" : "sync_block";
 
-    threads = id ? threads : b->threads;
-    if (threads > b->threads)
-        engine_fail("sync_some of %d threads in a block of %d", threads, b->threads);
     if (m->count && m->size != threads)
         engine_fail("sync_some %d of %d threads, but thread %d waits there for %d", id, threads,
                     m->here[0]->thread, m->size);
-    m->what = what;
     m->size = threads;
-    m->here[m->count++] = f;
+    for (int i = 0; i < warp->size; i++)
+        m->here[m->count++] = &f->block->fibres[warp->from + i];
     if (m->count < threads) {
-        fibre_wait(what, (uint32_t)id, (uint32_t)threads);
+        fibre_wait(warp->what, (uint32_t)id, (uint32_t)threads);
         return;
     }
-    check_warps(m);
     clocks_meet(m->here, m->count);
     for (int i = 0; i < m->count; i++)
         if (m->here[i] != f)
             fibre_wake(m->here[i]);
     m->count = 0;
     fibre_maybe_yield();
+}
+
+void sync_some(int id, int threads)
+{
+    struct block *b = engine.running->block;
+    struct meeting *warp = my_warp();
+
+    threads = id ? threads : b->threads;
+    if (threads > b->threads)
+        engine_fail("sync_some of %d threads in a block of %d", threads, b->threads);
+    if (meeting_enter(warp, id ? "sync_some" : "sync_block", id, NULL))
+        warp_arrives(warp, &b->bars[id], id, threads);
 }
 
 void sync_warp(void)
