@@ -313,22 +313,13 @@ static bool run_limbs(struct run *r, struct diag *d)
 
 static bool run_elements(struct run *r, struct diag *d)
 {
-    const struct cuda_config *f = &r->kernel->config;
     struct part p = { .m = r->call->m, .n = r->call->n };
     struct element_args e = elements_of(r, &p);
     int64_t blocks = ceil_div(p.m * p.n, ELEMENT_THREADS), most = 8 * r->device->multiprocessors;
-    size_t bytes;
 
-    blocks = blocks < most ? blocks : most;
-    bytes = (size_t)(blocks * ELEMENT_THREADS * f->long_words) * sizeof(uint64_t);
-    if (!take_workspace(r, bytes, d))
-        return false;
-    r->call->workspace = bytes;
-    e.room = (uint64_t *)(uintptr_t)r->workspace;
-    return start(r, KERNEL_exact, blocks, ELEMENT_THREADS, 0, &e, d) &&
+    return start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e, d) &&
            (!(e.r.special_a || e.r.special_b) ||
-            start(r, KERNEL_special, ceil_div(p.m * p.n, ELEMENT_THREADS), ELEMENT_THREADS, 0, &e,
-                  d));
+            start(r, KERNEL_special, blocks, ELEMENT_THREADS, 0, &e, d));
 }
 
 static bool run(struct run *r, struct diag *d)

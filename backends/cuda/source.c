@@ -11,6 +11,7 @@
     F(args, "args.h", "backends/cuda/kernel/args.h")                                              \
     F(common, "common.h", "backends/cuda/kernel/common.h")                                        \
     F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h")                                     \
+    F(result, "result.h", "backends/cuda/kernel/result.h")                                        \
     F(tile, "tile.h", "backends/cuda/kernel/tile.h")                                              \
     F(lane, "lane.h", "backends/cuda/kernel/lane.h")                                              \
     F(warp, "warp.h", "backends/cuda/kernel/warp.h")                                              \
@@ -302,10 +303,10 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
         columns(out, c, n);
     limber_text_add(out, "\n#include \"common.h\"\n");
     if (c->way == WAY_element)
-        limber_text_add(out, "DEVICE bool is_special(const result_args &r, int64_t i, int64_t j);\n"
-                             "#include \"tile.h\"\n#include \"element.h\"\n");
+        limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
     else
-        limber_text_add(out, "#include \"prepare.h\"\n#include \"tile.h\"\n#include \"%s\"\n"
+        limber_text_add(out, "#include \"prepare.h\"\n#include \"result.h\"\n"
+                             "#include \"tile.h\"\n#include \"%s\"\n"
                              "%s#include \"element.h\"\n",
                         way_file[c->way], c->direct ? "" : "#include \"finish.h\"\n");
     return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");

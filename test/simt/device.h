@@ -23,6 +23,16 @@ typedef int int32_t;
 typedef unsigned uint32_t;
 typedef long int64_t;
 typedef unsigned long uint64_t;
+typedef unsigned long size_t;
+
+/* What the library's own files take for granted. */
+#define LIMBER_API
+#define NULL 0
+#define INT32_MAX 2147483647
+#define INT32_MIN (-INT32_MAX - 1)
+#define INT64_MAX 9223372036854775807L
+#define UINT64_MAX 18446744073709551615UL
+#define memcpy __builtin_memcpy
 
 #include "api.h"
 
@@ -174,6 +184,16 @@ DEVICE uint32_t shared_address(uint32_t at) { return at; }
 DEVICE void copy16(uint32_t at, const void *p, int bytes) { simt->copy16(at, p, bytes); }
 DEVICE void copy_group() { simt->copy_group(); }
 template <int n> DEVICE void copy_wait() { simt->copy_wait(n); }
+#else
+DEVICE void copy16(uint32_t at, const void *p, int bytes)
+{
+    bytes16 v = {};
+
+    memcpy(&v, simt->global_read(p, (uint32_t)bytes, 16, 0), (unsigned)bytes);
+    store_shared(at, v);
+}
+DEVICE void copy_group() {}
+template <int n> DEVICE void copy_wait() {}
 #endif
 
 /* ---- warps multiply ----------------------------------------------------------------------------------- */

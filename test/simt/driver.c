@@ -846,9 +846,10 @@ EXPORT int cuGraphDestroy(struct graph *graph)
 
 static void *open_image(const struct image *image)
 {
-    int fd = memfd_create("simt", MFD_CLOEXEC);
+    /* a name of its own: what is open is known by its name */
+    char path[] = "/tmp/simt-image-XXXXXX";
+    int fd = mkstemp(path);
     const char *bytes = (const char *)(image + 1);
-    char path[64];
     void *library = NULL;
     size_t done = 0;
 
@@ -861,12 +862,12 @@ static void *open_image(const struct image *image)
             break;
         done += (size_t)n;
     }
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (done == image->size)
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library && getenv("SIMT_VERBOSE"))
         fprintf(stderr, "simt: %s\n", dlerror());
     close(fd);
+    unlink(path);
     return library;
 }
 

@@ -53,7 +53,6 @@ struct element_args {
     struct patch patch_a, patch_b;
     int32_t patched_a, patched_b;
     int64_t k;
-    uint64_t *room;                 /* long accumulators, one a thread */
     uint64_t seed;
     struct result_args r;
 };

@@ -65,7 +65,7 @@ KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 #endif
 
 #if LONG_WORDS
-/* Every product in a long accumulator of the thread's own. */
+/* Every product in a long accumulator. */
 DEVICE int exact_element(const element_args &g, const struct operands &o, limber_big *sum, int64_t i,
                          int64_t j)
 {
@@ -92,8 +92,8 @@ KERNEL(limber_exact, struct element_args, ELEMENT_THREADS, 1)
 {
     int64_t own = (int64_t)block() * ELEMENT_THREADS + thread();
     struct operands o = operands_of(args);
-    limber_big sum = { args.room + own * LONG_WORDS, LONG_WORDS, LONG_BASE };
-    uint64_t lost = 0;
+    uint64_t words[LONG_WORDS], lost = 0;
+    limber_big sum = { words, LONG_WORDS, LONG_BASE };
 
     ROLL for (int64_t x = own; x < args.r.m * args.r.n; x += (int64_t)blocks() * ELEMENT_THREADS)
         if (!is_special(args.r, x / args.r.n, x % args.r.n))

@@ -68,7 +68,7 @@ template <int SA, int SB> DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t 
 {
     group_fence();
     UNROLL for (int q = 0; q < PIECES; q++)
-        group_i8<BN, SA, SB>(d, tile_descriptor(a, 32 * q), tile_descriptor(b, 32 * q), keep | q);
+        group_i8<BN, SA, SB>(d, tile_descriptor(a, 32 * q), tile_descriptor(b, 32 * q), (keep | q) != 0);
 }
 
 DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int keep)
@@ -103,7 +103,7 @@ DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
 {
     group_fence();
     UNROLL for (int q = 0; q < PIECES; q++)
-        product_piece(d, a, b, q, keep | q);
+        product_piece(d, a, b, q, (keep | q) != 0);
 }
 
 /* The stage's tiles have been read by this warp's products. */

@@ -109,35 +109,6 @@ template <int MI, int NJ> DEVICE void reduce(int acc, int32_t (&d)[MI][NJ][4])
 
 /* ---- float results ---------------------------------------------------------------------------------- */
 
-DEVICE bool is_special(const result_args &r, int64_t i, int64_t j)
-{
-    return (r.special_a && load<uint8_t>(r.special_a + i)) ||
-           (r.special_b && load<uint8_t>(r.special_b + j));
-}
-
-DEVICE const limber_scalars scalars_of(const result_args &r)
-{
-    return { ALPHA ? r.alpha : NULL, BETA ? r.beta : NULL, SCALARS };
-}
-
-/* Element (i, j) of this part from the weighted sum of its accumulators. */
-DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
-{
-    char *to = limber_place_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), room[16];
-
-    if (SCALED)
-        x = mul64(x, power_of_two(-scale_of(r.emax_a, i, SIDES[0].top) -
-                                  scale_of(r.emax_b, j, SIDES[1].top)));
-    if (BETA) {
-        typename raw_of<RESULT.size>::type e = load_raw<RESULT.size>(to);
-
-        memcpy(room, &e, RESULT.size);
-    }
-    limber_store_float(room, RESULT, x, ALPHA, ALPHA ? double_of(SCALARS, r.alpha) : 1, BETA,
-                       BETA ? double_of(SCALARS, r.beta) : 0);
-    store_raw<RESULT.size>(to, room);
-}
-
 /* Formats whose rounding is not one instruction are left to the finishing kernel. */
 DEVICE void put_sum(const result_args &r, int64_t i, int64_t j, double x)
 {

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The CUDA backend against the interpreter, bit for bit: on a GPU when LIMBER_TEST_GPU is set, else
+ * on the harness that runs kernels on the CPU (SIMT_CC names the compute capability). */
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static limber_context *reference, *cuda;
+
+static int open_contexts(void **state)
+{
+    const limber_config interp = { .backend = "interp", .cache_dir = "" };
+    const limber_config device = { .backend = "cuda", .cache_dir = "" };
+
+    (void)state;
+    if (!getenv("LIMBER_TEST_GPU")) {
+        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
+        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    }
+    if (limber_create(&reference, &interp) || limber_create(&cuda, &device)) {
+        fprintf(stderr, "%s\n", limber_error_text());
+        return -1;
+    }
+    return 0;
+}
+
+static int close_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(cuda);
+    limber_destroy(reference);
+    return 0;
+}
+
+/* ---- one product on both ---------------------------------------------------------------------- */
+
+struct product {
+    const char *scheme;         /* NULL: the library's choice */
+    limber_contract contract;
+    const char *fa, *fb, *fc;
+    enum data data;
+    int64_t m, n, k;
+    bool turn_a, turn_b, turn_c;        /* column-major */
+    double alpha, beta;         /* 1 and 0: not given */
+};
+
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool turned,
+                            int64_t gap)
+{
+    return turned ? (limber_matrix){ data, f, 1, rows + gap } :
+           (limber_matrix){ data, f, cols + gap, 1 };
+}
+
+static void scalar(char to[16], limber_format c, double v)
+{
+    limber_format f64 = named("f64"), f = c;
+
+    if (c.kind == LIMBER_KIND_INT)
+        f = named("i64");
+    assert_int_equal(limber_convert(to, f, &v, f64, 1, LIMBER_RN), LIMBER_OK);
+}
+
+/* NaN is NaN. */
+static bool same(limber_format f, const char *x, const char *y)
+{
+    double a, b;
+
+    if (memcmp(x, y, f.size) == 0)
+        return true;
+    if (f.kind == LIMBER_KIND_INT ||
+        limber_convert(&a, named("f64"), x, f, 1, LIMBER_RN) ||
+        limber_convert(&b, named("f64"), y, f, 1, LIMBER_RN))
+        return false;
+    return a != a && b != b;
+}
+
+static void compare(const struct product *p, uint64_t seed)
+{
+    limber_format fa = named(p->fa), fb = named(p->fb), fc = named(p->fc);
+    struct rng r = { seed };
+    int64_t gap = (int64_t)(seed % 3);
+    size_t na = (size_t)((p->m + gap) * (p->k + gap) + 1);
+    size_t nb = (size_t)((p->k + gap) * (p->n + gap) + 1);
+    size_t nc = (size_t)((p->m + gap) * (p->n + gap) + 1);
+    char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *want = malloc(nc * fc.size),
+         *got = malloc(nc * fc.size), alpha[16], beta[16];
+    limber_contract contract = p->contract;
+    limber_report report = { .rows = 0 };
+    limber_status s, t;
+
+    contract.scheme = p->scheme;
+    fill(&r, p->data, fa, a, na);
+    fill(&r, p->data, fb, b, nb);
+    fill(&r, DATA_unit, fc, want, nc);
+    memcpy(got, want, nc * fc.size);
+    scalar(alpha, fc, p->alpha);
+    scalar(beta, fc, p->beta);
+#define RUN(ctx, to) limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha == 1 ? NULL : alpha,   \
+                                 matrix(a, fa, p->m, p->k, p->turn_a, gap),                        \
+                                 matrix(b, fb, p->k, p->n, p->turn_b, gap),                        \
+                                 p->beta == 0 ? NULL : beta,                                       \
+                                 matrix(to, fc, p->m, p->n, p->turn_c, gap), &report)
+    s = RUN(reference, want);
+    t = RUN(cuda, got);
+    if (t == LIMBER_NO_SCHEME && strstr(limber_error_text(), "cuda has no"))
+        goto done;              /* older devices have fewer units */
+    if (s != t)
+        fail_msg("%s %s: interp says %s, cuda %s: %s", p->scheme ? p->scheme : "any", p->fa,
+                 limber_status_name(s), limber_status_name(t), limber_error_text());
+    if (s == LIMBER_OK && p->m > 0)
+        assert_string_equal(report.backend, "cuda");
+    for (size_t i = 0; i < nc; i++)
+        if (!same(fc, want + i * fc.size, got + i * fc.size))
+            fail_msg("%s of %s, %s, %dx%dx%d, seed %d: element %zu of %zu differs",
+                     p->scheme ? p->scheme : report.scheme, p->fa, data_name(p->data), (int)p->m,
+                     (int)p->n, (int)p->k, (int)seed, i, nc);
+done:
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
+/* ---- the schemes --------------------------------------------------------------------------------- */
+
+static const limber_contract native = { .promise = LIMBER_NATIVE };
+static const limber_contract correct = { .promise = LIMBER_CORRECT };
+static const limber_contract exact = { .promise = LIMBER_EXACT };
+
+static void native_has_the_bits_of_fused_multiply_adds(void **state)
+{
+    (void)state;
+    compare(&(struct product){ "native", native, "f32", "f32", "f32", DATA_unit, 37, 51, 300,
+                               .alpha = 1 }, 1);
+    compare(&(struct product){ "native", native, "f64", "f64", "f64", DATA_range, 130, 70, 290,
+                               .alpha = 1, .turn_a = true }, 2);
+    compare(&(struct product){ "native", native, "f32", "f32", "f32", DATA_special, 20, 30, 40,
+                               .alpha = 1.5, .beta = -2, .turn_c = true }, 3);
+    compare(&(struct product){ "native", native, "f16", "bf16", "f16", DATA_unit, 20, 30, 40,
+                               .alpha = 2, .turn_b = true }, 4);
+}
+
+static void residues_have_the_bits_of_the_exact_integer(void **state)
+{
+    (void)state;
+    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
+                               .alpha = 1 }, 5);
+    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_ties, 33, 40, 65,
+                               .alpha = 3, .beta = 0.5, .turn_c = true, .turn_a = true }, 6);
+    compare(&(struct product){ "ozaki2", correct, "f128", "f128", "f128", DATA_spread, 9, 45, 50,
+                               .alpha = 1 }, 7);
+    compare(&(struct product){ "ozaki2", correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
+                               .alpha = 1, .turn_c = true }, 8);
+    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
+                               .alpha = 1 }, 9);
+    compare(&(struct product){ "ozaki2", correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
+                               .alpha = 1 }, 10);
+}
+
+static void slices_have_the_bits_of_the_exact_integer(void **state)
+{
+    static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16",
+                                           "ozaki1-f64" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        compare(&(struct product){ schemes[i], correct, "f64", "f64", "f64", DATA_ties, 30, 40, 70,
+                                   .alpha = 1 }, 20 + i);
+        compare(&(struct product){ schemes[i], correct, "f32", "f32", "f32", DATA_unit, 30, 21, 170,
+                                   .alpha = 1, .turn_b = true }, 30 + i);
+    }
+}
+
+static void integers_are_exact(void **state)
+{
+    (void)state;
+    compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, 140, 30, 100,
+                               .alpha = 1 }, 40);
+    compare(&(struct product){ NULL, exact, "u8", "i8", "i32", DATA_bytes, 30, 30, 100,
+                               .alpha = 2, .beta = 3 }, 41);
+    compare(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 30, 30, 100,
+                               .alpha = 1, .turn_c = true }, 42);
+    compare(&(struct product){ NULL, exact, "i32", "i32", "i64", DATA_ints, 30, 30, 100,
+                               .alpha = 1 }, 43);
+    compare(&(struct product){ NULL, native, "i32", "i32", "i32", DATA_range, 30, 30, 100,
+                               .alpha = 1 }, 44);
+    compare(&(struct product){ NULL, exact, "i16", "i16", "i16", DATA_range, 30, 30, 100,
+                               .alpha = 1 }, 45);
+}
+
+static void long_accumulators_serve_any_data(void **state)
+{
+    (void)state;
+    compare(&(struct product){ "exact", correct, "f64", "f64", "f64", DATA_range, 11, 13, 20,
+                               .alpha = 1 }, 50);
+    compare(&(struct product){ "exact", correct, "f32", "f32", "f64", DATA_special, 11, 13, 20,
+                               .alpha = -1, .beta = 2, .turn_c = true }, 51);
+}
+
+static void empty_products_are_beta_c(void **state)
+{
+    (void)state;
+    compare(&(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 5, 7, 0,
+                               .alpha = 1, .beta = 2 }, 60);
+    compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_unit, 5, 7, 0,
+                               .alpha = 1 }, 61);
+    compare(&(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 0, 7, 3,
+                               .alpha = 1 }, 62);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(native_has_the_bits_of_fused_multiply_adds),
+        cmocka_unit_test(residues_have_the_bits_of_the_exact_integer),
+        cmocka_unit_test(slices_have_the_bits_of_the_exact_integer),
+        cmocka_unit_test(integers_are_exact),
+        cmocka_unit_test(long_accumulators_serve_any_data),
+        cmocka_unit_test(empty_products_are_beta_c),
+    };
+
+    return cmocka_run_group_tests(tests, open_contexts, close_contexts);
+}
