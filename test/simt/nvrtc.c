@@ -327,8 +327,8 @@ static bool compile(struct program *p, char **options)
     char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER), "-x", "c++", "-std=c++17",
         "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
         "-fno-strict-aliasing", "-fwrapv", "-fvisibility=hidden", "-nostdinc++",
-        "-D__CUDACC_RTC__", include, "-I" SIMT_FOLDER, "-o", object, source };
-    int n = 21;
+        "-ftrivial-auto-var-init=pattern", "-D__CUDACC_RTC__", include, "-I" SIMT_FOLDER, "-o", object, source };
+    int n = 22;
     bool good = true;
 
     snprintf(folder, sizeof folder, "%s/simt-XXXXXX", tmp && *tmp ? tmp : "/tmp");
