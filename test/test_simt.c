@@ -93,7 +93,7 @@ static void start(int capability, int seed)
     assert_int_equal(cuCtxSetCurrent(context), 0);
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 struct args {
     _Alignas(64) uint64_t map[2][16];
@@ -224,7 +224,7 @@ static void check(const struct kernel *k, const struct job *d, const struct faul
 
 #define CHECK(kernel, data, faults) check(kernel, data, faults, sizeof faults / sizeof *(faults))
 
-/* ---- shared and global memory -------------------------------------------------------------------- */
+/* ---- shared and global memory ---------------------------------------------------------------- */
 
 static void shared_memory_is_watched(void **state)
 {
@@ -286,7 +286,7 @@ static void planted_faults_must_be_there_once(void **state)
     assert_non_null(strstr(build(&k, "32, 1)=>32, 1) }", &m, &f), "error"));
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------ */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static void copies_of_16_bytes_land_late(void **state)
 {
@@ -328,7 +328,7 @@ static void copies_of_16_bytes_land_late(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* ---- tensor cores --------------------------------------------------------------------------------------- */
+/* ---- tensor cores ---------------------------------------------------------------------------- */
 
 static const char *const unit_names[2][9] = {
     { [SIMT_F16] = "a100-fp16", [SIMT_BF16] = "a100-bf16", [SIMT_TF32] = "a100-tf32" },
@@ -499,7 +499,8 @@ static void warps_multiply_in_binary64(void **state)
         "KERNEL(k, args, 32, 1) {\n"
         "  int l = lane(), g = l >> 2, t = l & 3;\n"
         "  double d[2] = { 1, 2 };\n"
-        "  mma_f64(d, load<double>(args.a + 8 * (g * 4 + t)), load<double>(args.b + 8 * (g * 4 + t)));\n"
+        "  int at = 8 * (g * 4 + t);\n"
+        "  mma_f64(d, load<double>(args.a + at), load<double>(args.b + at));\n"
         "  store(args.c + 8 * (g * 8 + 2 * t), d[0]);\n"
         "  store(args.c + 8 * (g * 8 + 2 * t + 1), d[1]);\n"
         "}\n", 80, 32, 1, 0 };
@@ -565,9 +566,9 @@ static void the_portable_form_multiplies(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* ---- Hopper -------------------------------------------------------------------------------------------------- */
+/* ---- Hopper ---------------------------------------------------------------------------------- */
 
-enum { ROWS = 100, COLUMNS = 120, STEPS = 5 };     /* of the tiles' 128 and 128, of 128 bytes of k */
+enum { ROWS = 100, COLUMNS = 120, STEPS = 5 };     /* of a tile's 128; of 128 bytes along k */
 
 /* Of ROWS rows, of which the last box holds fewer than its 64 or 128. */
 static void encode_maps(struct args *args)
@@ -709,8 +710,8 @@ static void products_read_what_was_fenced(void **state)
         "    sync_block(); // again\n"
         "  }\n"
         "  for (int j = 0; j < 32; j++)\n"
-        "    store(args.c + 4 * ((w * 16 + l / 4 + (j / 2 & 1) * 8) * 64 + j / 4 * 8 + l % 4 * 2 +\n"
-        "                        j % 2), d[j]);\n"
+        "    store(args.c + 256 * (w * 16 + l / 4 + (j / 2 & 1) * 8) +\n"
+        "          4 * (j / 4 * 8 + l % 4 * 2 + j % 2), d[j]);\n"
         "}\n", 90, 128, 2, 16384 };
     static const struct fault faults[] = {
         { "fence_async(); // fence=>", "without fence_async" },
@@ -737,7 +738,7 @@ static void products_read_what_was_fenced(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void blocks_share_work_by_counting(void **state)
 {
@@ -779,7 +780,7 @@ static void blocks_share_work_by_counting(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* ---- the driver ----------------------------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 static void memory_ends(void **state)
 {
