@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What compiled kernels (C++, through device.h) ask of the engine that runs them (C).  A kernel is a
- * shared object; the driver hands it this table when the module is loaded. */
+ * What compiled kernels (C++, through device.h) ask of the engine that runs them (C).  A kernel is
+ * a shared object; the driver hands it this table when the module is loaded. */
 #ifndef LIMBER_SIMT_API_H
 #define LIMBER_SIMT_API_H
 

@@ -66,7 +66,7 @@ void async_end(struct fibre *f)
     f->copy_count = 0;
 }
 
-/* ---- barriers --------------------------------------------------------------------------------- */
+/* ---- barriers -------------------------------------------------------------------------------- */
 
 #define IS_BARRIER ((epoch)ID_BARRIER << CLOCK_BITS | 1)
 
@@ -193,7 +193,7 @@ void barrier_wait(uint32_t at, uint32_t parity)
     fibre_wait("barrier_wait", at, parity);
 }
 
-/* ---- tensor copies ------------------------------------------------------------------------------ */
+/* ---- tensor copies --------------------------------------------------------------------------- */
 
 /* The row of a box that lies at (x, y, z): bytes [*from, *to) of it are inside the tensor, from
  * *at on in memory. */

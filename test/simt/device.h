@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The counterpart of backends/cuda/kernel/device.h for the CPU: the same names, each access and each
- * meeting of threads told to the engine (api.h), which checks it and may let others run. */
+ * The counterpart of backends/cuda/kernel/device.h for the CPU: the same names, each access and
+ * each meeting of threads told to the engine (api.h), which checks it and may let others run. */
 #ifndef LIMBER_DEVICE_H
 #define LIMBER_DEVICE_H
 
@@ -122,7 +122,7 @@ DEVICE int32_t atomic_next(int32_t *p)
     return (int32_t)(*q)++;
 }
 
-/* ---- threads with each other ------------------------------------------------------------------ */
+/* ---- threads with each other ----------------------------------------------------------------- */
 
 DEVICE void sync_block() { simt->sync(0, 0); }
 template <int id, int threads> DEVICE void sync_some()
@@ -133,7 +133,7 @@ template <int id, int threads> DEVICE void sync_some()
 DEVICE void sync_warp() { simt->sync_warp(); }
 DEVICE uint32_t shuffle_xor(uint32_t v, int mask) { return simt->shuffle_xor(v, mask); }
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE double fma64(double a, double b, double c) { return __builtin_fma(a, b, c); }
@@ -176,7 +176,7 @@ template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
     return (int32_t)d;
 }
 
-/* ---- asynchronous copies of 16 bytes ---------------------------------------------------------------- */
+/* ---- asynchronous copies of 16 bytes --------------------------------------------------------- */
 
 DEVICE uint32_t shared_address(uint32_t at) { return at; }
 
@@ -196,7 +196,7 @@ DEVICE void copy_group() {}
 template <int n> DEVICE void copy_wait() {}
 #endif
 
-/* ---- warps multiply ----------------------------------------------------------------------------------- */
+/* ---- warps multiply -------------------------------------------------------------------------- */
 
 #if __CUDA_ARCH__ >= 750
 DEVICE void load_fragments(uint32_t r[4], uint32_t at) { simt->load_fragments(r, at); }
@@ -229,7 +229,7 @@ DEVICE void wmma_f16(float d[8], const uint32_t a[8], const uint32_t b[8]) { sim
 DEVICE void wmma_store(uint32_t at, const float d[8], int ld) { simt->wmma_store(at, d, ld); }
 #endif
 
-/* ---- Hopper --------------------------------------------------------------------------------------------- */
+/* ---- Hopper ---------------------------------------------------------------------------------- */
 
 struct alignas(64) tensor_map { uint64_t opaque[16]; };
 
@@ -263,6 +263,7 @@ template <class T, int n> DEVICE void group_keep(T (&)[n]) {}
 template <int n, int SA, int SB>
 DEVICE void group_i8(int32_t (&d)[n / 2], uint64_t da, uint64_t db, int keep)
 {
+    static_assert(n == 64 || n == 128 || n == 192 || n == 256, "");
     simt->group(SIMT_I8 + (SA ? 1 : 0) + (SB ? 2 : 0), n, d, da, db, keep);
 }
 #define SIMT_GROUP(name, kind)                                                                     \

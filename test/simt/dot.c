@@ -159,7 +159,8 @@ static bool has_special(const struct model *m, const struct line *l, int from)
     return false;
 }
 
-float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b, float c)
+float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b,
+               float c)
 {
     static const uint32_t quiet = 0x7fc00000;
     int n = simt_elements(kind);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libcuda: the driver's functions on the engine that runs kernels on the CPU.  Streams
- * do everything at once, under one lock.
- *
- * SIMT_CC: compute capability (80, 90, 100).  SIMT_SMS: multiprocessors.  SIMT_MEMORY: bytes of each
- * of the two devices.  SIMT_SEED: of the order in which threads run.  SIMT_VERBOSE: errors to stderr.
- * They are read by cuInit and simt_reset. */
+ * A stand-in for libcuda: the driver's functions on the engine that runs kernels on the CPU.
+ * Streams do everything at once, under one lock.  The environment is read by cuInit and simt_reset
+ * (README.md). */
 #define _GNU_SOURCE
 #include "test/simt/engine.h"
 #include "test/simt/image.h"
@@ -72,7 +69,7 @@ static struct {
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth;         /* current[depth] is the current one */
 
-/* ---- start --------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -158,7 +155,7 @@ EXPORT void simt_reset(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- every call -------------------------------------------------------------------------------------- */
+/* ---- every call ------------------------------------------------------------------------------ */
 
 static bool is_capturing(void)
 {
@@ -208,7 +205,7 @@ static int leave(int e)
 
 #define ENTER(needs) do { int e_ = enter(needs); if (e_) return e_; } while (0)
 
-/* ---- devices ---------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 EXPORT int cuDriverGetVersion(int *version)
 {
@@ -284,7 +281,7 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     case 13: *v = 1500000; break;               /* kHz */
     case 14: *v = 512; break;
     case 16: *v = driver.multiprocessors; break;
-    case 31: case 41: case 40: *v = 1; break;   /* concurrent kernels, unified addressing, engines */
+    case 31: case 41: case 40: *v = 1; break;   /* concurrent kernels, engines, unified */
     case 33: *v = 0; break;
     case 34: *v = device; break;
     case 36: *v = 2000000; break;
@@ -305,7 +302,7 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     return OK;
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 EXPORT int cuDevicePrimaryCtxRetain(struct context **c, int device)
 {
@@ -371,7 +368,7 @@ EXPORT int cuCtxSynchronize(void)
     return leave(OK);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total)
 {
@@ -481,7 +478,7 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t at)
     return OK;
 }
 
-/* ---- work ------------------------------------------------------------------------------------------------------ */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 static int run_copy(const struct work *w)
 {
@@ -643,7 +640,7 @@ EXPORT int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, struct st
     return submit_set(to, value, 4, count, s);
 }
 
-/* ---- streams and events ------------------------------------------------------------------------------------------ */
+/* ---- streams and events ---------------------------------------------------------------------- */
 
 EXPORT int cuStreamCreate(struct stream **s, unsigned flags)
 {
@@ -742,7 +739,7 @@ EXPORT int cuEventElapsedTime_v2(float *ms, const struct event *from, const stru
     return cuEventElapsedTime(ms, from, to);
 }
 
-/* ---- capture ------------------------------------------------------------------------------------------------------- */
+/* ---- capture --------------------------------------------------------------------------------- */
 
 EXPORT int cuStreamIsCapturing(struct stream *s, int *status)
 {
@@ -842,7 +839,7 @@ EXPORT int cuGraphDestroy(struct graph *graph)
     return OK;
 }
 
-/* ---- modules ------------------------------------------------------------------------------------------------------- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 static void *open_image(const struct image *image)
 {
@@ -1013,7 +1010,7 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
     return leave(submit(s, &w));
 }
 
-/* ---- tensor maps -------------------------------------------------------------------------------------------------- */
+/* ---- tensor maps ----------------------------------------------------------------------------- */
 
 EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base,
                                   const uint64_t *size, const uint64_t *stride, const uint32_t *box,
@@ -1051,7 +1048,7 @@ EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base
     return OK;
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static const struct { int code; const char *name, *text; } errors[] = {
     { OK, "CUDA_SUCCESS", "no error" },

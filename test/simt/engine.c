@@ -225,7 +225,7 @@ static uint32_t shuffle_xor(uint32_t v, int mask)
     return x.out;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------ */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static void end_of_fibre(void)
 {
@@ -363,7 +363,7 @@ void engine_drop(void)
     engine.ready = NULL;
 }
 
-/* ---- running ------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Who waits where, neighbours with the same answer on one line. */
 static void deadlock(void)
@@ -473,7 +473,7 @@ static void schedule(void)
     }
 }
 
-/* ---- faults of the machine --------------------------------------------------------------------------- */
+/* ---- faults of the machine ------------------------------------------------------------------- */
 
 static _Thread_local bool within;
 static struct sigaction before[4];
@@ -530,6 +530,7 @@ bool engine_run(const struct launch *launch)
         if (!engine.resident[r])
             engine.resident[r] = new_block();
     memory_launch();
+    product_start();
     catch_signals(true);
     schedule();
     catch_signals(false);

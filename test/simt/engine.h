@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Inside the stand-in for a GPU.  engine.c: fibres, who runs when, meetings.  shared.c: shared memory
- * and the order of accesses to it.  memory.c: device memory.  async.c: copies and barriers.
+ * Inside the stand-in for a GPU.  engine.c: fibres, who runs when, meetings.  shared.c: shared
+ * memory and the order of accesses to it.  memory.c: device memory.  async.c: copies and barriers.
  * product.c: what warps and warpgroups multiply.  driver.c: the driver's functions.
  *
  * One launch runs at a time, on the calling thread. */
@@ -29,8 +29,8 @@ enum {
 typedef uint32_t epoch;
 enum { CLOCK_BITS = 20, CLOCK_MASK = (1 << CLOCK_BITS) - 1 };
 
-/* The last moment of everyone that is known: of the block's threads, of agents, and of threads again
- * the last write that was fenced for asynchronous units.  Shared by those who met. */
+/* The last moment of everyone that is known: of the block's threads, of agents, and of threads
+ * again the last write that was fenced for asynchronous units.  Shared by those who met. */
 struct clocks { int refs; struct clocks *next; uint32_t at[]; };
 
 struct block;
@@ -172,7 +172,7 @@ void meeting_end(struct meeting *m);
 struct meeting *my_warp(void);
 struct meeting *my_warpgroup(void);
 
-/* ---- shared.c ---------------------------------------------------------------------------------- */
+/* ---- shared.c -------------------------------------------------------------------------------- */
 
 void shared_start(struct block *b);
 struct clocks *clocks_new(void);
@@ -198,7 +198,7 @@ void sync_some(int id, int threads);
 void sync_warp(void);
 void fence_async(void);
 
-/* ---- memory.c ------------------------------------------------------------------------------------ */
+/* ---- memory.c -------------------------------------------------------------------------------- */
 
 bool memory_start(uint64_t each);       /* arenas of all devices */
 void memory_stop(void);
@@ -218,7 +218,7 @@ void *global_read(const void *p, uint32_t size, uint32_t align, int constant);
 void *global_write(void *p, uint32_t size, uint32_t align);
 void *global_atomic(void *p, uint32_t size, uint32_t align);
 
-/* ---- async.c --------------------------------------------------------------------------------------- */
+/* ---- async.c --------------------------------------------------------------------------------- */
 
 /* What cuTensorMapEncodeTiled leaves in the 128 bytes. */
 #define SIMT_MAP UINT64_C(0x70616d746d6973)
@@ -242,8 +242,9 @@ void barrier_wait(uint32_t at, uint32_t parity);
 void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier);
 void tensor_prefetch(const void *map);
 
-/* ---- product.c --------------------------------------------------------------------------------------- */
+/* ---- product.c ------------------------------------------------------------------------------- */
 
+void product_start(void);       /* before threads run, whose stacks are small */
 void product_end(struct fibre *f);
 void product_drop(struct block *b);
 void load_fragments(uint32_t *r, uint32_t at);

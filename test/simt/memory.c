@@ -10,7 +10,7 @@
 
 enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
 
-/* Of a byte: nobody's, allocated, written before this launch, or by launch number FIRST and so on. */
+/* Of a byte: nobody's, allocated, written before this launch, by launch number FIRST and so on. */
 enum { NOBODY, FRESH, WRITTEN, FIRST, LAST = 250 };
 
 struct piece { uint64_t at, size; struct piece *next; };
@@ -164,7 +164,7 @@ void memory_launch(void)
         }
 }
 
-/* ---- what threads do ---------------------------------------------------------------------------- */
+/* ---- what threads do ------------------------------------------------------------------------- */
 
 static unsigned char *own_range(uint64_t at, uint64_t size, const char *what)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libnvrtc: compiles kernels for the CPU, against test/simt/device.h.  What it calls a
- * cubin is a shared object behind a header (image.h).
+ * A stand-in for libnvrtc: compiles kernels for the CPU, against test/simt/device.h.  What it calls
+ * a cubin is a shared object behind a header (image.h).
  *
  * SIMT_CXX names the compiler.  SIMT_FAULT, lines of "old text=>new text" (\n in them stands for a
  * line's end), replaces text that occurs exactly once in the source and the headers. */
@@ -130,7 +130,7 @@ static bool plant_all(struct program *p)
     return good;
 }
 
-/* ---- what was compiled before ------------------------------------------------------------------ */
+/* ---- what was compiled before ---------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept { struct kept *next; char *key, *image; size_t size; } *kept;
@@ -304,7 +304,8 @@ static bool options_of(struct program *p, int count, const char *const *given, c
             out[n++] = (char *)given[i];
             continue;
         }
-        if (strncmp(given[i], "--gpu-architecture=", 19) != 0 && strncmp(given[i], "-arch=", 6) != 0)
+        if (strncmp(given[i], "--gpu-architecture=", 19) != 0 &&
+            strncmp(given[i], "-arch=", 6) != 0)
             continue;
         value += strncmp(value, "=sm", 3) == 0 ? 3 : strncmp(value, "=compute", 8) == 0 ? 8 : 0;
         for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
@@ -324,11 +325,12 @@ static bool compile(struct program *p, char **options)
 {
     const char *tmp = getenv("TMPDIR"), *cxx = getenv("SIMT_CXX");
     char folder[512], include[600], source[600], object[600];
-    char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER), "-x", "c++", "-std=c++17",
-        "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
+    char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER), "-x", "c++",
+        "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
         "-fno-strict-aliasing", "-fwrapv", "-fvisibility=hidden", "-nostdinc++",
-        "-D__CUDACC_RTC__", include, "-I" SIMT_FOLDER, "-o", object, source };
-    int n = 21;
+        "-ftrivial-auto-var-init=pattern", "-D__CUDACC_RTC__", include, "-I" SIMT_FOLDER, "-o",
+        object, source };
+    int n = 22;
     bool good = true;
 
     snprintf(folder, sizeof folder, "%s/simt-XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -361,7 +363,7 @@ static bool compile(struct program *p, char **options)
     return good;
 }
 
-/* ---- the interface ------------------------------------------------------------------------------ */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 EXPORT int nvrtcVersion(int *major, int *minor)
 {

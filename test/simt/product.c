@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of warps and warpgroups.  The last lane that comes does the work of all.  What a product of
- * a warpgroup reads counts as being read until group_wait, and its registers hold poison. */
+ * Products of warps and warpgroups.  The last lane that comes does the work of all.  What a product
+ * of a warpgroup reads counts as being read until group_wait, and its registers hold poison. */
 #include "test/simt/dot.h"
 #include "test/simt/engine.h"
 
@@ -10,17 +10,22 @@
 
 #define REGISTER_POISON 0xffc5c5c5u
 
+static struct { struct model m; int capability; bool good; } models[SIMT_E5M2 + 1];
+
+void product_start(void)
+{
+    for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++)
+        if (models[kind].capability != engine.capability) {
+            models[kind].capability = engine.capability;
+            models[kind].good = simt_model(kind, engine.capability, &models[kind].m);
+        }
+}
+
 static const struct model *model_of(int kind, const char *what)
 {
-    static struct { struct model m; int capability; bool good; } known[SIMT_E5M2 + 1];
-
-    if (known[kind].capability != engine.capability) {
-        known[kind].capability = engine.capability;
-        known[kind].good = simt_model(kind, engine.capability, &known[kind].m);
-    }
-    if (!known[kind].good)
+    if (!models[kind].good)
         engine_fail("%s: no model of kind %d on this device", what, kind);
-    return &known[kind].m;
+    return &models[kind].m;
 }
 
 /* What all of these threads know. */
@@ -55,7 +60,7 @@ static struct fibre *lane_of(const struct meeting *m, int lane)
     return &engine.running->block->fibres[m->from + lane];
 }
 
-/* ---- fragments -------------------------------------------------------------------------------- */
+/* ---- fragments ------------------------------------------------------------------------------- */
 
 struct fragments { uint32_t *r; uint32_t at; int ld; };
 
@@ -171,7 +176,7 @@ void mma_f64(double *d, double a, double b)
     meeting_end(m);
 }
 
-/* ---- the portable form ------------------------------------------------------------------------ */
+/* ---- the portable form ----------------------------------------------------------------------- */
 
 /* Lane l holds row l & 15 of a (column of b), and of d half a row. */
 static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, const char *what)
@@ -254,7 +259,7 @@ void wmma_store(uint32_t at, const float *d, int ld)
     meeting_end(m);
 }
 
-/* ---- warpgroups ---------------------------------------------------------------------------------- */
+/* ---- warpgroups ------------------------------------------------------------------------------ */
 
 struct product { uint32_t *d; int n; uint64_t a, b; int keep; };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Shared memory, and the order of accesses to it.  Of each word, where threads use single bytes of
- * each byte, the last write and some of the reads since are kept as epochs; an access must know all of
- * them (Flanagan and Freund, FastTrack, PLDI 2009).  Of more than three unordered reads, three are
- * kept. */
+ * each byte, the last write and some of the reads since are kept as epochs; an access must know all
+ * of them (Flanagan and Freund, FastTrack, PLDI 2009).  Of more than three unordered reads, three
+ * are kept. */
 #include "test/simt/engine.h"
 
 #include <stdio.h>
@@ -136,7 +136,7 @@ struct witness fibre_witness(const struct fibre *f)
                              (epoch)f->thread << CLOCK_BITS | f->clock };
 }
 
-/* ---- cells ------------------------------------------------------------------------------------ */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static const char *name_of(epoch e)
 {
@@ -261,7 +261,7 @@ void shared_start(struct block *b)
     memset(b->shared, 0xc5, b->limit);
 }
 
-/* ---- what threads do ---------------------------------------------------------------------------- */
+/* ---- what threads do ------------------------------------------------------------------------- */
 
 void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t align,
                   const char *what)
