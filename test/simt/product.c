@@ -287,17 +287,16 @@ static struct product *product_of(const struct meeting *m, int thread)
     return lane_of(m, thread)->arg;
 }
 
-static struct sum *find_sum(struct group *g, const struct meeting *m, int kind)
+static struct sum *find_sum(struct group *g, const struct meeting *m)
 {
     const struct product *first = product_of(m, 0);
     struct sum *s;
 
     for (s = g->sums; s; s = s->next)
-        if (s->d[0] == first->d && s->n == first->n && s->kind == kind)
+        if (s->d[0] == first->d && s->n == first->n)
             return s;
     s = calloc(1, sizeof *s);
     s->value = calloc((size_t)(64 * first->n), sizeof *s->value);
-    s->kind = kind;
     s->n = first->n;
     s->next = g->sums;
     g->sums = s;
@@ -363,7 +362,7 @@ static void issue(struct group *g, const struct meeting *m, int kind)
     static uint8_t a[64][32], b[256][32];
     static uint32_t *to[64 * 256];
     const struct product *first = product_of(m, 0);
-    struct sum *s = find_sum(g, m, kind);
+    struct sum *s = find_sum(g, m);
     struct witness w = common_witness(m, 32);
     int n = first->n;
 
