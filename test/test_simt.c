@@ -510,8 +510,8 @@ static void warps_multiply_in_binary64(void **state)
 
     (void)state;
     for (int i = 0; i < 32; i++) {
-        a[0][i] = rng_unit(&r);
-        b[0][i] = rng_unit(&r);
+        a[i / 4][i % 4] = rng_unit(&r);
+        b[i / 4][i % 4] = rng_unit(&r);
     }
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < 8; j++) {

@@ -6,7 +6,7 @@ set(simt_folder ${CMAKE_CURRENT_LIST_DIR})
 add_library(simt_cuda SHARED ${simt_folder}/driver.c ${simt_folder}/engine.c ${simt_folder}/shared.c
   ${simt_folder}/memory.c ${simt_folder}/async.c ${simt_folder}/product.c ${simt_folder}/dot.c)
 target_link_libraries(simt_cuda PRIVATE limber_static)
-target_compile_options(simt_cuda PRIVATE -O2)
+target_link_options(simt_cuda PRIVATE -Wl,--exclude-libs,ALL)
 
 add_library(simt_nvrtc SHARED ${simt_folder}/nvrtc.c)
 target_include_directories(simt_nvrtc PRIVATE ${PROJECT_SOURCE_DIR})
