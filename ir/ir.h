@@ -56,6 +56,10 @@ double limber_format_round(limber_format f, double x);
 bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
 bool limber_unit_verify(const limber_unit *unit, struct diag *d);
 void limber_unit_print(const limber_unit *unit, struct text *out);
+/* The tensor core that sums as the products say (sums=, unit=); false: by fused multiply-adds, or there
+ * is none.  One instruction takes 32 bytes along k. */
+struct node;
+bool limber_unit_of_sums(const struct node *products, limber_unit *unit);
 /* limber_unit_lpgemm with its reason. */
 bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
                              struct diag *d);
@@ -224,6 +228,7 @@ struct target {
     int tile[UNIT_count][3];        /* mr, mb, nb by measurement; zeros: by rule */
     int matrix;             /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
     int device;             /* which of the backend's devices; not part of the text */
+    char sums[8];           /* whose tensor cores: a word of products' sums; "": none */
     int64_t shared;         /* bytes of memory that a block of threads shares; 0: no such blocks */
 };
 /* Is the word one of the features? */

@@ -34,6 +34,8 @@ void limber_target_print(const struct target *t, struct text *out)
                     t->registers, (long long)t->l1, (long long)t->l2, t->group);
     if (t->matrix)
         limber_text_add(out, " matrix=%d", t->matrix);
+    if (t->sums[0])
+        limber_text_add(out, " sums=%s", t->sums);
     if (t->shared)
         limber_text_add(out, " shared=%lld", (long long)t->shared);
     for (int u = 0; u < UNIT_count; u++)
@@ -108,6 +110,8 @@ static bool set(struct target *t, const char *key, size_t k, const char *s, size
 
     if (k == 3 && strncmp(key, "isa", k) == 0)
         return copy(t->isa, sizeof t->isa, s, n);
+    if (k == 4 && strncmp(key, "sums", k) == 0)
+        return copy(t->sums, sizeof t->sums, s, n);
     if (k == 8 && strncmp(key, "features", k) == 0)
         return copy(t->features, sizeof t->features, s, n);
     if (k > 5 && strncmp(key, "rate.", 5) == 0)

@@ -3,6 +3,7 @@
  * docs/simulation.md is the grammar. */
 #include "ir/lex.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_WORD = 96, MAX_FRAC = 40, MAX_BLOCK = 128, MAX_SPLIT = 4096, MAX_FLOOR = 1000 };
@@ -543,4 +544,20 @@ static const limber_unit_preset presets[] = {
 const limber_unit_preset *limber_unit_preset_at(int i)
 {
     return i >= 0 && (size_t)i < COUNT(presets) ? &presets[i] : NULL;
+}
+
+bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
+{
+    static const char *const format[UNIT_count] = { [UNIT_f16] = "fp16", [UNIT_bf16] = "bf16",
+                                                    [UNIT_tf32] = "tf32" };
+    const char *input = format[products->num[ATTR_unit]];
+    const char *word = limber_attrs[ATTR_sums].words;
+    char name[24];
+
+    if (!products->num[ATTR_sums] || !input)
+        return false;
+    for (int64_t i = products->num[ATTR_sums]; i > 0; i--)
+        word = strchr(word, '|') + 1;
+    snprintf(name, sizeof name, "%.*s-%s", (int)strcspn(word, "|"), word, input);
+    return limber_unit_parse(name, unit) == LIMBER_OK;
 }

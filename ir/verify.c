@@ -110,7 +110,7 @@ static bool check_type(const struct check *c)
 }
 
 /* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
- * without crt. */
+ * without crt, sums where they are by fused multiply-adds. */
 static uint64_t optional(const struct node *n)
 {
     uint64_t mask = BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) |
@@ -120,7 +120,7 @@ static uint64_t optional(const struct node *n)
     case OP_arg:
         return n->has & mask ? 0 : mask;
     case OP_products:
-        return BIT(tile);
+        return BIT(tile) | BIT(sums);
     case OP_combine:
         return limber_node_has(n, ATTR_via) && n->num[ATTR_via] == VIA_crt ? 0 : BIT(moduli);
     default:
@@ -608,8 +608,13 @@ static bool check_rows(const struct check *c)
 
 static bool check_products(const struct check *c)
 {
+    limber_unit unit;
+
     if (!product_shape(c) || !check_unit(c) || !check_rows(c))
         return false;
+    if (c->n->num[ATTR_sums] && !limber_unit_of_sums(c->n, &unit))
+        return bad(c, "no tensor core of this kind multiplies %s",
+                   limber_units[c->n->num[ATTR_unit]].name);
     return !limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX);
 }
 

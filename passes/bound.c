@@ -47,15 +47,37 @@ static int rows_per_accumulator(const struct node *products)
     return most;
 }
 
+/* Tensor cores: every instruction aligns its products and the sum so far to the largest exponent, cuts
+ * them to frac bits behind it, and cuts the sum to binary32.  The first accumulator is promoted
+ * after every chunk; what the others sum is smaller by the bits of a limb. */
+static double tensor_accumulation(const struct node *products, const limber_unit *u, double k)
+{
+    enum unit unit = (enum unit)products->num[ATTR_unit];
+    double chunk = fmin(k, (double)products->num[ATTR_chunk]), smaller = unit == UNIT_bf16 ? 0x1p-6 :
+           0x1p-9, others = 0, cut, n;
+
+    cut = ldexp(fmin(k, u->block) + 1, -u->frac) + 0x1p-23;
+    n = ceil(chunk / u->block) * cut + ceil(k / chunk) * 0x1p-24;
+    for (size_t i = 0; i < products->rows; i++)
+        others += products->row[i].acc > 0;
+    n += others * ceil(k / u->block) * cut * others * smaller;
+    if (n >= 0.5)
+        return INFINITY;
+    return n / (1 - n) * (1 + 0x1p-6) + products->type.count * 0x1p-52;
+}
+
 /* Rounding of the chains and totals in float accumulators, and of adding them up. */
 static double accumulation(const struct node *products, const struct node *combine, double k)
 {
     const struct unit_info *unit = &limber_units[products->num[ATTR_unit]];
     double chunk = (double)products->num[ATTR_chunk], n, u;
+    limber_unit model;
     limber_format acc;
 
     if (combine->num[ATTR_via] != VIA_sum || unit->exact_bits == 0 || k == 0)
         return 0;
+    if (limber_unit_of_sums(products, &model))
+        return tensor_accumulation(products, &model, k);
     limber_format_named(unit->acc, &acc);
     u = limber_format_roundoff(acc);
     n = fmin(k, chunk) + ceil(k / chunk) * rows_per_accumulator(products) - 1;

@@ -3,6 +3,11 @@
  * on the harness that runs kernels on the CPU (SIMT_CC names the compute capability). */
 #include "support.h"
 
+#include "backends/backend.h"
+#include "jit/scan.h"
+#include "passes/passes.h"
+
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,6 +209,129 @@ static void long_accumulators_serve_any_data(void **state)
                                .alpha = -1, .beta = 2, .turn_c = true }, 51);
 }
 
+/* ---- sums of tensor cores ------------------------------------------------------------------------- */
+
+extern const struct backend limber_backend_cuda;
+
+struct operand {
+    char *data;
+    limber_format f;
+    int64_t lines, k;
+    struct mask mask;
+};
+
+static void make_operand(struct operand *o, enum data data, int64_t lines, int64_t k,
+                         struct rng *r)
+{
+    struct diag d = { 0 };
+
+    *o = (struct operand){ malloc((size_t)(lines * k * 4)), named("f32"), lines, k, { 0 } };
+    fill(r, data, o->f, o->data, (size_t)(lines * k));
+    assert_true(limber_scan(&o->mask, &(struct view){ o->data, k, 1, NULL }, o->f, lines, k,
+                            SCAN_full, true, NULL, &d));
+}
+
+static int add_operand(struct plan *p, const char *name, int index, const struct operand *o,
+                       int64_t rows, int64_t cols)
+{
+    struct type t = { .format = o->f, .rank = 2, .dim = { -rows, -cols }, .count = 1 };
+    int n = limber_plan_add(p, OP_arg, name, -1, -1, t);
+
+    limber_node_set(&p->node[n], ATTR_index, index);
+    limber_mask_class(&o->mask, o->f, &p->node[n]);
+    return n;
+}
+
+static void state_fast(struct plan *p, const char *scheme, const struct operand *a,
+                       const struct operand *b)
+{
+    struct type t = { .format = { .kind = LIMBER_KIND_EXACT }, .rank = 2, .dim = { -'m', -'n' },
+                      .count = 1 };
+    int x, y, c, d;
+
+    limber_plan_init(p);
+    p->name = "gemm";
+    p->promise = LIMBER_FAST;
+    p->kbits = 10;
+    p->budget = INFINITY;
+    p->wanted = scheme;
+    x = add_operand(p, "a", 0, a, 'm', 'k');
+    y = add_operand(p, "b", 1, b, 'k', 'n');
+    c = limber_plan_add(p, OP_gemm, "c", x, y, t);
+    t.format = a->f;
+    d = limber_plan_add(p, OP_epilogue, "d", c, -1, t);
+    limber_node_set(&p->node[d], ATTR_alpha, 0);
+    limber_node_set(&p->node[d], ATTR_beta, 0);
+    limber_node_set(&p->node[d], ATTR_wrap, 0);
+    p->ret = d;
+}
+
+static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,
+                     struct operand *x, struct operand *y, float *c, struct diag *d)
+{
+    struct call call = { .m = x->lines, .n = y->lines, .k = x->k, .a = { x->data, x->k, 1, NULL },
+                         .b = { y->data, y->k, 1, NULL },
+                         .c = { c, y->lines, 1, y->lines, 0 }, .mask_a = &x->mask,
+                         .mask_b = &y->mask, .workspace_limit = 1 << 22 };
+    struct kernel *kernel = NULL;
+    struct blob blob = { 0 };
+    bool ok = b->compile(p, t, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
+              b->launch(kernel, &call, d);
+
+    if (kernel)
+        b->unload(kernel);
+    free(blob.data);
+    return ok;
+}
+
+static void same_plan(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k)
+{
+    struct rng r = { 70 + (uint64_t)k };
+    struct operand a, b;
+    struct diag d = { 0 };
+    struct target t = { .device = 0 };
+    float *want = malloc((size_t)(m * n * 4)), *got = malloc((size_t)(m * n * 4));
+    struct plan p;
+
+    assert_true(limber_backend_cuda.probe(&t, &d));
+    make_operand(&a, data, m, k, &r);
+    make_operand(&b, data, n, k, &r);
+    state_fast(&p, scheme, &a, &b);
+    if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
+        if (!strstr(d.text, "cuda has no"))
+            fail_msg("%s", d.text);
+    } else {
+        assert_true(limber_node_has(limber_plan_find(&p, OP_products), ATTR_sums));
+        if (!run_plan(&limber_backend_interp, &p, &t, &a, &b, want, &d) ||
+            !run_plan(&limber_backend_cuda, &p, &t, &a, &b, got, &d))
+            fail_msg("%s: %s", scheme, d.text);
+        for (int64_t i = 0; i < m * n; i++)
+            if (memcmp(&want[i], &got[i], 4))
+                fail_msg("%s, %s, k = %d: element %d is %a, not %a", scheme, data_name(data),
+                         (int)k, (int)i, got[i], want[i]);
+    }
+    limber_plan_clear(&p);
+    limber_mask_clear(&a.mask);
+    limber_mask_clear(&b.mask);
+    free(a.data);
+    free(b.data);
+    free(want);
+    free(got);
+}
+
+static void limbs_have_the_bits_of_tensor_cores(void **state)
+{
+    static const char *const schemes[] = { "fp32-f", "fp32-t", "fp32-b", "fp32-b9" };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(schemes); i++) {
+        same_plan(schemes[i], DATA_unit, 21, 35, 150);
+        same_plan(schemes[i], DATA_ints, 130, 9, 64);
+    }
+    same_plan("fp32-f", DATA_unit, 9, 140, 37);
+    same_plan("fp32-m", DATA_bytes, 9, 14, 300);
+}
+
 static void empty_products_are_beta_c(void **state)
 {
     (void)state;
@@ -223,6 +351,7 @@ int main(void)
         cmocka_unit_test(slices_have_the_bits_of_the_exact_integer),
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(long_accumulators_serve_any_data),
+        cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
         cmocka_unit_test(empty_products_are_beta_c),
     };
 

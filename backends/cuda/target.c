@@ -10,17 +10,17 @@
 /* Multiply-adds per clock of one multiprocessor; what the kernels here can use. */
 struct arch {
     int major, minor;
-    const char *isa, *features;
+    const char *isa, *features, *sums;
     double f64, f32, f16, bf16, tf32, i8;
 };
 static const struct arch archs[] = {
-    { 7, 0, "sm_70",   "",             32,   64, 0,    0,    0,    256 },
-    { 7, 5, "sm_75",   "",             2,    64, 0,    0,    0,    256 },
-    { 8, 0, "sm_80",   "mma",          64,   64, 1024, 1024, 512,  2048 },
-    { 8, 6, "sm_86",   "mma",          2,   128, 256,  256,  128,  1024 },
-    { 8, 9, "sm_89",   "mma",          2,   128, 512,  512,  256,  1024 },
-    { 9, 0, "sm_90a",  "mma,wgmma",    128, 128, 2048, 2048, 1024, 4096 },
-    { 10, 0, "sm_100a", "mma",         64,  128, 1024, 1024, 512,  2048 },
+    { 7, 0, "sm_70",   "",             "v100", 32,   64, 0,    0,    0,    256 },
+    { 7, 5, "sm_75",   "",             "t4",   2,    64, 0,    0,    0,    256 },
+    { 8, 0, "sm_80",   "mma",          "a100", 64,   64, 1024, 1024, 512,  2048 },
+    { 8, 6, "sm_86",   "mma",          "a100", 2,   128, 256,  256,  128,  1024 },
+    { 8, 9, "sm_89",   "mma",          "ada",  2,   128, 512,  512,  256,  1024 },
+    { 9, 0, "sm_90a",  "mma,wgmma",    "h100", 128, 128, 2048, 2048, 1024, 4096 },
+    { 10, 0, "sm_100a", "mma",         "b200", 64,  128, 1024, 1024, 512,  2048 },
 };
 
 static const struct arch *find(int major, int minor)
@@ -46,6 +46,7 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
     snprintf(t->backend, sizeof t->backend, "cuda");
     snprintf(t->isa, sizeof t->isa, "%s", a->isa);
     snprintf(t->features, sizeof t->features, "%s", a->features);
+    snprintf(t->sums, sizeof t->sums, "%s", a->sums);
     t->registers = 255;
     t->group = 4;
     t->l1 = shared;

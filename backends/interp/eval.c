@@ -347,6 +347,73 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
+/* ---- sums of tensor cores --------------------------------------------------------------------------- */
+
+/* Limbs as the unit holds them: [limb][line][p]. */
+static struct loaded *load_limbs(struct eval *e, const struct val *v, int limbs, limber_format f)
+{
+    int64_t count = limbs * v->lines * e->c->k;
+    struct loaded *out = many(e, count, 1, 1, sizeof *out);
+
+    for (int64_t i = 0; out && i < count; i++)
+        out[i] = (struct loaded){ (float)v->limb[i], limber_unit_exponent(f, v->limb[i]) };
+    return out;
+}
+
+struct tensor {
+    const struct node *n;
+    const limber_unit *u;
+    const struct loaded *a, *b;
+    int64_t lines_a, lines_b, k, step;  /* step: of one instruction */
+};
+
+/* Products p .. p + len of one accumulator, rows in turn every step, onto d. */
+static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j, int64_t p,
+                           int64_t len, double d)
+{
+    for (int64_t q = p; q < p + len; q += t->step)
+        for (size_t r = 0; r < t->n->rows; r++) {
+            const struct row *row = &t->n->row[r];
+            struct unit_counts ignored;
+            struct model_dot dot = {
+                t->u, t->a + (row->a * t->lines_a + i) * t->k + q,
+                t->b + (row->b * t->lines_b + j) * t->k + q,
+                p + len - q < t->step ? p + len - q : t->step, d, 0, 0, 0, &ignored
+            };
+
+            if (row->acc == acc)
+                d = limber_interp_dot(&dot);
+        }
+    return d;
+}
+
+/* The first accumulator is added to its total after every chunk, the others run through. */
+static bool products_tensor(struct eval *e, const struct node *n, const limber_unit *u, struct val *v)
+{
+    const struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
+    struct loaded *la = load_limbs(e, a, e->p->node[n->in[0]].type.count, u->a.format);
+    struct loaded *lb = load_limbs(e, b, e->p->node[n->in[1]].type.count, u->b.format);
+    struct tensor t = { n, u, la, lb, a->lines, b->lines, e->c->k,
+                        n->num[ATTR_unit] == UNIT_tf32 ? 8 : 16 };
+    int64_t m = e->c->m, cols = e->c->n, k = e->c->k, chunk = n->num[ATTR_chunk];
+
+    v->total = many(e, n->type.count, m, cols, sizeof *v->total);
+    for (int acc = 0; la && lb && v->total && acc < n->type.count; acc++)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < cols; j++) {
+                double *total = &v->total[(acc * m + i) * cols + j];
+
+                if (acc)
+                    *total = tensor_chain(&t, acc, i, j, 0, k, 0);
+                for (int64_t p = 0; acc == 0 && p < k; p += chunk)
+                    *total = (float)*total + (float)tensor_chain(&t, acc, i, j, p, k - p < chunk ?
+                                                                 k - p : chunk, 0);
+            }
+    free(la);
+    free(lb);
+    return la && lb && v->total;
+}
+
 static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 {
     const struct unit_info *unit = &limber_units[n->num[ATTR_unit]];
@@ -354,6 +421,7 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
     int64_t m = e->c->m, cols = e->c->n, k = e->c->k, chunk = n->num[ATTR_chunk];
     bool narrow = strcmp(unit->acc, "f32") == 0;
     bool exact = n->type.format.kind == LIMBER_KIND_INT;
+    limber_unit model;
 
     v->scale_a = a->scale;
     v->scale_b = b->scale;
@@ -361,6 +429,8 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
         return products_exact(e, n, v);
     if (n->num[ATTR_unit] == UNIT_model)
         return products_model(e, n, v);
+    if (limber_unit_of_sums(n, &model))
+        return products_tensor(e, n, &model, v);
     if (exact)
         v->sum = many(e, n->type.count, m, cols, sizeof *v->sum);
     else

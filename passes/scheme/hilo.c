@@ -72,8 +72,10 @@ static int add_limbs(struct plan *p, const struct scheme *s, int operand, int ax
 }
 
 /* Rows by falling share.  The products of limbs i and j with i+j = w share accumulator w; *dropped
- * is the share of those that the published scheme leaves out. */
-static size_t rows(const struct scheme *s, bool published, struct row *out, double *dropped)
+ * is the share of those that the published scheme leaves out.  Tensor cores have registers for two
+ * accumulators, and products of limbs that are not shifted may join. */
+static size_t rows(const struct scheme *s, bool published, bool joins, struct row *out,
+                   double *dropped)
 {
     size_t n = 0;
 
@@ -87,10 +89,28 @@ static size_t rows(const struct scheme *s, bool published, struct row *out, doub
             if (published && w >= s->kept)
                 *dropped += share;
             else
-                out[n++] = (struct row){ .a = i, .b = j, .acc = w, .weight = -w * s->shift,
-                                         .share = share };
+                out[n++] = (struct row){ .a = i, .b = j, .acc = joins && w > 1 ? 1 : w,
+                                         .weight = -w * s->shift, .share = share };
         }
     return n;
+}
+
+static bool set_sums(struct plan *p, const struct target *t, struct diag *d)
+{
+    struct node *n = limber_plan_find(p, OP_products);
+    const char *word = limber_attrs[ATTR_sums].words;
+    size_t length = strlen(t->sums);
+
+    for (int i = 0; *word; i++) {
+        size_t here = strcspn(word, "|");
+
+        if (here == length && strncmp(word, t->sums, here) == 0) {
+            limber_node_set(n, ATTR_sums, i);
+            return true;
+        }
+        word += here + (word[here] == '|');
+    }
+    return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
 }
 
 bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct target *t,
@@ -99,11 +119,10 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
     struct row table[LIMBS * LIMBS];
     limber_format f32;
     struct stated s;
-    bool scale_a, scale_b;
+    bool scale_a, scale_b, tensor = t->sums[0] != 0;
     size_t n;
-    int a, b;
+    int a, b, accumulators = 1;
 
-    (void)t;
     limber_format_named("f32", &f32);
     if (!limber_stated(p, &s, d))
         return false;
@@ -115,7 +134,10 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
         return false;
     a = add_limbs(p, scheme, s.a, AXIS_row, scale_a);
     b = add_limbs(p, scheme, s.b, AXIS_col, scale_b);
-    n = rows(scheme, p->promise == LIMBER_FAST, table, &p->dropped);
-    return limber_split_finish(p, &s, a, b, scheme->unit, CHUNK, table, n, table[n - 1].acc + 1,
-                               VIA_sum, NULL, d);
+    n = rows(scheme, p->promise == LIMBER_FAST, tensor && !scheme->shift, table, &p->dropped);
+    for (size_t i = 0; i < n; i++)
+        accumulators = table[i].acc >= accumulators ? table[i].acc + 1 : accumulators;
+    return limber_split_finish(p, &s, a, b, scheme->unit, CHUNK, table, n, accumulators, VIA_sum,
+                               NULL, d) &&
+           (!tensor || set_sums(p, t, d));
 }
