@@ -88,6 +88,7 @@ struct call {
     const void *alpha, *beta;           /* in the result's format (integers: i64); NULL: 1, 0 */
     const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
     const struct runner *runner;
+    const limber_queue *queue;          /* NULL: the backend's own; of GPUs only */
     size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
     size_t workspace;                   /* out: bytes at the peak */
     int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
