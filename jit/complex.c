@@ -74,7 +74,7 @@ static bool negate_integer(char *at, int size)
     int64_t v = 0;
 
     memcpy(&v, at, (size_t)size);
-    v = (int64_t)(0 - (uint64_t)v << (64 - 8 * size)) >> (64 - 8 * size);
+    v = (int64_t)((0 - (uint64_t)v) << (64 - 8 * size)) >> (64 - 8 * size);
     memcpy(at, &v, (size_t)size);
     return v != INT64_MIN >> (64 - 8 * size);
 }
