@@ -915,8 +915,8 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
  * are the same either way, so are the sums. */
 static const struct problem *turn(const struct problem *p, struct problem *turned)
 {
-    if (p->shape || p->c.row != 1 || p->c.col == 1 || !limber_format_equal(p->fa, p->fb) ||
-        depth_of(p) != SCAN_probe)
+    if (p->shape || p->c.row != 1 || p->c.col == 1 || p->c.inner < p->n ||
+        !limber_format_equal(p->fa, p->fb) || depth_of(p) != SCAN_probe)
         return p;
     *turned = *p;
     turned->m = p->n;

@@ -304,6 +304,8 @@ static void correct_is_correct(void **state)
 
             t.data = (enum data)(i % DATA_count);
             t.fa = t.fb = t.fc = named(formats[i / DATA_count % 6]);
+            if (t.fc.size == 1)         /* its overflow is another test's matter */
+                t.fc = named("f32");
             t.contract.promise = LIMBER_CORRECT;
             t.scalars = t.fc.kind == LIMBER_KIND_DD ? SCALARS_none : rng_below(&r, SCALARS_beta);
             one(contexts[c], &r, &t, &ran);
@@ -345,13 +347,13 @@ static void complex_scalars(void **state)
 
     (void)state;
     for (int c = 0; c < context_count; c++)
-        for (int i = 0; i < 24; i++) {
+        for (int i = 0; i < 48; i++) {
             struct rng r = { 2000 + (uint64_t)i };
             struct trial t = any(&r, i), plain;
             mpfr_t x, all;
 
             t.fa = t.fb = t.fc = named(formats[i % 3]);
-            t.contract.promise = LIMBER_CORRECT;
+            t.contract.promise = i < 24 ? LIMBER_CORRECT : LIMBER_NATIVE;
             t.scalars = i & 8 ? SCALARS_complex : SCALARS_beta;
             make(&r, &t);
             plain = t;
@@ -367,11 +369,14 @@ static void complex_scalars(void **state)
                 const char *ai = t.alpha + t.fc.size, *bi = t.beta + t.fc.size;
 
                 mpfr_set_zero(x, 1);
+                mpfr_set_zero(all, 1);
                 add_product(x, all, t.fc, t.alpha, t.fc, part(plain.c, row, col, im), false);
                 add_product(x, all, t.fc, ai, t.fc, part(plain.c, row, col, !im), !im);
                 add_product(x, all, t.fc, t.beta, t.fc, part(t.c0, row, col, im), false);
                 add_product(x, all, t.fc, bi, t.fc, part(t.c0, row, col, !im), !im);
-                if (!ref_rounds_to(x, t.fc, part(t.c, row, col, im)))
+                if (t.contract.promise == LIMBER_NATIVE ?
+                    ref_error(x, t.fc, part(t.c, row, col, im), all) > 6 * roundoff(t.fc) :
+                    !ref_rounds_to(x, t.fc, part(t.c, row, col, im)))
                     describe(&t, "complex scalars", row, col, im);
             }
             check_gaps(&t);
