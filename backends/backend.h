@@ -6,6 +6,7 @@
 #define LIMBER_BACKEND_H
 
 #include "ir/ir.h"
+#include "ir/view.h"
 
 struct blob {               /* bytes that go to disk */
     unsigned char *data;
@@ -17,53 +18,6 @@ struct dump {
     void (*file)(void *user, const char *name, const char *data, size_t size);
     void *user;
 };
-
-/* How element (line, p) of an operand is found; p runs along k.  A line is a row of A or a column
- * of B.  With patch set, the operand is an image seen through a convolution's window. */
-struct view {
-    const void *data;
-    int64_t line, p;        /* strides in elements */
-    const struct patch *patch;
-};
-struct patch {
-    int64_t h, w;                       /* of the image */
-    int64_t r, s;                       /* of the window; p = (c*r + y)*s + x */
-    int64_t oh, ow;                     /* of the result; line = (image*oh + y)*ow + x */
-    int64_t stride[2], pad[2], dilate[2];   /* pad: top, left */
-    int64_t image, channel, row, col;   /* strides in elements */
-};
-
-/* Address of element p of a line, or NULL where a window sees padding (zero). */
-static inline const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
-{
-    const struct patch *w = v->patch;
-    int64_t y, x, c, r, s;
-
-    if (!w)
-        return (const char *)v->data + (line * v->line + p * v->p) * size;
-    c = p / (w->r * w->s);
-    r = p / w->s % w->r;
-    s = p % w->s;
-    y = line / w->ow % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
-    x = line % w->ow * w->stride[1] + s * w->dilate[1] - w->pad[1];
-    if (y < 0 || y >= w->h || x < 0 || x >= w->w)
-        return NULL;
-    return (const char *)v->data + (line / (w->oh * w->ow) * w->image + c * w->channel +
-                                    y * w->row + x * w->col) * size;
-}
-
-/* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col; inner >= 1. */
-struct place {
-    void *data;
-    int64_t row, col, inner, outer;
-};
-
-static inline char *limber_place_at(const struct place *c, int64_t i, int64_t j, int size)
-{
-    if (j < c->inner)           /* spares matrices the divisions */
-        return (char *)c->data + (i * c->row + j * c->col) * size;
-    return (char *)c->data + (i * c->row + j / c->inner * c->outer + j % c->inner * c->col) * size;
-}
 
 /* Runs fn(arg, task, worker) for 0 <= task < tasks, each once, in any order and on any worker
  * with 0 <= worker < workers; returns when all are done. */
@@ -88,12 +42,13 @@ struct call {
     const void *alpha, *beta;           /* in the result's format (integers: i64); NULL: 1, 0 */
     const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
     const struct runner *runner;
-    const limber_queue *queue;          /* NULL: the backend's own; of GPUs only */
     size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
     size_t workspace;                   /* out: bytes at the peak */
     int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
     uint64_t seed;                      /* of the model's stochastic rounding */
     struct unit_counts counts;          /* out: where the plan counts */
+    int device;                         /* which of the backend's */
+    const limber_queue *queue;          /* of the device; NULL: the backend's own */
 };
 
 /* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.

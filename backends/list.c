@@ -2,6 +2,7 @@
  * The backends of this build, best first. */
 #include "backends/backend.h"
 
+extern const struct backend limber_backend_cuda;
 #ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
 #endif
@@ -11,5 +12,6 @@ const struct backend *const limber_backends[] = {
     &limber_backend_llvm,
 #endif
     &limber_backend_interp,
+    &limber_backend_cuda,       /* only by name: calls from host memory would pay for the way */
     NULL
 };

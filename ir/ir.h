@@ -213,8 +213,8 @@ void limber_mask_class(const struct mask *m, limber_format f, struct node *arg);
 /* ---- target.c: a machine, described to the passes ------------------------------------------------ */
 
 struct target {
-    char backend[16];       /* "interp", "llvm" */
-    char isa[16];           /* "any", "x86-64-v3", "avx512", "avx512vnni", ... */
+    char backend[16];       /* "interp", "llvm", "cuda" */
+    char isa[16];           /* "any", "avx512", "sm_90a", ... */
     char features[1024];    /* backend's own words, sorted, comma-separated: part of the key */
     int vector_bits;        /* of the widest vector; 0 for interp */
     int registers;          /* vector registers */
@@ -223,7 +223,11 @@ struct target {
     int group;              /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd) */
     int tile[UNIT_count][3];        /* mr, mb, nb by measurement; zeros: by rule */
     int matrix;             /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
+    int device;             /* which of the backend's devices; not part of the text */
+    int64_t shared;         /* bytes of memory that a block of threads shares; 0: no such blocks */
 };
+/* Is the word one of the features? */
+bool limber_target_has(const struct target *t, const char *feature);
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);
 void limber_target_print(const struct target *t, struct text *out);
 

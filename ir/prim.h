@@ -10,9 +10,15 @@
 
 #include "ir/prim_num.h"
 
+#ifndef PRIM_BODY
 #define PRIM_BODY static __attribute__((unused))
+#endif
 
-enum { LIMBER_WIDE = 3, LIMBER_BIG = 1640 };
+#ifndef LIMBER_BIG_WORDS        /* kernels have less room, and fewer formats at a time */
+#define LIMBER_BIG_WORDS 1640
+#endif
+
+enum { LIMBER_WIDE = 3, LIMBER_BIG = LIMBER_BIG_WORDS };
 
 /* ---- scaled integers ------------------------------------------------------------------------- */
 
@@ -81,6 +87,23 @@ PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, in
     limber_fix_num(w, &x, shift);
 }
 
+/* trunc(x 2^shift) below 2^63 in magnitude.  Not finite counts as zero. */
+PRIM int64_t limber_fix64_num(const struct limber_num *x, int shift)
+{
+    int s = x->exp + shift;
+    uint64_t m;
+
+    if (x->kind != NUM_finite || s <= -128 || s >= 64)
+        return 0;
+    if (s >= 0)
+        m = x->lo << s;
+    else if (s > -64)
+        m = x->lo >> -s | x->hi << (64 + s);
+    else
+        m = x->hi >> (-s - 64);
+    return x->sign ? -(int64_t)m : (int64_t)m;
+}
+
 /* Bits [from, from + count) of a wide, count <= 32, the sign repeated above. */
 PRIM uint32_t limber_wide_bits(const uint64_t w[LIMBER_WIDE], int from, int count)
 {
@@ -110,6 +133,17 @@ PRIM int32_t limber_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, 
 PRIM uint32_t limber_mod24(uint32_t t, uint32_t p, float inverse)
 {
     uint32_t r = t - (uint32_t)(int32_t)((float)(int32_t)t * inverse) * p;
+    uint32_t up = r + p, down = r - p;
+
+    r = up < r ? up : r;
+    return down < r ? down : r;
+}
+
+/* t mod p in [0, p) for any t, 2 < p <= 256, quotient = 2^32/p rounded to nearest: the product's
+ * high word is off by one at most. */
+PRIM uint32_t limber_mod32(int32_t t, uint32_t p, int32_t quotient)
+{
+    uint32_t r = (uint32_t)t - (uint32_t)(int32_t)((int64_t)t * quotient >> 32) * p;
     uint32_t up = r + p, down = r - p;
 
     r = up < r ? up : r;
@@ -395,28 +429,27 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
 {
     uint64_t room[LIMBER_BIG], product[LIMBER_BIG / 2 + 4];
     struct limber_big sum = { s, n, exp };
-    struct limber_num x, a[2], b[2], c[2];
+    struct limber_num x, b[2], c[2], a[2] = { { 0, 1, 0, 0, NUM_finite } };
     int sticky, na = 0, nb = 0, nc = 0, low, high, words;
-    double class;
+    double special;
 
     if (!sc->alpha && !sc->beta)
         return limber_big_store(dst, f, &sum);
     limber_big_num(&sum, &x, &sticky);      /* s is now the magnitude */
-    class = limber_num_class(&x);
+    special = limber_num_class(&x);
     if (sc->alpha) {
         na = limber_parts(a, sc->f, sc->alpha);
-        class *= limber_num_class(&a[0]);
+        special *= limber_num_class(&a[0]);
     } else {
-        a[0] = (struct limber_num){ .lo = 1, .kind = NUM_finite };
         na = 1;
     }
     if (sc->beta) {
         nb = limber_parts(b, sc->f, sc->beta);
         nc = limber_parts(c, f, dst);
-        class += limber_num_class(&b[0]) * limber_num_class(&c[0]);
+        special += limber_num_class(&b[0]) * limber_num_class(&c[0]);
     }
-    if (class - class != 0) {
-        limber_num_of_class(&x, class);
+    if (special - special != 0) {
+        limber_num_of_class(&x, special);
         return limber_num_store(dst, f, &x, 0);
     }
     while (n > 0 && s[n - 1] == 0)
@@ -435,11 +468,13 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
                 high = limber_max_int(high, b[i].exp + c[j].exp + 64 * 4);
             }
     if (low == INT32_MAX) {                 /* all terms are zeros; their signs decide */
-        limber_num_of_class(&x, class);
+        limber_num_of_class(&x, special);
         return limber_num_store(dst, f, &x, 0);
     }
     words = (high - low) / 64 + 2;
-    sum = (struct limber_big){ room, words < LIMBER_BIG ? words : LIMBER_BIG, low };
+    sum.w = room;
+    sum.n = words < LIMBER_BIG ? words : LIMBER_BIG;
+    sum.base = low;
     limber_big_zero(&sum);
     for (int i = 0; i < na; i++)
         if (a[i].kind == NUM_finite && n > 0) {
@@ -489,6 +524,7 @@ PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
 PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha, double alpha,
                             int has_beta, double beta)
 {
+    const limber_format f64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
     struct limber_num num;
     double c0 = 0;
     float narrow;
@@ -497,8 +533,7 @@ PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha,
         x *= alpha;
     if (has_beta) {
         limber_num_decode(&num, f, dst);
-        limber_num_encode(&c0, (limber_format){ LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &num,
-                          0, LIMBER_RN);
+        limber_num_encode(&c0, f64, &num, 0, LIMBER_RN);
         x = __builtin_fma(beta, c0, x);
     }
     if (f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.frac_bits == 52) {

@@ -10,7 +10,9 @@
 
 #include "limber/format.h"
 
+#ifndef PRIM
 #define PRIM static inline __attribute__((always_inline, unused))
+#endif
 
 enum limber_num_kind { NUM_zero, NUM_finite, NUM_inf, NUM_nan };
 

@@ -34,6 +34,8 @@ void limber_target_print(const struct target *t, struct text *out)
                     t->registers, (long long)t->l1, (long long)t->l2, t->group);
     if (t->matrix)
         limber_text_add(out, " matrix=%d", t->matrix);
+    if (t->shared)
+        limber_text_add(out, " shared=%lld", (long long)t->shared);
     for (int u = 0; u < UNIT_count; u++)
         if (t->tile[u][0])
             limber_text_add(out, " tile.%s=%d,%d,%d", limber_units[u].name, t->tile[u][0],
@@ -100,6 +102,7 @@ static bool set(struct target *t, const char *key, size_t k, const char *s, size
         { "matrix", offsetof(struct target, matrix), false },
         { "l1", offsetof(struct target, l1), true },
         { "l2", offsetof(struct target, l2), true },
+        { "shared", offsetof(struct target, shared), true },
     };
     int64_t v;
 
@@ -147,4 +150,18 @@ bool limber_target_parse(struct target *t, const char *text, struct diag *d)
                                (int)(n < 60 ? n : 60), s);
     }
     return true;
+}
+
+bool limber_target_has(const struct target *t, const char *feature)
+{
+    size_t n = strlen(feature);
+
+    for (const char *s = t->features; *s;) {
+        size_t word = strcspn(s, ",");
+
+        if (word == n && strncmp(s, feature, n) == 0)
+            return true;
+        s += word + (s[word] == ',');
+    }
+    return false;
 }

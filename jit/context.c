@@ -167,10 +167,12 @@ static void warn(void *user, const char *line)
 
 /* Backends that do not run here are passed over, *list is moved behind the one taken; false when
  * none is left. */
-static bool next_machine(struct machine *m, const struct backend *const **list, struct diag *why)
+static bool next_machine(struct machine *m, int device, const struct backend *const **list,
+                         struct diag *why)
 {
     for (; **list; ++*list) {
         memset(m, 0, sizeof *m);
+        m->target.device = device;
         memset(why, 0, sizeof *why);
         if ((**list)->probe(&m->target, why)) {
             m->backend = *(*list)++;
@@ -182,17 +184,18 @@ static bool next_machine(struct machine *m, const struct backend *const **list, 
 }
 
 /* The best that runs here, and the one behind it to stand in. */
-static bool any_backend(limber_context *ctx, const struct backend *const *list, struct diag *d)
+static bool any_backend(limber_context *ctx, int device, const struct backend *const *list,
+                        struct diag *d)
 {
     struct diag why = { 0 };
 
-    if (!next_machine(&ctx->machine, &list, &why))
+    if (!next_machine(&ctx->machine, device, &list, &why))
         return limber_fail(d, LIMBER_DEVICE, "no backend runs on this machine: %s", why.text);
-    next_machine(&ctx->spare, &list, &why);
+    next_machine(&ctx->spare, device, &list, &why);
     return true;
 }
 
-static bool this_backend(limber_context *ctx, const char *wish, const char *from,
+static bool this_backend(limber_context *ctx, const limber_config *c, const char *wish,
                          const struct backend *const *list, struct diag *d)
 {
     struct diag why = { 0 };
@@ -201,11 +204,11 @@ static bool this_backend(limber_context *ctx, const char *wish, const char *from
         if (strcmp(wish, (*list)->name) == 0) {
             const struct backend *const alone[] = { *list, NULL }, *const *at = alone;
 
-            return next_machine(&ctx->machine, &at, &why) ||
+            return next_machine(&ctx->machine, c->device, &at, &why) ||
                    limber_fail(d, LIMBER_DEVICE, "backend %s: %s", wish, why.text);
         }
-    return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s = \"%.40s\" is no backend of this build", from,
-                       wish);
+    return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s = \"%.40s\" is no backend of this build",
+                       c->backend ? "backend" : "LIMBER_BACKEND", wish);
 }
 
 static bool make_backend(limber_context *ctx, const limber_config *c,
@@ -214,8 +217,8 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
     const char *wish = c->backend ? c->backend : variable("LIMBER_BACKEND");
     bool any = !wish || strcmp(wish, "auto") == 0;
 
-    if (any ? !any_backend(ctx, list, d) :
-        !this_backend(ctx, wish, c->backend ? "backend" : "LIMBER_BACKEND", list, d))
+    if (any ? !any_backend(ctx, c->device, list, d) :
+        !this_backend(ctx, c, wish, list, d))
         return false;
     return (!ctx->machine.text.failed && !ctx->spare.text.failed) ||
            limber_fail(d, LIMBER_NO_MEMORY, "no memory for the target");

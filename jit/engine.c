@@ -756,7 +756,8 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
         .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
         .mask_a = scanned ? mask_of(p, f->a, true, g) : NULL,
         .mask_b = scanned ? mask_of(p, f->b, false, g) : NULL,
-        .runner = &l->runner, .queue = p->queue, .workspace_limit = workspace(l->ctx, p),
+        .runner = &l->runner, .queue = p->queue, .device = l->ctx->machine.target.device,
+        .workspace_limit = workspace(l->ctx, p),
         .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
     };
 

@@ -5,6 +5,8 @@
  *   leaves  products.tile = mr, nr, group, mb, nb, kc: the register tile is mr x nr, a panel of B
  *           (nr x kc) comes from L1 or next to it, a block of A (mb x kc) stays in a quarter
  *           of L2; group elements along k lie together.  kc divides the chunk: chains end with chunks.
+ *           On a machine whose threads share memory in blocks: a warp has mr x nr, a block mb x nb,
+ *           its memory a ring of `group` stages of kc elements.
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
 #include "passes/passes.h"
 
@@ -49,6 +51,47 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
     return true;
 }
 
+/* ---- blocks of threads ------------------------------------------------------------------------- */
+
+struct shape { int64_t mr, nr, mb, nb, bytes; };    /* bytes: of a line in one stage */
+
+/* Registers hold the sums and, of floats, the promoted ones; memory all limbs of a stage where rows
+ * go side by side.  Warpgroups multiply 64 lines each. */
+static struct shape block_shape(const struct node *n, const struct target *t, bool side_by_side)
+{
+    enum unit u = (enum unit)n->num[ATTR_unit];
+    bool small = u == UNIT_i8 || u == UNIT_f16 || u == UNIT_bf16 || u == UNIT_tf32;
+
+    if (small && limber_target_has(t, "wgmma"))
+        return u == UNIT_i8 ? (struct shape){ 64, 256, 128, 256, 128 } :
+               (struct shape){ 64, 128, 128, 128, 128 };
+    if (small && limber_target_has(t, "mma"))
+        return side_by_side ? (struct shape){ 32, 32, 128, 64, 64 } :
+               u == UNIT_i8 ? (struct shape){ 64, 32, 128, 128, 128 } :
+               (struct shape){ 32, 32, 128, 64, 128 };
+    if (u == UNIT_f64 && limber_target_has(t, "mma"))
+        return (struct shape){ 32, 32, 128, 64, 128 };
+    return u == UNIT_f64 ? (struct shape){ 32, 32, 128, 64, 64 } :
+           (struct shape){ 32, 64, 128, 128, 64 };
+}
+
+static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
+{
+    const struct node *a = &p->node[n->in[0]], *b = &p->node[n->in[1]];
+    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum;
+    struct shape s = block_shape(n, t, side_by_side);
+    int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
+    int64_t stages = (t->shared - 1024) / (lines * s.bytes);
+
+    if (stages < 2)
+        return limber_fail(d, LIMBER_NO_SCHEME, "two stages of %lld bytes do not fit the %lld that "
+                           "threads share", (long long)(lines * s.bytes), (long long)t->shared);
+    stages = stages > 4 ? 4 : stages;
+    return limber_node_list(p, n, ATTR_tile, (int64_t[]){ s.mr, s.nr, stages, s.mb, s.nb,
+                                                         s.bytes / a->type.format.size }, 6) ||
+           limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
+}
+
 bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
@@ -56,6 +99,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 
     if (!n || n->num[ATTR_unit] == UNIT_exact)
         return true;
+    if (t->shared)
+        return tile_blocks(p, n, t, d);
     if (t->group < 1)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: group = %d", t->group);
     shape(n, t, &bytes, &lanes, &group);

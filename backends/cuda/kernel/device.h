@@ -27,6 +27,24 @@ typedef unsigned uint32_t;
 typedef long int64_t;
 typedef unsigned long uint64_t;
 
+/* What the library's own files, which kernels share, take for granted. */
+#define PRIM DEVICE
+#define PRIM_BODY DEVICE
+#define LIMBER_API
+#define NULL 0
+#define INT32_MAX 2147483647
+#define INT32_MIN (-INT32_MAX - 1)
+#define INT64_MAX 9223372036854775807L
+#define UINT64_MAX 18446744073709551615UL
+#define __extension__
+#define __builtin_memcpy memcpy
+#define __builtin_clzll __clzll
+#define __builtin_ctzll(v) (__ffsll((long long)(v)) - 1)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
+#define __builtin_signbit(v) (__double_as_longlong(v) < 0)
+#define __builtin_fma __fma_rn
+
 /* ---- who ---------------------------------------------------------------------------------- */
 
 DEVICE int thread() { return (int)threadIdx.x; }
@@ -132,6 +150,17 @@ DEVICE void copy16(uint32_t at, const void *p, int bytes)
 DEVICE void copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* All but the n newest groups of this thread are there, for this thread. */
 template <int n> DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory"); }
+#else
+/* Older devices copy at once. */
+DEVICE void copy16(uint32_t at, const void *p, int bytes)
+{
+    bytes16 v = {};
+
+    memcpy(&v, p, (unsigned)bytes);
+    store_shared(at, v);
+}
+DEVICE void copy_group() {}
+template <int n> DEVICE void copy_wait() {}
 #endif
 
 /* ---- warps multiply: fragments of 16 x 32 and 8 x 32 bytes ----------------------------------------- */

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The CUDA backend: a kernel's bytes are its constants and a cubin, loaded on a device when it is
+ * first launched there. */
+#include "backends/cuda/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KERNEL_VERSION = 1 };
+
+struct head {
+    uint32_t magic, version;
+    struct cuda_config config;
+};
+static const uint32_t magic = 0x6d627243;
+
+static bool probe(struct target *t, struct diag *d)
+{
+    int device = t->device;
+
+    if (!limber_cuda_target(t, device, d))
+        return false;
+    t->device = device;
+    return true;
+}
+
+static bool pack(const struct cuda_config *c, const struct blob *cubin, struct blob *out,
+                 struct diag *d)
+{
+    struct head head;
+
+    memset(&head, 0, sizeof head);
+    head.magic = magic;
+    head.version = KERNEL_VERSION;
+    head.config = *c;
+    out->size = sizeof head + cubin->size;
+    out->data = malloc(out->size);
+    if (!out->data)
+        return limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for a kernel");
+    memcpy(out->data, &head, sizeof head);
+    memcpy(out->data + sizeof head, cubin->data, cubin->size);
+    return true;
+}
+
+static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                    struct blob *out, struct diag *d)
+{
+    struct cuda_config config;
+    struct text source = { 0 };
+    struct blob cubin = { 0 };
+    bool ok;
+
+    ok = limber_cuda_config(p, t, &config, d) && limber_cuda_source(p, &config, &source, d);
+    if (ok && dump)
+        dump->file(dump->user, "kernel.cu", source.s, source.n);
+    ok = ok && limber_nvrtc(source.s, limber_cuda_headers, limber_cuda_header_count, t->isa, dump,
+                            &cubin, d) &&
+         pack(&config, &cubin, out, d);
+    if (ok && dump)
+        dump->file(dump->user, "kernel.cubin", (const char *)cubin.data, cubin.size);
+    free(cubin.data);
+    limber_text_clear(&source);
+    return ok;
+}
+
+static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
+{
+    struct head head;
+    struct kernel *k;
+
+    if (size <= sizeof head)
+        return limber_fail(d, LIMBER_IO, "cuda: a kernel of %zu bytes", size);
+    memcpy(&head, data, sizeof head);
+    if (head.magic != magic || head.version != KERNEL_VERSION)
+        return limber_fail(d, LIMBER_IO, "cuda: these bytes are no kernel");
+    k = calloc(1, sizeof *k);
+    if (k)
+        k->cubin = malloc(size - sizeof head);
+    if (!k || !k->cubin) {
+        free(k);
+        return limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for a kernel");
+    }
+    pthread_mutex_init(&k->lock, NULL);
+    k->config = head.config;
+    memcpy(k->cubin, data + sizeof head, size - sizeof head);
+    *out = k;
+    return true;
+}
+
+static void unload(struct kernel *k)
+{
+    struct diag ignored = { 0 };
+    const struct cuda_driver *c = limber_cuda(&ignored);
+
+    for (int i = 0; i < CUDA_DEVICES && c; i++)
+        if (k->loaded[i].module) {
+            struct device *device = limber_cuda_device(i, &ignored);
+
+            if (device && c->cuCtxPushCurrent_v2(device->context) == 0) {
+                c->cuModuleUnload(k->loaded[i].module);
+                c->cuCtxPopCurrent_v2(&device->context);
+            }
+        }
+    pthread_mutex_destroy(&k->lock);
+    free(k->cubin);
+    free(k);
+}
+
+const struct backend limber_backend_cuda = {
+    "cuda", probe, compile, load, limber_cuda_launch, unload, NULL
+};

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A plan as the constants of its kernels. */
+#include "backends/cuda/cuda.h"
+
+#include <string.h>
+
+static void set_side(const struct plan *p, int limbs, struct cuda_config *c,
+                     struct cuda_side *s)
+{
+    const struct node *n = &p->node[limbs];
+    const struct node *source = n;
+
+    while (source->op != OP_arg && source->nin > 0)
+        source = &p->node[source->in[0]];
+    s->f = source->type.format;
+    s->limb = n->type.format;
+    s->how = n->op == OP_hilo ? HOW_hilo : n->op == OP_slices ? HOW_slices :
+             n->op == OP_residues ? HOW_residues : HOW_whole;
+    s->limbs = n->type.count;
+    s->scaled = limber_node_has(n, ATTR_axis) && n->num[ATTR_axis] != AXIS_none;
+    s->top = (int32_t)(n->op == OP_hilo ? n->num[ATTR_top] : n->num[ATTR_bits]);
+    s->shift = (int32_t)n->num[ATTR_shift];
+    s->step = (int32_t)n->num[ATTR_step];
+    s->is_signed = !limber_node_has(n, ATTR_sign) || n->num[ATTR_sign] == SIGN_signed;
+    c->special |= s->how != HOW_whole && source->num[ATTR_special] == 1;
+    s->digits = (int32_t)(n->num[ATTR_bits] + 1 + 31) / 32;
+}
+
+static int most_rows(const struct node *products)
+{
+    int most = 0;
+
+    for (int acc = 0; acc < products->type.count; acc++) {
+        int n = 0;
+
+        for (size_t i = 0; i < products->rows; i++)
+            n += products->row[i].acc == acc;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Who multiplies on this unit. */
+static int way_of(enum unit u, const struct target *t)
+{
+    bool small = u == UNIT_i8 || u == UNIT_f16 || u == UNIT_bf16 || u == UNIT_tf32;
+
+    if (u == UNIT_exact)
+        return WAY_element;
+    if (small && limber_target_has(t, "wgmma"))
+        return WAY_group;
+    if ((small || u == UNIT_f64) && limber_target_has(t, "mma"))
+        return WAY_warp;
+    return WAY_lane;
+}
+
+static void set_tile(struct cuda_config *c, const struct node *n)
+{
+    const int64_t *tile = n->list[ATTR_tile].v;
+    int held_a = c->totals ? 1 : c->side[0].limbs, held_b = c->totals ? 1 : c->side[1].limbs;
+
+    c->wm = (int32_t)tile[0];
+    c->wn = (int32_t)tile[1];
+    c->stages = (int32_t)tile[2];
+    c->bm = (int32_t)tile[3];
+    c->bn = (int32_t)tile[4];
+    c->step = (int32_t)tile[5] * c->bytes;
+    c->shared = c->stages * c->step * (held_a * c->bm + held_b * c->bn);
+    c->threads = c->bm / c->wm * (c->bn / c->wn) * 32;
+    if (c->way == WAY_group) {
+        c->threads = (c->bm / 64 + 1) * 128;
+        c->shared += 16 * c->stages;
+    }
+}
+
+/* Chains end, and exact totals are saved before they leave their registers. */
+static void set_lengths(struct cuda_config *c, const struct node *n)
+{
+    int64_t steps = n->num[ATTR_chunk] * c->bytes / c->step;
+
+    c->chunk_steps = steps < 1 ? 1 : steps > INT32_MAX / 128 ? INT32_MAX / 128 : (int32_t)steps;
+    c->flush_steps = c->chunk_steps;
+    if (c->unit == UNIT_f16 || c->unit == UNIT_bf16 || c->unit == UNIT_tf32)
+        c->flush_steps *= 64;   /* sums of 64 chains below 2^24 fit 31 bits */
+}
+
+static bool set_exact(struct cuda_config *c)
+{
+    limber_format a = c->side[0].f, b = c->side[1].f;
+
+    c->long_base = limber_format_emin(a) + limber_format_emin(b);
+    c->long_words = (limber_format_emax(a) + limber_format_emax(b) + 2 + 63 - c->long_base) / 64 +
+                    2;
+    return true;
+}
+
+static bool check_tile(const struct cuda_config *c, const struct node *n, struct diag *d)
+{
+    if (!limber_node_has(n, ATTR_tile) || n->list[ATTR_tile].n != 6)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: %%%s has no tile", n->name);
+    for (int i = 0; i < 6; i++)
+        if (n->list[ATTR_tile].v[i] < 1 || n->list[ATTR_tile].v[i] > 1024)
+            return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: %%%s: tile %d is out of range",
+                               n->name, i);
+    return (c->rows <= CUDA_ROWS && c->accumulators <= CUDA_ACCUMULATORS) ||
+           limber_fail(d, LIMBER_NO_SCHEME, "cuda: %d rows are too many for a kernel", c->rows);
+}
+
+bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
+                        struct diag *d)
+{
+    const struct node *products = limber_plan_find(p, OP_products);
+    const struct node *combine = limber_plan_find(p, OP_combine);
+    const struct node *out = limber_plan_find(p, OP_epilogue);
+
+    memset(c, 0, sizeof *c);
+    if (!products || !combine || !out)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: the plan is not finished");
+    if (products->num[ATTR_unit] == UNIT_model)
+        return limber_fail(d, LIMBER_DEVICE, "cuda: simulated units are not made yet");
+    set_side(p, products->in[0], c, &c->side[0]);
+    set_side(p, products->in[1], c, &c->side[1]);
+    c->result = out->type.format;
+    c->scalars = c->result;
+    if (c->result.kind == LIMBER_KIND_INT)
+        limber_format_named("i64", &c->scalars);
+    c->unit = (int32_t)products->num[ATTR_unit];
+    c->way = way_of((enum unit)c->unit, t);
+    c->via = (int32_t)combine->num[ATTR_via];
+    c->rows = (int32_t)products->rows;
+    c->accumulators = products->type.count;
+    c->most_rows = most_rows(products);
+    c->bytes = c->side[0].limb.size;
+    c->totals = c->via != VIA_sum;
+    c->direct = !c->totals && c->result.kind == LIMBER_KIND_FLOAT && !c->result.carried &&
+                ((c->result.size == 4 && c->result.frac_bits == 23) || c->result.size == 8);
+    c->total_bytes = c->via == VIA_crt ? 1 : c->totals ? 4 : 8;
+    c->alpha = out->num[ATTR_alpha] != 0;
+    c->beta = out->num[ATTR_beta] != 0;
+    c->wrap = (int32_t)out->num[ATTR_wrap];
+    if (c->way == WAY_element) {
+        c->special = 1;
+        return set_exact(c);
+    }
+    if (!check_tile(c, products, d))
+        return false;
+    set_tile(c, products);
+    set_lengths(c, products);
+    return true;
+}

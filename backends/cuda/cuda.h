@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Inside the CUDA backend. */
+#ifndef LIMBER_CUDA_H
+#define LIMBER_CUDA_H
+
+#include "backends/cuda/driver.h"
+#include "backends/cuda/kernel/args.h"
+#include "ir/crt.h"
+
+enum cuda_how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_count };
+
+/* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma); elements one by
+ * one where there is no unit. */
+enum cuda_way { WAY_lane, WAY_warp, WAY_group, WAY_element };
+
+struct cuda_side {
+    limber_format f, limb;      /* as stored; of a limb, carriers included */
+    int32_t how, limbs, scaled, top, shift, step, is_signed;
+    int32_t digits;             /* 32-bit words of a scaled integer */
+};
+
+enum { CUDA_ROWS = 1024, CUDA_ACCUMULATORS = 128 };
+
+/* What the launcher must know of a kernel; goes to disk in front of its code, without holes. */
+struct cuda_config {
+    struct cuda_side side[2];
+    limber_format result, scalars;
+    int32_t way, unit, via;
+    int32_t totals;             /* exact totals in memory, finished by a second kernel */
+    int32_t direct;             /* the multiply kernel stores C */
+    int32_t rows, accumulators, most_rows;      /* of one accumulator */
+    int32_t bytes;              /* of a limb's element */
+    int32_t bm, bn, wm, wn, step, stages;       /* step: bytes along k */
+    int32_t threads, shared;    /* of the multiply kernel */
+    int32_t chunk_steps, flush_steps;
+    int32_t alpha, beta, wrap;
+    int32_t special;            /* NaN or infinities may be in lines that are cut into limbs */
+    int32_t total_bytes;        /* 1: residues, 4: integers (8 when wide), 8: sums */
+    int32_t long_words, long_base;      /* unit exact */
+};
+
+/* config.c: a plan's constants, and the rest of them as text behind the kernels' includes. */
+bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
+                        struct diag *d);
+/* source.c: the whole source. */
+bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,
+                        struct diag *d);
+/* The kernels' headers, as NVRTC wants them. */
+extern const struct cuda_header limber_cuda_headers[];
+extern const int limber_cuda_header_count;
+
+/* target.c: what device `ordinal` offers, and what the named architecture would. */
+bool limber_cuda_target(struct target *t, int ordinal, struct diag *d);
+bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessors, double hertz,
+                      int64_t shared, int64_t l2, struct diag *d);
+
+#endif

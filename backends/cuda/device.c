@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Devices by their number in the driver's list. */
+#include "backends/cuda/launch.h"
+
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device devices[CUDA_DEVICES];
+
+static bool open_device(struct device *v, int ordinal, struct diag *d)
+{
+    const struct cuda_driver *c = limber_cuda(d);
+    int device;
+
+    if (!c || !limber_cuda_ok(c, c->cuDeviceGet(&device, ordinal), "finding the device", d) ||
+        !limber_cuda_ok(c, c->cuDeviceGetAttribute(&v->multiprocessors, CU_MULTIPROCESSORS,
+                                                   device), "counting multiprocessors", d) ||
+        !limber_cuda_ok(c, c->cuDevicePrimaryCtxRetain(&v->context, device),
+                        "taking the device's context", d))
+        return false;
+    pthread_mutex_init(&v->lock, NULL);
+    v->driver = c;
+    return true;
+}
+
+struct device *limber_cuda_device(int ordinal, struct diag *d)
+{
+    struct device *v = NULL;
+
+    if (ordinal < 0 || ordinal >= CUDA_DEVICES) {
+        limber_fail(d, LIMBER_DEVICE, "device = %d is beyond %d", ordinal, CUDA_DEVICES);
+        return NULL;
+    }
+    pthread_mutex_lock(&lock);
+    if (devices[ordinal].driver || open_device(&devices[ordinal], ordinal, d))
+        v = &devices[ordinal];
+    pthread_mutex_unlock(&lock);
+    return v;
+}
+
+bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d)
+{
+    enum { NON_BLOCKING = 1 };  /* apart from the default stream */
+
+    pthread_mutex_lock(&v->lock);
+    *s = v->idle_streams ? v->idle[--v->idle_streams] : NULL;
+    pthread_mutex_unlock(&v->lock);
+    return *s || limber_cuda_ok(v->driver, v->driver->cuStreamCreate(s, NON_BLOCKING),
+                                "making a stream", d);
+}
+
+void limber_cuda_stream_back(struct device *v, cu_stream s)
+{
+    pthread_mutex_lock(&v->lock);
+    if (v->idle_streams < CUDA_STREAMS) {
+        v->idle[v->idle_streams++] = s;
+        s = NULL;
+    }
+    pthread_mutex_unlock(&v->lock);
+    if (s)
+        v->driver->cuStreamDestroy_v2(s);
+}

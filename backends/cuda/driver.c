@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The CUDA driver, opened once in a process. */
+#include "backends/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cuda_driver driver;
+static bool opened;
+
+static bool resolve(void *handle, struct diag *d)
+{
+#define GET(name, arguments)                                                                      \
+    *(void **)&driver.name = dlsym(handle, #name);                                                \
+    if (!driver.name)                                                                             \
+        return limber_fail(d, LIMBER_DEVICE, "the CUDA driver has no " #name ": it is too old");
+    LIMBER_CUDA_DRIVER(GET)
+#undef GET
+    *(void **)&driver.cuTensorMapEncodeTiled = dlsym(handle, "cuTensorMapEncodeTiled");
+    return true;
+}
+
+static bool start(struct diag *d)
+{
+    int count = 0, result = driver.cuInit(0);
+
+    if (result)
+        return limber_cuda_ok(&driver, result, "starting the CUDA driver", d);
+    return limber_cuda_ok(&driver, driver.cuDriverGetVersion(&driver.version),
+                          "asking the CUDA driver for its version", d) &&
+           limber_cuda_ok(&driver, driver.cuDeviceGetCount(&count), "counting CUDA devices", d) &&
+           (count > 0 || limber_fail(d, LIMBER_DEVICE, "the CUDA driver finds no device"));
+}
+
+static bool open_driver(struct diag *d)
+{
+    const char *name = getenv("LIMBER_CUDA");
+    void *handle;
+
+    if (!name || !*name)
+        name = "libcuda.so.1";
+    handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return limber_fail(d, LIMBER_DEVICE, "no CUDA driver: %s", dlerror());
+    if (resolve(handle, d) && start(d))
+        return true;
+    dlclose(handle);
+    return false;
+}
+
+const struct cuda_driver *limber_cuda(struct diag *d)
+{
+    pthread_mutex_lock(&lock);
+    if (!opened)
+        opened = open_driver(d);
+    pthread_mutex_unlock(&lock);
+    return opened ? &driver : NULL;
+}
+
+bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, struct diag *d)
+{
+    const char *name = NULL, *text = NULL;
+
+    if (result == 0)
+        return true;
+    c->cuGetErrorName(result, &name);
+    c->cuGetErrorString(result, &text);
+    return limber_fail(d, result == CU_OUT_OF_MEMORY ? LIMBER_NO_MEMORY : LIMBER_DEVICE,
+                       "%s: %s (%s)%s", what, name ? name : "unknown error", text ? text : "",
+                       result == CU_UNSUPPORTED_PTX || result == CU_NO_BINARY ?
+                       "; is the driver older than the toolkit?" : "");
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the launcher hands to kernels: read by both, hence C that is C++ as well. */
+#ifndef LIMBER_CUDA_ARGS_H
+#define LIMBER_CUDA_ARGS_H
+
+#include "ir/view.h"
+
+#ifndef LIMBER_DEVICE_H
+struct tensor_map {
+    _Alignas(64) uint64_t opaque[16];
+};
+#endif
+
+/* One operand, or a part of its lines, becomes limbs: [limb][line][element], lines `pitch` bytes
+ * apart; what is padded is zero. */
+struct prepare_args {
+    struct view view;
+    struct patch patch;
+    int64_t line0, lines;           /* of the operand; `padded` are written */
+    int64_t length, padded;
+    char *limbs;
+    int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
+    const int32_t *emax;            /* of the part's lines, where they are scaled */
+    int32_t patched, blocks_p;      /* blocks side by side along k */
+};
+
+/* Where products and finished elements go. */
+struct result_args {
+    int64_t m, n;                   /* of this part of C, which begins at (i0, j0) */
+    int64_t i0, j0;
+    struct place c;
+    const int32_t *emax_a, *emax_b; /* of this part, where lines are scaled */
+    const uint8_t *special_a, *special_b;   /* of this part, or NULL */
+    uint64_t *overflow;
+    char *totals;                   /* [accumulator][row][column] */
+    int64_t total_pitch, total_size;        /* bytes of a row, of an accumulator */
+    int32_t wide;                   /* integer totals have 64 bits, else 32 */
+    char alpha[16], beta[16];       /* in the result's format, integers in i64 */
+};
+
+struct multiply_args {
+    struct tensor_map map_a, map_b; /* of the limbs, for Hopper */
+    const char *limbs_a, *limbs_b;
+    int64_t pitch, limb_a, limb_b;
+    int32_t tiles_m, tiles_n, tasks;
+    int32_t steps;                  /* along k of one limb */
+    struct result_args r;
+};
+
+/* Elements one by one, for what no unit can do. */
+struct element_args {
+    struct view a, b;
+    struct patch patch_a, patch_b;
+    int32_t patched_a, patched_b;
+    int64_t k;
+    uint64_t *room;                 /* long accumulators, one a thread */
+    uint64_t seed;
+    struct result_args r;
+};
+
+/* What a scan finds of each line: largest and smallest exponent, lowest bit, significant bits,
+ * flags. */
+enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
+struct scan_args {
+    struct view view;
+    struct patch patch;
+    int64_t lines, length;
+    int32_t *found;                 /* [field][line] */
+    int32_t patched, blocks_p;
+};
+
+#endif

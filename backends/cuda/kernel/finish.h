@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Totals become elements: the integer by Chinese remainders or weights, scales, alpha and beta, one
+ * rounding.  A block takes SIDE x SIDE elements, each thread four of a row; where C lies along its
+ * columns the block is turned in shared memory. */
+#ifndef LIMBER_CUDA_FINISH_H
+#define LIMBER_CUDA_FINISH_H
+
+enum { SIDE = 32, FOUR = 4, FINISH_THREADS = SIDE * SIDE / FOUR };
+
+/* ---- exact integers ---------------------------------------------------------------------------------- */
+
+/* The columns of four elements from their remainders; see ir/crt.h. */
+DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j, int64_t (&column)[FOUR][COLUMNS])
+{
+    const char *at = r.totals + i * r.total_pitch + j;
+    uint64_t share[FOUR] = {};
+
+    UNROLL for (int x = 0; x < FOUR; x++)
+        UNROLL for (int d = 0; d < COLUMNS; d++)
+            column[x][d] = 0;
+    ROLL for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
+        uint32_t four = load_constant<uint32_t>(at);
+
+        UNROLL for (int x = 0; x < FOUR; x++) {
+            uint32_t c = four >> 8 * x & 255;
+
+            share[x] += c * SHARE[l];
+            UNROLL for (int d = 0; d < COLUMNS; d++)
+                column[x][d] += (int64_t)((uint64_t)c * COFACTOR[l][d]);
+        }
+    }
+    UNROLL for (int x = 0; x < FOUR; x++) {
+        uint64_t q = (share[x] + ((uint64_t)1 << (SHARE_BITS - 1))) >> SHARE_BITS;
+
+        UNROLL for (int d = 0; d < COLUMNS; d++)
+            column[x][d] -= (int64_t)(q * PRODUCT[d]);
+    }
+}
+
+DEVICE int64_t total_at(const result_args &r, int acc, int64_t i, int64_t j)
+{
+    const char *at = r.totals + acc * r.total_size + i * r.total_pitch;
+
+    return r.wide ? load<int64_t>((const int64_t *)at + j) : load<int32_t>((const int32_t *)at + j);
+}
+
+template <int acc>
+DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&column)[COLUMNS])
+{
+    if constexpr (acc < ACCUMULATORS) {
+        limber_columns_add(column, 1, total_at(r, acc, i, j), WEIGHT[acc]);
+        columns_shift<acc + 1>(r, i, j, column);
+    }
+}
+
+/* ---- one element ---------------------------------------------------------------------------------------- */
+
+typedef typename raw_of<RESULT.size>::type result_raw;
+
+/* Answers 1 when it does not fit an integer format. */
+DEVICE int finish_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w)[WORDS],
+                        result_raw &e)
+{
+    limber_scalars scalars = scalars_of(r);
+    int exp = SCALED ? -scale_of(r.emax_a, i, SIDES[0].top) - scale_of(r.emax_b, j, SIDES[1].top) :
+              0;
+
+    if constexpr (RESULT.kind == LIMBER_KIND_INT && WRAP)
+        return limber_store_wrapped(&e, RESULT, w[0], &scalars);
+    else
+        return (limber_store_exact(&e, RESULT, w, WORDS, exp, &scalars) & NUM_overflow) != 0 &&
+               RESULT.kind == LIMBER_KIND_INT;
+}
+
+DEVICE int finish_one(const result_args &r, int64_t i, int64_t j,
+                      const int64_t (&column)[COLUMNS], result_raw &e)
+{
+    uint64_t w[WORDS];
+
+    limber_columns_words(column, 1, COLUMNS, w, WORDS);
+    return finish_words(r, i, j, w, e);
+}
+
+DEVICE void finish_float(const result_args &r, int64_t i, int64_t j, result_raw &e)
+{
+    double x = load<double>((const double *)(r.totals + i * r.total_pitch) + j);
+
+    if (SCALED)
+        x = mul64(x, power_of_two(-scale_of(r.emax_a, i, SIDES[0].top) -
+                                  scale_of(r.emax_b, j, SIDES[1].top)));
+    limber_store_float(&e, RESULT, x, ALPHA, ALPHA ? double_of(SCALARS, r.alpha) : 1, BETA,
+                       BETA ? double_of(SCALARS, r.beta) : 0);
+}
+
+DEVICE const char *old_at(const result_args &r, int64_t i, int64_t j)
+{
+    return limber_place_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
+}
+
+/* Elements (i, j) .. (i, j + 3) to e; answers how many do not fit. */
+DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
+{
+    int lost = 0;
+
+    if (BETA)
+        UNROLL for (int x = 0; x < FOUR; x++)
+            if (j + x < r.n)
+                e[x] = load_raw<RESULT.size>(old_at(r, i, j + x));
+    if constexpr (VIA == VIA_crt) {
+        int64_t column[FOUR][COLUMNS];
+
+        columns_crt(r, i, j, column);
+        UNROLL for (int x = 0; x < FOUR; x++)
+            if (j + x < r.n && !is_special(r, i, j + x))
+                lost += finish_one(r, i, j + x, column[x], e[x]);
+    } else {
+        UNROLL for (int x = 0; x < FOUR; x++) {
+            if (j + x >= r.n || is_special(r, i, j + x))
+                continue;
+            if constexpr (VIA == VIA_shift) {
+                int64_t column[COLUMNS] = {};
+
+                columns_shift<0>(r, i, j + x, column);
+                lost += finish_one(r, i, j + x, column, e[x]);
+            } else {
+                finish_float(r, i, j + x, e[x]);
+            }
+        }
+    }
+    return lost;
+}
+
+/* ---- the kernel ----------------------------------------------------------------------------------------------- */
+
+DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result_raw &e)
+{
+    if (i < r.m && j < r.n && !is_special(r, i, j))
+        store_raw<RESULT.size>(limber_place_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), &e);
+}
+
+/* Threads stay in their rows, or take the columns of the turned block. */
+DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_raw (&e)[FOUR])
+{
+    int row = thread() / (SIDE / FOUR), column = thread() % (SIDE / FOUR) * FOUR;
+
+    if (r.c.row != 1) {
+        UNROLL for (int x = 0; x < FOUR; x++)
+            put_element(r, i0 + row, j0 + column + x, e[x]);
+        return;
+    }
+    UNROLL for (int x = 0; x < FOUR; x++)
+        store_shared<result_raw>((uint32_t)(((column + x) * (SIDE + 1) + row) * RESULT.size), e[x]);
+    sync_block();
+    UNROLL for (int x = 0; x < FOUR; x++) {
+        int y = thread() + x * FINISH_THREADS;
+
+        put_element(r, i0 + y % SIDE, j0 + y / SIDE, load_shared<result_raw>(
+                    (uint32_t)((y / SIDE * (SIDE + 1) + y % SIDE) * RESULT.size)));
+    }
+}
+
+KERNEL(limber_finish, struct result_args, FINISH_THREADS, 1)
+{
+    int across = (int)((args.n + SIDE - 1) / SIDE);
+    int64_t i0 = (int64_t)(block() / across) * SIDE, j0 = (int64_t)(block() % across) * SIDE;
+    int64_t i = i0 + thread() / (SIDE / FOUR), j = j0 + thread() % (SIDE / FOUR) * FOUR;
+    result_raw e[FOUR] = {};
+    int lost = 0;
+
+    if (i < args.m && j < args.n)
+        lost = finish_four(args, i, j, e);
+    if (RESULT.kind == LIMBER_KIND_INT && lost)
+        atomic_add(args.overflow, (uint64_t)lost);
+    put_four(args, i0, j0, e);
+}
+
+#endif

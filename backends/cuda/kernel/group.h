@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The multiply kernel of warpgroups: one warp of a first group fetches tiles by tensor copies into a
+ * ring of stages, two groups multiply 64 lines each straight from shared memory.  Blocks stay and
+ * take one task after another; the ring runs on across them. */
+#ifndef LIMBER_CUDA_GROUP_H
+#define LIMBER_CUDA_GROUP_H
+
+enum {
+    GROUPS = BM / 64, NJ = BN / 8, GROUP_THREADS = 128, THREADS = (GROUPS + 1) * GROUP_THREADS,
+    TILE_A = BM * STEP, TILE_B = BN * STEP,
+    HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
+    STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
+    FULL = STAGES * STAGE, EMPTY = FULL + 8 * STAGES,
+    PIECES = STEP / 32          /* products of one step */
+};
+
+/* Where the ring stands: its stage, and how often it has gone round. */
+struct ring { int stage; uint32_t parity; };
+
+DEVICE void advance(struct ring &r)
+{
+    if (++r.stage == STAGES) {
+        r.stage = 0;
+        r.parity ^= 1;
+    }
+}
+
+DEVICE int steps_of(const multiply_args &a, struct task t)
+{
+    return TOTALS ? (FIRST[t.acc + 1] - FIRST[t.acc]) * a.steps : a.steps;
+}
+
+/* ---- fetching ---------------------------------------------------------------------------------------- */
+
+DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
+{
+    uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
+    int row = TOTALS ? FIRST[t.acc] + s / a.steps : 0;
+    int x = (TOTALS ? s % a.steps : s) * (STEP / BYTES);
+
+    barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
+    barrier_expect(full, STAGE);
+    UNROLL for (int l = 0; l < HELD_A; l++)
+        tensor_load(at + l * TILE_A, &a.map_a, x, t.i * BM, TOTALS ? ROW_A[row] : l, full);
+    UNROLL for (int l = 0; l < HELD_B; l++)
+        tensor_load(at + HELD_A * TILE_A + l * TILE_B, &a.map_b, x, t.j * BN,
+                    TOTALS ? ROW_B[row] : l, full);
+}
+
+DEVICE void fetch(const multiply_args &a)
+{
+    struct ring r = { 0, 0 };
+
+    ROLL for (int index = block(); index < a.tasks; index += blocks()) {
+        struct task t = task_at(a, index);
+        int steps = steps_of(a, t);
+
+        ROLL for (int s = 0; s < steps; s++, advance(r))
+            fetch_step(a, t, r, s);
+    }
+}
+
+/* ---- multiplying ---------------------------------------------------------------------------------------- */
+
+#define AS_TILES(d) (*(sum (*)[1][NJ][4])(d))
+
+template <int SA, int SB> DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
+{
+    group_fence();
+    UNROLL for (int q = 0; q < PIECES; q++)
+        group_i8<BN, SA, SB>(d, tile_descriptor(a, 32 * q), tile_descriptor(b, 32 * q), keep | q);
+}
+
+DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int keep)
+{
+    if constexpr (SIGNS & 1)
+        if (SIGNS == 1 || signs == 0)
+            product_i8<0, 0>(d, a, b, keep);
+    if constexpr ((SIGNS & 2) != 0)
+        if (SIGNS == 2 || signs == 1)
+            product_i8<0, 1>(d, a, b, keep);
+    if constexpr ((SIGNS & 4) != 0)
+        if (SIGNS == 4 || signs == 2)
+            product_i8<1, 0>(d, a, b, keep);
+    if constexpr ((SIGNS & 8) != 0)
+        if (SIGNS == 8 || signs == 3)
+            product_i8<1, 1>(d, a, b, keep);
+}
+
+DEVICE void product_piece(float (&d)[4 * NJ], uint32_t a, uint32_t b, int q, int keep)
+{
+    uint64_t da = tile_descriptor(a, 32 * q), db = tile_descriptor(b, 32 * q);
+
+    if constexpr (UNIT == UNIT_f16)
+        group_f16<BN>(d, da, db, keep);
+    else if constexpr (UNIT == UNIT_bf16)
+        group_bf16<BN>(d, da, db, keep);
+    else
+        group_tf32<BN>(d, da, db, keep);
+}
+
+DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
+{
+    group_fence();
+    UNROLL for (int q = 0; q < PIECES; q++)
+        product_piece(d, a, b, q, keep | q);
+}
+
+/* The stage's tiles have been read by this warp's products. */
+DEVICE void release(int stage)
+{
+    if (lane() == 0)
+        barrier_arrive((uint32_t)(EMPTY + 8 * stage));
+}
+
+/* Steps [s, end) of one accumulator; then its sums are there and all stages are free. */
+template <class sum>
+DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task t, struct ring &r,
+                           int line, int s, int end, int keep)
+{
+    int held = -1;              /* the stage that the newest products but one read */
+
+    ROLL for (; s < end; s++, keep = 1) {
+        uint32_t at = (uint32_t)(r.stage * STAGE);
+
+        barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
+        product(d, at + line * STEP, at + HELD_A * TILE_A,
+                SIGNS_OF[FIRST[t.acc] + s / a.steps], keep);
+        group_commit();
+        group_wait<1>();
+        if (held >= 0)
+            release(held);
+        held = r.stage;
+        advance(r);
+    }
+    group_wait<0>();
+    group_keep(d);
+    if (held >= 0)
+        release(held);
+}
+
+/* Where a run of steps from s on ends: with the chunk, the flush or the task. */
+DEVICE int end_of(int s, int steps)
+{
+    int length = UNIT == UNIT_i8 ? FLUSH_STEPS : CHUNK_STEPS, end = (s / length + 1) * length;
+
+    return end < steps ? end : steps;
+}
+
+template <class sum>
+DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, int line)
+{
+    int64_t i0 = (int64_t)t.i * BM + line + (warp() & 3) * 16, j0 = (int64_t)t.j * BN;
+    int steps = steps_of(a, t), flushed = 0, keep = 0, end;
+    int32_t total[1][NJ][4];    /* of chunks of floats */
+    sum d[4 * NJ];
+
+    clear(d);
+    if (UNIT != UNIT_i8)
+        clear(*(int32_t (*)[4 * NJ])total);
+    ROLL for (int s = 0; s < steps; s = end) {
+        bool flush;
+
+        end = end_of(s, steps);
+        flush = end < steps && end % FLUSH_STEPS == 0;
+        multiply_steps(d, a, t, r, line, s, end, keep);
+        if constexpr (UNIT != UNIT_i8) {
+            promote(*(int32_t (*)[4 * NJ])total, d);
+            if (flush) {
+                put_totals(a.r, t.acc, i0, j0, total, flushed++ == 0);
+                clear(*(int32_t (*)[4 * NJ])total);
+            }
+        } else if constexpr (VIA == VIA_crt) {
+            if (flush)
+                reduce(t.acc, AS_TILES(d));
+            keep = 1;
+        } else {
+            if (flush)
+                put_totals(a.r, t.acc, i0, j0, AS_TILES(d), flushed++ == 0);
+        }
+    }
+    if constexpr (UNIT != UNIT_i8)
+        put_totals(a.r, t.acc, i0, j0, total, flushed == 0);
+    else if constexpr (VIA == VIA_crt)
+        put_residues_of(a.r, t.acc, i0, j0, AS_TILES(d));
+    else
+        put_totals(a.r, t.acc, i0, j0, AS_TILES(d), flushed == 0);
+}
+
+/* Rows r and up of one piece; the first row of an accumulator may begin a sum. */
+template <int r, class sum>
+DEVICE void product_rows(sum (&d)[ACCUMULATORS][4 * NJ], uint32_t at, int line, int q, int keep,
+                         int through)
+{
+    if constexpr (r < ROWS) {
+        constexpr int acc = ROW[r].acc;
+
+        product_piece(d[acc], at + ROW[r].a * TILE_A + line * STEP,
+                      at + HELD_A * TILE_A + ROW[r].b * TILE_B, q,
+                      (q | !ROW[r].begins | (acc ? through : keep)) != 0);
+        product_rows<r + 1>(d, at, line, q, keep, through);
+    }
+}
+
+/* The first accumulator is promoted, the others run through. */
+template <class sum>
+DEVICE void sums_task(const multiply_args &a, struct task t, struct ring &r, int line)
+{
+    sum d[ACCUMULATORS][4 * NJ], total[4 * NJ];
+
+    clear(total);
+    UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
+        clear(d[acc]);
+    ROLL for (int s = 0; s < a.steps;) {
+        int end = end_of(s, a.steps), held = -1, keep = 0;
+
+        ROLL for (; s < end; s++, keep = 1) {
+            barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
+            group_fence();
+            UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */
+                product_rows<0>(d, (uint32_t)(r.stage * STAGE), line, q, keep, s);
+            group_commit();
+            group_wait<1>();
+            if (held >= 0)
+                release(held);
+            held = r.stage;
+            advance(r);
+        }
+        group_wait<0>();
+        UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
+            group_keep(d[acc]);
+        release(held);
+        promote(total, d[0]);
+    }
+    UNROLL for (int x = 0; x < 4 * NJ; x++)
+        d[0][x] = total[x];
+    put_sums(a.r, (int64_t)t.i * BM + line + (warp() & 3) * 16, (int64_t)t.j * BN,
+             *(sum (*)[ACCUMULATORS][1][NJ][4])d);
+}
+
+DEVICE void multiply(const multiply_args &a)
+{
+    int line = (warp() / 4 - 1) * 64;
+    struct ring r = { 0, 0 };
+
+    ROLL for (int index = block(); index < a.tasks; index += blocks()) {
+        if constexpr (TOTALS)
+            totals_task<sum_type>(a, task_at(a, index), r, line);
+        else
+            sums_task<sum_type>(a, task_at(a, index), r, line);
+    }
+}
+
+KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
+{
+    if (thread() == 0) {
+        ROLL for (int s = 0; s < STAGES; s++) {
+            barrier_init((uint32_t)(FULL + 8 * s), 1);
+            barrier_init((uint32_t)(EMPTY + 8 * s), 4 * GROUPS);
+        }
+        barrier_init_done();
+        tensor_prefetch(&args.map_a);
+        tensor_prefetch(&args.map_b);
+    }
+    sync_block();
+    if (warp() < 4) {
+        registers_less<40>();
+        if (thread() == 0)
+            fetch(args);
+    } else {
+        registers_more<232>();
+        multiply(args);
+    }
+}
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The multiply kernel of plain lanes: fused multiply-adds in binary32 and binary64, products of four
+ * bytes; on devices, or for formats, without a matrix unit.  Each lane has TI x TJ elements. */
+#ifndef LIMBER_CUDA_LANE_H
+#define LIMBER_CUDA_LANE_H
+
+enum {
+    TI = 8, TJ = UNIT == UNIT_f64 ? 4 : 8, WARP_M = 4 * TI, WARP_N = 8 * TJ,
+    WARPS_N = BN / WARP_N, THREADS = BM / WARP_M * WARPS_N * 32,
+    TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = TILE_A + TILE_B
+};
+
+typedef sum_type sum;
+typedef sum sums[TI * TJ];
+
+/* Lane l holds rows (l >> 3) + 4 i and columns (l & 7) + 8 j: neighbours read different banks. */
+DEVICE int lane_row(int i) { return (lane() >> 3) + 4 * i; }
+DEVICE int lane_column(int j) { return (lane() & 7) + 8 * j; }
+
+template <int lines> DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
+{
+    constexpr int pieces = STEP / 16;
+
+    UNROLL for (int c = thread(); c < lines * pieces; c += THREADS)
+        copy16(at + piece_at(c / pieces, c % pieces),
+               from + c / pieces * pitch + 16 * (c % pieces), 16);
+}
+
+DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
+{
+    int row = FIRST[t.acc] + s / a.steps, step = s % a.steps;
+    const char *from_a = a.limbs_a + ROW_A[row] * a.limb_a + (int64_t)t.i * BM * a.pitch;
+    const char *from_b = a.limbs_b + ROW_B[row] * a.limb_b + (int64_t)t.j * BN * a.pitch;
+
+    copy_tile<BM>((uint32_t)(stage * STAGE), from_a + step * STEP, a.pitch);
+    copy_tile<BN>((uint32_t)(stage * STAGE + TILE_A), from_b + step * STEP, a.pitch);
+}
+
+/* ---- one piece of 16 bytes along k ---------------------------------------------------------------- */
+
+DEVICE void multiply_add(float &d, const bytes16 &a, const bytes16 &b, int)
+{
+    UNROLL for (int q = 0; q < 4; q++)
+        d = fma32(bits_float(a.w[q]), bits_float(b.w[q]), d);
+}
+
+DEVICE double double_at(const bytes16 &v, int q)
+{
+    return bits_double(v.w[2 * q] | (uint64_t)v.w[2 * q + 1] << 32);
+}
+
+DEVICE void multiply_add(double &d, const bytes16 &a, const bytes16 &b, int)
+{
+    UNROLL for (int q = 0; q < 2; q++)
+        d = fma64(double_at(a, q), double_at(b, q), d);
+}
+
+template <int SA, int SB> DEVICE int32_t dot16(int32_t d, const bytes16 &a, const bytes16 &b)
+{
+    UNROLL for (int q = 0; q < 4; q++)
+        d = dot4<SA, SB>(a.w[q], b.w[q], d);
+    return d;
+}
+
+DEVICE void multiply_add(int32_t &d, const bytes16 &a, const bytes16 &b, int signs)
+{
+    d = signs == 0 ? dot16<0, 0>(d, a, b) : signs == 1 ? dot16<0, 1>(d, a, b) :
+        signs == 2 ? dot16<1, 0>(d, a, b) : dot16<1, 1>(d, a, b);
+}
+
+DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int signs)
+{
+    UNROLL for (int c = 0; c < STEP / 16; c++) {
+        bytes16 a[TI], b;
+
+        UNROLL for (int i = 0; i < TI; i++)
+            a[i] = load_shared<bytes16>(stage + piece_at(line_a + lane_row(i), c));
+        UNROLL for (int j = 0; j < TJ; j++) {
+            b = load_shared<bytes16>(stage + TILE_A + piece_at(line_b + lane_column(j), c));
+            UNROLL for (int i = 0; i < TI; i++)
+                multiply_add(d[i * TJ + j], a[i], b, signs);
+        }
+    }
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------- */
+
+template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
+{
+    UNROLL for (int s = 0; s < STAGES - 1; s++) {
+        if (s < steps)
+            copy_stage(a, t, s, s);
+        copy_group();
+    }
+    ROLL for (int s = 0; s < steps; s++) {
+        int next = s + STAGES - 1;
+
+        copy_wait<STAGES - 2>();
+        sync_block();
+        if (next < steps)
+            copy_stage(a, t, next % STAGES, next);
+        copy_group();
+        with((uint32_t)(s % STAGES * STAGE), s);
+    }
+    sync_block();
+}
+
+template <class F> DEVICE void each_element(const sums &d, int64_t i0, int64_t j0, F with)
+{
+    UNROLL for (int i = 0; i < TI; i++)
+        UNROLL for (int j = 0; j < TJ; j++)
+            with(i0 + lane_row(i), j0 + lane_column(j), d[i * TJ + j]);
+}
+
+DEVICE void flush_totals(const multiply_args &a, int acc, int64_t i0, int64_t j0, const sums &d,
+                         bool first)
+{
+    each_element(d, i0, j0, [&](int64_t i, int64_t j, sum v) {
+        if (i < a.r.m && j < a.r.n)
+            put_total(a.r, acc, i, j, (int64_t)v, first);
+    });
+}
+
+DEVICE void flush_residues(const multiply_args &a, int acc, int64_t i0, int64_t j0, const sums &d)
+{
+    each_element(d, i0, j0, [&](int64_t i, int64_t j, sum v) {
+        if (i < a.r.m)
+            store<uint8_t>(a.r.totals + acc * a.r.total_size + i * a.r.total_pitch + j,
+                           (uint8_t)limber_mod32((int32_t)v, MODULUS[acc], QUOTIENT[acc]));
+    });
+}
+
+DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
+{
+    int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
+    int steps = (FIRST[t.acc + 1] - FIRST[t.acc]) * a.steps, flushed = 0;
+    sums d;
+
+    clear(d);
+    pipeline(a, t, steps, [&](uint32_t stage, int s) {
+        multiply_stage(d, stage, line_a, line_b, SIGNS_OF[FIRST[t.acc] + s / a.steps]);
+        if ((s + 1) % FLUSH_STEPS || s + 1 == steps)
+            return;
+        if (VIA == VIA_crt) {
+            UNROLL for (int x = 0; x < TI * TJ; x++)
+                d[x] = (sum)limber_mod32((int32_t)d[x], MODULUS[t.acc], QUOTIENT[t.acc]);
+        } else {
+            flush_totals(a, t.acc, i0, j0, d, flushed++ == 0);
+            clear(d);
+        }
+    });
+    if (VIA == VIA_crt)
+        flush_residues(a, t.acc, i0, j0, d);
+    else
+        flush_totals(a, t.acc, i0, j0, d, flushed == 0);
+}
+
+DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
+{
+    sums d, total;
+
+    clear(d);
+    clear(total);
+    pipeline(a, t, a.steps, [&](uint32_t stage, int s) {
+        multiply_stage(d, stage, line_a, line_b, 0);
+        if ((s + 1) % CHUNK_STEPS == 0 || s + 1 == a.steps) {
+            promote(total, d);
+            clear(d);
+        }
+    });
+    each_element(total, (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b,
+                 [&](int64_t i, int64_t j, sum v) { put_sum(a.r, i, j, (double)v); });
+}
+
+KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
+{
+    int line_a = warp() / WARPS_N * WARP_M, line_b = warp() % WARPS_N * WARP_N;
+
+    ROLL for (int index = block(); index < args.tasks; index += blocks()) {
+        struct task t = task_at(args, index);
+
+        if constexpr (TOTALS)
+            totals_task(args, t, line_a, line_b);
+        else
+            sums_task(args, t, line_a, line_b);
+    }
+}
+
+#endif

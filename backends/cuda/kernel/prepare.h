@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operands become limbs.  A block takes LINES lines by ELEMENTS elements: read along whichever of
+ * the two lies together in memory, turned in shared memory, cut and written along k. */
+#ifndef LIMBER_CUDA_PREPARE_H
+#define LIMBER_CUDA_PREPARE_H
+
+enum { LINES = 32, ELEMENTS = 64, EACH = 8, PREPARE_THREADS = LINES * ELEMENTS / EACH,
+       PADDED = ELEMENTS + 1 };
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+template <int size>
+DEVICE void read_block(struct view v, int64_t line0, int64_t lines, int64_t p0, int64_t length)
+{
+    typedef typename raw_of<size>::type raw;
+    bool along = v.p == 1 && !v.patch;
+
+    ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PREPARE_THREADS) {
+        int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
+        const char *at = NULL;
+        raw e = {};
+
+        if (line < lines && p0 + p < length)
+            at = limber_view_at(&v, line0 + line, p0 + p, size);
+        if (at)
+            e = load_raw<size>(at);
+        store_shared<raw>((uint32_t)((line * PADDED + p) * size), e);
+    }
+    sync_block();
+}
+
+/* ---- cutting --------------------------------------------------------------------------------- */
+
+template <int bytes> DEVICE void put(char *to, const void *from)
+{
+    if constexpr (bytes == 8) {
+        bytes8 v;
+
+        memcpy(&v, from, 8);
+        store(to, v);
+    } else {
+        UNROLL for (int i = 0; i < bytes; i += 16) {
+            bytes16 v;
+
+            memcpy(&v, (const char *)from + i, 16);
+            store(to + i, v);
+        }
+    }
+}
+
+/* Limb elements of eight numbers, one after another. */
+template <int S> DEVICE void put_limb(const prepare_args &a, char *to, int limb, const void *v)
+{
+    put<EACH * SIDES[S].limb.size>(to + limb * a.limb, v);
+}
+
+/* The scaled integer in two's complement. */
+template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e, int scale)
+{
+    constexpr limber_format f = SIDES[S].f;
+
+    if constexpr (DIGITS[S] <= 2) {
+        limber_num part[2];
+        int64_t x = 0;
+
+        for (int q = limber_parts(part, f, &e); q-- > 0;)
+            x += limber_fix64_num(&part[q], scale);
+        v[0] = (uint32_t)x;
+        if constexpr (DIGITS[S] > 1)
+            v[1] = (uint32_t)((uint64_t)x >> 32);
+    } else {
+        uint64_t w[LIMBER_WIDE];
+
+        limber_fix(w, f, &e, scale);
+        UNROLL for (int d = 0; d < DIGITS[S]; d++)
+            v[d] = (uint32_t)(w[d / 2] >> 32 * (d % 2));
+    }
+}
+
+template <int S, class raw>
+DEVICE void put_residues(const prepare_args &a, const raw e[EACH], int scale, char *to)
+{
+    uint32_t v[EACH][DIGITS[S]];
+
+    UNROLL for (int x = 0; x < EACH; x++) {
+        integer_of<S>(v[x], e[x], scale);
+        v[x][DIGITS[S] - 1] ^= 0x80000000;      /* what is added is taken away by START */
+    }
+    ROLL for (int l = 0; l < SIDES[S].limbs; l++) {
+        uint32_t p = MODULUS[l];
+        uint8_t r[EACH];
+
+        UNROLL for (int x = 0; x < EACH; x++) {
+            int32_t sum = START[S][l];
+
+            UNROLL for (int d = 0; d < DIGITS[S]; d++)
+                sum = dot4<0, 0>(v[x][d], POWER[S][l][d], sum);
+            r[x] = (uint8_t)limber_mod24((uint32_t)sum, p, RECIPROCAL[l]);
+            if (SIDES[S].is_signed)
+                r[x] = (uint8_t)limber_symmetric(r[x], p);
+        }
+        put_limb<S>(a, to, l, r);
+    }
+}
+
+template <int S, class raw>
+DEVICE void put_slices(const prepare_args &a, const raw e[EACH], int scale, char *to)
+{
+    constexpr struct side s = SIDES[S];
+    typedef typename raw_of<s.limb.size>::type piece;
+    uint64_t w[EACH][LIMBER_WIDE];
+
+    UNROLL for (int x = 0; x < EACH; x++) {
+        uint32_t v[DIGITS[S]];
+
+        integer_of<S>(v, e[x], scale);
+        UNROLL for (int i = 0; i < LIMBER_WIDE; i++) {
+            uint32_t sign = (uint32_t)((int32_t)v[DIGITS[S] - 1] >> 31);
+            uint32_t low = 2 * i < DIGITS[S] ? v[2 * i < DIGITS[S] ? 2 * i : 0] : sign;
+            uint32_t high = 2 * i + 1 < DIGITS[S] ? v[2 * i + 1 < DIGITS[S] ? 2 * i + 1 : 0] : sign;
+
+            w[x][i] = low | (uint64_t)high << 32;
+        }
+    }
+    UNROLL for (int l = 0; l < s.limbs; l++) {
+        piece out[EACH];
+
+        UNROLL for (int x = 0; x < EACH; x++) {
+            int32_t v = limber_slice(w[x], l, s.limbs, s.step, s.is_signed);
+
+            if constexpr (s.limb.size == 1) {
+                out[x] = (piece)v;
+            } else {
+                limber_num n = { 0, (uint64_t)(v < 0 ? -v : v), 0, v < 0,
+                                 (uint8_t)(v ? NUM_finite : NUM_zero) };
+
+                n.sign = v < 0;
+                limber_num_encode(&out[x], s.limb, &n, 0, LIMBER_RN);
+            }
+        }
+        put_limb<S>(a, to, l, out);
+    }
+}
+
+template <int S, class raw>
+DEVICE void put_hilo(const prepare_args &a, const raw e[EACH], int scale, char *to)
+{
+    constexpr struct side s = SIDES[S];
+    typename raw_of<s.limb.size>::type out[s.limbs][EACH];
+
+    UNROLL for (int x = 0; x < EACH; x++) {
+        double rest = double_of(s.f, &e[x]);
+
+        rest = rest - rest == 0 ? mul64(rest, power_of_two(scale)) : 0;
+        UNROLL for (int l = 0; l < s.limbs; l++) {
+            limber_num n;
+
+            limber_num_from_f64(&n, rest);
+            limber_num_encode(&out[l][x], s.limb, &n, 0, LIMBER_RN);
+            rest = mul64(add64(rest, -double_of(s.limb, &out[l][x])), power_of_two(s.shift));
+        }
+    }
+    UNROLL for (int l = 0; l < s.limbs; l++)
+        put_limb<S>(a, to, l, out[l]);
+}
+
+template <int S, class raw>
+DEVICE void put_whole(const prepare_args &a, const raw e[EACH], char *to)
+{
+    typename raw_of<SIDES[S].limb.size>::type out[EACH];
+
+    UNROLL for (int x = 0; x < EACH; x++) {
+        double v = double_of(SIDES[S].f, &e[x]);
+        float narrow = (float)v;
+
+        memcpy(&out[x], SIDES[S].limb.size == 8 ? (void *)&v : (void *)&narrow,
+               SIDES[S].limb.size);
+    }
+    put_limb<S>(a, to, 0, out);
+}
+
+/* ---- the kernels ------------------------------------------------------------------------------- */
+
+template <int S> DEVICE void prepare(const prepare_args &a)
+{
+    constexpr int size = SIDES[S].f.size;
+    typedef typename raw_of<size>::type raw;
+    int64_t line0 = (int64_t)(block() / a.blocks_p) * LINES;
+    int64_t p0 = (int64_t)(block() % a.blocks_p) * ELEMENTS;
+    int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
+    struct view v = a.view;
+    raw e[EACH];
+    char *to;
+
+    v.patch = a.patched ? &a.patch : NULL;
+    read_block<size>(v, a.line0 + line0, a.lines - line0, p0, a.length);
+    UNROLL for (int x = 0; x < EACH; x++)
+        e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
+    if (line0 + line >= a.padded || (p0 + p) * SIDES[S].limb.size >= a.pitch)
+        return;
+    to = a.limbs + (line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
+    scale = SIDES[S].scaled && line0 + line < a.lines ?
+            scale_of(a.emax, line0 + line, SIDES[S].top) : 0;
+    if constexpr (SIDES[S].how == HOW_residues)
+        put_residues<S>(a, e, scale, to);
+    else if constexpr (SIDES[S].how == HOW_slices)
+        put_slices<S>(a, e, scale, to);
+    else if constexpr (SIDES[S].how == HOW_hilo)
+        put_hilo<S>(a, e, scale, to);
+    else
+        put_whole<S>(a, e, to);
+}
+
+KERNEL(limber_prepare_a, struct prepare_args, PREPARE_THREADS, 1)
+{
+    prepare<0>(args);
+}
+
+KERNEL(limber_prepare_b, struct prepare_args, PREPARE_THREADS, 1)
+{
+    prepare<1>(args);
+}
+
+#endif

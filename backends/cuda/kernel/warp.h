@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The multiply kernel of a block of warps: tiles of limbs come to shared memory in a ring of STAGES
+ * stages by asynchronous copies, each warp multiplies WM x WN of the BM x BN tile. */
+#ifndef LIMBER_CUDA_WARP_H
+#define LIMBER_CUDA_WARP_H
+
+enum {
+    MI = WM / 16, NJ = WN / 8, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
+    TILE_A = BM * STEP, TILE_B = BN * STEP,
+    HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,  /* limbs of a stage */
+    STAGE = HELD_A * TILE_A + HELD_B * TILE_B
+};
+
+/* ---- stages -------------------------------------------------------------------------------------- */
+
+template <int lines> DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
+{
+    constexpr int pieces = STEP / 16;
+
+    UNROLL for (int x = 0; x < (lines * pieces + THREADS - 1) / THREADS; x++) {
+        int c = thread() + x * THREADS, row = c / pieces, piece = c % pieces;
+
+        if (lines * pieces % THREADS == 0 || c < lines * pieces)
+            copy16(at + piece_at(row, piece), from + row * pitch + 16 * piece, 16);
+    }
+}
+
+/* Step s of a task: exact plans go through the rows of its accumulator one after the other, others
+ * hold all limbs at once. */
+DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
+{
+    uint32_t at = (uint32_t)(stage * STAGE);
+    int row = TOTALS ? FIRST[t.acc] + s / a.steps : 0, step = TOTALS ? s % a.steps : s;
+    const char *from_a = a.limbs_a + (int64_t)t.i * BM * a.pitch + (int64_t)step * STEP;
+    const char *from_b = a.limbs_b + (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
+
+    UNROLL for (int l = 0; l < HELD_A; l++)
+        copy_tile<BM>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a, a.pitch);
+    UNROLL for (int l = 0; l < HELD_B; l++)
+        copy_tile<BN>(at + HELD_A * TILE_A + l * TILE_B,
+                      from_b + (TOTALS ? ROW_B[row] : l) * a.limb_b, a.pitch);
+}
+
+/* ---- fragments: 32 bytes along k -------------------------------------------------------------------- */
+
+/* All of a warp's lines of one tile. */
+template <int tiles> DEVICE void fragments(uint32_t (&r)[tiles][4], uint32_t tile, int line0, int q)
+{
+    int l = lane();
+
+    UNROLL for (int i = 0; i < tiles; i++)
+        load_fragments(r[i], tile + piece_at(line0 + 16 * i + (l & 7) + (l & 8), 2 * q + (l >> 4)));
+}
+
+/* As `fragments` numbers its four matrices: rows, rows + 8, rows 16 bytes on, rows + 8 of those. */
+DEVICE void fragment_b(uint32_t b[2], const uint32_t r[4], int odd)
+{
+    b[0] = r[odd];
+    b[1] = r[odd + 2];
+}
+
+template <int SA, int SB>
+DEVICE void product_i8(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
+                       const uint32_t (&b)[NJ / 2][4])
+{
+    UNROLL for (int i = 0; i < MI; i++)
+        UNROLL for (int j = 0; j < NJ; j++) {
+            uint32_t two[2];
+
+            fragment_b(two, b[j / 2], j & 1);
+            mma_i8<SA, SB>(d[i][j], a[i], two);
+        }
+}
+
+/* signs: 2 where A's limb is signed, 1 where B's is. */
+DEVICE void product(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
+                    const uint32_t (&b)[NJ / 2][4], int signs)
+{
+    if constexpr (SIGNS & 1)
+        if (SIGNS == 1 || signs == 0)
+            product_i8<0, 0>(d, a, b);
+    if constexpr ((SIGNS & 2) != 0)
+        if (SIGNS == 2 || signs == 1)
+            product_i8<0, 1>(d, a, b);
+    if constexpr ((SIGNS & 4) != 0)
+        if (SIGNS == 4 || signs == 2)
+            product_i8<1, 0>(d, a, b);
+    if constexpr ((SIGNS & 8) != 0)
+        if (SIGNS == 8 || signs == 3)
+            product_i8<1, 1>(d, a, b);
+}
+
+DEVICE void product(float (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
+                    const uint32_t (&b)[NJ / 2][4], int)
+{
+    UNROLL for (int i = 0; i < MI; i++)
+        UNROLL for (int j = 0; j < NJ; j++) {
+            uint32_t two[2];
+
+            fragment_b(two, b[j / 2], j & 1);
+            if constexpr (UNIT == UNIT_f16)
+                mma_f16(d[i][j], a[i], two);
+            else if constexpr (UNIT == UNIT_bf16)
+                mma_bf16(d[i][j], a[i], two);
+            else
+                mma_tf32(d[i][j], a[i], two);
+        }
+}
+
+/* ---- one stage -------------------------------------------------------------------------------------- */
+
+#define FLAT(d) (*(sum (*)[MI * NJ * 4])(d))
+
+DEVICE void multiply_f64(double (&d)[MI][NJ][4], uint32_t ta, uint32_t tb, int line_a, int line_b)
+{
+    int g = lane() >> 2, t = lane() & 3;
+
+    UNROLL for (int q = 0; q < STEP / 32; q++) {
+        double a[2 * MI], b[NJ];
+
+        UNROLL for (int i = 0; i < 2 * MI; i++)
+            a[i] = load_shared<double>(ta + piece_at(line_a + 8 * i + g, 2 * q + (t >> 1)) +
+                                       8 * (t & 1));
+        UNROLL for (int j = 0; j < NJ; j++)
+            b[j] = load_shared<double>(tb + piece_at(line_b + 8 * j + g, 2 * q + (t >> 1)) +
+                                       8 * (t & 1));
+        UNROLL for (int i = 0; i < 2 * MI; i++)
+            UNROLL for (int j = 0; j < NJ; j++)
+                mma_f64(d[i / 2][j] + 2 * (i & 1), a[i], b[j]);
+    }
+}
+
+/* One pair of limbs. */
+template <class sum>
+DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b, int signs)
+{
+    uint32_t a[MI][4], b[NJ / 2][4];
+
+    if constexpr (UNIT == UNIT_f64) {
+        multiply_f64(d, stage, stage + HELD_A * TILE_A, line_a, line_b);
+    } else {
+        UNROLL for (int q = 0; q < STEP / 32; q++) {
+            fragments(a, stage, line_a, q);
+            fragments(b, stage + HELD_A * TILE_A, line_b, q);
+            product(d, a, b, signs);
+        }
+    }
+}
+
+template <int r>
+DEVICE void product_rows(float (&d)[ACCUMULATORS][MI][NJ][4], const uint32_t (&a)[LIMBS_A][MI][4],
+                         const uint32_t (&b)[LIMBS_B][NJ / 2][4])
+{
+    if constexpr (r < ROWS) {
+        product(d[ROW[r].acc], a[ROW[r].a], b[ROW[r].b], 0);
+        product_rows<r + 1>(d, a, b);
+    }
+}
+
+/* All rows, in turn every 32 bytes. */
+DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, int line_a,
+                          int line_b)
+{
+    uint32_t a[LIMBS_A][MI][4], b[LIMBS_B][NJ / 2][4];
+
+    UNROLL for (int q = 0; q < STEP / 32; q++) {
+        UNROLL for (int l = 0; l < LIMBS_A; l++)
+            fragments(a[l], stage + l * TILE_A, line_a, q);
+        UNROLL for (int l = 0; l < LIMBS_B; l++)
+            fragments(b[l], stage + HELD_A * TILE_A + l * TILE_B, line_b, q);
+        product_rows<0>(d, a, b);
+    }
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------------------- */
+
+/* Calls with(stage's address, s) for the steps of a task. */
+template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
+{
+    UNROLL for (int s = 0; s < STAGES - 1; s++) {
+        if (s < steps)
+            copy_stage(a, t, s, s);
+        copy_group();
+    }
+    ROLL for (int s = 0; s < steps; s++) {
+        int next = s + STAGES - 1;
+
+        copy_wait<STAGES - 2>();
+        sync_block();           /* the stage is there for all, and all have left the one before */
+        if (next < steps)
+            copy_stage(a, t, next % STAGES, next);
+        copy_group();
+        with((uint32_t)(s % STAGES * STAGE), s);
+    }
+    sync_block();
+}
+
+/* One accumulator, exact in whole numbers. */
+template <class sum>
+DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
+{
+    int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
+    int rows = FIRST[t.acc + 1] - FIRST[t.acc], steps = rows * a.steps, flushed = 0;
+    sum d[MI][NJ][4];
+    int32_t total[MI][NJ][4];   /* of chunks of floats */
+
+    clear(FLAT(d));
+    if (UNIT != UNIT_i8)
+        clear(*(int32_t (*)[MI * NJ * 4])total);
+    pipeline(a, t, steps, [&](uint32_t stage, int s) {
+        multiply_pair(d, stage, line_a, line_b, SIGNS_OF[FIRST[t.acc] + s / a.steps]);
+        if ((UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32) &&
+            ((s + 1) % CHUNK_STEPS == 0 || s + 1 == steps)) {
+            if constexpr (UNIT != UNIT_i8 && UNIT != UNIT_f64)
+                promote(*(int32_t (*)[MI * NJ * 4])total, FLAT(d));
+            clear(FLAT(d));
+        }
+        if ((s + 1) % FLUSH_STEPS == 0 && s + 1 < steps) {
+            if constexpr (VIA == VIA_crt && UNIT == UNIT_i8) {
+                reduce(t.acc, d);
+            } else if constexpr (UNIT == UNIT_i8 || UNIT == UNIT_f64) {
+                put_totals(a.r, t.acc, i0, j0, d, flushed++ == 0);
+                clear(FLAT(d));
+            } else {
+                put_totals(a.r, t.acc, i0, j0, total, flushed++ == 0);
+                clear(*(int32_t (*)[MI * NJ * 4])total);
+            }
+        }
+    });
+    if constexpr (VIA == VIA_crt && UNIT == UNIT_i8)
+        put_residues_of(a.r, t.acc, i0, j0, d);
+    else if constexpr (UNIT == UNIT_i8 || UNIT == UNIT_f64)
+        put_totals(a.r, t.acc, i0, j0, d, flushed == 0);
+    else
+        put_totals(a.r, t.acc, i0, j0, total, flushed == 0);
+}
+
+/* All accumulators in floats: the first is promoted, the others run through. */
+template <class sum>
+DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
+{
+    sum d[ACCUMULATORS][MI][NJ][4], total[MI][NJ][4];
+
+    clear(*(sum (*)[ACCUMULATORS * MI * NJ * 4])d);
+    clear(FLAT(total));
+    pipeline(a, t, a.steps, [&](uint32_t stage, int s) {
+        if constexpr (ROWS == 1)
+            multiply_pair(d[0], stage, line_a, line_b, 0);
+        else if constexpr (UNIT != UNIT_f64)
+            multiply_rows(d, stage, line_a, line_b);
+        if ((s + 1) % CHUNK_STEPS == 0 || s + 1 == a.steps) {
+            promote(FLAT(total), FLAT(d[0]));
+            clear(FLAT(d[0]));
+        }
+    });
+    memcpy(d[0], total, sizeof total);
+    put_sums(a.r, (int64_t)t.i * BM + line_a, (int64_t)t.j * BN + line_b, d);
+}
+
+KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
+{
+    int line_a = warp() / WARPS_N * WM, line_b = warp() % WARPS_N * WN;
+
+    ROLL for (int index = block(); index < args.tasks; index += blocks()) {
+        struct task t = task_at(args, index);
+
+        if constexpr (TOTALS)
+            totals_task<sum_type>(args, t, line_a, line_b);
+        else
+            sums_task<sum_type>(args, t, line_a, line_b);
+    }
+}
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One call on a device: limbs of both operands, products, the finished elements, part by part of C
+ * where the workspace does not hold all limbs. */
+#include "backends/cuda/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 32, ELEMENTS = 64, PREPARE_THREADS = 256, SIDE = 32, FINISH_THREADS = 256,
+       ELEMENT_THREADS = 128, LINE_BYTES = 128, ALIGN = 256 };
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t b)
+{
+    return ceil_div(a, b) * b;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------- */
+
+static const char *const names[KERNEL_count] = {
+    "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
+    "limber_exact"
+};
+
+static bool has_kernel(const struct cuda_config *c, int i)
+{
+    if (i == KERNEL_special)
+        return c->special;
+    if (i == KERNEL_finish && c->direct)
+        return false;
+    return (i == KERNEL_exact) == (c->way == WAY_element);
+}
+
+static bool load_functions(struct run *r, struct loaded *l, struct diag *d)
+{
+    const struct cuda_driver *c = r->driver;
+    const struct cuda_config *f = &r->kernel->config;
+
+    for (int i = 0; i < KERNEL_count; i++)
+        if (has_kernel(f, i) &&
+            !limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
+                            "finding a kernel", d))
+            return false;
+    return f->way == WAY_element ||
+           limber_cuda_ok(c, c->cuFuncSetAttribute(l->function[KERNEL_multiply],
+                                                   CU_FUNCTION_SHARED, f->shared),
+                          "giving a kernel its shared memory", d);
+}
+
+/* Once a device. */
+static bool find_kernel(struct run *r, int device, struct diag *d)
+{
+    struct kernel *k = r->kernel;
+    struct loaded *l = &k->loaded[device];
+    bool ok = true;
+
+    pthread_mutex_lock(&k->lock);
+    if (!l->module) {
+        ok = limber_cuda_ok(r->driver, r->driver->cuModuleLoadData(&l->module, k->cubin),
+                            "loading a kernel", d);
+        if (ok && !load_functions(r, l, d)) {
+            r->driver->cuModuleUnload(l->module);
+            l->module = NULL;
+            ok = false;
+        }
+    }
+    pthread_mutex_unlock(&k->lock);
+    r->loaded = l;
+    return ok;
+}
+
+static bool start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads, int shared,
+                  void *arguments, struct diag *d)
+{
+    void *list[] = { arguments };
+
+    if (blocks == 0)
+        return true;
+    if (blocks > INT32_MAX)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: a grid of %lld blocks is too large",
+                           (long long)blocks);
+    return limber_cuda_ok(r->driver, r->driver->cuLaunchKernel(
+                          r->loaded->function[which], (unsigned)blocks, 1, 1, (unsigned)threads, 1,
+                          1, (unsigned)shared, r->stream, list, NULL), names[which], d);
+}
+
+/* ---- a part of C ---------------------------------------------------------------------------------- */
+
+/* Rows [i, i + m), columns [j, j + n); where its limbs and totals lie. */
+struct part {
+    int64_t i, j, m, n;
+    int64_t tiles_m, tiles_n;
+    int64_t pitch;              /* bytes of a limb's line */
+    int64_t limb[2];            /* bytes of a limb of A, of B */
+    int64_t total_pitch, total_size;
+    cu_pointer limbs[2], totals;
+    size_t bytes;
+};
+
+static int64_t steps_of(const struct cuda_config *f, int64_t k)
+{
+    return ceil_div(k * f->bytes, f->step);
+}
+
+/* Totals are saved once, into 32 bits, or added up in 64. */
+static bool is_wide(const struct cuda_config *f, int64_t k)
+{
+    return f->via == VIA_shift && (f->unit == UNIT_f64 ||
+                                   f->most_rows * steps_of(f, k) > f->flush_steps);
+}
+
+static void lay_out(const struct cuda_config *f, int64_t k, struct part *p)
+{
+    int64_t size = f->total_bytes == 4 && is_wide(f, k) ? 8 : f->total_bytes;
+
+    p->tiles_m = ceil_div(p->m, f->bm);
+    p->tiles_n = ceil_div(p->n, f->bn);
+    p->pitch = round_up(k > 0 ? k * f->bytes : 1, LINE_BYTES);
+    p->limb[0] = p->tiles_m * f->bm * p->pitch;
+    p->limb[1] = p->tiles_n * f->bn * p->pitch;
+    p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
+    p->total_size = p->m * p->total_pitch;
+    p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
+                        round_up(f->side[1].limbs * p->limb[1], ALIGN) +
+                        (f->totals ? f->accumulators : 1) * p->total_size);
+}
+
+static void place_in(const struct cuda_config *f, struct part *p, cu_pointer at)
+{
+    p->limbs[0] = at;
+    p->limbs[1] = at + (cu_pointer)round_up(f->side[0].limbs * p->limb[0], ALIGN);
+    p->totals = p->limbs[1] + (cu_pointer)round_up(f->side[1].limbs * p->limb[1], ALIGN);
+}
+
+/* Fewer columns first: rows that are cut once serve all of them. */
+static struct part fit(const struct cuda_config *f, const struct call *c, size_t limit)
+{
+    struct part p = { .m = c->m, .n = c->n };
+
+    for (lay_out(f, c->k, &p); p.bytes > limit; lay_out(f, c->k, &p)) {
+        if (p.n > 16 * f->bn)
+            p.n = round_up(p.n / 2, f->bn);
+        else if (p.m > f->bm)
+            p.m = round_up(p.m / 2, f->bm);
+        else if (p.n > f->bn)
+            p.n = round_up(p.n / 2, f->bn);
+        else
+            break;
+    }
+    return p;
+}
+
+static bool prepare(struct run *r, const struct part *p, int side, struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    int64_t line0 = side ? p->j : p->i;
+    struct prepare_args args = {
+        .view = r->view[side], .line0 = line0, .lines = side ? p->n : p->m,
+        .length = r->call->k, .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
+        .limbs = (char *)(uintptr_t)p->limbs[side], .pitch = p->pitch, .limb = p->limb[side],
+        .emax = r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] + line0 : NULL,
+        .patched = r->view[side].patch != NULL,
+        .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
+    };
+
+    if (args.patched)
+        args.patch = *args.view.patch;
+    args.view.patch = NULL;
+    return start(r, side ? KERNEL_prepare_b : KERNEL_prepare_a,
+                 ceil_div(args.padded, LINES) * args.blocks_p, PREPARE_THREADS,
+                 LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
+}
+
+static struct result_args result_of(const struct run *r, const struct part *p)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    const struct call *c = r->call;
+    struct result_args a = {
+        .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
+        .emax_a = r->emax[0] ? (const int32_t *)(uintptr_t)r->emax[0] + p->i : NULL,
+        .emax_b = r->emax[1] ? (const int32_t *)(uintptr_t)r->emax[1] + p->j : NULL,
+        .special_a = r->special[0] ? (const uint8_t *)(uintptr_t)r->special[0] + p->i : NULL,
+        .special_b = r->special[1] ? (const uint8_t *)(uintptr_t)r->special[1] + p->j : NULL,
+        .overflow = (uint64_t *)(uintptr_t)r->overflow,
+        .totals = (char *)(uintptr_t)p->totals, .total_pitch = p->total_pitch,
+        .total_size = p->total_size, .wide = f->way != WAY_element && is_wide(f, c->k),
+    };
+
+    if (c->alpha)
+        memcpy(a.alpha, c->alpha, f->scalars.size);
+    if (c->beta)
+        memcpy(a.beta, c->beta, f->scalars.size);
+    return a;
+}
+
+/* The limbs of one operand as a tensor of elements, lines, limbs; boxes of one tile's stage. */
+static bool map_limbs(struct run *r, const struct part *p, int side, struct tensor_map *map,
+                      struct diag *d)
+{
+    enum { U8 = 0, U16 = 1, U32 = 2, RANK = 3, SWIZZLE_128 = 3, L2_256 = 3 };
+    const struct cuda_config *f = &r->kernel->config;
+    uint64_t size[RANK] = { (uint64_t)(p->pitch / f->bytes),
+                            (uint64_t)(p->limb[side] / p->pitch),
+                            (uint64_t)f->side[side].limbs };
+    uint64_t stride[RANK - 1] = { (uint64_t)p->pitch, (uint64_t)p->limb[side] };
+    unsigned box[RANK] = { (unsigned)(f->step / f->bytes), (unsigned)(side ? f->bn : f->bm), 1 };
+    unsigned every[RANK] = { 1, 1, 1 };
+
+    if (!r->driver->cuTensorMapEncodeTiled)
+        return limber_fail(d, LIMBER_DEVICE, "the CUDA driver is too old for tensor maps");
+    return limber_cuda_ok(r->driver, r->driver->cuTensorMapEncodeTiled(
+                          map, f->bytes == 1 ? U8 : f->bytes == 2 ? U16 : U32, RANK,
+                          (void *)(uintptr_t)p->limbs[side], size, stride, box, every, 0,
+                          SWIZZLE_128, L2_256, 0), "describing limbs to the device", d);
+}
+
+static bool multiply(struct run *r, const struct part *p, struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    int64_t tasks = p->tiles_m * p->tiles_n * (f->totals ? f->accumulators : 1);
+    struct multiply_args args = {
+        .limbs_a = (const char *)(uintptr_t)p->limbs[0],
+        .limbs_b = (const char *)(uintptr_t)p->limbs[1],
+        .pitch = p->pitch, .limb_a = p->limb[0], .limb_b = p->limb[1],
+        .tiles_m = (int32_t)p->tiles_m, .tiles_n = (int32_t)p->tiles_n, .tasks = (int32_t)tasks,
+        .steps = (int32_t)steps_of(f, r->call->k), .r = result_of(r, p),
+    };
+
+    if (f->way == WAY_group && !(map_limbs(r, p, 0, &args.map_a, d) &&
+                                 map_limbs(r, p, 1, &args.map_b, d)))
+        return false;
+    if (f->way == WAY_group && tasks > r->device->multiprocessors)
+        tasks = r->device->multiprocessors;     /* blocks stay */
+    return start(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
+}
+
+static struct element_args elements_of(const struct run *r, const struct part *p)
+{
+    struct element_args e = {
+        .a = r->view[0], .b = r->view[1], .patched_a = r->view[0].patch != NULL,
+        .patched_b = r->view[1].patch != NULL, .k = r->call->k, .seed = r->call->seed,
+        .r = result_of(r, p),
+    };
+
+    if (e.a.patch)
+        e.patch_a = *e.a.patch;
+    if (e.b.patch)
+        e.patch_b = *e.b.patch;
+    e.a.patch = e.b.patch = NULL;
+    return e;
+}
+
+static bool finish(struct run *r, const struct part *p, struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    struct result_args args = result_of(r, p);
+    struct element_args e = elements_of(r, p);
+    int shared = args.c.row == 1 ? SIDE * (SIDE + 1) * f->result.size : 0;
+
+    if (!f->direct && !start(r, KERNEL_finish, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
+                             FINISH_THREADS, shared, &args, d))
+        return false;
+    return !(args.special_a || args.special_b) ||
+           start(r, KERNEL_special, ceil_div(p->m * p->n, ELEMENT_THREADS), ELEMENT_THREADS, 0,
+                 &e, d);
+}
+
+/* ---- the call --------------------------------------------------------------------------------------- */
+
+/* Memory for limbs: the caller's, or ours of at most what the call allows. */
+static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
+{
+    const limber_queue *q = r->call->queue;
+
+    if (q && q->workspace && q->bytes >= bytes) {
+        r->workspace = (cu_pointer)(uintptr_t)q->workspace;
+        return true;
+    }
+    if (q && q->workspace)
+        return limber_fail(d, LIMBER_NO_MEMORY, "queue.bytes = %zu: the smallest part needs %zu",
+                           q->bytes, bytes);
+    r->own_workspace = true;
+    return limber_cuda_memory(r, &r->workspace, bytes, "limbs", d);
+}
+
+static bool run_limbs(struct run *r, struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    const struct call *c = r->call;
+    size_t limit = c->queue && c->queue->workspace ? c->queue->bytes : c->workspace_limit;
+    struct part most = fit(f, c, limit), p = most;
+
+    if (!take_workspace(r, most.bytes, d))
+        return false;
+    r->call->workspace = most.bytes;
+    for (p.i = 0; p.i < c->m; p.i += most.m) {
+        p.m = c->m - p.i < most.m ? c->m - p.i : most.m;
+        for (p.j = 0; p.j < c->n; p.j += most.n) {
+            p.n = c->n - p.j < most.n ? c->n - p.j : most.n;
+            lay_out(f, c->k, &p);
+            place_in(f, &p, r->workspace);
+            if ((p.j == 0 && !prepare(r, &p, 0, d)) || !prepare(r, &p, 1, d) ||
+                !multiply(r, &p, d) || !finish(r, &p, d))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool run_elements(struct run *r, struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    struct part p = { .m = r->call->m, .n = r->call->n };
+    struct element_args e = elements_of(r, &p);
+    int64_t blocks = ceil_div(p.m * p.n, ELEMENT_THREADS), most = 8 * r->device->multiprocessors;
+    size_t bytes;
+
+    blocks = blocks < most ? blocks : most;
+    bytes = (size_t)(blocks * ELEMENT_THREADS * f->long_words) * sizeof(uint64_t);
+    if (!take_workspace(r, bytes, d))
+        return false;
+    r->call->workspace = bytes;
+    e.room = (uint64_t *)(uintptr_t)r->workspace;
+    return start(r, KERNEL_exact, blocks, ELEMENT_THREADS, 0, &e, d) &&
+           (!(e.r.special_a || e.r.special_b) ||
+            start(r, KERNEL_special, ceil_div(p.m * p.n, ELEMENT_THREADS), ELEMENT_THREADS, 0, &e,
+                  d));
+}
+
+static bool run(struct run *r, struct diag *d)
+{
+    bool ok;
+
+    if (r->call->queue) {
+        r->stream = r->call->queue->stream;
+    } else {
+        r->own_stream = true;
+        if (!limber_cuda_stream(r->device, &r->stream, d))
+            return false;
+    }
+    ok = limber_cuda_upload(r, d) &&
+         (r->kernel->config.way == WAY_element ? run_elements(r, d) : run_limbs(r, d));
+    ok = limber_cuda_download(r, ok, d);
+    if (r->own_stream)
+        limber_cuda_stream_back(r->device, r->stream);
+    return ok;
+}
+
+bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
+{
+    struct run r = { .kernel = k, .call = c };
+    cu_context before;
+    bool ok;
+
+    c->overflow = 0;
+    c->workspace = 0;
+    if (c->m == 0 || c->n == 0)
+        return true;
+    r.device = limber_cuda_device(c->device, d);
+    if (!r.device)
+        return false;
+    r.driver = r.device->driver;
+    if (!limber_cuda_ok(r.driver, r.driver->cuCtxPushCurrent_v2(r.device->context),
+                        "entering the device's context", d))
+        return false;
+    ok = find_kernel(&r, c->device, d) && run(&r, d);
+    r.driver->cuCtxPopCurrent_v2(&before);
+    return ok;
+}

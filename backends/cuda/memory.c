@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operands where kernels can reach them.  Device memory is used as it is; what lies in host memory is
+ * copied over, and C back, element by element where it is not dense. */
+#include "backends/cuda/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
+                        struct diag *d)
+{
+    int result = r->driver->cuMemAllocAsync(p, bytes ? bytes : 1, r->stream);
+
+    if (result == CU_OUT_OF_MEMORY)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no device memory for %zu bytes of %s", bytes,
+                           what);
+    return limber_cuda_ok(r->driver, result, "taking device memory", d);
+}
+
+void limber_cuda_release(struct run *r, cu_pointer *p)
+{
+    if (*p)
+        r->driver->cuMemFreeAsync(*p, r->stream);
+    *p = 0;
+}
+
+/* Memory that kernels can reach, of any context of this process. */
+static bool on_device(const struct run *r, const void *p)
+{
+    unsigned type = 0;
+
+    return r->driver->cuPointerGetAttribute(&type, CU_POINTER_MEMORY_TYPE,
+                                            (cu_pointer)(uintptr_t)p) == 0 &&
+           type != 0 && type != CU_MEMORY_HOST;
+}
+
+static bool upload(struct run *r, cu_pointer *to, const void *from, size_t bytes,
+                   const char *what, struct diag *d)
+{
+    return limber_cuda_memory(r, to, bytes, what, d) &&
+           (bytes == 0 ||
+            limber_cuda_ok(r->driver, r->driver->cuMemcpyHtoDAsync_v2(*to, from, bytes, r->stream),
+                           "copying to the device", d));
+}
+
+/* ---- operands ------------------------------------------------------------------------------------ */
+
+/* Bytes from the first to behind the last element. */
+static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
+{
+    const struct patch *w = v->patch;
+    int64_t images;
+
+    if (lines == 0 || k == 0)
+        return 0;
+    if (!w)
+        return (size_t)((lines - 1) * v->line + (k - 1) * v->p + 1) * (size_t)size;
+    images = lines / (w->oh * w->ow);
+    return (size_t)((images - 1) * w->image + (k / (w->r * w->s) - 1) * w->channel +
+                    (w->h - 1) * w->row + (w->w - 1) * w->col + 1) * (size_t)size;
+}
+
+static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
+{
+    const struct view *v = side ? &r->call->b : &r->call->a;
+    size_t bytes = extent(v, side ? r->call->n : r->call->m, r->call->k,
+                          r->kernel->config.side[side].f.size);
+
+    r->view[side] = *v;
+    if (bytes == 0 || on_device(r, v->data))
+        return true;
+    r->host = true;
+    if (!upload(r, copy, v->data, bytes, side ? "B" : "A", d))
+        return false;
+    r->view[side].data = (const void *)(uintptr_t)*copy;
+    return true;
+}
+
+/* Exponents and flags of lines from the scan. */
+static bool reach_mask(struct run *r, int side, struct diag *d)
+{
+    const struct mask *m = side ? r->call->mask_b : r->call->mask_a;
+    size_t lines = (size_t)(side ? r->call->n : r->call->m);
+
+    if (r->kernel->config.side[side].scaled) {
+        if (!m || !m->line_emax)
+            return limber_fail(d, LIMBER_INTERNAL, "cuda: a scaled operand without its scan");
+        if (!upload(r, &r->emax[side], m->line_emax, lines * sizeof *m->line_emax, "exponents", d))
+            return false;
+    }
+    if (m && m->special && m->line_special && r->kernel->config.special)
+        return upload(r, &r->special[side], m->line_special, lines, "flags", d);
+    return true;
+}
+
+/* ---- C ---------------------------------------------------------------------------------------------- */
+
+/* Copies between C and a dense copy of it. */
+static void stage(const struct run *r, bool out)
+{
+    const struct call *c = r->call;
+    struct place dense = r->place;
+    int size = r->kernel->config.result.size;
+
+    dense.data = r->staged;
+    for (int64_t i = 0; i < c->m; i++)
+        for (int64_t j = 0; j < c->n; j++) {
+            char *at = limber_place_at(&c->c, i, j, size);
+            char *copy = limber_place_at(&dense, i, j, size);
+
+            memcpy(out ? at : copy, out ? copy : at, (size_t)size);
+        }
+}
+
+/* The dense copy lies along the same dimension. */
+static bool reach_c(struct run *r, struct diag *d)
+{
+    const struct call *c = r->call;
+    size_t bytes = (size_t)(c->m * c->n) * (size_t)r->kernel->config.result.size;
+
+    r->place = c->c;
+    if (bytes == 0 || on_device(r, c->c.data))
+        return true;
+    r->host = true;
+    r->place = c->c.row == 1 ? (struct place){ .row = 1, .col = c->m, .inner = c->n } :
+               (struct place){ .row = c->n, .col = 1, .inner = c->n };
+    r->staged = malloc(bytes);
+    if (!r->staged)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a copy of C");
+    if (r->kernel->config.beta)
+        stage(r, false);
+    if (!(r->kernel->config.beta ? upload(r, &r->c, r->staged, bytes, "C", d) :
+          limber_cuda_memory(r, &r->c, bytes, "C", d)))
+        return false;
+    r->place.data = (void *)(uintptr_t)r->c;
+    return true;
+}
+
+bool limber_cuda_upload(struct run *r, struct diag *d)
+{
+    const int32_t zero[2] = { 0, 0 };
+
+    return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_mask(r, 0, d) &&
+           reach_mask(r, 1, d) && reach_c(r, d) &&
+           (r->kernel->config.result.kind != LIMBER_KIND_INT ||
+            upload(r, &r->overflow, zero, sizeof zero, "a counter", d));
+}
+
+static bool fetch(struct run *r, struct diag *d)
+{
+    size_t bytes = (size_t)(r->call->m * r->call->n) * (size_t)r->kernel->config.result.size;
+    const struct cuda_driver *c = r->driver;
+
+    if (r->overflow &&
+        !limber_cuda_ok(c, c->cuMemcpyDtoHAsync_v2(&r->call->overflow, r->overflow,
+                                                   sizeof r->call->overflow, r->stream),
+                        "copying from the device", d))
+        return false;
+    return !r->staged || limber_cuda_ok(c, c->cuMemcpyDtoHAsync_v2(r->staged, r->c, bytes,
+                                                                   r->stream),
+                                        "copying from the device", d);
+}
+
+bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
+{
+    bool waits = r->own_stream || r->host || r->overflow;
+
+    ok = ok && fetch(r, d);
+    limber_cuda_release(r, &r->a);
+    limber_cuda_release(r, &r->b);
+    limber_cuda_release(r, &r->c);
+    limber_cuda_release(r, &r->overflow);
+    for (int i = 0; i < 2; i++) {
+        limber_cuda_release(r, &r->emax[i]);
+        limber_cuda_release(r, &r->special[i]);
+    }
+    if (r->own_workspace)
+        limber_cuda_release(r, &r->workspace);
+    if (waits && !limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),
+                                 "running a kernel", d))
+        ok = false;
+    if (ok && r->staged)
+        stage(r, true);
+    free(r->staged);
+    return ok;
+}

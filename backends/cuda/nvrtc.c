@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * NVRTC, opened when the first kernel must be compiled. */
+#include "backends/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct nvrtc_program *nvrtc_program;
+
+#define NVRTC(F)                                                                                  \
+    F(nvrtcVersion, (int *, int *))                                                               \
+    F(nvrtcCreateProgram, (nvrtc_program *, const char *, const char *, int, const char *const *, \
+                           const char *const *))                                                  \
+    F(nvrtcDestroyProgram, (nvrtc_program *))                                                     \
+    F(nvrtcCompileProgram, (nvrtc_program, int, const char *const *))                             \
+    F(nvrtcGetProgramLogSize, (nvrtc_program, size_t *))                                          \
+    F(nvrtcGetProgramLog, (nvrtc_program, char *))                                                \
+    F(nvrtcGetCUBINSize, (nvrtc_program, size_t *))                                               \
+    F(nvrtcGetCUBIN, (nvrtc_program, char *))
+
+static struct {
+#define FIELD(name, arguments) int (*name) arguments;
+    NVRTC(FIELD)
+#undef FIELD
+    const char *(*nvrtcGetErrorString)(int);
+    bool opened;
+} nvrtc;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *find(void)
+{
+    static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
+                                         "/usr/local/cuda/lib64/libnvrtc.so" };
+    const char *wish = getenv("LIMBER_NVRTC");
+    void *handle = NULL;
+
+    if (wish && *wish)
+        return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; !handle && i < COUNT(names); i++)
+        handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    return handle;
+}
+
+static bool open_nvrtc(struct diag *d)
+{
+    void *handle = find();
+
+    if (!handle)
+        return limber_fail(d, LIMBER_DEVICE, "no NVRTC to compile kernels: %s", dlerror());
+#define GET(name, arguments) *(void **)&nvrtc.name = dlsym(handle, #name);
+    NVRTC(GET)
+#undef GET
+    *(void **)&nvrtc.nvrtcGetErrorString = dlsym(handle, "nvrtcGetErrorString");
+#define HAS(name, arguments) nvrtc.name &&
+    nvrtc.opened = NVRTC(HAS) nvrtc.nvrtcGetErrorString;
+#undef HAS
+    if (nvrtc.opened)
+        return true;
+    dlclose(handle);
+    return limber_fail(d, LIMBER_DEVICE, "NVRTC is too old: it gives no cubins");
+}
+
+static bool ready(struct diag *d)
+{
+    bool ok;
+
+    pthread_mutex_lock(&lock);
+    ok = nvrtc.opened || open_nvrtc(d);
+    pthread_mutex_unlock(&lock);
+    return ok;
+}
+
+/* What the compiler said: all of it to the dump, the first error to the caller. */
+static void tell(nvrtc_program p, int result, const char *arch, const struct dump *dump,
+                 struct diag *d)
+{
+    size_t size = 0;
+    char *log = NULL, *error;
+
+    if (nvrtc.nvrtcGetProgramLogSize(p, &size) == 0 && size > 1 && (log = malloc(size + 1))) {
+        log[size] = 0;
+        if (nvrtc.nvrtcGetProgramLog(p, log)) {
+            free(log);
+            log = NULL;
+        }
+    }
+    if (log && dump)
+        dump->file(dump->user, "nvrtc.log", log, strlen(log));
+    if (result) {
+        error = log ? strstr(log, "error") : NULL;
+        limber_fail(d, LIMBER_DEVICE, "NVRTC for %s: %s: %.300s", arch,
+                    nvrtc.nvrtcGetErrorString(result), error ? error : log ? log : "");
+    }
+    free(log);
+}
+
+static bool take(nvrtc_program p, struct blob *out, struct diag *d)
+{
+    size_t size = 0;
+
+    if (nvrtc.nvrtcGetCUBINSize(p, &size) || size == 0)
+        return limber_fail(d, LIMBER_DEVICE, "NVRTC gave no cubin");
+    out->data = malloc(size);
+    if (!out->data)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a cubin");
+    out->size = size;
+    return nvrtc.nvrtcGetCUBIN(p, (char *)out->data) == 0 ||
+           limber_fail(d, LIMBER_DEVICE, "NVRTC gave no cubin");
+}
+
+enum { MOST_HEADERS = 32 };
+
+bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
+                  const char *arch, const struct dump *dump, struct blob *out, struct diag *d)
+{
+    const char *names[MOST_HEADERS], *texts[MOST_HEADERS];
+    struct text target = { 0 };
+    nvrtc_program p = NULL;
+    int result;
+    bool ok;
+
+    if (!ready(d))
+        return false;
+    for (int i = 0; i < count; i++) {
+        names[i] = headers[i].name;
+        texts[i] = headers[i].text;
+    }
+    limber_text_add(&target, "--gpu-architecture=%s", arch);
+    if (target.failed || nvrtc.nvrtcCreateProgram(&p, source, "limber.cu", count, texts, names))
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a CUDA program");
+    result = nvrtc.nvrtcCompileProgram(p, 6, (const char *const[]){
+        target.s, "--std=c++17", "--fmad=false", "--device-int128", "--device-as-default-execution-space", "--ptxas-options=-v",
+        "--diag-suppress=177,550,128,186,1650" });
+    tell(p, result, arch, dump, d);
+    ok = result == 0 && take(p, out, d);
+    nvrtc.nvrtcDestroyProgram(&p);
+    limber_text_clear(&target);
+    return ok;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The source of a plan's kernels: its constants as text, then the files that they specialise. */
+#include "backends/cuda/cuda.h"
+
+#include <string.h>
+
+/* ---- the kernels' files, embedded ----------------------------------------------------------- */
+
+#define FILES(F)                                                                                  \
+    F(device, "device.h", "backends/cuda/kernel/device.h")                                        \
+    F(args, "args.h", "backends/cuda/kernel/args.h")                                              \
+    F(common, "common.h", "backends/cuda/kernel/common.h")                                        \
+    F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h")                                     \
+    F(tile, "tile.h", "backends/cuda/kernel/tile.h")                                              \
+    F(lane, "lane.h", "backends/cuda/kernel/lane.h")                                              \
+    F(warp, "warp.h", "backends/cuda/kernel/warp.h")                                              \
+    F(group, "group.h", "backends/cuda/kernel/group.h")                                           \
+    F(finish, "finish.h", "backends/cuda/kernel/finish.h")                                        \
+    F(element, "element.h", "backends/cuda/kernel/element.h")                                     \
+    F(view, "ir/view.h", "ir/view.h")                                                             \
+    F(prim, "ir/prim.h", "ir/prim.h")                                                             \
+    F(num, "ir/prim_num.h", "ir/prim_num.h")                                                      \
+    F(format, "limber/format.h", "include/limber/format.h")                                       \
+    F(status, "status.h", "include/limber/status.h")
+
+#define EMBED(id, name, path)                                                                     \
+    __asm__(".section .rodata\n"                                                                  \
+            "limber_cuda_file_" #id ":\n.incbin \"" LIMBER_SOURCE "/" path "\"\n.byte 0\n"        \
+            ".previous\n");                                                                       \
+    extern const char limber_cuda_file_##id[] __attribute__((visibility("hidden")));
+FILES(EMBED)
+
+const struct cuda_header limber_cuda_headers[] = {
+#define HEADER(id, name, path) { name, limber_cuda_file_##id },
+    FILES(HEADER)
+    { "stddef.h", "" },         /* device.h declares what there is */
+    { "stdint.h", "" },
+};
+const int limber_cuda_header_count = COUNT(limber_cuda_headers);
+
+/* ---- tables ------------------------------------------------------------------------------------- */
+
+static void integers(struct text *t, const char *type, const char *name, const int64_t *v,
+                     size_t count)
+{
+    limber_text_add(t, "TABLE %s %s[] = {", type, name);
+    for (size_t i = 0; i < count; i++)
+        limber_text_add(t, " %lld,", (long long)v[i]);
+    limber_text_add(t, " };\n");
+}
+
+static void format(struct text *t, limber_format f)
+{
+    limber_text_add(t, "{ %d, %d, %d, %d, %d, %d, %d }", f.kind, f.exp_bits, f.frac_bits, f.flags,
+                    f.bias, f.size, f.carried);
+}
+
+static void enums(struct text *t)
+{
+    static const char *const how[] = { "whole", "hilo", "slices", "residues" };
+    static const char *const via[] = { "sum", "shift", "crt" };
+
+    limber_text_add(t, "enum {");
+    for (int i = 0; i < UNIT_count; i++)
+        limber_text_add(t, " UNIT_%s,", limber_units[i].name);
+    limber_text_add(t, " };\nenum {");
+    for (size_t i = 0; i < COUNT(how); i++)
+        limber_text_add(t, " HOW_%s,", how[i]);
+    limber_text_add(t, " };\nenum {");
+    for (size_t i = 0; i < COUNT(via); i++)
+        limber_text_add(t, " VIA_%s,", via[i]);
+    limber_text_add(t, " };\n");
+}
+
+static void sides(struct text *t, const struct cuda_config *c)
+{
+    limber_text_add(t, "struct side {\n    limber_format f, limb;\n"
+                       "    int how, limbs, scaled, top, shift, step, is_signed;\n};\n"
+                       "constexpr struct side SIDES[2] = {\n");
+    for (int i = 0; i < 2; i++) {
+        const struct cuda_side *s = &c->side[i];
+
+        limber_text_add(t, "    { ");
+        format(t, s->f);
+        limber_text_add(t, ", ");
+        format(t, s->limb);
+        limber_text_add(t, ", %d, %d, %d, %d, %d, %d, %d },\n", s->how, s->limbs, s->scaled,
+                        s->top, s->shift, s->step, s->is_signed);
+    }
+    limber_text_add(t, "};\nconstexpr int DIGITS[2] = { %d, %d };\n", c->side[0].digits,
+                    c->side[1].digits);
+    limber_text_add(t, "constexpr limber_format RESULT = ");
+    format(t, c->result);
+    limber_text_add(t, ", SCALARS = ");
+    format(t, c->scalars);
+    limber_text_add(t, ";\n");
+}
+
+static void shape(struct text *t, const struct cuda_config *c)
+{
+    limber_text_add(t, "enum {\n"
+                    "    UNIT = UNIT_%s, VIA = %d, TOTALS = %d, DIRECT = %d, ROWS = %d, "
+                    "ACCUMULATORS = %d,\n"
+                    "    LIMBS_A = %d, LIMBS_B = %d, BYTES = %d, SCALED = %d, ALPHA = %d, "
+                    "BETA = %d, WRAP = %d,\n"
+                    "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
+                    "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d\n};\n"
+                    "#define LONG_WORDS %d\n#define SPECIAL %d\n",
+                    limber_units[c->unit].name, c->via, c->totals, c->direct, c->rows,
+                    c->accumulators, c->side[0].limbs, c->side[1].limbs, c->bytes,
+                    c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta, c->wrap, c->bm,
+                    c->bn, c->wm, c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps,
+                    c->flush_steps, c->long_base, c->long_words, c->special);
+    limber_text_add(t, "typedef %s sum_type;\n", c->unit == UNIT_i8 ? "int32_t" :
+                    c->unit == UNIT_f64 ? "double" : "float");
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------- */
+
+/* Is limb l of this operand a signed one? */
+static int sign_of(const struct cuda_side *s, int l)
+{
+    return s->is_signed && (s->how != HOW_slices || l == 0);
+}
+
+/* Rows accumulator by accumulator: as a table, for loops, and as constants. */
+static void rows(struct text *t, const struct cuda_config *c, const struct node *n)
+{
+    int64_t a[CUDA_ROWS], b[CUDA_ROWS], signs[CUDA_ROWS], first[CUDA_ACCUMULATORS + 1];
+    int64_t weight[CUDA_ACCUMULATORS] = { 0 };
+    int count = 0, used = 0;
+
+    for (int acc = 0; acc < c->accumulators; acc++) {
+        first[acc] = count;
+        for (size_t i = 0; i < n->rows; i++) {
+            if (n->row[i].acc != acc)
+                continue;
+            weight[acc] = c->via == VIA_crt ? 0 : n->row[i].weight;
+            a[count] = n->row[i].a;
+            b[count] = n->row[i].b;
+            signs[count] = 2 * sign_of(&c->side[0], n->row[i].a) +
+                           sign_of(&c->side[1], n->row[i].b);
+            used |= 1 << signs[count++];
+        }
+    }
+    first[c->accumulators] = count;
+    integers(t, "uint8_t", "ROW_A", a, (size_t)count);
+    integers(t, "uint8_t", "ROW_B", b, (size_t)count);
+    integers(t, "uint8_t", "SIGNS_OF", signs, (size_t)count);
+    integers(t, "int32_t", "FIRST", first, (size_t)c->accumulators + 1);
+    limber_text_add(t, "enum { SIGNS = %d };\nconstexpr int WEIGHT[] = {", used);
+    for (int acc = 0; acc < c->accumulators; acc++)
+        limber_text_add(t, " %d,", (int)weight[acc]);
+    limber_text_add(t, " };\nstruct row { int a, b, acc, begins; };\n"
+                       "constexpr struct row ROW[] = {\n");
+    for (size_t i = 0; i < n->rows && !c->totals; i++) {
+        bool begins = true;
+
+        for (size_t j = 0; j < i; j++)
+            begins = begins && n->row[j].acc != n->row[i].acc;
+        limber_text_add(t, "    { %d, %d, %d, %d },\n", n->row[i].a, n->row[i].b, n->row[i].acc,
+                        begins);
+    }
+    limber_text_add(t, "%s};\n", c->totals ? "    { 0, 0, 0, 0 }\n" : "");
+}
+
+/* ---- Chinese remainders ---------------------------------------------------------------------------------- */
+
+static uint32_t power(uint32_t base, int e, uint32_t p)
+{
+    uint32_t x = 1;
+
+    while (e-- > 0)
+        x = x * base % p;
+    return x;
+}
+
+/* Digits of scaled integers to remainders: bytes of an offset integer times powers of 256; what A
+ * has is also multiplied by the inverse of its cofactor, so that totals are already those
+ * that are weighed. */
+static void powers(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
+{
+    limber_text_add(t, "TABLE uint32_t POWER[2][%d][%d] = {", crt->count,
+                    c->side[0].digits > c->side[1].digits ? c->side[0].digits :
+                    c->side[1].digits);
+    for (int s = 0; s < 2; s++) {
+        limber_text_add(t, "\n    {");
+        for (int l = 0; l < crt->count; l++) {
+            uint32_t p = (uint32_t)crt->modulus[l], by = s ? 1 : crt->inverse[l];
+
+            limber_text_add(t, " {");
+            for (int i = 0; i < c->side[s].digits; i++) {
+                uint32_t word = 0;
+
+                for (int byte = 0; byte < 4; byte++)
+                    word |= power(256 % p, 4 * i + byte, p) * by % p << 8 * byte;
+                limber_text_add(t, " 0x%x,", word);
+            }
+            limber_text_add(t, " },");
+        }
+        limber_text_add(t, " },");
+    }
+    limber_text_add(t, "\n};\nTABLE int32_t START[2][%d] = {", crt->count);
+    for (int s = 0; s < 2; s++) {
+        limber_text_add(t, " {");
+        for (int l = 0; l < crt->count; l++) {
+            uint32_t p = (uint32_t)crt->modulus[l], by = s ? 1 : crt->inverse[l];
+            uint32_t offset = power(2 % p, 32 * c->side[s].digits - 1, p) * by % p;
+
+            limber_text_add(t, " %u,", (p - offset) % p);
+        }
+        limber_text_add(t, " },");
+    }
+    limber_text_add(t, " };\n");
+}
+
+enum { SHARE_BITS = 40 };
+
+static void remainders(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
+{
+    int64_t modulus[LIMBER_MODULI], quotient[LIMBER_MODULI], share[LIMBER_MODULI];
+
+    for (int l = 0; l < crt->count; l++) {
+        int64_t p = crt->modulus[l];
+
+        modulus[l] = p;
+        quotient[l] = (((int64_t)1 << 32) + p / 2) / p;
+        share[l] = (((int64_t)1 << SHARE_BITS) + p / 2) / p;
+    }
+    integers(t, "uint32_t", "MODULUS", modulus, (size_t)crt->count);
+    integers(t, "int32_t", "QUOTIENT", quotient, (size_t)crt->count);
+    integers(t, "uint64_t", "SHARE", share, (size_t)crt->count);
+    limber_text_add(t, "TABLE float RECIPROCAL[] = {");
+    for (int l = 0; l < crt->count; l++)
+        limber_text_add(t, " %af,", (double)(float)(1.0f / (float)crt->modulus[l]));
+    limber_text_add(t, " };\n");
+    powers(t, c, crt);
+    limber_text_add(t, "enum { SHARE_BITS = %d, COLUMNS = %d, WORDS = %d };\n"
+                       "TABLE uint32_t PRODUCT[] = {", SHARE_BITS, crt->digits,
+                    (crt->digits + 1) / 2);
+    for (int i = 0; i < crt->digits; i++)
+        limber_text_add(t, " 0x%xu,", crt->product[i]);
+    limber_text_add(t, " };\nTABLE uint32_t COFACTOR[%d][%d] = {\n", crt->count, crt->digits);
+    for (int l = 0; l < crt->count; l++) {
+        limber_text_add(t, "    {");
+        for (int i = 0; i < crt->digits; i++)
+            limber_text_add(t, " 0x%xu,", crt->cofactor[l][i]);
+        limber_text_add(t, " },\n");
+    }
+    limber_text_add(t, "};\n");
+}
+
+/* Weighted totals: room for the largest. */
+static void columns(struct text *t, const struct cuda_config *c, const struct node *n)
+{
+    int most = 0;
+
+    for (size_t i = 0; i < n->rows; i++)
+        most = n->row[i].weight > most ? n->row[i].weight : most;
+    limber_text_add(t, "enum { SHARE_BITS = 1, COLUMNS = %d, WORDS = %d };\n", (most + 48) / 32 + 3,
+                    (most + 64 + 16) / 64 + 1);
+    if (c->via != VIA_crt)      /* named, but never used */
+        limber_text_add(t, "TABLE uint32_t MODULUS[1] = { 3 };\nTABLE int32_t QUOTIENT[1] = { 0 };\n"
+                        "TABLE uint64_t SHARE[1] = { 0 };\nTABLE float RECIPROCAL[1] = { 0 };\n"
+                        "TABLE uint32_t POWER[2][1][8] = { { { 0 } } }, PRODUCT[16] = { 0 };\n"
+                        "TABLE uint32_t COFACTOR[1][16] = { { 0 } };\n"
+                        "TABLE int32_t START[2][1] = { { 0 } };\n");
+}
+
+/* ---- the text --------------------------------------------------------------------------------------------- */
+
+static const char *const way_file[] = { "lane.h", "warp.h", "group.h" };
+
+/* Words that alpha and beta may stretch an exact result to. */
+static int big_words(const struct cuda_config *c)
+{
+    return !c->alpha && !c->beta ? 4 : c->result.size == 16 && c->result.kind == LIMBER_KIND_FLOAT ?
+           1640 : 200;
+}
+
+bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,
+                        struct diag *d)
+{
+    const struct node *n = limber_plan_find(p, OP_products);
+    const struct node *combine = limber_plan_find(p, OP_combine);
+    struct limber_crt crt;
+
+    if (c->via == VIA_crt && !limber_crt_init(&crt, combine->list[ATTR_moduli].v,
+                                              combine->list[ATTR_moduli].n))
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: bad moduli");
+    limber_text_add(out, "#define LIMBER_BIG_WORDS %d\n#include \"device.h\"\n"
+                         "#include \"ir/prim.h\"\n#include \"args.h\"\n\n",
+                    big_words(c) > 2 * c->long_words + 8 ? big_words(c) : 2 * c->long_words + 8);
+    enums(out);
+    sides(out, c);
+    shape(out, c);
+    if (c->way != WAY_element)
+        rows(out, c, n);
+    if (c->via == VIA_crt)
+        remainders(out, c, &crt);
+    else
+        columns(out, c, n);
+    limber_text_add(out, "\n#include \"common.h\"\n");
+    if (c->way == WAY_element)
+        limber_text_add(out, "DEVICE bool is_special(const result_args &r, int64_t i, int64_t j);\n"
+                             "#include \"tile.h\"\n#include \"element.h\"\n");
+    else
+        limber_text_add(out, "#include \"prepare.h\"\n#include \"tile.h\"\n#include \"%s\"\n"
+                             "%s#include \"element.h\"\n",
+                        way_file[c->way], c->direct ? "" : "#include \"finish.h\"\n");
+    return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a GPU offers, by its compute capability.
+ * Source: CUDA C++ Programming Guide 13.0, table of arithmetic throughput; the architectures'
+ * white papers. */
+#include "backends/cuda/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Multiply-adds per clock of one multiprocessor; what the kernels here can use. */
+struct arch {
+    int major, minor;
+    const char *isa, *features;
+    double f64, f32, f16, bf16, tf32, i8;
+};
+static const struct arch archs[] = {
+    { 7, 0, "sm_70",   "",             32,   64, 0,    0,    0,    256 },
+    { 7, 5, "sm_75",   "",             2,    64, 0,    0,    0,    256 },
+    { 8, 0, "sm_80",   "mma",          64,   64, 1024, 1024, 512,  2048 },
+    { 8, 6, "sm_86",   "mma",          2,   128, 256,  256,  128,  1024 },
+    { 8, 9, "sm_89",   "mma",          2,   128, 512,  512,  256,  1024 },
+    { 9, 0, "sm_90a",  "mma,wgmma",    128, 128, 2048, 2048, 1024, 4096 },
+    { 10, 0, "sm_100a", "mma",         64,  128, 1024, 1024, 512,  2048 },
+};
+
+static const struct arch *find(int major, int minor)
+{
+    const struct arch *best = NULL;
+
+    for (size_t i = 0; i < COUNT(archs); i++)
+        if (archs[i].major == major && archs[i].minor <= minor)
+            best = &archs[i];
+    return best;
+}
+
+bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessors, double hertz,
+                      int64_t shared, int64_t l2, struct diag *d)
+{
+    const struct arch *a = find(major, minor);
+    double clock = multiprocessors * hertz;
+
+    memset(t, 0, sizeof *t);
+    if (!a)
+        return limber_fail(d, LIMBER_DEVICE, "compute capability %d.%d is not supported", major,
+                           minor);
+    snprintf(t->backend, sizeof t->backend, "cuda");
+    snprintf(t->isa, sizeof t->isa, "%s", a->isa);
+    snprintf(t->features, sizeof t->features, "%s", a->features);
+    t->registers = 255;
+    t->group = 4;
+    t->l1 = shared;
+    t->l2 = l2;
+    t->shared = shared;
+    t->rate[UNIT_f64] = a->f64 * clock;
+    t->rate[UNIT_f32] = a->f32 * clock;
+    t->rate[UNIT_f16] = a->f16 * clock;
+    t->rate[UNIT_bf16] = a->bf16 * clock;
+    t->rate[UNIT_tf32] = a->tf32 * clock;
+    t->rate[UNIT_i8] = a->i8 * clock;
+    t->rate[UNIT_exact] = 1e-4 * clock;
+    return true;
+}
+
+bool limber_cuda_target(struct target *t, int ordinal, struct diag *d)
+{
+    static const int which[] = { CU_MAJOR, CU_MINOR, CU_MULTIPROCESSORS, CU_CLOCK_KHZ,
+                                 CU_SHARED_OPTIN, CU_L2_BYTES };
+    const struct cuda_driver *c = limber_cuda(d);
+    int device, count = 0, v[COUNT(which)];
+
+    if (!c)
+        return false;
+    c->cuDeviceGetCount(&count);
+    if (ordinal < 0 || ordinal >= count)
+        return limber_fail(d, LIMBER_DEVICE, "device = %d: the CUDA driver lists %d", ordinal,
+                           count);
+    if (!limber_cuda_ok(c, c->cuDeviceGet(&device, ordinal), "finding the device", d))
+        return false;
+    for (size_t i = 0; i < COUNT(which); i++)
+        if (!limber_cuda_ok(c, c->cuDeviceGetAttribute(&v[i], which[i], device),
+                            "asking a device for its properties", d))
+            return false;
+    return limber_cuda_arch(t, v[0], v[1], v[2], 1e3 * v[3], v[4], v[5], d);
+}
