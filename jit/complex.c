@@ -244,7 +244,7 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct p
     return ok;
 }
 
-/* ---- alpha and beta that are complex ---------------------------------------------------------- */
+/* ---- alpha and beta that are complex --------------------------------------------------------- */
 
 static limber_format scalar_format(limber_format c)
 {

@@ -113,7 +113,7 @@ static void split(struct planes *p, const struct pairs *x)
         }
 }
 
-/* ---- what three products can serve ------------------------------------------------------------- */
+/* ---- what three products can serve ----------------------------------------------------------- */
 
 static bool is_float(limber_format f)
 {
@@ -149,7 +149,7 @@ static bool is_small(const struct complex_product *x, const struct planes *a,
                        "may exceed 63 bits", (long long)x->k);
 }
 
-/* ---- three products ---------------------------------------------------------------------------- */
+/* ---- three products -------------------------------------------------------------------------- */
 
 static void add_reports(limber_report *sum, const limber_report *r, bool first)
 {

@@ -40,7 +40,7 @@ struct request {
     int64_t m, n, k, count;
     const void *alpha, *beta;
     struct side a, b, c;
-    int compute;                /* 0: the one of c's type */
+    int compute;                /* 0: of c's type, where the function's name says it */
     int products;               /* of complex matrices: 3 or 4 */
     int64_t done;               /* out: products of a batch that are done although it was refused */
 };

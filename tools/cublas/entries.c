@@ -55,7 +55,7 @@ CUBLAS_ONE(DEFINE_ONE)
     {                                                                                           \
         struct request r = { COMMON(NAME, FORM_one, 1), .a = { a, type_a, transa, lda, 0 },     \
                              .b = { b, type_b, transb, ldb, 0 }, .c = { c, type_c, 0, ldc, 0 }, \
-                             .compute = compute, .products = PRODUCTS };                        \
+                             .compute = compute ? compute : -1, .products = PRODUCTS };                        \
                                                                                                 \
         HAND_ON(NAME, CUBLAS_PARAMS_EX(T), handle, transa, transb, m, n, k, alpha, a, type_a,   \
                 lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm);                 \
@@ -82,7 +82,7 @@ CUBLAS_ARRAY(DEFINE_ARRAY)
         struct request r = { COMMON(NAME, FORM_array, count),                                   \
                              .a = { a, type_a, transa, lda, 0 },                                \
                              .b = { b, type_b, transb, ldb, 0 }, .c = { c, type_c, 0, ldc, 0 }, \
-                             .compute = compute, .products = PRODUCTS };                        \
+                             .compute = compute ? compute : -1, .products = PRODUCTS };                        \
                                                                                                 \
         HAND_ON(NAME, CUBLAS_PARAMS_ARRAY_EX(T), handle, transa, transb, m, n, k, alpha,        \
                 a + r.done, type_a, lda, b + r.done, type_b, ldb, beta, c + r.done, type_c,     \
@@ -112,7 +112,7 @@ CUBLAS_STRIDED(DEFINE_STRIDED)
         struct request r = { COMMON(NAME, FORM_strided, count),                                 \
                              .a = { a, type_a, transa, lda, step_a },                           \
                              .b = { b, type_b, transb, ldb, step_b },                           \
-                             .c = { c, type_c, 0, ldc, step_c }, .compute = compute,            \
+                             .c = { c, type_c, 0, ldc, step_c }, .compute = compute ? compute : -1,            \
                              .products = PRODUCTS };                                            \
                                                                                                 \
         HAND_ON(NAME, CUBLAS_PARAMS_STRIDED_EX(T), handle, transa, transb, m, n, k, alpha,      \
