@@ -89,23 +89,67 @@ static bool are_bytes(const struct problem *p)
            p->fb.size == 1;
 }
 
+/* Matrices of a side: one that all groups share, or one for each. */
+static int64_t matrices(const struct problem *p, bool left)
+{
+    bool shared = left ? !p->each_a && p->step_a == 0 : !p->each_b && p->step_b == 0;
+
+    return shared && p->groups > 1 ? 1 : p->groups;
+}
+
+static const struct mask *mask_of(const struct problem *p, const struct mask *m, bool left,
+                                  int64_t g)
+{
+    return &m[matrices(p, left) == 1 ? 0 : g];
+}
+
+struct scanning {
+    const struct problem *p;
+    struct mask *m;
+    bool left;
+    enum scan_depth depth;
+    const struct runner *r;     /* of one matrix; NULL: its caller */
+    int64_t first;
+};
+
+static bool scan_group(void *arg, int64_t g, struct diag *d)
+{
+    const struct scanning *s = arg;
+    const struct problem *p = s->p;
+    limber_format f = s->left ? p->fa : p->fb;
+    int64_t lines = s->left ? p->m : p->n;
+    struct view v = s->left ? limber_group_a(p, g + s->first) : limber_group_b(p, g + s->first);
+    struct mask *m = &s->m[g + s->first];
+
+    return are_bytes(p) ? limber_scan_bytes(m, f, lines, p->k, d) :
+           limber_scan(m, &v, f, lines, p->k, s->depth, true, s->r, d);
+}
+
+enum { SCAN_ALONE = 1 << 16 };  /* elements: fewer are no work for several threads */
+
+/* The first matrix, then small ones side by side and large ones in turn. */
 static bool scan_side(struct mask *m, struct mask *all, const struct problem *p, bool left,
                       enum scan_depth depth, const struct runner *r, struct diag *d)
 {
-    limber_format f = left ? p->fa : p->fb;
-    int64_t step = (left ? p->step_a : p->step_b) * f.size, lines = left ? p->m : p->n;
-    struct view v = left ? p->a : p->b;
+    struct scanning s = { p, m, left, depth, r, 0 };
+    int64_t count = matrices(p, left), g = 0;
+    bool small = (left ? p->m : p->n) * p->k <= SCAN_ALONE;
 
-    for (int64_t g = 0; g < p->groups; g++) {
-        if (are_bytes(p) ? !limber_scan_bytes(&m[g], f, lines, p->k, d) :
-                           !limber_scan(&m[g], &v, f, lines, p->k, depth, true, r, d))
+    if (count == 0 || !scan_group(&s, 0, d))
+        return count == 0;
+    if (small && count > 1 && m->scanned) {
+        s.first = 1;
+        s.r = NULL;
+        if (!limber_groups_run(r, count - 1, scan_group, &s, d))
             return false;
-        join(all, &m[g], g == 0);
-        if (!m[g].scanned)              /* the class is known: no class */
-            break;
-        v.data = v.data ? (const char *)v.data + step : NULL;
     }
-    return true;
+    for (;; g++) {
+        join(all, &m[g], g == 0);
+        if (!m[g].scanned || g + 1 == count)    /* the class is known: no class */
+            return true;
+        if (!small && !scan_group(&s, g + 1, d))
+            return false;
+    }
 }
 
 static bool asks_native(const struct problem *p)
@@ -126,7 +170,7 @@ static enum scan_depth depth_of(const struct problem *p)
 /* Too little work for a second thread, or for a look at the data, to pay. */
 static bool is_tiny(const struct problem *p)
 {
-    return p->m <= TINY && p->n <= TINY && p->k <= TINY && p->groups == 1 &&
+    return p->m <= TINY && p->n <= TINY && p->k <= TINY && (p->groups == 1 || !p->shape) &&
            p->m * p->n * p->k <= TINY * TINY;
 }
 
@@ -180,11 +224,12 @@ static bool count_slices(struct finding *f, const struct problem *p, struct diag
     for (int64_t g = 0; g < p->groups; g++) {
         int slices = 1;
 
-        if (!limber_estimate_slices(&group, &f->a[g], &f->b[g], step, &slices, d))
+        group.a = limber_group_a(p, g);
+        group.b = limber_group_b(p, g);
+        if (!limber_estimate_slices(&group, mask_of(p, f->a, true, g), mask_of(p, f->b, false, g),
+                                    step, &slices, d))
             return false;
         f->slices = slices > f->slices ? slices : f->slices;
-        group.a.data = (const char *)group.a.data + p->step_a * p->fa.size;
-        group.b.data = (const char *)group.b.data + p->step_b * p->fb.size;
     }
     return true;
 }
@@ -642,12 +687,6 @@ static bool spare(struct place *c, const struct problem *p, struct diag *d)
     return c->data || limber_fail(d, LIMBER_NO_MEMORY, "no memory for a second copy of c");
 }
 
-static struct place group_of(struct place c, int64_t step, int64_t g, size_t size)
-{
-    c.data = (char *)c.data + g * step * (int64_t)size;
-    return c;
-}
-
 static size_t workspace(const limber_context *ctx, const struct problem *p)
 {
     double bytes;
@@ -657,11 +696,6 @@ static size_t workspace(const limber_context *ctx, const struct problem *p)
     bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
             (double)p->m * (double)p->n * p->fc.size;
     return (size_t)(bytes / 4) + ((size_t)64 << 20);
-}
-
-static const void *shifted(const void *data, int64_t elements, limber_format f)
-{
-    return data ? (const char *)data + elements * f.size : NULL;
 }
 
 static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
@@ -675,31 +709,21 @@ static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int
  * product is done by its caller. */
 static const double brief = 60e-6;
 
-static bool is_brief(const struct problem *p, const struct facts *f)
+static double seconds(const struct problem *p, const struct facts *f)
 {
-    return f->cost * ((double)p->m * (double)p->n * (double)p->k / 0x1p30) < brief;
+    return f->cost * ((double)p->m * (double)p->n * (double)p->k / 0x1p30);
 }
 
-static bool launch_group(limber_context *ctx, const struct problem *p, const struct finding *f,
-                         struct entry *e, int64_t g, struct place c, struct call *call,
-                         struct diag *d)
-{
-    bool scanned = f->all_a.scanned && f->all_b.scanned;
-    struct runner runner = is_tiny(p) || is_brief(p, &e->facts) ?
-                           (struct runner){ 1, run_alone, NULL } : limber_pool_runner(ctx->pool);
-
-    *call = (struct call){
-        .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = c,
-        .alpha = p->alpha, .beta = p->beta,
-        .mask_a = scanned ? &f->a[g] : NULL, .mask_b = scanned ? &f->b[g] : NULL,
-        .runner = &runner, .workspace_limit = workspace(ctx, p),
-        .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
-        .device = ctx->machine.target.device,
-    };
-    call->a.data = shifted(p->a.data, g * p->step_a, p->fa);
-    call->b.data = shifted(p->b.data, g * p->step_b, p->fb);
-    return e->backend->launch(e->kernel, call, d);
-}
+struct launching {
+    limber_context *ctx;
+    const struct problem *p;    /* with the result where it is computed */
+    const struct finding *f;
+    struct entry *e;
+    struct runner runner;       /* of one group */
+    pthread_mutex_t lock;       /* of what follows */
+    int64_t overflow;
+    size_t workspace;           /* of one group */
+};
 
 static void add_counts(struct unit_counts *sum, const struct unit_counts *c)
 {
@@ -710,59 +734,91 @@ static void add_counts(struct unit_counts *sum, const struct unit_counts *c)
         to[i] += from[i];
 }
 
-static bool launch_all(limber_context *ctx, const struct problem *p, const struct finding *f,
-                       struct entry *e, struct place c, int64_t step, limber_report *report,
-                       struct diag *d)
+static void add_call(struct launching *l, const struct call *call)
 {
-    int64_t overflow = 0;
-    bool ok = true;
+    pthread_mutex_lock(&l->lock);
+    l->overflow += call->overflow;
+    if (call->workspace > l->workspace)
+        l->workspace = call->workspace;
+    if (l->p->counts)
+        add_counts(l->p->counts, &call->counts);
+    pthread_mutex_unlock(&l->lock);
+}
 
+static bool launch_group(void *arg, int64_t g, struct diag *d)
+{
+    struct launching *l = arg;
+    const struct problem *p = l->p;
+    const struct finding *f = l->f;
+    bool scanned = f->all_a.scanned && f->all_b.scanned;
+    struct call call = {
+        .m = p->m, .n = p->n, .k = p->k, .a = limber_group_a(p, g), .b = limber_group_b(p, g),
+        .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
+        .mask_a = scanned ? mask_of(p, f->a, true, g) : NULL,
+        .mask_b = scanned ? mask_of(p, f->b, false, g) : NULL,
+        .runner = &l->runner, .queue = p->queue, .device = l->ctx->machine.target.device,
+        .workspace_limit = workspace(l->ctx, p),
+        .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
+    };
+
+    if (!l->e->backend->launch(l->e->kernel, &call, d))
+        return false;
+    add_call(l, &call);
+    return true;
+}
+
+/* Brief products are tasks, side by side; others are done in turn, each by all threads. */
+static bool launch_all(limber_context *ctx, const struct problem *p, const struct finding *f,
+                       struct entry *e, limber_report *report, struct diag *d)
+{
+    const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
+    bool small = is_tiny(p) || seconds(p, &e->facts) < brief;
+    bool beside = small && seconds(p, &e->facts) * (double)p->groups >= brief;
+    struct launching l = { .ctx = ctx, .p = p, .f = f, .e = e, .runner = small ? alone : all };
+    int64_t at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
+    char name[32];
+    bool ok;
+
+    pthread_mutex_init(&l.lock, NULL);
     limber_pool_enter(ctx->pool);
-    for (int64_t g = 0; ok && g < p->groups; g++) {
-        struct call call = { .m = 0 };
-
-        ok = launch_group(ctx, p, f, e, g, group_of(c, step, g, p->fc.size), &call, d);
-        overflow += call.overflow;
-        if (p->counts)
-            add_counts(p->counts, &call.counts);
-        if (report && call.workspace > report->workspace)
-            report->workspace = call.workspace;
-    }
+    ok = limber_groups_run(beside ? &all : &alone, p->groups, launch_group, &l, d);
     limber_pool_leave(ctx->pool);
-    if (ok && overflow > 0) {
-        char name[32];
-
+    pthread_mutex_destroy(&l.lock);
+    if (report)
+        report->workspace = l.workspace * (size_t)at_once;
+    if (ok && l.overflow > 0)
         return limber_fail(d, LIMBER_RANGE, "%lld of the result's elements do not fit %s",
-                           (long long)overflow, limber_format_name(p->fc, name, sizeof name));
-    }
+                           (long long)l.overflow, limber_format_name(p->fc, name, sizeof name));
     return ok;
+}
+
+static void copy_groups(const struct problem *to, const struct problem *from)
+{
+    for (int64_t g = 0; g < to->groups; g++) {
+        struct place t = limber_group_c(to, g), f = limber_group_c(from, g);
+
+        copy(&t, &f, to->m, to->n, to->fc.size);
+    }
 }
 
 static bool launch(limber_context *ctx, const struct problem *p, const struct finding *f,
                    struct entry *e, limber_report *report, struct diag *d)
 {
-    int64_t step = p->m * p->n;
-    struct place c;
+    struct problem elsewhere = *p;
     bool ok;
 
     if (!is_integer(p->fc) || p->contract.promise == LIMBER_NATIVE || fits(p, f))
-        return launch_all(ctx, p, f, e, p->c, p->step_c, report, d);
-    if (!spare(&c, p, d))
+        return launch_all(ctx, p, f, e, report, d);
+    elsewhere.each_c = NULL;
+    elsewhere.step_c = p->m * p->n;
+    if (!spare(&elsewhere.c, p, d))
         return false;
-    for (int64_t g = 0; p->beta && g < p->groups; g++) {
-        struct place to = group_of(c, step, g, p->fc.size);
-        struct place from = group_of(p->c, p->step_c, g, p->fc.size);
-
-        copy(&to, &from, p->m, p->n, p->fc.size);
-    }
-    ok = launch_all(ctx, p, f, e, c, step, report, d);
-    for (int64_t g = 0; ok && g < p->groups; g++) {
-        struct place from = group_of(c, step, g, p->fc.size);
-        struct place to = group_of(p->c, p->step_c, g, p->fc.size);
-
-        copy(&to, &from, p->m, p->n, p->fc.size);
-    }
-    free(c.data);
+    if (p->beta)
+        copy_groups(&elsewhere, p);
+    ok = launch_all(ctx, &elsewhere, f, e, report, d);
+    if (ok)
+        copy_groups(p, &elsewhere);
+    free(elsewhere.c.data);
     return ok;
 }
 
@@ -801,7 +857,11 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
                     limber_format_name(p->fa, a, sizeof a), limber_format_name(p->fb, b, sizeof b),
                     limber_format_name(p->fc, c, sizeof c),
                     promise_name(&p->contract, promise, sizeof promise));
-    limber_text_add(&t, "  # %s %s:%s %d rows %s %.3g ms", r->scheme, r->backend,
+    if (!s && p->groups != 1)
+        limber_text_add(&t, "  # %lld products:", (long long)p->groups);
+    else
+        limber_text_add(&t, "  #");
+    limber_text_add(&t, " %s %s:%s %d rows %s %.3g ms", r->scheme, r->backend,
                     strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
                     ctx->machine.target.isa,
                     r->rows, from[r->from],
@@ -856,14 +916,18 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
  * are the same either way, so are the sums. */
 static const struct problem *turn(const struct problem *p, struct problem *turned)
 {
-    if (p->shape || p->c.row != 1 || p->c.col == 1 || !limber_format_equal(p->fa, p->fb) ||
-        depth_of(p) != SCAN_probe)
+    if (p->shape || p->c.row != 1 || p->c.col == 1 || p->c.inner < p->n ||
+        !limber_format_equal(p->fa, p->fb) || depth_of(p) != SCAN_probe)
         return p;
     *turned = *p;
     turned->m = p->n;
     turned->n = p->m;
     turned->a = p->b;
     turned->b = p->a;
+    turned->step_a = p->step_b;
+    turned->step_b = p->step_a;
+    turned->each_a = p->each_b;
+    turned->each_b = p->each_a;
     turned->c = (struct place){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
     return turned;
 }
@@ -883,7 +947,7 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
     struct finding f = { 0 };
     struct problem turned;
 
-    if (p->m > 0 && p->n > 0) {
+    if (p->m > 0 && p->n > 0 && p->groups > 0) {
         ok = run(ctx, turn(p, &turned), &f, wanted ? &r : NULL, d);
         finding_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)

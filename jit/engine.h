@@ -137,6 +137,9 @@ struct problem {
     struct patch patch_a, patch_b;  /* what a and b may point to */
     struct place c;
     int64_t step_a, step_b, step_c; /* elements from one group to the next */
+    const void *const *each_a, *const *each_b;  /* NULL, or the groups' addresses in the place of */
+    void *const *each_c;                        /* data and steps */
+    const limber_queue *queue;      /* NULL: the backend's own */
     const void *alpha, *beta;       /* NULL: exactly 1, exactly 0 */
     struct unit_counts *counts;     /* NULL, or where the counts of a simulated unit are added */
     enum counts count;              /* what is counted */
@@ -148,6 +151,16 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
                              struct diag *d);
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         limber_report *report, struct diag *d);
+
+/* groups.c: one group's operands and result. */
+struct view limber_group_a(const struct problem *p, int64_t g);
+struct view limber_group_b(const struct problem *p, int64_t g);
+struct place limber_group_c(const struct problem *p, int64_t g);
+/* Calls fn for every group, each a task of the runner; false with the text of the first that fails,
+ * and then not all have been called. */
+bool limber_groups_run(const struct runner *r, int64_t groups,
+                       bool (*fn)(void *arg, int64_t g, struct diag *d), void *arg,
+                       struct diag *d);
 
 /* The code of a product of fixed shape, all of whose matrices are in format f; it lives as long as
  * the context. */
@@ -182,6 +195,19 @@ struct extent { const limber_matrix *m; const char *what; int64_t rows, cols; };
 bool limber_check_apart(struct extent c, struct extent x, struct diag *d);
 /* The scalar or NULL when it is exactly `neutral` (1 or 0). */
 const void *limber_scalar(const void *x, limber_format c, double neutral);
+
+/* gemm.c: C = alpha A B + beta C as the public calls state it. */
+struct product {
+    int64_t m, n, k;
+    const void *alpha, *beta;
+    limber_matrix a, b, c;
+};
+/* All but where the matrices lie. */
+bool limber_check_product(const limber_context *ctx, const limber_contract *contract,
+                          const struct product *x, struct diag *d);
+/* Where the matrices of one product lie. */
+bool limber_check_places(const struct product *x, struct diag *d);
+struct problem limber_state_product(const limber_contract *contract, const struct product *x);
 
 /* ---- ffi.c -------------------------------------------------------------------------------------------- */
 

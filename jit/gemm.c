@@ -8,40 +8,46 @@ static bool check_size(int64_t v, const char *what, struct diag *d)
                                  (long long)v);
 }
 
-/* What holds for plans too, whose C is not touched. */
-static bool check(const limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
-                  int64_t k, const limber_matrix *a, const limber_matrix *b,
-                  const limber_matrix *c, struct diag *d)
+bool limber_check_product(const limber_context *ctx, const limber_contract *contract,
+                          const struct product *x, struct diag *d)
 {
     if (!ctx)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "ctx is NULL");
-    return check_size(m, "m", d) && check_size(n, "n", d) && check_size(k, "k", d) &&
-           limber_check_matrix(a, "a", m, k, d) && limber_check_data(a, "a", m, k, d) &&
-           limber_check_matrix(b, "b", k, n, d) && limber_check_data(b, "b", k, n, d) &&
-           limber_check_matrix(c, "c", m, n, d) && limber_check_contract(contract, c->format, d);
+    return check_size(x->m, "m", d) && check_size(x->n, "n", d) && check_size(x->k, "k", d) &&
+           limber_check_matrix(&x->a, "a", x->m, x->k, d) &&
+           limber_check_matrix(&x->b, "b", x->k, x->n, d) &&
+           limber_check_matrix(&x->c, "c", x->m, x->n, d) &&
+           limber_check_contract(contract, x->c.format, d);
 }
 
-static bool check_result(int64_t m, int64_t n, int64_t k, const limber_matrix *a,
-                         const limber_matrix *b, const limber_matrix *c, struct diag *d)
+/* Of plans too, whose C is not touched. */
+static bool check_operands(const struct product *x, struct diag *d)
 {
-    const struct extent xa = { a, "a", m, k }, xb = { b, "b", k, n }, xc = { c, "c", m, n };
-
-    return limber_check_data(c, "c", m, n, d) && limber_check_distinct(c, "c", m, n, d) &&
-           limber_check_apart(xc, xa, d) && limber_check_apart(xc, xb, d);
+    return limber_check_data(&x->a, "a", x->m, x->k, d) &&
+           limber_check_data(&x->b, "b", x->k, x->n, d);
 }
 
-static struct problem state(const limber_contract *contract, int64_t m, int64_t n, int64_t k,
-                            const void *alpha, const limber_matrix *a, const limber_matrix *b,
-                            const void *beta, const limber_matrix *c)
+bool limber_check_places(const struct product *x, struct diag *d)
+{
+    const struct extent a = { &x->a, "a", x->m, x->k }, b = { &x->b, "b", x->k, x->n };
+    const struct extent c = { &x->c, "c", x->m, x->n };
+
+    return check_operands(x, d) && limber_check_data(&x->c, "c", x->m, x->n, d) &&
+           limber_check_distinct(&x->c, "c", x->m, x->n, d) && limber_check_apart(c, a, d) &&
+           limber_check_apart(c, b, d);
+}
+
+struct problem limber_state_product(const limber_contract *contract, const struct product *x)
 {
     return (struct problem){
-        .contract = *contract, .m = m, .n = n, .k = k, .groups = 1,
-        .fa = a->format, .fb = b->format, .fc = c->format,
-        .a = { a->data, a->row, a->col, NULL },
-        .b = { b->data, b->col, b->row, NULL },
-        .c = { .data = c->data, .row = c->row, .col = c->col, .inner = n > 0 ? n : 1 },
-        .alpha = limber_scalar(alpha, c->format, 1),
-        .beta = limber_scalar(beta, c->format, 0),
+        .contract = *contract, .m = x->m, .n = x->n, .k = x->k, .groups = 1,
+        .fa = x->a.format, .fb = x->b.format, .fc = x->c.format,
+        .a = { x->a.data, x->a.row, x->a.col, NULL },
+        .b = { x->b.data, x->b.col, x->b.row, NULL },
+        .c = { .data = x->c.data, .row = x->c.row, .col = x->c.col,
+               .inner = x->n > 0 ? x->n : 1 },
+        .alpha = limber_scalar(x->alpha, x->c.format, 1),
+        .beta = limber_scalar(x->beta, x->c.format, 0),
     };
 }
 
@@ -50,10 +56,11 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
                           limber_matrix b, const void *beta, limber_matrix c,
                           limber_report *report)
 {
+    const struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
 
-    if (check(ctx, contract, m, n, k, &a, &b, &c, &d) && check_result(m, n, k, &a, &b, &c, &d)) {
-        struct problem p = state(contract, m, n, k, alpha, &a, &b, beta, &c);
+    if (limber_check_product(ctx, contract, &x, &d) && limber_check_places(&x, &d)) {
+        struct problem p = limber_state_product(contract, &x);
 
         limber_engine_run(ctx, &p, report, &d);
     }
@@ -67,13 +74,14 @@ limber_status limber_gemm_plan(limber_context *ctx, const limber_contract *contr
                                limber_matrix b, const void *beta, limber_matrix c, char **text,
                                limber_report *report)
 {
+    const struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
     struct text out = { 0 };
 
     if (!text) {
         limber_fail(&d, LIMBER_BAD_ARGUMENT, "text is NULL");
-    } else if (check(ctx, contract, m, n, k, &a, &b, &c, &d)) {
-        struct problem p = state(contract, m, n, k, alpha, &a, &b, beta, &c);
+    } else if (limber_check_product(ctx, contract, &x, &d) && check_operands(&x, &d)) {
+        struct problem p = limber_state_product(contract, &x);
 
         if (!limber_engine_plan(ctx, &p, &out, report, &d))
             limber_text_clear(&out);

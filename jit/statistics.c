@@ -162,9 +162,9 @@ static bool load_side(limber_context *ctx, const struct problem *p, int side, in
 {
     struct runner runner = limber_pool_runner(ctx->pool);
     limber_format acc = p->contract.unit->acc.format;
-    int64_t lines = side ? p->n : p->m, step = side ? p->step_b : p->step_a;
+    int64_t lines = side ? p->n : p->m;
     struct loading l = {
-        .p = p, .v = side ? p->b : p->a, .f = side ? p->fb : p->fa, .side = side,
+        .p = p, .v = side ? limber_group_b(p, group) : limber_group_a(p, group), .f = side ? p->fb : p->fa, .side = side,
         .given = side ? c->b : c->a, .loaded = side ? c->lb : c->la,
         .line = malloc((size_t)(p->k + 1) * (size_t)runner.workers * sizeof *l.line),
         .rounds = acc.kind != LIMBER_KIND_INT && !limber_format_equal(acc, binary64),
@@ -172,8 +172,6 @@ static bool load_side(limber_context *ctx, const struct problem *p, int side, in
 
     if (!l.line)
         return limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the statistics");
-    if (l.v.data)
-        l.v.data = (const char *)l.v.data + group * step * l.f.size;
     runner.run(runner.self, lines, load_line, &l);
     free(l.line);
     look(d, nonzero, l.loaded, lines, p->k);
@@ -201,9 +199,8 @@ struct distance { double far, size; int64_t count; };
 static void compare(const struct problem *p, int64_t group, const struct copies *c,
                     limber_distribution *result, limber_distribution *wide, struct distance *far)
 {
-    struct place at = p->c;
+    struct place at = limber_group_c(p, group);
 
-    at.data = (char *)at.data + group * p->step_c * p->fc.size;
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             double x = value(p->fc, limber_place_at(&at, i, j, p->fc.size));

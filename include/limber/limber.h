@@ -159,6 +159,36 @@ LIMBER_API limber_status limber_gemm_batch(limber_context *ctx, const limber_con
                                            limber_matrix a, limber_matrix b, const void *beta,
                                            limber_matrix c, limber_report *report);
 
+/* C = alpha op(A) op(B) + beta C for complex matrices; op is the conjugate where conj_a, conj_b is
+ * not 0.  An element is a pair (re, im) of numbers of the matrix' format.
+ *
+ * Shape    A is m x k, B is k x n, C is m x n; strides count pairs.
+ * Scalars  alpha and beta point to one pair in C's format (integers: in i64); NULL means 1 and 0.
+ *          beta = 0 does not read C.
+ * Error    each part of C is an element of one real product,
+ *              Re C = [Re A, Im A] [Re B; -Im B],   Im C = [Re A, Im A] [Im B; Re B],
+ *          and the contract holds for it with inner dimension 2k: `correct` gives the exact part,
+ *          rounded once.  Where an imaginary part of alpha or beta is not 0 this holds for T = A B
+ *          in C's format (integers: i64), and then for [T, C] times the pairs of alpha and beta,
+ *          again a real product of each part, of inner dimension 4, or 2 without beta (`fast`:
+ *          native).  NaN and infinities as these formulas give them: Inf times a part that is 0
+ *          is NaN.
+ * products how many real products of m x n x k: 4, or 0 for the library's choice, which is 4.  3:
+ *          fewer multiplications.  Integers, native or exact: the same results, and NO_SCHEME where
+ *          |A||B| might exceed 63 bits.  f32 or f64 all three, under `fast` with a scheme: each
+ *          part's error is at most report.bound (|Re A| + |Im A|) (|Re B| + |Im B|), so a part much
+ *          smaller than the other may lose all its digits (docs/accuracy.md, section 11).
+ * Memory   as limber_gemm; the call keeps a real form of one operand, four times its parts.
+ * Returns  as limber_gemm.  RANGE also where an i64 operand of `exact` holds a part of -2^63, or A B
+ *          before a complex alpha does not fit i64.  simulate: alpha and beta are real.
+ * report   NULL, or filled on success; of the real products. */
+LIMBER_API limber_status limber_gemm_complex(limber_context *ctx, const limber_contract *contract,
+                                             const limber_queue *queue, int64_t m, int64_t n,
+                                             int64_t k, const void *alpha, limber_matrix a,
+                                             int conj_a, limber_matrix b, int conj_b,
+                                             const void *beta, limber_matrix c,
+                                             limber_report *report, int products);
+
 /* ---- convolution ----------------------------------------------------------------------- */
 
 typedef enum limber_layout { LIMBER_NCHW, LIMBER_NHWC } limber_layout;

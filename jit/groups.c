@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Problems of several groups: where each one's matrices lie, and one task a group. */
+#include "jit/engine.h"
+
+#include <stdatomic.h>
+
+static void *shifted(const void *data, int64_t groups, int64_t step, limber_format f)
+{
+    return data ? (char *)(uintptr_t)data + groups * step * f.size : NULL;
+}
+
+struct view limber_group_a(const struct problem *p, int64_t g)
+{
+    struct view v = p->a;
+
+    v.data = p->each_a ? p->each_a[g] : shifted(v.data, g, p->step_a, p->fa);
+    return v;
+}
+
+struct view limber_group_b(const struct problem *p, int64_t g)
+{
+    struct view v = p->b;
+
+    v.data = p->each_b ? p->each_b[g] : shifted(v.data, g, p->step_b, p->fb);
+    return v;
+}
+
+struct place limber_group_c(const struct problem *p, int64_t g)
+{
+    struct place c = p->c;
+
+    c.data = p->each_c ? p->each_c[g] : shifted(c.data, g, p->step_c, p->fc);
+    return c;
+}
+
+/* ---- one task a group ------------------------------------------------------------------------ */
+
+struct sharing {
+    bool (*fn)(void *arg, int64_t g, struct diag *d);
+    void *arg;
+    struct diag *d;             /* of the first that fails */
+    atomic_flag told;
+    atomic_bool failed;
+};
+
+static void one(void *arg, int64_t g, int worker)
+{
+    struct sharing *s = arg;
+    struct diag d = { 0 };
+
+    (void)worker;
+    if (atomic_load_explicit(&s->failed, memory_order_relaxed) || s->fn(s->arg, g, &d))
+        return;
+    atomic_store(&s->failed, true);
+    if (!atomic_flag_test_and_set(&s->told))
+        *s->d = d;
+}
+
+bool limber_groups_run(const struct runner *r, int64_t groups,
+                       bool (*fn)(void *arg, int64_t g, struct diag *d), void *arg,
+                       struct diag *d)
+{
+    struct sharing s = { .fn = fn, .arg = arg, .d = d, .told = ATOMIC_FLAG_INIT };
+
+    if (groups == 1)
+        return fn(arg, 0, d);
+    r->run(r->self, groups, one, &s);
+    return !s.failed;
+}

@@ -1,0 +1,49 @@
+#!/bin/sh
+# Runs a program that calls cuBLAS with liblimber_cublas before the mock: what the environment asks
+# for is done, and said.
+program=$1 library=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+LIMBER_CACHE_DIR=$work/cache
+export LIMBER_CACHE_DIR
+
+# how, pattern of what stderr holds, lines of it at most, variables...
+expect() {
+    how=$1 pattern=$2 most=$3
+    shift 3
+    env LD_PRELOAD="$library" "$@" "$program" "$how" > "$work/out" 2> "$work/err"
+    status=$?
+    lines=$(wc -l < "$work/err")
+    if [ $status != 0 ] || [ "$lines" -gt "$most" ] || ! grep -Eq -- "$pattern" "$work/err"; then
+        [ -z "$pattern" ] && [ $status = 0 ] && [ "$lines" = 0 ] && return
+        failures=$((failures + 1))
+        echo "FAILED: $how $*: status $status, $lines lines"
+        head -n 20 "$work/out" "$work/err"
+    fi
+}
+
+# ---- served ----
+expect served '' 0 LIMBER_CONTRACT=correct LIMBER_BACKEND=auto
+expect served '' 0 LIMBER_CONTRACT=correct LIMBER_BACKEND=interp
+expect served 'cublasDgemm_v2 m=5 n=4 k=7: .* by interp, correct' 100000 \
+       LIMBER_CONTRACT=correct LIMBER_BACKEND=interp LIMBER_VERBOSE=1
+expect served 'left to cuBLAS: its arguments are for cuBLAS to refuse' 100000 \
+       LIMBER_CONTRACT=correct LIMBER_BACKEND=interp LIMBER_VERBOSE=1
+expect served 'left to cuBLAS: gemm_batch: batch.c = 0 with 3 products' 100000 \
+       LIMBER_CONTRACT=correct LIMBER_BACKEND=interp LIMBER_VERBOSE=1
+expect served ': ozaki2 by ' 100000 \
+       LIMBER_CONTRACT=bits=140 LIMBER_BACKEND=auto LIMBER_SCHEME=ozaki2 LIMBER_VERBOSE=1
+
+# ---- passed on ----
+expect passed '' 0 LIMBER_BACKEND=interp
+expect passed 'left to cuBLAS: LIMBER_CONTRACT is not set' 100000 LIMBER_VERBOSE=1
+expect passed 'LIMBER_CONTRACT = "bits=161" is none of' 1 LIMBER_CONTRACT=bits=161
+expect passed 'LIMBER_CONTRACT = "exactly" is none of' 1 LIMBER_CONTRACT=exactly
+expect passed 'LIMBER_SCHEME = "ozaki3" is no scheme' 1 LIMBER_CONTRACT=correct LIMBER_SCHEME=ozaki3
+expect passed 'LIMBER_SCHEME names none' 1 LIMBER_CONTRACT=fast
+expect passed 'LIMBER_VERBOSE = "yes" is no number' 1 LIMBER_CONTRACT=correct LIMBER_VERBOSE=yes
+expect passed 'is no backend of this build' 1 LIMBER_CONTRACT=correct LIMBER_BACKEND=abacus
+
+[ $failures = 0 ] && echo "calls of cuBLAS are served and passed on"
+exit $failures

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Batches give, matrix by matrix, the bits of limber_gemm; what they ask of their arguments; and
+ * that a failure leaves every result as it was. */
+#include "support.h"
+
+#include "jit/engine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_CONTEXTS = 12 };
+
+static limber_context *contexts[MOST_CONTEXTS];
+static int context_count;
+
+/* Every backend that runs here, with one thread and with several. */
+static int make_contexts(void **state)
+{
+    static const int threads[] = { 1, 4 };
+
+    (void)state;
+    for (int i = 0; limber_backends[i]; i++)
+        for (size_t t = 0; t < COUNT(threads); t++) {
+            limber_config c = { .backend = limber_backends[i]->name, .threads = threads[t],
+                                .cache_dir = "", .dump_dir = "" };
+
+            if (limber_create(&contexts[context_count], &c) == LIMBER_OK)
+                context_count++;
+            else
+                print_message("%s\n", limber_error_text());
+        }
+    return context_count > 0 ? 0 : -1;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < context_count; i++)
+        limber_destroy(contexts[i]);
+    return 0;
+}
+
+/* ---- the same bits --------------------------------------------------------------------------- */
+
+struct trial {
+    int64_t count, m, n, k, step_a, step_b, step_c;     /* steps: in elements */
+    limber_format fa, fb, fc;
+    limber_contract contract;
+    bool pointers, columns, scalars;
+    enum data data;
+    char *a, *b, *c0, *c, *want;
+    const void **pa, **pb;
+    void **pc;
+    char scalar[2][16];
+};
+
+static size_t elements(int64_t count, int64_t step, int64_t rows, int64_t cols)
+{
+    return (size_t)((count > 0 ? count : 1) * step + rows * cols + 1);
+}
+
+static void make(struct rng *r, struct trial *t)
+{
+    limber_format fs = t->fc.kind == LIMBER_KIND_INT ? named("i64") : t->fc;
+    size_t na = elements(t->count, t->step_a, t->m, t->k);
+    size_t nb = elements(t->count, t->step_b, t->k, t->n);
+    size_t nc = elements(t->count, t->step_c, t->m, t->n);
+
+    t->a = calloc(na, t->fa.size);
+    t->b = calloc(nb, t->fb.size);
+    t->c0 = calloc(nc, t->fc.size);
+    t->c = calloc(nc, t->fc.size);
+    t->want = calloc(nc, t->fc.size);
+    fill(r, t->data, t->fa, t->a, na);
+    fill(r, t->data, t->fb, t->b, nb);
+    fill(r, DATA_bytes, t->fc, t->c0, nc);
+    fill(r, DATA_bytes, fs, t->scalar[0], 1);
+    fill(r, DATA_bytes, fs, t->scalar[1], 1);
+    memcpy(t->c, t->c0, nc * t->fc.size);
+    memcpy(t->want, t->c0, nc * t->fc.size);
+    t->pa = calloc((size_t)t->count + 1, sizeof *t->pa);
+    t->pb = calloc((size_t)t->count + 1, sizeof *t->pb);
+    t->pc = calloc((size_t)t->count + 1, sizeof *t->pc);
+    for (int64_t g = 0; g < t->count; g++) {    /* the last first: addresses in no order */
+        t->pa[g] = t->a + g * t->step_a * t->fa.size;
+        t->pb[g] = t->b + (t->count - 1 - g) * t->step_b * t->fb.size;
+        t->pc[g] = t->c + (t->count - 1 - g) * t->step_c * t->fc.size;
+    }
+}
+
+static void clear(struct trial *t)
+{
+    free(t->a);
+    free(t->b);
+    free(t->c0);
+    free(t->c);
+    free(t->want);
+    free(t->pa);
+    free(t->pb);
+    free(t->pc);
+}
+
+static limber_matrix matrix(const struct trial *t, const void *data, limber_format f, int64_t rows,
+                            int64_t cols)
+{
+    limber_matrix m = { (void *)(uintptr_t)data, f, cols, 1 };
+
+    if (t->columns) {
+        m.row = 1;
+        m.col = rows;
+    }
+    return m;
+}
+
+static const void *scalar(const struct trial *t, int which)
+{
+    return t->scalars ? t->scalar[which] : NULL;
+}
+
+static limber_status one_by_one(limber_context *ctx, const struct trial *t)
+{
+    limber_status s = LIMBER_OK;
+
+    for (int64_t g = 0; g < t->count && s == LIMBER_OK; g++) {
+        const char *b = t->b + g * t->step_b * t->fb.size;
+        char *c = t->want + g * t->step_c * t->fc.size;
+
+        if (t->pointers) {
+            b = t->pb[g];
+            c = t->want + ((char *)t->pc[g] - t->c);
+        }
+        s = limber_gemm(ctx, &t->contract, t->m, t->n, t->k, scalar(t, 0),
+                        matrix(t, t->a + g * t->step_a * t->fa.size, t->fa, t->m, t->k),
+                        matrix(t, b, t->fb, t->k, t->n), scalar(t, 1),
+                        matrix(t, c, t->fc, t->m, t->n), NULL);
+    }
+    return s;
+}
+
+static limber_status at_once(limber_context *ctx, const struct trial *t, limber_report *report)
+{
+    limber_batch batch = { t->count, t->step_a, t->step_b, t->step_c, NULL, NULL, NULL };
+
+    if (t->pointers)
+        batch = (limber_batch){ .count = t->count, .pa = t->pa, .pb = t->pb, .pc = t->pc };
+    return limber_gemm_batch(ctx, &t->contract, NULL, &batch, t->m, t->n, t->k, scalar(t, 0),
+                             matrix(t, t->pointers ? NULL : t->a, t->fa, t->m, t->k),
+                             matrix(t, t->pointers ? NULL : t->b, t->fb, t->k, t->n), scalar(t, 1),
+                             matrix(t, t->pointers ? NULL : t->c, t->fc, t->m, t->n), report);
+}
+
+static void compare(limber_context *ctx, struct trial *t)
+{
+    size_t bytes = elements(t->count, t->step_c, t->m, t->n) * t->fc.size;
+    limber_report r;
+
+    if (one_by_one(ctx, t) != LIMBER_OK)
+        fail_msg("%s", limber_error_text());
+    if (at_once(ctx, t, &r) != LIMBER_OK)
+        fail_msg("%s", limber_error_text());
+    if (memcmp(t->c, t->want, bytes))
+        fail_msg("%s: %lld x %lld x %lld, %lld products, promise %d, pointers %d, columns %d",
+                 r.scheme, (long long)t->m, (long long)t->n, (long long)t->k, (long long)t->count,
+                 t->contract.promise, t->pointers, t->columns);
+}
+
+/* A scheme by name where the data decides: a batch is planned by all of its data. */
+static const struct { const char *a, *b, *c, *scheme; limber_promise promise; enum data data; }
+kinds[] = {
+    { "f64", "f64", "f64", "native", LIMBER_NATIVE, DATA_unit },
+    { "f32", "f32", "f32", "native", LIMBER_NATIVE, DATA_special },
+    { "f64", "f64", "f64", NULL, LIMBER_CORRECT, DATA_spread },
+    { "f32", "f32", "f32", NULL, LIMBER_CORRECT, DATA_unit },
+    { "f128", "f128", "f128", NULL, LIMBER_CORRECT, DATA_unit },
+    { "i8", "i8", "i32", NULL, LIMBER_EXACT, DATA_bytes },
+    { "i16", "i8", "i64", NULL, LIMBER_EXACT, DATA_ints },
+    { "i32", "i32", "i32", NULL, LIMBER_NATIVE, DATA_ints },
+};
+
+static void try_kind(limber_context *ctx, size_t kind, struct rng *r, int way)
+{
+    struct trial t = {
+        .count = rng_below(r, 9), .m = 1 + rng_below(r, 20), .n = 1 + rng_below(r, 40),
+        .k = rng_below(r, 30), .fa = named(kinds[kind].a), .fb = named(kinds[kind].b),
+        .fc = named(kinds[kind].c), .data = kinds[kind].data,
+        .contract = { .promise = kinds[kind].promise, .scheme = kinds[kind].scheme },
+        .pointers = way & 1, .columns = way & 2, .scalars = way & 4,
+    };
+
+    t.step_a = way & 8 ? 0 : t.m * t.k + rng_below(r, 3);
+    t.step_b = way & 16 ? 0 : t.k * t.n + rng_below(r, 3);
+    t.step_c = t.m * t.n + rng_below(r, 3);
+    make(r, &t);
+    compare(ctx, &t);
+    clear(&t);
+}
+
+static void batches_are_products(void **state)
+{
+    struct rng r = { 1 };
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (size_t kind = 0; kind < COUNT(kinds); kind++)
+            for (int way = 0; way < 32; way += 1 + rng_below(&r, 3))
+                try_kind(contexts[c], kind, &r, way);
+}
+
+/* More work than one thread would be given. */
+static void many_small_ones(void **state)
+{
+    struct rng r = { 2 };
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (int i = 0; i < 4; i++) {
+            bool slow = strcmp(contexts[c]->machine.backend->name, "interp") == 0;
+            struct trial t = { .count = slow ? 200 : 3000, .m = 9, .n = 17, .k = 8, .step_a = 72,
+                               .step_b = i & 1 ? 0 : 136, .step_c = 153, .fa = named("f64"),
+                               .fb = named("f64"), .fc = named("f64"), .pointers = i == 2,
+                               .contract = { .promise = i & 2 ? LIMBER_CORRECT :
+                                                               LIMBER_NATIVE } };
+
+            make(&r, &t);
+            compare(contexts[c], &t);
+            clear(&t);
+        }
+}
+
+/* Each is work for all threads, in turn. */
+static void a_few_large_ones(void **state)
+{
+    struct rng r = { 3 };
+    struct trial t = { .count = 3, .m = 260, .n = 270, .k = 280, .step_a = 260 * 280,
+                       .step_b = 280 * 270, .step_c = 260 * 270, .fa = named("f32"),
+                       .fb = named("f32"), .fc = named("f32"),
+                       .contract = { .promise = LIMBER_CORRECT } };
+
+    (void)state;
+    for (int c = 0; c < context_count; c++) {
+        if (strcmp(contexts[c]->machine.backend->name, "interp") == 0)
+            continue;
+        make(&r, &t);
+        compare(contexts[c], &t);
+        clear(&t);
+    }
+}
+
+/* The result's matrices lie side by side in the rows of one array, or element by element. */
+static void results_may_interleave(void **state)
+{
+    const limber_contract contract = { .promise = LIMBER_EXACT };
+    const limber_format i32 = named("i32");
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (int way = 0; way < 2; way++) {
+            const int32_t a[4] = { 1, 2, 3, 4 }, b[8] = { 1, 0, 0, 1, 2, 0, 0, 2 };
+            limber_matrix to = way ? (limber_matrix){ NULL, i32, 4, 2 } :
+                               (limber_matrix){ NULL, i32, 4, 1 };
+            limber_batch batch = { .count = 2, .b = 4, .c = way ? 1 : 2 };
+            int32_t out[8] = { 0 };
+            int32_t want[2][8] = { { 1, 2, 2, 4, 3, 4, 6, 8 }, { 1, 2, 2, 4, 3, 6, 4, 8 } };
+
+            to.data = out;
+            assert_int_equal(limber_gemm_batch(contexts[c], &contract, NULL, &batch, 2, 2, 2, NULL,
+                                               (limber_matrix){ (void *)(uintptr_t)a, i32, 2, 1 },
+                                               (limber_matrix){ (void *)(uintptr_t)b, i32, 2, 1 },
+                                               NULL, to, NULL), LIMBER_OK);
+            assert_memory_equal(out, want[way], sizeof out);
+        }
+}
+
+static void simulated(void **state)
+{
+    struct rng r = { 4 };
+    limber_unit unit;
+
+    (void)state;
+    assert_int_equal(limber_unit_parse("a100-fp16", &unit), LIMBER_OK);
+    for (int c = 0; c < context_count; c++)
+        for (int i = 0; i < 4; i++) {
+            limber_statistics one = { 0 }, all = { 0 };
+            struct trial t = { .count = 40, .m = 5, .n = 6, .k = 30, .step_a = 150,
+                               .step_b = 180, .step_c = 30, .fa = named("f16"),
+                               .fb = named("f16"), .fc = named("f32"), .pointers = i & 1,
+                               .contract = { .promise = LIMBER_SIMULATE, .unit = &unit } };
+
+            make(&r, &t);
+            compare(contexts[c], &t);
+            if (i & 2) {
+                t.contract.statistics = &all;
+                assert_int_equal(at_once(contexts[c], &t, NULL), LIMBER_OK);
+                t.count = 1;
+                t.contract.statistics = &one;
+                assert_int_equal(at_once(contexts[c], &t, NULL), LIMBER_OK);
+                assert_int_equal(all.products, 40 * one.products);
+                assert_int_equal(all.a.count, 40 * one.a.count);
+            }
+            clear(&t);
+        }
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* One product of the last does not fit. */
+static void range_leaves_all(void **state)
+{
+    struct rng r = { 5 };
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (int i = 0; i < 4; i++) {
+            struct trial t = { .count = 300, .m = 6, .n = 7, .k = 3, .step_a = 18, .step_b = 21,
+                               .step_c = 42, .fa = named("i16"), .fb = named("i16"),
+                               .fc = named("i32"), .data = DATA_zeros, .pointers = i & 1,
+                               .scalars = i & 2, .contract = { .promise = LIMBER_EXACT } };
+            int16_t *a, *b;
+
+            make(&r, &t);
+            a = (int16_t *)t.a + (t.count - 1) * t.step_a;
+            b = (int16_t *)(t.pointers ? t.b : t.b + (t.count - 1) * t.step_b * 2);
+            for (int p = 0; p < 3; p++) {
+                a[p] = INT16_MIN;
+                b[7 * p] = INT16_MIN;
+            }
+            if (at_once(contexts[c], &t, NULL) != LIMBER_RANGE)
+                fail_msg("not RANGE: %s", limber_error_text());
+            assert_memory_equal(t.c, t.c0, elements(t.count, t.step_c, t.m, t.n) * t.fc.size);
+            clear(&t);
+        }
+}
+
+struct refusal { limber_batch batch; limber_matrix a, b, c; const char *text; };
+
+static void refuse(const struct refusal *f)
+{
+    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    limber_status s = limber_gemm_batch(contexts[0], &contract, NULL, &f->batch, 2, 2, 2, NULL,
+                                        f->a, f->b, NULL, f->c, NULL);
+
+    if (s != LIMBER_BAD_ARGUMENT || !strstr(limber_error_text(), f->text))
+        fail_msg("\"%s\" in the place of \"%s\"", limber_error_text(), f->text);
+    assert_non_null(strstr(limber_error_text(), "gemm_batch: "));
+}
+
+static void arguments_are_named(void **state)
+{
+    const limber_format f64 = named("f64");
+    double x[64] = { 0 }, y[64] = { 0 };
+    limber_matrix a = { x, f64, 2, 1 }, b = { x + 32, f64, 2, 1 }, c = { y, f64, 2, 1 };
+    limber_matrix none = { NULL, f64, 2, 1 }, inside = { x + 4, f64, 2, 1 };
+    limber_matrix wide = { y, f64, 8, 1 };
+    const void *pa[4] = { x, x, x, NULL }, *high[4] = { x, x, (void *)(UINTPTR_MAX - 7), x };
+    void *same[4] = { y, y + 4, y + 8, y + 5 }, *in[4] = { y, y + 4, x + 6, y + 8 };
+    const struct refusal rows[] = {
+        { { .count = -1 }, a, b, c, "batch.count = -1 is negative" },
+        { { .count = 2, .a = -3 }, a, b, c, "batch.a = -3 is negative" },
+        { { .count = 2, .b = -4 }, a, b, c, "batch.b = -4 is negative" },
+        { { .count = 2, .c = -5 }, a, b, c, "batch.c = -5 is negative" },
+        { { .count = 2 }, a, b, c, "batch.c = 0 with 2 products" },
+        { { .count = 2, .c = 3 }, a, b, c, "batch.c = 3 makes matrices of c overlap" },
+        { { .count = 3, .c = 4 }, a, b, wide, "products 0 and 2" },
+        { { .count = 9, .c = 1 }, a, b, wide, "batch.c = 1 makes matrices of c overlap" },
+        { { .count = 2, .c = INT64_MAX / 4 }, a, b, c, "exceed the address space" },
+        { { .count = INT64_MAX, .a = 2, .c = 4 }, a, b, c, "batch.a = 2: " },
+        { { .count = 4, .c = 4, .pa = pa }, none, b, c, "batch.pa[3] is NULL" },
+        { { .count = 4, .c = 4, .pb = pa }, a, none, c, "batch.pb[3] is NULL" },
+        { { .count = 4, .c = 4, .pb = high }, a, none, c, "batch.pb[2]: the matrix exceeds" },
+        { { .count = 4, .pc = same }, a, b, none, "c of product 1 overlaps c of product 3" },
+        { { .count = 4, .a = 4, .pc = in }, a, b, none, "c of product 2 overlaps a of product 1" },
+        { { .count = 2, .a = 4, .c = 4 }, a, b, inside, "c of product 0 overlaps a of product 1" },
+        { { .count = 2, .c = 4 }, none, b, c, "a.data is NULL" },
+        { { .count = 2, .c = 4 }, a, none, c, "b.data is NULL" },
+        { { .count = 2, .c = 4 }, a, b, none, "c.data is NULL" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        refuse(&rows[i]);
+}
+
+/* Blocks of one array, as factorisations use them. */
+static void blocks_of_one_array(void **state)
+{
+    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    const limber_format f64 = named("f64");
+    double x[2 * 16] = { 0 };
+    limber_batch batch = { .count = 2, .a = 16, .b = 16, .c = 16 };
+    void *pc[2] = { x + 16 + 10, x + 10 };
+
+    (void)state;
+    for (int i = 0; i < 32; i++)
+        x[i] = i % 16 < 8 ? 1 + i % 4 % 2 : 0;
+    for (int way = 0; way < 2; way++) {
+        assert_int_equal(limber_gemm_batch(contexts[0], &contract, NULL, &batch, 2, 2, 2, NULL,
+                                           (limber_matrix){ x + 2, f64, 1, 4 },
+                                           (limber_matrix){ x + 4, f64, 1, 4 }, NULL,
+                                           (limber_matrix){ x + 10, f64, 1, 4 }, NULL), LIMBER_OK);
+        assert_true(x[10] == 1 * 1 + 1 * 2);
+        batch.pc = pc;
+    }
+}
+
+static void nothing_and_one(void **state)
+{
+    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    const limber_format f64 = named("f64");
+    double x = 3, y = 4, z = 5;
+    limber_matrix a = { &x, f64, 1, 1 }, b = { &y, f64, 1, 1 }, c = { &z, f64, 1, 1 };
+    limber_matrix none = { NULL, f64, 1, 1 };
+    limber_batch batch = { .count = 0 };
+    limber_report r = { .rows = -1 };
+
+    (void)state;
+    assert_int_equal(limber_gemm_batch(contexts[0], &contract, NULL, &batch, 1, 1, 1, NULL, none,
+                                       none, NULL, none, &r), LIMBER_OK);
+    assert_int_equal(r.rows, 0);
+    assert_true(z == 5);
+    assert_int_equal(limber_gemm_batch(contexts[0], &contract, NULL, NULL, 1, 1, 1, NULL, a, b,
+                                       NULL, c, NULL), LIMBER_OK);
+    assert_true(z == 12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_are_products),
+        cmocka_unit_test(many_small_ones),
+        cmocka_unit_test(a_few_large_ones),
+        cmocka_unit_test(results_may_interleave),
+        cmocka_unit_test(simulated),
+        cmocka_unit_test(range_leaves_all),
+        cmocka_unit_test(arguments_are_named),
+        cmocka_unit_test(blocks_of_one_array),
+        cmocka_unit_test(nothing_and_one),
+    };
+
+    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+}

@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Complex products against MPFR, part by part: every format and stride, conjugates, scalars,
+ * NaN and infinities, and what three products promise. */
+#include "support.h"
+
+#include "jit/engine.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_CONTEXTS = 8 };
+
+static limber_context *contexts[MOST_CONTEXTS];
+static int context_count;
+
+static int make_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; limber_backends[i]; i++) {
+        limber_config c = { .backend = limber_backends[i]->name, .threads = 2, .cache_dir = "",
+                            .dump_dir = "" };
+
+        if (limber_create(&contexts[context_count], &c) == LIMBER_OK)
+            context_count++;
+    }
+    return context_count > 0 ? 0 : -1;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < context_count; i++)
+        limber_destroy(contexts[i]);
+    return 0;
+}
+
+/* ---- a product and its exact value ------------------------------------------------------------- */
+
+enum { SCALARS_none, SCALARS_real, SCALARS_beta, SCALARS_complex, SCALARS_count };
+
+struct trial {
+    int64_t m, n, k;
+    limber_format fa, fb, fc;
+    enum data data;
+    limber_contract contract;
+    int conj_a, conj_b, products, scalars;
+    limber_matrix a, b, c, c0;
+    char *alpha, *beta;         /* NULL: 1, 0 */
+};
+
+enum { GAP = 3 };
+
+/* Rows together, columns together, or neither. */
+static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
+                            enum data data)
+{
+    static const int64_t apart[] = { 1, 1, 2 };
+    int way = rng_below(r, 3);
+    int64_t lead = way == 1 ? rows : cols, count = 2 * (rows + GAP) * (cols + GAP) * 2;
+    limber_matrix m = { calloc((size_t)count + 2, f.size), f, 0, 0 };
+
+    lead = apart[way] * (lead + rng_below(r, GAP)) + 1;
+    m.row = way == 1 ? 1 : lead;
+    m.col = way == 1 ? lead : apart[way];
+    fill(r, data, f, m.data, (size_t)count);
+    return m;
+}
+
+static limber_matrix copy_of(limber_matrix m, int64_t rows, int64_t cols)
+{
+    size_t bytes = (size_t)(4 * (rows + GAP) * (cols + GAP) + 2) * m.format.size;
+    void *p = malloc(bytes);
+
+    memcpy(p, m.data, bytes);
+    m.data = p;
+    return m;
+}
+
+static void make_scalars(struct rng *r, struct trial *t)
+{
+    limber_format f = t->fc.kind == LIMBER_KIND_INT ? named("i64") : t->fc;
+    enum data d = t->fc.kind == LIMBER_KIND_INT ? DATA_bytes : DATA_unit;
+
+    t->alpha = t->beta = NULL;
+    if (t->scalars == SCALARS_none)
+        return;
+    t->alpha = calloc(2, f.size);
+    t->beta = calloc(2, f.size);
+    fill(r, d, f, t->alpha, t->scalars == SCALARS_complex ? 2 : 1);
+    fill(r, d, f, t->beta, t->scalars >= SCALARS_beta ? 2 : 1);
+}
+
+static void make(struct rng *r, struct trial *t)
+{
+    t->a = matrix(r, t->fa, t->m, t->k, t->data);
+    t->b = matrix(r, t->fb, t->k, t->n, t->data);
+    t->c0 = matrix(r, t->fc, t->m, t->n, t->data);
+    t->c = copy_of(t->c0, t->m, t->n);
+    make_scalars(r, t);
+}
+
+static void clear(struct trial *t)
+{
+    free(t->a.data);
+    free(t->b.data);
+    free(t->c.data);
+    free(t->c0.data);
+    free(t->alpha);
+    free(t->beta);
+}
+
+static const char *part(limber_matrix m, int64_t i, int64_t j, int imaginary)
+{
+    return (char *)m.data + (2 * (i * m.row + j * m.col) + imaginary) * m.format.size;
+}
+
+/* sum += sign x y, and of absolute values to all. */
+static void add_product(mpfr_t sum, mpfr_t all, limber_format fx, const void *x, limber_format fy,
+                        const void *y, bool minus)
+{
+    mpfr_t u, v;
+
+    mpfr_init2(u, 300);
+    mpfr_init2(v, 300);
+    ref_load(u, fx, x);
+    ref_load(v, fy, y);
+    {
+        mpfr_t p;
+
+        mpfr_init2(p, 700);
+        mpfr_mul(p, u, v, MPFR_RNDN);
+        if (minus)
+            mpfr_neg(p, p, MPFR_RNDN);
+        mpfr_add(sum, sum, p, MPFR_RNDN);
+        mpfr_abs(p, p, MPFR_RNDN);
+        mpfr_add(all, all, p, MPFR_RNDN);
+        mpfr_clear(p);
+    }
+    mpfr_clear(u);
+    mpfr_clear(v);
+}
+
+/* A part of op(A) op(B), and the sum of absolute values. */
+static void exact_part(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x,
+                       mpfr_t all)
+{
+    mpfr_set_zero(x, 1);
+    mpfr_set_zero(all, 1);
+    for (int64_t p = 0; p < t->k; p++) {
+        add_product(x, all, t->fa, part(t->a, i, p, 0), t->fb, part(t->b, p, j, imaginary),
+                    imaginary && t->conj_b);
+        add_product(x, all, t->fa, part(t->a, i, p, 1), t->fb, part(t->b, p, j, !imaginary),
+                    imaginary ? t->conj_a != 0 : t->conj_a == t->conj_b);
+    }
+}
+
+static limber_status run(limber_context *ctx, const struct trial *t, limber_report *r)
+{
+    return limber_gemm_complex(ctx, &t->contract, NULL, t->m, t->n, t->k, t->alpha, t->a,
+                               t->conj_a, t->b, t->conj_b, t->beta, t->c, r, t->products);
+}
+
+static void describe(const struct trial *t, const char *what, int64_t i, int64_t j, int imaginary)
+{
+    char a[16], b[16], c[16];
+
+    print_error("%s: %lld x %lld x %lld %s %s %s data=%s promise=%d conj=%d%d scalars=%d "
+                "strides a=%lld,%lld b=%lld,%lld c=%lld,%lld at (%lld,%lld) part %d\n", what,
+                (long long)t->m, (long long)t->n, (long long)t->k,
+                limber_format_name(t->fa, a, sizeof a), limber_format_name(t->fb, b, sizeof b),
+                limber_format_name(t->fc, c, sizeof c), data_name(t->data), t->contract.promise,
+                t->conj_a, t->conj_b, t->scalars, (long long)t->a.row, (long long)t->a.col,
+                (long long)t->b.row, (long long)t->b.col, (long long)t->c.row,
+                (long long)t->c.col, (long long)i, (long long)j, imaginary);
+    fail();
+}
+
+/* Not finite: only the kind is compared. */
+static bool same_class(const mpfr_t x, limber_format f, const char *p)
+{
+    mpfr_t got;
+    bool ok;
+
+    mpfr_init2(got, 300);
+    ref_load(got, f, p);
+    ok = mpfr_nan_p(x) ? mpfr_nan_p(got) != 0 :
+         mpfr_inf_p(got) && mpfr_signbit(got) == mpfr_signbit(x);
+    mpfr_clear(got);
+    return ok;
+}
+
+/* Real alpha and beta: part of alpha A B + beta C. */
+static void scale(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x, mpfr_t all)
+{
+    mpfr_t s;
+
+    if (!t->alpha)
+        return;
+    mpfr_init2(s, 300);
+    ref_load(s, t->fc, t->alpha);
+    mpfr_mul(x, x, s, MPFR_RNDN);
+    mpfr_abs(s, s, MPFR_RNDN);
+    mpfr_mul(all, all, s, MPFR_RNDN);
+    mpfr_clear(s);
+    add_product(x, all, t->fc, t->beta, t->fc, part(t->c0, i, j, imaginary), false);
+}
+
+static double roundoff(limber_format f)
+{
+    return f.kind == LIMBER_KIND_DD ? 0x1p-106 : ldexp(1, -f.frac_bits - 1);
+}
+
+static void check_part(const struct trial *t, const limber_report *r, int64_t i, int64_t j,
+                       int imaginary, mpfr_t x, mpfr_t all)
+{
+    const char *got = part(t->c, i, j, imaginary);
+
+    exact_part(t, i, j, imaginary, x, all);
+    scale(t, i, j, imaginary, x, all);
+    if (!mpfr_number_p(x)) {
+        if (!same_class(x, t->fc, got))
+            describe(t, "special", i, j, imaginary);
+    } else if (t->contract.promise == LIMBER_CORRECT) {
+        if (!ref_rounds_to(x, t->fc, got))
+            describe(t, "not correctly rounded", i, j, imaginary);
+    } else if (!ref_rounds_to(x, t->fc, got)) {
+        double limit = r->bound + (t->contract.promise == LIMBER_NATIVE ? 0 : roundoff(t->fc));
+
+        if (ref_error(x, t->fc, got, all) > limit)
+            describe(t, "bound exceeded", i, j, imaginary);
+    }
+}
+
+/* Nothing between the elements was written. */
+static void check_gaps(const struct trial *t)
+{
+    size_t size = t->fc.size, count = (size_t)(4 * (t->m + GAP) * (t->n + GAP));
+    char *seen = calloc(count + 2, 1);
+
+    for (int64_t i = 0; i < t->m; i++)
+        for (int64_t j = 0; j < t->n; j++)
+            seen[2 * (i * t->c.row + j * t->c.col)] = seen[2 * (i * t->c.row + j * t->c.col) + 1] = 1;
+    for (size_t e = 0; e < count; e++)
+        if (!seen[e] && memcmp((char *)t->c.data + e * size, (char *)t->c0.data + e * size, size))
+            describe(t, "a gap was written", 0, (int64_t)e, 0);
+    free(seen);
+}
+
+static void check(const struct trial *t, const limber_report *r)
+{
+    mpfr_t x, all;
+
+    mpfr_init2(x, REF_BITS);
+    mpfr_init2(all, REF_BITS);
+    for (int64_t i = 0; i < t->m; i++)
+        for (int64_t j = 0; j < t->n; j++)
+            for (int imaginary = 0; imaginary < 2; imaginary++)
+                check_part(t, r, i, j, imaginary, x, all);
+    check_gaps(t);
+    mpfr_clear(x);
+    mpfr_clear(all);
+}
+
+/* ---- floats ------------------------------------------------------------------------------------ */
+
+static struct trial any(struct rng *r, int i)
+{
+    return (struct trial){ .m = 1 + rng_below(r, 9), .n = 1 + rng_below(r, 12),
+                           .k = rng_below(r, 14), .conj_a = i & 1, .conj_b = i >> 1 & 1 };
+}
+
+static void one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
+{
+    limber_report rep;
+    limber_status s;
+
+    make(r, t);
+    s = run(ctx, t, &rep);
+    if (s == LIMBER_OK) {
+        ++*ran;
+        check(t, &rep);
+    } else if (s != LIMBER_NO_SCHEME) {
+        fail_msg("%s", limber_error_text());
+    }
+    clear(t);
+}
+
+static void correct_is_correct(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "f128", "dd", "f16", "e4m3" };
+    int ran = 0;
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (int i = 0; i < 6 * DATA_count * 2; i++) {
+            struct rng r = { 100 + (uint64_t)i };
+            struct trial t = any(&r, i);
+
+            t.data = (enum data)(i % DATA_count);
+            t.fa = t.fb = t.fc = named(formats[i / DATA_count % 6]);
+            if (t.fc.size == 1)         /* its overflow is another test's matter */
+                t.fc = named("f32");
+            t.contract.promise = LIMBER_CORRECT;
+            t.scalars = t.fc.kind == LIMBER_KIND_DD ? SCALARS_none : rng_below(&r, SCALARS_beta);
+            one(contexts[c], &r, &t, &ran);
+        }
+    assert_true(ran > 60 * context_count);
+}
+
+static void bounds_hold(void **state)
+{
+    static const struct { const char *format, *scheme; limber_promise promise; int bits; } rows[] = {
+        { "f64", NULL, LIMBER_NATIVE, 0 },          { "f32", NULL, LIMBER_NATIVE, 0 },
+        { "f64", NULL, LIMBER_BITS, 40 },           { "f64", "ozaki2", LIMBER_BITS, 60 },
+        { "f64", "ozaki1-i8", LIMBER_FAST, 0 },     { "f32", "fp32-b", LIMBER_FAST, 0 },
+        { "f128", NULL, LIMBER_BITS, 100 },         { "dd", NULL, LIMBER_BITS, 90 },
+    };
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (size_t i = 0; i < COUNT(rows); i++) {
+            int ran = 0;
+
+            for (int j = 0; j < 6; j++) {
+                struct rng r = { 900 + 10 * i + (uint64_t)j };
+                struct trial t = any(&r, j);
+
+                t.fa = t.fb = t.fc = named(rows[i].format);
+                t.contract = (limber_contract){ .promise = rows[i].promise, .bits = rows[i].bits,
+                                                .scheme = rows[i].scheme };
+                one(contexts[c], &r, &t, &ran);
+            }
+            assert_true(ran > 3);
+        }
+}
+
+/* The second step: each part of alpha t + beta c from the t of a call without scalars. */
+static void complex_scalars(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "f128" };
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (int i = 0; i < 48; i++) {
+            struct rng r = { 2000 + (uint64_t)i };
+            struct trial t = any(&r, i), plain;
+            mpfr_t x, all;
+
+            t.fa = t.fb = t.fc = named(formats[i % 3]);
+            t.contract.promise = i < 24 ? LIMBER_CORRECT : LIMBER_NATIVE;
+            t.scalars = i & 8 ? SCALARS_complex : SCALARS_beta;
+            make(&r, &t);
+            plain = t;
+            plain.c = copy_of(t.c0, t.m, t.n);
+            plain.alpha = plain.beta = NULL;
+            assert_int_equal(run(contexts[c], &plain, NULL), LIMBER_OK);
+            assert_int_equal(run(contexts[c], &t, NULL), LIMBER_OK);
+            mpfr_init2(x, REF_BITS);
+            mpfr_init2(all, REF_BITS);
+            for (int64_t e = 0; e < 2 * t.m * t.n; e++) {
+                int64_t row = e / 2 / t.n, col = e / 2 % t.n;
+                int im = e & 1;
+                const char *ai = t.alpha + t.fc.size, *bi = t.beta + t.fc.size;
+
+                mpfr_set_zero(x, 1);
+                mpfr_set_zero(all, 1);
+                add_product(x, all, t.fc, t.alpha, t.fc, part(plain.c, row, col, im), false);
+                add_product(x, all, t.fc, ai, t.fc, part(plain.c, row, col, !im), !im);
+                add_product(x, all, t.fc, t.beta, t.fc, part(t.c0, row, col, im), false);
+                add_product(x, all, t.fc, bi, t.fc, part(t.c0, row, col, !im), !im);
+                if (t.contract.promise == LIMBER_NATIVE ?
+                    ref_error(x, t.fc, part(t.c, row, col, im), all) > 6 * roundoff(t.fc) :
+                    !ref_rounds_to(x, t.fc, part(t.c, row, col, im)))
+                    describe(&t, "complex scalars", row, col, im);
+            }
+            check_gaps(&t);
+            mpfr_clear(x);
+            mpfr_clear(all);
+            free(plain.c.data);
+            clear(&t);
+        }
+}
+
+/* ---- integers ---------------------------------------------------------------------------------- */
+
+static __int128 number(limber_format f, const char *p)
+{
+    mpfr_t x;
+    __int128 v;
+
+    mpfr_init2(x, 64);
+    ref_load(x, f, p);
+    v = mpfr_get_sj(x, MPFR_RNDZ);
+    mpfr_clear(x);
+    return v;
+}
+
+static unsigned __int128 times(__int128 x, __int128 y, bool minus)
+{
+    unsigned __int128 p = (unsigned __int128)x * (unsigned __int128)y;
+
+    return minus ? 0 - p : p;
+}
+
+/* alpha (A B) + beta C, modulo 2^128. */
+static void integer_element(const struct trial *t, int64_t i, int64_t j, unsigned __int128 out[2])
+{
+    unsigned __int128 sum[2] = { 0, 0 };
+    const limber_format i64 = named("i64");
+    __int128 s[4] = { 1, 0, 0, 0 }, c[2];
+
+    for (int64_t p = 0; p < t->k; p++) {
+        __int128 ar = number(t->fa, part(t->a, i, p, 0)), ai = number(t->fa, part(t->a, i, p, 1));
+        __int128 br = number(t->fb, part(t->b, p, j, 0)), bi = number(t->fb, part(t->b, p, j, 1));
+
+        sum[0] += times(ar, br, false) + times(ai, bi, t->conj_a == t->conj_b);
+        sum[1] += times(ar, bi, t->conj_b) + times(ai, br, t->conj_a);
+    }
+    for (int x = 0; x < 4 && t->alpha; x++)
+        s[x] = number(i64, (x < 2 ? t->alpha : t->beta) + 8 * (x & 1));
+    for (int x = 0; x < 2; x++)
+        c[x] = number(t->fc, part(t->c0, i, j, x));
+    out[0] = times(s[0], (__int128)sum[0], false) + times(s[1], (__int128)sum[1], true) +
+             times(s[2], c[0], false) + times(s[3], c[1], true);
+    out[1] = times(s[0], (__int128)sum[1], false) + times(s[1], (__int128)sum[0], false) +
+             times(s[2], c[1], false) + times(s[3], c[0], false);
+}
+
+static bool fits(const struct trial *t, unsigned __int128 v)
+{
+    int bits = 8 * t->fc.size - 1;
+    __int128 x = (__int128)v;
+
+    return x >= -((__int128)1 << bits) && x < (__int128)1 << bits;
+}
+
+/* RANGE is the answer exactly when a part does not fit. */
+static void check_integers(const struct trial *t, limber_status s)
+{
+    size_t bytes = (size_t)(4 * (t->m + GAP) * (t->n + GAP)) * t->fc.size;
+    bool all_fit = true;
+
+    for (int64_t i = 0; i < t->m; i++)
+        for (int64_t j = 0; j < t->n; j++) {
+            unsigned __int128 want[2];
+
+            integer_element(t, i, j, want);
+            for (int x = 0; x < 2; x++) {
+                all_fit = all_fit && fits(t, want[x]);
+                if (s == LIMBER_OK && memcmp(&want[x], part(t->c, i, j, x), t->fc.size))
+                    describe(t, "not exact", i, j, x);
+            }
+        }
+    if (t->contract.promise == LIMBER_EXACT)
+        assert_int_equal(s == LIMBER_OK, all_fit);
+    if (s != LIMBER_OK)
+        assert_memory_equal(t->c.data, t->c0.data, bytes);
+    else
+        check_gaps(t);
+}
+
+static void integers_are_exact(void **state)
+{
+    static const char *const in[] = { "i8", "i16", "i32", "u8" }, *const out[] = { "i16", "i32",
+                                                                                   "i64" };
+    int ran = 0, out_of_range = 0;
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (int i = 0; i < 96; i++) {
+            struct rng r = { 3000 + (uint64_t)i };
+            struct trial t = any(&r, i);
+            limber_status s;
+
+            t.fa = named(in[rng_below(&r, 4)]);
+            t.fb = named(in[rng_below(&r, 4)]);
+            t.fc = named(out[rng_below(&r, 3)]);
+            t.contract.promise = i & 4 ? LIMBER_EXACT : LIMBER_NATIVE;
+            t.products = i & 8 ? 3 : 4;
+            t.scalars = rng_below(&r, SCALARS_count);
+            t.data = rng_below(&r, 3) ? DATA_bytes : DATA_unit;
+            make(&r, &t);
+            s = run(contexts[c], &t, NULL);
+            ran += s == LIMBER_OK;
+            out_of_range += s == LIMBER_RANGE;
+            if (s == LIMBER_OK || s == LIMBER_RANGE)
+                check_integers(&t, s);
+            else
+                fail_msg("%s", limber_error_text());
+            clear(&t);
+        }
+    assert_true(ran > 30 * context_count && out_of_range > 2 * context_count);
+}
+
+/* What has no negative in its format. */
+static void least_integers(void **state)
+{
+    static const char *const in[] = { "i8", "i16", "i32", "i64" };
+
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        struct rng r = { 1 };
+        struct trial t = { .m = 2, .n = 3, .k = 2, .conj_a = i & 1, .conj_b = i >> 1 & 1,
+                           .products = i & 4 ? 3 : 4 };
+        limber_status s;
+
+        t.fa = t.fb = named(in[i / 8]);
+        t.fc = named("i64");
+        t.contract.promise = i / 8 == 3 ? LIMBER_NATIVE : LIMBER_EXACT;
+        make(&r, &t);
+        for (int64_t e = 1; e <= 4 * 6 * 2; e++)
+            for (int x = 0; x < 2; x++) {
+                char *p = (char *)(x ? t.a : t.b).data;
+
+                memset(p + (e - 1) * t.fa.size, 0, t.fa.size);
+                p[e * t.fa.size - 1] = x ? (char)0x80 : e % 3 ? (char)0x80 : 0x40;
+            }
+        s = run(contexts[0], &t, NULL);
+        if (t.fa.size == 4 && s == LIMBER_NO_SCHEME && t.products == 3) {
+            clear(&t);
+            continue;
+        }
+        check_integers(&t, s);
+        clear(&t);
+    }
+}
+
+/* ---- special values, three products, arguments -------------------------------------------------- */
+
+/* (Inf + 0i) (0 + 1i) is NaN + Inf i by the formula. */
+static void specials_follow_the_formula(void **state)
+{
+    const limber_contract contracts[] = { { .promise = LIMBER_NATIVE },
+                                          { .promise = LIMBER_CORRECT } };
+    const limber_format f64 = named("f64");
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (int i = 0; i < 2; i++) {
+            double a[2] = { INFINITY, 0 }, b[2] = { 0, 1 }, out[2] = { 0, 0 };
+            double alpha[2] = { 1, 1 }, one[2] = { 1, 2 };
+            limber_matrix x = { a, f64, 1, 1 }, y = { b, f64, 1, 1 }, z = { out, f64, 1, 1 };
+
+            assert_int_equal(limber_gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, NULL,
+                                                 x, 0, y, 0, NULL, z, NULL, 0), LIMBER_OK);
+            assert_true(isnan(out[0]) && out[1] == INFINITY);
+            y.data = one;
+            a[1] = 1;
+            assert_int_equal(limber_gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, alpha,
+                                                 x, 0, y, 0, NULL, z, NULL, 0), LIMBER_OK);
+            assert_true(isnan(out[0]) && out[1] == INFINITY);
+        }
+}
+
+static void three_products_of_floats(void **state)
+{
+    double worst = 0;
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        struct rng r = { 5000 + (uint64_t)i };
+        struct trial t = any(&r, i);
+        limber_report rep;
+        mpfr_t x, all, re, im;
+
+        t.k = 1 + rng_below(&r, 60);
+        t.fa = t.fb = t.fc = named(i & 4 ? "f32" : "f64");
+        t.contract = (limber_contract){ .promise = LIMBER_FAST,
+                                        .scheme = i & 4 ? "fp32-b" : "ozaki1-i8" };
+        t.products = 3;
+        make(&r, &t);
+        if (run(contexts[context_count - 1], &t, &rep) != LIMBER_OK)
+            fail_msg("%s", limber_error_text());
+        mpfr_inits2(REF_BITS, x, all, re, im, (mpfr_ptr)0);
+        for (int64_t e = 0; e < t.m * t.n; e++) {
+            exact_part(&t, e / t.n, e % t.n, 0, x, re);
+            exact_part(&t, e / t.n, e % t.n, 1, x, im);
+            mpfr_add(all, re, im, MPFR_RNDN);       /* N of docs/accuracy.md */
+            for (int y = 0; y < 2; y++) {
+                double error;
+
+                exact_part(&t, e / t.n, e % t.n, y, x, re);
+                error = ref_error(x, t.fc, part(t.c, e / t.n, e % t.n, y), all);
+                if (error > rep.bound)
+                    describe(&t, "three products: bound exceeded", e / t.n, e % t.n, y);
+                worst = fmax(worst, error / rep.bound);
+            }
+        }
+        mpfr_clears(x, all, re, im, (mpfr_ptr)0);
+        check_gaps(&t);
+        clear(&t);
+    }
+    print_message("three products: largest error / bound %.3g\n", worst);
+}
+
+struct refusal {
+    int64_t m;
+    limber_contract contract;
+    limber_matrix a, c;
+    int products;
+    limber_status status;
+    const char *text;
+};
+
+static void arguments_are_named(void **state)
+{
+    const limber_format f64 = named("f64"), i32 = named("i32");
+    const limber_contract native = { .promise = LIMBER_NATIVE };
+    const limber_contract exact = { .promise = LIMBER_EXACT };
+    double x[64] = { 0 }, y[64] = { 0 }, b[64] = { 0 };
+    limber_matrix a = { x, f64, 2, 1 }, c = { y, f64, 2, 1 }, none = { NULL, f64, 2, 1 };
+    limber_matrix minus = { x, f64, -2, 1 }, inside = { x + 6, f64, 2, 1 };
+    limber_matrix after = { x + 8, f64, 2, 1 }, far = { x, f64, INT64_MAX / 2, 1 };
+    limber_matrix same = { y, f64, 1, 1 }, whole = { y, i32, 2, 1 };
+    const struct refusal rows[] = {
+        { 2, native, a, c, 0, LIMBER_OK, "" },
+        { 2, native, a, after, 0, LIMBER_OK, "" },
+        { -2, native, a, c, 0, LIMBER_BAD_ARGUMENT, "m = -2 is negative" },
+        { 2, native, minus, c, 0, LIMBER_BAD_ARGUMENT, "a.row = -2 is negative" },
+        { 2, native, far, c, 0, LIMBER_BAD_ARGUMENT, "exceed the address space" },
+        { 2, native, none, c, 0, LIMBER_BAD_ARGUMENT, "a.data is NULL" },
+        { 2, native, a, none, 0, LIMBER_BAD_ARGUMENT, "c.data is NULL" },
+        { 2, native, a, inside, 0, LIMBER_BAD_ARGUMENT, "c overlaps a" },
+        { 2, native, a, same, 0, LIMBER_BAD_ARGUMENT, "into the same place" },
+        { 2, exact, a, c, 0, LIMBER_BAD_ARGUMENT, "exact needs an integer result" },
+        { 2, native, a, c, 5, LIMBER_BAD_ARGUMENT, "products = 5 is none of 0, 3, 4" },
+        { 2, native, a, c, 3, LIMBER_NO_SCHEME, "contract.promise fast" },
+        { 2, exact, a, whole, 3, LIMBER_NO_SCHEME, "must be integers" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct refusal *f = &rows[i];
+        limber_status s = limber_gemm_complex(contexts[0], &f->contract, NULL, f->m, 2, 2, NULL,
+                                              f->a, 0, (limber_matrix){ b, f64, 2, 1 }, 0, NULL,
+                                              f->c, NULL, f->products);
+
+        if (s != f->status || !strstr(limber_error_text(), s ? f->text : ""))
+            fail_msg("\"%s\" in the place of \"%s\"", limber_error_text(), f->text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(correct_is_correct),
+        cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(complex_scalars),
+        cmocka_unit_test(integers_are_exact),
+        cmocka_unit_test(least_integers),
+        cmocka_unit_test(specials_follow_the_formula),
+        cmocka_unit_test(three_products_of_floats),
+        cmocka_unit_test(arguments_are_named),
+    };
+
+    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+}

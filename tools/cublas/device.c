@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The few functions of the CUDA driver that a call needs, opened at run time. */
+#include "cublas.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+/* CUpointer_attribute, CUmemorytype, CUstreamCaptureStatus */
+enum { ATTRIBUTE_MEMORY_TYPE = 2, MEMORY_DEVICE = 2, CAPTURE_NONE = 0 };
+
+static struct {
+    int (*cuCtxGetDevice)(int *device);
+    int (*cuPointerGetAttribute)(void *data, int attribute, uintptr_t p);
+    int (*cuMemcpyAsync)(uintptr_t to, uintptr_t from, size_t bytes, void *stream);
+    int (*cuStreamSynchronize)(void *stream);
+    int (*cuStreamIsCapturing)(void *stream, int *status);
+} driver;
+static bool has_driver;
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+static void open_driver(void)
+{
+    static const char *const name[] = { "cuCtxGetDevice", "cuPointerGetAttribute",
+                                        "cuMemcpyAsync", "cuStreamSynchronize",
+                                        "cuStreamIsCapturing" };
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY), **slot = (void **)&driver;
+
+    for (size_t i = 0; i < sizeof name / sizeof *name && library; i++)
+        if (!(slot[i] = dlsym(library, name[i])))
+            return;
+    has_driver = library != NULL;
+}
+
+static bool ready(void)
+{
+    pthread_once(&opened, open_driver);
+    return has_driver;
+}
+
+int limber_cublas_device(void)
+{
+    int device;
+
+    return ready() && driver.cuCtxGetDevice(&device) == 0 ? device : 0;
+}
+
+/* The driver refuses addresses that it does not know: they are the host's. */
+bool limber_cublas_is_device(const void *p)
+{
+    unsigned type = 0;
+
+    return ready() && p &&
+           driver.cuPointerGetAttribute(&type, ATTRIBUTE_MEMORY_TYPE, (uintptr_t)p) == 0 &&
+           type == MEMORY_DEVICE;
+}
+
+/* What cannot be known is taken for a capture, which copies would break. */
+bool limber_cublas_is_capturing(void *stream)
+{
+    int status = CAPTURE_NONE;
+
+    return ready() && (driver.cuStreamIsCapturing(stream, &status) != 0 || status != CAPTURE_NONE);
+}
+
+bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream)
+{
+    if (!limber_cublas_is_device(from)) {
+        if (ready() && driver.cuStreamSynchronize(stream) != 0)
+            return false;
+        memcpy(to, from, bytes);
+        return true;
+    }
+    return driver.cuMemcpyAsync((uintptr_t)to, (uintptr_t)from, bytes, stream) == 0 &&
+           driver.cuStreamSynchronize(stream) == 0;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One call of cuBLAS as a call of Limber, or the reason why it is none. */
+#include "cublas.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEVICES = 64, SCALAR = 32 };
+
+struct work {
+    struct request *r;
+    const struct options *o;
+    limber_context *ctx;
+    bool host;                  /* the backend works on host memory alone */
+    bool complex;
+    limber_queue queue;
+    limber_matrix a, b, c;
+    limber_batch batch;         /* of FORM_strided and FORM_array */
+    const void **addresses;     /* FORM_array: of a, b, c */
+    char alpha[SCALAR], beta[SCALAR];
+    limber_report report;
+    char why[256];
+};
+
+static bool because(struct work *w, const char *why)
+{
+    snprintf(w->why, sizeof w->why, "%s", why);
+    return false;
+}
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+static struct { limber_context *ctx; bool tried; char why[200]; } contexts[MOST_DEVICES];
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool find_context(struct work *w)
+{
+    const char *wish = getenv("LIMBER_BACKEND");
+    bool named = wish && *wish;
+    int device = limber_cublas_device();
+    limber_config config = { .backend = named ? NULL : "cuda", .device = device, .verbose = -1 };
+
+    w->host = named && strcmp(wish, "cuda") != 0;
+    if (device < 0 || device >= MOST_DEVICES)
+        return because(w, "the device is beyond those that are served");
+    pthread_mutex_lock(&contexts_lock);
+    if (!contexts[device].tried) {
+        contexts[device].tried = true;
+        if (limber_create(&contexts[device].ctx, &config) != LIMBER_OK) {
+            snprintf(contexts[device].why, sizeof contexts[device].why, "%s",
+                     limber_error_text());
+            fprintf(stderr, "liblimber_cublas: %s; every product is left to cuBLAS\n",
+                    contexts[device].why);
+        }
+    }
+    pthread_mutex_unlock(&contexts_lock);
+    w->ctx = contexts[device].ctx;
+    return w->ctx || because(w, contexts[device].why);
+}
+
+/* ---- the handle ------------------------------------------------------------------------------ */
+
+static bool ask_handle(struct work *w, int *mode)
+{
+    int (*stream)(void *, void **), (*pointer_mode)(void *, int *);
+
+    *(void **)&stream = limber_cublas_real("cublasGetStream_v2");
+    *(void **)&pointer_mode = limber_cublas_real("cublasGetPointerMode_v2");
+    return (stream && pointer_mode && stream(w->r->handle, &w->queue.stream) == CUBLAS_SUCCESS &&
+            pointer_mode(w->r->handle, mode) == CUBLAS_SUCCESS) ||
+           because(w, "the handle does not tell its stream and pointer mode");
+}
+
+/* ---- sizes and types ------------------------------------------------------------------------- */
+
+static bool leads(const struct side *s, int64_t rows, int64_t cols)
+{
+    int64_t least = s->op == CUBLAS_N ? rows : cols;
+
+    return s->lead >= (least > 1 ? least : 1);
+}
+
+/* What cuBLAS itself refuses, or has nothing to do for. */
+static bool check_sizes(struct work *w)
+{
+    const struct request *r = w->r;
+    bool ops = r->a.op >= CUBLAS_N && r->a.op <= CUBLAS_C && r->b.op >= CUBLAS_N &&
+               r->b.op <= CUBLAS_C;
+
+    if (!r->handle || !ops || r->m < 0 || r->n < 0 || r->k < 0 || r->count < 0 || !r->alpha ||
+        !r->beta || !leads(&r->a, r->m, r->k) || !leads(&r->b, r->k, r->n) ||
+        !leads(&r->c, r->m, r->n))
+        return because(w, "its arguments are for cuBLAS to refuse");
+    return (r->m > 0 && r->n > 0 && r->count > 0) || because(w, "there is nothing to do");
+}
+
+static const char *name_of(int type)
+{
+    switch (type) {
+    case CUDA_R_32F: case CUDA_C_32F:
+        return "f32";
+    case CUDA_R_64F: case CUDA_C_64F:
+        return "f64";
+    case CUDA_R_16F:
+        return "f16";
+    case CUDA_R_16BF:
+        return "bf16";
+    case CUDA_R_8F_E4M3:
+        return "e4m3";
+    case CUDA_R_8F_E5M2:
+        return "e5m2";
+    case CUDA_R_8I:
+        return "i8";
+    case CUDA_R_32I:
+        return "i32";
+    default:
+        return NULL;
+    }
+}
+
+static bool is_complex(int type)
+{
+    return type == CUDA_C_32F || type == CUDA_C_64F;
+}
+
+/* The type of alpha and beta, by what is asked to compute; NULL: not served. */
+static const char *scalar_name(const struct request *r)
+{
+    switch (r->compute) {
+    case 0:
+        return name_of(r->c.type);
+    case CUBLAS_32F: case CUBLAS_32F_PEDANTIC: case CUBLAS_32F_FAST_16F:
+    case CUBLAS_32F_FAST_16BF: case CUBLAS_32F_FAST_TF32: case CUBLAS_32F_BF16X9:
+        return "f32";
+    case CUBLAS_64F: case CUBLAS_64F_PEDANTIC: case CUBLAS_64F_FIXED:
+        return "f64";
+    case CUBLAS_32I: case CUBLAS_32I_PEDANTIC:
+        return "i32";
+    default:
+        return NULL;
+    }
+}
+
+/* cuBLAS has few combinations; whatever it would refuse is left to it. */
+static bool types_agree(const struct request *r, const char *scalar)
+{
+    bool floats = name_of(r->a.type)[0] != 'i' && name_of(r->b.type)[0] != 'i';
+
+    if (is_complex(r->c.type))
+        return r->a.type == r->c.type && r->b.type == r->c.type &&
+               strcmp(scalar, name_of(r->c.type)) == 0;
+    if (is_complex(r->a.type) || is_complex(r->b.type))
+        return false;
+    if (strcmp(scalar, "i32") == 0)
+        return r->a.type == CUDA_R_8I && r->b.type == CUDA_R_8I && r->c.type == CUDA_R_32I;
+    if (strcmp(scalar, "f64") == 0)
+        return r->a.type == CUDA_R_64F && r->b.type == CUDA_R_64F && r->c.type == CUDA_R_64F;
+    return floats && r->a.type != CUDA_R_64F && r->b.type != CUDA_R_64F &&
+           (r->c.type == CUDA_R_32F || r->c.type == CUDA_R_16F || r->c.type == CUDA_R_16BF);
+}
+
+static limber_matrix matrix(const struct side *s)
+{
+    limber_matrix m = { (void *)(uintptr_t)s->data, { 0 }, s->lead, 1 };
+
+    limber_format_named(name_of(s->type), &m.format);
+    if (s->op == CUBLAS_N) {
+        m.row = 1;
+        m.col = s->lead;
+    }
+    return m;
+}
+
+static bool read_types(struct work *w)
+{
+    const struct request *r = w->r;
+    const char *scalar = scalar_name(r);
+
+    if (!scalar || !name_of(r->a.type) || !name_of(r->b.type) || !name_of(r->c.type) ||
+        !types_agree(r, scalar))
+        return because(w, "its types, or what it asks to compute in, are not served");
+    w->complex = is_complex(r->c.type);
+    w->a = matrix(&r->a);
+    w->b = matrix(&r->b);
+    w->c = matrix(&r->c);
+    return true;
+}
+
+/* ---- alpha and beta -------------------------------------------------------------------------- */
+
+/* To C's format, where that loses nothing; integers to i64. */
+static bool convert(struct work *w, char *to, const void *given, int mode)
+{
+    limber_format from, goal = w->c.format;
+    int parts = w->complex ? 2 : 1;
+    char raw[SCALAR], back[SCALAR];
+
+    limber_format_named(scalar_name(w->r), &from);
+    if (goal.kind == LIMBER_KIND_INT)
+        limber_format_named("i64", &goal);
+    if (mode == CUBLAS_POINTER_HOST)
+        memcpy(raw, given, (size_t)parts * from.size);
+    else if (!limber_cublas_fetch(raw, given, (size_t)parts * from.size, w->queue.stream))
+        return because(w, "alpha and beta could not be copied from the device");
+    limber_convert(to, goal, raw, from, (size_t)parts, LIMBER_RN);
+    limber_convert(back, from, to, goal, (size_t)parts, LIMBER_RN);
+    return memcmp(raw, back, (size_t)parts * from.size) == 0 ||
+           because(w, "alpha and beta do not fit c's type");
+}
+
+static bool read_scalars(struct work *w, int mode)
+{
+    if (mode != CUBLAS_POINTER_HOST && limber_cublas_is_capturing(w->queue.stream))
+        return because(w, "alpha and beta lie on a device whose stream is being captured");
+    return convert(w, w->alpha, w->r->alpha, mode) && convert(w, w->beta, w->r->beta, mode);
+}
+
+/* With alpha = 0 the operands are not read. */
+static int64_t depth(const struct work *w)
+{
+    limber_format f = w->c.format, f64;
+    double part[2] = { 0, 0 };
+
+    if (f.kind == LIMBER_KIND_INT)
+        limber_format_named("i64", &f);
+    limber_format_named("f64", &f64);
+    limber_convert(part, f64, w->alpha, f, w->complex ? 2 : 1, LIMBER_RO);
+    return part[0] == 0 && part[1] == 0 ? 0 : w->r->k;
+}
+
+/* ---- where the matrices lie ------------------------------------------------------------------ */
+
+static bool fetch_addresses(struct work *w)
+{
+    struct request *r = w->r;
+    size_t count = (size_t)r->count;
+    const struct side *const side[3] = { &r->a, &r->b, &r->c };
+
+    if (limber_cublas_is_capturing(w->queue.stream))
+        return because(w, "the matrices' addresses lie on a device whose stream is being captured");
+    w->addresses = calloc(3 * count, sizeof *w->addresses);
+    for (int i = 0; i < 3; i++)
+        if (!w->addresses || !side[i]->data ||
+            !limber_cublas_fetch(w->addresses + (size_t)i * count, side[i]->data,
+                                 count * sizeof *w->addresses, w->queue.stream))
+            return because(w, "the matrices' addresses could not be copied from the device");
+    w->batch.pa = w->addresses;
+    w->batch.pb = w->addresses + count;
+    w->batch.pc = (void *const *)(w->addresses + 2 * count);
+    return true;
+}
+
+static bool read_places(struct work *w)
+{
+    const struct request *r = w->r;
+    bool device;
+
+    w->batch = (limber_batch){ .count = r->count, .a = r->a.step, .b = r->b.step,
+                               .c = r->c.step };
+    if (r->form == FORM_array && !fetch_addresses(w))
+        return false;
+    device = r->form == FORM_array ?
+             limber_cublas_is_device(w->addresses[0]) ||
+             limber_cublas_is_device(w->addresses[2 * r->count]) :
+             limber_cublas_is_device(r->a.data) || limber_cublas_is_device(r->b.data) ||
+             limber_cublas_is_device(r->c.data);
+    if (device && w->host)
+        return because(w, "LIMBER_BACKEND names a backend that does not see the device's memory");
+    return !(device && w->complex) ||
+           because(w, "complex matrices in a device's memory are not served");
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static bool failed(struct work *w)
+{
+    return because(w, limber_error_text());
+}
+
+static bool run_real(struct work *w)
+{
+    const struct request *r = w->r;
+
+    return limber_gemm_batch(w->ctx, &w->o->contract, &w->queue,
+                             r->form == FORM_one ? NULL : &w->batch, r->m, r->n, depth(w),
+                             w->alpha, w->a, w->b, w->beta, w->c, &w->report) == LIMBER_OK ||
+           failed(w);
+}
+
+static void *pairs(const struct work *w, limber_matrix m, const struct side *s, int which,
+                   int64_t g)
+{
+    if (w->r->form == FORM_array)
+        return (void *)(uintptr_t)w->addresses[which * w->r->count + g];
+    return (char *)m.data + g * s->step * 2 * m.format.size;
+}
+
+/* One after the other: those before a refused one are done. */
+static bool run_complex(struct work *w)
+{
+    struct request *r = w->r;
+    int products = r->products == 3 && w->o->contract.promise == LIMBER_FAST ? 3 : 4;
+    int64_t k = depth(w);
+
+    for (; r->done < r->count; r->done++) {
+        limber_matrix a = w->a, b = w->b, c = w->c;
+
+        a.data = pairs(w, a, &r->a, 0, r->done);
+        b.data = pairs(w, b, &r->b, 1, r->done);
+        c.data = pairs(w, c, &r->c, 2, r->done);
+        if (limber_gemm_complex(w->ctx, &w->o->contract, &w->queue, r->m, r->n, k, w->alpha, a,
+                                r->a.op == CUBLAS_C, b, r->b.op == CUBLAS_C, w->beta, c,
+                                &w->report, products) != LIMBER_OK)
+            return failed(w);
+    }
+    return true;
+}
+
+static bool serve(struct work *w)
+{
+    int mode = CUBLAS_POINTER_HOST;
+
+    if (!w->o->on)
+        return because(w, w->o->contract_text ? "what the environment asks for is not understood" :
+                       "LIMBER_CONTRACT is not set");
+    if (!check_sizes(w) || !read_types(w) || !find_context(w) || !ask_handle(w, &mode) ||
+        !read_scalars(w, mode) || !read_places(w))
+        return false;
+    return w->complex ? run_complex(w) : run_real(w);
+}
+
+static void tell(const struct work *w, bool served)
+{
+    const struct request *r = w->r;
+    char count[40] = "";
+
+    if (r->form != FORM_one)
+        snprintf(count, sizeof count, " count=%lld", (long long)r->count);
+    if (served)
+        fprintf(stderr, "limber: %s m=%lld n=%lld k=%lld%s: %s by %s, %s\n", r->name,
+                (long long)r->m, (long long)r->n, (long long)r->k, count, w->report.scheme,
+                w->report.backend, w->o->contract_text);
+    else
+        fprintf(stderr, "limber: %s m=%lld n=%lld k=%lld%s: left to cuBLAS: %s\n", r->name,
+                (long long)r->m, (long long)r->n, (long long)r->k, count, w->why);
+}
+
+bool limber_cublas_serve(struct request *r)
+{
+    struct work w = { .r = r, .o = limber_cublas_options() };
+    bool served;
+
+    if (limber_cublas_inside > 0)       /* cuBLAS calls itself */
+        return false;
+    served = serve(&w);
+    free(w.addresses);
+    if (w.o->verbose > 0)
+        tell(&w, served);
+    return served;
+}
