@@ -49,6 +49,7 @@ struct call {
     struct unit_counts counts;          /* out: where the plan counts */
     int device;                         /* which of the backend's */
     const limber_queue *queue;          /* of the device; NULL: the backend's own */
+    bool dry;                           /* only count what does not fit, and store nothing */
 };
 
 /* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.
@@ -72,6 +73,21 @@ struct functions {
 };
 
 struct kernel;
+
+/* What a scan of operands in a device's memory finds, field after field of `lines` numbers: exponents
+ * and lowest bits as struct mask has them, INT32_MAX and INT32_MIN where a line is zero. */
+enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
+enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
+
+/* Of backends whose devices have memory of their own. */
+struct remote {
+    bool (*holds)(const void *p, int device);   /* false: host memory */
+    bool (*compile_scan)(limber_format f, const struct target *, const struct dump *,
+                         struct blob *, struct diag *);
+    bool (*scan)(struct kernel *, const struct view *, int64_t lines, int64_t length, int device,
+                 const limber_queue *, int32_t *found, struct diag *);
+};
+
 struct backend {
     const char *name;
     /* Describes this machine; false with a reason when the backend cannot run here. */
@@ -84,6 +100,7 @@ struct backend {
     bool (*launch)(struct kernel *, struct call *, struct diag *);
     void (*unload)(struct kernel *);
     const struct functions *fixed;      /* NULL: makes no functions */
+    const struct remote *remote;        /* NULL: operands lie in host memory */
 };
 
 /* list.c: the backends of this build, best first, NULL at the end. */

@@ -104,6 +104,7 @@ static const struct mask *mask_of(const struct problem *p, const struct mask *m,
 }
 
 struct scanning {
+    limber_context *ctx;
     const struct problem *p;
     struct mask *m;
     bool left;
@@ -121,17 +122,21 @@ static bool scan_group(void *arg, int64_t g, struct diag *d)
     struct view v = s->left ? limber_group_a(p, g + s->first) : limber_group_b(p, g + s->first);
     struct mask *m = &s->m[g + s->first];
 
-    return are_bytes(p) ? limber_scan_bytes(m, f, lines, p->k, d) :
+    if (are_bytes(p))
+        return limber_scan_bytes(m, f, lines, p->k, d);
+    return limber_remote_holds(s->ctx, v.data) ?
+           limber_remote_scan(s->ctx, m, &v, f, lines, p->k, p->queue, d) :
            limber_scan(m, &v, f, lines, p->k, s->depth, true, s->r, d);
 }
 
 enum { SCAN_ALONE = 1 << 16 };  /* elements: fewer are no work for several threads */
 
 /* The first matrix, then small ones side by side and large ones in turn. */
-static bool scan_side(struct mask *m, struct mask *all, const struct problem *p, bool left,
-                      enum scan_depth depth, const struct runner *r, struct diag *d)
+static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
+                      const struct problem *p, bool left, enum scan_depth depth,
+                      const struct runner *r, struct diag *d)
 {
-    struct scanning s = { p, m, left, depth, r, 0 };
+    struct scanning s = { ctx, p, m, left, depth, r, 0 };
     int64_t count = matrices(p, left), g = 0;
     bool small = (left ? p->m : p->n) * p->k <= SCAN_ALONE;
 
@@ -158,9 +163,12 @@ static bool asks_native(const struct problem *p)
 }
 
 /* Where the machine's own unit can serve, other schemes win only when the data is narrow, so a
- * glance has to suffice; everything else is planned by what the data is. */
-static enum scan_depth depth_of(const struct problem *p)
+ * glance has to suffice; everything else is planned by what the data is, and so is all that runs on
+ * a device whose small units are faster by more than that. */
+static enum scan_depth depth_of(const limber_context *ctx, const struct problem *p)
 {
+    if (ctx->machine.backend->remote && !asks_native(p))
+        return SCAN_full;
     return p->contract.promise == LIMBER_NATIVE && (!p->contract.scheme || asks_native(p)) &&
            !is_integer(p->fc) &&
            limber_format_embeds(p->fa, binary64) && limber_format_embeds(p->fb, binary64) &&
@@ -174,10 +182,10 @@ static bool is_tiny(const struct problem *p)
            p->m * p->n * p->k <= TINY * TINY;
 }
 
-static bool scan(struct finding *f, const struct problem *p, const struct runner *r,
-                 struct diag *d)
+static bool scan(limber_context *ctx, struct finding *f, const struct problem *p,
+                 const struct runner *r, struct diag *d)
 {
-    enum scan_depth depth = depth_of(p);
+    enum scan_depth depth = depth_of(ctx, p);
 
     if (p->contract.promise == LIMBER_SIMULATE ||
         (depth == SCAN_probe && (is_tiny(p) || asks_native(p))))
@@ -187,8 +195,8 @@ static bool scan(struct finding *f, const struct problem *p, const struct runner
     if (!f->a || !f->b)
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of %lld groups",
                            (long long)p->groups);
-    if (!scan_side(f->a, &f->all_a, p, true, depth, r, d) ||
-        (f->all_a.scanned && !scan_side(f->b, &f->all_b, p, false, depth, r, d)))
+    if (!scan_side(ctx, f->a, &f->all_a, p, true, depth, r, d) ||
+        (f->all_a.scanned && !scan_side(ctx, f->b, &f->all_b, p, false, depth, r, d)))
         return false;
     if (!f->all_a.scanned || !f->all_b.scanned)     /* half a class would only split kernels */
         f->all_a.scanned = f->all_b.scanned = false;
@@ -209,7 +217,8 @@ static int k_class(int64_t k)
 }
 
 /* The caller's slice count, or under `fast` an estimate over all groups. */
-static bool count_slices(struct finding *f, const struct problem *p, struct diag *d)
+static bool count_slices(limber_context *ctx, struct finding *f, const struct problem *p,
+                         struct diag *d)
 {
     struct problem group;
     int step;
@@ -226,6 +235,9 @@ static bool count_slices(struct finding *f, const struct problem *p, struct diag
 
         group.a = limber_group_a(p, g);
         group.b = limber_group_b(p, g);
+        if (limber_remote_holds(ctx, group.a.data) || limber_remote_holds(ctx, group.b.data))
+            return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.slices = 0: their number is "
+                               "estimated from operands in host memory only");
         if (!limber_estimate_slices(&group, mask_of(p, f->a, true, g), mask_of(p, f->b, false, g),
                                     step, &slices, d))
             return false;
@@ -721,6 +733,7 @@ struct launching {
     struct entry *e;
     struct runner runner;       /* of one group */
     pthread_mutex_t lock;       /* of what follows */
+    bool dry;
     int64_t overflow;
     size_t workspace;           /* of one group */
 };
@@ -757,7 +770,7 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
         .mask_a = scanned ? mask_of(p, f->a, true, g) : NULL,
         .mask_b = scanned ? mask_of(p, f->b, false, g) : NULL,
         .runner = &l->runner, .queue = p->queue, .device = l->ctx->machine.target.device,
-        .workspace_limit = workspace(l->ctx, p),
+        .workspace_limit = workspace(l->ctx, p), .dry = l->dry,
         .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
     };
 
@@ -767,14 +780,16 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
     return true;
 }
 
-/* Brief products are tasks, side by side; others are done in turn, each by all threads. */
+/* Brief products are tasks, side by side; others are done in turn, each by all threads, or by a device,
+ * on which they follow each other. */
 static bool launch_all(limber_context *ctx, const struct problem *p, const struct finding *f,
-                       struct entry *e, limber_report *report, struct diag *d)
+                       struct entry *e, bool dry, limber_report *report, struct diag *d)
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     bool small = is_tiny(p) || seconds(p, &e->facts) < brief;
-    bool beside = small && seconds(p, &e->facts) * (double)p->groups >= brief;
-    struct launching l = { .ctx = ctx, .p = p, .f = f, .e = e, .runner = small ? alone : all };
+    bool beside = small && !e->backend->remote && seconds(p, &e->facts) * (double)p->groups >= brief;
+    struct launching l = { .ctx = ctx, .p = p, .f = f, .e = e, .runner = small ? alone : all,
+                           .dry = dry };
     int64_t at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
     char name[32];
     bool ok;
@@ -808,14 +823,17 @@ static bool launch(limber_context *ctx, const struct problem *p, const struct fi
     bool ok;
 
     if (!is_integer(p->fc) || p->contract.promise == LIMBER_NATIVE || fits(p, f))
-        return launch_all(ctx, p, f, e, report, d);
+        return launch_all(ctx, p, f, e, false, report, d);
+    if (e->backend->remote)     /* nothing is stored before all is known to fit */
+        return launch_all(ctx, p, f, e, true, report, d) &&
+               launch_all(ctx, p, f, e, false, report, d);
     elsewhere.each_c = NULL;
     elsewhere.step_c = p->m * p->n;
     if (!spare(&elsewhere.c, p, d))
         return false;
     if (p->beta)
         copy_groups(&elsewhere, p);
-    ok = launch_all(ctx, &elsewhere, f, e, report, d);
+    ok = launch_all(ctx, &elsewhere, f, e, false, report, d);
     if (ok)
         copy_groups(p, &elsewhere);
     free(elsewhere.c.data);
@@ -878,7 +896,7 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
     struct runner runner = limber_pool_runner(ctx->pool);
     double start = r ? now() : 0;
 
-    if (!scan(f, p, &runner, d) || !count_slices(f, p, d))
+    if (!scan(ctx, f, p, &runner, d) || !count_slices(ctx, f, p, d))
         return false;
     if (!describe(desc, p, f, d))
         return false;
@@ -914,10 +932,11 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
 
 /* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
  * are the same either way, so are the sums. */
-static const struct problem *turn(const struct problem *p, struct problem *turned)
+static const struct problem *turn(const limber_context *ctx, const struct problem *p,
+                                  struct problem *turned)
 {
     if (p->shape || p->c.row != 1 || p->c.col == 1 || p->c.inner < p->n ||
-        !limber_format_equal(p->fa, p->fb) || depth_of(p) != SCAN_probe)
+        !limber_format_equal(p->fa, p->fb) || depth_of(ctx, p) != SCAN_probe)
         return p;
     *turned = *p;
     turned->m = p->n;
@@ -948,7 +967,7 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
     struct problem turned;
 
     if (p->m > 0 && p->n > 0 && p->groups > 0) {
-        ok = run(ctx, turn(p, &turned), &f, wanted ? &r : NULL, d);
+        ok = run(ctx, turn(ctx, p, &turned), &f, wanted ? &r : NULL, d);
         finding_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)
             tell(ctx, p, &r);
@@ -987,7 +1006,7 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
     struct problem turned;
     bool ok;
 
-    p = turn(p, &turned);
+    p = turn(ctx, p, &turned);
     ok = (p->contract.promise != LIMBER_SIMULATE || limber_simulate_check(p, d)) &&
          scan_and_describe(ctx, p, &f, &desc, &r, d) && plan_story(ctx, p, &desc, out, &r, d);
     finding_clear(&f, p->groups);

@@ -168,6 +168,12 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
                             const struct fixed *fixed, limber_format f, void **address,
                             struct diag *d);
 
+/* remote.c: operands in the memory of the context's device. */
+bool limber_remote_holds(const limber_context *ctx, const void *p);
+bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *v,
+                        limber_format f, int64_t lines, int64_t length, const limber_queue *q,
+                        struct diag *d);
+
 /* simulate.c: what promise simulate asks of a problem beyond others. */
 bool limber_simulate_check(const struct problem *p, struct diag *d);
 /* Runs a problem whose unit is simulated and fills the statistics that are asked for. */

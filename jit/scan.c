@@ -342,6 +342,13 @@ static void scan_all(struct job *j, const struct runner *r)
         r->run(r->self, j->m->tile_rows - j->first, scan_lines, j);
 }
 
+static bool take_lines(struct mask *m, int64_t lines)
+{
+    m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
+    m->line_special = calloc((size_t)lines + 1, 1);
+    return m->line_emax && m->line_special;
+}
+
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                  int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
                  struct diag *d)
@@ -362,11 +369,7 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     r = r ? r : &alone;
     j.lanes = malloc((size_t)(r->workers * m->tile_cols + 1) * sizeof *j.lanes);
     ok = j.line && j.tile && j.lanes && m->tile;
-    if (ok && want_lines) {
-        m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
-        m->line_special = calloc((size_t)lines + 1, 1);
-        ok = m->line_emax && m->line_special;
-    }
+    ok = ok && (!want_lines || take_lines(m, lines));
     if (ok) {
         for (int64_t i = 0; i < lines; i++)
             j.line[i] = nothing;
@@ -385,14 +388,43 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     return ok;
 }
 
+bool limber_scan_found(struct mask *m, const int32_t *found, int64_t lines, int64_t length,
+                       struct diag *d)
+{
+    struct job j = { .lines = lines, .m = m };
+
+    *m = (struct mask){ .lines = lines, .length = length };
+    j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
+    if (!j.line || !take_lines(m, lines)) {
+        free(j.line);
+        limber_mask_clear(m);
+        return limber_fail(d, LIMBER_NO_MEMORY, "scan: out of memory");
+    }
+    for (int64_t i = 0; i < lines; i++) {
+        struct seen *s = &j.line[i];
+        int32_t flags = found[SCAN_flags * lines + i];
+
+        *s = nothing;
+        s->special = (flags & SCAN_special) != 0;
+        s->negative = (flags & SCAN_negative) != 0;
+        if (found[SCAN_emax * lines + i] == INT32_MIN)
+            continue;
+        s->emax = found[SCAN_emax * lines + i];
+        s->emin = found[SCAN_emin * lines + i];
+        s->lsb = found[SCAN_low * lines + i];
+        s->sig = found[SCAN_sig * lines + i];
+    }
+    conclude(m, &j);
+    free(j.line);
+    return true;
+}
+
 bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
                        struct diag *d)
 {
     *m = (struct mask){ .scanned = true, .negative = f.kind == LIMBER_KIND_INT, .emax = 7,
                         .spread = 7, .width = 8, .sig = 8, .lines = lines, .length = length };
-    m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
-    m->line_special = calloc((size_t)lines + 1, 1);
-    if (!m->line_emax || !m->line_special) {
+    if (!take_lines(m, lines)) {
         limber_mask_clear(m);
         return limber_fail(d, LIMBER_NO_MEMORY, "scan: out of memory");
     }

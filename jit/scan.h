@@ -14,6 +14,11 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
                  int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
                  struct diag *d);
 
+/* The same from what a device found of every line: enum scan_field, field after field; tiles stay
+ * unknown. */
+bool limber_scan_found(struct mask *m, const int32_t *found, int64_t lines, int64_t length,
+                       struct diag *d);
+
 /* What is known of bytes without a look. */
 bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
                        struct diag *d);

@@ -7,6 +7,7 @@
 #include "jit/scan.h"
 #include "passes/passes.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,41 @@
 #include <cmocka.h>
 
 static limber_context *reference, *cuda;
+
+/* The driver, as a program that uses the library has it. */
+static struct {
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuMemFree_v2)(uint64_t);
+    int (*cuMemcpyHtoD)(uint64_t, const void *, size_t, void *);
+    int (*cuMemcpyDtoH)(void *, uint64_t, size_t, void *);
+    int (*cuStreamCreate)(void **, unsigned);
+    int (*cuStreamDestroy_v2)(void *);
+    int (*cuStreamSynchronize)(void *);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxSetCurrent)(void *);
+} driver;
+
+static bool open_driver(void)
+{
+    const char *name = getenv("LIMBER_CUDA");
+    void *handle = dlopen(name ? name : "libcuda.so.1", RTLD_NOW), *context;
+
+    if (!handle)
+        return false;
+#define GET(field, name) *(void **)&driver.field = dlsym(handle, name)
+    GET(cuMemAlloc_v2, "cuMemAlloc_v2");
+    GET(cuMemFree_v2, "cuMemFree_v2");
+    GET(cuMemcpyHtoD, "cuMemcpyHtoDAsync_v2");
+    GET(cuMemcpyDtoH, "cuMemcpyDtoHAsync_v2");
+    GET(cuStreamCreate, "cuStreamCreate");
+    GET(cuStreamDestroy_v2, "cuStreamDestroy_v2");
+    GET(cuStreamSynchronize, "cuStreamSynchronize");
+    GET(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
+    GET(cuCtxSetCurrent, "cuCtxSetCurrent");
+#undef GET
+    return driver.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+           driver.cuCtxSetCurrent(context) == 0;
+}
 
 static int open_contexts(void **state)
 {
@@ -33,7 +69,7 @@ static int open_contexts(void **state)
         fprintf(stderr, "%s\n", limber_error_text());
         return -1;
     }
-    return 0;
+    return open_driver() ? 0 : -1;
 }
 
 static int close_contexts(void **state)
@@ -332,6 +368,113 @@ static void limbs_have_the_bits_of_tensor_cores(void **state)
     same_plan("fp32-m", DATA_bytes, 9, 14, 300);
 }
 
+/* ---- operands on the device ------------------------------------------------------------------------ */
+
+struct there { uint64_t at; size_t bytes; };
+
+static struct there put(const void *data, size_t bytes)
+{
+    struct there r = { 0, bytes };
+
+    assert_int_equal(driver.cuMemAlloc_v2(&r.at, bytes), 0);
+    assert_int_equal(driver.cuMemcpyHtoD(r.at, data, bytes, NULL), 0);
+    return r;
+}
+
+static void get(void *to, struct there r)
+{
+    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+    assert_int_equal(driver.cuMemcpyDtoH(to, r.at, r.bytes, NULL), 0);
+    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+}
+
+enum { M = 33, N = 29, K = 70, MANY = 3 };
+
+/* MANY products, A and B of f, C of fc: on the interpreter, on the GPU from host memory and from
+ * device memory. */
+static void everywhere(limber_contract contract, const char *format, const char *result,
+                       enum data data, const limber_queue *queue, const limber_batch *batch)
+{
+    limber_format f = named(format), fc = named(result);
+    size_t na = MANY * M * K * f.size, nb = MANY * K * N * f.size, nc = MANY * M * N * fc.size;
+    char *a = malloc(na), *b = malloc(nb), *c = malloc(nc), *want = malloc(nc), *got = malloc(nc);
+    struct there ra, rb, rc;
+    struct rng r = { 99 };
+    limber_report host, device;
+    limber_status s;
+
+    fill(&r, data, f, a, na / f.size);
+    fill(&r, data, f, b, nb / f.size);
+    fill(&r, DATA_bytes, fc, c, nc / fc.size);
+    memcpy(want, c, nc);
+    s = limber_gemm_batch(reference, &contract, NULL, batch, M, N, K, NULL,
+                          (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 }, NULL,
+                          (limber_matrix){ want, fc, N, 1 }, NULL);
+    memcpy(got, c, nc);
+    assert_int_equal(limber_gemm_batch(cuda, &contract, NULL, batch, M, N, K, NULL,
+                                       (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
+                                       NULL, (limber_matrix){ got, fc, N, 1 }, &host), s);
+    assert_memory_equal(got, want, nc);
+    ra = put(a, na);
+    rb = put(b, nb);
+    rc = put(c, nc);
+    if (limber_gemm_batch(cuda, &contract, queue, batch, M, N, K, NULL,
+                          (limber_matrix){ (void *)ra.at, f, K, 1 },
+                          (limber_matrix){ (void *)rb.at, f, N, 1 }, NULL,
+                          (limber_matrix){ (void *)rc.at, fc, N, 1 }, &device) != s)
+        fail_msg("%s", limber_error_text());
+    if (queue)
+        assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
+    get(got, rc);
+    assert_memory_equal(got, want, nc);
+    /* of subnormal numbers the host's scan is content with a wider class */
+    if (s == LIMBER_OK && data != DATA_tiny && strcmp(device.kernel, host.kernel))
+        fail_msg("%s of %s: a scan on the device finds another class", data_name(data), format);
+    driver.cuMemFree_v2(ra.at);
+    driver.cuMemFree_v2(rb.at);
+    driver.cuMemFree_v2(rc.at);
+    free(a);
+    free(b);
+    free(c);
+    free(want);
+    free(got);
+}
+
+static void operands_may_lie_on_the_device(void **state)
+{
+    static const enum data data[] = { DATA_unit, DATA_range, DATA_special, DATA_zeros, DATA_tiny,
+                                      DATA_ints };
+    const limber_batch batch = { .count = MANY, .a = M * K, .b = 0, .c = M * N };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(data); i++) {
+        everywhere(correct, "f64", "f64", data[i], NULL, NULL);
+        everywhere(correct, "f32", "f32", data[i], NULL, NULL);
+    }
+    everywhere(native, "f32", "f32", DATA_unit, NULL, &batch);
+    everywhere(correct, "dd", "dd", DATA_unit, NULL, NULL);
+    everywhere(correct, "f128", "f128", DATA_spread, NULL, NULL);
+    everywhere(exact, "i16", "i64", DATA_ints, NULL, &batch);
+    everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch);      /* RANGE: C stays */
+}
+
+static void streams_and_workspaces_are_the_callers(void **state)
+{
+    const limber_batch batch = { .count = MANY, .a = M * K, .b = K * N, .c = M * N };
+    limber_queue queue = { .bytes = (size_t)1 << 24 };
+    struct there room = { .bytes = queue.bytes };
+
+    (void)state;
+    assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
+    everywhere(correct, "f64", "f64", DATA_unit, &queue, &batch);
+    assert_int_equal(driver.cuMemAlloc_v2(&room.at, room.bytes), 0);
+    queue.workspace = (void *)room.at;
+    everywhere(correct, "f64", "f64", DATA_unit, &queue, &batch);
+    everywhere(native, "f64", "f64", DATA_unit, &queue, NULL);
+    driver.cuMemFree_v2(room.at);
+    driver.cuStreamDestroy_v2(queue.stream);
+}
+
 static void empty_products_are_beta_c(void **state)
 {
     (void)state;
@@ -352,6 +495,8 @@ int main(void)
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(long_accumulators_serve_any_data),
         cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
+        cmocka_unit_test(operands_may_lie_on_the_device),
+        cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(empty_products_are_beta_c),
     };
 

@@ -42,23 +42,50 @@ static bool pack(const struct cuda_config *c, const struct blob *cubin, struct b
     return true;
 }
 
+static bool to_blob(const struct cuda_config *c, const struct text *source,
+                    const struct target *t, const struct dump *dump, struct blob *out,
+                    struct diag *d)
+{
+    struct blob cubin = { 0 };
+    bool ok;
+
+    if (dump)
+        dump->file(dump->user, "kernel.cu", source->s, source->n);
+    ok = limber_nvrtc(source->s, limber_cuda_headers, limber_cuda_header_count, t->isa, dump,
+                      &cubin, d) &&
+         pack(c, &cubin, out, d);
+    if (ok && dump)
+        dump->file(dump->user, "kernel.cubin", (const char *)cubin.data, cubin.size);
+    free(cubin.data);
+    return ok;
+}
+
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
     struct cuda_config config;
     struct text source = { 0 };
-    struct blob cubin = { 0 };
     bool ok;
 
-    ok = limber_cuda_config(p, t, &config, d) && limber_cuda_source(p, &config, &source, d);
-    if (ok && dump)
-        dump->file(dump->user, "kernel.cu", source.s, source.n);
-    ok = ok && limber_nvrtc(source.s, limber_cuda_headers, limber_cuda_header_count, t->isa, dump,
-                            &cubin, d) &&
-         pack(&config, &cubin, out, d);
-    if (ok && dump)
-        dump->file(dump->user, "kernel.cubin", (const char *)cubin.data, cubin.size);
-    free(cubin.data);
+    ok = limber_cuda_config(p, t, &config, d) && limber_cuda_source(p, &config, &source, d) &&
+         to_blob(&config, &source, t, dump, out, d);
+    limber_text_clear(&source);
+    return ok;
+}
+
+static bool compile_scan(limber_format f, const struct target *t, const struct dump *dump,
+                         struct blob *out, struct diag *d)
+{
+    struct cuda_config config;
+    struct text source = { 0 };
+    bool ok;
+
+    memset(&config, 0, sizeof config);
+    config.way = WAY_scan;
+    config.side[0].f = config.side[1].f = config.result = config.scalars = f;
+    config.side[0].limb = config.side[1].limb = f;
+    ok = limber_cuda_scan_source(&config, &source, d) &&
+         to_blob(&config, &source, t, dump, out, d);
     limber_text_clear(&source);
     return ok;
 }
@@ -106,6 +133,8 @@ static void unload(struct kernel *k)
     free(k);
 }
 
+static const struct remote remote = { limber_cuda_holds, compile_scan, limber_cuda_scan };
+
 const struct backend limber_backend_cuda = {
-    "cuda", probe, compile, load, limber_cuda_launch, unload, NULL
+    "cuda", probe, compile, load, limber_cuda_launch, unload, NULL, &remote
 };

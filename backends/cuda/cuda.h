@@ -10,8 +10,8 @@
 enum cuda_how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_count };
 
 /* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma); elements one by
- * one where there is no unit. */
-enum cuda_way { WAY_lane, WAY_warp, WAY_group, WAY_element };
+ * one where there is no unit; a scan multiplies nothing. */
+enum cuda_way { WAY_lane, WAY_warp, WAY_group, WAY_element, WAY_scan };
 
 struct cuda_side {
     limber_format f, limb;      /* as stored; of a limb, carriers included */
@@ -45,6 +45,8 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
 /* source.c: the whole source. */
 bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,
                         struct diag *d);
+/* The same of a scan of operands in side[0].f. */
+bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d);
 /* The kernels' headers, as NVRTC wants them. */
 extern const struct cuda_header limber_cuda_headers[];
 extern const int limber_cuda_header_count;

@@ -23,11 +23,15 @@ static int64_t round_up(int64_t a, int64_t b)
 
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
-    "limber_exact"
+    "limber_exact", "limber_scan", "limber_scan_start"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
 {
+    if ((c->way == WAY_scan) != (i == KERNEL_scan || i == KERNEL_scan_start))
+        return false;
+    if (c->way == WAY_scan)
+        return true;
     if (i == KERNEL_special)
         return c->special;
     if (i == KERNEL_finish && c->direct)
@@ -45,7 +49,7 @@ static bool load_functions(struct run *r, struct loaded *l, struct diag *d)
             !limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
                             "finding a kernel", d))
             return false;
-    return f->way == WAY_element ||
+    return f->way == WAY_element || f->way == WAY_scan ||
            limber_cuda_ok(c, c->cuFuncSetAttribute(l->function[KERNEL_multiply],
                                                    CU_FUNCTION_SHARED, f->shared),
                           "giving a kernel its shared memory", d);
@@ -73,8 +77,8 @@ static bool find_kernel(struct run *r, int device, struct diag *d)
     return ok;
 }
 
-static bool start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads, int shared,
-                  void *arguments, struct diag *d)
+bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
+                       int shared, void *arguments, struct diag *d)
 {
     void *list[] = { arguments };
 
@@ -170,7 +174,7 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
     if (args.patched)
         args.patch = *args.view.patch;
     args.view.patch = NULL;
-    return start(r, side ? KERNEL_prepare_b : KERNEL_prepare_a,
+    return limber_cuda_start(r, side ? KERNEL_prepare_b : KERNEL_prepare_a,
                  ceil_div(args.padded, LINES) * args.blocks_p, PREPARE_THREADS,
                  LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
 }
@@ -180,7 +184,7 @@ static struct result_args result_of(const struct run *r, const struct part *p)
     const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
     struct result_args a = {
-        .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
+        .dry = c->dry, .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
         .emax_a = r->emax[0] ? (const int32_t *)(uintptr_t)r->emax[0] + p->i : NULL,
         .emax_b = r->emax[1] ? (const int32_t *)(uintptr_t)r->emax[1] + p->j : NULL,
         .special_a = r->special[0] ? (const uint8_t *)(uintptr_t)r->special[0] + p->i : NULL,
@@ -235,7 +239,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         return false;
     if (f->way == WAY_group && tasks > r->device->multiprocessors)
         tasks = r->device->multiprocessors;     /* blocks stay */
-    return start(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
+    return limber_cuda_start(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
 }
 
 static struct element_args elements_of(const struct run *r, const struct part *p)
@@ -261,11 +265,11 @@ static bool finish(struct run *r, const struct part *p, struct diag *d)
     struct element_args e = elements_of(r, p);
     int shared = args.c.row == 1 ? SIDE * (SIDE + 1) * f->result.size : 0;
 
-    if (!f->direct && !start(r, KERNEL_finish, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
+    if (!f->direct && !limber_cuda_start(r, KERNEL_finish, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
                              FINISH_THREADS, shared, &args, d))
         return false;
     return !(args.special_a || args.special_b) ||
-           start(r, KERNEL_special, ceil_div(p->m * p->n, ELEMENT_THREADS), ELEMENT_THREADS, 0,
+           limber_cuda_start(r, KERNEL_special, ceil_div(p->m * p->n, ELEMENT_THREADS), ELEMENT_THREADS, 0,
                  &e, d);
 }
 
@@ -317,48 +321,56 @@ static bool run_elements(struct run *r, struct diag *d)
     struct element_args e = elements_of(r, &p);
     int64_t blocks = ceil_div(p.m * p.n, ELEMENT_THREADS), most = 8 * r->device->multiprocessors;
 
-    return start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e, d) &&
+    return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e, d) &&
            (!(e.r.special_a || e.r.special_b) ||
-            start(r, KERNEL_special, blocks, ELEMENT_THREADS, 0, &e, d));
+            limber_cuda_start(r, KERNEL_special, blocks, ELEMENT_THREADS, 0, &e, d));
 }
 
-static bool run(struct run *r, struct diag *d)
+bool limber_cuda_enter(struct run *r, struct diag *d)
 {
-    bool ok;
+    const struct call *c = r->call;
 
-    if (r->call->queue) {
-        r->stream = r->call->queue->stream;
-    } else {
-        r->own_stream = true;
-        if (!limber_cuda_stream(r->device, &r->stream, d))
-            return false;
-    }
-    ok = limber_cuda_upload(r, d) &&
-         (r->kernel->config.way == WAY_element ? run_elements(r, d) : run_limbs(r, d));
-    ok = limber_cuda_download(r, ok, d);
+    r->device = limber_cuda_device(c->device, d);
+    if (!r->device)
+        return false;
+    r->driver = r->device->driver;
+    if (!limber_cuda_ok(r->driver, r->driver->cuCtxPushCurrent_v2(r->device->context),
+                        "entering the device's context", d))
+        return false;
+    r->own_stream = !c->queue;
+    if (c->queue)
+        r->stream = c->queue->stream;
+    if (find_kernel(r, c->device, d) &&
+        (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
+        return true;
+    r->own_stream = false;
+    limber_cuda_leave(r);
+    return false;
+}
+
+void limber_cuda_leave(struct run *r)
+{
+    cu_context before;
+
     if (r->own_stream)
         limber_cuda_stream_back(r->device, r->stream);
-    return ok;
+    r->driver->cuCtxPopCurrent_v2(&before);
 }
 
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
 {
     struct run r = { .kernel = k, .call = c };
-    cu_context before;
     bool ok;
 
     c->overflow = 0;
     c->workspace = 0;
     if (c->m == 0 || c->n == 0)
         return true;
-    r.device = limber_cuda_device(c->device, d);
-    if (!r.device)
+    if (!limber_cuda_enter(&r, d))
         return false;
-    r.driver = r.device->driver;
-    if (!limber_cuda_ok(r.driver, r.driver->cuCtxPushCurrent_v2(r.device->context),
-                        "entering the device's context", d))
-        return false;
-    ok = find_kernel(&r, c->device, d) && run(&r, d);
-    r.driver->cuCtxPopCurrent_v2(&before);
+    ok = limber_cuda_upload(&r, d) &&
+         (k->config.way == WAY_element ? run_elements(&r, d) : run_limbs(&r, d));
+    ok = limber_cuda_download(&r, ok, d);
+    limber_cuda_leave(&r);
     return ok;
 }

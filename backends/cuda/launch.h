@@ -23,7 +23,8 @@ bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
 void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel { KERNEL_prepare_a, KERNEL_prepare_b, KERNEL_multiply, KERNEL_finish,
-                   KERNEL_special, KERNEL_exact, KERNEL_count };
+                   KERNEL_special, KERNEL_exact, KERNEL_scan, KERNEL_scan_start,
+                   KERNEL_count };
 
 struct kernel {
     struct cuda_config config;
@@ -35,7 +36,10 @@ struct kernel {
     } loaded[CUDA_DEVICES];
 };
 
+/* launch.c: of backend.h.  scan.c: of struct remote. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
+bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
+                      int device, const limber_queue *queue, int32_t *found, struct diag *d);
 
 /* memory.c: what of a call lies in host memory gets a place on the device. */
 struct run {                    /* one call */
@@ -55,11 +59,18 @@ struct run {                    /* one call */
     struct place place;
     char *staged;               /* C on its way to or from host memory, dense */
 };
+bool limber_cuda_holds(const void *p, int device);
 bool limber_cuda_upload(struct run *r, struct diag *d);
 /* Brings C back and frees what upload took; ok: the call went well so far. */
 bool limber_cuda_download(struct run *r, bool ok, struct diag *d);
 bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
                         struct diag *d);
 void limber_cuda_release(struct run *r, cu_pointer *p);
+
+/* launch.c: makes the device current, finds kernel and stream; after success leave is due. */
+bool limber_cuda_enter(struct run *r, struct diag *d);
+void limber_cuda_leave(struct run *r);
+bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
+                       int shared, void *arguments, struct diag *d);
 
 #endif

@@ -34,6 +34,23 @@ static bool on_device(const struct run *r, const void *p)
            type != 0 && type != CU_MEMORY_HOST;
 }
 
+bool limber_cuda_holds(const void *p, int device)
+{
+    struct diag ignored = { 0 };
+    struct run r = { .device = limber_cuda_device(device, &ignored) };
+    cu_context before;
+    bool holds;
+
+    if (!r.device)
+        return false;
+    r.driver = r.device->driver;
+    if (r.driver->cuCtxPushCurrent_v2(r.device->context))
+        return false;
+    holds = on_device(&r, p);
+    r.driver->cuCtxPopCurrent_v2(&before);
+    return holds;
+}
+
 static bool upload(struct run *r, cu_pointer *to, const void *from, size_t bytes,
                    const char *what, struct diag *d)
 {
@@ -179,7 +196,7 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
     if (waits && !limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),
                                  "running a kernel", d))
         ok = false;
-    if (ok && r->staged)
+    if (ok && r->staged && !r->call->dry)
         stage(r, true);
     free(r->staged);
     return ok;

@@ -10,6 +10,8 @@
     F(device, "device.h", "backends/cuda/kernel/device.h")                                        \
     F(args, "args.h", "backends/cuda/kernel/args.h")                                              \
     F(common, "common.h", "backends/cuda/kernel/common.h")                                        \
+    F(read, "read.h", "backends/cuda/kernel/read.h")                                              \
+    F(scan, "scan.h", "backends/cuda/kernel/scan.h")                                              \
     F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h")                                     \
     F(result, "result.h", "backends/cuda/kernel/result.h")                                        \
     F(tile, "tile.h", "backends/cuda/kernel/tile.h")                                              \
@@ -305,9 +307,18 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     if (c->way == WAY_element)
         limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
     else
-        limber_text_add(out, "#include \"prepare.h\"\n#include \"result.h\"\n"
+        limber_text_add(out, "#include \"read.h\"\n#include \"prepare.h\"\n#include \"result.h\"\n"
                              "#include \"tile.h\"\n#include \"%s\"\n"
                              "%s#include \"element.h\"\n",
                         way_file[c->way], c->direct ? "" : "#include \"finish.h\"\n");
+    return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
+}
+
+bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d)
+{
+    limber_text_add(out, "#include \"device.h\"\n#include \"ir/prim.h\"\n#include \"args.h\"\n\n"
+                         "enum { STEP = 128 };\n");
+    sides(out, c);
+    limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n");
     return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
 }

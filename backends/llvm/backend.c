@@ -502,5 +502,5 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
 
 const struct backend limber_backend_llvm = {
     "llvm", limber_llvm_probe, compile, load, launch, unload,
-    &limber_llvm_functions
+    &limber_llvm_functions, NULL
 };

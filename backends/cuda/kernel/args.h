@@ -34,6 +34,7 @@ struct result_args {
     uint64_t *overflow;
     char *totals;                   /* [accumulator][row][column] */
     int64_t total_pitch, total_size;        /* bytes of a row, of an accumulator */
+    int32_t dry;                    /* only count what does not fit */
     int32_t wide;                   /* integer totals have 64 bits, else 32 */
     char alpha[16], beta[16];       /* in the result's format, integers in i64 */
 };
@@ -57,9 +58,10 @@ struct element_args {
     struct result_args r;
 };
 
-/* What a scan finds of each line: largest and smallest exponent, lowest bit, significant bits,
- * flags. */
-enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
+#ifdef LIMBER_DEVICE_H      /* as backends/backend.h has them */
+enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags };
+enum { SCAN_special = 1, SCAN_negative = 2 };
+#endif
 struct scan_args {
     struct view view;
     struct patch patch;

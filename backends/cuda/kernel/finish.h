@@ -134,7 +134,7 @@ DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&
 
 DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result_raw &e)
 {
-    if (i < r.m && j < r.n && !is_special(r, i, j))
+    if (i < r.m && j < r.n && !is_special(r, i, j) && !r.dry)
         store_raw<RESULT.size>(limber_place_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), &e);
 }
 

@@ -1,33 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands become limbs.  A block takes LINES lines by ELEMENTS elements: read along whichever of
- * the two lies together in memory, turned in shared memory, cut and written along k. */
+ * Operands become limbs: a block's lines and elements are cut and written along k, eight elements by a
+ * thread. */
 #ifndef LIMBER_CUDA_PREPARE_H
 #define LIMBER_CUDA_PREPARE_H
-
-enum { LINES = 32, ELEMENTS = 64, EACH = 8, PREPARE_THREADS = LINES * ELEMENTS / EACH,
-       PADDED = ELEMENTS + 1 };
-
-/* ---- reading ------------------------------------------------------------------------------- */
-
-template <int size>
-DEVICE void read_block(struct view v, int64_t line0, int64_t lines, int64_t p0, int64_t length)
-{
-    typedef typename raw_of<size>::type raw;
-    bool along = v.p == 1 && !v.patch;
-
-    ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PREPARE_THREADS) {
-        int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
-        const char *at = NULL;
-        raw e = {};
-
-        if (line < lines && p0 + p < length)
-            at = limber_view_at(&v, line0 + line, p0 + p, size);
-        if (at)
-            e = load_raw<size>(at);
-        store_shared<raw>((uint32_t)((line * PADDED + p) * size), e);
-    }
-    sync_block();
-}
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 

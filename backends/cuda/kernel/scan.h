@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the passes may know of an operand that lies on the device: per line the exponents, the lowest
+ * bit and the significant bits in use, as jit/scan.c finds them of host memory. */
+#ifndef LIMBER_CUDA_SCAN_H
+#define LIMBER_CUDA_SCAN_H
+
+struct seen { int32_t emin, emax, low, sig; uint32_t flags; };
+
+DEVICE int lowest_bit(limber_u128 s)
+{
+    return (uint64_t)s ? trailing_zeros((uint64_t)s) : 64 + trailing_zeros((uint64_t)(s >> 64));
+}
+
+template <class raw> DEVICE void see(struct seen &s, const raw &e)
+{
+    limber_num x[2];
+    int n = limber_parts(x, SIDES[0].f, &e), top, low = INT32_MAX;
+
+    if (x[0].kind == NUM_inf || x[0].kind == NUM_nan) {
+        s.flags |= SCAN_special;
+        return;
+    }
+    if (x[0].kind != NUM_finite)
+        return;
+    top = x[0].exp + limber_sig_bits(limber_num_sig(&x[0])) - 1;
+    UNROLL for (int i = 0; i < 2; i++)
+        if (i < n && x[i].kind == NUM_finite) {
+            int at = x[i].exp + lowest_bit(limber_num_sig(&x[i]));
+
+            low = at < low ? at : low;
+        }
+    s.emin = top < s.emin ? top : s.emin;
+    s.emax = top > s.emax ? top : s.emax;
+    s.low = low < s.low ? low : s.low;
+    s.sig = top - low + 1 > s.sig ? top - low + 1 : s.sig;
+    s.flags |= x[0].sign ? SCAN_negative : 0;
+}
+
+/* Of the lanes that share a line. */
+DEVICE void join(struct seen &s)
+{
+    UNROLL for (int lanes = 1; lanes < ELEMENTS / EACH; lanes *= 2) {
+        int32_t emin = (int32_t)shuffle_xor((uint32_t)s.emin, lanes);
+        int32_t emax = (int32_t)shuffle_xor((uint32_t)s.emax, lanes);
+        int32_t low = (int32_t)shuffle_xor((uint32_t)s.low, lanes);
+        int32_t sig = (int32_t)shuffle_xor((uint32_t)s.sig, lanes);
+
+        s.emin = emin < s.emin ? emin : s.emin;
+        s.emax = emax > s.emax ? emax : s.emax;
+        s.low = low < s.low ? low : s.low;
+        s.sig = sig > s.sig ? sig : s.sig;
+        s.flags |= shuffle_xor(s.flags, lanes);
+    }
+}
+
+/* A block takes LINES lines, and every blocks_p-th stretch of ELEMENTS of them. */
+KERNEL(limber_scan, struct scan_args, PREPARE_THREADS, 1)
+{
+    constexpr int size = SIDES[0].f.size;
+    typedef typename raw_of<size>::type raw;
+    int64_t line0 = (int64_t)(block() / args.blocks_p) * LINES;
+    int64_t step = (int64_t)args.blocks_p * ELEMENTS;
+    int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
+    struct seen s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+    struct view v = args.view;
+    int32_t *found = args.found + line0 + line;
+
+    v.patch = args.patched ? &args.patch : NULL;
+    ROLL for (int64_t p0 = (int64_t)(block() % args.blocks_p) * ELEMENTS; p0 < args.length;
+              p0 += step) {
+        read_block<size>(v, line0, args.lines - line0, p0, args.length);
+        UNROLL for (int x = 0; x < EACH; x++)
+            see(s, load_shared<raw>((uint32_t)((line * PADDED + p + x) * size)));
+        sync_block();
+    }
+    join(s);
+    if (p != 0 || line0 + line >= args.lines)
+        return;
+    atomic_min(found + SCAN_emin * args.lines, s.emin);
+    atomic_max(found + SCAN_emax * args.lines, s.emax);
+    atomic_min(found + SCAN_low * args.lines, s.low);
+    atomic_max(found + SCAN_sig * args.lines, s.sig);
+    atomic_or((uint32_t *)found + SCAN_flags * args.lines, s.flags);
+}
+
+/* Before a scan. */
+KERNEL(limber_scan_start, struct scan_args, PREPARE_THREADS, 1)
+{
+    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+
+    if (line >= args.lines)
+        return;
+    store<int32_t>(args.found + SCAN_emin * args.lines + line, INT32_MAX);
+    store<int32_t>(args.found + SCAN_emax * args.lines + line, INT32_MIN);
+    store<int32_t>(args.found + SCAN_low * args.lines + line, INT32_MAX);
+    store<int32_t>(args.found + SCAN_sig * args.lines + line, 0);
+    store<int32_t>(args.found + SCAN_flags * args.lines + line, 0);
+}
+
+#endif

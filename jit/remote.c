@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operands in a device's memory are scanned there, by a kernel for each format, kept like others. */
+#include "jit/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool limber_remote_holds(const limber_context *ctx, const void *p)
+{
+    const struct backend *b = ctx->machine.backend;
+
+    return b->remote && p && b->remote->holds(p, ctx->machine.target.device);
+}
+
+/* ---- the kernel of a format ------------------------------------------------------------------- */
+
+struct scanner {
+    char what[8];               /* apart from descriptions of products */
+    limber_format f;
+};
+
+struct making {
+    limber_context *ctx;
+    limber_format f;
+};
+
+static bool from_disk(limber_context *ctx, struct entry *e)
+{
+    struct diag ignored = { 0 };
+    struct facts facts;
+    struct blob bytes;
+    bool ok;
+
+    if (ctx->dump_dir || !limber_disk_load(ctx->disk, e->facts.key, &facts, &bytes))
+        return false;
+    ok = e->backend->load(bytes.data, bytes.size, &e->kernel, &ignored);
+    if (!ok)
+        limber_disk_drop(ctx->disk, e->facts.key);
+    free(bytes.data);
+    return ok;
+}
+
+static bool compile(limber_context *ctx, struct entry *e, limber_format f, struct diag *d)
+{
+    char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
+    struct story story = { .folder = folder };
+    const struct dump dump = { limber_story_file, &story };
+    struct blob bytes = { 0 };
+    bool ok;
+
+    ok = e->backend->remote->compile_scan(f, &ctx->machine.target, folder ? &dump : NULL, &bytes,
+                                          d) &&
+         e->backend->load(bytes.data, bytes.size, &e->kernel, d);
+    if (ok)
+        limber_disk_store(ctx->disk, &e->facts, &bytes);
+    free(bytes.data);
+    free(folder);
+    return ok;
+}
+
+static bool make(void *user, struct entry *e, struct diag *d)
+{
+    const struct making *m = user;
+    char name[32];
+
+    e->backend = m->ctx->machine.backend;
+    snprintf(e->facts.scheme, sizeof e->facts.scheme, "scan");
+    snprintf(e->facts.plan, sizeof e->facts.plan, "scan of %s",
+             limber_format_name(m->f, name, sizeof name));
+    limber_key_make(e->facts.key, m->ctx->build, e->facts.plan, m->ctx->machine.text.s);
+    if (from_disk(m->ctx, e))
+        return true;
+    if (m->ctx->no_compile)
+        return limber_fail(d, LIMBER_DEVICE,
+                           "LIMBER_NO_COMPILE is set and no cache holds the scan of %s", name);
+    return compile(m->ctx, e, m->f, d);
+}
+
+/* ---- the scan ------------------------------------------------------------------------------------ */
+
+bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *v,
+                        limber_format f, int64_t lines, int64_t length, const limber_queue *q,
+                        struct diag *d)
+{
+    const struct maker maker = { make, &(struct making){ ctx, f } };
+    int32_t *found = malloc((size_t)(lines + 1) * SCAN_fields * sizeof *found);
+    struct scanner key;
+    struct entry *e;
+    bool cached, ok;
+
+    memset(&key, 0, sizeof key);
+    memcpy(key.what, "scan", 4);
+    key.f = f;
+    memset(m, 0, sizeof *m);
+    if (!found)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a scan of %lld lines",
+                           (long long)lines);
+    ok = limber_memory_get(ctx->memory, &key, sizeof key, maker, &e, &cached, d);
+    if (ok) {
+        ok = e->backend->remote->scan(e->kernel, v, lines, length, ctx->machine.target.device, q,
+                                      found, d) &&
+             limber_scan_found(m, found, lines, length, d);
+        limber_memory_put(ctx->memory, e);
+    }
+    free(found);
+    return ok;
+}
