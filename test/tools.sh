@@ -44,7 +44,7 @@ expect 0 'significant_bits' "$limber" formats --json
 expect 0 'kernels' "$limber" cache info
 expect 0 'good' "$limber" cache list
 expect 0 '.' "$limber" cache verify
-for c in gemm conv plan cache formats units explore tune bench demo; do
+for c in gemm conv plan cache formats units explore tune bench gpu demo; do
     expect 0 'example:' "$limber" $c --help
 done
 

@@ -129,6 +129,9 @@ const struct result *best_peer(const struct outcome *o, bool packed_before);
 /* Of n seconds, which it sorts; *best: the least. */
 double median(double *v, int n, double *best);
 
+/* A folder with all that is in it. */
+bool remove_directory(const char *path);
+
 /* ---- simulated units ------------------------------------------------------------------------- */
 
 struct unit_work {

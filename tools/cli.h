@@ -15,6 +15,7 @@ int cmd_plan(int argc, const char **argv);
 int cmd_cache(int argc, const char **argv);
 int cmd_formats(int argc, const char **argv);
 int cmd_bench(int argc, const char **argv);
+int cmd_gpu(int argc, const char **argv);
 int cmd_tune(int argc, const char **argv);
 int cmd_demo(int argc, const char **argv);
 int cmd_units(int argc, const char **argv);

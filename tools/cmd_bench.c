@@ -650,7 +650,7 @@ static int remove_one(const char *path, const struct stat *about, int type, stru
     return remove(path);
 }
 
-static bool remove_directory(const char *path)
+bool remove_directory(const char *path)
 {
     return nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0;
 }

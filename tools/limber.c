@@ -21,6 +21,7 @@ static const struct {
     { "explore", "compare accumulators, groups and roundings on two matrices", cmd_explore },
     { "tune", "measure tiles and rates on this machine and keep the best", cmd_tune },
     { "bench", "measure against other libraries and the machine's limits", cmd_bench },
+    { "gpu", "measure against NVIDIA's libraries on a GPU", cmd_gpu },
     { "demo", "see accuracies and formats that the machine does not have", cmd_demo },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Normal and subnormal numbers of (1,e,m); the tests' data has no others. */
+#ifndef GPU_MOCK_SMALL_FLOAT_H
+#define GPU_MOCK_SMALL_FLOAT_H
+
+#include <math.h>
+
+static inline float small_float(unsigned code, int e, int m)
+{
+    int exponent = (int)(code >> m) & ((1 << e) - 1), frac = (int)(code & ((1u << m) - 1));
+    double x = ldexp(frac + (exponent ? 1 << m : 0), (exponent ? exponent : 1) -
+                     (1 << (e - 1)) + 1 - m);
+
+    return (float)(code >> (e + m) & 1 ? -x : x);
+}
+
+#endif

@@ -1,0 +1,241 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds, tests and measures on a machine with an NVIDIA GPU.
+#
+#   tools/gpu.sh [--deps DEPS] [--rows LIST] [--seconds S] [FOLDER]
+#   tools/gpu.sh --collect-deps DEPS
+#
+# FOLDER (build-gpu/results) gets gpu.txt, gpu.json and logs.  The machine needs a C compiler, CMake
+# with ninja or make, and the driver; LLVM and cmocka are used where they are.  A machine without
+# the libraries that Limber is built with takes them from DEPS, which --collect-deps fills on one
+# of the same kind that has them.  GPU_OPTIONS has more options of `limber gpu`, GPU_BUILD another
+# folder to build in.  Exit status: 0 all passed, 77 no GPU, 1 else.
+set -u
+
+# pkg-config's name, header, pattern of the headers that it includes, libraries
+libraries='libffi ffi.h ffi* ffi
+libxxhash xxhash.h xxh* xxhash
+popt popt.h popt* popt
+libcjson cjson/cJSON.h cJSON* cjson
+zlib zlib.h z* z
+mpfr mpfr.h [mg][pm][fp]* mpfr,gmp
+cmocka cmocka.h cmocka* cmocka'
+
+usage() {
+    sed -n '3,13s/^# \{0,1\}//p' "$0"
+    exit "$1"
+}
+
+die() {
+    echo "gpu.sh: $*" >&2
+    exit 1
+}
+
+# ---- collecting ----
+
+collect_headers() {  # folder, module, header, pattern
+    into=$1/include
+    case $3 in */*) into=$into/${3%/*} ;; esac
+    mkdir -p "$into"
+    # shellcheck disable=SC2046
+    printf '#include <%s>\n' stdarg.h stddef.h stdint.h setjmp.h "$3" |
+        ${CC:-cc} $(pkg-config --cflags "$2") -M -xc - > "$1/list" || return 1
+    tr -s ' \\' '\n' < "$1/list" | while read -r path; do
+        # shellcheck disable=SC2254
+        case ${path##*/} in $4.h) cp "$path" "$into/" || exit 1 ;; esac
+    done || return 1
+    rm "$1/list"
+}
+
+# A shared library under the name that links it and the name that loads it: no links, which not
+# every way of copying keeps.
+collect_library() {  # folder, module, name
+    file=
+    for path in $(pkg-config --libs-only-L "$2" | tr ' ' '\n' | sed 's/^-L//'); do
+        [ -e "$path/lib$3.so" ] && file=$path/lib$3.so
+    done
+    [ -n "$file" ] || file=$(${CC:-cc} -print-file-name="lib$3.so")
+    [ -e "$file" ] || return 1
+    name=$(objdump -p "$file" | awk '$1 == "SONAME" { print $2 }')
+    mkdir -p "$1/lib"
+    cp -L "$file" "$1/lib/lib$3.so" && cp -L "$file" "$1/lib/${name:-lib$3.so}"
+}
+
+collect_description() {  # folder, module, header, libraries
+    mkdir -p "$1/lib/pkgconfig"
+    below=
+    case $3 in */*) below=" -I\${prefix}/include/${3%/*}" ;; esac
+    cat > "$1/lib/pkgconfig/$2.pc" <<END
+prefix=\${pcfiledir}/../..
+Name: $2
+Description: collected by gpu.sh
+Version: $(pkg-config --modversion "$2")
+Cflags: -I\${prefix}/include$below
+Libs: -L\${prefix}/lib$(echo ",$4" | sed 's/,/ -l/g')
+END
+}
+
+# pkg-config itself, with what it loads but the C library.
+collect_program() {  # folder
+    program=$(command -v pkg-config) || return 1
+    mkdir -p "$1/bin"
+    cp -L "$program" "$1/bin/pkg-config.bin" || return 1
+    for path in $(ldd "$program" | awk '$3 ~ /^\// { print $3 }'); do
+        case ${path##*/} in libc.so*) ;; *) cp -L "$path" "$1/lib/" || return 1 ;; esac
+    done
+    cat > "$1/bin/pkg-config" <<'END'
+#!/bin/sh
+here=$(cd "$(dirname "$0")" && pwd)
+LD_LIBRARY_PATH=$here/../lib exec "$here/pkg-config.bin" "$@"
+END
+    chmod +x "$1/bin/pkg-config" "$1/bin/pkg-config.bin"
+}
+
+collect() {  # folder
+    set -f      # patterns are for headers, not for files here
+    mkdir -p "$1" || exit 1
+    echo "$libraries" | while read -r module header pattern names; do
+        pkg-config --exists "$module" || die "$module is not installed here"
+        collect_headers "$1" "$module" "$header" "$pattern" || die "$header cannot be collected"
+        for name in $(echo "$names" | tr ',' ' '); do
+            collect_library "$1" "$module" "$name" || die "lib$name.so cannot be collected"
+        done
+        collect_description "$1" "$module" "$header" "$names"
+        echo "$module $(pkg-config --modversion "$module")"
+    done || exit 1
+    collect_program "$1" || die "pkg-config cannot be collected"
+    echo "collected in $1; carry it along and pass --deps"
+}
+
+# ---- preparing ----
+
+use_deps() {  # folder
+    [ -d "$1/lib/pkgconfig" ] || die "$1 was not made by --collect-deps"
+    here=$(cd "$1" && pwd)
+    # copying may have lost the right to execute
+    chmod +x "$here/bin/pkg-config" "$here/bin/pkg-config.bin" 2> /dev/null
+    if "$here/bin/pkg-config" --version > /dev/null 2>&1; then
+        PKG_CONFIG=$here/bin/pkg-config
+        export PKG_CONFIG
+    fi
+    PKG_CONFIG_LIBDIR=$here/lib/pkgconfig
+    unset PKG_CONFIG_PATH
+    carried=$here/lib
+    export PKG_CONFIG_LIBDIR
+}
+
+# What is carried, then NVIDIA's libraries where the loader does not look: the toolkit's folder and
+# Python's packages.  Not before all is built: compilers have such libraries of their own.
+find_libraries() {
+    found=${carried:+:$carried}
+    for path in /usr/local/cuda/lib64 /usr/local/nvidia/lib64 $(python3 -c '
+import glob, sysconfig
+print(*glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/*/lib"))' 2> /dev/null); do
+        [ -d "$path" ] && found=$found:$path
+    done
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}$found
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH#:}
+    export LD_LIBRARY_PATH
+}
+
+has() {
+    ${PKG_CONFIG:-pkg-config} --exists "$1" 2> /dev/null
+}
+
+all_found() {  # programs
+    for program in "$@"; do
+        command -v "$program" > /dev/null || return 1
+    done
+}
+
+options() {
+    llvm=-DLIMBER_LLVM=OFF
+    for version in 19 20 21 22; do
+        all_found llvm-config-$version clang-$version opt-$version || continue
+        llvm="-DLIMBER_LLVM=ON -DLIMBER_LLVM_VERSION=$version"
+        break
+    done
+    tests=OFF
+    has cmocka && has mpfr && tests=ON
+    echo "$llvm -DLIMBER_TESTS=$tests $(all_found ninja && echo '-G Ninja')"
+}
+
+# ---- steps ----
+
+failed=0
+step() {  # name, command...
+    name=$1
+    shift
+    printf '%-10s ... ' "$name"
+    begun=$(date +%s)
+    if "$@" > "$out/$name.log" 2>&1; then
+        echo "done, $(($(date +%s) - begun)) s"
+        return 0
+    fi
+    echo "FAILED, $(($(date +%s) - begun)) s; the end of $out/$name.log:"
+    tail -n 25 "$out/$name.log" | sed 's/^/    /'
+    failed=1
+    return 1
+}
+
+build_all() {
+    # shellcheck disable=SC2086
+    step configure cmake -S "$source" -B "$build" $choice &&
+        step build cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
+}
+
+tests() {
+    case $choice in *TESTS=OFF*)
+        echo "tests      ... left out: cmocka or MPFR is not there"
+        return
+    esac
+    if [ -f "$build/CTestTestfile.cmake" ]; then
+        step tests ctest --test-dir "$build" -L gpu --output-on-failure
+    else
+        echo "tests      ... left out: nothing was configured"
+    fi
+}
+
+measure() {
+    if [ ! -x "$build/tools/limber" ]; then
+        echo "measuring  ... left out: nothing was built"
+        return 1
+    fi
+    echo "measuring  ..."
+    # shellcheck disable=SC2086
+    "$build/tools/limber" gpu --out "$out" --seconds "$seconds" ${rows:+--rows "$rows"} $more
+}
+
+deps='' carried='' rows='' seconds=300 out='' more=${GPU_OPTIONS:-}    # of limber gpu
+while [ $# -gt 0 ]; do
+    case $1 in
+    --help | -h) usage 0 ;;
+    --collect-deps) [ $# = 2 ] || usage 2; collect "$2"; exit ;;
+    --deps | --rows | --seconds)
+        [ $# -ge 2 ] || usage 2
+        case $1 in --deps) deps=$2 ;; --rows) rows=$2 ;; *) seconds=$2 ;; esac
+        shift ;;
+    -*) usage 2 ;;
+    *) [ -z "$out" ] || usage 2; out=$1 ;;
+    esac
+    shift
+done
+
+source=$(cd "$(dirname "$0")/.." && pwd)
+build=${GPU_BUILD:-$source/build-gpu}
+out=${out:-$build/results}
+mkdir -p "$out" || exit 1
+[ -z "$deps" ] || use_deps "$deps"
+choice=$(options)
+echo "options: $choice"
+build_all
+find_libraries
+tests
+measure
+case $? in
+0) ;;
+77) [ $failed = 1 ] || failed=77 ;;
+*) failed=1 ;;
+esac
+echo "results in $out: $(ls "$out" | tr '\n' ' ')"
+exit $failed
