@@ -572,11 +572,21 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, stru
                                                .width = size, .height = 1, .from_host = true }));
 }
 
+EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
+{
+    return cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
+}
+
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, struct stream *s)
 {
     ENTER(NEEDS_context | NEEDS_no_failure);
     return leave(submit_copy(s, (struct work){ .to = (uint64_t)(uintptr_t)to, .from = from,
                                                .width = size, .height = 1, .to_host = true }));
+}
+
+EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
+{
+    return cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
 }
 
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, struct stream *s)
