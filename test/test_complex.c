@@ -40,7 +40,7 @@ static int drop_contexts(void **state)
     return 0;
 }
 
-/* ---- a product and its exact value ------------------------------------------------------------- */
+/* ---- a product and its exact value ---------------------------------------------------------- */
 
 enum { SCALARS_none, SCALARS_real, SCALARS_beta, SCALARS_complex, SCALARS_count };
 
@@ -245,7 +245,7 @@ static void check_gaps(const struct trial *t)
 
     for (int64_t i = 0; i < t->m; i++)
         for (int64_t j = 0; j < t->n; j++)
-            seen[2 * (i * t->c.row + j * t->c.col)] = seen[2 * (i * t->c.row + j * t->c.col) + 1] = 1;
+            memset(seen + 2 * (i * t->c.row + j * t->c.col), 1, 2);
     for (size_t e = 0; e < count; e++)
         if (!seen[e] && memcmp((char *)t->c.data + e * size, (char *)t->c0.data + e * size, size))
             describe(t, "a gap was written", 0, (int64_t)e, 0);
@@ -267,7 +267,7 @@ static void check(const struct trial *t, const limber_report *r)
     mpfr_clear(all);
 }
 
-/* ---- floats ------------------------------------------------------------------------------------ */
+/* ---- floats --------------------------------------------------------------------------------- */
 
 static struct trial any(struct rng *r, int i)
 {
@@ -315,7 +315,11 @@ static void correct_is_correct(void **state)
 
 static void bounds_hold(void **state)
 {
-    static const struct { const char *format, *scheme; limber_promise promise; int bits; } rows[] = {
+    static const struct {
+        const char *format, *scheme;
+        limber_promise promise;
+        int bits;
+    } rows[] = {
         { "f64", NULL, LIMBER_NATIVE, 0 },          { "f32", NULL, LIMBER_NATIVE, 0 },
         { "f64", NULL, LIMBER_BITS, 40 },           { "f64", "ozaki2", LIMBER_BITS, 60 },
         { "f64", "ozaki1-i8", LIMBER_FAST, 0 },     { "f32", "fp32-b", LIMBER_FAST, 0 },
@@ -387,7 +391,7 @@ static void complex_scalars(void **state)
         }
 }
 
-/* ---- integers ---------------------------------------------------------------------------------- */
+/* ---- integers ------------------------------------------------------------------------------- */
 
 static __int128 number(limber_format f, const char *p)
 {
@@ -531,7 +535,7 @@ static void least_integers(void **state)
     }
 }
 
-/* ---- special values, three products, arguments -------------------------------------------------- */
+/* ---- special values, three products, arguments ---------------------------------------------- */
 
 /* (Inf + 0i) (0 + 1i) is NaN + Inf i by the formula. */
 static void specials_follow_the_formula(void **state)

@@ -284,7 +284,7 @@ static void try_function(const struct function *f, bool served)
         }
 }
 
-/* ---- what has to reach cuBLAS whatever the contract -------------------------------------------- */
+/* ---- what has to reach cuBLAS whatever the contract ----------------------------------------- */
 
 static const struct function *named(const char *name)
 {

@@ -48,8 +48,8 @@ struct request {
 /* serve.c: true when the product is computed; else it is cuBLAS's. */
 bool limber_cublas_serve(struct request *r);
 
-/* real.c: the function of cuBLAS behind ours; NULL with a word on stderr, once, where there is none.
- * Not called by itself while `inside`. */
+/* real.c: the function of cuBLAS behind ours; NULL, told once on stderr, where there is none.
+ * While `inside` is not 0, cuBLAS is at work and its own calls are left to it. */
 void *limber_cublas_real(const char *name);
 extern _Thread_local int limber_cublas_inside;
 

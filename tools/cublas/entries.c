@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions that stand before those of cuBLAS.  Each states its call, and hands it on when it is
- * not served; of a batch that was left half way, the rest. */
+ * The functions that stand before those of cuBLAS.  Each states its call, and hands it on when it
+ * is not served; of a batch that was left half way, the rest. */
 #include "cublas.h"
 #include "entries.h"
 
 #define EXPORT __attribute__((visibility("default")))
+
+/* 0 stands for what the function's name says, which these do not. */
+#define STATED(COMPUTE) .compute = (COMPUTE) ? (COMPUTE) : -1
 
 #define COMMON(NAME, FORM, COUNT)                                                               \
     .name = #NAME, .handle = handle, .form = FORM, .m = m, .n = n, .k = k, .count = COUNT,      \
@@ -55,7 +58,7 @@ CUBLAS_ONE(DEFINE_ONE)
     {                                                                                           \
         struct request r = { COMMON(NAME, FORM_one, 1), .a = { a, type_a, transa, lda, 0 },     \
                              .b = { b, type_b, transb, ldb, 0 }, .c = { c, type_c, 0, ldc, 0 }, \
-                             .compute = compute ? compute : -1, .products = PRODUCTS };                        \
+                             STATED(compute), .products = PRODUCTS };                           \
                                                                                                 \
         HAND_ON(NAME, CUBLAS_PARAMS_EX(T), handle, transa, transb, m, n, k, alpha, a, type_a,   \
                 lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm);                 \
@@ -82,7 +85,7 @@ CUBLAS_ARRAY(DEFINE_ARRAY)
         struct request r = { COMMON(NAME, FORM_array, count),                                   \
                              .a = { a, type_a, transa, lda, 0 },                                \
                              .b = { b, type_b, transb, ldb, 0 }, .c = { c, type_c, 0, ldc, 0 }, \
-                             .compute = compute ? compute : -1, .products = PRODUCTS };                        \
+                             STATED(compute), .products = PRODUCTS };                           \
                                                                                                 \
         HAND_ON(NAME, CUBLAS_PARAMS_ARRAY_EX(T), handle, transa, transb, m, n, k, alpha,        \
                 a + r.done, type_a, lda, b + r.done, type_b, ldb, beta, c + r.done, type_c,     \
@@ -112,7 +115,7 @@ CUBLAS_STRIDED(DEFINE_STRIDED)
         struct request r = { COMMON(NAME, FORM_strided, count),                                 \
                              .a = { a, type_a, transa, lda, step_a },                           \
                              .b = { b, type_b, transb, ldb, step_b },                           \
-                             .c = { c, type_c, 0, ldc, step_c }, .compute = compute ? compute : -1,            \
+                             .c = { c, type_c, 0, ldc, step_c }, STATED(compute),               \
                              .products = PRODUCTS };                                            \
                                                                                                 \
         HAND_ON(NAME, CUBLAS_PARAMS_STRIDED_EX(T), handle, transa, transb, m, n, k, alpha,      \
