@@ -154,9 +154,10 @@ struct plan {
     const char *wanted;     /* scheme asked for by the caller, or NULL */
     int slices;             /* asked for by the caller or estimated; 0: no wish */
     int kbits;              /* k <= 2^kbits */
+    int size;               /* schemes are compared at m = n = 2^size, k = 2^kbits; 0: at 1024 */
     double budget;          /* what the promise allows: coefficient of |A||B|; INFINITY: any */
     double spent;           /* what the plan may cost; NAN until known */
-    double cost;            /* predicted seconds for work m=n=k=1024, NAN until known */
+    double cost;            /* predicted seconds for 2^30 multiply-adds, NAN until known */
     const char *scheme;     /* chosen; NULL before choose */
     int pruned;             /* rows deleted so far */
     double dropped;         /* their shares, summed */
@@ -227,6 +228,7 @@ struct target {
     int group;              /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd) */
     int tile[UNIT_count][3];        /* mr, mb, nb by measurement; zeros: by rule */
     int matrix;             /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
+    double bandwidth;       /* bytes per second of its memory; 0: nobody asks */
     int device;             /* which of the backend's devices; not part of the text */
     char sums[8];           /* whose tensor cores: a word of products' sums; "": none */
     int64_t shared;         /* bytes of memory that a block of threads shares; 0: no such blocks */

@@ -41,7 +41,10 @@ static void print_head(const struct plan *p, struct text *out)
         limber_text_add(out, " wanted=%s", p->wanted);
     if (p->slices)
         limber_text_add(out, " slices=%d", p->slices);
-    limber_text_add(out, " kbits=%d budget=", p->kbits);
+    limber_text_add(out, " kbits=%d", p->kbits);
+    if (p->size)
+        limber_text_add(out, " size=%d", p->size);
+    limber_text_add(out, " budget=");
     print_bound(out, p->budget);
     if (!isnan(p->spent)) {
         limber_text_add(out, " spent=");

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Three digits, as much as a measurement says: "4.6e10". */
-static void print_rate(struct text *out, const char *unit, double rate)
+static void print_rate(struct text *out, const char *word, const char *unit, double rate)
 {
     char digits[32];
     size_t n = (size_t)snprintf(digits, sizeof digits, "%.0f", rate < 1e20 ? rate : 1e20);
@@ -18,7 +18,7 @@ static void print_rate(struct text *out, const char *unit, double rate)
         v = 100;
         n++;
     }
-    limber_text_add(out, " rate.%s=%d", unit, v / 100);
+    limber_text_add(out, " %s%s=%d", word, unit, v / 100);
     if (v % 100)
         limber_text_add(out, v % 10 ? ".%02d" : ".%d", v % 10 ? v % 100 : v % 100 / 10);
     if (n > 1)
@@ -44,7 +44,9 @@ void limber_target_print(const struct target *t, struct text *out)
                             t->tile[u][1], t->tile[u][2]);
     for (int u = 0; u < UNIT_count; u++)
         if (t->rate[u] > 0)
-            print_rate(out, limber_units[u].name, t->rate[u]);
+            print_rate(out, "rate.", limber_units[u].name, t->rate[u]);
+    if (t->bandwidth > 0)
+        print_rate(out, "bandwidth", "", t->bandwidth);
     limber_text_add(out, "\n");
 }
 
@@ -116,6 +118,8 @@ static bool set(struct target *t, const char *key, size_t k, const char *s, size
         return copy(t->features, sizeof t->features, s, n);
     if (k > 5 && strncmp(key, "rate.", 5) == 0)
         return rate(t, key, k, s, n);
+    if (k == 9 && strncmp(key, "bandwidth", k) == 0)
+        return limber_lex_number((struct word){ s, n }, &t->bandwidth) && t->bandwidth >= 0;
     if (k > 5 && strncmp(key, "tile.", 5) == 0)
         return tile(t, key, k, s, n);
     for (size_t i = 0; i < COUNT(fields); i++) {

@@ -102,7 +102,7 @@ void limber_story_end(struct story *s, const struct plan *p)
     limber_text_add(&t, "bound   %.6g |A||B| at k = 2^%d, allowed %.6g\n", p->spent, p->kbits,
                     limber_budget(p, ldexp(1, p->kbits)));
     if (!isnan(p->cost))
-        limber_text_add(&t, "cost    %.3g s on one core for m = n = k = 1024\n", p->cost);
+        limber_text_add(&t, "cost    %.3g s for 2^30 multiply-adds\n", p->cost);
     limber_text_add(&t, "pruned  %d\n", p->pruned);
     if (p->refused.s)
         limber_text_add(&t, "%s", p->refused.s);

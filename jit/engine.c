@@ -21,6 +21,7 @@ enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST 
 struct description {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
+    int32_t size, unused;
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
     char wanted[32];
@@ -314,8 +315,20 @@ static bool describe_model(struct description *d, const struct problem *p, struc
     return ok || limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the unit's text");
 }
 
-static bool describe(struct description *d, const struct problem *p, const struct finding *f,
-                     struct diag *diag)
+/* What decides between schemes on a device beside k: how often an operand is used again. */
+static int size_class(const struct problem *p)
+{
+    static const int classes[] = { 8, 10, 11, 12, 13, 14 };
+    int64_t least = p->m < p->n ? p->m : p->n;
+    size_t i = 0;
+
+    while (i + 1 < COUNT(classes) && least > (int64_t)1 << classes[i])
+        i++;
+    return classes[i];
+}
+
+static bool describe(limber_context *ctx, struct description *d, const struct problem *p,
+                     const struct finding *f, struct diag *diag)
 {
     memset(d, 0, sizeof *d);
     d->fa = p->fa;
@@ -325,6 +338,7 @@ static bool describe(struct description *d, const struct problem *p, const struc
     d->bits = p->contract.promise == LIMBER_BITS ? p->contract.bits : 0;
     d->slices = f->slices;
     d->kbits = k_class(p->k);
+    d->size = ctx->machine.backend->remote ? size_class(p) : 0;
     d->alpha = p->alpha != NULL;
     d->beta = p->beta != NULL;
     d->wrap = is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
@@ -440,6 +454,7 @@ static bool state(struct plan *p, const struct description *d, const struct fixe
     p->bits = d->bits;
     p->slices = d->slices;
     p->kbits = d->kbits;
+    p->size = d->size;
     p->budget = budget(d);
     p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
     if (d->simulates) {
@@ -898,7 +913,7 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
 
     if (!scan(ctx, f, p, &runner, d) || !count_slices(ctx, f, p, d))
         return false;
-    if (!describe(desc, p, f, d))
+    if (!describe(ctx, desc, p, f, d))
         return false;
     if (r)
         r->seconds_scan = now() - start;
@@ -1033,7 +1048,7 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
     if (!ctx->machine.backend->fixed)
         return limber_fail(d, LIMBER_DEVICE, "backend %s makes no functions for one shape",
                            ctx->machine.backend->name);
-    if (!describe(&what.d, &p, &unscanned, d))
+    if (!describe(ctx, &what.d, &p, &unscanned, d))
         return false;
     what.f = *fixed;
     if (!limber_memory_get(ctx->functions, &what, sizeof what, maker, &e, &found, d))

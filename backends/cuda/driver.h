@@ -15,6 +15,7 @@ typedef struct cu_event *cu_event;
 
 enum {                                          /* CUdevice_attribute */
     CU_MULTIPROCESSORS = 16, CU_CLOCK_KHZ = 13, CU_L2_BYTES = 38, CU_MAJOR = 75, CU_MINOR = 76,
+    CU_MEMORY_KHZ = 36, CU_BUS_BITS = 37,
     CU_SHARED_OPTIN = 97, CU_MEMORY_POOLS = 115
 };
 enum { CU_POINTER_MEMORY_TYPE = 2, CU_MEMORY_HOST = 1, CU_POINTER_DEVICE = 9 };

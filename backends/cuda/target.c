@@ -12,15 +12,16 @@ struct arch {
     int major, minor;
     const char *isa, *features, *sums;
     double f64, f32, f16, bf16, tf32, i8;
+    double bandwidth;           /* where the device does not tell: bytes per second */
 };
 static const struct arch archs[] = {
-    { 7, 0, "sm_70",   "",             "v100", 32,   64, 0,    0,    0,    256 },
-    { 7, 5, "sm_75",   "",             "t4",   2,    64, 0,    0,    0,    256 },
-    { 8, 0, "sm_80",   "mma",          "a100", 64,   64, 1024, 1024, 512,  2048 },
-    { 8, 6, "sm_86",   "mma",          "a100", 2,   128, 256,  256,  128,  1024 },
-    { 8, 9, "sm_89",   "mma",          "ada",  2,   128, 512,  512,  256,  1024 },
-    { 9, 0, "sm_90a",  "mma,wgmma",    "h100", 128, 128, 2048, 2048, 1024, 4096 },
-    { 10, 0, "sm_100a", "mma",         "b200", 64,  128, 1024, 1024, 512,  2048 },
+    { 7, 0, "sm_70",   "",             "v100", 32,   64, 0,    0,    0,    256,  9e11 },
+    { 7, 5, "sm_75",   "",             "t4",   2,    64, 0,    0,    0,    256,  3.2e11 },
+    { 8, 0, "sm_80",   "mma",          "a100", 64,   64, 1024, 1024, 512,  2048, 1.9e12 },
+    { 8, 6, "sm_86",   "mma",          "a100", 2,   128, 256,  256,  128,  1024, 7e11 },
+    { 8, 9, "sm_89",   "mma",          "ada",  2,   128, 512,  512,  256,  1024, 9e11 },
+    { 9, 0, "sm_90a",  "mma,wgmma",    "h100", 128, 128, 2048, 2048, 1024, 4096, 4.3e12 },
+    { 10, 0, "sm_100a", "mma",         "b200", 64,  128, 1024, 1024, 512,  2048, 7e12 },
 };
 
 static const struct arch *find(int major, int minor)
@@ -58,6 +59,7 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
     t->rate[UNIT_bf16] = a->bf16 * clock;
     t->rate[UNIT_tf32] = a->tf32 * clock;
     t->rate[UNIT_i8] = a->i8 * clock;
+    t->bandwidth = a->bandwidth;
     t->rate[UNIT_exact] = 1e-4 * clock;
     return true;
 }
@@ -65,7 +67,7 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
 bool limber_cuda_target(struct target *t, int ordinal, struct diag *d)
 {
     static const int which[] = { CU_MAJOR, CU_MINOR, CU_MULTIPROCESSORS, CU_CLOCK_KHZ,
-                                 CU_SHARED_OPTIN, CU_L2_BYTES };
+                                 CU_SHARED_OPTIN, CU_L2_BYTES, CU_MEMORY_KHZ, CU_BUS_BITS };
     const struct cuda_driver *c = limber_cuda(d);
     int device, count = 0, v[COUNT(which)];
 
@@ -81,5 +83,9 @@ bool limber_cuda_target(struct target *t, int ordinal, struct diag *d)
         if (!limber_cuda_ok(c, c->cuDeviceGetAttribute(&v[i], which[i], device),
                             "asking a device for its properties", d))
             return false;
-    return limber_cuda_arch(t, v[0], v[1], v[2], 1e3 * v[3], v[4], v[5], d);
+    if (!limber_cuda_arch(t, v[0], v[1], v[2], 1e3 * v[3], v[4], v[5], d))
+        return false;
+    if (v[6] > 0 && v[7] > 0)   /* two transfers a clock */
+        t->bandwidth = 2e3 * v[6] * v[7] / 8;
+    return true;
 }
