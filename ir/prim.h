@@ -233,45 +233,41 @@ PRIM_BODY void limber_big_add(struct limber_big *b, int sign, const uint64_t *m,
  * made the magnitude. */
 PRIM_BODY void limber_big_num(struct limber_big *b, struct limber_num *x, int *sticky)
 {
-    int top = b->n - 1;
+    uint64_t carry = 1, next = 0, rest = 0;
+    int full = 0, z;
 
-    x->sign = b->n > 0 && b->w[top] >> 63;
-    if (x->sign) {
-        uint64_t carry = 1;
-
-        for (int i = 0; i < b->n; i++) {
-            b->w[i] = ~b->w[i] + carry;
-            carry = carry && b->w[i] == 0;
-        }
+    x->sign = b->n > 0 && b->w[b->n - 1] >> 63;
+    for (int i = 0; x->sign && i < b->n; i++) {
+        b->w[i] = ~b->w[i] + carry;
+        carry = carry && b->w[i] == 0;
     }
-    *sticky = 0;
-    while (top >= 0 && b->w[top] == 0)
-        top--;
-    x->kind = top < 0 ? NUM_zero : NUM_finite;
     x->hi = x->lo = 0;
     x->exp = 0;
-    if (top < 0)
-        return;
-    x->hi = b->w[top];
-    x->lo = top > 0 ? b->w[top - 1] : 0;
-    x->exp = b->base + 64 * (top - 1);
-    for (int i = top - 2; i >= 0; i--)
-        if (b->w[i]) {
-            *sticky = 1;
-            break;
-        }
-    if (*sticky) {      /* let no leading zero eat a rounding bit */
-        int z = __builtin_clzll(x->hi);
+    for (int i = b->n - 1; i >= 0; i--) {   /* two words, from the first that is not zero */
+        uint64_t w = b->w[i];
 
-        if (z) {
-            x->hi = x->hi << z | x->lo >> (64 - z);
-            x->lo = x->lo << z | b->w[top - 2] >> (64 - z);
-            x->exp -= z;
-            *sticky = (b->w[top - 2] << z) != 0;
-            for (int i = top - 3; i >= 0 && !*sticky; i--)
-                *sticky = b->w[i] != 0;
+        if (x->hi == 0) {
+            x->hi = x->lo;
+            x->lo = w;
+            x->exp = b->base + 64 * i;
+        } else if (!full) {
+            next = w;
+            full = 1;
+        } else {
+            rest |= w;
         }
     }
+    x->kind = x->hi | x->lo ? NUM_finite : NUM_zero;
+    *sticky = (next | rest) != 0;
+    z = *sticky ? __builtin_clzll(x->hi) : 0;
+    if (z) {                                /* let no leading zero eat a rounding bit */
+        x->hi = x->hi << z | x->lo >> (64 - z);
+        x->lo = x->lo << z | next >> (64 - z);
+        x->exp -= z;
+        *sticky = next << z != 0 || rest != 0;
+    }
+    if (x->kind == NUM_zero)
+        x->exp = 0;
 }
 
 PRIM void limber_mul64(uint64_t a, uint64_t b, uint64_t *hi, uint64_t *lo)

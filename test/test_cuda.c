@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The CUDA backend against the interpreter, bit for bit: on a GPU when LIMBER_TEST_GPU is set, else
  * on the harness that runs kernels on the CPU (SIMT_CC names the compute capability). */
+#include "plans.h"
 #include "support.h"
 
 #include "backends/backend.h"
@@ -268,41 +269,6 @@ static void make_operand(struct operand *o, enum data data, int64_t lines, int64
                             SCAN_full, true, NULL, &d));
 }
 
-static int add_operand(struct plan *p, const char *name, int index, const struct operand *o,
-                       int64_t rows, int64_t cols)
-{
-    struct type t = { .format = o->f, .rank = 2, .dim = { -rows, -cols }, .count = 1 };
-    int n = limber_plan_add(p, OP_arg, name, -1, -1, t);
-
-    limber_node_set(&p->node[n], ATTR_index, index);
-    limber_mask_class(&o->mask, o->f, &p->node[n]);
-    return n;
-}
-
-static void state_fast(struct plan *p, const char *scheme, const struct operand *a,
-                       const struct operand *b)
-{
-    struct type t = { .format = { .kind = LIMBER_KIND_EXACT }, .rank = 2, .dim = { -'m', -'n' },
-                      .count = 1 };
-    int x, y, c, d;
-
-    limber_plan_init(p);
-    p->name = "gemm";
-    p->promise = LIMBER_FAST;
-    p->kbits = 10;
-    p->budget = INFINITY;
-    p->wanted = scheme;
-    x = add_operand(p, "a", 0, a, 'm', 'k');
-    y = add_operand(p, "b", 1, b, 'k', 'n');
-    c = limber_plan_add(p, OP_gemm, "c", x, y, t);
-    t.format = a->f;
-    d = limber_plan_add(p, OP_epilogue, "d", c, -1, t);
-    limber_node_set(&p->node[d], ATTR_alpha, 0);
-    limber_node_set(&p->node[d], ATTR_beta, 0);
-    limber_node_set(&p->node[d], ATTR_wrap, 0);
-    p->ret = d;
-}
-
 static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,
                      struct operand *x, struct operand *y, float *c, struct diag *d)
 {
@@ -333,7 +299,8 @@ static void same_plan(const char *scheme, enum data data, int64_t m, int64_t n, 
     assert_true(limber_backend_cuda.probe(&t, &d));
     make_operand(&a, data, m, k, &r);
     make_operand(&b, data, n, k, &r);
-    state_fast(&p, scheme, &a, &b);
+    plan_state(&p, &(struct planned){ LIMBER_FAST, scheme, a.f, a.f, &a.mask, &b.mask, 10,
+                                      false });
     if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
         if (!strstr(d.text, "cuda has no"))
             fail_msg("%s", d.text);

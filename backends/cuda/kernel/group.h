@@ -264,11 +264,11 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
     }
     sync_block();
     if (warp() < 4) {
-        registers_less<40>();
+        registers_less<24>();
         if (thread() == 0)
             fetch(args);
     } else {
-        registers_more<232>();
+        registers_more<240>();
         multiply(args);
     }
 }

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Every kind of CUDA kernel, compiled by NVRTC for real devices, where the toolkit is: registers,
+ * spills and shared memory stay below what its design allows.  With LIMBER_CUBIN_TABLE=FILE the
+ * figures are written as a Markdown table. */
+#include "plans.h"
+#include "support.h"
+
+#include "backends/cuda/cuda.h"
+#include "jit/scan.h"
+#include "passes/passes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const struct backend limber_backend_cuda;
+
+static const struct machine {
+    const char *name;
+    int major, minor;
+    int64_t shared;
+} machines[] = {
+    { "sm_75", 7, 5, 64 << 10 }, { "sm_80", 8, 0, 163 << 10 }, { "sm_86", 8, 6, 99 << 10 },
+    { "sm_90a", 9, 0, 227 << 10 }, { "sm_100a", 10, 0, 227 << 10 },
+};
+
+/* stack: bytes that a thread may have; long accumulators live there. */
+static const struct work {
+    const char *scheme, *format, *result;
+    enum data data;
+    limber_promise promise;
+    bool scalars;
+    int stack;
+} works[] = {
+    { "native", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0 },
+    { "native", "f64", "f64", DATA_unit, LIMBER_NATIVE, true, 0 },
+    { "native", "f16", "f16", DATA_unit, LIMBER_FAST, false, 0 },
+    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0 },
+    { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0 },
+    { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0 },
+    { "fp32-b", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0 },
+    { "fp32-b9", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0 },
+    { "ozaki1-f16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0 },
+    { "ozaki1-bf16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0 },
+    { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0 },
+    { "ozaki1-f64", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0 },
+    { "ozaki2", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0 },
+    { "ozaki2", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0 },
+    { "ozaki2", "f64", "f64", DATA_special, LIMBER_CORRECT, true, 8192 },
+    { "ozaki2", "dd", "dd", DATA_unit, LIMBER_CORRECT, false, 0 },
+    { "ozaki2", "f128", "f128", DATA_spread, LIMBER_CORRECT, false, 0 },
+    { "integer", "i8", "i32", DATA_bytes, LIMBER_EXACT, false, 0 },
+    { "integer", "i32", "i64", DATA_ints, LIMBER_EXACT, false, 0 },
+    { "exact", "f64", "f64", DATA_range, LIMBER_CORRECT, false, 8192 },
+};
+
+/* ---- what ptxas says ------------------------------------------------------------------------------ */
+
+struct log { char *text; };
+
+static void keep(void *user, const char *name, const char *data, size_t size)
+{
+    struct log *log = user;
+
+    if (strcmp(name, "nvrtc.log"))
+        return;
+    free(log->text);
+    log->text = malloc(size + 1);
+    memcpy(log->text, data, size);
+    log->text[size] = 0;
+}
+
+static const char *line_of(const char *at, const char *from)
+{
+    while (at > from && at[-1] != '\n')
+        at--;
+    return at;
+}
+
+struct usage { char name[64]; int registers, stack, stores, loads; };
+
+/* The next kernel of the log; NULL behind the last. */
+static const char *next_usage(const char *log, const char *at, struct usage *u)
+{
+    const char *kernel = strstr(at, "Compiling entry function '"), *frame, *used;
+
+    memset(u, 0, sizeof *u);
+    if (!kernel)
+        return NULL;
+    sscanf(kernel, "Compiling entry function '%63[^']", u->name);
+    frame = strstr(kernel, "bytes stack frame");
+    used = strstr(kernel, "Used ");
+    if (!frame || !used || sscanf(used, "Used %d", &u->registers) != 1 ||
+        sscanf(line_of(frame, log), "%*[^0-9]%d bytes stack frame, %d bytes spill stores, %d bytes spill "
+               "loads", &u->stack, &u->stores, &u->loads) != 3)
+        fail_msg("ptxas' report of %s is not understood: %.600s", u->name, kernel);
+    return used;
+}
+
+/* ---- one plan on one machine ------------------------------------------------------------------------ */
+
+static void look(void *bytes, const struct work *w, limber_format f, struct mask *m)
+{
+    struct rng r = { 5 };
+    struct diag d = { 0 };
+
+    fill(&r, w->data, f, bytes, 16 * 16);
+    assert_true(limber_scan(m, &(struct view){ bytes, 16, 1, NULL }, f, 16, 16, SCAN_full, true,
+                            NULL, &d));
+}
+
+static bool no_nvrtc(const struct diag *d)
+{
+    return strstr(d->text, "no NVRTC") || strstr(d->text, "invalid value for --gpu-architecture");
+}
+
+/* False where it cannot be compiled here. */
+static bool check(const struct work *w, const struct machine *m, FILE *table)
+{
+    limber_format f = named(w->format);
+    struct mask mask = { 0 };
+    struct cuda_config config;
+    struct blob blob = { 0 };
+    struct target t;
+    struct diag d = { 0 };
+    struct log log = { NULL };
+    const struct dump dump = { keep, &log };
+    char data[16 * 16 * 16];
+    struct usage u;
+    struct plan p;
+    bool ok;
+
+    look(data, w, f, &mask);
+    assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
+    plan_state(&p, &(struct planned){ w->promise, w->scheme, f, named(w->result), &mask, &mask, 12,
+                                      w->scalars });
+    ok = limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d);
+    if (!ok && strstr(d.text, "cuda has no"))
+        goto done;
+    ok = ok && limber_cuda_config(&p, &t, &config, &d) &&
+         limber_backend_cuda.compile(&p, &t, &dump, &blob, &d);
+    if (!ok && !no_nvrtc(&d))
+        fail_msg("%s of %s for %s: %s\n%s", w->scheme, w->format, m->name, d.text,
+                 log.text ? log.text : "");
+    if (!ok)
+        goto done;
+    if (strstr(log.text, "serialized"))
+        fail_msg("%s of %s for %s: %s", w->scheme, w->format, m->name, log.text);
+    for (const char *at = log.text; (at = next_usage(log.text, at, &u));) {
+        bool multiply = strcmp(u.name, "limber_multiply") == 0;
+
+        if (u.stores || u.loads || u.stack > w->stack || u.registers > 255)
+            fail_msg("%s of %s for %s: %s has %d registers, a stack of %d, spills %d and %d",
+                     w->scheme, w->format, m->name, u.name, u.registers, u.stack, u.stores,
+                     u.loads);
+        if (table)
+            fprintf(table, "| %s, %s | %s | %s | %d | %d | %d |\n", w->scheme, w->format, m->name,
+                    u.name + 7, u.registers, u.stack, multiply ? config.shared : 0);
+    }
+    assert_true(config.shared <= m->shared);
+    if (config.way == WAY_group)    /* what is launched with, before registers move to consumers */
+        assert_true(config.threads * 168 <= 65536);
+done:
+    free(log.text);
+    free(blob.data);
+    limber_plan_clear(&p);
+    limber_mask_clear(&mask);
+    return ok;
+}
+
+static void kernels_fit_their_devices(void **state)
+{
+    const char *path = getenv("LIMBER_CUBIN_TABLE");
+    FILE *table = path ? fopen(path, "w") : NULL;
+    int compiled = 0;
+
+    (void)state;
+    if (table)
+        fprintf(table, "| scheme | for | kernel | registers | stack | shared memory |\n"
+                       "|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < COUNT(works); i++)
+        for (size_t j = 0; j < COUNT(machines); j++) {
+            /* all of them for the table; in every run those that differ most */
+            if (path || machines[j].major == 9 || (i + j) % 4 == 0)
+                compiled += check(&works[i], &machines[j], table);
+        }
+    if (table)
+        fclose(table);
+    if (compiled == 0) {
+        print_message("no NVRTC here: nothing is compiled\n");
+        skip();
+    }
+    print_message("%d programs\n", compiled);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_fit_their_devices) };
+
+    unsetenv("LIMBER_NVRTC");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
