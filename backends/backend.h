@@ -35,6 +35,19 @@ struct unit_counts {
     int64_t outer_sums, outer_swamped, outer_partly;
 };
 
+/* What a plan knows of an operand: data within these bounds is what its kernels are made for. */
+struct bounds {
+    int32_t emin, emax, spread, width, sig;
+    int32_t is_unsigned, special;       /* nothing is negative; NaN and infinities may occur */
+};
+
+/* Of a call that a stream records: operands are scanned when it is played, and where one leaves its
+ * bounds, the fallback, which knows nothing of the data, computes instead. */
+struct guard {
+    struct kernel *scan[2], *fallback;
+    struct bounds bounds[2];
+};
+
 struct call {
     int64_t m, n, k;
     struct view a, b;
@@ -49,6 +62,7 @@ struct call {
     struct unit_counts counts;          /* out: where the plan counts */
     int device;                         /* which of the backend's */
     const limber_queue *queue;          /* of the device; NULL: the backend's own */
+    const struct guard *guard;          /* NULL: masks are those of the data */
     bool dry;                           /* only count what does not fit, and store nothing */
 };
 
@@ -86,6 +100,10 @@ struct remote {
                          struct blob *, struct diag *);
     bool (*scan)(struct kernel *, const struct view *, int64_t lines, int64_t length, int device,
                  const limber_queue *, int32_t *found, struct diag *);
+    bool (*records)(const limber_queue *, int device);      /* into a graph */
+    bool (*ready)(struct kernel *, int device, struct diag *);      /* nothing is left to load */
+    /* Bytes of workspace of a call: the fewest, and those that hold all of it at once. */
+    void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
 };
 
 struct backend {

@@ -749,6 +749,7 @@ struct launching {
     struct runner runner;       /* of one group */
     pthread_mutex_t lock;       /* of what follows */
     bool dry;
+    const struct guard *guard;
     int64_t overflow;
     size_t workspace;           /* of one group */
 };
@@ -786,6 +787,7 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
         .mask_b = scanned ? mask_of(p, f->b, false, g) : NULL,
         .runner = &l->runner, .queue = p->queue, .device = l->ctx->machine.target.device,
         .workspace_limit = workspace(l->ctx, p), .dry = l->dry,
+        .guard = l->guard,
         .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
     };
 
@@ -798,13 +800,14 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
 /* Brief products are tasks, side by side; others are done in turn, each by all threads, or by a device,
  * on which they follow each other. */
 static bool launch_all(limber_context *ctx, const struct problem *p, const struct finding *f,
-                       struct entry *e, bool dry, limber_report *report, struct diag *d)
+                       struct entry *e, bool dry, const struct guard *guard,
+                       limber_report *report, struct diag *d)
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     bool small = is_tiny(p) || seconds(p, &e->facts) < brief;
     bool beside = small && !e->backend->remote && seconds(p, &e->facts) * (double)p->groups >= brief;
     struct launching l = { .ctx = ctx, .p = p, .f = f, .e = e, .runner = small ? alone : all,
-                           .dry = dry };
+                           .dry = dry, .guard = guard };
     int64_t at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
     char name[32];
     bool ok;
@@ -838,17 +841,17 @@ static bool launch(limber_context *ctx, const struct problem *p, const struct fi
     bool ok;
 
     if (!is_integer(p->fc) || p->contract.promise == LIMBER_NATIVE || fits(p, f))
-        return launch_all(ctx, p, f, e, false, report, d);
+        return launch_all(ctx, p, f, e, false, NULL, report, d);
     if (e->backend->remote)     /* nothing is stored before all is known to fit */
-        return launch_all(ctx, p, f, e, true, report, d) &&
-               launch_all(ctx, p, f, e, false, report, d);
+        return launch_all(ctx, p, f, e, true, NULL, report, d) &&
+               launch_all(ctx, p, f, e, false, NULL, report, d);
     elsewhere.each_c = NULL;
     elsewhere.step_c = p->m * p->n;
     if (!spare(&elsewhere.c, p, d))
         return false;
     if (p->beta)
         copy_groups(&elsewhere, p);
-    ok = launch_all(ctx, &elsewhere, f, e, false, report, d);
+    ok = launch_all(ctx, &elsewhere, f, e, false, NULL, report, d);
     if (ok)
         copy_groups(p, &elsewhere);
     free(elsewhere.c.data);
@@ -920,6 +923,141 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
     return true;
 }
 
+/* ---- calls that are recorded ------------------------------------------------------------------ */
+
+/* What a call was found to be: without a look at its operands, and with. */
+struct warm {
+    struct warm *next;
+    struct description plain, full;
+};
+
+void limber_warm_free(struct warm *list)
+{
+    while (list) {
+        struct warm *next = list->next;
+
+        free(list);
+        list = next;
+    }
+}
+
+static bool entry_of(limber_context *ctx, struct description *desc, struct entry **e,
+                     struct diag *d)
+{
+    const struct maker maker = { make, &(struct making){ ctx, desc, NULL, &ctx->machine } };
+    bool found;
+
+    return limber_memory_get(ctx->memory, desc, description_size(desc), maker, e, &found, d);
+}
+
+static bool is_scanned(const struct description *d)
+{
+    return d->has[0] || d->has[1];
+}
+
+/* The same contract with any scheme that asks nothing of the data. */
+static struct description any_data(const struct description *plain)
+{
+    struct description d = *plain;
+
+    memset(d.wanted, 0, sizeof d.wanted);
+    return d;
+}
+
+/* Kernels and the module of a guard.  They stay in use for the context's life, as graphs may. */
+static bool take_guard(limber_context *ctx, const struct warm *w, struct guard *g, struct diag *d)
+{
+    const struct remote *remote = ctx->machine.backend->remote;
+    struct description other = any_data(&w->plain);
+    const limber_format f[2] = { w->full.fa, w->full.fb };
+    int device = ctx->machine.target.device;
+    struct entry *e;
+
+    memset(g, 0, sizeof *g);
+    if (!is_scanned(&w->full))
+        return true;
+    if (!entry_of(ctx, &other, &e, d) || !remote->ready(e->kernel, device, d))
+        return false;
+    g->fallback = e->kernel;
+    for (int i = 0; i < 2; i++) {
+        const int64_t *m = w->full.mask[i];
+
+        if (!limber_remote_scanner(ctx, f[i], &e, d) || !remote->ready(e->kernel, device, d))
+            return false;
+        g->scan[i] = e->kernel;
+        g->bounds[i] = (struct bounds){
+            (int32_t)m[ATTR_emin - MASK_FIRST], (int32_t)m[ATTR_emax - MASK_FIRST],
+            (int32_t)m[ATTR_spread - MASK_FIRST], (int32_t)m[ATTR_width - MASK_FIRST],
+            (int32_t)m[ATTR_sig - MASK_FIRST], (int32_t)m[ATTR_sign - MASK_FIRST],
+            (int32_t)m[ATTR_special - MASK_FIRST]
+        };
+    }
+    return true;
+}
+
+static bool remember(limber_context *ctx, const struct problem *p, const struct description *full,
+                     struct diag *d)
+{
+    const struct finding unscanned = { 0 };
+    struct warm *w = calloc(1, sizeof *w), *same;
+    struct guard ignored;
+
+    if (!w)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a call to record");
+    w->full = *full;
+    if (!describe(ctx, &w->plain, p, &unscanned, d) || !take_guard(ctx, w, &ignored, d)) {
+        free(w);
+        return false;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    for (same = ctx->warm; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
+        same = same->next;
+    if (same) {                 /* the newest look holds */
+        same->full = w->full;
+        free(w);
+    } else {
+        w->next = ctx->warm;
+        ctx->warm = w;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return true;
+}
+
+static bool recall(limber_context *ctx, const struct problem *p, struct warm *w, struct diag *d)
+{
+    const struct finding unscanned = { 0 };
+    const struct warm *same;
+
+    if (!describe(ctx, &w->plain, p, &unscanned, d))
+        return false;
+    pthread_mutex_lock(&ctx->lock);
+    for (same = ctx->warm; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
+        same = same->next;
+    if (same)
+        w->full = same->full;
+    pthread_mutex_unlock(&ctx->lock);
+    return same || limber_fail(d, LIMBER_DEVICE, "queue.stream is being captured: make this call "
+                               "once before, with queue.graph set");
+}
+
+static bool run_recorded(limber_context *ctx, const struct problem *p, limber_report *r,
+                         struct diag *d)
+{
+    const struct finding unscanned = { 0 };
+    struct guard guard;
+    struct entry *e;
+    struct warm w;
+
+    if (!recall(ctx, p, &w, d) || !take_guard(ctx, &w, &guard, d) ||
+        !entry_of(ctx, &w.full, &e, d))
+        return false;
+    if (r) {
+        r->from = 2;
+        report_facts(r, ctx, e->backend, p, &e->facts);
+    }
+    return launch_all(ctx, p, &unscanned, e, false, &guard, r, d);
+}
+
 static bool run(limber_context *ctx, const struct problem *p, struct finding *f, limber_report *r,
                 struct diag *d)
 {
@@ -929,6 +1067,8 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
     double start = 0;
     bool found, ok;
 
+    if (limber_remote_records(ctx, p->queue))
+        return run_recorded(ctx, p, r, d);
     if (!scan_and_describe(ctx, p, f, &desc, r, d) ||
         !limber_memory_get(ctx->memory, &desc, description_size(&desc), maker, &e, &found, d))
         return false;
@@ -941,8 +1081,32 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
     ok = launch(ctx, p, f, e, r, d);
     if (r)
         r->seconds_run = now() - start;
+    if (ok && p->queue && p->queue->graph && e->backend->remote)
+        return remember(ctx, p, &desc, d);      /* and its kernel stays */
     limber_memory_put(ctx->memory, e);
     return ok;
+}
+
+bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
+                             size_t *best, struct diag *d)
+{
+    const struct remote *remote = ctx->machine.backend->remote;
+    const struct call call = { .m = p->m, .n = p->n, .k = p->k };
+    struct finding f = { 0 };
+    struct description desc;
+    struct entry *e;
+    bool ok;
+
+    *least = *best = 0;
+    if (!remote || p->m == 0 || p->n == 0)
+        return true;
+    ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) && entry_of(ctx, &desc, &e, d);
+    finding_clear(&f, p->groups);
+    if (!ok)
+        return false;
+    remote->workspace(e->kernel, &call, least, best);
+    limber_memory_put(ctx->memory, e);
+    return true;
 }
 
 /* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native

@@ -149,6 +149,9 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_repo
 /* The same for any promise but simulate, or for one whose statistics are somebody else's matter. */
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
                              struct diag *d);
+/* Workspace of a call on a device. */
+bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
+                             size_t *best, struct diag *d);
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         limber_report *report, struct diag *d);
 
@@ -170,6 +173,11 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
 
 /* remote.c: operands in the memory of the context's device. */
 bool limber_remote_holds(const limber_context *ctx, const void *p);
+/* The stream is being captured. */
+bool limber_remote_records(const limber_context *ctx, const limber_queue *q);
+/* The kernel that scans operands of a format, to be put back like others. */
+bool limber_remote_scanner(limber_context *ctx, limber_format f, struct entry **e,
+                           struct diag *d);
 bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *v,
                         limber_format f, int64_t lines, int64_t length, const limber_queue *q,
                         struct diag *d);
@@ -244,9 +252,11 @@ struct limber_context {
     size_t workspace;       /* 0: from the operands */
     void (*log)(void *user, const char *line);
     void *log_user;
-    pthread_mutex_t lock;   /* of bindings */
+    pthread_mutex_t lock;   /* of bindings and warm */
     struct binding *bindings;
+    struct warm *warm;      /* engine.c: calls that may be recorded */
 };
+void limber_warm_free(struct warm *list);
 /* limber_create with the backends of the caller's choice, best first, NULL at the end. */
 bool limber_context_make(limber_context **ctx, const limber_config *config,
                          const struct backend *const *backends, struct diag *d);

@@ -92,3 +92,23 @@ limber_status limber_gemm_plan(limber_context *ctx, const limber_contract *contr
         limber_fail_in(&d, "gemm_plan");
     return limber_error_set(&d);
 }
+
+limber_status limber_gemm_workspace(limber_context *ctx, const limber_contract *contract,
+                                    int64_t m, int64_t n, int64_t k, const void *alpha,
+                                    limber_matrix a, limber_matrix b, const void *beta,
+                                    limber_matrix c, size_t *least, size_t *best)
+{
+    const struct product x = { m, n, k, alpha, beta, a, b, c };
+    struct diag d = { 0 };
+
+    if (!least || !best) {
+        limber_fail(&d, LIMBER_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
+    } else if (limber_check_product(ctx, contract, &x, &d)) {
+        struct problem p = limber_state_product(contract, &x);
+
+        limber_engine_workspace(ctx, &p, least, best, &d);
+    }
+    if (d.status)
+        limber_fail_in(&d, "gemm_workspace");
+    return limber_error_set(&d);
+}

@@ -79,24 +79,39 @@ static bool make(void *user, struct entry *e, struct diag *d)
 
 /* ---- the scan ------------------------------------------------------------------------------------ */
 
-bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *v,
-                        limber_format f, int64_t lines, int64_t length, const limber_queue *q,
-                        struct diag *d)
+bool limber_remote_records(const limber_context *ctx, const limber_queue *q)
+{
+    const struct backend *b = ctx->machine.backend;
+
+    return q && b->remote && b->remote->records(q, ctx->machine.target.device);
+}
+
+bool limber_remote_scanner(limber_context *ctx, limber_format f, struct entry **e,
+                           struct diag *d)
 {
     const struct maker maker = { make, &(struct making){ ctx, f } };
-    int32_t *found = malloc((size_t)(lines + 1) * SCAN_fields * sizeof *found);
     struct scanner key;
-    struct entry *e;
-    bool cached, ok;
+    bool cached;
 
     memset(&key, 0, sizeof key);
     memcpy(key.what, "scan", 4);
     key.f = f;
+    return limber_memory_get(ctx->memory, &key, sizeof key, maker, e, &cached, d);
+}
+
+bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *v,
+                        limber_format f, int64_t lines, int64_t length, const limber_queue *q,
+                        struct diag *d)
+{
+    int32_t *found = malloc((size_t)(lines + 1) * SCAN_fields * sizeof *found);
+    struct entry *e;
+    bool ok;
+
     memset(m, 0, sizeof *m);
     if (!found)
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a scan of %lld lines",
                            (long long)lines);
-    ok = limber_memory_get(ctx->memory, &key, sizeof key, maker, &e, &cached, d);
+    ok = limber_remote_scanner(ctx, f, &e, d);
     if (ok) {
         ok = e->backend->remote->scan(e->kernel, v, lines, length, ctx->machine.target.device, q,
                                       found, d) &&

@@ -30,6 +30,12 @@ static struct {
     int (*cuStreamCreate)(void **, unsigned);
     int (*cuStreamDestroy_v2)(void *);
     int (*cuStreamSynchronize)(void *);
+    int (*cuStreamBeginCapture)(void *, int);
+    int (*cuStreamEndCapture)(void *, void **);
+    int (*cuGraphInstantiate)(void **, void *, unsigned long long);
+    int (*cuGraphLaunch)(void *, void *);
+    int (*cuGraphExecDestroy)(void *);
+    int (*cuGraphDestroy)(void *);
     int (*cuDevicePrimaryCtxRetain)(void **, int);
     int (*cuCtxSetCurrent)(void *);
 } driver;
@@ -49,6 +55,12 @@ static bool open_driver(void)
     GET(cuStreamCreate, "cuStreamCreate");
     GET(cuStreamDestroy_v2, "cuStreamDestroy_v2");
     GET(cuStreamSynchronize, "cuStreamSynchronize");
+    GET(cuStreamBeginCapture, "cuStreamBeginCapture_v2");
+    GET(cuStreamEndCapture, "cuStreamEndCapture");
+    GET(cuGraphInstantiate, "cuGraphInstantiateWithFlags");
+    GET(cuGraphLaunch, "cuGraphLaunch");
+    GET(cuGraphExecDestroy, "cuGraphExecDestroy");
+    GET(cuGraphDestroy, "cuGraphDestroy");
     GET(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
     GET(cuCtxSetCurrent, "cuCtxSetCurrent");
 #undef GET
@@ -443,6 +455,100 @@ static void streams_and_workspaces_are_the_callers(void **state)
     driver.cuStreamDestroy_v2(queue.stream);
 }
 
+/* ---- graphs ------------------------------------------------------------------------------------------ */
+
+static void upload(struct there r, const void *data)
+{
+    assert_int_equal(driver.cuMemcpyHtoD(r.at, data, r.bytes, NULL), 0);
+    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+}
+
+/* A product that is recorded once and played with other operands: like the first, and not. */
+static void recorded(limber_contract contract, const char *format, const char *any)
+{
+    static const enum data data[] = { DATA_unit, DATA_unit, DATA_special, DATA_range, DATA_zeros };
+    limber_format f = named(format);
+    size_t na = M * K * f.size, nb = K * N * f.size, nc = M * N * f.size, least, best;
+    char *a = malloc(na), *b = malloc(nb), *want = malloc(nc), *got = malloc(nc);
+    limber_contract other = contract;
+    struct rng r = { 17 };
+    struct there ra, rb, rc, room;
+    limber_queue queue = { .graph = 1 };
+    limber_matrix xa, xb, xc;
+    void *graph, *play;
+
+    fill(&r, DATA_unit, f, a, na / f.size);
+    fill(&r, DATA_unit, f, b, nb / f.size);
+    ra = put(a, na);
+    rb = put(b, nb);
+    rc = put(want, nc);
+    xa = (limber_matrix){ (void *)ra.at, f, K, 1 };
+    xb = (limber_matrix){ (void *)rb.at, f, N, 1 };
+    xc = (limber_matrix){ (void *)rc.at, f, 1, M };
+    assert_int_equal(limber_gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, xc,
+                                           &least, &best), LIMBER_OK);
+    assert_true(least > 0 && least <= best);
+    room = (struct there){ .bytes = best };
+    assert_int_equal(driver.cuMemAlloc_v2(&room.at, room.bytes), 0);
+    queue.workspace = (void *)room.at;
+    queue.bytes = best;
+    assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
+#define CALL() limber_gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, xc, NULL)
+    assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
+    assert_int_equal(CALL(), LIMBER_DEVICE);    /* not warm */
+    assert_non_null(strstr(limber_error_text(), "graph"));
+    assert_int_equal(driver.cuStreamEndCapture(queue.stream, &graph), 0);
+    driver.cuGraphDestroy(graph);
+    if (CALL())
+        fail_msg("%s", limber_error_text());
+    assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
+    if (CALL())
+        fail_msg("%s", limber_error_text());
+    assert_int_equal(driver.cuStreamEndCapture(queue.stream, &graph), 0);
+    assert_int_equal(driver.cuGraphInstantiate(&play, graph, 0), 0);
+    for (size_t i = 0; i < COUNT(data); i++) {
+        fill(&r, data[i], f, a, na / f.size);
+        fill(&r, data[i], f, b, nb / f.size);
+        upload(ra, a);
+        upload(rb, b);
+        memset(got, 0xff, nc);
+        upload(rc, got);
+        assert_int_equal(driver.cuGraphLaunch(play, queue.stream), 0);
+        assert_int_equal(driver.cuStreamSynchronize(queue.stream), 0);
+        get(got, rc);
+        /* data of another class is for the fallback */
+        other.scheme = i < 2 ? contract.scheme : any;
+        assert_int_equal(limber_gemm(reference, &other, M, N, K, NULL,
+                                     (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
+                                     NULL, (limber_matrix){ want, f, 1, M }, NULL), LIMBER_OK);
+        for (size_t e = 0; e < M * N; e++)
+            if (!same(f, want + e * f.size, got + e * f.size))
+                fail_msg("%s, played with %s: element %zu", format, data_name(data[i]), e);
+    }
+    driver.cuGraphExecDestroy(play);
+    driver.cuGraphDestroy(graph);
+    driver.cuStreamDestroy_v2(queue.stream);
+    driver.cuMemFree_v2(ra.at);
+    driver.cuMemFree_v2(rb.at);
+    driver.cuMemFree_v2(rc.at);
+    driver.cuMemFree_v2(room.at);
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
+static void calls_are_recorded_into_graphs(void **state)
+{
+    limber_contract residues = correct;
+
+    (void)state;
+    residues.scheme = "ozaki2";
+    recorded(residues, "f64", NULL);
+    recorded(correct, "f32", NULL);
+    recorded(plain, "f32", "native");
+}
+
 static void empty_products_are_beta_c(void **state)
 {
     (void)state;
@@ -465,6 +571,7 @@ int main(void)
         cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
         cmocka_unit_test(operands_may_lie_on_the_device),
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
+        cmocka_unit_test(calls_are_recorded_into_graphs),
         cmocka_unit_test(empty_products_are_beta_c),
     };
 

@@ -133,7 +133,10 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-static const struct remote remote = { limber_cuda_holds, compile_scan, limber_cuda_scan };
+static const struct remote remote = {
+    limber_cuda_holds, compile_scan, limber_cuda_scan, limber_cuda_records, limber_cuda_ready,
+    limber_cuda_workspace
+};
 
 const struct backend limber_backend_cuda = {
     "cuda", probe, compile, load, limber_cuda_launch, unload, NULL, &remote

@@ -23,12 +23,12 @@ static int64_t round_up(int64_t a, int64_t b)
 
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
-    "limber_exact", "limber_scan", "limber_scan_start"
+    "limber_exact", "limber_scan", "limber_scan_start", "limber_decide"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
 {
-    if ((c->way == WAY_scan) != (i == KERNEL_scan || i == KERNEL_scan_start))
+    if ((c->way == WAY_scan) != (i >= KERNEL_scan))
         return false;
     if (c->way == WAY_scan)
         return true;
@@ -169,6 +169,7 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .emax = r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] + line0 : NULL,
         .patched = r->view[side].patch != NULL,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
+        .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine,
     };
 
     if (args.patched)
@@ -184,7 +185,7 @@ static struct result_args result_of(const struct run *r, const struct part *p)
     const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
     struct result_args a = {
-        .dry = c->dry, .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
+        .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine, .dry = c->dry, .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
         .emax_a = r->emax[0] ? (const int32_t *)(uintptr_t)r->emax[0] + p->i : NULL,
         .emax_b = r->emax[1] ? (const int32_t *)(uintptr_t)r->emax[1] + p->j : NULL,
         .special_a = r->special[0] ? (const uint8_t *)(uintptr_t)r->special[0] + p->i : NULL,
@@ -278,15 +279,13 @@ static bool finish(struct run *r, const struct part *p, struct diag *d)
 /* Memory for limbs: the caller's, or ours of at most what the call allows. */
 static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
 {
-    const limber_queue *q = r->call->queue;
-
-    if (q && q->workspace && q->bytes >= bytes) {
-        r->workspace = (cu_pointer)(uintptr_t)q->workspace;
+    if (r->room && r->room_bytes >= bytes) {
+        r->workspace = r->room;
         return true;
     }
-    if (q && q->workspace)
+    if (r->room)
         return limber_fail(d, LIMBER_NO_MEMORY, "queue.bytes = %zu: the smallest part needs %zu",
-                           q->bytes, bytes);
+                           r->call->queue->bytes, bytes + r->call->queue->bytes - r->room_bytes);
     r->own_workspace = true;
     return limber_cuda_memory(r, &r->workspace, bytes, "limbs", d);
 }
@@ -295,8 +294,8 @@ static bool run_limbs(struct run *r, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
-    size_t limit = c->queue && c->queue->workspace ? c->queue->bytes : c->workspace_limit;
-    struct part most = fit(f, c, limit), p = most;
+    struct part most = fit(f, c, r->room ? r->room_bytes : c->workspace_limit),
+                p = most;
 
     if (!take_workspace(r, most.bytes, d))
         return false;
@@ -338,8 +337,11 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
                         "entering the device's context", d))
         return false;
     r->own_stream = !c->queue;
-    if (c->queue)
+    if (c->queue) {
         r->stream = c->queue->stream;
+        r->room = (cu_pointer)(uintptr_t)c->queue->workspace;
+        r->room_bytes = r->room ? c->queue->bytes : 0;
+    }
     if (find_kernel(r, c->device, d) &&
         (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
         return true;
@@ -357,19 +359,63 @@ void limber_cuda_leave(struct run *r)
     r->driver->cuCtxPopCurrent_v2(&before);
 }
 
+bool limber_cuda_run(struct run *r, struct diag *d)
+{
+    return r->kernel->config.way == WAY_element ? run_elements(r, d) : run_limbs(r, d);
+}
+
+bool limber_cuda_records(const limber_queue *queue, int device)
+{
+    struct diag ignored = { 0 };
+    struct device *v = queue ? limber_cuda_device(device, &ignored) : NULL;
+    cu_context before;
+    int status = 0;
+
+    if (!v || v->driver->cuCtxPushCurrent_v2(v->context))
+        return false;
+    if (v->driver->cuStreamIsCapturing(queue->stream, &status))
+        status = 0;
+    v->driver->cuCtxPopCurrent_v2(&before);
+    return status != 0;
+}
+
+bool limber_cuda_ready(struct kernel *k, int device, struct diag *d)
+{
+    struct call call = { .device = device };
+    struct run r = { .kernel = k, .call = &call };
+
+    if (!limber_cuda_enter(&r, d))
+        return false;
+    limber_cuda_leave(&r);
+    return true;
+}
+
+void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
+                           size_t *most)
+{
+    size_t guard = limber_cuda_guard_bytes(c->m, c->n);
+
+    *least = *most = guard;
+    if (k->config.way == WAY_element)
+        return;
+    *least += fit(&k->config, c, 0).bytes;
+    *most += fit(&k->config, c, SIZE_MAX).bytes;
+}
+
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
 {
     struct run r = { .kernel = k, .call = c };
     bool ok;
 
+    if (c->guard)
+        return limber_cuda_guarded(k, c, d);
     c->overflow = 0;
     c->workspace = 0;
     if (c->m == 0 || c->n == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_upload(&r, d) &&
-         (k->config.way == WAY_element ? run_elements(&r, d) : run_limbs(&r, d));
+    ok = limber_cuda_upload(&r, d) && limber_cuda_run(&r, d);
     ok = limber_cuda_download(&r, ok, d);
     limber_cuda_leave(&r);
     return ok;

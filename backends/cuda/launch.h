@@ -23,7 +23,7 @@ bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
 void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel { KERNEL_prepare_a, KERNEL_prepare_b, KERNEL_multiply, KERNEL_finish,
-                   KERNEL_special, KERNEL_exact, KERNEL_scan, KERNEL_scan_start,
+                   KERNEL_special, KERNEL_exact, KERNEL_scan, KERNEL_scan_start, KERNEL_decide,
                    KERNEL_count };
 
 struct kernel {
@@ -41,6 +41,14 @@ bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
 bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
                       int device, const limber_queue *queue, int32_t *found, struct diag *d);
 
+bool limber_cuda_records(const limber_queue *queue, int device);
+bool limber_cuda_ready(struct kernel *k, int device, struct diag *d);
+void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
+                           size_t *most);
+/* guard.c: a call with a guard. */
+bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d);
+size_t limber_cuda_guard_bytes(int64_t m, int64_t n);
+
 /* memory.c: what of a call lies in host memory gets a place on the device. */
 struct run {                    /* one call */
     struct device *device;
@@ -52,14 +60,18 @@ struct run {                    /* one call */
     bool own_stream, host;      /* host: some operand lies there, so the call waits */
     cu_pointer a, b, c;         /* copies of ours, or 0 */
     cu_pointer emax[2], special[2], overflow;
+    cu_pointer room;            /* the caller's workspace, or 0 */
+    size_t room_bytes;
     cu_pointer workspace;
-    size_t workspace_bytes;
     bool own_workspace;
+    cu_pointer choice;          /* on the device: which alternative is taken; 0: there is one */
+    int32_t mine;
     struct view view[2];        /* on the device */
     struct place place;
     char *staged;               /* C on its way to or from host memory, dense */
 };
 bool limber_cuda_holds(const void *p, int device);
+bool limber_cuda_on_device(const struct run *r, const void *p);
 bool limber_cuda_upload(struct run *r, struct diag *d);
 /* Brings C back and frees what upload took; ok: the call went well so far. */
 bool limber_cuda_download(struct run *r, bool ok, struct diag *d);
@@ -70,6 +82,11 @@ void limber_cuda_release(struct run *r, cu_pointer *p);
 /* launch.c: makes the device current, finds kernel and stream; after success leave is due. */
 bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
+/* The kernels of a call whose operands are where they can be reached. */
+bool limber_cuda_run(struct run *r, struct diag *d);
+/* Starts the kernels of a scan into `found`, and clears choice unless it is 0. */
+bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
+                            cu_pointer found, cu_pointer choice, struct diag *d);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
 

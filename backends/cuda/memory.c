@@ -25,7 +25,7 @@ void limber_cuda_release(struct run *r, cu_pointer *p)
 }
 
 /* Memory that kernels can reach, of any context of this process. */
-static bool on_device(const struct run *r, const void *p)
+bool limber_cuda_on_device(const struct run *r, const void *p)
 {
     unsigned type = 0;
 
@@ -46,7 +46,7 @@ bool limber_cuda_holds(const void *p, int device)
     r.driver = r.device->driver;
     if (r.driver->cuCtxPushCurrent_v2(r.device->context))
         return false;
-    holds = on_device(&r, p);
+    holds = limber_cuda_on_device(&r, p);
     r.driver->cuCtxPopCurrent_v2(&before);
     return holds;
 }
@@ -84,7 +84,7 @@ static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
                           r->kernel->config.side[side].f.size);
 
     r->view[side] = *v;
-    if (bytes == 0 || on_device(r, v->data))
+    if (bytes == 0 || limber_cuda_on_device(r, v->data))
         return true;
     r->host = true;
     if (!upload(r, copy, v->data, bytes, side ? "B" : "A", d))
@@ -136,7 +136,7 @@ static bool reach_c(struct run *r, struct diag *d)
     size_t bytes = (size_t)(c->m * c->n) * (size_t)r->kernel->config.result.size;
 
     r->place = c->c;
-    if (bytes == 0 || on_device(r, c->c.data))
+    if (bytes == 0 || limber_cuda_on_device(r, c->c.data))
         return true;
     r->host = true;
     r->place = c->c.row == 1 ? (struct place){ .row = 1, .col = c->m, .inner = c->n } :
@@ -159,7 +159,7 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
 
     return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_mask(r, 0, d) &&
            reach_mask(r, 1, d) && reach_c(r, d) &&
-           (r->kernel->config.result.kind != LIMBER_KIND_INT ||
+           (r->kernel->config.result.kind != LIMBER_KIND_INT || r->kernel->config.wrap ||
             upload(r, &r->overflow, zero, sizeof zero, "a counter", d));
 }
 

@@ -13,13 +13,13 @@ static int32_t across(const struct device *v, int64_t blocks_lines, int64_t leng
     return (int32_t)(stretches < 1 ? 1 : stretches < wanted ? stretches : wanted);
 }
 
-static bool run(struct run *r, const struct view *v, int64_t lines, int64_t length,
-                cu_pointer found, struct diag *d)
+bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
+                            cu_pointer found, cu_pointer choice, struct diag *d)
 {
     int64_t blocks = (lines + LINES - 1) / LINES;
     struct scan_args args = {
         .view = *v, .lines = lines, .length = length, .found = (int32_t *)(uintptr_t)found,
-        .patched = v->patch != NULL, .blocks_p = across(r->device, blocks, length),
+        .choice = (int32_t *)(uintptr_t)choice, .patched = v->patch != NULL, .blocks_p = across(r->device, blocks, length),
     };
 
     if (v->patch)
@@ -44,7 +44,8 @@ bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_memory(&r, &at, bytes, "a scan", d) && run(&r, v, lines, length, at, d) &&
+    ok = limber_cuda_memory(&r, &at, bytes, "a scan", d) &&
+         limber_cuda_scan_start(&r, v, lines, length, at, 0, d) &&
          limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, at, bytes, r.stream),
                         "copying from the device", d);
     limber_cuda_release(&r, &at);

@@ -146,9 +146,26 @@ typedef struct limber_queue {
                            stream */
     void *workspace;    /* device memory that the call may use in the stream's order, aligned to 256
                            bytes; NULL: the library's own */
-    size_t bytes;       /* of it; smaller than what limber_gemm_workspace asks for means more,
-                           smaller parts */
+    size_t bytes;       /* of it; less than what limber_gemm_workspace calls best means smaller parts */
+    int graph;          /* not 0: make ready what the same call needs while the stream is captured */
 } limber_queue;
+
+/* Calls can be captured into a CUDA graph: operands in device memory, a workspace of the caller's, and
+ * the same call (formats, contract, class of sizes) made once before with queue.graph set.  Nothing is
+ * then allocated, copied or waited for, the report tells of no times, and scalars are those of the
+ * capture.  When the graph is played, the operands are scanned on the device; where they are not of
+ * the class that the plan was made for, a slower plan that suits any data computes the result, to the
+ * same contract.  Exact integer results, whose RANGE nobody could learn, are refused.  A graph must
+ * not outlive its context. */
+
+/* The workspace that a call of limber_gemm_batch needs on a GPU, in bytes: the least, and that which
+ * holds all limbs at once.  Reads A and B, computes nothing; 0 where no device memory is used.
+ * Errors: as the call itself. */
+LIMBER_API limber_status limber_gemm_workspace(limber_context *ctx,
+                                               const limber_contract *contract, int64_t m,
+                                               int64_t n, int64_t k, const void *alpha,
+                                               limber_matrix a, limber_matrix b, const void *beta,
+                                               limber_matrix c, size_t *least, size_t *best);
 
 /* limber_gemm for every matrix of a batch.  batch NULL: one; queue NULL: a stream of the library's
  * own, and the call returns when C is there.  A failure leaves every matrix of C as it was.

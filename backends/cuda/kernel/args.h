@@ -22,6 +22,8 @@ struct prepare_args {
     int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
     const int32_t *emax;            /* of the part's lines, where they are scaled */
     int32_t patched, blocks_p;      /* blocks side by side along k */
+    const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
+    int32_t mine;
 };
 
 /* Where products and finished elements go. */
@@ -34,6 +36,8 @@ struct result_args {
     uint64_t *overflow;
     char *totals;                   /* [accumulator][row][column] */
     int64_t total_pitch, total_size;        /* bytes of a row, of an accumulator */
+    const int32_t *choice;          /* as above */
+    int32_t mine;
     int32_t dry;                    /* only count what does not fit */
     int32_t wide;                   /* integer totals have 64 bits, else 32 */
     char alpha[16], beta[16];       /* in the result's format, integers in i64 */
@@ -68,6 +72,17 @@ struct scan_args {
     int64_t lines, length;
     int32_t *found;                 /* [field][line] */
     int32_t patched, blocks_p;
+    int32_t *choice;                /* NULL, or what the start sets to 0 */
+};
+
+/* Whether all lines stay within the bounds of a plan: else choice becomes 1. */
+struct decide_args {
+    const int32_t *found;
+    int64_t lines;
+    uint8_t *special;               /* of lines, to be written */
+    int32_t *choice;
+    int32_t emin, emax, spread, width, sig;
+    int32_t is_unsigned, may_be_special;
 };
 
 #endif

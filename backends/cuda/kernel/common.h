@@ -38,6 +38,12 @@ template <int size> DEVICE void store_raw(void *p, const void *from)
     }
 }
 
+/* Another alternative than `mine` is taken. */
+DEVICE bool is_left(const int32_t *choice, int32_t mine)
+{
+    return choice && load<int32_t>(choice) != mine;
+}
+
 /* 2^e for normal results. */
 DEVICE double power_of_two(int e)
 {

@@ -57,6 +57,8 @@ KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 {
     struct operands o = operands_of(args);
 
+    if (is_left(args.r.choice, args.r.mine))
+        return;
     ROLL for (int64_t x = (int64_t)block() * ELEMENT_THREADS + thread(); x < args.r.m * args.r.n;
               x += (int64_t)blocks() * ELEMENT_THREADS)
         if (is_special(args.r, x / args.r.n, x % args.r.n))
@@ -96,6 +98,8 @@ KERNEL(limber_exact, struct element_args, ELEMENT_THREADS, 1)
     uint64_t words[LONG_WORDS], lost = 0;
     limber_big sum = { words, LONG_WORDS, LONG_BASE };
 
+    if (is_left(args.r.choice, args.r.mine))
+        return;
     ROLL for (int64_t x = own; x < args.r.m * args.r.n; x += (int64_t)blocks() * ELEMENT_THREADS)
         if (!is_special(args.r, x / args.r.n, x % args.r.n))
             lost += (uint64_t)exact_element(args, o, &sum, x / args.r.n, x % args.r.n);

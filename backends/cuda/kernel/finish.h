@@ -167,6 +167,8 @@ KERNEL(limber_finish, struct result_args, FINISH_THREADS, 1)
     result_raw e[FOUR] = {};
     int lost = 0;
 
+    if (is_left(args.choice, args.mine))
+        return;
     if (i < args.m && j < args.n)
         lost = finish_four(args, i, j, e);
     if (RESULT.kind == LIMBER_KIND_INT && lost)

@@ -253,6 +253,8 @@ DEVICE void multiply(const multiply_args &a)
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
+    if (is_left(args.r.choice, args.r.mine))
+        return;
     if (thread() == 0) {
         ROLL for (int s = 0; s < STAGES; s++) {
             barrier_init((uint32_t)(FULL + 8 * s), 1);

@@ -167,6 +167,8 @@ template <int S> DEVICE void prepare(const prepare_args &a)
     raw e[EACH];
     char *to;
 
+    if (is_left(a.choice, a.mine))
+        return;
     v.patch = a.patched ? &a.patch : NULL;
     read_block<size>(v, a.line0 + line0, a.lines - line0, p0, a.length);
     UNROLL for (int x = 0; x < EACH; x++)

@@ -88,6 +88,8 @@ KERNEL(limber_scan_start, struct scan_args, PREPARE_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
 
+    if (line == 0 && args.choice)
+        store<int32_t>(args.choice, 0);
     if (line >= args.lines)
         return;
     store<int32_t>(args.found + SCAN_emin * args.lines + line, INT32_MAX);
@@ -95,6 +97,34 @@ KERNEL(limber_scan_start, struct scan_args, PREPARE_THREADS, 1)
     store<int32_t>(args.found + SCAN_low * args.lines + line, INT32_MAX);
     store<int32_t>(args.found + SCAN_sig * args.lines + line, 0);
     store<int32_t>(args.found + SCAN_flags * args.lines + line, 0);
+}
+
+/* Of a line that is not zero. */
+DEVICE bool is_within(const decide_args &a, int64_t line)
+{
+    int32_t emax = load<int32_t>(a.found + SCAN_emax * a.lines + line);
+    int32_t emin = load<int32_t>(a.found + SCAN_emin * a.lines + line);
+    int32_t low = load<int32_t>(a.found + SCAN_low * a.lines + line);
+
+    return emin >= a.emin && emax <= a.emax && emax - emin <= a.spread &&
+           emax - low + 1 <= a.width &&
+           load<int32_t>(a.found + SCAN_sig * a.lines + line) <= a.sig;
+}
+
+KERNEL(limber_decide, struct decide_args, PREPARE_THREADS, 1)
+{
+    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    uint32_t flags;
+
+    if (line >= args.lines)
+        return;
+    flags = load<uint32_t>(args.found + SCAN_flags * args.lines + line);
+    store<uint8_t>(args.special + line, (flags & SCAN_special) != 0);
+    if ((load<int32_t>(args.found + SCAN_emax * args.lines + line) != INT32_MIN &&
+         !is_within(args, line)) ||
+        (flags & SCAN_negative && args.is_unsigned) ||
+        (flags & SCAN_special && !args.may_be_special))
+        atomic_or((uint32_t *)args.choice, 1);
 }
 
 #endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Calls that a stream records into a graph.  Nothing is allocated, copied or waited for: the operands
+ * are scanned in the caller's workspace, one kernel judges whether they are what the plan was made
+ * for, and of the plan's kernels and the fallback's those return at once whose turn it is not. */
+#include "backends/cuda/launch.h"
+
+enum { ALIGN = 256, THREADS = 256 };
+
+/* Addresses within the workspace. */
+struct room {
+    cu_pointer found[2], special[2], choice, rest;
+};
+
+static cu_pointer aligned(cu_pointer at)
+{
+    return (at + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static struct room lay_out(cu_pointer at, int64_t m, int64_t n)
+{
+    int64_t lines[2] = { m, n };
+    struct room r;
+
+    for (int i = 0; i < 2; i++) {
+        r.found[i] = at;
+        r.special[i] = aligned(at + (cu_pointer)lines[i] * SCAN_fields * sizeof(int32_t));
+        at = aligned(r.special[i] + (cu_pointer)lines[i]);
+    }
+    r.choice = at;
+    r.rest = aligned(at + sizeof(int32_t));
+    return r;
+}
+
+size_t limber_cuda_guard_bytes(int64_t m, int64_t n)
+{
+    return (size_t)lay_out(0, m, n).rest;
+}
+
+static bool scan(struct call *c, int side, const struct room *room, struct diag *d)
+{
+    struct run r = { .kernel = c->guard->scan[side], .call = c };
+    int64_t lines = side ? c->n : c->m;
+    const struct bounds *b = &c->guard->bounds[side];
+    struct decide_args args = {
+        .found = (const int32_t *)(uintptr_t)room->found[side], .lines = lines,
+        .special = (uint8_t *)(uintptr_t)room->special[side],
+        .choice = (int32_t *)(uintptr_t)room->choice, .emin = b->emin, .emax = b->emax,
+        .spread = b->spread, .width = b->width, .sig = b->sig, .is_unsigned = b->is_unsigned,
+        .may_be_special = b->special,
+    };
+    bool ok;
+
+    if (!limber_cuda_enter(&r, d))
+        return false;
+    ok = limber_cuda_scan_start(&r, side ? &c->b : &c->a, lines, c->k, room->found[side],
+                                side ? 0 : room->choice, d) &&
+         limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args,
+                           d);
+    limber_cuda_leave(&r);
+    return ok;
+}
+
+static bool run(struct kernel *k, struct call *c, const struct room *room, int32_t mine,
+                struct diag *d)
+{
+    struct run r = { .kernel = k, .call = c, .choice = room->choice, .mine = mine,
+                     .view = { c->a, c->b }, .place = c->c };
+    bool ok;
+
+    if (!limber_cuda_enter(&r, d))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        r.emax[i] = k->config.side[i].scaled ? room->found[i] + (cu_pointer)(i ? c->n : c->m) *
+                    SCAN_emax * sizeof(int32_t) : 0;
+        r.special[i] = k->config.special ? room->special[i] : 0;
+    }
+    r.room_bytes -= (size_t)(room->rest - r.room);
+    r.room = room->rest;
+    ok = limber_cuda_run(&r, d);
+    limber_cuda_leave(&r);
+    return ok;
+}
+
+static bool check(const struct kernel *k, const struct call *c, struct diag *d)
+{
+    const void *const at[3] = { c->a.data, c->b.data, c->c.data };
+    struct run r = { .device = limber_cuda_device(c->device, d) };
+    size_t least, most;
+
+    if (!r.device)
+        return false;
+    r.driver = r.device->driver;
+    for (int i = 0; i < 3; i++)
+        if (!limber_cuda_on_device(&r, at[i]))
+            return limber_fail(d, LIMBER_DEVICE, "%c lies in host memory: it cannot be recorded",
+                               "abc"[i]);
+    if (k->config.result.kind == LIMBER_KIND_INT && !k->config.wrap)
+        return limber_fail(d, LIMBER_DEVICE, "an exact integer result cannot be recorded: whether "
+                           "it fits is known when it is played");
+    limber_cuda_workspace(k, c, &least, &most);
+    if (!c->queue->workspace || c->queue->bytes < least)
+        return limber_fail(d, LIMBER_DEVICE, "queue.bytes = %zu: a recorded call needs a workspace "
+                           "of at least %zu bytes", c->queue->workspace ? c->queue->bytes : 0,
+                           least);
+    return true;
+}
+
+bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
+{
+    struct room room;
+
+    if (c->m == 0 || c->n == 0)
+        return true;
+    if (!check(k, c, d))
+        return false;
+    room = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c->m, c->n);
+    if (!c->guard->scan[0]) {           /* a plan for any data */
+        room.choice = 0;
+        return run(k, c, &room, 0, d);
+    }
+    return scan(c, 0, &room, d) && scan(c, 1, &room, d) && run(k, c, &room, 0, d) &&
+           run(c->guard->fallback, c, &room, 1, d);
+}
