@@ -103,13 +103,14 @@ static void shape(struct text *t, const struct cuda_config *c)
 {
     limber_text_add(t, "enum {\n"
                     "    UNIT = UNIT_%s, VIA = %d, TOTALS = %d, DIRECT = %d, ROWS = %d, "
+                    "ONE_EACH = %d, "
                     "ACCUMULATORS = %d,\n"
                     "    LIMBS_A = %d, LIMBS_B = %d, BYTES = %d, SCALED = %d, ALPHA = %d, "
                     "BETA = %d, WRAP = %d,\n"
                     "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
                     "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d\n};\n"
                     "#define LONG_WORDS %d\n#define SPECIAL %d\n",
-                    limber_units[c->unit].name, c->via, c->totals, c->direct, c->rows,
+                    limber_units[c->unit].name, c->via, c->totals, c->direct, c->rows, c->most_rows == 1 && c->rows == c->accumulators,
                     c->accumulators, c->side[0].limbs, c->side[1].limbs, c->bytes,
                     c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta, c->wrap, c->bm,
                     c->bn, c->wm, c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps,

@@ -27,7 +27,7 @@ DEVICE void advance(struct ring &r)
 
 DEVICE int steps_of(const multiply_args &a, struct task t)
 {
-    return TOTALS ? (FIRST[t.acc + 1] - FIRST[t.acc]) * a.steps : a.steps;
+    return TOTALS ? rows_of(t) * a.steps : a.steps;
 }
 
 /* ---- fetching ---------------------------------------------------------------------------------------- */
@@ -35,8 +35,8 @@ DEVICE int steps_of(const multiply_args &a, struct task t)
 DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
     uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
-    int row = TOTALS ? FIRST[t.acc] + s / a.steps : 0;
-    int x = (TOTALS ? s % a.steps : s) * (STEP / BYTES);
+    int row = TOTALS ? row_at(a, t, s) : 0;
+    int x = (TOTALS ? step_at(a, s) : s) * (STEP / BYTES);
 
     barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
     barrier_expect(full, STAGE);
@@ -125,7 +125,7 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
 
         barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
         product(d, at + line * STEP, at + HELD_A * TILE_A,
-                SIGNS_OF[FIRST[t.acc] + s / a.steps], keep);
+                SIGNS_OF[row_at(a, t, s)], keep);
         group_commit();
         group_wait<1>();
         if (held >= 0)
@@ -147,10 +147,17 @@ DEVICE int end_of(int s, int steps)
     return end < steps ? end : steps;
 }
 
+/* Of this warp's part of a tile; found when it is needed, since the sums fill the registers. */
+DEVICE int64_t first_row(struct task t, int line)
+{
+    return (int64_t)t.i * BM + line + (thread() >> 5 & 3) * 16;
+}
+
+DEVICE int64_t first_column(struct task t) { return (int64_t)t.j * BN; }
+
 template <class sum>
 DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, int line)
 {
-    int64_t i0 = (int64_t)t.i * BM + line + (warp() & 3) * 16, j0 = (int64_t)t.j * BN;
     int steps = steps_of(a, t), flushed = 0, keep = 0, end;
     int32_t total[1][NJ][4];    /* of chunks of floats */
     sum d[4 * NJ];
@@ -167,7 +174,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, i
         if constexpr (UNIT != UNIT_i8) {
             promote(*(int32_t (*)[4 * NJ])total, d);
             if (flush) {
-                put_totals(a.r, t.acc, i0, j0, total, flushed++ == 0);
+                put_totals(a.r, t.acc, first_row(t, line), first_column(t), total, flushed++ == 0);
                 clear(*(int32_t (*)[4 * NJ])total);
             }
         } else if constexpr (VIA == VIA_crt) {
@@ -176,15 +183,15 @@ DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, i
             keep = 1;
         } else {
             if (flush)
-                put_totals(a.r, t.acc, i0, j0, AS_TILES(d), flushed++ == 0);
+                put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d), flushed++ == 0);
         }
     }
     if constexpr (UNIT != UNIT_i8)
-        put_totals(a.r, t.acc, i0, j0, total, flushed == 0);
+        put_totals(a.r, t.acc, first_row(t, line), first_column(t), total, flushed == 0);
     else if constexpr (VIA == VIA_crt)
-        put_residues_of(a.r, t.acc, i0, j0, AS_TILES(d));
+        put_residues_of(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d));
     else
-        put_totals(a.r, t.acc, i0, j0, AS_TILES(d), flushed == 0);
+        put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d), flushed == 0);
 }
 
 /* Rows r and up of one piece; the first row of an accumulator may begin a sum. */
@@ -234,7 +241,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, struct ring &r, int
     }
     UNROLL for (int x = 0; x < 4 * NJ; x++)
         d[0][x] = total[x];
-    put_sums(a.r, (int64_t)t.i * BM + line + (warp() & 3) * 16, (int64_t)t.j * BN,
+    put_sums(a.r, first_row(t, line), first_column(t),
              *(sum (*)[ACCUMULATORS][1][NJ][4])d);
 }
 

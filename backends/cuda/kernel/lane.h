@@ -28,7 +28,7 @@ template <int lines> DEVICE void copy_tile(uint32_t at, const char *from, int64_
 
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
-    int row = FIRST[t.acc] + s / a.steps, step = s % a.steps;
+    int row = row_at(a, t, s), step = step_at(a, s);
     const char *from_a = a.limbs_a + ROW_A[row] * a.limb_a + (int64_t)t.i * BM * a.pitch;
     const char *from_b = a.limbs_b + ROW_B[row] * a.limb_b + (int64_t)t.j * BN * a.pitch;
 
@@ -133,12 +133,12 @@ DEVICE void flush_residues(const multiply_args &a, int acc, int64_t i0, int64_t 
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
-    int steps = (FIRST[t.acc + 1] - FIRST[t.acc]) * a.steps, flushed = 0;
+    int steps = rows_of(t) * a.steps, flushed = 0;
     sums d;
 
     clear(d);
     pipeline(a, t, steps, [&](uint32_t stage, int s) {
-        multiply_stage(d, stage, line_a, line_b, SIGNS_OF[FIRST[t.acc] + s / a.steps]);
+        multiply_stage(d, stage, line_a, line_b, SIGNS_OF[row_at(a, t, s)]);
         if ((s + 1) % FLUSH_STEPS || s + 1 == steps)
             return;
         if (VIA == VIA_crt) {

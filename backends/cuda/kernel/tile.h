@@ -23,6 +23,22 @@ DEVICE struct task task_at(const multiply_args &a, int index)
     return { index / tiles, band * BAND + rest % height, rest / height };
 }
 
+/* Exact plans go through the rows of a task's accumulator one after the other. */
+DEVICE int rows_of(struct task t)
+{
+    return ONE_EACH ? 1 : FIRST[t.acc + 1] - FIRST[t.acc];
+}
+
+DEVICE int row_at(const multiply_args &a, struct task t, int s)
+{
+    return ONE_EACH ? t.acc : FIRST[t.acc] + s / a.steps;
+}
+
+DEVICE int step_at(const multiply_args &a, int s)
+{
+    return ONE_EACH ? s : s % a.steps;
+}
+
 /* ---- where the elements of a fragment are ------------------------------------------------------ */
 
 DEVICE int row_of(int i, int q) { return 16 * i + (lane() >> 2) + 8 * (q >> 1); }

@@ -25,12 +25,11 @@ template <int lines> DEVICE void copy_tile(uint32_t at, const char *from, int64_
     }
 }
 
-/* Step s of a task: exact plans go through the rows of its accumulator one after the other, others
- * hold all limbs at once. */
+/* Step s of a task: exact plans hold one pair of limbs, others all at once. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(stage * STAGE);
-    int row = TOTALS ? FIRST[t.acc] + s / a.steps : 0, step = TOTALS ? s % a.steps : s;
+    int row = TOTALS ? row_at(a, t, s) : 0, step = TOTALS ? step_at(a, s) : s;
     const char *from_a = a.limbs_a + (int64_t)t.i * BM * a.pitch + (int64_t)step * STEP;
     const char *from_b = a.limbs_b + (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
 
@@ -200,7 +199,7 @@ template <class sum>
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
-    int rows = FIRST[t.acc + 1] - FIRST[t.acc], steps = rows * a.steps, flushed = 0;
+    int steps = rows_of(t) * a.steps, flushed = 0;
     sum d[MI][NJ][4];
     int32_t total[MI][NJ][4];   /* of chunks of floats */
 
@@ -208,7 +207,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
     if (UNIT != UNIT_i8)
         clear(*(int32_t (*)[MI * NJ * 4])total);
     pipeline(a, t, steps, [&](uint32_t stage, int s) {
-        multiply_pair(d, stage, line_a, line_b, SIGNS_OF[FIRST[t.acc] + s / a.steps]);
+        multiply_pair(d, stage, line_a, line_b, SIGNS_OF[row_at(a, t, s)]);
         if ((UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32) &&
             ((s + 1) % CHUNK_STEPS == 0 || s + 1 == steps)) {
             if constexpr (UNIT != UNIT_i8 && UNIT != UNIT_f64)
