@@ -722,6 +722,8 @@ static size_t workspace(const limber_context *ctx, const struct problem *p)
         return ctx->workspace;
     bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
             (double)p->m * (double)p->n * p->fc.size;
+    if (ctx->machine.backend->remote)   /* all limbs of most products; the largest go in parts */
+        return (size_t)(bytes * 1.25) + ((size_t)256 << 20);
     return (size_t)(bytes / 4) + ((size_t)64 << 20);
 }
 

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -549,6 +551,76 @@ static void calls_are_recorded_into_graphs(void **state)
     recorded(plain, "f32", "native");
 }
 
+/* ---- the harness finds what is wrong ------------------------------------------------------------------ */
+
+/* In kernels for which capability what becomes of which line.  Compiled for another scheme or device
+ * the line is not there to be wrong. */
+static const struct { int capability; const char *what, *fault; } faults[] = {
+    { 80, "a dropped barrier", "        sync_block();           /* the stage is there for all=>        /*" },
+    { 80, "a wrong stage", "        with((uint32_t)(s % STAGES * STAGE), s);\\n    }\\n    sync_block();\\n}\\n\\n"
+          "/* One accumulator=>        with((uint32_t)((s + 1) % STAGES * STAGE), s);\\n    }\\n"
+          "    sync_block();\\n}\\n\\n/* One accumulator" },
+    { 80, "a missing edge", "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
+    { 80, "an edge off by one", "                if (row < r.m)=>                if (row <= r.m)" },
+    { 90, "a barrier that is not awaited", "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"
+          "        product(d, at" },
+    { 90, "a stage given back too early", "        group_wait<1>();\\n        if (held >= 0)\\n"
+          "            release(held);\\n        held=>        release(r.stage);\\n        group_wait<1>();\\n"
+          "        held" },
+    { 90, "a wrong stage", "uint32_t at = (uint32_t)(r.stage * STAGE), full=>uint32_t at = "
+          "(uint32_t)((r.stage + 1) % STAGES * STAGE), full" },
+    { 90, "sums that are not awaited", "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
+};
+
+/* In a process of its own: a harness that has failed stays failed.  0: found. */
+static int run_faulty(const char *fault)
+{
+    const limber_config config = { .backend = "cuda", .cache_dir = "" };
+    limber_format f = named("f64");
+    limber_contract contract = correct;
+    limber_context *ctx;
+    double *a = malloc(200 * 700 * 8), *b = malloc(200 * 700 * 8), *c = malloc(200 * 200 * 8);
+    double *want = malloc(200 * 200 * 8);
+    struct rng r = { 3 };
+    limber_matrix xa = { a, f, 700, 1 }, xb = { b, f, 1, 700 };
+
+    contract.scheme = "ozaki2";
+    fill(&r, DATA_ints, f, a, 200 * 700);
+    fill(&r, DATA_ints, f, b, 200 * 700);
+    setenv("SIMT_FAULT", fault, 1);
+    if (limber_create(&ctx, &config))
+        return 2;
+    if (limber_gemm(ctx, &contract, 200, 200, 700, NULL, xa, xb, NULL,
+                    (limber_matrix){ c, f, 200, 1 }, NULL) != LIMBER_OK)
+        return strstr(limber_error_text(), "NVRTC") ? 3 : 0;    /* 3: the fault was not planted */
+    limber_gemm(reference, &contract, 200, 200, 700, NULL, xa, xb, NULL,
+                (limber_matrix){ want, f, 200, 1 }, NULL);
+    return memcmp(c, want, 200 * 200 * 8) ? 0 : 1;
+}
+
+static void planted_faults_are_found(void **state)
+{
+    int capability = getenv("SIMT_CC") ? atoi(getenv("SIMT_CC")) : 90;
+
+    (void)state;
+    if (getenv("LIMBER_TEST_GPU"))
+        skip();
+    for (size_t i = 0; i < COUNT(faults); i++) {
+        int status;
+        pid_t child;
+
+        if (faults[i].capability != capability)
+            continue;
+        child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(run_faulty(faults[i].fault));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("%s: not found (%d)", faults[i].what, WEXITSTATUS(status));
+    }
+}
+
 static void empty_products_are_beta_c(void **state)
 {
     (void)state;
@@ -572,6 +644,7 @@ int main(void)
         cmocka_unit_test(operands_may_lie_on_the_device),
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(calls_are_recorded_into_graphs),
+        cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(empty_products_are_beta_c),
     };
 
