@@ -79,6 +79,16 @@ struct kernel;
 enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
 
+/* What complex factors multiply: for each of the m x n pairs at c `width` numbers at `to`, the third
+ * and fourth those of c (integers: in i64) where width is 4; and the factors, at `factors`. */
+struct terms_job {
+    const void *c;
+    int64_t row, col;           /* strides of c, in numbers */
+    int64_t m, n, width;
+    void *to, *factors;
+    char value[128];            /* of the factors, 2 x width numbers as those at `to` */
+};
+
 /* Of backends whose devices have memory of their own. */
 struct remote {
     bool (*holds)(const void *p, int device);   /* false: host memory */
@@ -86,6 +96,13 @@ struct remote {
                          struct blob *, struct diag *);
     bool (*scan)(struct kernel *, const struct view *, int64_t lines, int64_t length, int device,
                  const limber_queue *, int32_t *found, struct diag *);
+    /* By the kernel that scans c's format; with a queue, in its order. */
+    bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
+                  struct diag *);
+    /* The device's memory, taken and given back in the queue's order. */
+    bool (*take)(void **p, size_t bytes, const char *what, int device, const limber_queue *,
+                 struct diag *);
+    void (*give)(void *p, int device, const limber_queue *);
 };
 
 struct backend {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands in a device's memory are scanned there, by a kernel for each format, kept like others. */
+ * Operands in a device's memory are scanned there, and made terms of a sum, by kernels for each
+ * format, kept like others. */
 #include "jit/engine.h"
 
 #include <stdio.h>
@@ -77,26 +78,34 @@ static bool make(void *user, struct entry *e, struct diag *d)
     return compile(m->ctx, e, m->f, d);
 }
 
+/* To be put back. */
+static bool find(limber_context *ctx, limber_format f, struct entry **e, struct diag *d)
+{
+    const struct maker maker = { make, &(struct making){ ctx, f } };
+    struct scanner key;
+    bool cached;
+
+    memset(&key, 0, sizeof key);
+    memcpy(key.what, "scan", 4);
+    key.f = f;
+    return limber_memory_get(ctx->memory, &key, sizeof key, maker, e, &cached, d);
+}
+
 /* ---- the scan ------------------------------------------------------------------------------------ */
 
 bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *v,
                         limber_format f, int64_t lines, int64_t length, const limber_queue *q,
                         struct diag *d)
 {
-    const struct maker maker = { make, &(struct making){ ctx, f } };
     int32_t *found = malloc((size_t)(lines + 1) * SCAN_fields * sizeof *found);
-    struct scanner key;
     struct entry *e;
-    bool cached, ok;
+    bool ok;
 
-    memset(&key, 0, sizeof key);
-    memcpy(key.what, "scan", 4);
-    key.f = f;
     memset(m, 0, sizeof *m);
     if (!found)
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a scan of %lld lines",
                            (long long)lines);
-    ok = limber_memory_get(ctx->memory, &key, sizeof key, maker, &e, &cached, d);
+    ok = find(ctx, f, &e, d);
     if (ok) {
         ok = e->backend->remote->scan(e->kernel, v, lines, length, ctx->machine.target.device, q,
                                       found, d) &&
@@ -105,4 +114,30 @@ bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *
     }
     free(found);
     return ok;
+}
+
+/* ---- terms of a sum ------------------------------------------------------------------------------ */
+
+bool limber_remote_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
+                         const limber_queue *q, struct diag *d)
+{
+    struct entry *e;
+    bool ok = find(ctx, f, &e, d);
+
+    if (ok) {
+        ok = e->backend->remote->terms(e->kernel, j, ctx->machine.target.device, q, d);
+        limber_memory_put(ctx->memory, e);
+    }
+    return ok;
+}
+
+bool limber_remote_take(limber_context *ctx, void **p, size_t bytes, const char *what,
+                        const limber_queue *q, struct diag *d)
+{
+    return ctx->machine.backend->remote->take(p, bytes, what, ctx->machine.target.device, q, d);
+}
+
+void limber_remote_give(limber_context *ctx, void *p, const limber_queue *q)
+{
+    ctx->machine.backend->remote->give(p, ctx->machine.target.device, q);
 }

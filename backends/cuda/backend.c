@@ -133,7 +133,8 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-static const struct remote remote = { limber_cuda_holds, compile_scan, limber_cuda_scan };
+static const struct remote remote = { limber_cuda_holds, compile_scan, limber_cuda_scan,
+                                      limber_cuda_terms, limber_cuda_take, limber_cuda_give };
 
 const struct backend limber_backend_cuda = {
     "cuda", probe, compile, load, limber_cuda_launch, unload, NULL, &remote

@@ -23,12 +23,12 @@ static int64_t round_up(int64_t a, int64_t b)
 
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
-    "limber_exact", "limber_scan", "limber_scan_start"
+    "limber_exact", "limber_scan", "limber_scan_start", "limber_terms"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
 {
-    if ((c->way == WAY_scan) != (i == KERNEL_scan || i == KERNEL_scan_start))
+    if ((c->way == WAY_scan) != (i >= KERNEL_scan))
         return false;
     if (c->way == WAY_scan)
         return true;
