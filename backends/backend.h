@@ -79,8 +79,8 @@ struct kernel;
 enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
 
-/* What complex factors multiply: for each of the m x n pairs at c `width` numbers at `to`, the third
- * and fourth those of c (integers: in i64) where width is 4; and the factors, at `factors`. */
+/* What complex factors multiply: `width` numbers at `to` for each of the m x n pairs at c, where width
+ * is 4 the third and fourth those of c (integers: in i64); and the factors, at `factors`. */
 struct terms_job {
     const void *c;
     int64_t row, col;           /* strides of c, in numbers */

@@ -30,8 +30,8 @@ struct patch {
                                            0: as they are */
 };
 
-/* Complex elements (re, im) as real operands; view.line and view.p are strides of pairs, in numbers.
- * Along k they lie as they are; as squares each is [[re, im], [im, re]], the signs apart. */
+/* Complex elements (re, im) as real operands; view.line and view.p are strides of pairs, counted in
+ * numbers.  Along k they lie as they are; as squares each is [[re, im], [im, re]], signs apart. */
 enum { PAIRS_none, PAIRS_along, PAIRS_square };
 
 PRIM const char *limber_pair_at(const struct view *v, int64_t line, int64_t p, int size)

@@ -28,7 +28,7 @@ struct terms {
     char *data;
     limber_format f;            /* C's, or i64 */
     int64_t width;              /* parts an element: 2 or 4 */
-    char *factors;              /* the pairs of alpha and beta, where both lie on the device; else NULL */
+    char *factors;              /* alpha and beta, where both lie on the device; else NULL */
 };
 bool limber_terms_new(struct terms *t, const struct complex_product *x, struct diag *d);
 /* C = alpha A B + beta C from the terms; they are freed. */

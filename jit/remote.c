@@ -116,7 +116,7 @@ bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *
     return ok;
 }
 
-/* ---- terms of a sum ------------------------------------------------------------------------------ */
+/* ---- terms of a sum -------------------------------------------------------------------------- */
 
 bool limber_remote_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
                          const limber_queue *q, struct diag *d)

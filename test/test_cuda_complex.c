@@ -288,11 +288,13 @@ static void host_and_device_mix(void **state)
     (void)state;
     for (int on = 0; on < ON_all; on++) {
         compare((struct trial){ correct, "f64", "f64", "f64", DATA_unit, on % 4,
-                                on % 2 ? SCALARS_complex : SCALARS_real, on % LAYOUTS, 2, 0, on, 0 });
+                                on % 2 ? SCALARS_complex : SCALARS_real, on % LAYOUTS, 2, 0, on,
+                                0 });
         compare((struct trial){ correct, "f32", "f32", "f32", DATA_unit, on % 4,
-                                on % 2 ? SCALARS_none : SCALARS_complex, 2, on % LAYOUTS, 1, on, 0 });
-        compare((struct trial){ exact, "i16", "i16", "i32", DATA_bytes, on % 4, SCALARS_complex, 0, 0,
-                                1, on, 0 });
+                                on % 2 ? SCALARS_none : SCALARS_complex, 2, on % LAYOUTS, 1, on,
+                                0 });
+        compare((struct trial){ exact, "i16", "i16", "i32", DATA_bytes, on % 4, SCALARS_complex, 0,
+                                0, 1, on, 0 });
     }
 }
 
@@ -311,7 +313,7 @@ static void streams_are_the_callers(void **state)
     driver.cuStreamDestroy_v2(queue.stream);
 }
 
-/* ---- integers at their ends, and what is refused ----------------------------------------------- */
+/* ---- integers at their ends, and what is refused -------------------------------------------- */
 
 /* Of a full matrix of one integer. */
 static void of_least(const char *format, const char *result, limber_contract contract,

@@ -42,7 +42,7 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
     return ok;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Without a queue every call waits for its own stream, so that any may stand in for it. */
 static bool enter(struct run *r, int device, const limber_queue *queue, struct diag *d)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A program that multiplies matrices in a device's memory by cuBLAS, as such programs do: handles,
- * streams, scalars on the host or the device, batches, captured streams, two devices.  Data are small
- * integers, so that results are exact.
+ * streams, scalars on the host or the device, batches, captured streams, two devices.  Data are
+ * small integers, so that results are exact.
  *   served   all is right, and nothing reaches the mock but what Limber has to refuse
  *   passed   all is right and the mock's work
  *   capture  as served, but the first call of the process comes while its stream is captured */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A call of cuBLAS with all that it states, and what it means: shared by a mock that computes and by
- * the program that checks. */
+ * A call of cuBLAS with all that it states, and what it means: shared by a mock that computes and
+ * by the program that checks. */
 #ifndef LIMBER_TEST_CUBLAS_GPU_H
 #define LIMBER_TEST_CUBLAS_GPU_H
 

@@ -38,7 +38,7 @@ template <int size> DEVICE void store_raw(void *p, const void *from)
     }
 }
 
-/* ---- elements of operands ----------------------------------------------------------------------- */
+/* ---- elements of operands -------------------------------------------------------------------- */
 
 template <int S> struct number_of { typedef typename raw_of<SIDES[S].f.size>::type type; };
 
@@ -98,7 +98,7 @@ DEVICE bool load_element(typename number_of<S>::type &e, const struct view &v, i
     return true;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* 2^e for normal results. */
 DEVICE double power_of_two(int e)
