@@ -183,6 +183,15 @@ static bool is_remote(const struct complex_product *x, const void *p)
     return limber_remote_holds(x->ctx, p);
 }
 
+/* The kernels of simulated units read numbers as they lie. */
+static bool check_simulate(const struct complex_product *x, struct diag *d)
+{
+    return x->contract.promise != LIMBER_SIMULATE ||
+           !(is_remote(x, x->a.m.data) || is_remote(x, x->b.m.data)) ||
+           limber_fail(d, LIMBER_NO_SCHEME, "contract.promise simulate: complex matrices in a "
+                       "device's memory are not served");
+}
+
 /* Of integers of 64 bits the least has a negative only modulo 2^64. */
 static bool check_least(const struct complex_product *x, struct diag *d)
 {
@@ -306,7 +315,7 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct p
         .fa = x->a.m.format, .fc = fc, .c = c, .alpha = alpha, .beta = beta, .queue = x->queue,
     };
     char *copy = NULL, *written = NULL;
-    bool ok = view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
+    bool ok = check_simulate(x, d) && view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
               limber_engine_run(x->ctx, &p, x->report, d);
 
     free(written);
@@ -493,7 +502,7 @@ static bool in_two_steps(const struct complex_product *x, struct diag *d)
                            "contract.promise simulate needs real alpha and beta");
     if (!limber_terms_new(&t, x, d))
         return false;
-    c = (struct place){ t.data, x->n * t.width, 1, 2, t.width };
+    c = (struct place){ t.data, x->n * t.width, 1, t.width == 2 ? 2 * x->n : 2, t.width };
     if (!multiply(x, t.f, c, NULL, NULL, d)) {
         limber_terms_drop(&t, x);
         return false;

@@ -353,8 +353,10 @@ static void the_least_integer_has_a_negative(void **state)
     of_least("i64", "i64", exact, LIMBER_RANGE);
 }
 
-static void three_products_are_refused(void **state)
+static void some_calls_are_refused(void **state)
 {
+    limber_unit unit;
+    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit };
     struct rng r = { 8 };
     struct matrix a = make(&r, "i16", DATA_bytes, 3, 4, 0, true);
     struct matrix b = make(&r, "i16", DATA_bytes, 4, 5, 0, true);
@@ -366,6 +368,9 @@ static void three_products_are_refused(void **state)
     assert_non_null(strstr(limber_error_text(), "products = 3"));
     assert_int_equal(limber_gemm_complex(cuda, &exact, NULL, 3, 5, 0, NULL, a.there, 0, b.there, 0,
                                          NULL, c.there, NULL, 4), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    assert_int_equal(limber_gemm_complex(cuda, &simulate, NULL, 3, 5, 4, NULL, a.there, 0, b.there,
+                                         0, NULL, c.there, NULL, 0), LIMBER_NO_SCHEME);
     drop(&a);
     drop(&b);
     drop(&c);
@@ -380,7 +385,7 @@ int main(void)
         cmocka_unit_test(host_and_device_mix),
         cmocka_unit_test(streams_are_the_callers),
         cmocka_unit_test(the_least_integer_has_a_negative),
-        cmocka_unit_test(three_products_are_refused),
+        cmocka_unit_test(some_calls_are_refused),
     };
 
     return cmocka_run_group_tests(tests, open_contexts, close_contexts);

@@ -363,12 +363,12 @@ static void captures(void)
 }
 
 /* A stream that is not captured works on beside one that is. */
-static void beside_a_capture(void)
+static void beside_a_capture(int mode)
 {
     void *other, *graph = NULL;
 
     expect(gpu.cuStreamCreate(&other, 1) == 0, "stream", "capture");
-    expect(gpu.cuStreamBeginCapture_v2(other, 2) == 0, "begin", "capture");
+    expect(gpu.cuStreamBeginCapture_v2(other, mode) == 0, "begin", "capture");
     try_call(named("cublasDgemm_v2"), 0, 0, 0, 1);
     try_call(named("cublasZgemm_v2"), 0, 2, 0, 2);
     expect(gpu.cuStreamEndCapture(other, &graph) == 0, "spoilt", "capture");
@@ -409,7 +409,8 @@ static void first_device(void *stream)
     if (served) {
         refusals();
         captures();
-        beside_a_capture();
+        for (int mode = 0; mode < 3; mode++)
+            beside_a_capture(mode);
     }
 }
 
