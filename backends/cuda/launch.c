@@ -28,7 +28,7 @@ static const char *const names[KERNEL_count] = {
 
 static bool has_kernel(const struct cuda_config *c, int i)
 {
-    if ((c->way == WAY_scan) != (i >= KERNEL_scan))
+    if ((c->way == WAY_scan) != (i == KERNEL_scan || i == KERNEL_scan_start || i == KERNEL_terms))
         return false;
     if (c->way == WAY_scan)
         return true;
