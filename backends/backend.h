@@ -93,6 +93,16 @@ struct kernel;
 enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
 
+/* What complex factors multiply: `width` numbers at `to` for each of the m x n pairs at c, where width
+ * is 4 the third and fourth those of c (integers: in i64); and the factors, at `factors`. */
+struct terms_job {
+    const void *c;
+    int64_t row, col;           /* strides of c, in numbers */
+    int64_t m, n, width;
+    void *to, *factors;
+    char value[128];            /* of the factors, 2 x width numbers as those at `to` */
+};
+
 /* Of backends whose devices have memory of their own. */
 struct remote {
     bool (*holds)(const void *p, int device);   /* false: host memory */
@@ -104,6 +114,13 @@ struct remote {
     bool (*ready)(struct kernel *, int device, struct diag *);      /* nothing is left to load */
     /* Bytes of workspace of a call: the fewest, and those that hold all of it at once. */
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
+    /* By the kernel that scans c's format; with a queue, in its order. */
+    bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
+                  struct diag *);
+    /* The device's memory, taken and given back in the queue's order. */
+    bool (*take)(void **p, size_t bytes, const char *what, int device, const limber_queue *,
+                 struct diag *);
+    void (*give)(void *p, int device, const limber_queue *);
 };
 
 struct backend {

@@ -11,7 +11,8 @@
 #endif
 
 /* How element (line, p) of an operand is found; p runs along k.  A line is a row of A or a column
- * of B.  With patch set, the operand is an image seen through a convolution's window. */
+ * of B.  With patch set, the operand is an image seen through a convolution's window, or pairs of
+ * numbers. */
 struct view {
     const void *data;
     int64_t line, p;        /* strides in elements */
@@ -23,7 +24,31 @@ struct patch {
     int64_t oh, ow;                     /* of the result; line = (image*oh + y)*ow + x */
     int64_t stride[2], pad[2], dilate[2];   /* pad: top, left */
     int64_t image, channel, row, col;   /* strides in elements */
+    int32_t pairs;                      /* PAIRS_...: no image */
+    int32_t minus;                      /* bit 2 (line % 2) + p % 2: these change their signs */
+    int32_t stored, is_unsigned;        /* bytes of integers in memory that are read as wider ones;
+                                           0: as they are */
 };
+
+/* Complex elements (re, im) as real operands; view.line and view.p are strides of pairs, counted in
+ * numbers.  Along k they lie as they are; as squares each is [[re, im], [im, re]], signs apart. */
+enum { PAIRS_none, PAIRS_along, PAIRS_square };
+
+PRIM const char *limber_pair_at(const struct view *v, int64_t line, int64_t p, int size)
+{
+    const struct patch *w = v->patch;
+    int64_t pair = w->pairs == PAIRS_square ? line / 2 : line;
+    int64_t number = w->pairs == PAIRS_square ? (line ^ p) & 1 : p & 1;
+
+    return (const char *)v->data + (pair * v->line + p / 2 * v->p + number) *
+                                   (w->stored ? w->stored : size);
+}
+
+/* Whether the number at (line, p) is the negative of what lies there. */
+PRIM int limber_pair_minus(const struct patch *w, int64_t line, int64_t p)
+{
+    return w->minus >> (2 * (line & 1) + (p & 1)) & 1;
+}
 
 /* Address of element p of a line, or NULL where a window sees padding (zero). */
 PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
@@ -33,6 +58,8 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
 
     if (!w)
         return (const char *)v->data + (line * v->line + p * v->p) * size;
+    if (w->pairs)
+        return limber_pair_at(v, line, p, size);
     c = p / (w->r * w->s);
     r = p / w->s % w->r;
     s = p % w->s;

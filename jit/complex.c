@@ -6,7 +6,8 @@
  *
  * with the columns of both sides, and the rows of the right factor, in pairs.  A and C are real
  * matrices as they lie; B is written out.  Where the columns of C lie together, the transposed
- * product is computed.  Conjugates are signs in what is written. */
+ * product is computed.  Conjugates are signs in what is written.  In a device's memory nothing is
+ * written out: kernels see A and B so (ir/view.h). */
 #include "jit/complex.h"
 
 #include <limits.h>
@@ -175,6 +176,65 @@ static bool expand_b(struct expansion *e, struct diag *d)
     return expand_as(e, d);
 }
 
+/* ---- pairs in a device's memory -------------------------------------------------------------- */
+
+static bool is_remote(const struct complex_product *x, const void *p)
+{
+    return limber_remote_holds(x->ctx, p);
+}
+
+/* The kernels of simulated units read numbers as they lie. */
+static bool check_simulate(const struct complex_product *x, struct diag *d)
+{
+    return x->contract.promise != LIMBER_SIMULATE ||
+           !(is_remote(x, x->a.m.data) || is_remote(x, x->b.m.data)) ||
+           limber_fail(d, LIMBER_NO_SCHEME, "contract.promise simulate: complex matrices in a "
+                       "device's memory are not served");
+}
+
+/* Of integers of 64 bits the least has a negative only modulo 2^64. */
+static bool check_least(const struct complex_product *x, struct diag *d)
+{
+    const struct patch along = { .pairs = PAIRS_along };
+    const struct view v = { x->b.m.data, 2 * x->b.m.col, 2 * x->b.m.row, &along };
+    limber_format f = x->b.m.format;
+    struct mask m;
+    bool least;
+
+    if (f.kind != LIMBER_KIND_INT || f.size < 8 || x->contract.promise == LIMBER_NATIVE)
+        return true;
+    if (!limber_remote_scan(x->ctx, &m, &v, f, x->n, 2 * x->k, x->queue, d))
+        return false;
+    least = !m.zero && m.emax == 63;
+    limber_mask_clear(&m);
+    return !least || limber_fail(d, LIMBER_RANGE, "an operand holds -2^63, whose negative does "
+                                 "not fit i64");
+}
+
+/* B as kernels read it; shorter integers are widened, so that every one has a negative. */
+static bool see_b(const struct complex_product *x, struct problem *p, struct diag *d)
+{
+    limber_format f = x->b.m.format;
+    bool minus_a = x->a.conj, minus_b = x->b.conj;
+
+    p->fb = f;
+    p->patch_b = (struct patch){
+        .pairs = PAIRS_square, .minus = (minus_a == minus_b) << 1 | minus_b << 2 | minus_a << 3,
+    };
+    if (is_integer(f) && wider(f, &p->fb)) {
+        p->patch_b.stored = f.size;
+        p->patch_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
+    }
+    p->b = (struct view){ x->b.m.data, 2 * x->b.m.col, 2 * x->b.m.row, &p->patch_b };
+    return check_least(x, d);
+}
+
+static void see_a(const struct complex_product *x, struct problem *p)
+{
+    p->patch_a = (struct patch){ .pairs = PAIRS_along };
+    p->a = (struct view){ x->a.m.data, 2 * x->a.m.row, 2 * x->a.m.col, &p->patch_a };
+}
+
 /* ---- A as it lies, or copied ----------------------------------------------------------------- */
 
 struct gather {
@@ -195,19 +255,43 @@ static void gather_row(void *arg, int64_t i, int worker)
 }
 
 /* *copy is to be freed. */
-static bool view_a(const struct complex_product *x, struct view *v, char **copy, struct diag *d)
+static bool view_a(const struct complex_product *x, struct problem *to, char **copy,
+                   struct diag *d)
 {
     struct gather g = { .x = x };
 
     *copy = NULL;
-    *v = (struct view){ x->a.m.data, 2 * x->a.m.row, 1, NULL };
+    to->a = (struct view){ x->a.m.data, 2 * x->a.m.row, 1, NULL };
     if (x->a.m.col == 1 || x->k <= 1)
         return true;
+    if (is_remote(x, x->a.m.data)) {
+        see_a(x, to);
+        return true;
+    }
     g.data = *copy = limber_complex_room(x->m, 2 * x->k, x->a.m.format, "a copy of a", d);
     if (!g.data)
         return false;
     limber_complex_share(x->ctx, x->m, x->m * x->k, gather_row, &g);
-    *v = (struct view){ *copy, 2 * x->k, 1, NULL };
+    to->a = (struct view){ *copy, 2 * x->k, 1, NULL };
+    return true;
+}
+
+/* *written is to be freed. */
+static bool view_b(const struct complex_product *x, struct problem *to, char **written,
+                   struct diag *d)
+{
+    struct expansion e = { .x = x };
+
+    *written = NULL;
+    if (is_remote(x, x->b.m.data))
+        return see_b(x, to, d);
+    if (!expand_b(&e, d)) {
+        free(e.data);
+        return false;
+    }
+    *written = e.data;
+    to->fb = e.f;
+    to->b = (struct view){ e.data, e.line, e.p, NULL };
     return true;
 }
 
@@ -230,16 +314,11 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct p
         .contract = x->contract, .m = x->m, .n = 2 * x->n, .k = 2 * x->k, .groups = 1,
         .fa = x->a.m.format, .fc = fc, .c = c, .alpha = alpha, .beta = beta, .queue = x->queue,
     };
-    struct expansion e = { .x = x };
-    char *copy = NULL;
-    bool ok = view_a(x, &p.a, &copy, d) && expand_b(&e, d);
+    char *copy = NULL, *written = NULL;
+    bool ok = check_simulate(x, d) && view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
+              limber_engine_run(x->ctx, &p, x->report, d);
 
-    if (ok) {
-        p.fb = e.f;
-        p.b = (struct view){ e.data, e.line, e.p, NULL };
-        ok = limber_engine_run(x->ctx, &p, x->report, d);
-    }
-    free(e.data);
+    free(written);
     free(copy);
     return ok;
 }
@@ -255,17 +334,47 @@ static limber_format scalar_format(limber_format c)
     return f;
 }
 
+/* Behind them lie the factors. */
+static bool terms_on_device(struct terms *t, const struct complex_product *x, struct diag *d)
+{
+    enum { ALIGN = 256 };
+    size_t bytes;
+    void *p = NULL;
+
+    if (__builtin_mul_overflow((size_t)(x->m * x->n), (size_t)(t->width * t->f.size), &bytes) ||
+        bytes > SIZE_MAX / 2)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a b before its sum with c");
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (!limber_remote_take(x->ctx, &p, bytes + ALIGN, "a b before its sum with c", x->queue, d))
+        return false;
+    t->data = p;
+    t->factors = t->data + bytes;
+    return true;
+}
+
 bool limber_terms_new(struct terms *t, const struct complex_product *x, struct diag *d)
 {
     t->f = scalar_format(x->c.format);
     t->width = x->beta ? 4 : 2;
+    t->factors = NULL;
+    if (is_remote(x, x->c.data))
+        return terms_on_device(t, x, d);
     t->data = limber_complex_room(x->m * x->n, t->width, t->f, "a b before its sum with c", d);
     return t->data;
 }
 
+void limber_terms_drop(struct terms *t, const struct complex_product *x)
+{
+    if (t->factors)
+        limber_remote_give(x->ctx, t->data, x->queue);
+    else
+        free(t->data);
+    t->data = NULL;
+}
+
 struct filling {
     const struct complex_product *x;
-    struct terms *t;
+    const struct terms *t;
 };
 
 static void fill_row(void *arg, int64_t i, int worker)
@@ -315,14 +424,48 @@ static bool coefficients(const struct terms *t, const struct complex_product *x,
     return true;
 }
 
+/* C's pairs to their places, and the coefficients to where the product finds them. */
+static bool fill(const struct terms *t, const struct complex_product *x, char **matrix,
+                 struct diag *d)
+{
+    struct terms_job j = {
+        .c = x->c.data, .row = 2 * x->c.row, .col = 2 * x->c.col, .m = x->m, .n = x->n,
+        .width = t->width, .to = t->data, .factors = t->factors,
+    };
+    struct filling f = { x, t };
+
+    if (!coefficients(t, x, t->factors ? j.value : *matrix, d))
+        return false;
+    if (t->factors) {
+        *matrix = t->factors;
+        return limber_remote_terms(x->ctx, &j, x->c.format, x->queue, d);
+    }
+    if (t->width == 4)
+        limber_complex_share(x->ctx, x->m, x->m * x->n, fill_row, &f);
+    return true;
+}
+
+/* On a device, whose scans of terms would take longer than the sum, the machine's own numbers are
+ * taken without a look at them. */
+static const char *scheme_of_sum(const struct terms *t, limber_promise p)
+{
+    bool machine = t->f.kind == LIMBER_KIND_FLOAT && !t->f.carried && !t->f.flags &&
+                   ((t->f.exp_bits == 11 && t->f.frac_bits == 52) ||
+                    (t->f.exp_bits == 8 && t->f.frac_bits == 23));
+
+    return t->factors && machine && p == LIMBER_NATIVE ? "native" : NULL;
+}
+
 /* The coefficients times the terms: 2 x mn, an inner dimension of 2 or 4. */
 static bool add_terms(const struct terms *t, const struct complex_product *x, struct diag *d)
 {
-    char matrix[8 * 16];
+    char room[8 * 16], *matrix = room;
+    const limber_promise promise =
+        x->contract.promise == LIMBER_FAST ? LIMBER_NATIVE : x->contract.promise;
     const limber_contract k = {
-        .promise = x->contract.promise == LIMBER_FAST ? LIMBER_NATIVE : x->contract.promise,
-        .bits = x->contract.bits,
+        .promise = promise, .bits = x->contract.bits, .scheme = scheme_of_sum(t, promise),
     };
+    const bool filled = fill(t, x, &matrix, d);
     const struct problem p = {
         .contract = k, .m = 2, .n = x->m * x->n, .k = t->width, .groups = 1,
         .fa = t->f, .fb = t->f, .fc = x->c.format, .a = { matrix, t->width, 1, NULL },
@@ -331,7 +474,7 @@ static bool add_terms(const struct terms *t, const struct complex_product *x, st
     };
     limber_report r;
 
-    if (!coefficients(t, x, matrix, d) || !limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
+    if (!filled || !limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
         return false;
     if (x->report) {
         x->report->seconds_scan += r.seconds_scan;
@@ -343,14 +486,9 @@ static bool add_terms(const struct terms *t, const struct complex_product *x, st
 
 bool limber_terms_finish(struct terms *t, const struct complex_product *x, struct diag *d)
 {
-    struct filling f = { x, t };
-    bool ok;
+    bool ok = add_terms(t, x, d);
 
-    if (t->width == 4)
-        limber_complex_share(x->ctx, x->m, x->m * x->n, fill_row, &f);
-    ok = add_terms(t, x, d);
-    free(t->data);
-    t->data = NULL;
+    limber_terms_drop(t, x);
     return ok;
 }
 
@@ -364,9 +502,9 @@ static bool in_two_steps(const struct complex_product *x, struct diag *d)
                            "contract.promise simulate needs real alpha and beta");
     if (!limber_terms_new(&t, x, d))
         return false;
-    c = (struct place){ t.data, x->n * t.width, 1, 2, t.width };
+    c = (struct place){ t.data, x->n * t.width, 1, t.width == 2 ? 2 * x->n : 2, t.width };
     if (!multiply(x, t.f, c, NULL, NULL, d)) {
-        free(t.data);
+        limber_terms_drop(&t, x);
         return false;
     }
     return limber_terms_finish(&t, x, d);

@@ -28,10 +28,12 @@ struct terms {
     char *data;
     limber_format f;            /* C's, or i64 */
     int64_t width;              /* parts an element: 2 or 4 */
+    char *factors;              /* alpha and beta, where both lie on the device; else NULL */
 };
 bool limber_terms_new(struct terms *t, const struct complex_product *x, struct diag *d);
 /* C = alpha A B + beta C from the terms; they are freed. */
 bool limber_terms_finish(struct terms *t, const struct complex_product *x, struct diag *d);
+void limber_terms_drop(struct terms *t, const struct complex_product *x);
 
 /* Runs fn for every task, side by side where there is enough to do. */
 void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,

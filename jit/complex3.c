@@ -125,6 +125,10 @@ static bool serves(const struct complex_product *x, struct diag *d)
 {
     limber_format a = x->a.m.format, b = x->b.m.format, c = x->c.format;
 
+    if (limber_remote_holds(x->ctx, x->a.m.data) || limber_remote_holds(x->ctx, x->b.m.data) ||
+        limber_remote_holds(x->ctx, x->c.data))
+        return limber_fail(d, LIMBER_NO_SCHEME,
+                           "products = 3: matrices in a device's memory are multiplied by four");
     if (is_integer(a) && is_integer(b) && is_integer(c))
         return x->contract.promise == LIMBER_NATIVE || x->contract.promise == LIMBER_EXACT ||
                limber_fail(d, LIMBER_NO_SCHEME,

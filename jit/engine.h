@@ -181,6 +181,13 @@ bool limber_remote_scanner(limber_context *ctx, limber_format f, struct entry **
 bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *v,
                         limber_format f, int64_t lines, int64_t length, const limber_queue *q,
                         struct diag *d);
+/* j->c is in format f. */
+bool limber_remote_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
+                         const limber_queue *q, struct diag *d);
+/* Memory of the device, in the queue's order. */
+bool limber_remote_take(limber_context *ctx, void **p, size_t bytes, const char *what,
+                        const limber_queue *q, struct diag *d);
+void limber_remote_give(limber_context *ctx, void *p, const limber_queue *q);
 
 /* simulate.c: what promise simulate asks of a problem beyond others. */
 bool limber_simulate_check(const struct problem *p, struct diag *d);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands in a device's memory are scanned there, by a kernel for each format, kept like others. */
+ * Operands in a device's memory are scanned there, and made terms of a sum, by kernels for each
+ * format, kept like others. */
 #include "jit/engine.h"
 
 #include <stdio.h>
@@ -120,4 +121,30 @@ bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *
     }
     free(found);
     return ok;
+}
+
+/* ---- terms of a sum -------------------------------------------------------------------------- */
+
+bool limber_remote_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
+                         const limber_queue *q, struct diag *d)
+{
+    struct entry *e;
+    bool ok = limber_remote_scanner(ctx, f, &e, d);
+
+    if (ok) {
+        ok = e->backend->remote->terms(e->kernel, j, ctx->machine.target.device, q, d);
+        limber_memory_put(ctx->memory, e);
+    }
+    return ok;
+}
+
+bool limber_remote_take(limber_context *ctx, void **p, size_t bytes, const char *what,
+                        const limber_queue *q, struct diag *d)
+{
+    return ctx->machine.backend->remote->take(p, bytes, what, ctx->machine.target.device, q, d);
+}
+
+void limber_remote_give(limber_context *ctx, void *p, const limber_queue *q)
+{
+    ctx->machine.backend->remote->give(p, ctx->machine.target.device, q);
 }

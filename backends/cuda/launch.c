@@ -23,7 +23,7 @@ static int64_t round_up(int64_t a, int64_t b)
 
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
-    "limber_exact", "limber_scan", "limber_scan_start", "limber_decide"
+    "limber_exact", "limber_scan", "limber_scan_start", "limber_decide", "limber_terms"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)

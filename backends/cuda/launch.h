@@ -24,7 +24,7 @@ void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel { KERNEL_prepare_a, KERNEL_prepare_b, KERNEL_multiply, KERNEL_finish,
                    KERNEL_special, KERNEL_exact, KERNEL_scan, KERNEL_scan_start, KERNEL_decide,
-                   KERNEL_count };
+                   KERNEL_terms, KERNEL_count };
 
 struct kernel {
     struct cuda_config config;
@@ -36,10 +36,15 @@ struct kernel {
     } loaded[CUDA_DEVICES];
 };
 
-/* launch.c: of backend.h.  scan.c: of struct remote. */
+/* launch.c: of backend.h.  scan.c, terms.c: of struct remote. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
 bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
                       int device, const limber_queue *queue, int32_t *found, struct diag *d);
+bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
+                       const limber_queue *queue, struct diag *d);
+bool limber_cuda_take(void **p, size_t bytes, const char *what, int device,
+                      const limber_queue *queue, struct diag *d);
+void limber_cuda_give(void *p, int device, const limber_queue *queue);
 
 bool limber_cuda_records(const limber_queue *queue, int device);
 bool limber_cuda_ready(struct kernel *k, int device, struct diag *d);

@@ -12,6 +12,7 @@
     F(common, "common.h", "backends/cuda/kernel/common.h")                                        \
     F(read, "read.h", "backends/cuda/kernel/read.h")                                              \
     F(scan, "scan.h", "backends/cuda/kernel/scan.h")                                              \
+    F(terms, "terms.h", "backends/cuda/kernel/terms.h")                                           \
     F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h")                                     \
     F(result, "result.h", "backends/cuda/kernel/result.h")                                        \
     F(tile, "tile.h", "backends/cuda/kernel/tile.h")                                              \
@@ -320,6 +321,7 @@ bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, stru
     limber_text_add(out, "#include \"device.h\"\n#include \"ir/prim.h\"\n#include \"args.h\"\n\n"
                          "enum { STEP = 128 };\n");
     sides(out, c);
-    limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n");
+    limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n"
+                         "#include \"terms.h\"\n");
     return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
 }

@@ -7,3 +7,16 @@ target_link_libraries(cublas_program PRIVATE cublas_mock limber)
 add_test(NAME cublas COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cublas/cublas.sh
          $<TARGET_FILE:cublas_program> $<TARGET_FILE:limber_cublas>)
 set_tests_properties(cublas PROPERTIES TIMEOUT 600)
+
+# The same on a device: the harness's, with a mock that computes.
+add_library(cublas_gpu_mock SHARED cublas/gpu_mock.c cublas/gpu_open.c)
+target_include_directories(cublas_gpu_mock PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(cublas_gpu_mock PRIVATE limber ${CMAKE_DL_LIBS})
+add_executable(cublas_gpu cublas/gpu.c cublas/gpu_open.c)
+target_include_directories(cublas_gpu PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(cublas_gpu PRIVATE cublas_gpu_mock limber ${CMAKE_DL_LIBS})
+add_dependencies(cublas_gpu simt_cuda simt_nvrtc)
+add_test(NAME cublas_gpu COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cublas/gpu.sh
+         $<TARGET_FILE:cublas_gpu> $<TARGET_FILE:limber_cublas> $<TARGET_FILE:simt_cuda>
+         $<TARGET_FILE:simt_nvrtc>)
+set_tests_properties(cublas_gpu PROPERTIES TIMEOUT 600)

@@ -4,15 +4,16 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* CUpointer_attribute, CUmemorytype, CUstreamCaptureStatus */
-enum { ATTRIBUTE_MEMORY_TYPE = 2, MEMORY_DEVICE = 2, CAPTURE_NONE = 0 };
+enum { ATTRIBUTE_MEMORY_TYPE = 2, MEMORY_HOST = 1, CAPTURE_NONE = 0 };
 
 static struct {
     int (*cuCtxGetDevice)(int *device);
     int (*cuPointerGetAttribute)(void *data, int attribute, uintptr_t p);
-    int (*cuMemcpyAsync)(uintptr_t to, uintptr_t from, size_t bytes, void *stream);
+    int (*cuMemcpyDtoHAsync_v2)(void *to, uintptr_t from, size_t bytes, void *stream);
     int (*cuStreamSynchronize)(void *stream);
     int (*cuStreamIsCapturing)(void *stream, int *status);
 } driver;
@@ -22,9 +23,11 @@ static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static void open_driver(void)
 {
     static const char *const name[] = { "cuCtxGetDevice", "cuPointerGetAttribute",
-                                        "cuMemcpyAsync", "cuStreamSynchronize",
+                                        "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize",
                                         "cuStreamIsCapturing" };
-    void *library = dlopen("libcuda.so.1", RTLD_LAZY), **slot = (void **)&driver;
+    const char *wish = getenv("LIMBER_CUDA");
+    void *library = dlopen(wish && *wish ? wish : "libcuda.so.1", RTLD_LAZY);
+    void **slot = (void **)&driver;
 
     for (size_t i = 0; i < sizeof name / sizeof *name && library; i++)
         if (!(slot[i] = dlsym(library, name[i])))
@@ -52,7 +55,7 @@ bool limber_cublas_is_device(const void *p)
 
     return ready() && p &&
            driver.cuPointerGetAttribute(&type, ATTRIBUTE_MEMORY_TYPE, (uintptr_t)p) == 0 &&
-           type == MEMORY_DEVICE;
+           type != 0 && type != MEMORY_HOST;
 }
 
 /* What cannot be known is taken for a capture, which copies would break. */
@@ -71,6 +74,6 @@ bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream)
         memcpy(to, from, bytes);
         return true;
     }
-    return driver.cuMemcpyAsync((uintptr_t)to, (uintptr_t)from, bytes, stream) == 0 &&
+    return driver.cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, stream) == 0 &&
            driver.cuStreamSynchronize(stream) == 0;
 }

@@ -15,6 +15,7 @@ struct work {
     limber_context *ctx;
     bool host;                  /* the backend works on host memory alone */
     bool complex;
+    bool device;                /* some matrix lies in a device's memory */
     limber_queue queue;
     limber_matrix a, b, c;
     limber_batch batch;         /* of FORM_strided and FORM_array */
@@ -62,15 +63,18 @@ static bool find_context(struct work *w)
 
 /* ---- the handle ------------------------------------------------------------------------------ */
 
+/* What a capture would be spoilt by, memory and copies among them, must not even be tried. */
 static bool ask_handle(struct work *w, int *mode)
 {
     int (*stream)(void *, void **), (*pointer_mode)(void *, int *);
 
     *(void **)&stream = limber_cublas_real("cublasGetStream_v2");
     *(void **)&pointer_mode = limber_cublas_real("cublasGetPointerMode_v2");
-    return (stream && pointer_mode && stream(w->r->handle, &w->queue.stream) == CUBLAS_SUCCESS &&
-            pointer_mode(w->r->handle, mode) == CUBLAS_SUCCESS) ||
-           because(w, "the handle does not tell its stream and pointer mode");
+    if (!stream || !pointer_mode || stream(w->r->handle, &w->queue.stream) != CUBLAS_SUCCESS ||
+        pointer_mode(w->r->handle, mode) != CUBLAS_SUCCESS)
+        return because(w, "the handle does not tell its stream and pointer mode");
+    return !limber_cublas_is_capturing(w->queue.stream) ||
+           because(w, "its stream is being captured");
 }
 
 /* ---- sizes and types ------------------------------------------------------------------------- */
@@ -212,8 +216,6 @@ static bool convert(struct work *w, char *to, const void *given, int mode)
 
 static bool read_scalars(struct work *w, int mode)
 {
-    if (mode != CUBLAS_POINTER_HOST && limber_cublas_is_capturing(w->queue.stream))
-        return because(w, "alpha and beta lie on a device whose stream is being captured");
     return convert(w, w->alpha, w->r->alpha, mode) && convert(w, w->beta, w->r->beta, mode);
 }
 
@@ -238,8 +240,6 @@ static bool fetch_addresses(struct work *w)
     size_t count = (size_t)r->count;
     const struct side *const side[3] = { &r->a, &r->b, &r->c };
 
-    if (limber_cublas_is_capturing(w->queue.stream))
-        return because(w, "the matrices' addresses lie on a device whose stream is being captured");
     w->addresses = calloc(3 * count, sizeof *w->addresses);
     for (int i = 0; i < 3; i++)
         if (!w->addresses || !side[i]->data ||
@@ -255,21 +255,19 @@ static bool fetch_addresses(struct work *w)
 static bool read_places(struct work *w)
 {
     const struct request *r = w->r;
-    bool device;
 
     w->batch = (limber_batch){ .count = r->count, .a = r->a.step, .b = r->b.step,
                                .c = r->c.step };
     if (r->form == FORM_array && !fetch_addresses(w))
         return false;
-    device = r->form == FORM_array ?
-             limber_cublas_is_device(w->addresses[0]) ||
-             limber_cublas_is_device(w->addresses[2 * r->count]) :
-             limber_cublas_is_device(r->a.data) || limber_cublas_is_device(r->b.data) ||
-             limber_cublas_is_device(r->c.data);
-    if (device && w->host)
-        return because(w, "LIMBER_BACKEND names a backend that does not see the device's memory");
-    return !(device && w->complex) ||
-           because(w, "complex matrices in a device's memory are not served");
+    w->device = r->form == FORM_array ?
+                limber_cublas_is_device(w->addresses[0]) ||
+                limber_cublas_is_device(w->addresses[r->count]) ||
+                limber_cublas_is_device(w->addresses[2 * r->count]) :
+                limber_cublas_is_device(r->a.data) || limber_cublas_is_device(r->b.data) ||
+                limber_cublas_is_device(r->c.data);
+    return !(w->device && w->host) ||
+           because(w, "LIMBER_BACKEND names a backend that does not see the device's memory");
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -301,7 +299,7 @@ static void *pairs(const struct work *w, limber_matrix m, const struct side *s, 
 static bool run_complex(struct work *w)
 {
     struct request *r = w->r;
-    int products = r->products == 3 && w->o->contract.promise == LIMBER_FAST ? 3 : 4;
+    bool three = r->products == 3 && w->o->contract.promise == LIMBER_FAST && !w->device;
     int64_t k = depth(w);
 
     for (; r->done < r->count; r->done++) {
@@ -312,7 +310,7 @@ static bool run_complex(struct work *w)
         c.data = pairs(w, c, &r->c, 2, r->done);
         if (limber_gemm_complex(w->ctx, &w->o->contract, &w->queue, r->m, r->n, k, w->alpha, a,
                                 r->a.op == CUBLAS_C, b, r->b.op == CUBLAS_C, w->beta, c,
-                                &w->report, products) != LIMBER_OK)
+                                &w->report, three ? 3 : 4) != LIMBER_OK)
             return failed(w);
     }
     return true;
@@ -325,7 +323,7 @@ static bool serve(struct work *w)
     if (!w->o->on)
         return because(w, w->o->contract_text ? "what the environment asks for is not understood" :
                        "LIMBER_CONTRACT is not set");
-    if (!check_sizes(w) || !read_types(w) || !find_context(w) || !ask_handle(w, &mode) ||
+    if (!check_sizes(w) || !read_types(w) || !ask_handle(w, &mode) || !find_context(w) ||
         !read_scalars(w, mode) || !read_places(w))
         return false;
     return w->complex ? run_complex(w) : run_real(w);

@@ -62,6 +62,14 @@ struct element_args {
     struct result_args r;
 };
 
+/* As struct terms_job of backends/backend.h. */
+struct terms_args {
+    const char *c;
+    int64_t row, col, m, n, width;
+    char *to, *factors;
+    char value[128];
+};
+
 #ifdef LIMBER_DEVICE_H      /* as backends/backend.h has them */
 enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags };
 enum { SCAN_special = 1, SCAN_negative = 2 };

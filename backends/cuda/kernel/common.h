@@ -44,6 +44,68 @@ DEVICE bool is_left(const int32_t *choice, int32_t mine)
     return choice && load<int32_t>(choice) != mine;
 }
 
+/* ---- elements of operands -------------------------------------------------------------------- */
+
+template <int S> struct number_of { typedef typename raw_of<SIDES[S].f.size>::type type; };
+
+template <int S> DEVICE void negate(typename number_of<S>::type &e)
+{
+    constexpr limber_format f = SIDES[S].f;
+
+    if constexpr (f.size == 16) {
+        e.w[3] ^= 0x80000000;
+        e.w[1] ^= f.kind == LIMBER_KIND_DD ? 0x80000000 : 0;
+    } else if constexpr (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT) {
+        e = (typename number_of<S>::type)(0 - e);
+    } else {
+        constexpr int bit = f.carried ? 8 * f.size - 1 : f.exp_bits + f.frac_bits;
+
+        e = (typename number_of<S>::type)(e ^ (typename number_of<S>::type)1 << bit);
+    }
+}
+
+DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
+{
+    if (bytes == 1)
+        return is_unsigned ? load<uint8_t>(p) : load<int8_t>(p);
+    if (bytes == 2)
+        return is_unsigned ? load<uint16_t>(p) : load<int16_t>(p);
+    return is_unsigned ? (int64_t)load<uint32_t>(p) : (int64_t)load<int32_t>(p);
+}
+
+/* One of a pair: widened, its sign changed. */
+template <int S>
+DEVICE typename number_of<S>::type load_pair(const struct patch &w, const char *at, int64_t line,
+                                             int64_t p)
+{
+    typename number_of<S>::type e;
+
+    if constexpr (SIDES[S].f.kind == LIMBER_KIND_INT)
+        e = (typename number_of<S>::type)(w.stored ? load_narrow(at, w.stored, w.is_unsigned) :
+                                          (int64_t)load_raw<SIDES[S].f.size>(at));
+    else
+        e = load_raw<SIDES[S].f.size>(at);
+    if (limber_pair_minus(&w, line, p))
+        negate<S>(e);
+    return e;
+}
+
+/* Element (line, p) as the plan sees it; false of padding, which is zero. */
+template <int S>
+DEVICE bool load_element(typename number_of<S>::type &e, const struct view &v, int64_t line,
+                         int64_t p)
+{
+    const char *at = limber_view_at(&v, line, p, SIDES[S].f.size);
+
+    if (!at)
+        return false;
+    e = v.patch && v.patch->pairs ? load_pair<S>(*v.patch, at, line, p) :
+        load_raw<SIDES[S].f.size>(at);
+    return true;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
 /* 2^e for normal results. */
 DEVICE double power_of_two(int e)
 {

@@ -20,13 +20,9 @@ DEVICE struct operands operands_of(const element_args &g)
 template <int S> DEVICE int parts_at(limber_num part[2], const struct view &v, int64_t line, int64_t p)
 {
     constexpr limber_format f = SIDES[S].f;
-    const char *at = limber_view_at(&v, line, p, f.size);
     typename raw_of<f.size>::type e;
 
-    if (!at)
-        return 0;
-    e = load_raw<f.size>(at);
-    return limber_parts(part, f, &e);
+    return load_element<S>(e, v, line, p) ? limber_parts(part, f, &e) : 0;
 }
 
 template <int S> DEVICE double class_at(const struct view &v, int64_t line, int64_t p)

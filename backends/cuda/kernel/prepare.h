@@ -170,7 +170,7 @@ template <int S> DEVICE void prepare(const prepare_args &a)
     if (is_left(a.choice, a.mine))
         return;
     v.patch = a.patched ? &a.patch : NULL;
-    read_block<size>(v, a.line0 + line0, a.lines - line0, p0, a.length);
+    read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
     UNROLL for (int x = 0; x < EACH; x++)
         e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
     if (line0 + line >= a.padded || (p0 + p) * SIDES[S].limb.size >= a.pitch)

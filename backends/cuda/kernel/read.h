@@ -7,21 +7,25 @@
 enum { LINES = 32, ELEMENTS = 64, EACH = 8, PREPARE_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1 };
 
-template <int size>
+/* Whether elements of a line lie together. */
+DEVICE bool lies_along(const struct view &v)
+{
+    return v.patch ? v.patch->pairs && v.p == 2 : v.p == 1;
+}
+
+template <int S>
 DEVICE void read_block(struct view v, int64_t line0, int64_t lines, int64_t p0, int64_t length)
 {
+    constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    bool along = v.p == 1 && !v.patch;
+    bool along = lies_along(v);
 
     ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PREPARE_THREADS) {
         int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
-        const char *at = NULL;
         raw e = {};
 
         if (line < lines && p0 + p < length)
-            at = limber_view_at(&v, line0 + line, p0 + p, size);
-        if (at)
-            e = load_raw<size>(at);
+            load_element<S>(e, v, line0 + line, p0 + p);
         store_shared<raw>((uint32_t)((line * PADDED + p) * size), e);
     }
     sync_block();

@@ -68,7 +68,7 @@ KERNEL(limber_scan, struct scan_args, PREPARE_THREADS, 1)
     v.patch = args.patched ? &args.patch : NULL;
     ROLL for (int64_t p0 = (int64_t)(block() % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
-        read_block<size>(v, line0, args.lines - line0, p0, args.length);
+        read_block<0>(v, line0, args.lines - line0, p0, args.length);
         UNROLL for (int x = 0; x < EACH; x++)
             see(s, load_shared<raw>((uint32_t)((line * PADDED + p + x) * size)));
         sync_block();

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The terms of a sum with complex factors: numbers of C beside those of A B, and the factors. */
+#ifndef LIMBER_CUDA_TERMS_H
+#define LIMBER_CUDA_TERMS_H
+
+/* Integers become 64 bits long. */
+template <int S> DEVICE void copy_number(char *to, int64_t x, const char *from)
+{
+    constexpr limber_format f = SIDES[S].f;
+    typename number_of<S>::type e = load_raw<f.size>(from);
+
+    if constexpr (f.kind == LIMBER_KIND_INT)
+        store((int64_t *)to + x, (int64_t)((uint64_t)e << (64 - 8 * f.size)) >> (64 - 8 * f.size));
+    else
+        store_raw<f.size>(to + x * f.size, &e);
+}
+
+KERNEL(limber_terms, struct terms_args, PREPARE_THREADS, 1)
+{
+    constexpr int size = SIDES[0].f.size, wide = SIDES[0].f.kind == LIMBER_KIND_INT ? 8 : size;
+    int64_t own = (int64_t)block() * PREPARE_THREADS + thread();
+
+    if (own < 2 * args.width * wide)
+        store(args.factors + own, args.value[own]);
+    if (args.width < 4)
+        return;
+    ROLL for (int64_t x = own; x < args.m * args.n; x += (int64_t)blocks() * PREPARE_THREADS) {
+        const char *from = args.c + (x / args.n * args.row + x % args.n * args.col) * size;
+
+        copy_number<0>(args.to, x * args.width + 2, from);
+        copy_number<0>(args.to, x * args.width + 3, from + size);
+    }
+}
+
+#endif

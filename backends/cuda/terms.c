@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a second product of complex numbers needs on the device: memory, and its terms there. */
+#include "backends/cuda/launch.h"
+
+#include <string.h>
+
+enum { THREADS = 256, WAVES = 8 };
+
+static int64_t blocks_of(const struct run *r, const struct terms_job *j)
+{
+    int64_t blocks = (j->m * j->n + THREADS - 1) / THREADS;
+    int64_t most = (int64_t)WAVES * r->device->multiprocessors;
+
+    return j->width < 4 || blocks < 1 ? 1 : blocks < most ? blocks : most;
+}
+
+static bool run(struct run *r, const struct terms_job *j, struct diag *d)
+{
+    struct terms_args args = {
+        .c = j->c, .row = j->row, .col = j->col, .m = j->m, .n = j->n, .width = j->width,
+        .to = j->to, .factors = j->factors,
+    };
+
+    memcpy(args.value, j->value, sizeof args.value);
+    return limber_cuda_start(r, KERNEL_terms, blocks_of(r, j), THREADS, 0, &args, d);
+}
+
+bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
+                       const limber_queue *queue, struct diag *d)
+{
+    struct call call = { .device = device, .queue = queue };
+    struct run r = { .kernel = k, .call = &call };
+    bool ok;
+
+    if (!limber_cuda_enter(&r, d))
+        return false;
+    ok = run(&r, j, d);
+    if (r.own_stream)
+        ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel",
+                            d) && ok;
+    limber_cuda_leave(&r);
+    return ok;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Without a queue every call waits for its own stream, so that any may stand in for it. */
+static bool enter(struct run *r, int device, const limber_queue *queue, struct diag *d)
+{
+    r->device = limber_cuda_device(device, d);
+    if (!r->device)
+        return false;
+    r->driver = r->device->driver;
+    if (!limber_cuda_ok(r->driver, r->driver->cuCtxPushCurrent_v2(r->device->context),
+                        "entering the device's context", d))
+        return false;
+    if (queue)
+        r->stream = queue->stream;
+    else
+        r->own_stream = limber_cuda_stream(r->device, &r->stream, d);
+    if (queue || r->own_stream)
+        return true;
+    limber_cuda_leave(r);
+    return false;
+}
+
+bool limber_cuda_take(void **p, size_t bytes, const char *what, int device,
+                      const limber_queue *queue, struct diag *d)
+{
+    struct run r = { .own_stream = false };
+    cu_pointer at = 0;
+    bool ok;
+
+    if (!enter(&r, device, queue, d))
+        return false;
+    ok = limber_cuda_memory(&r, &at, bytes, what, d) &&
+         (queue || limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream),
+                                  "taking device memory", d));
+    limber_cuda_leave(&r);
+    *p = (void *)(uintptr_t)at;
+    return ok;
+}
+
+void limber_cuda_give(void *p, int device, const limber_queue *queue)
+{
+    struct diag ignored = { 0 };
+    struct run r = { .own_stream = false };
+    cu_pointer at = (cu_pointer)(uintptr_t)p;
+
+    if (!enter(&r, device, queue, &ignored))
+        return;
+    limber_cuda_release(&r, &at);
+    limber_cuda_leave(&r);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A correctly rounded product on a GPU: matrices in its memory, the caller's stream and workspace.
+ * The CUDA driver is opened at run time, so that this builds without CUDA; where there is no GPU it
+ * says so. */
+#include <limber/limber.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { M = 64, N = 48, K = 96 };
+
+static struct {
+    int (*cuInit)(unsigned);
+    int (*cuDevicePrimaryCtxRetain)(void **context, int device);
+    int (*cuCtxSetCurrent)(void *context);
+    int (*cuStreamCreate)(void **stream, unsigned flags);
+    int (*cuStreamDestroy_v2)(void *stream);
+    int (*cuStreamSynchronize)(void *stream);
+    int (*cuMemAlloc_v2)(uint64_t *p, size_t bytes);
+    int (*cuMemFree_v2)(uint64_t p);
+    int (*cuMemcpyHtoDAsync_v2)(uint64_t to, const void *from, size_t bytes, void *stream);
+    int (*cuMemcpyDtoHAsync_v2)(void *to, uint64_t from, size_t bytes, void *stream);
+} cuda;
+
+static int open_driver(void)
+{
+    static const char *const name[] = {
+        "cuInit", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuStreamCreate",
+        "cuStreamDestroy_v2", "cuStreamSynchronize", "cuMemAlloc_v2", "cuMemFree_v2",
+        "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"
+    };
+    const char *wish = getenv("LIMBER_CUDA");   /* the library opens the same one */
+    void *library = dlopen(wish ? wish : "libcuda.so.1", RTLD_NOW), **slot = (void **)&cuda;
+    void *context;
+
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        if (!library || !(slot[i] = dlsym(library, name[i])))
+            return 0;
+    return cuda.cuInit(0) == 0 && cuda.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+           cuda.cuCtxSetCurrent(context) == 0;
+}
+
+static double a[M * K], b[K * N], c[M * N];
+
+/* Sums of 1e16, small integers and -1e16: what is left is exact only where nothing is lost. */
+static void make(void)
+{
+    for (int i = 0; i < M; i++)
+        for (int p = 0; p < K; p++)
+            a[i * K + p] = p == 0 ? 1e16 : p == K - 1 ? -1e16 : i + p;
+    for (int e = 0; e < K * N; e++)
+        b[e] = 1;
+}
+
+static int count_wrong(void)
+{
+    int wrong = 0;
+
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++)
+            wrong += c[i * N + j] != (K - 2) * (i + (K - 1) / 2.0);
+    return wrong;
+}
+
+/* Everything is put into the stream; the program waits once, at the end. */
+static int multiply(limber_context *ctx, void *stream, uint64_t at[4], size_t workspace)
+{
+    const limber_contract contract = { .promise = LIMBER_CORRECT };
+    const limber_queue queue = { .stream = stream, .workspace = (void *)(uintptr_t)at[3],
+                                 .bytes = workspace };
+    limber_report report;
+    limber_format f64;
+
+    limber_format_named("f64", &f64);
+    if (cuda.cuMemcpyHtoDAsync_v2(at[0], a, sizeof a, stream) ||
+        cuda.cuMemcpyHtoDAsync_v2(at[1], b, sizeof b, stream))
+        return 0;
+    if (limber_gemm_batch(ctx, &contract, &queue, NULL, M, N, K, NULL,
+                          (limber_matrix){ (void *)(uintptr_t)at[0], f64, K, 1 },
+                          (limber_matrix){ (void *)(uintptr_t)at[1], f64, N, 1 }, NULL,
+                          (limber_matrix){ (void *)(uintptr_t)at[2], f64, N, 1 },
+                          &report) != LIMBER_OK) {
+        fprintf(stderr, "%s\n", limber_error_text());
+        return 0;
+    }
+    printf("%d x %d x %d by %s\n", M, N, K, report.scheme);
+    return cuda.cuMemcpyDtoHAsync_v2(c, at[2], sizeof c, stream) == 0 &&
+           cuda.cuStreamSynchronize(stream) == 0;
+}
+
+int main(void)
+{
+    const limber_config config = { .backend = "cuda" };
+    const size_t bytes[4] = { sizeof a, sizeof b, sizeof c, (size_t)16 << 20 };
+    limber_context *ctx = NULL;
+    uint64_t at[4] = { 0 };
+    void *stream = NULL;
+    limber_status status = limber_create(&ctx, &config);
+    int good;
+
+    if (status != LIMBER_OK) {
+        printf("no GPU here: %s\n", limber_error_text());
+        return status != LIMBER_DEVICE;
+    }
+    make();
+    good = open_driver() && cuda.cuStreamCreate(&stream, 1) == 0;
+    for (int i = 0; i < 4; i++)
+        good = good && cuda.cuMemAlloc_v2(&at[i], bytes[i]) == 0;
+    good = good && multiply(ctx, stream, at, bytes[3]);
+    printf("%d of %d elements are not exact\n", good ? count_wrong() : M * N, M * N);
+    for (int i = 0; i < 4 && at[i]; i++)
+        cuda.cuMemFree_v2(at[i]);
+    if (stream)
+        cuda.cuStreamDestroy_v2(stream);
+    limber_destroy(ctx);
+    return !good || count_wrong() != 0;
+}

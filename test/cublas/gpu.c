@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A program that multiplies matrices in a device's memory by cuBLAS, as such programs do: handles,
+ * streams, scalars on the host or the device, batches, captured streams, two devices.  Data are
+ * small integers, so that results are exact.
+ *   served   all is right, and nothing reaches the mock but what Limber has to refuse
+ *   passed   all is right and the mock's work
+ *   capture  as served, but the first call of the process comes while its stream is captured */
+#include "gpu.h"
+
+#include "tools/cublas/entries.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { M = 7, N = 5, K = 9, COUNT = 3, MOST = 4096 };
+
+static struct gpu gpu;
+static struct handle *handle;
+static bool served;
+static int failures, checks;
+
+static void expect(bool ok, const char *what, const char *name)
+{
+    checks++;
+    if (ok)
+        return;
+    failures++;
+    printf("FAILED: %s: %s\n", name, what);
+}
+
+/* ---- the functions -------------------------------------------------------------------------- */
+
+/* A call and where its matrices lie on the device. */
+struct args {
+    struct call x;
+    const void *alpha, *beta;
+    char *a, *b, *c;            /* or the arrays' addresses */
+    int64_t step_a, step_b, step_c, count;
+};
+
+#define DECLARE(NAME, INT, PARAMS, ...)                                                         \
+    int NAME(PARAMS(INT));                                                                      \
+    static int call_##NAME(struct args *y)                                                      \
+    {                                                                                           \
+        typedef INT T;                                                                          \
+        const struct call *x = &y->x;                                                           \
+                                                                                                \
+        return NAME(handle, x->op_a, x->op_b, (T)x->m, (T)x->n, (T)x->k, y->alpha, __VA_ARGS__); \
+    }
+#define ARRAY_OF(p) (const void *const *)(void *)(p)
+#define CALL_ONE(NAME, INT, TYPE, PRODUCTS)                                                     \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ONE, y->a, (T)x->lda, y->b, (T)x->ldb, y->beta, y->c,      \
+            (T)x->ldc)
+#define CALL_EX(NAME, INT, TYPE, PRODUCTS)                                                      \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_EX, y->a, x->type_a, (T)x->lda, y->b, x->type_b,           \
+            (T)x->ldb, y->beta, y->c, x->type_c, (T)x->ldc, x->compute, -1)
+#define CALL_ARRAY(NAME, INT, TYPE, PRODUCTS)                                                   \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY, ARRAY_OF(y->a), (T)x->lda, ARRAY_OF(y->b),          \
+            (T)x->ldb, y->beta, (void *const *)(void *)y->c, (T)x->ldc, (T)y->count)
+#define CALL_ARRAY_EX(NAME, INT, TYPE, PRODUCTS)                                                \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY_EX, ARRAY_OF(y->a), x->type_a, (T)x->lda,            \
+            ARRAY_OF(y->b), x->type_b, (T)x->ldb, y->beta, (void *const *)(void *)y->c,         \
+            x->type_c, (T)x->ldc, (T)y->count, x->compute, -1)
+#define CALL_STRIDED(NAME, INT, TYPE, PRODUCTS)                                                 \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED, y->a, (T)x->lda, y->step_a, y->b, (T)x->ldb,      \
+            y->step_b, y->beta, y->c, (T)x->ldc, y->step_c, (T)y->count)
+#define CALL_STRIDED_EX(NAME, INT, TYPE, PRODUCTS)                                              \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED_EX, y->a, x->type_a, (T)x->lda, y->step_a, y->b,   \
+            x->type_b, (T)x->ldb, y->step_b, y->beta, y->c, x->type_c, (T)x->ldc, y->step_c,    \
+            (T)y->count, x->compute, -1)
+CUBLAS_ONE(CALL_ONE)
+CUBLAS_EX(CALL_EX)
+CUBLAS_ARRAY(CALL_ARRAY)
+CUBLAS_ARRAY_EX(CALL_ARRAY_EX)
+CUBLAS_STRIDED(CALL_STRIDED)
+CUBLAS_STRIDED_EX(CALL_STRIDED_EX)
+
+struct function {
+    const char *name;
+    int (*call)(struct args *y);
+    enum form form;
+    int type;                   /* 0, stated: all of types[] */
+    bool states_types;
+};
+#define ROW_ONE(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_one, TYPE, false },
+#define ROW_EX(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_one, TYPE, true },
+#define ROW_ARRAY(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_array, TYPE, false },
+#define ROW_ARRAY_EX(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_array, TYPE, true },
+#define ROW_STRIDED(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_strided, TYPE, false },
+#define ROW_STRIDED_EX(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_strided, TYPE, true },
+static const struct function functions[] = {
+    CUBLAS_ONE(ROW_ONE) CUBLAS_EX(ROW_EX) CUBLAS_ARRAY(ROW_ARRAY) CUBLAS_ARRAY_EX(ROW_ARRAY_EX)
+    CUBLAS_STRIDED(ROW_STRIDED) CUBLAS_STRIDED_EX(ROW_STRIDED_EX)
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static const struct { int a, b, c, compute; } types[] = {
+    { CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_32F },
+    { CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, CUBLAS_64F },
+    { CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_32F },
+    { CUDA_R_8I, CUDA_R_8I, CUDA_R_32I, CUBLAS_32I },
+    { CUDA_C_32F, CUDA_C_32F, CUDA_C_32F, CUBLAS_32F },
+    { CUDA_C_64F, CUDA_C_64F, CUDA_C_64F, CUBLAS_64F },
+};
+enum { TYPES = sizeof types / sizeof *types };
+
+static const struct function *named(const char *name)
+{
+    for (int i = 0; i < FUNCTIONS; i++)
+        if (strcmp(functions[i].name, name) == 0)
+            return &functions[i];
+    abort();
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static char *room(size_t bytes)
+{
+    uint64_t at = 0;
+
+    if (gpu.cuMemAlloc_v2(&at, bytes))
+        expect(false, "cuMemAlloc", "memory");
+    return (char *)(uintptr_t)at;
+}
+
+static void put(void *to, const void *from, size_t bytes)
+{
+    if (gpu.cuMemcpyHtoDAsync_v2((uintptr_t)to, from, bytes, handle->stream))
+        expect(false, "cuMemcpyHtoDAsync", "memory");
+}
+
+static void get(void *to, const void *from, size_t bytes)
+{
+    if (gpu.cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, handle->stream) ||
+        gpu.cuStreamSynchronize(handle->stream))
+        expect(false, "cuMemcpyDtoHAsync", "memory");
+}
+
+static void release(void *p)
+{
+    gpu.cuMemFree_v2((uintptr_t)p);
+}
+
+static unsigned seed = 1;
+
+/* Small integers of a type. */
+static void fill(char *p, int type)
+{
+    for (int64_t e = 0; e < MOST / call_size(type) * (call_is_complex(type) ? 2 : 1); e++) {
+        seed = seed * 1103515245 + 12345;
+        call_store(p, type, e, (int)(seed >> 16) % 9 - 4);
+    }
+}
+
+/* ---- one call ------------------------------------------------------------------------------- */
+
+/* Three matrices of an operand on the host and the device, and their addresses there. */
+struct many {
+    char here[MOST], *there, *array;
+    int64_t step;               /* elements */
+};
+static struct many a, b, c;
+static double alpha[2], beta[2];
+static char *scalars_there;
+
+static void place(struct many *x, int type)
+{
+    char *each[COUNT];
+
+    x->step = MOST / COUNT / call_size(type);
+    fill(x->here, type);
+    put(x->there, x->here, MOST);
+    for (int g = 0; g < COUNT; g++)
+        each[g] = x->there + g * x->step * call_size(type);
+    put(x->array, each, sizeof each);
+}
+
+/* Where alpha and beta stand: host memory, or the device's. */
+static const void *scalar(const struct call *x, const double v[2], char *host, char *device)
+{
+    int type = call_scalar(x);
+
+    for (int i = 0; i < (call_is_complex(type) ? 2 : 1); i++)
+        call_store(host, type, i, v[i]);
+    if (handle->mode == CUBLAS_POINTER_HOST)
+        return host;
+    put(device, host, 16);
+    return device;
+}
+
+static struct args state(const struct function *f, int t, int op_a, int op_b)
+{
+    int type = f->type;
+    struct args y = { .count = f->form == FORM_one ? 1 : COUNT };
+
+    y.x = (struct call){ op_a, op_b, M, N, K, (op_a ? K : M) + 1, (op_b ? N : K) + 2, M + 1, type,
+                         type, type, 0 };
+    if (f->states_types) {
+        y.x.type_a = types[t].a;
+        y.x.type_b = types[t].b;
+        y.x.type_c = types[t].c;
+        y.x.compute = types[t].compute;
+    }
+    place(&a, y.x.type_a);
+    place(&b, y.x.type_b);
+    place(&c, y.x.type_c);
+    y.a = f->form == FORM_array ? a.array : a.there;
+    y.b = f->form == FORM_array ? b.array : b.there;
+    y.c = f->form == FORM_array ? c.array : c.there;
+    y.step_a = a.step;
+    y.step_b = b.step;
+    y.step_c = c.step;
+    return y;
+}
+
+static void give_scalars(struct args *y, int scalars)
+{
+    static const double value[3][4] = { { 1, 0, 0, 0 }, { 2, 0, -3, 0 }, { 2, -1, -3, 2 } };
+    static char host[2][32];
+
+    for (int i = 0; i < 2; i++) {
+        alpha[i] = i && !call_is_complex(y->x.type_c) ? 0 : value[scalars][i];
+        beta[i] = i && !call_is_complex(y->x.type_c) ? 0 : value[scalars][2 + i];
+    }
+    y->alpha = scalar(&y->x, alpha, host[0], scalars_there);
+    y->beta = scalar(&y->x, beta, host[1], scalars_there + 32);
+}
+
+static bool is_right(const struct args *y)
+{
+    const struct call *x = &y->x;
+    static char got[MOST];
+    double want[2], v[2];
+
+    get(got, c.there, MOST);
+    for (int64_t g = 0; g < y->count; g++)
+        for (int64_t i = 0; i < x->m; i++)
+            for (int64_t j = 0; j < x->n; j++) {
+                call_element(x, a.here + g * a.step * call_size(x->type_a),
+                             b.here + g * b.step * call_size(x->type_b),
+                             c.here + g * c.step * call_size(x->type_c), alpha, beta, i, j, want);
+                call_pair(got + g * c.step * call_size(x->type_c), x->type_c, i + j * x->ldc, false,
+                          v);
+                if (v[0] != want[0] || (call_is_complex(x->type_c) && v[1] != want[1]))
+                    return false;
+            }
+    return true;
+}
+
+static void try_call(const struct function *f, int t, int op_a, int op_b, int scalars)
+{
+    struct args y = state(f, t, op_a, op_b);
+    int calls = handle->calls;
+
+    give_scalars(&y, scalars);
+    expect(f->call(&y) == CUBLAS_SUCCESS, "status", f->name);
+    expect(handle->calls == calls + !served, served ? "reached the mock" : "did not reach the mock",
+           f->name);
+    if (!is_right(&y)) {
+        expect(false, "wrong result", f->name);
+        printf("  type %d ops %d%d scalars %d mode %d\n", y.x.type_c, op_a, op_b, scalars,
+               handle->mode);
+    }
+}
+
+/* ---- what programs do ----------------------------------------------------------------------- */
+
+static const int ops[][2] = { { 0, 0 }, { 1, 0 }, { 0, 2 }, { 2, 1 } };
+
+/* Streams and pointer modes change from call to call. */
+static void all_functions(void *stream)
+{
+    int i = 0;
+
+    for (const struct function *f = functions; f < functions + FUNCTIONS; f++)
+        for (int t = 0; t < (f->states_types ? TYPES : 1); t++)
+            for (int scalars = 0; scalars < 3; scalars++, i++) {
+                cublasSetStream_v2(handle, i % 2 ? stream : NULL);
+                cublasSetPointerMode_v2(handle, i / 2 % 2);
+                try_call(f, t, ops[i % 4][0], ops[i % 4][1], scalars);
+            }
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
+    cublasSetStream_v2(handle, stream);
+}
+
+/* The second call reads what the first one writes; nobody waits between them. */
+static void calls_follow_each_other(const char *name)
+{
+    const struct function *f = named(name);
+    struct args y = state(f, 0, 0, 0);
+    char *last = c.there, *first = room(MOST);
+
+    y.x.n = y.x.k = M;
+    y.x.lda = y.x.ldb = y.x.ldc = M + 1;
+    give_scalars(&y, 0);
+    y.c = first;
+    expect(f->call(&y) == CUBLAS_SUCCESS, "first status", name);
+    y.b = first;
+    y.c = last;
+    expect(f->call(&y) == CUBLAS_SUCCESS, "second status", name);
+    get(b.here, first, MOST);
+    expect(is_right(&y), "the second of two results", name);
+    release(first);
+}
+
+/* What Limber refuses goes to cuBLAS, whole. */
+static void refusals(void)
+{
+    const struct function *f = named("cublasDgemmStridedBatched");
+    struct args y = state(f, 0, 0, 0);
+    int calls = handle->calls;
+
+    give_scalars(&y, 0);
+    y.step_c = 0;               /* results meet */
+    expect(f->call(&y) == CUBLAS_SUCCESS && handle->calls == calls + 1, "overlap", f->name);
+    y = state(f, 0, 0, 0);
+    y.x.m = -1;
+    expect(f->call(&y) == 7 && handle->calls == calls + 2, "m < 0", f->name);
+    f = named("cublasZgemmBatched");
+    y = state(f, 0, 0, 1);
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
+    give_scalars(&y, 1);
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
+    y.alpha = &alpha;           /* of the host, said to be so */
+    y.beta = &beta;
+    expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "scalars of the host", f->name);
+}
+
+/* While a stream is captured calls are the mock's, and the capture stays whole. */
+static void one_capture(const struct function *f, int t, int mode, int scalars)
+{
+    struct args y = state(f, t, 0, 0);
+    void *graph = NULL, *exec = NULL;
+    int calls = handle->calls;
+    unsigned got = 0;
+
+    cublasSetPointerMode_v2(handle, mode == 1 ? CUBLAS_POINTER_DEVICE : CUBLAS_POINTER_HOST);
+    give_scalars(&y, scalars);
+    expect(gpu.cuStreamBeginCapture_v2(handle->stream, mode) == 0, "begin", f->name);
+    expect(f->call(&y) == CUBLAS_SUCCESS && handle->calls == calls + 1, "not cuBLAS's", f->name);
+    expect(gpu.cuStreamEndCapture(handle->stream, &graph) == 0 && graph, "spoilt", f->name);
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
+    if (!graph)
+        return;
+    expect(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0) == 0 &&
+           gpu.cuGraphLaunch(exec, handle->stream) == 0, "graph", f->name);
+    get(&got, y.c, sizeof got);
+    expect(got == CAPTURED_MARK, "nothing captured", f->name);
+    gpu.cuGraphExecDestroy(exec);
+    gpu.cuGraphDestroy(graph);
+}
+
+static void captures(void)
+{
+    for (int mode = 0; mode < 3; mode++) {
+        one_capture(named("cublasDgemm_v2"), 0, mode, mode);
+        one_capture(named("cublasCgemm_v2"), 0, mode, mode);
+        one_capture(named("cublasGemmEx"), 3, mode, 0);
+        one_capture(named("cublasSgemmBatched"), 0, mode, 0);
+        one_capture(named("cublasZgemmStridedBatched_64"), 0, mode, mode);
+    }
+}
+
+/* A stream that is not captured works on beside one that is. */
+static void beside_a_capture(int mode)
+{
+    void *other, *graph = NULL;
+
+    expect(gpu.cuStreamCreate(&other, 1) == 0, "stream", "capture");
+    expect(gpu.cuStreamBeginCapture_v2(other, mode) == 0, "begin", "capture");
+    try_call(named("cublasDgemm_v2"), 0, 0, 0, 1);
+    try_call(named("cublasZgemm_v2"), 0, 2, 0, 2);
+    expect(gpu.cuStreamEndCapture(other, &graph) == 0, "spoilt", "capture");
+    gpu.cuGraphDestroy(graph);
+    gpu.cuStreamDestroy_v2(other);
+}
+
+/* A handle, a stream and memory of a device. */
+static void on_device(int device, void (*work)(void *stream))
+{
+    void *context = NULL, *stream = NULL;
+
+    expect(gpu.cuDevicePrimaryCtxRetain(&context, device) == 0 &&
+           gpu.cuCtxSetCurrent(context) == 0 && cublasCreate_v2(&handle) == CUBLAS_SUCCESS &&
+           gpu.cuStreamCreate(&stream, 1) == 0, "start", "device");
+    cublasSetStream_v2(handle, stream);
+    for (struct many *const *x = (struct many *const[]){ &a, &b, &c, NULL }; *x; x++) {
+        (*x)->there = room(MOST);
+        (*x)->array = room(COUNT * sizeof(void *));
+    }
+    scalars_there = room(64);
+    work(stream);
+    release(scalars_there);
+    for (struct many *const *x = (struct many *const[]){ &a, &b, &c, NULL }; *x; x++) {
+        release((*x)->there);
+        release((*x)->array);
+    }
+    gpu.cuStreamDestroy_v2(stream);
+    cublasDestroy_v2(handle);
+}
+
+static void first_device(void *stream)
+{
+    all_functions(stream);
+    calls_follow_each_other("cublasDgemm_v2");
+    calls_follow_each_other("cublasSgemm_v2_64");
+    calls_follow_each_other("cublasZgemm_v2");
+    if (served) {
+        refusals();
+        captures();
+        for (int mode = 0; mode < 3; mode++)
+            beside_a_capture(mode);
+    }
+}
+
+static void second_device(void *stream)
+{
+    (void)stream;
+    try_call(named("cublasDgemm_v2"), 0, 0, 0, 1);
+    try_call(named("cublasCgemmStridedBatched"), 0, 1, 2, 2);
+    try_call(named("cublasGemmBatchedEx"), 2, 1, 0, 0);
+}
+
+static void captured_first(void *stream)
+{
+    (void)stream;
+    captures();
+    second_device(stream);
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "served";
+
+    served = strcmp(how, "passed") != 0;
+    if (!gpu_open(&gpu)) {
+        printf("FAILED: no driver\n");
+        return 1;
+    }
+    on_device(0, strcmp(how, "capture") == 0 ? captured_first : first_device);
+    on_device(1, second_device);
+    on_device(0, second_device);
+    if (gpu.simt_error && *gpu.simt_error())
+        expect(false, gpu.simt_error(), "the harness");
+    printf("%d checks, %d failures\n", checks, failures);
+    return failures != 0;
+}

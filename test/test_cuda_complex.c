@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Complex products of matrices in a device's memory against the interpreter, bit for bit: on a GPU
+ * when LIMBER_TEST_GPU is set, else on the harness that runs kernels on the CPU. */
+#include "support.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static limber_context *reference, *cuda;
+
+/* The driver, as a program that uses the library has it. */
+static struct {
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuMemFree_v2)(uint64_t);
+    int (*cuMemcpyHtoDAsync_v2)(uint64_t, const void *, size_t, void *);
+    int (*cuMemcpyDtoHAsync_v2)(void *, uint64_t, size_t, void *);
+    int (*cuStreamCreate)(void **, unsigned);
+    int (*cuStreamDestroy_v2)(void *);
+    int (*cuStreamSynchronize)(void *);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxSetCurrent)(void *);
+} driver;
+
+static bool open_driver(void)
+{
+    const char *name = getenv("LIMBER_CUDA");
+    void *handle = dlopen(name ? name : "libcuda.so.1", RTLD_NOW), *context;
+
+    if (!handle)
+        return false;
+#define GET(name) *(void **)&driver.name = dlsym(handle, #name)
+    GET(cuMemAlloc_v2);
+    GET(cuMemFree_v2);
+    GET(cuMemcpyHtoDAsync_v2);
+    GET(cuMemcpyDtoHAsync_v2);
+    GET(cuStreamCreate);
+    GET(cuStreamDestroy_v2);
+    GET(cuStreamSynchronize);
+    GET(cuDevicePrimaryCtxRetain);
+    GET(cuCtxSetCurrent);
+#undef GET
+    return driver.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+           driver.cuCtxSetCurrent(context) == 0;
+}
+
+static int open_contexts(void **state)
+{
+    const limber_config interp = { .backend = "interp", .cache_dir = "" };
+    const limber_config device = { .backend = "cuda", .cache_dir = "" };
+
+    (void)state;
+    if (!getenv("LIMBER_TEST_GPU")) {
+        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
+        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    }
+    if (limber_create(&reference, &interp) || limber_create(&cuda, &device)) {
+        fprintf(stderr, "%s\n", limber_error_text());
+        return -1;
+    }
+    return open_driver() ? 0 : -1;
+}
+
+static int close_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(cuda);
+    limber_destroy(reference);
+    return 0;
+}
+
+/* ---- matrices ------------------------------------------------------------------------------- */
+
+enum { ROWS_together, COLUMNS_together, APART, LAYOUTS };
+enum { ON_a = 1, ON_b = 2, ON_c = 4, ON_all = 7 };
+enum { SCALARS_none, SCALARS_real, SCALARS_alpha, SCALARS_complex, SCALARS_count };
+
+struct matrix {
+    limber_matrix here, there;  /* there: the same on the device, or in host memory */
+    size_t bytes;
+    bool on_device;
+};
+
+static void put(struct matrix *x)
+{
+    uint64_t at;
+
+    assert_int_equal(driver.cuMemAlloc_v2(&at, x->bytes), 0);
+    assert_int_equal(driver.cuMemcpyHtoDAsync_v2(at, x->here.data, x->bytes, NULL), 0);
+    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+    x->there.data = (void *)(uintptr_t)at;
+}
+
+static struct matrix make(struct rng *r, const char *format, enum data data, int64_t rows,
+                          int64_t cols, int layout, bool on_device)
+{
+    limber_format f = named(format);
+    int64_t gap = layout == APART ? 2 : 1, lead = (layout == ROWS_together ? cols : rows) + gap;
+    struct matrix x = { .here = { NULL, f, lead, 1 }, .on_device = on_device };
+    int64_t count = 2 * gap * (lead * (layout == ROWS_together ? rows : cols) + 1);
+
+    if (layout != ROWS_together)
+        x.here = (limber_matrix){ NULL, f, gap, lead * gap };
+    if (layout == COLUMNS_together)
+        x.here = (limber_matrix){ NULL, f, 1, lead };
+    x.bytes = (size_t)count * f.size;
+    x.here.data = malloc(x.bytes);
+    fill(r, data, f, x.here.data, (size_t)count);
+    x.there = x.here;
+    if (on_device) {
+        put(&x);
+    } else {
+        x.there.data = malloc(x.bytes);
+        memcpy(x.there.data, x.here.data, x.bytes);
+    }
+    return x;
+}
+
+/* What lies there, to be freed. */
+static char *get(const struct matrix *x)
+{
+    char *p = malloc(x->bytes);
+
+    if (x->on_device) {
+        assert_int_equal(driver.cuMemcpyDtoHAsync_v2(p, (uintptr_t)x->there.data, x->bytes, NULL),
+                         0);
+        assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+    } else {
+        memcpy(p, x->there.data, x->bytes);
+    }
+    return p;
+}
+
+static void drop(struct matrix *x)
+{
+    if (x->on_device)
+        driver.cuMemFree_v2((uintptr_t)x->there.data);
+    else
+        free(x->there.data);
+    free(x->here.data);
+}
+
+/* ---- a product on both ----------------------------------------------------------------------- */
+
+struct trial {
+    limber_contract contract;
+    const char *fa, *fb, *fc;
+    enum data data;
+    int conj, scalars;          /* conj: bit 0 of A, bit 1 of B */
+    int la, lb, lc;
+    int on;
+    limber_status status;       /* expected of both */
+};
+
+static const limber_contract native = { .promise = LIMBER_NATIVE, .scheme = "native" };
+static const limber_contract wraps = { .promise = LIMBER_NATIVE };
+static const limber_contract correct = { .promise = LIMBER_CORRECT };
+static const limber_contract exact = { .promise = LIMBER_EXACT };
+
+/* NaN is NaN. */
+static bool same(limber_format f, const char *x, const char *y)
+{
+    double a, b;
+
+    if (memcmp(x, y, f.size) == 0)
+        return true;
+    if (f.kind == LIMBER_KIND_INT || limber_convert(&a, named("f64"), x, f, 1, LIMBER_RN) ||
+        limber_convert(&b, named("f64"), y, f, 1, LIMBER_RN))
+        return false;
+    return a != a && b != b;
+}
+
+static void make_scalars(limber_format c, int scalars, char alpha[32], char beta[32])
+{
+    static const double value[SCALARS_count][4] = {
+        { 1, 0, 0, 0 }, { 3, 0, -2, 0 }, { 2, -1, 0, 0 }, { -2, 3, 1, -3 },
+    };
+    limber_format f = c.kind == LIMBER_KIND_INT ? named("i64") : c;
+
+    assert_int_equal(limber_convert(alpha, f, value[scalars], named("f64"), 2, LIMBER_RN), 0);
+    assert_int_equal(limber_convert(beta, f, value[scalars] + 2, named("f64"), 2, LIMBER_RN), 0);
+}
+
+enum { M = 13, N = 18, K = 21 };
+
+static void compare_in(const struct trial *t, const limber_queue *queue, uint64_t seed)
+{
+    struct rng r = { seed };
+    struct matrix a = make(&r, t->fa, t->data, M, K, t->la, t->on & ON_a);
+    struct matrix b = make(&r, t->fb, t->data, K, N, t->lb, t->on & ON_b);
+    struct matrix c = make(&r, t->fc, DATA_bytes, M, N, t->lc, t->on & ON_c);
+    limber_format fc = c.here.format;
+    char alpha[32], beta[32], *got;
+    limber_report report;
+    limber_status s;
+
+    make_scalars(fc, t->scalars, alpha, beta);
+#define RUN(ctx, q, where, report)                                                                \
+    limber_gemm_complex(ctx, &t->contract, q, M, N, K, alpha, a.where, t->conj & 1, b.where,      \
+                        t->conj >> 1, beta, c.where, report, 0)
+    s = RUN(cuda, queue, there, &report);
+    if (s != t->status)
+        fail_msg("%s, conj %d, on %d: %s", t->fa, t->conj, t->on, limber_error_text());
+    if (s == LIMBER_OK)
+        assert_string_equal(report.backend, "cuda");
+    assert_int_equal(RUN(reference, NULL, here, NULL), t->status);
+    if (queue)
+        assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
+    got = get(&c);
+    for (size_t e = 0; e < c.bytes / fc.size; e++)
+        if (!same(fc, got + e * fc.size, (char *)c.here.data + e * fc.size))
+            fail_msg("%s of %s %s %s, %s, conj %d, scalars %d, layouts %d%d%d, on %d: number %zu "
+                     "differs", report.scheme, t->fa, t->fb, t->fc, data_name(t->data), t->conj,
+                     t->scalars, t->la, t->lb, t->lc, t->on, e);
+    free(got);
+    drop(&a);
+    drop(&b);
+    drop(&c);
+}
+
+static void compare(struct trial t)
+{
+    static uint64_t seed = 1;
+
+    compare_in(&t, NULL, seed++);
+}
+
+static void conjugates_and_layouts(void **state)
+{
+    (void)state;
+    for (int conj = 0; conj < 4; conj++)
+        for (int layout = 0; layout < LAYOUTS; layout++) {
+            compare((struct trial){ native, "f32", "f32", "f32", DATA_unit, conj, SCALARS_none,
+                                    layout, (layout + conj) % LAYOUTS, conj % LAYOUTS, ON_all, 0 });
+            compare((struct trial){ correct, "f64", "f64", "f64", DATA_unit, conj, SCALARS_real,
+                                    (layout + conj) % LAYOUTS, layout, conj % LAYOUTS, ON_all, 0 });
+        }
+}
+
+static void formats(void **state)
+{
+    static const char *const floats[] = { "f64", "f32", "dd", "f128", "bf16" };
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        for (int scalars = 0; scalars < SCALARS_count; scalars++)
+            compare((struct trial){ correct, floats[i], floats[i], floats[i],
+                                    i == 3 ? DATA_spread : DATA_unit, (scalars + i) % 4, scalars,
+                                    i % LAYOUTS, (i + scalars) % LAYOUTS, scalars % LAYOUTS, ON_all,
+                                    0 });
+    for (int scalars = 0; scalars < SCALARS_count; scalars++) {
+        compare((struct trial){ native, "f64", "f64", "f64", DATA_range, scalars, scalars, 0, 0, 1,
+                                ON_all, 0 });
+        compare((struct trial){ exact, "i16", "i16", "i64", DATA_ints, scalars, scalars, 1, 2, 0,
+                                ON_all, 0 });
+        compare((struct trial){ exact, "i8", "i8", "i32", DATA_bytes, scalars, scalars, 0, 1, 1,
+                                ON_all, 0 });
+        compare((struct trial){ wraps, "i32", "i32", "i32", DATA_range, scalars, scalars, 2, 0, 2,
+                                ON_all, 0 });
+    }
+    compare((struct trial){ exact, "u8", "u8", "i32", DATA_bytes, 3, SCALARS_real, 0, 0, 0, ON_all,
+                            0 });
+    compare((struct trial){ exact, "u8", "i16", "i16", DATA_range, 2, SCALARS_none, 0, 0, 0,
+                            ON_all, LIMBER_RANGE });
+}
+
+static void special_values(void **state)
+{
+    (void)state;
+    for (int scalars = 0; scalars < SCALARS_count; scalars++) {
+        compare((struct trial){ correct, "f64", "f64", "f64", DATA_special, scalars, scalars, 0, 1,
+                                0, ON_all, 0 });
+        compare((struct trial){ native, "f32", "f32", "f32", DATA_special, scalars, scalars, 1, 0,
+                                1, ON_all, 0 });
+    }
+    compare((struct trial){ correct, "f64", "f64", "f64", DATA_zeros, 2, SCALARS_complex, 0, 0, 0,
+                            ON_all, 0 });
+}
+
+static void host_and_device_mix(void **state)
+{
+    (void)state;
+    for (int on = 0; on < ON_all; on++) {
+        compare((struct trial){ correct, "f64", "f64", "f64", DATA_unit, on % 4,
+                                on % 2 ? SCALARS_complex : SCALARS_real, on % LAYOUTS, 2, 0, on,
+                                0 });
+        compare((struct trial){ correct, "f32", "f32", "f32", DATA_unit, on % 4,
+                                on % 2 ? SCALARS_none : SCALARS_complex, 2, on % LAYOUTS, 1, on,
+                                0 });
+        compare((struct trial){ exact, "i16", "i16", "i32", DATA_bytes, on % 4, SCALARS_complex, 0,
+                                0, 1, on, 0 });
+    }
+}
+
+static void streams_are_the_callers(void **state)
+{
+    limber_queue queue = { .bytes = 0 };
+
+    (void)state;
+    assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
+    for (int scalars = 0; scalars < SCALARS_count; scalars++) {
+        compare_in(&(struct trial){ correct, "f64", "f64", "f64", DATA_unit, scalars, scalars, 0, 0,
+                                    1, ON_all, 0 }, &queue, 500);
+        compare_in(&(struct trial){ native, "f64", "f64", "f64", DATA_unit, scalars, scalars, 1, 0,
+                                    0, ON_all, 0 }, &queue, 501);
+    }
+    driver.cuStreamDestroy_v2(queue.stream);
+}
+
+/* ---- integers at their ends, and what is refused -------------------------------------------- */
+
+/* Of a full matrix of one integer. */
+static void of_least(const char *format, const char *result, limber_contract contract,
+                     limber_status status)
+{
+    limber_format f = named(format);
+    struct rng r = { 7 };
+    struct matrix a = make(&r, format, DATA_bytes, 3, 4, 0, true);
+    struct matrix b = make(&r, format, DATA_bytes, 4, 5, 0, true);
+    struct matrix c = make(&r, result, DATA_bytes, 3, 5, 0, true);
+    char *got;
+
+    memset(b.here.data, 0, b.bytes);
+    for (size_t e = 0; e < b.bytes / f.size; e++)
+        ((char *)b.here.data)[(e + 1) * f.size - 1] = (char)0x80;
+    driver.cuMemFree_v2((uintptr_t)b.there.data);
+    put(&b);
+    assert_int_equal(limber_gemm_complex(cuda, &contract, NULL, 3, 5, 4, NULL, a.there, 1, b.there,
+                                         0, NULL, c.there, NULL, 0), status);
+    assert_int_equal(limber_gemm_complex(reference, &contract, NULL, 3, 5, 4, NULL, a.here, 1,
+                                         b.here, 0, NULL, c.here, NULL, 0), status);
+    got = get(&c);
+    assert_memory_equal(got, c.here.data, c.bytes);
+    free(got);
+    drop(&a);
+    drop(&b);
+    drop(&c);
+}
+
+static void the_least_integer_has_a_negative(void **state)
+{
+    (void)state;
+    of_least("i8", "i32", exact, LIMBER_OK);
+    of_least("i16", "i64", exact, LIMBER_OK);
+    of_least("i32", "i64", wraps, LIMBER_OK);
+    of_least("i64", "i64", wraps, LIMBER_OK);
+    of_least("i64", "i64", exact, LIMBER_RANGE);
+}
+
+static void some_calls_are_refused(void **state)
+{
+    limber_unit unit;
+    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit };
+    struct rng r = { 8 };
+    struct matrix a = make(&r, "i16", DATA_bytes, 3, 4, 0, true);
+    struct matrix b = make(&r, "i16", DATA_bytes, 4, 5, 0, true);
+    struct matrix c = make(&r, "i32", DATA_bytes, 3, 5, 0, true);
+
+    (void)state;
+    assert_int_equal(limber_gemm_complex(cuda, &exact, NULL, 3, 5, 4, NULL, a.there, 0, b.there, 0,
+                                         NULL, c.there, NULL, 3), LIMBER_NO_SCHEME);
+    assert_non_null(strstr(limber_error_text(), "products = 3"));
+    assert_int_equal(limber_gemm_complex(cuda, &exact, NULL, 3, 5, 0, NULL, a.there, 0, b.there, 0,
+                                         NULL, c.there, NULL, 4), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    assert_int_equal(limber_gemm_complex(cuda, &simulate, NULL, 3, 5, 4, NULL, a.there, 0, b.there,
+                                         0, NULL, c.there, NULL, 0), LIMBER_NO_SCHEME);
+    drop(&a);
+    drop(&b);
+    drop(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(conjugates_and_layouts),
+        cmocka_unit_test(formats),
+        cmocka_unit_test(special_values),
+        cmocka_unit_test(host_and_device_mix),
+        cmocka_unit_test(streams_are_the_callers),
+        cmocka_unit_test(the_least_integer_has_a_negative),
+        cmocka_unit_test(some_calls_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, open_contexts, close_contexts);
+}
