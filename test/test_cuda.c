@@ -632,6 +632,19 @@ static void empty_products_are_beta_c(void **state)
                                .alpha = 1 }, 62);
 }
 
+/* 77: no GPU that could be asked. */
+static int have_gpu(void)
+{
+    const limber_config device = { .backend = "cuda", .cache_dir = "" };
+
+    if (limber_create(&cuda, &device)) {
+        fprintf(stderr, "skipped: %s\n", limber_error_text());
+        return 77;
+    }
+    limber_destroy(cuda);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -648,5 +661,7 @@ int main(void)
         cmocka_unit_test(empty_products_are_beta_c),
     };
 
+    if (getenv("LIMBER_TEST_GPU") && have_gpu())
+        return 77;
     return cmocka_run_group_tests(tests, open_contexts, close_contexts);
 }
