@@ -76,7 +76,7 @@ DEVICE int scale_of(const int32_t *emax, int64_t line, int top)
  * lie in different banks. */
 DEVICE uint32_t piece_at(int r, int c)
 {
-    return (uint32_t)(r * STEP + ((c ^ (STEP == 128 ? r & 7 : r >> 1 & 3)) << 4));
+    return (uint32_t)(r * STEP + ((c ^ (STEP >= 128 ? r & 7 : r >> 1 & 3)) << 4));
 }
 
 #endif
