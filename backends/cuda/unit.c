@@ -206,8 +206,9 @@ void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, 
     limber_text_add(out, "enum { COUNT_none, COUNT_swamped, COUNT_all };\n"
                          "enum {\n    COUNTS = %d, FUSED = %d, PIECE = %d, MOST = %d, LEAST = %d,\n"
                          "    SAFE = %d, SAFE_OUTER = %d, CLAMPS = %d, ENDS = %d, CHUNK = %d, "
-                         "ONE_SUM = %d,\n    NARROW_K = %lld\n};\n#define NARROW %d\n",
+                         "ONE_SUM = %d,\n    NARROW_K = %lld\n};\n"
+                         "#define NARROW %d\n#define SCALE_BLOCK %d\n",
                     p->counts, l.fused, c->model.piece, l.most, LEAST, l.safe, l.safe_outer,
                     l.clamps, l.ends, l.chunk ? l.chunk : 1, l.one_sum, (long long)l.k,
-                    c->model.narrow);
+                    c->model.narrow, c->model.scale_block);
 }

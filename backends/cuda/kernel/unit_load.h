@@ -20,6 +20,7 @@ DEVICE int64_t index_at(const struct slots &s, int64_t slot)
 
 /* ---- scales: a thread takes a block of one line ------------------------------------------------ */
 
+#if SCALE_BLOCK
 template <int S> DEVICE double element_at(const struct view &v, int64_t line, int64_t p)
 {
     const char *at = limber_view_at(&v, line, p, SIDES[S].f.size);
@@ -40,8 +41,8 @@ template <int S> DEVICE void scale_blocks(const prepare_args &a)
     v.patch = a.patched ? &a.patch : NULL;
     if (line >= a.lines)
         return;
-    from = x % a.scale_blocks * MODEL.scale_block;
-    to = from + MODEL.scale_block < a.length ? from + MODEL.scale_block : a.length;
+    from = x % a.scale_blocks * SCALE_BLOCK;
+    to = from + SCALE_BLOCK < a.length ? from + SCALE_BLOCK : a.length;
     ROLL for (int64_t p = from; p < to; p++) {
         double e = element_at<S>(v, a.line0 + line, p);
 
@@ -52,6 +53,17 @@ template <int S> DEVICE void scale_blocks(const prepare_args &a)
     store<float>(a.scales + x,
                  most > 0 ? (float)limber_unit_scale(&u, S ? &u.b : &u.a, most) : 1);
 }
+
+KERNEL(limber_scale_a, struct prepare_args, SCALE_THREADS, 1)
+{
+    scale_blocks<0>(args);
+}
+
+KERNEL(limber_scale_b, struct prepare_args, SCALE_THREADS, 1)
+{
+    scale_blocks<1>(args);
+}
+#endif
 
 /* ---- elements ------------------------------------------------------------------------------------ */
 
@@ -100,8 +112,9 @@ DEVICE struct loaded load_slot(const prepare_args &a, int64_t line, int64_t slot
 
     if (index < 0)
         return nothing(S);
-    if (MODEL.scale)
-        scale = load<float>(a.scales + line * a.scale_blocks + index / MODEL.scale_block);
+#if SCALE_BLOCK
+    scale = load<float>(a.scales + line * a.scale_blocks + index / SCALE_BLOCK);
+#endif
     limber_unit_load_one(&s, double_of(SIDES[S].f, &e), scale, MODEL.sub > 1, &v);
     if (!MODEL.zeros && MODEL.sub == 1 && v.value == 0)     /* else terms are looked at as a whole */
         v.exponent = NO_EXPONENT;
@@ -153,18 +166,6 @@ KERNEL(limber_prepare_a, struct prepare_args, PREPARE_THREADS, 1)
 KERNEL(limber_prepare_b, struct prepare_args, PREPARE_THREADS, 1)
 {
     prepare<1>(args);
-}
-
-KERNEL(limber_scale_a, struct prepare_args, SCALE_THREADS, 1)
-{
-    if constexpr (MODEL.scale != 0)
-        scale_blocks<0>(args);
-}
-
-KERNEL(limber_scale_b, struct prepare_args, SCALE_THREADS, 1)
-{
-    if constexpr (MODEL.scale != 0)
-        scale_blocks<1>(args);
 }
 
 #endif

@@ -298,35 +298,44 @@ DEVICE float narrow_aligned(struct tally &t, float acc, const float (&term)[TERM
     return acc;
 }
 
-/* Elements of one column of the lane's. */
-template <int j>
+/* Exponents of a block's terms in one line: those of their first slots. */
+DEVICE void term_exponents(int32_t (&e)[TERMS], uint32_t tile, int line, int piece)
+{
+    UNROLL for (int q = 0; q < TERMS; q++)
+        e[q] = load_shared<int32_t>(tile + piece_at(line, piece + q * (SUB / 4)));
+}
+
 DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
 {
-    float term[TI][TERMS];
-    int32_t e[TI][TERMS];
+    float term[TI][TJ][TERMS] = {};
 
-    UNROLL for (int q = 0; q < TERMS; q++) {
-        bytes16 eb = exponents_b(stage, n.column + 8 * j, piece + q * (SUB / 4));
+    UNROLL for (int q = 0; q < TERMS; q++)
+        ROLL for (int c = q * (SUB / 4); c < (q + 1) * (SUB / 4); c++) {
+            bytes16 a[TI];
 
-        UNROLL for (int i = 0; i < TI; i++) {
-            term[i][q] = 0;
-            e[i][q] = (int32_t)exponents_a(stage, n.row + 4 * i, piece + q * (SUB / 4)).w[0] +
-                      (int32_t)eb.w[0];
-        }
-        UNROLL for (int c = q * (SUB / 4); c < (q + 1) * (SUB / 4); c++) {
-            bytes16 b = values_b(stage, n.column + 8 * j, piece + c);
+            UNROLL for (int i = 0; i < TI; i++)
+                a[i] = values_a(stage, n.row + 4 * i, piece + c);
+            UNROLL for (int j = 0; j < TJ; j++) {
+                bytes16 b = values_b(stage, n.column + 8 * j, piece + c);
 
-            UNROLL for (int i = 0; i < TI; i++) {
-                bytes16 a = values_a(stage, n.row + 4 * i, piece + c);
-
-                UNROLL for (int s = 0; s < 4; s++)
-                    term[i][q] = fma32(bits_float(a.w[s]), bits_float(b.w[s]), term[i][q]);
+                UNROLL for (int i = 0; i < TI; i++)
+                    UNROLL for (int s = 0; s < 4; s++)
+                        term[i][j][q] = fma32(bits_float(a[i].w[s]), bits_float(b.w[s]),
+                                              term[i][j][q]);
             }
         }
+    UNROLL for (int i = 0; i < TI; i++) {
+        int32_t ea[TERMS], e[TERMS];
+
+        term_exponents(ea, stage + TILE_A, n.row + 4 * i, piece);
+        UNROLL for (int j = 0; j < TJ; j++) {
+            term_exponents(e, stage + HELD * TILE_A + TILE_B, n.column + 8 * j, piece);
+            UNROLL for (int q = 0; q < TERMS; q++)
+                e[q] += ea[q];
+            n.acc[i][j] = narrow_aligned(n.tally, n.acc[i][j], term[i][j], e,
+                                         number_of(n.element[i][j], 0, n.at.p));
+        }
     }
-    UNROLL for (int i = 0; i < TI; i++)
-        n.acc[i][j] = narrow_aligned(n.tally, n.acc[i][j], term[i], e[i],
-                                     number_of(n.element[i][j], 0, n.at.p));
 }
 
 /* ---- all of k ------------------------------------------------------------------------------------------------------ */
@@ -382,10 +391,7 @@ DEVICE void narrow_stage(const struct slots &s, struct narrow_chains &n, uint32_
         } else if constexpr (SUB == 1) {
             narrow_fused(n, stage, slot / 4);
         } else {
-            narrow_terms<0>(n, stage, slot / 4);
-            narrow_terms<1>(n, stage, slot / 4);
-            narrow_terms<2>(n, stage, slot / 4);
-            narrow_terms<3>(n, stage, slot / 4);
+            narrow_terms(n, stage, slot / 4);
         }
         narrow_ends(n, advance(n.at, s));
     }
