@@ -397,11 +397,10 @@ static bool run_elements(struct run *r, struct diag *d)
 /* Outer sums need no counting. */
 static void count_outer(const struct cuda_model *m, struct call *c)
 {
-    struct slots s = slots_of(m, c->k);
-
     if (m->counts)
-        c->counts.outer_sums = c->m * c->n * ((m->group ? ceil_div(c->k, m->group) : 0) +
-                                              (m->split > 1 ? ceil_div(c->k, s.part_length) : 0));
+        c->counts.outer_sums = c->m * c->n *
+                               ((m->group ? ceil_div(c->k, m->group) : 0) +
+                                (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
 
 static bool run(struct run *r, struct diag *d)

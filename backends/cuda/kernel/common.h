@@ -44,10 +44,11 @@ DEVICE double power_of_two(int e)
     return bits_double((uint64_t)(1023 + e) << 52);
 }
 
-/* A float of at most binary64. */
+/* A float of at most binary64, or the nearest to a pair. */
 DEVICE double double_of(limber_format f, const void *p)
 {
     limber_num x;
+    int sticky = 0;
     double v;
     float narrow;
 
@@ -59,8 +60,11 @@ DEVICE double double_of(limber_format f, const void *p)
         memcpy(&narrow, p, 4);
         return (double)narrow;
     }
-    limber_num_decode(&x, f, p);
-    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, 0, LIMBER_RN);
+    if (f.kind == LIMBER_KIND_DD)
+        sticky = limber_num_decode_dd(&x, p);
+    else
+        limber_num_decode(&x, f, p);
+    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, sticky, LIMBER_RN);
     return v;
 }
 
