@@ -443,6 +443,7 @@ static void nothing_else_changes_the_bits(void **state)
         "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs group=16 outer=(1,6,9):rs seed=5",
         "in=bf16 mul=bf16 acc=bf16 split=3", "h100-e4m3 group=128 outer=f32",
         "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)", "b200-mxe4m3", "in=f16 mul=f16:ro acc=(1,8,20):ru",
+        "in=(1,7,9) mul=(1,3,23) acc=f32 narrow=yes", "in=f16 acc=f32 block=4 frac=10 floor=500",
     };
     enum { M = 70, N = 90, K = 150 };
     struct rng r = { 8 };

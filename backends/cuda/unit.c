@@ -36,7 +36,7 @@ static bool step_fits(const limber_unit *u, const limber_step *s, bool fused)
 
     if (!f.kind)
         return true;
-    if (f.frac_bits == 22 || (f.frac_bits == 23 && cut) || f.bias > 127 || f.bias < -60 ||
+    if (f.frac_bits == 22 || (f.frac_bits == 23 && (cut || f.bias != 127)) || f.bias > 127 || f.bias < -60 ||
         limber_format_emax(f) < 0)
         return false;
     if (s->rounding == LIMBER_RS && f.frac_bits + u->random_bits > 23)

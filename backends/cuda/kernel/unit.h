@@ -14,7 +14,11 @@ enum {
     HELD = FUSED ? 2 : 1,                   /* values, and exponents behind them */
     TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = HELD * (TILE_A + TILE_B),
     STAGE_SLOTS = STEP / 4,
-    BLOCK = MODEL.block, SUB = MODEL.sub
+    BLOCK = MODEL.block, SUB = MODEL.sub,
+    /* registers that each element keeps: two blocks of threads stay when they are few */
+    KEPT = 1 + (MODEL.group > 0) + (MODEL.split > 1) + (MODEL.seeded != 0) +
+           (FUSED ? (SUB > 1 ? 4 : CHUNK < PIECE ? 4 : 2) : MODEL.tree ? 2 : 0),
+    RESIDENT = KEPT <= 3 ? 2 : 1
 };
 
 /* ---- stages -------------------------------------------------------------------------------------- */
@@ -173,7 +177,7 @@ DEVICE void put_value(const multiply_args &a, int64_t i, int64_t j, uint32_t ele
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------ */
 
-KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
+KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
 {
     ROLL for (int index = block(); index < args.tasks; index += blocks()) {
         struct task t = task_at(args, index);

@@ -28,7 +28,8 @@ DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t
     float x = mul32(a, b), y;
     bool beyond;
 
-    y = narrow_round(MODEL.mul, x, random_of(h << 16), CLAMPS ? CLAMP_signed : CLAMP_low, beyond);
+    y = narrow_round(MODEL.mul, x, random_of(h << 16), CLAMPS ? CLAMP_signed : CLAMP_low, false,
+                     beyond);
     if (COUNTS == COUNT_all) {
         n.tally.n[COUNT_mul_overflow] += beyond;
         n.tally.n[COUNT_mul_inexact] += y != x;
@@ -65,7 +66,7 @@ DEVICE float narrow_add(struct narrow_chains &n, float acc, float x, uint32_t h)
     float sum = narrow_sum(s, acc, x, SAFE), y;
     bool beyond;
 
-    y = narrow_round(s, sum, random_of(h), CLAMPS ? CLAMP_signed : CLAMP_none, beyond);
+    y = narrow_round(s, sum, random_of(h), CLAMPS ? CLAMP_signed : CLAMP_none, ENDS, beyond);
     narrow_lost(n.tally, COUNT_swamps, SAFE, acc, x, sum, y, beyond);
     return y;
 }
@@ -76,7 +77,7 @@ DEVICE float narrow_add_product(struct narrow_chains &n, float acc, float a, flo
     float y = narrow_fma(s, a, b, acc);
     bool beyond;
 
-    y = narrow_round(s, y, random_of(h), CLAMP_signed, beyond);
+    y = narrow_round(s, y, random_of(h), CLAMP_signed, ENDS, beyond);
     narrow_lost(n.tally, COUNT_swamps, false, acc, mul32(a, b), y, y, beyond);
     return y;
 }
@@ -130,8 +131,11 @@ DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int
 
 /* ---- fused blocks ------------------------------------------------------------------------------------------ */
 
-/* Sums of terms in units of 2^(most - frac): 256 high + low where 32 bits do not hold them. */
-struct fused { int32_t most[TI][TJ], sum[TI][TJ], high[TI][TJ], low[TI][TJ]; };
+/* Sums of products in units of 2^(E - frac): first the largest exponent E of the terms, then
+ * 2^(frac - E), which products are multiplied by; 256 high + low where 32 bits do not hold the sums of
+ * a block. */
+enum { SPLITS = CHUNK < PIECE };
+struct fused { int32_t most[TI][TJ], sum[TI][TJ], high[TI][TJ], low[TI][TJ]; float up[TI][TJ]; };
 
 /* A sum's own exponent. */
 DEVICE int32_t narrow_exponent(float x)
@@ -161,25 +165,16 @@ DEVICE void see_exponents(const struct narrow_chains &n, struct fused &f, uint32
     }
 }
 
-/* 2^(frac - E). */
-DEVICE float up_of(int32_t most)
-{
-    return power_of_two_f(MODEL.frac - most);
-}
-
-DEVICE void see_sums(const struct narrow_chains &n, struct fused &f)
+DEVICE void fix_units(struct fused &f)
 {
     constexpr int32_t least = MODEL.floor > MODEL.frac - 126 ? MODEL.floor : MODEL.frac - 126;
 
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++) {
-            int32_t most = f.most[i][j] > least ? f.most[i][j] : least, v;
+            int32_t most = f.most[i][j] > least ? f.most[i][j] : least;
 
-            f.most[i][j] = most;
-            v = cut32(mul32(n.acc[i][j], up_of(most)));     /* anything where it is not finite */
-            f.sum[i][j] = ONE_SUM ? v : 0;
-            f.high[i][j] = v >> 8;
-            f.low[i][j] = v & 255;
+            f.up[i][j] = power_of_two_f(MODEL.frac - most);
+            f.sum[i][j] = f.high[i][j] = f.low[i][j] = 0;
         }
 }
 
@@ -193,10 +188,8 @@ DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stag
         bytes16 b = values_b(stage, n.column + 8 * j, piece);
 
         UNROLL for (int i = 0; i < TI; i++) {
-            float up = up_of(f.most[i][j]);
-
             UNROLL for (int q = 0; q < 4; q++) {
-                float ab = mul32(bits_float(a[i].w[q]), bits_float(b.w[q])), x = mul32(ab, up);
+                float ab = mul32(bits_float(a[i].w[q]), bits_float(b.w[q])), x = mul32(ab, f.up[i][j]);
                 int32_t v = cut32(x);
 
                 f.sum[i][j] += v;
@@ -221,21 +214,23 @@ DEVICE void split_sums(struct fused &f)
         }
 }
 
-/* acc is rounded once from the exact sum; it stays where it is not finite. */
+/* acc is rounded once from the exact sum, itself a term; it stays where it is not finite. */
 DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
 {
     constexpr limber_step s = MODEL.acc;
 
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++) {
-            int32_t high = ONE_SUM ? f.sum[i][j] >> 8 : f.high[i][j];
-            int32_t low = ONE_SUM ? f.sum[i][j] & 255 : f.low[i][j];
-            float x = narrow_fma(s, (float)high, 256, (float)low);
+            float up = f.up[i][j], unit = bits_float(((uint32_t)254 << 23) - float_bits(up)), x;
+            int32_t own = cut32(mul32(n.acc[i][j], up));    /* anything where it is not finite */
+            int32_t sum = f.sum[i][j] + (ONE_SUM ? own : 0);
+            int32_t high = (sum >> 8) + (ONE_SUM ? 0 : own >> 8) + f.high[i][j];
+            int32_t low = (sum & 255) + (ONE_SUM ? 0 : own & 255) + f.low[i][j];
             bool beyond, usable = !ENDS || finite(n.acc[i][j]);
 
-            x = mul32(x, power_of_two_f(f.most[i][j] - MODEL.frac));
+            x = mul32(narrow_fma(s, (float)high, 256, (float)low), unit);
             x = narrow_round(s, x, random_of(number_of(n.element[i][j], 0, n.at.p)), CLAMP_signed,
-                             beyond);
+                             false, beyond);
             n.acc[i][j] = usable ? x : n.acc[i][j];
             if (COUNTS == COUNT_all)
                 n.tally.n[COUNT_sum_overflow] += usable && beyond;
@@ -251,10 +246,10 @@ DEVICE void narrow_fused(struct narrow_chains &n, uint32_t stage, int piece)
             f.most[i][j] = narrow_exponent(n.acc[i][j]);
     ROLL for (int c = 0; c < PIECE / 4; c++)
         see_exponents(n, f, stage, piece + c);
-    see_sums(n, f);
+    fix_units(f);
     ROLL for (int c = 0; c < PIECE / 4; c++) {
         see_products(n, f, stage, piece + c);
-        if (!ONE_SUM && ((c + 1) * 4 % CHUNK == 0 || (c + 1) * 4 == PIECE))
+        if (SPLITS && (c + 1) * 4 % CHUNK == 0)
             split_sums(f);
     }
     round_sums(n, f);
@@ -345,7 +340,7 @@ DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, flo
     float y = narrow_sum(s, sum, x, SAFE_OUTER);
     bool beyond;
 
-    y = narrow_round(s, y, random_of(h), CLAMP_signed, beyond);
+    y = narrow_round(s, y, random_of(h), CLAMP_signed, ENDS, beyond);
     narrow_lost(n.tally, COUNT_outer_swamped, false, sum, x, y, y, beyond);
     return y;
 }

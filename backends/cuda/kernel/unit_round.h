@@ -223,8 +223,9 @@ enum clamp {
 };
 
 /* x, exact or as narrow_sum leaves it, rounded to a step of at most 21 fraction bits: a sum with
- * 2^(23-m) times its power of two pushes the rest out. */
-DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp clamp, bool &beyond)
+ * 2^(23-m) times its power of two pushes the rest out.  ends: x may be infinite. */
+DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp clamp, bool ends,
+                          bool &beyond)
 {
     int m = s.format.frac_bits;
     float whole = power_of_two_f(23 - m), e, t, v, size;
@@ -237,7 +238,7 @@ DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp cl
 
         field = field > least ? field : least;
     }
-    if (ENDS) {             /* infinity must not meet itself */
+    if (ends) {             /* infinity must not meet itself */
         uint32_t most = (uint32_t)(127 - (23 - m) - 2 + 127) << 23;
 
         field = field < most ? field : most;
