@@ -216,6 +216,7 @@ static void corners_have_the_bits_of_the_interpreter(void **state)
         "in=bf16 acc=(1,7,8):ra", "in=bf16 mul=bf16:ru acc=bf16:ru",
         "in=e2m1 scale=ue4m3:16 acc=f32 block=32 frac=20",
         "in=f16 mul=f16 acc=f16 block=4 tree=yes group=12 outer=f32",
+        "in=f16 mul=(1,2,8) acc=(1,2,8) split=5 total=e4m3:ro",
     };
     struct rng r = { 17 };
 

@@ -444,6 +444,7 @@ static void nothing_else_changes_the_bits(void **state)
         "in=bf16 mul=bf16 acc=bf16 split=3", "h100-e4m3 group=128 outer=f32",
         "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)", "b200-mxe4m3", "in=f16 mul=f16:ro acc=(1,8,20):ru",
         "in=(1,7,9) mul=(1,3,23) acc=f32 narrow=yes", "in=f16 acc=f32 block=4 frac=10 floor=500",
+        "in=f16 mul=(1,2,8) acc=(1,2,8) split=5 total=e4m3:ro",
     };
     enum { M = 70, N = 90, K = 150 };
     struct rng r = { 8 };

@@ -211,6 +211,8 @@ DEVICE float narrow_range(limber_step s, float v, bool &beyond)
     if (size > largest && (beyond || s.format.flags & LIMBER_FORMAT_NO_INF)) {
         double to = sign ? overflow_value(s, 1) : overflow_value(s, 0);
 
+        if (!beyond)        /* an infinity, in whatever rounding */
+            to = s.format.flags & LIMBER_FORMAT_SATURATE ? largest : __builtin_nan("");
         return bits_float(float_bits((float)to) | sign);
     }
     return v;
