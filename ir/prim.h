@@ -528,8 +528,13 @@ PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha,
     if (has_alpha)
         x *= alpha;
     if (has_beta) {
-        limber_num_decode(&num, f, dst);
-        limber_num_encode(&c0, f64, &num, 0, LIMBER_RN);
+        int sticky = 0;
+
+        if (f.kind == LIMBER_KIND_DD)
+            sticky = limber_num_decode_dd(&num, dst);
+        else
+            limber_num_decode(&num, f, dst);
+        limber_num_encode(&c0, f64, &num, sticky, LIMBER_RN);
         x = __builtin_fma(beta, c0, x);
     }
     if (f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.frac_bits == 52) {

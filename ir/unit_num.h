@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Simulated units, one number at a time: rounding, loading, order, random numbers.  Written once for
- * the interpreter, for what kernels leave to the library, and for statistics. */
+ * the interpreter, for kernels and what they leave to the library, and for statistics; hence C that
+ * is C++ as well, without libc. */
 #ifndef LIMBER_UNIT_NUM_H
 #define LIMBER_UNIT_NUM_H
 
-#include "ir/ir.h"
 #include "ir/prim_num.h"
+#include "limber/unit.h"
 
 /* ---- order --------------------------------------------------------------------------------- */
 
@@ -44,33 +45,39 @@ PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
 
 /* ---- random numbers ------------------------------------------------------------------------ */
 
-/* Of 32-bit numbers or vectors of them. */
-#define LIMBER_MIX(number) ({                                                                   \
-    __typeof__(number) x_ = (number);                                                           \
-    x_ = (x_ ^ x_ >> 16) * UINT32_C(0x7feb352d);                                                \
-    x_ = (x_ ^ x_ >> 15) * UINT32_C(0x846ca68b);                                                \
-    x_ ^ x_ >> 16;                                                                              \
-})
-#define LIMBER_NUMBER(element, stream, index)                                                   \
-    LIMBER_MIX((element) + ((stream) * UINT32_C(0x27d4eb2f) + (index) * UINT32_C(0x9e3779b1)))
-#define LIMBER_ELEMENT(row, j) LIMBER_MIX((row) + (j) * UINT32_C(0xc2b2ae35))
+/* Mixes x in place: a variable of 32 bits without a sign, or a vector of them. */
+#define LIMBER_MIX(x)                                                                           \
+    ((x) ^= (x) >> 16, (x) *= 0x7feb352du, (x) ^= (x) >> 15, (x) *= 0x846ca68bu,                \
+     (x) ^= (x) >> 16)
+#define LIMBER_ELEMENT_STEP 0xc2b2ae35u
+#define LIMBER_STREAM_STEP 0x27d4eb2fu
+#define LIMBER_INDEX_STEP 0x9e3779b1u
 
 /* What all numbers of row i, and then of element (i,j), have in common. */
 PRIM uint32_t limber_unit_row(uint64_t seed, int64_t i)
 {
-    uint32_t high = LIMBER_MIX((uint32_t)(seed >> 32) + UINT32_C(0x9e3779b9));
+    uint32_t high = (uint32_t)(seed >> 32) + 0x9e3779b9u, x;
 
-    return LIMBER_MIX((uint32_t)seed ^ high ^ (uint32_t)i * UINT32_C(0x85ebca6b));
+    LIMBER_MIX(high);
+    x = (uint32_t)seed ^ high ^ (uint32_t)i * 0x85ebca6bu;
+    LIMBER_MIX(x);
+    return x;
 }
 
 PRIM uint32_t limber_unit_element(uint32_t row, int64_t j)
 {
-    return LIMBER_ELEMENT(row, (uint32_t)j);
+    uint32_t x = row + (uint32_t)j * LIMBER_ELEMENT_STEP;
+
+    LIMBER_MIX(x);
+    return x;
 }
 
 PRIM uint32_t limber_unit_number(uint32_t element, uint32_t stream, uint32_t index)
 {
-    return LIMBER_NUMBER(element, stream, index);
+    uint32_t x = element + (stream * LIMBER_STREAM_STEP + index * LIMBER_INDEX_STEP);
+
+    LIMBER_MIX(x);
+    return x;
 }
 
 /* ---- rounding ------------------------------------------------------------------------------ */
@@ -165,7 +172,70 @@ PRIM int limber_unit_exponent(limber_format f, double x)
     return e < least ? least : e;
 }
 
-/* ---- loading: unit_load.c ------------------------------------------------------------------ */
+/* ---- loading ------------------------------------------------------------------------------- */
+
+/* Of the largest number of a step's format: its exponent, and itself. */
+PRIM int limber_unit_top(limber_format f)
+{
+    return (1 << f.exp_bits) - 1 - f.bias -
+           !(f.flags & LIMBER_FORMAT_FINITE || (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits));
+}
+
+PRIM double limber_unit_largest(limber_format f)
+{
+    uint64_t ones = ((uint64_t)1 << f.frac_bits) - (f.flags & LIMBER_FORMAT_NO_INF ? 2 : 1);
+    uint64_t bits = (uint64_t)(limber_unit_top(f) + 1023) << 52 | ones << (52 - f.frac_bits);
+    double v;
+
+    __builtin_memcpy(&v, &bits, 8);
+    return v;
+}
+
+/* x / y to odd, exact for powers of two: the one rounding that counts is the next. */
+PRIM double limber_odd_quotient(double x, double y)
+{
+    double q = x / y, rest = q - q == 0 ? __builtin_fma(-q, y, x) : 0;
+    uint64_t bits;
+
+    if (rest == 0)
+        return q;
+    __builtin_memcpy(&bits, &q, 8);
+    if ((rest < 0) != (x < 0))
+        bits--;
+    bits |= 1;
+    __builtin_memcpy(&q, &bits, 8);
+    return q;
+}
+
+/* The scale of a block of operands rounded by s whose largest magnitude is `most`, finite and not
+ * zero.  What is subnormal here is far below the least scale. */
+PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double most)
+{
+    const limber_step ue4m3 = {
+        { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_SATURATE, 7, 1, 0 },
+        LIMBER_RN, 0
+    };
+    limber_format f = s->format;
+    double largest = limber_unit_largest(f), v;
+    int top = limber_unit_top(f), below = 52 - f.frac_bits, e, loss;
+    uint64_t bits, fraction = ((uint64_t)1 << 52) - 1;
+
+    if (u->scale == LIMBER_UE4M3)
+        return limber_step_value(&ue4m3, limber_odd_quotient(most, largest), 0, 0, &loss);
+    __builtin_memcpy(&bits, &most, 8);
+    if (u->scale_rule == LIMBER_SCALE_EVEN)     /* a carry goes into the exponent */
+        bits += ((uint64_t)1 << below >> 1) - 1 + (bits >> below & 1);
+    e = (int)(bits >> 52) - 1023 - top;
+    if (u->scale_rule == LIMBER_SCALE_CEIL) {
+        bits = (bits & fraction) | (uint64_t)(top + 1023) << 52;
+        __builtin_memcpy(&v, &bits, 8);
+        e += v > largest;
+    }
+    e = e < -127 ? -127 : e > 127 ? 127 : e;
+    bits = (uint64_t)(e + 1023) << 52;
+    __builtin_memcpy(&v, &bits, 8);
+    return v;
+}
 
 /* An operand element as the unit sees it. */
 struct loaded {
@@ -173,7 +243,24 @@ struct loaded {
     int32_t exponent;       /* for the alignment of fused blocks */
 };
 
-/* Loads one line of k elements that are given as doubles and that are in the order of k. */
+/* alone: the exponent is the scale's, of a whole term. */
+PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int alone,
+                               struct loaded *out)
+{
+    int scaled = scale > 0, loss;   /* a scale that is zero leaves zeros, and what is not finite */
+    double one = scaled ? scale : 1, v = x * 0;
+    uint64_t bits;
+
+    if (scaled || x - x != 0)
+        v = limber_step_value(s, limber_odd_quotient(x, one), 0, 0, &loss);
+    __builtin_memcpy(&bits, &one, 8);
+    out->exponent = (int32_t)(bits >> 52) - 1023;
+    if (!alone)
+        out->exponent += limber_unit_exponent(s->format, v);
+    out->value = (float)(v * one);
+}
+
+/* unit_load.c: loads one line of k elements that are given as doubles, in the order of k. */
 void limber_unit_load(const limber_unit *u, int side, const double *line, int64_t k,
                       struct loaded *out);
 

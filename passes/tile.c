@@ -75,6 +75,32 @@ static struct shape block_shape(const struct node *n, const struct target *t, bo
            (struct shape){ 32, 64, 128, 128, 64 };
 }
 
+/* A simulated unit's blocks of k lie whole in a stage, with exponents where they are fused. */
+static bool tile_model(struct plan *p, struct node *n, const struct target *t, struct diag *d)
+{
+    static const int64_t sides[][2] = { { 64, 64 }, { 32, 32 }, { 16, 32 } };
+    const limber_unit *u = p->model;
+    int64_t slots = 32, stages = 0, held = u->block > 1 && !u->tree ? 2 : 1, one, i;
+
+    while (slots < u->block)
+        slots *= 2;
+    for (i = 0; i < (int64_t)COUNT(sides); i++) {
+        one = 4 * slots * held * (sides[i][0] + sides[i][1]);
+        stages = (t->shared - 1024) / one;
+        if (stages >= 2)
+            break;
+    }
+    i -= i == (int64_t)COUNT(sides);
+    if (stages > 3)     /* two blocks of threads share a multiprocessor */
+        stages = at_least((t->shared / 2 - 1024) / one, 2);
+    stages = stages > 3 ? 3 : stages;
+    return (stages > 0 || limber_fail(d, LIMBER_NO_SCHEME, "the unit's block does not fit the "
+                                      "memory that threads share")) &&
+           (limber_node_list(p, n, ATTR_tile, (int64_t[]){ 16, 32, stages, sides[i][0], sides[i][1],
+                                                          slots }, 6) ||
+            limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory"));
+}
+
 static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     const struct node *a = &p->node[n->in[0]], *b = &p->node[n->in[1]];
@@ -99,6 +125,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 
     if (!n || n->num[ATTR_unit] == UNIT_exact)
         return true;
+    if (t->shared && n->num[ATTR_unit] == UNIT_model)
+        return tile_model(p, n, t, d);
     if (t->shared)
         return tile_blocks(p, n, t, d);
     if (t->group < 1)

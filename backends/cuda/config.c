@@ -47,6 +47,8 @@ static int way_of(enum unit u, const struct target *t)
 
     if (u == UNIT_exact)
         return WAY_element;
+    if (u == UNIT_model)
+        return WAY_unit;
     if (small && limber_target_has(t, "wgmma"))
         return WAY_group;
     if ((small || u == UNIT_f64) && limber_target_has(t, "mma"))
@@ -116,8 +118,6 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     memset(c, 0, sizeof *c);
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: the plan is not finished");
-    if (products->num[ATTR_unit] == UNIT_model)
-        return limber_fail(d, LIMBER_DEVICE, "cuda: simulated units are not made yet");
     set_side(p, products->in[0], c, &c->side[0]);
     set_side(p, products->in[1], c, &c->side[1]);
     c->result = out->type.format;
@@ -142,6 +142,8 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
         c->special = 1;
         return set_exact(c);
     }
+    if (c->way == WAY_unit)
+        limber_cuda_unit(p, c);
     if (!check_tile(c, products, d))
         return false;
     set_tile(c, products);

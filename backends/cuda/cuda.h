@@ -7,11 +7,11 @@
 #include "backends/cuda/kernel/args.h"
 #include "ir/crt.h"
 
-enum cuda_how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_count };
+enum cuda_how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_unit, HOW_count };
 
 /* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma); elements one by
- * one where there is no unit; a scan multiplies nothing. */
-enum cuda_way { WAY_lane, WAY_warp, WAY_group, WAY_element, WAY_scan };
+ * one where there is no unit; lanes as a simulated unit; a scan multiplies nothing. */
+enum cuda_way { WAY_lane, WAY_warp, WAY_group, WAY_element, WAY_unit, WAY_scan };
 
 struct cuda_side {
     limber_format f, limb;      /* as stored; of a limb, carriers included */
@@ -37,11 +37,19 @@ struct cuda_config {
     int32_t special;            /* NaN or infinities may be in lines that are cut into limbs */
     int32_t total_bytes;        /* 1: residues, 4: integers (8 when wide), 8: sums */
     int32_t long_words, long_base;      /* unit exact */
+    struct cuda_model {                 /* unit model */
+        int32_t block, piece;           /* positions of a block, slots that it fills */
+        int32_t group, split, scale_block;      /* 0, 1, 0: none */
+        int32_t start_c, counts, narrow;
+    } model;
 };
 
 /* config.c: a plan's constants, and the rest of them as text behind the kernels' includes. */
 bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
                         struct diag *d);
+/* unit.c: the same of a simulated unit; limits of its narrow lanes; their text. */
+void limber_cuda_unit(const struct plan *p, struct cuda_config *c);
+void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, struct text *out);
 /* source.c: the whole source. */
 bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,
                         struct diag *d);

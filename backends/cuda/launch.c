@@ -3,11 +3,13 @@
  * where the workspace does not hold all limbs. */
 #include "backends/cuda/launch.h"
 
+#include "ir/unit_num.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 enum { LINES = 32, ELEMENTS = 64, PREPARE_THREADS = 256, SIDE = 32, FINISH_THREADS = 256,
-       ELEMENT_THREADS = 128, LINE_BYTES = 128, ALIGN = 256 };
+       ELEMENT_THREADS = 128, SCALE_THREADS = 256, LINE_BYTES = 128, ALIGN = 256 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -23,7 +25,8 @@ static int64_t round_up(int64_t a, int64_t b)
 
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
-    "limber_exact", "limber_scan", "limber_scan_start", "limber_decide", "limber_terms"
+    "limber_exact", "limber_scale_a", "limber_scale_b", "limber_scan", "limber_scan_start",
+    "limber_decide", "limber_terms"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
@@ -36,10 +39,12 @@ static bool has_kernel(const struct cuda_config *c, int i)
         return c->special;
     if (i == KERNEL_finish && c->direct)
         return false;
+    if (i == KERNEL_scale_a || i == KERNEL_scale_b)
+        return c->model.scale_block > 0;
     return (i == KERNEL_exact) == (c->way == WAY_element);
 }
 
-static bool load_functions(struct run *r, struct loaded *l, struct diag *d)
+static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
     const struct cuda_config *f = &r->kernel->config;
@@ -59,7 +64,7 @@ static bool load_functions(struct run *r, struct loaded *l, struct diag *d)
 static bool find_kernel(struct run *r, int device, struct diag *d)
 {
     struct kernel *k = r->kernel;
-    struct loaded *l = &k->loaded[device];
+    struct on_device *l = &k->loaded[device];
     bool ok = true;
 
     pthread_mutex_lock(&k->lock);
@@ -102,6 +107,9 @@ struct part {
     int64_t limb[2];            /* bytes of a limb of A, of B */
     int64_t total_pitch, total_size;
     cu_pointer limbs[2], totals;
+    struct slots slots;         /* of a simulated unit */
+    int64_t scale_blocks;       /* of a line */
+    cu_pointer scales[2], wide[2];
     size_t bytes;
 };
 
@@ -117,6 +125,38 @@ static bool is_wide(const struct cuda_config *f, int64_t k)
                                    f->most_rows * steps_of(f, k) > f->flush_steps);
 }
 
+/* How k fills slots: see kernel/args.h. */
+static struct slots slots_of(const struct cuda_model *m, int64_t k)
+{
+    const limber_unit u = { .block = m->block, .group = m->group, .split = m->split };
+    struct slots s = { .k = k, .part_length = limber_unit_part(&u, k) };
+    int64_t whole, rest;
+
+    s.run = m->block > 1 ? m->block : m->group ? m->group : m->split > 1 ? s.part_length : k;
+    s.run = s.run > 0 ? s.run : 1;
+    s.run_slots = m->block > 1 ? m->piece : round_up(s.run, 4);
+    whole = k / s.run;
+    rest = m->block > 1 ? ceil_div(k % s.run, m->block) * m->piece : round_up(k % s.run, 4);
+    s.count = (int32_t)(whole * s.run_slots + rest);
+    if (m->group && m->group < k)
+        s.group = (int32_t)(m->group / s.run * s.run_slots);
+    if (m->split > 1 && s.part_length < k)
+        s.part = (int32_t)(s.part_length / s.run * s.run_slots);
+    return s;
+}
+
+/* In front of the limbs of a unit's operand: scales of blocks, a word for each tile of lines. */
+static int64_t scale_bytes(const struct part *p, int side)
+{
+    return round_up((side ? p->n : p->m) * p->scale_blocks * 4, ALIGN);
+}
+
+static int64_t unit_bytes(const struct cuda_config *f, const struct part *p, int side)
+{
+    return f->way == WAY_unit ?
+           scale_bytes(p, side) + round_up((side ? p->tiles_n : p->tiles_m) * 4, ALIGN) : 0;
+}
+
 static void lay_out(const struct cuda_config *f, int64_t k, struct part *p)
 {
     int64_t size = f->total_bytes == 4 && is_wide(f, k) ? 8 : f->total_bytes;
@@ -124,20 +164,30 @@ static void lay_out(const struct cuda_config *f, int64_t k, struct part *p)
     p->tiles_m = ceil_div(p->m, f->bm);
     p->tiles_n = ceil_div(p->n, f->bn);
     p->pitch = round_up(k > 0 ? k * f->bytes : 1, LINE_BYTES);
+    if (f->way == WAY_unit) {
+        p->slots = slots_of(&f->model, k);
+        p->pitch = round_up((int64_t)p->slots.count * 4, f->step);
+        p->scale_blocks = f->model.scale_block ? ceil_div(k, f->model.scale_block) : 0;
+    }
     p->limb[0] = p->tiles_m * f->bm * p->pitch;
     p->limb[1] = p->tiles_n * f->bn * p->pitch;
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
     p->total_size = p->m * p->total_pitch;
     p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
                         round_up(f->side[1].limbs * p->limb[1], ALIGN) +
-                        (f->totals ? f->accumulators : 1) * p->total_size);
+                        (f->totals ? f->accumulators : 1) * p->total_size +
+                        unit_bytes(f, p, 0) + unit_bytes(f, p, 1));
 }
 
 static void place_in(const struct cuda_config *f, struct part *p, cu_pointer at)
 {
-    p->limbs[0] = at;
-    p->limbs[1] = at + (cu_pointer)round_up(f->side[0].limbs * p->limb[0], ALIGN);
-    p->totals = p->limbs[1] + (cu_pointer)round_up(f->side[1].limbs * p->limb[1], ALIGN);
+    for (int side = 0; side < 2; side++) {
+        p->scales[side] = at;
+        p->wide[side] = at + (cu_pointer)scale_bytes(p, side);
+        p->limbs[side] = at + (cu_pointer)unit_bytes(f, p, side);
+        at = p->limbs[side] + (cu_pointer)round_up(f->side[side].limbs * p->limb[side], ALIGN);
+    }
+    p->totals = at;
 }
 
 /* Fewer columns first: rows that are cut once serve all of them. */
@@ -158,6 +208,19 @@ static struct part fit(const struct cuda_config *f, const struct call *c, size_t
     return p;
 }
 
+/* What a unit's operands need first: the scales of their blocks, flags of tiles. */
+static bool prepare_unit(struct run *r, const struct part *p, int side,
+                         struct prepare_args *args, struct diag *d)
+{
+    size_t tiles = (size_t)(side ? p->tiles_n : p->tiles_m);
+
+    return limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(p->wide[side], 0, tiles,
+                                                                 r->stream), "clearing", d) &&
+           limber_cuda_start(r, side ? KERNEL_scale_b : KERNEL_scale_a,
+                 ceil_div(args->lines * args->scale_blocks, SCALE_THREADS), SCALE_THREADS, 0, args,
+                 d);
+}
+
 static bool prepare(struct run *r, const struct part *p, int side, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -170,11 +233,15 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .patched = r->view[side].patch != NULL,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
         .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine,
+        .slots = p->slots, .scales = (float *)(uintptr_t)p->scales[side],
+        .scale_blocks = p->scale_blocks, .wide = (uint32_t *)(uintptr_t)p->wide[side],
     };
 
     if (args.patched)
         args.patch = *args.view.patch;
     args.view.patch = NULL;
+    if (f->way == WAY_unit && !prepare_unit(r, p, side, &args, d))
+        return false;
     return limber_cuda_start(r, side ? KERNEL_prepare_b : KERNEL_prepare_a,
                  ceil_div(args.padded, LINES) * args.blocks_p, PREPARE_THREADS,
                  LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
@@ -233,7 +300,13 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         .pitch = p->pitch, .limb_a = p->limb[0], .limb_b = p->limb[1],
         .tiles_m = (int32_t)p->tiles_m, .tiles_n = (int32_t)p->tiles_n, .tasks = (int32_t)tasks,
         .steps = (int32_t)steps_of(f, r->call->k), .r = result_of(r, p),
+        .slots = p->slots, .seed = r->call->seed, .counts = (uint64_t *)(uintptr_t)r->counts,
+        .wide_a = (const uint32_t *)(uintptr_t)p->wide[0],
+        .wide_b = (const uint32_t *)(uintptr_t)p->wide[1],
     };
+
+    if (f->way == WAY_unit)
+        args.steps = (int32_t)(p->pitch / f->step);
 
     if (f->way == WAY_group && !(map_limbs(r, p, 0, &args.map_a, d) &&
                                  map_limbs(r, p, 1, &args.map_b, d)))
@@ -323,6 +396,15 @@ static bool run_elements(struct run *r, struct diag *d)
     return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e, d) &&
            (!(e.r.special_a || e.r.special_b) ||
             limber_cuda_start(r, KERNEL_special, blocks, ELEMENT_THREADS, 0, &e, d));
+}
+
+/* Outer sums need no counting. */
+static void count_outer(const struct cuda_model *m, struct call *c)
+{
+    if (m->counts)
+        c->counts.outer_sums = c->m * c->n *
+                               ((m->group ? ceil_div(c->k, m->group) : 0) +
+                                (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
 
 bool limber_cuda_enter(struct run *r, struct diag *d)
@@ -417,6 +499,8 @@ bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
         return false;
     ok = limber_cuda_upload(&r, d) && limber_cuda_run(&r, d);
     ok = limber_cuda_download(&r, ok, d);
+    if (ok)
+        count_outer(&k->config.model, c);
     limber_cuda_leave(&r);
     return ok;
 }

@@ -23,14 +23,14 @@ bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
 void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel { KERNEL_prepare_a, KERNEL_prepare_b, KERNEL_multiply, KERNEL_finish,
-                   KERNEL_special, KERNEL_exact, KERNEL_scan, KERNEL_scan_start, KERNEL_decide,
-                   KERNEL_terms, KERNEL_count };
+                   KERNEL_special, KERNEL_exact, KERNEL_scale_a, KERNEL_scale_b, KERNEL_scan,
+                   KERNEL_scan_start, KERNEL_decide, KERNEL_terms, KERNEL_count };
 
 struct kernel {
     struct cuda_config config;
     unsigned char *cubin;
     pthread_mutex_t lock;
-    struct loaded {
+    struct on_device {
         cu_module module;
         cu_function function[KERNEL_count];
     } loaded[CUDA_DEVICES];
@@ -59,12 +59,12 @@ struct run {                    /* one call */
     struct device *device;
     const struct cuda_driver *driver;
     struct kernel *kernel;
-    struct loaded *loaded;
+    struct on_device *loaded;
     struct call *call;
     cu_stream stream;
     bool own_stream, host;      /* host: some operand lies there, so the call waits */
     cu_pointer a, b, c;         /* copies of ours, or 0 */
-    cu_pointer emax[2], special[2], overflow;
+    cu_pointer emax[2], special[2], overflow, counts;
     cu_pointer room;            /* the caller's workspace, or 0 */
     size_t room_bytes;
     cu_pointer workspace;

@@ -132,6 +132,11 @@ static void stage(const struct run *r, bool out)
         }
 }
 
+static bool reads_c(const struct run *r)
+{
+    return r->kernel->config.beta || r->kernel->config.model.start_c;
+}
+
 /* The dense copy lies along the same dimension. */
 static bool reach_c(struct run *r, struct diag *d)
 {
@@ -147,9 +152,9 @@ static bool reach_c(struct run *r, struct diag *d)
     r->staged = malloc(bytes);
     if (!r->staged)
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a copy of C");
-    if (r->kernel->config.beta)
+    if (reads_c(r))
         stage(r, false);
-    if (!(r->kernel->config.beta ? upload(r, &r->c, r->staged, bytes, "C", d) :
+    if (!(reads_c(r) ? upload(r, &r->c, r->staged, bytes, "C", d) :
           limber_cuda_memory(r, &r->c, bytes, "C", d)))
         return false;
     r->place.data = (void *)(uintptr_t)r->c;
@@ -159,11 +164,14 @@ static bool reach_c(struct run *r, struct diag *d)
 bool limber_cuda_upload(struct run *r, struct diag *d)
 {
     const int32_t zero[2] = { 0, 0 };
+    const struct unit_counts none = { 0 };
 
     return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_mask(r, 0, d) &&
            reach_mask(r, 1, d) && reach_c(r, d) &&
            (r->kernel->config.result.kind != LIMBER_KIND_INT || r->kernel->config.wrap ||
-            upload(r, &r->overflow, zero, sizeof zero, "a counter", d));
+            upload(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
+           (!r->kernel->config.model.counts ||
+            upload(r, &r->counts, &none, sizeof none, "counters", d));
 }
 
 static bool fetch(struct run *r, struct diag *d)
@@ -176,6 +184,11 @@ static bool fetch(struct run *r, struct diag *d)
                                                    sizeof r->call->overflow, r->stream),
                         "copying from the device", d))
         return false;
+    if (r->counts &&
+        !limber_cuda_ok(c, c->cuMemcpyDtoHAsync_v2(&r->call->counts, r->counts,
+                                                   sizeof r->call->counts, r->stream),
+                        "copying from the device", d))
+        return false;
     return !r->staged || limber_cuda_ok(c, c->cuMemcpyDtoHAsync_v2(r->staged, r->c, bytes,
                                                                    r->stream),
                                         "copying from the device", d);
@@ -183,13 +196,14 @@ static bool fetch(struct run *r, struct diag *d)
 
 bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
 {
-    bool waits = r->own_stream || r->host || r->overflow;
+    bool waits = r->own_stream || r->host || r->overflow || r->counts;
 
     ok = ok && fetch(r, d);
     limber_cuda_release(r, &r->a);
     limber_cuda_release(r, &r->b);
     limber_cuda_release(r, &r->c);
     limber_cuda_release(r, &r->overflow);
+    limber_cuda_release(r, &r->counts);
     for (int i = 0; i < 2; i++) {
         limber_cuda_release(r, &r->emax[i]);
         limber_cuda_release(r, &r->special[i]);

@@ -19,12 +19,20 @@
     F(lane, "lane.h", "backends/cuda/kernel/lane.h")                                              \
     F(warp, "warp.h", "backends/cuda/kernel/warp.h")                                              \
     F(group, "group.h", "backends/cuda/kernel/group.h")                                           \
+    F(unit, "unit.h", "backends/cuda/kernel/unit.h")                                              \
+    F(unit_load, "unit_load.h", "backends/cuda/kernel/unit_load.h")                               \
+    F(unit_round, "unit_round.h", "backends/cuda/kernel/unit_round.h")                            \
+    F(unit_wide, "unit_wide.h", "backends/cuda/kernel/unit_wide.h")                               \
+    F(unit_narrow, "unit_narrow.h", "backends/cuda/kernel/unit_narrow.h")                         \
     F(finish, "finish.h", "backends/cuda/kernel/finish.h")                                        \
     F(element, "element.h", "backends/cuda/kernel/element.h")                                     \
     F(view, "ir/view.h", "ir/view.h")                                                             \
     F(prim, "ir/prim.h", "ir/prim.h")                                                             \
     F(num, "ir/prim_num.h", "ir/prim_num.h")                                                      \
+    F(unit_num, "ir/unit_num.h", "ir/unit_num.h")                                                 \
+    F(units, "limber/unit.h", "include/limber/unit.h")                                            \
     F(format, "limber/format.h", "include/limber/format.h")                                       \
+    F(format_beside, "format.h", "include/limber/format.h")                                       \
     F(status, "status.h", "include/limber/status.h")
 
 #define EMBED(id, name, path)                                                                     \
@@ -61,7 +69,7 @@ static void format(struct text *t, limber_format f)
 
 static void enums(struct text *t)
 {
-    static const char *const how[] = { "whole", "hilo", "slices", "residues" };
+    static const char *const how[] = { "whole", "hilo", "slices", "residues", "unit" };
     static const char *const via[] = { "sum", "shift", "crt" };
 
     limber_text_add(t, "enum {");
@@ -305,8 +313,14 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
         remainders(out, c, &crt);
     else
         columns(out, c, n);
+    if (c->way == WAY_unit)
+        limber_cuda_unit_source(p, c, out);
     limber_text_add(out, "\n#include \"common.h\"\n");
-    if (c->way == WAY_element)
+    if (c->way == WAY_unit)
+        limber_text_add(out, "#include \"unit_load.h\"\n#include \"unit_round.h\"\n"
+                             "#include \"result.h\"\n#include \"tile.h\"\n#include \"unit.h\"\n"
+                             "%s", c->direct ? "" : "#include \"finish.h\"\n");
+    else if (c->way == WAY_element)
         limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
     else
         limber_text_add(out, "#include \"read.h\"\n#include \"prepare.h\"\n#include \"result.h\"\n"

@@ -60,6 +60,7 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
     t->rate[UNIT_tf32] = a->tf32 * clock;
     t->rate[UNIT_i8] = a->i8 * clock;
     t->bandwidth = a->bandwidth;
+    t->rate[UNIT_model] = a->f32 / 8 * clock;   /* instructions a product, or more */
     t->rate[UNIT_exact] = 1e-4 * clock;
     return true;
 }

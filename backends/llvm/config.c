@@ -190,14 +190,16 @@ static double quantum_of(limber_format f)
     return ldexp(1, 1 - f.bias - f.frac_bits);
 }
 
-/* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding. */
+/* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding; with 23 fraction
+ * bits they do not round again, which is right with binary32's own exponents alone. */
 static bool is_narrow(const limber_step *s, bool safe, bool avx512)
 {
     bool cut = s->rounding == LIMBER_RA || s->rounding == LIMBER_RS;
 
     if (!s->format.kind)
         return true;
-    if (s->format.frac_bits == 22 || (s->format.frac_bits == 23 && cut))
+    if (s->format.frac_bits == 22 ||
+        (s->format.frac_bits == 23 && (cut || s->format.bias != 127)))
         return false;
     return avx512 || (s->rounding == LIMBER_RN && (safe || s->format.frac_bits == 23));
 }
@@ -247,7 +249,8 @@ static bool blocks_fit(const limber_unit *u, bool avx512)
         return u->mul.format.kind;
     if (u->sub > 1)
         return u->block / u->sub <= 16 && sums_fit(u);
-    return avx512 && u->frac <= 29 && u->block <= 1 << (30 - u->frac);
+    /* floor: 2^(frac - E) is a binary32 number */
+    return avx512 && u->frac <= 29 && u->block <= 1 << (30 - u->frac) && u->floor <= 100;
 }
 
 /* Overflow can be looked for in binary32.  Where NaN is a number, it cannot. */

@@ -141,6 +141,42 @@ DEVICE float add32(float a, float b) { return a + b; }
 DEVICE double add64(double a, double b) { return a + b; }
 DEVICE float mul32(float a, float b) { return a * b; }
 DEVICE double mul64(double a, double b) { return a * b; }
+/* a + b rounded to binary32 up, down or toward zero; both are sums or products of binary32. */
+enum { SIMT_CUT, SIMT_UP, SIMT_DOWN };
+DEVICE float simt_rounded(double a, double b, int how)
+{
+    double s = a + b, t = s - a, rest = (a - (s - t)) + (b - t), off;
+    float f = (float)s;
+    uint32_t bits;
+
+    if (s - s != 0)
+        return f;
+    if (s == 0 && rest == 0) {
+        bool minus = __builtin_signbit(a) && __builtin_signbit(b);
+
+        return minus || (how == SIMT_DOWN && (__builtin_signbit(a) || __builtin_signbit(b))) ?
+               -0.0f : 0.0f;
+    }
+    how = how == SIMT_CUT ? (s > 0 ? SIMT_DOWN : SIMT_UP) : how;
+    off = f - f != 0 ? (f > 0 ? 1 : -1) : (double)f - s;
+    off = off != 0 ? off : -rest;       /* f - (a + b), its sign */
+    if (off == 0 || (how == SIMT_UP) == (off > 0))
+        return f;
+    if (f == 0)
+        return how == SIMT_UP ? 0x1p-149f : -0x1p-149f;
+    __builtin_memcpy(&bits, &f, 4);
+    bits += (how == SIMT_UP) == (f > 0) ? 1 : -1;
+    __builtin_memcpy(&f, &bits, 4);
+    return f;
+}
+DEVICE float fma32_rz(float a, float b, float c) { return simt_rounded((double)a * b, c, SIMT_CUT); }
+DEVICE float fma32_ru(float a, float b, float c) { return simt_rounded((double)a * b, c, SIMT_UP); }
+DEVICE float fma32_rd(float a, float b, float c) { return simt_rounded((double)a * b, c, SIMT_DOWN); }
+DEVICE float add32_rz(float a, float b) { return simt_rounded(a, b, SIMT_CUT); }
+DEVICE float add32_ru(float a, float b) { return simt_rounded(a, b, SIMT_UP); }
+DEVICE float add32_rd(float a, float b) { return simt_rounded(a, b, SIMT_DOWN); }
+DEVICE int32_t cut32(float x) { return (int32_t)x; }
+DEVICE double cut64(double x) { return __builtin_trunc(x); }
 DEVICE int leading_zeros(uint64_t v) { return v ? __builtin_clzl(v) : 64; }
 DEVICE int trailing_zeros(uint64_t v) { return __builtin_ctzl(v); }
 DEVICE uint64_t multiply_high(uint64_t a, uint64_t b)

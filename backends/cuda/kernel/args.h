@@ -11,6 +11,15 @@ struct tensor_map {
 };
 #endif
 
+/* Where position p of a simulated unit's order lies: runs of `run` positions fill run_slots each, so
+ * that blocks and groups begin at whole pieces. */
+struct slots {
+    int64_t k, run, run_slots;
+    int32_t count;                  /* in all */
+    int32_t group, part;            /* of a group, of a part of k; 0: there is one */
+    int64_t part_length;            /* in positions */
+};
+
 /* One operand, or a part of its lines, becomes limbs: [limb][line][element], lines `pitch` bytes
  * apart; what is padded is zero. */
 struct prepare_args {
@@ -24,6 +33,10 @@ struct prepare_args {
     int32_t patched, blocks_p;      /* blocks side by side along k */
     const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
     int32_t mine;
+    struct slots slots;             /* of a simulated unit */
+    float *scales;                  /* [line][block] */
+    int64_t scale_blocks;
+    uint32_t *wide;                 /* of each tile: needs wide lanes */
 };
 
 /* Where products and finished elements go. */
@@ -50,6 +63,10 @@ struct multiply_args {
     int32_t tiles_m, tiles_n, tasks;
     int32_t steps;                  /* along k of one limb */
     struct result_args r;
+    struct slots slots;             /* of a simulated unit */
+    uint64_t seed;
+    uint64_t *counts;
+    const uint32_t *wide_a, *wide_b;
 };
 
 /* Elements one by one, for what no unit can do. */

@@ -46,9 +46,9 @@ DEVICE bool is_left(const int32_t *choice, int32_t mine)
 
 /* ---- elements of operands -------------------------------------------------------------------- */
 
-template <int S> struct number_of { typedef typename raw_of<SIDES[S].f.size>::type type; };
+template <int S> struct raw_element { typedef typename raw_of<SIDES[S].f.size>::type type; };
 
-template <int S> DEVICE void negate(typename number_of<S>::type &e)
+template <int S> DEVICE void negate(typename raw_element<S>::type &e)
 {
     constexpr limber_format f = SIDES[S].f;
 
@@ -56,11 +56,11 @@ template <int S> DEVICE void negate(typename number_of<S>::type &e)
         e.w[3] ^= 0x80000000;
         e.w[1] ^= f.kind == LIMBER_KIND_DD ? 0x80000000 : 0;
     } else if constexpr (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT) {
-        e = (typename number_of<S>::type)(0 - e);
+        e = (typename raw_element<S>::type)(0 - e);
     } else {
         constexpr int bit = f.carried ? 8 * f.size - 1 : f.exp_bits + f.frac_bits;
 
-        e = (typename number_of<S>::type)(e ^ (typename number_of<S>::type)1 << bit);
+        e = (typename raw_element<S>::type)(e ^ (typename raw_element<S>::type)1 << bit);
     }
 }
 
@@ -75,13 +75,13 @@ DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
 
 /* One of a pair: widened, its sign changed. */
 template <int S>
-DEVICE typename number_of<S>::type load_pair(const struct patch &w, const char *at, int64_t line,
+DEVICE typename raw_element<S>::type load_pair(const struct patch &w, const char *at, int64_t line,
                                              int64_t p)
 {
-    typename number_of<S>::type e;
+    typename raw_element<S>::type e;
 
     if constexpr (SIDES[S].f.kind == LIMBER_KIND_INT)
-        e = (typename number_of<S>::type)(w.stored ? load_narrow(at, w.stored, w.is_unsigned) :
+        e = (typename raw_element<S>::type)(w.stored ? load_narrow(at, w.stored, w.is_unsigned) :
                                           (int64_t)load_raw<SIDES[S].f.size>(at));
     else
         e = load_raw<SIDES[S].f.size>(at);
@@ -92,7 +92,7 @@ DEVICE typename number_of<S>::type load_pair(const struct patch &w, const char *
 
 /* Element (line, p) as the plan sees it; false of padding, which is zero. */
 template <int S>
-DEVICE bool load_element(typename number_of<S>::type &e, const struct view &v, int64_t line,
+DEVICE bool load_element(typename raw_element<S>::type &e, const struct view &v, int64_t line,
                          int64_t p)
 {
     const char *at = limber_view_at(&v, line, p, SIDES[S].f.size);
@@ -112,10 +112,11 @@ DEVICE double power_of_two(int e)
     return bits_double((uint64_t)(1023 + e) << 52);
 }
 
-/* A float of at most binary64. */
+/* A float of at most binary64, or the nearest to a pair. */
 DEVICE double double_of(limber_format f, const void *p)
 {
     limber_num x;
+    int sticky = 0;
     double v;
     float narrow;
 
@@ -127,8 +128,11 @@ DEVICE double double_of(limber_format f, const void *p)
         memcpy(&narrow, p, 4);
         return (double)narrow;
     }
-    limber_num_decode(&x, f, p);
-    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, 0, LIMBER_RN);
+    if (f.kind == LIMBER_KIND_DD)
+        sticky = limber_num_decode_dd(&x, p);
+    else
+        limber_num_decode(&x, f, p);
+    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, sticky, LIMBER_RN);
     return v;
 }
 
@@ -144,7 +148,7 @@ DEVICE int scale_of(const int32_t *emax, int64_t line, int top)
  * lie in different banks. */
 DEVICE uint32_t piece_at(int r, int c)
 {
-    return (uint32_t)(r * STEP + ((c ^ (STEP == 128 ? r & 7 : r >> 1 & 3)) << 4));
+    return (uint32_t)(r * STEP + ((c ^ (STEP >= 128 ? r & 7 : r >> 1 & 3)) << 4));
 }
 
 #endif

@@ -106,6 +106,15 @@ DEVICE float add32(float a, float b) { return __fadd_rn(a, b); }
 DEVICE double add64(double a, double b) { return __dadd_rn(a, b); }
 DEVICE float mul32(float a, float b) { return __fmul_rn(a, b); }
 DEVICE double mul64(double a, double b) { return __dmul_rn(a, b); }
+/* Rounded toward zero, up, down; to an integer toward zero. */
+DEVICE float fma32_rz(float a, float b, float c) { return __fmaf_rz(a, b, c); }
+DEVICE float fma32_ru(float a, float b, float c) { return __fmaf_ru(a, b, c); }
+DEVICE float fma32_rd(float a, float b, float c) { return __fmaf_rd(a, b, c); }
+DEVICE float add32_rz(float a, float b) { return __fadd_rz(a, b); }
+DEVICE float add32_ru(float a, float b) { return __fadd_ru(a, b); }
+DEVICE float add32_rd(float a, float b) { return __fadd_rd(a, b); }
+DEVICE int32_t cut32(float x) { return __float2int_rz(x); }     /* |x| < 2^31 */
+DEVICE double cut64(double x) { return trunc(x); }
 DEVICE int leading_zeros(uint64_t v) { return __clzll((int64_t)v); }    /* 64 of 0 */
 DEVICE int trailing_zeros(uint64_t v) { return __ffsll((int64_t)v) - 1; }   /* v is not 0 */
 DEVICE uint64_t multiply_high(uint64_t a, uint64_t b) { return __umul64hi(a, b); }

@@ -7,7 +7,7 @@
 template <int S> DEVICE void copy_number(char *to, int64_t x, const char *from)
 {
     constexpr limber_format f = SIDES[S].f;
-    typename number_of<S>::type e = load_raw<f.size>(from);
+    typename raw_element<S>::type e = load_raw<f.size>(from);
 
     if constexpr (f.kind == LIMBER_KIND_INT)
         store((int64_t *)to + x, (int64_t)((uint64_t)e << (64 - 8 * f.size)) >> (64 - 8 * f.size));

@@ -8,6 +8,19 @@
 
 typedef int16_t v16h __attribute__((vector_size(32)));
 
+/* Random numbers in lanes, as limber_unit_element and limber_unit_number. */
+#define LIMBER_ELEMENT(row, j) ({                                                               \
+    __typeof__((row) + (j)) x_ = (row) + (j) * LIMBER_ELEMENT_STEP;                             \
+    LIMBER_MIX(x_);                                                                             \
+    x_;                                                                                         \
+})
+#define LIMBER_NUMBER(element, stream, index) ({                                                \
+    __typeof__(element) x_ = (element) + ((stream) * LIMBER_STREAM_STEP +                       \
+                                          (index) * LIMBER_INDEX_STEP);                         \
+    LIMBER_MIX(x_);                                                                             \
+    x_;                                                                                         \
+})
+
 enum { NO_EXPONENT = -20000 };      /* of what takes no part in an alignment */
 
 /* Ranges of lines, for each the largest of what was seen; bits are those of the magnitude. */

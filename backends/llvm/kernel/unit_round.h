@@ -231,6 +231,8 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
 
         if (!(s.format.flags & LIMBER_FORMAT_NO_INF))
             over &= (v16i)(size != __builtin_inff());   /* no overflow any more */
+        else if (!(s.format.flags & LIMBER_FORMAT_SATURATE))
+            to = PICK((v16i)(size == __builtin_inff()), (v16i)all_f(__builtin_nanf("")), to);
         return (v16f)PICK(over, to, (v16i)v);
     }
 }

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The multiply kernel of simulated units.  Loaded operands come to shared memory in a ring of stages;
+ * a lane does what the description says to its elements of C, slot by slot along k.
+ *
+ *   narrow  binary32 and 32-bit integers, TI x TJ elements at once: what the description and the
+ *           values of this tile's lines allow
+ *   wide    binary64, one element at a time: everything else */
+#ifndef LIMBER_CUDA_UNIT_H
+#define LIMBER_CUDA_UNIT_H
+
+enum {
+    TI = 4, TJ = 4, WARP_M = 4 * TI, WARP_N = 8 * TJ, WARPS_N = BN / WARP_N,
+    THREADS = BM / WARP_M * WARPS_N * 32,
+    HELD = FUSED ? 2 : 1,                   /* values, and exponents behind them */
+    TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = HELD * (TILE_A + TILE_B),
+    STAGE_SLOTS = STEP / 4,
+    BLOCK = MODEL.block, SUB = MODEL.sub,
+    /* registers that each element keeps: two blocks of threads stay when they are few */
+    KEPT = 1 + (MODEL.group > 0) + (MODEL.split > 1) + (MODEL.seeded != 0) +
+           (FUSED ? (SUB > 1 ? 4 : CHUNK < PIECE ? 4 : 2) : MODEL.tree ? 2 : 0),
+    RESIDENT = KEPT <= 3 ? 2 : 1
+};
+
+/* ---- stages -------------------------------------------------------------------------------------- */
+
+template <int lines> DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
+{
+    constexpr int pieces = STEP / 16;
+
+    ROLL for (int c = thread(); c < lines * pieces; c += THREADS)
+        copy16(at + piece_at(c / pieces, c % pieces),
+               from + c / pieces * pitch + 16 * (c % pieces), 16);
+}
+
+DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
+{
+    const char *from_a = a.limbs_a + (int64_t)t.i * BM * a.pitch + (int64_t)s * STEP;
+    const char *from_b = a.limbs_b + (int64_t)t.j * BN * a.pitch + (int64_t)s * STEP;
+    uint32_t at = (uint32_t)(stage * STAGE);
+
+    UNROLL for (int h = 0; h < HELD; h++) {
+        copy_tile<BM>(at + h * TILE_A, from_a + h * a.limb_a, a.pitch);
+        copy_tile<BN>(at + HELD * TILE_A + h * TILE_B, from_b + h * a.limb_b, a.pitch);
+    }
+}
+
+template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, F with)
+{
+    if constexpr (STAGES == 1) {
+        ROLL for (int s = 0; s < a.steps; s++) {
+            sync_block();
+            copy_stage(a, t, 0, s);
+            copy_group();
+            copy_wait<0>();
+            sync_block();
+            with(0, s);
+        }
+    } else {
+        UNROLL for (int s = 0; s < STAGES - 1; s++) {
+            if (s < a.steps)
+                copy_stage(a, t, s, s);
+            copy_group();
+        }
+        ROLL for (int s = 0; s < a.steps; s++) {
+            int next = s + STAGES - 1;
+
+            copy_wait<STAGES - 2>();
+            sync_block();
+            if (next < a.steps)
+                copy_stage(a, t, next % STAGES, next);
+            copy_group();
+            with((uint32_t)(s % STAGES * STAGE), s);
+        }
+    }
+    sync_block();
+}
+
+/* Four slots of a line: values, exponents. */
+DEVICE bytes16 values_a(uint32_t stage, int row, int piece)
+{
+    return load_shared<bytes16>(stage + piece_at(row, piece));
+}
+DEVICE bytes16 values_b(uint32_t stage, int column, int piece)
+{
+    return load_shared<bytes16>(stage + HELD * TILE_A + piece_at(column, piece));
+}
+DEVICE bytes16 exponents_a(uint32_t stage, int row, int piece)
+{
+    return load_shared<bytes16>(stage + TILE_A + piece_at(row, piece));
+}
+DEVICE bytes16 exponents_b(uint32_t stage, int column, int piece)
+{
+    return load_shared<bytes16>(stage + HELD * TILE_A + TILE_B + piece_at(column, piece));
+}
+
+/* ---- where the chains stand: the same for all lanes --------------------------------------------------- */
+
+enum { ENDS_group = 1, ENDS_part = 2 };
+
+struct progress {
+    int32_t slot;
+    uint32_t p;                 /* position in the unit's order, of this slot */
+    int32_t group_left, part_left;
+    uint32_t group, part;       /* their numbers, counted over all of k */
+};
+
+DEVICE struct progress begin(const struct slots &s)
+{
+    return { 0, 0, s.group, s.part, 0, 0 };
+}
+
+/* Over a piece of four slots, or over a block; answers what ended there. */
+DEVICE int advance(struct progress &g, const struct slots &s)
+{
+    int ended = 0;
+
+    g.slot += PIECE;
+    g.p += BLOCK > 1 ? BLOCK : 4;
+    if (MODEL.group && ((g.group_left -= PIECE) == 0 || g.slot == s.count)) {
+        ended |= ENDS_group;
+        g.group_left = s.group;
+        g.p = (g.group + 1) * (uint32_t)MODEL.group;
+    }
+    if (MODEL.split > 1 && ((g.part_left -= PIECE) == 0 || g.slot == s.count)) {
+        ended |= ENDS_part;
+        g.part_left = s.part;
+        g.p = (g.part + 1) * (uint32_t)s.part_length;
+    }
+    return ended;
+}
+
+DEVICE void ended(struct progress &g, int what)
+{
+    g.group += what & ENDS_group ? 1 : 0;
+    g.part += what & ENDS_part ? 1 : 0;
+}
+
+/* ---- what is counted: in the order of struct unit_counts -------------------------------------------------- */
+
+enum { COUNT_mul_inexact, COUNT_mul_underflow, COUNT_mul_overflow, COUNT_swamps, COUNT_partly,
+       COUNT_sum_overflow, COUNT_outer_sums, COUNT_outer_swamped, COUNT_outer_partly, COUNT_fields };
+
+struct tally { uint32_t n[COUNT_fields]; };
+
+DEVICE void told(uint64_t *to, const struct tally &t)
+{
+    if (COUNTS)
+        UNROLL for (int c = 0; c < COUNT_fields; c++)
+            if (c != COUNT_outer_sums && t.n[c])
+                atomic_add(to + c, t.n[c]);
+}
+
+DEVICE uint32_t element_of(const multiply_args &a, int64_t i, int64_t j)
+{
+    return MODEL.seeded ? limber_unit_element(limber_unit_row(a.seed, a.r.i0 + i), a.r.j0 + j) : 0;
+}
+
+DEVICE uint32_t number_of(uint32_t element, uint32_t stream, uint32_t index)
+{
+    return MODEL.seeded ? limber_unit_number(element, stream, index) : 0;
+}
+
+/* The last rounding, and to C. */
+DEVICE void put_value(const multiply_args &a, int64_t i, int64_t j, uint32_t element, double x)
+{
+    bool beyond;
+
+    if (MODEL.out.format.kind)
+        x = wide_round(MODEL.out, x, random_of(number_of(element, 3, 0)), beyond);
+    put_sum(a.r, i, j, x == x ? x : __builtin_nan(""));
+}
+
+#include "unit_wide.h"
+#if NARROW
+#include "unit_narrow.h"
+#endif
+
+/* ---- the kernel ------------------------------------------------------------------------------------------------ */
+
+KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
+{
+    ROLL for (int index = block(); index < args.tasks; index += blocks()) {
+        struct task t = task_at(args, index);
+
+#if NARROW
+        if (args.slots.k <= NARROW_K && !load_constant<uint32_t>(args.wide_a + t.i) &&
+            !load_constant<uint32_t>(args.wide_b + t.j)) {
+            narrow_task(args, t);
+            continue;
+        }
+#endif
+        wide_task(args, t);
+    }
+}
+
+#endif

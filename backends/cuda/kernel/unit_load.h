@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operands as a simulated unit sees them: rounded, blocks of them scaled, in the order in which it
+ * takes them.  Where blocks are fused a second limb holds the exponents. */
+#ifndef LIMBER_CUDA_UNIT_LOAD_H
+#define LIMBER_CUDA_UNIT_LOAD_H
+
+enum { LINES = 32, ELEMENTS = 64, EACH = 8, PREPARE_THREADS = LINES * ELEMENTS / EACH,
+       PADDED = ELEMENTS + 1, SCALE_THREADS = 256 };
+
+enum { NO_EXPONENT = -20000 };      /* of what takes no part in an alignment */
+
+/* The index along k that a slot holds, or -1. */
+DEVICE int64_t index_at(const struct slots &s, int64_t slot)
+{
+    const limber_unit u = MODEL;
+    int64_t run = slot / s.run_slots, at = slot % s.run_slots, p = run * s.run + at;
+
+    return at < s.run && p < s.k && slot < s.count ? limber_unit_at(&u, s.k, p) : -1;
+}
+
+/* ---- scales: a thread takes a block of one line ------------------------------------------------ */
+
+#if SCALE_BLOCK
+template <int S> DEVICE double element_at(const struct view &v, int64_t line, int64_t p)
+{
+    const char *at = limber_view_at(&v, line, p, SIDES[S].f.size);
+    typename raw_of<SIDES[S].f.size>::type e = {};
+
+    if (at)
+        e = load_raw<SIDES[S].f.size>(at);
+    return double_of(SIDES[S].f, &e);
+}
+
+template <int S> DEVICE void scale_blocks(const prepare_args &a)
+{
+    const limber_unit u = MODEL;
+    int64_t x = (int64_t)block() * SCALE_THREADS + thread(), line = x / a.scale_blocks, from, to;
+    struct view v = a.view;
+    double most = 0;
+
+    v.patch = a.patched ? &a.patch : NULL;
+    if (line >= a.lines)
+        return;
+    from = x % a.scale_blocks * SCALE_BLOCK;
+    to = from + SCALE_BLOCK < a.length ? from + SCALE_BLOCK : a.length;
+    ROLL for (int64_t p = from; p < to; p++) {
+        double e = element_at<S>(v, a.line0 + line, p);
+
+        e = e < 0 ? -e : e;
+        if (e - e == 0 && e > most)
+            most = e;
+    }
+    store<float>(a.scales + x,
+                 most > 0 ? (float)limber_unit_scale(&u, S ? &u.b : &u.a, most) : 1);
+}
+
+KERNEL(limber_scale_a, struct prepare_args, SCALE_THREADS, 1)
+{
+    scale_blocks<0>(args);
+}
+
+KERNEL(limber_scale_b, struct prepare_args, SCALE_THREADS, 1)
+{
+    scale_blocks<1>(args);
+}
+#endif
+
+/* ---- elements ------------------------------------------------------------------------------------ */
+
+/* A block of lines by slots, read along whichever lies together in memory. */
+template <int size> DEVICE void read_slots(const prepare_args &a, int64_t line0, int64_t slot0)
+{
+    typedef typename raw_of<size>::type raw;
+    struct view v = a.view;
+    bool along = v.p == 1 && !a.patched;
+
+    v.patch = a.patched ? &a.patch : NULL;
+    ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PREPARE_THREADS) {
+        int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
+        int64_t index = line0 + line < a.lines ? index_at(a.slots, slot0 + p) : -1;
+        const char *at = index < 0 ? NULL : limber_view_at(&v, a.line0 + line0 + line, index, size);
+        raw e = {};
+
+        if (at)
+            e = load_raw<size>(at);
+        store_shared<raw>((uint32_t)((line * PADDED + p) * size), e);
+    }
+    sync_block();
+}
+
+/* Is it none of the values that narrow lanes are made for? */
+DEVICE bool is_wide(float x)
+{
+    uint32_t size = float_bits(x) & 0x7fffffff;
+
+    return size >= (uint32_t)(127 + MOST) << 23 || (size && size < (uint32_t)(127 + LEAST) << 23);
+}
+
+/* What fills up changes no sum: -0 in A, +0 in B. */
+DEVICE struct loaded nothing(int side)
+{
+    return { side ? 0.0f : -0.0f, NO_EXPONENT };
+}
+
+template <int S, class raw>
+DEVICE struct loaded load_slot(const prepare_args &a, int64_t line, int64_t slot, raw e)
+{
+    const limber_step s = S ? MODEL.b : MODEL.a;
+    int64_t index = line < a.lines ? index_at(a.slots, slot) : -1;
+    double scale = 1;
+    struct loaded v;
+
+    if (index < 0)
+        return nothing(S);
+#if SCALE_BLOCK
+    scale = load<float>(a.scales + line * a.scale_blocks + index / SCALE_BLOCK);
+#endif
+    limber_unit_load_one(&s, double_of(SIDES[S].f, &e), scale, MODEL.sub > 1, &v);
+    if (!MODEL.zeros && MODEL.sub == 1 && v.value == 0)     /* else terms are looked at as a whole */
+        v.exponent = NO_EXPONENT;
+    return v;
+}
+
+DEVICE void put_eight(char *to, const uint32_t (&v)[EACH])
+{
+    store<bytes16>(to, { { v[0], v[1], v[2], v[3] } });
+    store<bytes16>(to + 16, { { v[4], v[5], v[6], v[7] } });
+}
+
+template <int S> DEVICE void prepare(const prepare_args &a)
+{
+    constexpr int size = SIDES[S].f.size;
+    typedef typename raw_of<size>::type raw;
+    int64_t line0 = (int64_t)(block() / a.blocks_p) * LINES;
+    int64_t slot0 = (int64_t)(block() % a.blocks_p) * ELEMENTS;
+    int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
+    char *to = a.limbs + (line0 + line) * a.pitch + (slot0 + p) * 4;
+    uint32_t value[EACH], exponent[EACH];
+    bool wide = false;
+
+    read_slots<size>(a, line0, slot0);
+    if (line0 + line >= a.padded || (slot0 + p) * 4 >= a.pitch)
+        return;
+    ROLL for (int x = 0; x < EACH; x++) {
+        struct loaded v = load_slot<S>(a, line0 + line, slot0 + p + x, load_shared<raw>(
+                                       (uint32_t)((line * PADDED + p + x) * size)));
+
+        wide |= is_wide(v.value);
+        UNROLL for (int y = 0; y < EACH; y++) {     /* registers have no index */
+            value[y] = x == y ? float_bits(v.value) : value[y];
+            exponent[y] = x == y ? (uint32_t)v.exponent : exponent[y];
+        }
+    }
+    put_eight(to, value);
+    if (FUSED)
+        put_eight(to + a.limb, exponent);
+    if (NARROW && wide)
+        atomic_or(a.wide + (line0 + line) / (S ? BN : BM), 1);
+}
+
+KERNEL(limber_prepare_a, struct prepare_args, PREPARE_THREADS, 1)
+{
+    prepare<0>(args);
+}
+
+KERNEL(limber_prepare_b, struct prepare_args, PREPARE_THREADS, 1)
+{
+    prepare<1>(args);
+}
+
+#endif

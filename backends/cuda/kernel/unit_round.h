@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Rounding to the formats of a simulated unit.
+ *
+ *   wide    in binary64: any description, any data.  What is not exact there is rounded to odd, which
+ *           keeps every later rounding to 24 bits or fewer right.
+ *   narrow  in binary32: for operands whose range was checked, with roundings that the instructions
+ *           state themselves.
+ *
+ * Source   Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
+#ifndef LIMBER_CUDA_UNIT_ROUND_H
+#define LIMBER_CUDA_UNIT_ROUND_H
+
+/* What an overflow of this sign becomes: 0 the largest value, 1 infinity, 2 NaN. */
+DEVICE int overflow_of(limber_step s, int negative)
+{
+    int infinite = s.overflow || s.rounding == LIMBER_RN || s.rounding == LIMBER_RA ||
+                   s.rounding == LIMBER_RS || (s.rounding == LIMBER_RU && !negative) ||
+                   (s.rounding == LIMBER_RD && negative);
+
+    if (!infinite || s.format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
+        return 0;
+    return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
+}
+
+/* Its magnitude. */
+DEVICE double overflow_value(limber_step s, int negative)
+{
+    int kind = overflow_of(s, negative);
+
+    return kind == 0 ? limber_unit_largest(s.format) : kind == 1 ? __builtin_inf() :
+           __builtin_nan("");
+}
+
+/* Random bits from the upper end of a number. */
+DEVICE uint32_t random_of(uint32_t h)
+{
+    return h >> (32 - MODEL.random_bits);
+}
+
+DEVICE bool finite(double x) { return x - x == 0; }
+DEVICE bool finite(float x) { return x - x == 0; }
+
+/* ---- wide ------------------------------------------------------------------------------------ */
+
+constexpr uint64_t SIGN64 = (uint64_t)1 << 63, EXPONENT64 = (uint64_t)0x7ff << 52;
+
+/* Infinities and NaN where the format has none; v is what else it would be. */
+DEVICE double wide_special(limber_step s, double x, double v)
+{
+    int flags = s.format.flags;
+    uint64_t sign = double_bits(x) & SIGN64;
+
+    if (finite(x))
+        return v;
+    if (x != x)
+        return flags & LIMBER_FORMAT_FINITE ? 0 : __builtin_nan("");
+    if (!(flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE)))
+        return x;
+    return flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE) ?
+           bits_double(double_bits(limber_unit_largest(s.format)) | sign) : __builtin_nan("");
+}
+
+/* Whole numbers of units from y >= 0, by the step's rounding. */
+DEVICE double wide_units(limber_step s, double y, bool negative, uint32_t random)
+{
+    double t = cut64(y), d = add64(y, -t);
+    bool up = false;
+
+    switch (s.rounding) {
+    case LIMBER_RN:
+        return add64(add64(y, 0x1p52), -0x1p52);
+    case LIMBER_RA:
+        up = d >= 0.5;
+        break;
+    case LIMBER_RU:
+        up = d > 0 && !negative;
+        break;
+    case LIMBER_RD:
+        up = d > 0 && negative;
+        break;
+    case LIMBER_RO:
+        up = d > 0 && !((uint32_t)t & 1);
+        break;
+    case LIMBER_RS:
+        up = (uint32_t)mul64(d, (double)(1 << MODEL.random_bits)) + random >=
+             (uint32_t)1 << MODEL.random_bits;
+        break;
+    }
+    return up ? add64(t, 1) : t;
+}
+
+/* x rounded to a step; beyond: it left the format's range. */
+DEVICE double wide_round(limber_step s, double x, uint32_t random, bool &beyond)
+{
+    limber_format f = s.format;
+    uint64_t sign = double_bits(x) & SIGN64, size = double_bits(x) ^ sign;
+    uint64_t field = size & EXPONENT64, least = (uint64_t)(1 - f.bias + 1023) << 52;
+    double v;
+
+    field = field > least ? field : least;
+    v = mul64(bits_double(size), bits_double(((uint64_t)(2046 + f.frac_bits) << 52) - field));
+    v = mul64(wide_units(s, finite(x) ? v : 0, sign != 0, random),
+              bits_double(field - ((uint64_t)f.frac_bits << 52)));
+    if (f.flags & LIMBER_FORMAT_NO_SUBNORMAL && v < bits_double(least))
+        v = 0;
+    beyond = finite(x) && v > limber_unit_largest(f);
+    if (beyond)
+        v = overflow_value(s, sign != 0);
+    return wide_special(s, x, bits_double(double_bits(v) | sign));
+}
+
+/* a + b to odd; exact zeros and infinities as they come. */
+DEVICE double wide_sum(double a, double b)
+{
+    double s = add64(a, b), t = add64(s, -a), e = add64(add64(a, -add64(s, -t)), add64(b, -t));
+    uint64_t bits = double_bits(s);
+
+    if ((e > 0 || e < 0) && !(bits & 1))
+        bits += (double_bits(e) ^ bits) >> 63 ? -1 : 1;     /* the same signs: up in magnitude */
+    return bits_double(bits);
+}
+
+/* ---- narrow ------------------------------------------------------------------------------------ */
+
+constexpr uint32_t SIGN32 = 0x80000000, EXPONENT32 = 0x7f800000;
+
+DEVICE float power_of_two_f(int e)
+{
+    return bits_float((uint32_t)(e + 127) << 23);
+}
+
+/* To odd from what was cut, rounded up and down. */
+DEVICE float odd_of(float cut, float up, float down)
+{
+    return bits_float(float_bits(cut) | (up != down));
+}
+
+/* binary32 itself: its instructions round. */
+DEVICE constexpr bool is_binary32(limber_step s)
+{
+    return s.format.frac_bits == 23;
+}
+
+/* Overflow is looked for in formats that end early; in others the operands' range excludes it. */
+DEVICE constexpr bool ends_early(limber_step s)
+{
+    return (1 << s.format.exp_bits) - 1 - s.format.bias <= 60;
+}
+
+/* Rounded down, an exact zero is negative; here it is so only when both terms are. */
+DEVICE float zero_of(float sum, uint32_t signs)
+{
+    return sum == 0 ? bits_float(signs & SIGN32) : sum;
+}
+
+/* a + b, at 24 bits, as this step's rounding may see it. */
+DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
+{
+    switch (s.rounding) {
+    case LIMBER_RU:
+        return add32_ru(a, b);
+    case LIMBER_RD:
+        return zero_of(add32_rd(a, b), float_bits(a) & float_bits(b));
+    case LIMBER_RZ:
+    case LIMBER_RA:
+    case LIMBER_RS:
+        return add32_rz(a, b);
+    default:
+        if (safe || (s.rounding == LIMBER_RN && is_binary32(s)))
+            return add32(a, b);
+        return odd_of(add32_rz(a, b), add32_ru(a, b), add32_rd(a, b));
+    }
+}
+
+/* a b + c alike. */
+DEVICE float narrow_fma(limber_step s, float a, float b, float c)
+{
+    switch (s.rounding) {
+    case LIMBER_RU:
+        return fma32_ru(a, b, c);
+    case LIMBER_RD:
+        return zero_of(fma32_rd(a, b, c), (float_bits(a) ^ float_bits(b)) & float_bits(c));
+    case LIMBER_RZ:
+    case LIMBER_RA:
+    case LIMBER_RS:
+        return fma32_rz(a, b, c);
+    default:
+        if (s.rounding == LIMBER_RN && is_binary32(s))
+            return fma32(a, b, c);
+        return odd_of(fma32_rz(a, b, c), fma32_ru(a, b, c), fma32_rd(a, b, c));
+    }
+}
+
+/* Overflow and what lies below the normal numbers. */
+DEVICE float narrow_range(limber_step s, float v, bool &beyond)
+{
+    uint32_t sign = float_bits(v) & SIGN32;
+    float size = bits_float(float_bits(v) ^ sign), largest = (float)limber_unit_largest(s.format);
+
+    beyond = false;
+    if (s.format.flags & LIMBER_FORMAT_NO_SUBNORMAL && size < power_of_two_f(1 - s.format.bias))
+        v = bits_float(sign);
+    if (!ends_early(s))
+        return v;
+    beyond = size > largest && size != (float)__builtin_inf();
+    if (overflow_of(s, 0) == 1 && overflow_of(s, 1) == 1) {
+        float up = power_of_two_f(127 - limber_unit_top(s.format));
+
+        return mul32(mul32(v, up), 1 / up); /* binary32 ends, too, beyond the largest exponent */
+    }
+    if (size > largest && (beyond || s.format.flags & LIMBER_FORMAT_NO_INF)) {
+        double to = sign ? overflow_value(s, 1) : overflow_value(s, 0);
+
+        if (!beyond)        /* an infinity, in whatever rounding */
+            to = s.format.flags & LIMBER_FORMAT_SATURATE ? largest : __builtin_nan("");
+        return bits_float(float_bits((float)to) | sign);
+    }
+    return v;
+}
+
+enum clamp {
+    CLAMP_none,             /* x is a multiple of the format's least number */
+    CLAMP_low,              /* x may be below the normal numbers; a zero's sign does not matter */
+    CLAMP_signed            /* it does: the zero may be added to another */
+};
+
+/* x, exact or as narrow_sum leaves it, rounded to a step of at most 21 fraction bits: a sum with
+ * 2^(23-m) times its power of two pushes the rest out.  ends: x may be infinite. */
+DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp clamp, bool ends,
+                          bool &beyond)
+{
+    int m = s.format.frac_bits;
+    float whole = power_of_two_f(23 - m), e, t, v, size;
+    uint32_t field = float_bits(x) & EXPONENT32, sign = float_bits(x) & SIGN32;
+
+    if (is_binary32(s))
+        return narrow_range(s, x, beyond);
+    if (clamp) {
+        uint32_t least = (uint32_t)(1 - s.format.bias + 127) << 23;
+
+        field = field > least ? field : least;
+    }
+    if (ends) {             /* infinity must not meet itself */
+        uint32_t most = (uint32_t)(127 - (23 - m) - 2 + 127) << 23;
+
+        field = field < most ? field : most;
+    }
+    e = bits_float(field);
+    if (s.rounding == LIMBER_RN || s.rounding == LIMBER_RU || s.rounding == LIMBER_RD) {
+        float c = 1.5f * whole;
+
+        t = s.rounding == LIMBER_RN ? fma32(e, c, x) : s.rounding == LIMBER_RU ?
+            fma32_ru(e, c, x) : fma32_rd(e, c, x);
+        v = fma32(e, -c, t);
+        if (clamp == CLAMP_signed)
+            v = bits_float(float_bits(v) | sign);
+        return narrow_range(s, v, beyond);
+    }
+    size = bits_float(float_bits(x) ^ sign);
+    if (s.rounding == LIMBER_RA)
+        size = fma32_rz(e, power_of_two_f(-m - 1), size);
+    if (s.rounding == LIMBER_RS)
+        size = fma32_rz((float)random, mul32(e, power_of_two_f(-m - MODEL.random_bits)), size);
+    t = fma32_rz(e, whole, size);
+    v = fma32(e, -whole, t);
+    if (s.rounding == LIMBER_RO) {
+        t = bits_float(float_bits(t) | (v != size));
+        v = fma32(e, -whole, t);
+    }
+    return narrow_range(s, bits_float(float_bits(v) | sign), beyond);
+}
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Simulated units in binary64: any description, any data, one element at a time. */
+#ifndef LIMBER_CUDA_UNIT_WIDE_H
+#define LIMBER_CUDA_UNIT_WIDE_H
+
+struct wide_chain {
+    struct progress at;
+    double acc, outer, total;
+    uint32_t element;           /* of the random numbers */
+    struct tally tally;
+};
+
+/* ---- one by one ---------------------------------------------------------------------------------- */
+
+DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
+{
+    double x = mul64((double)a, (double)b), y;
+    bool beyond;
+
+    if (!MODEL.mul.format.kind)
+        return x;
+    y = wide_round(MODEL.mul, x, random_of(h << 16), beyond);
+    if (COUNTS == COUNT_all && x != 0 && finite(x)) {
+        w.tally.n[COUNT_mul_inexact] += y != x;
+        w.tally.n[COUNT_mul_underflow] += y == 0;
+        w.tally.n[COUNT_mul_overflow] += beyond;
+    }
+    return y;
+}
+
+/* sum + x, rounded; counted from `first` on. */
+DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x, uint32_t h,
+                       int first)
+{
+    double exact = wide_sum(sum, x), y;
+    bool beyond;
+
+    y = wide_round(s, exact, random_of(h), beyond);
+    if (COUNTS && x != 0 && finite(x) && finite(sum)) {
+        bool swamped = y != exact && y == sum, partly = y != exact && !swamped && !beyond;
+
+        w.tally.n[first] += swamped;
+        if (COUNTS == COUNT_all) {
+            w.tally.n[first + 1] += partly;
+            if (first == COUNT_swamps)
+                w.tally.n[COUNT_sum_overflow] += beyond && !swamped;
+        }
+    }
+    return y;
+}
+
+DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
+{
+    uint32_t h = number_of(w.element, 0, p);
+
+    w.acc = wide_add(w, MODEL.acc, w.acc, wide_multiply(w, a, b, h), h, COUNT_swamps);
+}
+
+/* ---- elements of a stage, one at a time -------------------------------------------------------------- */
+
+/* Where a block of one element lies. */
+struct wide_block { uint32_t stage; int row, column, first, n; };
+
+DEVICE uint32_t word_at(uint32_t tile, int line, int q)
+{
+    return load_shared<uint32_t>(tile + piece_at(line, q / 4) + 4 * (q % 4));
+}
+
+DEVICE float wide_a(const struct wide_block &b, int q)
+{
+    return bits_float(word_at(b.stage, b.row, b.first + q));
+}
+
+DEVICE float wide_b(const struct wide_block &b, int q)
+{
+    return bits_float(word_at(b.stage + HELD * TILE_A, b.column, b.first + q));
+}
+
+DEVICE int wide_exponent(const struct wide_block &b, int q)
+{
+    return (int)word_at(b.stage + TILE_A, b.row, b.first + q) +
+           (int)word_at(b.stage + HELD * TILE_A + TILE_B, b.column, b.first + q);
+}
+
+/* ---- trees: neighbours meet as carries do ---------------------------------------------------------------- */
+
+DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
+{
+    double held[7];
+
+    ROLL for (int q = 0; q < BLOCK; q++) {
+        double x = q < b.n ? wide_multiply(w, wide_a(b, q), wide_b(b, q), 0) : 0;
+        int level = 0;
+
+        ROLL for (; q >> level & 1; level++)
+            x = wide_add(w, MODEL.acc, held[level], x, 0, COUNT_swamps);
+        held[level] = x;
+        if (q == BLOCK - 1)
+            w.acc = wide_add(w, MODEL.acc, w.acc, x, 0, COUNT_swamps);
+    }
+}
+
+/* ---- fused blocks ------------------------------------------------------------------------------------------ */
+
+/* One term: the exact sum of SUB neighbours' products; what is not finite goes to rest. */
+DEVICE double wide_term(const struct wide_block &b, int q, double &rest)
+{
+    double sum = 0;
+
+    ROLL for (int s = q; s < q + SUB && s < b.n; s++) {
+        double x = mul64((double)wide_a(b, s), (double)wide_b(b, s));
+
+        if (!finite(x))
+            rest = add64(rest, x);
+        sum = add64(sum, x);
+    }
+    return sum;
+}
+
+/* The exponent of a sum is that of a binary32 number. */
+DEVICE int wide_exponent_of(double x)
+{
+    int e = (int)(double_bits(x) >> 52 & 0x7ff) - 1023;
+
+    return x == 0 && !MODEL.zeros ? NO_EXPONENT : e > -126 ? e : -126;
+}
+
+DEVICE int wide_most(const struct wide_chain &w, const struct wide_block &b, double &rest)
+{
+    int most = wide_exponent_of(w.acc);
+
+    rest = finite(w.acc) ? 0 : w.acc;
+    ROLL for (int q = 0; q < b.n; q += SUB) {
+        double x = wide_term(b, q, rest);
+        int e = wide_exponent(b, q);
+
+        if ((SUB == 1 || MODEL.zeros || x != 0) && e > most)
+            most = e;
+    }
+    most = most > MODEL.floor ? most : MODEL.floor;
+    return most > -400 ? most : -400;       /* all terms are zeros */
+}
+
+DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
+{
+    uint32_t h = number_of(w.element, 0, w.at.p);
+    double rest, up, sum;
+    int unit = wide_most(w, b, rest) - MODEL.frac;
+    bool beyond;
+
+    if (!finite(rest)) {
+        w.acc = wide_round(MODEL.acc, rest, 0, beyond);
+        return;
+    }
+    up = power_of_two(-unit);
+    sum = cut64(mul64(w.acc, up));
+    ROLL for (int q = 0; q < b.n; q += SUB) {
+        double x = wide_term(b, q, rest), cut = cut64(mul64(x, up));
+
+        sum = add64(sum, cut);
+        if (COUNTS) {
+            w.tally.n[COUNT_swamps] += x != 0 && cut == 0;
+            if (COUNTS == COUNT_all)
+                w.tally.n[COUNT_partly] += cut != 0 && cut != mul64(x, up);
+        }
+    }
+    w.acc = wide_round(MODEL.acc, add64(mul64(sum, power_of_two(unit)), 0), random_of(h), beyond);
+    if (COUNTS == COUNT_all)
+        w.tally.n[COUNT_sum_overflow] += beyond;
+}
+
+/* ---- all of k ---------------------------------------------------------------------------------------------- */
+
+/* Outer sums, where groups and parts end. */
+DEVICE void wide_ends(struct wide_chain &w, int what)
+{
+    if (MODEL.group && what & ENDS_group) {
+        w.outer = wide_add(w, MODEL.outer, w.outer, w.acc, number_of(w.element, 1, w.at.group),
+                           COUNT_outer_swamped);
+        w.acc = 0;
+    }
+    if (MODEL.split > 1 && what & ENDS_part) {
+        double &part = MODEL.group ? w.outer : w.acc;
+
+        w.total = wide_add(w, MODEL.total, w.total, part, number_of(w.element, 2, w.at.part),
+                           COUNT_outer_swamped);
+        part = 0;
+    }
+    ended(w.at, what);
+}
+
+DEVICE int positions_left(const struct wide_chain &w, const struct slots &s)
+{
+    int64_t left = s.k - w.at.p;
+
+    return left < BLOCK ? (int)left : BLOCK;
+}
+
+DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t stage, int row,
+                       int column)
+{
+    ROLL for (int slot = 0; slot < STAGE_SLOTS && w.at.slot < a.slots.count; slot += PIECE) {
+        struct wide_block b = { stage, row, column, slot, BLOCK };
+
+        if constexpr (BLOCK == 1) {
+            bytes16 x = values_a(stage, row, slot / 4), y = values_b(stage, column, slot / 4);
+
+            ROLL for (int q = 0; q < 4; q++) {
+                wide_one(w, bits_float(x.w[0]), bits_float(y.w[0]), w.at.p + (uint32_t)q);
+                x = { { x.w[1], x.w[2], x.w[3], 0 } };
+                y = { { y.w[1], y.w[2], y.w[3], 0 } };
+            }
+        } else {
+            b.n = positions_left(w, a.slots);
+            if constexpr (FUSED)
+                wide_fused(w, b);
+            else
+                wide_tree(w, b);
+        }
+        wide_ends(w, advance(w.at, a.slots));
+    }
+}
+
+/* What the outermost sum starts from. */
+DEVICE double start_of(const multiply_args &a, int64_t i, int64_t j)
+{
+    typename raw_of<RESULT.size>::type e;
+
+    if (!MODEL.start_c || i >= a.r.m || j >= a.r.n)
+        return 0;
+    e = load_raw<RESULT.size>(limber_place_at(&a.r.c, a.r.i0 + i, a.r.j0 + j, RESULT.size));
+    return double_of(RESULT, &e);
+}
+
+DEVICE double &outermost(struct wide_chain &w)
+{
+    return MODEL.split > 1 ? w.total : MODEL.group ? w.outer : w.acc;
+}
+
+DEVICE void wide_task(const multiply_args &a, struct task t)
+{
+    ROLL for (int x = thread(); x < BM * BN; x += THREADS) {
+        int row = x / BN, column = x % BN;
+        int64_t i = (int64_t)t.i * BM + row, j = (int64_t)t.j * BN + column;
+        struct wide_chain w = { begin(a.slots), 0, 0, 0, element_of(a, i, j), {} };
+
+        outermost(w) = start_of(a, i, j);
+        pipeline(a, t, [&](uint32_t stage, int) { wide_stage(a, w, stage, row, column); });
+        put_value(a, i, j, w.element, outermost(w));
+        told(a.counts, w.tally);
+    }
+}
+
+#endif

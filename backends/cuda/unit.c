@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A simulated unit as constants of its kernels, and what its narrow lanes may be used for. */
+#include "backends/cuda/cuda.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LEAST = -50 };           /* narrow lanes take magnitudes from 2^LEAST on */
+
+/* What kernel/unit_narrow.h takes for granted; docs/simulation.md says why it may. */
+struct limits {
+    bool fused, safe, safe_outer, clamps, ends;
+    int head;                   /* |a b| < 2^(exponents' sum + head) */
+    int most;                   /* magnitudes are below 2^most */
+    int chunk;                  /* products whose terms fit 31 bits */
+    bool one_sum;               /* a block's do, with acc */
+    int64_t k;                  /* at most so many products */
+};
+
+static double quantum_of(limber_format f)
+{
+    return ldexp(1, 1 - f.bias - f.frac_bits);
+}
+
+/* Overflow is looked for in formats that end early; ranges exclude it in others. */
+static bool ends_early(limber_format f)
+{
+    return (1 << f.exp_bits) - 1 - f.bias <= 60;
+}
+
+/* Can a sum in binary32 be rounded to this step, as the kernel does it? */
+static bool step_fits(const limber_unit *u, const limber_step *s, bool fused)
+{
+    limber_format f = s->format;
+    bool cut = s->rounding == LIMBER_RA || s->rounding == LIMBER_RS;
+
+    if (!f.kind)
+        return true;
+    if (f.frac_bits == 22 || (f.frac_bits == 23 && (cut || f.bias != 127)) || f.bias > 127 || f.bias < -60 ||
+        limber_format_emax(f) < 0)
+        return false;
+    if (s->rounding == LIMBER_RS && f.frac_bits + u->random_bits > 23)
+        return false;
+    if (!ends_early(f))
+        return !(f.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE));
+    return fused || !(f.flags & LIMBER_FORMAT_FINITE);  /* where NaN would become a number */
+}
+
+/* Sums of values of `from` in binary32, to nearest, round to `to` as the exact sums do:
+ * 24 >= 2 p + 2 (Figueroa 1995), and no term has bits below the format's least. */
+static bool is_safe(const limber_step *from, const limber_step *to)
+{
+    return to->rounding == LIMBER_RN && from->format.frac_bits <= to->format.frac_bits &&
+           to->format.frac_bits <= 10 && quantum_of(from->format) >= quantum_of(to->format);
+}
+
+/* Products are exact in binary32, or rounded there, or not at all before they are added. */
+static bool products_fit(const limber_unit *u, int counts)
+{
+    int bits = u->a.format.frac_bits + u->b.format.frac_bits + (u->scale == LIMBER_UE4M3 ? 8 : 0);
+
+    return bits <= 22 ||
+           (!counts && u->block == 1 && (!u->mul.format.kind || (u->mul.format.frac_bits == 23 &&
+                                                                  u->mul.rounding == LIMBER_RN)));
+}
+
+/* Sums of neighbours, which share their scales, in units of the least product: exact? */
+static bool sums_fit(const limber_unit *u)
+{
+    double units = limber_format_largest(u->a.format) / quantum_of(u->a.format) *
+                   (limber_format_largest(u->b.format) / quantum_of(u->b.format)) * u->sub;
+
+    return u->sub % 4 == 0 && u->block / u->sub <= 4 &&
+           units * (u->scale == LIMBER_UE4M3 ? 225 : 1) <= 0x1p24;
+}
+
+static bool block_fits(const limber_unit *u, struct limits *l)
+{
+    int room = 31 - l->head - u->frac;  /* bits for the number of terms in one sum */
+
+    if (u->block == 1)
+        return true;
+    if (u->tree)
+        return u->mul.format.kind && u->block <= 8;     /* more are too much code */
+    if (u->sub > 1)
+        return sums_fit(u);
+    if (room < 2 || u->block > 2 << room || u->floor > 60)
+        return false;
+    l->chunk = room > 8 ? 256 : 1 << room;
+    l->one_sum = u->block + 1 <= 1 << (room > 8 ? 8 : room);
+    return true;
+}
+
+/* Without overflow in formats that end late: |sums| < 2^(2 most + 1 + 24) for 2^24 products, and 2^16
+ * for what roundings away from zero add. */
+static void bound(const limber_unit *u, struct limits *l)
+{
+    const limber_step *all[] = { &u->mul, &u->acc, &u->outer, &u->total };
+
+    l->most = 40;
+    l->k = 1 << 24;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        limber_format f = all[i]->format;
+        bool near = all[i]->rounding == LIMBER_RN || all[i]->rounding == LIMBER_RA ||
+                    all[i]->rounding == LIMBER_RZ;
+        int most = (limber_format_emax(f) - 43) / 2;
+        int64_t k = (int64_t)ldexp(11, f.frac_bits);
+
+        if (!f.kind)
+            continue;
+        l->ends |= ends_early(f);
+        if (ends_early(f))
+            continue;
+        l->most = most < l->most ? most : l->most;
+        if (!near && k < l->k)
+            l->k = k;
+    }
+}
+
+static bool is_narrow(const limber_unit *u, int counts, struct limits *l)
+{
+    const limber_step *sum = u->group ? &u->outer : &u->acc;
+    bool rounds = u->mul.format.kind != 0;
+
+    memset(l, 0, sizeof *l);
+    l->fused = u->block > 1 && !u->tree;
+    l->head = u->scale == LIMBER_UE4M3 ? 4 : 2;
+    l->safe = rounds && is_safe(&u->mul, &u->acc);
+    l->clamps = rounds && (quantum_of(u->mul.format) < quantum_of(u->acc.format) ||
+                           u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL);
+    l->safe_outer = (!u->group || is_safe(&u->acc, &u->outer)) &&
+                    (u->split == 1 || is_safe(sum, &u->total));
+    bound(u, l);
+    return !u->start_c && products_fit(u, counts) && block_fits(u, l) &&
+           step_fits(u, &u->mul, false) && (u->sub > 1 || step_fits(u, &u->acc, l->fused)) &&
+           step_fits(u, &u->outer, false) && step_fits(u, &u->total, false);
+}
+
+void limber_cuda_unit(const struct plan *p, struct cuda_config *c)
+{
+    const limber_unit *u = p->model;
+    struct cuda_model *m = &c->model;
+    struct limits l;
+
+    m->block = u->block;
+    for (m->piece = 4; m->piece < u->block;)
+        m->piece *= 2;
+    m->group = u->group;
+    m->split = u->split;
+    m->scale_block = u->scale ? u->scale_block : 0;
+    m->start_c = u->start_c;
+    m->counts = p->counts;
+    m->narrow = is_narrow(u, p->counts, &l);
+    for (int i = 0; i < 2; i++) {
+        c->side[i].scaled = 0;
+        c->side[i].limbs = l.fused ? 2 : 1;
+    }
+    c->special = 0;
+}
+
+/* ---- as text ----------------------------------------------------------------------------------- */
+
+static void step(struct text *t, const limber_step *s)
+{
+    limber_format f = s->format;
+
+    limber_text_add(t, "    { { %d, %d, %d, %d, %d, %d, %d }, %d, %d },\n", f.kind, f.exp_bits,
+                    f.frac_bits, f.flags, f.bias, f.size, f.carried, s->rounding, s->overflow);
+}
+
+static void numbers(struct text *t, const int32_t *v, size_t count)
+{
+    limber_text_add(t, "   ");
+    for (size_t i = 0; i < count; i++)
+        limber_text_add(t, " %d,", v[i]);
+    limber_text_add(t, "\n");
+}
+
+/* All fields in their order. */
+static void model(struct text *t, const limber_unit *u)
+{
+    limber_text_add(t, "constexpr limber_unit MODEL = {\n");
+    step(t, &u->a);
+    step(t, &u->b);
+    numbers(t, (int32_t[]){ u->scale, u->scale_rule, u->scale_block }, 3);
+    step(t, &u->mul);
+    step(t, &u->acc);
+    numbers(t, (int32_t[]){ u->block, u->sub, u->frac, u->floor, u->zeros, u->tree, u->order,
+                            u->group }, 8);
+    step(t, &u->outer);
+    numbers(t, &u->split, 1);
+    step(t, &u->total);
+    numbers(t, &u->start_c, 1);
+    step(t, &u->out);
+    numbers(t, (int32_t[]){ u->narrow, u->random_bits }, 2);
+    limber_text_add(t, "    0, %d\n};\n", u->seeded != 0);
+}
+
+void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, struct text *out)
+{
+    struct limits l;
+
+    is_narrow(p->model, p->counts, &l);
+    limber_text_add(out, "\n#include \"ir/unit_num.h\"\n");
+    model(out, p->model);
+    limber_text_add(out, "enum { COUNT_none, COUNT_swamped, COUNT_all };\n"
+                         "enum {\n    COUNTS = %d, FUSED = %d, PIECE = %d, MOST = %d, LEAST = %d,\n"
+                         "    SAFE = %d, SAFE_OUTER = %d, CLAMPS = %d, ENDS = %d, CHUNK = %d, "
+                         "ONE_SUM = %d,\n    NARROW_K = %lld\n};\n"
+                         "#define NARROW %d\n#define SCALE_BLOCK %d\n",
+                    p->counts, l.fused, c->model.piece, l.most, LEAST, l.safe, l.safe_outer,
+                    l.clamps, l.ends, l.chunk ? l.chunk : 1, l.one_sum, (long long)l.k,
+                    c->model.narrow, c->model.scale_block);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Simulated units on the CUDA backend against the interpreter, bit for bit, with all counters: on a
+ * GPU when LIMBER_TEST_GPU is set, else on the harness (SIMT_CC names the compute capability).
+ * LIMBER_TEST_UNITS: so many random units. */
+#include "engine_support.h"
+#include "support.h"
+#include "unit_any.h"
+
+#include <math.h>
+
+static limber_context *reference, *cuda;
+
+static int open_contexts(void **state)
+{
+    const limber_config interp = { .backend = "interp", .cache_dir = "", .threads = 1 };
+    const limber_config device = { .backend = "cuda", .cache_dir = "", .threads = 1 };
+
+    (void)state;
+    if (!getenv("LIMBER_TEST_GPU")) {
+        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
+        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    }
+    if (limber_create(&reference, &interp) || limber_create(&cuda, &device)) {
+        fprintf(stderr, "%s\n", limber_error_text());
+        return -1;
+    }
+    return 0;
+}
+
+static int close_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(cuda);
+    limber_destroy(reference);
+    return 0;
+}
+
+static limber_unit unit(const char *text)
+{
+    limber_unit u;
+
+    if (limber_unit_parse(text, &u) != LIMBER_OK)
+        fail_msg("%s: %s", text, limber_error_text());
+    return u;
+}
+
+/* ---- one product on both ------------------------------------------------------------------------- */
+
+struct simulated {
+    const char *text;
+    limber_unit u;
+    int64_t m, n, k;
+    int kind;                   /* of values */
+    const char *in, *out;       /* formats; NULL: f32 */
+    bool turn, counts, swamped_only;
+    double alpha, beta;         /* 0, 0: not given */
+};
+
+/* One NaN is as good as another; zeros have signs. */
+static bool same(limber_format f, const char *x, const char *y)
+{
+    double a, b;
+
+    if (memcmp(x, y, f.size) == 0)
+        return true;
+    assert_int_equal(limber_convert(&a, named("f64"), x, f, 1, LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(&b, named("f64"), y, f, 1, LIMBER_RN), LIMBER_OK);
+    return a != a && b != b;
+}
+
+static void same_counts(const struct simulated *p, const limber_statistics *s,
+                        const limber_statistics *want)
+{
+    const int64_t have[] = { s->mul_inexact, s->mul_underflow, s->mul_overflow, s->swamped,
+                             s->partly_swamped, s->sum_overflow, s->outer_sums, s->outer_swamped,
+                             s->outer_partly };
+    const int64_t due[] = { want->mul_inexact, want->mul_underflow, want->mul_overflow,
+                            want->swamped, want->partly_swamped, want->sum_overflow,
+                            want->outer_sums, want->outer_swamped, want->outer_partly };
+
+    for (size_t i = 0; i < COUNT(have); i++)
+        if (have[i] != due[i])
+            fail_msg("%s, data %d, %d x %d x %d: counter %d is %lld, not %lld", p->text, p->kind,
+                     (int)p->m, (int)p->n, (int)p->k, (int)i, (long long)have[i],
+                     (long long)due[i]);
+}
+
+static void *converted(const double *x, size_t count, limber_format f)
+{
+    char *to = malloc((count + 1) * f.size);
+
+    assert_int_equal(limber_convert(to, f, x, named("f64"), count, LIMBER_RN), LIMBER_OK);
+    return to;
+}
+
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool turned)
+{
+    return turned ? (limber_matrix){ data, f, 1, rows > 0 ? rows : 1 } :
+           (limber_matrix){ data, f, cols > 0 ? cols : 1, 1 };
+}
+
+static limber_status run(limber_context *ctx, const struct simulated *p, void *a, void *b, void *c,
+                         limber_statistics *s)
+{
+    limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
+    limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &p->u,
+                                 .statistics = p->counts ? s : NULL };
+    char *alpha = converted(&p->alpha, 1, out), *beta = converted(&p->beta, 1, out);
+    limber_report report = { .rows = 0 };
+    limber_status status;
+
+    s->swamped_only = p->swamped_only;
+    status = limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha != 0 ? alpha : NULL,
+                         matrix(a, in, p->m, p->k, p->turn), matrix(b, in, p->k, p->n, !p->turn),
+                         p->beta != 0 ? beta : NULL, matrix(c, out, p->m, p->n, p->turn), &report);
+    if (status != LIMBER_OK)
+        fail_msg("%s: %s", p->text, limber_error_text());
+    if (ctx == cuda && p->m > 0 && p->n > 0)
+        assert_string_equal(report.backend, "cuda");
+    free(alpha);
+    free(beta);
+    return status;
+}
+
+static void compare(const struct simulated *p, struct rng *r)
+{
+    limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
+    size_t na = (size_t)(p->m * p->k), nb = (size_t)(p->k * p->n), nc = (size_t)(p->m * p->n);
+    double *x = any_matrix(r, (int64_t)na, p->kind), *y = any_matrix(r, (int64_t)nb, p->kind);
+    double *z = any_matrix(r, (int64_t)nc, 0);
+    char *a = converted(x, na, in), *b = converted(y, nb, in), *want = converted(z, nc, out);
+    char *got = converted(z, nc, out);
+    limber_statistics due = { 0 }, have = { 0 };
+
+    run(reference, p, a, b, want, &due);
+    run(cuda, p, a, b, got, &have);
+    for (size_t i = 0; i < nc; i++)
+        if (!same(out, want + i * out.size, got + i * out.size)) {
+            double v[2];
+
+            limber_convert(&v[0], named("f64"), got + i * out.size, out, 1, LIMBER_RN);
+            limber_convert(&v[1], named("f64"), want + i * out.size, out, 1, LIMBER_RN);
+            fail_msg("%s, data %d, %d x %d x %d: element %d is %a, not %a", p->text, p->kind,
+                     (int)p->m, (int)p->n, (int)p->k, (int)i, v[0], v[1]);
+        }
+    if (p->counts)
+        same_counts(p, &have, &due);
+    free(x);
+    free(y);
+    free(z);
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
+/* ---- what is compared ---------------------------------------------------------------------------- */
+
+/* With values for narrow lanes, and with some that need wide ones. */
+static void presets_have_the_bits_of_the_interpreter(void **state)
+{
+    const limber_unit_preset *preset;
+    struct rng r = { 1 };
+
+    (void)state;
+    for (int i = 0; (preset = limber_unit_preset_at(i)); i++) {
+        struct simulated p = { .text = preset->name, .u = unit(preset->name), .m = 5 + i % 3 * 30,
+                             .n = 67 - i, .k = 60 + i, .counts = i % 2 };
+
+        if (p.u.acc.format.kind == LIMBER_KIND_INT)
+            continue;
+        p.out = p.u.acc.format.exp_bits == 11 ? "f64" : NULL;
+        p.in = p.out;
+        p.counts &= !p.out;
+        compare(&p, &r);
+        p.kind = 6;
+        p.m = 7;
+        p.k = 33;
+        compare(&p, &r);
+        p.kind = 2;
+        compare(&p, &r);
+    }
+}
+
+static void random_units_compute_what_they_describe(void **state)
+{
+    const char *many = getenv("LIMBER_TEST_UNITS");
+    struct rng r = { 11 };
+
+    (void)state;
+    for (int i = many ? atoi(many) : 25; i > 0; i--) {
+        char text[512];
+        struct simulated p = { .text = text, .u = any_unit(&r, text, sizeof text) };
+
+        p.counts = rng_below(&r, 3) > 0;
+        p.swamped_only = rng_below(&r, 3) == 0;
+        for (int data = 0; data < 4; data++) {      /* of one kernel */
+            p.m = 1 + rng_below(&r, data ? 9 : 70);
+            p.n = 1 + rng_below(&r, data ? 70 : 9);
+            p.k = rng_below(&r, 90);
+            p.kind = rng_below(&r, VALUE_KINDS);
+            p.turn = rng_below(&r, 2);
+            p.alpha = p.beta = p.u.start_c ? 1 : 0;
+            compare(&p, &r);
+        }
+    }
+}
+
+/* What decides between lanes: late and early ends, large blocks, terms that 32 bits do not hold. */
+static void corners_have_the_bits_of_the_interpreter(void **state)
+{
+    static const char *const texts[] = {
+        "in=(1,7,9) mul=(1,3,23) acc=f32 narrow=yes", "in=f16 acc=f32 block=4 frac=10 floor=500",
+        "in=e4m3 acc=f16 block=128 frac=22 zeros=keep",
+        "in=e5m2 mul=e5m2 acc=e5m2 group=3 outer=e4m3",
+        "in=bf16 acc=(1,7,8):ra", "in=bf16 mul=bf16:ru acc=bf16:ru",
+        "in=e2m1 scale=ue4m3:16 acc=f32 block=32 frac=20",
+        "in=f16 mul=f16 acc=f16 block=4 tree=yes group=12 outer=f32",
+        "in=f16 mul=(1,2,8) acc=(1,2,8) split=5 total=e4m3:ro",
+    };
+    struct rng r = { 17 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++)
+        for (int kind = 0; kind < VALUE_KINDS; kind += 2)
+            compare(&(struct simulated){ .text = texts[i], .u = unit(texts[i]), .m = 20, .n = 33,
+                                       .k = 150, .kind = kind, .counts = true }, &r);
+}
+
+static void results_are_scaled_and_stored(void **state)
+{
+    static const struct { const char *text, *in, *out; double alpha, beta; } cases[] = {
+        { "in=e5m2 mul=e5m2 acc=f16", "f16", "f16", 0, 0 },
+        { "h100-bf16", "bf16", "f64", -1.5, 2 }, { "a100-tf32", "f64", "dd", 3, 0 },
+        { "a100-tf32", "f32", "dd", 1, -3 },
+        { "in=f16 acc=f32 start=c split=2", "f32", "f16", 1, 1 }, { "ada-e4m3", "e4m3", "bf16", 1, -1 },
+        { "in=(1,5,7) mul=(1,5,7) acc=(1,6,9)", "(1,5,7)", "f32", 0, 3 },
+    };
+    struct rng r = { 21 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (int turn = 0; turn < 2; turn++)
+            compare(&(struct simulated){ .text = cases[i].text, .u = unit(cases[i].text), .m = 35,
+                                       .n = 39, .k = 41, .in = cases[i].in, .out = cases[i].out,
+                                       .turn = turn, .alpha = cases[i].alpha,
+                                       .beta = cases[i].beta }, &r);
+}
+
+static void seeds_and_empty_products(void **state)
+{
+    const char *text = "in=f16 mul=(1,5,7):rs acc=(1,8,9):rs group=7 outer=f16:rs split=2 "
+                       "total=f32:rs out=bf16:rs seed=5 bits=11";
+    struct simulated p = { .text = text, .u = unit(text), .m = 66, .n = 40, .k = 50 };
+    struct rng r = { 31 };
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        p.u.seed = rng_next(&r);
+        compare(&p, &r);
+    }
+    p.k = 0;
+    p.beta = 2;
+    compare(&p, &r);
+    p.m = 0;
+    compare(&p, &r);
+}
+
+/* Parts of C that fit a small workspace keep their positions and their scales. */
+static void parts_have_the_same_bits(void **state)
+{
+    static const char *const texts[] = {
+        "in=e4m3 scale=e8m0:8 mul=(1,5,4):rs acc=f16 group=10 outer=f16:rs seed=4", "b200-nvfp4" };
+    const limber_config small = { .backend = "cuda", .cache_dir = "", .threads = 1,
+                                  .workspace_bytes = 200000 };
+    limber_context *whole = cuda;
+    struct rng r = { 41 };
+
+    (void)state;
+    assert_int_equal(limber_create(&cuda, &small), LIMBER_OK);
+    for (size_t i = 0; i < COUNT(texts); i++)
+        compare(&(struct simulated){ .text = texts[i], .u = unit(texts[i]), .m = 100, .n = 150,
+                                   .k = 100, .counts = true }, &r);
+    limber_destroy(cuda);
+    cuda = whole;
+}
+
+static void convolutions_are_simulated(void **state)
+{
+    static const char *const texts[] = {
+        "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16", "a100-bf16",
+        "in=e4m3 scale=e8m0:4 acc=f32", "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse",
+    };
+    enum { IMAGE = 2 * 4 * 5 * 6, FILTERS = 6 * 2 * 3 * 2, RESULT = 2 * 6 * 400 };
+    limber_conv shape = { .n = 2, .c = 4, .h = 5, .w = 6, .o = 6, .r = 3, .s = 2,
+                          .stride = { 2, 1 }, .dilate = { 1, 2 }, .pad = { 1, 0, 1, 2 },
+                          .groups = 2 };
+    struct rng r = { 51 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        limber_unit u = unit(texts[i]);
+        limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u };
+        double *x = any_matrix(&r, IMAGE, 0), *w = any_matrix(&r, FILTERS, 0);
+        float *c[2] = { calloc(RESULT, 4), calloc(RESULT, 4) };
+
+        shape.layout = i % 2 ? LIMBER_NHWC : LIMBER_NCHW;
+        for (int ctx = 0; ctx < 2; ctx++)
+            if (limber_conv2d(ctx ? cuda : reference, &contract, &shape, NULL, x, named("f64"), w,
+                              named("f64"), NULL, c[ctx], named("f32"), NULL) != LIMBER_OK)
+                fail_msg("%s: %s", texts[i], limber_error_text());
+        assert_memory_equal(c[0], c[1], RESULT * 4);
+        free(x);
+        free(w);
+        free(c[0]);
+        free(c[1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(presets_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(random_units_compute_what_they_describe),
+        cmocka_unit_test(corners_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(results_are_scaled_and_stored),
+        cmocka_unit_test(seeds_and_empty_products),
+        cmocka_unit_test(parts_have_the_same_bits),
+        cmocka_unit_test(convolutions_are_simulated),
+    };
+
+    return cmocka_run_group_tests(tests, open_contexts, close_contexts);
+}

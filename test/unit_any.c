@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Random simulated units. */
+#include "unit_any.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *any_mode(struct rng *r, bool random)
+{
+    static const char *const all[] = { "rn", "rn", "rn", "ra", "rz", "ru", "rd", "ro", "rs" };
+
+    return all[rng_below(r, random ? 9 : 8)];
+}
+
+static const char *any_format(struct rng *r, char *text, bool wide)
+{
+    static const char *const names[] = { "f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3",
+                                         "e2m1", "f32" };
+
+    if (rng_below(r, 3) == 0)
+        return names[rng_below(r, wide ? 9 : 8)];
+    snprintf(text, 32, "(1,%d,%d)", 2 + rng_below(r, 7), 1 + rng_below(r, wide ? 23 : 10));
+    return text;
+}
+
+static const char *more(struct rng *r)
+{
+    static const char *const all[] = { "", "", "", "", ":sat", ":inf", ":ftz", ":sat:ftz" };
+
+    return all[rng_below(r, 8)];
+}
+
+static void add_words(char *text, size_t size, const char *form, ...)
+{
+    size_t n = strlen(text);
+    va_list list;
+
+    va_start(list, form);
+    vsnprintf(text + n, size - n, form, list);
+    va_end(list);
+}
+
+static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
+{
+    int block = 2 + rng_below(r, 40);
+    char acc[32];
+
+    snprintf(t, size, "in=%s acc=%s:%s%s block=%d frac=%d", in, any_format(r, acc, true),
+             any_mode(r, true), more(r), block, 1 + rng_below(r, 35));
+    if (rng_below(r, 3) == 0)
+        add_words(t, size, " floor=%d", rng_below(r, 200) - 150);
+    if (rng_below(r, 5) == 0)
+        add_words(t, size, " zeros=keep");
+    if (rng_below(r, 2))
+        add_words(t, size, " group=%d outer=f32:%s order=%s", block * (1 + rng_below(r, 4)),
+                  any_mode(r, true), rng_below(r, 3) ? "forward" : "quads");
+    if (rng_below(r, 4) == 0)
+        add_words(t, size, " scale=%s", rng_below(r, 2) ? "e8m0:8:ceil" : rng_below(r, 2) ?
+                  "ue4m3:4" : "e8m0:7:even");
+}
+
+/* Blocks whose terms are sums of neighbours. */
+static void describe_sums(struct rng *r, char *t, size_t size)
+{
+    static const char *const small[] = { "e2m1", "e3m2", "e2m3", "(1,2,4)", "(1,3,3)" };
+    int sub = 2 << rng_below(r, 4), block = sub * (1 + rng_below(r, 5));
+    char acc[32];
+
+    snprintf(t, size, "in=%s acc=%s:%s%s block=%d sub=%d frac=%d zeros=%s",
+             small[rng_below(r, 5)], any_format(r, acc, true), any_mode(r, true), more(r), block,
+             sub, 1 + rng_below(r, 40), rng_below(r, 4) ? "drop" : "keep");
+    if (rng_below(r, 3))
+        add_words(t, size, " scale=%s:%d", rng_below(r, 2) ? "e8m0" : "ue4m3",
+                  sub * (1 + rng_below(r, 3)));
+    if (rng_below(r, 3) == 0)
+        add_words(t, size, " group=%d outer=f32:%s", 2 * block, any_mode(r, true));
+}
+
+static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
+{
+    bool wide = rng_below(r, 3) == 0, tree = rng_below(r, 8) == 0;
+    char mul[32], acc[32], other[32];
+    const char *p = any_format(r, mul, wide), *s = rng_below(r, 3) ? p : any_format(r, acc, true);
+
+    snprintf(t, size, "in=%s acc=%s:%s%s narrow=yes", in, s, any_mode(r, !tree), more(r));
+    if (rng_below(r, 4))
+        add_words(t, size, " mul=%s:%s%s", p, any_mode(r, !tree), more(r));
+    if (tree)
+        add_words(t, size, " block=%d tree=yes", 2 << rng_below(r, 4));
+    else if (rng_below(r, 2))
+        add_words(t, size, " group=%d outer=%s:%s order=%s", 1 + rng_below(r, 20),
+                  rng_below(r, 2) ? s : any_format(r, other, true), any_mode(r, true),
+                  rng_below(r, 3) ? "forward" : "evenodd");
+    else if (rng_below(r, 8) == 0)
+        add_words(t, size, " order=reverse");
+}
+
+limber_unit any_unit(struct rng *r, char *text, size_t size)
+{
+    char in[32], other[32];
+    limber_unit u;
+
+    do {
+        const char *f = any_format(r, in, rng_below(r, 3) == 0);
+
+        if (rng_below(r, 3))
+            describe_steps(r, text, size, f);
+        else if (rng_below(r, 4) == 0)
+            describe_sums(r, text, size);
+        else
+            describe_fused(r, text, size, f);
+        if (rng_below(r, 6) == 0)
+            add_words(text, size, " split=%d total=%s:%s", 2 + rng_below(r, 4),
+                      any_format(r, other, true), any_mode(r, true));
+        if (rng_below(r, 8) == 0)
+            add_words(text, size, " out=%s:%s", any_format(r, other, true), any_mode(r, true));
+        if (rng_below(r, 8) == 0)
+            add_words(text, size, " start=c");
+        add_words(text, size, " seed=%d bits=%d", rng_below(r, 1000), 1 + rng_below(r, 16));
+    } while (limber_unit_parse(text, &u) != LIMBER_OK);
+    return u;
+}
+
+double any_value(struct rng *r, int kind)
+{
+    double x = 2 * rng_unit(r) - 1;
+
+    switch (kind) {
+    case 0: return x;
+    case 1: return ldexp(x, rng_below(r, 40) - 20);
+    case 2: return ldexp(x, rng_below(r, 240) - 120);
+    case 3: return rng_below(r, 3) ? 0 : x;
+    case 4: return rng_below(r, 9) - 4;
+    case 5: return 64 * x;
+    case 6: return rng_below(r, 40) ? x : rng_below(r, 2) ? NAN : x < 0 ? -INFINITY : INFINITY;
+    default: return ldexp(x, -rng_below(r, 20));
+    }
+}
+
+double *any_matrix(struct rng *r, int64_t count, int kind)
+{
+    double *x = calloc((size_t)count + 1, sizeof *x);
+
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (float)any_value(r, kind);
+    return x;
+}
