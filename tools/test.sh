@@ -15,6 +15,6 @@ build() {  # folder, options
 }
 build build-clang -DCMAKE_C_COMPILER=clang-19
 build build-asan -DCMAKE_C_COMPILER=clang-19 -DLIMBER_SANITIZE=ON
-ctest --test-dir build-asan --output-on-failure
+ctest --test-dir build-asan -j "$(nproc)" --output-on-failure
 build build-test
-ctest --test-dir build-test --output-on-failure
+ctest --test-dir build-test -j "$(nproc)" --output-on-failure
