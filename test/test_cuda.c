@@ -79,6 +79,7 @@ static int open_contexts(void **state)
     if (!getenv("LIMBER_TEST_GPU")) {
         setenv("LIMBER_CUDA", SIMT_CUDA, 1);
         setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+        setenv("LIMBER_CUBLAS", SIMT_CUBLAS, 1);
     }
     if (limber_create(&reference, &interp) || limber_create(&cuda, &device)) {
         fprintf(stderr, "%s\n", limber_error_text());
@@ -163,7 +164,10 @@ static void compare(const struct product *p, uint64_t seed)
                                  matrix(b, fb, p->k, p->n, p->turn_b, gap),                        \
                                  p->beta == 0 ? NULL : beta,                                       \
                                  matrix(to, fc, p->m, p->n, p->turn_c, gap), &report)
+    if (p->scheme && strcmp(p->scheme, "cublas") == 0)
+        contract.scheme = "native";
     s = RUN(reference, want);
+    contract.scheme = p->scheme;
     t = RUN(cuda, got);
     if (t == LIMBER_NO_SCHEME && strstr(limber_error_text(), "cuda has no"))
         goto done;              /* older devices have fewer units */
@@ -457,6 +461,20 @@ static void streams_and_workspaces_are_the_callers(void **state)
     driver.cuStreamDestroy_v2(queue.stream);
 }
 
+/* Sums of integers are exact in any order. */
+static void cublas_multiplies_where_it_may(void **state)
+{
+    limber_contract contract = native;
+
+    (void)state;
+    contract.scheme = "cublas";
+    for (int i = 0; i < 8; i++)
+        compare(&(struct product){ "cublas", contract, i & 1 ? "f32" : "f64", i & 1 ? "f32" : "f64",
+                                   i & 1 ? "f32" : "f64", DATA_bytes, 33, 17, 20, .alpha = 1,
+                                   .beta = i & 1, .turn_a = i & 2, .turn_b = i & 4,
+                                   .turn_c = i > 3 }, (uint64_t)(80 + i));
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------------ */
 
 static void upload(struct there r, const void *data)
@@ -656,6 +674,7 @@ int main(void)
         cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
         cmocka_unit_test(operands_may_lie_on_the_device),
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
+        cmocka_unit_test(cublas_multiplies_where_it_may),
         cmocka_unit_test(calls_are_recorded_into_graphs),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(empty_products_are_beta_c),

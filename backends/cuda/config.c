@@ -138,6 +138,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->alpha = out->num[ATTR_alpha] != 0;
     c->beta = out->num[ATTR_beta] != 0;
     c->wrap = (int32_t)out->num[ATTR_wrap];
+    c->library = p->scheme && strcmp(p->scheme, "cublas") == 0;
     if (c->way == WAY_element) {
         c->special = 1;
         return set_exact(c);

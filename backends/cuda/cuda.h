@@ -34,6 +34,7 @@ struct cuda_config {
     int32_t threads, shared;    /* of the multiply kernel */
     int32_t chunk_steps, flush_steps;
     int32_t alpha, beta, wrap;
+    int32_t library;            /* cuBLAS multiplies where it can */
     int32_t special;            /* NaN or infinities may be in lines that are cut into limbs */
     int32_t total_bytes;        /* 1: residues, 4: integers (8 when wide), 8: sums */
     int32_t long_words, long_base;      /* unit exact */
@@ -58,6 +59,9 @@ bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, stru
 /* The kernels' headers, as NVRTC wants them. */
 extern const struct cuda_header limber_cuda_headers[];
 extern const int limber_cuda_header_count;
+
+/* cublas.c */
+bool limber_cublas_present(void);
 
 /* target.c: what device `ordinal` offers, and what the named architecture would. */
 bool limber_cuda_target(struct target *t, int ordinal, struct diag *d);

@@ -443,6 +443,12 @@ void limber_cuda_leave(struct run *r)
 
 bool limber_cuda_run(struct run *r, struct diag *d)
 {
+    bool done = false;
+
+    if (r->kernel->config.library && !r->choice && !limber_cublas_run(r, &done, d))
+        return false;
+    if (done)
+        return true;
     return r->kernel->config.way == WAY_element ? run_elements(r, d) : run_limbs(r, d);
 }
 

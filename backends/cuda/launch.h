@@ -17,6 +17,8 @@ struct device {
     pthread_mutex_t lock;
     cu_stream idle[CUDA_STREAMS];       /* of our own, between calls */
     int idle_streams;
+    struct cublas_handle *handle[CUDA_STREAMS];     /* likewise */
+    int idle_handles;
 };
 struct device *limber_cuda_device(int ordinal, struct diag *d);
 bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
@@ -83,6 +85,9 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d);
 bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
                         struct diag *d);
 void limber_cuda_release(struct run *r, cu_pointer *p);
+
+/* cublas.c: *done is false where the operands do not lie as it wants them. */
+bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
 
 /* launch.c: makes the device current, finds kernel and stream; after success leave is due. */
 bool limber_cuda_enter(struct run *r, struct diag *d);

@@ -86,6 +86,9 @@ bool limber_cuda_target(struct target *t, int ordinal, struct diag *d)
             return false;
     if (!limber_cuda_arch(t, v[0], v[1], v[2], 1e3 * v[3], v[4], v[5], d))
         return false;
+    if (limber_cublas_present())
+        snprintf(t->features + strlen(t->features), sizeof t->features - strlen(t->features),
+                 "%scublas", t->features[0] ? "," : "");
     if (v[6] > 0 && v[7] > 0)   /* two transfers a clock */
         t->bandwidth = 2e3 * v[6] * v[7] / 8;
     return true;

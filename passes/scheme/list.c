@@ -10,6 +10,8 @@
 const struct scheme limber_schemes[] = {
     { "native", "the machine's own fused multiply-add",
       limber_split_native, UNIT_f64, 1, 0, 1, false },
+    { "cublas", "NVIDIA's own product, where it is at hand; its bits are its own",
+      limber_split_cublas, UNIT_f64, 1, 0, 1, false },
     { "fp32-f", "FP32 from two scaled FP16 limbs, 3 products (Ape)",
       limber_split_hilo, UNIT_f16, 2, 12, 2, true },
     { "fp32-m", "FP32 from two unscaled FP16 limbs, 4 products (Markidis)",

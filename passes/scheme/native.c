@@ -50,3 +50,24 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, tb);
     return limber_split_finish(p, &s, a, b, unit, 256, &row, 1, 1, VIA_sum, NULL, d);
 }
+
+bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const struct target *t,
+                         struct diag *d)
+{
+    struct stated s;
+
+    if (!limber_target_has(t, "cublas"))
+        return limber_fail(d, LIMBER_NO_SCHEME, "%s has no cuBLAS at hand", t->backend);
+    if (!limber_stated(p, &s, d))
+        return false;
+    if (!limber_format_equal(s.fa, s.fb) || !limber_format_equal(s.fa, s.result) ||
+        s.fa.kind != LIMBER_KIND_FLOAT || s.fa.carried ||
+        !(s.fa.size == 8 || (s.fa.size == 4 && s.fa.frac_bits == 23)))
+        return limber_fail(d, LIMBER_NO_SCHEME, "operands and result are not all f32, or all f64");
+    if (!limber_split_native(p, scheme, t, d))
+        return false;
+    /* one chain: no more is known of its order */
+    limber_node_set(limber_plan_find(p, OP_products), ATTR_chunk,
+                    (int64_t)1 << (p->kbits < 40 ? p->kbits : 40));
+    return true;
+}

@@ -9,6 +9,7 @@
     bool limber_split_##name(struct plan *, const struct scheme *, const struct target *,       \
                              struct diag *)
 SPLIT(native);
+SPLIT(cublas);
 SPLIT(hilo);
 SPLIT(ozaki1);
 SPLIT(ozaki2);

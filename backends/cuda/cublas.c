@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * cuBLAS as one more way to multiply: where a program has it loaded already, or LIMBER_CUBLAS names
+ * it.  It sums in an order of its own, so its bits are promised to nobody. */
+#include "backends/cuda/launch.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct cublas_handle *cublas_handle;
+enum { OP_N, OP_T };
+
+static struct {
+    int (*create)(cublas_handle *);
+    int (*destroy)(cublas_handle);
+    int (*set_stream)(cublas_handle, cu_stream);
+    int (*sgemm)(cublas_handle, int, int, int, int, int, const float *, const float *, int,
+                 const float *, int, const float *, float *, int);
+    int (*dgemm)(cublas_handle, int, int, int, int, int, const double *, const double *, int,
+                 const double *, int, const double *, double *, int);
+    bool looked, found;
+} cublas;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *find(void)
+{
+    static const char *const names[] = { "libcublas.so.13", "libcublas.so.12" };
+    const char *wish = getenv("LIMBER_CUBLAS");
+    int flags = RTLD_LAZY | RTLD_LOCAL;
+    void *handle = NULL;
+
+    if (wish && *wish && strcmp(wish, "1"))
+        return dlopen(wish, flags);
+    for (size_t i = 0; !handle && i < COUNT(names); i++)
+        handle = dlopen(names[i], wish && *wish ? flags : flags | RTLD_NOLOAD);
+    return handle;
+}
+
+static bool look(void)
+{
+    void *handle = find();
+
+    if (!handle)
+        return false;
+    *(void **)&cublas.create = dlsym(handle, "cublasCreate_v2");
+    *(void **)&cublas.destroy = dlsym(handle, "cublasDestroy_v2");
+    *(void **)&cublas.set_stream = dlsym(handle, "cublasSetStream_v2");
+    *(void **)&cublas.sgemm = dlsym(handle, "cublasSgemm_v2");
+    *(void **)&cublas.dgemm = dlsym(handle, "cublasDgemm_v2");
+    return cublas.create && cublas.destroy && cublas.set_stream && cublas.sgemm && cublas.dgemm;
+}
+
+/* Looked for until it is there: a program may load it later. */
+bool limber_cublas_present(void)
+{
+    bool found;
+
+    pthread_mutex_lock(&lock);
+    if (!cublas.found)
+        cublas.found = look();
+    found = cublas.found;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* ---- handles ------------------------------------------------------------------------------------- */
+
+static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
+{
+    int result = 0;
+
+    pthread_mutex_lock(&v->lock);
+    *h = v->idle_handles ? v->handle[--v->idle_handles] : NULL;
+    pthread_mutex_unlock(&v->lock);
+    if (!*h)
+        result = cublas.create(h);
+    return result == 0 || limber_fail(d, LIMBER_DEVICE, "cuBLAS gives no handle: error %d",
+                                      result);
+}
+
+static void give_handle(struct device *v, cublas_handle h)
+{
+    pthread_mutex_lock(&v->lock);
+    if (v->idle_handles < CUDA_STREAMS) {
+        v->handle[v->idle_handles++] = h;
+        h = NULL;
+    }
+    pthread_mutex_unlock(&v->lock);
+    if (h)
+        cublas.destroy(h);
+}
+
+/* ---- layouts ---------------------------------------------------------------------------------------- */
+
+/* A column-major operand of `rows` rows. */
+struct operand { const void *data; int op, ld; };
+
+static bool fits(int64_t stride, int64_t rows, struct operand *o)
+{
+    int64_t ld = stride > rows ? stride : rows;
+
+    o->ld = (int)(ld > 0 ? ld : 1);
+    return ld <= INT32_MAX;
+}
+
+/* The view as a matrix of lines x k, or with `turned` of k x lines. */
+static bool operand_of(const struct view *v, int64_t lines, int64_t k, bool turned,
+                       struct operand *o)
+{
+    o->data = v->data;
+    if (v->patch || (v->line != 1 && v->p != 1) || v->line < 1 || v->p < 1)
+        return false;
+    if (v->line == 1) {         /* columns are elements along k */
+        o->op = turned ? OP_T : OP_N;
+        return fits(v->p, lines, o);
+    }
+    o->op = turned ? OP_N : OP_T;
+    return fits(v->line, k, o);
+}
+
+struct job {
+    int64_t m, n, k;            /* column-major */
+    struct operand a, b, c;
+};
+
+/* C as it lies, or, where its rows lie together, its transpose. */
+static bool job_of(const struct run *r, struct job *j)
+{
+    const struct call *c = r->call;
+    const struct place *p = &r->place;
+    bool by_columns = p->row == 1;
+    int64_t rows = by_columns ? c->m : c->n, stride = by_columns ? p->col : p->row;
+
+    if (p->inner < c->n || (p->row != 1 && p->col != 1) || c->m > INT32_MAX || c->n > INT32_MAX ||
+        c->k > INT32_MAX || stride < rows)
+        return false;
+    j->c.data = p->data;
+    j->k = c->k;
+    j->m = rows;
+    j->n = by_columns ? c->n : c->m;
+    return fits(stride, rows, &j->c) &&
+           (by_columns ? operand_of(&r->view[0], c->m, c->k, false, &j->a) &&
+                         operand_of(&r->view[1], c->n, c->k, true, &j->b) :
+                         operand_of(&r->view[1], c->n, c->k, false, &j->a) &&
+                         operand_of(&r->view[0], c->m, c->k, true, &j->b));
+}
+
+/* ---- the product ---------------------------------------------------------------------------------------- */
+
+static int gemm(cublas_handle h, const struct job *j, const struct call *c, int size)
+{
+    const float one32 = 1, zero32 = 0;
+    const double one64 = 1, zero64 = 0;
+
+    if (size == 4)
+        return cublas.sgemm(h, j->a.op, j->b.op, (int)j->m, (int)j->n, (int)j->k,
+                            c->alpha ? c->alpha : &one32, j->a.data, j->a.ld, j->b.data, j->b.ld,
+                            c->beta ? c->beta : &zero32, (float *)(uintptr_t)j->c.data, j->c.ld);
+    return cublas.dgemm(h, j->a.op, j->b.op, (int)j->m, (int)j->n, (int)j->k,
+                        c->alpha ? c->alpha : &one64, j->a.data, j->a.ld, j->b.data, j->b.ld,
+                        c->beta ? c->beta : &zero64, (double *)(uintptr_t)j->c.data, j->c.ld);
+}
+
+bool limber_cublas_run(struct run *r, bool *done, struct diag *d)
+{
+    struct job job;
+    cublas_handle h;
+    int result;
+
+    *done = limber_cublas_present() && r->call->k > 0 && job_of(r, &job);
+    if (!*done)
+        return true;
+    if (!take_handle(r->device, &h, d))
+        return false;
+    result = cublas.set_stream(h, r->stream);
+    if (result == 0)
+        result = gemm(h, &job, r->call, r->kernel->config.result.size);
+    give_handle(r->device, h);
+    return result == 0 || limber_fail(d, LIMBER_DEVICE, "cuBLAS: error %d", result);
+}
