@@ -19,13 +19,15 @@ struct view {
 };
 struct patch {
     int64_t h, w;                       /* of the image */
-    int64_t r, s;                       /* of the window; p = (c*r + y)*s + x */
+    int64_t r, s;                       /* of the window; p = (c*r + y)*s + x, or, */
+    int64_t depth;                      /* where this is not 0, p = (y*s + x)*depth + c; elements */
+    int64_t channels;                   /* from c = channels on are zero */
     int64_t oh, ow;                     /* of the result; line = (image*oh + y)*ow + x */
     int64_t stride[2], pad[2], dilate[2];   /* pad: top, left */
     int64_t image, channel, row, col;   /* strides in elements */
 };
 
-/* Address of element p of a line, or NULL where a window sees padding (zero). */
+/* Address of element p of a line, or NULL where there is only padding (zero). */
 PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
 {
     const struct patch *w = v->patch;
@@ -33,16 +35,28 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
 
     if (!w)
         return (const char *)v->data + (line * v->line + p * v->p) * size;
-    c = p / (w->r * w->s);
-    r = p / w->s % w->r;
-    s = p % w->s;
+    if (w->depth) {
+        c = p % w->depth;
+        s = p / w->depth % w->s;
+        r = p / w->depth / w->s;
+    } else {
+        c = p / (w->r * w->s);
+        r = p / w->s % w->r;
+        s = p % w->s;
+    }
     y = line / w->ow % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
     x = line % w->ow * w->stride[1] + s * w->dilate[1] - w->pad[1];
-    if (y < 0 || y >= w->h || x < 0 || x >= w->w)
+    if (y < 0 || y >= w->h || x < 0 || x >= w->w || (w->depth && c >= w->channels))
         return NULL;
     return (const char *)v->data + (line / (w->oh * w->ow) * w->image + c * w->channel +
                                     y * w->row + x * w->col) * size;
 }
+
+#ifndef LIMBER_DEVICE_H
+/* view.c: operands of a convolution, v[0] filters and v[1] image, in the order rsc for limbs of so many
+ * bytes; the new views point to patch.  Returns k with its padding (docs/ir.md, "patches"). */
+int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int bytes);
+#endif
 
 /* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col; inner >= 1. */
 struct place {

@@ -71,6 +71,8 @@ static void set_tile(struct cuda_config *c, const struct node *n)
         c->threads = (c->bm / 64 + 1) * 128;
         c->shared += 16 * c->stages;
     }
+    if (c->window)
+        c->shared += WINDOW_LINE * c->bn;
 }
 
 /* Chains end, and exact totals are saved before they leave their registers. */
@@ -127,6 +129,8 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->unit = (int32_t)products->num[ATTR_unit];
     c->way = way_of((enum unit)c->unit, t);
     c->via = (int32_t)combine->num[ATTR_via];
+    c->rsc = limber_plan_order(p, products->in[1]) == ORDER_rsc;
+    c->window = c->rsc && !c->side[1].scaled;   /* scales of lines are not those of pixels */
     c->rows = (int32_t)products->rows;
     c->accumulators = products->type.count;
     c->most_rows = most_rows(products);

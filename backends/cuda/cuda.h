@@ -37,6 +37,7 @@ struct cuda_config {
     int32_t special;            /* NaN or infinities may be in lines that are cut into limbs */
     int32_t total_bytes;        /* 1: residues, 4: integers (8 when wide), 8: sums */
     int32_t long_words, long_base;      /* unit exact */
+    int32_t rsc, window;        /* a convolution in this order; B is fetched through its window */
 };
 
 /* config.c: a plan's constants, and the rest of them as text behind the kernels' includes. */
