@@ -632,6 +632,7 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
     convolve(native, "f64", "f64", DATA_range, &layers[4]);
     convolve(correct, "f64", "f64", DATA_special, &layers[0]);
     same_conv("native", "f64", DATA_unit, &layers[4], ROOM);
+    same_conv("integer", "i32", DATA_ints, &layers[6], ROOM);
     same_conv("native", "f32", DATA_special, &layers[2], ROOM);
 }
 
@@ -669,14 +670,14 @@ static void an_image_is_cut_once(void **state)
 }
 
 /* In a process of its own, since a device is lost with its first complaint. */
-static bool fault_is_found(const char *fault, const char *scheme, enum data data,
-                           const struct layer *l)
+static bool fault_is_found(const char *fault, const char *scheme, const char *format,
+                           enum data data, const struct layer *l)
 {
     int status = 0;
     pid_t child = fork();
 
     if (child == 0) {
-        struct conv_run how = { scheme, "f32", data, ROOM };
+        struct conv_run how = { scheme, format, data, ROOM };
         struct diag d = { 0 };
         size_t took;
 
@@ -700,7 +701,6 @@ static void faults_of_windows_are_found(void **state)
         "fence_async();\n    sync_warp();=>sync_warp();",
         "copy_wait<behind>();\n    fence=>fence",
         "sync_warp();\n    if (lane() == 0)\n        barrier_arrive(=>if (lane() == 0) barrier_arrive(",
-        "behind = STAGES - 2=>behind = STAGES - 1",
         "barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);\n    if=>if",
     };
     const char *scheme = has_unit(UNIT_f16) ? "fp32-f" : "native";
@@ -712,13 +712,18 @@ static void faults_of_windows_are_found(void **state)
         return;                 /* faults are planted by the harness */
     assert_true(limber_backend_cuda.probe(&t, &d));
     for (size_t i = 0; i < COUNT(faults); i++)
-        if (!fault_is_found(faults[i], scheme, DATA_unit, &layers[4]))
+        if (!fault_is_found(faults[i], scheme, "f32", DATA_unit, &layers[4]))
             fail_msg("not found: %s", faults[i]);
     /* what is behind the last position meets zeros of A */
-    assert_true(fault_is_found("if (r >= w.r)=>if (r > w.r)", "native", DATA_special, &layers[2]));
-    for (size_t i = 0; i < COUNT(group) && limber_target_has(&t, "wgmma"); i++)
-        if (!fault_is_found(group[i], scheme, DATA_unit, &layers[6]))
+    assert_true(fault_is_found("if (r >= w.r)=>if (r > w.r)", "native", "f32", DATA_special,
+                               &layers[2]));
+    if (!limber_target_has(&t, "wgmma"))
+        return;
+    for (size_t i = 0; i < COUNT(group); i++)
+        if (!fault_is_found(group[i], scheme, "f32", DATA_unit, &layers[6]))
             fail_msg("not found: %s", group[i]);
+    assert_true(fault_is_found("behind = STAGES - 2=>behind = STAGES - 1", "integer", "i32",
+                               DATA_ints, &layers[6]));
 }
 
 /* ---- operands on the device ------------------------------------------------------------------------ */
