@@ -75,7 +75,7 @@ DEVICE void multiply_add(int32_t &d, const bytes16 &a, const bytes16 &b, int sig
 
 DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int signs)
 {
-    UNROLL for (int c = 0; c < STEP / 16; c++) {
+    ROLL for (int c = 0; c < STEP / 16; c++) {
         bytes16 a[TI], b;
 
         UNROLL for (int i = 0; i < TI; i++)

@@ -46,26 +46,38 @@ template <int threads> DEVICE void find_pixels(const multiply_args &a, uint32_t 
     sync_block();
 }
 
-/* One step of all lines, by `threads` threads, of whom each takes the same piece of several lines. */
+/* The piece of a line, of all limbs; shared memory has it at `at`. */
+template <int limbs, int tile>
+DEVICE void copy_pixel(const multiply_args &a, uint32_t at, const struct pixel &p,
+                       const struct pixel &spot, const char *from)
+{
+    bool inside = (uint32_t)(p.y + spot.y) < (uint32_t)a.window.h &&
+                  (uint32_t)(p.x + spot.x) < (uint32_t)a.window.w;
+
+    UNROLL for (int l = 0; l < limbs; l++)
+        copy16(at + l * tile, from + l * a.limb_b + p.at + spot.at, inside ? 16 : 0);
+}
+
+/* One step of all lines, by `threads` threads, of whom each takes the same piece of several lines; a
+ * few at once, since those who only fetch have few registers. */
 template <int threads, int limbs, int tile>
 DEVICE void copy_pixels(const multiply_args &a, uint32_t at, uint32_t table, const char *from,
                         int step)
 {
-    constexpr int pieces = STEP / 16, lines = threads / pieces;
-    int line0 = thread() / pieces, piece = thread() % pieces;
+    constexpr int pieces = STEP / 16, lines = threads / pieces, each = BN / lines;
+    constexpr int at_once = each < 8 ? each : 8;
+    int piece = thread() % pieces;
     struct pixel spot = spot_of(a.window, step * pieces + piece);
 
-    static_assert(BN % lines == 0, "");
-    UNROLL for (int x = 0; x < BN / lines; x++) {
-        int line = line0 + x * lines;
-        struct pixel p = load_shared<struct pixel>(table + (uint32_t)(line * PIXEL));
-        bool inside = (uint32_t)(p.y + spot.y) < (uint32_t)a.window.h &&
-                      (uint32_t)(p.x + spot.x) < (uint32_t)a.window.w;
+    static_assert(BN % lines == 0 && each % at_once == 0, "");
+    ROLL for (int first = thread() / pieces; first < BN; first += at_once * lines)
+        UNROLL for (int x = 0; x < at_once; x++) {
+            int line = first + x * lines;
 
-        UNROLL for (int l = 0; l < limbs; l++)
-            copy16(at + l * tile + piece_at(line, piece), from + l * a.limb_b + p.at + spot.at,
-                   inside ? 16 : 0);
-    }
+            copy_pixel<limbs, tile>(a, at + piece_at(line, piece),
+                                    load_shared<struct pixel>(table + (uint32_t)(line * PIXEL)),
+                                    spot, from);
+        }
 }
 
 #endif
