@@ -10,7 +10,7 @@ ATTR(dilate,  LIST, "")             /* conv2d: down, right */
 ATTR(groups,  INT,  "")             /* conv2d */
 ATTR(layout,  WORD, "nchw|nhwc")    /* conv2d and its maps */
 ATTR(order,   WORD, "crs|rsc")      /* patches, filters: what runs along k, slowest first */
-ATTR(axis,    WORD, "none|row|col") /* lines that share one power-of-two scale */
+ATTR(axis,    WORD, "none|row|col|all")  /* lines that share one power-of-two scale */
 ATTR(top,     INT,  "")             /* hilo: scaled |x| < 2^top */
 ATTR(shift,   INT,  "")             /* hilo: limb l is multiplied by 2^(l*shift) */
 ATTR(bits,    INT,  "")             /* scaled integers: |x| < 2^bits */

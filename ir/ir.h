@@ -110,7 +110,7 @@ struct unit_info {
 extern const struct unit_info limber_units[UNIT_count];
 
 enum counts { COUNT_none, COUNT_swamped /* fully: in acc and in outer sums */, COUNT_all };
-enum { AXIS_none, AXIS_row, AXIS_col };
+enum { AXIS_none, AXIS_row, AXIS_col, AXIS_all };
 enum { VIA_sum, VIA_shift, VIA_crt };
 enum { SIGN_signed, SIGN_unsigned };
 enum { ORDER_crs, ORDER_rsc };

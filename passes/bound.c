@@ -14,6 +14,9 @@ static double representation(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
     bool dd = mask->type.format.kind == LIMBER_KIND_DD;
+    bool all = limber_node_has(n, ATTR_axis) && n->num[ATTR_axis] == AXIS_all;
+    int64_t spread = all ? mask->num[ATTR_emax] - mask->num[ATTR_emin] : mask->num[ATTR_spread];
+    int64_t width = all ? spread + mask->num[ATTR_sig] : mask->num[ATTR_width];
 
     switch (n->op) {
     case OP_hilo:
@@ -23,11 +26,11 @@ static double representation(const struct plan *p, int limbs)
     case OP_slices:
     case OP_residues:
         if (n->num[ATTR_axis] == AXIS_none ||
-            (limber_node_has(mask, ATTR_width) && n->num[ATTR_bits] >= mask->num[ATTR_width]))
+            (limber_node_has(mask, ATTR_width) && n->num[ATTR_bits] >= width))
             return 0;
         if (!limber_node_has(mask, ATTR_spread))
             return NAN;
-        return ldexp(1 + dd, (int)(mask->num[ATTR_spread] + 1 - n->num[ATTR_bits]));
+        return ldexp(1 + dd, (int)(spread + 1 - n->num[ATTR_bits]));
     default:
         return 0;
     }

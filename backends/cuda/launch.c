@@ -170,6 +170,14 @@ static struct part fit(const struct run *r, size_t limit)
     return p;
 }
 
+/* Exponents of lines from `line` on, or of all. */
+static const int32_t *scales_of(const struct run *r, int side, int64_t line)
+{
+    bool lines = r->kernel->config.side[side].scaled == SCALED_lines;
+
+    return r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] + (lines ? line : 0) : NULL;
+}
+
 /* Limbs of the images that the part holds. */
 static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
 {
@@ -178,6 +186,7 @@ static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
 
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
+    args.emax = scales_of(r, 1, 0);
     args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
     return limber_cuda_start(r, KERNEL_prepare_b, p->images * args.blocks, PREPARE_THREADS,
@@ -192,7 +201,7 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .view = r->ordered[side], .line0 = line0, .lines = side ? p->n : p->m,
         .length = r->k, .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
         .limbs = (char *)(uintptr_t)p->limbs[side], .pitch = p->pitch, .limb = p->limb[side],
-        .emax = r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] + line0 : NULL,
+        .emax = scales_of(r, side, line0),
         .patched = r->ordered[side].patch != NULL, .blocks = INT32_MAX,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
     };
@@ -211,8 +220,7 @@ static struct result_args result_of(const struct run *r, const struct part *p)
     const struct call *c = r->call;
     struct result_args a = {
         .dry = c->dry, .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
-        .emax_a = r->emax[0] ? (const int32_t *)(uintptr_t)r->emax[0] + p->i : NULL,
-        .emax_b = r->emax[1] ? (const int32_t *)(uintptr_t)r->emax[1] + p->j : NULL,
+        .emax_a = scales_of(r, 0, p->i), .emax_b = scales_of(r, 1, p->j),
         .special_a = r->special[0] ? (const uint8_t *)(uintptr_t)r->special[0] + p->i : NULL,
         .special_b = r->special[1] ? (const uint8_t *)(uintptr_t)r->special[1] + p->j : NULL,
         .overflow = (uint64_t *)(uintptr_t)r->overflow,

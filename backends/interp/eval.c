@@ -128,18 +128,24 @@ static int line_emax(const struct view *v, limber_format f, int64_t line, int64_
     return most;
 }
 
-/* Scales that bring the largest element of every line below 2^top; 0 for axis=none. */
+/* Scales that bring the largest element of every line, or of all, below 2^top; 0 for axis=none. */
 static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
                         int top)
 {
+    int64_t axis = n->num[ATTR_axis];
+    int all = INT32_MIN;
+
     v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
-    if (!v->scale)
-        return false;
-    for (int64_t i = 0; i < v->lines && n->num[ATTR_axis] != AXIS_none; i++) {
+    if (!v->scale || axis == AXIS_none)
+        return v->scale != NULL;
+    for (int64_t i = 0; i < v->lines; i++) {
         int most = line_emax(v->view, f, i, e->k);
 
         v->scale[i] = most == INT32_MIN ? 0 : top - 1 - most;
+        all = most > all ? most : all;
     }
+    for (int64_t i = 0; i < v->lines && axis == AXIS_all; i++)
+        v->scale[i] = all == INT32_MIN ? 0 : top - 1 - all;
     return true;
 }
 

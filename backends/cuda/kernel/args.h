@@ -11,6 +11,8 @@ struct tensor_map {
 };
 #endif
 
+enum { SCALED_lines = 1, SCALED_all };      /* by a power of two for each line, for all of them */
+
 /* One operand, or a part of its lines, becomes limbs: [limb][line][element], lines `pitch` bytes
  * apart; what is padded is zero.  Of images, which follow each other, the lines are pixels. */
 struct prepare_args {
@@ -20,7 +22,7 @@ struct prepare_args {
     int64_t length, padded;
     char *limbs;
     int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
-    const int32_t *emax;            /* of the part's lines, where they are scaled */
+    const int32_t *emax;            /* of the part's lines, where they are scaled, or of all */
     int32_t patched, blocks_p;      /* blocks side by side along k */
     int32_t blocks;                 /* of one image; of a matrix, all */
     int64_t image;                  /* elements from one image to the next */
@@ -31,7 +33,7 @@ struct result_args {
     int64_t m, n;                   /* of this part of C, which begins at (i0, j0) */
     int64_t i0, j0;
     struct place c;
-    const int32_t *emax_a, *emax_b; /* of this part, where lines are scaled */
+    const int32_t *emax_a, *emax_b; /* of this part, where lines are scaled, or of all */
     const uint8_t *special_a, *special_b;   /* of this part, or NULL */
     uint64_t *overflow;
     char *totals;                   /* [accumulator][row][column] */

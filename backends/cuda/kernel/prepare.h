@@ -183,7 +183,7 @@ template <int S> DEVICE void prepare(const prepare_args &a)
     to.at = a.limbs + (image * a.padded + line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
     to.room = a.pitch - (p0 + p) * SIDES[S].limb.size;
     scale = SIDES[S].scaled && line0 + line < a.lines ?
-            scale_of(a.emax, line0 + line, SIDES[S].top) : 0;
+            scale_of<S>(a.emax, line0 + line) : 0;
     if constexpr (SIDES[S].how == HOW_residues)
         put_residues<S>(a, e, scale, to);
     else if constexpr (SIDES[S].how == HOW_slices)
