@@ -27,7 +27,7 @@ struct patch {
     int64_t image, channel, row, col;   /* strides in elements */
 };
 
-/* a / b of numbers that are not negative; most are short, whose division is several times faster. */
+/* a / b, neither negative; most are short, whose division is several times faster. */
 PRIM int64_t limber_quotient(int64_t a, int64_t b)
 {
     return (a | b) >> 31 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
@@ -63,8 +63,8 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
 }
 
 #ifndef LIMBER_DEVICE_H
-/* view.c: operands of a convolution, v[0] filters and v[1] image, in the order rsc for limbs of so many
- * bytes; the new views point to patch.  Returns k with its padding (docs/ir.md, "patches"). */
+/* view.c: operands of a convolution, v[0] filters and v[1] image, in the order rsc for limbs of so
+ * many bytes; the new views point to patch.  Returns k with its padding (docs/ir.md, "patches"). */
 int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int bytes);
 #endif
 

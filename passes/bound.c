@@ -52,7 +52,8 @@ static int rows_per_accumulator(const struct node *products)
 
 /* Tensor cores: every instruction aligns its products and the sum so far to the largest exponent, cuts
  * them to frac bits behind it, and cuts the sum to binary32.  The first accumulator is promoted
- * after every chunk; what the others sum is smaller by the bits of a limb.  length: k with padding. */
+ * after every chunk; what the others sum is smaller by the bits of a limb.  length: k with its
+ * padding. */
 static double tensor_accumulation(const struct node *products, const limber_unit *u, double k,
                                   double length)
 {

@@ -370,7 +370,7 @@ static void limbs_have_the_bits_of_tensor_cores(void **state)
     same_plan("fp32-m", DATA_bytes, 9, 14, 300);
 }
 
-/* ---- memory of the device --------------------------------------------------------------------------- */
+/* ---- memory of the device -------------------------------------------------------------------- */
 
 struct there { uint64_t at; size_t bytes; };
 
@@ -390,7 +390,7 @@ static void get(void *to, struct there r)
     assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
 }
 
-/* ---- convolutions ---------------------------------------------------------------------------------- */
+/* ---- convolutions ---------------------------------------------------------------------------- */
 
 struct layer { int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups; limber_layout layout; };
 
@@ -450,7 +450,7 @@ static void drop_tensors(struct tensors *t)
     free(t->y);
 }
 
-/* Host and device memory give the same; where the contract leaves no choice, the interpreter, too. */
+/* Host and device memory give the same; so does the interpreter where there is no choice. */
 static void convolve(limber_contract contract, const char *format, const char *result,
                      enum data data, const struct layer *l)
 {
@@ -522,7 +522,7 @@ static int add_tensor(struct plan *p, const char *name, int index, const struct 
     return n;
 }
 
-static void state_conv(struct plan *p, const char *scheme, limber_promise promise, const struct layer *l,
+static void state_conv(struct plan *p, const char *scheme, const struct layer *l,
                        const struct tensors *t, const struct mask *mw, const struct mask *mx)
 {
     struct type type = { .format = { .kind = LIMBER_KIND_EXACT }, .rank = 4,
@@ -531,7 +531,7 @@ static void state_conv(struct plan *p, const char *scheme, limber_promise promis
 
     limber_plan_init(p);
     p->name = "conv2d";
-    p->promise = promise;
+    p->promise = LIMBER_FAST;
     p->kbits = 12;
     p->budget = INFINITY;
     p->wanted = scheme;
@@ -569,8 +569,8 @@ enum { ROOM = 1 << 24 };        /* for all limbs of any layer here */
 
 struct conv_run { const char *scheme, *format; enum data data; size_t limit; };
 
-/* The plan for this device on both, by workspaces of `limit` bytes: the first element that differs, or
- * -1, or d tells; the bytes that the GPU's took. */
+/* The plan for this device on both, by workspaces of `limit` bytes: the first element that differs,
+ * or -1, or d tells; the bytes that the GPU's took. */
 static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *took,
                             struct diag *d)
 {
@@ -588,7 +588,7 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
 
         ok = limber_scan(&mw, &call.a, t.f, call.m, call.k, SCAN_full, true, NULL, d) &&
              limber_scan(&mx, &call.b, t.f, call.n, call.k, SCAN_full, true, NULL, d);
-        state_conv(&p, how.scheme, LIMBER_FAST, l, &t, &mw, &mx);
+        state_conv(&p, how.scheme, l, &t, &mw, &mx);
         ok = ok && limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d);
         want.mask_a = call.mask_a = &mw;
         want.mask_b = call.mask_b = &mx;
@@ -707,7 +707,7 @@ static void faults_of_windows_are_found(void **state)
     static const char *const group[] = {
         "fence_async();\n    sync_warp();=>sync_warp();",
         "copy_wait<behind>();\n    fence=>fence",
-        "sync_warp();\n    if (lane() == 0)\n        barrier_arrive(=>if (lane() == 0) barrier_arrive(",
+        "sync_warp();\n    if (lane() == 0)\n        barrier=>if (lane() == 0) barrier",
         "barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);\n    if=>if",
     };
     const char *scheme = has_unit(UNIT_f16) ? "fp32-f" : "native";

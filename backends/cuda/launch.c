@@ -148,8 +148,8 @@ static bool fewer_images(const struct run *r, struct part *p, size_t limit)
     return true;
 }
 
-/* Images first, but half of the memory may be theirs; then columns: rows that are cut once serve all
- * of them. */
+/* Images first, but half of the memory may be theirs; then columns: rows that are cut once serve
+ * all of them. */
 static struct part fit(const struct run *r, size_t limit)
 {
     const struct cuda_config *f = &r->kernel->config;

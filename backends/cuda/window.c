@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A convolution's image: its limbs are made once, channels of a pixel together, and products fetch B from
- * them through the window.  Where channels do not fill pieces of 16 bytes, or the window sees few
- * of the pixels, limbs of the whole patches matrix are made instead. */
+ * A convolution's image: its limbs are made once, channels of a pixel together, and products fetch
+ * B from them through the window.  Where channels do not fill pieces of 16 bytes, or the window
+ * sees few of the pixels, limbs of the whole patches matrix are made instead. */
 #include "backends/cuda/launch.h"
 
 enum { PIECE = 16, MOST = 1 << 27 /* rows or columns, so that sums of them fit */ };
@@ -21,8 +21,8 @@ static bool small(const struct patch *w)
 /* An element of the patches matrix is found by divisions, which takes longer than to cut four. */
 static bool pays(const struct patch *w, int bytes)
 {
-    return w->depth * bytes % PIECE == 0 && w->h * w->w <= 4 * w->oh * w->ow * w->r * w->s &&
-           w->row == w->w * w->col && small(w);
+    return small(w) && w->depth * bytes % PIECE == 0 && w->row == w->w * w->col &&
+           w->h * w->w <= 4 * w->oh * w->ow * w->r * w->s;
 }
 
 void limber_cuda_order(struct run *r)
@@ -75,9 +75,10 @@ struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p
 {
     const struct patch *w = &r->patch[1];
     int size = r->kernel->config.side[1].f.size;
+    const char *data = (const char *)r->view[1].data + p->image * w->image * size;
 
     return (struct prepare_args){
-        .view = { (const char *)r->view[1].data + p->image * w->image * size, w->col, w->channel, NULL },
+        .view = { data, w->col, w->channel, NULL },
         .lines = w->h * w->w, .length = w->channels, .padded = w->h * w->w,
         .pitch = w->depth * r->kernel->config.bytes, .image = w->image,
     };

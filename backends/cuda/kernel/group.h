@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of warpgroups: a first group fetches tiles into a ring of stages, one thread of
- * it by tensor copies, or all of them piece by piece through a convolution's window; two groups multiply 64 lines each straight from shared memory.  Blocks stay and
- * take one task after another; the ring runs on across them. */
+ * The multiply kernel of warpgroups: a first group fetches tiles into a ring of stages, one thread
+ * of it by tensor copies, or all of them piece by piece through a convolution's window; two groups
+ * multiply 64 lines each straight from shared memory.  Blocks stay and take one task after another;
+ * the ring runs on across them. */
 #ifndef LIMBER_CUDA_GROUP_H
 #define LIMBER_CUDA_GROUP_H
 
@@ -61,7 +62,7 @@ DEVICE void fetch(const multiply_args &a)
     }
 }
 
-/* ---- fetching through a window ------------------------------------------------------------------- */
+/* ---- fetching through a window --------------------------------------------------------------- */
 
 /* Lines whose pieces a warp copies (those of copy_pixels): their part of the table is its own. */
 DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
@@ -80,8 +81,8 @@ DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
 /* The oldest stage that was asked for is there.  Why products may read it: cp.async writes through
  * the generic proxy, and once a thread has waited for its copies they are as if it had stored them;
  * its own fence orders them before what the asynchronous proxy does later, and the arrival releases
- * all of that to those who wait for the barrier.  Were the copies to arrive at the barrier by themselves
- * (cp.async.mbarrier.arrive), no thread could fence between the two. */
+ * all of that to those who wait for the barrier.  Were the copies to arrive at the barrier by
+ * themselves (cp.async.mbarrier.arrive), no thread could fence between the two. */
 template <int behind> DEVICE void announce(struct ring &oldest)
 {
     copy_wait<behind>();
@@ -110,8 +111,8 @@ DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, i
     copy_group();
 }
 
-/* A stage is free again when the products of the next one have begun, so all but two of the ring may be
- * on their way while the next is asked for. */
+/* A stage is free again when the products of the next one have begun, so that one must have been
+ * announced before another is asked for: all but two of the ring may still be on their way. */
 DEVICE void fetch_pixels(const multiply_args &a)
 {
     constexpr int behind = STAGES - 2;

@@ -6,7 +6,7 @@
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-/* Where limbs go, and bytes that are left of the line: pieces of 16, or more than eight elements. */
+/* Where limbs go, and bytes that are left of the line: whole pieces of 16, or of eight elements. */
 struct target { char *at; int64_t room; };
 
 template <int bytes> DEVICE void put(struct target to, const void *from)

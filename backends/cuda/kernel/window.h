@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Tiles of an image's limbs, seen through a convolution's window: B is fetched piece by piece from
- * where the pixels are, and what lies outside of the image is zero.  Where the window of each of the
- * tile's lines begins stands in a table in shared memory, made once a task; which position of the
- * window a step's piece belongs to is found once a step. */
+ * where the pixels are, and what lies outside of the image is zero.  Where the window of each of
+ * the tile's lines begins stands in a table in shared memory, made once a task; which position of
+ * the window a step's piece belongs to is found once a step. */
 #ifndef LIMBER_CUDA_WINDOW_H
 #define LIMBER_CUDA_WINDOW_H
 
@@ -58,8 +58,8 @@ DEVICE void copy_pixel(const multiply_args &a, uint32_t at, const struct pixel &
         copy16(at + l * tile, from + l * a.limb_b + p.at + spot.at, inside ? 16 : 0);
 }
 
-/* One step of all lines, by `threads` threads, of whom each takes the same piece of several lines; a
- * few at once, since those who only fetch have few registers. */
+/* One step of all lines, by `threads` threads, of whom each takes the same piece of several lines;
+ * a few at once, since those who only fetch have few registers. */
 template <int threads, int limbs, int tile>
 DEVICE void copy_pixels(const multiply_args &a, uint32_t at, uint32_t table, const char *from,
                         int step)
