@@ -9,7 +9,8 @@ ATTR(pad,     LIST, "")             /* conv2d: top, bottom, left, right */
 ATTR(dilate,  LIST, "")             /* conv2d: down, right */
 ATTR(groups,  INT,  "")             /* conv2d */
 ATTR(layout,  WORD, "nchw|nhwc")    /* conv2d and its maps */
-ATTR(axis,    WORD, "none|row|col") /* lines that share one power-of-two scale */
+ATTR(order,   WORD, "crs|rsc")      /* patches, filters: what runs along k, slowest first */
+ATTR(axis,    WORD, "none|row|col|all")  /* lines that share one power-of-two scale */
 ATTR(top,     INT,  "")             /* hilo: scaled |x| < 2^top */
 ATTR(shift,   INT,  "")             /* hilo: limb l is multiplied by 2^(l*shift) */
 ATTR(bits,    INT,  "")             /* scaled integers: |x| < 2^bits */

@@ -110,9 +110,10 @@ struct unit_info {
 extern const struct unit_info limber_units[UNIT_count];
 
 enum counts { COUNT_none, COUNT_swamped /* fully: in acc and in outer sums */, COUNT_all };
-enum { AXIS_none, AXIS_row, AXIS_col };
+enum { AXIS_none, AXIS_row, AXIS_col, AXIS_all };
 enum { VIA_sum, VIA_shift, VIA_crt };
 enum { SIGN_signed, SIGN_unsigned };
+enum { ORDER_crs, ORDER_rsc };
 
 struct dims_list { const int64_t *v; size_t n; };
 
@@ -178,6 +179,8 @@ int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, 
 void limber_node_set(struct node *n, enum attr a, int64_t value);
 bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t *v, size_t count);
 static inline bool limber_node_has(const struct node *n, enum attr a) { return n->has >> a & 1; }
+/* The order along k of a convolution's views, of which v is one, or limbs of one; crs of others. */
+int limber_plan_order(const struct plan *p, int v);
 /* First node with this operation, or NULL. */
 struct node *limber_plan_find(const struct plan *p, enum op op);
 /* A deep copy in an arena of its own; false: out of memory. */
@@ -233,6 +236,7 @@ struct target {
     char sums[8];           /* whose tensor cores: a word of products' sums; "": none */
     int64_t shared;         /* bytes of memory that a block of threads shares; 0: no such blocks */
 };
+enum { WINDOW_LINE = 16 };  /* bytes of it that a convolution's kernel needs for a line of B */
 /* Is the word one of the features? */
 bool limber_target_has(const struct target *t, const char *feature);
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);

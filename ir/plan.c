@@ -159,6 +159,13 @@ bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t
     return true;
 }
 
+int limber_plan_order(const struct plan *p, int v)
+{
+    for (const struct node *n = &p->node[v]; ; n = &p->node[n->in[0]])
+        if (n->op == OP_patches || n->op == OP_filters || n->nin != 1)
+            return limber_node_has(n, ATTR_order) ? (int)n->num[ATTR_order] : ORDER_crs;
+}
+
 struct node *limber_plan_find(const struct plan *p, enum op op)
 {
     for (size_t i = 0; i < p->nodes; i++)

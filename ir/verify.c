@@ -110,7 +110,7 @@ static bool check_type(const struct check *c)
 }
 
 /* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
- * without crt, sums where they are by fused multiply-adds. */
+ * without crt, sums where they are by fused multiply-adds, the order along k where it is crs. */
 static uint64_t optional(const struct node *n)
 {
     uint64_t mask = BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) |
@@ -121,6 +121,9 @@ static uint64_t optional(const struct node *n)
         return n->has & mask ? 0 : mask;
     case OP_products:
         return BIT(tile) | BIT(sums);
+    case OP_patches:
+    case OP_filters:
+        return BIT(order);
     case OP_combine:
         return limber_node_has(n, ATTR_via) && n->num[ATTR_via] == VIA_crt ? 0 : BIT(moduli);
     default:
@@ -225,6 +228,8 @@ static bool product_shape(const struct check *c)
     if (a->type.dim[1] != b->type.dim[0])
         return bad(c, "inner dimensions differ: %%%s has %s, %%%s has %s", a->name,
                    dim(a->type.dim[1], ka), b->name, dim(b->type.dim[0], kb));
+    if (limber_plan_order(c->p, c->n->in[0]) != limber_plan_order(c->p, c->n->in[1]))
+        return bad(c, "%%%s and %%%s run along k in different orders", a->name, b->name);
     return same_dim(c, 0, a, 0) && same_dim(c, 1, b, 1);
 }
 

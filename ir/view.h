@@ -20,7 +20,9 @@ struct view {
 };
 struct patch {
     int64_t h, w;                       /* of the image */
-    int64_t r, s;                       /* of the window; p = (c*r + y)*s + x */
+    int64_t r, s;                       /* of the window; p = (c*r + y)*s + x, or, */
+    int64_t depth;                      /* where this is not 0, p = (y*s + x)*depth + c; elements */
+    int64_t channels;                   /* from c = channels on are zero */
     int64_t oh, ow;                     /* of the result; line = (image*oh + y)*ow + x */
     int64_t stride[2], pad[2], dilate[2];   /* pad: top, left */
     int64_t image, channel, row, col;   /* strides in elements */
@@ -51,25 +53,48 @@ PRIM int limber_pair_minus(const struct patch *w, int64_t line, int64_t p)
 }
 
 /* Address of element p of a line, or NULL where a window sees padding (zero). */
+/* a / b, neither negative; most are short, whose division is several times faster. */
+PRIM int64_t limber_quotient(int64_t a, int64_t b)
+{
+    return (a | b) >> 31 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
+
+/* Address of element p of a line, or NULL where there is only padding (zero). */
 PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
 {
     const struct patch *w = v->patch;
-    int64_t y, x, c, r, s;
+    int64_t y, x, c, r, s, image;
 
     if (!w)
         return (const char *)v->data + (line * v->line + p * v->p) * size;
     if (w->pairs)
         return limber_pair_at(v, line, p, size);
-    c = p / (w->r * w->s);
-    r = p / w->s % w->r;
-    s = p % w->s;
-    y = line / w->ow % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
-    x = line % w->ow * w->stride[1] + s * w->dilate[1] - w->pad[1];
-    if (y < 0 || y >= w->h || x < 0 || x >= w->w)
+    if (w->depth) {
+        s = limber_quotient(p, w->depth);
+        c = p - s * w->depth;
+        r = limber_quotient(s, w->s);
+        s -= r * w->s;
+    } else {
+        r = limber_quotient(p, w->s);
+        s = p - r * w->s;
+        c = limber_quotient(r, w->r);
+        r -= c * w->r;
+    }
+    y = limber_quotient(line, w->ow);
+    image = limber_quotient(y, w->oh);
+    x = (line - y * w->ow) * w->stride[1] + s * w->dilate[1] - w->pad[1];
+    y = (y - image * w->oh) * w->stride[0] + r * w->dilate[0] - w->pad[0];
+    if (y < 0 || y >= w->h || x < 0 || x >= w->w || (w->depth && c >= w->channels))
         return NULL;
-    return (const char *)v->data + (line / (w->oh * w->ow) * w->image + c * w->channel +
-                                    y * w->row + x * w->col) * size;
+    return (const char *)v->data + (image * w->image + c * w->channel + y * w->row + x * w->col) *
+                                   size;
 }
+
+#ifndef LIMBER_DEVICE_H
+/* view.c: operands of a convolution, v[0] filters and v[1] image, in the order rsc for limbs of so
+ * many bytes; the new views point to patch.  Returns k with its padding (docs/ir.md, "patches"). */
+int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int bytes);
+#endif
 
 /* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col; inner >= 1. */
 struct place {
@@ -79,9 +104,13 @@ struct place {
 
 PRIM char *limber_place_at(const struct place *c, int64_t i, int64_t j, int size)
 {
-    if (j < c->inner)           /* spares matrices the divisions */
+    int64_t outer;
+
+    if (j < c->inner)           /* spares matrices the division */
         return (char *)c->data + (i * c->row + j * c->col) * size;
-    return (char *)c->data + (i * c->row + j / c->inner * c->outer + j % c->inner * c->col) * size;
+    outer = limber_quotient(j, c->inner);
+    return (char *)c->data + (i * c->row + outer * c->outer + (j - outer * c->inner) * c->col) *
+                             size;
 }
 
 #endif

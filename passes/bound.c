@@ -14,6 +14,9 @@ static double representation(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
     bool dd = mask->type.format.kind == LIMBER_KIND_DD;
+    bool all = limber_node_has(n, ATTR_axis) && n->num[ATTR_axis] == AXIS_all;
+    int64_t spread = all ? mask->num[ATTR_emax] - mask->num[ATTR_emin] : mask->num[ATTR_spread];
+    int64_t width = all ? spread + mask->num[ATTR_sig] : mask->num[ATTR_width];
 
     switch (n->op) {
     case OP_hilo:
@@ -23,11 +26,11 @@ static double representation(const struct plan *p, int limbs)
     case OP_slices:
     case OP_residues:
         if (n->num[ATTR_axis] == AXIS_none ||
-            (limber_node_has(mask, ATTR_width) && n->num[ATTR_bits] >= mask->num[ATTR_width]))
+            (limber_node_has(mask, ATTR_width) && n->num[ATTR_bits] >= width))
             return 0;
         if (!limber_node_has(mask, ATTR_spread))
             return NAN;
-        return ldexp(1 + dd, (int)(mask->num[ATTR_spread] + 1 - n->num[ATTR_bits]));
+        return ldexp(1 + dd, (int)(spread + 1 - n->num[ATTR_bits]));
     default:
         return 0;
     }
@@ -49,38 +52,43 @@ static int rows_per_accumulator(const struct node *products)
 
 /* Tensor cores: every instruction aligns its products and the sum so far to the largest exponent, cuts
  * them to frac bits behind it, and cuts the sum to binary32.  The first accumulator is promoted
- * after every chunk; what the others sum is smaller by the bits of a limb. */
-static double tensor_accumulation(const struct node *products, const limber_unit *u, double k)
+ * after every chunk; what the others sum is smaller by the bits of a limb.  length: k with its
+ * padding. */
+static double tensor_accumulation(const struct node *products, const limber_unit *u, double k,
+                                  double length)
 {
     enum unit unit = (enum unit)products->num[ATTR_unit];
-    double chunk = fmin(k, (double)products->num[ATTR_chunk]), smaller = unit == UNIT_bf16 ? 0x1p-6 :
-           0x1p-9, others = 0, cut, n;
+    double chunk = fmin(length, (double)products->num[ATTR_chunk]), others = 0, cut, n;
+    double smaller = unit == UNIT_bf16 ? 0x1p-6 : 0x1p-9;
 
     cut = ldexp(fmin(k, u->block) + 1, -u->frac) + 0x1p-23;
-    n = ceil(chunk / u->block) * cut + ceil(k / chunk) * 0x1p-24;
+    n = ceil(chunk / u->block) * cut + ceil(length / chunk) * 0x1p-24;
     for (size_t i = 0; i < products->rows; i++)
         others += products->row[i].acc > 0;
-    n += others * ceil(k / u->block) * cut * others * smaller;
+    n += others * ceil(length / u->block) * cut * others * smaller;
     if (n >= 0.5)
         return INFINITY;
     return n / (1 - n) * (1 + 0x1p-6) + products->type.count * 0x1p-52;
 }
 
-/* Rounding of the chains and totals in float accumulators, and of adding them up. */
-static double accumulation(const struct node *products, const struct node *combine, double k)
+/* Rounding of the chains and totals in float accumulators, and of adding them up.  Padding of a
+ * convolution's channels rounds nothing, but may double the number of chains. */
+static double accumulation(const struct plan *p, const struct node *products,
+                           const struct node *combine, double k)
 {
     const struct unit_info *unit = &limber_units[products->num[ATTR_unit]];
-    double chunk = (double)products->num[ATTR_chunk], n, u;
+    double chunk = (double)products->num[ATTR_chunk], n, u, length;
     limber_unit model;
     limber_format acc;
 
     if (combine->num[ATTR_via] != VIA_sum || unit->exact_bits == 0 || k == 0)
         return 0;
+    length = limber_plan_order(p, products->in[1]) == ORDER_rsc ? 2 * k : k;
     if (limber_unit_of_sums(products, &model))
-        return tensor_accumulation(products, &model, k);
+        return tensor_accumulation(products, &model, k, length);
     limber_format_named(unit->acc, &acc);
     u = limber_format_roundoff(acc);
-    n = fmin(k, chunk) + ceil(k / chunk) * rows_per_accumulator(products) - 1;
+    n = fmin(k, chunk) + ceil(length / chunk) * rows_per_accumulator(products) - 1;
     if (n * u >= 0.5)
         return INFINITY;
     n = n * u / (1 - n * u);
@@ -98,7 +106,7 @@ double limber_spent(const struct plan *p, double k)
         return NAN;
     a = representation(p, products->in[0]);
     b = representation(p, products->in[1]);
-    sum = a + b + a * b + p->dropped + accumulation(products, combine, k);
+    sum = a + b + a * b + p->dropped + accumulation(p, products, combine, k);
     /* native counts the final rounding, the other promises grant it */
     if (p->promise == LIMBER_NATIVE && !limber_format_equal(combine->type.format,
                                                             out->type.format))

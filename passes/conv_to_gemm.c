@@ -5,6 +5,8 @@
  *   leaves  gemm of filters(%w): m x k and patches(%x): k x n, seen through index maps; the
  *           m x n result is written through the map `image`.  Nothing is copied.
  *           m = output channels of a group, k = (c/groups) r s, n = images oh ow.
+ *           Where threads share memory in blocks k runs window by window (order=rsc): a pixel's
+ *           channels lie together, and tiles are fetched from the image's own limbs.
  *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
 #include "passes/passes.h"
 
@@ -21,6 +23,16 @@ static bool copy_lists(struct plan *p, struct node *to, const struct node *from,
         if (!limber_node_list(p, to, lists[i], from->list[lists[i]].v, from->list[lists[i]].n))
             return limber_fail(d, LIMBER_NO_MEMORY, "conv_to_gemm: out of memory");
     return true;
+}
+
+/* Simulated units take products in the order of the definition. */
+static void set_order(struct plan *p, struct node *filters, struct node *patches,
+                      const struct target *t)
+{
+    if (!t->shared || p->model)
+        return;
+    limber_node_set(filters, ATTR_order, ORDER_rsc);
+    limber_node_set(patches, ATTR_order, ORDER_rsc);
 }
 
 /* The epilogue computes on m x n and its value becomes an image. */
@@ -55,7 +67,6 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
     int c, x, w, patches, filters, gemm;
     int64_t layout;
 
-    (void)t;
     if (!conv)
         return true;
     c = (int)(conv - p->node);
@@ -68,6 +79,7 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
         return limber_fail(d, LIMBER_NO_MEMORY, "conv_to_gemm: out of memory");
     limber_node_set(&p->node[filters], ATTR_layout, layout);
     limber_node_set(&p->node[patches], ATTR_layout, layout);
+    set_order(p, &p->node[filters], &p->node[patches], t);
     if (!copy_lists(p, &p->node[patches], &p->node[c], d))
         return false;
     gemm = limber_plan_add(p, OP_gemm, NULL, filters, patches,

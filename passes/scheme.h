@@ -44,6 +44,10 @@ bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, e
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
                       struct diag *d);
 
+/* The axis by which B is scaled, and its mask for that: its lines, or, where windows share the
+ * limbs of one image and that makes its integers only a little longer, all of it. */
+int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask);
+
 /* What a plan costs for inner dimension k, as a coefficient of |A||B|: docs/accuracy.md. */
 double limber_spent(const struct plan *p, double k);
 /* The smallest of budget - spent over all k that the plan serves. */

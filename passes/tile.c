@@ -107,7 +107,8 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
     bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum;
     struct shape s = block_shape(n, t, side_by_side);
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
-    int64_t stages = (t->shared - 1024) / (lines * s.bytes);
+    int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
+    int64_t stages = (t->shared - 1024 - window) / (lines * s.bytes);
 
     if (stages < 2)
         return limber_fail(d, LIMBER_NO_SCHEME, "two stages of %lld bytes do not fit the %lld that "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The CUDA backend against the interpreter, bit for bit: on a GPU when LIMBER_TEST_GPU is set, else
  * on the harness that runs kernels on the CPU (SIMT_CC names the compute capability). */
+#include "gpus.h"
 #include "plans.h"
 #include "support.h"
 
@@ -354,7 +355,7 @@ static void limbs_have_the_bits_of_tensor_cores(void **state)
     same_plan("fp32-m", DATA_bytes, 9, 14, 300);
 }
 
-/* ---- operands on the device ------------------------------------------------------------------------ */
+/* ---- memory of the device -------------------------------------------------------------------- */
 
 struct there { uint64_t at; size_t bytes; };
 
@@ -373,6 +374,351 @@ static void get(void *to, struct there r)
     assert_int_equal(driver.cuMemcpyDtoH(to, r.at, r.bytes, NULL), 0);
     assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
 }
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+struct layer { int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups; limber_layout layout; };
+
+static limber_conv shape_of(const struct layer *l)
+{
+    return (limber_conv){
+        .n = l->n, .c = l->c, .h = l->h, .w = l->w, .o = l->o, .r = l->r, .s = l->s,
+        .stride = { l->stride, l->stride }, .pad = { l->pad, l->pad, l->pad, l->pad },
+        .dilate = { l->dilate, l->dilate }, .groups = l->groups, .layout = l->layout,
+    };
+}
+
+/* ResNet's kinds of layers, and what else a shape may be. */
+static const struct layer layers[] = {
+    { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_NCHW },
+    { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_NHWC },
+    { 1, 3, 21, 21, 16, 7, 7, 2, 3, 1, 1, LIMBER_NCHW },
+    { 2, 32, 8, 8, 40, 1, 1, 2, 0, 1, 1, LIMBER_NHWC },
+    { 3, 13, 6, 7, 10, 3, 2, 1, 2, 2, 1, LIMBER_NCHW },
+    { 2, 24, 7, 9, 18, 3, 3, 3, 1, 1, 3, LIMBER_NHWC },
+    { 1, 80, 5, 5, 130, 3, 3, 1, 1, 1, 2, LIMBER_NCHW },
+};
+
+struct tensors {
+    limber_format f, fy;
+    char *x, *w, *y;
+    size_t nx, nw, ny;          /* elements */
+    int64_t oh, ow;
+};
+
+static struct tensors make_tensors(const struct layer *l, const char *format, const char *result,
+                                   enum data data)
+{
+    struct tensors t = { .f = named(format), .fy = named(result) };
+    limber_conv s = shape_of(l);
+    struct rng r = { 400 + (uint64_t)(l->h * l->c) };
+
+    assert_int_equal(limber_conv_output(&s, &t.oh, &t.ow), LIMBER_OK);
+    t.nx = (size_t)(l->n * l->c * l->h * l->w);
+    t.nw = (size_t)(l->o * l->c / l->groups * l->r * l->s);
+    t.ny = (size_t)(l->n * l->o * t.oh * t.ow);
+    t.x = malloc(t.nx * t.f.size);
+    t.w = malloc(t.nw * t.f.size);
+    t.y = calloc(t.ny, t.fy.size);
+    fill(&r, data, t.f, t.x, t.nx);
+    fill(&r, data, t.f, t.w, t.nw);
+    /* images of so different sizes that one scale does not serve them */
+    for (size_t i = 0; i < t.nx && data == DATA_spread; i++)
+        ((double *)(void *)t.x)[i] *= ldexp(1, -60 * (int)(i * (size_t)l->n / t.nx));
+    return t;
+}
+
+static void drop_tensors(struct tensors *t)
+{
+    free(t->x);
+    free(t->w);
+    free(t->y);
+}
+
+/* Host and device memory give the same; so does the interpreter where there is no choice. */
+static void convolve(limber_contract contract, const char *format, const char *result,
+                     enum data data, const struct layer *l)
+{
+    struct tensors t = make_tensors(l, format, result, data);
+    limber_conv shape = shape_of(l);
+    size_t bytes = t.ny * t.fy.size;
+    char *got = malloc(bytes);
+    struct there x = put(t.x, t.nx * t.f.size), w = put(t.w, t.nw * t.f.size), y = put(t.y, bytes);
+    limber_report report;
+
+    if (limber_conv2d(cuda, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL, t.y, t.fy, &report))
+        fail_msg("%s", limber_error_text());
+    assert_string_equal(report.backend, "cuda");
+    if (limber_conv2d(cuda, &contract, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f, NULL,
+                      (void *)y.at, t.fy, NULL))
+        fail_msg("%s", limber_error_text());
+    get(got, y);
+    assert_memory_equal(got, t.y, bytes);
+    if (contract.promise == LIMBER_CORRECT || contract.promise == LIMBER_EXACT) {
+        assert_int_equal(limber_conv2d(reference, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL,
+                                       t.y, t.fy, NULL), LIMBER_OK);
+        if (memcmp(got, t.y, bytes))
+            fail_msg("%s of %s, layer %d differs", report.scheme, format, (int)(l - layers));
+    }
+    driver.cuMemFree_v2(x.at);
+    driver.cuMemFree_v2(w.at);
+    driver.cuMemFree_v2(y.at);
+    free(got);
+    drop_tensors(&t);
+}
+
+/* One group's operands, as jit/conv.c has them. */
+static struct call call_of(const struct layer *l, const struct tensors *t, struct patch patch[2],
+                           int64_t group, char *y)
+{
+    bool nchw = l->layout == LIMBER_NCHW;
+    int64_t depth = l->c / l->groups, m = l->o / l->groups, size = depth * l->r * l->s;
+    int64_t pixels = t->oh * t->ow;
+
+    patch[0] = (struct patch){ .h = l->r, .w = l->s, .r = l->r, .s = l->s, .oh = 1, .ow = 1,
+                               .stride = { 1, 1 }, .dilate = { 1, 1 }, .image = size, .channel = 1,
+                               .row = l->s * depth, .col = depth };
+    patch[1] = (struct patch){ .h = l->h, .w = l->w, .r = l->r, .s = l->s, .oh = t->oh,
+                               .ow = t->ow, .stride = { l->stride, l->stride },
+                               .pad = { l->pad, l->pad }, .dilate = { l->dilate, l->dilate },
+                               .image = l->c * l->h * l->w, .channel = nchw ? l->h * l->w : 1,
+                               .row = nchw ? l->w : l->w * l->c, .col = nchw ? 1 : l->c };
+    return (struct call){
+        .m = m, .n = l->n * pixels, .k = size, .workspace_limit = 1 << 22,
+        .a = { t->w + group * m * size * t->f.size, nchw ? size : 0, nchw, nchw ? NULL : patch },
+        .b = { t->x + group * depth * (nchw ? l->h * l->w : 1) * t->f.size, 0, 0, patch + 1 },
+        .c = { y + group * m * (nchw ? pixels : 1) * t->fy.size, nchw ? pixels : 1, nchw ? 1 : l->o,
+               pixels, l->o * pixels },
+    };
+}
+
+static int add_tensor(struct plan *p, const char *name, int index, const struct mask *m,
+                      limber_format f, const char *dims)
+{
+    struct type t = { .format = f, .rank = 4, .count = 1 };
+    int n;
+
+    for (int i = 0; i < 4; i++)
+        t.dim[i] = -dims[i];
+    n = limber_plan_add(p, OP_arg, name, -1, -1, t);
+    limber_node_set(&p->node[n], ATTR_index, index);
+    if (m)
+        limber_mask_class(m, f, &p->node[n]);
+    return n;
+}
+
+static void state_conv(struct plan *p, const char *scheme, const struct layer *l,
+                       const struct tensors *t, const struct mask *mw, const struct mask *mx)
+{
+    struct type type = { .format = { .kind = LIMBER_KIND_EXACT }, .rank = 4,
+                         .dim = { -'n', -'o', -'p', -'q' }, .count = 1 };
+    int x, w, c, d;
+
+    limber_plan_init(p);
+    p->name = "conv2d";
+    p->promise = LIMBER_FAST;
+    p->kbits = 12;
+    p->budget = INFINITY;
+    p->wanted = scheme;
+    x = add_tensor(p, "x", 0, mx, t->f, "nchw");
+    w = add_tensor(p, "w", 1, mw, t->f, "odrs");
+    c = limber_plan_add(p, OP_conv2d, "c", x, w, type);
+    limber_node_list(p, &p->node[c], ATTR_stride, (int64_t[]){ l->stride, l->stride }, 2);
+    limber_node_list(p, &p->node[c], ATTR_pad, (int64_t[]){ l->pad, l->pad, l->pad, l->pad }, 4);
+    limber_node_list(p, &p->node[c], ATTR_dilate, (int64_t[]){ l->dilate, l->dilate }, 2);
+    limber_node_set(&p->node[c], ATTR_groups, l->groups);
+    limber_node_set(&p->node[c], ATTR_layout, l->layout == LIMBER_NHWC);
+    type.format = t->fy;
+    d = limber_plan_add(p, OP_epilogue, "d", c, -1, type);
+    limber_node_set(&p->node[d], ATTR_alpha, 0);
+    limber_node_set(&p->node[d], ATTR_beta, 0);
+    limber_node_set(&p->node[d], ATTR_wrap, 0);
+    p->ret = d;
+}
+
+static bool run_conv(const struct backend *b, const struct plan *p, const struct target *t,
+                     struct call *c, struct diag *d)
+{
+    struct kernel *kernel = NULL;
+    struct blob blob = { 0 };
+    bool ok = b->compile(p, t, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
+              b->launch(kernel, c, d);
+
+    if (kernel)
+        b->unload(kernel);
+    free(blob.data);
+    return ok;
+}
+
+enum { ROOM = 1 << 24 };        /* for all limbs of any layer here */
+
+struct conv_run { const char *scheme, *format; enum data data; size_t limit; };
+
+/* The plan for this device on both, by workspaces of `limit` bytes: the first element that differs,
+ * or -1, or d tells; the bytes that the GPU's took. */
+static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *took,
+                            struct diag *d)
+{
+    struct tensors t = make_tensors(l, how.format, how.format, how.data);
+    char *got = calloc(t.ny, t.fy.size);
+    struct patch patch[2];
+    struct target target = { .device = 0 };
+    struct mask mw = { 0 }, mx = { 0 };
+    struct plan p;
+    int64_t at = 0;
+    bool ok = limber_backend_cuda.probe(&target, d);
+
+    for (int64_t g = 0; ok && g < l->groups; g++) {
+        struct call want = call_of(l, &t, patch, g, t.y), call = call_of(l, &t, patch, g, got);
+
+        ok = limber_scan(&mw, &call.a, t.f, call.m, call.k, SCAN_full, true, NULL, d) &&
+             limber_scan(&mx, &call.b, t.f, call.n, call.k, SCAN_full, true, NULL, d);
+        state_conv(&p, how.scheme, l, &t, &mw, &mx);
+        ok = ok && limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d);
+        want.mask_a = call.mask_a = &mw;
+        want.mask_b = call.mask_b = &mx;
+        call.workspace_limit = how.limit;
+        ok = ok && run_conv(&limber_backend_interp, &p, &target, &want, d) &&
+             run_conv(&limber_backend_cuda, &p, &target, &call, d);
+        *took = call.workspace;
+        limber_plan_clear(&p);
+        limber_mask_clear(&mw);
+        limber_mask_clear(&mx);
+    }
+    while (at < (int64_t)t.ny && same(t.fy, t.y + at * t.fy.size, got + at * t.fy.size))
+        at++;
+    at = at < (int64_t)t.ny ? at : -1;
+    free(got);
+    drop_tensors(&t);
+    return at;
+}
+
+static size_t same_conv(const char *scheme, const char *format, enum data data,
+                        const struct layer *l, size_t limit)
+{
+    struct conv_run how = { scheme, format, data, limit };
+    struct diag d = { 0 };
+    size_t took = 0;
+    int64_t at = compare_conv(how, l, &took, &d);
+
+    if (d.status)
+        fail_msg("%s: %s", scheme, d.text);
+    if (at >= 0)
+        fail_msg("%s, layer %d: element %d differs", scheme, (int)(l - layers), (int)at);
+    return took;
+}
+
+static void convolutions_have_the_bits_of_the_interpreter(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(layers); i++) {
+        convolve(native, "f32", "f32", DATA_unit, &layers[i]);
+        convolve(correct, "f32", "f32", DATA_unit, &layers[i]);
+        convolve(exact, "i8", "i32", DATA_bytes, &layers[i]);
+        same_conv("native", "f32", DATA_unit, &layers[i], ROOM);
+    }
+    convolve(native, "f64", "f64", DATA_range, &layers[4]);
+    convolve(correct, "f64", "f64", DATA_special, &layers[0]);
+    same_conv("native", "f64", DATA_unit, &layers[4], ROOM);
+    same_conv("integer", "i32", DATA_ints, &layers[6], ROOM);
+    same_conv("ozaki2", "f64", DATA_unit, &layers[1], ROOM);
+    same_conv("ozaki2", "f64", DATA_spread, &layers[4], ROOM);
+    same_conv("ozaki1-i8", "f32", DATA_unit, &layers[5], ROOM);
+    same_conv("native", "f32", DATA_special, &layers[2], ROOM);
+}
+
+static bool has_unit(enum unit u)
+{
+    struct target t = { .device = 0 };
+    struct diag d = { 0 };
+
+    return limber_backend_cuda.probe(&t, &d) && t.rate[u] > 0;
+}
+
+static void convolutions_have_the_bits_of_tensor_cores(void **state)
+{
+    (void)state;
+    if (!has_unit(UNIT_f16))
+        return;
+    for (size_t i = 0; i < COUNT(layers); i++)
+        same_conv("fp32-f", "f32", DATA_unit, &layers[i], ROOM);
+    same_conv("fp32-t", "f32", DATA_unit, &layers[4], ROOM);
+    same_conv("fp32-f", "f32", DATA_ties, &layers[0], ROOM);
+    same_conv("fp32-b9", "f32", DATA_unit, &layers[0], ROOM);
+    same_conv("fp32-m", "f32", DATA_bytes, &layers[1], ROOM);
+}
+
+/* Layer 0's image has 162 pixels of 16 channels, the patches matrix 162 lines of 144. */
+static void an_image_is_cut_once(void **state)
+{
+    size_t image = 2 * 9 * 9 * 16 * 4, filters = 128 * 640;
+
+    (void)state;
+    assert_true(same_conv("native", "f32", DATA_unit, &layers[0], ROOM) <= image + filters + 1024);
+    /* parts of filters and pixels, then of images */
+    for (size_t limit = 1 << 18; limit >= 1 << 12; limit /= 4)
+        for (size_t i = 0; i < COUNT(layers); i += 2)
+            same_conv("native", "f32", DATA_unit, &layers[i], limit);
+}
+
+/* In a process of its own, since a device is lost with its first complaint. */
+static bool fault_is_found(const char *fault, const char *scheme, const char *format,
+                           enum data data, const struct layer *l)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct conv_run how = { scheme, format, data, ROOM };
+        struct diag d = { 0 };
+        size_t took;
+
+        setenv("SIMT_FAULT", fault, 1);
+        _exit(compare_conv(how, l, &took, &d) >= 0 || (d.status && !strstr(d.text, "occurs")));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+static void faults_of_windows_are_found(void **state)
+{
+    static const char *const faults[] = {
+        "position - r * w.s) * w.dilate[1]=>position - r * w.s) * w.dilate[0] + 1",
+        "y = r * w.dilate[0]=>y = r * w.dilate[0] * 2",
+        "% w.ow * w.stride[1] - w.pad[1]=>% w.ow * w.stride[1]",
+        "if (j >= a.r.n)\n        return { -2 * OUTSIDE, 0, 0 };=>",
+        "inside ? 16 : 0=>16",
+    };
+    static const char *const group[] = {
+        "fence_async();\n    sync_warp();=>sync_warp();",
+        "copy_wait<behind>();\n    fence=>fence",
+        "sync_warp();\n    if (lane() == 0)\n        barrier=>if (lane() == 0) barrier",
+        "barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);\n    if=>if",
+    };
+    const char *scheme = has_unit(UNIT_f16) ? "fp32-f" : "native";
+    struct target t = { .device = 0 };
+    struct diag d = { 0 };
+
+    (void)state;
+    if (getenv("LIMBER_TEST_GPU"))
+        return;                 /* faults are planted by the harness */
+    assert_true(limber_backend_cuda.probe(&t, &d));
+    for (size_t i = 0; i < COUNT(faults); i++)
+        if (!fault_is_found(faults[i], scheme, "f32", DATA_unit, &layers[4]))
+            fail_msg("not found: %s", faults[i]);
+    /* what is behind the last position meets zeros of A */
+    assert_true(fault_is_found("if (r >= w.r)=>if (r > w.r)", "native", "f32", DATA_special,
+                               &layers[2]));
+    if (!limber_target_has(&t, "wgmma"))
+        return;
+    for (size_t i = 0; i < COUNT(group); i++)
+        if (!fault_is_found(group[i], scheme, "f32", DATA_unit, &layers[6]))
+            fail_msg("not found: %s", group[i]);
+    assert_true(fault_is_found("behind = STAGES - 2=>behind = STAGES - 1", "integer", "i32",
+                               DATA_ints, &layers[6]));
+}
+
+/* ---- operands on the device ------------------------------------------------------------------------ */
 
 enum { M = 33, N = 29, K = 70, MANY = 3 };
 
@@ -585,8 +931,8 @@ static const struct { int capability; const char *what, *fault; } faults[] = {
     { 90, "a stage given back too early", "        group_wait<1>();\\n        if (held >= 0)\\n"
           "            release(held);\\n        held=>        release(r.stage);\\n        group_wait<1>();\\n"
           "        held" },
-    { 90, "a wrong stage", "uint32_t at = (uint32_t)(r.stage * STAGE), full=>uint32_t at = "
-          "(uint32_t)((r.stage + 1) % STAGES * STAGE), full" },
+    { 90, "a wrong stage", "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        barrier_wait=>"
+          "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        barrier_wait" },
     { 90, "sums that are not awaited", "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
 };
 
@@ -650,19 +996,6 @@ static void empty_products_are_beta_c(void **state)
                                .alpha = 1 }, 62);
 }
 
-/* 77: no GPU that could be asked. */
-static int have_gpu(void)
-{
-    const limber_config device = { .backend = "cuda", .cache_dir = "" };
-
-    if (limber_create(&cuda, &device)) {
-        fprintf(stderr, "skipped: %s\n", limber_error_text());
-        return 77;
-    }
-    limber_destroy(cuda);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -672,6 +1005,10 @@ int main(void)
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(long_accumulators_serve_any_data),
         cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
+        cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
+        cmocka_unit_test(an_image_is_cut_once),
+        cmocka_unit_test(faults_of_windows_are_found),
         cmocka_unit_test(operands_may_lie_on_the_device),
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(cublas_multiplies_where_it_may),
@@ -680,7 +1017,7 @@ int main(void)
         cmocka_unit_test(empty_products_are_beta_c),
     };
 
-    if (getenv("LIMBER_TEST_GPU") && have_gpu())
+    if (gpu_is_missing())
         return 77;
     return cmocka_run_group_tests(tests, open_contexts, close_contexts);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Complex products of matrices in a device's memory against the interpreter, bit for bit: on a GPU
  * when LIMBER_TEST_GPU is set, else on the harness that runs kernels on the CPU. */
+#include "gpus.h"
 #include "support.h"
 
 #include <dlfcn.h>
@@ -388,5 +389,7 @@ int main(void)
         cmocka_unit_test(some_calls_are_refused),
     };
 
+    if (gpu_is_missing())
+        return 77;
     return cmocka_run_group_tests(tests, open_contexts, close_contexts);
 }

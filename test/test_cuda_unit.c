@@ -3,6 +3,7 @@
  * GPU when LIMBER_TEST_GPU is set, else on the harness (SIMT_CC names the compute capability).
  * LIMBER_TEST_UNITS: so many random units. */
 #include "engine_support.h"
+#include "gpus.h"
 #include "support.h"
 #include "unit_any.h"
 
@@ -329,5 +330,7 @@ int main(void)
         cmocka_unit_test(convolutions_are_simulated),
     };
 
+    if (gpu_is_missing())
+        return 77;
     return cmocka_run_group_tests(tests, open_contexts, close_contexts);
 }

@@ -17,7 +17,8 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c,
     s->how = n->op == OP_hilo ? HOW_hilo : n->op == OP_slices ? HOW_slices :
              n->op == OP_residues ? HOW_residues : HOW_whole;
     s->limbs = n->type.count;
-    s->scaled = limber_node_has(n, ATTR_axis) && n->num[ATTR_axis] != AXIS_none;
+    s->scaled = !limber_node_has(n, ATTR_axis) || n->num[ATTR_axis] == AXIS_none ? 0 :
+                n->num[ATTR_axis] == AXIS_all ? SCALED_all : SCALED_lines;
     s->top = (int32_t)(n->op == OP_hilo ? n->num[ATTR_top] : n->num[ATTR_bits]);
     s->shift = (int32_t)n->num[ATTR_shift];
     s->step = (int32_t)n->num[ATTR_step];
@@ -73,6 +74,8 @@ static void set_tile(struct cuda_config *c, const struct node *n)
         c->threads = (c->bm / 64 + 1) * 128;
         c->shared += 16 * c->stages;
     }
+    if (c->window)
+        c->shared += WINDOW_LINE * c->bn;
 }
 
 /* Chains end, and exact totals are saved before they leave their registers. */
@@ -127,6 +130,8 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->unit = (int32_t)products->num[ATTR_unit];
     c->way = way_of((enum unit)c->unit, t);
     c->via = (int32_t)combine->num[ATTR_via];
+    c->rsc = limber_plan_order(p, products->in[1]) == ORDER_rsc;
+    c->window = c->rsc && c->side[1].scaled != SCALED_lines;   /* pixels are in many lines */
     c->rows = (int32_t)products->rows;
     c->accumulators = products->type.count;
     c->most_rows = most_rows(products);

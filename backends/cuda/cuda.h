@@ -43,6 +43,7 @@ struct cuda_config {
         int32_t group, split, scale_block;      /* 0, 1, 0: none */
         int32_t start_c, counts, narrow;
     } model;
+    int32_t rsc, window;        /* a convolution in this order; B is fetched through its window */
 };
 
 /* config.c: a plan's constants, and the rest of them as text behind the kernels' includes. */

@@ -99,20 +99,6 @@ bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, in
 
 /* ---- a part of C ---------------------------------------------------------------------------------- */
 
-/* Rows [i, i + m), columns [j, j + n); where its limbs and totals lie. */
-struct part {
-    int64_t i, j, m, n;
-    int64_t tiles_m, tiles_n;
-    int64_t pitch;              /* bytes of a limb's line */
-    int64_t limb[2];            /* bytes of a limb of A, of B */
-    int64_t total_pitch, total_size;
-    cu_pointer limbs[2], totals;
-    struct slots slots;         /* of a simulated unit */
-    int64_t scale_blocks;       /* of a line */
-    cu_pointer scales[2], wide[2];
-    size_t bytes;
-};
-
 static int64_t steps_of(const struct cuda_config *f, int64_t k)
 {
     return ceil_div(k * f->bytes, f->step);
@@ -157,9 +143,10 @@ static int64_t unit_bytes(const struct cuda_config *f, const struct part *p, int
            scale_bytes(p, side) + round_up((side ? p->tiles_n : p->tiles_m) * 4, ALIGN) : 0;
 }
 
-static void lay_out(const struct cuda_config *f, int64_t k, struct part *p)
+static void lay_out(const struct run *r, struct part *p)
 {
-    int64_t size = f->total_bytes == 4 && is_wide(f, k) ? 8 : f->total_bytes;
+    const struct cuda_config *f = &r->kernel->config;
+    int64_t k = r->k, size = f->total_bytes == 4 && is_wide(f, k) ? 8 : f->total_bytes;
 
     p->tiles_m = ceil_div(p->m, f->bm);
     p->tiles_n = ceil_div(p->n, f->bn);
@@ -170,7 +157,7 @@ static void lay_out(const struct cuda_config *f, int64_t k, struct part *p)
         p->scale_blocks = f->model.scale_block ? ceil_div(k, f->model.scale_block) : 0;
     }
     p->limb[0] = p->tiles_m * f->bm * p->pitch;
-    p->limb[1] = p->tiles_n * f->bn * p->pitch;
+    p->limb[1] = r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
     p->total_size = p->m * p->total_pitch;
     p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
@@ -179,23 +166,45 @@ static void lay_out(const struct cuda_config *f, int64_t k, struct part *p)
                         unit_bytes(f, p, 0) + unit_bytes(f, p, 1));
 }
 
-static void place_in(const struct cuda_config *f, struct part *p, cu_pointer at)
+/* Limbs stay where they are for smaller parts, too, that still use them. */
+static void place_in(const struct cuda_config *f, const struct part *most, struct part *p,
+                     cu_pointer at)
 {
     for (int side = 0; side < 2; side++) {
         p->scales[side] = at;
-        p->wide[side] = at + (cu_pointer)scale_bytes(p, side);
-        p->limbs[side] = at + (cu_pointer)unit_bytes(f, p, side);
-        at = p->limbs[side] + (cu_pointer)round_up(f->side[side].limbs * p->limb[side], ALIGN);
+        p->wide[side] = at + (cu_pointer)scale_bytes(most, side);
+        p->limbs[side] = at + (cu_pointer)unit_bytes(f, most, side);
+        at = p->limbs[side] + (cu_pointer)round_up(f->side[side].limbs * most->limb[side], ALIGN);
     }
     p->totals = at;
 }
 
-/* Fewer columns first: rows that are cut once serve all of them. */
-static struct part fit(const struct cuda_config *f, const struct call *c, size_t limit)
+/* Columns whose limbs of B are there at once: of whole images, or all. */
+static int64_t span_of(const struct run *r, const struct part *p)
 {
-    struct part p = { .m = c->m, .n = c->n };
+    return r->images ? p->images * r->patch[1].oh * r->patch[1].ow : r->call->n;
+}
 
-    for (lay_out(f, c->k, &p); p.bytes > limit; lay_out(f, c->k, &p)) {
+static bool fewer_images(const struct run *r, struct part *p, size_t limit)
+{
+    if (p->images < 2 || (size_t)(r->kernel->config.side[1].limbs * p->limb[1]) <= limit / 2)
+        return false;
+    p->images = ceil_div(p->images, 2);
+    if (p->n > span_of(r, p))
+        p->n = span_of(r, p);
+    return true;
+}
+
+/* Images first, but half of the memory may be theirs; then columns: rows that are cut once serve
+ * all of them. */
+static struct part fit(const struct run *r, size_t limit)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    struct part p = { .m = r->call->m, .n = r->call->n, .images = r->images };
+
+    for (lay_out(r, &p); p.bytes > limit; lay_out(r, &p)) {
+        if (fewer_images(r, &p, limit))
+            continue;
         if (p.n > 16 * f->bn)
             p.n = round_up(p.n / 2, f->bn);
         else if (p.m > f->bm)
@@ -221,16 +230,39 @@ static bool prepare_unit(struct run *r, const struct part *p, int side,
                  d);
 }
 
+/* Exponents of lines from `line` on, or of all. */
+static const int32_t *scales_of(const struct run *r, int side, int64_t line)
+{
+    bool lines = r->kernel->config.side[side].scaled == SCALED_lines;
+
+    return r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] + (lines ? line : 0) : NULL;
+}
+
+/* Limbs of the images that the part holds. */
+static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    struct prepare_args args = limber_cuda_pixels(r, p);
+
+    args.limbs = (char *)(uintptr_t)p->limbs[1];
+    args.limb = p->limb[1];
+    args.emax = scales_of(r, 1, 0);
+    args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
+    args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
+    return limber_cuda_start(r, KERNEL_prepare_b, p->images * args.blocks, PREPARE_THREADS,
+                             LINES * (ELEMENTS + 1) * f->side[1].f.size, &args, d);
+}
+
 static bool prepare(struct run *r, const struct part *p, int side, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     int64_t line0 = side ? p->j : p->i;
     struct prepare_args args = {
-        .view = r->view[side], .line0 = line0, .lines = side ? p->n : p->m,
-        .length = r->call->k, .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
+        .view = r->ordered[side], .line0 = line0, .lines = side ? p->n : p->m,
+        .length = r->k, .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
         .limbs = (char *)(uintptr_t)p->limbs[side], .pitch = p->pitch, .limb = p->limb[side],
-        .emax = r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] + line0 : NULL,
-        .patched = r->view[side].patch != NULL,
+        .emax = scales_of(r, side, line0),
+        .patched = r->ordered[side].patch != NULL, .blocks = INT32_MAX,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
         .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine,
         .slots = p->slots, .scales = (float *)(uintptr_t)p->scales[side],
@@ -252,14 +284,14 @@ static struct result_args result_of(const struct run *r, const struct part *p)
     const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
     struct result_args a = {
-        .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine, .dry = c->dry, .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
-        .emax_a = r->emax[0] ? (const int32_t *)(uintptr_t)r->emax[0] + p->i : NULL,
-        .emax_b = r->emax[1] ? (const int32_t *)(uintptr_t)r->emax[1] + p->j : NULL,
+        .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine,
+        .dry = c->dry, .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
+        .emax_a = scales_of(r, 0, p->i), .emax_b = scales_of(r, 1, p->j),
         .special_a = r->special[0] ? (const uint8_t *)(uintptr_t)r->special[0] + p->i : NULL,
         .special_b = r->special[1] ? (const uint8_t *)(uintptr_t)r->special[1] + p->j : NULL,
         .overflow = (uint64_t *)(uintptr_t)r->overflow,
         .totals = (char *)(uintptr_t)p->totals, .total_pitch = p->total_pitch,
-        .total_size = p->total_size, .wide = f->way != WAY_element && is_wide(f, c->k),
+        .total_size = p->total_size, .wide = f->way != WAY_element && is_wide(f, r->k),
     };
 
     if (c->alpha)
@@ -299,7 +331,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         .limbs_b = (const char *)(uintptr_t)p->limbs[1],
         .pitch = p->pitch, .limb_a = p->limb[0], .limb_b = p->limb[1],
         .tiles_m = (int32_t)p->tiles_m, .tiles_n = (int32_t)p->tiles_n, .tasks = (int32_t)tasks,
-        .steps = (int32_t)steps_of(f, r->call->k), .r = result_of(r, p),
+        .steps = (int32_t)steps_of(f, r->k), .r = result_of(r, p),
         .slots = p->slots, .seed = r->call->seed, .counts = (uint64_t *)(uintptr_t)r->counts,
         .wide_a = (const uint32_t *)(uintptr_t)p->wide[0],
         .wide_b = (const uint32_t *)(uintptr_t)p->wide[1],
@@ -307,9 +339,10 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
 
     if (f->way == WAY_unit)
         args.steps = (int32_t)(p->pitch / f->step);
-
+    if (f->window)
+        args.window = limber_cuda_window(r, p);
     if (f->way == WAY_group && !(map_limbs(r, p, 0, &args.map_a, d) &&
-                                 map_limbs(r, p, 1, &args.map_b, d)))
+                                 (f->window || map_limbs(r, p, 1, &args.map_b, d))))
         return false;
     if (f->way == WAY_group && tasks > r->device->multiprocessors)
         tasks = r->device->multiprocessors;     /* blocks stay */
@@ -363,26 +396,49 @@ static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
     return limber_cuda_memory(r, &r->workspace, bytes, "limbs", d);
 }
 
+/* Columns [p->j, end), whose images are those of p, by parts of at most `most`. */
+static bool run_span(struct run *r, const struct part *most, struct part *p, int64_t end,
+                     struct diag *d)
+{
+    const struct call *c = r->call;
+    int64_t first = p->j;
+
+    for (p->i = 0; p->i < c->m; p->i += most->m) {
+        p->m = c->m - p->i < most->m ? c->m - p->i : most->m;
+        for (p->j = first; p->j < end; p->j += most->n) {
+            bool rows = p->j == first && (first == 0 || most->m < c->m);
+
+            p->n = end - p->j < most->n ? end - p->j : most->n;
+            lay_out(r, p);
+            place_in(&r->kernel->config, most, p, r->workspace);
+            if ((r->images && p->i == 0 && p->j == first && !prepare_images(r, p, d)) ||
+                (rows && !prepare(r, p, 0, d)) || (!r->images && !prepare(r, p, 1, d)) ||
+                !multiply(r, p, d) || !finish(r, p, d))
+                return false;
+        }
+    }
+    return true;
+}
+
 static bool run_limbs(struct run *r, struct diag *d)
 {
-    const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
-    struct part most = fit(f, c, r->room ? r->room_bytes : c->workspace_limit),
-                p = most;
+    size_t limit = r->room ? r->room_bytes : c->workspace_limit;
+    struct part most, p;
+    int64_t span;
 
+    limber_cuda_order(r);
+    most = p = fit(r, limit);
+    span = span_of(r, &most);
     if (!take_workspace(r, most.bytes, d))
         return false;
     r->call->workspace = most.bytes;
-    for (p.i = 0; p.i < c->m; p.i += most.m) {
-        p.m = c->m - p.i < most.m ? c->m - p.i : most.m;
-        for (p.j = 0; p.j < c->n; p.j += most.n) {
-            p.n = c->n - p.j < most.n ? c->n - p.j : most.n;
-            lay_out(f, c->k, &p);
-            place_in(f, &p, r->workspace);
-            if ((p.j == 0 && !prepare(r, &p, 0, d)) || !prepare(r, &p, 1, d) ||
-                !multiply(r, &p, d) || !finish(r, &p, d))
-                return false;
-        }
+    for (int64_t j = 0; j < c->n; j += span) {
+        p.j = j;
+        p.image = r->images ? j / span * most.images : 0;
+        p.images = r->images - p.image < most.images ? r->images - p.image : most.images;
+        if (!run_span(r, &most, &p, c->n - j < span ? c->n : j + span, d))
+            return false;
     }
     return true;
 }
@@ -482,12 +538,16 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
                            size_t *most)
 {
     size_t guard = limber_cuda_guard_bytes(c->m, c->n);
+    struct call call = *c;
+    struct run r = { .kernel = (struct kernel *)(uintptr_t)k, .call = &call,
+                     .view = { c->a, c->b } };
 
     *least = *most = guard;
     if (k->config.way == WAY_element)
         return;
-    *least += fit(&k->config, c, 0).bytes;
-    *most += fit(&k->config, c, SIZE_MAX).bytes;
+    limber_cuda_order(&r);
+    *least += fit(&r, 0).bytes;
+    *most += fit(&r, SIZE_MAX).bytes;
 }
 
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)

@@ -75,6 +75,10 @@ struct run {                    /* one call */
     int32_t mine;
     struct view view[2];        /* on the device */
     struct place place;
+    int64_t k;                  /* along limbs: with a convolution's padding */
+    struct view ordered[2];     /* as limbs are made: in the plan's order along k */
+    struct patch patch[2];
+    int64_t images;             /* whose limbs B is fetched from; 0: from limbs of B itself */
     char *staged;               /* C on its way to or from host memory, dense */
 };
 bool limber_cuda_holds(const void *p, int device);
@@ -85,6 +89,28 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d);
 bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
                         struct diag *d);
 void limber_cuda_release(struct run *r, cu_pointer *p);
+
+/* A part of C: rows [i, i + m), columns [j, j + n); where its limbs and totals lie. */
+struct part {
+    int64_t i, j, m, n;
+    int64_t tiles_m, tiles_n;
+    int64_t image, images;      /* whose limbs are held */
+    int64_t pitch;              /* bytes of a limb's line */
+    int64_t limb[2];            /* bytes of a limb of A, of B */
+    int64_t total_pitch, total_size;
+    cu_pointer limbs[2], totals;
+    struct slots slots;         /* of a simulated unit */
+    int64_t scale_blocks;       /* of a line */
+    cu_pointer scales[2], wide[2];
+    size_t bytes;
+};
+
+/* window.c: of convolutions.  What is known of a call: k, ordered, images. */
+void limber_cuda_order(struct run *r);
+int64_t limber_cuda_image(const struct run *r);
+struct window limber_cuda_window(const struct run *r, const struct part *p);
+/* The images that a part holds; all but the limbs' place. */
+struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p);
 
 /* cublas.c: *done is false where the operands do not lie as it wants them. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d);

@@ -96,6 +96,19 @@ static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
     return true;
 }
 
+/* Of all lines, or the largest. */
+static bool reach_scales(struct run *r, int side, const struct mask *m, size_t lines,
+                         struct diag *d)
+{
+    int32_t most = INT32_MIN;
+
+    if (r->kernel->config.side[side].scaled == SCALED_lines)
+        return upload(r, &r->emax[side], m->line_emax, lines * sizeof most, "exponents", d);
+    for (size_t i = 0; i < lines; i++)
+        most = m->line_emax[i] > most ? m->line_emax[i] : most;
+    return upload(r, &r->emax[side], &most, sizeof most, "exponents", d);
+}
+
 /* Exponents and flags of lines from the scan. */
 static bool reach_mask(struct run *r, int side, struct diag *d)
 {
@@ -105,7 +118,7 @@ static bool reach_mask(struct run *r, int side, struct diag *d)
     if (r->kernel->config.side[side].scaled) {
         if (!m || !m->line_emax)
             return limber_fail(d, LIMBER_INTERNAL, "cuda: a scaled operand without its scan");
-        if (!upload(r, &r->emax[side], m->line_emax, lines * sizeof *m->line_emax, "exponents", d))
+        if (!reach_scales(r, side, m, lines, d))
             return false;
     }
     if (m && m->special && m->line_special && r->kernel->config.special)

@@ -30,6 +30,9 @@ struct eval {
     struct call *c;
     struct val *val;
     struct diag *d;
+    struct view view[2];        /* the call's operands in the plan's order along k */
+    struct patch patch[2];
+    int64_t k;                  /* with what that order pads */
 };
 
 static void *many(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
@@ -46,7 +49,7 @@ static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
 {
     int64_t index = n->num[ATTR_index];
 
-    v->view = index == 0 ? &e->c->a : &e->c->b;
+    v->view = &e->view[index == 0 ? 0 : 1];
     v->lines = index == 0 ? e->c->m : e->c->n;
     return true;
 }
@@ -56,7 +59,7 @@ static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
 static bool eval_patches(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
-    v->view = &e->c->b;
+    v->view = &e->view[1];
     v->lines = e->c->n;
     return true;
 }
@@ -64,7 +67,7 @@ static bool eval_patches(struct eval *e, const struct node *n, struct val *v)
 static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
-    v->view = &e->c->a;
+    v->view = &e->view[0];
     v->lines = e->c->m;
     return true;
 }
@@ -125,18 +128,24 @@ static int line_emax(const struct view *v, limber_format f, int64_t line, int64_
     return most;
 }
 
-/* Scales that bring the largest element of every line below 2^top; 0 for axis=none. */
+/* Scales that bring the largest element of every line, or of all, below 2^top; 0 for axis=none. */
 static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
                         int top)
 {
+    int64_t axis = n->num[ATTR_axis];
+    int all = INT32_MIN;
+
     v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
-    if (!v->scale)
-        return false;
-    for (int64_t i = 0; i < v->lines && n->num[ATTR_axis] != AXIS_none; i++) {
-        int most = line_emax(v->view, f, i, e->c->k);
+    if (!v->scale || axis == AXIS_none)
+        return v->scale != NULL;
+    for (int64_t i = 0; i < v->lines; i++) {
+        int most = line_emax(v->view, f, i, e->k);
 
         v->scale[i] = most == INT32_MIN ? 0 : top - 1 - most;
+        all = most > all ? most : all;
     }
+    for (int64_t i = 0; i < v->lines && axis == AXIS_all; i++)
+        v->scale[i] = all == INT32_MIN ? 0 : top - 1 - all;
     return true;
 }
 
@@ -147,13 +156,13 @@ static bool limbs(struct eval *e, const struct node *n, struct val *v, limber_fo
     *f = e->p->node[n->in[0]].type.format;
     v->view = in->view;
     v->lines = in->lines;
-    v->limb = many(e, n->type.count, v->lines, e->c->k, sizeof *v->limb);
+    v->limb = many(e, n->type.count, v->lines, e->k, sizeof *v->limb);
     return v->limb && scale_lines(e, n, v, *f, top);
 }
 
 static double *limb_at(const struct eval *e, struct val *v, int limb, int64_t line, int64_t p)
 {
-    return &v->limb[(limb * v->lines + line) * e->c->k + p];
+    return &v->limb[(limb * v->lines + line) * e->k + p];
 }
 
 static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
@@ -166,7 +175,7 @@ static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
     if (limber_format_equal(f, n->type.format) && !limber_format_embeds(f, format("f64")))
         return true;
     for (int64_t i = 0; i < v->lines; i++)
-        for (int64_t p = 0; p < e->c->k; p++)
+        for (int64_t p = 0; p < e->k; p++)
             *limb_at(e, v, 0, i, p) = element(v->view, f, i, p);
     return true;
 }
@@ -178,7 +187,7 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
     if (!limbs(e, n, v, &f, (int)n->num[ATTR_top]))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
-        for (int64_t p = 0; p < e->c->k; p++) {
+        for (int64_t p = 0; p < e->k; p++) {
             double rest = element(v->view, f, i, p);
 
             rest = isfinite(rest) ? ldexp(rest, v->scale[i]) : 0;
@@ -210,7 +219,7 @@ static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
     if (!limbs(e, n, v, &f, (int)n->num[ATTR_bits]))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
-        for (int64_t p = 0; p < e->c->k; p++) {
+        for (int64_t p = 0; p < e->k; p++) {
             uint64_t w[LIMBER_WIDE];
 
             fix(e, v, f, i, p, v->scale[i], w);
@@ -240,7 +249,7 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
     if (!limbs(e, n, v, &f, (int)n->num[ATTR_bits]))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
-        for (int64_t p = 0; p < e->c->k; p++) {
+        for (int64_t p = 0; p < e->k; p++) {
             uint64_t w[LIMBER_WIDE];
 
             fix(e, v, f, i, p, v->scale[i], w);
@@ -257,17 +266,17 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f = e->p->node[n->in[0]].type.format;
-    double *line = many(e, e->c->k, 1, 1, sizeof *line);
+    double *line = many(e, e->k, 1, 1, sizeof *line);
 
     v->view = e->val[n->in[0]].view;
     v->lines = e->val[n->in[0]].lines;
-    v->loaded = many(e, v->lines, e->c->k, 1, sizeof *v->loaded);
+    v->loaded = many(e, v->lines, e->k, 1, sizeof *v->loaded);
     v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
     for (int64_t i = 0; line && v->loaded && v->scale && i < v->lines; i++) {
-        for (int64_t p = 0; p < e->c->k; p++)
+        for (int64_t p = 0; p < e->k; p++)
             line[p] = element(v->view, f, i, p);
-        limber_unit_load(e->p->model, n->num[ATTR_axis] == AXIS_col, line, e->c->k,
-                         v->loaded + i * e->c->k);
+        limber_unit_load(e->p->model, n->num[ATTR_axis] == AXIS_col, line, e->k,
+                         v->loaded + i * e->k);
     }
     free(line);
     return line && v->loaded && v->scale;
@@ -290,7 +299,7 @@ static bool products_exact(struct eval *e, const struct node *n, struct val *v)
         for (int64_t j = 0; j < e->c->n; j++) {
             struct limber_big sum = { v->word + (i * e->c->n + j) * v->words, v->words, v->base };
 
-            for (int64_t p = 0; p < e->c->k; p++) {
+            for (int64_t p = 0; p < e->k; p++) {
                 const char *pa = limber_view_at(va, i, p, fa.size);
                 const char *pb = limber_view_at(vb, j, p, fb.size);
                 struct limber_num a[2], b[2];
@@ -330,7 +339,7 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
     const struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
     const limber_unit *u = e->p->model;
     limber_format f = limber_plan_find(e->p, OP_epilogue)->type.format;
-    int64_t cols = e->c->n, k = e->c->k;
+    int64_t cols = e->c->n, k = e->k;
 
     v->total = many(e, e->c->m, cols, 1, sizeof *v->total);
     if (!v->total)
@@ -352,7 +361,7 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
 /* Limbs as the unit holds them: [limb][line][p]. */
 static struct loaded *load_limbs(struct eval *e, const struct val *v, int limbs, limber_format f)
 {
-    int64_t count = limbs * v->lines * e->c->k;
+    int64_t count = limbs * v->lines * e->k;
     struct loaded *out = many(e, count, 1, 1, sizeof *out);
 
     for (int64_t i = 0; out && i < count; i++)
@@ -393,9 +402,9 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
     const struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
     struct loaded *la = load_limbs(e, a, e->p->node[n->in[0]].type.count, u->a.format);
     struct loaded *lb = load_limbs(e, b, e->p->node[n->in[1]].type.count, u->b.format);
-    struct tensor t = { n, u, la, lb, a->lines, b->lines, e->c->k,
+    struct tensor t = { n, u, la, lb, a->lines, b->lines, e->k,
                         n->num[ATTR_unit] == UNIT_tf32 ? 8 : 16 };
-    int64_t m = e->c->m, cols = e->c->n, k = e->c->k, chunk = n->num[ATTR_chunk];
+    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = n->num[ATTR_chunk];
 
     v->total = many(e, n->type.count, m, cols, sizeof *v->total);
     for (int acc = 0; la && lb && v->total && acc < n->type.count; acc++)
@@ -418,7 +427,7 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 {
     const struct unit_info *unit = &limber_units[n->num[ATTR_unit]];
     struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
-    int64_t m = e->c->m, cols = e->c->n, k = e->c->k, chunk = n->num[ATTR_chunk];
+    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = n->num[ATTR_chunk];
     bool narrow = strcmp(unit->acc, "f32") == 0;
     bool exact = n->type.format.kind == LIMBER_KIND_INT;
     limber_unit model;
@@ -625,14 +634,27 @@ static bool (*const eval[OP_count])(struct eval *, const struct node *, struct v
 #include "ir/ops.h"
 };
 
+/* Limbs of convolutions that run window by window begin every window with a whole piece. */
+static void set_order(struct eval *e)
+{
+    const struct node *n = limber_plan_find(e->p, OP_products);
+
+    e->view[0] = e->c->a;
+    e->view[1] = e->c->b;
+    e->k = e->c->k;
+    if (n && limber_plan_order(e->p, n->in[1]) == ORDER_rsc)
+        e->k = limber_view_rsc(e->view, e->patch, e->k, e->p->node[n->in[1]].type.format.size);
+}
+
 bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
 {
-    struct eval e = { p, c, NULL, d };
+    struct eval e = { .p = p, .c = c, .d = d };
     bool ok;
 
     e.val = calloc(p->nodes ? p->nodes : 1, sizeof *e.val);
     ok = e.val || limber_fail(d, LIMBER_NO_MEMORY, "interp: out of memory");
     c->overflow = 0;
+    set_order(&e);
     for (size_t i = 0; ok && i < p->nodes; i++)
         ok = eval[p->node[i].op](&e, &p->node[i], &e.val[i]);
     for (size_t i = 0; e.val && i < p->nodes; i++) {

@@ -33,7 +33,7 @@ static void range(const struct scheme *s, int *low, int *top)
     }
 }
 
-/* Does the operand fit, unscaled or after scaling its lines to 2^top? */
+/* Does the operand fit, unscaled or after scaling it along its axis to 2^top? */
 static bool fits(const struct scheme *s, const struct node *m, bool *scale, struct diag *d)
 {
     int low, top;
@@ -119,9 +119,10 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
     struct row table[LIMBS * LIMBS];
     limber_format f32;
     struct stated s;
+    struct node mb;
     bool scale_a, scale_b, tensor = t->sums[0] != 0;
     size_t n;
-    int a, b, accumulators = 1;
+    int a, b, accumulators = 1, axis;
 
     limber_format_named("f32", &f32);
     if (!limber_stated(p, &s, d))
@@ -130,10 +131,11 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
         return limber_fail(d, LIMBER_NO_SCHEME, "an operand does not embed in f32");
     if (s.result.kind != LIMBER_KIND_FLOAT || limber_format_sig(s.result) > 24)
         return limber_fail(d, LIMBER_NO_SCHEME, "the result is no float of at most 24 bits");
-    if (!fits(scheme, s.ma, &scale_a, d) || !fits(scheme, s.mb, &scale_b, d))
+    axis = limber_axis_b(p, &s, &mb);
+    if (!fits(scheme, s.ma, &scale_a, d) || !fits(scheme, &mb, &scale_b, d))
         return false;
     a = add_limbs(p, scheme, s.a, AXIS_row, scale_a);
-    b = add_limbs(p, scheme, s.b, AXIS_col, scale_b);
+    b = add_limbs(p, scheme, s.b, axis, scale_b);
     n = rows(scheme, p->promise == LIMBER_FAST, tensor && !scheme->shift, table, &p->dropped);
     for (size_t i = 0; i < n; i++)
         accumulators = table[i].acc >= accumulators ? table[i].acc + 1 : accumulators;

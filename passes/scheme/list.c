@@ -164,3 +164,19 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
     *bits = (int)width;
     return true;
 }
+
+int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask)
+{
+    enum { MORE = 32 };         /* bits, which cost less than limbs of every window */
+    int64_t spread, width;
+
+    *mask = *s->mb;
+    spread = mask->num[ATTR_emax] - mask->num[ATTR_emin];
+    width = spread + mask->num[ATTR_sig];
+    if (limber_plan_order(p, s->b) != ORDER_rsc || !limber_node_has(mask, ATTR_width) ||
+        width > mask->num[ATTR_width] + MORE)
+        return AXIS_col;
+    mask->num[ATTR_spread] = spread;
+    mask->num[ATTR_width] = width;
+    return AXIS_all;
+}

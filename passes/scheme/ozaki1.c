@@ -126,7 +126,7 @@ static size_t rows(const struct operand *a, const struct operand *b, bool fast, 
 }
 
 static bool finish(struct plan *p, const struct stated *s, enum unit unit, int64_t chunk,
-                   const struct operand *oa, const struct operand *ob, int axis, struct diag *d)
+                   const struct operand *oa, const struct operand *ob, int axis_b, struct diag *d)
 {
     struct row *table = malloc((size_t)(oa->slices * ob->slices) * sizeof *table);
     int a, b, accumulators = 0;
@@ -135,8 +135,8 @@ static bool finish(struct plan *p, const struct stated *s, enum unit unit, int64
 
     if (!table)
         return limber_fail(d, LIMBER_NO_MEMORY, "ozaki1: out of memory");
-    a = add_slices(p, s->a, axis == AXIS_none ? axis : AXIS_row, unit, oa);
-    b = add_slices(p, s->b, axis == AXIS_none ? axis : AXIS_col, unit, ob);
+    a = add_slices(p, s->a, axis_b == AXIS_none ? axis_b : AXIS_row, unit, oa);
+    b = add_slices(p, s->b, axis_b, unit, ob);
     n = rows(oa, ob, p->promise == LIMBER_FAST && p->slices > 0, table, &accumulators,
              &p->dropped);
     ok = limber_split_finish(p, s, a, b, unit, chunk, table, n, accumulators, VIA_shift, NULL, d);
@@ -149,8 +149,9 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
 {
     struct operand oa, ob;
     struct stated s;
+    struct node mb;
     int64_t chunk;
-    int step;
+    int step, axis;
 
     (void)t;
     if (!limber_stated(p, &s, d))
@@ -158,9 +159,14 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
     if (s.wraps)
         return limber_fail(d, LIMBER_NO_SCHEME, "the result wraps, scaled operands do not");
     shape(scheme->unit, p->kbits, &step, &chunk);
-    if (!measure(p, s.ma, s.fa, step, &oa, d) || !measure(p, s.mb, s.fb, step, &ob, d))
+    axis = limber_axis_b(p, &s, &mb);
+    if (p->slices > 0 && p->promise == LIMBER_FAST) {   /* so many bits, and not more */
+        axis = AXIS_col;
+        mb = *s.mb;
+    }
+    if (!measure(p, s.ma, s.fa, step, &oa, d) || !measure(p, &mb, s.fb, step, &ob, d))
         return false;
-    return finish(p, &s, scheme->unit, chunk, &oa, &ob, AXIS_row, d);
+    return finish(p, &s, scheme->unit, chunk, &oa, &ob, axis, d);
 }
 
 /* Integers: the same digits, unscaled. */

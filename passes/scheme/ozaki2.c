@@ -43,15 +43,17 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     struct row table[MODULI];
     struct stated s;
     double need, have = 0;
-    int bits_a, bits_b, count = 0, a, b;
+    int bits_a, bits_b, count = 0, a, b, axis;
+    struct node mb;
 
     (void)t;
     if (!limber_stated(p, &s, d))
         return false;
     if (s.wraps)
         return limber_fail(d, LIMBER_NO_SCHEME, "the result wraps, scaled operands do not");
+    axis = limber_axis_b(p, &s, &mb);
     if (!limber_need_bits(p, s.ma, s.fa, &bits_a, d) ||
-        !limber_need_bits(p, s.mb, s.fb, &bits_b, d))
+        !limber_need_bits(p, &mb, s.fb, &bits_b, d))
         return false;
     /* the margin keeps |S|/P away from 1/2 by more than the rounding of the quotient */
     need = bits_a + bits_b + p->kbits + 1 + 0x1p-16;
@@ -61,7 +63,7 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
         return limber_fail(d, LIMBER_NO_SCHEME, "%d and %d bits with k up to 2^%d exceed %d moduli",
                            bits_a, bits_b, p->kbits, MODULI);
     a = add_residues(p, s.a, AXIS_row, bits_a, count, SIGN_unsigned);
-    b = add_residues(p, s.b, AXIS_col, bits_b, count, SIGN_signed);
+    b = add_residues(p, s.b, axis, bits_b, count, SIGN_signed);
     for (int i = 0; i < count; i++)
         table[i] = (struct row){ .a = i, .b = i, .acc = i, .share = INFINITY };
     return limber_split_finish(p, &s, a, b, scheme->unit, 65536, table, (size_t)count, count,

@@ -225,7 +225,8 @@ DEVICE void copy16(uint32_t at, const void *p, int bytes)
 {
     bytes16 v = {};
 
-    memcpy(&v, simt->global_read(p, (uint32_t)bytes, 16, 0), (unsigned)bytes);
+    if (bytes)
+        memcpy(&v, simt->global_read(p, (uint32_t)bytes, 16, 0), (unsigned)bytes);
     store_shared(at, v);
 }
 DEVICE void copy_group() {}

@@ -20,8 +20,10 @@ struct slots {
     int64_t part_length;            /* in positions */
 };
 
+enum { SCALED_lines = 1, SCALED_all };      /* by a power of two for each line, for all of them */
+
 /* One operand, or a part of its lines, becomes limbs: [limb][line][element], lines `pitch` bytes
- * apart; what is padded is zero. */
+ * apart; what is padded is zero.  Of images, which follow each other, the lines are pixels. */
 struct prepare_args {
     struct view view;
     struct patch patch;
@@ -29,7 +31,7 @@ struct prepare_args {
     int64_t length, padded;
     char *limbs;
     int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
-    const int32_t *emax;            /* of the part's lines, where they are scaled */
+    const int32_t *emax;            /* of the part's lines, where they are scaled, or of all */
     int32_t patched, blocks_p;      /* blocks side by side along k */
     const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
     int32_t mine;
@@ -37,6 +39,8 @@ struct prepare_args {
     float *scales;                  /* [line][block] */
     int64_t scale_blocks;
     uint32_t *wide;                 /* of each tile: needs wide lanes */
+    int32_t blocks;                 /* of one image; of a matrix, all */
+    int64_t image;                  /* elements from one image to the next */
 };
 
 /* Where products and finished elements go. */
@@ -44,7 +48,7 @@ struct result_args {
     int64_t m, n;                   /* of this part of C, which begins at (i0, j0) */
     int64_t i0, j0;
     struct place c;
-    const int32_t *emax_a, *emax_b; /* of this part, where lines are scaled */
+    const int32_t *emax_a, *emax_b; /* of this part, where lines are scaled, or of all */
     const uint8_t *special_a, *special_b;   /* of this part, or NULL */
     uint64_t *overflow;
     char *totals;                   /* [accumulator][row][column] */
@@ -56,12 +60,22 @@ struct result_args {
     char alpha[16], beta[16];       /* in the result's format, integers in i64 */
 };
 
+/* How the lines of B see an image whose limbs are [limb][image][row][column][channel].  Limbs of a
+ * matrix are an image of one row that is seen pixel by pixel. */
+struct window {
+    int64_t line0;                  /* of this part; the limbs begin with the image of line 0 */
+    int32_t h, w, r, s, oh, ow;     /* as struct patch */
+    int32_t stride[2], pad[2], dilate[2];
+    int32_t pieces;                 /* of 16 bytes, of a pixel */
+};
+
 struct multiply_args {
     struct tensor_map map_a, map_b; /* of the limbs, for Hopper */
     const char *limbs_a, *limbs_b;
     int64_t pitch, limb_a, limb_b;
     int32_t tiles_m, tiles_n, tasks;
     int32_t steps;                  /* along k of one limb */
+    struct window window;           /* where B is fetched through one; else pitch is B's, too */
     struct result_args r;
     struct slots slots;             /* of a simulated unit */
     uint64_t seed;

@@ -136,12 +136,12 @@ DEVICE double double_of(limber_format f, const void *p)
     return v;
 }
 
-/* The power of two of a scaled line. */
-DEVICE int scale_of(const int32_t *emax, int64_t line, int top)
+/* The power of two of a scaled line; all lines of an operand may have the same. */
+template <int S> DEVICE int scale_of(const int32_t *emax, int64_t line)
 {
-    int e = emax ? load<int32_t>(emax + line) : INT32_MIN;
+    int e = emax ? load<int32_t>(emax + (SIDES[S].scaled == SCALED_all ? 0 : line)) : INT32_MIN;
 
-    return e == INT32_MIN ? 0 : top - 1 - e;
+    return e == INT32_MIN ? 0 : SIDES[S].top - 1 - e;
 }
 
 /* 16-byte piece c of row r of a tile whose rows have STEP bytes: neighbours in a column of pieces

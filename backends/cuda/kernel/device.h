@@ -165,7 +165,10 @@ DEVICE void copy16(uint32_t at, const void *p, int bytes)
 {
     bytes16 v = {};
 
-    memcpy(&v, p, (unsigned)bytes);
+    if (bytes == 16)
+        v = load<bytes16>(p);
+    else
+        memcpy(&v, p, (unsigned)bytes);
     store_shared(at, v);
 }
 DEVICE void copy_group() {}

@@ -62,7 +62,7 @@ DEVICE int finish_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w
                         result_raw &e)
 {
     limber_scalars scalars = scalars_of(r);
-    int exp = SCALED ? -scale_of(r.emax_a, i, SIDES[0].top) - scale_of(r.emax_b, j, SIDES[1].top) :
+    int exp = SCALED ? -scale_of<0>(r.emax_a, i) - scale_of<1>(r.emax_b, j) :
               0;
 
     if constexpr (RESULT.kind == LIMBER_KIND_INT && WRAP)
@@ -86,8 +86,7 @@ DEVICE void finish_float(const result_args &r, int64_t i, int64_t j, result_raw 
     double x = load<double>((const double *)(r.totals + i * r.total_pitch) + j);
 
     if (SCALED)
-        x = mul64(x, power_of_two(-scale_of(r.emax_a, i, SIDES[0].top) -
-                                  scale_of(r.emax_b, j, SIDES[1].top)));
+        x = mul64(x, power_of_two(-scale_of<0>(r.emax_a, i) - scale_of<1>(r.emax_b, j)));
     limber_store_float(&e, RESULT, x, ALPHA, ALPHA ? double_of(SCALARS, r.alpha) : 1, BETA,
                        BETA ? double_of(SCALARS, r.beta) : 0);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of warpgroups: one warp of a first group fetches tiles by tensor copies into a
- * ring of stages, two groups multiply 64 lines each straight from shared memory.  Blocks stay and
- * take one task after another; the ring runs on across them. */
+ * The multiply kernel of warpgroups: a first group fetches tiles into a ring of stages, one thread
+ * of it by tensor copies, or all of them piece by piece through a convolution's window; two groups
+ * multiply 64 lines each straight from shared memory.  Blocks stay and take one task after another;
+ * the ring runs on across them. */
 #ifndef LIMBER_CUDA_GROUP_H
 #define LIMBER_CUDA_GROUP_H
 
@@ -11,6 +12,7 @@ enum {
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
     STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
     FULL = STAGES * STAGE, EMPTY = FULL + 8 * STAGES,
+    PIXELS = EMPTY + 8 * STAGES,    /* the window's table */
     PIECES = STEP / 32          /* products of one step */
 };
 
@@ -58,6 +60,80 @@ DEVICE void fetch(const multiply_args &a)
         ROLL for (int s = 0; s < steps; s++, advance(r))
             fetch_step(a, t, r, s);
     }
+}
+
+/* ---- fetching through a window --------------------------------------------------------------- */
+
+/* Lines whose pieces a warp copies (those of copy_pixels): their part of the table is its own. */
+DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
+{
+    constexpr int every = GROUP_THREADS * 16 / STEP, own = every / 4;
+
+    sync_warp();                /* the last task's copies have been asked for */
+    ROLL for (int x = lane(); x < BN / 4; x += 32) {
+        int line = x / own * every + warp() * own + x % own;
+
+        store_shared<struct pixel>((uint32_t)(PIXELS + line * PIXEL), pixel_of(a, j0 + line));
+    }
+    sync_warp();
+}
+
+/* The oldest stage that was asked for is there.  Why products may read it: cp.async writes through
+ * the generic proxy, and once a thread has waited for its copies they are as if it had stored them;
+ * its own fence orders them before what the asynchronous proxy does later, and the arrival releases
+ * all of that to those who wait for the barrier.  Were the copies to arrive at the barrier by
+ * themselves (cp.async.mbarrier.arrive), no thread could fence between the two. */
+template <int behind> DEVICE void announce(struct ring &oldest)
+{
+    copy_wait<behind>();
+    fence_async();
+    sync_warp();
+    if (lane() == 0)
+        barrier_arrive((uint32_t)(FULL + 8 * oldest.stage));
+    advance(oldest);
+}
+
+/* A's tiles are one thread's tensor copies; it arrives as it asks for them. */
+DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, int s)
+{
+    uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
+    int row = TOTALS ? row_at(a, t, s) : 0, step = TOTALS ? step_at(a, s) : s;
+
+    barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
+    if (thread() == 0) {
+        barrier_expect(full, HELD_A * TILE_A);
+        UNROLL for (int l = 0; l < HELD_A; l++)
+            tensor_load(at + l * TILE_A, &a.map_a, step * (STEP / BYTES), t.i * BM,
+                        TOTALS ? ROW_A[row] : l, full);
+    }
+    copy_pixels<GROUP_THREADS, HELD_B, TILE_B>(
+        a, at + HELD_A * TILE_A, PIXELS, a.limbs_b + (TOTALS ? ROW_B[row] * a.limb_b : 0), step);
+    copy_group();
+}
+
+/* A stage is free again when the products of the next one have begun, so that one must have been
+ * announced before another is asked for: all but two of the ring may still be on their way. */
+DEVICE void fetch_pixels(const multiply_args &a)
+{
+    constexpr int behind = STAGES - 2;
+    struct ring r = { 0, 0 }, oldest = r;
+    int asked = 0;              /* stages, not announced */
+
+    ROLL for (int index = block(); index < a.tasks; index += blocks()) {
+        struct task t = task_at(a, index);
+        int steps = steps_of(a, t);
+
+        find_own_pixels(a, (int64_t)t.j * BN);
+        ROLL for (int s = 0; s < steps; s++, advance(r)) {
+            ask_for_step(a, t, r, s);
+            if (asked == behind)
+                announce<behind>(oldest);
+            else
+                asked++;
+        }
+    }
+    ROLL for (; asked > 0; asked--)
+        announce<0>(oldest);
 }
 
 /* ---- multiplying ---------------------------------------------------------------------------------------- */
@@ -264,17 +340,20 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         return;
     if (thread() == 0) {
         ROLL for (int s = 0; s < STAGES; s++) {
-            barrier_init((uint32_t)(FULL + 8 * s), 1);
+            barrier_init((uint32_t)(FULL + 8 * s), WINDOW ? 5 : 1);
             barrier_init((uint32_t)(EMPTY + 8 * s), 4 * GROUPS);
         }
         barrier_init_done();
         tensor_prefetch(&args.map_a);
-        tensor_prefetch(&args.map_b);
+        if (!WINDOW)
+            tensor_prefetch(&args.map_b);
     }
     sync_block();
     if (warp() < 4) {
-        registers_less<24>();
-        if (thread() == 0)
+        registers_less<40>();
+        if constexpr (WINDOW)
+            fetch_pixels(args);
+        else if (thread() == 0)
             fetch(args);
     } else {
         registers_more<240>();

@@ -7,7 +7,8 @@
 enum {
     TI = 8, TJ = UNIT == UNIT_f64 ? 4 : 8, WARP_M = 4 * TI, WARP_N = 8 * TJ,
     WARPS_N = BN / WARP_N, THREADS = BM / WARP_M * WARPS_N * 32,
-    TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = TILE_A + TILE_B
+    TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = TILE_A + TILE_B,
+    PIXELS = STAGES * STAGE     /* the window's table */
 };
 
 typedef sum_type sum;
@@ -30,10 +31,14 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     int row = row_at(a, t, s), step = step_at(a, s);
     const char *from_a = a.limbs_a + ROW_A[row] * a.limb_a + (int64_t)t.i * BM * a.pitch;
-    const char *from_b = a.limbs_b + ROW_B[row] * a.limb_b + (int64_t)t.j * BN * a.pitch;
+    const char *from_b = a.limbs_b + ROW_B[row] * a.limb_b;
+    uint32_t at = (uint32_t)(stage * STAGE);
 
-    copy_tile<BM>((uint32_t)(stage * STAGE), from_a + step * STEP, a.pitch);
-    copy_tile<BN>((uint32_t)(stage * STAGE + TILE_A), from_b + step * STEP, a.pitch);
+    copy_tile<BM>(at, from_a + step * STEP, a.pitch);
+    if constexpr (WINDOW)
+        copy_pixels<THREADS, 1, TILE_B>(a, at + TILE_A, PIXELS, from_b, step);
+    else
+        copy_tile<BN>(at + TILE_A, from_b + (int64_t)t.j * BN * a.pitch + step * STEP, a.pitch);
 }
 
 /* ---- one piece of 16 bytes along k ---------------------------------------------------------------- */
@@ -87,6 +92,8 @@ DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int 
 
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
+    if constexpr (WINDOW)
+        find_pixels<THREADS>(a, PIXELS, t.j);
     UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (s < steps)
             copy_stage(a, t, s, s);

@@ -6,27 +6,32 @@
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-template <int bytes> DEVICE void put(char *to, const void *from)
+/* Where limbs go, and bytes that are left of the line: whole pieces of 16, or of eight elements. */
+struct target { char *at; int64_t room; };
+
+template <int bytes> DEVICE void put(struct target to, const void *from)
 {
     if constexpr (bytes == 8) {
         bytes8 v;
 
         memcpy(&v, from, 8);
-        store(to, v);
+        store(to.at, v);
     } else {
         UNROLL for (int i = 0; i < bytes; i += 16) {
             bytes16 v;
 
             memcpy(&v, (const char *)from + i, 16);
-            store(to + i, v);
+            if (i < to.room)
+                store(to.at + i, v);
         }
     }
 }
 
 /* Limb elements of eight numbers, one after another. */
-template <int S> DEVICE void put_limb(const prepare_args &a, char *to, int limb, const void *v)
+template <int S>
+DEVICE void put_limb(const prepare_args &a, struct target to, int limb, const void *v)
 {
-    put<EACH * SIDES[S].limb.size>(to + limb * a.limb, v);
+    put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.room }, v);
 }
 
 /* The scaled integer in two's complement. */
@@ -53,7 +58,7 @@ template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e,
 }
 
 template <int S, class raw>
-DEVICE void put_residues(const prepare_args &a, const raw e[EACH], int scale, char *to)
+DEVICE void put_residues(const prepare_args &a, const raw e[EACH], int scale, struct target to)
 {
     uint32_t v[EACH][DIGITS[S]];
 
@@ -79,7 +84,7 @@ DEVICE void put_residues(const prepare_args &a, const raw e[EACH], int scale, ch
 }
 
 template <int S, class raw>
-DEVICE void put_slices(const prepare_args &a, const raw e[EACH], int scale, char *to)
+DEVICE void put_slices(const prepare_args &a, const raw e[EACH], int scale, struct target to)
 {
     constexpr struct side s = SIDES[S];
     typedef typename raw_of<s.limb.size>::type piece;
@@ -118,7 +123,7 @@ DEVICE void put_slices(const prepare_args &a, const raw e[EACH], int scale, char
 }
 
 template <int S, class raw>
-DEVICE void put_hilo(const prepare_args &a, const raw e[EACH], int scale, char *to)
+DEVICE void put_hilo(const prepare_args &a, const raw e[EACH], int scale, struct target to)
 {
     constexpr struct side s = SIDES[S];
     typename raw_of<s.limb.size>::type out[s.limbs][EACH];
@@ -140,7 +145,7 @@ DEVICE void put_hilo(const prepare_args &a, const raw e[EACH], int scale, char *
 }
 
 template <int S, class raw>
-DEVICE void put_whole(const prepare_args &a, const raw e[EACH], char *to)
+DEVICE void put_whole(const prepare_args &a, const raw e[EACH], struct target to)
 {
     typename raw_of<SIDES[S].limb.size>::type out[EACH];
 
@@ -160,24 +165,27 @@ template <int S> DEVICE void prepare(const prepare_args &a)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    int64_t line0 = (int64_t)(block() / a.blocks_p) * LINES;
-    int64_t p0 = (int64_t)(block() % a.blocks_p) * ELEMENTS;
+    int image = block() / a.blocks, own = block() % a.blocks;
+    int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
+    int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
     struct view v = a.view;
     raw e[EACH];
-    char *to;
+    struct target to;
 
     if (is_left(a.choice, a.mine))
         return;
+    v.data = (const char *)v.data + image * a.image * size;
     v.patch = a.patched ? &a.patch : NULL;
     read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
     UNROLL for (int x = 0; x < EACH; x++)
         e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
     if (line0 + line >= a.padded || (p0 + p) * SIDES[S].limb.size >= a.pitch)
         return;
-    to = a.limbs + (line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
+    to.at = a.limbs + (image * a.padded + line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
+    to.room = a.pitch - (p0 + p) * SIDES[S].limb.size;
     scale = SIDES[S].scaled && line0 + line < a.lines ?
-            scale_of(a.emax, line0 + line, SIDES[S].top) : 0;
+            scale_of<S>(a.emax, line0 + line) : 0;
     if constexpr (SIDES[S].how == HOW_residues)
         put_residues<S>(a, e, scale, to);
     else if constexpr (SIDES[S].how == HOW_slices)

@@ -20,8 +20,7 @@ DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
     char *to = limber_place_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), room[16];
 
     if (SCALED)
-        x = mul64(x, power_of_two(-scale_of(r.emax_a, i, SIDES[0].top) -
-                                  scale_of(r.emax_b, j, SIDES[1].top)));
+        x = mul64(x, power_of_two(-scale_of<0>(r.emax_a, i) - scale_of<1>(r.emax_b, j)));
     if (BETA) {
         typename raw_of<RESULT.size>::type e = load_raw<RESULT.size>(to);
 

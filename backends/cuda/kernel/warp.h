@@ -8,7 +8,8 @@ enum {
     MI = WM / 16, NJ = WN / 8, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
     TILE_A = BM * STEP, TILE_B = BN * STEP,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,  /* limbs of a stage */
-    STAGE = HELD_A * TILE_A + HELD_B * TILE_B
+    STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
+    PIXELS = STAGES * STAGE     /* the window's table */
 };
 
 /* ---- stages -------------------------------------------------------------------------------------- */
@@ -31,13 +32,17 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     uint32_t at = (uint32_t)(stage * STAGE);
     int row = TOTALS ? row_at(a, t, s) : 0, step = TOTALS ? step_at(a, s) : s;
     const char *from_a = a.limbs_a + (int64_t)t.i * BM * a.pitch + (int64_t)step * STEP;
-    const char *from_b = a.limbs_b + (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
+    const char *from_b = a.limbs_b + (TOTALS ? ROW_B[row] * a.limb_b : 0);
 
     UNROLL for (int l = 0; l < HELD_A; l++)
         copy_tile<BM>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a, a.pitch);
-    UNROLL for (int l = 0; l < HELD_B; l++)
-        copy_tile<BN>(at + HELD_A * TILE_A + l * TILE_B,
-                      from_b + (TOTALS ? ROW_B[row] : l) * a.limb_b, a.pitch);
+    if constexpr (WINDOW) {
+        copy_pixels<THREADS, HELD_B, TILE_B>(a, at + HELD_A * TILE_A, PIXELS, from_b, step);
+    } else {
+        from_b += (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
+        UNROLL for (int l = 0; l < HELD_B; l++)
+            copy_tile<BN>(at + HELD_A * TILE_A + l * TILE_B, from_b + l * a.limb_b, a.pitch);
+    }
 }
 
 /* ---- fragments: 32 bytes along k -------------------------------------------------------------------- */
@@ -176,6 +181,8 @@ DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, i
 /* Calls with(stage's address, s) for the steps of a task. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
+    if constexpr (WINDOW)
+        find_pixels<THREADS>(a, PIXELS, t.j);
     UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (s < steps)
             copy_stage(a, t, s, s);

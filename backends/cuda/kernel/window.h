@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Tiles of an image's limbs, seen through a convolution's window: B is fetched piece by piece from
+ * where the pixels are, and what lies outside of the image is zero.  Where the window of each of
+ * the tile's lines begins stands in a table in shared memory, made once a task; which position of
+ * the window a step's piece belongs to is found once a step. */
+#ifndef LIMBER_CUDA_WINDOW_H
+#define LIMBER_CUDA_WINDOW_H
+
+enum { PIXEL = 16, OUTSIDE = 1 << 29 };     /* of the table's entries; images are smaller */
+
+/* A pixel, or the step from one to another: rows, columns, bytes in a limb. */
+struct alignas(PIXEL) pixel { int32_t y, x; int64_t at; };
+
+/* The first pixel that line j of this part sees; for lines that are not there, one far above. */
+DEVICE struct pixel pixel_of(const multiply_args &a, int64_t j)
+{
+    const struct window &w = a.window;
+    int64_t line = w.line0 + j, image = line / ((int64_t)w.oh * w.ow);
+    int32_t rest = (int32_t)(line - image * w.oh * w.ow);
+    int32_t y = rest / w.ow * w.stride[0] - w.pad[0], x = rest % w.ow * w.stride[1] - w.pad[1];
+
+    if (j >= a.r.n)
+        return { -2 * OUTSIDE, 0, 0 };
+    return { y, x, ((image * w.h + y) * w.w + x) * w.pieces * 16 };
+}
+
+/* From there to piece `index` along k; behind the last, far below. */
+DEVICE struct pixel spot_of(const struct window &w, int index)
+{
+    int position = (int)((uint32_t)index / (uint32_t)w.pieces), piece = index - position * w.pieces;
+    int r = (int)((uint32_t)position / (uint32_t)w.s), y, x;
+
+    y = r * w.dilate[0];
+    x = (position - r * w.s) * w.dilate[1];
+    if (r >= w.r)
+        return { OUTSIDE, 0, 0 };
+    return { y, x, (((int64_t)y * w.w + x) * w.pieces + piece) * 16 };
+}
+
+/* The table of a block's tile; all threads take part, and the last task's readers are through. */
+template <int threads> DEVICE void find_pixels(const multiply_args &a, uint32_t table, int tile)
+{
+    ROLL for (int l = thread(); l < BN; l += threads)
+        store_shared<struct pixel>(table + (uint32_t)(l * PIXEL),
+                                   pixel_of(a, (int64_t)tile * BN + l));
+    sync_block();
+}
+
+/* The piece of a line, of all limbs; shared memory has it at `at`. */
+template <int limbs, int tile>
+DEVICE void copy_pixel(const multiply_args &a, uint32_t at, const struct pixel &p,
+                       const struct pixel &spot, const char *from)
+{
+    bool inside = (uint32_t)(p.y + spot.y) < (uint32_t)a.window.h &&
+                  (uint32_t)(p.x + spot.x) < (uint32_t)a.window.w;
+
+    UNROLL for (int l = 0; l < limbs; l++)
+        copy16(at + l * tile, from + l * a.limb_b + p.at + spot.at, inside ? 16 : 0);
+}
+
+/* One step of all lines, by `threads` threads, of whom each takes the same piece of several lines;
+ * a few at once, since those who only fetch have few registers. */
+template <int threads, int limbs, int tile>
+DEVICE void copy_pixels(const multiply_args &a, uint32_t at, uint32_t table, const char *from,
+                        int step)
+{
+    constexpr int pieces = STEP / 16, lines = threads / pieces, each = BN / lines;
+    constexpr int at_once = each < 8 ? each : 8;
+    int piece = thread() % pieces;
+    struct pixel spot = spot_of(a.window, step * pieces + piece);
+
+    static_assert(BN % lines == 0 && each % at_once == 0, "");
+    ROLL for (int first = thread() / pieces; first < BN; first += at_once * lines)
+        UNROLL for (int x = 0; x < at_once; x++) {
+            int line = first + x * lines;
+
+            copy_pixel<limbs, tile>(a, at + piece_at(line, piece),
+                                    load_shared<struct pixel>(table + (uint32_t)(line * PIXEL)),
+                                    spot, from);
+        }
+}
+
+#endif

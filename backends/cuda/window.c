@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A convolution's image: its limbs are made once, channels of a pixel together, and products fetch
+ * B from them through the window.  Where channels do not fill pieces of 16 bytes, or the window
+ * sees few of the pixels, limbs of the whole patches matrix are made instead. */
+#include "backends/cuda/launch.h"
+
+enum { PIECE = 16, MOST = 1 << 27 /* rows or columns, so that sums of them fit */ };
+
+static bool small(const struct patch *w)
+{
+    int64_t sizes[] = { w->h, w->w, w->oh, w->ow, w->r, w->s, w->stride[0], w->stride[1],
+                        w->dilate[0], w->dilate[1], w->pad[0], w->pad[1], w->h * w->w,
+                        w->oh * w->ow };
+
+    for (size_t i = 0; i < COUNT(sizes); i++)
+        if (sizes[i] > MOST)
+            return false;
+    return true;
+}
+
+/* An element of the patches matrix is found by divisions, which takes longer than to cut four. */
+static bool pays(const struct patch *w, int bytes)
+{
+    return small(w) && w->depth * bytes % PIECE == 0 && w->row == w->w * w->col &&
+           w->h * w->w <= 4 * w->oh * w->ow * w->r * w->s;
+}
+
+void limber_cuda_order(struct run *r)
+{
+    const struct cuda_config *f = &r->kernel->config;
+
+    r->k = r->call->k;
+    for (int i = 0; i < 2; i++)
+        r->ordered[i] = r->view[i];
+    if (!f->rsc)
+        return;
+    r->k = limber_view_rsc(r->ordered, r->patch, r->k, f->bytes);
+    r->images = f->window && r->k > 0 && pays(&r->patch[1], f->bytes) ?
+                r->call->n / (r->patch[1].oh * r->patch[1].ow) : 0;
+}
+
+/* Bytes of a limb of one image. */
+int64_t limber_cuda_image(const struct run *r)
+{
+    const struct patch *w = &r->patch[1];
+
+    return w->h * w->w * w->depth * r->kernel->config.bytes;
+}
+
+struct window limber_cuda_window(const struct run *r, const struct part *p)
+{
+    const struct patch *w = &r->patch[1];
+    struct window a = {
+        .h = 1, .w = (int32_t)p->n, .r = 1, .s = 1, .oh = 1, .ow = (int32_t)p->n,
+        .stride = { 1, 1 }, .dilate = { 1, 1 }, .pieces = (int32_t)(p->pitch / PIECE),
+    };
+
+    if (!r->images)
+        return a;
+    a = (struct window){
+        .line0 = p->j - p->image * w->oh * w->ow, .h = (int32_t)w->h, .w = (int32_t)w->w,
+        .r = (int32_t)w->r, .s = (int32_t)w->s, .oh = (int32_t)w->oh, .ow = (int32_t)w->ow,
+        .pieces = (int32_t)(w->depth * r->kernel->config.bytes / PIECE),
+    };
+    for (int i = 0; i < 2; i++) {
+        a.stride[i] = (int32_t)w->stride[i];
+        a.pad[i] = (int32_t)w->pad[i];
+        a.dilate[i] = (int32_t)w->dilate[i];
+    }
+    return a;
+}
+
+/* Pixels are lines of a matrix of channels. */
+struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p)
+{
+    const struct patch *w = &r->patch[1];
+    int size = r->kernel->config.side[1].f.size;
+    const char *data = (const char *)r->view[1].data + p->image * w->image * size;
+
+    return (struct prepare_args){
+        .view = { data, w->col, w->channel, NULL },
+        .lines = w->h * w->w, .length = w->channels, .padded = w->h * w->w,
+        .pitch = w->depth * r->kernel->config.bytes, .image = w->image,
+    };
+}
