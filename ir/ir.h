@@ -181,6 +181,8 @@ bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t
 static inline bool limber_node_has(const struct node *n, enum attr a) { return n->has >> a & 1; }
 /* The order along k of a convolution's views, of which v is one, or limbs of one; crs of others. */
 int limber_plan_order(const struct plan *p, int v);
+/* Rows of the accumulator that has most. */
+int limber_most_rows(const struct node *products);
 /* First node with this operation, or NULL. */
 struct node *limber_plan_find(const struct plan *p, enum op op);
 /* A deep copy in an arena of its own; false: out of memory. */
@@ -198,7 +200,7 @@ void limber_plan_print(const struct plan *p, struct text *out);
  * begins with the value's name. */
 bool limber_plan_verify(const struct plan *p, struct diag *d);
 
-/* ---- mask.c: what one scan found -------------------------------------------------------------- */
+/* ---- mask.c: what one scan found ------------------------------------------------------------- */
 
 struct mask {
     bool scanned;           /* false: nothing below is known */
@@ -218,7 +220,7 @@ void limber_mask_clear(struct mask *m);
 /* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node. */
 void limber_mask_class(const struct mask *m, limber_format f, struct node *arg);
 
-/* ---- target.c: a machine, described to the passes ------------------------------------------------ */
+/* ---- target.c: a machine, described to the passes -------------------------------------------- */
 
 struct target {
     char backend[16];       /* "interp", "llvm", "cuda" */

@@ -166,6 +166,20 @@ int limber_plan_order(const struct plan *p, int v)
             return limber_node_has(n, ATTR_order) ? (int)n->num[ATTR_order] : ORDER_crs;
 }
 
+int limber_most_rows(const struct node *products)
+{
+    int most = 0;
+
+    for (int acc = 0; acc < products->type.count; acc++) {
+        int n = 0;
+
+        for (size_t i = 0; i < products->rows; i++)
+            n += products->row[i].acc == acc;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 struct node *limber_plan_find(const struct plan *p, enum op op)
 {
     for (size_t i = 0; i < p->nodes; i++)

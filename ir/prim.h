@@ -126,7 +126,7 @@ PRIM int32_t limber_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, 
     return v;
 }
 
-/* ---- residues ------------------------------------------------------------------------------------ */
+/* ---- residues -------------------------------------------------------------------------------- */
 
 /* t mod p for t < 2^24, p <= 256, inverse = 1/p rounded to nearest: the quotient is off by one
  * at most, and a remainder below zero is a large unsigned number. */
@@ -156,7 +156,7 @@ PRIM int32_t limber_symmetric(uint32_t r, uint32_t p)
     return r >= (p + 1) / 2 ? (int32_t)r - (int32_t)p : (int32_t)r;
 }
 
-/* ---- columns ---------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 /* Adds t 2^weight; |sum of columns| stays below 2^63 for up to 2^15 additions. */
 PRIM void limber_columns_add(int64_t *column, int64_t stride, int64_t t, int weight)
@@ -188,7 +188,7 @@ PRIM void limber_columns_words(const int64_t *column, int64_t stride, int column
     }
 }
 
-/* ---- big: exact fixed-point sums ------------------------------------------------------------------------ */
+/* ---- big: exact fixed-point sums ------------------------------------------------------------- */
 
 struct limber_big {
     uint64_t *w;
@@ -316,7 +316,7 @@ PRIM_BODY void limber_big_add_product(struct limber_big *b, const struct limber_
     limber_big_add(b, x->sign ^ y->sign, product, 4, x->exp + y->exp);
 }
 
-/* ---- epilogue --------------------------------------------------------------------------------------------- */
+/* ---- epilogue -------------------------------------------------------------------------------- */
 
 /* The one or two numbers of an element. */
 PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)

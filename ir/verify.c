@@ -63,7 +63,7 @@ static const char *dim(int64_t v, char room[24])
     return room;
 }
 
-/* ---- what every operation owes ---------------------------------------------------------------- */
+/* ---- what every operation owes --------------------------------------------------------------- */
 
 static bool check_name(const struct check *c)
 {
@@ -233,7 +233,7 @@ static bool product_shape(const struct check *c)
     return same_dim(c, 0, a, 0) && same_dim(c, 1, b, 1);
 }
 
-/* ---- problems ------------------------------------------------------------------------------------ */
+/* ---- problems -------------------------------------------------------------------------------- */
 
 static bool check_arg(const struct check *c)
 {
@@ -317,7 +317,7 @@ static bool check_conv2d(const struct check *c)
            same_dim(c, 0, x, 0) && same_dim(c, CHANNELS, w, 0) && side(c, 0) && side(c, 1);
 }
 
-/* ---- maps of convolution ---------------------------------------------------------------------------- */
+/* ---- maps of convolution --------------------------------------------------------------------- */
 
 static bool check_patches(const struct check *c)
 {
@@ -366,7 +366,7 @@ static bool check_image(const struct check *c)
            folded(c, flat, 1, elements(n, 0, 4, CHANNELS));
 }
 
-/* ---- limbs ---------------------------------------------------------------------------------------------- */
+/* ---- limbs ----------------------------------------------------------------------------------- */
 
 static bool limbs(const struct check *c)
 {
@@ -469,7 +469,7 @@ static bool check_residues(const struct check *c)
                want);
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* The largest magnitude of a byte limb. */
 static int64_t largest_byte(const struct node *n)
@@ -623,7 +623,7 @@ static bool check_products(const struct check *c)
     return !limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX);
 }
 
-/* ---- results -------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static bool same_list(const struct dims_list *a, const struct dims_list *b)
 {
@@ -688,7 +688,7 @@ static bool check_epilogue(const struct check *c)
     return !two || (same_shape(c, in(c, 1)) && same_format(c, in(c, 1)));
 }
 
-/* ---- the plan -------------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static bool (*const check[OP_count])(const struct check *) = {
 #define OP(name, least, most, attributes, flags) [OP_##name] = check_##name,

@@ -12,7 +12,7 @@
 
 enum { MOST_THREADS = 1024, MOST_KERNELS = 1024 };
 
-/* ---- the environment ---------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 /* A variable that is set and not empty; NULL in set-user-id programs. */
 static const char *variable(const char *name)
@@ -149,7 +149,7 @@ static bool cache_dir(const char *wish, char **dir, const char **why, struct dia
     return *dir || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the name of the cache directory");
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------ */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static void to_stderr(void *user, const char *line)
 {
@@ -276,7 +276,7 @@ static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *
     return ctx->pool || limber_fail(d, LIMBER_NO_MEMORY, "no memory for %d threads", threads);
 }
 
-/* ---- contexts --------------------------------------------------------------------------------------- */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 bool limber_context_make(limber_context **out, const limber_config *config,
                          const struct backend *const *backends, struct diag *d)

@@ -50,7 +50,7 @@ struct disk {
     uint64_t counter;           /* of temporary names */
 };
 
-/* ---- the directory ---------------------------------------------------------------------------------- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 struct disk *limber_disk_new(const struct disk_options *o)
 {
@@ -201,7 +201,7 @@ static struct name name_of(const unsigned char *key)
     return n;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool read_all(int fd, void *data, size_t size)
 {
@@ -321,7 +321,7 @@ void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES])
     close(root);
 }
 
-/* ---- walking -------------------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 static bool is_hex(const char *s, size_t n)
 {
@@ -450,7 +450,7 @@ static void make_room(struct disk *disk, int root, uint64_t added, const char *k
     free(c.entry);
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static bool write_all(int fd, const void *data, size_t size)
 {
@@ -537,7 +537,7 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     close(root);
 }
 
-/* ---- controls -------------------------------------------------------------------------------------------- */
+/* ---- controls -------------------------------------------------------------------------------- */
 
 void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 {

@@ -53,7 +53,7 @@ static bool is_integer(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
 
-/* ---- scan ------------------------------------------------------------------------------------------- */
+/* ---- scan ------------------------------------------------------------------------------------ */
 
 /* What holds for both. */
 static void join(struct mask *all, const struct mask *m, bool first)
@@ -259,7 +259,7 @@ static void finding_clear(struct finding *f, int64_t groups)
     free(f->b);
 }
 
-/* ---- describe and state ------------------------------------------------------------------------------ */
+/* ---- describe and state ---------------------------------------------------------------------- */
 
 /* The smallest k of a class: what is promised for it holds for all of them.  (k = 0 has no
  * products and no error.) */
@@ -485,7 +485,7 @@ static bool state(struct plan *p, const struct description *d, const struct fixe
     return limber_plan_verify(p, diag);
 }
 
-/* ---- make: disk, else passes and compiler --------------------------------------------------------------- */
+/* ---- make: disk, else passes and compiler ---------------------------------------------------- */
 
 struct making {
     limber_context *ctx;
@@ -669,7 +669,7 @@ static bool make(void *user, struct entry *e, struct diag *d)
     return ok;
 }
 
-/* ---- launch ------------------------------------------------------------------------------------------------ */
+/* ---- launch ---------------------------------------------------------------------------------- */
 
 static char *element(const struct place *p, int64_t i, int64_t j, size_t size)
 {
@@ -860,7 +860,7 @@ static bool launch(limber_context *ctx, const struct problem *p, const struct fi
     return ok;
 }
 
-/* ---- the calls ------------------------------------------------------------------------------------------------ */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static void report_facts(limber_report *r, const limber_context *ctx, const struct backend *b,
                          const struct problem *p, const struct facts *f)
@@ -925,7 +925,7 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
     return true;
 }
 
-/* ---- calls that are recorded ------------------------------------------------------------------ */
+/* ---- calls that are recorded ----------------------------------------------------------------- */
 
 /* What a call was found to be: without a look at its operands, and with. */
 struct warm {

@@ -10,12 +10,12 @@
 
 #include <pthread.h>
 
-/* ---- error.c ---------------------------------------------------------------------------------- */
+/* ---- error.c --------------------------------------------------------------------------------- */
 
 /* Makes d's text the thread's error text; returns d's status. */
 limber_status limber_error_set(const struct diag *d);
 
-/* ---- pool.c: threads that sleep between calls ------------------------------------------------- */
+/* ---- pool.c: threads that sleep between calls ------------------------------------------------ */
 
 struct pool;
 /* threads counts the caller; none is started before the first run that needs it.  pinned: each to
@@ -27,7 +27,7 @@ void limber_pool_enter(struct pool *p);
 void limber_pool_leave(struct pool *p);
 struct runner limber_pool_runner(struct pool *p);
 
-/* ---- key.c ------------------------------------------------------------------------------------ */
+/* ---- key.c ----------------------------------------------------------------------------------- */
 
 enum { KEY_BYTES = 32, KEY_HEX = 2 * KEY_BYTES };
 
@@ -39,7 +39,7 @@ void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16]
                      const char *plan, const char *target);
 void limber_key_hex(const unsigned char *key, size_t bytes, char *hex);
 
-/* ---- kernels, and what is known of one without running the passes again ------------------------ */
+/* ---- kernels, and what is known of one without running the passes again ---------------------- */
 
 struct facts {              /* goes to disk as it is: fixed widths, no holes */
     unsigned char key[KEY_BYTES];
@@ -59,7 +59,7 @@ struct entry {
     double seconds;         /* that making it took */
 };
 
-/* ---- memory.c: kernels in memory ---------------------------------------------------------------- */
+/* ---- memory.c: kernels in memory ------------------------------------------------------------- */
 
 struct memory;
 /* Makes an entry; on failure the entry is left as it was. */
@@ -78,7 +78,7 @@ bool limber_memory_get(struct memory *m, const void *key, size_t size, struct ma
 void limber_memory_put(struct memory *m, struct entry *e);
 size_t limber_memory_count(struct memory *m);
 
-/* ---- disk.c: kernels on disk --------------------------------------------------------------------- */
+/* ---- disk.c: kernels on disk ----------------------------------------------------------------- */
 
 enum cache_mode { CACHE_off, CACHE_ro, CACHE_rw };
 
@@ -107,7 +107,7 @@ bool limber_disk_each(struct disk *disk, bool verify,
                       struct diag *d);
 bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, struct diag *d);
 
-/* ---- dump.c: what happened on the way from the stated plan to the finished one ------------------- */
+/* ---- dump.c: what happened on the way from the stated plan to the finished one --------------- */
 
 struct story {
     const char *folder;     /* of this kernel's dump; NULL: none */
@@ -124,7 +124,7 @@ void limber_story_clear(struct story *s);
 /* As dump.file, with the story for user. */
 void limber_story_file(void *story, const char *name, const char *data, size_t size);
 
-/* ---- engine.c --------------------------------------------------------------------------------------- */
+/* ---- engine.c -------------------------------------------------------------------------------- */
 
 /* A call whose arguments are checked.  a and b are the left and right operands of the products;
  * for convolutions these are the filters and the image.  One group is m x k by k x n. */
@@ -230,12 +230,12 @@ bool limber_check_product(const limber_context *ctx, const limber_contract *cont
 bool limber_check_places(const struct product *x, struct diag *d);
 struct problem limber_state_product(const limber_contract *contract, const struct product *x);
 
-/* ---- ffi.c -------------------------------------------------------------------------------------------- */
+/* ---- ffi.c ----------------------------------------------------------------------------------- */
 
 struct binding;
 void limber_bindings_free(struct binding *list);
 
-/* ---- context.c ---------------------------------------------------------------------------------------- */
+/* ---- context.c ------------------------------------------------------------------------------- */
 
 struct machine {
     const struct backend *backend;

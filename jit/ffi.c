@@ -78,7 +78,7 @@ struct binding {
     void *code;
 };
 
-/* ---- signatures -------------------------------------------------------------------------------------- */
+/* ---- signatures ------------------------------------------------------------------------------ */
 
 static const struct { const char *name, *words; } usual[] = {
     { "dgemm_", "transa:*char transb:*char m:*i32 n:*i32 k:*i32 alpha:*f64 a:ptr lda:*i32 b:ptr "
@@ -215,7 +215,7 @@ static bool prepare(const struct signature *s, ffi_cif *cif, struct diag *d)
     return limber_fail(d, LIMBER_INTERNAL, "libffi refuses the signature");
 }
 
-/* ---- a bound function's call --------------------------------------------------------------------------- */
+/* ---- a bound function's call ----------------------------------------------------------------- */
 
 struct arguments {
     const struct signature *sig;
@@ -342,7 +342,7 @@ static void enter(ffi_cif *cif, void *ret, void **at, void *user)
         *(ffi_sarg *)ret = (ffi_sarg)s;
 }
 
-/* ---- binding -------------------------------------------------------------------------------------------- */
+/* ---- binding --------------------------------------------------------------------------------- */
 
 /* A product function needs its sizes and its matrices, and scalars in C's format (integers: i64). */
 static bool check_bound(const struct signature *s, limber_format c, struct diag *d)
@@ -458,7 +458,7 @@ limber_status limber_bind(limber_context *ctx, const limber_contract *contract, 
     return limber_error_set(&d);
 }
 
-/* ---- calling ---------------------------------------------------------------------------------------------- */
+/* ---- calling --------------------------------------------------------------------------------- */
 
 limber_status limber_call(const char *signature, void (*function)(void), void **arguments)
 {

@@ -14,7 +14,7 @@ bool limber_remote_holds(const limber_context *ctx, const void *p)
     return b->remote && p && b->remote->holds(p, ctx->machine.target.device);
 }
 
-/* ---- the kernel of a format ------------------------------------------------------------------- */
+/* ---- the kernel of a format ------------------------------------------------------------------ */
 
 struct scanner {
     char what[8];               /* apart from descriptions of products */
@@ -78,7 +78,7 @@ static bool make(void *user, struct entry *e, struct diag *d)
     return compile(m->ctx, e, m->f, d);
 }
 
-/* ---- the scan ------------------------------------------------------------------------------------ */
+/* ---- the scan -------------------------------------------------------------------------------- */
 
 bool limber_remote_records(const limber_context *ctx, const limber_queue *q)
 {

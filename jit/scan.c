@@ -35,7 +35,7 @@ static void join(struct seen *a, const struct seen *b)
     a->negative |= b->negative;
 }
 
-/* ---- eight at once ------------------------------------------------------------------------------------ */
+/* ---- eight at once --------------------------------------------------------------------------- */
 
 static enum kind kind_of(limber_format f)
 {
@@ -122,7 +122,7 @@ static bool is_odd(const struct eight *s)
     return any != 0;
 }
 
-/* ---- one by one ----------------------------------------------------------------------------------------- */
+/* ---- one by one ------------------------------------------------------------------------------ */
 
 static int lowest_bit(limber_u128 s)
 {
@@ -180,7 +180,7 @@ static void run_across(const struct job *j, const char *at, int groups, int64_t 
                 out[8 * g + i] = lane(&s[g], i, bias_of(j->kind));
 }
 
-/* ---- tiles -------------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 static void set_tile(struct tile_mask *t, const struct seen *s)
 {
@@ -290,7 +290,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
             scan_any(j, i);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void conclude(struct mask *m, const struct job *j)
 {

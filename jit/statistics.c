@@ -178,7 +178,7 @@ static bool load_side(limber_context *ctx, const struct problem *p, int side, in
     return true;
 }
 
-/* ---- comparison -------------------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
 /* to = a b in binary64. */
 static bool multiply(limber_context *ctx, const struct problem *p, const double *a,

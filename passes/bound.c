@@ -36,20 +36,6 @@ static double representation(const struct plan *p, int limbs)
     }
 }
 
-static int rows_per_accumulator(const struct node *products)
-{
-    int most = 0;
-
-    for (int acc = 0; acc < products->type.count; acc++) {
-        int n = 0;
-
-        for (size_t i = 0; i < products->rows; i++)
-            n += products->row[i].acc == acc;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 /* Tensor cores: every instruction aligns its products and the sum so far to the largest exponent, cuts
  * them to frac bits behind it, and cuts the sum to binary32.  The first accumulator is promoted
  * after every chunk; what the others sum is smaller by the bits of a limb.  length: k with its
@@ -88,7 +74,7 @@ static double accumulation(const struct plan *p, const struct node *products,
         return tensor_accumulation(products, &model, k, length);
     limber_format_named(unit->acc, &acc);
     u = limber_format_roundoff(acc);
-    n = fmin(k, chunk) + ceil(length / chunk) * rows_per_accumulator(products) - 1;
+    n = fmin(k, chunk) + ceil(length / chunk) * limber_most_rows(products) - 1;
     if (n * u >= 0.5)
         return INFINITY;
     n = n * u / (1 - n * u);

@@ -51,7 +51,7 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
     return true;
 }
 
-/* ---- blocks of threads ------------------------------------------------------------------------- */
+/* ---- blocks of threads ----------------------------------------------------------------------- */
 
 struct shape { int64_t mr, nr, mb, nb, bytes; };    /* bytes: of a line in one stage */
 

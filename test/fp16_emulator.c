@@ -80,7 +80,7 @@ static uint64_t general(const ucontext_t *c, int reg)
     return (uint64_t)c->uc_mcontext.gregs[where[reg]];
 }
 
-/* ---- decoding --------------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 /* Bytes that one unit of a short displacement counts. */
 static int tuple(const struct evex *i)
@@ -141,7 +141,7 @@ static bool decode(const ucontext_t *c, struct evex *i)
     return true;
 }
 
-/* ---- binary16 ---------------------------------------------------------------------------------- */
+/* ---- binary16 -------------------------------------------------------------------------------- */
 
 static double value(uint16_t h)
 {
@@ -173,7 +173,7 @@ static uint16_t half(double x)
     return (uint16_t)(sign | (e + 14) << 10 | ((int)(ldexp(size, 11 - e)) & 1023));
 }
 
-/* ---- execution ---------------------------------------------------------------------------------- */
+/* ---- execution ------------------------------------------------------------------------------- */
 
 static void source(ucontext_t *c, const struct evex *i, uint8_t v[64], int bytes)
 {

@@ -92,7 +92,7 @@ void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count)
     }
 }
 
-/* ---- MPFR ---------------------------------------------------------------------------------------- */
+/* ---- MPFR ------------------------------------------------------------------------------------ */
 
 static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
 {

@@ -35,7 +35,7 @@ void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count);
 
 limber_format named(const char *name);
 
-/* ---- MPFR -------------------------------------------------------------------------------------- */
+/* ---- MPFR ------------------------------------------------------------------------------------ */
 
 enum { REF_BITS = 70000 };  /* more than any sum of products of binary128 */
 

@@ -307,7 +307,7 @@ static void cache_directories(void **state)
     discard(dir);
 }
 
-/* ---- convolution ------------------------------------------------------------------------------------- */
+/* ---- convolution ----------------------------------------------------------------------------- */
 
 struct conv_trial {
     limber_conv s;

@@ -467,7 +467,7 @@ static void without_a_compiler(void **state)
     limber_destroy(ctx);
 }
 
-/* ---- kernels in memory ----------------------------------------------------------------------------- */
+/* ---- kernels in memory ----------------------------------------------------------------------- */
 
 struct gate { sem_t entered, leave; int made; bool fails; };
 
@@ -580,7 +580,7 @@ static void memory_is_bounded(void **state)
     limber_memory_free(m);
 }
 
-/* ---- whole calls ------------------------------------------------------------------------------------- */
+/* ---- whole calls ----------------------------------------------------------------------------- */
 
 static void kernels_come_from_memory_then_from_disk(void **state)
 {

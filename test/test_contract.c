@@ -264,7 +264,7 @@ static double one(struct rng *r, struct trial *t, int *ran)
     return worst;
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void correct_is_correct(void **state)
 {

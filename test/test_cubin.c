@@ -59,7 +59,7 @@ static const struct work {
     { "exact", "f64", "f64", DATA_range, LIMBER_CORRECT, false, 8192 },
 };
 
-/* ---- what ptxas says ------------------------------------------------------------------------------ */
+/* ---- what ptxas says ------------------------------------------------------------------------- */
 
 struct log { char *text; };
 
@@ -102,7 +102,7 @@ static const char *next_usage(const char *log, const char *at, struct usage *u)
     return used;
 }
 
-/* ---- one plan on one machine ------------------------------------------------------------------------ */
+/* ---- one plan on one machine ----------------------------------------------------------------- */
 
 static void look(void *bytes, const struct work *w, limber_format f, struct mask *m)
 {

@@ -97,7 +97,7 @@ static int close_contexts(void **state)
     return 0;
 }
 
-/* ---- one product on both ---------------------------------------------------------------------- */
+/* ---- one product on both --------------------------------------------------------------------- */
 
 struct product {
     const char *scheme;         /* NULL: the library's choice */
@@ -189,7 +189,7 @@ done:
     free(got);
 }
 
-/* ---- the schemes --------------------------------------------------------------------------------- */
+/* ---- the schemes ----------------------------------------------------------------------------- */
 
 static const limber_contract native = { .promise = LIMBER_NATIVE };
 static const limber_contract plain = { .promise = LIMBER_NATIVE, .scheme = "native" };
@@ -266,7 +266,7 @@ static void long_accumulators_serve_any_data(void **state)
                                .alpha = -1, .beta = 2, .turn_c = true }, 51);
 }
 
-/* ---- sums of tensor cores ------------------------------------------------------------------------- */
+/* ---- sums of tensor cores -------------------------------------------------------------------- */
 
 extern const struct backend limber_backend_cuda;
 
@@ -718,7 +718,7 @@ static void faults_of_windows_are_found(void **state)
                                DATA_ints, &layers[6]));
 }
 
-/* ---- operands on the device ------------------------------------------------------------------------ */
+/* ---- operands on the device ------------------------------------------------------------------ */
 
 enum { M = 33, N = 29, K = 70, MANY = 3 };
 
@@ -821,7 +821,7 @@ static void cublas_multiplies_where_it_may(void **state)
                                    .turn_c = i > 3 }, (uint64_t)(80 + i));
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------------ */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void upload(struct there r, const void *data)
 {
@@ -915,15 +915,13 @@ static void calls_are_recorded_into_graphs(void **state)
     recorded(plain, "f32", "native");
 }
 
-/* ---- the harness finds what is wrong ------------------------------------------------------------------ */
+/* ---- the harness finds what is wrong --------------------------------------------------------- */
 
 /* In kernels for which capability what becomes of which line.  Compiled for another scheme or device
  * the line is not there to be wrong. */
 static const struct { int capability; const char *what, *fault; } faults[] = {
     { 80, "a dropped barrier", "        sync_block();           /* the stage is there for all=>        /*" },
-    { 80, "a wrong stage", "        with((uint32_t)(s % STAGES * STAGE), s);\\n    }\\n    sync_block();\\n}\\n\\n"
-          "/* One accumulator=>        with((uint32_t)((s + 1) % STAGES * STAGE), s);\\n    }\\n"
-          "    sync_block();\\n}\\n\\n/* One accumulator" },
+    { 80, "a wrong stage", "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
     { 80, "a missing edge", "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
     { 80, "an edge off by one", "                if (row < r.m)=>                if (row <= r.m)" },
     { 90, "a barrier that is not awaited", "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"

@@ -45,7 +45,7 @@ static limber_unit unit(const char *text)
     return u;
 }
 
-/* ---- one product on both ------------------------------------------------------------------------- */
+/* ---- one product on both --------------------------------------------------------------------- */
 
 struct simulated {
     const char *text;
@@ -155,7 +155,7 @@ static void compare(const struct simulated *p, struct rng *r)
     free(got);
 }
 
-/* ---- what is compared ---------------------------------------------------------------------------- */
+/* ---- what is compared ------------------------------------------------------------------------ */
 
 /* With values for narrow lanes, and with some that need wide ones. */
 static void presets_have_the_bits_of_the_interpreter(void **state)

@@ -227,7 +227,7 @@ static void small_floats_round(void **state)
     rounds_between_codes("e2m1");
 }
 
-/* ---- binary32, by the machine ------------------------------------------------------------------ */
+/* ---- binary32, by the machine ---------------------------------------------------------------- */
 
 static double random_double(void)
 {
@@ -269,7 +269,7 @@ static void f64_becomes_f32(void **state)
     }
 }
 
-/* ---- MPFR ------------------------------------------------------------------------------------------ */
+/* ---- MPFR ------------------------------------------------------------------------------------ */
 
 static const mpfr_rnd_t hard[] = { MPFR_RNDN, MPFR_RNDZ, MPFR_RNDU, MPFR_RNDD };
 
@@ -400,7 +400,7 @@ static void carriers_hold_members(void **state)
     }
 }
 
-/* ---- double-double ------------------------------------------------------------------------------------ */
+/* ---- double-double --------------------------------------------------------------------------- */
 
 static void dd_is_nearest_twice(void **state)
 {
@@ -492,7 +492,7 @@ static void dd_converts(void **state)
     assert_true(v == 0 && !signbit(v));
 }
 
-/* ---- sticky amounts, losses, flags ------------------------------------------------------------------------ */
+/* ---- sticky amounts, losses, flags ----------------------------------------------------------- */
 
 static float sticky_f32(uint64_t lo, int exp, int sign, int sticky, limber_rounding mode, int *loss)
 {
@@ -600,7 +600,7 @@ static void flags_rule(void **state)
     assert_int_equal(out, 0x7b);
 }
 
-/* ---- integers ------------------------------------------------------------------------------------------------ */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 static int64_t to_int(const char *name, double v, limber_rounding mode)
 {
@@ -655,7 +655,7 @@ static void integers_are_read(void **state)
     assert_true(v == 0x1.fffffffffffffp62);
 }
 
-/* ---- formats as data --------------------------------------------------------------------------------------------- */
+/* ---- formats as data ------------------------------------------------------------------------- */
 
 static void names_read_back(void **state)
 {

@@ -333,7 +333,7 @@ static void built_nonsense_is_refused(void **state)
     limber_plan_clear(&p);
 }
 
-/* ---- mutations --------------------------------------------------------------------------------- */
+/* ---- mutations ------------------------------------------------------------------------------- */
 
 static uint64_t seed;
 
@@ -438,7 +438,7 @@ static void mutated_texts_are_survived(void **state)
     assert_true(parsed > 1000 && verified > 100);
 }
 
-/* ---- builders ------------------------------------------------------------------------------------- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 static void sweeping_orders_and_drops(void **state)
 {
@@ -513,7 +513,7 @@ static void errors_keep_the_first(void **state)
     assert_true(strlen(limber_status_meaning(LIMBER_IO)) > 0);
 }
 
-/* ---- targets and masks ----------------------------------------------------------------------------- */
+/* ---- targets and masks ----------------------------------------------------------------------- */
 
 static void targets_come_back(void **state)
 {

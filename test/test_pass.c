@@ -137,7 +137,7 @@ static void passes_leave_what_the_texts_say(void **state)
     assert_true(test_files_each(LIMBER_TEST_DIR "/pass", check_trial, NULL) > 0);
 }
 
-/* ---- plans that a text may say though no caller would ------------------------------------------ */
+/* ---- plans that a text may say though no caller would ---------------------------------------- */
 
 static uint64_t seed;
 

@@ -24,7 +24,7 @@ static limber_context *open_context(const char *backend, const char *cache, cons
     return ctx;
 }
 
-/* ---- matrices whose last element touches forbidden ground ---------------------------------------- */
+/* ---- matrices whose last element touches forbidden ground ------------------------------------ */
 
 enum { PAGE = 4096, ROOM = 1 << 21 };
 
@@ -196,7 +196,7 @@ static void rows_and_columns_alike(void **state)
     }
 }
 
-/* ---- other targets, short chains ----------------------------------------------------------------- */
+/* ---- other targets, short chains ------------------------------------------------------------- */
 
 static const struct { const char *needs, *text; } targets[] = {
     { "avx2", "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
@@ -307,7 +307,7 @@ static void chains_on_every_target(void **state)
     }
 }
 
-/* ---- contexts -------------------------------------------------------------------------------------- */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 static limber_matrix rows_of(int64_t cols)
 {
@@ -450,7 +450,7 @@ static void none_is_dropped(void **state)
     limber_destroy(ctx);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 struct request {
     limber_contract contract;

@@ -321,7 +321,7 @@ static void sixteen_bits_are_loaded(void **state)
     every_number_is_loaded("bf16");
 }
 
-/* ---- random units ------------------------------------------------------------------------------ */
+/* ---- random units ---------------------------------------------------------------------------- */
 
 static struct oracle_value *load_lines(const limber_unit *u, int side, const double *x,
                                        int64_t lines, int64_t k, int64_t line, int64_t step)
@@ -409,7 +409,7 @@ static void random_units_compute_what_they_describe(void **state)
         one_random_unit(&r);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------ */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void sums_stick(void **state)
 {

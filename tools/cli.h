@@ -73,7 +73,7 @@ int64_t bytes_left(FILE *f);                /* up to the end of the file; -1: ca
 /* Decimal text to one element, rounded once to nearest-even. */
 bool parse_number(const char *text, limber_format f, void *out);
 
-/* ---- options of a product ---------------------------------------------------------------------- */
+/* ---- options of a product -------------------------------------------------------------------- */
 
 struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend;   /* owned */
@@ -116,7 +116,7 @@ struct cJSON *statistics_json(const limber_statistics *s);
 /* Adds x, or null when it is not finite. */
 void json_number(struct cJSON *j, const char *name, double x);
 
-/* ---- check ---------------------------------------------------------------------------------------- */
+/* ---- check ----------------------------------------------------------------------------------- */
 
 struct verdict {
     double ulp, relative;       /* largest error */

@@ -78,7 +78,7 @@ static bool matrix(struct array *a, int64_t rows, int64_t cols)
     return array_alloc(a, "demo");
 }
 
-/* ---- Hilbert -------------------------------------------------------------------------------------- */
+/* ---- Hilbert --------------------------------------------------------------------------------- */
 
 static double choose(int n, int k)
 {
@@ -116,7 +116,7 @@ static int hilbert(limber_context *ctx)
     return status;
 }
 
-/* ---- wide range --------------------------------------------------------------------------------------- */
+/* ---- wide range ------------------------------------------------------------------------------ */
 
 static void wide(struct array *a, uint64_t seed)
 {
@@ -149,7 +149,7 @@ static int wide_range(limber_context *ctx)
     return status;
 }
 
-/* ---- real data ------------------------------------------------------------------------------------------- */
+/* ---- real data ------------------------------------------------------------------------------- */
 
 static bool path_in(char *out, size_t size, const char *data, const char *file)
 {

@@ -173,7 +173,7 @@ char *text_read(const char *path)
     return NULL;
 }
 
-/* ---- decimal text -------------------------------------------------------------------------------- */
+/* ---- decimal text ---------------------------------------------------------------------------- */
 
 /* x to binary128's two halves of a significand and an exponent, as an element. */
 static void to_f128(mpfr_t x, unsigned char *out)

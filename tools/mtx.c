@@ -171,7 +171,7 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
     return r.coordinate ? entries(&r, a, v[2]) : columns(&r, a);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* One element with so many digits that it reads back the same. */
 static bool write_element(FILE *f, limber_format fmt, const char *p)

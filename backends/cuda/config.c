@@ -27,20 +27,6 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c,
     s->digits = (int32_t)(n->num[ATTR_bits] + 1 + 31) / 32;
 }
 
-static int most_rows(const struct node *products)
-{
-    int most = 0;
-
-    for (int acc = 0; acc < products->type.count; acc++) {
-        int n = 0;
-
-        for (size_t i = 0; i < products->rows; i++)
-            n += products->row[i].acc == acc;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 /* Who multiplies on this unit. */
 static int way_of(enum unit u, const struct target *t)
 {
@@ -134,7 +120,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->window = c->rsc && c->side[1].scaled != SCALED_lines;   /* pixels are in many lines */
     c->rows = (int32_t)products->rows;
     c->accumulators = products->type.count;
-    c->most_rows = most_rows(products);
+    c->most_rows = limber_most_rows(products);
     c->bytes = c->side[0].limb.size;
     c->totals = c->via != VIA_sum;
     c->direct = !c->totals && c->result.kind == LIMBER_KIND_FLOAT && !c->result.carried &&

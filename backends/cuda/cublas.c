@@ -63,7 +63,7 @@ bool limber_cublas_present(void)
     return found;
 }
 
-/* ---- handles ------------------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
 static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
 {
@@ -90,7 +90,7 @@ static void give_handle(struct device *v, cublas_handle h)
         cublas.destroy(h);
 }
 
-/* ---- layouts ---------------------------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 /* A column-major operand of `rows` rows. */
 struct operand { const void *data; int op, ld; };
@@ -145,7 +145,7 @@ static bool job_of(const struct run *r, struct job *j)
                          operand_of(&r->view[0], c->m, c->k, true, &j->b));
 }
 
-/* ---- the product ---------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 static int gemm(cublas_handle h, const struct job *j, const struct call *c, int size)
 {

@@ -21,7 +21,7 @@ static int64_t round_up(int64_t a, int64_t b)
     return ceil_div(a, b) * b;
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
@@ -97,7 +97,7 @@ bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, in
                           1, (unsigned)shared, r->stream, list, NULL), names[which], d);
 }
 
-/* ---- a part of C ---------------------------------------------------------------------------------- */
+/* ---- a part of C ----------------------------------------------------------------------------- */
 
 static int64_t steps_of(const struct cuda_config *f, int64_t k)
 {
@@ -372,15 +372,16 @@ static bool finish(struct run *r, const struct part *p, struct diag *d)
     struct element_args e = elements_of(r, p);
     int shared = args.c.row == 1 ? SIDE * (SIDE + 1) * f->result.size : 0;
 
-    if (!f->direct && !limber_cuda_start(r, KERNEL_finish, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
-                             FINISH_THREADS, shared, &args, d))
+    if (!f->direct &&
+        !limber_cuda_start(r, KERNEL_finish, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
+                           FINISH_THREADS, shared, &args, d))
         return false;
     return !(args.special_a || args.special_b) ||
-           limber_cuda_start(r, KERNEL_special, ceil_div(p->m * p->n, ELEMENT_THREADS), ELEMENT_THREADS, 0,
-                 &e, d);
+           limber_cuda_start(r, KERNEL_special, ceil_div(p->m * p->n, ELEMENT_THREADS),
+                             ELEMENT_THREADS, 0, &e, d);
 }
 
-/* ---- the call --------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 /* Memory for limbs: the caller's, or ours of at most what the call allows. */
 static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
@@ -449,7 +450,8 @@ static bool run_elements(struct run *r, struct diag *d)
     struct element_args e = elements_of(r, &p);
     int64_t blocks = ceil_div(p.m * p.n, ELEMENT_THREADS), most = 8 * r->device->multiprocessors;
 
-    return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e, d) &&
+    return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0,
+                             &e, d) &&
            (!(e.r.special_a || e.r.special_b) ||
             limber_cuda_start(r, KERNEL_special, blocks, ELEMENT_THREADS, 0, &e, d));
 }

@@ -60,7 +60,7 @@ static bool upload(struct run *r, cu_pointer *to, const void *from, size_t bytes
                            "copying to the device", d));
 }
 
-/* ---- operands ------------------------------------------------------------------------------------ */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 /* Bytes from the first to behind the last element. */
 static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
@@ -126,7 +126,7 @@ static bool reach_mask(struct run *r, int side, struct diag *d)
     return true;
 }
 
-/* ---- C ---------------------------------------------------------------------------------------------- */
+/* ---- C --------------------------------------------------------------------------------------- */
 
 /* Copies between C and a dense copy of it. */
 static void stage(const struct run *r, bool out)

@@ -131,7 +131,8 @@ bool limber_nvrtc(const char *source, const struct cuda_header *headers, int cou
     if (target.failed || nvrtc.nvrtcCreateProgram(&p, source, "limber.cu", count, texts, names))
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a CUDA program");
     result = nvrtc.nvrtcCompileProgram(p, 7, (const char *const[]){
-        target.s, "--std=c++17", "--fmad=false", "--device-int128", "--device-as-default-execution-space", "--ptxas-options=-v",
+        target.s, "--std=c++17", "--fmad=false", "--device-int128", "--device-as-default-execution-space",
+        "--ptxas-options=-v",
         "--diag-suppress=177,550,128,186,1650" });
     tell(p, result, arch, dump, d);
     ok = result == 0 && take(p, out, d);

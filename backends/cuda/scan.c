@@ -19,7 +19,8 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
     int64_t blocks = (lines + LINES - 1) / LINES;
     struct scan_args args = {
         .view = *v, .lines = lines, .length = length, .found = (int32_t *)(uintptr_t)found,
-        .choice = (int32_t *)(uintptr_t)choice, .patched = v->patch != NULL, .blocks_p = across(r->device, blocks, length),
+        .choice = (int32_t *)(uintptr_t)choice, .patched = v->patch != NULL,
+        .blocks_p = across(r->device, blocks, length),
     };
 
     if (v->patch)

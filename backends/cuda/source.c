@@ -10,6 +10,7 @@
     F(device, "device.h", "backends/cuda/kernel/device.h")                                        \
     F(args, "args.h", "backends/cuda/kernel/args.h")                                              \
     F(common, "common.h", "backends/cuda/kernel/common.h")                                        \
+    F(stage, "stage.h", "backends/cuda/kernel/stage.h")                                           \
     F(read, "read.h", "backends/cuda/kernel/read.h")                                              \
     F(scan, "scan.h", "backends/cuda/kernel/scan.h")                                              \
     F(terms, "terms.h", "backends/cuda/kernel/terms.h")                                           \
@@ -51,7 +52,7 @@ const struct cuda_header limber_cuda_headers[] = {
 };
 const int limber_cuda_header_count = COUNT(limber_cuda_headers);
 
-/* ---- tables ------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void integers(struct text *t, const char *type, const char *name, const int64_t *v,
                      size_t count)
@@ -120,7 +121,8 @@ static void shape(struct text *t, const struct cuda_config *c)
                     "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
                     "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d\n};\n"
                     "#define LONG_WORDS %d\n#define SPECIAL %d\n",
-                    limber_units[c->unit].name, c->via, c->totals, c->direct, c->rows, c->most_rows == 1 && c->rows == c->accumulators,
+                    limber_units[c->unit].name, c->via, c->totals, c->direct, c->rows,
+                    c->most_rows == 1 && c->rows == c->accumulators,
                     c->accumulators, c->side[0].limbs, c->side[1].limbs, c->bytes,
                     c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta, c->wrap, c->bm,
                     c->bn, c->wm, c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps,
@@ -129,7 +131,7 @@ static void shape(struct text *t, const struct cuda_config *c)
                     c->unit == UNIT_f64 ? "double" : "float");
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Is limb l of this operand a signed one? */
 static int sign_of(const struct cuda_side *s, int l)
@@ -178,7 +180,7 @@ static void rows(struct text *t, const struct cuda_config *c, const struct node 
     limber_text_add(t, "%s};\n", c->totals ? "    { 0, 0, 0, 0 }\n" : "");
 }
 
-/* ---- Chinese remainders ---------------------------------------------------------------------------------- */
+/* ---- Chinese remainders ---------------------------------------------------------------------- */
 
 static uint32_t power(uint32_t base, int e, uint32_t p)
 {
@@ -281,7 +283,7 @@ static void columns(struct text *t, const struct cuda_config *c, const struct no
                         "TABLE int32_t START[2][1] = { { 0 } };\n");
 }
 
-/* ---- the text --------------------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 static const char *const way_file[] = { "lane.h", "warp.h", "group.h" };
 
@@ -319,13 +321,14 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     limber_text_add(out, "\n#include \"common.h\"\n");
     if (c->way == WAY_unit)
         limber_text_add(out, "#include \"unit_load.h\"\n#include \"unit_round.h\"\n"
-                             "#include \"result.h\"\n#include \"tile.h\"\n#include \"unit.h\"\n"
+                             "#include \"result.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
+                             "#include \"unit.h\"\n"
                              "%s", c->direct ? "" : "#include \"finish.h\"\n");
     else if (c->way == WAY_element)
         limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
     else
         limber_text_add(out, "#include \"read.h\"\n#include \"prepare.h\"\n#include \"result.h\"\n"
-                             "#include \"tile.h\"\n#include \"window.h\"\n"
+                             "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
                              "#include \"%s\"\n%s#include \"element.h\"\n",
                         way_file[c->way], c->direct ? "" : "#include \"finish.h\"\n");
     return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");

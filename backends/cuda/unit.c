@@ -158,7 +158,7 @@ void limber_cuda_unit(const struct plan *p, struct cuda_config *c)
     c->special = 0;
 }
 
-/* ---- as text ----------------------------------------------------------------------------------- */
+/* ---- as text --------------------------------------------------------------------------------- */
 
 static void step(struct text *t, const limber_step *s)
 {

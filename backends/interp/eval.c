@@ -89,7 +89,7 @@ static bool eval_conv2d(struct eval *e, const struct node *n, struct val *v)
     return eval_gemm(e, n, v);
 }
 
-/* ---- limbs -------------------------------------------------------------------------------------- */
+/* ---- limbs ----------------------------------------------------------------------------------- */
 
 static limber_format format(const char *name)
 {
@@ -282,7 +282,7 @@ static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
     return line && v->loaded && v->scale;
 }
 
-/* ---- products -------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* Exact products of any two formats in one long accumulator. */
 static bool products_exact(struct eval *e, const struct node *n, struct val *v)
@@ -356,7 +356,7 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* ---- sums of tensor cores --------------------------------------------------------------------------- */
+/* ---- sums of tensor cores -------------------------------------------------------------------- */
 
 /* Limbs as the unit holds them: [limb][line][p]. */
 static struct loaded *load_limbs(struct eval *e, const struct val *v, int limbs, limber_format f)
@@ -468,7 +468,7 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* ---- combine ------------------------------------------------------------------------------------------ */
+/* ---- combine --------------------------------------------------------------------------------- */
 
 static int weight_of(const struct node *products, int acc)
 {
@@ -560,7 +560,7 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* ---- epilogue ------------------------------------------------------------------------------------------- */
+/* ---- epilogue -------------------------------------------------------------------------------- */
 
 /* The sum of products as NaN and infinities make it; finite parts do not matter. */
 static double special(const struct eval *e, limber_format fa, limber_format fb, int64_t i,
@@ -627,7 +627,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* ---- the plan --------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static bool (*const eval[OP_count])(struct eval *, const struct node *, struct val *) = {
 #define OP(name, least, most, attributes, flags) eval_##name,

@@ -288,7 +288,7 @@ static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
     return fused_finite(m, t, terms, limber_unit_number(m->element, 0, (uint32_t)p));
 }
 
-/* ---- groups and parts -------------------------------------------------------------------------- */
+/* ---- groups and parts ------------------------------------------------------------------------ */
 
 static double chain(const struct machine *m, double acc, int64_t from, int64_t to)
 {

@@ -49,7 +49,7 @@ static const char *name(int value, char room[24])
     return room;
 }
 
-/* ---- tiles that fit --------------------------------------------------------------------------------- */
+/* ---- tiles that fit -------------------------------------------------------------------------- */
 
 /* n into groups of at most `most`, sizes as equal as they can be, the larger ones first. */
 static int divide(int n, int most, struct part part[2])
@@ -131,7 +131,7 @@ static void choose_tiles(struct small *s)
     set_tail(s);
 }
 
-/* ---- words --------------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 /* Lanes of a vector, and how many of them are used. */
 struct lanes { int width, used; };
@@ -236,7 +236,7 @@ static void loop_foot(struct small *s, int l, const struct walk *walk, int walks
                     (long long)count, l, l, l, l);
 }
 
-/* ---- a tile ---------------------------------------------------------------------------------------------- */
+/* ---- a tile ---------------------------------------------------------------------------------- */
 
 struct tile {
     int high, wide;
@@ -401,7 +401,7 @@ static void finish(struct small *s, struct tile *t)
         }
 }
 
-/* ---- a panel of B ------------------------------------------------------------------------------------------ */
+/* ---- a panel of B ---------------------------------------------------------------------------- */
 
 /* lanes x lanes elements change rows and columns: blocks of 1, 2, 4 .. trade places. */
 static void transpose(struct small *s, int *v)
@@ -534,7 +534,7 @@ static void pack(struct small *s, const char *b, const struct part *c, int64_t l
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void tiles_of_rows(struct small *s, const struct part *r, const char *a, const char *c,
                           struct tile t)

@@ -86,7 +86,7 @@ DEVICE void atomic_add(uint64_t *p, uint64_t v) { atomicAdd((unsigned long long 
 /* Returns what was there. */
 DEVICE int32_t atomic_next(int32_t *p) { return atomicAdd(p, 1); }
 
-/* ---- threads with each other ------------------------------------------------------------------ */
+/* ---- threads with each other ----------------------------------------------------------------- */
 
 DEVICE void sync_block() { __syncthreads(); }
 /* The threads (a multiple of 32) that use barrier id, 1 to 15. */
@@ -98,7 +98,7 @@ DEVICE void sync_warp() { __syncwarp(); }
 /* All lanes take part. */
 DEVICE uint32_t shuffle_xor(uint32_t v, int mask) { return __shfl_xor_sync(0xffffffff, v, mask); }
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 DEVICE float fma32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 DEVICE double fma64(double a, double b, double c) { return __fma_rn(a, b, c); }
@@ -141,7 +141,7 @@ template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
     return d;
 }
 
-/* ---- asynchronous copies of 16 bytes (from 8.0 on) ------------------------------------------------ */
+/* ---- asynchronous copies of 16 bytes (from 8.0 on) ------------------------------------------- */
 
 DEVICE uint32_t shared_address(uint32_t at)
 {
@@ -175,7 +175,7 @@ DEVICE void copy_group() {}
 template <int n> DEVICE void copy_wait() {}
 #endif
 
-/* ---- warps multiply: fragments of 16 x 32 and 8 x 32 bytes ----------------------------------------- */
+/* ---- warps multiply: fragments of 16 x 32 and 8 x 32 bytes ----------------------------------- */
 
 #if __CUDA_ARCH__ >= 750
 /* Four 8 x 16-byte matrices: lane l gives the address of row l & 7 of matrix l >> 3 and gets, of
@@ -273,7 +273,7 @@ DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
 }
 #endif
 
-/* ---- Hopper: barriers that count arrivals and bytes, tensor copies, warpgroups ----------------------- */
+/* ---- Hopper: barriers that count arrivals and bytes, tensor copies, warpgroups --------------- */
 
 /* As the driver encodes it; 64-byte aligned, in the kernel's arguments. */
 struct alignas(64) tensor_map { uint64_t opaque[16]; };

@@ -7,7 +7,7 @@
 
 enum { SIDE = 32, FOUR = 4, FINISH_THREADS = SIDE * SIDE / FOUR };
 
-/* ---- exact integers ---------------------------------------------------------------------------------- */
+/* ---- exact integers -------------------------------------------------------------------------- */
 
 /* The columns of four elements from their remainders; see ir/crt.h. */
 DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j, int64_t (&column)[FOUR][COLUMNS])
@@ -53,7 +53,7 @@ DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&
     }
 }
 
-/* ---- one element ---------------------------------------------------------------------------------------- */
+/* ---- one element ----------------------------------------------------------------------------- */
 
 typedef typename raw_of<RESULT.size>::type result_raw;
 
@@ -129,7 +129,7 @@ DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&
     return lost;
 }
 
-/* ---- the kernel ----------------------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result_raw &e)
 {

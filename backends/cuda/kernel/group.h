@@ -32,7 +32,7 @@ DEVICE int steps_of(const multiply_args &a, struct task t)
     return TOTALS ? rows_of(t) * a.steps : a.steps;
 }
 
-/* ---- fetching ---------------------------------------------------------------------------------------- */
+/* ---- fetching -------------------------------------------------------------------------------- */
 
 DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
@@ -136,15 +136,17 @@ DEVICE void fetch_pixels(const multiply_args &a)
         announce<0>(oldest);
 }
 
-/* ---- multiplying ---------------------------------------------------------------------------------------- */
+/* ---- multiplying ----------------------------------------------------------------------------- */
 
 #define AS_TILES(d) (*(sum (*)[1][NJ][4])(d))
 
-template <int SA, int SB> DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
+template <int SA, int SB>
+DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
 {
     group_fence();
     UNROLL for (int q = 0; q < PIECES; q++)
-        group_i8<BN, SA, SB>(d, tile_descriptor(a, 32 * q), tile_descriptor(b, 32 * q), (keep | q) != 0);
+        group_i8<BN, SA, SB>(d, tile_descriptor(a, 32 * q), tile_descriptor(b, 32 * q),
+                             (keep | q) != 0);
 }
 
 DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int keep)
@@ -259,7 +261,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, i
             keep = 1;
         } else {
             if (flush)
-                put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d), flushed++ == 0);
+                put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d),
+                           flushed++ == 0);
         }
     }
     if constexpr (UNIT != UNIT_i8)

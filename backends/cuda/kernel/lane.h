@@ -18,15 +18,6 @@ typedef sum sums[TI * TJ];
 DEVICE int lane_row(int i) { return (lane() >> 3) + 4 * i; }
 DEVICE int lane_column(int j) { return (lane() & 7) + 8 * j; }
 
-template <int lines> DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
-{
-    constexpr int pieces = STEP / 16;
-
-    UNROLL for (int c = thread(); c < lines * pieces; c += THREADS)
-        copy16(at + piece_at(c / pieces, c % pieces),
-               from + c / pieces * pitch + 16 * (c % pieces), 16);
-}
-
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     int row = row_at(a, t, s), step = step_at(a, s);
@@ -34,14 +25,14 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     const char *from_b = a.limbs_b + ROW_B[row] * a.limb_b;
     uint32_t at = (uint32_t)(stage * STAGE);
 
-    copy_tile<BM>(at, from_a + step * STEP, a.pitch);
+    copy_tile<BM, THREADS>(at, from_a + step * STEP, a.pitch);
     if constexpr (WINDOW)
         copy_pixels<THREADS, 1, TILE_B>(a, at + TILE_A, PIXELS, from_b, step);
     else
-        copy_tile<BN>(at + TILE_A, from_b + (int64_t)t.j * BN * a.pitch + step * STEP, a.pitch);
+        copy_tile<BN, THREADS>(at + TILE_A, from_b + (int64_t)t.j * BN * a.pitch + step * STEP, a.pitch);
 }
 
-/* ---- one piece of 16 bytes along k ---------------------------------------------------------------- */
+/* ---- one piece of 16 bytes along k ----------------------------------------------------------- */
 
 DEVICE void multiply_add(float &d, const bytes16 &a, const bytes16 &b, int)
 {
@@ -88,28 +79,13 @@ DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int 
     }
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
     if constexpr (WINDOW)
         find_pixels<THREADS>(a, PIXELS, t.j);
-    UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (s < steps)
-            copy_stage(a, t, s, s);
-        copy_group();
-    }
-    ROLL for (int s = 0; s < steps; s++) {
-        int next = s + STAGES - 1;
-
-        copy_wait<STAGES - 2>();
-        sync_block();
-        if (next < steps)
-            copy_stage(a, t, next % STAGES, next);
-        copy_group();
-        with((uint32_t)(s % STAGES * STAGE), s);
-    }
-    sync_block();
+    ring<STAGE>(steps, [&](int stage, int s) { copy_stage(a, t, stage, s); }, with);
 }
 
 template <class F> DEVICE void each_element(const sums &d, int64_t i0, int64_t j0, F with)

@@ -159,7 +159,7 @@ DEVICE void put_whole(const prepare_args &a, const raw e[EACH], struct target to
     put_limb<S>(a, to, 0, out);
 }
 
-/* ---- the kernels ------------------------------------------------------------------------------- */
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
 template <int S> DEVICE void prepare(const prepare_args &a)
 {

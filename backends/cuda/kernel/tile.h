@@ -39,12 +39,12 @@ DEVICE int step_at(const multiply_args &a, int s)
     return ONE_EACH ? s : s % a.steps;
 }
 
-/* ---- where the elements of a fragment are ------------------------------------------------------ */
+/* ---- where the elements of a fragment are ---------------------------------------------------- */
 
 DEVICE int row_of(int i, int q) { return 16 * i + (lane() >> 2) + 8 * (q >> 1); }
 DEVICE int column_of(int j, int q) { return 8 * j + 2 * (lane() & 3) + (q & 1); }
 
-/* ---- exact totals in memory ---------------------------------------------------------------------- */
+/* ---- exact totals in memory ------------------------------------------------------------------ */
 
 DEVICE void put_total(const result_args &r, int acc, int64_t i, int64_t j, int64_t v, bool first)
 {
@@ -71,7 +71,7 @@ DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
                               (int64_t)d[i][j][q], first);
 }
 
-/* ---- residues -------------------------------------------------------------------------------------- */
+/* ---- residues -------------------------------------------------------------------------------- */
 
 /* Of four tiles side by side, lane t of a quad holds two bytes of a row; it leaves with the eight
  * bytes of that row in tile t. */
@@ -123,7 +123,7 @@ template <int MI, int NJ> DEVICE void reduce(int acc, int32_t (&d)[MI][NJ][4])
                 d[i][j][q] = (int32_t)limber_mod32(d[i][j][q], MODULUS[acc], QUOTIENT[acc]);
 }
 
-/* ---- float results ---------------------------------------------------------------------------------- */
+/* ---- float results --------------------------------------------------------------------------- */
 
 /* Formats whose rounding is not one instruction are left to the finishing kernel. */
 DEVICE void put_sum(const result_args &r, int64_t i, int64_t j, double x)
@@ -157,7 +157,7 @@ DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
                         weighted<0>(&d[0][i][j][q], MI * NJ * 4));
 }
 
-/* ---- promotion ----------------------------------------------------------------------------------------- */
+/* ---- promotion ------------------------------------------------------------------------------- */
 
 template <class sum, int n> DEVICE void clear(sum (&d)[n])
 {

@@ -21,16 +21,7 @@ enum {
     RESIDENT = KEPT <= 3 ? 2 : 1
 };
 
-/* ---- stages -------------------------------------------------------------------------------------- */
-
-template <int lines> DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
-{
-    constexpr int pieces = STEP / 16;
-
-    ROLL for (int c = thread(); c < lines * pieces; c += THREADS)
-        copy16(at + piece_at(c / pieces, c % pieces),
-               from + c / pieces * pitch + 16 * (c % pieces), 16);
-}
+/* ---- stages ---------------------------------------------------------------------------------- */
 
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
@@ -39,8 +30,8 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     uint32_t at = (uint32_t)(stage * STAGE);
 
     UNROLL for (int h = 0; h < HELD; h++) {
-        copy_tile<BM>(at + h * TILE_A, from_a + h * a.limb_a, a.pitch);
-        copy_tile<BN>(at + HELD * TILE_A + h * TILE_B, from_b + h * a.limb_b, a.pitch);
+        copy_tile<BM, THREADS>(at + h * TILE_A, from_a + h * a.limb_a, a.pitch);
+        copy_tile<BN, THREADS>(at + HELD * TILE_A + h * TILE_B, from_b + h * a.limb_b, a.pitch);
     }
 }
 
@@ -55,24 +46,10 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, F
             sync_block();
             with(0, s);
         }
+        sync_block();
     } else {
-        UNROLL for (int s = 0; s < STAGES - 1; s++) {
-            if (s < a.steps)
-                copy_stage(a, t, s, s);
-            copy_group();
-        }
-        ROLL for (int s = 0; s < a.steps; s++) {
-            int next = s + STAGES - 1;
-
-            copy_wait<STAGES - 2>();
-            sync_block();
-            if (next < a.steps)
-                copy_stage(a, t, next % STAGES, next);
-            copy_group();
-            with((uint32_t)(s % STAGES * STAGE), s);
-        }
+        ring<STAGE>(a.steps, [&](int stage, int s) { copy_stage(a, t, stage, s); }, with);
     }
-    sync_block();
 }
 
 /* Four slots of a line: values, exponents. */
@@ -93,7 +70,7 @@ DEVICE bytes16 exponents_b(uint32_t stage, int column, int piece)
     return load_shared<bytes16>(stage + HELD * TILE_A + TILE_B + piece_at(column, piece));
 }
 
-/* ---- where the chains stand: the same for all lanes --------------------------------------------------- */
+/* ---- where the chains stand: the same for all lanes ------------------------------------------ */
 
 enum { ENDS_group = 1, ENDS_part = 2 };
 
@@ -135,7 +112,7 @@ DEVICE void ended(struct progress &g, int what)
     g.part += what & ENDS_part ? 1 : 0;
 }
 
-/* ---- what is counted: in the order of struct unit_counts -------------------------------------------------- */
+/* ---- what is counted: in the order of struct unit_counts ------------------------------------- */
 
 enum { COUNT_mul_inexact, COUNT_mul_underflow, COUNT_mul_overflow, COUNT_swamps, COUNT_partly,
        COUNT_sum_overflow, COUNT_outer_sums, COUNT_outer_swamped, COUNT_outer_partly, COUNT_fields };
@@ -175,7 +152,7 @@ DEVICE void put_value(const multiply_args &a, int64_t i, int64_t j, uint32_t ele
 #include "unit_narrow.h"
 #endif
 
-/* ---- the kernel ------------------------------------------------------------------------------------------------ */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
 {

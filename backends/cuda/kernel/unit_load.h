@@ -18,7 +18,7 @@ DEVICE int64_t index_at(const struct slots &s, int64_t slot)
     return at < s.run && p < s.k && slot < s.count ? limber_unit_at(&u, s.k, p) : -1;
 }
 
-/* ---- scales: a thread takes a block of one line ------------------------------------------------ */
+/* ---- scales: a thread takes a block of one line ---------------------------------------------- */
 
 #if SCALE_BLOCK
 template <int S> DEVICE double element_at(const struct view &v, int64_t line, int64_t p)
@@ -65,7 +65,7 @@ KERNEL(limber_scale_b, struct prepare_args, SCALE_THREADS, 1)
 }
 #endif
 
-/* ---- elements ------------------------------------------------------------------------------------ */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 /* A block of lines by slots, read along whichever lies together in memory. */
 template <int size> DEVICE void read_slots(const prepare_args &a, int64_t line0, int64_t slot0)

@@ -21,7 +21,7 @@ DEVICE void clear(lanes &x)
             x[i][j] = 0;
 }
 
-/* ---- one by one ------------------------------------------------------------------------------------ */
+/* ---- one by one ------------------------------------------------------------------------------ */
 
 DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t h)
 {
@@ -107,7 +107,7 @@ DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
                                           number_of(n.element[i][j], 0, n.at.p + (uint32_t)q));
 }
 
-/* ---- trees --------------------------------------------------------------------------------------------- */
+/* ---- trees ----------------------------------------------------------------------------------- */
 
 /* Products [q, q + width) of one element, added pairwise. */
 template <int width>
@@ -129,7 +129,7 @@ DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int
     }
 }
 
-/* ---- fused blocks ------------------------------------------------------------------------------------------ */
+/* ---- fused blocks ---------------------------------------------------------------------------- */
 
 /* Sums of products in units of 2^(E - frac): first the largest exponent E of the terms, then
  * 2^(frac - E), which products are multiplied by; 256 high + low where 32 bits do not hold the sums of
@@ -255,7 +255,7 @@ DEVICE void narrow_fused(struct narrow_chains &n, uint32_t stage, int piece)
     round_sums(n, f);
 }
 
-/* ---- blocks whose terms are sums of neighbours, exact in binary32 --------------------------------------------- */
+/* ---- blocks whose terms are sums of neighbours, exact in binary32 ---------------------------- */
 
 enum { TERMS = SUB > 1 ? BLOCK / SUB : 1 };
 
@@ -333,7 +333,7 @@ DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
     }
 }
 
-/* ---- all of k ------------------------------------------------------------------------------------------------------ */
+/* ---- all of k -------------------------------------------------------------------------------- */
 
 DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, float x, uint32_t h)
 {

@@ -10,7 +10,7 @@ struct wide_chain {
     struct tally tally;
 };
 
-/* ---- one by one ---------------------------------------------------------------------------------- */
+/* ---- one by one ------------------------------------------------------------------------------ */
 
 DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
 {
@@ -56,7 +56,7 @@ DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
     w.acc = wide_add(w, MODEL.acc, w.acc, wide_multiply(w, a, b, h), h, COUNT_swamps);
 }
 
-/* ---- elements of a stage, one at a time -------------------------------------------------------------- */
+/* ---- elements of a stage, one at a time ------------------------------------------------------ */
 
 /* Where a block of one element lies. */
 struct wide_block { uint32_t stage; int row, column, first, n; };
@@ -82,7 +82,7 @@ DEVICE int wide_exponent(const struct wide_block &b, int q)
            (int)word_at(b.stage + HELD * TILE_A + TILE_B, b.column, b.first + q);
 }
 
-/* ---- trees: neighbours meet as carries do ---------------------------------------------------------------- */
+/* ---- trees: neighbours meet as carries do ---------------------------------------------------- */
 
 DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
 {
@@ -100,7 +100,7 @@ DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
     }
 }
 
-/* ---- fused blocks ------------------------------------------------------------------------------------------ */
+/* ---- fused blocks ---------------------------------------------------------------------------- */
 
 /* One term: the exact sum of SUB neighbours' products; what is not finite goes to rest. */
 DEVICE double wide_term(const struct wide_block &b, int q, double &rest)
@@ -169,7 +169,7 @@ DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
         w.tally.n[COUNT_sum_overflow] += beyond;
 }
 
-/* ---- all of k ---------------------------------------------------------------------------------------------- */
+/* ---- all of k -------------------------------------------------------------------------------- */
 
 /* Outer sums, where groups and parts end. */
 DEVICE void wide_ends(struct wide_chain &w, int what)

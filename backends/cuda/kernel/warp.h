@@ -12,19 +12,7 @@ enum {
     PIXELS = STAGES * STAGE     /* the window's table */
 };
 
-/* ---- stages -------------------------------------------------------------------------------------- */
-
-template <int lines> DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
-{
-    constexpr int pieces = STEP / 16;
-
-    UNROLL for (int x = 0; x < (lines * pieces + THREADS - 1) / THREADS; x++) {
-        int c = thread() + x * THREADS, row = c / pieces, piece = c % pieces;
-
-        if (lines * pieces % THREADS == 0 || c < lines * pieces)
-            copy16(at + piece_at(row, piece), from + row * pitch + 16 * piece, 16);
-    }
-}
+/* ---- stages ---------------------------------------------------------------------------------- */
 
 /* Step s of a task: exact plans hold one pair of limbs, others all at once. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
@@ -35,17 +23,17 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     const char *from_b = a.limbs_b + (TOTALS ? ROW_B[row] * a.limb_b : 0);
 
     UNROLL for (int l = 0; l < HELD_A; l++)
-        copy_tile<BM>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a, a.pitch);
+        copy_tile<BM, THREADS>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a, a.pitch);
     if constexpr (WINDOW) {
         copy_pixels<THREADS, HELD_B, TILE_B>(a, at + HELD_A * TILE_A, PIXELS, from_b, step);
     } else {
         from_b += (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
         UNROLL for (int l = 0; l < HELD_B; l++)
-            copy_tile<BN>(at + HELD_A * TILE_A + l * TILE_B, from_b + l * a.limb_b, a.pitch);
+            copy_tile<BN, THREADS>(at + HELD_A * TILE_A + l * TILE_B, from_b + l * a.limb_b, a.pitch);
     }
 }
 
-/* ---- fragments: 32 bytes along k -------------------------------------------------------------------- */
+/* ---- fragments: 32 bytes along k ------------------------------------------------------------- */
 
 /* All of a warp's lines of one tile. */
 template <int tiles> DEVICE void fragments(uint32_t (&r)[tiles][4], uint32_t tile, int line0, int q)
@@ -111,7 +99,7 @@ DEVICE void product(float (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
         }
 }
 
-/* ---- one stage -------------------------------------------------------------------------------------- */
+/* ---- one stage ------------------------------------------------------------------------------- */
 
 #define FLAT(d) (*(sum (*)[MI * NJ * 4])(d))
 
@@ -176,29 +164,14 @@ DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, i
     }
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 /* Calls with(stage's address, s) for the steps of a task. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
     if constexpr (WINDOW)
         find_pixels<THREADS>(a, PIXELS, t.j);
-    UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (s < steps)
-            copy_stage(a, t, s, s);
-        copy_group();
-    }
-    ROLL for (int s = 0; s < steps; s++) {
-        int next = s + STAGES - 1;
-
-        copy_wait<STAGES - 2>();
-        sync_block();           /* the stage is there for all, and all have left the one before */
-        if (next < steps)
-            copy_stage(a, t, next % STAGES, next);
-        copy_group();
-        with((uint32_t)(s % STAGES * STAGE), s);
-    }
-    sync_block();
+    ring<STAGE>(steps, [&](int stage, int s) { copy_stage(a, t, stage, s); }, with);
 }
 
 /* One accumulator, exact in whole numbers. */

@@ -9,7 +9,7 @@
 
 static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
 
-/* ---- operands ----------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 static kernel_turn *turn_here(void)
 {
@@ -124,7 +124,7 @@ static void load(limber_format f, const char *from, double *to, int n)
     }
 }
 
-/* ---- results -------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static char *place(const struct kernel_call *c, int64_t i, int64_t j)
 {

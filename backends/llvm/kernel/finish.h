@@ -3,7 +3,7 @@
 #ifndef LIMBER_KERNEL_FINISH_H
 #define LIMBER_KERNEL_FINISH_H
 
-/* ---- storing ------------------------------------------------------------------------------------------------ */
+/* ---- storing --------------------------------------------------------------------------------- */
 
 FLAT int scale_of(const struct packed *o, int64_t line)
 {
@@ -55,7 +55,7 @@ FLAT void scales_at(const struct kernel_call *c, const struct block *b, int64_t 
     }
 }
 
-/* ---- totals of 62 bits to binary64, binary32 or integers ------------------------------------------------- */
+/* ---- totals of 62 bits to binary64, binary32 or integers ------------------------------------- */
 
 /* One conversion rounds, the power of two is exact. */
 FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
@@ -174,7 +174,7 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
     return lost;
 }
 
-/* ---- longer totals ------------------------------------------------------------------------------------------- */
+/* ---- longer totals --------------------------------------------------------------------------- */
 
 /* Integers as sums of columns; column d counts 2^(39 d) and is below 2^53.  Sixteen at once, for
  * the sake of the constants. */
@@ -477,7 +477,7 @@ FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, con
            wide_strip(c, b, scratch, i, j0, cols);
 }
 
-/* ---- floats ----------------------------------------------------------------------------------------------------- */
+/* ---- floats ---------------------------------------------------------------------------------- */
 
 FLAT v8d float_totals(const char *scratch, int acc, int64_t i, int64_t j)
 {
@@ -590,7 +590,7 @@ FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const ch
     return lost;
 }
 
-/* ---- the long accumulator ------------------------------------------------------------------------------------ */
+/* ---- the long accumulator -------------------------------------------------------------------- */
 
 FLAT int64_t exact_block(const struct kernel_call *c, const struct block *b)
 {

@@ -3,7 +3,7 @@
 #ifndef LIMBER_KERNEL_MULTIPLY_H
 #define LIMBER_KERNEL_MULTIPLY_H
 
-/* ---- products -------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 struct block {
     int64_t i0, j0, rows, cols;     /* of C's part */
@@ -126,7 +126,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
     }
 }
 
-/* ---- totals ------------------------------------------------------------------------------------------------ */
+/* ---- totals ---------------------------------------------------------------------------------- */
 
 /* Bytes of an element of an accumulator's total. */
 FLAT int total_bytes(void)

@@ -18,7 +18,7 @@ struct strip {
     v8l scale_low, scale_high;      /* of its first and last eight lanes */
 };
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Rows that this strip reads when its turn comes again. */
 FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
@@ -127,7 +127,7 @@ FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[3]
     }
 }
 
-/* ---- packing ------------------------------------------------------------------------------------------ */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* Lines of a panel. */
 FLAT int lines_of(int side)
@@ -282,7 +282,7 @@ FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
         put_floats(w, limb, p, TO(v8d, LOW(v[p])), TO(v8d, HIGH(v[p])));
 }
 
-/* ---- limbs -------------------------------------------------------------------------------------------- */
+/* ---- limbs ----------------------------------------------------------------------------------- */
 
 /* To the nearest value of a narrower IEEE format, ties to even: by adding half of the last bit to
  * the encoding, or below the normal numbers by an addition whose unit is the format's least. */
@@ -496,7 +496,7 @@ FLAT void prepare_residues(const struct strip *w, const char *from, int64_t stri
     }
 }
 
-/* ---- bytes that are packed as they are ---------------------------------------------------------------- */
+/* ---- bytes that are packed as they are ------------------------------------------------------- */
 
 FLAT v16i byte_sums(v16i word)
 {
@@ -559,7 +559,7 @@ FLAT int prepare_bytes(struct strip *w, int64_t k)
     return 1;
 }
 
-/* ---- entry ------------------------------------------------------------------------------------------------ */
+/* ---- entry ----------------------------------------------------------------------------------- */
 
 FLAT v8l scales_of(const struct strip *w, int64_t from)
 {

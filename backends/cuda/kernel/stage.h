@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A ring of STAGES stages in shared memory, filled by asynchronous copies of a block's threads. */
+#ifndef LIMBER_CUDA_STAGE_H
+#define LIMBER_CUDA_STAGE_H
+
+/* One step of `lines` lines. */
+template <int lines, int threads>
+DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
+{
+    constexpr int pieces = STEP / 16;
+
+    UNROLL for (int x = 0; x < (lines * pieces + threads - 1) / threads; x++) {
+        int c = thread() + x * threads, row = c / pieces, piece = c % pieces;
+
+        if (lines * pieces % threads == 0 || c < lines * pieces)
+            copy16(at + piece_at(row, piece), from + row * pitch + 16 * piece, 16);
+    }
+}
+
+/* Calls copy(stage, s), which fills a stage of so many bytes, ahead of with(its address, s). */
+template <int bytes, class C, class F> DEVICE void ring(int steps, C copy, F with)
+{
+    UNROLL for (int s = 0; s < STAGES - 1; s++) {
+        if (s < steps)
+            copy(s, s);
+        copy_group();
+    }
+    ROLL for (int s = 0; s < steps; s++) {
+        int next = s + STAGES - 1;
+
+        copy_wait<(bytes > 0 ? STAGES - 2 : 0)>();
+        sync_block();           /* the stage is there for all, and all have left the one before */
+        if (next < steps)
+            copy(next % STAGES, next);
+        copy_group();
+        with((uint32_t)(s % STAGES * bytes), s);
+    }
+    sync_block();
+}
+
+#endif
