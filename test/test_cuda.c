@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -915,6 +916,58 @@ static void calls_are_recorded_into_graphs(void **state)
     recorded(plain, "f32", "native");
 }
 
+/* ---- threads, devices ---------------------------------------------------------------------------- */
+
+struct worker { limber_context *ctx; uint64_t seed; bool same; };
+
+static void *multiply_often(void *arg)
+{
+    enum { SIDE = 20 };
+    struct worker *w = arg;
+    limber_format f = named("f64");
+    double a[SIDE * SIDE], b[SIDE * SIDE], want[SIDE * SIDE], got[SIDE * SIDE];
+    struct rng r = { w->seed };
+
+    w->same = true;
+    for (int i = 0; i < 4 && w->same; i++) {
+        fill(&r, DATA_ties, f, a, SIDE * SIDE);
+        fill(&r, DATA_ties, f, b, SIDE * SIDE);
+        w->same = limber_gemm(reference, &correct, SIDE, SIDE, SIDE, NULL,
+                              (limber_matrix){ a, f, SIDE, 1 }, (limber_matrix){ b, f, SIDE, 1 },
+                              NULL, (limber_matrix){ want, f, SIDE, 1 }, NULL) == LIMBER_OK &&
+                  limber_gemm(w->ctx, &correct, SIDE, SIDE, SIDE, NULL,
+                              (limber_matrix){ a, f, SIDE, 1 }, (limber_matrix){ b, f, SIDE, 1 },
+                              NULL, (limber_matrix){ got, f, SIDE, 1 }, NULL) == LIMBER_OK &&
+                  memcmp(want, got, sizeof want) == 0;
+    }
+    return NULL;
+}
+
+static void threads_share_contexts_and_devices(void **state)
+{
+    const limber_config second = { .backend = "cuda", .cache_dir = "", .device = 1 };
+    const limber_config none = { .backend = "cuda", .cache_dir = "", .device = 99 };
+    struct worker worker[4];
+    pthread_t thread[4];
+    limber_context *other, *absent;
+
+    (void)state;
+    assert_int_equal(limber_create(&absent, &none), LIMBER_DEVICE);
+    assert_non_null(strstr(limber_error_text(), "device = 99"));
+    if (limber_create(&other, &second))
+        other = cuda;           /* there is one device */
+    for (uint64_t i = 0; i < COUNT(thread); i++) {
+        worker[i] = (struct worker){ i & 1 ? other : cuda, 500 + i, false };
+        assert_int_equal(pthread_create(&thread[i], NULL, multiply_often, &worker[i]), 0);
+    }
+    for (size_t i = 0; i < COUNT(thread); i++) {
+        pthread_join(thread[i], NULL);
+        assert_true(worker[i].same);
+    }
+    if (other != cuda)
+        limber_destroy(other);
+}
+
 /* ---- the harness finds what is wrong --------------------------------------------------------- */
 
 /* In kernels for which capability what becomes of which line.  Compiled for another scheme or device
@@ -1011,6 +1064,7 @@ int main(void)
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(cublas_multiplies_where_it_may),
         cmocka_unit_test(calls_are_recorded_into_graphs),
+        cmocka_unit_test(threads_share_contexts_and_devices),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(empty_products_are_beta_c),
     };

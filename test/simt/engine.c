@@ -193,14 +193,33 @@ static int warp_of(void)
     return w;
 }
 
+/* What a block was launched with is all that its warps can have together: else some would wait for
+ * ever. */
+static void share_registers(struct block *b, int warp, int n)
+{
+    int warps = b->threads / 32, launched = 65536 / b->threads / 8 * 8, sum = 0;
+
+    b->registers[warp] = n;
+    for (int w = 0; w < warps; w++) {
+        if (!b->registers[w])
+            return;             /* that warp has yet to say */
+        sum += b->registers[w];
+    }
+    if (sum > warps * launched)
+        engine_fail("setmaxnreg: %d warps want %d registers a lane together, the block has %d",
+                    warps, sum, warps * launched);
+}
+
 static void registers_change(int n)
 {
     struct meeting *m = my_warp();
 
     if (n < 24 || n > 256 || n % 8)
         engine_fail("setmaxnreg of %d: not a multiple of 8 in 24 to 256", n);
-    if (meeting_enter(m, "registers", n, NULL))
-        meeting_end(m);
+    if (!meeting_enter(m, "registers", n, NULL))
+        return;
+    share_registers(engine.running->block, m->from / 32, n);
+    meeting_end(m);
 }
 
 struct exchange { uint32_t in, out; int mask; };
@@ -306,6 +325,7 @@ static void start_block(struct block *b, int index)
     b->threads = engine.launch->threads;
     b->limit = engine.launch->shared;
     b->ended = b->barrier_count = b->flight_count = 0;
+    memset(b->registers, 0, sizeof b->registers);
     shared_start(b);
     start_meetings(b);
     none = clocks_new();

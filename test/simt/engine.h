@@ -112,6 +112,7 @@ struct cell { epoch write, read[3]; };
 
 struct block {
     int index, threads, ended;
+    int registers[MAX_WARPS];   /* of a thread, since setmaxnreg; 0: as launched */
     uint32_t limit;             /* bytes of shared memory */
     unsigned char *shared;
     struct cell *words, *bytes; /* of 4 bytes, and of single ones where split */

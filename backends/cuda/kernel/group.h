@@ -337,6 +337,10 @@ DEVICE void multiply(const multiply_args &a)
     }
 }
 
+/* Of a thread; a block is launched with 168 for each. */
+enum { FETCHING = WINDOW ? 40 : 24, MULTIPLYING = WINDOW ? 232 : 240 };
+static_assert(GROUPS != 2 || FETCHING + GROUPS * MULTIPLYING <= (GROUPS + 1) * 168, "registers");
+
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     if (is_left(args.r.choice, args.r.mine))
@@ -353,13 +357,13 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
     }
     sync_block();
     if (warp() < 4) {
-        registers_less<40>();
+        registers_less<FETCHING>();
         if constexpr (WINDOW)
             fetch_pixels(args);
         else if (thread() == 0)
             fetch(args);
     } else {
-        registers_more<240>();
+        registers_more<MULTIPLYING>();
         multiply(args);
     }
 }

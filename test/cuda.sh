@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The CUDA backend from the command line, on the harness: the cache, the dump, and what is said when
+# something is missing.  Arguments: the tool, the stand-ins for libcuda and for NVRTC.
+limber=$1
+LIMBER_CUDA=$2 LIMBER_NVRTC=$3 LIMBER_BACKEND=cuda
+export LIMBER_CUDA LIMBER_NVRTC LIMBER_BACKEND
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+LIMBER_CACHE_DIR=$dir/cache
+export LIMBER_CACHE_DIR
+bad=0
+
+# says what text command...: the command fails and says so
+says() {
+    what=$1 text=$2
+    shift 2
+    if "$@" > "$dir/out" 2>&1 || ! grep -q "$text" "$dir/out"; then
+        echo "$what: expected a failure that says \"$text\":"
+        cat "$dir/out"
+        bad=1
+    fi
+}
+
+python3 - "$dir" << 'END' || exit 1
+import struct, sys
+header = "{'descr': '<f8', 'fortran_order': False, 'shape': (40, 40), }"
+header += ' ' * (63 - (len(header) + 10) % 64 + 0) + '\n'
+with open(sys.argv[1] + '/a.npy', 'wb') as f:
+    f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode())
+    f.write(struct.pack('<1600d', *[((i * 7919) % 1009 - 500) / 64 for i in range(1600)]))
+END
+product="$limber gemm $dir/a.npy $dir/a.npy --contract correct --check -o $dir/c.npy"
+
+for from in compiled disk; do
+    LIMBER_VERBOSE=1 $product > "$dir/out" 2>&1 && grep -q "cuda:sm_90a .*$from" "$dir/out" || {
+        echo "a product, kernel $from:"
+        cat "$dir/out"
+        bad=1
+    }
+done
+LIMBER_DUMP=$dir/dump $product > /dev/null 2>&1
+for file in kernel.cu kernel.cubin plan.txt; do
+    ls "$dir"/dump/*/$file > /dev/null 2>&1 || { echo "no $file in the dump"; bad=1; }
+done
+
+says "no driver" "no CUDA driver" env LIMBER_CUDA=/nonexistent/libcuda.so $product
+says "no device" "compute capability 6.1 is not supported" env SIMT_CC=61 $product
+says "no NVRTC" "no NVRTC" env LIMBER_NVRTC=/nonexistent/libnvrtc.so LIMBER_CACHE=off $product
+says "little memory" "no device memory" env SIMT_MEMORY=4096 LIMBER_CACHE=off $product
+says "a faulty compiler" "NVRTC for sm_90a" \
+    env SIMT_FAULT="DEVICE bool is_special=>DEVICE bool is_special(" LIMBER_CACHE=off \
+    LIMBER_DUMP="$dir/failed" $product
+grep -q error "$dir"/failed/*/nvrtc.log || { echo "no log of the failed compilation"; bad=1; }
+says "a kernel that fails" "CUDA_ERROR_LAUNCH_FAILED" \
+    env SIMT_FAULT="                if (row < r.m)=>                if (row <= r.m)" \
+    LIMBER_CACHE=off $product
+exit $bad
