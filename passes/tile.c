@@ -69,6 +69,8 @@ static struct shape block_shape(const struct node *n, const struct target *t, bo
         return side_by_side ? (struct shape){ 32, 32, 128, 64, 64 } :
                u == UNIT_i8 ? (struct shape){ 64, 32, 128, 128, 128 } :
                (struct shape){ 32, 32, 128, 64, 128 };
+    if (u == UNIT_f16)
+        return (struct shape){ 32, 32, 64, 64, 64 };
     if (u == UNIT_f64 && limber_target_has(t, "mma"))
         return (struct shape){ 32, 32, 128, 64, 128 };
     return u == UNIT_f64 ? (struct shape){ 32, 32, 128, 64, 64 } :
@@ -114,6 +116,8 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
         return limber_fail(d, LIMBER_NO_SCHEME, "two stages of %lld bytes do not fit the %lld that "
                            "threads share", (long long)(lines * s.bytes), (long long)t->shared);
     stages = stages > 4 ? 4 : stages;
+    if (n->num[ATTR_unit] == UNIT_f16 && !limber_target_has(t, "mma"))
+        stages = 2;             /* copies are not asynchronous there, and sums need room to leave */
     return limber_node_list(p, n, ATTR_tile, (int64_t[]){ s.mr, s.nr, stages, s.mb, s.nb,
                                                          s.bytes / a->type.format.size }, 6) ||
            limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");

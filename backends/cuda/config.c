@@ -40,6 +40,8 @@ static int way_of(enum unit u, const struct target *t)
         return WAY_group;
     if ((small || u == UNIT_f64) && limber_target_has(t, "mma"))
         return WAY_warp;
+    if (u == UNIT_f16 && limber_target_has(t, "wmma"))
+        return WAY_portable;
     return WAY_lane;
 }
 
@@ -56,6 +58,11 @@ static void set_tile(struct cuda_config *c, const struct node *n)
     c->step = (int32_t)tile[5] * c->bytes;
     c->shared = c->stages * c->step * (held_a * c->bm + held_b * c->bn);
     c->threads = c->bm / c->wm * (c->bn / c->wn) * 32;
+    if (c->way == WAY_portable) {   /* padded lines, and a tile of sums for each that is added up */
+        c->shared = c->stages * (c->step + 16) * (held_a * c->bm + held_b * c->bn) +
+                    c->threads / 32 * (c->totals ? 1 : c->accumulators) * 1536;
+        c->window = 0;
+    }
     if (c->way == WAY_group) {
         c->threads = (c->bm / 64 + 1) * 128;
         c->shared += 16 * c->stages;

@@ -9,9 +9,10 @@
 
 enum cuda_how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_unit, HOW_count };
 
-/* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma); elements one by
+/* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma), warps
+ * in the portable form (WMMA); elements one by
  * one where there is no unit; lanes as a simulated unit; a scan multiplies nothing. */
-enum cuda_way { WAY_lane, WAY_warp, WAY_group, WAY_element, WAY_unit, WAY_scan };
+enum cuda_way { WAY_lane, WAY_warp, WAY_group, WAY_portable, WAY_element, WAY_unit, WAY_scan };
 
 struct cuda_side {
     limber_format f, limb;      /* as stored; of a limb, carriers included */

@@ -20,6 +20,7 @@
     F(window, "window.h", "backends/cuda/kernel/window.h")                                        \
     F(lane, "lane.h", "backends/cuda/kernel/lane.h")                                              \
     F(warp, "warp.h", "backends/cuda/kernel/warp.h")                                              \
+    F(portable, "portable.h", "backends/cuda/kernel/portable.h")                                  \
     F(group, "group.h", "backends/cuda/kernel/group.h")                                           \
     F(unit, "unit.h", "backends/cuda/kernel/unit.h")                                              \
     F(unit_load, "unit_load.h", "backends/cuda/kernel/unit_load.h")                               \
@@ -285,7 +286,7 @@ static void columns(struct text *t, const struct cuda_config *c, const struct no
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-static const char *const way_file[] = { "lane.h", "warp.h", "group.h" };
+static const char *const way_file[] = { "lane.h", "warp.h", "group.h", "portable.h" };
 
 /* Words that alpha and beta may stretch an exact result to. */
 static int big_words(const struct cuda_config *c)

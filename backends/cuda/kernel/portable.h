@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The multiply kernel in WMMA, the portable form of tensor cores: which lane holds what is the device's
+ * secret, so sums leave their registers by way of shared memory.  Rows of tiles are padded, not
+ * permuted; stages are copied at once where there are no asynchronous copies. */
+#ifndef LIMBER_CUDA_PORTABLE_H
+#define LIMBER_CUDA_PORTABLE_H
+
+enum {
+    MI = WM / 16, NJ = WN / 16, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
+    LINE = STEP + 16, LD = LINE / 2,    /* of a tile: bytes, elements */
+    TILE_A = BM * LINE, TILE_B = BN * LINE,
+    HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
+    STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
+    /* where a tile of 16 x 16 sums leaves its registers: of each warp, as many as are added up */
+    OUT_LD = 24, OUT = 16 * OUT_LD * 4, OUTS = STAGES * STAGE, OUT_SUMS = TOTALS ? 1 : ACCUMULATORS
+};
+
+template <int lines> DEVICE void copy_lines(uint32_t at, const char *from, int64_t pitch)
+{
+    constexpr int pieces = STEP / 16;
+
+    ROLL for (int c = thread(); c < lines * pieces; c += THREADS)
+        copy16(at + (uint32_t)(c / pieces * LINE + c % pieces * 16),
+               from + c / pieces * pitch + c % pieces * 16, 16);
+}
+
+DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
+{
+    uint32_t at = (uint32_t)(stage * STAGE);
+    int row = TOTALS ? row_at(a, t, s) : 0, step = TOTALS ? step_at(a, s) : s;
+    const char *from_a = a.limbs_a + (int64_t)t.i * BM * a.pitch + (int64_t)step * STEP;
+    const char *from_b = a.limbs_b + (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
+
+    UNROLL for (int l = 0; l < HELD_A; l++)
+        copy_lines<BM>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a, a.pitch);
+    UNROLL for (int l = 0; l < HELD_B; l++)
+        copy_lines<BN>(at + HELD_A * TILE_A + l * TILE_B,
+                       from_b + (TOTALS ? ROW_B[row] : l) * a.limb_b, a.pitch);
+}
+
+/* ---- products ---------------------------------------------------------------------------------- */
+
+typedef float tile_sums[MI][NJ][8];
+#define FLAT8(type, d) (*(type (*)[MI * NJ * 8])(d))
+
+DEVICE void multiply_pair(tile_sums &d, uint32_t a, uint32_t b, int q)
+{
+    uint32_t right[NJ][8], left[8];
+
+    UNROLL for (int j = 0; j < NJ; j++)
+        wmma_load_b(right[j], b + (uint32_t)(16 * j * LINE + 32 * q), LD);
+    UNROLL for (int i = 0; i < MI; i++) {
+        wmma_load_a(left, a + (uint32_t)(16 * i * LINE + 32 * q), LD);
+        UNROLL for (int j = 0; j < NJ; j++)
+            wmma_f16(d[i][j], left, right[j]);
+    }
+}
+
+template <int r>
+DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, int q)
+{
+    if constexpr (r < ROWS) {
+        multiply_pair(d[ROW[r].acc], a + ROW[r].a * TILE_A, b + ROW[r].b * TILE_B, q);
+        multiply_rows<r + 1>(d, a, b, q);
+    }
+}
+
+/* ---- sums leave --------------------------------------------------------------------------------- */
+
+DEVICE uint32_t out_of(int acc) { return (uint32_t)(OUTS + ((thread() >> 5) * OUT_SUMS + acc) * OUT); }
+
+/* Lane l takes eight elements of row l / 2 of a 16 x 16 tile whose accumulators are in shared memory. */
+template <class F> DEVICE void each_of_tile(int64_t i0, int64_t j0, F with)
+{
+    int row = lane() >> 1, column = (lane() & 1) * 8;
+
+    sync_warp();
+    ROLL for (int x = 0; x < 8; x++)
+        with(i0 + row, j0 + column + x, (uint32_t)((row * OUT_LD + column + x) * 4));
+    sync_warp();
+}
+
+template <int acc> DEVICE double weighted_at(uint32_t at)
+{
+    double t = mul64((double)load_shared<float>(out_of(acc) + at), power_of_two(WEIGHT[acc]));
+
+    if constexpr (acc + 1 < ACCUMULATORS)
+        return add64(weighted_at<acc + 1>(at), t);
+    return t;
+}
+
+DEVICE void flush(const multiply_args &a, struct task t, int64_t i0, int64_t j0,
+                  const int32_t (&total)[MI][NJ][8], bool first)
+{
+    UNROLL for (int i = 0; i < MI; i++)
+        UNROLL for (int j = 0; j < NJ; j++) {
+            float bits[8];
+
+            UNROLL for (int x = 0; x < 8; x++)
+                bits[x] = bits_float((uint32_t)total[i][j][x]);
+            wmma_store(out_of(0), bits, OUT_LD);
+            each_of_tile(i0 + 16 * i, j0 + 16 * j, [&](int64_t row, int64_t column, uint32_t at) {
+                int32_t v = load_shared<int32_t>(out_of(0) + at);
+
+                if (row < a.r.m && column < a.r.n)
+                    put_total(a.r, t.acc, row, column, v, first);
+            });
+        }
+}
+
+/* ---- tasks --------------------------------------------------------------------------------------- */
+
+DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
+{
+    int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
+    int steps = rows_of(t) * a.steps, flushed = 0;
+    int32_t total[MI][NJ][8];
+    tile_sums d;
+
+    clear(FLAT8(float, d));
+    clear(FLAT8(int32_t, total));
+    ring<STAGE>(steps, [&](int stage, int s) { copy_stage(a, t, stage, s); },
+                [&](uint32_t stage, int s) {
+        UNROLL for (int q = 0; q < STEP / 32; q++)
+            multiply_pair(d, stage + line_a * LINE, stage + TILE_A + line_b * LINE, q);
+        if ((s + 1) % CHUNK_STEPS == 0 || s + 1 == steps) {
+            promote(FLAT8(int32_t, total), FLAT8(float, d));
+            clear(FLAT8(float, d));
+        }
+        if ((s + 1) % FLUSH_STEPS == 0 && s + 1 < steps) {
+            flush(a, t, i0, j0, total, flushed++ == 0);
+            clear(FLAT8(int32_t, total));
+        }
+    });
+    flush(a, t, i0, j0, total, flushed == 0);
+}
+
+/* The first accumulator is promoted, the others run through. */
+DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
+{
+    int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
+    tile_sums d[ACCUMULATORS], total;
+
+    UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
+        clear(FLAT8(float, d[acc]));
+    clear(FLAT8(float, total));
+    ring<STAGE>(a.steps, [&](int stage, int s) { copy_stage(a, t, stage, s); },
+                [&](uint32_t stage, int s) {
+        UNROLL for (int q = 0; q < STEP / 32; q++)
+            multiply_rows<0>(d, stage + line_a * LINE,
+                             stage + HELD_A * TILE_A + line_b * LINE, q);
+        if ((s + 1) % CHUNK_STEPS == 0 || s + 1 == a.steps) {
+            promote(FLAT8(float, total), FLAT8(float, d[0]));
+            clear(FLAT8(float, d[0]));
+        }
+    });
+    memcpy(d[0], total, sizeof total);
+    UNROLL for (int i = 0; i < MI; i++)
+        UNROLL for (int j = 0; j < NJ; j++) {
+            UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
+                wmma_store(out_of(acc), d[acc][i][j], OUT_LD);
+            each_of_tile(i0 + 16 * i, j0 + 16 * j, [&](int64_t row, int64_t column, uint32_t at) {
+                put_sum(a.r, row, column, weighted_at<0>(at));
+            });
+        }
+}
+
+KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
+{
+    int line_a = warp() / WARPS_N * WM, line_b = warp() % WARPS_N * WN;
+
+    if (is_left(args.r.choice, args.r.mine))
+        return;
+    ROLL for (int index = block(); index < args.tasks; index += blocks()) {
+        struct task t = task_at(args, index);
+
+        if constexpr (TOTALS)
+            totals_task(args, t, line_a, line_b);
+        else
+            sums_task(args, t, line_a, line_b);
+    }
+}
+
+#endif
