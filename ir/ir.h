@@ -159,6 +159,12 @@ struct plan {
     double budget;          /* what the promise allows: coefficient of |A||B|; INFINITY: any */
     double spent;           /* what the plan may cost; NAN until known */
     double cost;            /* predicted seconds for 2^30 multiply-adds, NAN until known */
+    struct price {          /* predicted seconds of one core or device; zeros until known */
+        double product, a, b, result, call;     /* a multiply-add of the contract's, an element of A,
+                                                   of B, of C, a launch */
+        bool skips;         /* products of tiles that are not shown take no time */
+    } price;
+    int roundings;          /* how often other parts of a product round what this plan rounds once */
     const char *scheme;     /* chosen; NULL before choose */
     int pruned;             /* rows deleted so far */
     double dropped;         /* their shares, summed */
@@ -210,13 +216,22 @@ struct mask {
     int64_t lines, length;  /* rows of A or columns of B; k */
     int32_t *line_emax;     /* per line; INT32_MIN for a zero line; NULL when not asked for */
     uint8_t *line_special;  /* per line */
-    /* per tile of LIMBER_TILE lines x LIMBER_TILE elements, row by row */
+    /* per block of LIMBER_TILE lines, of which there are tile_rows: as the fields of the same names */
+    struct block_mask { int32_t emin, emax, spread, width, sig; uint8_t flags; } *block;
+    /* per tile of LIMBER_TILE lines x LIMBER_TILE elements, row by row; NULL: not known */
     int64_t tile_rows, tile_cols;
-    struct tile_mask { int16_t emin, emax; uint8_t sig; uint8_t flags; } *tile;
+    struct tile_mask { int16_t emin, emax, low /* lowest bit */; uint8_t sig, flags; } *tile;
 };
 enum { LIMBER_TILE = 64 };
 enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
 void limber_mask_clear(struct mask *m);
+/* The mask of what an excerpt of `count` of m's blocks shows, without tiles.  Where it leaves out tiles,
+ * all lines of a block have its largest exponent. */
+struct excerpt;
+void limber_mask_join(struct mask *out, const struct mask *m, const struct excerpt *x, int64_t count);
+/* The same with what launches need of the lines; false: no memory. */
+bool limber_mask_excerpt(struct mask *out, const struct mask *m, const struct excerpt *x,
+                         int64_t count);
 /* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node. */
 void limber_mask_class(const struct mask *m, limber_format f, struct node *arg);
 

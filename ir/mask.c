@@ -2,6 +2,7 @@
  * What a scan found, and its class: the numbers that a kernel may depend on, rounded outwards so
  * that like data share kernels. */
 #include "ir/ir.h"
+#include "ir/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,104 @@ void limber_mask_clear(struct mask *m)
     free(m->line_emax);
     free(m->line_special);
     free(m->tile);
+    free(m->block);
     memset(m, 0, sizeof *m);
 }
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+_Static_assert((int)LIMBER_TILE == (int)LIMBER_BLOCK, "blocks are rows of tiles");
+
+/* Takes in a block. */
+static void take(struct mask *m, const struct block_mask *b)
+{
+    m->special = m->special || b->flags & TILE_special;
+    if (b->flags & TILE_zero)
+        return;
+    m->emin = m->zero || b->emin < m->emin ? b->emin : m->emin;
+    m->emax = m->zero || b->emax > m->emax ? b->emax : m->emax;
+    m->spread = b->spread > m->spread ? b->spread : m->spread;
+    m->width = b->width > m->width ? b->width : m->width;
+    m->sig = b->sig > m->sig ? b->sig : m->sig;
+    m->negative = m->negative || b->flags & TILE_negative;
+    m->zero = false;
+}
+
+static int64_t lines_of(const struct mask *m, int32_t block)
+{
+    int64_t left = m->lines - (int64_t)block * LIMBER_BLOCK;
+
+    return left < LIMBER_BLOCK ? left : LIMBER_BLOCK;
+}
+
+/* A block's tiles that are shown, together. */
+static struct block_mask shown(const struct mask *m, const struct excerpt *x, int32_t block)
+{
+    struct block_mask b = { .flags = TILE_zero };
+    int64_t span = ((int64_t)1 << x->shift) / LIMBER_TILE;
+    int low = INT32_MAX;
+
+    if (!x->tile)
+        return m->block[block];
+    for (int64_t c = 0; c < m->tile_cols; c++) {
+        const struct tile_mask *t = &m->tile[block * m->tile_cols + c];
+        bool first = b.flags & TILE_zero;
+
+        if (!(x->keep >> x->tile[block * x->tiles + c / span] & 1))
+            continue;
+        b.flags |= t->flags & (TILE_special | TILE_negative);
+        if (t->flags & TILE_zero)
+            continue;
+        b.emin = first || t->emin < b.emin ? t->emin : b.emin;
+        b.emax = first || t->emax > b.emax ? t->emax : b.emax;
+        b.sig = t->sig > b.sig ? t->sig : b.sig;
+        b.flags &= (uint8_t)~TILE_zero;
+        low = t->low < low ? t->low : low;
+    }
+    if (b.flags & TILE_zero)
+        return b;
+    b.spread = b.emax - b.emin;
+    b.width = b.emax - low + 1;
+    return b;
+}
+
+void limber_mask_join(struct mask *out, const struct mask *m, const struct excerpt *x, int64_t count)
+{
+    *out = (struct mask){ .scanned = true, .zero = true, .length = m->length, .tile_rows = count };
+    for (int64_t i = 0; i < count; i++) {
+        struct block_mask b = shown(m, x, x->block[i]);
+
+        take(out, &b);
+        out->lines += lines_of(m, x->block[i]);
+    }
+}
+
+bool limber_mask_excerpt(struct mask *out, const struct mask *m, const struct excerpt *x,
+                         int64_t count)
+{
+    int64_t at = 0;
+
+    limber_mask_join(out, m, x, count);
+    out->line_emax = malloc((size_t)(out->lines + 1) * sizeof *out->line_emax);
+    out->line_special = calloc((size_t)out->lines + 1, 1);
+    if (!out->line_emax || !out->line_special) {
+        limber_mask_clear(out);
+        return false;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t from = (int64_t)x->block[i] * LIMBER_BLOCK, lines = lines_of(m, x->block[i]);
+        struct block_mask b = shown(m, x, x->block[i]);
+
+        for (int64_t l = 0; l < lines; l++, at++) {
+            out->line_emax[at] = !x->tile ? m->line_emax[from + l] :
+                                 b.flags & TILE_zero ? INT32_MIN : b.emax;
+            out->line_special[at] = m->line_special[from + l];
+        }
+    }
+    return true;
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
 
 static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
 {

@@ -10,6 +10,31 @@
 #define PRIM static inline __attribute__((always_inline, unused))
 #endif
 
+enum { LIMBER_BLOCK = 64 };     /* lines of a block */
+
+/* What a view shows of a matrix, where that is not all: some blocks of its lines, in a new order, and of
+ * these blocks' tiles, each of 2^shift elements along k, those whose class is kept.  The other tiles
+ * are zero. */
+struct excerpt {
+    const int32_t *block;   /* line i is line i % LIMBER_BLOCK of block[i / LIMBER_BLOCK] */
+    const uint8_t *tile;    /* [block of the matrix][tile]: its class, below 32; NULL: all are shown */
+    int64_t tiles;          /* of a block */
+    uint32_t keep;          /* bit c: class c is shown */
+    int32_t shift;
+};
+
+/* Line i of what is in the order of block. */
+PRIM int64_t limber_block_line(const int32_t *block, int64_t i)
+{
+    return (int64_t)block[i / LIMBER_BLOCK] * LIMBER_BLOCK + i % LIMBER_BLOCK;
+}
+
+/* Is element p of a line of the matrix shown? */
+PRIM int limber_excerpt_shows(const struct excerpt *x, int64_t line, int64_t p)
+{
+    return !x->tile || x->keep >> x->tile[line / LIMBER_BLOCK * x->tiles + (p >> x->shift)] & 1;
+}
+
 /* How element (line, p) of an operand is found; p runs along k.  A line is a row of A or a column
  * of B.  With patch set, the operand is an image seen through a convolution's window, or pairs of
  * numbers. */
@@ -17,6 +42,7 @@ struct view {
     const void *data;
     int64_t line, p;        /* strides in elements */
     const struct patch *patch;
+    const struct excerpt *excerpt;      /* NULL: all of it is shown */
 };
 struct patch {
     int64_t h, w;                       /* of the image */
@@ -52,19 +78,23 @@ PRIM int limber_pair_minus(const struct patch *w, int64_t line, int64_t p)
     return w->minus >> (2 * (line & 1) + (p & 1)) & 1;
 }
 
-/* Address of element p of a line, or NULL where a window sees padding (zero). */
 /* a / b, neither negative; most are short, whose division is several times faster. */
 PRIM int64_t limber_quotient(int64_t a, int64_t b)
 {
     return (a | b) >> 31 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* Address of element p of a line, or NULL where there is only padding (zero). */
+/* Address of element p of a line, or NULL where there is only padding, or nothing is shown (zero). */
 PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
 {
     const struct patch *w = v->patch;
     int64_t y, x, c, r, s, image;
 
+    if (v->excerpt) {
+        line = limber_block_line(v->excerpt->block, line);
+        if (!limber_excerpt_shows(v->excerpt, line, p))
+            return NULL;
+    }
     if (!w)
         return (const char *)v->data + (line * v->line + p * v->p) * size;
     if (w->pairs)
@@ -100,12 +130,16 @@ int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int 
 struct place {
     void *data;
     int64_t row, col, inner, outer;
+    const int32_t *rows, *cols;         /* blocks, as of an excerpt: i and j count in their order; or
+                                           NULL */
 };
 
 PRIM char *limber_place_at(const struct place *c, int64_t i, int64_t j, int size)
 {
     int64_t outer;
 
+    i = c->rows ? limber_block_line(c->rows, i) : i;
+    j = c->cols ? limber_block_line(c->cols, j) : j;
     if (j < c->inner)           /* spares matrices the division */
         return (char *)c->data + (i * c->row + j * c->col) * size;
     outer = limber_quotient(j, c->inner);

@@ -8,14 +8,24 @@
 static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
 static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
 
-static bool known_scheme(const char *name)
+/* Of `length` characters. */
+static bool known_scheme(const char *name, size_t length)
 {
     const char *s;
 
     for (int i = 0; (s = limber_scheme_name(i)); i++)
-        if (strcmp(s, name) == 0)
+        if (strlen(s) == length && strncmp(s, name, length) == 0)
             return true;
     return false;
+}
+
+/* A scheme, or two with a plus between them. */
+static bool known_schemes(const char *name)
+{
+    size_t first = strcspn(name, "+");
+
+    return known_scheme(name, first) &&
+           (!name[first] || known_scheme(name + first + 1, strlen(name + first + 1)));
 }
 
 static bool is_integer(limber_format f)
@@ -52,7 +62,7 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
                            "contract.statistics are of simulated units only");
     if (k->promise == LIMBER_FAST && !k->scheme)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.scheme is NULL, but fast needs one");
-    if (k->scheme && !known_scheme(k->scheme))
+    if (k->scheme && !known_schemes(k->scheme))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.scheme = \"%.40s\" is unknown",
                            k->scheme);
     if (c.kind == LIMBER_KIND_UINT)     /* kernels store and check signed integers only */

@@ -319,6 +319,7 @@ void limber_destroy(limber_context *ctx)
     if (!ctx)
         return;
     limber_bindings_free(ctx->bindings);
+    limber_priced_free(ctx->priced);
     limber_warm_free(ctx->warm);
     limber_memory_free(ctx->memory);    /* kernels first: they may hold threads' work space */
     limber_memory_free(ctx->functions);

@@ -21,7 +21,7 @@ enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST 
 struct description {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
-    int32_t size, unused;
+    int32_t size, roundings;
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
     char wanted[32];
@@ -81,6 +81,7 @@ static void join(struct mask *all, const struct mask *m, bool first)
     all->line_emax = NULL;              /* these stay the groups' */
     all->line_special = NULL;
     all->tile = NULL;
+    all->block = NULL;
 }
 
 /* Bytes fill their one limb whatever they are: a look at them could not make a plan cheaper. */
@@ -183,11 +184,29 @@ static bool is_tiny(const struct problem *p)
            p->m * p->n * p->k <= TINY * TINY;
 }
 
+enum { SAMPLED = 1 << 26 };     /* multiply-adds: fewer are not worth parts of their own */
+
+/* Where all of the data cannot be narrow, much of it might be: a tenth of the products that need no
+ * native ones. */
+static bool seems_mixed(const struct problem *p)
+{
+    double work = (double)p->m * (double)p->n * (double)p->k;
+    struct sample a, b;
+
+    if (p->groups != 1 || p->shape || p->a.patch || p->b.patch || asks_native(p) || work < SAMPLED)
+        return false;
+    a = limber_scan_sample(&p->a, p->fa, p->m, p->k);
+    b = limber_scan_sample(&p->b, p->fb, p->n, p->k);
+    return a.narrow * b.narrow > 0.1 || (1 - a.zero) * (1 - b.zero) < 0.9;
+}
+
 static bool scan(limber_context *ctx, struct finding *f, const struct problem *p,
                  const struct runner *r, struct diag *d)
 {
     enum scan_depth depth = depth_of(ctx, p);
 
+    if (depth == SCAN_probe && seems_mixed(p))
+        depth = SCAN_full;
     if (p->contract.promise == LIMBER_SIMULATE ||
         (depth == SCAN_probe && (is_tiny(p) || asks_native(p))))
         return true;            /* nothing is known, nothing is to be chosen */
@@ -339,11 +358,13 @@ static bool describe(limber_context *ctx, struct description *d, const struct pr
     d->slices = f->slices;
     d->kbits = k_class(p->k);
     d->size = ctx->machine.backend->remote ? size_class(p) : 0;
+    d->roundings = p->roundings;
     d->alpha = p->alpha != NULL;
     d->beta = p->beta != NULL;
     d->wrap = is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
-    if (p->contract.scheme)
-        strncpy(d->wanted, p->contract.scheme, sizeof d->wanted - 1);
+    if (p->contract.scheme)     /* of two that are named, the second suits all data */
+        strncpy(d->wanted, strchr(p->contract.scheme, '+') ? strchr(p->contract.scheme, '+') + 1 :
+                p->contract.scheme, sizeof d->wanted - 1);
     describe_mask(d, 0, &f->all_a, p->fa);
     describe_mask(d, 1, &f->all_b, p->fb);
     if (p->contract.promise == LIMBER_SIMULATE && !describe_model(d, p, diag))
@@ -361,11 +382,13 @@ static bool describe(limber_context *ctx, struct description *d, const struct pr
 
 static double budget(const struct description *d)
 {
+    double u = limber_format_roundoff(d->fc);
+
     switch ((limber_promise)d->promise) {
     case LIMBER_NATIVE:
-        return (least_k(d->kbits) + 2) * limber_format_roundoff(d->fc);
+        return fmax(least_k(d->kbits) + 2 - d->roundings, 0) * u;
     case LIMBER_BITS:
-        return ldexp(1, -d->bits);
+        return fmax(ldexp(1, -d->bits) - d->roundings * u, 0);
     case LIMBER_FAST:
     case LIMBER_SIMULATE:
         return INFINITY;
@@ -455,6 +478,7 @@ static bool state(struct plan *p, const struct description *d, const struct fixe
     p->slices = d->slices;
     p->kbits = d->kbits;
     p->size = d->size;
+    p->roundings = d->roundings;
     p->budget = budget(d);
     p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
     if (d->simulates) {
@@ -925,6 +949,97 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
     return true;
 }
 
+/* ---- parts of a product ---------------------------------------------------------------------- */
+
+struct priced {
+    struct priced *next;
+    struct price price;
+    struct description d;
+};
+
+void limber_priced_free(struct priced *list)
+{
+    while (list) {
+        struct priced *next = list->next;
+
+        free(list);
+        list = next;
+    }
+}
+
+static bool known_price(limber_context *ctx, const struct description *d, struct price *price)
+{
+    size_t size = description_size(d);
+    const struct priced *at;
+
+    pthread_mutex_lock(&ctx->lock);
+    for (at = ctx->priced; at && memcmp(&at->d, d, size);)
+        at = at->next;
+    if (at)
+        *price = at->price;
+    pthread_mutex_unlock(&ctx->lock);
+    return at != NULL;
+}
+
+static void keep_price(limber_context *ctx, const struct description *d, const struct price *price)
+{
+    struct priced *new = malloc(sizeof *new);
+
+    if (!new)                   /* it is found again when it is asked for again */
+        return;
+    *new = (struct priced){ .price = *price, .d = *d };
+    pthread_mutex_lock(&ctx->lock);
+    new->next = ctx->priced;
+    ctx->priced = new;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+static bool find_price(limber_context *ctx, const struct description *desc, struct price *price,
+                       struct diag *d)
+{
+    struct pass_watch nobody = { NULL, NULL };
+    struct plan plan = { 0 };
+    struct diag why = { 0 };
+    bool ok = state(&plan, desc, NULL, d);
+
+    *price = (struct price){ .product = INFINITY };
+    if (ok && limber_passes_run(&plan, &ctx->machine.target, "conv_to_gemm,choose", nobody, &why))
+        *price = plan.price;
+    else if (ok && why.status != LIMBER_NO_SCHEME)
+        ok = limber_fail(d, why.status, "%s", why.text);
+    limber_plan_clear(&plan);
+    return ok;
+}
+
+bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
+                         const struct mask *b, struct price *price, struct diag *d)
+{
+    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
+    struct description desc;
+
+    if (!describe(ctx, &desc, p, &f, d))
+        return false;
+    if (known_price(ctx, &desc, price))
+        return true;
+    if (!find_price(ctx, &desc, price, d))
+        return false;
+    keep_price(ctx, &desc, price);
+    return true;
+}
+
+static bool run_found(limber_context *ctx, const struct problem *p, const struct finding *f,
+                      const struct description *desc, limber_report *r, struct diag *d);
+
+bool limber_engine_run_masked(limber_context *ctx, const struct problem *p, struct mask *a,
+                              struct mask *b, limber_report *report, struct diag *d)
+{
+    const struct finding f = { .a = a, .b = b, .all_a = *a, .all_b = *b,
+                               .slices = p->contract.slices };
+    struct description desc;
+
+    return describe(ctx, &desc, p, &f, d) && run_found(ctx, p, &f, &desc, report, d);
+}
+
 /* ---- calls that are recorded ----------------------------------------------------------------- */
 
 /* What a call was found to be: without a look at its operands, and with. */
@@ -1060,19 +1175,15 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, limber_re
     return launch_all(ctx, p, &unscanned, e, false, &guard, r, d);
 }
 
-static bool run(limber_context *ctx, const struct problem *p, struct finding *f, limber_report *r,
-                struct diag *d)
+static bool run_found(limber_context *ctx, const struct problem *p, const struct finding *f,
+                      const struct description *desc, limber_report *r, struct diag *d)
 {
-    struct description desc;
-    const struct maker maker = { make, &(struct making){ ctx, &desc, NULL, &ctx->machine } };
+    const struct maker maker = { make, &(struct making){ ctx, desc, NULL, &ctx->machine } };
     struct entry *e;
     double start = 0;
     bool found, ok;
 
-    if (limber_remote_records(ctx, p->queue))
-        return run_recorded(ctx, p, r, d);
-    if (!scan_and_describe(ctx, p, f, &desc, r, d) ||
-        !limber_memory_get(ctx->memory, &desc, description_size(&desc), maker, &e, &found, d))
+    if (!limber_memory_get(ctx->memory, desc, description_size(desc), maker, &e, &found, d))
         return false;
     if (r) {
         r->from = found ? 2 : e->from_disk;
@@ -1084,9 +1195,33 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
     if (r)
         r->seconds_run = now() - start;
     if (ok && p->queue && p->queue->graph && e->backend->remote)
-        return remember(ctx, p, &desc, d);      /* and its kernel stays */
+        return remember(ctx, p, desc, d);       /* and its kernel stays */
     limber_memory_put(ctx->memory, e);
     return ok;
+}
+
+/* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */
+static bool may_mix(const limber_context *ctx, const struct problem *p, const struct finding *f)
+{
+    return f->all_a.scanned && f->all_b.scanned && p->groups == 1 && !p->shape && !p->a.patch &&
+           !p->b.patch && !is_tiny(p) && !is_integer(p->fc) && !ctx->machine.backend->remote &&
+           p->contract.promise != LIMBER_SIMULATE && !asks_native(p) &&
+           (p->contract.promise != LIMBER_FAST || strchr(p->contract.scheme, '+'));
+}
+
+static bool run(limber_context *ctx, const struct problem *p, struct finding *f, limber_report *r,
+                struct diag *d)
+{
+    struct description desc;
+    bool done = false;
+
+    if (limber_remote_records(ctx, p->queue))
+        return run_recorded(ctx, p, r, d);
+    if (!scan_and_describe(ctx, p, f, &desc, r, d))
+        return false;
+    if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f->a, f->b, &done, r, d))
+        return false;
+    return done || run_found(ctx, p, f, &desc, r, d);
 }
 
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,

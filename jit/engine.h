@@ -143,12 +143,27 @@ struct problem {
     const void *alpha, *beta;       /* NULL: exactly 1, exactly 0 */
     struct unit_counts *counts;     /* NULL, or where the counts of a simulated unit are added */
     enum counts count;              /* what is counted */
+    int roundings;                  /* of other parts: as in struct plan */
 };
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d);
 /* The same for any promise but simulate, or for one whose statistics are somebody else's matter. */
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
                              struct diag *d);
+/* One plan for a product of one group whose masks are known: what it would cost, with product INFINITY
+ * where there is none, and the product itself. */
+bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
+                         const struct mask *b, struct price *price, struct diag *d);
+bool limber_engine_run_masked(limber_context *ctx, const struct problem *p, struct mask *a,
+                              struct mask *b, limber_report *report, struct diag *d);
+struct priced;
+void limber_priced_free(struct priced *list);
+
+/* mixed.c: a product as parts where that is predicted to pay.  *done is false where it is not, and
+ * nothing was done then. */
+bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
+                      const struct mask *b, bool *done, limber_report *report, struct diag *d);
+
 /* Workspace of a call on a device. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
                              size_t *best, struct diag *d);
@@ -262,6 +277,7 @@ struct limber_context {
     pthread_mutex_t lock;   /* of bindings and warm */
     struct binding *bindings;
     struct warm *warm;      /* engine.c: calls that may be recorded */
+    struct priced *priced;  /* engine.c: plans whose price is known */
 };
 void limber_warm_free(struct warm *list);
 /* limber_create with the backends of the caller's choice, best first, NULL at the end. */

@@ -188,6 +188,7 @@ static void set_tile(struct tile_mask *t, const struct seen *s)
 
     t->emin = (int16_t)(s->emax == NONE_HIGH ? 0 : s->emin);
     t->emax = (int16_t)(s->emax == NONE_HIGH ? 0 : s->emax);
+    t->low = (int16_t)(s->emax == NONE_HIGH ? 0 : s->lsb);
     t->sig = (uint8_t)(s->sig < 255 ? s->sig : 255);
     t->flags = (uint8_t)((zero ? TILE_zero : 0) | (s->special ? TILE_special : 0) |
                          (s->negative ? TILE_negative : 0));
@@ -292,9 +293,30 @@ static void scan_lines(void *arg, int64_t task, int worker)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Lines of a block that hold a nonzero, joined. */
+static void note_block(struct block_mask *b, const struct seen *s)
+{
+    bool first = b->flags & TILE_zero;
+
+    b->flags |= (uint8_t)((s->special ? TILE_special : 0) | (s->negative ? TILE_negative : 0));
+    if (s->emax == NONE_HIGH)
+        return;
+    b->flags &= (uint8_t)~TILE_zero;
+    b->emin = first || s->emin < b->emin ? s->emin : b->emin;
+    b->emax = first || s->emax > b->emax ? s->emax : b->emax;
+    b->spread = s->emax - s->emin > b->spread ? s->emax - s->emin : b->spread;
+    b->width = s->emax - s->lsb + 1 > b->width ? s->emax - s->lsb + 1 : b->width;
+    b->sig = s->sig > b->sig ? s->sig : b->sig;
+}
+
 static void conclude(struct mask *m, const struct job *j)
 {
     struct seen all = nothing;
+
+    for (int64_t i = 0; i < m->tile_rows; i++)
+        m->block[i] = (struct block_mask){ .flags = TILE_zero };
+    for (int64_t i = 0; i < j->lines; i++)
+        note_block(&m->block[i / RUN], &j->line[i]);
 
     for (int64_t i = 0; i < j->lines; i++) {
         const struct seen *s = &j->line[i];
@@ -309,7 +331,7 @@ static void conclude(struct mask *m, const struct job *j)
         m->spread = s->emax - s->emin > m->spread ? s->emax - s->emin : m->spread;
         m->width = s->emax - s->lsb + 1 > m->width ? s->emax - s->lsb + 1 : m->width;
     }
-    for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
+    for (int64_t i = 0; m->tile && i < m->tile_rows * m->tile_cols; i++)
         set_tile(&m->tile[i], &j->tile[i]);
     m->scanned = true;
     m->zero = all.emax == NONE_HIGH;
@@ -346,7 +368,9 @@ static bool take_lines(struct mask *m, int64_t lines)
 {
     m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
     m->line_special = calloc((size_t)lines + 1, 1);
-    return m->line_emax && m->line_special;
+    m->tile_rows = (lines + RUN - 1) / RUN;
+    m->block = malloc((size_t)(m->tile_rows + 1) * sizeof *m->block);
+    return m->line_emax && m->line_special && m->block;
 }
 
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
@@ -369,7 +393,8 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     r = r ? r : &alone;
     j.lanes = malloc((size_t)(r->workers * m->tile_cols + 1) * sizeof *j.lanes);
     ok = j.line && j.tile && j.lanes && m->tile;
-    ok = ok && (!want_lines || take_lines(m, lines));
+    (void)want_lines;
+    ok = ok && take_lines(m, lines);
     if (ok) {
         for (int64_t i = 0; i < lines; i++)
             j.line[i] = nothing;
@@ -386,6 +411,31 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     free(j.tile);
     free(j.lanes);
     return ok;
+}
+
+struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t lines,
+                                 int64_t length)
+{
+    enum { TILES = 64, LINES = 4, ELEMENTS = 32 };
+    const struct job j = { .v = v, .f = f };
+    int64_t rows = (lines + RUN - 1) / RUN, cols = (length + RUN - 1) / RUN;
+    struct sample found = { 0, 0 };
+
+    for (int64_t t = 0; t < TILES && rows > 0 && cols > 0; t++) {
+        int64_t line = t * rows / TILES * RUN, p = t * 29 % TILES * cols / TILES * RUN;
+        int64_t len = length - p < ELEMENTS ? length - p : ELEMENTS;
+        struct seen tile = nothing;
+
+        for (int64_t i = line; i < line + LINES && i < lines; i++) {
+            struct seen s;
+
+            run_any(&j, i, p, len, &s);
+            join(&tile, &s);
+        }
+        found.zero += tile.emax == NONE_HIGH && !tile.special;
+        found.narrow += tile.emax == NONE_HIGH || tile.emax - tile.lsb + 1 <= 16;
+    }
+    return (struct sample){ found.zero / TILES, found.narrow / TILES };
 }
 
 bool limber_scan_found(struct mask *m, const int32_t *found, int64_t lines, int64_t length,
@@ -430,5 +480,7 @@ bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t l
     }
     for (int64_t i = 0; i < lines; i++)
         m->line_emax[i] = 7;
+    for (int64_t i = 0; i < m->tile_rows; i++)
+        m->block[i] = (struct block_mask){ 0, 7, 7, 8, 8, 0 };
     return true;
 }

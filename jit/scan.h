@@ -14,6 +14,12 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
                  int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
                  struct diag *d);
 
+/* Of a few tiles here and there, a few elements each: shares that seem to be zero, and to need at most
+ * 16 bits (zeros among them). */
+struct sample { double zero, narrow; };
+struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t lines,
+                                 int64_t length);
+
 /* The same from what a device found of every line: enum scan_field, field after field; tiles stay
  * unknown. */
 bool limber_scan_found(struct mask *m, const int32_t *found, int64_t lines, int64_t length,

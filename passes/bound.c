@@ -112,7 +112,7 @@ double limber_budget(const struct plan *p, double k)
     double u = roundoff(p);
 
     if (p->promise == LIMBER_NATIVE && u > 0)
-        return (k + 2) * u;
+        return (k + 2 - p->roundings) * u;
     return p->budget;
 }
 
@@ -124,7 +124,7 @@ static double tightest(const struct plan *p, double *k)
 
     *k = most;
     if (p->promise == LIMBER_NATIVE && u > 0)
-        least = fmax(p->budget / u - 2, 1);
+        least = fmax(p->budget / u - 2 + p->roundings, 1);
     chunk = products ? (double)products->num[ATTR_chunk] : 1;
     at[0] = least;
     at[1] = fmin(fmax(chunk, least), most);

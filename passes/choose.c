@@ -65,42 +65,59 @@ static double result_bytes(const struct plan *p, const struct node *products,
     return f.size + 2 * total * products->type.count;
 }
 
-enum { LAUNCH_NS = 15000 };     /* of three or four kernels */
-
-/* Seconds of a device for 2^30 multiply-adds of the plan's size.  Of a unit's peak our kernels are
- * expected to keep 0.75, NVIDIA's 0.9. */
-static double device_seconds(const struct plan *p, const struct target *t,
-                             const struct node *products, const struct node *combine)
+/* Of a unit's peak a device's kernels are expected to keep 0.75, NVIDIA's 0.9; a call launches three
+ * or four of ours. */
+static struct price device_price(const struct plan *p, const struct target *t,
+                                 const struct node *products, const struct node *combine)
 {
-    double k = ldexp(1, p->kbits > 16 ? 16 : p->kbits), n = ldexp(1, p->size ? p->size : 10);
-    double work = n * n * k, bytes;
+    double rate = t->rate[products->num[ATTR_unit]];
 
     if (strcmp(p->scheme, "cublas") == 0)   /* operands are read as they lie */
-        return 0x1p30 / (0.9 * t->rate[products->num[ATTR_unit]]);
-    bytes = n * k * (limb_bytes(p, products->in[0]) + limb_bytes(p, products->in[1])) +
-            n * n * result_bytes(p, products, combine);
-    return ((double)products->rows * work / (0.75 * t->rate[products->num[ATTR_unit]]) +
-            bytes / t->bandwidth + 1e-9 * LAUNCH_NS) * (0x1p30 / work);
+        return (struct price){ .product = 1 / (0.9 * rate) };
+    return (struct price){
+        .product = (double)products->rows / (0.75 * rate),
+        .a = limb_bytes(p, products->in[0]) / t->bandwidth,
+        .b = limb_bytes(p, products->in[1]) / t->bandwidth,
+        .result = result_bytes(p, products, combine) / t->bandwidth,
+        .call = 15e-6,
+    };
 }
 
-/* Seconds of one core, or of a device, for 2^30 multiply-adds; on a core for m = n = k = 1024. */
-static double seconds(const struct plan *p, const struct target *t)
+static struct price price_of(const struct plan *p, const struct target *t)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
     double rate = t->rate[products->num[ATTR_unit]];
 
     if (!(rate > 0))
-        return INFINITY;
+        return (struct price){ .product = INFINITY };
     if (t->bandwidth > 0)
-        return device_seconds(p, t, products, combine);
-    return (double)products->rows * 0x1p30 / rate +
-           1e-9 * 0x1p20 * (prepare_ns(p, products->in[0]) + prepare_ns(p, products->in[1]) +
-                            combine_ns(p, products, combine));
+        return device_price(p, t, products, combine);
+    return (struct price){
+        .product = (double)products->rows / rate,
+        .a = 1e-9 * prepare_ns(p, products->in[0]), .b = 1e-9 * prepare_ns(p, products->in[1]),
+        .result = 1e-9 * combine_ns(p, products, combine),
+        .skips = products->num[ATTR_unit] != UNIT_i8 || combine->num[ATTR_via] != VIA_shift,
+    };
+}
+
+double limber_price(const struct price *p, double m, double n, double k, double share)
+{
+    return p->product * m * n * k * share + p->a * m * k + p->b * n * k + p->result * m * n +
+           p->call;
+}
+
+/* Seconds for 2^30 multiply-adds of the plan's size: on a core of m = n = k = 1024. */
+static double seconds(const struct plan *p, const struct price *price)
+{
+    double k = p->size ? ldexp(1, p->kbits > 16 ? 16 : p->kbits) : 1024;
+    double n = p->size ? ldexp(1, p->size) : 1024;
+
+    return limber_price(price, n, n, k, 1) * (0x1p30 / (n * n * k));
 }
 
 static bool try_one(const struct plan *p, const struct scheme *s, const struct target *t,
-                    double *cost, struct diag *why)
+                    struct price *price, double *cost, struct diag *why)
 {
     struct plan copy = { 0 };
     bool ok = limber_plan_copy(&copy, p) ||
@@ -112,8 +129,10 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
     copy.scheme = s->name;
     ok = ok && limber_pass_split(&copy, t, why) && limber_pass_prune(&copy, t, why) &&
          limber_pass_bound(&copy, t, why);
-    if (ok)
-        *cost = seconds(&copy, t);
+    if (ok) {
+        *price = price_of(&copy, t);
+        *cost = seconds(&copy, price);
+    }
     limber_plan_clear(&copy);
     return ok;
 }
@@ -139,17 +158,19 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
     for (size_t i = 0; i < limber_scheme_count; i++) {
         const struct scheme *s = &limber_schemes[i];
         struct diag why = { 0 };
+        struct price price;
         double cost = INFINITY;
 
         if (p->wanted && limber_scheme_find(p->wanted) != s)
             continue;
         if (p->model ? s->unit != UNIT_model : s->unit == UNIT_model && !p->wanted)
             continue;           /* units are simulated, and nothing else is */
-        if (try_one(p, s, t, &cost, &why)) {
+        if (try_one(p, s, t, &price, &cost, &why)) {
             limber_text_add(&p->refused, "%s: keeps the contract, %.3g s\n", s->name, cost);
             if (!best || cost < least) {
                 best = s;
                 least = cost;
+                p->price = price;
             }
         } else {
             if (why.status == LIMBER_NO_MEMORY)

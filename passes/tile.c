@@ -154,8 +154,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     chunk = n->num[ATTR_chunk];
     if (limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum || chunk < 64)
         kc = chunk;             /* float totals are added once a chunk */
-    else
-        for (kc = 64; kc * 2 <= chunk && chunk % (kc * 2) == 0 &&
+    else                        /* a part's tiles are left out block by block */
+        for (kc = 64; kc * 2 <= (p->roundings && chunk > 256 ? 256 : chunk) && chunk % (kc * 2) == 0 &&
              kc * 2 * nr * bytes <= t->l1 * 3 / 2;)
             kc *= 2;
     mb = round_down(at_least(t->l2 / 4 / (kc * bytes), mr), mr);

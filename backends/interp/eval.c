@@ -128,19 +128,37 @@ static int line_emax(const struct view *v, limber_format f, int64_t line, int64_
     return most;
 }
 
+/* The same of what the whole block shows, where tiles are left out: a line's own part of a tile is not
+ * what scans know. */
+static int block_emax(const struct view *v, limber_format f, int64_t line, int64_t lines, int64_t k)
+{
+    int64_t from = line / LIMBER_BLOCK * LIMBER_BLOCK, to = from + LIMBER_BLOCK;
+    int most = INT32_MIN;
+
+    for (int64_t i = from; i < to && i < lines; i++) {
+        int e = line_emax(v, f, i, k);
+
+        most = e > most ? e : most;
+    }
+    return most;
+}
+
 /* Scales that bring the largest element of every line, or of all, below 2^top; 0 for axis=none. */
 static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
                         int top)
 {
     int64_t axis = n->num[ATTR_axis];
-    int all = INT32_MIN;
+    bool tiles = v->view->excerpt && v->view->excerpt->tile;
+    int all = INT32_MIN, most = INT32_MIN;
 
     v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
     if (!v->scale || axis == AXIS_none)
         return v->scale != NULL;
     for (int64_t i = 0; i < v->lines; i++) {
-        int most = line_emax(v->view, f, i, e->k);
-
+        if (!tiles)
+            most = line_emax(v->view, f, i, e->k);
+        else if (i % LIMBER_BLOCK == 0)
+            most = block_emax(v->view, f, i, v->lines, e->k);
         v->scale[i] = most == INT32_MIN ? 0 : top - 1 - most;
         all = most > all ? most : all;
     }

@@ -251,6 +251,27 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
 }
 
+/* Blocks of k in which a panel of elements that are packed as they are shows none is zero. */
+static void show(const struct kernel_config *c, const struct packed *o, int side, int64_t k)
+{
+    const struct excerpt *x = o->view.excerpt;
+    int64_t lines = c->side[side].lines;
+
+    if (c->side[side].how != HOW_whole)
+        return;
+    for (int64_t panel = 0; panel < o->panels; panel++)
+        for (int64_t b = 0; b < o->blocks; b++) {
+            uint8_t *any = &o->nonzero[panel * o->blocks + b];
+            int64_t to = (panel + 1) * lines < o->lines ? (panel + 1) * lines : o->lines;
+            int64_t end = (b + 1) * c->kc < k ? (b + 1) * c->kc : k;
+
+            *any = !x || !x->tile;
+            for (int64_t i = panel * lines; i < to && !*any; i++)
+                for (int64_t p = b * c->kc; p < end && !*any; p += KERNEL_BLOCK)
+                    *any = limber_excerpt_shows(x, limber_block_line(x->block, o->line0 + i), p) != 0;
+        }
+}
+
 static void run_prepare(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
@@ -296,7 +317,8 @@ static int64_t even_rows(const struct kernel_config *f, int64_t m, int64_t colum
 /* Register tiles may be stored to C: its rows are dense, and chains end with k. */
 static bool stores(const struct kernel_config *f, const struct call *c)
 {
-    return f->direct && c->c.col == 1 && c->c.inner >= c->n && c->k > 0 &&
+    return f->direct && c->c.col == 1 && c->c.inner >= c->n && !c->c.rows && !c->c.cols && c->k > 0 &&
+           !c->a.excerpt && !c->b.excerpt &&
            (f->unit != UNIT_i8 || c->k <= f->chunk);
 }
 
@@ -333,6 +355,7 @@ static void run_columns(struct part *p, struct call *c, int64_t j, int64_t width
     p->scratches = set_side(f, &call->op[1], 1, call->k, memory);
     if (call->k == 0)
         memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
+    show(f, &call->op[1], 1, call->k);
     tasks = share(f, call, 1) + call->tasks[0];
     if (f->unit != UNIT_exact && call->k > 0)
         c->runner->run(c->runner->self, tasks, run_prepare, p);
@@ -364,6 +387,7 @@ static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call, 
     p.call.op[0].lines = height;
     memory = (char *)(((uintptr_t)spare->memory + 63) & ~(uintptr_t)63);
     memory = set_side(f, &p.call.op[0], 0, call.k, memory);
+    show(f, &p.call.op[0], 0, call.k);
     share(f, &p.call, 0);
     for (int64_t j = 0; j < c->n; j += width)
         run_columns(&p, c, j, c->n - j < width ? c->n - j : width, memory);

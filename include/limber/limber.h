@@ -71,7 +71,9 @@ typedef struct limber_contract {
     limber_promise promise;
     int bits;           /* LIMBER_BITS: 1..160 */
     const char *scheme; /* NULL: the library chooses; else a name of limber_scheme_name();
-                           required for LIMBER_FAST */
+                           required for LIMBER_FAST.  "NARROW+WIDE", two names: tiles of A and B that
+                           both suit the first are multiplied by it, others by the second, which
+                           serves all where a product is not cut into tiles */
     int slices;         /* Ozaki I under LIMBER_FAST: slices per operand, fast mode; 0 estimates
                            the count for the accuracy of the result's format */
     const limber_unit *unit;        /* LIMBER_SIMULATE: the unit; read during the call */
@@ -82,6 +84,17 @@ typedef struct limber_contract {
 /* The i-th scheme's name and one line about it; NULL past the end. */
 LIMBER_API const char *limber_scheme_name(int i);
 LIMBER_API const char *limber_scheme_about(int i);
+
+/* One of the plans that a mixed product was made of. */
+typedef struct limber_part {
+    char scheme[32];
+    int rows;               /* as below, of this part */
+    double bound;
+    int64_t m, n;           /* rows of A and columns of B that it saw, whole or in tiles */
+    double share;           /* of the product's multiply-adds */
+    double cost, seconds;   /* predicted and measured seconds */
+} limber_part;
+enum { LIMBER_PARTS = 27 };
 
 /* What a call did.  Texts are truncated to fit. */
 typedef struct limber_report {
@@ -95,6 +108,9 @@ typedef struct limber_report {
     double seconds_scan, seconds_compile, seconds_run;
     int from;               /* 0 compiled now, 1 found on disk, 2 found in memory */
     size_t workspace;       /* bytes of packed limbs and accumulators at the peak */
+    int parts;              /* 0: one plan served the whole product; else the scheme is "mixed", rows
+                               and bound are the largest of the parts', the kernel is the last's */
+    limber_part part[LIMBER_PARTS];
 } limber_report;
 
 /* ---- operands -------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  * Native: one product on a unit that holds both operands as they are.
  *
  *   needs   operand formats that embed in binary32 or binary64, a float result no wider
- *   leaves  one row; chains of 256 products, so that the sum of k terms errs like k/256 + 256
+ *   leaves  one row; chains of 256 products, so that the sum of k terms errs like k/256 + 256; of
+ *           128 where other parts of the product need some of the contract's roundings
  *   proof   docs/accuracy.md, "Native chains" */
 #include "passes/scheme/scheme_split.h"
 
@@ -48,7 +49,7 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
     tb.format = ta.format;
     a = limber_plan_add(p, OP_whole, NULL, s.a, -1, ta);
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, tb);
-    return limber_split_finish(p, &s, a, b, unit, 256, &row, 1, 1, VIA_sum, NULL, d);
+    return limber_split_finish(p, &s, a, b, unit, p->roundings ? 128 : 256, &row, 1, 1, VIA_sum, NULL, d);
 }
 
 bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const struct target *t,

@@ -24,17 +24,20 @@ static kernel_turn *turn_here(void)
     return limber_turn;
 }
 
-/* Lines that are stretches of memory; those that do not exist repeat the last. */
+/* Lines that are stretches of memory; those that do not exist repeat the last.  A block along k lies
+ * within a tile of an excerpt. */
 static void turn(const struct kernel_call *c, int side, const int64_t part[4], int step, int size,
                  int lanes, char *to, int64_t stride)
 {
+    static const char zeros[KERNEL_LANES * 8];
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
 
     for (int64_t l = 0; l < KERNEL_LANES; l++) {
         int64_t at = o->line0 + part[0] + (l < part[1] ? l : part[1] - 1);
 
-        line[l] = (const char *)o->view.data + (at * o->view.line + part[2]) * step;
+        line[l] = limber_view_at(&o->view, at, part[2], step);
+        line[l] = line[l] ? line[l] : zeros;
         for (int ahead = 0; ahead < KERNEL_LANES * size; ahead += 64)
             __builtin_prefetch(line[l] + 4 * KERNEL_LANES * size + ahead);
     }
@@ -59,7 +62,7 @@ static void spread(const struct packed *o, const int64_t part[4], size_t size, c
     for (int64_t l = 0; l < part[1]; l++) {
         const char *from = limber_view_at(&o->view, o->line0 + part[0] + l, part[2], (int)size);
 
-        for (int64_t p = 0; p < part[3]; p++)
+        for (int64_t p = 0; from && p < part[3]; p++)
             copy(room + (size_t)(p * KERNEL_LANES + l) * size, from + p * step, size);
     }
 }
@@ -87,7 +90,7 @@ static void rows(const struct kernel_call *c, int side, const int64_t part[4], c
              KERNEL_LANES * (int64_t)size);
         return;
     }
-    if (part[1] < KERNEL_LANES || o->view.patch)
+    if (part[1] < KERNEL_LANES || o->view.patch || o->view.excerpt)
         memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
     if (o->view.patch)
         windows(o, part, size, room);

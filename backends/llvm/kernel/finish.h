@@ -23,13 +23,22 @@ FLAT int stores_binary(void)
             (CFG.c.size == 4 && CFG.c.frac_bits == 23));
 }
 
+/* `cols` elements from column j of this part on are neighbours in memory. */
+FLAT int is_dense(const struct kernel_call *c, int64_t j, int64_t cols)
+{
+    int64_t at = c->j0 + j;
+
+    return c->c.col == 1 && at + cols <= c->c.inner &&
+           (!c->c.cols || at % LIMBER_BLOCK + cols <= LIMBER_BLOCK);
+}
+
 /* Stores `cols` of sixteen values of CFG.c.size bytes each; one run where C is dense. */
 FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols,
                     const char *v)
 {
     int size = CFG.c.size;
 
-    if (c->c.col == 1 && c->j0 + j + cols <= c->c.inner && cols == KERNEL_LANES)
+    if (is_dense(c, j, cols) && cols == KERNEL_LANES)
         __builtin_memcpy(place(c, i, j), v, (unsigned)(KERNEL_LANES * size));
     else
         ROLL for (int64_t x = 0; x < cols; x++)
@@ -518,7 +527,7 @@ FLAT v8d float_sum(const char *scratch, int64_t i, int64_t j)
 FLAT void float_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j0, int64_t cols)
 {
-    int dense = c->c.col == 1 && c->j0 + b->j0 + j0 + cols <= c->c.inner;
+    int dense = is_dense(c, b->j0 + j0, cols);
     int scaled = c->op[0].scale || c->op[1].scale;
 
     ROLL for (int64_t j = 0; j < cols; j += 8) {

@@ -12,7 +12,7 @@ enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_unit,
            HOW_half /* a unit in lanes of binary16 */, HOW_count };
 
 enum {
-    KERNEL_VERSION = 3,
+    KERNEL_VERSION = 4,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */

@@ -12,6 +12,14 @@ struct block {
 
 static const int32_t no_bias[KERNEL_NR];
 
+/* Some tiles are not shown. */
+FLAT int is_part(const struct kernel_call *c)
+{
+    const struct excerpt *a = c->op[0].view.excerpt, *b = c->op[1].view.excerpt;
+
+    return (a && a->tile) || (b && b->tile);
+}
+
 FLAT int is_float(void)
 {
     return VIA == VIA_sum;
@@ -98,7 +106,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                     p0 * CFG.bytes * CFG.mr;
     const char *next_a = oa->data + b->panel_a * oa->panel_bytes + next_la * oa->limb_bytes +
                          next_p0 * CFG.bytes * CFG.mr;
-    int skips = HOW != HOW_whole && !CFG.offsets;
+    int skips = HOW != HOW_whole ? !CFG.offsets : is_part(c);
 
     for (int64_t j = 0; j < b->panels_b; j++) {
         const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes +

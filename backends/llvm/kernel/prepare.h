@@ -38,7 +38,7 @@ FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
     int size = w->as->f.size;
 
     *stride = KERNEL_LANES * size;
-    if (!v->patch && v->line == 1 && w->live == KERNEL_LANES) {
+    if (!v->patch && !v->excerpt && v->line == 1 && w->live == KERNEL_LANES) {
         *stride = v->p * size;
         fetch_rows(w, w->p0 + BYTES, size);
         return (const char *)v->data + (w->o->line0 + w->first + w->p0 * v->p) * size;
@@ -550,7 +550,7 @@ FLAT int prepare_bytes(struct strip *w, int64_t k)
     if (v->patch || w->live <= 0 || k - w->p0 < BYTES || (w->side == 0 && w->s->sums))
         return 0;       /* sums are of signed bytes: those of B */
     w->len = BYTES;
-    if (v->line == 1 && w->live == KERNEL_LANES)
+    if (v->line == 1 && !v->excerpt && w->live == KERNEL_LANES)
         bytes_along_lines(w);
     else if (v->p == 1)
         bytes_along_k(w);

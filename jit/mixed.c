@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Mixed products: parts of one product, each by the plan that its data allows.
+ *
+ * A part sees its groups of blocks of lines through an excerpt, and stores to C by the same blocks.
+ * Parts that are sums over other tiles of the same elements follow each other, the first with the
+ * caller's beta, the others with 1. */
+#include "jit/engine.h"
+
+#include "passes/partition.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { TILE_SHIFT = 8 };    /* of tiles along k: what kernels leave out at once */
+static const double brief = 300e-6;     /* shorter products are not worth the thought */
+
+struct mixing {
+    limber_context *ctx;
+    const struct problem *p;
+    char scheme[2][32];     /* "narrow+wide" apart; else the caller's wish, or "" */
+};
+
+/* ---- deciding -------------------------------------------------------------------------------- */
+
+static struct problem sized(const struct problem *p, int64_t m, int64_t n, const char *scheme,
+                            int roundings)
+{
+    struct problem part = *p;
+
+    part.m = m;
+    part.n = n;
+    part.contract.scheme = scheme;
+    part.roundings = roundings;
+    return part;
+}
+
+static bool price(void *user, const struct mask *a, const struct mask *b, const char *scheme,
+                  int roundings, struct price *out, struct diag *d)
+{
+    const struct mixing *x = user;
+    struct problem part = sized(x->p, a->lines, b->lines, scheme, roundings);
+
+    return limber_engine_price(x->ctx, &part, a, b, out, d);
+}
+
+static void split_name(struct mixing *x)
+{
+    const char *all = x->p->contract.scheme, *plus = all ? strchr(all, '+') : NULL;
+
+    if (all)
+        snprintf(x->scheme[0], sizeof x->scheme[0], "%.*s", (int)(plus ? plus - all : 31), all);
+    if (plus)
+        snprintf(x->scheme[1], sizeof x->scheme[1], "%s", plus + 1);
+}
+
+static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
+                   struct partition *parts, bool *worth, struct diag *d)
+{
+    const struct partition_input in = {
+        .mask = { a, b }, .k = x->p->k, .shift = TILE_SHIFT,
+        .sums = x->p->contract.promise != LIMBER_CORRECT,
+        .scheme = { *x->scheme[0] ? x->scheme[0] : NULL, *x->scheme[1] ? x->scheme[1] : NULL },
+        .price = price, .user = x,
+    };
+    struct price whole;
+
+    *worth = false;
+    if (!in.scheme[1]) {
+        if (!price(x, a, b, in.scheme[0], 0, &whole, d))
+            return false;
+        if (limber_price(&whole, (double)a->lines, (double)b->lines, (double)in.k, 1) < brief)
+            return true;
+    }
+    if (!limber_partition(&in, parts, d))
+        return false;
+    *worth = parts->parts > 1 || parts->part[0].keep[0] || in.scheme[1];
+    return true;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void add_report(limber_report *all, const limber_report *r, const struct partition_part *part,
+                       const struct mask *a, const struct mask *b)
+{
+    limber_part *to = &all->part[all->parts++];
+
+    memcpy(to->scheme, r->scheme, sizeof to->scheme);
+    to->rows = r->rows;
+    to->bound = r->bound;
+    to->m = a->lines;
+    to->n = b->lines;
+    to->share = part->share * (double)a->lines * (double)b->lines;
+    to->cost = part->seconds;
+    to->seconds = r->seconds_run;
+    memcpy(all->backend, r->backend, sizeof all->backend);
+    memcpy(all->kernel, r->kernel, sizeof all->kernel);
+    all->rows = r->rows > all->rows ? r->rows : all->rows;
+    all->pruned += r->pruned;
+    all->bound = r->bound > all->bound ? r->bound : all->bound;
+    all->cost += to->cost;
+    all->seconds_compile += r->seconds_compile;
+    all->seconds_run += r->seconds_run;
+    all->from = r->from < all->from || all->parts == 1 ? r->from : all->from;
+    all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
+}
+
+static void one_of(limber_format f, char *out)
+{
+    static const double one = 1;
+    limber_format binary64;
+    struct diag ignored = { 0 };
+
+    limber_format_named("f64", &binary64);
+    limber_format_convert(out, f, &one, binary64, 1, LIMBER_RN, &ignored);
+}
+
+static bool run_part(struct mixing *x, const struct partition *parts,
+                     const struct partition_part *part, limber_report *report, struct diag *d)
+{
+    struct excerpt show[2] = { limber_partition_excerpt(parts, part, 0),
+                               limber_partition_excerpt(parts, part, 1) };
+    struct mask m[2] = { { 0 }, { 0 } };
+    char one[16];
+    limber_report r = { 0 };
+    struct problem p;
+    bool ok = true;
+
+    for (int side = 0; side < 2 && ok; side++)
+        ok = limber_mask_excerpt(&m[side], parts->side[side].mask, &show[side],
+                                 limber_partition_blocks(parts, part, side)) ||
+             limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of a part");
+    if (ok) {
+        p = sized(x->p, m[0].lines, m[1].lines, part->scheme, part->roundings);
+        one_of(p.fc, one);
+        p.a.excerpt = &show[0];
+        p.b.excerpt = &show[1];
+        p.c.rows = show[0].block;
+        p.c.cols = show[1].block;
+        p.beta = part->adds ? one : p.beta;
+        ok = limber_engine_run_masked(x->ctx, &p, &m[0], &m[1], &r, d);
+    }
+    if (ok && report)
+        add_report(report, &r, part, &m[0], &m[1]);
+    limber_mask_clear(&m[0]);
+    limber_mask_clear(&m[1]);
+    return ok;
+}
+
+static void finish_report(limber_report *r, const struct problem *p, double scan)
+{
+    double u = limber_format_roundoff(p->fc), all = (double)p->m * (double)p->n;
+    int sums = 0;
+
+    for (int i = 0; i < r->parts; i++)
+        r->part[i].share /= all;
+    for (int i = 0; i < r->parts; i++)      /* parts of the same elements */
+        sums += r->part[i].m == r->part[0].m && r->part[i].n == r->part[0].n;
+    r->bound += r->bound > 0 || sums > 1 ? (sums - 1) * u : 0;
+    r->seconds_scan = scan;
+    snprintf(r->scheme, sizeof r->scheme, r->parts > 1 ? "mixed" : "%s", r->part[0].scheme);
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
+                      const struct mask *b, bool *done, limber_report *report, struct diag *d)
+{
+    struct mixing x = { .ctx = ctx, .p = p };
+    struct partition parts = { .parts = 0 };
+    double start = report ? now() : 0, scan = report ? report->seconds_scan : 0;
+    bool ok, worth;
+
+    *done = false;
+    split_name(&x);
+    ok = decide(&x, a, b, &parts, &worth, d);
+    if (ok && worth) {
+        if (report)
+            *report = (limber_report){ .from = 0 };
+        scan += report ? now() - start : 0;
+        for (int i = 0; i < parts.parts && ok; i++)
+            ok = run_part(&x, &parts, &parts.part[i], report, d);
+        if (ok && report)
+            finish_report(report, p, scan);
+        *done = ok;
+    }
+    limber_partition_clear(&parts);
+    return ok;
+}

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where one plan for a whole product would have to suit its widest rows and tiles, several may be
+ * faster, each for data of its kind.
+ *
+ *   needs   the masks of both operands, and the price of a plan for any mask
+ *   leaves  groups of blocks of lines: every element of C belongs to one group of A and one of B;
+ *           within such a rectangle, where the contract allows C to be summed in parts, classes of
+ *           tiles: narrow ones by narrow ones, wide ones by all, narrow ones by wide ones
+ *   proof   docs/accuracy.md, "Mixed products"
+ *   source  Ma et al., ICS 2022, sections 5.2 and 5.3: classes of tiles, and the count of their pairs
+ *           by a product of the masks */
+#include "passes/partition.h"
+
+#include "passes/passes.h"
+#include "passes/scheme.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THRESHOLDS = 8, ANCHORS = 8 };
+static const double worth = 0.97;       /* less of a gain is none */
+
+struct work {
+    const struct partition_input *in;
+    struct partition *p;
+    struct diag *d;
+    double seconds[PARTITION_GROUPS][PARTITION_GROUPS];     /* of group by group, uncut */
+    bool tiles;             /* are known */
+    bool failed;
+};
+
+static bool no_memory(struct diag *d)
+{
+    return limber_fail(d, LIMBER_NO_MEMORY, "partition: out of memory");
+}
+
+/* ---- prices ---------------------------------------------------------------------------------- */
+
+static double ask(struct work *w, const struct mask *a, const struct mask *b, const char *scheme,
+                  int roundings, double share)
+{
+    struct price price;
+
+    if (w->failed || a->lines == 0 || b->lines == 0)
+        return 0;
+    if (!w->in->price(w->in->user, a, b, scheme, roundings, &price, w->d)) {
+        w->failed = true;
+        return INFINITY;
+    }
+    if (!(price.product < INFINITY))
+        return INFINITY;
+    return limber_price(&price, (double)a->lines, (double)b->lines, (double)w->in->k,
+                        price.skips ? share : 1);
+}
+
+static struct mask about(const struct partition_side *s, const int32_t *block, int64_t count)
+{
+    struct mask m;
+
+    limber_mask_join(&m, s->mask, &(struct excerpt){ .block = block }, count);
+    return m;
+}
+
+static struct mask about_group(const struct partition_side *s, int g)
+{
+    return about(s, s->block + s->first[g], s->first[g + 1] - s->first[g]);
+}
+
+static double rectangle(struct work *w, const struct mask *a, const struct mask *b)
+{
+    return ask(w, a, b, w->in->scheme[1] ? w->in->scheme[1] : w->in->scheme[0], 0, 1);
+}
+
+/* ---- groups of lines ------------------------------------------------------------------------- */
+
+/* What a block asks of the others in its group: bits of its integers. */
+static int key(const struct mask *m, int32_t block)
+{
+    const struct block_mask *b = &m->block[block];
+
+    return b->flags & TILE_zero ? 0 : (b->width + 3) / 4 * 4;
+}
+
+/* Some of the keys of a group that are below its largest, rising. */
+static int thresholds(const struct partition_side *s, int g, int out[THRESHOLDS])
+{
+    enum { KEYS = 1100 };
+    bool seen[KEYS] = { 0 };
+    int all[KEYS], n = 0, kept = 0;
+
+    for (int64_t i = s->first[g]; i < s->first[g + 1]; i++) {
+        int k = key(s->mask, s->block[i]) / 4;
+
+        seen[k < KEYS ? k : KEYS - 1] = true;
+    }
+    for (int k = 0; k < KEYS; k++)
+        if (seen[k])
+            all[n++] = 4 * k;
+    n--;                        /* nothing lies above the largest */
+    for (int i = 0; i < n && kept < THRESHOLDS; i++)
+        if (n <= THRESHOLDS || i * THRESHOLDS / n >= kept)
+            out[kept++] = all[i];
+    return kept;
+}
+
+/* Blocks of the group up to the threshold, then the others, to `to`; how many come first. */
+static int64_t sort(const struct partition_side *s, int g, int threshold, int32_t *to)
+{
+    int64_t n = 0, low = 0;
+
+    for (int above = 0; above < 2; above++) {
+        for (int64_t i = s->first[g]; i < s->first[g + 1]; i++)
+            if ((key(s->mask, s->block[i]) > threshold) == above)
+                to[n++] = s->block[i];
+        low = above ? low : n;
+    }
+    return low;
+}
+
+/* Seconds of a group's two halves with all groups of the other side, to low and high. */
+static double halves(struct work *w, int side, const struct mask half[2],
+                     double out[2][PARTITION_GROUPS])
+{
+    const struct partition_side *other = &w->p->side[!side];
+    double sum = 0;
+
+    for (int h = 0; h < 2; h++)
+        for (int g = 0; g < other->groups; g++) {
+            struct mask m = about_group(other, g);
+
+            out[h][g] = side ? rectangle(w, &m, &half[h]) : rectangle(w, &half[h], &m);
+            sum += out[h][g];
+        }
+    return sum;
+}
+
+struct split {
+    int side, group, threshold;
+    double gain;
+    double seconds[2][PARTITION_GROUPS];
+};
+
+/* Both sides at once, before either is cut: wide lines of each may hide what a cut of one would gain. */
+struct double_split {
+    int threshold[2];
+    double gain;
+    double seconds[2][2];
+};
+
+static double *cell(struct work *w, int side, int g, int other)
+{
+    return side ? &w->seconds[other][g] : &w->seconds[g][other];
+}
+
+static void try_group(struct work *w, int side, int g, int32_t *room, struct split *best)
+{
+    const struct partition_side *s = &w->p->side[side];
+    int at[THRESHOLDS], n = thresholds(s, g, at);
+    double before = 0;
+
+    for (int o = 0; o < w->p->side[!side].groups; o++)
+        before += *cell(w, side, g, o);
+    for (int i = 0; i < n; i++) {
+        int64_t low = sort(s, g, at[i], room);
+        struct mask half[2] = { about(s, room, low),
+                                about(s, room + low, s->first[g + 1] - s->first[g] - low) };
+        struct split t = { .side = side, .group = g, .threshold = at[i] };
+
+        t.gain = before - halves(w, side, half, t.seconds);
+        if (isnan(t.gain))      /* neither way has a plan */
+            t.gain = 0;
+        if (t.gain > best->gain)
+            *best = t;
+    }
+}
+
+/* The group's upper half becomes the last group. */
+static void cut(struct work *w, const struct split *t, int32_t *room)
+{
+    struct partition_side *s = &w->p->side[t->side];
+    int64_t from = s->first[t->group], to = s->first[t->group + 1];
+    int64_t low = sort(s, t->group, t->threshold, room), high = to - from - low;
+    int64_t end = s->first[s->groups];
+
+    memmove(s->block + to - high, s->block + to, (size_t)(end - to) * sizeof *s->block);
+    memcpy(s->block + from, room, (size_t)low * sizeof *room);
+    memcpy(s->block + end - high, room + low, (size_t)high * sizeof *room);
+    for (int g = t->group + 1; g <= s->groups; g++)
+        s->first[g] -= high;
+    s->groups++;
+    s->first[s->groups] = end;
+    for (int o = 0; o < w->p->side[!t->side].groups; o++) {
+        *cell(w, t->side, t->group, o) = t->seconds[0][o];
+        *cell(w, t->side, s->groups - 1, o) = t->seconds[1][o];
+    }
+}
+
+static void try_both(struct work *w, int32_t *room[2], struct double_split *best)
+{
+    const struct partition_side *s = w->p->side;
+    int at[2][THRESHOLDS], n[2];
+
+    for (int side = 0; side < 2; side++)
+        n[side] = thresholds(&s[side], 0, at[side]);
+    for (int i = 0; i < n[0]; i++)
+        for (int j = 0; j < n[1]; j++) {
+            struct double_split t = { .threshold = { at[0][i], at[1][j] } };
+            int64_t a = sort(&s[0], 0, at[0][i], room[0]), b = sort(&s[1], 0, at[1][j], room[1]);
+            struct mask ma[2] = { about(&s[0], room[0], a),
+                                  about(&s[0], room[0] + a, s[0].first[1] - a) };
+            struct mask mb[2] = { about(&s[1], room[1], b),
+                                  about(&s[1], room[1] + b, s[1].first[1] - b) };
+            double sum = 0;
+
+            for (int q = 0; q < 4; q++)
+                sum += t.seconds[q / 2][q % 2] = rectangle(w, &ma[q / 2], &mb[q % 2]);
+            t.gain = w->seconds[0][0] - sum;
+            if (t.gain > best->gain)
+                *best = t;
+        }
+}
+
+static void cut_both(struct work *w, const struct double_split *t, int32_t *room)
+{
+    for (int side = 0; side < 2; side++)
+        cut(w, &(struct split){ .side = side, .threshold = t->threshold[side] }, room);
+    for (int q = 0; q < 4; q++)
+        w->seconds[q / 2][q % 2] = t->seconds[q / 2][q % 2];
+}
+
+static double sum(const struct work *w)
+{
+    double all = 0;
+
+    for (int g = 0; g < w->p->side[0].groups; g++)
+        for (int h = 0; h < w->p->side[1].groups; h++)
+            all += w->seconds[g][h];
+    return all;
+}
+
+/* Cuts one group after another, always where that gains most. */
+static bool cut_lines(struct work *w)
+{
+    int64_t a = w->in->mask[0]->tile_rows, b = w->in->mask[1]->tile_rows;
+    int32_t *memory = malloc((size_t)(a + b + 2) * sizeof *memory);
+    int32_t *room[2] = { memory, memory + a + 1 };
+
+    if (!memory)
+        return no_memory(w->d);
+    while (!w->failed) {
+        struct double_split two = { .gain = 0 };
+        struct split one = { .gain = 0 };
+        double least = (1 - worth) * sum(w);
+
+        for (int side = 0; side < 2; side++)
+            for (int g = 0; g < w->p->side[side].groups; g++)
+                if (w->p->side[side].groups < PARTITION_GROUPS)
+                    try_group(w, side, g, memory, &one);
+        if (one.gain <= least && w->p->side[0].groups * w->p->side[1].groups == 1)
+            try_both(w, room, &two);
+        if (two.gain > least)
+            cut_both(w, &two, memory);
+        else if (one.gain > least)
+            cut(w, &one, memory);
+        else
+            break;
+    }
+    free(memory);
+    return !w->failed;
+}
+
+/* ---- classes of tiles ------------------------------------------------------------------------ */
+
+/* Tiles are narrow when they fit below one power of two a block: with all exponents, or with all
+ * bits, within so many binades. */
+struct narrow { bool bits; int binades; };
+
+/* A tile of 2^shift elements along k. */
+struct tile { int low, high; bool zero; };
+
+static struct tile tile_at(const struct partition_side *s, int32_t block, int64_t c, bool bits)
+{
+    const struct mask *m = s->mask;
+    int64_t span = ((int64_t)1 << s->shift) / LIMBER_TILE, end = (c + 1) * span;
+    struct tile t = { .zero = true };
+
+    for (int64_t i = c * span; i < end && i < m->tile_cols; i++) {
+        const struct tile_mask *x = &m->tile[block * m->tile_cols + i];
+        int low = bits ? x->low : x->emin;
+
+        if (x->flags & TILE_zero)
+            continue;
+        t.low = t.zero || low < t.low ? low : t.low;
+        t.high = t.zero || x->emax > t.high ? x->emax : t.high;
+        t.zero = false;
+    }
+    return t;
+}
+
+static bool fits(const struct tile *t, int top, int binades)
+{
+    return t->high <= top && t->low > top - binades;
+}
+
+/* The exponent below which most of the block's tiles fit. */
+static int anchor(const struct tile *t, int64_t n, int binades)
+{
+    int best = 0;
+    int64_t most = -1, step = (n + ANCHORS - 1) / ANCHORS;
+
+    for (int64_t i = 0; i < n; i += step) {
+        int64_t count = 0, from = i;
+
+        while (from < n && t[from].zero)
+            from++;
+        for (int64_t j = 0; from < n && j < n; j++)
+            count += !t[j].zero && fits(&t[j], t[from].high, binades);
+        if (from < n && count > most) {
+            most = count;
+            best = t[from].high;
+        }
+    }
+    return best;
+}
+
+/* false: there is no memory. */
+static bool classify(struct partition_side *s, struct narrow how)
+{
+    struct tile *t = malloc((size_t)(s->tiles + 1) * sizeof *t);
+
+    for (int64_t b = 0; t && b < s->mask->tile_rows; b++) {
+        int top;
+
+        for (int64_t c = 0; c < s->tiles; c++)
+            t[c] = tile_at(s, (int32_t)b, c, how.bits);
+        top = anchor(t, s->tiles, how.binades);
+        for (int64_t c = 0; c < s->tiles; c++)
+            s->tile[b * s->tiles + c] = (uint8_t)(t[c].zero ? CLASS_zero :
+                                        fits(&t[c], top, how.binades) ? CLASS_narrow : CLASS_wide);
+    }
+    free(t);
+    return t != NULL;
+}
+
+/* Share of the rectangle's pairs of tiles, of one column of A's and one row of B's, that a part
+ * multiplies: column by column the product of two counts. */
+static double share(const struct work *w, const struct partition_part *part)
+{
+    int64_t blocks[2], pairs = 0, tiles = w->p->side[0].tiles;
+
+    for (int side = 0; side < 2; side++)
+        blocks[side] = limber_partition_blocks(w->p, part, side);
+    for (int64_t c = 0; c < tiles; c++) {
+        int64_t count[2] = { 0, 0 };
+
+        for (int side = 0; side < 2; side++) {
+            const struct partition_side *s = &w->p->side[side];
+            const int32_t *block = s->block + s->first[part->group[side]];
+
+            for (int64_t i = 0; i < blocks[side]; i++)
+                count[side] += part->keep[side] >> s->tile[block[i] * s->tiles + c] & 1;
+        }
+        pairs += count[0] * count[1];
+    }
+    return tiles ? (double)pairs / ((double)blocks[0] * (double)blocks[1] * (double)tiles) : 0;
+}
+
+static struct mask about_tiles(const struct work *w, const struct partition_part *part, int side)
+{
+    struct excerpt x = limber_partition_excerpt(w->p, part, side);
+    struct mask m;
+
+    limber_mask_join(&m, w->p->side[side].mask, &x, limber_partition_blocks(w->p, part, side));
+    return m;
+}
+
+static double part_seconds(struct work *w, struct partition_part *part)
+{
+    struct mask a = about_tiles(w, part, 0), b = about_tiles(w, part, 1);
+
+    part->share = share(w, part);
+    return part->share > 0 ? ask(w, &a, &b, part->scheme, part->roundings, part->share) : 0;
+}
+
+/* The parts of one rectangle of which there are any products; at least one, since C is to be written. */
+static int cut_rectangle(struct work *w, const int group[2], struct partition_part out[3],
+                         double *seconds)
+{
+    enum { NARROW = 1 << CLASS_narrow, WIDE = 1 << CLASS_wide };
+    static const uint32_t keep[3][2] = { { NARROW, NARROW }, { WIDE, NARROW | WIDE }, { NARROW, WIDE } };
+    int n = 0;
+
+    for (int i = 0; i < 3; i++) {
+        struct partition_part t = { .group = { group[0], group[1] }, .keep = { keep[i][0], keep[i][1] },
+                                    .adds = n > 0,
+                                    .scheme = w->in->scheme[1] ? w->in->scheme[i > 0] : w->in->scheme[0] };
+
+        t.share = share(w, &t);
+        if (t.share > 0)
+            out[n++] = t;
+    }
+    *seconds = 0;
+    for (int i = 0; i < n; i++) {
+        out[i].roundings = n - 1;
+        *seconds += out[i].seconds = part_seconds(w, &out[i]);
+    }
+    return n;
+}
+
+static bool is_special(const struct partition_side *s, int g)
+{
+    return about_group(s, g).special;
+}
+
+static bool pays(const struct work *w, int parts, double seconds, double whole)
+{
+    if (parts > 1 && !w->in->sums)
+        return false;
+    return w->in->scheme[1] ? isfinite(seconds) : seconds < worth * whole;
+}
+
+/* Rectangles that gain by a cut along k, or that are to be cut, are; what all take then. */
+static double cut_tiles(struct work *w, bool apply)
+{
+    struct partition *p = w->p;
+    double all = 0;
+
+    if (apply)
+        p->parts = 0;
+    for (int g = 0; g < p->side[0].groups; g++)
+        for (int h = 0; h < p->side[1].groups; h++) {
+            struct partition_part part[3];
+            double seconds = INFINITY;
+            bool finite = !is_special(&p->side[0], g) && !is_special(&p->side[1], h);
+            int n = w->tiles && finite ? cut_rectangle(w, (int[]){ g, h }, part, &seconds) : 0;
+
+            if (n == 0 || !pays(w, n, seconds, w->seconds[g][h])) {
+                n = 1;
+                seconds = w->seconds[g][h];
+                part[0] = (struct partition_part){
+                    .group = { g, h }, .share = 1, .seconds = seconds,
+                    .scheme = w->in->scheme[1] ? w->in->scheme[1] : w->in->scheme[0] };
+            }
+            all += seconds;
+            for (int i = 0; apply && i < n; i++)
+                p->part[p->parts++] = part[i];
+        }
+    return all;
+}
+
+static bool classify_both(struct work *w, struct narrow how)
+{
+    return (classify(&w->p->side[0], how) && classify(&w->p->side[1], how)) || no_memory(w->d);
+}
+
+/* All that is not zero; the range of binary16 limbs with a scale; integers of one byte and two. */
+static const struct narrow narrows[] = { { false, 1 << 20 }, { false, 28 }, { true, 8 }, { true, 16 } };
+
+/* What is narrow to a scheme that is named: limbs of floats have a range, integers have bits. */
+static size_t narrow_for(const char *scheme)
+{
+    const struct scheme *s = limber_scheme_find(scheme);
+
+    return !s || s->unit == UNIT_f64 || s->unit == UNIT_exact ? 0 : s->limbs > 1 ? 1 : 2;
+}
+
+static bool cut_along_k(struct work *w)
+{
+    size_t best = 0;
+    double least = INFINITY;
+
+    if (w->in->scheme[1])
+        best = narrow_for(w->in->scheme[0]);
+    for (size_t i = 0; i < COUNT(narrows) && !w->in->scheme[1]; i++) {
+        double seconds;
+
+        if (!classify_both(w, narrows[i]))
+            return false;
+        seconds = cut_tiles(w, false);
+        if (seconds < worth * least || !isfinite(least)) {
+            least = seconds;
+            best = i;
+        }
+    }
+    if (w->failed || !classify_both(w, narrows[best]))
+        return false;
+    w->p->seconds = cut_tiles(w, true);
+    return !w->failed;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static bool start(struct work *w, int side)
+{
+    struct partition_side *s = &w->p->side[side];
+
+    s->mask = w->in->mask[side];
+    s->shift = w->in->shift;
+    s->tiles = (w->in->k + ((int64_t)1 << s->shift) - 1) >> s->shift;
+    s->groups = 1;
+    s->first[1] = s->mask->tile_rows;
+    s->block = malloc((size_t)(s->mask->tile_rows + 1) * sizeof *s->block);
+    s->tile = calloc((size_t)(s->mask->tile_rows * s->tiles + 1), 1);
+    if (!s->block || !s->tile)
+        return no_memory(w->d);
+    for (int64_t i = 0; i < s->mask->tile_rows; i++)
+        s->block[i] = (int32_t)i;
+    return true;
+}
+
+bool limber_partition(const struct partition_input *in, struct partition *p, struct diag *d)
+{
+    struct work w = { .in = in, .p = p, .d = d };
+    struct mask a, b;
+
+    memset(p, 0, sizeof *p);
+    if (!start(&w, 0) || !start(&w, 1))
+        return false;
+    a = about_group(&p->side[0], 0);
+    b = about_group(&p->side[1], 0);
+    p->whole = w.seconds[0][0] = rectangle(&w, &a, &b);
+    if (w.failed || (!in->scheme[1] && !cut_lines(&w)))
+        return false;
+    w.tiles = in->mask[0]->tile && in->mask[1]->tile && in->k > 0;
+    if (w.tiles)
+        return cut_along_k(&w);
+    p->seconds = cut_tiles(&w, true);
+    return true;
+}
+
+void limber_partition_clear(struct partition *p)
+{
+    for (int side = 0; side < 2; side++) {
+        free(p->side[side].block);
+        free(p->side[side].tile);
+    }
+    memset(p, 0, sizeof *p);
+}
+
+struct excerpt limber_partition_excerpt(const struct partition *p, const struct partition_part *part,
+                                        int side)
+{
+    const struct partition_side *s = &p->side[side];
+
+    return (struct excerpt){ s->block + s->first[part->group[side]], part->keep[side] ? s->tile : NULL,
+                             s->tiles, part->keep[side], s->shift };
+}
+
+int64_t limber_partition_blocks(const struct partition *p, const struct partition_part *part, int side)
+{
+    const struct partition_side *s = &p->side[side];
+    int g = part->group[side];
+
+    return s->first[g + 1] - s->first[g];
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products of unlike data: parts by their own plans keep the contract, give every backend's bits, and
+ * are taken where they should be. */
+#include "support.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum kind {
+    KIND_plain,         /* uniform */
+    KIND_hot_row,       /* one line in which exponents spread over 200 binades */
+    KIND_wide_tiles,    /* tiles of 64 lines by 256 elements beyond the range of binary16 */
+    KIND_far_tiles,     /* the same, and the narrow ones far from 1 */
+    KIND_zero_tiles,    /* dense blocks in zeros */
+    KIND_byte_tiles,    /* tiles of small integers and of uniform numbers */
+    KIND_count
+};
+static const char *const kind_names[] = { "plain", "hot row", "wide tiles", "far tiles", "zero tiles",
+                                          "byte tiles" };
+
+struct trial {
+    int64_t m, n, k;
+    const char *format;
+    enum kind a, b;
+    limber_contract contract;
+    bool scalars, columns;      /* alpha and beta; C by columns */
+    double share;               /* of tiles that are not like the others */
+};
+
+static limber_context *interp, *fast;
+
+static int make_contexts(void **state)
+{
+    limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2 };
+
+    (void)state;
+    c.backend = "interp";
+    if (limber_create(&interp, &c) != LIMBER_OK)
+        return -1;
+    c.backend = "auto";
+    return limber_create(&fast, &c) == LIMBER_OK ? 0 : -1;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(interp);
+    limber_destroy(fast);
+    return 0;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+static double normal_like(struct rng *r)
+{
+    return (rng_unit(r) + rng_unit(r) + rng_unit(r) - 1.5) * 2;
+}
+
+static double element(struct rng *r, enum kind kind, int64_t line, bool odd_tile)
+{
+    double x = normal_like(r);
+
+    switch (kind) {
+    case KIND_hot_row: return line == 70 ? ldexp(x, rng_below(r, 200) - 100) : x;
+    case KIND_wide_tiles: return odd_tile ? ldexp(x, rng_below(r, 60) - 30) : x;
+    case KIND_far_tiles: return ldexp(x, odd_tile ? rng_below(r, 60) - 70 : -40);
+    case KIND_zero_tiles: return odd_tile ? x : 0;
+    case KIND_byte_tiles: return odd_tile ? x : rng_below(r, 255) - 127;
+    default: return x;
+    }
+}
+
+/* lines x length, element by element along the line. */
+static void *make_operand(struct rng *r, const struct trial *t, enum kind kind, int64_t lines)
+{
+    limber_format f = named(t->format), f64 = named("f64");
+    double *x = malloc((size_t)(lines * t->k) * sizeof *x);
+    char *out = malloc((size_t)(lines * t->k) * f.size);
+    uint64_t seed = rng_next(r);
+
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t p = 0; p < t->k; p++) {
+            struct rng tile = { seed + (uint64_t)(i / 64 * 1000 + p / 256) * 7919 };
+
+            rng_next(&tile);
+            x[i * t->k + p] = element(r, kind, i, rng_unit(&tile) < t->share);
+        }
+    assert_int_equal(limber_convert(out, f, x, f64, (size_t)(lines * t->k), LIMBER_RN), LIMBER_OK);
+    free(x);
+    return out;
+}
+
+struct matrices {
+    char *a, *b, *c0, alpha[16], beta[16];
+    size_t bytes;
+};
+
+static struct matrices make(struct rng *r, const struct trial *t)
+{
+    limber_format f = named(t->format);
+    struct matrices d = { make_operand(r, t, t->a, t->m), make_operand(r, t, t->b, t->n), NULL, { 0 },
+                      { 0 }, (size_t)(t->m * t->n) * f.size };
+
+    d.c0 = malloc(d.bytes);
+    fill(r, DATA_unit, f, d.c0, (size_t)(t->m * t->n));
+    fill(r, DATA_unit, f, d.alpha, 1);
+    fill(r, DATA_unit, f, d.beta, 1);
+    return d;
+}
+
+static void clear(struct matrices *d)
+{
+    free(d->a);
+    free(d->b);
+    free(d->c0);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static void run(limber_context *ctx, const struct trial *t, const struct matrices *d, char *c,
+                limber_report *report)
+{
+    limber_format f = named(t->format);
+    limber_status s;
+
+    memcpy(c, d->c0, d->bytes);
+    s = limber_gemm(ctx, &t->contract, t->m, t->n, t->k, t->scalars ? d->alpha : NULL,
+                    (limber_matrix){ d->a, f, t->k, 1 }, (limber_matrix){ d->b, f, 1, t->k },
+                    t->scalars ? d->beta : NULL,
+                    (limber_matrix){ c, f, t->columns ? 1 : t->n, t->columns ? t->m : 1 }, report);
+    if (s != LIMBER_OK)
+        print_error("%s x %s, %s: %s\n", kind_names[t->a], kind_names[t->b],
+                    t->contract.scheme ? t->contract.scheme : "-", limber_error_text());
+    assert_int_equal(s, LIMBER_OK);
+}
+
+/* alpha sum + beta c0 and alpha |A||B| + |beta c0|, exactly. */
+static void exact_element(const struct trial *t, const struct matrices *d, int64_t i, int64_t j, mpfr_t x,
+                          mpfr_t scale)
+{
+    limber_format f = named(t->format);
+    int64_t at = t->columns ? j * t->m + i : i * t->n + j;
+    mpfr_t s, c;
+
+    ref_dot(x, scale, f, d->a + i * t->k * f.size, 1, f, d->b + j * t->k * f.size, 1, t->k);
+    if (!t->scalars)
+        return;
+    mpfr_inits2(300, s, c, (mpfr_ptr)NULL);
+    ref_load(s, f, d->alpha);
+    mpfr_mul(x, x, s, MPFR_RNDN);
+    mpfr_abs(s, s, MPFR_RNDN);
+    mpfr_mul(scale, scale, s, MPFR_RNDN);
+    ref_load(s, f, d->beta);
+    ref_load(c, f, d->c0 + at * f.size);
+    mpfr_mul(c, c, s, MPFR_RNDN);
+    mpfr_add(x, x, c, MPFR_RNDN);
+    mpfr_abs(c, c, MPFR_RNDN);
+    mpfr_add(scale, scale, c, MPFR_RNDN);
+    mpfr_clears(s, c, (mpfr_ptr)NULL);
+}
+
+static double allowed(const struct trial *t)
+{
+    double u = ldexp(1, strcmp(t->format, "f32") ? -53 : -24);
+
+    return t->contract.promise == LIMBER_BITS ? ldexp(1, -t->contract.bits) + u :
+           (double)(t->k + 2 + 2 * t->scalars) * u;
+}
+
+static void check(struct rng *r, const struct trial *t, const struct matrices *d, const char *c,
+                  const limber_report *report)
+{
+    limber_format f = named(t->format);
+    mpfr_t x, scale;
+
+    mpfr_inits2(REF_BITS, x, scale, (mpfr_ptr)NULL);
+    for (int s = 0; s < 60; s++) {
+        int64_t i = s < 10 ? 70 % t->m : rng_below(r, (int)t->m), j = rng_below(r, (int)t->n);
+        const char *at = c + (t->columns ? j * t->m + i : i * t->n + j) * f.size;
+        bool ok;
+
+        exact_element(t, d, i, j, x, scale);
+        ok = t->contract.promise == LIMBER_CORRECT ? ref_rounds_to(x, f, at) :
+             ref_error(x, f, at, scale) <= allowed(t);
+        if (!ok)
+            print_error("%s x %s, %s: (%lld,%lld) errs by %g, allowed %g\n", kind_names[t->a],
+                        kind_names[t->b], report->scheme, (long long)i, (long long)j,
+                        ref_error(x, f, at, scale), allowed(t));
+        assert_true(ok);
+    }
+    mpfr_clears(x, scale, (mpfr_ptr)NULL);
+}
+
+static void compare(const struct trial *t, const char *what, const char *c, const char *e, size_t n)
+{
+    limber_format f = named(t->format);
+
+    for (size_t i = 0; i < n; i += f.size)
+        if (memcmp(c + i, e + i, f.size)) {
+            print_error("%s x %s, %s: %s differ at element %zu: %a and %a\n", kind_names[t->a],
+                        kind_names[t->b], t->contract.scheme ? t->contract.scheme : "-", what,
+                        i / f.size, f.size == 4 ? *(const float *)(const void *)(c + i) :
+                        *(const double *)(const void *)(c + i),
+                        f.size == 4 ? *(const float *)(const void *)(e + i) :
+                        *(const double *)(const void *)(e + i));
+            fail();
+        }
+}
+
+/* Both backends, the same bits where they are fixed, against MPFR. */
+static void try_both(struct rng *r, const struct trial *t, bool same, limber_report *report)
+{
+    struct matrices d = make(r, t);
+    char *c = malloc(d.bytes), *e = malloc(d.bytes);
+    limber_report ri;
+
+    run(fast, t, &d, c, report);
+    check(r, t, &d, c, report);
+    if (same) {
+        run(interp, t, &d, e, &ri);
+        compare(t, "the backends", c, e, d.bytes);
+    }
+    free(c);
+    free(e);
+    clear(&d);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void pairs_of_schemes(void **state)
+{
+    static const struct { const char *scheme, *format; enum kind a, b; int least; } cases[] = {
+        { "fp32-f+fp32-b", "f32", KIND_wide_tiles, KIND_wide_tiles, 3 },
+        { "fp32-f+fp32-b", "f32", KIND_wide_tiles, KIND_plain, 2 },
+        { "fp32-f+fp32-b", "f32", KIND_plain, KIND_wide_tiles, 2 },
+        { "fp32-f+fp32-b", "f32", KIND_plain, KIND_plain, 1 },
+        { "fp32-f+native", "f32", KIND_far_tiles, KIND_far_tiles, 3 },
+        { "fp32-f+fp32-t", "f32", KIND_wide_tiles, KIND_zero_tiles, 2 },
+        { "ozaki2+native", "f64", KIND_byte_tiles, KIND_byte_tiles, 3 },
+        { "native+native", "f64", KIND_zero_tiles, KIND_zero_tiles, 1 },
+    };
+    struct rng r = { 41 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int way = 0; way < 2; way++) {
+            struct trial t = { .m = 150 + 31 * way, .n = 201 - 40 * way, .k = 600 - 88 * way,
+                               .format = cases[i].format, .a = cases[i].a, .b = cases[i].b,
+                               .contract = { .promise = LIMBER_NATIVE, .scheme = cases[i].scheme },
+                               .scalars = way, .columns = way, .share = 0.4 };
+            limber_report report;
+
+            try_both(&r, &t, true, &report);
+            assert_true(report.parts >= cases[i].least);
+        }
+}
+
+static void lines_apart(void **state)
+{
+    struct rng r = { 42 };
+    struct trial t = { .m = 640, .n = 500, .k = 700, .format = "f64", .a = KIND_hot_row,
+                       .b = KIND_plain, .contract = { .promise = LIMBER_CORRECT }, .share = 0.3 };
+    limber_report report;
+    double share = 0;
+
+    (void)state;
+    try_both(&r, &t, false, &report);
+    assert_true(report.parts >= 2);
+    for (int i = 0; i < report.parts; i++)
+        share += report.part[i].share;
+    assert_true(fabs(share - 1) < 1e-12);
+    assert_string_equal(report.scheme, "mixed");
+    assert_true(report.bound == 0);
+    t.b = KIND_hot_row;
+    t.scalars = true;
+    try_both(&r, &t, false, &report);
+    assert_true(report.parts >= 4);
+}
+
+/* Exact results do not know how they were cut. */
+static void correct_everywhere(void **state)
+{
+    struct rng r = { 43 };
+
+    (void)state;
+    for (int a = 0; a < KIND_count; a++) {
+        struct trial t = { .m = 130, .n = 140, .k = 520, .format = a % 2 ? "f64" : "f32",
+                           .a = (enum kind)a, .b = (enum kind)rng_below(&r, KIND_count),
+                           .contract = { .promise = LIMBER_CORRECT }, .share = 0.3 };
+        limber_report report;
+
+        try_both(&r, &t, true, &report);
+    }
+}
+
+static void bits_and_native(void **state)
+{
+    struct rng r = { 44 };
+
+    (void)state;
+    for (int a = 0; a < KIND_count; a++)
+        for (int bits = 0; bits < 2; bits++) {
+            struct trial t = { .m = 700, .n = 650, .k = 800, .format = a % 2 ? "f64" : "f32",
+                               .a = (enum kind)a, .b = (enum kind)rng_below(&r, KIND_count),
+                               .contract = { .promise = bits ? LIMBER_BITS : LIMBER_NATIVE,
+                                             .bits = bits ? 20 : 0 },
+                               .scalars = bits, .share = 0.3 };
+            limber_report report;
+
+            try_both(&r, &t, false, &report);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_of_schemes),
+        cmocka_unit_test(lines_apart),
+        cmocka_unit_test(correct_everywhere),
+        cmocka_unit_test(bits_and_native),
+    };
+
+    return cmocka_run_group_tests_name("mixed", tests, make_contexts, drop_contexts);
+}
