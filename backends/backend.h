@@ -58,6 +58,7 @@ struct call {
     size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
     size_t workspace;                   /* out: bytes at the peak */
     int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
+    int64_t repaired;                   /* out: elements that were summed again, exactly */
     uint64_t seed;                      /* of the model's stochastic rounding */
     struct unit_counts counts;          /* out: where the plan counts */
     int device;                         /* which of the backend's */

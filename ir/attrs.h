@@ -17,6 +17,7 @@ ATTR(bits,    INT,  "")             /* scaled integers: |x| < 2^bits */
 ATTR(step,    INT,  "")             /* slices: bits of one slice */
 ATTR(via,     WORD, "sum|shift|crt")    /* combine: how accumulators become one value */
 ATTR(moduli,  LIST, "")             /* residues, crt: pairwise coprime, <= 256 */
+ATTR(doubt,   INT,  "")             /* combine: off by less than 2^doubt; see docs/ir.md */
 ATTR(index,   INT,  "")             /* arg: which operand of the call */
 ATTR(emin,    INT,  "")             /* mask: |x| >= 2^emin for every nonzero x */
 ATTR(emax,    INT,  "")             /* mask: |x| < 2^(emax+1) */

@@ -164,6 +164,7 @@ struct plan {
                                                    of B, of C, a launch */
         bool skips;         /* products of tiles that are not shown take no time */
     } price;
+    int trust;              /* correct: bits that seem enough for all but a few elements; 0: all bits */
     int roundings;          /* how often other parts of a product round what this plan rounds once */
     const char *scheme;     /* chosen; NULL before choose */
     int pruned;             /* rows deleted so far */

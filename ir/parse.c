@@ -155,7 +155,7 @@ static bool read_word(struct word w, const char *words, int64_t *v)
 
 /* ---- the head ------------------------------------------------------------------------------ */
 
-enum head { H_promise, H_bits, H_wanted, H_slices, H_kbits, H_size, H_roundings,
+enum head { H_promise, H_bits, H_wanted, H_slices, H_kbits, H_size, H_trust, H_roundings,
             H_budget, H_spent, H_scheme, H_pruned,
             H_dropped, H_model, H_counts };
 
@@ -203,6 +203,8 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
         return read_int(s, all, v, 0, 62, &p->kbits);
     case H_size:
         return read_int(s, all, v, 1, 30, &p->size);
+    case H_trust:
+        return read_int(s, all, v, 1, 165, &p->trust);
     case H_roundings:
         return read_int(s, all, v, 1, 64, &p->roundings);
     case H_budget:
@@ -238,7 +240,7 @@ static bool parse_head(struct parser *s)
         struct word v = w;
 
         key = limber_lex_cut(&v, '=');
-        if (!read_word(key, "promise|bits|wanted|slices|kbits|size|roundings|budget|spent|scheme|"
+        if (!read_word(key, "promise|bits|wanted|slices|kbits|size|trust|roundings|budget|spent|scheme|"
                        "pruned|dropped|model|counts",
                        &which))
             return bad(s, w, "unknown word in the head of a plan");

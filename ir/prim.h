@@ -418,12 +418,12 @@ PRIM_BODY int limber_store_class(void *dst, limber_format f, double x,
     return limber_num_store(dst, f, &r, 0);
 }
 
-/* dst = round(alpha s 2^exp + beta dst), one rounding; s of n words in two's complement, n <=
- * LIMBER_BIG / 2, is destroyed.  Returns the flags of limber_num_encode. */
+/* dst = round(alpha s 2^exp + beta dst), one rounding; s of n words in two's complement, n <
+ * LIMBER_BIG - 2, is destroyed.  Returns the flags of limber_num_encode. */
 PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n, int exp,
                                  const struct limber_scalars *sc)
 {
-    uint64_t room[LIMBER_BIG], product[LIMBER_BIG / 2 + 4];
+    uint64_t room[LIMBER_BIG], product[LIMBER_BIG];
     struct limber_big sum = { s, n, exp };
     struct limber_num x, b[2], c[2], a[2] = { { 0, 1, 0, 0, NUM_finite } };
     int sticky, na = 0, nb = 0, nc = 0, low, high, words;

@@ -44,6 +44,8 @@ static void print_head(const struct plan *p, struct text *out)
     limber_text_add(out, " kbits=%d", p->kbits);
     if (p->size)
         limber_text_add(out, " size=%d", p->size);
+    if (p->trust)
+        limber_text_add(out, " trust=%d", p->trust);
     if (p->roundings)
         limber_text_add(out, " roundings=%d", p->roundings);
     limber_text_add(out, " budget=");

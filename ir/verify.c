@@ -110,7 +110,7 @@ static bool check_type(const struct check *c)
 }
 
 /* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
- * without crt, sums where they are by fused multiply-adds, the order along k where it is crs. */
+ * without crt, doubt where nothing is cut, sums where they are by fused multiply-adds, the order along k where it is crs. */
 static uint64_t optional(const struct node *n)
 {
     uint64_t mask = BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) |
@@ -125,7 +125,8 @@ static uint64_t optional(const struct node *n)
     case OP_filters:
         return BIT(order);
     case OP_combine:
-        return limber_node_has(n, ATTR_via) && n->num[ATTR_via] == VIA_crt ? 0 : BIT(moduli);
+        return BIT(doubt) | (limber_node_has(n, ATTR_via) && n->num[ATTR_via] == VIA_crt ? 0 :
+                             BIT(moduli));
     default:
         return 0;
     }
@@ -662,8 +663,10 @@ static bool check_combine(const struct check *c)
         return bad(c, "%%%s is no table of products", table->name);
     if (!same_shape(c, table))
         return false;
-    if (via != VIA_crt && limber_node_has(c->n, ATTR_moduli))
-        return bad(c, "only crt has moduli");
+    if (via != VIA_crt && (limber_node_has(c->n, ATTR_moduli) || limber_node_has(c->n, ATTR_doubt)))
+        return bad(c, "only crt has moduli, and doubt");
+    if (limber_node_has(c->n, ATTR_doubt) && !range(c, ATTR_doubt, 0, 400))
+        return false;
     if (via != VIA_sum && !is_format(table->type.format, "i64"))
         return bad(c, "%s needs totals of i64", via == VIA_crt ? "crt" : "shift");
     if (via != VIA_sum ? !exact : exact != (table->type.format.kind == LIMBER_KIND_EXACT))

@@ -21,7 +21,7 @@ enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST 
 struct description {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
-    int32_t size, roundings;
+    int32_t size, roundings, trust, unused;
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
     char wanted[32];
@@ -36,6 +36,7 @@ struct finding {
     struct mask *a, *b;
     struct mask all_a, all_b;
     int slices;                 /* Ozaki I: asked for or estimated; 0: no wish */
+    int trust;                  /* correct: bits, as in struct plan */
 };
 
 static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
@@ -266,6 +267,24 @@ static bool count_slices(limber_context *ctx, struct finding *f, const struct pr
     return true;
 }
 
+/* Whether fewer bits than the operands have are enough for most elements of a correct result: where
+ * that spares two moduli at least. */
+static void estimate_trust(limber_context *ctx, struct finding *f, const struct problem *p)
+{
+    enum { STEP = 4, GAIN = 16 };
+    int bits;
+
+    if (p->contract.promise != LIMBER_CORRECT || is_integer(p->fc) || ctx->machine.backend->remote ||
+        p->shape || p->groups != 1 || is_tiny(p) || !f->all_a.scanned || !f->all_b.scanned ||
+        f->all_a.width + f->all_b.width < 2 * limber_format_sig(p->fc) + GAIN)
+        return;
+    bits = limber_estimate_trust(p, f->a, f->b, k_class(p->k));
+    bits = (bits + STEP - 1) / STEP * STEP;
+    if (bits && bits <= 165 && (f->all_a.width > bits ? f->all_a.width - bits : 0) +
+                               (f->all_b.width > bits ? f->all_b.width - bits : 0) >= GAIN)
+        f->trust = bits;
+}
+
 static void finding_clear(struct finding *f, int64_t groups)
 {
     for (int64_t g = 0; g < groups && (f->a || f->b); g++) {
@@ -359,6 +378,7 @@ static bool describe(limber_context *ctx, struct description *d, const struct pr
     d->kbits = k_class(p->k);
     d->size = ctx->machine.backend->remote ? size_class(p) : 0;
     d->roundings = p->roundings;
+    d->trust = f->trust;
     d->alpha = p->alpha != NULL;
     d->beta = p->beta != NULL;
     d->wrap = is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
@@ -479,6 +499,7 @@ static bool state(struct plan *p, const struct description *d, const struct fixe
     p->kbits = d->kbits;
     p->size = d->size;
     p->roundings = d->roundings;
+    p->trust = d->trust;
     p->budget = budget(d);
     p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
     if (d->simulates) {
@@ -776,7 +797,7 @@ struct launching {
     pthread_mutex_t lock;       /* of what follows */
     bool dry;
     const struct guard *guard;
-    int64_t overflow;
+    int64_t overflow, repaired;
     size_t workspace;           /* of one group */
 };
 
@@ -793,6 +814,7 @@ static void add_call(struct launching *l, const struct call *call)
 {
     pthread_mutex_lock(&l->lock);
     l->overflow += call->overflow;
+    l->repaired += call->repaired;
     if (call->workspace > l->workspace)
         l->workspace = call->workspace;
     if (l->p->counts)
@@ -843,8 +865,10 @@ static bool launch_all(limber_context *ctx, const struct problem *p, const struc
     ok = limber_groups_run(beside ? &all : &alone, p->groups, launch_group, &l, d);
     limber_pool_leave(ctx->pool);
     pthread_mutex_destroy(&l.lock);
-    if (report)
+    if (report) {
         report->workspace = l.workspace * (size_t)at_once;
+        report->repaired = l.repaired;
+    }
     if (ok && l.overflow > 0)
         return limber_fail(d, LIMBER_RANGE, "%lld of the result's elements do not fit %s",
                            (long long)l.overflow, limber_format_name(p->fc, name, sizeof name));
@@ -942,6 +966,7 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
 
     if (!scan(ctx, f, p, &runner, d) || !count_slices(ctx, f, p, d))
         return false;
+    estimate_trust(ctx, f, p);
     if (!describe(ctx, desc, p, f, d))
         return false;
     if (r)
@@ -1014,7 +1039,8 @@ static bool find_price(limber_context *ctx, const struct description *desc, stru
 bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d)
 {
-    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
+    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices,
+                               .trust = p->trust };
     struct description desc;
 
     if (!describe(ctx, &desc, p, &f, d))
@@ -1034,7 +1060,7 @@ bool limber_engine_run_masked(limber_context *ctx, const struct problem *p, stru
                               struct mask *b, limber_report *report, struct diag *d)
 {
     const struct finding f = { .a = a, .b = b, .all_a = *a, .all_b = *b,
-                               .slices = p->contract.slices };
+                               .slices = p->contract.slices, .trust = p->trust };
     struct description desc;
 
     return describe(ctx, &desc, p, &f, d) && run_found(ctx, p, &f, &desc, report, d);
@@ -1219,7 +1245,7 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
         return run_recorded(ctx, p, r, d);
     if (!scan_and_describe(ctx, p, f, &desc, r, d))
         return false;
-    if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f->a, f->b, &done, r, d))
+    if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f->a, f->b, f->trust, &done, r, d))
         return false;
     return done || run_found(ctx, p, f, &desc, r, d);
 }

@@ -143,7 +143,7 @@ struct problem {
     const void *alpha, *beta;       /* NULL: exactly 1, exactly 0 */
     struct unit_counts *counts;     /* NULL, or where the counts of a simulated unit are added */
     enum counts count;              /* what is counted */
-    int roundings;                  /* of other parts: as in struct plan */
+    int roundings, trust;           /* of a part: as in struct plan; its whole decides on trust */
 };
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d);
@@ -162,7 +162,7 @@ void limber_priced_free(struct priced *list);
 /* mixed.c: a product as parts where that is predicted to pay.  *done is false where it is not, and
  * nothing was done then. */
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
-                      const struct mask *b, bool *done, limber_report *report, struct diag *d);
+                      const struct mask *b, int trust, bool *done, limber_report *report, struct diag *d);
 
 /* Workspace of a call on a device. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
@@ -290,5 +290,9 @@ void limber_tuning_read(limber_context *ctx);
 /* estimate.c: slices for the accuracy of the result's format; masks with lines. */
 bool limber_estimate_slices(const struct problem *p, const struct mask *a, const struct mask *b,
                             int step, int *slices, struct diag *d);
+/* Bits of scaled integers that leave few elements of a correct result undecided, from a sample of them;
+ * 0: no number is known to. */
+int limber_estimate_trust(const struct problem *p, const struct mask *a, const struct mask *b,
+                          int kbits);
 
 #endif

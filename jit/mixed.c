@@ -20,20 +20,22 @@ static const double brief = 300e-6;     /* shorter products are not worth the th
 struct mixing {
     limber_context *ctx;
     const struct problem *p;
+    int trust;
     char scheme[2][32];     /* "narrow+wide" apart; else the caller's wish, or "" */
 };
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-static struct problem sized(const struct problem *p, int64_t m, int64_t n, const char *scheme,
+static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const char *scheme,
                             int roundings)
 {
-    struct problem part = *p;
+    struct problem part = *x->p;
 
     part.m = m;
     part.n = n;
     part.contract.scheme = scheme;
     part.roundings = roundings;
+    part.trust = x->trust;
     return part;
 }
 
@@ -41,7 +43,7 @@ static bool price(void *user, const struct mask *a, const struct mask *b, const 
                   int roundings, struct price *out, struct diag *d)
 {
     const struct mixing *x = user;
-    struct problem part = sized(x->p, a->lines, b->lines, scheme, roundings);
+    struct problem part = sized(x, a->lines, b->lines, scheme, roundings);
 
     return limber_engine_price(x->ctx, &part, a, b, out, d);
 }
@@ -104,6 +106,7 @@ static void add_report(limber_report *all, const limber_report *r, const struct 
     all->seconds_compile += r->seconds_compile;
     all->seconds_run += r->seconds_run;
     all->from = r->from < all->from || all->parts == 1 ? r->from : all->from;
+    all->repaired += r->repaired;
     all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
 }
 
@@ -133,7 +136,7 @@ static bool run_part(struct mixing *x, const struct partition *parts,
                                  limber_partition_blocks(parts, part, side)) ||
              limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of a part");
     if (ok) {
-        p = sized(x->p, m[0].lines, m[1].lines, part->scheme, part->roundings);
+        p = sized(x, m[0].lines, m[1].lines, part->scheme, part->roundings);
         one_of(p.fc, one);
         p.a.excerpt = &show[0];
         p.b.excerpt = &show[1];
@@ -172,9 +175,10 @@ static double now(void)
 }
 
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
-                      const struct mask *b, bool *done, limber_report *report, struct diag *d)
+                      const struct mask *b, int trust, bool *done, limber_report *report,
+                      struct diag *d)
 {
-    struct mixing x = { .ctx = ctx, .p = p };
+    struct mixing x = { .ctx = ctx, .p = p, .trust = trust };
     struct partition parts = { .parts = 0 };
     double start = report ? now() : 0, scan = report ? report->seconds_scan : 0;
     bool ok, worth;

@@ -92,6 +92,8 @@ double limber_spent(const struct plan *p, double k)
         return NAN;
     a = representation(p, products->in[0]);
     b = representation(p, products->in[1]);
+    if (limber_node_has(combine, ATTR_doubt))   /* what the cut could change is summed exactly */
+        a = b = 0;
     sum = a + b + a * b + p->dropped + accumulation(p, products, combine, k);
     /* native counts the final rounding, the other promises grant it */
     if (p->promise == LIMBER_NATIVE && !limber_format_equal(combine->type.format,

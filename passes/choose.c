@@ -27,6 +27,16 @@ static double prepare_ns(const struct plan *p, int limbs)
     }
 }
 
+/* One element in a thousand is expected to be summed again, exactly; those that are not plain, or no
+ * binary64 or binary32, are looked at one by one. */
+static double doubt_ns(const struct plan *p, const struct node *out)
+{
+    limber_format f = out->type.format;
+    bool one_by_one = f.kind != LIMBER_KIND_FLOAT || f.size > 8;
+
+    return ldexp(0x1p-10 * 3, p->kbits) + (one_by_one ? 300 : 0);
+}
+
 static double combine_ns(const struct plan *p, const struct node *products,
                          const struct node *combine)
 {
@@ -40,7 +50,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
     bool narrow = bits <= 61;
 
     switch (combine->num[ATTR_via]) {
-    case VIA_crt: return (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
+    case VIA_crt: return (limber_node_has(combine, ATTR_doubt) ? doubt_ns(p, out) : 0) + (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
     case VIA_shift: return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;
     default: return 1;
     }

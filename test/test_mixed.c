@@ -299,6 +299,68 @@ static void correct_everywhere(void **state)
     }
 }
 
+/* Rows that no sample sees cancel all that a first pass with few bits knows of them. */
+static void doubtful_elements(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "dd", "f128" };
+    struct rng r = { 45 };
+
+    (void)state;
+    for (int c = 0; c < 6; c++) {
+        struct trial t = { .m = 96, .n = 97, .k = 300, .format = formats[c % 4],
+                           .contract = { .promise = LIMBER_CORRECT, .scheme = "ozaki2" },
+                           .scalars = c > 3 };
+        limber_format f = named(t.format);
+        struct matrices d = make(&r, &t);
+        char *out = malloc(d.bytes), *again = malloc(d.bytes);
+        int64_t half = t.k / 2;
+        limber_report report, other;
+
+        for (int64_t i = 0; i < t.m + t.n; i++)
+            for (int64_t p = 0; p < half; p++) {
+                char *line = i < t.m ? d.a + i * t.k * f.size : d.b + (i - t.m) * t.k * f.size;
+                double x = ldexp(normal_like(&r), rng_below(&r, f.size == 4 ? 90 : 150) - 60);
+                double y = i >= t.m ? x : i % 2 ? -x * (1 + 0x1p-18 * (p % 7 == 0)) : normal_like(&r);
+
+                assert_int_equal(limber_convert(line + p * f.size, f, &x, named("f64"), 1, LIMBER_RN),
+                                 LIMBER_OK);
+                assert_int_equal(limber_convert(line + (p + half) * f.size, f, &y, named("f64"), 1,
+                                                LIMBER_RN), LIMBER_OK);
+            }
+        run(fast, &t, &d, out, &report);
+        assert_true(report.repaired > 0 && report.repaired < t.m * t.n);
+        check(&r, &t, &d, out, &report);
+        run(interp, &t, &d, again, &other);
+        assert_true(other.repaired > 0);
+        compare(&t, "the backends", out, again, d.bytes);
+        free(out);
+        free(again);
+        clear(&d);
+    }
+}
+
+/* Exponents over all of binary64's range, one line and column of each kind apart. */
+static void whole_range(void **state)
+{
+    struct rng r = { 46 };
+    struct trial t = { .m = 130, .n = 90, .k = 200, .format = "f64",
+                       .contract = { .promise = LIMBER_CORRECT } };
+    struct matrices d = make(&r, &t);
+    char *out = malloc(d.bytes), *again = malloc(d.bytes);
+    limber_report report;
+
+    (void)state;
+    fill(&r, DATA_range, named("f64"), d.a, (size_t)(t.m * t.k));
+    fill(&r, DATA_range, named("f64"), d.b, (size_t)(t.n * t.k));
+    run(fast, &t, &d, out, &report);
+    check(&r, &t, &d, out, &report);
+    run(interp, &t, &d, again, &report);
+    compare(&t, "the backends", out, again, d.bytes);
+    free(out);
+    free(again);
+    clear(&d);
+}
+
 static void bits_and_native(void **state)
 {
     struct rng r = { 44 };
@@ -323,6 +385,8 @@ int main(void)
         cmocka_unit_test(pairs_of_schemes),
         cmocka_unit_test(lines_apart),
         cmocka_unit_test(correct_everywhere),
+        cmocka_unit_test(doubtful_elements),
+        cmocka_unit_test(whole_range),
         cmocka_unit_test(bits_and_native),
     };
 

@@ -5,7 +5,7 @@
 #include "backends/interp/unit.h"
 
 #include "ir/crt.h"
-#include "ir/prim.h"
+#include "ir/dot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -308,8 +308,8 @@ static bool products_exact(struct eval *e, const struct node *n, struct val *v)
     limber_format fa = e->p->node[n->in[0]].type.format, fb = e->p->node[n->in[1]].type.format;
     const struct view *va = e->val[n->in[0]].view, *vb = e->val[n->in[1]].view;
 
-    v->base = limber_format_emin(fa) + limber_format_emin(fb);
-    v->words = (limber_format_emax(fa) + limber_format_emax(fb) + 2 + 63 - v->base) / 64 + 2;
+    v->base = limber_dot_base(fa, fb);
+    v->words = limber_dot_words(fa, fb, 62);
     v->word = many(e, e->c->m, e->c->n, v->words, sizeof *v->word);
     if (!v->word)
         return false;
@@ -317,18 +317,7 @@ static bool products_exact(struct eval *e, const struct node *n, struct val *v)
         for (int64_t j = 0; j < e->c->n; j++) {
             struct limber_big sum = { v->word + (i * e->c->n + j) * v->words, v->words, v->base };
 
-            for (int64_t p = 0; p < e->k; p++) {
-                const char *pa = limber_view_at(va, i, p, fa.size);
-                const char *pb = limber_view_at(vb, j, p, fb.size);
-                struct limber_num a[2], b[2];
-
-                if (!pa || !pb)
-                    continue;
-                for (int x = limber_parts(a, fa, pa); x-- > 0;)
-                    for (int y = limber_parts(b, fb, pb); y-- > 0;)
-                        if (a[x].kind == NUM_finite && b[y].kind == NUM_finite)
-                            limber_big_add_product(&sum, &a[x], &b[y]);
-            }
+            limber_dot(&sum, va, fa, i, vb, fb, j, e->k);
         }
     return true;
 }
@@ -608,6 +597,28 @@ static bool is_special(const struct call *c, int64_t i, int64_t j)
            (c->mask_b && c->mask_b->line_special && c->mask_b->line_special[j]);
 }
 
+/* The rounded result where nothing within 2^doubt of the integer rounds otherwise, else that of the
+ * exact sum. */
+static bool store_doubtful(struct eval *e, const struct val *x, limber_format f, limber_format fa,
+                           limber_format fb, int64_t i, int64_t j, const struct limber_scalars *sc)
+{
+    const struct node *combine = limber_plan_find(e->p, OP_combine);
+    char *dst = limber_place_at(&e->c->c, i, j, f.size);
+    struct limber_big sum = { NULL, limber_dot_words(fa, fb, 62), limber_dot_base(fa, fb) };
+
+    if (limber_store_certain(dst, f, x->word + (i * e->c->n + j) * x->words, x->words,
+                             (int)combine->num[ATTR_doubt], -(x->scale_a[i] + x->scale_b[j]), sc))
+        return true;
+    sum.w = many(e, sum.n, 1, 1, sizeof *sum.w);
+    if (!sum.w)
+        return false;
+    limber_dot(&sum, &e->c->a, fa, i, &e->c->b, fb, j, e->c->k);
+    limber_store_exact(dst, f, sum.w, sum.n, sum.base, sc);
+    free(sum.w);
+    e->c->repaired++;
+    return true;
+}
+
 static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 {
     const struct val *x = &e->val[n->in[0]];
@@ -618,8 +629,10 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
     struct limber_scalars sc = { n->num[ATTR_alpha] ? e->c->alpha : NULL,
                                  n->num[ATTR_beta] ? e->c->beta : NULL, fs };
     double alpha = 1, beta = 0;
+    bool ok = true;
 
     (void)v;
+    e->c->repaired = 0;
     if (sc.alpha)
         alpha = limber_format_value(fs, sc.alpha);
     if (sc.beta)
@@ -635,6 +648,8 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
             else if (x->total)
                 limber_store_float(dst, f, x->total[at], sc.alpha != NULL, alpha,
                                    sc.beta != NULL, beta);
+            else if (limber_node_has(limber_plan_find(e->p, OP_combine), ATTR_doubt))
+                ok = ok && store_doubtful(e, x, f, fa, fb, i, j, &sc);
             else if (f.kind == LIMBER_KIND_INT && n->num[ATTR_wrap])
                 limber_store_wrapped(dst, f, x->word[at * x->words], &sc);
             else
@@ -642,7 +657,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
                                            (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0), &sc);
             e->c->overflow += f.kind == LIMBER_KIND_INT && (flags & 2);
         }
-    return true;
+    return ok;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */

@@ -503,6 +503,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     bool ok;
 
     c->overflow = 0;
+    c->repaired = 0;
     c->workspace = 0;
     if (c->m == 0 || c->n == 0)
         return true;
@@ -512,7 +513,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
         struct kernel_call call = {
             .config = f, .cold = &limber_kernel_cold, .m = c->m, .n = c->n, .k = c->k, .c = c->c,
             .alpha = c->alpha, .beta = c->beta, .alpha_f64 = scalar(f, c->alpha, 1),
-            .beta_f64 = scalar(f, c->beta, 0),
+            .beta_f64 = scalar(f, c->beta, 0), .repaired = &c->repaired,
             .op = { { .view = c->a, .scale = scale_a, .special = special(c->mask_a) },
                     { .view = c->b, .scale = scale_b, .special = special(c->mask_b) } },
         };

@@ -2,6 +2,7 @@
  * A finished plan as the constants of its kernel. */
 #include "backends/llvm/llvm.h"
 
+#include "ir/dot.h"
 #include "ir/prim.h"
 
 #include <math.h>
@@ -177,10 +178,8 @@ static void set_exact(const struct plan *p, struct kernel_config *k)
 {
     limber_format a = k->side[0].f, b = k->side[1].f;
 
-    k->big_base = limber_format_emin(a) + limber_format_emin(b);
-    k->big_words = (limber_format_emax(a) + limber_format_emax(b) + 2 + p->kbits - k->big_base) /
-                   64 + 2;
-    k->words = k->big_words;
+    k->big_base = limber_dot_base(a, b);
+    k->big_words = limber_dot_words(a, b, p->kbits);
 }
 
 /* ---- simulated units ----------------------------------------------------------------------- */
@@ -385,9 +384,11 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     k->has_beta = (int)out->num[ATTR_beta];
     k->plain = !k->has_alpha && !k->has_beta;
     k->wrap = (int)out->num[ATTR_wrap];
-    if (k->unit == UNIT_exact)
+    k->doubts = limber_node_has(combine, ATTR_doubt);
+    k->doubt = (int)combine->num[ATTR_doubt];
+    if (k->unit == UNIT_exact || k->doubts)
         set_exact(p, k);
-    else if (k->via == VIA_crt && !set_crt(combine, k, d))
+    if (k->via == VIA_crt && !set_crt(combine, k, d))
         return false;
     if (k->unit != UNIT_exact && k->via != VIA_sum)
         set_words(p, k);

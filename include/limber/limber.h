@@ -108,6 +108,8 @@ typedef struct limber_report {
     double seconds_scan, seconds_compile, seconds_run;
     int from;               /* 0 compiled now, 1 found on disk, 2 found in memory */
     size_t workspace;       /* bytes of packed limbs and accumulators at the peak */
+    int64_t repaired;       /* correct: elements that a first pass with fewer bits left undecided, and
+                               that were summed again, exactly */
     int parts;              /* 0: one plan served the whole product; else the scheme is "mixed", rows
                                and bound are the largest of the parts', the kernel is the last's */
     limber_part part[LIMBER_PARTS];

@@ -4,7 +4,8 @@
  *
  *   needs   a mask: bits of the scaled integers
  *   leaves  residues (A in [0,p), B symmetric), a diagonal table, a crt combine
- *   proof   docs/accuracy.md, "Residues": 2 k |a||b| < P makes the result unique
+ *   proof   docs/accuracy.md, "Residues": 2 k |a||b| < P makes the result unique; "Doubt": what is
+ *           cut off where the plan trusts in fewer bits
  *   source  Ozaki, Uchino, Imamura, arXiv 2504.08009 */
 #include "passes/scheme/scheme_split.h"
 
@@ -37,13 +38,31 @@ static int add_residues(struct plan *p, int operand, int axis, int bits, int cou
     return n;
 }
 
+/* Fewer bits than the operands have, where that seems enough: what the cut of both may move the sum by,
+ * as a power of two; -1 where nothing is cut. */
+static int trust(const struct plan *p, const struct stated *s, int *bits_a, int *bits_b)
+{
+    int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, doubt = -1;
+    bool pairs = s->fa.kind == LIMBER_KIND_DD || s->fb.kind == LIMBER_KIND_DD;
+
+    if (!p->trust || p->promise != LIMBER_CORRECT || s->result.kind == LIMBER_KIND_INT)
+        return -1;
+    for (int i = 0; i < 2; i++)
+        if (p->trust < full[i])
+            *bits[i] = p->trust;
+    for (int i = 0; i < 2; i++)     /* each cut costs k times less than 2^bits of the other */
+        if (*bits[i] < full[i] && *bits[!i] > doubt)
+            doubt = *bits[!i];
+    return doubt < 0 ? -1 : doubt + p->kbits + 2 + pairs;
+}
+
 bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
     struct row table[MODULI];
     struct stated s;
     double need, have = 0;
-    int bits_a, bits_b, count = 0, a, b, axis;
+    int bits_a, bits_b, count = 0, a, b, axis, doubt;
     struct node mb;
 
     (void)t;
@@ -55,6 +74,7 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     if (!limber_need_bits(p, s.ma, s.fa, &bits_a, d) ||
         !limber_need_bits(p, &mb, s.fb, &bits_b, d))
         return false;
+    doubt = trust(p, &s, &bits_a, &bits_b);
     /* the margin keeps |S|/P away from 1/2 by more than the rounding of the quotient */
     need = bits_a + bits_b + p->kbits + 1 + 0x1p-16;
     while (count < MODULI && have < need)
@@ -66,6 +86,10 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     b = add_residues(p, s.b, axis, bits_b, count, SIGN_signed);
     for (int i = 0; i < count; i++)
         table[i] = (struct row){ .a = i, .b = i, .acc = i, .share = INFINITY };
-    return limber_split_finish(p, &s, a, b, scheme->unit, 65536, table, (size_t)count, count,
-                               VIA_crt, moduli, d);
+    if (!limber_split_finish(p, &s, a, b, scheme->unit, 65536, table, (size_t)count, count, VIA_crt,
+                             moduli, d))
+        return false;
+    if (doubt >= 0)
+        limber_node_set(limber_plan_find(p, OP_combine), ATTR_doubt, doubt);
+    return true;
 }

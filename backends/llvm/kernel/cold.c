@@ -2,7 +2,7 @@
  * What kernels leave to the library: whatever is rare, or slow by its nature.  The configuration is
  * data here. */
 #include "backends/llvm/kernel/kernel.h"
-#include "ir/prim.h"
+#include "ir/dot.h"
 
 #include <math.h>
 #include <string.h>
@@ -190,10 +190,23 @@ static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t
     return f->c.kind == LIMBER_KIND_INT && (flags & 2);
 }
 
-static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const char *at,
-                     int64_t stride)
+/* The exact sum of products. */
+static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
 {
     const struct kernel_config *f = c->config;
+    uint64_t w[LIMBER_BIG];
+    struct limber_big sum = { w, f->big_words, f->big_base };
+
+    limber_dot(&sum, &c->op[0].view, f->side[0].f, c->op[0].line0 + i, &c->op[1].view, f->side[1].f,
+               c->op[1].line0 + j, c->k);
+    return words(c, i, j, w, f->big_words, f->big_base);
+}
+
+static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const char *at, int64_t stride)
+{
+    const struct kernel_config *f = c->config;
+    int exp = -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j));
+    struct limber_scalars sc = scalars(c);
     int64_t column[32] = { 0 }, t;
     uint64_t w[16];
     double share = 0;
@@ -212,7 +225,12 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
         for (int d = 0; d < f->crt.digits; d++)
             column[d] -= (int64_t)rint(share) * (int64_t)f->crt.product[d];
     limber_columns_words(column, 1, 2 * f->words, w, f->words);
-    return words(c, i, j, w, f->words, -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j)));
+    if (!f->doubts)
+        return words(c, i, j, w, f->words, exp);
+    if (limber_store_certain(place(c, i, j), f->c, w, f->words, f->doubt, exp, &sc))
+        return 0;
+    __atomic_fetch_add(c->repaired, 1, __ATOMIC_RELAXED);
+    return exact(c, i, j);
 }
 
 static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
@@ -234,5 +252,5 @@ static double value(limber_format f, const char *p)
 }
 
 const struct kernel_cold limber_kernel_cold = {
-    rows, pack, words_of_bytes, load, special, words, total, sum, value
+    rows, pack, words_of_bytes, load, special, words, total, sum, exact, value
 };

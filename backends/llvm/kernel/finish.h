@@ -246,18 +246,29 @@ FLAT void sum_weighted(const char *total, int64_t i, int64_t j, v8d *high, v8d *
     }
 }
 
+/* What a sum of this size may be off by. */
+FLAT v8d doubt_of(v8d r, double share)
+{
+    v8d size = (v8d)((v8l)r & INT64_MAX);
+
+    return CFG.doubts ? size * share + power_of_two(CFG.doubt) : size * share;
+}
+
 /* The nearest binary64 or binary32; lanes that this cannot tell, or that leave the range of
  * normal numbers, are not sure. */
 FLAT v8l round_float(v8d high, v8d low, v8l scale, v8d *out)
 {
-    v8d r = high + low, rest = (high - r) + low, doubt = r * 0x1p-95;
+    v8d r = high + low, rest = (high - r) + low, doubt = doubt_of(r, 0x1p-95);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
 
     sure = (v8l)(r + (rest + doubt) == r) & (v8l)(r + (rest - doubt) == r);
     r = (v8d)((v8l)r + ((scale << 52) & (v8l)(r != 0)));
     if (CFG.c.size == 4) {
-        v8f up = TO(v8f, r + r * 0x1p-50), down = TO(v8f, r - r * 0x1p-50);
+        v8d about = doubt_of(r, 0x1p-50);
+        v8f up, down;
 
+        up = TO(v8f, r + about);
+        down = TO(v8f, r - about);
         normal = (field > 1023 - 126) & (field < 1023 + 127);
         sure = (v8l)(TO(v8d, up) == TO(v8d, down));
     }
@@ -423,7 +434,7 @@ FLAT int rounds_at_once(void)
     int pair = CFG.c.kind == LIMBER_KIND_DD ||
                (CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried && CFG.c.size == 16);
 
-    return CFG.plain && ((pair && VIA == VIA_crt) || stores_binary());
+    return CFG.plain && ((pair && VIA == VIA_crt && !CFG.doubts) || stores_binary());
 }
 
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -603,34 +614,14 @@ FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const ch
 
 FLAT int64_t exact_block(const struct kernel_call *c, const struct block *b)
 {
-    uint64_t w[LIMBER_BIG];
     int64_t lost = 0;
 
     for (int64_t i = b->i0; i < b->i0 + b->rows; i++)
-        for (int64_t j = b->j0; j < b->j0 + b->cols; j++) {
-            struct limber_big sum = { w, CFG.big_words, CFG.big_base };
-
-            if (is_special(c, i, j)) {
+        for (int64_t j = b->j0; j < b->j0 + b->cols; j++)
+            if (is_special(c, i, j))
                 c->cold->special(c, i, j);
-                continue;
-            }
-            limber_big_zero(&sum);
-            for (int64_t p = 0; p < c->k; p++) {
-                const char *pa = limber_view_at(&c->op[0].view, c->op[0].line0 + i, p,
-                                                CFG.side[0].f.size);
-                const char *pb = limber_view_at(&c->op[1].view, c->op[1].line0 + j, p,
-                                                CFG.side[1].f.size);
-                struct limber_num x[2], y[2];
-
-                if (!pa || !pb)
-                    continue;
-                for (int s = limber_parts(x, CFG.side[0].f, pa); s-- > 0;)
-                    for (int t = limber_parts(y, CFG.side[1].f, pb); t-- > 0;)
-                        if (x[s].kind == NUM_finite && y[t].kind == NUM_finite)
-                            limber_big_add_product(&sum, &x[s], &y[t]);
-            }
-            lost += c->cold->words(c, i, j, w, CFG.big_words, CFG.big_base);
-        }
+            else
+                lost += c->cold->exact(c, i, j);
     return lost;
 }
 

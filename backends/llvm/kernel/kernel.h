@@ -12,7 +12,7 @@ enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_unit,
            HOW_half /* a unit in lanes of binary16 */, HOW_count };
 
 enum {
-    KERNEL_VERSION = 4,
+    KERNEL_VERSION = 5,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -58,7 +58,8 @@ struct kernel_config {
     int32_t small;          /* weighted totals fit 62 bits: they are kept as one */
     int32_t whole;          /* integer results of at most 106 bits before the scales go */
     int32_t words;          /* 64-bit words of an exact result */
-    int32_t big_words, big_base;    /* unit exact: the long accumulator */
+    int32_t big_words, big_base;    /* of exact sums of products */
+    int32_t doubts, doubt;          /* totals are off by less than 2^doubt */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
     int32_t alike;          /* both sides are cut alike: one code serves them */
     int32_t direct;         /* the register tile is of C's format: it may be stored to C */
@@ -118,6 +119,7 @@ struct kernel_call {
     int32_t stores;         /* register tiles go straight to C */
     int32_t adds;           /* C holds the sum of earlier parts of k */
     int64_t overflow;
+    int64_t *repaired;      /* totals that left their element undecided */
     uint64_t seed;
     struct unit_counts *counts;
 };
@@ -144,6 +146,8 @@ struct kernel_cold {
     int64_t (*total)(const struct kernel_call *c, int64_t i, int64_t j, const char *total,
                      int64_t stride);
     void (*sum)(const struct kernel_call *c, int64_t i, int64_t j, double x);
+    /* The same from the operands: the exact sum of products. */
+    int64_t (*exact)(const struct kernel_call *c, int64_t i, int64_t j);
     /* The element at p as the nearest double. */
     double (*value)(limber_format f, const char *p);
 };
