@@ -302,14 +302,14 @@ static void correct_everywhere(void **state)
 /* Rows that no sample sees cancel all that a first pass with few bits knows of them. */
 static void doubtful_elements(void **state)
 {
-    static const char *const formats[] = { "f64", "f32", "dd", "f128" };
+    static const char *const formats[] = { "f64", "f32" };
     struct rng r = { 45 };
 
     (void)state;
-    for (int c = 0; c < 6; c++) {
-        struct trial t = { .m = 96, .n = 97, .k = 300, .format = formats[c % 4],
+    for (int c = 0; c < 4; c++) {
+        struct trial t = { .m = 96, .n = 97, .k = 300, .format = formats[c % 2],
                            .contract = { .promise = LIMBER_CORRECT, .scheme = "ozaki2" },
-                           .scalars = c > 3 };
+                           .scalars = c > 1 };
         limber_format f = named(t.format);
         struct matrices d = make(&r, &t);
         char *out = malloc(d.bytes), *again = malloc(d.bytes);
