@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products graded from outside, as the tests for grading GEMM do: errors against |A||B| that grow at most
+ * linearly, zeros that must stay zeros, scales that undo fixed-point arithmetic; and results that
+ * permutations, powers of two, threads and workspaces may not change.
+ *
+ *   source  Demmel, Li, Langou, Pereira, Gates, Rubio-Gonzalez, tests for grading GEMM (2024) */
+#include "support.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static limber_context *one, *two;
+
+static int make_contexts(void **state)
+{
+    limber_config c = { .backend = "auto", .cache_dir = "", .dump_dir = "", .threads = 1 };
+
+    (void)state;
+    if (limber_create(&one, &c) != LIMBER_OK)
+        return -1;
+    c.threads = 2;
+    c.workspace_bytes = 1 << 20;
+    return limber_create(&two, &c) == LIMBER_OK ? 0 : -1;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(one);
+    limber_destroy(two);
+    return 0;
+}
+
+/* ---- products of doubles, stored in any format ----------------------------------------------- */
+
+struct product {
+    int64_t m, n, k;
+    const char *format;
+    limber_contract contract;
+    double *a, *b;          /* m x k; n x k, columns of B */
+};
+
+static struct product make(int64_t m, int64_t n, int64_t k, const char *format,
+                           limber_promise promise, const char *scheme)
+{
+    return (struct product){ m, n, k, format, { .promise = promise, .scheme = scheme },
+                             calloc((size_t)(m * k) + 1, sizeof(double)),
+                             calloc((size_t)(n * k) + 1, sizeof(double)) };
+}
+
+static void clear(struct product *p)
+{
+    free(p->a);
+    free(p->b);
+}
+
+static char *convert(const struct product *p, const double *x, int64_t count)
+{
+    limber_format f = named(p->format);
+    char *out = malloc((size_t)(count + 1) * f.size);
+
+    assert_int_equal(limber_convert(out, f, x, named("f64"), (size_t)count, LIMBER_RN), LIMBER_OK);
+    return out;
+}
+
+/* The result, to be freed; NULL: no scheme, which has to be the status. */
+static char *run(limber_context *ctx, const struct product *p)
+{
+    limber_format f = named(p->format);
+    char *a = convert(p, p->a, p->m * p->k), *b = convert(p, p->b, p->n * p->k);
+    char *c = malloc((size_t)(p->m * p->n) * f.size);
+    limber_status s = limber_gemm(ctx, &p->contract, p->m, p->n, p->k, NULL,
+                                  (limber_matrix){ a, f, p->k, 1 }, (limber_matrix){ b, f, 1, p->k },
+                                  NULL, (limber_matrix){ c, f, p->n, 1 }, NULL);
+
+    free(a);
+    free(b);
+    if (s == LIMBER_OK)
+        return c;
+    free(c);
+    assert_int_equal(s, LIMBER_NO_SCHEME);
+    return NULL;
+}
+
+static double unit_of(const char *format)
+{
+    return ldexp(1, strcmp(format, "f64") ? -24 : -53);
+}
+
+/* The largest error of some elements, in u |A||B|. */
+static double worst(struct rng *r, const struct product *p, const char *c, int samples)
+{
+    limber_format f = named(p->format);
+    char *a = convert(p, p->a, p->m * p->k), *b = convert(p, p->b, p->n * p->k);
+    double most = 0;
+    mpfr_t x, scale;
+
+    mpfr_inits2(REF_BITS, x, scale, (mpfr_ptr)NULL);
+    for (int s = 0; s < samples; s++) {
+        int64_t i = rng_below(r, (int)p->m), j = rng_below(r, (int)p->n);
+        double e;
+
+        ref_dot(x, scale, f, a + i * p->k * f.size, 1, f, b + j * p->k * f.size, 1, p->k);
+        e = ref_error(x, f, c + (i * p->n + j) * f.size, scale) / unit_of(p->format);
+        most = e > most ? e : most;
+    }
+    mpfr_clears(x, scale, (mpfr_ptr)NULL);
+    free(a);
+    free(b);
+    return most;
+}
+
+static const struct { const char *scheme, *format; } graded[] = {
+    { NULL, "f64" }, { NULL, "f32" }, { "native", "f64" }, { "native", "f32" }, { "fp32-f", "f32" },
+    { "fp32-t", "f32" }, { "fp32-b", "f32" }, { "fp32-b9", "f32" }, { "ozaki1-i8", "f64" },
+    { "ozaki1-f16", "f32" }, { "ozaki2", "f64" }, { "ozaki2", "f32" },
+};
+enum { GRADED = sizeof graded / sizeof *graded };
+
+/* ---- grades ---------------------------------------------------------------------------------- */
+
+/* Test 1: uniform in (0, 1); the worst ratio grows no faster than k. */
+static void errors_grow_at_most_linearly(void **state)
+{
+    static const int sizes[] = { 16, 64, 256, 1024 };
+    struct rng r = { 71 };
+
+    (void)state;
+    for (int g = 0; g < GRADED; g++) {
+        double first = 0, last = 0;
+        int small = 0, large = 0;
+
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            int k = sizes[s];
+            struct product p = make(40, 40, k, graded[g].format, LIMBER_NATIVE, graded[g].scheme);
+            char *c;
+            double e;
+
+            for (int64_t i = 0; i < p.m * k; i++)
+                p.a[i] = rng_unit(&r);
+            for (int64_t i = 0; i < p.n * k; i++)
+                p.b[i] = rng_unit(&r);
+            c = run(one, &p);
+            if (c) {            /* else its bound is too large for this k, and it said so */
+                e = worst(&r, &p, c, 60);
+                assert_true(e <= k + 2);
+                first = small ? first : e;
+                small = small ? small : k;
+                last = e;
+                large = k;
+            }
+            free(c);
+            clear(&p);
+        }
+        assert_true(large > 0);
+        if (large > small && first > 0)
+            assert_true(log(last / first) / log((double)large / small) <= 1);
+    }
+}
+
+/* Test 2: complementary patterns of zeros make whole blocks exactly zero. */
+static void zeros_stay_zeros(void **state)
+{
+    struct rng r = { 72 };
+
+    (void)state;
+    for (int g = 0; g < GRADED; g++) {
+        struct product p = make(70, 70, 400, graded[g].format, LIMBER_NATIVE, graded[g].scheme);
+        limber_format f = named(p.format);
+        char zero[16] = { 0 }, *c;
+
+        for (int64_t i = 0; i < p.m; i++)
+            for (int64_t q = 0; q < p.k; q++) {
+                p.a[i * p.k + q] = (q / 7 + i / 35) % 2 ? rng_unit(&r) - 0.5 : 0;
+                p.b[i * p.k + q] = (q / 7 + i / 35) % 2 ? rng_unit(&r) - 0.5 : 0;
+            }
+        c = run(one, &p);
+        for (int64_t i = 0; c && i < p.m; i++)
+            for (int64_t j = 0; j < p.n; j++)
+                if ((i / 35 + j / 35) % 2)
+                    assert_memory_equal(c + (i * p.n + j) * f.size, zero, f.size);
+        free(c);
+        clear(&p);
+    }
+}
+
+/* Test 4: powers of two over nearly the whole range along k, of which B has the inverse; rows of A are
+ * cyclic shifts, so that every row meets every scale.  Plain scaling by rows loses all digits of most
+ * products here. */
+static void fixed_point_is_found_out(void **state)
+{
+    static const limber_promise promises[] = { LIMBER_NATIVE, LIMBER_BITS, LIMBER_CORRECT };
+    struct rng r = { 74 };
+
+    (void)state;
+    for (int g = 0; g < GRADED; g++)
+        for (int q = 0; q < 3; q++) {
+            struct product p = make(48, 48, 300, graded[g].format, promises[q], graded[g].scheme);
+            int range = strcmp(p.format, "f64") ? 60 : 480;
+            char *c;
+
+            p.contract.bits = promises[q] == LIMBER_BITS ? 18 : 0;
+            for (int64_t i = 0; i < p.k; i++) {
+                int scale = (int)(i * 2 * range / p.k) - range;
+
+                for (int64_t l = 0; l < p.m; l++) {
+                    p.a[l * p.k + (i + 5 * l) % p.k] = ldexp(1 + rng_unit(&r), scale);
+                    p.b[l * p.k + i] = ldexp(1 + rng_unit(&r), -scale);
+                }
+            }
+            c = run(one, &p);
+            if (c)
+                assert_true(worst(&r, &p, c, 40) <=
+                            (q == 1 ? ldexp(1, -18) / unit_of(p.format) + 1 : q ? 1 :
+                             (double)p.k + 2));
+            assert_true(c || graded[g].scheme);     /* without a wish there is always a way */
+            free(c);
+            clear(&p);
+        }
+}
+
+/* ---- what may not change a correct result ---------------------------------------------------- */
+
+static struct product hard_product(struct rng *r)
+{
+    struct product p = make(150, 140, 330, "f64", LIMBER_CORRECT, NULL);
+
+    for (int64_t i = 0; i < p.m; i++)       /* graded, mixed, cancelling */
+        for (int64_t q = 0; q < p.k; q++)
+            p.a[i * p.k + q] = ldexp(rng_unit(r) - 0.5, (int)(-i / 4) + (i % 3 ? 0 : rng_below(r, 60)));
+    for (int64_t j = 0; j < p.n; j++)
+        for (int64_t q = 0; q < p.k; q++)
+            p.b[j * p.k + q] = (__builtin_popcountll((uint64_t)(q & j)) % 2 ? -1 : 1) *
+                               ldexp(1 + 0x1p-40 * rng_unit(r), j % 5 ? 0 : rng_below(r, 300) - 150);
+    return p;
+}
+
+static void permuted_and_scaled(void **state)
+{
+    struct rng r = { 75 };
+    struct product p = hard_product(&r), q = hard_product(&r);
+    int64_t *row = calloc((size_t)p.m, sizeof *row), *inner = calloc((size_t)p.k, sizeof *inner);
+    const double *before, *after;
+    char *x, *y;
+
+    (void)state;
+    for (int64_t i = 0; i < p.m; i++)
+        row[i] = (i * 77 + 5) % p.m;        /* 77 and 150, 127 and 330 have no divisor in common */
+    for (int64_t i = 0; i < p.k; i++)
+        inner[i] = (i * 127 + 3) % p.k;
+    for (int64_t i = 0; i < p.m; i++)
+        for (int64_t k = 0; k < p.k; k++)
+            q.a[row[i] * p.k + inner[k]] = ldexp(p.a[i * p.k + k], (int)(i % 50));
+    for (int64_t j = 0; j < p.n; j++)
+        for (int64_t k = 0; k < p.k; k++)
+            q.b[j * p.k + inner[k]] = ldexp(p.b[j * p.k + k], -(int)(j % 40));
+    x = run(one, &p);
+    y = run(two, &q);
+    before = (const double *)(const void *)x;
+    after = (const double *)(const void *)y;
+    for (int64_t i = 0; i < p.m; i++)
+        for (int64_t j = 0; j < p.n; j++)
+            assert_true(ldexp(before[i * p.n + j], (int)(i % 50 - j % 40)) ==
+                        after[row[i] * p.n + j]);
+    free(x);
+    free(y);
+    free(row);
+    free(inner);
+    clear(&p);
+    clear(&q);
+}
+
+/* Threads, workspaces, schemes, a warm cache: the same bits. */
+static void the_same_bits(void **state)
+{
+    static const char *const schemes[] = { NULL, "ozaki2", "exact" };
+    struct rng r = { 76 };
+    struct product p = hard_product(&r);
+    char *first = run(one, &p);
+
+    (void)state;
+    for (int s = 0; s < 3; s++)
+        for (int again = 0; again < 2; again++) {
+            char *c;
+
+            p.contract.scheme = schemes[s];
+            c = run(again ? two : one, &p);
+            assert_true(c || s == 1);       /* the data may be too wide for so many moduli */
+            if (c)
+                assert_memory_equal(c, first, (size_t)(p.m * p.n) * sizeof(double));
+            free(c);
+        }
+    free(first);
+    clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_grow_at_most_linearly),
+        cmocka_unit_test(zeros_stay_zeros),
+        cmocka_unit_test(fixed_point_is_found_out),
+        cmocka_unit_test(permuted_and_scaled),
+        cmocka_unit_test(the_same_bits),
+    };
+
+    return cmocka_run_group_tests_name("grade", tests, make_contexts, drop_contexts);
+}
