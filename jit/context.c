@@ -232,6 +232,8 @@ static bool make_output(limber_context *ctx, const limber_config *c, struct diag
     ctx->log_user = c->log_user;
     if (!env_number("LIMBER_VERBOSE", 0, 9, &ctx->verbose, d))
         return false;
+    if (!c->whole && !env_number("LIMBER_WHOLE", 0, 1, &ctx->whole, d))
+        return false;
     if (c->verbose)
         ctx->verbose = c->verbose;
     if (dump && *dump && !(ctx->dump_dir = copy(dump)))
@@ -292,6 +294,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a context");
     pthread_mutex_init(&ctx->lock, NULL);
     ctx->workspace = config->workspace_bytes;
+    ctx->whole = config->whole;
     limber_key_build(ctx->build);
     if (!make_output(ctx, config, d) || !make_pool(ctx, config, d) ||
         !make_caches(ctx, config, d) || !make_backend(ctx, config, backends, d)) {

@@ -189,12 +189,12 @@ enum { SAMPLED = 1 << 26 };     /* multiply-adds: fewer are not worth parts of t
 
 /* Where all of the data cannot be narrow, much of it might be: a tenth of the products that need no
  * native ones. */
-static bool seems_mixed(const struct problem *p)
+static bool seems_mixed(const limber_context *ctx, const struct problem *p)
 {
     double work = (double)p->m * (double)p->n * (double)p->k;
     struct sample a, b;
 
-    if (p->groups != 1 || p->shape || p->a.patch || p->b.patch || asks_native(p) || work < SAMPLED)
+    if (ctx->whole || p->groups != 1 || p->shape || p->a.patch || p->b.patch || asks_native(p) || work < SAMPLED)
         return false;
     a = limber_scan_sample(&p->a, p->fa, p->m, p->k);
     b = limber_scan_sample(&p->b, p->fb, p->n, p->k);
@@ -206,7 +206,7 @@ static bool scan(limber_context *ctx, struct finding *f, const struct problem *p
 {
     enum scan_depth depth = depth_of(ctx, p);
 
-    if (depth == SCAN_probe && seems_mixed(p))
+    if (depth == SCAN_probe && seems_mixed(ctx, p))
         depth = SCAN_full;
     if (p->contract.promise == LIMBER_SIMULATE ||
         (depth == SCAN_probe && (is_tiny(p) || asks_native(p))))
@@ -1229,7 +1229,7 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
 /* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */
 static bool may_mix(const limber_context *ctx, const struct problem *p, const struct finding *f)
 {
-    return f->all_a.scanned && f->all_b.scanned && p->groups == 1 && !p->shape && !p->a.patch &&
+    return !ctx->whole && f->all_a.scanned && f->all_b.scanned && p->groups == 1 && !p->shape && !p->a.patch &&
            !p->b.patch && !is_tiny(p) && !is_integer(p->fc) && !ctx->machine.backend->remote &&
            p->contract.promise != LIMBER_SIMULATE && !asks_native(p) &&
            (p->contract.promise != LIMBER_FAST || strchr(p->contract.scheme, '+'));

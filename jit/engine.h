@@ -277,6 +277,7 @@ struct limber_context {
     pthread_mutex_t lock;   /* of bindings and warm */
     struct binding *bindings;
     struct warm *warm;      /* engine.c: calls that may be recorded */
+    int whole;              /* products are not cut into parts */
     struct priced *priced;  /* engine.c: plans whose price is known */
 };
 void limber_warm_free(struct warm *list);

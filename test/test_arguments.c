@@ -239,7 +239,7 @@ static void the_environment(void **state)
         { "LIMBER_NUM_THREADS", "-2" }, { "LIMBER_NUM_THREADS", "99999999999999999999" },
         { "OMP_NUM_THREADS", "x" }, { "LIMBER_CACHE", "yes" }, { "LIMBER_CACHE_MAXSIZE", "-1" },
         { "LIMBER_CACHE_MAXSIZE", "1X" }, { "LIMBER_CACHE_MAXSIZE", "99999999999G" },
-        { "LIMBER_NO_COMPILE", "2" }, { "LIMBER_VERBOSE", "loud" }, { "LIMBER_BACKEND", "abacus" },
+        { "LIMBER_NO_COMPILE", "2" }, { "LIMBER_WHOLE", "yes" }, { "LIMBER_VERBOSE", "loud" }, { "LIMBER_BACKEND", "abacus" },
     };
     limber_context *ctx;
 

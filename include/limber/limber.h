@@ -44,6 +44,7 @@ typedef struct limber_config {
     void (*log)(void *user, const char *line); /* NULL: stderr, only when verbose */
     void *log_user;
     int device;             /* backend "cuda": which of the GPUs that the driver lists */
+    int whole;              /* not 0: one plan a product, whatever its parts are like; 0: LIMBER_WHOLE */
 } limber_config;
 
 /* Makes a context; config may be NULL (all zero).  The environment is read here and nowhere
