@@ -982,7 +982,7 @@ static const struct { int capability; const char *what, *fault; } faults[] = {
     { 90, "a barrier that is not awaited", "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"
           "        product(d, at" },
     { 90, "a stage given back too early", "        group_wait<1>();\\n        if (held >= 0)\\n"
-          "            release(held);\\n        held=>        release(r.stage);\\n        group_wait<1>();\\n"
+          "            release(a, held);\\n        held=>        release(a, r.stage);\\n        group_wait<1>();\\n"
           "        held" },
     { 90, "a wrong stage", "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        barrier_wait=>"
           "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        barrier_wait" },

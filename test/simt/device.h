@@ -276,9 +276,16 @@ DEVICE void barrier_init_done() { simt->barrier_init_done(); }
 DEVICE void barrier_arrive(uint32_t at) { simt->barrier_arrive(at, 0); }
 DEVICE void barrier_expect(uint32_t at, uint32_t bytes) { simt->barrier_arrive(at, bytes); }
 DEVICE void barrier_wait(uint32_t at, uint32_t parity) { simt->barrier_wait(at, parity); }
+DEVICE void sync_cluster() { simt->sync_cluster(); }
+DEVICE void barrier_arrive_in(uint32_t at, int rank) { simt->barrier_arrive_in(at, rank); }
 DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z, uint32_t barrier)
 {
-    simt->tensor_load(at, map, x, y, z, barrier);
+    simt->tensor_load(at, map, x, y, z, barrier, 0);
+}
+DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, int z,
+                            uint32_t barrier, uint32_t blocks)
+{
+    simt->tensor_load(at, map, x, y, z, barrier, blocks);
 }
 DEVICE void tensor_prefetch(const tensor_map *map) { simt->tensor_prefetch(map); }
 DEVICE void fence_async() { simt->fence_async(); }
