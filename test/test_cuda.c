@@ -356,6 +356,61 @@ static void limbs_have_the_bits_of_tensor_cores(void **state)
     same_plan("fp32-m", DATA_bytes, 9, 14, 300);
 }
 
+/* ---- clusters -------------------------------------------------------------------------------- */
+
+static bool has_feature(const char *feature)
+{
+    struct target t = { .device = 0 };
+    struct diag d = { 0 };
+
+    return limber_backend_cuda.probe(&t, &d) && limber_target_has(&t, feature);
+}
+
+/* Two products side by side, of which the second begins behind the first in each matrix. */
+static void same_batch(int64_t m, int64_t n, int64_t k)
+{
+    const limber_batch batch = { .count = 2, .a = m * k, .b = n * k, .c = m * n };
+    limber_format f = named("i8"), fc = named("i32");
+    char *a = malloc((size_t)(2 * m * k)), *b = malloc((size_t)(2 * n * k));
+    int32_t *want = calloc((size_t)(2 * m * n), 4), *got = calloc((size_t)(2 * m * n), 4);
+    struct rng r = { 95 };
+
+    fill(&r, DATA_bytes, f, a, (size_t)(2 * m * k));
+    fill(&r, DATA_bytes, f, b, (size_t)(2 * n * k));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(limber_gemm_batch(i ? cuda : reference, &exact, NULL, &batch, m, n, k,
+                                           NULL, (limber_matrix){ a, f, k, 1 },
+                                           (limber_matrix){ b, f, 1, k }, NULL,
+                                           (limber_matrix){ i ? got : want, fc, n, 1 }, NULL),
+                         LIMBER_OK);
+    assert_memory_equal(got, want, (size_t)(2 * m * n * 4));
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
+/* One row of tiles is for blocks by themselves; of an odd number the last has a block beside it that
+ * has none. */
+static void clusters_have_the_same_bits(void **state)
+{
+    static const int64_t rows[] = { 100, 256, 300, 600 };
+
+    (void)state;
+    if (!has_feature("wgmma"))
+        return;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, rows[i], 20, 300,
+                                   .alpha = 1, .turn_b = i & 1 }, 90 + i);
+        same_plan("fp32-f", DATA_unit, rows[i], 12, 70);
+    }
+    compare(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 140, 270, 130,
+                               .alpha = 2, .beta = 3, .turn_c = true }, 94);
+    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 259, 9, 140,
+                               .alpha = 1 }, 95);
+    same_batch(200, 30, 150);
+}
+
 /* ---- memory of the device -------------------------------------------------------------------- */
 
 struct there { uint64_t at; size_t bytes; };
@@ -986,6 +1041,11 @@ static const struct { int capability; const char *what, *fault; } faults[] = {
           "        held" },
     { 90, "a wrong stage", "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        barrier_wait=>"
           "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        barrier_wait" },
+    { 90, "a block that leaves too early", "    sync_cluster();             /* until=>    /* until" },
+    { 90, "a block that is not there yet", "    sync_cluster();\\n    if=>    sync_block();\\n    if" },
+    { 90, "a stage that one block gave back", "4 * GROUPS * args.cluster=>4 * GROUPS" },
+    { 90, "the other block's half", "line + from, limb=>line + lines - from, limb" },
+    { 90, "a half for one block", "(1u << a.cluster) - 1=>1u << block() % a.cluster" },
     { 90, "sums that are not awaited", "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
 };
 
@@ -1058,6 +1118,7 @@ int main(void)
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(long_accumulators_serve_any_data),
         cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
+        cmocka_unit_test(clusters_have_the_same_bits),
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
         cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
         cmocka_unit_test(an_image_is_cut_once),
