@@ -271,76 +271,9 @@ static void long_accumulators_serve_any_data(void **state)
 
 extern const struct backend limber_backend_cuda;
 
-struct operand {
-    char *data;
-    limber_format f;
-    int64_t lines, k;
-    struct mask mask;
-};
-
-static void make_operand(struct operand *o, enum data data, int64_t lines, int64_t k,
-                         struct rng *r)
-{
-    struct diag d = { 0 };
-
-    *o = (struct operand){ malloc((size_t)(lines * k * 4)), named("f32"), lines, k, { 0 } };
-    fill(r, data, o->f, o->data, (size_t)(lines * k));
-    assert_true(limber_scan(&o->mask, &(struct view){ o->data, k, 1, NULL }, o->f, lines, k,
-                            SCAN_full, true, NULL, &d));
-}
-
-static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,
-                     struct operand *x, struct operand *y, float *c, struct diag *d)
-{
-    struct call call = { .m = x->lines, .n = y->lines, .k = x->k, .a = { x->data, x->k, 1, NULL },
-                         .b = { y->data, y->k, 1, NULL },
-                         .c = { c, y->lines, 1, y->lines, 0 }, .mask_a = &x->mask,
-                         .mask_b = &y->mask, .workspace_limit = 1 << 22 };
-    struct kernel *kernel = NULL;
-    struct blob blob = { 0 };
-    bool ok = b->compile(p, t, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
-              b->launch(kernel, &call, d);
-
-    if (kernel)
-        b->unload(kernel);
-    free(blob.data);
-    return ok;
-}
-
 static void same_plan(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k)
 {
-    struct rng r = { 70 + (uint64_t)k };
-    struct operand a, b;
-    struct diag d = { 0 };
-    struct target t = { .device = 0 };
-    float *want = malloc((size_t)(m * n * 4)), *got = malloc((size_t)(m * n * 4));
-    struct plan p;
-
-    assert_true(limber_backend_cuda.probe(&t, &d));
-    make_operand(&a, data, m, k, &r);
-    make_operand(&b, data, n, k, &r);
-    plan_state(&p, &(struct planned){ LIMBER_FAST, scheme, a.f, a.f, &a.mask, &b.mask, 10,
-                                      false });
-    if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
-        if (!strstr(d.text, "cuda has no"))
-            fail_msg("%s", d.text);
-    } else {
-        assert_true(limber_node_has(limber_plan_find(&p, OP_products), ATTR_sums));
-        if (!run_plan(&limber_backend_interp, &p, &t, &a, &b, want, &d) ||
-            !run_plan(&limber_backend_cuda, &p, &t, &a, &b, got, &d))
-            fail_msg("%s: %s", scheme, d.text);
-        for (int64_t i = 0; i < m * n; i++)
-            if (memcmp(&want[i], &got[i], 4))
-                fail_msg("%s, %s, k = %d: element %d is %a, not %a", scheme, data_name(data),
-                         (int)k, (int)i, got[i], want[i]);
-    }
-    limber_plan_clear(&p);
-    limber_mask_clear(&a.mask);
-    limber_mask_clear(&b.mask);
-    free(a.data);
-    free(b.data);
-    free(want);
-    free(got);
+    plan_compare(scheme, named("f32"), named("f32"), data, m, n, k);
 }
 
 static void limbs_have_the_bits_of_tensor_cores(void **state)

@@ -256,6 +256,16 @@ DEVICE void mma_tf32(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     simt->mma(SIMT_TF32, d, a, b);
 }
+#if __CUDA_ARCH__ >= 890
+DEVICE void mma_e4m3(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    simt->mma(SIMT_E4M3, d, a, b);
+}
+DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    simt->mma(SIMT_E5M2, d, a, b);
+}
+#endif
 DEVICE void mma_f64(double d[2], double a, double b) { simt->mma_f64(d, a, b); }
 #endif
 

@@ -225,6 +225,16 @@ DEVICE void mma_tf32(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     MMA_FLOAT("m16n8k8", "tf32");
 }
+#if __CUDA_ARCH__ >= 890
+DEVICE void mma_e4m3(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    MMA_FLOAT("m16n8k32", "e4m3");
+}
+DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    MMA_FLOAT("m16n8k32", "e5m2");
+}
+#endif
 /* 8 x 8 += (8 x 4) (4 x 8): lane l holds row g, step t of a, step t, column g of b; d as above
  * without rows g + 8. */
 DEVICE void mma_f64(double d[2], double a, double b)

@@ -196,6 +196,10 @@ DEVICE void product_piece(float (&d)[4 * NJ], uint32_t a, uint32_t b, int q, int
         group_f16<BN>(d, da, db, keep);
     else if constexpr (UNIT == UNIT_bf16)
         group_bf16<BN>(d, da, db, keep);
+    else if constexpr (UNIT == UNIT_e4m3)
+        group_e4m3<BN>(d, da, db, keep);
+    else if constexpr (UNIT == UNIT_e5m2)
+        group_e5m2<BN>(d, da, db, keep);
     else
         group_tf32<BN>(d, da, db, keep);
 }
