@@ -637,6 +637,8 @@ static void convolutions_have_the_bits_of_tensor_cores(void **state)
     same_conv("fp32-f", "f32", DATA_ties, &layers[0], ROOM);
     same_conv("fp32-b9", "f32", DATA_unit, &layers[0], ROOM);
     same_conv("fp32-m", "f32", DATA_bytes, &layers[1], ROOM);
+    same_conv("tensor-f16", "f16", DATA_unit, &layers[5], ROOM);
+    same_conv("tensor-e4m3", "e4m3", DATA_unit, &layers[1], ROOM);
 }
 
 /* Layer 0's image has 162 pixels of 16 channels, the patches matrix 162 lines of 144. */
