@@ -26,7 +26,7 @@ ATTR(width,   INT,  "")             /* mask: largest emax-lsb+1 of one line: bit
 ATTR(sig,     INT,  "")             /* mask: most significant bits of one element */
 ATTR(sign,    WORD, "signed|unsigned")  /* mask, limbs: negative values occur or not */
 ATTR(special, INT,  "")             /* mask: 1 when NaN or Inf occur */
-ATTR(unit,    WORD, "f64|f32|f16|bf16|tf32|i8|exact|model")   /* products: see UNITS in ir.h */
+ATTR(unit,    WORD, "f64|f32|f16|bf16|tf32|e4m3|e5m2|i8|exact|model")  /* products: ir.h */
 ATTR(chunk,   INT,  "")             /* products: longest chain in one accumulator of the unit */
 ATTR(sums,    WORD, "fma|v100|t4|a100|ada|h100|b200")     /* products: how floats are summed */
 ATTR(tile,    LIST, "")             /* products: mr, nr, group, mb, nb, kc */

@@ -100,12 +100,13 @@ extern const struct attr_info limber_attrs[ATTR_count];
  * acc = round(acc + a*b) with one rounding (a fused multiply-add), integer chains are exact.
  * Chains are then added to the total: float totals in the accumulator's format in the order
  * of k, i64 totals exactly. */
-enum unit { UNIT_f64, UNIT_f32, UNIT_f16, UNIT_bf16, UNIT_tf32, UNIT_i8, UNIT_exact, UNIT_model,
-            UNIT_count };
+enum unit { UNIT_f64, UNIT_f32, UNIT_f16, UNIT_bf16, UNIT_tf32, UNIT_e4m3, UNIT_e5m2, UNIT_i8,
+            UNIT_exact, UNIT_model, UNIT_count };
 struct unit_info {
     const char *name;
     const char *in, *acc;   /* format names; i8 takes i8 and u8 in any mix, acc i32 */
     int exact_bits;         /* integers up to 2^exact_bits are exact in the accumulator; 0: all */
+    bool tensor;            /* floats of tensor cores, which sums= names */
 };
 extern const struct unit_info limber_units[UNIT_count];
 

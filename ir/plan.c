@@ -27,14 +27,16 @@ const struct attr_info limber_attrs[ATTR_count] = {
 };
 
 const struct unit_info limber_units[UNIT_count] = {
-    [UNIT_f64] = { "f64", "f64", "f64", 53 },
-    [UNIT_f32] = { "f32", "f32", "f32", 24 },
-    [UNIT_f16] = { "f16", "f16", "f32", 24 },
-    [UNIT_bf16] = { "bf16", "bf16", "f32", 24 },
-    [UNIT_tf32] = { "tf32", "tf32", "f32", 24 },
-    [UNIT_i8] = { "i8", "i8", "i32", 31 },
-    [UNIT_exact] = { "exact", "exact", "exact", 0 },    /* takes any format */
-    [UNIT_model] = { "model", "f32", "f32", 24 },       /* plan.model says what it computes */
+    [UNIT_f64] = { "f64", "f64", "f64", 53, false },
+    [UNIT_f32] = { "f32", "f32", "f32", 24, false },
+    [UNIT_f16] = { "f16", "f16", "f32", 24, true },
+    [UNIT_bf16] = { "bf16", "bf16", "f32", 24, true },
+    [UNIT_tf32] = { "tf32", "tf32", "f32", 24, true },
+    [UNIT_e4m3] = { "e4m3", "e4m3", "f32", 14, true },  /* tensor cores keep 14 bits of sums */
+    [UNIT_e5m2] = { "e5m2", "e5m2", "f32", 14, true },
+    [UNIT_i8] = { "i8", "i8", "i32", 31, false },
+    [UNIT_exact] = { "exact", "exact", "exact", 0, false },    /* takes any format */
+    [UNIT_model] = { "model", "f32", "f32", 24, false },       /* plan.model says what it computes */
 };
 
 struct block {

@@ -549,7 +549,8 @@ const limber_unit_preset *limber_unit_preset_at(int i)
 bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
 {
     static const char *const format[UNIT_count] = { [UNIT_f16] = "fp16", [UNIT_bf16] = "bf16",
-                                                    [UNIT_tf32] = "tf32" };
+                                                    [UNIT_tf32] = "tf32", [UNIT_e4m3] = "e4m3",
+                                                    [UNIT_e5m2] = "e5m2" };
     const char *input = format[products->num[ATTR_unit]];
     const char *word = limber_attrs[ATTR_sums].words;
     char name[24];

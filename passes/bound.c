@@ -36,18 +36,33 @@ static double representation(const struct plan *p, int limbs)
     }
 }
 
+/* Binades by which the exponent of an encoding may exceed its number's: of subnormals among limbs
+ * that are the operand's own elements. */
+static int below_normal(const struct plan *p, int limbs)
+{
+    const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
+    int normal = 1 - n->type.format.bias;
+    int64_t least = limber_format_emin(mask->type.format);
+
+    if (limber_node_has(mask, ATTR_emin) && mask->num[ATTR_emin] > least)
+        least = mask->num[ATTR_emin];   /* a class, so it may lie below the format */
+    return n->op == OP_whole && least < normal ? (int)(normal - least) : 0;
+}
+
 /* Tensor cores: every instruction aligns its products and the sum so far to the largest exponent, cuts
- * them to frac bits behind it, and cuts the sum to binary32.  The first accumulator is promoted
+ * them to frac bits behind it, and cuts the sum to its format.  The first accumulator is promoted
  * after every chunk; what the others sum is smaller by the bits of a limb.  length: k with its
  * padding. */
-static double tensor_accumulation(const struct node *products, const limber_unit *u, double k,
-                                  double length)
+static double tensor_accumulation(const struct plan *p, const struct node *products,
+                                  const limber_unit *u, double k, double length)
 {
+    int below_a = below_normal(p, products->in[0]), below_b = below_normal(p, products->in[1]);
     enum unit unit = (enum unit)products->num[ATTR_unit];
     double chunk = fmin(length, (double)products->num[ATTR_chunk]), others = 0, cut, n;
     double smaller = unit == UNIT_bf16 ? 0x1p-6 : 0x1p-9;
 
-    cut = ldexp(fmin(k, u->block) + 1, -u->frac) + 0x1p-23;
+    cut = ldexp(fmin(k, u->block) + 1, (below_a > below_b ? below_a : below_b) - u->frac) +
+          ldexp(1, -u->acc.format.frac_bits);
     n = ceil(chunk / u->block) * cut + ceil(length / chunk) * 0x1p-24;
     for (size_t i = 0; i < products->rows; i++)
         others += products->row[i].acc > 0;
@@ -71,7 +86,7 @@ static double accumulation(const struct plan *p, const struct node *products,
         return 0;
     length = limber_plan_order(p, products->in[1]) == ORDER_rsc ? 2 * k : k;
     if (limber_unit_of_sums(products, &model))
-        return tensor_accumulation(products, &model, k, length);
+        return tensor_accumulation(p, products, &model, k, length);
     limber_format_named(unit->acc, &acc);
     u = limber_format_roundoff(acc);
     n = fmin(k, chunk) + ceil(length / chunk) * limber_most_rows(products) - 1;
@@ -118,22 +133,40 @@ double limber_budget(const struct plan *p, double k)
     return p->budget;
 }
 
+enum { POINTS = 6 };
+
+/* Between these k, from least to most, budget and spent are linear, or one goes by equal steps, blocks
+ * in a chunk, of which the first and the last are here.  Padding may double what is counted. */
+static void points(const struct plan *p, double least, double most, double at[POINTS])
+{
+    const struct node *products = limber_plan_find(p, OP_products);
+    double chunk = products ? (double)products->num[ATTR_chunk] : 1, block = 1, each = 1;
+    limber_unit model;
+
+    if (products && limber_unit_of_sums(products, &model))
+        block = model.block;
+    if (products && limber_plan_order(p, products->in[1]) == ORDER_rsc)
+        each = 2;
+    at[0] = least;
+    at[1] = ceil((ceil(each * least / block) * block + 1) / each);
+    at[2] = ceil((chunk - block + 1) / each);
+    at[3] = ceil(chunk / each);
+    at[4] = ceil((chunk + 1) / each);
+    at[5] = most;
+    for (int i = 0; i < POINTS; i++)
+        at[i] = fmin(fmax(at[i], least), most);
+}
+
 /* The smallest of budget - spent over all k of the plan's class, and where. */
 static double tightest(const struct plan *p, double *k)
 {
-    const struct node *products = limber_plan_find(p, OP_products);
-    double u = roundoff(p), most = ldexp(1, p->kbits), least = most, chunk, at[4], slack = INFINITY;
+    double u = roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS], slack = INFINITY;
 
     *k = most;
     if (p->promise == LIMBER_NATIVE && u > 0)
         least = fmax(p->budget / u - 2 + p->roundings, 1);
-    chunk = products ? (double)products->num[ATTR_chunk] : 1;
-    at[0] = least;
-    at[1] = fmin(fmax(chunk, least), most);
-    at[2] = fmin(fmax(chunk + 1, least), most);
-    at[3] = most;
-    /* both sides are linear in k between these points */
-    for (size_t i = 0; i < COUNT(at); i++) {
+    points(p, least, most, at);
+    for (int i = 0; i < POINTS; i++) {
         double s = limber_budget(p, at[i]) - limber_spent(p, at[i]);
 
         if (!(s >= slack)) {

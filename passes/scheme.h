@@ -38,6 +38,9 @@ bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, e
                          int64_t chunk, const struct row *row, size_t rows, int accumulators,
                          int via, const int64_t *moduli, struct diag *d);
 
+/* The products' floats are summed as the target's tensor cores do. */
+bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d);
+
 /* Bits that a scaled integer of this operand needs so that both operands together move no element
  * by more than half of the budget: all of its bits, or fewer where the budget allows.
  * false with a reason when the mask does not tell. */

@@ -60,7 +60,7 @@ struct shape { int64_t mr, nr, mb, nb, bytes; };    /* bytes: of a line in one s
 static struct shape block_shape(const struct node *n, const struct target *t, bool side_by_side)
 {
     enum unit u = (enum unit)n->num[ATTR_unit];
-    bool small = u == UNIT_i8 || u == UNIT_f16 || u == UNIT_bf16 || u == UNIT_tf32;
+    bool small = u == UNIT_i8 || limber_units[u].tensor;
 
     if (small && limber_target_has(t, "wgmma"))
         return u == UNIT_i8 ? (struct shape){ 64, 256, 128, 256, 128 } :

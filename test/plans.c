@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plans.h"
 
+#include "backends/backend.h"
+#include "jit/scan.h"
+#include "passes/passes.h"
+
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const struct backend limber_backend_cuda;
 
 static int add_operand(struct plan *p, const char *name, int index, const struct planned *x,
                        const struct mask *mask, int rows, int cols)
@@ -40,4 +53,87 @@ void plan_state(struct plan *p, const struct planned *x)
     limber_node_set(&p->node[d], ATTR_beta, x->scalars);
     limber_node_set(&p->node[d], ATTR_wrap, 0);
     p->ret = d;
+}
+
+/* ---- a plan on two backends ------------------------------------------------------------------ */
+
+struct operand {
+    char *data;
+    limber_format f;
+    int64_t lines, k;
+    struct mask mask;
+};
+
+static void make_operand(struct operand *o, limber_format f, enum data data, int64_t lines, int64_t k,
+                         struct rng *r)
+{
+    struct diag d = { 0 };
+
+    *o = (struct operand){ malloc((size_t)(lines * k) * f.size), f, lines, k, { 0 } };
+    fill(r, data, o->f, o->data, (size_t)(lines * k));
+    assert_true(limber_scan(&o->mask, &(struct view){ o->data, k, 1, NULL }, o->f, lines, k,
+                            SCAN_full, true, NULL, &d));
+}
+
+static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,
+                     struct operand *x, struct operand *y, char *c, struct diag *d)
+{
+    struct call call = { .m = x->lines, .n = y->lines, .k = x->k, .a = { x->data, x->k, 1, NULL },
+                         .b = { y->data, y->k, 1, NULL },
+                         .c = { c, y->lines, 1, y->lines, 0 }, .mask_a = &x->mask,
+                         .mask_b = &y->mask, .workspace_limit = 1 << 22 };
+    struct kernel *kernel = NULL;
+    struct blob blob = { 0 };
+    bool ok = b->compile(p, t, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
+              b->launch(kernel, &call, d);
+
+    if (kernel)
+        b->unload(kernel);
+    free(blob.data);
+    return ok;
+}
+
+/* NaN is NaN. */
+static bool same(limber_format f, const char *x, const char *y)
+{
+    double a = limber_format_value(f, x), b = limber_format_value(f, y);
+
+    return memcmp(x, y, f.size) == 0 || (a != a && b != b);
+}
+
+void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data, int64_t m,
+                  int64_t n, int64_t k)
+{
+    struct rng r = { 70 + (uint64_t)k };
+    struct operand a, b;
+    struct diag d = { 0 };
+    struct target t = { .device = 0 };
+    char *want = malloc((size_t)(m * n) * result.size), *got = malloc((size_t)(m * n) * result.size);
+    struct plan p;
+
+    assert_true(limber_backend_cuda.probe(&t, &d));
+    make_operand(&a, f, data, m, k, &r);
+    make_operand(&b, f, data, n, k, &r);
+    plan_state(&p, &(struct planned){ LIMBER_FAST, scheme, f, result, &a.mask, &b.mask, 10, false });
+    if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
+        if (!strstr(d.text, "cuda has no"))
+            fail_msg("%s", d.text);
+    } else {
+        assert_true(limber_node_has(limber_plan_find(&p, OP_products), ATTR_sums));
+        if (!run_plan(&limber_backend_interp, &p, &t, &a, &b, want, &d) ||
+            !run_plan(&limber_backend_cuda, &p, &t, &a, &b, got, &d))
+            fail_msg("%s: %s", scheme, d.text);
+        for (int64_t i = 0; i < m * n; i++)
+            if (!same(result, want + i * result.size, got + i * result.size))
+                fail_msg("%s, %s, k = %d: element %d is %a, not %a", scheme, data_name(data),
+                         (int)k, (int)i, limber_format_value(result, got + i * result.size),
+                         limber_format_value(result, want + i * result.size));
+    }
+    limber_plan_clear(&p);
+    limber_mask_clear(&a.mask);
+    limber_mask_clear(&b.mask);
+    free(a.data);
+    free(b.data);
+    free(want);
+    free(got);
 }

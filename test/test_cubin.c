@@ -26,7 +26,7 @@ static const struct machine {
     int64_t shared;
 } machines[] = {
     { "sm_75", 7, 5, 64 << 10 }, { "sm_80", 8, 0, 163 << 10 }, { "sm_86", 8, 6, 99 << 10 },
-    { "sm_90a", 9, 0, 227 << 10 }, { "sm_100a", 10, 0, 227 << 10 },
+    { "sm_89", 8, 9, 99 << 10 }, { "sm_90a", 9, 0, 227 << 10 }, { "sm_100a", 10, 0, 227 << 10 },
 };
 
 /* stack: bytes that a thread may have; long accumulators live there. */
@@ -40,6 +40,9 @@ static const struct work {
     { "native", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0 },
     { "native", "f64", "f64", DATA_unit, LIMBER_NATIVE, true, 0 },
     { "native", "f16", "f16", DATA_unit, LIMBER_FAST, false, 0 },
+    { "tensor-e4m3", "e4m3", "bf16", DATA_unit, LIMBER_FAST, true, 0 },
+    { "tensor-e5m2", "e5m2", "f32", DATA_unit, LIMBER_FAST, false, 0 },
+    { "tensor-f16", "f16", "f16", DATA_unit, LIMBER_NATIVE, false, 0 },
     { "fp32-f", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0 },
     { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0 },
     { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0 },
@@ -186,7 +189,7 @@ static void kernels_fit_their_devices(void **state)
     for (size_t i = 0; i < COUNT(works); i++)
         for (size_t j = 0; j < COUNT(machines); j++) {
             /* all of them for the table; in every run those that differ most */
-            if (path || machines[j].major == 9 || (i + j) % 5 == 0)
+            if (path || machines[j].major == 9 || (i + j) % COUNT(machines) == 0)
                 compiled += check(&works[i], &machines[j], table);
         }
     if (table)

@@ -271,76 +271,9 @@ static void long_accumulators_serve_any_data(void **state)
 
 extern const struct backend limber_backend_cuda;
 
-struct operand {
-    char *data;
-    limber_format f;
-    int64_t lines, k;
-    struct mask mask;
-};
-
-static void make_operand(struct operand *o, enum data data, int64_t lines, int64_t k,
-                         struct rng *r)
-{
-    struct diag d = { 0 };
-
-    *o = (struct operand){ malloc((size_t)(lines * k * 4)), named("f32"), lines, k, { 0 } };
-    fill(r, data, o->f, o->data, (size_t)(lines * k));
-    assert_true(limber_scan(&o->mask, &(struct view){ o->data, k, 1, NULL }, o->f, lines, k,
-                            SCAN_full, true, NULL, &d));
-}
-
-static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,
-                     struct operand *x, struct operand *y, float *c, struct diag *d)
-{
-    struct call call = { .m = x->lines, .n = y->lines, .k = x->k, .a = { x->data, x->k, 1, NULL },
-                         .b = { y->data, y->k, 1, NULL },
-                         .c = { c, y->lines, 1, y->lines, 0 }, .mask_a = &x->mask,
-                         .mask_b = &y->mask, .workspace_limit = 1 << 22 };
-    struct kernel *kernel = NULL;
-    struct blob blob = { 0 };
-    bool ok = b->compile(p, t, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
-              b->launch(kernel, &call, d);
-
-    if (kernel)
-        b->unload(kernel);
-    free(blob.data);
-    return ok;
-}
-
 static void same_plan(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k)
 {
-    struct rng r = { 70 + (uint64_t)k };
-    struct operand a, b;
-    struct diag d = { 0 };
-    struct target t = { .device = 0 };
-    float *want = malloc((size_t)(m * n * 4)), *got = malloc((size_t)(m * n * 4));
-    struct plan p;
-
-    assert_true(limber_backend_cuda.probe(&t, &d));
-    make_operand(&a, data, m, k, &r);
-    make_operand(&b, data, n, k, &r);
-    plan_state(&p, &(struct planned){ LIMBER_FAST, scheme, a.f, a.f, &a.mask, &b.mask, 10,
-                                      false });
-    if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
-        if (!strstr(d.text, "cuda has no"))
-            fail_msg("%s", d.text);
-    } else {
-        assert_true(limber_node_has(limber_plan_find(&p, OP_products), ATTR_sums));
-        if (!run_plan(&limber_backend_interp, &p, &t, &a, &b, want, &d) ||
-            !run_plan(&limber_backend_cuda, &p, &t, &a, &b, got, &d))
-            fail_msg("%s: %s", scheme, d.text);
-        for (int64_t i = 0; i < m * n; i++)
-            if (memcmp(&want[i], &got[i], 4))
-                fail_msg("%s, %s, k = %d: element %d is %a, not %a", scheme, data_name(data),
-                         (int)k, (int)i, got[i], want[i]);
-    }
-    limber_plan_clear(&p);
-    limber_mask_clear(&a.mask);
-    limber_mask_clear(&b.mask);
-    free(a.data);
-    free(b.data);
-    free(want);
-    free(got);
+    plan_compare(scheme, named("f32"), named("f32"), data, m, n, k);
 }
 
 static void limbs_have_the_bits_of_tensor_cores(void **state)
@@ -354,6 +287,61 @@ static void limbs_have_the_bits_of_tensor_cores(void **state)
     }
     same_plan("fp32-f", DATA_unit, 9, 140, 37);
     same_plan("fp32-m", DATA_bytes, 9, 14, 300);
+}
+
+/* ---- clusters -------------------------------------------------------------------------------- */
+
+static bool has_feature(const char *feature)
+{
+    struct target t = { .device = 0 };
+    struct diag d = { 0 };
+
+    return limber_backend_cuda.probe(&t, &d) && limber_target_has(&t, feature);
+}
+
+/* Two products side by side, of which the second begins behind the first in each matrix. */
+static void same_batch(int64_t m, int64_t n, int64_t k)
+{
+    const limber_batch batch = { .count = 2, .a = m * k, .b = n * k, .c = m * n };
+    limber_format f = named("i8"), fc = named("i32");
+    char *a = malloc((size_t)(2 * m * k)), *b = malloc((size_t)(2 * n * k));
+    int32_t *want = calloc((size_t)(2 * m * n), 4), *got = calloc((size_t)(2 * m * n), 4);
+    struct rng r = { 95 };
+
+    fill(&r, DATA_bytes, f, a, (size_t)(2 * m * k));
+    fill(&r, DATA_bytes, f, b, (size_t)(2 * n * k));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(limber_gemm_batch(i ? cuda : reference, &exact, NULL, &batch, m, n, k,
+                                           NULL, (limber_matrix){ a, f, k, 1 },
+                                           (limber_matrix){ b, f, 1, k }, NULL,
+                                           (limber_matrix){ i ? got : want, fc, n, 1 }, NULL),
+                         LIMBER_OK);
+    assert_memory_equal(got, want, (size_t)(2 * m * n * 4));
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
+/* One row of tiles is for blocks by themselves; of an odd number the last has a block beside it that
+ * has none. */
+static void clusters_have_the_same_bits(void **state)
+{
+    static const int64_t rows[] = { 100, 256, 300, 600 };
+
+    (void)state;
+    if (!has_feature("wgmma"))
+        return;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, rows[i], 20, 300,
+                                   .alpha = 1, .turn_b = i & 1 }, 90 + i);
+        same_plan("fp32-f", DATA_unit, rows[i], 12, 70);
+    }
+    compare(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 140, 270, 130,
+                               .alpha = 2, .beta = 3, .turn_c = true }, 94);
+    compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 259, 9, 140,
+                               .alpha = 1 }, 95);
+    same_batch(200, 30, 150);
 }
 
 /* ---- memory of the device -------------------------------------------------------------------- */
@@ -649,6 +637,8 @@ static void convolutions_have_the_bits_of_tensor_cores(void **state)
     same_conv("fp32-f", "f32", DATA_ties, &layers[0], ROOM);
     same_conv("fp32-b9", "f32", DATA_unit, &layers[0], ROOM);
     same_conv("fp32-m", "f32", DATA_bytes, &layers[1], ROOM);
+    same_conv("tensor-f16", "f16", DATA_unit, &layers[5], ROOM);
+    same_conv("tensor-e4m3", "e4m3", DATA_unit, &layers[1], ROOM);
 }
 
 /* Layer 0's image has 162 pixels of 16 channels, the patches matrix 162 lines of 144. */
@@ -982,10 +972,15 @@ static const struct { int capability; const char *what, *fault; } faults[] = {
     { 90, "a barrier that is not awaited", "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"
           "        product(d, at" },
     { 90, "a stage given back too early", "        group_wait<1>();\\n        if (held >= 0)\\n"
-          "            release(held);\\n        held=>        release(r.stage);\\n        group_wait<1>();\\n"
+          "            release(a, held);\\n        held=>        release(a, r.stage);\\n        group_wait<1>();\\n"
           "        held" },
     { 90, "a wrong stage", "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        barrier_wait=>"
           "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        barrier_wait" },
+    { 90, "a block that leaves too early", "    sync_cluster();             /* until=>    /* until" },
+    { 90, "a block that is not there yet", "    sync_cluster();\\n    if=>    sync_block();\\n    if" },
+    { 90, "a stage that one block gave back", "4 * GROUPS * args.cluster=>4 * GROUPS" },
+    { 90, "the other block's half", "line + from, limb=>line + lines - from, limb" },
+    { 90, "a half for one block", "(1u << a.cluster) - 1=>1u << block() % a.cluster" },
     { 90, "sums that are not awaited", "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
 };
 
@@ -1058,6 +1053,7 @@ int main(void)
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(long_accumulators_serve_any_data),
         cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
+        cmocka_unit_test(clusters_have_the_same_bits),
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
         cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
         cmocka_unit_test(an_image_is_cut_once),

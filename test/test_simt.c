@@ -21,6 +21,15 @@ typedef uint64_t address;
 
 /* ---- the two libraries ---------------------------------------------------------------------- */
 
+/* CUlaunchConfig */
+struct launch_attribute { int id, unused; unsigned value[16]; };
+struct launch_config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    struct launch_attribute *attribute;
+    unsigned attributes;
+};
+
 #define FUNCTIONS(F)                                                                               \
     F(cuInit, (unsigned)) F(cuDeviceGetAttribute, (int *, int, int))                               \
     F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuCtxSetCurrent, (void *))                       \
@@ -40,6 +49,8 @@ typedef uint64_t address;
     F(cuFuncSetAttribute, (void *, int, int))                                                      \
     F(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,         \
                        unsigned, void *, void **, void **))                                        \
+    F(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **))                  \
+    F(cuOccupancyMaxActiveClusters, (int *, void *, const struct launch_config *))                 \
     F(cuTensorMapEncodeTiled, (void *, int, unsigned, address, const uint64_t *, const uint64_t *, \
                                const uint32_t *, const uint32_t *, int, int, int, int))
 #define COMPILER(F)                                                                                \
@@ -109,7 +120,8 @@ struct args {
 /* Too early a read finds what another wrote, or what no one wrote yet. */
 #define MIXED "shared memory"
 
-struct kernel { const char *source; int capability, threads, blocks; uint32_t shared; };
+struct kernel { const char *source; int capability, threads, blocks; uint32_t shared;
+                int cluster; };
 
 /* NULL, or what is wrong. */
 static const char *build(const struct kernel *k, const char *fault, void **module, void **function)
@@ -155,9 +167,14 @@ static address upload(const void *p, size_t size)
 static int launch(const struct kernel *k, void *function, struct args *args)
 {
     void *list[] = { args };
+    struct launch_attribute cluster = { 4, 0, { (unsigned)k->cluster, 1, 1 } };
+    struct launch_config config = { { (unsigned)k->blocks, 1, 1 }, { (unsigned)k->threads, 1, 1 },
+                                    k->shared, NULL, &cluster, 1 };
 
     if (k->shared > 48 * 1024)
         assert_int_equal(cuFuncSetAttribute(function, 8, (int)k->shared), 0);
+    if (k->cluster > 1)
+        return cuLaunchKernelEx(&config, function, list, NULL);
     return cuLaunchKernel(function, (unsigned)k->blocks, 1, 1, (unsigned)k->threads, 1, 1,
                           k->shared, NULL, list, NULL);
 }
@@ -239,7 +256,7 @@ static void shared_memory_is_watched(void **state)
         "  sync_block(); // third\n"
         "  v = load_shared<uint8_t>(t ^ 1) + 1000 * w;\n"
         "  store(args.c + 4 * (block() * 128 + t), v);\n"
-        "}\n", 80, 128, 5, 512 };
+        "}\n", 80, 128, 5, 512, 1 };
     static const struct fault faults[] = {
         { "sync_block(); // first=>", MIXED },
         { "sync_block(); // second=>", MIXED },
@@ -276,7 +293,7 @@ static void shared_memory_is_watched(void **state)
 static void planted_faults_must_be_there_once(void **state)
 {
     static const struct kernel k = { HEAD "KERNEL(k, args, 32, 1) { sync_warp(); sync_warp(); }\n",
-                                     80, 32, 1, 0 };
+                                     80, 32, 1, 0, 1 };
     void *m, *f;
 
     (void)state;
@@ -307,7 +324,7 @@ static void copies_of_16_bytes_land_late(void **state)
         "      sum += load_shared<int>(i % 3 * 1024 + 16 * (63 - thread()) + 4 * j);\n"
         "  }\n"
         "  store(args.c + 4 * thread(), sum);\n"
-        "}\n", 80, 64, 1, 3072 };
+        "}\n", 80, 64, 1, 3072, 1 };
     static const struct fault faults[] = {
         { "copy_wait<1>(); // wait=>", "in flight" },
         { "copy_wait<1>(); // wait=>copy_wait<2>();", "in flight" },
@@ -451,7 +468,7 @@ static void warps_multiply(void **state)
         char text[4096];
         uint32_t out[16 * 8];
         struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
-        struct kernel k = { text, 80, 32, 1, 1024 };
+        struct kernel k = { text, 80, 32, 1, 1024, 1 };
         static const struct fault faults[] = {
             { "PRODUCT(d, a, b); // product=>if (l < 16) PRODUCT(d, a, b);", "has ended" },
             { "PRODUCT(d, a, b); // product=>if (l < 16) PRODUCT(d, a, b); else sync_warp();",
@@ -503,7 +520,7 @@ static void warps_multiply_in_binary64(void **state)
         "  mma_f64(d, load<double>(args.a + at), load<double>(args.b + at));\n"
         "  store(args.c + 8 * (g * 8 + 2 * t), d[0]);\n"
         "  store(args.c + 8 * (g * 8 + 2 * t + 1), d[1]);\n"
-        "}\n", 80, 32, 1, 0 };
+        "}\n", 80, 32, 1, 0, 1 };
     double a[8][4], b[8][4], c[8][8];
     struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
     struct rng r = { 5 };
@@ -542,7 +559,7 @@ static void the_portable_form_multiplies(void **state)
         "  sync_warp(); // three\n"
         "  for (int i = 0; i < 8; i++)\n"
         "    store(args.c + 4 * (32 * i + l), load_shared<float>(2048 + 4 * (32 * i + l)));\n"
-        "}\n", 70, 32, 1, 3072 };
+        "}\n", 70, 32, 1, 3072, 1 };
     static const struct fault faults[] = {
         { "sync_warp(); // one=>", MIXED }, { "sync_warp(); // two=>", MIXED },
         { "sync_warp(); // three=>", MIXED }, { "b, 768, 16=>b, 784, 16", "not aligned" },
@@ -635,7 +652,7 @@ static void warpgroups_multiply(void **state)
         "        store(args.c + 4 * (row * 120 + column), d[j]);\n"
         "    }\n"
         "  }\n"
-        "}\n", 90, 384, 1, 2 * 128 * 256 + 32 };
+        "}\n", 90, 384, 1, 2 * 128 * 256 + 32, 1 };
     static const struct fault faults[] = {
         { "barrier_wait(FULL + s % STAGES * 8, s / STAGES & 1); // full=>", MIXED },
         { "barrier_wait(FULL=>if (t % 128 < 96) barrier_wait(FULL", "" },
@@ -712,7 +729,7 @@ static void products_read_what_was_fenced(void **state)
         "  for (int j = 0; j < 32; j++)\n"
         "    store(args.c + 256 * (w * 16 + l / 4 + (j / 2 & 1) * 8) +\n"
         "          4 * (j / 4 * 8 + l % 4 * 2 + j % 2), d[j]);\n"
-        "}\n", 90, 128, 2, 16384 };
+        "}\n", 90, 128, 2, 16384, 1 };
     static const struct fault faults[] = {
         { "fence_async(); // fence=>", "without fence_async" },
         { "fence_async(); // fence\\n    sync_block();=>sync_block(); fence_async();", "" },
@@ -738,6 +755,117 @@ static void products_read_what_was_fenced(void **state)
     CHECK(&k, &d, faults);
 }
 
+/* ---- clusters -------------------------------------------------------------------------------- */
+
+static void encode_halves(struct args *args)
+{
+    static const uint32_t step[3] = { 1, 1, 1 }, box[3] = { 32, 8, 1 };
+    uint64_t size[3] = { (uint64_t)args->n * 32, 16, 1 };
+    uint64_t stride[2] = { (uint64_t)args->n * 128, (uint64_t)args->n * 128 * 16 };
+
+    assert_int_equal(cuTensorMapEncodeTiled(args->map[0], 2, 3, args->a, size, stride, box, step, 0,
+                                            3, 2, 0), 0);
+}
+
+/* Each of two blocks fetches half of what both read. */
+static void blocks_of_a_cluster_share_copies(void **state)
+{
+    static const struct kernel k = { HEAD90
+        "enum { STAGE = 2048, FULL = 2 * STAGE, EMPTY = FULL + 16 };\n"
+        "KERNEL(k, args, 64, 1) {\n"
+        "  int t = thread(), rank = block() % 2, sum = 0;\n"
+        "  if (t == 0) {\n"
+        "    for (int i = 0; i < 2; i++) {\n"
+        "      barrier_init(FULL + 8 * i, 1);\n"
+        "      barrier_init(EMPTY + 8 * i, 2);\n"
+        "    }\n"
+        "    barrier_init_done(); // init\n"
+        "  }\n"
+        "  sync_cluster(); // start\n"
+        "  if (warp() == 0) {\n"
+        "    for (int s = 0; t == 0 && s < args.n; s++) {\n"
+        "      int at = s % 2 * STAGE, full = FULL + s % 2 * 8;\n"
+        "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty\n"
+        "      barrier_expect(full, STAGE); // bytes\n"
+        "      tensor_load_all(at + 1024 * rank, &args.map[0], 32 * s, 8 * rank, 0, full, 3);\n"
+        "    }\n"
+        "  } else {\n"
+        "    for (int s = 0; s < args.n; s++) {\n"
+        "      barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full\n"
+        "      for (int r = 0; r < 16; r++)\n"
+        "        sum += (r + 1) * load_shared<int>(s % 2 * STAGE + 128 * r + 4 * lane());\n"
+        "      sync_warp(); // read\n"
+        "      if (lane() < 2)\n"
+        "        barrier_arrive_in(EMPTY + s % 2 * 8, lane());\n"
+        "    }\n"
+        "    store(args.c + 4 * (32 * block() + lane()), sum);\n"
+        "  }\n"
+        "  sync_cluster(); // end\n"
+        "}\n", 90, 64, 6, 2 * 2048 + 32, 2 };
+    static const struct fault faults[] = {
+        { "sync_cluster(); // start=>sync_block();", "barrier" },
+        { "sync_cluster(); // end=>", "ended" },
+        { "sync_cluster(); // end=>if (rank) sync_cluster();", "" },
+        { "barrier_init_done(); // init=>", "barrier_init_done" },
+        { "barrier_init(EMPTY + 8 * i, 2)=>barrier_init(EMPTY + 8 * i, 1)", "" },
+        { "barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty=>", "" },
+        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", MIXED },
+        { "barrier_expect(full, STAGE); // bytes=>barrier_expect(full, STAGE / 2);", "" },
+        { "32 * s, 8 * rank, 0=>32 * s, 8 - 8 * rank, 0", "wrong" },
+        { "at + 1024 * rank=>at", "" },
+        { "0, full, 3)=>0, full, 1 << rank)", "deadlock" },
+        { "0, full, 3)=>0, full, 7)", "cluster of 2" },
+        { "sync_warp(); // read=>", MIXED },
+        { "if (lane() < 2)=>if (lane() == rank)", "deadlock" },
+        { "s % 2 * 8, lane());=>s % 2 * 8, 2 * lane());", "cluster of 2" },
+    };
+    enum { N = 7 };
+    int32_t in[16][N][32], out[6][32] = { 0 };
+    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, N, 0, encode_halves };
+    struct rng r = { 21 };
+
+    (void)state;
+    for (int i = 0; i < 16 * N * 32; i++)
+        in[0][0][i] = (int32_t)rng_below(&r, 1000);
+    for (int b = 0; b < 6; b++)
+        for (int i = 0; i < 16; i++)
+            for (int s = 0; s < N; s++)
+                for (int l = 0; l < 32; l++)
+                    out[b][l] += (i + 1) * in[i][s][((l / 4) ^ (i & 7)) * 4 + l % 4];
+    CHECK(&k, &d, faults);
+}
+
+static void launches_of_clusters_are_checked(void **state)
+{
+    static const struct kernel k = { HEAD "KERNEL(k, args, 64, 1) { sync_block(); }\n", 90, 64, 4,
+                                     0, 2 };
+    struct args args = { .n = 5 };
+    struct kernel other = k;
+    struct launch_attribute cluster = { 4, 0, { 2, 1, 1 } };
+    struct launch_config config = { { 4, 1, 1 }, { 64, 1, 1 }, 100 * 1024, NULL, &cluster, 1 };
+    void *m, *f;
+    int n;
+
+    (void)state;
+    start(90, 1);
+    assert_null(build(&k, NULL, &m, &f));
+    assert_int_equal(launch(&k, f, &args), 0);
+    other.blocks = 3;
+    assert_int_equal(launch(&other, f, &args), 1);
+    other.blocks = 6;
+    other.cluster = 3;
+    assert_int_equal(launch(&other, f, &args), 1);
+    assert_int_equal(cuOccupancyMaxActiveClusters(&n, f, &config), 0);
+    assert_int_equal(n, 4);             /* of 5 multiprocessors, two blocks on each */
+    assert_int_equal(cuModuleUnload(m), 0);
+    start(80, 1);
+    other = k;
+    other.capability = 80;
+    assert_null(build(&other, NULL, &m, &f));
+    assert_int_equal(launch(&other, f, &args), 1);
+    assert_int_equal(cuModuleUnload(m), 0);
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static void blocks_share_work_by_counting(void **state)
@@ -757,7 +885,7 @@ static void blocks_share_work_by_counting(void **state)
         "    v = permute(v, 0x12345678, 0x7610); // bytes\n"
         "    store(args.c + 4 * (next * 64 + thread()), v);\n"
         "  }\n"
-        "}\n", 80, 64, 5, 4 };
+        "}\n", 80, 64, 5, 4, 1 };
     static const struct fault faults[] = {
         { "sync_block(); // one=>", "" }, { "sync_block(); // two=>", "" },
         { "sync_block(); // two=>if (warp() == 1) sync_block();", "" },
@@ -812,7 +940,7 @@ static void launches_are_captured(void **state)
     static const struct kernel k = { HEAD
         "KERNEL(k, args, 32, 1) {\n"
         "  store(args.c + 4 * thread(), load<int>(args.c + 4 * thread()) + args.n);\n"
-        "}\n", 90, 32, 1, 0 };
+        "}\n", 90, 32, 1, 0, 1 };
     struct args args = { .n = 5 };
     void *list[] = { &args }, *m, *f, *stream, *graph, *exec, *pinned;
     int32_t got[32];
@@ -858,7 +986,7 @@ static void launches_are_captured(void **state)
 static void launches_are_checked(void **state)
 {
     static const struct kernel k = { HEAD "KERNEL(k, args, 64, 1) { sync_block(); }\n", 80, 64, 1,
-                                     0 };
+                                     0, 1 };
     struct args args = { .n = 5 };
     void *list[] = { &args }, *m, *f;
     int v;
@@ -893,6 +1021,8 @@ int main(void)
         cmocka_unit_test(the_portable_form_multiplies),
         cmocka_unit_test(warpgroups_multiply),
         cmocka_unit_test(products_read_what_was_fenced),
+        cmocka_unit_test(blocks_of_a_cluster_share_copies),
+        cmocka_unit_test(launches_of_clusters_are_checked),
         cmocka_unit_test(blocks_share_work_by_counting),
         cmocka_unit_test(memory_ends),
         cmocka_unit_test(launches_are_captured),

@@ -30,7 +30,7 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c,
 /* Who multiplies on this unit. */
 static int way_of(enum unit u, const struct target *t)
 {
-    bool small = u == UNIT_i8 || u == UNIT_f16 || u == UNIT_bf16 || u == UNIT_tf32;
+    bool small = u == UNIT_i8 || limber_units[u].tensor;
 
     if (u == UNIT_exact)
         return WAY_element;
@@ -67,6 +67,8 @@ static void set_tile(struct cuda_config *c, const struct node *n)
         c->threads = (c->bm / 64 + 1) * 128;
         c->shared += 16 * c->stages;
     }
+    /* by twos, columns' limbs come from L2 half as often; through a window threads fetch them */
+    c->cluster = c->way == WAY_group && !c->window ? 2 : 1;
     if (c->window)
         c->shared += WINDOW_LINE * c->bn;
 }
@@ -78,7 +80,7 @@ static void set_lengths(struct cuda_config *c, const struct node *n)
 
     c->chunk_steps = steps < 1 ? 1 : steps > INT32_MAX / 128 ? INT32_MAX / 128 : (int32_t)steps;
     c->flush_steps = c->chunk_steps;
-    if (c->unit == UNIT_f16 || c->unit == UNIT_bf16 || c->unit == UNIT_tf32)
+    if (limber_units[c->unit].tensor)
         c->flush_steps *= 64;   /* sums of 64 chains below 2^24 fit 31 bits */
 }
 

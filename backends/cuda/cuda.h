@@ -33,6 +33,7 @@ struct cuda_config {
     int32_t bytes;              /* of a limb's element */
     int32_t bm, bn, wm, wn, step, stages;       /* step: bytes along k */
     int32_t threads, shared;    /* of the multiply kernel */
+    int32_t cluster;            /* blocks that may share B's tiles */
     int32_t chunk_steps, flush_steps;
     int32_t alpha, beta, wrap;
     int32_t library;            /* cuBLAS multiplies where it can */

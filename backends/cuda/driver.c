@@ -19,6 +19,8 @@ static bool resolve(void *handle, struct diag *d)
         return limber_fail(d, LIMBER_DEVICE, "the CUDA driver has no " #name ": it is too old");
     LIMBER_CUDA_DRIVER(GET)
 #undef GET
+    *(void **)&driver.cuLaunchKernelEx = dlsym(handle, "cuLaunchKernelEx");
+    *(void **)&driver.cuOccupancyMaxActiveClusters = dlsym(handle, "cuOccupancyMaxActiveClusters");
     *(void **)&driver.cuTensorMapEncodeTiled = dlsym(handle, "cuTensorMapEncodeTiled");
     return true;
 }

@@ -23,6 +23,19 @@ enum { CU_FUNCTION_SHARED = 8 /* MAX_DYNAMIC_SHARED_SIZE_BYTES */, CU_FUNCTION_R
        CU_FUNCTION_LOCAL = 3 };
 enum { CU_OUT_OF_MEMORY = 2, CU_NO_BINARY = 209, CU_UNSUPPORTED_PTX = 222 };
 
+enum { CU_LAUNCH_CLUSTER = 4 };                 /* CUlaunchAttributeID */
+
+struct cu_launch_attribute {
+    int id, unused;
+    unsigned value[16];
+};
+struct cu_launch {                              /* CUlaunchConfig */
+    unsigned grid[3], block[3], shared;
+    cu_stream stream;
+    struct cu_launch_attribute *attribute;
+    unsigned attributes;
+};
+
 #define LIMBER_CUDA_DRIVER(F)                                                                     \
     F(cuInit, (unsigned))                                                                         \
     F(cuDriverGetVersion, (int *))                                                                \
@@ -62,7 +75,9 @@ struct cuda_driver {
 #define FIELD(name, arguments) int (*name) arguments;
     LIMBER_CUDA_DRIVER(FIELD)
 #undef FIELD
-    /* From driver 12.0 on. */
+    /* From driver 12.0 on; else NULL. */
+    int (*cuLaunchKernelEx)(const struct cu_launch *, cu_function, void **, void **);
+    int (*cuOccupancyMaxActiveClusters)(int *, cu_function, const struct cu_launch *);
     int (*cuTensorMapEncodeTiled)(void *, int, unsigned, void *, const uint64_t *,
                                   const uint64_t *, const unsigned *, const unsigned *, int, int,
                                   int, int);

@@ -54,10 +54,14 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
             !limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
                             "finding a kernel", d))
             return false;
-    return f->way == WAY_element || f->way == WAY_scan ||
-           limber_cuda_ok(c, c->cuFuncSetAttribute(l->function[KERNEL_multiply],
-                                                   CU_FUNCTION_SHARED, f->shared),
-                          "giving a kernel its shared memory", d);
+    if (f->way == WAY_element || f->way == WAY_scan)
+        return true;
+    if (!limber_cuda_ok(c, c->cuFuncSetAttribute(l->function[KERNEL_multiply], CU_FUNCTION_SHARED,
+                                                 f->shared),
+                        "giving a kernel its shared memory", d))
+        return false;
+    l->clusters = limber_cuda_clusters(c, f, l->function[KERNEL_multiply]);
+    return true;
 }
 
 /* Once a device. */
@@ -301,9 +305,10 @@ static struct result_args result_of(const struct run *r, const struct part *p)
     return a;
 }
 
-/* The limbs of one operand as a tensor of elements, lines, limbs; boxes of one tile's stage. */
-static bool map_limbs(struct run *r, const struct part *p, int side, struct tensor_map *map,
-                      struct diag *d)
+/* The limbs of one operand as a tensor of elements, lines, limbs; boxes of one tile's stage, or of
+ * what one of `blocks` fetches of it. */
+static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
+                      struct tensor_map *map, struct diag *d)
 {
     enum { U8 = 0, U16 = 1, U32 = 2, RANK = 3, SWIZZLE_128 = 3, L2_256 = 3 };
     const struct cuda_config *f = &r->kernel->config;
@@ -311,7 +316,7 @@ static bool map_limbs(struct run *r, const struct part *p, int side, struct tens
                             (uint64_t)(p->limb[side] / p->pitch),
                             (uint64_t)f->side[side].limbs };
     uint64_t stride[RANK - 1] = { (uint64_t)p->pitch, (uint64_t)p->limb[side] };
-    unsigned box[RANK] = { (unsigned)(f->step / f->bytes), (unsigned)(side ? f->bn : f->bm), 1 };
+    unsigned box[RANK] = { (unsigned)(f->step / f->bytes), (unsigned)((side ? f->bn : f->bm) / blocks), 1 };
     unsigned every[RANK] = { 1, 1, 1 };
 
     if (!r->driver->cuTensorMapEncodeTiled)
@@ -325,12 +330,15 @@ static bool map_limbs(struct run *r, const struct part *p, int side, struct tens
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    int64_t tasks = p->tiles_m * p->tiles_n * (f->totals ? f->accumulators : 1);
+    int cluster = f->way == WAY_group ? limber_cuda_cluster(r, p->tiles_m) : 1;
+    int64_t rows = ceil_div(p->tiles_m, cluster);
+    int64_t tasks = rows * p->tiles_n * (f->totals ? f->accumulators : 1);
     struct multiply_args args = {
         .limbs_a = (const char *)(uintptr_t)p->limbs[0],
         .limbs_b = (const char *)(uintptr_t)p->limbs[1],
         .pitch = p->pitch, .limb_a = p->limb[0], .limb_b = p->limb[1],
-        .tiles_m = (int32_t)p->tiles_m, .tiles_n = (int32_t)p->tiles_n, .tasks = (int32_t)tasks,
+        .tiles_m = (int32_t)rows, .tiles_n = (int32_t)p->tiles_n, .tasks = (int32_t)tasks,
+        .cluster = cluster,
         .steps = (int32_t)steps_of(f, r->k), .r = result_of(r, p),
         .slots = p->slots, .seed = r->call->seed, .counts = (uint64_t *)(uintptr_t)r->counts,
         .wide_a = (const uint32_t *)(uintptr_t)p->wide[0],
@@ -341,11 +349,10 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         args.steps = (int32_t)(p->pitch / f->step);
     if (f->window)
         args.window = limber_cuda_window(r, p);
-    if (f->way == WAY_group && !(map_limbs(r, p, 0, &args.map_a, d) &&
-                                 (f->window || map_limbs(r, p, 1, &args.map_b, d))))
-        return false;
-    if (f->way == WAY_group && tasks > r->device->multiprocessors)
-        tasks = r->device->multiprocessors;     /* blocks stay */
+    if (f->way == WAY_group)
+        return map_limbs(r, p, 0, 1, &args.map_a, d) &&
+               (f->window || map_limbs(r, p, 1, cluster, &args.map_b, d)) &&
+               limber_cuda_start_clusters(r, &args, d);
     return limber_cuda_start(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
 }
 

@@ -35,6 +35,7 @@ struct kernel {
     struct on_device {
         cu_module module;
         cu_function function[KERNEL_count];
+        int clusters;           /* of the multiply kernel, that run at once; 0: none */
     } loaded[CUDA_DEVICES];
 };
 
@@ -125,5 +126,11 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
                             cu_pointer found, cu_pointer choice, struct diag *d);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
+/* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many rows
+ * of tiles has in each; starts `tasks` of them, or as many as fit, which take all tasks in turn. */
+int limber_cuda_clusters(const struct cuda_driver *c, const struct cuda_config *f,
+                         cu_function multiply);
+int limber_cuda_cluster(const struct run *r, int64_t tiles_m);
+bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struct diag *d);
 
 #endif

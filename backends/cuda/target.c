@@ -11,17 +11,18 @@
 struct arch {
     int major, minor;
     const char *isa, *features, *sums;
-    double f64, f32, f16, bf16, tf32, i8;
+    double f64, f32, f16, bf16, tf32, f8, i8;
     double bandwidth;           /* where the device does not tell: bytes per second */
 };
 static const struct arch archs[] = {
-    { 7, 0, "sm_70",   "wmma",         "v100", 32,   64, 512,    0,    0,    256,  9e11 },
-    { 7, 5, "sm_75",   "wmma",         "t4",   2,    64, 512,    0,    0,    256,  3.2e11 },
-    { 8, 0, "sm_80",   "mma",          "a100", 64,   64, 1024, 1024, 512,  2048, 1.9e12 },
-    { 8, 6, "sm_86",   "mma",          "a100", 2,   128, 256,  256,  128,  1024, 7e11 },
-    { 8, 9, "sm_89",   "mma",          "ada",  2,   128, 512,  512,  256,  1024, 9e11 },
-    { 9, 0, "sm_90a",  "mma,wgmma",    "h100", 128, 128, 2048, 2048, 1024, 4096, 4.3e12 },
-    { 10, 0, "sm_100a", "mma",         "b200", 64,  128, 1024, 1024, 512,  2048, 7e12 },
+    { 7, 0, "sm_70",   "wmma",         "v100", 32,   64, 512,    0,    0,    0,    256,  9e11 },
+    { 7, 5, "sm_75",   "wmma",         "t4",   2,    64, 512,    0,    0,    0,    256,  3.2e11 },
+    { 8, 0, "sm_80",   "mma",          "a100", 64,   64, 1024, 1024, 512,  0,    2048, 1.9e12 },
+    { 8, 6, "sm_86",   "mma",          "a100", 2,   128, 256,  256,  128,  0,    1024, 7e11 },
+    { 8, 9, "sm_89",   "mma",          "ada",  2,   128, 512,  512,  256,  1024, 1024, 9e11 },
+    { 9, 0, "sm_90a",  "mma,wgmma",    "h100", 128, 128, 2048, 2048, 1024, 4096, 4096, 4.3e12 },
+    /* FP8 by mma.sync sums as no one has checked */
+    { 10, 0, "sm_100a", "mma",         "b200", 64,  128, 1024, 1024, 512,  0,    2048, 7e12 },
 };
 
 static const struct arch *find(int major, int minor)
@@ -58,6 +59,7 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
     t->rate[UNIT_f16] = a->f16 * clock;
     t->rate[UNIT_bf16] = a->bf16 * clock;
     t->rate[UNIT_tf32] = a->tf32 * clock;
+    t->rate[UNIT_e4m3] = t->rate[UNIT_e5m2] = a->f8 * clock;
     t->rate[UNIT_i8] = a->i8 * clock;
     t->bandwidth = a->bandwidth;
     t->rate[UNIT_model] = a->f32 / 8 * clock;   /* instructions a product, or more */

@@ -410,7 +410,7 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
     struct loaded *la = load_limbs(e, a, e->p->node[n->in[0]].type.count, u->a.format);
     struct loaded *lb = load_limbs(e, b, e->p->node[n->in[1]].type.count, u->b.format);
     struct tensor t = { n, u, la, lb, a->lines, b->lines, e->k,
-                        n->num[ATTR_unit] == UNIT_tf32 ? 8 : 16 };
+                        32 / e->p->node[n->in[0]].type.format.size };
     int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = n->num[ATTR_chunk];
 
     v->total = many(e, n->type.count, m, cols, sizeof *v->total);

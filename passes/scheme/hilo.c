@@ -95,24 +95,6 @@ static size_t rows(const struct scheme *s, bool published, bool joins, struct ro
     return n;
 }
 
-static bool set_sums(struct plan *p, const struct target *t, struct diag *d)
-{
-    struct node *n = limber_plan_find(p, OP_products);
-    const char *word = limber_attrs[ATTR_sums].words;
-    size_t length = strlen(t->sums);
-
-    for (int i = 0; *word; i++) {
-        size_t here = strcspn(word, "|");
-
-        if (here == length && strncmp(word, t->sums, here) == 0) {
-            limber_node_set(n, ATTR_sums, i);
-            return true;
-        }
-        word += here + (word[here] == '|');
-    }
-    return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
-}
-
 bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct target *t,
                        struct diag *d)
 {
@@ -141,5 +123,5 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
         accumulators = table[i].acc >= accumulators ? table[i].acc + 1 : accumulators;
     return limber_split_finish(p, &s, a, b, scheme->unit, CHUNK, table, n, accumulators, VIA_sum,
                                NULL, d) &&
-           (!tensor || set_sums(p, t, d));
+           (!tensor || limber_split_sums(p, t, d));
 }

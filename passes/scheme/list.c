@@ -12,6 +12,12 @@ const struct scheme limber_schemes[] = {
       limber_split_native, UNIT_f64, 1, 0, 1, false },
     { "cublas", "NVIDIA's own product, where it is at hand; its bits are its own",
       limber_split_cublas, UNIT_f64, 1, 0, 1, false },
+    { "tensor-e4m3", "operands as they are on FP8 (e4m3) tensor cores",
+      limber_split_tensor, UNIT_e4m3, 1, 0, 1, false },
+    { "tensor-e5m2", "operands as they are on FP8 (e5m2) tensor cores",
+      limber_split_tensor, UNIT_e5m2, 1, 0, 1, false },
+    { "tensor-f16", "operands that FP16 holds, as they are, on FP16 tensor cores",
+      limber_split_tensor, UNIT_f16, 1, 0, 1, false },
     { "fp32-f", "FP32 from two scaled FP16 limbs, 3 products (Ape)",
       limber_split_hilo, UNIT_f16, 2, 12, 2, true },
     { "fp32-m", "FP32 from two unscaled FP16 limbs, 4 products (Markidis)",
@@ -138,6 +144,24 @@ bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, e
     limber_node_set(&p->node[products], ATTR_unit, unit);
     limber_node_set(&p->node[products], ATTR_chunk, chunk);
     return add_combine(p, s, products, via, moduli, (size_t)accumulators, d);
+}
+
+bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
+{
+    struct node *n = limber_plan_find(p, OP_products);
+    const char *word = limber_attrs[ATTR_sums].words;
+    size_t length = strlen(t->sums);
+
+    for (int i = 0; *word; i++) {
+        size_t here = strcspn(word, "|");
+
+        if (here == length && strncmp(word, t->sums, here) == 0) {
+            limber_node_set(n, ATTR_sums, i);
+            return true;
+        }
+        word += here + (word[here] == '|');
+    }
+    return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
 }
 
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,

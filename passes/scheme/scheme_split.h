@@ -10,6 +10,7 @@
                              struct diag *)
 SPLIT(native);
 SPLIT(cublas);
+SPLIT(tensor);
 SPLIT(hilo);
 SPLIT(ozaki1);
 SPLIT(ozaki2);

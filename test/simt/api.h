@@ -4,7 +4,7 @@
 #ifndef LIMBER_SIMT_API_H
 #define LIMBER_SIMT_API_H
 
-enum { SIMT_VERSION = 1 };      /* of this file: objects made by another one are refused */
+enum { SIMT_VERSION = 2 };      /* of this file: objects made by another one are refused */
 
 /* What products multiply: 32 bytes along k.  Of i8, + 1: a is signed, + 2: b is. */
 enum simt_kind { SIMT_I8, SIMT_F16 = 4, SIMT_BF16, SIMT_TF32, SIMT_E4M3, SIMT_E5M2 };
@@ -24,6 +24,7 @@ struct simt_api {
 
     void (*sync)(int id, int threads);          /* 0, 0: the block */
     void (*sync_warp)(void);
+    void (*sync_cluster)(void);
     int (*warp)(void);
     uint32_t (*shuffle_xor)(uint32_t v, int mask);
     void (*registers)(int n);
@@ -42,8 +43,11 @@ struct simt_api {
     void (*barrier_init)(uint32_t at, int count);
     void (*barrier_init_done)(void);
     void (*barrier_arrive)(uint32_t at, uint32_t bytes);    /* that the phase awaits more */
+    void (*barrier_arrive_in)(uint32_t at, int rank);
     void (*barrier_wait)(uint32_t at, uint32_t parity);
-    void (*tensor_load)(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier);
+    /* blocks: a bit for each of the cluster; 0: this one */
+    void (*tensor_load)(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
+                        uint32_t blocks);
     void (*tensor_prefetch)(const void *map);
     void (*fence_async)(void);
 

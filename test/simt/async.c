@@ -78,21 +78,32 @@ static struct barrier *find_barrier(struct block *b, uint32_t at)
     return NULL;
 }
 
-/* A barrier whose init this thread knows of. */
-static struct barrier *use_barrier(uint32_t at, const char *what)
+/* A block's barrier whose init this thread knows of. */
+static struct barrier *use_barrier(struct block *block, uint32_t at, const char *what)
 {
-    struct fibre *f = engine.running;
-    struct witness w = fibre_witness(f);
+    struct witness w = fibre_witness(engine.running);
     struct barrier *b;
 
-    shared_range(f->block, at, 8, 8, what);
-    b = find_barrier(f->block, at);
+    shared_range(block, at, 8, 8, what);
+    if (block->ended == block->threads)
+        engine_fail("%s: block %d has ended", what, block->index);
+    b = find_barrier(block, at);
     if (!b)
         engine_fail("%s: no barrier at byte %u", what, at);
     if (!clocks_know(&w, b->init))
         engine_fail("%s: the barrier at byte %u was set up by thread %d without an order between",
-                    what, at, (int)(b->init >> CLOCK_BITS));
+                    what, at, (int)(b->init >> CLOCK_BITS) % BLOCK_IDS);
     return b;
+}
+
+/* The block of this rank in the thread's cluster. */
+static struct block *block_of(int rank, const char *what)
+{
+    struct cluster *c = engine.running->block->cluster;
+
+    if (rank < 0 || rank >= c->size)
+        engine_fail("%s: block %d of a cluster of %d", what, rank, c->size);
+    return c->block[rank];
 }
 
 void barrier_init(uint32_t at, int count)
@@ -116,7 +127,8 @@ void barrier_init(uint32_t at, int count)
         clocks_drop(b->done);
     }
     *b = (struct barrier){ .at = at, .count = count, .pending = count, .init = w.now,
-                           .agent = AGENT_BARRIER + (int)(b - block->barriers),
+                           .agent = block->rank * BLOCK_IDS + AGENT_BARRIER +
+                                    (int)(b - block->barriers),
                            .now = clocks_new(), .done = clocks_new() };
     shared_mark(block, IS_BARRIER, at, 8);
 }
@@ -126,7 +138,7 @@ void barrier_init_done(void)
     struct fibre *f = engine.running;
 
     for (int i = 0; i < f->block->barrier_count; i++)
-        if ((int)(f->block->barriers[i].init >> CLOCK_BITS) == f->thread)
+        if ((int)(f->block->barriers[i].init >> CLOCK_BITS) == f->id)
             f->block->barriers[i].init_done = true;
 }
 
@@ -157,23 +169,43 @@ static void try_end(struct block *block, struct barrier *b)
     }
 }
 
-void barrier_arrive(uint32_t at, uint32_t bytes)
+static void arrive(struct block *block, struct barrier *b, uint32_t bytes)
 {
     struct fibre *f = engine.running;
-    struct barrier *b;
 
-    fibre_maybe_yield();
-    b = use_barrier(at, bytes ? "barrier_expect" : "barrier_arrive");
     if (!b->pending)
-        engine_fail("barrier_arrive: the phase of the barrier at byte %u has its %d arrivals", at,
-                    b->count);
-    if (bytes >= 1 << 20)
-        engine_fail("barrier_expect of %u bytes", bytes);
+        engine_fail("barrier_arrive: the phase of the barrier at byte %u has its %d arrivals",
+                    b->at, b->count);
     clocks_join_fibre(b->now, f);
+    if (block != f->block)
+        f->reached[block->rank] = f->clock;
     clocks_tick(f);
     b->bytes += bytes;
     b->pending--;
-    try_end(f->block, b);
+    try_end(block, b);
+}
+
+void barrier_arrive(uint32_t at, uint32_t bytes)
+{
+    struct block *block = engine.running->block;
+
+    fibre_maybe_yield();
+    if (bytes >= 1 << 20)
+        engine_fail("barrier_expect of %u bytes", bytes);
+    arrive(block, use_barrier(block, at, bytes ? "barrier_expect" : "barrier_arrive"), bytes);
+}
+
+void barrier_arrive_in(uint32_t at, int rank)
+{
+    struct block *block;
+    struct barrier *b;
+
+    fibre_maybe_yield();
+    block = block_of(rank, "barrier_arrive_in");
+    b = use_barrier(block, at, "barrier_arrive_in");
+    if (!b->init_done)
+        engine_fail("barrier_arrive_in: no barrier_init_done behind the barrier's init");
+    arrive(block, b, 0);
 }
 
 void barrier_wait(uint32_t at, uint32_t parity)
@@ -182,7 +214,7 @@ void barrier_wait(uint32_t at, uint32_t parity)
     struct barrier *b;
 
     fibre_maybe_yield();
-    b = use_barrier(at, "barrier_wait");
+    b = use_barrier(f->block, at, "barrier_wait");
     if (parity > 1)
         engine_fail("barrier_wait for parity %u", parity);
     if ((b->phase & 1) != parity) {
@@ -242,27 +274,18 @@ void tensor_prefetch(const void *map)
     check_map(map, "tensor_prefetch");
 }
 
-void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier)
+/* To one block, whose barrier lies where this block's does. */
+static void take_off(struct block *block, const struct map *m, uint32_t at, int x, int y, int z,
+                     uint32_t barrier)
 {
-    struct fibre *f = engine.running;
-    struct block *block = f->block;
-    const struct map *m;
-    struct barrier *b;
+    struct barrier *b = use_barrier(block, barrier, "tensor_load");
+    uint32_t bytes = 128 * m->box[1] * m->box[2];
     struct witness w;
-    uint32_t bytes;
 
-    fibre_maybe_yield();
-    m = check_map(map, "tensor_load");
-    if (m->rank != 3 || m->swizzle != 3 || m->fill != 0 || m->box[0] * m->element != 128)
-        engine_fail("tensor_load: a map of rank %d, swizzle %d, fill %d, rows of %u bytes", m->rank,
-                    m->swizzle, m->fill, m->box[0] * m->element);
-    b = use_barrier(barrier, "tensor_load");
     if (!b->init_done)
         engine_fail("tensor_load: no barrier_init_done behind the barrier's init");
-    bytes = 128 * m->box[1] * m->box[2];
     shared_range(block, at, bytes, 1024, "tensor_load");
-    check_source(m, x, y, z);
-    w = fibre_witness(f);
+    w = fibre_witness(engine.running);
     w.async = true;
     shared_note(block, &w, at, bytes, true);
     shared_mark(block, FLIGHT, at, bytes);
@@ -274,6 +297,24 @@ void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t bar
     }
     block->flights[block->flight_count++] = (struct flight){ m, at, bytes, x, y, z, b };
     b->issued++;
+}
+
+void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
+                 uint32_t blocks)
+{
+    const struct map *m;
+
+    fibre_maybe_yield();
+    m = check_map(map, "tensor_load");
+    if (m->rank != 3 || m->swizzle != 3 || m->fill != 0 || m->box[0] * m->element != 128)
+        engine_fail("tensor_load: a map of rank %d, swizzle %d, fill %d, rows of %u bytes", m->rank,
+                    m->swizzle, m->fill, m->box[0] * m->element);
+    check_source(m, x, y, z);
+    if (!blocks)
+        take_off(engine.running->block, m, at, x, y, z, barrier);
+    for (int rank = 0; blocks >> rank; rank++)
+        if (blocks >> rank & 1)
+            take_off(block_of(rank, "tensor_load_all"), m, at, x, y, z, barrier);
 }
 
 static void land(struct block *block, const struct flight *t)
@@ -295,9 +336,11 @@ static void land(struct block *block, const struct flight *t)
             for (uint32_t c = 0; c < 8; c++)
                 memcpy(to + 16 * (c ^ (row & 7)), line + 16 * c, 16);
         }
+    if (block->ended == block->threads)
+        engine_fail("a tensor copy lands in block %d, which has ended", block->index);
     b->landed++;
     shared_mark(block, (epoch)b->agent << CLOCK_BITS | b->landed, t->at, t->bytes);
-    b->now->at[b->agent - MAX_THREADS + block->threads] = b->landed;
+    b->now->at[clocks_index((epoch)b->agent << CLOCK_BITS)] = b->landed;
     b->bytes -= t->bytes;
     try_end(block, b);
 }

@@ -256,6 +256,16 @@ DEVICE void mma_tf32(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     simt->mma(SIMT_TF32, d, a, b);
 }
+#if __CUDA_ARCH__ >= 890
+DEVICE void mma_e4m3(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    simt->mma(SIMT_E4M3, d, a, b);
+}
+DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    simt->mma(SIMT_E5M2, d, a, b);
+}
+#endif
 DEVICE void mma_f64(double d[2], double a, double b) { simt->mma_f64(d, a, b); }
 #endif
 
@@ -276,9 +286,16 @@ DEVICE void barrier_init_done() { simt->barrier_init_done(); }
 DEVICE void barrier_arrive(uint32_t at) { simt->barrier_arrive(at, 0); }
 DEVICE void barrier_expect(uint32_t at, uint32_t bytes) { simt->barrier_arrive(at, bytes); }
 DEVICE void barrier_wait(uint32_t at, uint32_t parity) { simt->barrier_wait(at, parity); }
+DEVICE void sync_cluster() { simt->sync_cluster(); }
+DEVICE void barrier_arrive_in(uint32_t at, int rank) { simt->barrier_arrive_in(at, rank); }
 DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z, uint32_t barrier)
 {
-    simt->tensor_load(at, map, x, y, z, barrier);
+    simt->tensor_load(at, map, x, y, z, barrier, 0);
+}
+DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, int z,
+                            uint32_t barrier, uint32_t blocks)
+{
+    simt->tensor_load(at, map, x, y, z, barrier, blocks);
 }
 DEVICE void tensor_prefetch(const tensor_map *map) { simt->tensor_prefetch(map); }
 DEVICE void fence_async() { simt->fence_async(); }

@@ -81,7 +81,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 static void read_settings(void)
 {
     driver.capability = (int)setting("SIMT_CC", 90);
-    driver.multiprocessors = (int)setting("SIMT_SMS", 3);
+    driver.multiprocessors = (int)setting("SIMT_SMS", 5);
     engine.seed = setting("SIMT_SEED", 1);
     engine.capability = driver.capability;
 }
@@ -998,9 +998,9 @@ EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const struct
     return OK;
 }
 
-EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                          unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
-                          void **extra)
+static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                  unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
+                  void **extra, unsigned cluster)
 {
     struct work w = { .kind = WORK_launch };
 
@@ -1016,8 +1016,64 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
     w.args = aligned_alloc(64, (f->args + 64) / 64 * 64);
     memcpy(w.args, args[0], f->args);
     w.launch = (struct launch){ f->name, f->entry, w.args, f->args, current[depth]->device,
-                                (int)gx, (int)bx, shared };
+                                (int)gx, (int)bx, (int)cluster, shared };
     return leave(submit(s, &w));
+}
+
+EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
+                          void **extra)
+{
+    return launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra, 1);
+}
+
+/* CUlaunchConfig, with the one attribute that is known here. */
+struct launch_attribute { int id, unused; unsigned value[16]; };
+struct launch_config {
+    unsigned grid[3], block[3], shared;
+    struct stream *stream;
+    const struct launch_attribute *attribute;
+    unsigned attributes;
+};
+
+/* Blocks of a cluster; 0: not to be launched so. */
+static unsigned cluster_of(const struct launch_config *c)
+{
+    unsigned n = 1;
+
+    for (unsigned i = 0; i < c->attributes; i++) {
+        const struct launch_attribute *a = &c->attribute[i];
+
+        if (a->id != 4 || a->value[1] != 1 || a->value[2] != 1)
+            return 0;
+        n = a->value[0];
+    }
+    return n && n <= MAX_CLUSTER && (n == 1 || driver.capability >= 90) && c->grid[0] % n == 0 ?
+           n : 0;
+}
+
+EXPORT int cuLaunchKernelEx(const struct launch_config *c, struct function *f, void **args,
+                            void **extra)
+{
+    unsigned cluster = cluster_of(c);
+
+    if (!cluster)
+        return INVALID_VALUE;
+    return launch(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2],
+                  c->shared, c->stream, args, extra, cluster);
+}
+
+EXPORT int cuOccupancyMaxActiveClusters(int *clusters, const struct function *f,
+                                        const struct launch_config *c)
+{
+    unsigned cluster = cluster_of(c);
+    int blocks, e;
+
+    if (!cluster)
+        return INVALID_VALUE;
+    e = cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, (int)c->block[0], c->shared);
+    *clusters = e ? 0 : driver.multiprocessors / (int)cluster * blocks;
+    return e;
 }
 
 /* ---- tensor maps ----------------------------------------------------------------------------- */

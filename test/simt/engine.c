@@ -257,6 +257,7 @@ static void end_of_fibre(void)
                     w->count ? w->what : g->what);
     product_end(f);
     async_end(f);
+    clocks_join_fibre(f->block->end, f);
     f->state = ENDED;
     f->block->ended++;
     to_main();
@@ -322,6 +323,8 @@ static void start_block(struct block *b, int index)
     struct clocks *none;
 
     b->index = index;
+    b->rank = index % engine.launch->cluster;
+    b->end = clocks_new();
     b->threads = engine.launch->threads;
     b->limit = engine.launch->shared;
     b->ended = b->barrier_count = b->flight_count = 0;
@@ -332,7 +335,8 @@ static void start_block(struct block *b, int index)
     for (int i = 0; i < b->threads; i++) {
         struct fibre *f = &b->fibres[i];
         struct fibre fresh = { .stack = f->stack ? f->stack : new_stack(), .block = b,
-                               .thread = i, .clock = 1, .known = clocks_keep(none),
+                               .thread = i, .id = b->rank * BLOCK_IDS + i, .clock = 1,
+                               .known = clocks_keep(none),
                                .copies = f->copies, .copy_room = f->copy_room };
 
         *f = fresh;
@@ -353,6 +357,8 @@ static void stop_block(struct block *b)
         clocks_drop(b->barriers[i].now);
         clocks_drop(b->barriers[i].done);
     }
+    if (b->threads)
+        clocks_drop(b->end);
     b->barrier_count = 0;
     b->threads = 0;
     product_drop(b);
@@ -450,21 +456,54 @@ static void run(struct fibre *f)
     simt_switch(&engine.main_sp, f->sp);
 }
 
+/* Shared memory goes with its block, so one of its threads must end behind whatever another block's
+ * thread did there. */
+static void check_reached(const struct block *b, const struct block *by)
+{
+    for (int t = 0; t < by->threads; t++) {
+        const struct fibre *f = &by->fibres[t];
+
+        if (f->reached[b->rank] > b->end->at[clocks_index((epoch)f->id << CLOCK_BITS)])
+            engine_fail("block %d may have ended before thread %d of block %d arrived at its "
+                        "barrier", b->index, t, by->index);
+    }
+}
+
+static bool has_ended(const struct cluster *c)
+{
+    for (int i = 0; i < c->size; i++)
+        if (c->block[i]->ended < c->block[i]->threads)
+            return false;
+    return c->block[0]->threads != 0;
+}
+
+static void stop_cluster(struct cluster *c)
+{
+    for (int i = 0; i < c->size; i++) {
+        if (c->block[i]->flight_count)
+            engine_fail("block %d has ended with tensor copies in flight", c->block[i]->index);
+        for (int j = 0; j < c->size; j++)
+            check_reached(c->block[i], c->block[j]);
+    }
+    for (int i = 0; i < c->size; i++)
+        stop_block(c->block[i]);
+}
+
 static bool refill(void)
 {
     bool live = false;
 
-    for (int r = 0; r < engine.resident_count; r++) {
-        struct block *b = engine.resident[r];
+    for (int r = 0; r < engine.cluster_count; r++) {
+        struct cluster *c = &engine.clusters[r];
 
-        if (b->threads && b->ended == b->threads) {
-            if (b->flight_count)
-                engine_fail("block %d has ended with tensor copies in flight", b->index);
-            stop_block(b);
+        if (has_ended(c))
+            stop_cluster(c);
+        if (!c->block[0]->threads && engine.next_block < engine.launch->blocks && !engine.failed) {
+            c->here_count = 0;
+            for (int i = 0; i < c->size; i++)
+                start_block(c->block[i], engine.next_block++);
         }
-        if (!b->threads && engine.next_block < engine.launch->blocks && !engine.failed)
-            start_block(b, engine.next_block++);
-        live |= b->threads != 0;
+        live |= c->block[0]->threads != 0;
     }
     return live;
 }
@@ -540,15 +579,23 @@ bool engine_run(const struct launch *launch)
     engine.random = engine.seed * 0x9e3779b97f4a7c15u + 1;
     engine.fuse_length = 64 << 2 * (engine.seed % 3);
     engine.fuse = engine.fuse_length;
-    engine.clocks_size = 2 * launch->threads + AGENTS;
-    engine.resident_count = 1 + (int)(engine.seed % MAX_RESIDENT);
-    if (engine.resident_count > launch->blocks)
-        engine.resident_count = launch->blocks;
+    engine.clocks_size = launch->cluster * (2 * launch->threads + AGENTS);
+    engine.cluster_count = 1 + (int)(engine.seed % (MAX_RESIDENT / MAX_CLUSTER));
+    if (engine.cluster_count > launch->blocks / launch->cluster)
+        engine.cluster_count = launch->blocks / launch->cluster;
+    engine.resident_count = engine.cluster_count * launch->cluster;
     if (!engine.ready)
         engine.ready = calloc(MAX_RESIDENT * MAX_THREADS, sizeof *engine.ready);
     for (int r = 0; r < engine.resident_count; r++)
         if (!engine.resident[r])
             engine.resident[r] = new_block();
+    for (int r = 0; r < engine.resident_count; r++) {
+        struct cluster *c = &engine.clusters[r / launch->cluster];
+
+        c->size = launch->cluster;
+        c->block[r % c->size] = engine.resident[r];
+        engine.resident[r]->cluster = c;
+    }
     memory_launch();
     product_start();
     catch_signals(true);
@@ -568,9 +615,9 @@ bool engine_run(const struct launch *launch)
 
 const struct simt_api simt_table = {
     &engine.now, global_read, global_write, global_atomic, shared_read, shared_write,
-    sync_some, sync_warp, warp_of, shuffle_xor, registers_change,
+    sync_some, sync_warp, sync_cluster, warp_of, shuffle_xor, registers_change,
     copy16, copy_group, copy_wait,
     load_fragments, mma, mma_f64, wmma_load, wmma, wmma_store,
-    barrier_init, barrier_init_done, barrier_arrive, barrier_wait, tensor_load, tensor_prefetch,
-    fence_async, group_fence, group_commit, group_wait, group
+    barrier_init, barrier_init_done, barrier_arrive, barrier_arrive_in, barrier_wait, tensor_load,
+    tensor_prefetch, fence_async, group_fence, group_commit, group_wait, group
 };

@@ -15,10 +15,12 @@
 
 enum {
     MAX_THREADS = 1024, MAX_WARPS = MAX_THREADS / 32, MAX_GROUPS = MAX_THREADS / 128,
-    MAX_BARRIERS = 128, MAX_RESIDENT = 3, MAX_SHARED = 227 * 1024, STACK = 64 * 1024,
-    /* who accesses, in epochs: threads, the products of warpgroups, the copies to a barrier */
+    MAX_BARRIERS = 128, MAX_CLUSTER = 2, MAX_RESIDENT = 3 * MAX_CLUSTER, MAX_SHARED = 227 * 1024,
+    STACK = 64 * 1024,
+    /* who accesses, in epochs: threads, the products of warpgroups, the copies to a barrier; the
+     * same of the cluster's next block */
     AGENT_GROUP = MAX_THREADS, AGENT_BARRIER = AGENT_GROUP + MAX_GROUPS,
-    AGENTS = MAX_GROUPS + MAX_BARRIERS,
+    AGENTS = MAX_GROUPS + MAX_BARRIERS, BLOCK_IDS = MAX_THREADS + AGENTS,
     ID_BARRIER = 0xffe,         /* these bytes are a barrier */
     ID_FLIGHT = 0xfff,          /* a copy that has not landed */
 };
@@ -29,8 +31,9 @@ enum {
 typedef uint32_t epoch;
 enum { CLOCK_BITS = 20, CLOCK_MASK = (1 << CLOCK_BITS) - 1 };
 
-/* The last moment of everyone that is known: of the block's threads, of agents, and of threads
- * again the last write that was fenced for asynchronous units.  Shared by those who met. */
+/* The last moment of everyone that is known: of a block's threads, of agents, and of threads
+ * again the last write that was fenced for asynchronous units; block after block of a cluster.
+ * Shared by those who met. */
 struct clocks { int refs; struct clocks *next; uint32_t at[]; };
 
 struct block;
@@ -62,7 +65,7 @@ struct fibre {
     void *sp;
     char *stack;
     struct block *block;
-    int thread;
+    int thread, id;             /* id: in epochs */
     enum state state;
     const char *where;          /* in which primitive it waits */
     uint32_t where_at, where_parity;
@@ -72,6 +75,7 @@ struct fibre {
     struct copy *copies;
     int copy_count, copy_room, copy_group;
     bool group_fenced;
+    uint32_t reached[MAX_CLUSTER];      /* when it last arrived in another block; 0: never */
 };
 
 struct barrier {
@@ -85,7 +89,7 @@ struct barrier {
     struct clocks *now, *done;  /* of arrivals in this phase; of all ended ones */
 };
 
-/* A tensor copy in flight. */
+/* A tensor copy in flight, of a block that it lands in. */
 struct flight {
     const struct map *map;
     uint32_t at, bytes;
@@ -110,8 +114,17 @@ struct group {
 
 struct cell { epoch write, read[3]; };
 
+/* Blocks that see each other's shared memory; they start together. */
+struct cluster {
+    struct block *block[MAX_CLUSTER];
+    int size, here_count;
+    struct fibre *here[MAX_CLUSTER * MAX_THREADS];      /* in sync_cluster */
+};
+
 struct block {
-    int index, threads, ended;
+    int index, rank, threads, ended;
+    struct cluster *cluster;
+    struct clocks *end;         /* what threads knew when they ended */
     int registers[MAX_WARPS];   /* of a thread, since setmaxnreg; 0: as launched */
     uint32_t limit;             /* bytes of shared memory */
     unsigned char *shared;
@@ -131,7 +144,7 @@ struct launch {
     void (*entry)(const void *args);
     const void *args;
     uint32_t args_size;
-    int device, blocks, threads;
+    int device, blocks, threads, cluster;
     uint32_t shared;
 };
 
@@ -141,7 +154,8 @@ struct engine {
     void *main_sp;
     const struct launch *launch;
     struct block *resident[MAX_RESIDENT];
-    int resident_count, next_block;
+    struct cluster clusters[MAX_RESIDENT];
+    int resident_count, cluster_count, next_block;
     struct fibre **ready;
     int ready_count;
     uint64_t random, seed;
@@ -176,6 +190,9 @@ struct meeting *my_warpgroup(void);
 /* ---- shared.c -------------------------------------------------------------------------------- */
 
 void shared_start(struct block *b);
+/* Where clocks have a moment of someone, or what thread `id` has fenced. */
+size_t clocks_index(epoch e);
+size_t clocks_fence(int id);
 struct clocks *clocks_new(void);
 void clocks_drop(struct clocks *c);
 struct clocks *clocks_keep(struct clocks *c);
@@ -197,6 +214,7 @@ void *shared_read(uint32_t at, uint32_t size, uint32_t align);
 void *shared_write(uint32_t at, uint32_t size, uint32_t align);
 void sync_some(int id, int threads);
 void sync_warp(void);
+void sync_cluster(void);
 void fence_async(void);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
@@ -239,8 +257,10 @@ void copy_wait(int n);
 void barrier_init(uint32_t at, int count);
 void barrier_init_done(void);
 void barrier_arrive(uint32_t at, uint32_t bytes);
+void barrier_arrive_in(uint32_t at, int rank);
 void barrier_wait(uint32_t at, uint32_t parity);
-void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier);
+void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
+                 uint32_t blocks);
 void tensor_prefetch(const void *map);
 
 /* ---- product.c ------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ static const struct model *model_of(int kind, const char *what)
 /* What all of these threads know. */
 static struct witness common_witness(const struct meeting *m, int step)
 {
-    static uint32_t least[2 * MAX_THREADS + AGENTS];
+    static uint32_t least[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
     struct clocks *one = clocks_new();
     size_t size = (size_t)engine.clocks_size * sizeof *least;
 
@@ -282,6 +282,12 @@ static void read_tile(const struct witness *w, uint64_t descriptor, int rows, ui
         }
 }
 
+static epoch group_agent(const struct meeting *m)
+{
+    return (epoch)(engine.running->block->rank * BLOCK_IDS + AGENT_GROUP + m->from / 128)
+           << CLOCK_BITS;
+}
+
 static struct product *product_of(const struct meeting *m, int thread)
 {
     return lane_of(m, thread)->arg;
@@ -371,7 +377,7 @@ static void issue(struct group *g, const struct meeting *m, int kind)
     if (!first->keep)
         memset(s->value, 0, (size_t)(64 * n) * 4);
     w.async = true;
-    w.now = (epoch)(AGENT_GROUP + m->from / 128) << CLOCK_BITS | (g->committed[0] + 1);
+    w.now = group_agent(m) | (g->committed[0] + 1);
     read_tile(&w, first->a, 64, a);
     read_tile(&w, first->b, n, b);
     for (int i = 0; i < 64; i++)
@@ -447,7 +453,7 @@ static void retire(struct group *g, const struct meeting *m, int warp, uint32_t 
 static void learn(const struct meeting *m, uint32_t upto)
 {
     struct clocks *before = NULL, *after = NULL;
-    int entry = AGENT_GROUP + m->from / 128 - MAX_THREADS + engine.launch->threads;
+    size_t entry = clocks_index(group_agent(m));
 
     for (int l = 0; l < 32; l++) {
         struct fibre *f = lane_of(m, l);

@@ -11,16 +11,22 @@
 
 /* ---- clocks -------------------------------------------------------------------------------- */
 
-static size_t index_of(epoch e)
+static int block_begin(int id)
 {
-    int id = (int)(e >> CLOCK_BITS);
-
-    return (size_t)(id < MAX_THREADS ? id : id - MAX_THREADS + engine.launch->threads);
+    return id / BLOCK_IDS * (2 * engine.launch->threads + AGENTS);
 }
 
-static size_t fence_of(int thread)
+size_t clocks_index(epoch e)
 {
-    return (size_t)(thread + engine.launch->threads + AGENTS);
+    int id = (int)(e >> CLOCK_BITS), own = id % BLOCK_IDS;
+
+    return (size_t)(block_begin(id) +
+                    (own < MAX_THREADS ? own : own - MAX_THREADS + engine.launch->threads));
+}
+
+size_t clocks_fence(int id)
+{
+    return (size_t)(block_begin(id) + id % BLOCK_IDS + engine.launch->threads + AGENTS);
 }
 
 struct clocks *clocks_new(void)
@@ -60,8 +66,8 @@ void clocks_join(struct clocks *to, const struct clocks *from)
 /* What a fibre knows of itself. */
 static void join_self(struct clocks *to, const struct fibre *f)
 {
-    to->at[f->thread] = f->clock;
-    to->at[fence_of(f->thread)] = f->fenced;
+    to->at[clocks_index((epoch)f->id << CLOCK_BITS)] = f->clock;
+    to->at[clocks_fence(f->id)] = f->fenced;
 }
 
 void clocks_join_fibre(struct clocks *to, const struct fibre *f)
@@ -127,24 +133,29 @@ bool clocks_know(const struct witness *w, epoch e)
 
     if (id == w->self)
         return true;
-    return id < ID_BARRIER && w->known[index_of(e)] >= (e & CLOCK_MASK);
+    return id < ID_BARRIER && w->known[clocks_index(e)] >= (e & CLOCK_MASK);
 }
 
 struct witness fibre_witness(const struct fibre *f)
 {
-    return (struct witness){ f->known->at, f->thread, f->fenced, false,
-                             (epoch)f->thread << CLOCK_BITS | f->clock };
+    return (struct witness){ f->known->at, f->id, f->fenced, false,
+                             (epoch)f->id << CLOCK_BITS | f->clock };
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
+
+static bool is_thread(int id)
+{
+    return id < ID_BARRIER && id % BLOCK_IDS < MAX_THREADS;
+}
 
 static const char *name_of(epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
 
     return id == ID_BARRIER ? "a barrier" : id == ID_FLIGHT ? "a copy in flight" :
-           id >= AGENT_BARRIER ? "a tensor copy whose barrier was not waited for" :
-           id >= AGENT_GROUP ? "a product of a warpgroup that was not waited for" : "thread";
+           id % BLOCK_IDS >= AGENT_BARRIER ? "a tensor copy whose barrier was not waited for" :
+           id % BLOCK_IDS >= AGENT_GROUP ? "a product of a warpgroup that was not waited for" : "thread";
 }
 
 static void conflict(uint32_t at, bool write, epoch e, const char *did)
@@ -152,8 +163,9 @@ static void conflict(uint32_t at, bool write, epoch e, const char *did)
     char who[32] = "";
     int id = (int)(e >> CLOCK_BITS);
 
-    if (id < MAX_THREADS)
-        snprintf(who, sizeof who, " %d", id);
+    if (is_thread(id))
+        snprintf(who, sizeof who, engine.launch->cluster > 1 ? " %d of rank %d" : " %d",
+                 id % BLOCK_IDS, id / BLOCK_IDS);
     engine_fail("race on shared memory: %s byte %u, which %s%s %s", write ? "writes" : "reads", at,
                 name_of(e), who, did);
 }
@@ -163,9 +175,9 @@ static bool lacks_fence(const struct witness *w, epoch e)
     int id = (int)(e >> CLOCK_BITS);
     uint32_t clock = e & CLOCK_MASK;
 
-    if (!w->async || id >= MAX_THREADS)
+    if (!w->async || !is_thread(id))
         return false;
-    return w->known[fence_of(id)] < clock && !(id == w->self && w->fenced >= clock);
+    return w->known[clocks_fence(id)] < clock && !(id == w->self && w->fenced >= clock);
 }
 
 static void check_write(const struct witness *w, const struct cell *c, uint32_t at, bool write)
@@ -175,7 +187,7 @@ static void check_write(const struct witness *w, const struct cell *c, uint32_t 
     if (c->write && lacks_fence(w, c->write))
         engine_fail("an asynchronous unit %s byte %u of shared memory, which thread %d wrote "
                     "without fence_async", write ? "writes" : "reads", at,
-                    (int)(c->write >> CLOCK_BITS));
+                    (int)(c->write >> CLOCK_BITS) % BLOCK_IDS);
 }
 
 static void note_read(const struct witness *w, struct cell *c, uint32_t at)
@@ -347,4 +359,31 @@ void sync_warp(void)
         clocks_meet(m->here, m->size);
         meeting_end(m);
     }
+}
+
+/* A warp has come, by its last lane; all warps of all blocks must. */
+static void warp_joins(struct meeting *warp, struct cluster *c)
+{
+    struct fibre *f = engine.running;
+
+    for (int i = 0; i < warp->size; i++)
+        c->here[c->here_count++] = &f->block->fibres[warp->from + i];
+    if (c->here_count < c->size * f->block->threads) {
+        fibre_wait(warp->what, 0, 0);
+        return;
+    }
+    clocks_meet(c->here, c->here_count);
+    for (int i = 0; i < c->here_count; i++)
+        if (c->here[i] != f)
+            fibre_wake(c->here[i]);
+    c->here_count = 0;
+    fibre_maybe_yield();
+}
+
+void sync_cluster(void)
+{
+    struct meeting *warp = my_warp();
+
+    if (meeting_enter(warp, "sync_cluster", 0, NULL))
+        warp_joins(warp, engine.running->block->cluster);
 }

@@ -74,6 +74,7 @@ struct multiply_args {
     const char *limbs_a, *limbs_b;
     int64_t pitch, limb_a, limb_b;
     int32_t tiles_m, tiles_n, tasks;
+    int32_t cluster;                /* blocks that take one task, row of tiles by row of tiles */
     int32_t steps;                  /* along k of one limb */
     struct window window;           /* where B is fetched through one; else pitch is B's, too */
     struct result_args r;

@@ -225,6 +225,16 @@ DEVICE void mma_tf32(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     MMA_FLOAT("m16n8k8", "tf32");
 }
+#if __CUDA_ARCH__ >= 890
+DEVICE void mma_e4m3(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    MMA_FLOAT("m16n8k32", "e4m3");
+}
+DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    MMA_FLOAT("m16n8k32", "e5m2");
+}
+#endif
 /* 8 x 8 += (8 x 4) (4 x 8): lane l holds row g, step t of a, step t, column g of b; d as above
  * without rows g + 8. */
 DEVICE void mma_f64(double d[2], double a, double b)
@@ -286,7 +296,7 @@ DEVICE void barrier_init(uint32_t at, int count)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(at)), "r"(count)
                  : "memory");
 }
-/* After the inits, by the thread that did them: tensor copies see them. */
+/* After the inits, by the thread that did them: tensor copies and other blocks see them. */
 DEVICE void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void barrier_arrive(uint32_t at)
 {
@@ -307,6 +317,21 @@ DEVICE void barrier_wait(uint32_t at, uint32_t parity)
                  ::"r"(shared_address(at)), "r"(parity) : "memory");
 }
 
+/* Blocks of a cluster, neighbours by their numbers, run side by side and reach each other's shared
+ * memory from the first meeting until the last: all threads of all of them meet.  A block that is
+ * launched alone is a cluster. */
+DEVICE void sync_cluster()
+{
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+/* At the barrier that lies there in block `rank` of the cluster. */
+DEVICE void barrier_arrive_in(uint32_t at, int rank)
+{
+    asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}"
+                 ::"r"(shared_address(at)), "r"(rank) : "memory");
+}
+
 /* A box of the tensor from element (x, y, z) on, x along memory, to shared memory (aligned to 1024),
  * in 128-byte rows, 16-byte piece c of row r at c ^ (r & 7); what lies outside is zero and counts.
  * One thread issues it; its bytes arrive at the barrier. */
@@ -316,6 +341,16 @@ DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z,
                  "[%0], [%1, {%3, %4, %5}], [%2];"
                  ::"r"(shared_address(at)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y),
                  "r"(z) : "memory");
+}
+/* The same to each block of the cluster whose bit is set, at the same place there, and its bytes
+ * arrive at the barrier that lies there where `barrier` lies here. */
+DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, int z,
+                            uint32_t barrier, uint32_t blocks)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;"
+                 ::"r"(shared_address(at)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y),
+                 "r"(z), "h"((uint16_t)blocks) : "memory");
 }
 DEVICE void tensor_prefetch(const tensor_map *map)
 {

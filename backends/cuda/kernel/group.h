@@ -2,7 +2,11 @@
  * The multiply kernel of warpgroups: a first group fetches tiles into a ring of stages, one thread
  * of it by tensor copies, or all of them piece by piece through a convolution's window; two groups
  * multiply 64 lines each straight from shared memory.  Blocks stay and take one task after another;
- * the ring runs on across them. */
+ * the ring runs on across them.
+ *
+ * The blocks of a cluster have neighbouring tiles of the same columns: each fetches its part of B's
+ * tile for all of them.  So a stage is free when the groups of all have read it, and one that has no
+ * tile left goes along with zeros. */
 #ifndef LIMBER_CUDA_GROUP_H
 #define LIMBER_CUDA_GROUP_H
 
@@ -32,7 +36,27 @@ DEVICE int steps_of(const multiply_args &a, struct task t)
     return TOTALS ? rows_of(t) * a.steps : a.steps;
 }
 
+/* This block's tile of its cluster's task. */
+DEVICE struct task own_task(const multiply_args &a, int index)
+{
+    struct task t = task_at(a, index);
+
+    t.i = t.i * a.cluster + block() % a.cluster;
+    return t;
+}
+
 /* ---- fetching -------------------------------------------------------------------------------- */
+
+DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int limb, uint32_t full)
+{
+    int lines = BN / a.cluster, from = block() % a.cluster * lines;
+
+    if (a.cluster == 1)
+        tensor_load(at, &a.map_b, x, line, limb, full);
+    else
+        tensor_load_all(at + (uint32_t)(from * STEP), &a.map_b, x, line + from, limb, full,
+                        (1u << a.cluster) - 1);
+}
 
 DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
@@ -45,16 +69,15 @@ DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int
     UNROLL for (int l = 0; l < HELD_A; l++)
         tensor_load(at + l * TILE_A, &a.map_a, x, t.i * BM, TOTALS ? ROW_A[row] : l, full);
     UNROLL for (int l = 0; l < HELD_B; l++)
-        tensor_load(at + HELD_A * TILE_A + l * TILE_B, &a.map_b, x, t.j * BN,
-                    TOTALS ? ROW_B[row] : l, full);
+        fetch_b(a, at + HELD_A * TILE_A + l * TILE_B, x, t.j * BN, TOTALS ? ROW_B[row] : l, full);
 }
 
 DEVICE void fetch(const multiply_args &a)
 {
     struct ring r = { 0, 0 };
 
-    ROLL for (int index = block(); index < a.tasks; index += blocks()) {
-        struct task t = task_at(a, index);
+    ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
+        struct task t = own_task(a, index);
         int steps = steps_of(a, t);
 
         ROLL for (int s = 0; s < steps; s++, advance(r))
@@ -119,8 +142,8 @@ DEVICE void fetch_pixels(const multiply_args &a)
     struct ring r = { 0, 0 }, oldest = r;
     int asked = 0;              /* stages, not announced */
 
-    ROLL for (int index = block(); index < a.tasks; index += blocks()) {
-        struct task t = task_at(a, index);
+    ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
+        struct task t = own_task(a, index);
         int steps = steps_of(a, t);
 
         find_own_pixels(a, (int64_t)t.j * BN);
@@ -173,6 +196,10 @@ DEVICE void product_piece(float (&d)[4 * NJ], uint32_t a, uint32_t b, int q, int
         group_f16<BN>(d, da, db, keep);
     else if constexpr (UNIT == UNIT_bf16)
         group_bf16<BN>(d, da, db, keep);
+    else if constexpr (UNIT == UNIT_e4m3)
+        group_e4m3<BN>(d, da, db, keep);
+    else if constexpr (UNIT == UNIT_e5m2)
+        group_e5m2<BN>(d, da, db, keep);
     else
         group_tf32<BN>(d, da, db, keep);
 }
@@ -184,11 +211,11 @@ DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
         product_piece(d, a, b, q, (keep | q) != 0);
 }
 
-/* The stage's tiles have been read by this warp's products. */
-DEVICE void release(int stage)
+/* The stage's tiles have been read by this warp's products: all that write there are told. */
+DEVICE void release(const multiply_args &a, int stage)
 {
-    if (lane() == 0)
-        barrier_arrive((uint32_t)(EMPTY + 8 * stage));
+    if (lane() < a.cluster)
+        barrier_arrive_in((uint32_t)(EMPTY + 8 * stage), lane());
 }
 
 /* Steps [s, end) of one accumulator; then its sums are there and all stages are free. */
@@ -207,14 +234,14 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
         group_commit();
         group_wait<1>();
         if (held >= 0)
-            release(held);
+            release(a, held);
         held = r.stage;
         advance(r);
     }
     group_wait<0>();
     group_keep(d);
     if (held >= 0)
-        release(held);
+        release(a, held);
 }
 
 /* Where a run of steps from s on ends: with the chunk, the flush or the task. */
@@ -308,14 +335,14 @@ DEVICE void sums_task(const multiply_args &a, struct task t, struct ring &r, int
             group_commit();
             group_wait<1>();
             if (held >= 0)
-                release(held);
+                release(a, held);
             held = r.stage;
             advance(r);
         }
         group_wait<0>();
         UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
             group_keep(d[acc]);
-        release(held);
+        release(a, held);
         promote(total, d[0]);
     }
     UNROLL for (int x = 0; x < 4 * NJ; x++)
@@ -329,11 +356,11 @@ DEVICE void multiply(const multiply_args &a)
     int line = (warp() / 4 - 1) * 64;
     struct ring r = { 0, 0 };
 
-    ROLL for (int index = block(); index < a.tasks; index += blocks()) {
+    ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
         if constexpr (TOTALS)
-            totals_task<sum_type>(a, task_at(a, index), r, line);
+            totals_task<sum_type>(a, own_task(a, index), r, line);
         else
-            sums_task<sum_type>(a, task_at(a, index), r, line);
+            sums_task<sum_type>(a, own_task(a, index), r, line);
     }
 }
 
@@ -348,14 +375,14 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
     if (thread() == 0) {
         ROLL for (int s = 0; s < STAGES; s++) {
             barrier_init((uint32_t)(FULL + 8 * s), WINDOW ? 5 : 1);
-            barrier_init((uint32_t)(EMPTY + 8 * s), 4 * GROUPS);
+            barrier_init((uint32_t)(EMPTY + 8 * s), 4 * GROUPS * args.cluster);
         }
         barrier_init_done();
         tensor_prefetch(&args.map_a);
         if (!WINDOW)
             tensor_prefetch(&args.map_b);
     }
-    sync_block();
+    sync_cluster();
     if (warp() < 4) {
         registers_less<FETCHING>();
         if constexpr (WINDOW)
@@ -366,6 +393,7 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         registers_more<MULTIPLYING>();
         multiply(args);
     }
+    sync_cluster();             /* until then others may still arrive here */
 }
 
 #endif

@@ -144,17 +144,32 @@ DEVICE void put_hilo(const prepare_args &a, const raw e[EACH], int scale, struct
         put_limb<S>(a, to, l, out[l]);
 }
 
+DEVICE constexpr bool is_same_format(limber_format x, limber_format y)
+{
+    return x.kind == y.kind && x.exp_bits == y.exp_bits && x.frac_bits == y.frac_bits &&
+           x.flags == y.flags && x.bias == y.bias && x.size == y.size && x.carried == y.carried;
+}
+
 template <int S, class raw>
 DEVICE void put_whole(const prepare_args &a, const raw e[EACH], struct target to)
 {
-    typename raw_of<SIDES[S].limb.size>::type out[EACH];
+    constexpr limber_format limb = SIDES[S].limb;
+    typename raw_of<limb.size>::type out[EACH];
 
     UNROLL for (int x = 0; x < EACH; x++) {
-        double v = double_of(SIDES[S].f, &e[x]);
-        float narrow = (float)v;
+        if constexpr (is_same_format(SIDES[S].f, limb)) {
+            out[x] = e[x];
+        } else if constexpr (limb.size < 4) {
+            limber_num n;
 
-        memcpy(&out[x], SIDES[S].limb.size == 8 ? (void *)&v : (void *)&narrow,
-               SIDES[S].limb.size);
+            limber_num_decode(&n, SIDES[S].f, &e[x]);
+            limber_num_encode(&out[x], limb, &n, 0, LIMBER_RN);
+        } else {
+            double v = double_of(SIDES[S].f, &e[x]);
+            float narrow = (float)v;
+
+            memcpy(&out[x], limb.size == 8 ? (void *)&v : (void *)&narrow, limb.size);
+        }
     }
     put_limb<S>(a, to, 0, out);
 }

@@ -82,6 +82,22 @@ DEVICE void product(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
             product_i8<1, 1>(d, a, b);
 }
 
+DEVICE void product_float(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    if constexpr (UNIT == UNIT_f16)
+        mma_f16(d, a, b);
+    else if constexpr (UNIT == UNIT_bf16)
+        mma_bf16(d, a, b);
+#if __CUDA_ARCH__ >= 890
+    else if constexpr (UNIT == UNIT_e4m3)
+        mma_e4m3(d, a, b);
+    else if constexpr (UNIT == UNIT_e5m2)
+        mma_e5m2(d, a, b);
+#endif
+    else
+        mma_tf32(d, a, b);
+}
+
 DEVICE void product(float (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                     const uint32_t (&b)[NJ / 2][4], int)
 {
@@ -90,12 +106,7 @@ DEVICE void product(float (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
             uint32_t two[2];
 
             fragment_b(two, b[j / 2], j & 1);
-            if constexpr (UNIT == UNIT_f16)
-                mma_f16(d[i][j], a[i], two);
-            else if constexpr (UNIT == UNIT_bf16)
-                mma_bf16(d[i][j], a[i], two);
-            else
-                mma_tf32(d[i][j], a[i], two);
+            product_float(d[i][j], a[i], two);
         }
 }
 

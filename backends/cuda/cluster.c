@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Blocks that stay, and share B's tiles where the device lets them run side by side. */
+#include "backends/cuda/launch.h"
+
+static struct cu_launch launch_of(const struct cuda_config *f, int64_t blocks,
+                                  struct cu_launch_attribute *cluster)
+{
+    *cluster = (struct cu_launch_attribute){ CU_LAUNCH_CLUSTER, 0, { (unsigned)f->cluster, 1, 1 } };
+    return (struct cu_launch){ .grid = { (unsigned)blocks, 1, 1 },
+                               .block = { (unsigned)f->threads, 1, 1 },
+                               .shared = (unsigned)f->shared, .attribute = cluster,
+                               .attributes = 1 };
+}
+
+int limber_cuda_clusters(const struct cuda_driver *c, const struct cuda_config *f,
+                         cu_function multiply)
+{
+    struct cu_launch_attribute cluster;
+    struct cu_launch launch = launch_of(f, f->cluster, &cluster);
+    int n = 0;
+
+    if (f->cluster < 2 || !c->cuLaunchKernelEx || !c->cuOccupancyMaxActiveClusters ||
+        c->cuOccupancyMaxActiveClusters(&n, multiply, &launch))
+        return 0;
+    return n;
+}
+
+int limber_cuda_cluster(const struct run *r, int64_t tiles_m)
+{
+    return tiles_m > 1 && r->loaded->clusters > 0 ? r->kernel->config.cluster : 1;
+}
+
+bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    int most = args->cluster > 1 ? r->loaded->clusters : r->device->multiprocessors;
+    int64_t clusters = args->tasks < most ? args->tasks : most;
+    struct cu_launch_attribute cluster;
+    struct cu_launch launch = launch_of(f, clusters * args->cluster, &cluster);
+
+    if (args->cluster == 1)
+        return limber_cuda_start(r, KERNEL_multiply, clusters, f->threads, f->shared, args, d);
+    launch.stream = r->stream;
+    return limber_cuda_ok(r->driver, r->driver->cuLaunchKernelEx(
+                          &launch, r->loaded->function[KERNEL_multiply], (void *[]){ args }, NULL),
+                          "limber_multiply, by clusters", d);
+}
