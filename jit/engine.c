@@ -963,6 +963,7 @@ static struct description any_data(const struct description *plain)
     struct description d = *plain;
 
     memset(d.wanted, 0, sizeof d.wanted);
+    d.slices = 0;
     return d;
 }
 
@@ -1000,7 +1001,7 @@ static bool take_guard(limber_context *ctx, const struct warm *w, struct guard *
 static bool remember(limber_context *ctx, const struct problem *p, const struct description *full,
                      struct diag *d)
 {
-    const struct finding unscanned = { 0 };
+    const struct finding unscanned = { .slices = p->contract.slices };
     struct warm *w = calloc(1, sizeof *w), *same;
     struct guard ignored;
 
@@ -1027,7 +1028,7 @@ static bool remember(limber_context *ctx, const struct problem *p, const struct 
 
 static bool recall(limber_context *ctx, const struct problem *p, struct warm *w, struct diag *d)
 {
-    const struct finding unscanned = { 0 };
+    const struct finding unscanned = { .slices = p->contract.slices };
     const struct warm *same;
 
     if (!describe(ctx, &w->plain, p, &unscanned, d))
@@ -1093,7 +1094,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
                              size_t *best, struct diag *d)
 {
     const struct remote *remote = ctx->machine.backend->remote;
-    const struct call call = { .m = p->m, .n = p->n, .k = p->k };
+    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b };
     struct finding f = { 0 };
     struct description desc;
     struct entry *e;

@@ -832,6 +832,34 @@ static void upload(struct there r, const void *data)
     assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
 }
 
+/* A stream and a workspace of so many bytes, for calls that are recorded. */
+static struct there make_queue(limber_queue *q, size_t bytes)
+{
+    struct there room = { .bytes = bytes };
+
+    assert_int_equal(driver.cuMemAlloc_v2(&room.at, room.bytes), 0);
+    *q = (limber_queue){ .workspace = (void *)room.at, .bytes = bytes, .graph = 1 };
+    assert_int_equal(driver.cuStreamCreate(&q->stream, 1), 0);
+    return room;
+}
+
+/* What the stream has recorded, ready to be played. */
+static void *end_capture(const limber_queue *q)
+{
+    void *graph, *play;
+
+    assert_int_equal(driver.cuStreamEndCapture(q->stream, &graph), 0);
+    assert_int_equal(driver.cuGraphInstantiate(&play, graph, 0), 0);
+    driver.cuGraphDestroy(graph);
+    return play;
+}
+
+static void play_graph(void *play, const limber_queue *q)
+{
+    assert_int_equal(driver.cuGraphLaunch(play, q->stream), 0);
+    assert_int_equal(driver.cuStreamSynchronize(q->stream), 0);
+}
+
 /* A product that is recorded once and played with other operands: like the first, and not. */
 static void recorded(limber_contract contract, const char *format, const char *any)
 {
@@ -842,7 +870,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
     limber_contract other = contract;
     struct rng r = { 17 };
     struct there ra, rb, rc, room;
-    limber_queue queue = { .graph = 1 };
+    limber_queue queue;
     limber_matrix xa, xb, xc;
     void *graph, *play;
 
@@ -857,11 +885,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
     assert_int_equal(limber_gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, xc,
                                            &least, &best), LIMBER_OK);
     assert_true(least > 0 && least <= best);
-    room = (struct there){ .bytes = best };
-    assert_int_equal(driver.cuMemAlloc_v2(&room.at, room.bytes), 0);
-    queue.workspace = (void *)room.at;
-    queue.bytes = best;
-    assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
+    room = make_queue(&queue, best);
 #define CALL() limber_gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, xc, NULL)
     assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
     assert_int_equal(CALL(), LIMBER_DEVICE);    /* not warm */
@@ -873,8 +897,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
     assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
     if (CALL())
         fail_msg("%s", limber_error_text());
-    assert_int_equal(driver.cuStreamEndCapture(queue.stream, &graph), 0);
-    assert_int_equal(driver.cuGraphInstantiate(&play, graph, 0), 0);
+    play = end_capture(&queue);
     for (size_t i = 0; i < COUNT(data); i++) {
         fill(&r, data[i], f, a, na / f.size);
         fill(&r, data[i], f, b, nb / f.size);
@@ -882,8 +905,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
         upload(rb, b);
         memset(got, 0xff, nc);
         upload(rc, got);
-        assert_int_equal(driver.cuGraphLaunch(play, queue.stream), 0);
-        assert_int_equal(driver.cuStreamSynchronize(queue.stream), 0);
+        play_graph(play, &queue);
         get(got, rc);
         /* data of another class is for the fallback */
         other.scheme = i < 2 ? contract.scheme : any;
@@ -895,7 +917,6 @@ static void recorded(limber_contract contract, const char *format, const char *a
                 fail_msg("%s, played with %s: element %zu", format, data_name(data[i]), e);
     }
     driver.cuGraphExecDestroy(play);
-    driver.cuGraphDestroy(graph);
     driver.cuStreamDestroy_v2(queue.stream);
     driver.cuMemFree_v2(ra.at);
     driver.cuMemFree_v2(rb.at);
@@ -916,6 +937,97 @@ static void calls_are_recorded_into_graphs(void **state)
     recorded(residues, "f64", NULL);
     recorded(correct, "f32", NULL);
     recorded(plain, "f32", "native");
+}
+
+/* Other data of the same class. */
+static void reverse(char *p, size_t count, size_t size)
+{
+    char x[16];
+
+    for (size_t i = 0; i < count / 2; i++) {
+        memcpy(x, p + i * size, size);
+        memcpy(p + i * size, p + (count - 1 - i) * size, size);
+        memcpy(p + (count - 1 - i) * size, x, size);
+    }
+}
+
+/* The same of a convolution, in the least workspace or the best. */
+static void recorded_conv(limber_contract contract, const char *format, const char *any,
+                          const struct layer *l, bool whole)
+{
+    static const enum data data[] = { DATA_unit, DATA_unit, DATA_special, DATA_range };
+    struct tensors t = make_tensors(l, format, format, DATA_unit);
+    limber_conv shape = shape_of(l);
+    limber_contract other = contract;
+    size_t bytes = t.ny * t.fy.size, least, best;
+    struct rng r = { 23 };
+    char *got = malloc(bytes);
+    struct there x, w, y, room;
+    limber_queue queue;
+    void *play;
+
+    memset(t.x, 0, t.nx / 4 * t.f.size);        /* lines whose scales are not that of all */
+    x = put(t.x, t.nx * t.f.size);
+    w = put(t.w, t.nw * t.f.size);
+    y = put(t.y, bytes);
+    assert_int_equal(limber_conv2d_workspace(cuda, &contract, &shape, NULL, (void *)x.at, t.f,
+                                             (void *)w.at, t.f, NULL, t.fy, &least, &best),
+                     LIMBER_OK);
+    assert_true(least > 0 && least <= best);
+    room = make_queue(&queue, whole ? best : least);
+#define CONV() limber_conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f,       \
+                                   (void *)w.at, t.f, NULL, (void *)y.at, t.fy, NULL)
+    if (CONV())
+        fail_msg("%s", limber_error_text());
+    assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
+    if (CONV())
+        fail_msg("%s", limber_error_text());
+    play = end_capture(&queue);
+    for (size_t i = 0; i < COUNT(data); i++) {
+        if (i == 1) {
+            reverse(t.x, t.nx, t.f.size);
+            reverse(t.w, t.nw, t.f.size);
+        } else if (i > 1) {
+            fill(&r, data[i], t.f, t.x, t.nx);
+            fill(&r, data[i], t.f, t.w, t.nw);
+        }
+        upload(x, t.x);
+        upload(w, t.w);
+        memset(got, 0xff, bytes);
+        upload(y, got);
+        play_graph(play, &queue);
+        get(got, y);
+        other.scheme = i < 2 ? contract.scheme : any;
+        assert_int_equal(limber_conv2d(i < 2 || any ? cuda : reference, &other, &shape, NULL, t.x,
+                                       t.f, t.w, t.f, NULL, t.y, t.fy, NULL), LIMBER_OK);
+        for (size_t e = 0; e < t.ny; e++)
+            if (!same(t.fy, t.y + e * t.fy.size, got + e * t.fy.size))
+                fail_msg("layer %d of %s, played with %s: element %zu", (int)(l - layers), format,
+                         data_name(data[i]), e);
+    }
+    driver.cuGraphExecDestroy(play);
+    driver.cuStreamDestroy_v2(queue.stream);
+    driver.cuMemFree_v2(x.at);
+    driver.cuMemFree_v2(w.at);
+    driver.cuMemFree_v2(y.at);
+    driver.cuMemFree_v2(room.at);
+    free(got);
+    drop_tensors(&t);
+}
+
+static void convolutions_are_recorded_into_graphs(void **state)
+{
+    const limber_contract limbs = { .promise = LIMBER_FAST, .scheme = "fp32-f" };
+    limber_contract residues = correct;
+
+    (void)state;
+    if (has_unit(UNIT_f16))     /* the bits tell which kernels computed */
+        recorded_conv(limbs, "f32", "native", &layers[0], true);
+    residues.scheme = "ozaki2";
+    recorded_conv(residues, "f64", NULL, &layers[3], true);
+    recorded_conv(residues, "f64", NULL, &layers[5], false);
+    recorded_conv(correct, "f32", NULL, &layers[4], true);
+    recorded_conv(correct, "f32", NULL, &layers[2], false);
 }
 
 /* ---- threads, devices ---------------------------------------------------------------------------- */
@@ -1066,6 +1178,7 @@ int main(void)
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(cublas_multiplies_where_it_may),
         cmocka_unit_test(calls_are_recorded_into_graphs),
+        cmocka_unit_test(convolutions_are_recorded_into_graphs),
         cmocka_unit_test(threads_share_contexts_and_devices),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(empty_products_are_beta_c),

@@ -8,7 +8,7 @@ enum { ALIGN = 256, THREADS = 256 };
 
 /* Addresses within the workspace. */
 struct room {
-    cu_pointer found[2], special[2], choice, rest;
+    cu_pointer found[2], special[2], most[2], choice, rest;
 };
 
 static cu_pointer aligned(cu_pointer at)
@@ -27,7 +27,9 @@ static struct room lay_out(cu_pointer at, int64_t m, int64_t n)
         at = aligned(r.special[i] + (cu_pointer)lines[i]);
     }
     r.choice = at;
-    r.rest = aligned(at + sizeof(int32_t));
+    r.most[0] = at + sizeof(int32_t);
+    r.most[1] = r.most[0] + sizeof(int32_t);
+    r.rest = aligned(r.most[1] + sizeof(int32_t));
     return r;
 }
 
@@ -41,10 +43,14 @@ static bool scan(struct call *c, int side, const struct room *room, struct diag 
     struct run r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = side ? c->n : c->m;
     const struct bounds *b = &c->guard->bounds[side];
+    const struct scan_room start = {
+        room->found[side], side ? 0 : room->choice, room->most[side]
+    };
     struct decide_args args = {
         .found = (const int32_t *)(uintptr_t)room->found[side], .lines = lines,
         .special = (uint8_t *)(uintptr_t)room->special[side],
-        .choice = (int32_t *)(uintptr_t)room->choice, .emin = b->emin, .emax = b->emax,
+        .choice = (int32_t *)(uintptr_t)room->choice,
+        .most = (int32_t *)(uintptr_t)room->most[side], .emin = b->emin, .emax = b->emax,
         .spread = b->spread, .width = b->width, .sig = b->sig, .is_unsigned = b->is_unsigned,
         .may_be_special = b->special,
     };
@@ -52,12 +58,25 @@ static bool scan(struct call *c, int side, const struct room *room, struct diag 
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_scan_start(&r, side ? &c->b : &c->a, lines, c->k, room->found[side],
-                                side ? 0 : room->choice, d) &&
+    ok = limber_cuda_scan_start(&r, side ? &c->b : &c->a, lines, c->k, &start, d) &&
          limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args,
                            d);
     limber_cuda_leave(&r);
     return ok;
+}
+
+/* Exponents by which a side is scaled: of each line, or of all. */
+static cu_pointer exponents(const struct kernel *k, const struct call *c, const struct room *room,
+                            int side)
+{
+    switch (k->config.side[side].scaled) {
+    case SCALED_lines:
+        return room->found[side] + (cu_pointer)(side ? c->n : c->m) * SCAN_emax * sizeof(int32_t);
+    case SCALED_all:
+        return room->most[side];
+    default:
+        return 0;
+    }
 }
 
 static bool run(struct kernel *k, struct call *c, const struct room *room, int32_t mine,
@@ -70,8 +89,7 @@ static bool run(struct kernel *k, struct call *c, const struct room *room, int32
     if (!limber_cuda_enter(&r, d))
         return false;
     for (int i = 0; i < 2; i++) {
-        r.emax[i] = k->config.side[i].scaled ? room->found[i] + (cu_pointer)(i ? c->n : c->m) *
-                    SCAN_emax * sizeof(int32_t) : 0;
+        r.emax[i] = exponents(k, c, room, i);
         r.special[i] = k->config.special ? room->special[i] : 0;
     }
     r.room_bytes -= (size_t)(room->rest - r.room);
@@ -85,7 +103,7 @@ static bool check(const struct kernel *k, const struct call *c, struct diag *d)
 {
     const void *const at[3] = { c->a.data, c->b.data, c->c.data };
     struct run r = { .device = limber_cuda_device(c->device, d) };
-    size_t least, most;
+    size_t least, most, other = 0;
 
     if (!r.device)
         return false;
@@ -98,6 +116,9 @@ static bool check(const struct kernel *k, const struct call *c, struct diag *d)
         return limber_fail(d, LIMBER_DEVICE, "an exact integer result cannot be recorded: whether "
                            "it fits is known when it is played");
     limber_cuda_workspace(k, c, &least, &most);
+    if (c->guard->fallback)
+        limber_cuda_workspace(c->guard->fallback, c, &other, &most);
+    least = other > least ? other : least;
     if (!c->queue->workspace || c->queue->bytes < least)
         return limber_fail(d, LIMBER_DEVICE, "queue.bytes = %zu: a recorded call needs a workspace "
                            "of at least %zu bytes", c->queue->workspace ? c->queue->bytes : 0,

@@ -211,7 +211,7 @@ static struct part fit(const struct run *r, size_t limit)
             p.m = round_up(p.m / 2, f->bm);
         else if (p.n > f->bn)
             p.n = round_up(p.n / 2, f->bn);
-        else
+        else if (!fewer_images(r, &p, 0))
             break;
     }
     return p;
@@ -247,6 +247,8 @@ static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
     args.emax = scales_of(r, 1, 0);
+    args.choice = (const int32_t *)(uintptr_t)r->choice;
+    args.mine = r->mine;
     args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
     return limber_cuda_start(r, KERNEL_prepare_b, p->images * args.blocks, PREPARE_THREADS,

@@ -120,9 +120,13 @@ bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
 /* The kernels of a call whose operands are where they can be reached. */
 bool limber_cuda_run(struct run *r, struct diag *d);
-/* Starts the kernels of a scan into `found`, and clears choice unless it is 0. */
+/* Where a scan leaves what it finds of lines; choice and most, where they are not 0, it makes ready
+ * for a decision. */
+struct scan_room {
+    cu_pointer found, choice, most;
+};
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
-                            cu_pointer found, cu_pointer choice, struct diag *d);
+                            const struct scan_room *room, struct diag *d);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
 

@@ -14,13 +14,14 @@ static int32_t across(const struct device *v, int64_t blocks_lines, int64_t leng
 }
 
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
-                            cu_pointer found, cu_pointer choice, struct diag *d)
+                            const struct scan_room *room, struct diag *d)
 {
     int64_t blocks = (lines + LINES - 1) / LINES;
     struct scan_args args = {
-        .view = *v, .lines = lines, .length = length, .found = (int32_t *)(uintptr_t)found,
-        .choice = (int32_t *)(uintptr_t)choice, .patched = v->patch != NULL,
-        .blocks_p = across(r->device, blocks, length),
+        .view = *v, .lines = lines, .length = length,
+        .found = (int32_t *)(uintptr_t)room->found,
+        .choice = (int32_t *)(uintptr_t)room->choice, .most = (int32_t *)(uintptr_t)room->most,
+        .patched = v->patch != NULL, .blocks_p = across(r->device, blocks, length),
     };
 
     if (v->patch)
@@ -38,18 +39,19 @@ bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int
     struct call call = { .device = device, .queue = queue };
     struct run r = { .kernel = k, .call = &call };
     size_t bytes = (size_t)lines * SCAN_fields * sizeof *found;
-    cu_pointer at = 0;
+    struct scan_room room = { .found = 0 };
     bool ok;
 
     if (lines == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_memory(&r, &at, bytes, "a scan", d) &&
-         limber_cuda_scan_start(&r, v, lines, length, at, 0, d) &&
-         limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, at, bytes, r.stream),
+    ok = limber_cuda_memory(&r, &room.found, bytes, "a scan", d) &&
+         limber_cuda_scan_start(&r, v, lines, length, &room, d) &&
+         limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, room.found, bytes,
+                                                                 r.stream),
                         "copying from the device", d);
-    limber_cuda_release(&r, &at);
+    limber_cuda_release(&r, &room.found);
     if (!limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a scan", d))
         ok = false;
     limber_cuda_leave(&r);

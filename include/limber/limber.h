@@ -150,8 +150,9 @@ typedef struct limber_queue {
     int graph;          /* not 0: make ready what the same call needs while the stream is captured */
 } limber_queue;
 
-/* Calls can be captured into a CUDA graph: operands in device memory, a workspace of the caller's, and
- * the same call (formats, contract, class of sizes) made once before with queue.graph set.  Nothing is
+/* Products and convolutions can be captured into a CUDA graph: operands in device memory, a workspace
+ * of the caller's, and the same call (formats, contract, class of sizes, a convolution's window) made
+ * once before with queue.graph set.  Nothing is
  * then allocated, copied or waited for, the report tells of no times, and scalars are those of the
  * capture.  When the graph is played, the operands are scanned on the device; where they are not of
  * the class that the plan was made for, a slower plan that suits any data computes the result, to the
@@ -238,6 +239,20 @@ LIMBER_API limber_status limber_conv2d(limber_context *ctx, const limber_contrac
                                        const void *x, limber_format xf, const void *w,
                                        limber_format wf, const void *beta, void *y,
                                        limber_format yf, limber_report *report);
+
+/* The same in a queue (NULL: as without), and the workspace that it needs, as limber_gemm_workspace
+ * tells it. */
+LIMBER_API limber_status limber_conv2d_queue(limber_context *ctx, const limber_contract *contract,
+                                             const limber_queue *queue, const limber_conv *shape,
+                                             const void *alpha, const void *x, limber_format xf,
+                                             const void *w, limber_format wf, const void *beta,
+                                             void *y, limber_format yf, limber_report *report);
+LIMBER_API limber_status limber_conv2d_workspace(limber_context *ctx,
+                                                 const limber_contract *contract,
+                                                 const limber_conv *shape, const void *alpha,
+                                                 const void *x, limber_format xf, const void *w,
+                                                 limber_format wf, const void *beta,
+                                                 limber_format yf, size_t *least, size_t *best);
 
 /* ---- plans ----------------------------------------------------------------------------- */
 

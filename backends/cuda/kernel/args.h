@@ -111,7 +111,8 @@ struct scan_args {
     int64_t lines, length;
     int32_t *found;                 /* [field][line] */
     int32_t patched, blocks_p;
-    int32_t *choice;                /* NULL, or what the start sets to 0 */
+    int32_t *choice;                /* NULL, or what the start sets to 0, */
+    int32_t *most;                  /* and to INT32_MIN */
 };
 
 /* Whether all lines stay within the bounds of a plan: else choice becomes 1. */
@@ -119,7 +120,7 @@ struct decide_args {
     const int32_t *found;
     int64_t lines;
     uint8_t *special;               /* of lines, to be written */
-    int32_t *choice;
+    int32_t *choice, *most;         /* most: the largest exponent of all lines */
     int32_t emin, emax, spread, width, sig;
     int32_t is_unsigned, may_be_special;
 };

@@ -90,6 +90,8 @@ KERNEL(limber_scan_start, struct scan_args, PREPARE_THREADS, 1)
 
     if (line == 0 && args.choice)
         store<int32_t>(args.choice, 0);
+    if (line == 0 && args.most)
+        store<int32_t>(args.most, INT32_MIN);
     if (line >= args.lines)
         return;
     store<int32_t>(args.found + SCAN_emin * args.lines + line, INT32_MAX);
@@ -114,14 +116,22 @@ DEVICE bool is_within(const decide_args &a, int64_t line)
 KERNEL(limber_decide, struct decide_args, PREPARE_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    int32_t emax = line < args.lines ? load<int32_t>(args.found + SCAN_emax * args.lines + line) :
+                   INT32_MIN, most = emax;
     uint32_t flags;
 
+    UNROLL for (int lanes = 1; lanes < 32; lanes *= 2) {
+        int32_t other = (int32_t)shuffle_xor((uint32_t)most, lanes);
+
+        most = other > most ? other : most;
+    }
+    if (lane() == 0 && most != INT32_MIN)
+        atomic_max(args.most, most);
     if (line >= args.lines)
         return;
     flags = load<uint32_t>(args.found + SCAN_flags * args.lines + line);
     store<uint8_t>(args.special + line, (flags & SCAN_special) != 0);
-    if ((load<int32_t>(args.found + SCAN_emax * args.lines + line) != INT32_MIN &&
-         !is_within(args, line)) ||
+    if ((emax != INT32_MIN && !is_within(args, line)) ||
         (flags & SCAN_negative && args.is_unsigned) ||
         (flags & SCAN_special && !args.may_be_special))
         atomic_or((uint32_t *)args.choice, 1);
