@@ -445,16 +445,18 @@ static void convolve(limber_contract contract, const char *format, const char *r
     size_t bytes = t.ny * t.fy.size;
     char *got = malloc(bytes);
     struct there x = put(t.x, t.nx * t.f.size), w = put(t.w, t.nw * t.f.size), y = put(t.y, bytes);
-    limber_report report;
+    limber_report report, device;
 
     if (limber_conv2d(cuda, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL, t.y, t.fy, &report))
         fail_msg("%s", limber_error_text());
     assert_string_equal(report.backend, "cuda");
     if (limber_conv2d(cuda, &contract, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f, NULL,
-                      (void *)y.at, t.fy, NULL))
+                      (void *)y.at, t.fy, &device))
         fail_msg("%s", limber_error_text());
     get(got, y);
     assert_memory_equal(got, t.y, bytes);
+    if (strcmp(device.kernel, report.kernel))
+        fail_msg("layer %d: a scan on the device finds another class", (int)(l - layers));
     if (contract.promise == LIMBER_CORRECT || contract.promise == LIMBER_EXACT) {
         assert_int_equal(limber_conv2d(reference, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL,
                                        t.y, t.fy, NULL), LIMBER_OK);
@@ -628,6 +630,37 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
     same_conv("ozaki2", "f64", DATA_spread, &layers[4], ROOM);
     same_conv("ozaki1-i8", "f32", DATA_unit, &layers[5], ROOM);
     same_conv("native", "f32", DATA_special, &layers[2], ROOM);
+}
+
+/* What no window sees is no part of the class: stride 2 leaves the last row and column. */
+static void unseen_pixels_may_hold_anything(void **state)
+{
+    static const struct layer layer = { 2, 5, 8, 8, 7, 3, 3, 2, 0, 1, 1, LIMBER_NHWC };
+    struct tensors t = make_tensors(&layer, "f64", "f64", DATA_unit);
+    limber_conv shape = shape_of(&layer);
+    size_t bytes = t.ny * 8;
+    char *want = malloc(bytes);
+    limber_report report[2];
+    struct there w = put(t.w, t.nw * 8), y = put(t.y, bytes), x;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        for (size_t e = 0; e < t.nx && i; e++)
+            if (e / 5 % 8 == 7 || e / 40 % 8 == 7)
+                ((double *)(void *)t.x)[e] = e % 2 ? NAN : 1e300;
+        x = put(t.x, t.nx * 8);
+        assert_int_equal(limber_conv2d(cuda, &correct, &shape, NULL, (void *)x.at, t.f,
+                                       (void *)w.at, t.f, NULL, (void *)y.at, t.fy, &report[i]),
+                         LIMBER_OK);
+        get(i ? t.y : want, y);
+        driver.cuMemFree_v2(x.at);
+    }
+    assert_memory_equal(t.y, want, bytes);
+    assert_string_equal(report[0].kernel, report[1].kernel);
+    driver.cuMemFree_v2(w.at);
+    driver.cuMemFree_v2(y.at);
+    free(want);
+    drop_tensors(&t);
 }
 
 static bool has_unit(enum unit u)
@@ -1171,6 +1204,7 @@ int main(void)
         cmocka_unit_test(long_accumulators_serve_any_data),
         cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(unseen_pixels_may_hold_anything),
         cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
         cmocka_unit_test(an_image_is_cut_once),
         cmocka_unit_test(faults_of_windows_are_found),

@@ -8,7 +8,7 @@ enum { ALIGN = 256, THREADS = 256 };
 
 /* Addresses within the workspace. */
 struct room {
-    cu_pointer found[2], special[2], most[2], choice, rest;
+    cu_pointer found[2], pixels[2], special[2], most[2], choice, rest;
 };
 
 static cu_pointer aligned(cu_pointer at)
@@ -16,14 +16,16 @@ static cu_pointer aligned(cu_pointer at)
     return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static struct room lay_out(cu_pointer at, int64_t m, int64_t n)
+static struct room lay_out(cu_pointer at, const struct call *c)
 {
-    int64_t lines[2] = { m, n };
+    const int64_t lines[2] = { c->m, c->n };
     struct room r;
 
     for (int i = 0; i < 2; i++) {
         r.found[i] = at;
-        r.special[i] = aligned(at + (cu_pointer)lines[i] * SCAN_fields * sizeof(int32_t));
+        r.pixels[i] = aligned(at + (cu_pointer)lines[i] * SCAN_fields * sizeof(int32_t));
+        r.special[i] = aligned(r.pixels[i] +
+                               limber_cuda_scan_pixels(i ? &c->b : &c->a, lines[i], c->k));
         at = aligned(r.special[i] + (cu_pointer)lines[i]);
     }
     r.choice = at;
@@ -33,9 +35,9 @@ static struct room lay_out(cu_pointer at, int64_t m, int64_t n)
     return r;
 }
 
-size_t limber_cuda_guard_bytes(int64_t m, int64_t n)
+size_t limber_cuda_guard_bytes(const struct call *c)
 {
-    return (size_t)lay_out(0, m, n).rest;
+    return (size_t)lay_out(0, c).rest;
 }
 
 static bool scan(struct call *c, int side, const struct room *room, struct diag *d)
@@ -44,7 +46,7 @@ static bool scan(struct call *c, int side, const struct room *room, struct diag 
     int64_t lines = side ? c->n : c->m;
     const struct bounds *b = &c->guard->bounds[side];
     const struct scan_room start = {
-        room->found[side], side ? 0 : room->choice, room->most[side]
+        room->found[side], room->pixels[side], side ? 0 : room->choice, room->most[side]
     };
     struct decide_args args = {
         .found = (const int32_t *)(uintptr_t)room->found[side], .lines = lines,
@@ -134,7 +136,7 @@ bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
         return true;
     if (!check(k, c, d))
         return false;
-    room = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c->m, c->n);
+    room = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c);
     if (!c->guard->scan[0]) {           /* a plan for any data */
         room.choice = 0;
         return run(k, c, &room, 0, d);

@@ -26,7 +26,7 @@ static int64_t round_up(int64_t a, int64_t b)
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
     "limber_exact", "limber_scale_a", "limber_scale_b", "limber_scan", "limber_scan_start",
-    "limber_decide", "limber_terms"
+    "limber_scan_windows", "limber_decide", "limber_terms"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
@@ -541,7 +541,7 @@ bool limber_cuda_ready(struct kernel *k, int device, struct diag *d)
 void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
                            size_t *most)
 {
-    size_t guard = limber_cuda_guard_bytes(c->m, c->n);
+    size_t guard = limber_cuda_guard_bytes(c);
     struct call call = *c;
     struct run r = { .kernel = (struct kernel *)(uintptr_t)k, .call = &call,
                      .view = { c->a, c->b } };

@@ -26,7 +26,8 @@ void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel { KERNEL_prepare_a, KERNEL_prepare_b, KERNEL_multiply, KERNEL_finish,
                    KERNEL_special, KERNEL_exact, KERNEL_scale_a, KERNEL_scale_b, KERNEL_scan,
-                   KERNEL_scan_start, KERNEL_decide, KERNEL_terms, KERNEL_count };
+                   KERNEL_scan_start, KERNEL_scan_windows, KERNEL_decide, KERNEL_terms,
+                   KERNEL_count };
 
 struct kernel {
     struct cuda_config config;
@@ -54,7 +55,7 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
                            size_t *most);
 /* guard.c: a call with a guard. */
 bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d);
-size_t limber_cuda_guard_bytes(int64_t m, int64_t n);
+size_t limber_cuda_guard_bytes(const struct call *c);
 
 /* memory.c: what of a call lies in host memory gets a place on the device. */
 struct run {                    /* one call */
@@ -120,11 +121,13 @@ bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
 /* The kernels of a call whose operands are where they can be reached. */
 bool limber_cuda_run(struct run *r, struct diag *d);
-/* Where a scan leaves what it finds of lines; choice and most, where they are not 0, it makes ready
- * for a decision. */
+/* Where a scan leaves what it finds of lines and, where each is looked at once, of pixels; choice and
+ * most, where they are not 0, it makes ready for a decision. */
 struct scan_room {
-    cu_pointer found, choice, most;
+    cu_pointer found, pixels, choice, most;
 };
+/* Bytes of what is found of pixels; 0 where lines are looked at. */
+size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
                             const struct scan_room *room, struct diag *d);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,

@@ -109,10 +109,22 @@ struct scan_args {
     struct view view;
     struct patch patch;
     int64_t lines, length;
-    int32_t *found;                 /* [field][line] */
+    int32_t *found;                 /* [field][line], of `all` lines */
+    int64_t all;
     int32_t patched, blocks_p;
+    int32_t blocks;                 /* of one image; of a matrix, all */
+    int64_t image;                  /* elements from one image to the next */
     int32_t *choice;                /* NULL, or what the start sets to 0, */
     int32_t *most;                  /* and to INT32_MIN */
+};
+
+/* What a scan found of pixels becomes what it would have found of the lines that see them. */
+struct windows_args {
+    struct patch patch;
+    const int32_t *pixels;          /* [field][pixel], of `count` pixels */
+    int64_t count;
+    int32_t *found;                 /* [field][line] */
+    int64_t lines;
 };
 
 /* Whether all lines stay within the bounds of a plan: else choice becomes 1. */
