@@ -184,6 +184,11 @@ bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *
 /* j->c is in format f. */
 bool limber_remote_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
                          const limber_queue *q, struct diag *d);
+/* j->from, and j->product, are in format f; of integers the products are in i64. */
+bool limber_remote_sums(limber_context *ctx, struct sums_job *j, limber_format f,
+                        const limber_queue *q, struct diag *d);
+bool limber_remote_pairs(limber_context *ctx, const struct pairs_job *j, limber_format f,
+                         const limber_queue *q, struct diag *d);
 /* Memory of the device, in the queue's order. */
 bool limber_remote_take(limber_context *ctx, void **p, size_t bytes, const char *what,
                         const limber_queue *q, struct diag *d);

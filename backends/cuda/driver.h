@@ -76,6 +76,7 @@ bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, s
 
 /* ---- nvrtc.c ------------------------------------------------------------------------------ */
 
+enum { CUDA_HEADERS = 64 };     /* at most */
 struct cuda_header {
     const char *name, *text;
 };

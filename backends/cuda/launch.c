@@ -26,7 +26,7 @@ static int64_t round_up(int64_t a, int64_t b)
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
     "limber_exact", "limber_scale_a", "limber_scale_b", "limber_scan", "limber_scan_start",
-    "limber_scan_windows", "limber_decide", "limber_terms"
+    "limber_scan_windows", "limber_decide", "limber_terms", "limber_sums", "limber_pairs"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
@@ -34,7 +34,7 @@ static bool has_kernel(const struct cuda_config *c, int i)
     if ((c->way == WAY_scan) != (i >= KERNEL_scan))
         return false;
     if (c->way == WAY_scan)
-        return true;
+        return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
     if (i == KERNEL_special)
         return c->special;
     if (i == KERNEL_finish && c->direct)

@@ -196,10 +196,10 @@ LIMBER_API limber_status limber_gemm_batch(limber_context *ctx, const limber_con
  *          |A||B| might exceed 63 bits.  f32 or f64 all three, under `fast` with a scheme: each
  *          part's error is at most report.bound (|Re A| + |Im A|) (|Re B| + |Im B|), so a part much
  *          smaller than the other may lose all its digits (docs/accuracy.md, section 11).
- *          Not of matrices in a device's memory (NO_SCHEME).
  * Memory   as limber_gemm; the call keeps a real form of one operand, four times its parts, unless
  *          that lies in the device's memory.  Each matrix may lie there or in host memory.  With a
- *          complex alpha or beta the call takes device memory for A B and C beside the workspace.
+ *          complex alpha or beta the call takes device memory for A B and C beside the workspace;
+ *          with three products also for sums of the operands' parts and for the products.
  * Returns  as limber_gemm.  RANGE also where an i64 operand of `exact` holds a part of -2^63, or
  *          A B before a complex alpha does not fit i64.  simulate: alpha and beta are real,
  *          and NO_SCHEME where A or B lies in a device's memory.

@@ -101,6 +101,23 @@ struct terms_args {
     char value[128];
 };
 
+/* As struct sums_job: [outer][inner] sums of pairs. */
+struct sums_args {
+    const char *from;
+    int64_t outer, inner, outer_step, inner_step;
+    char *to;
+    uint64_t *most;                 /* NULL, or what the largest magnitude is joined to */
+    int32_t minus;
+};
+
+/* As struct pairs_job. */
+struct pairs_args {
+    const char *product[3];
+    int64_t count, width;
+    char *to;
+    int32_t plus;
+};
+
 #ifdef LIMBER_DEVICE_H      /* as backends/backend.h has them */
 enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags };
 enum { SCAN_special = 1, SCAN_negative = 2 };

@@ -7,10 +7,10 @@
 enum { LINES = 32, ELEMENTS = 64, EACH = 8, PREPARE_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1 };
 
-/* Whether elements of a line lie together. */
+/* Whether elements of a line lie closer together than lines do. */
 DEVICE bool lies_along(const struct view &v)
 {
-    return v.patch ? v.patch->pairs && v.p == 2 : v.p == 1;
+    return v.patch ? v.patch->pairs && v.p == 2 : v.p <= v.line;
 }
 
 template <int S>
