@@ -346,6 +346,31 @@ static void three_products(void **state)
                                   0, ON_all, LIMBER_NO_SCHEME });
 }
 
+static void units_are_simulated(void **state)
+{
+    static const char *const units[] = {
+        "h100-fp16", "in=e5m2 mul=e5m2 acc=e5m2 group=16", "b200-nvfp4",
+        "in=bf16 acc=(1,8,10):rs seed=7 split=3 total=f32", "h100-fp64"
+    };
+    limber_unit unit;
+    limber_contract k = { .promise = LIMBER_SIMULATE, .unit = &unit };
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        const char *f = i == 4 ? "f64" : i == 3 ? "bf16" : "f32", *c = i == 4 ? f : "f32";
+
+        assert_int_equal(limber_unit_parse(units[i], &unit), LIMBER_OK);
+        compare((struct trial){ k, f, f, c, i & 1 ? DATA_special : DATA_unit, i % 4, i % 2,
+                                i % LAYOUTS, i / 2 % LAYOUTS, i % LAYOUTS, ON_all, 0 });
+        compare((struct trial){ k, f, f, c, DATA_unit, 3 - i % 4, SCALARS_none, i / 2 % LAYOUTS, 0,
+                                1, i + 1, 0 });
+    }
+    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    for (int conj = 0; conj < 4; conj++)
+        compare((struct trial){ k, "i8", "i8", "i32", DATA_bytes, conj, SCALARS_none, conj % LAYOUTS,
+                                1, 0, ON_all, 0 });
+}
+
 /* ---- integers at their ends, and what is refused -------------------------------------------- */
 
 /* Of a full matrix of one integer. */
@@ -378,18 +403,25 @@ static void of_least(const char *format, const char *result, limber_contract con
 
 static void the_least_integer_has_a_negative(void **state)
 {
+    limber_unit unit;
+    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit };
+
     (void)state;
     of_least("i8", "i32", exact, LIMBER_OK);
     of_least("i16", "i64", exact, LIMBER_OK);
     of_least("i32", "i64", wraps, LIMBER_OK);
     of_least("i64", "i64", wraps, LIMBER_OK);
     of_least("i64", "i64", exact, LIMBER_RANGE);
+    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    of_least("i8", "i32", simulate, LIMBER_BAD_ARGUMENT);
 }
 
 static void some_calls_are_refused(void **state)
 {
     limber_unit unit;
-    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit };
+    limber_statistics statistics = { 0 };
+    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit,
+                                       .statistics = &statistics };
     struct rng r = { 8 };
     struct matrix a = make(&r, "i16", DATA_bytes, 3, 4, 0, true);
     struct matrix b = make(&r, "i16", DATA_bytes, 4, 5, 0, true);
@@ -398,9 +430,10 @@ static void some_calls_are_refused(void **state)
     (void)state;
     assert_int_equal(limber_gemm_complex(cuda, &exact, NULL, 3, 5, 0, NULL, a.there, 0, b.there, 0,
                                          NULL, c.there, NULL, 4), LIMBER_OK);
-    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("h100-fp16", &unit), LIMBER_OK);
     assert_int_equal(limber_gemm_complex(cuda, &simulate, NULL, 3, 5, 4, NULL, a.there, 0, b.there,
                                          0, NULL, c.there, NULL, 0), LIMBER_NO_SCHEME);
+    assert_non_null(strstr(limber_error_text(), "contract.statistics"));
     drop(&a);
     drop(&b);
     drop(&c);
@@ -414,6 +447,7 @@ int main(void)
         cmocka_unit_test(special_values),
         cmocka_unit_test(host_and_device_mix),
         cmocka_unit_test(three_products),
+        cmocka_unit_test(units_are_simulated),
         cmocka_unit_test(streams_are_the_callers),
         cmocka_unit_test(the_least_integer_has_a_negative),
         cmocka_unit_test(some_calls_are_refused),

@@ -76,7 +76,7 @@ typedef struct limber_contract {
                            the count for the accuracy of the result's format */
     const limber_unit *unit;        /* LIMBER_SIMULATE: the unit; read during the call */
     limber_statistics *statistics;  /* LIMBER_SIMULATE: NULL, or filled on success; the counters
-                                       slow the kernel down */
+                                       slow the kernel down; matrices in host memory only */
 } limber_contract;
 
 /* The i-th scheme's name and one line about it; NULL past the end. */
@@ -201,8 +201,7 @@ LIMBER_API limber_status limber_gemm_batch(limber_context *ctx, const limber_con
  *          complex alpha or beta the call takes device memory for A B and C beside the workspace;
  *          with three products also for sums of the operands' parts and for the products.
  * Returns  as limber_gemm.  RANGE also where an i64 operand of `exact` holds a part of -2^63, or
- *          A B before a complex alpha does not fit i64.  simulate: alpha and beta are real,
- *          and NO_SCHEME where A or B lies in a device's memory.
+ *          A B before a complex alpha does not fit i64.  simulate: alpha and beta are real.
  * report   NULL, or filled on success; of the real products. */
 LIMBER_API limber_status limber_gemm_complex(limber_context *ctx, const limber_contract *contract,
                                              const limber_queue *queue, int64_t m, int64_t n,
