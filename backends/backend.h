@@ -103,6 +103,16 @@ struct terms_job {
     char value[128];            /* of the factors, 2 x width numbers as those at `to` */
 };
 
+/* to[i] = sum over p of |x_ip| weights[p], in binary64 from p = 0 on; what is not finite counts as 0.
+ * x_ip is element (i, p) of the view, or `across` element (p, i).  weights: NULL, all 1. */
+struct weigh_job {
+    const struct view *view;
+    bool across;
+    int64_t lines, length;
+    const double *weights;
+    double *to;                 /* both in host memory */
+};
+
 /* Sums re + im, or re - im, of outer x inner pairs; steps count numbers.  Integers become twice as long,
  * and of 64 bits stay modulo 2^64. */
 struct sums_job {
@@ -135,6 +145,8 @@ struct remote {
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
     /* By the kernel that scans c's format; with a queue, in its order. */
     bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
+                  struct diag *);
+    bool (*weigh)(struct kernel *, const struct weigh_job *, int device, const limber_queue *,
                   struct diag *);
     /* By the kernel that scans the numbers' format, of integers of pairs_job i64; likewise. */
     bool (*sums)(struct kernel *, struct sums_job *, int device, const limber_queue *,

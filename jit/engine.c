@@ -236,11 +236,8 @@ static bool count_slices(limber_context *ctx, struct finding *f, const struct pr
 
         group.a = limber_group_a(p, g);
         group.b = limber_group_b(p, g);
-        if (limber_remote_holds(ctx, group.a.data) || limber_remote_holds(ctx, group.b.data))
-            return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.slices = 0: their number is "
-                               "estimated from operands in host memory only");
-        if (!limber_estimate_slices(&group, mask_of(p, f->a, true, g), mask_of(p, f->b, false, g),
-                                    step, &slices, d))
+        if (!limber_estimate_slices(ctx, &group, mask_of(p, f->a, true, g),
+                                    mask_of(p, f->b, false, g), step, &slices, d))
             return false;
         f->slices = slices > f->slices ? slices : f->slices;
     }

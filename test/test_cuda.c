@@ -826,6 +826,19 @@ static void operands_may_lie_on_the_device(void **state)
     everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch);      /* RANGE: C stays */
 }
 
+/* By the same sums as the host's. */
+static void slices_are_estimated_on_the_device(void **state)
+{
+    const limber_contract fast = { .promise = LIMBER_FAST, .scheme = "ozaki1-i8" };
+    const limber_batch batch = { .count = MANY, .a = 0, .b = K * N, .c = M * N };
+
+    (void)state;
+    everywhere(fast, "f64", "f64", DATA_unit, NULL, NULL);
+    everywhere(fast, "f64", "f64", DATA_special, NULL, &batch);
+    everywhere(fast, "dd", "f64", DATA_spread, NULL, NULL);
+    convolve(fast, "f64", "f64", DATA_unit, &layers[4]);
+}
+
 static void streams_and_workspaces_are_the_callers(void **state)
 {
     const limber_batch batch = { .count = MANY, .a = M * K, .b = K * N, .c = M * N };
@@ -1063,6 +1076,47 @@ static void convolutions_are_recorded_into_graphs(void **state)
     recorded_conv(correct, "f32", NULL, &layers[2], false);
 }
 
+/* A first call, which loads kernels, while another thread's capture forbids what may be unsafe. */
+static void *multiply_first(void *arg)
+{
+    const limber_config config = { .backend = "cuda", .cache_dir = "" };
+    bool *ok = arg;
+    limber_format f = named("f64");
+    double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4] = { 0 };
+    limber_context *ctx;
+
+    *ok = limber_create(&ctx, &config) == LIMBER_OK &&
+          limber_gemm(ctx, &correct, 2, 2, 2, NULL, (limber_matrix){ a, f, 2, 1 },
+                      (limber_matrix){ b, f, 2, 1 }, NULL, (limber_matrix){ c, f, 2, 1 },
+                      NULL) == LIMBER_OK && c[0] == 19 && c[3] == 50;
+    if (*ok)
+        limber_destroy(ctx);
+    else
+        print_message("%s\n", limber_error_text());
+    return NULL;
+}
+
+static void kernels_load_beside_captures(void **state)
+{
+    (void)state;
+    for (int mode = 0; mode < 3; mode++) {
+        void *stream, *graph;
+        pthread_t thread;
+        bool ok;
+
+        assert_int_equal(driver.cuStreamCreate(&stream, 1), 0);
+        assert_int_equal(driver.cuStreamBeginCapture(stream, mode), 0);
+        assert_int_equal(pthread_create(&thread, NULL, multiply_first, &ok), 0);
+        pthread_join(thread, NULL);
+        assert_true(ok);
+        multiply_first(&ok);    /* and in the thread that captures */
+        assert_true(ok);
+        assert_int_equal(driver.cuStreamEndCapture(stream, &graph), 0);
+        driver.cuGraphDestroy(graph);
+        driver.cuStreamDestroy_v2(stream);
+    }
+}
+
 /* ---- threads, devices ---------------------------------------------------------------------------- */
 
 struct worker { limber_context *ctx; uint64_t seed; bool same; };
@@ -1209,10 +1263,12 @@ int main(void)
         cmocka_unit_test(an_image_is_cut_once),
         cmocka_unit_test(faults_of_windows_are_found),
         cmocka_unit_test(operands_may_lie_on_the_device),
+        cmocka_unit_test(slices_are_estimated_on_the_device),
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(cublas_multiplies_where_it_may),
         cmocka_unit_test(calls_are_recorded_into_graphs),
         cmocka_unit_test(convolutions_are_recorded_into_graphs),
+        cmocka_unit_test(kernels_load_beside_captures),
         cmocka_unit_test(threads_share_contexts_and_devices),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(empty_products_are_beta_c),

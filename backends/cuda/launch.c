@@ -26,7 +26,8 @@ static int64_t round_up(int64_t a, int64_t b)
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
     "limber_exact", "limber_scale_a", "limber_scale_b", "limber_scan", "limber_scan_start",
-    "limber_scan_windows", "limber_decide", "limber_terms", "limber_sums", "limber_pairs"
+    "limber_scan_windows", "limber_decide", "limber_terms", "limber_weigh",
+    "limber_sums", "limber_pairs"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
@@ -60,25 +61,32 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
                           "giving a kernel its shared memory", d);
 }
 
+static bool load_kernel(struct run *r, struct on_device *l, struct diag *d)
+{
+    const struct cuda_driver *c = r->driver;
+    int mode = limber_cuda_relax(c);
+    bool ok = limber_cuda_ok(c, c->cuModuleLoadData(&l->module, r->kernel->cubin),
+                             "loading a kernel", d);
+
+    if (ok && !load_functions(r, l, d)) {
+        c->cuModuleUnload(l->module);
+        l->module = NULL;
+        ok = false;
+    }
+    limber_cuda_restore(c, mode);
+    return ok;
+}
+
 /* Once a device. */
 static bool find_kernel(struct run *r, int device, struct diag *d)
 {
     struct kernel *k = r->kernel;
-    struct on_device *l = &k->loaded[device];
-    bool ok = true;
+    bool ok;
 
+    r->loaded = &k->loaded[device];
     pthread_mutex_lock(&k->lock);
-    if (!l->module) {
-        ok = limber_cuda_ok(r->driver, r->driver->cuModuleLoadData(&l->module, k->cubin),
-                            "loading a kernel", d);
-        if (ok && !load_functions(r, l, d)) {
-            r->driver->cuModuleUnload(l->module);
-            l->module = NULL;
-            ok = false;
-        }
-    }
+    ok = r->loaded->module || load_kernel(r, r->loaded, d);
     pthread_mutex_unlock(&k->lock);
-    r->loaded = l;
     return ok;
 }
 

@@ -27,7 +27,7 @@ void limber_cuda_stream_back(struct device *v, cu_stream s);
 enum cuda_kernel { KERNEL_prepare_a, KERNEL_prepare_b, KERNEL_multiply, KERNEL_finish,
                    KERNEL_special, KERNEL_exact, KERNEL_scale_a, KERNEL_scale_b, KERNEL_scan,
                    KERNEL_scan_start, KERNEL_scan_windows, KERNEL_decide, KERNEL_terms,
-                   KERNEL_sums, KERNEL_pairs, KERNEL_count };
+                   KERNEL_weigh, KERNEL_sums, KERNEL_pairs, KERNEL_count };
 
 struct kernel {
     struct cuda_config config;
@@ -39,11 +39,13 @@ struct kernel {
     } loaded[CUDA_DEVICES];
 };
 
-/* launch.c: of backend.h.  scan.c, terms.c, planes.c: of struct remote. */
+/* launch.c: of backend.h.  scan.c, terms.c, weigh.c, planes.c: of struct remote. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
 bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
                       int device, const limber_queue *queue, int32_t *found, struct diag *d);
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
+                       const limber_queue *queue, struct diag *d);
+bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
                        const limber_queue *queue, struct diag *d);
 bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
                       struct diag *d);

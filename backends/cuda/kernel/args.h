@@ -118,6 +118,16 @@ struct pairs_args {
     int32_t plus;
 };
 
+/* As struct weigh_job. */
+struct weigh_args {
+    struct view view;
+    struct patch patch;
+    int32_t patched, across;
+    int64_t lines, length;
+    const double *weights;
+    double *to;
+};
+
 #ifdef LIMBER_DEVICE_H      /* as backends/backend.h has them */
 enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags };
 enum { SCAN_special = 1, SCAN_negative = 2 };
