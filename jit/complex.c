@@ -458,15 +458,18 @@ static bool fill(const struct terms *t, const struct complex_product *x, char **
     return true;
 }
 
-/* On a device, whose scans of terms would take longer than the sum, the machine's own numbers are
- * taken without a look at them. */
+/* On a device, whose scans of terms would take longer than the sum, it is computed without a look at
+ * them: by the machine's own numbers, or by accumulators that serve any data. */
 static const char *scheme_of_sum(const struct terms *t, limber_promise p)
 {
     bool machine = t->f.kind == LIMBER_KIND_FLOAT && !t->f.carried && !t->f.flags &&
                    ((t->f.exp_bits == 11 && t->f.frac_bits == 52) ||
                     (t->f.exp_bits == 8 && t->f.frac_bits == 23));
 
-    return t->factors && machine && p == LIMBER_NATIVE ? "native" : NULL;
+    if (!t->factors || t->f.kind != LIMBER_KIND_FLOAT || t->f.size > 8)
+        return NULL;            /* those accumulators are too long */
+    return p == LIMBER_CORRECT || p == LIMBER_BITS ? "exact" :
+           machine && p == LIMBER_NATIVE ? "native" : NULL;
 }
 
 /* The coefficients times the terms: 2 x mn, an inner dimension of 2 or 4. */

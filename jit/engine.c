@@ -158,9 +158,17 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
     }
 }
 
-static bool asks_native(const struct problem *p)
+static bool asks(const struct problem *p, const char *scheme)
 {
-    return p->contract.scheme && strcmp(p->contract.scheme, "native") == 0;
+    return p->contract.scheme && strcmp(p->contract.scheme, scheme) == 0;
+}
+
+/* The scheme is named and looks at no class: on devices `exact` meets NaN and infinities by itself. */
+static bool needs_no_class(const limber_context *ctx, const struct problem *p,
+                           enum scan_depth depth)
+{
+    return (depth == SCAN_probe && asks(p, "native")) ||
+           (ctx->machine.backend->remote && asks(p, "exact"));
 }
 
 /* Where the machine's own unit can serve, other schemes win only when the data is narrow, so a
@@ -168,9 +176,9 @@ static bool asks_native(const struct problem *p)
  * a device whose small units are faster by more than that. */
 static enum scan_depth depth_of(const limber_context *ctx, const struct problem *p)
 {
-    if (ctx->machine.backend->remote && !asks_native(p))
+    if (ctx->machine.backend->remote && !asks(p, "native"))
         return SCAN_full;
-    return p->contract.promise == LIMBER_NATIVE && (!p->contract.scheme || asks_native(p)) &&
+    return p->contract.promise == LIMBER_NATIVE && (!p->contract.scheme || asks(p, "native")) &&
            !is_integer(p->fc) &&
            limber_format_embeds(p->fa, binary64) && limber_format_embeds(p->fb, binary64) &&
            limber_format_embeds(p->fc, binary64) ? SCAN_probe : SCAN_full;
@@ -189,7 +197,7 @@ static bool scan(limber_context *ctx, struct finding *f, const struct problem *p
     enum scan_depth depth = depth_of(ctx, p);
 
     if (p->contract.promise == LIMBER_SIMULATE ||
-        (depth == SCAN_probe && (is_tiny(p) || asks_native(p))))
+        (depth == SCAN_probe && is_tiny(p)) || needs_no_class(ctx, p, depth))
         return true;            /* nothing is known, nothing is to be chosen */
     f->a = calloc((size_t)p->groups, sizeof *f->a);
     f->b = calloc((size_t)p->groups, sizeof *f->b);

@@ -37,7 +37,7 @@ static bool has_kernel(const struct cuda_config *c, int i)
     if (c->way == WAY_scan)
         return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
     if (i == KERNEL_special)
-        return c->special;
+        return c->special && c->way != WAY_element;
     if (i == KERNEL_finish && c->direct)
         return false;
     if (i == KERNEL_scale_a || i == KERNEL_scale_b)
@@ -461,9 +461,7 @@ static bool run_elements(struct run *r, struct diag *d)
     int64_t blocks = ceil_div(p.m * p.n, ELEMENT_THREADS), most = 8 * r->device->multiprocessors;
 
     return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0,
-                             &e, d) &&
-           (!(e.r.special_a || e.r.special_b) ||
-            limber_cuda_start(r, KERNEL_special, blocks, ELEMENT_THREADS, 0, &e, d));
+                             &e, d);
 }
 
 /* Outer sums need no counting. */
