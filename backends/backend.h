@@ -104,6 +104,35 @@ struct terms_job {
     char value[128];            /* of the factors, 2 x width numbers as those at `to` */
 };
 
+/* to[i] = sum over p of |x_ip| weights[p], in binary64 from p = 0 on; what is not finite counts as 0.
+ * x_ip is element (i, p) of the view, or `across` element (p, i).  weights: NULL, all 1. */
+struct weigh_job {
+    const struct view *view;
+    bool across;
+    int64_t lines, length;
+    const double *weights;
+    double *to;                 /* both in host memory */
+};
+
+/* Sums re + im, or re - im, of outer x inner pairs; steps count numbers.  Integers become twice as long,
+ * and of 64 bits stay modulo 2^64. */
+struct sums_job {
+    const void *from;
+    int64_t outer, inner, outer_step, inner_step;
+    bool minus;
+    void *to;                   /* dense, the inner ones together */
+    bool measures;
+    uint64_t most;              /* out, where it measures: the largest magnitude of an integer */
+};
+
+/* Three products of `count` numbers each become pairs, `width` numbers apart (jit/complex3.c). */
+struct pairs_job {
+    const void *product[3];
+    int64_t count, width;
+    bool plus;
+    void *to;
+};
+
 /* Of backends whose devices have memory of their own. */
 struct remote {
     bool (*holds)(const void *p, int device);   /* false: host memory */
@@ -117,6 +146,13 @@ struct remote {
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
     /* By the kernel that scans c's format; with a queue, in its order. */
     bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
+                  struct diag *);
+    bool (*weigh)(struct kernel *, const struct weigh_job *, int device, const limber_queue *,
+                  struct diag *);
+    /* By the kernel that scans the numbers' format, of integers of pairs_job i64; likewise. */
+    bool (*sums)(struct kernel *, struct sums_job *, int device, const limber_queue *,
+                 struct diag *);
+    bool (*pairs)(struct kernel *, const struct pairs_job *, int device, const limber_queue *,
                   struct diag *);
     /* The device's memory, taken and given back in the queue's order. */
     bool (*take)(void **p, size_t bytes, const char *what, int device, const limber_queue *,

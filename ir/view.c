@@ -39,3 +39,22 @@ int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int 
     }
     return patch[1].depth * window;
 }
+
+int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length)
+{
+    const struct patch *w = v->patch;
+
+    if (!w || w->pairs || w->depth || lines == 0 || length == 0 || w->row != w->w * w->col ||
+        w->h * w->w >= w->oh * w->ow * w->r * w->s)
+        return 0;
+    *x = (struct pixels){
+        .view = { v->data, w->col, w->channel, 0 },
+        .lines = w->h * w->w, .length = length / (w->r * w->s),
+        .images = lines / (w->oh * w->ow), .image = w->image,
+    };
+    if (x->image == x->lines * w->col) {        /* pixels of all images are as far apart */
+        x->lines *= x->images;
+        x->images = 1;
+    }
+    return 1;
+}

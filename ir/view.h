@@ -124,6 +124,16 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
 /* view.c: operands of a convolution, v[0] filters and v[1] image, in the order rsc for limbs of so
  * many bytes; the new views point to patch.  Returns k with its padding (docs/ir.md, "patches"). */
 int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int bytes);
+
+/* What the lines of a convolution's image are made of: pixels, which are lines of channels.  A line's
+ * elements are those of the pixels that its window sees. */
+struct pixels {
+    struct view view;               /* of the first image */
+    int64_t lines, length;          /* of one image */
+    int64_t images, image;          /* image: elements from one to the next */
+};
+/* False where the windows see no more elements than the images have, or the view is no image. */
+int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 #endif
 
 /* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col; inner >= 1. */

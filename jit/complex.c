@@ -183,45 +183,58 @@ static bool is_remote(const struct complex_product *x, const void *p)
     return limber_remote_holds(x->ctx, p);
 }
 
-/* The kernels of simulated units read numbers as they lie. */
-static bool check_simulate(const struct complex_product *x, struct diag *d)
-{
-    return x->contract.promise != LIMBER_SIMULATE ||
-           !(is_remote(x, x->a.m.data) || is_remote(x, x->b.m.data)) ||
-           limber_fail(d, LIMBER_NO_SCHEME, "contract.promise simulate: complex matrices in a "
-                       "device's memory are not served");
-}
-
-/* Of integers of 64 bits the least has a negative only modulo 2^64. */
-static bool check_least(const struct complex_product *x, struct diag *d)
+/* Whether B holds the least integer of its format, which has no negative there. */
+static bool holds_least(const struct complex_product *x, bool *least, struct diag *d)
 {
     const struct patch along = { .pairs = PAIRS_along };
     const struct view v = { x->b.m.data, 2 * x->b.m.col, 2 * x->b.m.row, &along };
     limber_format f = x->b.m.format;
     struct mask m;
-    bool least;
+
+    if (!limber_remote_scan(x->ctx, &m, &v, f, x->n, 2 * x->k, x->queue, d))
+        return false;
+    *least = !m.zero && m.emax == 8 * f.size - 1;
+    limber_mask_clear(&m);
+    return true;
+}
+
+/* Of integers of 64 bits the least has a negative only modulo 2^64. */
+static bool check_least(const struct complex_product *x, struct diag *d)
+{
+    limber_format f = x->b.m.format;
+    bool least = false;
 
     if (f.kind != LIMBER_KIND_INT || f.size < 8 || x->contract.promise == LIMBER_NATIVE)
         return true;
-    if (!limber_remote_scan(x->ctx, &m, &v, f, x->n, 2 * x->k, x->queue, d))
-        return false;
-    least = !m.zero && m.emax == 63;
-    limber_mask_clear(&m);
-    return !least || limber_fail(d, LIMBER_RANGE, "an operand holds -2^63, whose negative does "
-                                 "not fit i64");
+    return holds_least(x, &least, d) &&
+           (!least || limber_fail(d, LIMBER_RANGE, "an operand holds -2^63, whose negative does "
+                                  "not fit i64"));
 }
 
-/* B as kernels read it; shorter integers are widened, so that every one has a negative. */
+/* Shorter integers are widened, so that every one has a negative; to simulated units, which take
+ * their own formats alone, only where one has none. */
+static bool widens(const struct complex_product *x, bool *wide, struct diag *d)
+{
+    limber_format f = x->b.m.format;
+
+    *wide = is_integer(f) && f.size < 8;
+    return x->contract.promise != LIMBER_SIMULATE || f.kind != LIMBER_KIND_INT ||
+           holds_least(x, wide, d);
+}
+
+/* B as kernels read it. */
 static bool see_b(const struct complex_product *x, struct problem *p, struct diag *d)
 {
     limber_format f = x->b.m.format;
-    bool minus_a = x->a.conj, minus_b = x->b.conj;
+    bool minus_a = x->a.conj, minus_b = x->b.conj, wide;
 
+    if (!widens(x, &wide, d))
+        return false;
     p->fb = f;
     p->patch_b = (struct patch){
         .pairs = PAIRS_square, .minus = (minus_a == minus_b) << 1 | minus_b << 2 | minus_a << 3,
     };
-    if (is_integer(f) && wider(f, &p->fb)) {
+    if (wide && wider(f, &p->fb)) {
         p->patch_b.stored = f.size;
         p->patch_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
     }
@@ -315,7 +328,7 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct p
         .fa = x->a.m.format, .fc = fc, .c = c, .alpha = alpha, .beta = beta, .queue = x->queue,
     };
     char *copy = NULL, *written = NULL;
-    bool ok = check_simulate(x, d) && view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
+    bool ok = view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
               limber_engine_run(x->ctx, &p, x->report, d);
 
     free(written);
@@ -445,15 +458,18 @@ static bool fill(const struct terms *t, const struct complex_product *x, char **
     return true;
 }
 
-/* On a device, whose scans of terms would take longer than the sum, the machine's own numbers are
- * taken without a look at them. */
+/* On a device, whose scans of terms would take longer than the sum, it is computed without a look at
+ * them: by the machine's own numbers, or by accumulators that serve any data. */
 static const char *scheme_of_sum(const struct terms *t, limber_promise p)
 {
     bool machine = t->f.kind == LIMBER_KIND_FLOAT && !t->f.carried && !t->f.flags &&
                    ((t->f.exp_bits == 11 && t->f.frac_bits == 52) ||
                     (t->f.exp_bits == 8 && t->f.frac_bits == 23));
 
-    return t->factors && machine && p == LIMBER_NATIVE ? "native" : NULL;
+    if (!t->factors || t->f.kind != LIMBER_KIND_FLOAT || t->f.size > 8)
+        return NULL;            /* those accumulators are too long */
+    return p == LIMBER_CORRECT || p == LIMBER_BITS ? "exact" :
+           machine && p == LIMBER_NATIVE ? "native" : NULL;
 }
 
 /* The coefficients times the terms: 2 x mn, an inner dimension of 2 or 4. */

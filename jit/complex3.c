@@ -6,7 +6,8 @@
  *     Re = P1 - s t P2,                   Im = P3 - P1 - s t P2
  *
  * Integers: sums are formed in the next wider format and the P modulo 2^64, so both parts are right
- * modulo 2^64, and right where they are known to be smaller.  Floats: docs/accuracy.md. */
+ * modulo 2^64, and right where they are known to be smaller.  Floats: docs/accuracy.md.  What lies in
+ * a device's memory is read there as it lies; sums and products are formed beside it. */
 #include "jit/complex.h"
 
 #include <math.h>
@@ -15,11 +16,14 @@
 
 static const limber_format i64 = { LIMBER_KIND_INT, 0, 0, 0, 0, 8, 0 };
 
-/* One operand as three dense real matrices: its parts and their sum. */
+enum { RE, IM, SUM, PLANES };
+
+/* One operand as three real ones, rows or columns for lines: its parts and their sum. */
 struct planes {
+    struct view part[PLANES];
     limber_format f, sum_f;
-    int64_t rows, cols;
-    char *re, *im, *sum;
+    char *room[PLANES];         /* in host memory, dense */
+    void *remote;               /* or, of the sums, in the device's */
     double most;                /* integers: no part is larger in magnitude */
 };
 
@@ -37,26 +41,6 @@ static limber_format sum_format(limber_format f)
     return f;
 }
 
-static bool planes_new(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols,
-                       struct diag *d)
-{
-    p->f = x->m.format;
-    p->sum_f = sum_format(p->f);
-    p->rows = rows;
-    p->cols = cols;
-    p->re = limber_complex_room(rows, cols, p->f, "the real parts of an operand", d);
-    p->im = limber_complex_room(rows, cols, p->f, "the imaginary parts of an operand", d);
-    p->sum = limber_complex_room(rows, cols, p->sum_f, "the sums of an operand's parts", d);
-    return p->re && p->im && p->sum;
-}
-
-static void planes_free(struct planes *p)
-{
-    free(p->re);
-    free(p->im);
-    free(p->sum);
-}
-
 static int64_t integer(const char *at, limber_format f)
 {
     uint64_t v = 0;
@@ -69,10 +53,11 @@ static int64_t integer(const char *at, limber_format f)
 /* Parts of 32 bits and fewer have sums in 64; of longer ones the sums are modulo 2^64. */
 static void add_integers(struct planes *p, int64_t at, bool minus)
 {
-    int64_t re = integer(p->re + at * p->f.size, p->f), im = integer(p->im + at * p->f.size, p->f);
+    int64_t re = integer(p->room[RE] + at * p->f.size, p->f);
+    int64_t im = integer(p->room[IM] + at * p->f.size, p->f);
     uint64_t sum = minus ? (uint64_t)re - (uint64_t)im : (uint64_t)re + (uint64_t)im;
 
-    memcpy(p->sum + at * p->sum_f.size, &sum, p->sum_f.size);
+    memcpy(p->room[SUM] + at * p->sum_f.size, &sum, p->sum_f.size);
     p->most = fmax(p->most, fmax(fabs((double)re), fabs((double)im)));
 }
 
@@ -82,35 +67,105 @@ static void add_floats(struct planes *p, int64_t at, bool minus)
     float u, v;
 
     if (p->f.size == 8) {
-        memcpy(&x, p->re + at * 8, 8);
-        memcpy(&y, p->im + at * 8, 8);
+        memcpy(&x, p->room[RE] + at * 8, 8);
+        memcpy(&y, p->room[IM] + at * 8, 8);
         x = minus ? x - y : x + y;
-        memcpy(p->sum + at * 8, &x, 8);
+        memcpy(p->room[SUM] + at * 8, &x, 8);
     } else {
-        memcpy(&u, p->re + at * 4, 4);
-        memcpy(&v, p->im + at * 4, 4);
+        memcpy(&u, p->room[RE] + at * 4, 4);
+        memcpy(&v, p->room[IM] + at * 4, 4);
         u = minus ? u - v : u + v;
-        memcpy(p->sum + at * 4, &u, 4);
+        memcpy(p->room[SUM] + at * 4, &u, 4);
     }
 }
 
-static void split(struct planes *p, const struct pairs *x)
+static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols)
 {
     size_t size = p->f.size;
 
-    for (int64_t i = 0; i < p->rows; i++)
-        for (int64_t j = 0; j < p->cols; j++) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
             const char *from = (const char *)x->m.data +
                                2 * (size_t)(i * x->m.row + j * x->m.col) * size;
-            int64_t at = i * p->cols + j;
+            int64_t at = i * cols + j;
 
-            memcpy(p->re + (size_t)at * size, from, size);
-            memcpy(p->im + (size_t)at * size, from + size, size);
+            memcpy(p->room[RE] + (size_t)at * size, from, size);
+            memcpy(p->room[IM] + (size_t)at * size, from + size, size);
             if (is_integer(p->f))
                 add_integers(p, at, x->conj);
             else
                 add_floats(p, at, x->conj);
         }
+}
+
+/* Rows of the left operand are lines, columns of the right one. */
+static struct view seen(const void *data, int64_t row, int64_t col, bool left)
+{
+    return left ? (struct view){ data, row, col, NULL } : (struct view){ data, col, row, NULL };
+}
+
+static bool copy_planes(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols,
+                        bool left, struct diag *d)
+{
+    static const char *const what[] = { "the real parts of an operand",
+                                        "the imaginary parts of an operand",
+                                        "the sums of an operand's parts" };
+
+    for (int i = 0; i < PLANES; i++) {
+        p->room[i] = limber_complex_room(rows, cols, i == SUM ? p->sum_f : p->f, what[i], d);
+        if (!p->room[i])
+            return false;
+        p->part[i] = seen(p->room[i], cols, 1, left);
+    }
+    split(p, x, rows, cols);
+    return true;
+}
+
+/* The sums lie along whichever dimension the pairs do. */
+static bool see_planes(const struct complex_product *x, struct planes *p, const struct pairs *of,
+                       int64_t rows, int64_t cols, bool left, struct diag *d)
+{
+    limber_matrix m = of->m;
+    bool by_rows = m.col <= m.row;
+    struct sums_job j = {
+        .from = m.data, .outer = by_rows ? rows : cols, .inner = by_rows ? cols : rows,
+        .outer_step = 2 * (by_rows ? m.row : m.col), .inner_step = 2 * (by_rows ? m.col : m.row),
+        .minus = of->conj,
+        .measures = is_integer(p->f) && x->contract.promise != LIMBER_NATIVE,
+    };
+    size_t bytes;
+
+    if (__builtin_mul_overflow((size_t)rows * (size_t)cols, (size_t)p->sum_f.size, &bytes))
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the sums of an operand's parts");
+    if (!limber_remote_take(x->ctx, &p->remote, bytes, "the sums of an operand's parts", x->queue,
+                            d))
+        return false;
+    j.to = p->remote;
+    p->part[RE] = seen(m.data, 2 * m.row, 2 * m.col, left);
+    p->part[IM] = p->part[RE];
+    p->part[IM].data = (const char *)m.data + p->f.size;
+    p->part[SUM] = by_rows ? seen(j.to, cols, 1, left) : seen(j.to, 1, rows, left);
+    if (!limber_remote_sums(x->ctx, &j, p->f, x->queue, d))
+        return false;
+    p->most = (double)j.most;
+    return true;
+}
+
+static bool planes_new(const struct complex_product *x, struct planes *p, const struct pairs *of,
+                       int64_t rows, int64_t cols, bool left, struct diag *d)
+{
+    p->f = of->m.format;
+    p->sum_f = sum_format(p->f);
+    return limber_remote_holds(x->ctx, of->m.data) ? see_planes(x, p, of, rows, cols, left, d) :
+           copy_planes(p, of, rows, cols, left, d);
+}
+
+static void planes_free(const struct complex_product *x, struct planes *p)
+{
+    for (int i = 0; i < PLANES; i++)
+        free(p->room[i]);
+    if (p->remote)
+        limber_remote_give(x->ctx, p->remote, x->queue);
 }
 
 /* ---- what three products can serve ----------------------------------------------------------- */
@@ -125,10 +180,9 @@ static bool serves(const struct complex_product *x, struct diag *d)
 {
     limber_format a = x->a.m.format, b = x->b.m.format, c = x->c.format;
 
-    if (limber_remote_holds(x->ctx, x->a.m.data) || limber_remote_holds(x->ctx, x->b.m.data) ||
-        limber_remote_holds(x->ctx, x->c.data))
-        return limber_fail(d, LIMBER_NO_SCHEME,
-                           "products = 3: matrices in a device's memory are multiplied by four");
+    if (limber_remote_records(x->ctx, x->queue))
+        return limber_fail(d, LIMBER_DEVICE, "products = 3: queue.stream is being captured, and "
+                           "sums and products need memory");
     if (is_integer(a) && is_integer(b) && is_integer(c))
         return x->contract.promise == LIMBER_NATIVE || x->contract.promise == LIMBER_EXACT ||
                limber_fail(d, LIMBER_NO_SCHEME,
@@ -172,14 +226,54 @@ static void add_reports(limber_report *sum, const limber_report *r, bool first)
     *sum = s;
 }
 
-static bool multiply(const struct complex_product *x, const char *a, limber_format fa,
-                     const char *b, limber_format fb, char *to, limber_format fc, bool first,
+/* The products, dense: in host memory or, as C, in the device's. */
+struct products {
+    limber_format f;
+    char *data[3];
+    void *remote;
+};
+
+static bool products_new(const struct complex_product *x, struct products *p, struct diag *d)
+{
+    enum { ALIGN = 256 };
+    size_t bytes;
+
+    p->f = is_integer(x->c.format) ? i64 : x->c.format;
+    if (!limber_remote_holds(x->ctx, x->c.data)) {
+        for (int i = 0; i < 3; i++)
+            if (!(p->data[i] = limber_complex_room(x->m, x->n, p->f, "three products", d)))
+                return false;
+        return true;
+    }
+    if (__builtin_mul_overflow((size_t)x->m * (size_t)x->n, (size_t)p->f.size, &bytes) ||
+        bytes > SIZE_MAX / 4)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for three products");
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (!limber_remote_take(x->ctx, &p->remote, 3 * bytes, "three products", x->queue, d))
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        p->data[i] = (char *)p->remote + i * bytes;
+    return true;
+}
+
+static void products_free(const struct complex_product *x, struct products *p)
+{
+    if (p->remote)
+        limber_remote_give(x->ctx, p->remote, x->queue);
+    for (int i = 0; i < 3 && !p->remote; i++)
+        free(p->data[i]);
+}
+
+static bool multiply(const struct complex_product *x, const struct planes *a,
+                     const struct planes *b, int plane, const struct products *to, bool first,
                      struct diag *d)
 {
     struct problem p = {
         .contract = x->contract, .m = x->m, .n = x->n, .k = x->k, .groups = 1,
-        .fa = fa, .fb = fb, .fc = fc, .a = { a, x->k, 1, NULL }, .b = { b, 1, x->n, NULL },
-        .c = { .data = to, .row = x->n, .col = 1, .inner = x->n }, .queue = x->queue,
+        .fa = plane == SUM ? a->sum_f : a->f, .fb = plane == SUM ? b->sum_f : b->f, .fc = to->f,
+        .a = a->part[plane], .b = b->part[plane],
+        .c = { .data = to->data[plane], .row = x->n, .col = 1, .inner = x->n },
+        .queue = x->queue,
     };
     limber_report r;
 
@@ -216,7 +310,8 @@ static void combine_floats(const float p[3], bool plus, float out[2])
     out[1] = p[2] - p[0] - second;
 }
 
-static void combine(const struct complex_product *x, const struct terms *t, char *const p[3])
+static void combine_here(const struct complex_product *x, const struct terms *t,
+                         const struct products *p)
 {
     bool plus = x->a.conj != x->b.conj;
     size_t size = t->f.size;
@@ -225,7 +320,7 @@ static void combine(const struct complex_product *x, const struct terms *t, char
 
     for (int64_t e = 0; e < x->m * x->n; e++) {
         for (int i = 0; i < 3; i++)
-            memcpy((char *)&in + (size_t)i * size, p[i] + (size_t)e * size, size);
+            memcpy((char *)&in + (size_t)i * size, p->data[i] + (size_t)e * size, size);
         if (is_integer(t->f))
             combine_integers(in.i, plus, out.i);
         else if (size == 8)
@@ -236,47 +331,51 @@ static void combine(const struct complex_product *x, const struct terms *t, char
     }
 }
 
-static bool multiply_all(const struct complex_product *x, const struct planes *a,
-                         const struct planes *b, char *const p[3], limber_format f,
-                         struct diag *d)
+static bool combine(const struct complex_product *x, const struct terms *t,
+                    const struct products *p, struct diag *d)
 {
-    return multiply(x, a->sum, a->sum_f, b->sum, b->sum_f, p[2], f, true, d) &&
-           multiply(x, a->re, a->f, b->re, b->f, p[0], f, false, d) &&
-           multiply(x, a->im, a->f, b->im, b->f, p[1], f, false, d);
+    const struct pairs_job j = {
+        .product = { p->data[RE], p->data[IM], p->data[SUM] }, .count = x->m * x->n,
+        .width = t->width, .plus = x->a.conj != x->b.conj, .to = t->data,
+    };
+
+    if (p->remote)
+        return limber_remote_pairs(x->ctx, &j, p->f, x->queue, d);
+    combine_here(x, t, p);
+    return true;
+}
+
+static bool multiply_all(const struct complex_product *x, const struct planes *a,
+                         const struct planes *b, const struct products *p, struct diag *d)
+{
+    return multiply(x, a, b, SUM, p, true, d) && multiply(x, a, b, RE, p, false, d) &&
+           multiply(x, a, b, IM, p, false, d);
 }
 
 static bool run(const struct complex_product *x, struct planes *a, struct planes *b,
-                char *p[3], struct terms *t, struct diag *d)
+                struct products *p, struct terms *t, struct diag *d)
 {
-    limber_format f = is_integer(x->c.format) ? i64 : x->c.format;
-
-    if (!planes_new(a, &x->a, x->m, x->k, d) || !planes_new(b, &x->b, x->k, x->n, d))
+    if (!planes_new(x, a, &x->a, x->m, x->k, true, d) ||
+        !planes_new(x, b, &x->b, x->k, x->n, false, d) || !is_small(x, a, b, d) ||
+        !products_new(x, p, d) || !multiply_all(x, a, b, p, d) || !limber_terms_new(t, x, d))
         return false;
-    split(a, &x->a);
-    split(b, &x->b);
-    if (!is_small(x, a, b, d))
-        return false;
-    for (int i = 0; i < 3; i++)
-        if (!(p[i] = limber_complex_room(x->m, x->n, f, "three products", d)))
-            return false;
-    if (!multiply_all(x, a, b, p, f, d) || !limber_terms_new(t, x, d))
-        return false;
-    combine(x, t, p);
-    return true;
+    if (combine(x, t, p, d))
+        return true;
+    limber_terms_drop(t, x);
+    return false;
 }
 
 bool limber_complex_three(const struct complex_product *x, struct diag *d)
 {
     struct planes a = { .most = 0 }, b = { .most = 0 };
+    struct products p = { .remote = NULL };
     struct terms t = { .width = 0 };
-    char *p[3] = { NULL };
     double u = is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
-    bool ok = serves(x, d) && run(x, &a, &b, p, &t, d);
+    bool ok = serves(x, d) && run(x, &a, &b, &p, &t, d);
 
-    planes_free(&a);
-    planes_free(&b);
-    for (int i = 0; i < 3; i++)
-        free(p[i]);
+    planes_free(x, &a);
+    planes_free(x, &b);
+    products_free(x, &p);
     if (!ok || !limber_terms_finish(&t, x, d))
         return false;
     if (x->report)              /* docs/accuracy.md, section 11 */

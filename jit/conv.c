@@ -196,10 +196,11 @@ static void state(struct problem *p, const limber_contract *contract, const limb
     place_result(p, s, o->y, out);
 }
 
-limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
-                            const limber_conv *shape, const void *alpha, const void *x,
-                            limber_format xf, const void *w, limber_format wf, const void *beta,
-                            void *y, limber_format yf, limber_report *report)
+limber_status limber_conv2d_queue(limber_context *ctx, const limber_contract *contract,
+                                  const limber_queue *queue, const limber_conv *shape,
+                                  const void *alpha, const void *x, limber_format xf,
+                                  const void *w, limber_format wf, const void *beta, void *y,
+                                  limber_format yf, limber_report *report)
 {
     const struct operands o = { x, w, y, xf, wf, yf };
     struct diag d = { 0 };
@@ -208,10 +209,42 @@ limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract
 
     if (check(ctx, contract, shape, &o, true, out, &d)) {
         state(&p, contract, shape, alpha, &o, beta, out);
+        p.queue = queue;
         limber_engine_run(ctx, &p, report, &d);
     }
     if (d.status)
         limber_fail_in(&d, "conv2d");
+    return limber_error_set(&d);
+}
+
+limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
+                            const limber_conv *shape, const void *alpha, const void *x,
+                            limber_format xf, const void *w, limber_format wf, const void *beta,
+                            void *y, limber_format yf, limber_report *report)
+{
+    return limber_conv2d_queue(ctx, contract, NULL, shape, alpha, x, xf, w, wf, beta, y, yf,
+                               report);
+}
+
+limber_status limber_conv2d_workspace(limber_context *ctx, const limber_contract *contract,
+                                      const limber_conv *shape, const void *alpha, const void *x,
+                                      limber_format xf, const void *w, limber_format wf,
+                                      const void *beta, limber_format yf, size_t *least,
+                                      size_t *best)
+{
+    const struct operands o = { x, w, NULL, xf, wf, yf };
+    struct diag d = { 0 };
+    struct problem p;
+    int64_t out[2];
+
+    if (!least || !best) {
+        limber_fail(&d, LIMBER_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
+    } else if (check(ctx, contract, shape, &o, false, out, &d)) {
+        state(&p, contract, shape, alpha, &o, beta, out);
+        limber_engine_workspace(ctx, &p, least, best, &d);
+    }
+    if (d.status)
+        limber_fail_in(&d, "conv2d_workspace");
     return limber_error_set(&d);
 }
 

@@ -160,9 +160,17 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
     }
 }
 
-static bool asks_native(const struct problem *p)
+static bool asks(const struct problem *p, const char *scheme)
 {
-    return p->contract.scheme && strcmp(p->contract.scheme, "native") == 0;
+    return p->contract.scheme && strcmp(p->contract.scheme, scheme) == 0;
+}
+
+/* The scheme is named and looks at no class: on devices `exact` meets NaN and infinities by itself. */
+static bool needs_no_class(const limber_context *ctx, const struct problem *p,
+                           enum scan_depth depth)
+{
+    return (depth == SCAN_probe && asks(p, "native")) ||
+           (ctx->machine.backend->remote && asks(p, "exact"));
 }
 
 /* Where the machine's own unit can serve, other schemes win only when the data is narrow, so a
@@ -170,9 +178,9 @@ static bool asks_native(const struct problem *p)
  * a device whose small units are faster by more than that. */
 static enum scan_depth depth_of(const limber_context *ctx, const struct problem *p)
 {
-    if (ctx->machine.backend->remote && !asks_native(p))
+    if (ctx->machine.backend->remote && !asks(p, "native"))
         return SCAN_full;
-    return p->contract.promise == LIMBER_NATIVE && (!p->contract.scheme || asks_native(p)) &&
+    return p->contract.promise == LIMBER_NATIVE && (!p->contract.scheme || asks(p, "native")) &&
            !is_integer(p->fc) &&
            limber_format_embeds(p->fa, binary64) && limber_format_embeds(p->fb, binary64) &&
            limber_format_embeds(p->fc, binary64) ? SCAN_probe : SCAN_full;
@@ -209,7 +217,7 @@ static bool scan(limber_context *ctx, struct finding *f, const struct problem *p
     if (depth == SCAN_probe && seems_mixed(ctx, p))
         depth = SCAN_full;
     if (p->contract.promise == LIMBER_SIMULATE ||
-        (depth == SCAN_probe && (is_tiny(p) || asks_native(p))))
+        (depth == SCAN_probe && is_tiny(p)) || needs_no_class(ctx, p, depth))
         return true;            /* nothing is known, nothing is to be chosen */
     f->a = calloc((size_t)p->groups, sizeof *f->a);
     f->b = calloc((size_t)p->groups, sizeof *f->b);
@@ -256,11 +264,8 @@ static bool count_slices(limber_context *ctx, struct finding *f, const struct pr
 
         group.a = limber_group_a(p, g);
         group.b = limber_group_b(p, g);
-        if (limber_remote_holds(ctx, group.a.data) || limber_remote_holds(ctx, group.b.data))
-            return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.slices = 0: their number is "
-                               "estimated from operands in host memory only");
-        if (!limber_estimate_slices(&group, mask_of(p, f->a, true, g), mask_of(p, f->b, false, g),
-                                    step, &slices, d))
+        if (!limber_estimate_slices(ctx, &group, mask_of(p, f->a, true, g),
+                                    mask_of(p, f->b, false, g), step, &slices, d))
             return false;
         f->slices = slices > f->slices ? slices : f->slices;
     }
@@ -1104,6 +1109,7 @@ static struct description any_data(const struct description *plain)
     struct description d = *plain;
 
     memset(d.wanted, 0, sizeof d.wanted);
+    d.slices = 0;
     return d;
 }
 
@@ -1141,7 +1147,7 @@ static bool take_guard(limber_context *ctx, const struct warm *w, struct guard *
 static bool remember(limber_context *ctx, const struct problem *p, const struct description *full,
                      struct diag *d)
 {
-    const struct finding unscanned = { 0 };
+    const struct finding unscanned = { .slices = p->contract.slices };
     struct warm *w = calloc(1, sizeof *w), *same;
     struct guard ignored;
 
@@ -1168,7 +1174,7 @@ static bool remember(limber_context *ctx, const struct problem *p, const struct 
 
 static bool recall(limber_context *ctx, const struct problem *p, struct warm *w, struct diag *d)
 {
-    const struct finding unscanned = { 0 };
+    const struct finding unscanned = { .slices = p->contract.slices };
     const struct warm *same;
 
     if (!describe(ctx, &w->plain, p, &unscanned, d))
@@ -1254,7 +1260,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
                              size_t *best, struct diag *d)
 {
     const struct remote *remote = ctx->machine.backend->remote;
-    const struct call call = { .m = p->m, .n = p->n, .k = p->k };
+    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b };
     struct finding f = { 0 };
     struct description desc;
     struct entry *e;

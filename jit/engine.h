@@ -199,6 +199,13 @@ bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *
 /* j->c is in format f. */
 bool limber_remote_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
                          const limber_queue *q, struct diag *d);
+bool limber_remote_weigh(limber_context *ctx, const struct weigh_job *j, limber_format f,
+                         const limber_queue *q, struct diag *d);
+/* j->from, and j->product, are in format f; of integers the products are in i64. */
+bool limber_remote_sums(limber_context *ctx, struct sums_job *j, limber_format f,
+                        const limber_queue *q, struct diag *d);
+bool limber_remote_pairs(limber_context *ctx, const struct pairs_job *j, limber_format f,
+                         const limber_queue *q, struct diag *d);
 /* Memory of the device, in the queue's order. */
 bool limber_remote_take(limber_context *ctx, void **p, size_t bytes, const char *what,
                         const limber_queue *q, struct diag *d);
@@ -289,8 +296,8 @@ bool limber_context_make(limber_context **ctx, const limber_config *config,
 void limber_tuning_read(limber_context *ctx);
 
 /* estimate.c: slices for the accuracy of the result's format; masks with lines. */
-bool limber_estimate_slices(const struct problem *p, const struct mask *a, const struct mask *b,
-                            int step, int *slices, struct diag *d);
+bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
+                            const struct mask *b, int step, int *slices, struct diag *d);
 /* Bits of scaled integers that leave few elements of a correct result undecided, from a sample of them;
  * 0: no number is known to. */
 int limber_estimate_trust(const struct problem *p, const struct mask *a, const struct mask *b,

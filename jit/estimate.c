@@ -27,45 +27,72 @@ static double magnitude(const struct view *v, limber_format f, int64_t line, int
     return isfinite(x) ? x : 0;
 }
 
-/* sum_j |b_pj|, and *scales = sum_j 2^(F_j). */
-static double *row_sums(const struct problem *p, const struct mask *b, double *scales)
+/* Line by line of the view, as it lies. */
+static void weigh_here(const struct weigh_job *j, limber_format f)
 {
-    double *sum = calloc((size_t)p->k + 1, sizeof *sum);
+    int64_t lines = j->across ? j->length : j->lines, length = j->across ? j->lines : j->length;
 
-    *scales = 0;
-    for (int64_t j = 0; sum && j < p->n; j++) {
-        if (b->line_emax[j] == INT32_MIN)
-            continue;
-        *scales += ldexp(1, b->line_emax[j]);
-        for (int64_t q = 0; q < p->k; q++)
-            sum[q] += magnitude(&p->b, p->fb, j, q);
-    }
-    return sum;
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t p = 0; p < length; p++) {
+            int64_t to = j->across ? p : i, from = j->across ? i : p;
+
+            j->to[to] += magnitude(j->view, f, i, p) * (j->weights ? j->weights[from] : 1);
+        }
 }
 
-bool limber_estimate_slices(const struct problem *p, const struct mask *a, const struct mask *b,
-                            int step, int *slices, struct diag *d)
+/* The job's sums, which begin with 0; NULL fails. */
+static double *weigh(limber_context *ctx, struct weigh_job *j, limber_format f,
+                     const limber_queue *q, struct diag *d)
 {
-    double scales, u = limber_format_roundoff(p->fc), *sum = row_sums(p, b, &scales);
+    j->to = calloc((size_t)j->lines + 1, sizeof *j->to);
+    if (!j->to) {
+        limber_fail(d, LIMBER_NO_MEMORY, "no memory to estimate slices");
+    } else if (!limber_remote_holds(ctx, j->view->data)) {
+        weigh_here(j, f);
+    } else if (!limber_remote_weigh(ctx, j, f, q, d)) {
+        free(j->to);
+        j->to = NULL;
+    }
+    return j->to;
+}
+
+/* What every row needs of these: u sum_p |a_ip| sum_j |b_pj|, and sum_j 2^(F_j). */
+static int most_slices(const struct problem *p, const struct mask *a, const double *conventional,
+                       double scales, int step)
+{
+    double u = limber_format_roundoff(p->fc);
     int most = 1;
 
-    if (!sum)
-        return limber_fail(d, LIMBER_NO_MEMORY, "no memory to estimate slices");
     for (int64_t i = 0; i < p->m; i++) {
-        double conventional = 0, omitted;
-        int n = most;
+        double omitted;
 
         if (a->line_emax[i] == INT32_MIN)
             continue;
-        for (int64_t q = 0; q < p->k; q++)
-            conventional += magnitude(&p->a, p->fa, i, q) * sum[q];
         omitted = ldexp(scales, a->line_emax[i] + 1);
-        while (n < MOST && (n + 1) * ldexp(omitted, -n * step) > u * conventional)
-            n++;
-        most = n;
+        while (most < MOST && (most + 1) * ldexp(omitted, -most * step) > u * conventional[i])
+            most++;
     }
-    free(sum);
-    *slices = most;
+    return most;
+}
+
+bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
+                            const struct mask *b, int step, int *slices, struct diag *d)
+{
+    struct weigh_job rows = { .view = &p->b, .across = true, .lines = p->k, .length = p->n };
+    struct weigh_job sums = { .view = &p->a, .lines = p->m, .length = p->k };
+    double scales = 0;
+
+    sums.weights = weigh(ctx, &rows, p->fb, p->queue, d);
+    if (!sums.weights || !weigh(ctx, &sums, p->fa, p->queue, d)) {
+        free(rows.to);
+        return false;
+    }
+    for (int64_t j = 0; j < p->n; j++)
+        if (b->line_emax[j] != INT32_MIN)
+            scales += ldexp(1, b->line_emax[j]);
+    *slices = most_slices(p, a, sums.to, scales, step);
+    free(rows.to);
+    free(sums.to);
     return true;
 }
 

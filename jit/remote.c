@@ -138,6 +138,51 @@ bool limber_remote_terms(limber_context *ctx, const struct terms_job *j, limber_
     return ok;
 }
 
+/* ---- sums of magnitudes ---------------------------------------------------------------------- */
+
+bool limber_remote_weigh(limber_context *ctx, const struct weigh_job *j, limber_format f,
+                         const limber_queue *q, struct diag *d)
+{
+    struct entry *e;
+    bool ok = limber_remote_scanner(ctx, f, &e, d);
+
+    if (ok) {
+        ok = e->backend->remote->weigh(e->kernel, j, ctx->machine.target.device, q, d);
+        limber_memory_put(ctx->memory, e);
+    }
+    return ok;
+}
+
+/* ---- three products -------------------------------------------------------------------------- */
+
+bool limber_remote_sums(limber_context *ctx, struct sums_job *j, limber_format f,
+                        const limber_queue *q, struct diag *d)
+{
+    struct entry *e;
+    bool ok = limber_remote_scanner(ctx, f, &e, d);
+
+    if (ok) {
+        ok = e->backend->remote->sums(e->kernel, j, ctx->machine.target.device, q, d);
+        limber_memory_put(ctx->memory, e);
+    }
+    return ok;
+}
+
+bool limber_remote_pairs(limber_context *ctx, const struct pairs_job *j, limber_format f,
+                         const limber_queue *q, struct diag *d)
+{
+    struct entry *e;
+    bool ok = limber_remote_scanner(ctx, f, &e, d);
+
+    if (ok) {
+        ok = e->backend->remote->pairs(e->kernel, j, ctx->machine.target.device, q, d);
+        limber_memory_put(ctx->memory, e);
+    }
+    return ok;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
 bool limber_remote_take(limber_context *ctx, void **p, size_t bytes, const char *what,
                         const limber_queue *q, struct diag *d)
 {

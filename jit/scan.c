@@ -331,8 +331,6 @@ static void conclude(struct mask *m, const struct job *j)
         m->spread = s->emax - s->emin > m->spread ? s->emax - s->emin : m->spread;
         m->width = s->emax - s->lsb + 1 > m->width ? s->emax - s->lsb + 1 : m->width;
     }
-    for (int64_t i = 0; m->tile && i < m->tile_rows * m->tile_cols; i++)
-        set_tile(&m->tile[i], &j->tile[i]);
     m->scanned = true;
     m->zero = all.emax == NONE_HIGH;
     m->special = all.special;
@@ -373,6 +371,101 @@ static bool take_lines(struct mask *m, int64_t lines)
     return m->line_emax && m->line_special && m->block;
 }
 
+static bool no_memory(struct mask *m, struct diag *d)
+{
+    limber_mask_clear(m);
+    return limber_fail(d, LIMBER_NO_MEMORY, "scan: out of memory");
+}
+
+/* The lines and tiles of j->v, into j->line. */
+static bool look(struct job *j, const struct runner *r)
+{
+    struct mask *m = j->m;
+    bool ok;
+
+    m->lines = j->lines;
+    m->length = j->length;
+    m->tile_rows = (j->lines + RUN - 1) / RUN;
+    m->tile_cols = (j->length + RUN - 1) / RUN;
+    m->tile = calloc((size_t)(m->tile_rows * m->tile_cols + 1), sizeof *m->tile);
+    j->tile = malloc((size_t)(m->tile_rows * m->tile_cols + 1) * sizeof *j->tile);
+    j->lanes = malloc((size_t)(r->workers * m->tile_cols + 1) * sizeof *j->lanes);
+    ok = m->tile && j->tile && j->lanes;
+    if (ok) {
+        for (int64_t i = 0; i < j->lines; i++)
+            j->line[i] = nothing;
+        for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
+            j->tile[i] = nothing;
+        scan_all(j, r);
+        for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
+            set_tile(&m->tile[i], &j->tile[i]);
+    }
+    free(j->tile);
+    free(j->lanes);
+    return ok;
+}
+
+/* ---- pixels, each looked at once ------------------------------------------------------------- */
+
+struct joining {
+    const struct patch *w;
+    const struct seen *pixel;
+    struct seen *line;
+    int64_t lines;
+};
+
+/* Of the pixels that a line's window sees. */
+static void join_line(const struct joining *x, int64_t line)
+{
+    const struct patch *w = x->w;
+    int64_t row = line / w->ow, image = row / w->oh;
+    int64_t y0 = row % w->oh * w->stride[0] - w->pad[0];
+    int64_t x0 = line % w->ow * w->stride[1] - w->pad[1];
+
+    x->line[line] = nothing;
+    for (int64_t r = 0; r < w->r; r++)
+        for (int64_t s = 0; s < w->s; s++) {
+            int64_t at_y = y0 + r * w->dilate[0], at_x = x0 + s * w->dilate[1];
+
+            if (at_y >= 0 && at_y < w->h && at_x >= 0 && at_x < w->w)
+                join(&x->line[line], &x->pixel[(image * w->h + at_y) * w->w + at_x]);
+        }
+}
+
+static void join_lines(void *arg, int64_t task, int worker)
+{
+    const struct joining *x = arg;
+
+    (void)worker;
+    for (int64_t i = task * RUN; i < (task + 1) * RUN && i < x->lines; i++)
+        join_line(x, i);
+}
+
+static bool look_at_pixels(struct job *j, const struct pixels *x, const struct runner *r)
+{
+    struct seen *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
+    struct joining joining = { j->v->patch, pixel, j->line, j->lines };
+    bool ok = pixel;
+
+    for (int64_t i = 0; ok && i < x->images; i++) {
+        struct view v = x->view;
+        struct mask m = { 0 };
+        struct job of_image = { .v = &v, .f = j->f, .kind = j->kind, .measure = j->measure,
+                                .lines = x->lines, .length = x->length, .m = &m,
+                                .line = pixel + i * x->lines };
+
+        v.data = (const char *)v.data + i * x->image * j->f.size;
+        ok = look(&of_image, r);
+        limber_mask_clear(&m);
+    }
+    if (ok)
+        r->run(r->self, (j->lines + RUN - 1) / RUN, join_lines, &joining);
+    free(pixel);
+    return ok;
+}
+
+/* ---- the calls ------------------------------------------------------------------------------- */
+
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                  int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
                  struct diag *d)
@@ -380,37 +473,24 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     const struct runner alone = { 1, inline_run, NULL };
     struct job j = { .v = v, .f = f, .kind = kind_of(f), .measure = measures_here(),
                      .lines = lines, .length = length, .depth = depth, .m = m };
+    struct pixels x;
     bool ok;
 
     memset(m, 0, sizeof *m);
     m->lines = lines;
     m->length = length;
-    m->tile_rows = (lines + RUN - 1) / RUN;
-    m->tile_cols = (length + RUN - 1) / RUN;
-    j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
-    m->tile = calloc((size_t)(m->tile_rows * m->tile_cols + 1), sizeof *m->tile);
-    j.tile = malloc((size_t)(m->tile_rows * m->tile_cols + 1) * sizeof *j.tile);
     r = r ? r : &alone;
-    j.lanes = malloc((size_t)(r->workers * m->tile_cols + 1) * sizeof *j.lanes);
-    ok = j.line && j.tile && j.lanes && m->tile;
+    j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     (void)want_lines;
-    ok = ok && take_lines(m, lines);
-    if (ok) {
-        for (int64_t i = 0; i < lines; i++)
-            j.line[i] = nothing;
-        for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
-            j.tile[i] = nothing;
-        scan_all(&j, r);
-        if (!atomic_load(&j.stop))
-            conclude(m, &j);
-    } else {
-        limber_mask_clear(m);
-        limber_fail(d, LIMBER_NO_MEMORY, "scan: out of memory");
-    }
+    ok = j.line && take_lines(m, lines);
+    if (ok && depth == SCAN_full && limber_view_pixels(&x, v, lines, length))
+        ok = look_at_pixels(&j, &x, r);
+    else
+        ok = ok && look(&j, r);
+    if (ok && !atomic_load(&j.stop))
+        conclude(m, &j);
     free(j.line);
-    free(j.tile);
-    free(j.lanes);
-    return ok;
+    return ok || no_memory(m, d);
 }
 
 struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t lines,
@@ -447,8 +527,7 @@ bool limber_scan_found(struct mask *m, const int32_t *found, int64_t lines, int6
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     if (!j.line || !take_lines(m, lines)) {
         free(j.line);
-        limber_mask_clear(m);
-        return limber_fail(d, LIMBER_NO_MEMORY, "scan: out of memory");
+        return no_memory(m, d);
     }
     for (int64_t i = 0; i < lines; i++) {
         struct seen *s = &j.line[i];
@@ -474,10 +553,8 @@ bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t l
 {
     *m = (struct mask){ .scanned = true, .negative = f.kind == LIMBER_KIND_INT, .emax = 7,
                         .spread = 7, .width = 8, .sig = 8, .lines = lines, .length = length };
-    if (!take_lines(m, lines)) {
-        limber_mask_clear(m);
-        return limber_fail(d, LIMBER_NO_MEMORY, "scan: out of memory");
-    }
+    if (!take_lines(m, lines))
+        return no_memory(m, d);
     for (int64_t i = 0; i < lines; i++)
         m->line_emax[i] = 7;
     for (int64_t i = 0; i < m->tile_rows; i++)

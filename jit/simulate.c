@@ -73,12 +73,25 @@ static bool run_plain(limber_context *ctx, const struct problem *p, limber_repor
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
+/* They are looked at by the host. */
+static bool check_statistics(const limber_context *ctx, const struct problem *p, struct diag *d)
+{
+    for (int64_t g = 0; g < p->groups; g++)
+        if (limber_remote_holds(ctx, limber_group_a(p, g).data) ||
+            limber_remote_holds(ctx, limber_group_b(p, g).data) ||
+            limber_remote_holds(ctx, limber_group_c(p, g).data))
+            return limber_fail(d, LIMBER_NO_SCHEME, "contract.statistics: matrices in a device's "
+                               "memory are not looked at");
+    return true;
+}
+
 bool limber_simulate_run(limber_context *ctx, const struct problem *p, limber_report *report,
                          struct diag *d)
 {
     limber_statistics *s = p->contract.statistics;
     struct unit_counts counts = { 0 };
 
-    return limber_simulate_check(p, d) && run_plain(ctx, p, report, &counts, d) &&
+    return limber_simulate_check(p, d) && (!s || check_statistics(ctx, p, d)) &&
+           run_plain(ctx, p, report, &counts, d) &&
            (!s || limber_statistics_fill(ctx, p, &counts, s, d));
 }

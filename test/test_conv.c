@@ -3,6 +3,8 @@
  * The data are small integers, so the definition in doubles is exact. */
 #include "support.h"
 
+#include "jit/scan.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -182,11 +184,86 @@ static void any_shape(void **state)
     }
 }
 
+/* The windows' elements one beside the other. */
+static char *patches(const struct view *v, limber_format f, int64_t lines, int64_t k)
+{
+    char *out = calloc((size_t)(lines * k) + 1, f.size);
+
+    for (int64_t i = 0; i < lines * k; i++) {
+        const char *at = limber_view_at(v, i / k, i % k, f.size);
+
+        if (at)
+            memcpy(out + i * f.size, at, f.size);
+    }
+    return out;
+}
+
+static void same_mask(const struct mask *x, const struct mask *y)
+{
+    assert_true(x->scanned && y->scanned);
+    assert_int_equal(x->zero, y->zero);
+    assert_int_equal(x->special, y->special);
+    assert_int_equal(x->negative, y->negative);
+    assert_int_equal(x->emin, y->emin);
+    assert_int_equal(x->emax, y->emax);
+    assert_int_equal(x->spread, y->spread);
+    assert_int_equal(x->width, y->width);
+    assert_int_equal(x->sig, y->sig);
+    assert_memory_equal(x->line_emax, y->line_emax, (size_t)x->lines * sizeof *x->line_emax);
+    assert_memory_equal(x->line_special, y->line_special, (size_t)x->lines);
+}
+
+/* Also where strides and dilations step over pixels, which may hold anything. */
+static void a_scan_finds_what_windows_see(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "bf16", "i16" };
+    static const enum data data[] = { DATA_spread, DATA_special, DATA_zeros, DATA_ints };
+
+    (void)state;
+    for (int i = 0; i < 96; i++) {
+        struct rng r = { 4000 + (uint64_t)i };
+        limber_format f = named(formats[i % 4]);
+        struct mask seen, wanted;
+        struct diag d = { 0 };
+        struct trial t;
+        char *x, *all;
+
+        make(&r, &t);
+        const limber_conv *s = &t.s;
+        const bool nchw = s->layout == LIMBER_NCHW;
+        const int64_t depth = s->c / s->groups, lines = s->n * t.oh * t.ow;
+        const int64_t k = depth * s->r * s->s;
+        const struct patch patch = {
+            .h = s->h, .w = s->w, .r = s->r, .s = s->s, .oh = t.oh, .ow = t.ow,
+            .stride = { s->stride[0], s->stride[1] }, .pad = { s->pad[0], s->pad[2] },
+            .dilate = { s->dilate[0], s->dilate[1] }, .image = s->c * s->h * s->w,
+            .channel = nchw ? s->h * s->w : 1, .row = nchw ? s->w : s->w * s->c,
+            .col = nchw ? 1 : s->c,
+        };
+        x = malloc((size_t)(s->n * s->c * s->h * s->w) * f.size);
+        fill(&r, data[i / 4 % 4], f, x, (size_t)(s->n * s->c * s->h * s->w));
+        const struct view v = { x, 0, 0, &patch };
+
+        all = patches(&v, f, lines, k);
+        assert_true(limber_scan(&seen, &v, f, lines, k, SCAN_full, true, NULL, &d));
+        assert_true(limber_scan(&wanted, &(struct view){ all, k, 1, NULL }, f, lines, k, SCAN_full,
+                                true, NULL, &d));
+        same_mask(&seen, &wanted);
+        limber_mask_clear(&seen);
+        limber_mask_clear(&wanted);
+        free(all);
+        free(x);
+        free(t.x);
+        free(t.w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scheme_convolves),
         cmocka_unit_test(any_shape),
+        cmocka_unit_test(a_scan_finds_what_windows_see),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

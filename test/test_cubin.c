@@ -176,6 +176,42 @@ done:
     return ok;
 }
 
+/* Scans of a format, and what else is made for it, in no plan. */
+static bool check_scan(const char *format, const struct machine *m)
+{
+    struct blob blob = { 0 };
+    struct target t;
+    struct diag d = { 0 };
+    struct log log = { NULL };
+    const struct dump dump = { keep, &log };
+    struct usage u;
+    bool ok;
+
+    assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
+    ok = limber_backend_cuda.remote->compile_scan(named(format), &t, &dump, &blob, &d);
+    if (!ok && !no_nvrtc(&d))
+        fail_msg("scan of %s for %s: %s\n%s", format, m->name, d.text, log.text ? log.text : "");
+    for (const char *at = log.text; ok && (at = next_usage(log.text, at, &u));)
+        if (u.stores || u.loads || u.stack)
+            fail_msg("scan of %s for %s: %s has a stack of %d, spills %d and %d", format, m->name,
+                     u.name, u.stack, u.stores, u.loads);
+    free(log.text);
+    free(blob.data);
+    return ok;
+}
+
+static void scans_fit_their_devices(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "bf16", "i64", "u8", "dd", "f128" };
+    int compiled = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(formats); i++)
+        compiled += check_scan(formats[i], &machines[i % COUNT(machines)]);
+    if (compiled == 0)
+        skip();
+}
+
 static void kernels_fit_their_devices(void **state)
 {
     const char *path = getenv("LIMBER_CUBIN_TABLE");
@@ -203,7 +239,10 @@ static void kernels_fit_their_devices(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_fit_their_devices) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_fit_their_devices),
+        cmocka_unit_test(scans_fit_their_devices),
+    };
 
     unsetenv("LIMBER_NVRTC");
     return cmocka_run_group_tests(tests, NULL, NULL);

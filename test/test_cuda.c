@@ -433,16 +433,18 @@ static void convolve(limber_contract contract, const char *format, const char *r
     size_t bytes = t.ny * t.fy.size;
     char *got = malloc(bytes);
     struct there x = put(t.x, t.nx * t.f.size), w = put(t.w, t.nw * t.f.size), y = put(t.y, bytes);
-    limber_report report;
+    limber_report report, device;
 
     if (limber_conv2d(cuda, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL, t.y, t.fy, &report))
         fail_msg("%s", limber_error_text());
     assert_string_equal(report.backend, "cuda");
     if (limber_conv2d(cuda, &contract, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f, NULL,
-                      (void *)y.at, t.fy, NULL))
+                      (void *)y.at, t.fy, &device))
         fail_msg("%s", limber_error_text());
     get(got, y);
     assert_memory_equal(got, t.y, bytes);
+    if (strcmp(device.kernel, report.kernel))
+        fail_msg("layer %d: a scan on the device finds another class", (int)(l - layers));
     if (contract.promise == LIMBER_CORRECT || contract.promise == LIMBER_EXACT) {
         assert_int_equal(limber_conv2d(reference, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL,
                                        t.y, t.fy, NULL), LIMBER_OK);
@@ -618,6 +620,37 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
     same_conv("native", "f32", DATA_special, &layers[2], ROOM);
 }
 
+/* What no window sees is no part of the class: stride 2 leaves the last row and column. */
+static void unseen_pixels_may_hold_anything(void **state)
+{
+    static const struct layer layer = { 2, 5, 8, 8, 7, 3, 3, 2, 0, 1, 1, LIMBER_NHWC };
+    struct tensors t = make_tensors(&layer, "f64", "f64", DATA_unit);
+    limber_conv shape = shape_of(&layer);
+    size_t bytes = t.ny * 8;
+    char *want = malloc(bytes);
+    limber_report report[2];
+    struct there w = put(t.w, t.nw * 8), y = put(t.y, bytes), x;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        for (size_t e = 0; e < t.nx && i; e++)
+            if (e / 5 % 8 == 7 || e / 40 % 8 == 7)
+                ((double *)(void *)t.x)[e] = e % 2 ? NAN : 1e300;
+        x = put(t.x, t.nx * 8);
+        assert_int_equal(limber_conv2d(cuda, &correct, &shape, NULL, (void *)x.at, t.f,
+                                       (void *)w.at, t.f, NULL, (void *)y.at, t.fy, &report[i]),
+                         LIMBER_OK);
+        get(i ? t.y : want, y);
+        driver.cuMemFree_v2(x.at);
+    }
+    assert_memory_equal(t.y, want, bytes);
+    assert_string_equal(report[0].kernel, report[1].kernel);
+    driver.cuMemFree_v2(w.at);
+    driver.cuMemFree_v2(y.at);
+    free(want);
+    drop_tensors(&t);
+}
+
 static bool has_unit(enum unit u)
 {
     struct target t = { .device = 0 };
@@ -783,6 +816,19 @@ static void operands_may_lie_on_the_device(void **state)
     everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch);      /* RANGE: C stays */
 }
 
+/* By the same sums as the host's. */
+static void slices_are_estimated_on_the_device(void **state)
+{
+    const limber_contract fast = { .promise = LIMBER_FAST, .scheme = "ozaki1-i8" };
+    const limber_batch batch = { .count = MANY, .a = 0, .b = K * N, .c = M * N };
+
+    (void)state;
+    everywhere(fast, "f64", "f64", DATA_unit, NULL, NULL);
+    everywhere(fast, "f64", "f64", DATA_special, NULL, &batch);
+    everywhere(fast, "dd", "f64", DATA_spread, NULL, NULL);
+    convolve(fast, "f64", "f64", DATA_unit, &layers[4]);
+}
+
 static void streams_and_workspaces_are_the_callers(void **state)
 {
     const limber_batch batch = { .count = MANY, .a = M * K, .b = K * N, .c = M * N };
@@ -822,6 +868,34 @@ static void upload(struct there r, const void *data)
     assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
 }
 
+/* A stream and a workspace of so many bytes, for calls that are recorded. */
+static struct there make_queue(limber_queue *q, size_t bytes)
+{
+    struct there room = { .bytes = bytes };
+
+    assert_int_equal(driver.cuMemAlloc_v2(&room.at, room.bytes), 0);
+    *q = (limber_queue){ .workspace = (void *)room.at, .bytes = bytes, .graph = 1 };
+    assert_int_equal(driver.cuStreamCreate(&q->stream, 1), 0);
+    return room;
+}
+
+/* What the stream has recorded, ready to be played. */
+static void *end_capture(const limber_queue *q)
+{
+    void *graph, *play;
+
+    assert_int_equal(driver.cuStreamEndCapture(q->stream, &graph), 0);
+    assert_int_equal(driver.cuGraphInstantiate(&play, graph, 0), 0);
+    driver.cuGraphDestroy(graph);
+    return play;
+}
+
+static void play_graph(void *play, const limber_queue *q)
+{
+    assert_int_equal(driver.cuGraphLaunch(play, q->stream), 0);
+    assert_int_equal(driver.cuStreamSynchronize(q->stream), 0);
+}
+
 /* A product that is recorded once and played with other operands: like the first, and not. */
 static void recorded(limber_contract contract, const char *format, const char *any)
 {
@@ -832,7 +906,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
     limber_contract other = contract;
     struct rng r = { 17 };
     struct there ra, rb, rc, room;
-    limber_queue queue = { .graph = 1 };
+    limber_queue queue;
     limber_matrix xa, xb, xc;
     void *graph, *play;
 
@@ -847,11 +921,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
     assert_int_equal(limber_gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, xc,
                                            &least, &best), LIMBER_OK);
     assert_true(least > 0 && least <= best);
-    room = (struct there){ .bytes = best };
-    assert_int_equal(driver.cuMemAlloc_v2(&room.at, room.bytes), 0);
-    queue.workspace = (void *)room.at;
-    queue.bytes = best;
-    assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
+    room = make_queue(&queue, best);
 #define CALL() limber_gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, xc, NULL)
     assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
     assert_int_equal(CALL(), LIMBER_DEVICE);    /* not warm */
@@ -863,8 +933,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
     assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
     if (CALL())
         fail_msg("%s", limber_error_text());
-    assert_int_equal(driver.cuStreamEndCapture(queue.stream, &graph), 0);
-    assert_int_equal(driver.cuGraphInstantiate(&play, graph, 0), 0);
+    play = end_capture(&queue);
     for (size_t i = 0; i < COUNT(data); i++) {
         fill(&r, data[i], f, a, na / f.size);
         fill(&r, data[i], f, b, nb / f.size);
@@ -872,8 +941,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
         upload(rb, b);
         memset(got, 0xff, nc);
         upload(rc, got);
-        assert_int_equal(driver.cuGraphLaunch(play, queue.stream), 0);
-        assert_int_equal(driver.cuStreamSynchronize(queue.stream), 0);
+        play_graph(play, &queue);
         get(got, rc);
         /* data of another class is for the fallback */
         other.scheme = i < 2 ? contract.scheme : any;
@@ -885,7 +953,6 @@ static void recorded(limber_contract contract, const char *format, const char *a
                 fail_msg("%s, played with %s: element %zu", format, data_name(data[i]), e);
     }
     driver.cuGraphExecDestroy(play);
-    driver.cuGraphDestroy(graph);
     driver.cuStreamDestroy_v2(queue.stream);
     driver.cuMemFree_v2(ra.at);
     driver.cuMemFree_v2(rb.at);
@@ -906,6 +973,138 @@ static void calls_are_recorded_into_graphs(void **state)
     recorded(residues, "f64", NULL);
     recorded(correct, "f32", NULL);
     recorded(plain, "f32", "native");
+}
+
+/* Other data of the same class. */
+static void reverse(char *p, size_t count, size_t size)
+{
+    char x[16];
+
+    for (size_t i = 0; i < count / 2; i++) {
+        memcpy(x, p + i * size, size);
+        memcpy(p + i * size, p + (count - 1 - i) * size, size);
+        memcpy(p + (count - 1 - i) * size, x, size);
+    }
+}
+
+/* The same of a convolution, in the least workspace or the best. */
+static void recorded_conv(limber_contract contract, const char *format, const char *any,
+                          const struct layer *l, bool whole)
+{
+    static const enum data data[] = { DATA_unit, DATA_unit, DATA_special, DATA_range };
+    struct tensors t = make_tensors(l, format, format, DATA_unit);
+    limber_conv shape = shape_of(l);
+    limber_contract other = contract;
+    size_t bytes = t.ny * t.fy.size, least, best;
+    struct rng r = { 23 };
+    char *got = malloc(bytes);
+    struct there x, w, y, room;
+    limber_queue queue;
+    void *play;
+
+    memset(t.x, 0, t.nx / 4 * t.f.size);        /* lines whose scales are not that of all */
+    x = put(t.x, t.nx * t.f.size);
+    w = put(t.w, t.nw * t.f.size);
+    y = put(t.y, bytes);
+    assert_int_equal(limber_conv2d_workspace(cuda, &contract, &shape, NULL, (void *)x.at, t.f,
+                                             (void *)w.at, t.f, NULL, t.fy, &least, &best),
+                     LIMBER_OK);
+    assert_true(least > 0 && least <= best);
+    room = make_queue(&queue, whole ? best : least);
+#define CONV() limber_conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f,       \
+                                   (void *)w.at, t.f, NULL, (void *)y.at, t.fy, NULL)
+    if (CONV())
+        fail_msg("%s", limber_error_text());
+    assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
+    if (CONV())
+        fail_msg("%s", limber_error_text());
+    play = end_capture(&queue);
+    for (size_t i = 0; i < COUNT(data); i++) {
+        if (i == 1) {
+            reverse(t.x, t.nx, t.f.size);
+            reverse(t.w, t.nw, t.f.size);
+        } else if (i > 1) {
+            fill(&r, data[i], t.f, t.x, t.nx);
+            fill(&r, data[i], t.f, t.w, t.nw);
+        }
+        upload(x, t.x);
+        upload(w, t.w);
+        memset(got, 0xff, bytes);
+        upload(y, got);
+        play_graph(play, &queue);
+        get(got, y);
+        other.scheme = i < 2 ? contract.scheme : any;
+        assert_int_equal(limber_conv2d(i < 2 || any ? cuda : reference, &other, &shape, NULL, t.x,
+                                       t.f, t.w, t.f, NULL, t.y, t.fy, NULL), LIMBER_OK);
+        for (size_t e = 0; e < t.ny; e++)
+            if (!same(t.fy, t.y + e * t.fy.size, got + e * t.fy.size))
+                fail_msg("layer %d of %s, played with %s: element %zu", (int)(l - layers), format,
+                         data_name(data[i]), e);
+    }
+    driver.cuGraphExecDestroy(play);
+    driver.cuStreamDestroy_v2(queue.stream);
+    driver.cuMemFree_v2(x.at);
+    driver.cuMemFree_v2(w.at);
+    driver.cuMemFree_v2(y.at);
+    driver.cuMemFree_v2(room.at);
+    free(got);
+    drop_tensors(&t);
+}
+
+static void convolutions_are_recorded_into_graphs(void **state)
+{
+    const limber_contract limbs = { .promise = LIMBER_FAST, .scheme = "fp32-f" };
+    limber_contract residues = correct;
+
+    (void)state;
+    if (has_unit(UNIT_f16))     /* the bits tell which kernels computed */
+        recorded_conv(limbs, "f32", "native", &layers[0], true);
+    residues.scheme = "ozaki2";
+    recorded_conv(residues, "f64", NULL, &layers[3], true);
+    recorded_conv(residues, "f64", NULL, &layers[5], false);
+    recorded_conv(correct, "f32", NULL, &layers[4], true);
+    recorded_conv(correct, "f32", NULL, &layers[2], false);
+}
+
+/* A first call, which loads kernels, while another thread's capture forbids what may be unsafe. */
+static void *multiply_first(void *arg)
+{
+    const limber_config config = { .backend = "cuda", .cache_dir = "" };
+    bool *ok = arg;
+    limber_format f = named("f64");
+    double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4] = { 0 };
+    limber_context *ctx;
+
+    *ok = limber_create(&ctx, &config) == LIMBER_OK &&
+          limber_gemm(ctx, &correct, 2, 2, 2, NULL, (limber_matrix){ a, f, 2, 1 },
+                      (limber_matrix){ b, f, 2, 1 }, NULL, (limber_matrix){ c, f, 2, 1 },
+                      NULL) == LIMBER_OK && c[0] == 19 && c[3] == 50;
+    if (*ok)
+        limber_destroy(ctx);
+    else
+        print_message("%s\n", limber_error_text());
+    return NULL;
+}
+
+static void kernels_load_beside_captures(void **state)
+{
+    (void)state;
+    for (int mode = 0; mode < 3; mode++) {
+        void *stream, *graph;
+        pthread_t thread;
+        bool ok;
+
+        assert_int_equal(driver.cuStreamCreate(&stream, 1), 0);
+        assert_int_equal(driver.cuStreamBeginCapture(stream, mode), 0);
+        assert_int_equal(pthread_create(&thread, NULL, multiply_first, &ok), 0);
+        pthread_join(thread, NULL);
+        assert_true(ok);
+        multiply_first(&ok);    /* and in the thread that captures */
+        assert_true(ok);
+        assert_int_equal(driver.cuStreamEndCapture(stream, &graph), 0);
+        driver.cuGraphDestroy(graph);
+        driver.cuStreamDestroy_v2(stream);
+    }
 }
 
 /* ---- threads, devices ---------------------------------------------------------------------------- */
@@ -1055,13 +1254,17 @@ int main(void)
         cmocka_unit_test(limbs_have_the_bits_of_tensor_cores),
         cmocka_unit_test(clusters_have_the_same_bits),
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(unseen_pixels_may_hold_anything),
         cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
         cmocka_unit_test(an_image_is_cut_once),
         cmocka_unit_test(faults_of_windows_are_found),
         cmocka_unit_test(operands_may_lie_on_the_device),
+        cmocka_unit_test(slices_are_estimated_on_the_device),
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(cublas_multiplies_where_it_may),
         cmocka_unit_test(calls_are_recorded_into_graphs),
+        cmocka_unit_test(convolutions_are_recorded_into_graphs),
+        cmocka_unit_test(kernels_load_beside_captures),
         cmocka_unit_test(threads_share_contexts_and_devices),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(empty_products_are_beta_c),

@@ -190,7 +190,7 @@ static void make_scalars(limber_format c, int scalars, char alpha[32], char beta
 
 enum { M = 13, N = 18, K = 21 };
 
-static void compare_in(const struct trial *t, const limber_queue *queue, uint64_t seed)
+static void compare_in(const struct trial *t, const limber_queue *queue, int products, uint64_t seed)
 {
     struct rng r = { seed };
     struct matrix a = make(&r, t->fa, t->data, M, K, t->la, t->on & ON_a);
@@ -204,7 +204,7 @@ static void compare_in(const struct trial *t, const limber_queue *queue, uint64_
     make_scalars(fc, t->scalars, alpha, beta);
 #define RUN(ctx, q, where, report)                                                                \
     limber_gemm_complex(ctx, &t->contract, q, M, N, K, alpha, a.where, t->conj & 1, b.where,      \
-                        t->conj >> 1, beta, c.where, report, 0)
+                        t->conj >> 1, beta, c.where, report, products)
     s = RUN(cuda, queue, there, &report);
     if (s != t->status)
         fail_msg("%s, conj %d, on %d: %s", t->fa, t->conj, t->on, limber_error_text());
@@ -229,7 +229,7 @@ static void compare(struct trial t)
 {
     static uint64_t seed = 1;
 
-    compare_in(&t, NULL, seed++);
+    compare_in(&t, NULL, 0, seed++);
 }
 
 static void conjugates_and_layouts(void **state)
@@ -307,11 +307,68 @@ static void streams_are_the_callers(void **state)
     assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
     for (int scalars = 0; scalars < SCALARS_count; scalars++) {
         compare_in(&(struct trial){ correct, "f64", "f64", "f64", DATA_unit, scalars, scalars, 0, 0,
-                                    1, ON_all, 0 }, &queue, 500);
+                                    1, ON_all, 0 }, &queue, 0, 500);
         compare_in(&(struct trial){ native, "f64", "f64", "f64", DATA_unit, scalars, scalars, 1, 0,
-                                    0, ON_all, 0 }, &queue, 501);
+                                    0, ON_all, 0 }, &queue, 0, 501);
     }
     driver.cuStreamDestroy_v2(queue.stream);
+}
+
+static void compare_three(struct trial t)
+{
+    static uint64_t seed = 200;
+
+    compare_in(&t, NULL, 3, seed++);
+}
+
+static void three_products(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        const char *f = i & 1 ? "f32" : "f64";
+        limber_contract fast = { .promise = LIMBER_FAST, .scheme = i & 2 ? "ozaki2" : "native" };
+
+        compare_three((struct trial){ fast, f, f, f, i < 6 ? DATA_unit : DATA_special, i % 4,
+                                      i / 2 % SCALARS_count, i % LAYOUTS, i / 3 % LAYOUTS,
+                                      i / 2 % LAYOUTS, i < 4 ? ON_all : ON_c | i % 4, 0 });
+    }
+    for (int i = 0; i < 4; i++) {
+        compare_three((struct trial){ i & 1 ? exact : wraps, "i16", "i16", "i64", DATA_bytes, i,
+                                      i % SCALARS_count, 0, i % LAYOUTS, i / 2, ON_all, 0 });
+        compare_three((struct trial){ exact, "u8", "i8", "i32", DATA_bytes, i, SCALARS_none,
+                                      i % LAYOUTS, 0, 1, 2 * i + 1, 0 });
+    }
+    compare_three((struct trial){ wraps, "i64", "i64", "i64", DATA_range, 1, SCALARS_none, 0, 1, 0,
+                                  ON_all, 0 });
+    compare_three((struct trial){ exact, "i64", "i64", "i64", DATA_range, 0, SCALARS_none, 0, 0, 0,
+                                  ON_all, LIMBER_NO_SCHEME });
+    compare_three((struct trial){ correct, "f64", "f64", "f64", DATA_unit, 0, SCALARS_none, 0, 0,
+                                  0, ON_all, LIMBER_NO_SCHEME });
+}
+
+static void units_are_simulated(void **state)
+{
+    static const char *const units[] = {
+        "h100-fp16", "in=e5m2 mul=e5m2 acc=e5m2 group=16", "b200-nvfp4",
+        "in=bf16 acc=(1,8,10):rs seed=7 split=3 total=f32", "h100-fp64"
+    };
+    limber_unit unit;
+    limber_contract k = { .promise = LIMBER_SIMULATE, .unit = &unit };
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        const char *f = i == 4 ? "f64" : i == 3 ? "bf16" : "f32", *c = i == 4 ? f : "f32";
+
+        assert_int_equal(limber_unit_parse(units[i], &unit), LIMBER_OK);
+        compare((struct trial){ k, f, f, c, i & 1 ? DATA_special : DATA_unit, i % 4, i % 2,
+                                i % LAYOUTS, i / 2 % LAYOUTS, i % LAYOUTS, ON_all, 0 });
+        compare((struct trial){ k, f, f, c, DATA_unit, 3 - i % 4, SCALARS_none, i / 2 % LAYOUTS, 0,
+                                1, i + 1, 0 });
+    }
+    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    for (int conj = 0; conj < 4; conj++)
+        compare((struct trial){ k, "i8", "i8", "i32", DATA_bytes, conj, SCALARS_none, conj % LAYOUTS,
+                                1, 0, ON_all, 0 });
 }
 
 /* ---- integers at their ends, and what is refused -------------------------------------------- */
@@ -346,32 +403,37 @@ static void of_least(const char *format, const char *result, limber_contract con
 
 static void the_least_integer_has_a_negative(void **state)
 {
+    limber_unit unit;
+    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit };
+
     (void)state;
     of_least("i8", "i32", exact, LIMBER_OK);
     of_least("i16", "i64", exact, LIMBER_OK);
     of_least("i32", "i64", wraps, LIMBER_OK);
     of_least("i64", "i64", wraps, LIMBER_OK);
     of_least("i64", "i64", exact, LIMBER_RANGE);
+    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    of_least("i8", "i32", simulate, LIMBER_BAD_ARGUMENT);
 }
 
 static void some_calls_are_refused(void **state)
 {
     limber_unit unit;
-    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit };
+    limber_statistics statistics = { 0 };
+    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit,
+                                       .statistics = &statistics };
     struct rng r = { 8 };
     struct matrix a = make(&r, "i16", DATA_bytes, 3, 4, 0, true);
     struct matrix b = make(&r, "i16", DATA_bytes, 4, 5, 0, true);
     struct matrix c = make(&r, "i32", DATA_bytes, 3, 5, 0, true);
 
     (void)state;
-    assert_int_equal(limber_gemm_complex(cuda, &exact, NULL, 3, 5, 4, NULL, a.there, 0, b.there, 0,
-                                         NULL, c.there, NULL, 3), LIMBER_NO_SCHEME);
-    assert_non_null(strstr(limber_error_text(), "products = 3"));
     assert_int_equal(limber_gemm_complex(cuda, &exact, NULL, 3, 5, 0, NULL, a.there, 0, b.there, 0,
                                          NULL, c.there, NULL, 4), LIMBER_OK);
-    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("h100-fp16", &unit), LIMBER_OK);
     assert_int_equal(limber_gemm_complex(cuda, &simulate, NULL, 3, 5, 4, NULL, a.there, 0, b.there,
                                          0, NULL, c.there, NULL, 0), LIMBER_NO_SCHEME);
+    assert_non_null(strstr(limber_error_text(), "contract.statistics"));
     drop(&a);
     drop(&b);
     drop(&c);
@@ -384,6 +446,8 @@ int main(void)
         cmocka_unit_test(formats),
         cmocka_unit_test(special_values),
         cmocka_unit_test(host_and_device_mix),
+        cmocka_unit_test(three_products),
+        cmocka_unit_test(units_are_simulated),
         cmocka_unit_test(streams_are_the_callers),
         cmocka_unit_test(the_least_integer_has_a_negative),
         cmocka_unit_test(some_calls_are_refused),

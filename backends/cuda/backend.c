@@ -118,6 +118,7 @@ static void unload(struct kernel *k)
 {
     struct diag ignored = { 0 };
     const struct cuda_driver *c = limber_cuda(&ignored);
+    int mode = c ? limber_cuda_relax(c) : 0;
 
     for (int i = 0; i < CUDA_DEVICES && c; i++)
         if (k->loaded[i].module) {
@@ -128,6 +129,8 @@ static void unload(struct kernel *k)
                 c->cuCtxPopCurrent_v2(&device->context);
             }
         }
+    if (c)
+        limber_cuda_restore(c, mode);
     pthread_mutex_destroy(&k->lock);
     free(k->cubin);
     free(k);
@@ -135,7 +138,8 @@ static void unload(struct kernel *k)
 
 static const struct remote remote = {
     limber_cuda_holds, compile_scan, limber_cuda_scan, limber_cuda_records, limber_cuda_ready,
-    limber_cuda_workspace, limber_cuda_terms, limber_cuda_take, limber_cuda_give
+    limber_cuda_workspace, limber_cuda_terms, limber_cuda_weigh, limber_cuda_sums,
+    limber_cuda_pairs, limber_cuda_take, limber_cuda_give
 };
 
 const struct backend limber_backend_cuda = {

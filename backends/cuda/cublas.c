@@ -67,13 +67,16 @@ bool limber_cublas_present(void)
 
 static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
 {
-    int result = 0;
+    int result = 0, mode;
 
     pthread_mutex_lock(&v->lock);
     *h = v->idle_handles ? v->handle[--v->idle_handles] : NULL;
     pthread_mutex_unlock(&v->lock);
-    if (!*h)
+    if (!*h) {
+        mode = limber_cuda_relax(v->driver);
         result = cublas.create(h);
+        limber_cuda_restore(v->driver, mode);
+    }
     return result == 0 || limber_fail(d, LIMBER_DEVICE, "cuBLAS gives no handle: error %d",
                                       result);
 }
@@ -86,8 +89,12 @@ static void give_handle(struct device *v, cublas_handle h)
         h = NULL;
     }
     pthread_mutex_unlock(&v->lock);
-    if (h)
+    if (h) {
+        int mode = limber_cuda_relax(v->driver);
+
         cublas.destroy(h);
+        limber_cuda_restore(v->driver, mode);
+    }
 }
 
 /* ---- layouts --------------------------------------------------------------------------------- */

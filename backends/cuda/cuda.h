@@ -59,6 +59,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
                         struct diag *d);
 /* The same of a scan of operands in side[0].f. */
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d);
+/* planes.c: whether a scan's source has the kernels for complex matrices by three products, too. */
+bool limber_cuda_has_planes(limber_format f);
 /* The kernels' headers, as NVRTC wants them. */
 extern const struct cuda_header limber_cuda_headers[];
 extern const int limber_cuda_header_count;

@@ -75,3 +75,16 @@ bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, s
                        result == CU_UNSUPPORTED_PTX || result == CU_NO_BINARY ?
                        "; is the driver older than the toolkit?" : "");
 }
+
+int limber_cuda_relax(const struct cuda_driver *c)
+{
+    enum { GLOBAL = 0, RELAXED = 2 };
+    int mode = RELAXED;
+
+    return c->cuThreadExchangeStreamCaptureMode(&mode) == 0 ? mode : GLOBAL;
+}
+
+void limber_cuda_restore(const struct cuda_driver *c, int mode)
+{
+    c->cuThreadExchangeStreamCaptureMode(&mode);
+}

@@ -63,6 +63,7 @@ struct cu_launch {                              /* CUlaunchConfig */
     F(cuStreamDestroy_v2, (cu_stream))                                                            \
     F(cuStreamSynchronize, (cu_stream))                                                           \
     F(cuStreamIsCapturing, (cu_stream, int *))                                                    \
+    F(cuThreadExchangeStreamCaptureMode, (int *))                                                 \
     F(cuModuleLoadData, (cu_module *, const void *))                                              \
     F(cuModuleUnload, (cu_module))                                                                \
     F(cuModuleGetFunction, (cu_function *, cu_module, const char *))                              \
@@ -89,8 +90,14 @@ const struct cuda_driver *limber_cuda(struct diag *d);
 /* Records what the driver answered; true for success. */
 bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, struct diag *d);
 
+/* What loads or allocates at once would spoil captures of other threads' streams (and be refused), for
+ * fear that it waits for them.  Between these two it is taken for what it is: no part of any. */
+int limber_cuda_relax(const struct cuda_driver *c);
+void limber_cuda_restore(const struct cuda_driver *c, int mode);
+
 /* ---- nvrtc.c ------------------------------------------------------------------------------ */
 
+enum { CUDA_HEADERS = 64 };     /* at most */
 struct cuda_header {
     const char *name, *text;
 };

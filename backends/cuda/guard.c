@@ -8,7 +8,7 @@ enum { ALIGN = 256, THREADS = 256 };
 
 /* Addresses within the workspace. */
 struct room {
-    cu_pointer found[2], special[2], choice, rest;
+    cu_pointer found[2], pixels[2], special[2], most[2], choice, rest;
 };
 
 static cu_pointer aligned(cu_pointer at)
@@ -16,24 +16,28 @@ static cu_pointer aligned(cu_pointer at)
     return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static struct room lay_out(cu_pointer at, int64_t m, int64_t n)
+static struct room lay_out(cu_pointer at, const struct call *c)
 {
-    int64_t lines[2] = { m, n };
+    const int64_t lines[2] = { c->m, c->n };
     struct room r;
 
     for (int i = 0; i < 2; i++) {
         r.found[i] = at;
-        r.special[i] = aligned(at + (cu_pointer)lines[i] * SCAN_fields * sizeof(int32_t));
+        r.pixels[i] = aligned(at + (cu_pointer)lines[i] * SCAN_fields * sizeof(int32_t));
+        r.special[i] = aligned(r.pixels[i] +
+                               limber_cuda_scan_pixels(i ? &c->b : &c->a, lines[i], c->k));
         at = aligned(r.special[i] + (cu_pointer)lines[i]);
     }
     r.choice = at;
-    r.rest = aligned(at + sizeof(int32_t));
+    r.most[0] = at + sizeof(int32_t);
+    r.most[1] = r.most[0] + sizeof(int32_t);
+    r.rest = aligned(r.most[1] + sizeof(int32_t));
     return r;
 }
 
-size_t limber_cuda_guard_bytes(int64_t m, int64_t n)
+size_t limber_cuda_guard_bytes(const struct call *c)
 {
-    return (size_t)lay_out(0, m, n).rest;
+    return (size_t)lay_out(0, c).rest;
 }
 
 static bool scan(struct call *c, int side, const struct room *room, struct diag *d)
@@ -41,10 +45,14 @@ static bool scan(struct call *c, int side, const struct room *room, struct diag 
     struct run r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = side ? c->n : c->m;
     const struct bounds *b = &c->guard->bounds[side];
+    const struct scan_room start = {
+        room->found[side], room->pixels[side], side ? 0 : room->choice, room->most[side]
+    };
     struct decide_args args = {
         .found = (const int32_t *)(uintptr_t)room->found[side], .lines = lines,
         .special = (uint8_t *)(uintptr_t)room->special[side],
-        .choice = (int32_t *)(uintptr_t)room->choice, .emin = b->emin, .emax = b->emax,
+        .choice = (int32_t *)(uintptr_t)room->choice,
+        .most = (int32_t *)(uintptr_t)room->most[side], .emin = b->emin, .emax = b->emax,
         .spread = b->spread, .width = b->width, .sig = b->sig, .is_unsigned = b->is_unsigned,
         .may_be_special = b->special,
     };
@@ -52,12 +60,25 @@ static bool scan(struct call *c, int side, const struct room *room, struct diag 
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_scan_start(&r, side ? &c->b : &c->a, lines, c->k, room->found[side],
-                                side ? 0 : room->choice, d) &&
+    ok = limber_cuda_scan_start(&r, side ? &c->b : &c->a, lines, c->k, &start, d) &&
          limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args,
                            d);
     limber_cuda_leave(&r);
     return ok;
+}
+
+/* Exponents by which a side is scaled: of each line, or of all. */
+static cu_pointer exponents(const struct kernel *k, const struct call *c, const struct room *room,
+                            int side)
+{
+    switch (k->config.side[side].scaled) {
+    case SCALED_lines:
+        return room->found[side] + (cu_pointer)(side ? c->n : c->m) * SCAN_emax * sizeof(int32_t);
+    case SCALED_all:
+        return room->most[side];
+    default:
+        return 0;
+    }
 }
 
 static bool run(struct kernel *k, struct call *c, const struct room *room, int32_t mine,
@@ -70,8 +91,7 @@ static bool run(struct kernel *k, struct call *c, const struct room *room, int32
     if (!limber_cuda_enter(&r, d))
         return false;
     for (int i = 0; i < 2; i++) {
-        r.emax[i] = k->config.side[i].scaled ? room->found[i] + (cu_pointer)(i ? c->n : c->m) *
-                    SCAN_emax * sizeof(int32_t) : 0;
+        r.emax[i] = exponents(k, c, room, i);
         r.special[i] = k->config.special ? room->special[i] : 0;
     }
     r.room_bytes -= (size_t)(room->rest - r.room);
@@ -85,7 +105,7 @@ static bool check(const struct kernel *k, const struct call *c, struct diag *d)
 {
     const void *const at[3] = { c->a.data, c->b.data, c->c.data };
     struct run r = { .device = limber_cuda_device(c->device, d) };
-    size_t least, most;
+    size_t least, most, other = 0;
 
     if (!r.device)
         return false;
@@ -98,6 +118,9 @@ static bool check(const struct kernel *k, const struct call *c, struct diag *d)
         return limber_fail(d, LIMBER_DEVICE, "an exact integer result cannot be recorded: whether "
                            "it fits is known when it is played");
     limber_cuda_workspace(k, c, &least, &most);
+    if (c->guard->fallback)
+        limber_cuda_workspace(c->guard->fallback, c, &other, &most);
+    least = other > least ? other : least;
     if (!c->queue->workspace || c->queue->bytes < least)
         return limber_fail(d, LIMBER_DEVICE, "queue.bytes = %zu: a recorded call needs a workspace "
                            "of at least %zu bytes", c->queue->workspace ? c->queue->bytes : 0,
@@ -113,7 +136,7 @@ bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
         return true;
     if (!check(k, c, d))
         return false;
-    room = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c->m, c->n);
+    room = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c);
     if (!c->guard->scan[0]) {           /* a plan for any data */
         room.choice = 0;
         return run(k, c, &room, 0, d);

@@ -26,7 +26,8 @@ static int64_t round_up(int64_t a, int64_t b)
 static const char *const names[KERNEL_count] = {
     "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
     "limber_exact", "limber_scale_a", "limber_scale_b", "limber_scan", "limber_scan_start",
-    "limber_decide", "limber_terms"
+    "limber_scan_windows", "limber_decide", "limber_terms", "limber_weigh",
+    "limber_sums", "limber_pairs"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
@@ -34,9 +35,9 @@ static bool has_kernel(const struct cuda_config *c, int i)
     if ((c->way == WAY_scan) != (i >= KERNEL_scan))
         return false;
     if (c->way == WAY_scan)
-        return true;
+        return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
     if (i == KERNEL_special)
-        return c->special;
+        return c->special && c->way != WAY_element;
     if (i == KERNEL_finish && c->direct)
         return false;
     if (i == KERNEL_scale_a || i == KERNEL_scale_b)
@@ -64,25 +65,32 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
     return true;
 }
 
+static bool load_kernel(struct run *r, struct on_device *l, struct diag *d)
+{
+    const struct cuda_driver *c = r->driver;
+    int mode = limber_cuda_relax(c);
+    bool ok = limber_cuda_ok(c, c->cuModuleLoadData(&l->module, r->kernel->cubin),
+                             "loading a kernel", d);
+
+    if (ok && !load_functions(r, l, d)) {
+        c->cuModuleUnload(l->module);
+        l->module = NULL;
+        ok = false;
+    }
+    limber_cuda_restore(c, mode);
+    return ok;
+}
+
 /* Once a device. */
 static bool find_kernel(struct run *r, int device, struct diag *d)
 {
     struct kernel *k = r->kernel;
-    struct on_device *l = &k->loaded[device];
-    bool ok = true;
+    bool ok;
 
+    r->loaded = &k->loaded[device];
     pthread_mutex_lock(&k->lock);
-    if (!l->module) {
-        ok = limber_cuda_ok(r->driver, r->driver->cuModuleLoadData(&l->module, k->cubin),
-                            "loading a kernel", d);
-        if (ok && !load_functions(r, l, d)) {
-            r->driver->cuModuleUnload(l->module);
-            l->module = NULL;
-            ok = false;
-        }
-    }
+    ok = r->loaded->module || load_kernel(r, r->loaded, d);
     pthread_mutex_unlock(&k->lock);
-    r->loaded = l;
     return ok;
 }
 
@@ -215,7 +223,7 @@ static struct part fit(const struct run *r, size_t limit)
             p.m = round_up(p.m / 2, f->bm);
         else if (p.n > f->bn)
             p.n = round_up(p.n / 2, f->bn);
-        else
+        else if (!fewer_images(r, &p, 0))
             break;
     }
     return p;
@@ -251,6 +259,8 @@ static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
     args.emax = scales_of(r, 1, 0);
+    args.choice = (const int32_t *)(uintptr_t)r->choice;
+    args.mine = r->mine;
     args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
     return limber_cuda_start(r, KERNEL_prepare_b, p->images * args.blocks, PREPARE_THREADS,
@@ -458,9 +468,7 @@ static bool run_elements(struct run *r, struct diag *d)
     int64_t blocks = ceil_div(p.m * p.n, ELEMENT_THREADS), most = 8 * r->device->multiprocessors;
 
     return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0,
-                             &e, d) &&
-           (!(e.r.special_a || e.r.special_b) ||
-            limber_cuda_start(r, KERNEL_special, blocks, ELEMENT_THREADS, 0, &e, d));
+                             &e, d);
 }
 
 /* Outer sums need no counting. */
@@ -546,7 +554,7 @@ bool limber_cuda_ready(struct kernel *k, int device, struct diag *d)
 void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
                            size_t *most)
 {
-    size_t guard = limber_cuda_guard_bytes(c->m, c->n);
+    size_t guard = limber_cuda_guard_bytes(c);
     struct call call = *c;
     struct run r = { .kernel = (struct kernel *)(uintptr_t)k, .call = &call,
                      .view = { c->a, c->b } };

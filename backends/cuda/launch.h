@@ -26,7 +26,8 @@ void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel { KERNEL_prepare_a, KERNEL_prepare_b, KERNEL_multiply, KERNEL_finish,
                    KERNEL_special, KERNEL_exact, KERNEL_scale_a, KERNEL_scale_b, KERNEL_scan,
-                   KERNEL_scan_start, KERNEL_decide, KERNEL_terms, KERNEL_count };
+                   KERNEL_scan_start, KERNEL_scan_windows, KERNEL_decide, KERNEL_terms,
+                   KERNEL_weigh, KERNEL_sums, KERNEL_pairs, KERNEL_count };
 
 struct kernel {
     struct cuda_config config;
@@ -39,11 +40,17 @@ struct kernel {
     } loaded[CUDA_DEVICES];
 };
 
-/* launch.c: of backend.h.  scan.c, terms.c: of struct remote. */
+/* launch.c: of backend.h.  scan.c, terms.c, weigh.c, planes.c: of struct remote. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
 bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
                       int device, const limber_queue *queue, int32_t *found, struct diag *d);
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
+                       const limber_queue *queue, struct diag *d);
+bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
+                       const limber_queue *queue, struct diag *d);
+bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
+                      struct diag *d);
+bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
                        const limber_queue *queue, struct diag *d);
 bool limber_cuda_take(void **p, size_t bytes, const char *what, int device,
                       const limber_queue *queue, struct diag *d);
@@ -55,7 +62,7 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
                            size_t *most);
 /* guard.c: a call with a guard. */
 bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d);
-size_t limber_cuda_guard_bytes(int64_t m, int64_t n);
+size_t limber_cuda_guard_bytes(const struct call *c);
 
 /* memory.c: what of a call lies in host memory gets a place on the device. */
 struct run {                    /* one call */
@@ -121,9 +128,15 @@ bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
 /* The kernels of a call whose operands are where they can be reached. */
 bool limber_cuda_run(struct run *r, struct diag *d);
-/* Starts the kernels of a scan into `found`, and clears choice unless it is 0. */
+/* Where a scan leaves what it finds of lines and, where each is looked at once, of pixels; choice and
+ * most, where they are not 0, it makes ready for a decision. */
+struct scan_room {
+    cu_pointer found, pixels, choice, most;
+};
+/* Bytes of what is found of pixels; 0 where lines are looked at. */
+size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
-                            cu_pointer found, cu_pointer choice, struct diag *d);
+                            const struct scan_room *room, struct diag *d);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
 /* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many rows

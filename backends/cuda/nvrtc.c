@@ -110,12 +110,10 @@ static bool take(nvrtc_program p, struct blob *out, struct diag *d)
            limber_fail(d, LIMBER_DEVICE, "NVRTC gave no cubin");
 }
 
-enum { MOST_HEADERS = 32 };
-
 bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
                   const char *arch, const struct dump *dump, struct blob *out, struct diag *d)
 {
-    const char *names[MOST_HEADERS], *texts[MOST_HEADERS];
+    const char *names[CUDA_HEADERS], *texts[CUDA_HEADERS];
     struct text target = { 0 };
     nvrtc_program p = NULL;
     int result;

@@ -13,23 +13,65 @@ static int32_t across(const struct device *v, int64_t blocks_lines, int64_t leng
     return (int32_t)(stretches < 1 ? 1 : stretches < wanted ? stretches : wanted);
 }
 
-bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
-                            cu_pointer found, cu_pointer choice, struct diag *d)
+size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length)
 {
-    int64_t blocks = (lines + LINES - 1) / LINES;
-    struct scan_args args = {
-        .view = *v, .lines = lines, .length = length, .found = (int32_t *)(uintptr_t)found,
-        .choice = (int32_t *)(uintptr_t)choice, .patched = v->patch != NULL,
-        .blocks_p = across(r->device, blocks, length),
+    struct pixels x;
+
+    return limber_view_pixels(&x, v, lines, length) ?
+           (size_t)(x.images * x.lines) * SCAN_fields * sizeof(int32_t) : 0;
+}
+
+/* Of a matrix, or of pixels. */
+static bool start(struct run *r, struct scan_args *args, int64_t images, struct diag *d)
+{
+    int64_t blocks = (args->lines + LINES - 1) / LINES;
+
+    args->all = images * args->lines;
+    args->blocks_p = across(r->device, images * blocks, args->length);
+    blocks *= args->blocks_p;
+    args->blocks = images > 1 ? (int32_t)blocks : INT32_MAX;
+    return limber_cuda_start(r, KERNEL_scan_start, (args->all + THREADS - 1) / THREADS, THREADS, 0,
+                             args, d) &&
+           limber_cuda_start(r, KERNEL_scan, images * blocks, THREADS,
+                             LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size, args, d);
+}
+
+static bool start_pixels(struct run *r, const struct view *v, const struct pixels *x,
+                         int64_t lines, struct scan_args *args, const struct scan_room *room,
+                         struct diag *d)
+{
+    struct windows_args w = {
+        .patch = *v->patch, .pixels = (const int32_t *)(uintptr_t)room->pixels,
+        .count = x->images * x->lines, .found = args->found, .lines = lines,
     };
 
+    args->view = x->view;
+    args->lines = x->lines;
+    args->length = x->length;
+    args->image = x->image;
+    args->found = (int32_t *)(uintptr_t)room->pixels;
+    return start(r, args, x->images, d) &&
+           limber_cuda_start(r, KERNEL_scan_windows, (lines + THREADS - 1) / THREADS, THREADS, 0,
+                             &w, d);
+}
+
+bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
+                            const struct scan_room *room, struct diag *d)
+{
+    struct scan_args args = {
+        .view = *v, .lines = lines, .length = length,
+        .found = (int32_t *)(uintptr_t)room->found,
+        .choice = (int32_t *)(uintptr_t)room->choice, .most = (int32_t *)(uintptr_t)room->most,
+    };
+    struct pixels x;
+
+    if (limber_view_pixels(&x, v, lines, length))
+        return start_pixels(r, v, &x, lines, &args, room, d);
+    args.patched = v->patch != NULL;
     if (v->patch)
         args.patch = *v->patch;
     args.view.patch = NULL;
-    return limber_cuda_start(r, KERNEL_scan_start, (lines + THREADS - 1) / THREADS, THREADS, 0,
-                             &args, d) &&
-           limber_cuda_start(r, KERNEL_scan, blocks * args.blocks_p, THREADS,
-                             LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size, &args, d);
+    return start(r, &args, 1, d);
 }
 
 bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
@@ -38,18 +80,22 @@ bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int
     struct call call = { .device = device, .queue = queue };
     struct run r = { .kernel = k, .call = &call };
     size_t bytes = (size_t)lines * SCAN_fields * sizeof *found;
-    cu_pointer at = 0;
+    size_t pixels = limber_cuda_scan_pixels(v, lines, length);
+    struct scan_room room = { .found = 0 };
     bool ok;
 
     if (lines == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_memory(&r, &at, bytes, "a scan", d) &&
-         limber_cuda_scan_start(&r, v, lines, length, at, 0, d) &&
-         limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, at, bytes, r.stream),
+    ok = limber_cuda_memory(&r, &room.found, bytes, "a scan", d) &&
+         (pixels == 0 || limber_cuda_memory(&r, &room.pixels, pixels, "a scan", d)) &&
+         limber_cuda_scan_start(&r, v, lines, length, &room, d) &&
+         limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, room.found, bytes,
+                                                                 r.stream),
                         "copying from the device", d);
-    limber_cuda_release(&r, &at);
+    limber_cuda_release(&r, &room.found);
+    limber_cuda_release(&r, &room.pixels);
     if (!limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a scan", d))
         ok = false;
     limber_cuda_leave(&r);

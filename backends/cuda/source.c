@@ -14,6 +14,8 @@
     F(read, "read.h", "backends/cuda/kernel/read.h")                                              \
     F(scan, "scan.h", "backends/cuda/kernel/scan.h")                                              \
     F(terms, "terms.h", "backends/cuda/kernel/terms.h")                                           \
+    F(weigh, "weigh.h", "backends/cuda/kernel/weigh.h")                                           \
+    F(planes, "planes.h", "backends/cuda/kernel/planes.h")                                        \
     F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h")                                     \
     F(result, "result.h", "backends/cuda/kernel/result.h")                                        \
     F(tile, "tile.h", "backends/cuda/kernel/tile.h")                                              \
@@ -52,6 +54,7 @@ const struct cuda_header limber_cuda_headers[] = {
     { "stdint.h", "" },
 };
 const int limber_cuda_header_count = COUNT(limber_cuda_headers);
+_Static_assert(COUNT(limber_cuda_headers) <= CUDA_HEADERS, "as many as NVRTC is given");
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -341,6 +344,6 @@ bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, stru
                          "enum { STEP = 128 };\n");
     sides(out, c);
     limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n"
-                         "#include \"terms.h\"\n");
+                         "#include \"terms.h\"\n#include \"weigh.h\"\n%s", limber_cuda_has_planes(c->side[0].f) ? "#include \"planes.h\"\n" : "");
     return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
 }

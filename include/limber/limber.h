@@ -79,7 +79,7 @@ typedef struct limber_contract {
                            the count for the accuracy of the result's format */
     const limber_unit *unit;        /* LIMBER_SIMULATE: the unit; read during the call */
     limber_statistics *statistics;  /* LIMBER_SIMULATE: NULL, or filled on success; the counters
-                                       slow the kernel down */
+                                       slow the kernel down; matrices in host memory only */
 } limber_contract;
 
 /* The i-th scheme's name and one line about it; NULL past the end. */
@@ -169,8 +169,9 @@ typedef struct limber_queue {
     int graph;          /* not 0: make ready what the same call needs while the stream is captured */
 } limber_queue;
 
-/* Calls can be captured into a CUDA graph: operands in device memory, a workspace of the caller's, and
- * the same call (formats, contract, class of sizes) made once before with queue.graph set.  Nothing is
+/* Products and convolutions can be captured into a CUDA graph: operands in device memory, a workspace
+ * of the caller's, and the same call (formats, contract, class of sizes, a convolution's window) made
+ * once before with queue.graph set.  Nothing is
  * then allocated, copied or waited for, the report tells of no times, and scalars are those of the
  * capture.  When the graph is played, the operands are scanned on the device; where they are not of
  * the class that the plan was made for, a slower plan that suits any data computes the result, to the
@@ -214,13 +215,12 @@ LIMBER_API limber_status limber_gemm_batch(limber_context *ctx, const limber_con
  *          |A||B| might exceed 63 bits.  f32 or f64 all three, under `fast` with a scheme: each
  *          part's error is at most report.bound (|Re A| + |Im A|) (|Re B| + |Im B|), so a part much
  *          smaller than the other may lose all its digits (docs/accuracy.md, section 11).
- *          Not of matrices in a device's memory (NO_SCHEME).
  * Memory   as limber_gemm; the call keeps a real form of one operand, four times its parts, unless
  *          that lies in the device's memory.  Each matrix may lie there or in host memory.  With a
- *          complex alpha or beta the call takes device memory for A B and C beside the workspace.
+ *          complex alpha or beta the call takes device memory for A B and C beside the workspace;
+ *          with three products also for sums of the operands' parts and for the products.
  * Returns  as limber_gemm.  RANGE also where an i64 operand of `exact` holds a part of -2^63, or
- *          A B before a complex alpha does not fit i64.  simulate: alpha and beta are real,
- *          and NO_SCHEME where A or B lies in a device's memory.
+ *          A B before a complex alpha does not fit i64.  simulate: alpha and beta are real.
  * report   NULL, or filled on success; of the real products. */
 LIMBER_API limber_status limber_gemm_complex(limber_context *ctx, const limber_contract *contract,
                                              const limber_queue *queue, int64_t m, int64_t n,
@@ -257,6 +257,20 @@ LIMBER_API limber_status limber_conv2d(limber_context *ctx, const limber_contrac
                                        const void *x, limber_format xf, const void *w,
                                        limber_format wf, const void *beta, void *y,
                                        limber_format yf, limber_report *report);
+
+/* The same in a queue (NULL: as without), and the workspace that it needs, as limber_gemm_workspace
+ * tells it. */
+LIMBER_API limber_status limber_conv2d_queue(limber_context *ctx, const limber_contract *contract,
+                                             const limber_queue *queue, const limber_conv *shape,
+                                             const void *alpha, const void *x, limber_format xf,
+                                             const void *w, limber_format wf, const void *beta,
+                                             void *y, limber_format yf, limber_report *report);
+LIMBER_API limber_status limber_conv2d_workspace(limber_context *ctx,
+                                                 const limber_contract *contract,
+                                                 const limber_conv *shape, const void *alpha,
+                                                 const void *x, limber_format xf, const void *w,
+                                                 limber_format wf, const void *beta,
+                                                 limber_format yf, size_t *least, size_t *best);
 
 /* ---- plans ----------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * small integers, so that results are exact.
  *   served   all is right, and nothing reaches the mock but what Limber has to refuse
  *   passed   all is right and the mock's work
+ *   three    as served, of the functions that ask for three products
  *   capture  as served, but the first call of the process comes while its stream is captured */
 #include "gpu.h"
 
@@ -414,6 +415,19 @@ static void first_device(void *stream)
     }
 }
 
+static void three_products(void *stream)
+{
+    static const char *const names[] = { "cublasCgemm3m", "cublasZgemm3m_64",
+                                         "cublasCgemm3mBatched", "cublasCgemm3mStridedBatched",
+                                         "cublasZgemm3m" };
+
+    (void)stream;
+    for (int i = 0; i < 5; i++)
+        for (int scalars = 0; scalars < 3; scalars++)
+            try_call(named(names[i]), 0, ops[(i + scalars) % 4][0], ops[(i + scalars) % 4][1],
+                     scalars);
+}
+
 static void second_device(void *stream)
 {
     (void)stream;
@@ -438,9 +452,13 @@ int main(int argc, char **argv)
         printf("FAILED: no driver\n");
         return 1;
     }
-    on_device(0, strcmp(how, "capture") == 0 ? captured_first : first_device);
-    on_device(1, second_device);
-    on_device(0, second_device);
+    if (strcmp(how, "three") == 0) {
+        on_device(0, three_products);
+    } else {
+        on_device(0, strcmp(how, "capture") == 0 ? captured_first : first_device);
+        on_device(1, second_device);
+        on_device(0, second_device);
+    }
     if (gpu.simt_error && *gpu.simt_error())
         expect(false, gpu.simt_error(), "the harness");
     printf("%d checks, %d failures\n", checks, failures);

@@ -107,6 +107,12 @@ DEVICE void atomic_max(int32_t *p, int32_t v)
 
     *q = *q < v ? v : *q;
 }
+DEVICE void atomic_max(uint64_t *p, uint64_t v)
+{
+    uint64_t *q = simt_atomic(p);
+
+    *q = *q < v ? v : *q;
+}
 DEVICE void atomic_min(int32_t *p, int32_t v)
 {
     int32_t *q = simt_atomic(p);

@@ -29,7 +29,8 @@ struct context { int device, refs; };
 
 struct work;
 struct graph { struct work *first, **end; };
-struct capture { struct graph *graph; int mode; bool invalid; struct capture *next; };
+struct capture { struct graph *graph; int mode; pthread_t thread; bool invalid; struct capture *next; };
+enum { MODE_global, MODE_thread, MODE_relaxed, MODES };     /* CUstreamCaptureMode */
 struct stream { struct capture *capture; struct stream *next; };
 struct event { bool recorded; double time; struct capture *capture; };
 struct module { void *library; char *path; };
@@ -68,6 +69,7 @@ static struct {
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth;         /* current[depth] is the current one */
+static _Thread_local int thread_mode;   /* which captures forbid the thread what may be unsafe */
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
@@ -160,9 +162,33 @@ EXPORT void simt_reset(void)
 static bool is_capturing(void)
 {
     for (const struct capture *c = driver.captures; c; c = c->next)
-        if (c->mode != 2)       /* relaxed */
+        if (c->mode != MODE_relaxed)
             return true;
     return false;
+}
+
+/* Whether the capture forbids this thread what may be unsafe: its own, and any thread's global ones,
+ * unless its mode leaves them out. */
+static bool forbids(const struct capture *c)
+{
+    bool own = pthread_equal(c->thread, pthread_self());
+
+    return thread_mode != MODE_relaxed &&
+           (own ? c->mode != MODE_relaxed :
+            c->mode == MODE_global && thread_mode == MODE_global);
+}
+
+/* What is forbidden spoils the captures that forbid it. */
+static int refuse_unsafe(void)
+{
+    int e = OK;
+
+    for (struct capture *c = driver.captures; c; c = c->next)
+        if (forbids(c)) {
+            c->invalid = true;
+            e = CAPTURE_UNSUPPORTED;
+        }
+    return e;
 }
 
 /* What may not happen while a stream is captured spoils the capture. */
@@ -172,11 +198,11 @@ static int refuse_capture(struct capture *c)
         c->invalid = true;
     else
         for (c = driver.captures; c; c = c->next)
-            c->invalid |= c->mode != 2;
+            c->invalid |= c->mode != MODE_relaxed;
     return CAPTURE_UNSUPPORTED;
 }
 
-enum needs { NEEDS_context = 1, NEEDS_no_capture = 2, NEEDS_no_failure = 4, NEEDS_all = 7 };
+enum needs { NEEDS_context = 1, NEEDS_safety = 2, NEEDS_no_failure = 4, NEEDS_all = 7 };
 
 /* Takes the lock where it returns OK. */
 static int enter(int needs)
@@ -190,8 +216,8 @@ static int enter(int needs)
         e = INVALID_CONTEXT;
     else if (needs & NEEDS_no_failure && engine.failed)
         e = LAUNCH_FAILED;
-    else if (needs & NEEDS_no_capture && is_capturing())
-        e = refuse_capture(NULL);
+    else if (needs & NEEDS_safety)
+        e = refuse_unsafe();
     if (e)
         pthread_mutex_unlock(&lock);
     return e;
@@ -432,7 +458,7 @@ EXPORT int cuMemHostAlloc(void **at, size_t size, unsigned flags)
 
 EXPORT int cuMemFreeHost(void *at)
 {
-    ENTER(NEEDS_no_capture);
+    ENTER(NEEDS_safety);
     for (struct pinned **p = &driver.pinned; *p; p = &(*p)->next)
         if ((*p)->at == at) {
             struct pinned *old = *p;
@@ -765,15 +791,29 @@ EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode)
     ENTER(NEEDS_context | NEEDS_no_failure);
     if (!s)
         return leave(CAPTURE_UNSUPPORTED);
-    if (s->capture || mode < 0 || mode > 2)
+    if (s->capture || mode < 0 || mode >= MODES)
         return leave(INVALID_VALUE);
     c = calloc(1, sizeof *c);
     c->graph = calloc(1, sizeof *c->graph);
     c->graph->end = &c->graph->first;
     c->mode = mode;
+    c->thread = pthread_self();
     c->next = driver.captures;
     driver.captures = s->capture = c;
     return leave(OK);
+}
+
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    int before = thread_mode;
+
+    if (!driver.started)
+        return NOT_INITIALIZED;
+    if (!mode || *mode < 0 || *mode >= MODES)
+        return INVALID_VALUE;
+    thread_mode = *mode;
+    *mode = before;
+    return OK;
 }
 
 EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
@@ -884,7 +924,7 @@ EXPORT int cuModuleLoadData(struct module **module, const void *image)
     const int *version, *arch;
     void (*connect)(const struct simt_api *), *library;
 
-    ENTER(NEEDS_context | NEEDS_no_failure);
+    ENTER(NEEDS_all);
     if (head->magic != SIMT_IMAGE || !(library = open_image(head)))
         return leave(INVALID_IMAGE);
     version = dlsym(library, "simt_version");
@@ -915,7 +955,7 @@ EXPORT int cuModuleLoadDataEx(struct module **module, const void *image, unsigne
 
 EXPORT int cuModuleUnload(struct module *m)
 {
-    ENTER(0);
+    ENTER(NEEDS_safety);
     for (struct function **p = &driver.functions; *p;) {
         struct function *f = *p;
 

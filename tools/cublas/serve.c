@@ -15,6 +15,7 @@ struct work {
     limber_context *ctx;
     bool host;                  /* the backend works on host memory alone */
     bool complex;
+    bool three;                 /* of three real products */
     bool device;                /* some matrix lies in a device's memory */
     limber_queue queue;
     limber_matrix a, b, c;
@@ -299,9 +300,9 @@ static void *pairs(const struct work *w, limber_matrix m, const struct side *s, 
 static bool run_complex(struct work *w)
 {
     struct request *r = w->r;
-    bool three = r->products == 3 && w->o->contract.promise == LIMBER_FAST && !w->device;
     int64_t k = depth(w);
 
+    w->three = r->products == 3 && w->o->contract.promise == LIMBER_FAST;
     for (; r->done < r->count; r->done++) {
         limber_matrix a = w->a, b = w->b, c = w->c;
 
@@ -310,7 +311,7 @@ static bool run_complex(struct work *w)
         c.data = pairs(w, c, &r->c, 2, r->done);
         if (limber_gemm_complex(w->ctx, &w->o->contract, &w->queue, r->m, r->n, k, w->alpha, a,
                                 r->a.op == CUBLAS_C, b, r->b.op == CUBLAS_C, w->beta, c,
-                                &w->report, three ? 3 : 4) != LIMBER_OK)
+                                &w->report, w->three ? 3 : 4) != LIMBER_OK)
             return failed(w);
     }
     return true;
@@ -337,9 +338,9 @@ static void tell(const struct work *w, bool served)
     if (r->form != FORM_one)
         snprintf(count, sizeof count, " count=%lld", (long long)r->count);
     if (served)
-        fprintf(stderr, "limber: %s m=%lld n=%lld k=%lld%s: %s by %s, %s\n", r->name,
+        fprintf(stderr, "limber: %s m=%lld n=%lld k=%lld%s: %s by %s, %s%s\n", r->name,
                 (long long)r->m, (long long)r->n, (long long)r->k, count, w->report.scheme,
-                w->report.backend, w->o->contract_text);
+                w->report.backend, w->o->contract_text, w->three ? ", three products" : "");
     else
         fprintf(stderr, "limber: %s m=%lld n=%lld k=%lld%s: left to cuBLAS: %s\n", r->name,
                 (long long)r->m, (long long)r->n, (long long)r->k, count, w->why);

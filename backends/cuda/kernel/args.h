@@ -102,6 +102,33 @@ struct terms_args {
     char value[128];
 };
 
+/* As struct sums_job: [outer][inner] sums of pairs. */
+struct sums_args {
+    const char *from;
+    int64_t outer, inner, outer_step, inner_step;
+    char *to;
+    uint64_t *most;                 /* NULL, or what the largest magnitude is joined to */
+    int32_t minus;
+};
+
+/* As struct pairs_job. */
+struct pairs_args {
+    const char *product[3];
+    int64_t count, width;
+    char *to;
+    int32_t plus;
+};
+
+/* As struct weigh_job. */
+struct weigh_args {
+    struct view view;
+    struct patch patch;
+    int32_t patched, across;
+    int64_t lines, length;
+    const double *weights;
+    double *to;
+};
+
 #ifdef LIMBER_DEVICE_H      /* as backends/backend.h has them */
 enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags };
 enum { SCAN_special = 1, SCAN_negative = 2 };
@@ -110,9 +137,22 @@ struct scan_args {
     struct view view;
     struct patch patch;
     int64_t lines, length;
-    int32_t *found;                 /* [field][line] */
+    int32_t *found;                 /* [field][line], of `all` lines */
+    int64_t all;
     int32_t patched, blocks_p;
-    int32_t *choice;                /* NULL, or what the start sets to 0 */
+    int32_t blocks;                 /* of one image; of a matrix, all */
+    int64_t image;                  /* elements from one image to the next */
+    int32_t *choice;                /* NULL, or what the start sets to 0, */
+    int32_t *most;                  /* and to INT32_MIN */
+};
+
+/* What a scan found of pixels becomes what it would have found of the lines that see them. */
+struct windows_args {
+    struct patch patch;
+    const int32_t *pixels;          /* [field][pixel], of `count` pixels */
+    int64_t count;
+    int32_t *found;                 /* [field][line] */
+    int64_t lines;
 };
 
 /* Whether all lines stay within the bounds of a plan: else choice becomes 1. */
@@ -120,7 +160,7 @@ struct decide_args {
     const int32_t *found;
     int64_t lines;
     uint8_t *special;               /* of lines, to be written */
-    int32_t *choice;
+    int32_t *choice, *most;         /* most: the largest exponent of all lines */
     int32_t emin, emax, spread, width, sig;
     int32_t is_unsigned, may_be_special;
 };

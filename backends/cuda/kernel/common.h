@@ -104,6 +104,12 @@ DEVICE bool load_element(typename raw_element<S>::type &e, const struct view &v,
     return true;
 }
 
+/* Whether elements of a line lie closer together than lines do. */
+DEVICE bool lies_along(const struct view &v)
+{
+    return v.patch ? v.patch->pairs && v.p == 2 : v.p <= v.line;
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* 2^e for normal results. */

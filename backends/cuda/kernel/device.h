@@ -80,6 +80,7 @@ template <class T> DEVICE T load_shared(uint32_t at) { return *(const T *)(limbe
 template <class T> DEVICE void store_shared(uint32_t at, T v) { *(T *)(limber_shared + at) = v; }
 
 DEVICE void atomic_max(int32_t *p, int32_t v) { atomicMax(p, v); }
+DEVICE void atomic_max(uint64_t *p, uint64_t v) { atomicMax((unsigned long long *)p, v); }
 DEVICE void atomic_min(int32_t *p, int32_t v) { atomicMin(p, v); }
 DEVICE void atomic_or(uint32_t *p, uint32_t v) { atomicOr(p, v); }
 DEVICE void atomic_add(uint64_t *p, uint64_t v) { atomicAdd((unsigned long long *)p, v); }

@@ -48,7 +48,7 @@ DEVICE void special_element(const element_args &g, const struct operands &o, int
     store_raw<RESULT.size>(to, &e);
 }
 
-#if SPECIAL
+#if SPECIAL && !LONG_WORDS
 KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 {
     struct operands o = operands_of(args);
@@ -63,7 +63,12 @@ KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 #endif
 
 #if LONG_WORDS
-/* Every product in a long accumulator. */
+DEVICE bool is_odd(const limber_num &x)
+{
+    return x.kind == NUM_inf || x.kind == NUM_nan;
+}
+
+/* Every product in a long accumulator.  NaN and infinities are met on the way: no scan is needed. */
 DEVICE int exact_element(const element_args &g, const struct operands &o, limber_big *sum, int64_t i,
                          int64_t j)
 {
@@ -71,14 +76,23 @@ DEVICE int exact_element(const element_args &g, const struct operands &o, limber
     limber_scalars scalars = scalars_of(g.r);
     typename raw_of<RESULT.size>::type e = {};
     limber_num a[2], b[2];
+    bool odd = false;
     int lost;
 
     limber_big_zero(sum);
-    ROLL for (int64_t p = 0; p < g.k; p++)
-        ROLL for (int x = parts_at<0>(a, o.a, g.r.i0 + i, p); x-- > 0;)
-            ROLL for (int y = parts_at<1>(b, o.b, g.r.j0 + j, p); y-- > 0;)
+    ROLL for (int64_t p = 0; p < g.k; p++) {
+        int in_a = parts_at<0>(a, o.a, g.r.i0 + i, p), in_b = parts_at<1>(b, o.b, g.r.j0 + j, p);
+
+        odd = odd || (in_a && is_odd(a[0])) || (in_b && is_odd(b[0]));
+        ROLL for (int x = in_a; x-- > 0;)
+            ROLL for (int y = in_b; y-- > 0;)
                 if (a[x].kind == NUM_finite && b[y].kind == NUM_finite)
                     limber_big_add_product(sum, &a[x], &b[y]);
+    }
+    if (odd) {
+        special_element(g, o, i, j);
+        return 0;
+    }
     if (BETA)
         e = load_raw<RESULT.size>(to);
     lost = limber_store_exact(&e, RESULT, sum->w, sum->n, sum->base, &scalars) & NUM_overflow;
@@ -97,8 +111,7 @@ KERNEL(limber_exact, struct element_args, ELEMENT_THREADS, 1)
     if (is_left(args.r.choice, args.r.mine))
         return;
     ROLL for (int64_t x = own; x < args.r.m * args.r.n; x += (int64_t)blocks() * ELEMENT_THREADS)
-        if (!is_special(args.r, x / args.r.n, x % args.r.n))
-            lost += (uint64_t)exact_element(args, o, &sum, x / args.r.n, x % args.r.n);
+        lost += (uint64_t)exact_element(args, o, &sum, x / args.r.n, x % args.r.n);
     if (lost)
         atomic_add(args.r.overflow, lost);
 }

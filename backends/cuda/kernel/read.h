@@ -7,12 +7,6 @@
 enum { LINES = 32, ELEMENTS = 64, EACH = 8, PREPARE_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1 };
 
-/* Whether elements of a line lie together. */
-DEVICE bool lies_along(const struct view &v)
-{
-    return v.patch ? v.patch->pairs && v.p == 2 : v.p == 1;
-}
-
 template <int S>
 DEVICE void read_block(struct view v, int64_t line0, int64_t lines, int64_t p0, int64_t length)
 {

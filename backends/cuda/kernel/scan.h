@@ -36,51 +36,56 @@ template <class raw> DEVICE void see(struct seen &s, const raw &e)
     s.flags |= x[0].sign ? SCAN_negative : 0;
 }
 
-/* Of the lanes that share a line. */
-DEVICE void join(struct seen &s)
+DEVICE void join(struct seen &s, const struct seen &other)
 {
-    UNROLL for (int lanes = 1; lanes < ELEMENTS / EACH; lanes *= 2) {
-        int32_t emin = (int32_t)shuffle_xor((uint32_t)s.emin, lanes);
-        int32_t emax = (int32_t)shuffle_xor((uint32_t)s.emax, lanes);
-        int32_t low = (int32_t)shuffle_xor((uint32_t)s.low, lanes);
-        int32_t sig = (int32_t)shuffle_xor((uint32_t)s.sig, lanes);
-
-        s.emin = emin < s.emin ? emin : s.emin;
-        s.emax = emax > s.emax ? emax : s.emax;
-        s.low = low < s.low ? low : s.low;
-        s.sig = sig > s.sig ? sig : s.sig;
-        s.flags |= shuffle_xor(s.flags, lanes);
-    }
+    s.emin = other.emin < s.emin ? other.emin : s.emin;
+    s.emax = other.emax > s.emax ? other.emax : s.emax;
+    s.low = other.low < s.low ? other.low : s.low;
+    s.sig = other.sig > s.sig ? other.sig : s.sig;
+    s.flags |= other.flags;
 }
 
-/* A block takes LINES lines, and every blocks_p-th stretch of ELEMENTS of them. */
+/* Of the lanes that share a line. */
+DEVICE void join_lanes(struct seen &s)
+{
+    UNROLL for (int lanes = 1; lanes < ELEMENTS / EACH; lanes *= 2)
+        join(s, { (int32_t)shuffle_xor((uint32_t)s.emin, lanes),
+                  (int32_t)shuffle_xor((uint32_t)s.emax, lanes),
+                  (int32_t)shuffle_xor((uint32_t)s.low, lanes),
+                  (int32_t)shuffle_xor((uint32_t)s.sig, lanes), shuffle_xor(s.flags, lanes) });
+}
+
+/* A block takes LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of
+ * them. */
 KERNEL(limber_scan, struct scan_args, PREPARE_THREADS, 1)
 {
     constexpr int size = SIDES[0].f.size;
     typedef typename raw_of<size>::type raw;
-    int64_t line0 = (int64_t)(block() / args.blocks_p) * LINES;
+    int image = block() / args.blocks, own = block() % args.blocks;
+    int64_t line0 = (int64_t)(own / args.blocks_p) * LINES;
     int64_t step = (int64_t)args.blocks_p * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
     struct seen s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
     struct view v = args.view;
-    int32_t *found = args.found + line0 + line;
+    int32_t *found = args.found + image * args.lines + line0 + line;
 
+    v.data = (const char *)v.data + image * args.image * size;
     v.patch = args.patched ? &args.patch : NULL;
-    ROLL for (int64_t p0 = (int64_t)(block() % args.blocks_p) * ELEMENTS; p0 < args.length;
+    ROLL for (int64_t p0 = (int64_t)(own % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
         read_block<0>(v, line0, args.lines - line0, p0, args.length);
         UNROLL for (int x = 0; x < EACH; x++)
             see(s, load_shared<raw>((uint32_t)((line * PADDED + p + x) * size)));
         sync_block();
     }
-    join(s);
+    join_lanes(s);
     if (p != 0 || line0 + line >= args.lines)
         return;
-    atomic_min(found + SCAN_emin * args.lines, s.emin);
-    atomic_max(found + SCAN_emax * args.lines, s.emax);
-    atomic_min(found + SCAN_low * args.lines, s.low);
-    atomic_max(found + SCAN_sig * args.lines, s.sig);
-    atomic_or((uint32_t *)found + SCAN_flags * args.lines, s.flags);
+    atomic_min(found + SCAN_emin * args.all, s.emin);
+    atomic_max(found + SCAN_emax * args.all, s.emax);
+    atomic_min(found + SCAN_low * args.all, s.low);
+    atomic_max(found + SCAN_sig * args.all, s.sig);
+    atomic_or((uint32_t *)found + SCAN_flags * args.all, s.flags);
 }
 
 /* Before a scan. */
@@ -90,13 +95,48 @@ KERNEL(limber_scan_start, struct scan_args, PREPARE_THREADS, 1)
 
     if (line == 0 && args.choice)
         store<int32_t>(args.choice, 0);
+    if (line == 0 && args.most)
+        store<int32_t>(args.most, INT32_MIN);
+    if (line >= args.all)
+        return;
+    store<int32_t>(args.found + SCAN_emin * args.all + line, INT32_MAX);
+    store<int32_t>(args.found + SCAN_emax * args.all + line, INT32_MIN);
+    store<int32_t>(args.found + SCAN_low * args.all + line, INT32_MAX);
+    store<int32_t>(args.found + SCAN_sig * args.all + line, 0);
+    store<int32_t>(args.found + SCAN_flags * args.all + line, 0);
+}
+
+/* What was found of a line of `all`. */
+DEVICE void join_found(struct seen &s, const int32_t *at, int64_t all)
+{
+    join(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
+              load<int32_t>(at + SCAN_low * all), load<int32_t>(at + SCAN_sig * all),
+              load<uint32_t>((const uint32_t *)at + SCAN_flags * all) });
+}
+
+KERNEL(limber_scan_windows, struct windows_args, PREPARE_THREADS, 1)
+{
+    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    const struct patch &w = args.patch;
+    struct seen s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+    int64_t row = limber_quotient(line, w.ow), image = limber_quotient(row, w.oh);
+    int64_t y0 = (row - image * w.oh) * w.stride[0] - w.pad[0];
+    int64_t x0 = (line - row * w.ow) * w.stride[1] - w.pad[1];
+
     if (line >= args.lines)
         return;
-    store<int32_t>(args.found + SCAN_emin * args.lines + line, INT32_MAX);
-    store<int32_t>(args.found + SCAN_emax * args.lines + line, INT32_MIN);
-    store<int32_t>(args.found + SCAN_low * args.lines + line, INT32_MAX);
-    store<int32_t>(args.found + SCAN_sig * args.lines + line, 0);
-    store<int32_t>(args.found + SCAN_flags * args.lines + line, 0);
+    ROLL for (int64_t r = 0; r < w.r; r++)
+        ROLL for (int64_t c = 0; c < w.s; c++) {
+            int64_t y = y0 + r * w.dilate[0], x = x0 + c * w.dilate[1];
+
+            if (y >= 0 && y < w.h && x >= 0 && x < w.w)
+                join_found(s, args.pixels + (image * w.h + y) * w.w + x, args.count);
+        }
+    store<int32_t>(args.found + SCAN_emin * args.lines + line, s.emin);
+    store<int32_t>(args.found + SCAN_emax * args.lines + line, s.emax);
+    store<int32_t>(args.found + SCAN_low * args.lines + line, s.low);
+    store<int32_t>(args.found + SCAN_sig * args.lines + line, s.sig);
+    store<uint32_t>((uint32_t *)args.found + SCAN_flags * args.lines + line, s.flags);
 }
 
 /* Of a line that is not zero. */
@@ -114,14 +154,22 @@ DEVICE bool is_within(const decide_args &a, int64_t line)
 KERNEL(limber_decide, struct decide_args, PREPARE_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    int32_t emax = line < args.lines ? load<int32_t>(args.found + SCAN_emax * args.lines + line) :
+                   INT32_MIN, most = emax;
     uint32_t flags;
 
+    UNROLL for (int lanes = 1; lanes < 32; lanes *= 2) {
+        int32_t other = (int32_t)shuffle_xor((uint32_t)most, lanes);
+
+        most = other > most ? other : most;
+    }
+    if (lane() == 0 && most != INT32_MIN)
+        atomic_max(args.most, most);
     if (line >= args.lines)
         return;
     flags = load<uint32_t>(args.found + SCAN_flags * args.lines + line);
     store<uint8_t>(args.special + line, (flags & SCAN_special) != 0);
-    if ((load<int32_t>(args.found + SCAN_emax * args.lines + line) != INT32_MIN &&
-         !is_within(args, line)) ||
+    if ((emax != INT32_MIN && !is_within(args, line)) ||
         (flags & SCAN_negative && args.is_unsigned) ||
         (flags & SCAN_special && !args.may_be_special))
         atomic_or((uint32_t *)args.choice, 1);

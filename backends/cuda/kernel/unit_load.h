@@ -23,11 +23,9 @@ DEVICE int64_t index_at(const struct slots &s, int64_t slot)
 #if SCALE_BLOCK
 template <int S> DEVICE double element_at(const struct view &v, int64_t line, int64_t p)
 {
-    const char *at = limber_view_at(&v, line, p, SIDES[S].f.size);
-    typename raw_of<SIDES[S].f.size>::type e = {};
+    typename raw_element<S>::type e = {};
 
-    if (at)
-        e = load_raw<SIDES[S].f.size>(at);
+    load_element<S>(e, v, line, p);
     return double_of(SIDES[S].f, &e);
 }
 
@@ -68,21 +66,22 @@ KERNEL(limber_scale_b, struct prepare_args, SCALE_THREADS, 1)
 /* ---- elements -------------------------------------------------------------------------------- */
 
 /* A block of lines by slots, read along whichever lies together in memory. */
-template <int size> DEVICE void read_slots(const prepare_args &a, int64_t line0, int64_t slot0)
+template <int S> DEVICE void read_slots(const prepare_args &a, int64_t line0, int64_t slot0)
 {
+    constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
     struct view v = a.view;
-    bool along = v.p == 1 && !a.patched;
+    bool along;
 
     v.patch = a.patched ? &a.patch : NULL;
+    along = lies_along(v);
     ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PREPARE_THREADS) {
         int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
         int64_t index = line0 + line < a.lines ? index_at(a.slots, slot0 + p) : -1;
-        const char *at = index < 0 ? NULL : limber_view_at(&v, a.line0 + line0 + line, index, size);
         raw e = {};
 
-        if (at)
-            e = load_raw<size>(at);
+        if (index >= 0)
+            load_element<S>(e, v, a.line0 + line0 + line, index);
         store_shared<raw>((uint32_t)((line * PADDED + p) * size), e);
     }
     sync_block();
@@ -138,7 +137,7 @@ template <int S> DEVICE void prepare(const prepare_args &a)
     uint32_t value[EACH], exponent[EACH];
     bool wide = false;
 
-    read_slots<size>(a, line0, slot0);
+    read_slots<S>(a, line0, slot0);
     if (line0 + line >= a.padded || (slot0 + p) * 4 >= a.pitch)
         return;
     ROLL for (int x = 0; x < EACH; x++) {

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Complex matrices by three real products: sums of each pair's parts, and pairs of results from the
+ * three, as jit/complex3.c forms them in host memory. */
+#ifndef LIMBER_CUDA_PLANES_H
+#define LIMBER_CUDA_PLANES_H
+
+/* Floats of 8 bytes are binary64, of 4 binary32: no others come here. */
+DEVICE double plus(double a, double b) { return add64(a, b); }
+DEVICE float plus(float a, float b) { return add32(a, b); }
+DEVICE int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+DEVICE int64_t minus(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
+template <class T> DEVICE T minus(T a) { return -a; }
+
+template <int size, bool is_integer> struct number { typedef int64_t type; };
+template <> struct number<4, false> { typedef float type; };
+template <> struct number<8, false> { typedef double type; };
+
+template <class T> DEVICE T load_part(const char *at)
+{
+    constexpr limber_format f = SIDES[0].f;
+
+    if constexpr (f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT)
+        return load<T>(at);
+    else if constexpr (f.size < 8)
+        return load_narrow(at, f.size, f.kind == LIMBER_KIND_UINT);
+    else
+        return load<int64_t>(at);
+}
+
+/* Integers in the next wider format, or modulo 2^64. */
+template <class T> DEVICE void store_sum(char *to, int64_t x, T sum)
+{
+    if constexpr (SIDES[0].f.kind != LIMBER_KIND_INT && SIDES[0].f.kind != LIMBER_KIND_UINT)
+        store((T *)to + x, sum);
+    else if constexpr (SIDES[0].f.size == 1)
+        store((int16_t *)to + x, (int16_t)sum);
+    else if constexpr (SIDES[0].f.size == 2)
+        store((int32_t *)to + x, (int32_t)sum);
+    else
+        store((int64_t *)to + x, (int64_t)sum);
+}
+
+DEVICE uint64_t magnitude(int64_t x)
+{
+    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+
+template <class T> DEVICE void note(uint64_t &, T, T) {}
+DEVICE void note(uint64_t &most, int64_t re, int64_t im)
+{
+    most = magnitude(re) > most ? magnitude(re) : most;
+    most = magnitude(im) > most ? magnitude(im) : most;
+}
+
+constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
+                            SIDES[0].f.kind == LIMBER_KIND_UINT;
+
+KERNEL(limber_sums, struct sums_args, PREPARE_THREADS, 1)
+{
+    typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
+    uint64_t most = 0;
+
+    ROLL for (int64_t x = (int64_t)block() * PREPARE_THREADS + thread();
+              x < args.outer * args.inner; x += (int64_t)blocks() * PREPARE_THREADS) {
+        const char *at = args.from + (x / args.inner * args.outer_step +
+                                      x % args.inner * args.inner_step) * SIDES[0].f.size;
+        T re = load_part<T>(at), im = load_part<T>(at + SIDES[0].f.size);
+
+        store_sum(args.to, x, plus(re, args.minus ? minus(im) : im));
+        note(most, re, im);
+    }
+    if (args.most && most)
+        atomic_max(args.most, most);
+}
+
+/* Re = P1 - s t P2, Im = P3 - P1 - s t P2; integers have 64 bits. */
+KERNEL(limber_pairs, struct pairs_args, PREPARE_THREADS, 1)
+{
+    typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
+
+    ROLL for (int64_t x = (int64_t)block() * PREPARE_THREADS + thread(); x < args.count;
+              x += (int64_t)blocks() * PREPARE_THREADS) {
+        T p1 = load<T>((const T *)args.product[0] + x), p2 = load<T>((const T *)args.product[1] + x);
+        T p3 = load<T>((const T *)args.product[2] + x), second = args.plus ? p2 : minus(p2);
+
+        store((T *)args.to + x * args.width, plus(p1, second));
+        store((T *)args.to + x * args.width + 1, plus(plus(p3, minus(p1)), second));
+    }
+}
+
+#endif

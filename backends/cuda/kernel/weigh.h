@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Sums of magnitudes along lines, in the order and the bits of jit/estimate.c. */
+#ifndef LIMBER_CUDA_WEIGH_H
+#define LIMBER_CUDA_WEIGH_H
+
+KERNEL(limber_weigh, struct weigh_args, PREPARE_THREADS, 1)
+{
+    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    struct view v = args.view;
+    double sum = 0;
+
+    v.patch = args.patched ? &args.patch : NULL;
+    if (line >= args.lines)
+        return;
+    ROLL for (int64_t p = 0; p < args.length; p++) {
+        typename raw_element<0>::type e = {};
+        double x;
+
+        load_element<0>(e, v, args.across ? p : line, args.across ? line : p);
+        x = double_of(SIDES[0].f, &e);
+        x = x < 0 ? -x : x;
+        if (x - x == 0)         /* finite */
+            sum = add64(sum, args.weights ? mul64(x, load<double>(args.weights + p)) : x);
+    }
+    store(args.to + line, sum);
+}
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What complex matrices by three real products need on the device besides the products. */
+#include "backends/cuda/launch.h"
+
+enum { THREADS = 256, WAVES = 8 };
+
+bool limber_cuda_has_planes(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ||
+           (f.kind == LIMBER_KIND_FLOAT && !f.carried && !f.flags &&
+            ((f.exp_bits == 11 && f.frac_bits == 52) || (f.exp_bits == 8 && f.frac_bits == 23)));
+}
+
+static bool start(struct run *r, enum cuda_kernel which, int64_t elements, void *args,
+                  struct diag *d)
+{
+    int64_t blocks = (elements + THREADS - 1) / THREADS;
+    int64_t most = (int64_t)WAVES * r->device->multiprocessors;
+
+    return limber_cuda_start(r, which, blocks < most ? blocks : most, THREADS, 0, args, d);
+}
+
+static bool finish(struct run *r, bool waits, struct diag *d)
+{
+    return !waits || limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),
+                                    "running a kernel", d);
+}
+
+static bool run_sums(struct run *r, struct sums_job *j, cu_pointer most, struct diag *d)
+{
+    struct sums_args args = {
+        .from = j->from, .outer = j->outer, .inner = j->inner, .outer_step = j->outer_step,
+        .inner_step = j->inner_step, .to = j->to, .most = (uint64_t *)(uintptr_t)most,
+        .minus = j->minus,
+    };
+
+    return (!most || limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(most, 0, 2, r->stream),
+                                    "clearing", d)) &&
+           start(r, KERNEL_sums, j->outer * j->inner, &args, d) &&
+           (!most || limber_cuda_ok(r->driver, r->driver->cuMemcpyDtoHAsync_v2(
+                                    &j->most, most, sizeof j->most, r->stream),
+                                    "copying from the device", d));
+}
+
+bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
+                      struct diag *d)
+{
+    struct call call = { .device = device, .queue = queue };
+    struct run r = { .kernel = k, .call = &call };
+    cu_pointer most = 0;
+    bool ok;
+
+    j->most = 0;
+    if (!limber_cuda_enter(&r, d))
+        return false;
+    ok = (!j->measures || limber_cuda_memory(&r, &most, sizeof j->most, "a number", d)) &&
+         run_sums(&r, j, most, d);
+    limber_cuda_release(&r, &most);
+    ok = finish(&r, r.own_stream || j->measures, d) && ok;
+    limber_cuda_leave(&r);
+    return ok;
+}
+
+bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
+                       const limber_queue *queue, struct diag *d)
+{
+    struct call call = { .device = device, .queue = queue };
+    struct run r = { .kernel = k, .call = &call };
+    struct pairs_args args = {
+        .product = { j->product[0], j->product[1], j->product[2] }, .count = j->count,
+        .width = j->width, .to = j->to, .plus = j->plus,
+    };
+    bool ok;
+
+    if (!limber_cuda_enter(&r, d))
+        return false;
+    ok = start(&r, KERNEL_pairs, j->count, &args, d);
+    ok = finish(&r, r.own_stream, d) && ok;
+    limber_cuda_leave(&r);
+    return ok;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Sums of an operand's magnitudes, for estimates that the host makes. */
+#include "backends/cuda/launch.h"
+
+enum { THREADS = 256 };
+
+static bool run(struct run *r, const struct weigh_job *j, cu_pointer weights, cu_pointer to,
+                struct diag *d)
+{
+    size_t bytes = (size_t)j->length * sizeof *j->weights;
+    struct weigh_args args = {
+        .view = *j->view, .patched = j->view->patch != NULL, .across = j->across,
+        .lines = j->lines, .length = j->length, .weights = (const double *)(uintptr_t)weights,
+        .to = (double *)(uintptr_t)to,
+    };
+
+    if (args.patched)
+        args.patch = *args.view.patch;
+    args.view.patch = NULL;
+    return (!weights || limber_cuda_ok(r->driver, r->driver->cuMemcpyHtoDAsync_v2(
+                                       weights, j->weights, bytes, r->stream),
+                                       "copying to the device", d)) &&
+           limber_cuda_start(r, KERNEL_weigh, (j->lines + THREADS - 1) / THREADS, THREADS, 0,
+                             &args, d) &&
+           limber_cuda_ok(r->driver, r->driver->cuMemcpyDtoHAsync_v2(
+                          j->to, to, (size_t)j->lines * sizeof *j->to, r->stream),
+                          "copying from the device", d);
+}
+
+bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
+                       const limber_queue *queue, struct diag *d)
+{
+    struct call call = { .device = device, .queue = queue };
+    struct run r = { .kernel = k, .call = &call };
+    cu_pointer weights = 0, to = 0;
+    bool ok;
+
+    if (j->lines == 0)
+        return true;
+    if (!limber_cuda_enter(&r, d))
+        return false;
+    ok = (!j->weights || j->length == 0 ||
+          limber_cuda_memory(&r, &weights, (size_t)j->length * sizeof *j->weights, "weights", d)) &&
+         limber_cuda_memory(&r, &to, (size_t)j->lines * sizeof *j->to, "sums", d) &&
+         run(&r, j, weights, to, d);
+    limber_cuda_release(&r, &weights);
+    limber_cuda_release(&r, &to);
+    ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel", d) &&
+         ok;
+    limber_cuda_leave(&r);
+    return ok;
+}
