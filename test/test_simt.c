@@ -825,8 +825,10 @@ static void blocks_of_a_cluster_share_copies(void **state)
     struct rng r = { 21 };
 
     (void)state;
-    for (int i = 0; i < 16 * N * 32; i++)
-        in[0][0][i] = (int32_t)rng_below(&r, 1000);
+    for (int i = 0; i < 16; i++)
+        for (int s = 0; s < N; s++)
+            for (int l = 0; l < 32; l++)
+                in[i][s][l] = rng_below(&r, 1000);
     for (int b = 0; b < 6; b++)
         for (int i = 0; i < 16; i++)
             for (int s = 0; s < N; s++)

@@ -5,7 +5,8 @@
  *
  * Shared memory is one dynamic array, addressed by bytes from its begin (aligned to 1024).
  *
- * Source: PTX ISA 9.0: 9.7.9 (copies, mbarrier), 9.7.14 (mma), 9.7.15 (wgmma), 5.5 (swizzles). */
+ * Source: PTX ISA 9.0: 9.7.9 (copies), 9.7.13 (mbarrier, clusters), 9.7.14 (mma), 9.7.15 (wgmma),
+ * 5.5 (swizzles). */
 #ifndef LIMBER_DEVICE_H
 #define LIMBER_DEVICE_H
 
