@@ -202,7 +202,7 @@ static bool seems_mixed(const limber_context *ctx, const struct problem *p)
     double work = (double)p->m * (double)p->n * (double)p->k;
     struct sample a, b;
 
-    if (ctx->whole || p->groups != 1 || p->shape || p->a.patch || p->b.patch || asks_native(p) || work < SAMPLED)
+    if (ctx->whole || p->groups != 1 || p->shape || p->a.patch || p->b.patch || asks(p, "native") || work < SAMPLED)
         return false;
     a = limber_scan_sample(&p->a, p->fa, p->m, p->k);
     b = limber_scan_sample(&p->b, p->fb, p->n, p->k);
@@ -1237,7 +1237,7 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
 {
     return !ctx->whole && f->all_a.scanned && f->all_b.scanned && p->groups == 1 && !p->shape && !p->a.patch &&
            !p->b.patch && !is_tiny(p) && !is_integer(p->fc) && !ctx->machine.backend->remote &&
-           p->contract.promise != LIMBER_SIMULATE && !asks_native(p) &&
+           p->contract.promise != LIMBER_SIMULATE && !asks(p, "native") &&
            (p->contract.promise != LIMBER_FAST || strchr(p->contract.scheme, '+'));
 }
 
