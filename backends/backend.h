@@ -114,8 +114,8 @@ struct weigh_job {
     double *to;                 /* both in host memory */
 };
 
-/* Sums re + im, or re - im, of outer x inner pairs; steps count numbers.  Integers become twice as long,
- * and of 64 bits stay modulo 2^64. */
+/* Sums re + im, or re - im, of outer x inner pairs; steps count numbers.  Integers become twice as
+ * long, and of 64 bits stay modulo 2^64. */
 struct sums_job {
     const void *from;
     int64_t outer, inner, outer_step, inner_step;

@@ -9,7 +9,8 @@ enum scan_depth { SCAN_full, SCAN_probe };
 
 /* Fills *m from the lines x length elements seen through v.  SCAN_probe may stop early with
  * m->scanned = false as soon as the data is seen to need more than 16 bits of width.  Of windows that
- * overlap SCAN_full looks at each pixel once, and tiles stay unknown.  r may be NULL (one thread).  The mask is the caller's to clear, also after a failure. */
+ * overlap SCAN_full looks at each pixel once, and tiles stay unknown.  r may be NULL (one thread).  The
+ * mask is the caller's to clear, also after a failure. */
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                  int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
                  struct diag *d);

@@ -344,6 +344,8 @@ bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, stru
                          "enum { STEP = 128 };\n");
     sides(out, c);
     limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n"
-                         "#include \"terms.h\"\n#include \"weigh.h\"\n%s", limber_cuda_has_planes(c->side[0].f) ? "#include \"planes.h\"\n" : "");
+                         "#include \"terms.h\"\n#include \"weigh.h\"\n");
+    if (limber_cuda_has_planes(c->side[0].f))
+        limber_text_add(out, "#include \"planes.h\"\n");
     return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
 }

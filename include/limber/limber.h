@@ -176,7 +176,8 @@ typedef struct limber_queue {
  * capture.  When the graph is played, the operands are scanned on the device; where they are not of
  * the class that the plan was made for, a slower plan that suits any data computes the result, to the
  * same contract.  Exact integer results, whose RANGE nobody could learn, are refused.  A graph must
- * not outlive its context. */
+ * not outlive its context.  That plan's kernels may need a larger workspace than the least; the
+ * refusal tells. */
 
 /* The workspace that a call of limber_gemm_batch needs on a GPU, in bytes: the least, and that which
  * holds all limbs at once.  Reads A and B, computes nothing; 0 where no device memory is used.

@@ -29,7 +29,13 @@ struct context { int device, refs; };
 
 struct work;
 struct graph { struct work *first, **end; };
-struct capture { struct graph *graph; int mode; pthread_t thread; bool invalid; struct capture *next; };
+struct capture {
+    struct graph *graph;
+    int mode;
+    pthread_t thread;           /* that began it */
+    bool invalid;
+    struct capture *next;
+};
 enum { MODE_global, MODE_thread, MODE_relaxed, MODES };     /* CUstreamCaptureMode */
 struct stream { struct capture *capture; struct stream *next; };
 struct event { bool recorded; double time; struct capture *capture; };
