@@ -4,6 +4,7 @@
  *
  *   needs   a stated gemm
  *   leaves  plan.scheme, plan.cost, and in plan.refused a line for every scheme */
+#include "passes/device.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
@@ -46,54 +47,18 @@ static double combine_ns(const struct plan *p, const struct node *products,
     }
 }
 
-/* Bytes that a device's kernels move for an element: operands are read and limbs written, limbs are
- * read by the products about eight times over, totals are written and read, the result written. */
-static double limb_bytes(const struct plan *p, int limbs)
-{
-    const struct node *n = &p->node[limbs];
-
-    return limber_source(p, limbs)->type.format.size + 9.0 * n->type.count * n->type.format.size;
-}
-
-static double result_bytes(const struct plan *p, const struct node *products,
-                           const struct node *combine)
-{
-    limber_format f = limber_plan_find(p, OP_epilogue)->type.format;
-    double total = combine->num[ATTR_via] == VIA_crt ? 1 : combine->num[ATTR_via] == VIA_shift ? 8 :
-                   0;
-
-    return f.size + 2 * total * products->type.count;
-}
-
-enum { LAUNCH_NS = 15000 };     /* of three or four kernels */
-
-/* Seconds of a device for 2^30 multiply-adds of the plan's size.  Of a unit's peak our kernels are
- * expected to keep 0.75, NVIDIA's 0.9. */
-static double device_seconds(const struct plan *p, const struct target *t,
-                             const struct node *products, const struct node *combine)
-{
-    double k = ldexp(1, p->kbits > 16 ? 16 : p->kbits), n = ldexp(1, p->size ? p->size : 10);
-    double work = n * n * k, bytes;
-
-    if (strcmp(p->scheme, "cublas") == 0)   /* operands are read as they lie */
-        return 0x1p30 / (0.9 * t->rate[products->num[ATTR_unit]]);
-    bytes = n * k * (limb_bytes(p, products->in[0]) + limb_bytes(p, products->in[1])) +
-            n * n * result_bytes(p, products, combine);
-    return ((double)products->rows * work / (0.75 * t->rate[products->num[ATTR_unit]]) +
-            bytes / t->bandwidth + 1e-9 * LAUNCH_NS) * (0x1p30 / work);
-}
-
 /* Seconds of one core, or of a device, for 2^30 multiply-adds; on a core for m = n = k = 1024. */
 static double seconds(const struct plan *p, const struct target *t)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
     double rate = t->rate[products->num[ATTR_unit]];
+    bool inside;
 
     if (!(rate > 0))
         return INFINITY;
     if (t->bandwidth > 0)
-        return device_seconds(p, t, products, combine);
+        return limber_device_seconds(p, t, &inside);
     return (double)products->rows * 0x1p30 / rate +
            1e-9 * 0x1p20 * (prepare_ns(p, products->in[0]) + prepare_ns(p, products->in[1]) +
                             combine_ns(p, products, combine));
@@ -111,7 +76,8 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
                          limber_units[s->unit].name);
     copy.scheme = s->name;
     ok = ok && limber_pass_split(&copy, t, why) && limber_pass_prune(&copy, t, why) &&
-         limber_pass_bound(&copy, t, why);
+         limber_pass_bound(&copy, t, why) &&
+         (p->split != LIMBER_SPLIT_INSIDE || limber_can_split_inside(&copy, t, why));
     if (ok)
         *cost = seconds(&copy, t);
     limber_plan_clear(&copy);

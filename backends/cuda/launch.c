@@ -37,6 +37,8 @@ static bool has_kernel(const struct cuda_config *c, int i)
         return true;
     if (i == KERNEL_special)
         return c->special;
+    if (i == KERNEL_prepare_a || i == KERNEL_prepare_b)
+        return !c->inside && c->way != WAY_element;
     if (i == KERNEL_finish && c->direct)
         return false;
     if (i == KERNEL_scale_a || i == KERNEL_scale_b)
@@ -156,8 +158,8 @@ static void lay_out(const struct run *r, struct part *p)
         p->pitch = round_up((int64_t)p->slots.count * 4, f->step);
         p->scale_blocks = f->model.scale_block ? ceil_div(k, f->model.scale_block) : 0;
     }
-    p->limb[0] = p->tiles_m * f->bm * p->pitch;
-    p->limb[1] = r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
+    p->limb[0] = f->inside ? 0 : p->tiles_m * f->bm * p->pitch;
+    p->limb[1] = f->inside ? 0 : r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
     p->total_size = p->m * p->total_pitch;
     p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
@@ -322,6 +324,22 @@ static bool map_limbs(struct run *r, const struct part *p, int side, struct tens
                           SWIZZLE_128, L2_256, 0), "describing limbs to the device", d);
 }
 
+/* Whether pieces of 16 bytes are whole: lines or elements lie together, and what is apart is apart by
+ * pieces. */
+static struct origin origin_of(const struct run *r, int side)
+{
+    const struct view *v = &r->view[side];
+    struct origin o = { .view = *v, .patched = v->patch != NULL };
+
+    if (v->patch)
+        o.patch = *v->patch;
+    o.view.patch = NULL;
+    o.across = !v->patch && v->p != 1 && v->line == 1;
+    o.whole = !v->patch && (v->p == 1 || v->line == 1) && (o.across ? v->p : v->line) % 4 == 0 &&
+              (uintptr_t)v->data % 16 == 0;
+    return o;
+}
+
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -341,7 +359,10 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         args.steps = (int32_t)(p->pitch / f->step);
     if (f->window)
         args.window = limber_cuda_window(r, p);
-    if (f->way == WAY_group && !(map_limbs(r, p, 0, &args.map_a, d) &&
+    for (int side = 0; side < 2 && f->inside; side++)
+        args.origin[side] = origin_of(r, side);
+    args.k = r->k;
+    if (f->way == WAY_group && !f->inside && !(map_limbs(r, p, 0, &args.map_a, d) &&
                                  (f->window || map_limbs(r, p, 1, &args.map_b, d))))
         return false;
     if (f->way == WAY_group && tasks > r->device->multiprocessors)
@@ -402,6 +423,7 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
                      struct diag *d)
 {
     const struct call *c = r->call;
+    bool ahead = !r->kernel->config.inside;
     int64_t first = p->j;
 
     for (p->i = 0; p->i < c->m; p->i += most->m) {
@@ -413,7 +435,8 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
             lay_out(r, p);
             place_in(&r->kernel->config, most, p, r->workspace);
             if ((r->images && p->i == 0 && p->j == first && !prepare_images(r, p, d)) ||
-                (rows && !prepare(r, p, 0, d)) || (!r->images && !prepare(r, p, 1, d)) ||
+                (ahead && rows && !prepare(r, p, 0, d)) ||
+                (ahead && !r->images && !prepare(r, p, 1, d)) ||
                 !multiply(r, p, d) || !finish(r, p, d))
                 return false;
         }

@@ -110,7 +110,7 @@ static bool take(nvrtc_program p, struct blob *out, struct diag *d)
            limber_fail(d, LIMBER_DEVICE, "NVRTC gave no cubin");
 }
 
-enum { MOST_HEADERS = 32 };
+enum { MOST_HEADERS = 64 };
 
 bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
                   const char *arch, const struct dump *dump, struct blob *out, struct diag *d)
@@ -121,6 +121,8 @@ bool limber_nvrtc(const char *source, const struct cuda_header *headers, int cou
     int result;
     bool ok;
 
+    if (count > MOST_HEADERS)
+        return limber_fail(d, LIMBER_INTERNAL, "cuda: %d headers", count);
     if (!ready(d))
         return false;
     for (int i = 0; i < count; i++) {

@@ -4,7 +4,7 @@
 #ifndef LIMBER_SIMT_API_H
 #define LIMBER_SIMT_API_H
 
-enum { SIMT_VERSION = 1 };      /* of this file: objects made by another one are refused */
+enum { SIMT_VERSION = 2 };      /* of this file: objects made by another one are refused */
 
 /* What products multiply: 32 bytes along k.  Of i8, + 1: a is signed, + 2: b is. */
 enum simt_kind { SIMT_I8, SIMT_F16 = 4, SIMT_BF16, SIMT_TF32, SIMT_E4M3, SIMT_E5M2 };
@@ -28,7 +28,7 @@ struct simt_api {
     uint32_t (*shuffle_xor)(uint32_t v, int mask);
     void (*registers)(int n);
 
-    void (*copy16)(uint32_t at, const void *p, int bytes);
+    void (*copy)(uint32_t at, const void *p, int bytes, int size);
     void (*copy_group)(void);
     void (*copy_wait)(int n);
 
