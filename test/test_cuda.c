@@ -321,6 +321,7 @@ static void same_plan(const char *scheme, enum data data, int64_t m, int64_t n, 
     make_operand(&b, data, n, k, &r);
     plan_state(&p, &(struct planned){ LIMBER_FAST, scheme, a.f, a.f, &a.mask, &b.mask, 10,
                                       false });
+    p.split = LIMBER_SPLIT_AHEAD;       /* test_cuda_split has the other way */
     if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
         if (!strstr(d.text, "cuda has no"))
             fail_msg("%s", d.text);
