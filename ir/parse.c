@@ -155,8 +155,8 @@ static bool read_word(struct word w, const char *words, int64_t *v)
 
 /* ---- the head ------------------------------------------------------------------------------ */
 
-enum head { H_promise, H_bits, H_wanted, H_slices, H_split, H_kbits, H_size, H_budget, H_spent, H_scheme,
-            H_pruned, H_dropped, H_model, H_counts };
+enum head { H_promise, H_bits, H_wanted, H_slices, H_split, H_kbits, H_size, H_budget, H_spent,
+            H_scheme, H_pruned, H_dropped, H_model, H_counts };
 
 /* The words of a unit with bars between them. */
 static bool read_model(struct parser *s, struct word all, struct word v)

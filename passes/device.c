@@ -35,7 +35,7 @@ struct block_shape limber_block_shape(const struct node *n, const struct target 
            (struct block_shape){ 32, 64, 128, 128, 64 };
 }
 
-/* Barriers and alignment take the kilobyte.  Elements of warpgroups come 128 lines by 32 at a time. */
+/* Barriers and alignment take a kilobyte.  Elements for warpgroups come 128 lines by 32 at a time. */
 int64_t limber_block_stages(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *n = limber_plan_find(p, OP_products);
@@ -106,8 +106,8 @@ static double result_bytes(const struct plan *p, const struct node *products,
 enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 };     /* of three or four kernels, of one */
 enum { CUT_STEPS = 10 };        /* instructions that fetch and cut an element (docs/gpu.md) */
 
-/* Seconds that cutting adds to a multiply-add's `product`.  A tile cuts its elements of A and of B
- * itself.  Beside warpgroups a group of its own does it, which issues every other clock, at the same time;
+/* Seconds of a multiply-add, of which the product takes `product`.  Every tile cuts its elements of
+ * A and of B itself: beside warpgroups a group that does nothing else, and issues every other clock;
  * elsewhere the warps that multiply. */
 static double with_cutting(const struct node *products, const struct target *t, double product)
 {

@@ -11,14 +11,14 @@ struct block_shape { int64_t mr, nr, mb, nb, bytes; };
 /* side_by_side: a stage holds all limbs. */
 struct block_shape limber_block_shape(const struct node *products, const struct target *t,
                                       bool side_by_side);
-/* Stages of the ring that the shared memory holds, of limbs or of elements in front of two stages of
- * limbs; below 2: none. */
+/* Stages of the ring that the shared memory holds, of limbs, or of elements beside two stages of limbs;
+ * fewer than 2: it does not do. */
 int64_t limber_block_stages(const struct plan *p, const struct target *t, bool inside);
 
 /* Can the multiply kernel make the limbs?  If not, why. */
 bool limber_can_split_inside(const struct plan *p, const struct target *t, struct diag *d);
-/* Seconds for 2^30 multiply-adds of the plan's size, by the faster way to make limbs that the caller
- * allows. */
+/* Seconds for 2^30 multiply-adds of the plan's size, by the faster way to make limbs that the
+ * caller allows. */
 double limber_device_seconds(const struct plan *p, const struct target *t, bool *inside);
 
 #endif

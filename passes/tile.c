@@ -93,8 +93,8 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
         return false;
     stages = limber_block_stages(p, t, inside);
     if (stages < 2)
-        return limber_fail(d, LIMBER_NO_SCHEME, "two stages of %lld bytes a line do not fit the %lld "
-                           "that threads share", (long long)s.bytes, (long long)t->shared);
+        return limber_fail(d, LIMBER_NO_SCHEME, "two stages of %lld bytes a line do not fit the "
+                           "%lld that threads share", (long long)s.bytes, (long long)t->shared);
     if (inside)
         limber_node_set(n, ATTR_split, SPLIT_inside);
     return limber_node_list(p, n, ATTR_tile, (int64_t[]){ s.mr, s.nr, stages, s.mb, s.nb,

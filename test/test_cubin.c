@@ -170,7 +170,8 @@ static bool check(const struct work *w, const struct machine *m, FILE *table)
                      u.loads);
         if (table)
             fprintf(table, "| %s, %s%s | %s | %s | %d | %d | %d |\n", w->scheme, w->format,
-                    w->split == INSIDE ? ", inside" : "", m->name, u.name + 7, u.registers, u.stack, multiply ? config.shared : 0);
+                    w->split == INSIDE ? ", inside" : "", m->name, u.name + 7,
+                    u.registers, u.stack, multiply ? config.shared : 0);
     }
     assert_true(config.shared <= m->shared);
     if (config.way == WAY_group)    /* what is launched with, before registers move to consumers */

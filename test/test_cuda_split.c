@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limbs made inside the multiply kernel: the bits of those made ahead and of the interpreter, however
- * the operands lie; on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on the
- * CPU (SIMT_CC names the compute capability). */
+ * Limbs made inside the multiply kernel: the bits of those made ahead and of the interpreter,
+ * however the operands lie; on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs
+ * kernels on the CPU (SIMT_CC names the compute capability). */
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"
@@ -27,6 +27,37 @@ extern const struct backend limber_backend_cuda;
 static limber_context *cuda;
 static struct target target;
 
+/* The driver, as a program that uses the library has it. */
+static struct {
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuMemFree_v2)(uint64_t);
+    int (*cuMemcpyHtoDAsync_v2)(uint64_t, const void *, size_t, void *);
+    int (*cuMemcpyDtoHAsync_v2)(void *, uint64_t, size_t, void *);
+    int (*cuStreamSynchronize)(void *);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxSetCurrent)(void *);
+} driver;
+
+static bool open_driver(void)
+{
+    const char *name = getenv("LIMBER_CUDA");
+    void *handle = dlopen(name ? name : "libcuda.so.1", RTLD_NOW), *context;
+
+    if (!handle)
+        return false;
+#define GET(name) *(void **)&driver.name = dlsym(handle, #name)
+    GET(cuMemAlloc_v2);
+    GET(cuMemFree_v2);
+    GET(cuMemcpyHtoDAsync_v2);
+    GET(cuMemcpyDtoHAsync_v2);
+    GET(cuStreamSynchronize);
+    GET(cuDevicePrimaryCtxRetain);
+    GET(cuCtxSetCurrent);
+#undef GET
+    return driver.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+           driver.cuCtxSetCurrent(context) == 0;
+}
+
 static int open_device(void **state)
 {
     const limber_config device = { .backend = "cuda", .cache_dir = "" };
@@ -41,7 +72,7 @@ static int open_device(void **state)
         fprintf(stderr, "%s\n", limber_error_text());
         return -1;
     }
-    return 0;
+    return open_driver() ? 0 : -1;
 }
 
 static int close_device(void **state)
@@ -138,8 +169,8 @@ static int64_t compare(const struct product *x, struct diag *d)
     p.split = x->split;
     call = (struct call){ .m = x->m, .n = x->n, .k = x->k, .a = a.view, .b = b.view,
                           .c = { want, x->n, 1, x->n, 0 }, .mask_a = &a.mask, .mask_b = &b.mask,
-                          .workspace_limit = x->half ? 1 : 1 << 22, .alpha = x->scalars ? &alpha : NULL,
-                          .beta = x->scalars ? &beta : NULL };
+                          .workspace_limit = x->half ? 1 : 1 << 22,
+                          .alpha = x->scalars ? &alpha : NULL, .beta = x->scalars ? &beta : NULL };
     fill(&r, DATA_unit, p.node[p.ret].type.format, want, (size_t)(x->m * x->n));
     memcpy(got, want, bytes);
     if (!limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d) ||
@@ -193,7 +224,8 @@ static void operands_may_lie_in_any_way(void **state)
 {
     (void)state;
     same((struct product){ "fp32-f", DATA_unit, 130, 9, 64, ACROSS, ALONG_odd, true, IN, false });
-    same((struct product){ "fp32-f", DATA_unit, 9, 140, 97, ALONG_moved, ACROSS_odd, false, IN, false });
+    same((struct product){ "fp32-f", DATA_unit, 9, 140, 97, ALONG_moved, ACROSS_odd, false, IN,
+                           false });
     same((struct product){ "fp32-t", DATA_unit, 33, 20, 70, APART, APART, false, IN, false });
     same((struct product){ "fp32-b", DATA_unit, 1, 1, 1, ALONG, ACROSS, false, IN, false });
     same((struct product){ "fp32-f", DATA_unit, 140, 150, 40, ALONG, ACROSS, false, IN, true });
@@ -212,19 +244,32 @@ static void lines_are_scaled(void **state)
 
 enum { M = 40, N = 30, K = 70, MANY = 2 };
 
-static void run_call(limber_split split, bool complex, float *c, size_t *best)
+static float *put(enum data data, size_t count, struct rng *r)
+{
+    float *host = malloc(count * 4);
+    uint64_t at;
+
+    fill(r, data, named("f32"), host, count);
+    assert_int_equal(driver.cuMemAlloc_v2(&at, count * 4), 0);
+    assert_int_equal(driver.cuMemcpyHtoDAsync_v2(at, host, count * 4, NULL), 0);
+    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+    free(host);
+    return (float *)(uintptr_t)at;
+}
+
+/* On the device, where complex numbers are seen as they lie; *best is the workspace. */
+static void run_call(limber_split split, bool complex, float *to, size_t *best)
 {
     const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f", .split = split };
     const limber_batch batch = { .count = MANY, .a = M * K, .b = K * N, .c = M * N };
     limber_format f = named("f32");
-    float *a = malloc(MANY * M * K * 4), *b = malloc(MANY * K * N * 4);
-    limber_matrix xa = { a, f, K, 1 }, xb = { b, f, N, 1 }, xc = { c, f, N, 1 };
     struct rng r = { 12 };
+    float *a = put(DATA_unit, MANY * M * K, &r), *b = put(DATA_unit, MANY * K * N, &r);
+    float *c = put(DATA_unit, MANY * M * N, &r);
+    limber_matrix xa = { a, f, K, 1 }, xb = { b, f, N, 1 }, xc = { c, f, N, 1 };
     size_t least;
     limber_status s;
 
-    fill(&r, DATA_unit, f, a, MANY * M * K);
-    fill(&r, DATA_unit, f, b, MANY * K * N);
     if (complex)
         s = limber_gemm_complex(cuda, &contract, NULL, M, N, K, NULL, xa, 0, xb, 1, NULL, xc, NULL,
                                 4);
@@ -232,8 +277,11 @@ static void run_call(limber_split split, bool complex, float *c, size_t *best)
         s = limber_gemm_batch(cuda, &contract, NULL, &batch, M, N, K, NULL, xa, xb, NULL, xc, NULL);
     if (s || limber_gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, xc, &least, best))
         fail_msg("%s", limber_error_text());
-    free(a);
-    free(b);
+    assert_int_equal(driver.cuMemcpyDtoHAsync_v2(to, (uintptr_t)c, MANY * M * N * 4, NULL), 0);
+    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+    driver.cuMemFree_v2((uintptr_t)a);
+    driver.cuMemFree_v2((uintptr_t)b);
+    driver.cuMemFree_v2((uintptr_t)c);
 }
 
 static void calls_have_the_same_bits(void **state)

@@ -158,8 +158,11 @@ static void lay_out(const struct run *r, struct part *p)
         p->pitch = round_up((int64_t)p->slots.count * 4, f->step);
         p->scale_blocks = f->model.scale_block ? ceil_div(k, f->model.scale_block) : 0;
     }
-    p->limb[0] = f->inside ? 0 : p->tiles_m * f->bm * p->pitch;
-    p->limb[1] = f->inside ? 0 : r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
+    if (!f->inside) {
+        p->limb[0] = p->tiles_m * f->bm * p->pitch;
+        p->limb[1] = r->images ? p->images * limber_cuda_image(r) :
+                     p->tiles_n * f->bn * p->pitch;
+    }
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
     p->total_size = p->m * p->total_pitch;
     p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
@@ -324,8 +327,6 @@ static bool map_limbs(struct run *r, const struct part *p, int side, struct tens
                           SWIZZLE_128, L2_256, 0), "describing limbs to the device", d);
 }
 
-/* Whether pieces of 16 bytes are whole: lines or elements lie together, and what is apart is apart by
- * pieces. */
 static struct origin origin_of(const struct run *r, int side)
 {
     const struct view *v = &r->view[side];

@@ -334,7 +334,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
                              "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
                              "#include \"%s\"\n%s#include \"element.h\"\n",
                         c->inside ? "#include \"cut.h\"\n" :
-                        "#include \"read.h\"\n#include \"prepare.h\"\n", way_file[c->way], c->direct ? "" : "#include \"finish.h\"\n");
+                        "#include \"read.h\"\n#include \"prepare.h\"\n", way_file[c->way],
+                        c->direct ? "" : "#include \"finish.h\"\n");
     return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
 }
 

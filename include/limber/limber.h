@@ -71,7 +71,7 @@ typedef enum limber_promise {
 typedef enum limber_split {
     LIMBER_SPLIT_ANY,       /* whichever is predicted to be faster */
     LIMBER_SPLIT_AHEAD,     /* by kernels of their own, once, into the workspace */
-    LIMBER_SPLIT_INSIDE     /* in the multiply kernel, for each of its tiles; other plans are refused */
+    LIMBER_SPLIT_INSIDE     /* in the multiply kernel, tile by tile; other plans are refused */
 } limber_split;
 
 typedef struct limber_contract {

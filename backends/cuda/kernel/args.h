@@ -69,8 +69,8 @@ struct window {
     int32_t pieces;                 /* of 16 bytes, of a pixel */
 };
 
-/* An operand whose limbs the multiply kernel makes.  Lines lie along memory, or elements of a line do; with
- * `whole` they begin at, and are apart by, whole pieces of 16 bytes. */
+/* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together, or
+ * (across) neighbouring lines do; with `whole` rows of them begin at whole pieces of 16 bytes. */
 struct origin {
     struct view view;
     struct patch patch;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limbs made inside the multiply kernel: FP32 elements come to shared memory as they lie, and threads
- * cut pieces of lines into the tiles of limbs that are multiplied.
+ * Limbs made inside the multiply kernel: FP32 elements come to shared memory as they lie, and
+ * threads cut pieces of lines into the tiles of limbs that are multiplied.
  *
- * A raw tile has `lines` lines by `depth` elements.  Its rows are lines, whose pieces are permuted as
- * those of limbs are; of operands that lie across, they are elements along k, of all lines, so
- * that 32 lanes with neighbouring lines read different banks. */
+ * A raw tile has `lines` lines by `depth` elements.  Its rows are lines, whose pieces are permuted
+ * as those of limbs are; of operands that lie across, rows are elements along k, of all lines.
+ * Lanes with neighbouring lines read different banks either way. */
 #ifndef LIMBER_CUDA_CUT_H
 #define LIMBER_CUDA_CUT_H
 

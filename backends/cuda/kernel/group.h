@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The multiply kernel of warpgroups: a first group fetches tiles into a ring of stages, one thread
- * of it by tensor copies, or all of them piece by piece through a convolution's window, or cutting elements
- * into limbs; two groups multiply 64 lines each straight from shared memory.  Blocks stay and take one task after another;
- * the ring runs on across them. */
+ * of it by tensor copies, or all of them piece by piece through a convolution's window, or cutting
+ * elements into limbs; two groups multiply 64 lines each straight from shared memory.  Blocks stay
+ * and take one task after another; the ring runs on across them. */
 #ifndef LIMBER_CUDA_GROUP_H
 #define LIMBER_CUDA_GROUP_H
 

@@ -25,8 +25,8 @@ template <bool of_warp> DEVICE void meet()
         sync_block();
 }
 
-/* Calls copy(stage, s), which fills a stage of so many bytes, ahead of with(its address, s); the ring is
- * the block's, or each warp has its own. */
+/* Calls copy(stage, s), which fills a stage of so many bytes, ahead of with(its address, s); the
+ * ring is the block's, or each warp has its own. */
 template <int bytes, bool of_warp = false, class C, class F>
 DEVICE void ring(int steps, C copy, F with)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The multiply kernel of a block of warps: tiles of limbs come to shared memory in a ring of STAGES
- * stages by asynchronous copies, each warp multiplies WM x WN of the BM x BN tile.  Where limbs are made
- * inside, the ring brings elements, and while one step's limbs are multiplied the next one's are cut. */
+ * stages by asynchronous copies, each warp multiplies WM x WN of the BM x BN tile.  Where limbs are
+ * made inside, the ring brings elements, and while a step is multiplied the next one is cut. */
 #ifndef LIMBER_CUDA_WARP_H
 #define LIMBER_CUDA_WARP_H
 
@@ -61,8 +61,8 @@ DEVICE void cut_side(const multiply_args &a, uint32_t raw, uint32_t limbs, struc
     }
 }
 
-/* Calls with(limbs' address, s) for the steps of a task, each one step after its limbs were cut: the
- * ring's barrier lies between. */
+/* Calls with(limbs' address, s) for the steps of a task, each one step after its limbs were cut:
+ * the ring's barrier lies between. */
 template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, int steps, F with)
 {
     struct factors fa = factors_of<0>(a, (int64_t)t.i * BM + thread() % BM);
