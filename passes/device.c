@@ -35,7 +35,7 @@ struct block_shape limber_block_shape(const struct node *n, const struct target 
            (struct block_shape){ 32, 64, 128, 128, 64 };
 }
 
-/* Barriers and alignment take a kilobyte.  Elements for warpgroups come 128 lines by 32 at a time. */
+/* Barriers and alignment take a kilobyte.  Elements for warpgroups come 128 lines by 32 at once. */
 int64_t limber_block_stages(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *n = limber_plan_find(p, OP_products);
@@ -106,17 +106,32 @@ static double result_bytes(const struct plan *p, const struct node *products,
 enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 };     /* of three or four kernels, of one */
 enum { CUT_STEPS = 10 };        /* instructions that fetch and cut an element (docs/gpu.md) */
 
-/* Seconds of a multiply-add, of which the product takes `product`.  Every tile cuts its elements of
- * A and of B itself: beside warpgroups a group that does nothing else, and issues every other clock;
- * elsewhere the warps that multiply. */
-static double with_cutting(const struct node *products, const struct target *t, double product)
+/* Bytes of shared memory a multiply-add: limbs are read for every row by groups of 64 lines,
+ * elements written and read, limbs written. */
+static double shared_bytes(const struct plan *p, const struct node *products, struct block_shape s)
 {
+    const struct type *limb = &p->node[products->in[0]].type;
+    double depth = (double)s.bytes / limb->format.size, lines = (double)(s.mb + s.nb);
+    double read = (double)products->rows * (double)s.mb / 64 * (double)(64 + s.nb) *
+                  (double)s.bytes;
+
+    return (read + lines * (8 * depth + limb->count * (double)s.bytes)) /
+           ((double)(s.mb * s.nb) * depth);
+}
+
+/* Seconds of a multiply-add, of which the product takes `product`.  Every tile cuts its elements of
+ * A and of B itself: beside warpgroups a group that does nothing else and issues every other clock,
+ * while shared memory gives 128 bytes a clock, one a lane; elsewhere the warps that multiply. */
+static double with_cutting(const struct plan *p, const struct target *t, double product)
+{
+    const struct node *products = limber_plan_find(p, OP_products);
     struct block_shape s = limber_block_shape(products, t, true);
-    double cuts = 1.0 / (double)s.mb + 1.0 / (double)s.nb, rate = t->rate[UNIT_f32] / CUT_STEPS;
+    double cutting = CUT_STEPS * (1.0 / (double)s.mb + 1.0 / (double)s.nb);
+    double lanes = t->rate[UNIT_f32];
 
     if (limber_target_has(t, "wgmma"))
-        return fmax(product, cuts / (rate / 2));
-    return product + cuts / rate;
+        return fmax(product, fmax(2 * cutting, shared_bytes(p, products, s)) / lanes);
+    return product + cutting / lanes;
 }
 
 /* Of a unit's peak our kernels are expected to keep 0.75, NVIDIA's 0.9. */
@@ -131,7 +146,7 @@ static double seconds(const struct plan *p, const struct target *t, bool inside)
         return 0x1p30 / (0.9 * rate);
     product = (double)products->rows / (0.75 * rate);
     if (inside)
-        product = with_cutting(products, t, product);
+        product = with_cutting(p, t, product);
     bytes = n * k * (operand_bytes(p, products->in[0], inside) +
                      operand_bytes(p, products->in[1], inside)) +
             n * n * result_bytes(p, products, combine);
