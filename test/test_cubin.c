@@ -53,7 +53,6 @@ static const struct work {
     { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0, INSIDE },
     { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, INSIDE },
     { "fp32-b", "f32", "f32", DATA_special, LIMBER_FAST, false, 0, INSIDE },
-    { "fp32-b9", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, INSIDE },
     { "ozaki1-f16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
     { "ozaki1-bf16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
     { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0, ANY },

@@ -149,7 +149,7 @@ enum { ALONG = STEP / BYTES / SQUARE, SQUARES = 2 * ALONG };    /* of a warp's l
 /* Square x of a step: those of A, then those of B. */
 template <int S> DEVICE void copy_square(const multiply_args &a, struct task t, int slot, int x)
 {
-    int64_t line0 = (int64_t)(S ? t.j * BN : t.i * BM) + warp() * SQUARE;
+    int64_t line0 = ((int64_t)(S ? t.j : t.i) * 4 + warp()) * SQUARE;
     int64_t p0 = ((int64_t)(x / SQUARES) * ALONG + x % ALONG) * SQUARE;
 
     copy_raw<S, SQUARE, SQUARE, 32>(a, (uint32_t)(RAWS + (warp() * STAGES + slot) * RAW), line0, p0,
