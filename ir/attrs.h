@@ -30,6 +30,7 @@ ATTR(unit,    WORD, "f64|f32|f16|bf16|tf32|e4m3|e5m2|i8|exact|model")  /* produc
 ATTR(chunk,   INT,  "")             /* products: longest chain in one accumulator of the unit */
 ATTR(sums,    WORD, "fma|v100|t4|a100|ada|h100|b200")     /* products: how floats are summed */
 ATTR(tile,    LIST, "")             /* products: mr, nr, group, mb, nb, kc */
+ATTR(split,   WORD, "ahead|inside") /* products: where hilo limbs are made */
 ATTR(alpha,   WORD, "one|arg")      /* epilogue */
 ATTR(beta,    WORD, "zero|arg")     /* epilogue */
 ATTR(wrap,    INT,  "")             /* epilogue, integers: 1 wraps, 0 reports what does not fit */

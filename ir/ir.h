@@ -115,6 +115,7 @@ enum { AXIS_none, AXIS_row, AXIS_col, AXIS_all };
 enum { VIA_sum, VIA_shift, VIA_crt };
 enum { SIGN_signed, SIGN_unsigned };
 enum { ORDER_crs, ORDER_rsc };
+enum { SPLIT_ahead, SPLIT_inside };
 
 struct dims_list { const int64_t *v; size_t n; };
 
@@ -155,6 +156,7 @@ struct plan {
     int counts;             /* enum counts: what a kernel counts inside the model */
     const char *wanted;     /* scheme asked for by the caller, or NULL */
     int slices;             /* asked for by the caller or estimated; 0: no wish */
+    limber_split split;     /* where the caller wants limbs made */
     int kbits;              /* k <= 2^kbits */
     int size;               /* schemes are compared at m = n = 2^size, k = 2^kbits; 0: at 1024 */
     double budget;          /* what the promise allows: coefficient of |A||B|; INFINITY: any */

@@ -28,7 +28,7 @@ OP(quantize, 1, 1, A(axis),                                         MANY)   /* a
 OP(residues, 1, 1, A(axis) | A(bits) | A(moduli) | A(sign),         MANY)
 
 /* products: the table, and the sum of what it left behind */
-OP(products, 2, 2, A(unit) | A(chunk) | A(sums) | A(tile),          MANY | ROWS)
+OP(products, 2, 2, A(unit) | A(chunk) | A(sums) | A(tile) | A(split), MANY | ROWS)
 OP(combine,  1, 1, A(via) | A(moduli) | A(doubt),                   0)
 
 /* alpha x + beta c0, rounded once to the result's format when x is exact */

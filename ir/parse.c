@@ -155,9 +155,8 @@ static bool read_word(struct word w, const char *words, int64_t *v)
 
 /* ---- the head ------------------------------------------------------------------------------ */
 
-enum head { H_promise, H_bits, H_wanted, H_slices, H_kbits, H_size, H_trust, H_roundings,
-            H_budget, H_spent, H_scheme, H_pruned,
-            H_dropped, H_model, H_counts };
+enum head { H_promise, H_bits, H_wanted, H_slices, H_split, H_kbits, H_size, H_trust, H_roundings,
+            H_budget, H_spent, H_scheme, H_pruned, H_dropped, H_model, H_counts };
 
 /* The words of a unit with bars between them. */
 static bool read_model(struct parser *s, struct word all, struct word v)
@@ -181,7 +180,7 @@ static bool read_model(struct parser *s, struct word all, struct word v)
 static bool head_value(struct parser *s, int64_t key, struct word all, struct word v)
 {
     struct plan *p = s->p;
-    int64_t promise;
+    int64_t promise, split;
 
     switch (key) {
     case H_promise:
@@ -199,6 +198,11 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
         return is_label(v) ? (p->wanted = keep(s, v)) != NULL : bad(s, all, "no name");
     case H_slices:
         return read_int(s, all, v, 1, MAX_COUNT, &p->slices);
+    case H_split:
+        if (!read_word(v, "ahead|inside", &split))
+            return bad(s, all, "neither ahead nor inside");
+        p->split = split == SPLIT_inside ? LIMBER_SPLIT_INSIDE : LIMBER_SPLIT_AHEAD;
+        return true;
     case H_kbits:
         return read_int(s, all, v, 0, 62, &p->kbits);
     case H_size:
@@ -240,9 +244,8 @@ static bool parse_head(struct parser *s)
         struct word v = w;
 
         key = limber_lex_cut(&v, '=');
-        if (!read_word(key, "promise|bits|wanted|slices|kbits|size|trust|roundings|budget|spent|scheme|"
-                       "pruned|dropped|model|counts",
-                       &which))
+        if (!read_word(key, "promise|bits|wanted|slices|split|kbits|size|trust|roundings|budget|spent|"
+                       "scheme|pruned|dropped|model|counts", &which))
             return bad(s, w, "unknown word in the head of a plan");
         if (seen >> which & 1)
             return bad(s, w, "said twice");

@@ -41,6 +41,8 @@ static void print_head(const struct plan *p, struct text *out)
         limber_text_add(out, " wanted=%s", p->wanted);
     if (p->slices)
         limber_text_add(out, " slices=%d", p->slices);
+    if (p->split)
+        limber_text_add(out, " split=%s", p->split == LIMBER_SPLIT_INSIDE ? "inside" : "ahead");
     limber_text_add(out, " kbits=%d", p->kbits);
     if (p->size)
         limber_text_add(out, " size=%d", p->size);

@@ -110,7 +110,8 @@ static bool check_type(const struct check *c)
 }
 
 /* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
- * without crt, doubt where nothing is cut, sums where they are by fused multiply-adds, the order along k where it is crs. */
+ * without crt, doubt where nothing is cut, sums where they are by fused multiply-adds, the order along
+ * k where it is crs, limbs made ahead. */
 static uint64_t optional(const struct node *n)
 {
     uint64_t mask = BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) |
@@ -120,7 +121,7 @@ static uint64_t optional(const struct node *n)
     case OP_arg:
         return n->has & mask ? 0 : mask;
     case OP_products:
-        return BIT(tile) | BIT(sums);
+        return BIT(tile) | BIT(sums) | BIT(split);
     case OP_patches:
     case OP_filters:
         return BIT(order);
@@ -612,6 +613,18 @@ static bool check_rows(const struct check *c)
     return ok && check_weights(c);
 }
 
+/* Hi/Lo limbs are made of elements as they lie. */
+static bool check_inside(const struct check *c)
+{
+    for (int i = 0; i < 2 && num(c->n, ATTR_split) == SPLIT_inside; i++) {
+        const struct node *x = &c->p->node[in(c, i)->in[0]];
+
+        if (in(c, i)->op != OP_hilo || x->op != OP_arg || !is_format(x->type.format, "f32"))
+            return bad(c, "split=inside, but %%%s are no hilo of a matrix of f32", in(c, i)->name);
+    }
+    return true;
+}
+
 static bool check_products(const struct check *c)
 {
     limber_unit unit;
@@ -621,7 +634,8 @@ static bool check_products(const struct check *c)
     if (c->n->num[ATTR_sums] && !limber_unit_of_sums(c->n, &unit))
         return bad(c, "no tensor core of this kind multiplies %s",
                    limber_units[c->n->num[ATTR_unit]].name);
-    return !limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX);
+    return (!limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX)) &&
+           check_inside(c);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

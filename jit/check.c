@@ -48,6 +48,9 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
     if (k->slices < 0 || k->slices > 64)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.slices = %d is not from 0 to 64",
                            k->slices);
+    if ((int)k->split < LIMBER_SPLIT_ANY || k->split > LIMBER_SPLIT_INSIDE)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.split = %d is no way to split",
+                           (int)k->split);
     if (k->promise == LIMBER_SIMULATE && !k->unit)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit is NULL, but simulate needs one");
     if (k->promise == LIMBER_SIMULATE && !limber_unit_verify(k->unit, d)) {

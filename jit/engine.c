@@ -21,7 +21,7 @@ enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST 
 struct description {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
-    int32_t size, roundings, trust, unused;
+    int32_t size, split, roundings, trust;
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
     char wanted[32];
@@ -380,6 +380,7 @@ static bool describe(limber_context *ctx, struct description *d, const struct pr
     d->promise = p->contract.promise;
     d->bits = p->contract.promise == LIMBER_BITS ? p->contract.bits : 0;
     d->slices = f->slices;
+    d->split = (int32_t)p->contract.split;
     d->kbits = k_class(p->k);
     d->size = ctx->machine.backend->remote ? size_class(p) : 0;
     d->roundings = p->roundings;
@@ -501,6 +502,7 @@ static bool state(struct plan *p, const struct description *d, const struct fixe
     p->promise = (limber_promise)d->promise;
     p->bits = d->bits;
     p->slices = d->slices;
+    p->split = (limber_split)d->split;
     p->kbits = d->kbits;
     p->size = d->size;
     p->roundings = d->roundings;

@@ -4,6 +4,7 @@
  *
  *   needs   a stated gemm
  *   leaves  plan.scheme, plan.cost, and in plan.refused a line for every scheme */
+#include "passes/device.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
@@ -56,53 +57,17 @@ static double combine_ns(const struct plan *p, const struct node *products,
     }
 }
 
-/* Bytes that a device's kernels move for an element: operands are read and limbs written, limbs are
- * read by the products about eight times over, totals are written and read, the result written. */
-static double limb_bytes(const struct plan *p, int limbs)
-{
-    const struct node *n = &p->node[limbs];
-
-    return limber_source(p, limbs)->type.format.size + 9.0 * n->type.count * n->type.format.size;
-}
-
-static double result_bytes(const struct plan *p, const struct node *products,
-                           const struct node *combine)
-{
-    limber_format f = limber_plan_find(p, OP_epilogue)->type.format;
-    double total = combine->num[ATTR_via] == VIA_crt ? 1 : combine->num[ATTR_via] == VIA_shift ? 8 :
-                   0;
-
-    return f.size + 2 * total * products->type.count;
-}
-
-/* Of a unit's peak a device's kernels are expected to keep 0.75, NVIDIA's 0.9; a call launches three
- * or four of ours. */
-static struct price device_price(const struct plan *p, const struct target *t,
-                                 const struct node *products, const struct node *combine)
-{
-    double rate = t->rate[products->num[ATTR_unit]];
-
-    if (strcmp(p->scheme, "cublas") == 0)   /* operands are read as they lie */
-        return (struct price){ .product = 1 / (0.9 * rate) };
-    return (struct price){
-        .product = (double)products->rows / (0.75 * rate),
-        .a = limb_bytes(p, products->in[0]) / t->bandwidth,
-        .b = limb_bytes(p, products->in[1]) / t->bandwidth,
-        .result = result_bytes(p, products, combine) / t->bandwidth,
-        .call = 15e-6,
-    };
-}
-
 static struct price price_of(const struct plan *p, const struct target *t)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
     double rate = t->rate[products->num[ATTR_unit]];
+    bool inside;
 
     if (!(rate > 0))
         return (struct price){ .product = INFINITY };
     if (t->bandwidth > 0)
-        return device_price(p, t, products, combine);
+        return limber_device_price(p, t, &inside);
     return (struct price){
         .product = (double)products->rows / rate,
         .a = 1e-9 * prepare_ns(p, products->in[0]), .b = 1e-9 * prepare_ns(p, products->in[1]),
@@ -138,7 +103,8 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
                          limber_units[s->unit].name);
     copy.scheme = s->name;
     ok = ok && limber_pass_split(&copy, t, why) && limber_pass_prune(&copy, t, why) &&
-         limber_pass_bound(&copy, t, why);
+         limber_pass_bound(&copy, t, why) &&
+         (p->split != LIMBER_SPLIT_INSIDE || limber_can_split_inside(&copy, t, why));
     if (ok) {
         *price = price_of(&copy, t);
         *cost = seconds(&copy, price);

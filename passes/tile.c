@@ -6,8 +6,10 @@
  *           (nr x kc) comes from L1 or next to it, a block of A (mb x kc) stays in a quarter
  *           of L2; group elements along k lie together.  kc divides the chunk: chains end with chunks.
  *           On a machine whose threads share memory in blocks: a warp has mr x nr, a block mb x nb,
- *           its memory a ring of `group` stages of kc elements.
+ *           its memory a ring of `group` stages of kc elements.  products.split = inside where
+ *           limbs are made by the kernel that multiplies them.
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
+#include "passes/device.h"
 #include "passes/passes.h"
 
 static int64_t at_least(int64_t x, int64_t least)
@@ -53,30 +55,6 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
 
 /* ---- blocks of threads ----------------------------------------------------------------------- */
 
-struct shape { int64_t mr, nr, mb, nb, bytes; };    /* bytes: of a line in one stage */
-
-/* Registers hold the sums and, of floats, the promoted ones; memory all limbs of a stage where rows
- * go side by side.  Warpgroups multiply 64 lines each. */
-static struct shape block_shape(const struct node *n, const struct target *t, bool side_by_side)
-{
-    enum unit u = (enum unit)n->num[ATTR_unit];
-    bool small = u == UNIT_i8 || limber_units[u].tensor;
-
-    if (small && limber_target_has(t, "wgmma"))
-        return u == UNIT_i8 ? (struct shape){ 64, 256, 128, 256, 128 } :
-               (struct shape){ 64, 128, 128, 128, 128 };
-    if (small && limber_target_has(t, "mma"))
-        return side_by_side ? (struct shape){ 32, 32, 128, 64, 64 } :
-               u == UNIT_i8 ? (struct shape){ 64, 32, 128, 128, 128 } :
-               (struct shape){ 32, 32, 128, 64, 128 };
-    if (u == UNIT_f16)
-        return (struct shape){ 32, 32, 64, 64, 64 };
-    if (u == UNIT_f64 && limber_target_has(t, "mma"))
-        return (struct shape){ 32, 32, 128, 64, 128 };
-    return u == UNIT_f64 ? (struct shape){ 32, 32, 128, 64, 64 } :
-           (struct shape){ 32, 64, 128, 128, 64 };
-}
-
 /* A simulated unit's blocks of k lie whole in a stage, with exponents where they are fused. */
 static bool tile_model(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
@@ -105,19 +83,20 @@ static bool tile_model(struct plan *p, struct node *n, const struct target *t, s
 
 static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
-    const struct node *a = &p->node[n->in[0]], *b = &p->node[n->in[1]];
-    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum;
-    struct shape s = block_shape(n, t, side_by_side);
-    int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
-    int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
-    int64_t stages = (t->shared - 1024 - window) / (lines * s.bytes);
+    const struct node *a = &p->node[n->in[0]];
+    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum, inside;
+    struct block_shape s = limber_block_shape(n, t, side_by_side);
+    int64_t stages;
 
+    limber_device_price(p, t, &inside);
+    if (inside && !limber_can_split_inside(p, t, d))
+        return false;
+    stages = limber_block_stages(p, t, inside);
     if (stages < 2)
-        return limber_fail(d, LIMBER_NO_SCHEME, "two stages of %lld bytes do not fit the %lld that "
-                           "threads share", (long long)(lines * s.bytes), (long long)t->shared);
-    stages = stages > 4 ? 4 : stages;
-    if (n->num[ATTR_unit] == UNIT_f16 && !limber_target_has(t, "mma"))
-        stages = 2;             /* copies are not asynchronous there, and sums need room to leave */
+        return limber_fail(d, LIMBER_NO_SCHEME, "two stages of %lld bytes a line do not fit the "
+                           "%lld that threads share", (long long)s.bytes, (long long)t->shared);
+    if (inside)
+        limber_node_set(n, ATTR_split, SPLIT_inside);
     return limber_node_list(p, n, ATTR_tile, (int64_t[]){ s.mr, s.nr, stages, s.mb, s.nb,
                                                          s.bytes / a->type.format.size }, 6) ||
            limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");

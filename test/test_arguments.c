@@ -215,6 +215,7 @@ static void contracts(void **state)
     BAD(t.contract.promise = LIMBER_FAST, "contract.scheme is NULL");
     BAD(t.contract.scheme = "nonsense", "contract.scheme = \"nonsense\"");
     BAD(t.contract.slices = -1, "contract.slices = -1");
+    BAD(t.contract.split = 3, "contract.split = 3");
 }
 
 static void contexts(void **state)

@@ -29,6 +29,8 @@ static const struct machine {
     { "sm_89", 8, 9, 99 << 10 }, { "sm_90a", 9, 0, 227 << 10 }, { "sm_100a", 10, 0, 227 << 10 },
 };
 
+enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT_INSIDE };
+
 /* stack: bytes that a thread may have; long accumulators live there. */
 static const struct work {
     const char *scheme, *format, *result;
@@ -36,30 +38,36 @@ static const struct work {
     limber_promise promise;
     bool scalars;
     int stack;
+    int split;
 } works[] = {
-    { "native", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0 },
-    { "native", "f64", "f64", DATA_unit, LIMBER_NATIVE, true, 0 },
-    { "native", "f16", "f16", DATA_unit, LIMBER_FAST, false, 0 },
-    { "tensor-e4m3", "e4m3", "bf16", DATA_unit, LIMBER_FAST, true, 0 },
-    { "tensor-e5m2", "e5m2", "f32", DATA_unit, LIMBER_FAST, false, 0 },
-    { "tensor-f16", "f16", "f16", DATA_unit, LIMBER_NATIVE, false, 0 },
-    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0 },
-    { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0 },
-    { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0 },
-    { "fp32-b", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0 },
-    { "fp32-b9", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0 },
-    { "ozaki1-f16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0 },
-    { "ozaki1-bf16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0 },
-    { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0 },
-    { "ozaki1-f64", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0 },
-    { "ozaki2", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0 },
-    { "ozaki2", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0 },
-    { "ozaki2", "f64", "f64", DATA_special, LIMBER_CORRECT, true, 8192 },
-    { "ozaki2", "dd", "dd", DATA_unit, LIMBER_CORRECT, false, 64 },
-    { "ozaki2", "f128", "f128", DATA_spread, LIMBER_CORRECT, false, 0 },
-    { "integer", "i8", "i32", DATA_bytes, LIMBER_EXACT, false, 0 },
-    { "integer", "i32", "i64", DATA_ints, LIMBER_EXACT, false, 0 },
-    { "exact", "f64", "f64", DATA_range, LIMBER_CORRECT, false, 8192 },
+    { "native", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0, ANY },
+    { "native", "f64", "f64", DATA_unit, LIMBER_NATIVE, true, 0, ANY },
+    { "native", "f16", "f16", DATA_unit, LIMBER_FAST, false, 0, ANY },
+    { "tensor-e4m3", "e4m3", "bf16", DATA_unit, LIMBER_FAST, true, 0, ANY },
+    { "tensor-e5m2", "e5m2", "f32", DATA_unit, LIMBER_FAST, false, 0, ANY },
+    { "tensor-f16", "f16", "f16", DATA_unit, LIMBER_NATIVE, false, 0, ANY },
+    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0, AHEAD },
+    { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0, AHEAD },
+    { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, AHEAD },
+    { "fp32-b", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, AHEAD },
+    { "fp32-b9", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, AHEAD },
+    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0, INSIDE },
+    { "fp32-f", "f32", "f32", DATA_tiny, LIMBER_FAST, false, 0, INSIDE },
+    { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0, INSIDE },
+    { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, INSIDE },
+    { "fp32-b", "f32", "f32", DATA_special, LIMBER_FAST, false, 0, INSIDE },
+    { "ozaki1-f16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
+    { "ozaki1-bf16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
+    { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
+    { "ozaki1-f64", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
+    { "ozaki2", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
+    { "ozaki2", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
+    { "ozaki2", "f64", "f64", DATA_special, LIMBER_CORRECT, true, 8192, ANY },
+    { "ozaki2", "dd", "dd", DATA_unit, LIMBER_CORRECT, false, 64, ANY },
+    { "ozaki2", "f128", "f128", DATA_spread, LIMBER_CORRECT, false, 0, ANY },
+    { "integer", "i8", "i32", DATA_bytes, LIMBER_EXACT, false, 0, ANY },
+    { "integer", "i32", "i64", DATA_ints, LIMBER_EXACT, false, 0, ANY },
+    { "exact", "f64", "f64", DATA_range, LIMBER_CORRECT, false, 8192, ANY },
 };
 
 /* ---- what ptxas says ------------------------------------------------------------------------- */
@@ -142,8 +150,9 @@ static bool check(const struct work *w, const struct machine *m, FILE *table)
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     plan_state(&p, &(struct planned){ w->promise, w->scheme, f, named(w->result), &mask, &mask, 12,
                                       w->scalars });
+    p.split = (limber_split)w->split;
     ok = limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d);
-    if (!ok && strstr(d.text, "cuda has no"))
+    if (!ok && (strstr(d.text, "cuda has no") || strstr(d.text, "split=inside")))
         goto done;
     ok = ok && limber_cuda_config(&p, &t, &config, &d) &&
          limber_backend_cuda.compile(&p, &t, &dump, &blob, &d);
@@ -162,8 +171,9 @@ static bool check(const struct work *w, const struct machine *m, FILE *table)
                      w->scheme, w->format, m->name, u.name, u.registers, u.stack, u.stores,
                      u.loads);
         if (table)
-            fprintf(table, "| %s, %s | %s | %s | %d | %d | %d |\n", w->scheme, w->format, m->name,
-                    u.name + 7, u.registers, u.stack, multiply ? config.shared : 0);
+            fprintf(table, "| %s, %s%s | %s | %s | %d | %d | %d |\n", w->scheme, w->format,
+                    w->split == INSIDE ? ", inside" : "", m->name, u.name + 7,
+                    u.registers, u.stack, multiply ? config.shared : 0);
     }
     assert_true(config.shared <= m->shared);
     if (config.way == WAY_group)    /* what is launched with, before registers move to consumers */

@@ -1163,7 +1163,7 @@ static void threads_share_contexts_and_devices(void **state)
 /* In kernels for which capability what becomes of which line.  Compiled for another scheme or device
  * the line is not there to be wrong. */
 static const struct { int capability; const char *what, *fault; } faults[] = {
-    { 80, "a dropped barrier", "        sync_block();           /* the stage is there for all=>        /*" },
+    { 80, "a dropped barrier", "        meet<of_warp>();        /* the stage is there for all=>        /*" },
     { 80, "a wrong stage", "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
     { 80, "a missing edge", "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
     { 80, "an edge off by one", "                if (row < r.m)=>                if (row <= r.m)" },

@@ -23,7 +23,7 @@ static const char *const texts[] = {
     "  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[m,n]\n"
     "  ret %d\n"
     "}\n",
-    "plan conv2d promise=bits bits=30 wanted=ozaki1-i8 slices=4 kbits=12 budget=2^-30 {\n"
+    "plan conv2d promise=bits bits=30 wanted=ozaki1-i8 slices=4 split=ahead kbits=12 budget=2^-30 {\n"
     "  %x = arg index=0 : f16[2,4,8,9]\n"
     "  %w = arg index=1 : e4m3[6,2,3,3]\n"
     "  %c = conv2d %x %w stride=1,2 pad=1,1,0,0 dilate=1,1 groups=2 layout=nhwc : exact[2,6,8,4]\n"
@@ -185,6 +185,7 @@ static const struct { const char *text, *error; } refused[] = {
     { "plan gemm\n", "the head of a plan ends with '{'" },
     { "plan gemm promise=best {\n}", "'promise=best': no such promise" },
     { "plan gemm speed=9 {\n}", "'speed=9': unknown word in the head" },
+    { "plan gemm split=beside {\n}", "'split=beside': neither ahead nor inside" },
     { "plan gemm kbits=4 kbits=4 {\n}", "'kbits=4': said twice" },
     { "plan gemm kbits=63 {\n}", "'kbits=63': not a number in 0..62" },
     { "plan gemm budget=-1 {\n}", "'budget=-1': not a number" },

@@ -37,6 +37,8 @@ expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contrac
 expect 0 'interp' "$limber" gemm a.mtx a.mtx --backend interp
 expect 0 'ozaki1-i8' "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki1-i8
 expect 0 'products' "$limber" gemm a.mtx a.mtx --scheme ozaki1-f16 --slices 3
+expect 1 'split=inside' "$limber" gemm a.mtx a.mtx --scheme native --split inside
+expect 2 'neither ahead' "$limber" gemm a.mtx a.mtx --split beside
 expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct
 expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct
 expect 0 'f128' "$limber" formats

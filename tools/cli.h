@@ -77,7 +77,7 @@ bool parse_number(const char *text, limber_format f, void *out);
 
 struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend;   /* owned */
-    char *stride, *pad, *dilate, *layout, *lpgemm, *layer;
+    char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split;
     int slices, threads, trans_a, trans_b, check, json, time, groups, count;
     /* filled by product_read */
     limber_contract promise;

@@ -256,9 +256,20 @@ void rows_units(struct gpu_bench *b)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+/* On a GPU the limbs are made in both ways. */
+static void add_hilo(const struct gpu_bench *b, struct gpu_work *w, const char *scheme)
+{
+    if (strcmp(b->backend, "cuda") != 0) {
+        add_own(w, NULL, native, scheme);
+        return;
+    }
+    add_own(w, NULL, native, scheme)->contract.split = LIMBER_SPLIT_AHEAD;
+    add_own(w, NULL, native, scheme)->contract.split = LIMBER_SPLIT_INSIDE;
+}
+
 static void fp32_row(struct gpu_bench *b, int n, enum gpu_data data)
 {
-    static const char *const schemes[] = { "native", "fp32-f", "fp32-t", "fp32-b", NULL };
+    static const char *const schemes[] = { "fp32-f", "fp32-t", "fp32-b" };
     struct gpu_work w = square("FP32", "f32", "f32", n);
     struct contender *c;
 
@@ -267,16 +278,18 @@ static void fp32_row(struct gpu_bench *b, int n, enum gpu_data data)
     add_base(&w, BY_sgemm, "cuBLAS SGEMM", PROMISE_sum, 1);
     c = add(&w, BY_bf16x9, "cuBLAS BF16x9", PROMISE_loose, 16);
     c->emulation = true;
+    add_own(&w, NULL, native, "native");
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        add_own(&w, NULL, native, schemes[i]);
+        add_hilo(b, &w, schemes[i]);
+    add_own(&w, NULL, native, NULL);
     run(b, &w);
 }
 
 void rows_fp32(struct gpu_bench *b)
 {
-    static const int own[] = { 1024, 2048, 4096, 8192, 16384 };
+    static const int own[] = { 512, 1024, 2048, 4096, 8192, 16384 };
     const int *sizes;
-    int count = sizes_of(b, own, 5, &sizes);
+    int count = sizes_of(b, own, 6, &sizes);
 
     for (int i = 0; i < count; i++) {
         fp32_row(b, sizes[i], DATA_uniform);

@@ -89,14 +89,16 @@ static void size_text(const struct gpu_work *w, char *text, size_t size)
         snprintf(text, size, "%lldx%lldx%lld", (long long)w->m, (long long)w->n, (long long)w->k);
 }
 
-/* "Limber fp32-f" or the peer's name; what Limber chose itself stands in brackets. */
+static const char *const splits[] = { "", " ahead", " inside" };      /* by limber_split */
+
+/* "Limber fp32-f inside" or the peer's name; what Limber chose itself stands in brackets. */
 static void by_text(const struct contender *c, char *text, size_t size)
 {
     if (c->by != BY_limber)
         snprintf(text, size, "%s", c->name);
     else if (c->contract.scheme)
-        snprintf(text, size, "Limber %s%s%s", c->contract.scheme, c->name ? " " : "",
-                 c->name ? c->name : "");
+        snprintf(text, size, "Limber %s%s%s%s", c->contract.scheme, splits[c->contract.split],
+                 c->name ? " " : "", c->name ? c->name : "");
     else
         snprintf(text, size, "Limber%s%s (%s)", c->name ? " " : "", c->name ? c->name : "",
                  *c->report.scheme ? c->report.scheme : "?");

@@ -8,6 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool parse_split(struct product *p)
+{
+    if (!p->split)
+        return true;
+    p->promise.split = strcmp(p->split, "inside") == 0 ? LIMBER_SPLIT_INSIDE : LIMBER_SPLIT_AHEAD;
+    if (p->promise.split == LIMBER_SPLIT_INSIDE || strcmp(p->split, "ahead") == 0)
+        return true;
+    complain("--split: \"%s\" is neither ahead nor inside", p->split);
+    return false;
+}
+
 static bool parse_contract(struct product *p)
 {
     static const struct { const char *name; limber_promise promise; } names[] = {
@@ -19,6 +30,8 @@ static bool parse_contract(struct product *p)
 
     p->promise.scheme = p->scheme;
     p->promise.slices = p->slices;
+    if (!parse_split(p))
+        return false;
     if (p->lpgemm || p->layer)
         return unit_of_lpgemm(p);
     if (strncmp(s, "simulate=", 9) == 0)
@@ -258,6 +271,8 @@ int product_read(int argc, const char **argv, bool is_conv, struct product *p)
           "inside", NULL },
         { "scheme", 0, POPT_ARG_STRING, &p->scheme, 0, "this scheme alone", "NAME" },
         { "slices", 0, POPT_ARG_INT, &p->slices, 0, "Ozaki I: slices an operand", "N" },
+        { "split", 0, POPT_ARG_STRING, &p->split, 0, "fp32-* on a GPU: limbs are made \"ahead\" of "
+          "the product or \"inside\"", "WORD" },
         { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0, "factor of the product", "X" },
         { "beta", 0, POPT_ARG_STRING, &p->beta, 0, "factor of C0", "X" },
         { "c", 0, POPT_ARG_STRING, &p->c0, 0, "what beta multiplies", "FILE" },
@@ -305,7 +320,7 @@ void product_clear(struct product *p)
 {
     char **strings[] = { &p->out, &p->as, &p->contract, &p->scheme, &p->alpha, &p->beta, &p->c0,
                          &p->backend, &p->stride, &p->pad, &p->dilate, &p->layout, &p->lpgemm,
-                         &p->layer };
+                         &p->layer, &p->split };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         free(*strings[i]);          /* popt's copies */

@@ -56,7 +56,10 @@ static void set_tile(struct cuda_config *c, const struct node *n)
     c->bm = (int32_t)tile[3];
     c->bn = (int32_t)tile[4];
     c->step = (int32_t)tile[5] * c->bytes;
-    c->shared = c->stages * c->step * (held_a * c->bm + held_b * c->bn);
+    c->shared = (c->inside ? 2 : c->stages) * c->step * (held_a * c->bm + held_b * c->bn);
+    if (c->inside)              /* stages are of elements; those of warpgroups are 128 x 32 */
+        c->shared += c->stages * 4 * (c->way == WAY_group ? 128 * 32 :
+                                      c->step / c->bytes * (c->bm + c->bn));
     c->threads = c->bm / c->wm * (c->bn / c->wn) * 32;
     if (c->way == WAY_portable) {   /* padded lines, and a tile of sums for each that is added up */
         c->shared = c->stages * (c->step + 16) * (held_a * c->bm + held_b * c->bn) +
@@ -65,7 +68,7 @@ static void set_tile(struct cuda_config *c, const struct node *n)
     }
     if (c->way == WAY_group) {
         c->threads = (c->bm / 64 + 1) * 128;
-        c->shared += 16 * c->stages;
+        c->shared += 16 * (c->inside ? 2 : c->stages);
     }
     /* by twos, columns' limbs come from L2 half as often; through a window threads fetch them */
     c->cluster = c->way == WAY_group && !c->window ? 2 : 1;
@@ -145,6 +148,10 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     }
     if (c->way == WAY_unit)
         limber_cuda_unit(p, c);
+    c->inside = products->num[ATTR_split] == SPLIT_inside;
+    if (c->inside && c->way != WAY_warp && c->way != WAY_group)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: %%%s: split=inside is for tensor cores of "
+                           "8.0 and later", products->name);
     if (!check_tile(c, products, d))
         return false;
     set_tile(c, products);

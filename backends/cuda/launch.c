@@ -38,6 +38,8 @@ static bool has_kernel(const struct cuda_config *c, int i)
         return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
     if (i == KERNEL_special)
         return c->special && c->way != WAY_element;
+    if (i == KERNEL_prepare_a || i == KERNEL_prepare_b)
+        return !c->inside && c->way != WAY_element;
     if (i == KERNEL_finish && c->direct)
         return false;
     if (i == KERNEL_scale_a || i == KERNEL_scale_b)
@@ -168,8 +170,11 @@ static void lay_out(const struct run *r, struct part *p)
         p->pitch = round_up((int64_t)p->slots.count * 4, f->step);
         p->scale_blocks = f->model.scale_block ? ceil_div(k, f->model.scale_block) : 0;
     }
-    p->limb[0] = p->tiles_m * f->bm * p->pitch;
-    p->limb[1] = r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
+    if (!f->inside) {
+        p->limb[0] = p->tiles_m * f->bm * p->pitch;
+        p->limb[1] = r->images ? p->images * limber_cuda_image(r) :
+                     p->tiles_n * f->bn * p->pitch;
+    }
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
     p->total_size = p->m * p->total_pitch;
     p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
@@ -337,6 +342,20 @@ static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
                           SWIZZLE_128, L2_256, 0), "describing limbs to the device", d);
 }
 
+static struct origin origin_of(const struct run *r, int side)
+{
+    const struct view *v = &r->view[side];
+    struct origin o = { .view = *v, .patched = v->patch != NULL };
+
+    if (v->patch)
+        o.patch = *v->patch;
+    o.view.patch = NULL;
+    o.across = !v->patch && v->p != 1 && v->line == 1;
+    o.whole = !v->patch && (v->p == 1 || v->line == 1) && (o.across ? v->p : v->line) % 4 == 0 &&
+              (uintptr_t)v->data % 16 == 0;
+    return o;
+}
+
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -359,9 +378,12 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         args.steps = (int32_t)(p->pitch / f->step);
     if (f->window)
         args.window = limber_cuda_window(r, p);
+    for (int side = 0; side < 2 && f->inside; side++)
+        args.origin[side] = origin_of(r, side);
+    args.k = r->k;
     if (f->way == WAY_group)
-        return map_limbs(r, p, 0, 1, &args.map_a, d) &&
-               (f->window || map_limbs(r, p, 1, cluster, &args.map_b, d)) &&
+        return (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
+               (f->inside || f->window || map_limbs(r, p, 1, cluster, &args.map_b, d)) &&
                limber_cuda_start_clusters(r, &args, d);
     return limber_cuda_start(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
 }
@@ -419,6 +441,7 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
                      struct diag *d)
 {
     const struct call *c = r->call;
+    bool ahead = !r->kernel->config.inside;
     int64_t first = p->j;
 
     for (p->i = 0; p->i < c->m; p->i += most->m) {
@@ -430,7 +453,8 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
             lay_out(r, p);
             place_in(&r->kernel->config, most, p, r->workspace);
             if ((r->images && p->i == 0 && p->j == first && !prepare_images(r, p, d)) ||
-                (rows && !prepare(r, p, 0, d)) || (!r->images && !prepare(r, p, 1, d)) ||
+                (ahead && rows && !prepare(r, p, 0, d)) ||
+                (ahead && !r->images && !prepare(r, p, 1, d)) ||
                 !multiply(r, p, d) || !finish(r, p, d))
                 return false;
         }

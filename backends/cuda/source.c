@@ -20,6 +20,7 @@
     F(result, "result.h", "backends/cuda/kernel/result.h")                                        \
     F(tile, "tile.h", "backends/cuda/kernel/tile.h")                                              \
     F(window, "window.h", "backends/cuda/kernel/window.h")                                        \
+    F(cut, "cut.h", "backends/cuda/kernel/cut.h")                                                 \
     F(lane, "lane.h", "backends/cuda/kernel/lane.h")                                              \
     F(warp, "warp.h", "backends/cuda/kernel/warp.h")                                              \
     F(portable, "portable.h", "backends/cuda/kernel/portable.h")                                  \
@@ -124,13 +125,14 @@ static void shape(struct text *t, const struct cuda_config *c)
                     "BETA = %d, WRAP = %d,\n"
                     "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
                     "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d\n};\n"
-                    "#define LONG_WORDS %d\n#define SPECIAL %d\n",
+                    "#define LONG_WORDS %d\n#define SPECIAL %d\n#define INSIDE %d\n",
                     limber_units[c->unit].name, c->via, c->totals, c->direct, c->rows,
                     c->most_rows == 1 && c->rows == c->accumulators,
                     c->accumulators, c->side[0].limbs, c->side[1].limbs, c->bytes,
                     c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta, c->wrap, c->bm,
                     c->bn, c->wm, c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps,
-                    c->flush_steps, c->long_base, c->window, c->long_words, c->special);
+                    c->flush_steps, c->long_base, c->window, c->long_words, c->special,
+                    c->inside);
     limber_text_add(t, "typedef %s sum_type;\n", c->unit == UNIT_i8 ? "int32_t" :
                     c->unit == UNIT_f64 ? "double" : "float");
 }
@@ -331,10 +333,12 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     else if (c->way == WAY_element)
         limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
     else
-        limber_text_add(out, "#include \"read.h\"\n#include \"prepare.h\"\n#include \"result.h\"\n"
+        limber_text_add(out, "%s#include \"result.h\"\n"
                              "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
                              "#include \"%s\"\n%s#include \"element.h\"\n",
-                        way_file[c->way], c->direct ? "" : "#include \"finish.h\"\n");
+                        c->inside ? "#include \"cut.h\"\n" :
+                        "#include \"read.h\"\n#include \"prepare.h\"\n", way_file[c->way],
+                        c->direct ? "" : "#include \"finish.h\"\n");
     return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
 }
 

@@ -68,6 +68,13 @@ typedef enum limber_promise {
     LIMBER_SIMULATE /* bit for bit what the described unit computes */
 } limber_promise;
 
+/* Where FP32 operands of fp32-* schemes become limbs on a GPU; the bits are the same. */
+typedef enum limber_split {
+    LIMBER_SPLIT_ANY,       /* whichever is predicted to be faster */
+    LIMBER_SPLIT_AHEAD,     /* by kernels of their own, once, into the workspace */
+    LIMBER_SPLIT_INSIDE     /* in the multiply kernel, tile by tile; other plans are refused */
+} limber_split;
+
 typedef struct limber_contract {
     limber_promise promise;
     int bits;           /* LIMBER_BITS: 1..160 */
@@ -77,6 +84,7 @@ typedef struct limber_contract {
                            serves all where a product is not cut into tiles */
     int slices;         /* Ozaki I under LIMBER_FAST: slices per operand, fast mode; 0 estimates
                            the count for the accuracy of the result's format */
+    limber_split split;
     const limber_unit *unit;        /* LIMBER_SIMULATE: the unit; read during the call */
     limber_statistics *statistics;  /* LIMBER_SIMULATE: NULL, or filled on success; the counters
                                        slow the kernel down; matrices in host memory only */

@@ -29,7 +29,7 @@ struct simt_api {
     uint32_t (*shuffle_xor)(uint32_t v, int mask);
     void (*registers)(int n);
 
-    void (*copy16)(uint32_t at, const void *p, int bytes);
+    void (*copy)(uint32_t at, const void *p, int bytes, int size);
     void (*copy_group)(void);
     void (*copy_wait)(int n);
 

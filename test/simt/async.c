@@ -7,29 +7,35 @@
 
 #define FLIGHT ((epoch)ID_FLIGHT << CLOCK_BITS | 1)
 
-/* ---- copies of 16 bytes ---------------------------------------------------------------------- */
+/* ---- copies of 16 or 4 bytes ----------------------------------------------------------------- */
 
-void copy16(uint32_t at, const void *p, int bytes)
+static const char *copy_name(int size)
+{
+    return size == 16 ? "copy16" : "copy4";
+}
+
+void copy_later(uint32_t at, const void *p, int bytes, int size)
 {
     struct fibre *f = engine.running;
+    const char *what = copy_name(size);
     struct witness w;
 
     fibre_maybe_yield();
-    shared_range(f->block, at, 16, 16, "copy16");
-    if (bytes < 0 || bytes > 16)
-        engine_fail("copy16 of %d bytes", bytes);
-    if ((uintptr_t)p % 16)
-        engine_fail("copy16 from %p, not aligned to 16", p);
+    shared_range(f->block, at, (uint64_t)size, (uint32_t)size, what);
+    if (bytes < 0 || bytes > size)
+        engine_fail("%s of %d bytes", what, bytes);
+    if ((uintptr_t)p % (uintptr_t)size)
+        engine_fail("%s from %p, not aligned to %d", what, p, size);
     if (bytes)
-        memory_check((uint64_t)(uintptr_t)p, (uint64_t)bytes, false, "copy16");
+        memory_check((uint64_t)(uintptr_t)p, (uint64_t)bytes, false, what);
     w = fibre_witness(f);
-    shared_note(f->block, &w, at, 16, true);
-    shared_mark(f->block, FLIGHT, at, 16);
+    shared_note(f->block, &w, at, (uint32_t)size, true);
+    shared_mark(f->block, FLIGHT, at, (uint32_t)size);
     if (f->copy_count == f->copy_room) {
         f->copy_room = f->copy_room ? 2 * f->copy_room : 16;
         f->copies = realloc(f->copies, (size_t)f->copy_room * sizeof *f->copies);
     }
-    f->copies[f->copy_count++] = (struct copy){ at, p, bytes, f->copy_group };
+    f->copies[f->copy_count++] = (struct copy){ at, p, bytes, size, f->copy_group };
 }
 
 void copy_group(void)
@@ -51,11 +57,11 @@ void copy_wait(int n)
             f->copies[left++] = c;
             continue;
         }
-        memset(to, 0, 16);
+        memset(to, 0, (size_t)c.size);
         if (c.bytes)
-            memcpy(to, memory_check((uint64_t)(uintptr_t)c.p, (uint64_t)c.bytes, false, "copy16"),
-                   (size_t)c.bytes);
-        shared_mark(f->block, now, c.at, 16);
+            memcpy(to, memory_check((uint64_t)(uintptr_t)c.p, (uint64_t)c.bytes, false,
+                                    copy_name(c.size)), (size_t)c.bytes);
+        shared_mark(f->block, now, c.at, (uint32_t)c.size);
     }
     f->copy_count = left;
     fibre_maybe_yield();

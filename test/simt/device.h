@@ -218,12 +218,48 @@ template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
     return (int32_t)d;
 }
 
-/* ---- asynchronous copies of 16 bytes --------------------------------------------------------- */
+/* The 16-bit float nearest to x, which is finite and fits. */
+DEVICE uint32_t simt_narrow(float x, int frac_bits, int bias)
+{
+    uint32_t sign = float_bits(x) >> 31;
+    double v = __builtin_fabs((double)x), code;
+    int e = v == 0 ? 1 - bias : __builtin_ilogb(v);
+
+    e = e < 1 - bias ? 1 - bias : e;
+    code = __builtin_rint(__builtin_ldexp(v, frac_bits - e));
+    return sign << 15 |
+           (uint32_t)(code + (double)(uint32_t)(e - 1 + bias) * (1 << frac_bits));
+}
+#if __CUDA_ARCH__ >= 800
+DEVICE uint32_t pack_f16(float low, float high)
+{
+    return simt_narrow(low, 10, 15) | simt_narrow(high, 10, 15) << 16;
+}
+DEVICE uint32_t pack_bf16(float low, float high)
+{
+    return simt_narrow(low, 7, 127) | simt_narrow(high, 7, 127) << 16;
+}
+DEVICE float simt_f16(uint32_t v)
+{
+    int e = (int)(v >> 10 & 31), frac = (int)(v & 1023);
+    double x = __builtin_ldexp(e ? 1024 + frac : frac, (e ? e : 1) - 25);
+
+    return (float)(v >> 15 & 1 ? -x : x);
+}
+DEVICE void unpack_f16(uint32_t v, float &low, float &high)
+{
+    low = simt_f16(v & 0xffff);
+    high = simt_f16(v >> 16);
+}
+#endif
+
+/* ---- asynchronous copies --------------------------------------------------------------------- */
 
 DEVICE uint32_t shared_address(uint32_t at) { return at; }
 
 #if __CUDA_ARCH__ >= 800
-DEVICE void copy16(uint32_t at, const void *p, int bytes) { simt->copy16(at, p, bytes); }
+DEVICE void copy16(uint32_t at, const void *p, int bytes) { simt->copy(at, p, bytes, 16); }
+DEVICE void copy4(uint32_t at, const void *p, int bytes) { simt->copy(at, p, bytes, 4); }
 DEVICE void copy_group() { simt->copy_group(); }
 template <int n> DEVICE void copy_wait() { simt->copy_wait(n); }
 #else

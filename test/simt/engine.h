@@ -59,7 +59,7 @@ struct meeting {
     struct fibre *here[MAX_THREADS];
 };
 
-struct copy { uint32_t at; const void *p; int bytes, group; };
+struct copy { uint32_t at; const void *p; int bytes, size, group; };
 
 struct fibre {
     void *sp;
@@ -251,7 +251,7 @@ struct map {
 
 bool async_land(void);          /* one tensor copy; false: none in flight */
 void async_end(struct fibre *f);
-void copy16(uint32_t at, const void *p, int bytes);
+void copy_later(uint32_t at, const void *p, int bytes, int size);
 void copy_group(void);
 void copy_wait(int n);
 void barrier_init(uint32_t at, int count);

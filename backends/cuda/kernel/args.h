@@ -69,6 +69,14 @@ struct window {
     int32_t pieces;                 /* of 16 bytes, of a pixel */
 };
 
+/* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together, or
+ * (across) neighbouring lines do; with `whole` rows of them begin at whole pieces of 16 bytes. */
+struct origin {
+    struct view view;
+    struct patch patch;
+    int32_t patched, across, whole;
+};
+
 struct multiply_args {
     struct tensor_map map_a, map_b; /* of the limbs, for Hopper */
     const char *limbs_a, *limbs_b;
@@ -78,6 +86,8 @@ struct multiply_args {
     int32_t steps;                  /* along k of one limb */
     struct window window;           /* where B is fetched through one; else pitch is B's, too */
     struct result_args r;
+    struct origin origin[2];        /* where limbs are made inside */
+    int64_t k;
     struct slots slots;             /* of a simulated unit */
     uint64_t seed;
     uint64_t *counts;

@@ -143,7 +143,30 @@ template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
     return d;
 }
 
-/* ---- asynchronous copies of 16 bytes (from 8.0 on) ------------------------------------------- */
+/* Two numbers in a word, each rounded to nearest-even. */
+#if __CUDA_ARCH__ >= 800
+DEVICE uint32_t pack_f16(float low, float high)
+{
+    uint32_t v;
+
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+    return v;
+}
+DEVICE uint32_t pack_bf16(float low, float high)
+{
+    uint32_t v;
+
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+    return v;
+}
+DEVICE void unpack_f16(uint32_t v, float &low, float &high)
+{
+    asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
+        : "=f"(low), "=f"(high) : "r"(v));
+}
+#endif
+
+/* ---- asynchronous copies (from 8.0 on) ------------------------------------------------------- */
 
 DEVICE uint32_t shared_address(uint32_t at)
 {
@@ -155,6 +178,12 @@ DEVICE uint32_t shared_address(uint32_t at)
 DEVICE void copy16(uint32_t at, const void *p, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(at)),
+                 "l"(p), "r"(bytes) : "memory");
+}
+/* The same of 4 bytes; aligned to 4. */
+DEVICE void copy4(uint32_t at, const void *p, int bytes)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(at)),
                  "l"(p), "r"(bytes) : "memory");
 }
 /* This thread's copies since the last end are one group. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The multiply kernel of warpgroups: a first group fetches tiles into a ring of stages, one thread
- * of it by tensor copies, or all of them piece by piece through a convolution's window; two groups
- * multiply 64 lines each straight from shared memory.  Blocks stay and take one task after another;
- * the ring runs on across them.
+ * of it by tensor copies, or all of them piece by piece through a convolution's window, or cutting
+ * elements into limbs; two groups multiply 64 lines each straight from shared memory.  Blocks stay
+ * and take one task after another; the ring runs on across them.
  *
  * The blocks of a cluster have neighbouring tiles of the same columns: each fetches its part of B's
  * tile for all of them.  So a stage is free when the groups of all have read it, and one that has no
@@ -15,8 +15,11 @@ enum {
     TILE_A = BM * STEP, TILE_B = BN * STEP,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
     STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
-    FULL = STAGES * STAGE, EMPTY = FULL + 8 * STAGES,
-    PIXELS = EMPTY + 8 * STAGES,    /* the window's table */
+    /* elements that become limbs inside: a square of 32 x 32 is one of a warp's STAGES */
+    SQUARE = 32, RAW = SQUARE * SQUARE * 4, LIMB_STAGES = INSIDE ? 2 : STAGES,
+    RAWS = LIMB_STAGES * STAGE, FULL = RAWS + (INSIDE ? 4 * STAGES * RAW : 0),
+    EMPTY = FULL + 8 * LIMB_STAGES,
+    PIXELS = EMPTY + 8 * LIMB_STAGES,   /* the window's table */
     PIECES = STEP / 32          /* products of one step */
 };
 
@@ -25,7 +28,7 @@ struct ring { int stage; uint32_t parity; };
 
 DEVICE void advance(struct ring &r)
 {
-    if (++r.stage == STAGES) {
+    if (++r.stage == LIMB_STAGES) {
         r.stage = 0;
         r.parity ^= 1;
     }
@@ -158,6 +161,76 @@ DEVICE void fetch_pixels(const multiply_args &a)
     ROLL for (; asked > 0; asked--)
         announce<0>(oldest);
 }
+
+/* ---- fetching elements and cutting them ------------------------------------------------------ */
+
+#if INSIDE
+static_assert(BM == 4 * SQUARE && BN == 4 * SQUARE, "each warp cuts 32 lines of both operands");
+
+enum { ALONG = STEP / BYTES / SQUARE, SQUARES = 2 * ALONG };    /* of a warp's lines in one step */
+
+/* Square x of a step: those of A, then those of B. */
+template <int S> DEVICE void copy_square(const multiply_args &a, struct task t, int slot, int x)
+{
+    int64_t line0 = ((int64_t)(S ? t.j : t.i) * 4 + warp()) * SQUARE;
+    int64_t p0 = ((int64_t)(x / SQUARES) * ALONG + x % ALONG) * SQUARE;
+
+    copy_raw<S, SQUARE, SQUARE, 32>(a, (uint32_t)(RAWS + (warp() * STAGES + slot) * RAW), line0, p0,
+                                    lane());
+}
+
+/* Each lane cuts its line. */
+template <int S>
+DEVICE void cut_square(const multiply_args &a, uint32_t raw, uint32_t stage, int x,
+                       struct factors f)
+{
+    constexpr int pieces = SQUARE / PIECE_ELEMENTS, tile = S ? TILE_B : TILE_A;
+    uint32_t limbs = stage + (S ? HELD_A * TILE_A : 0);
+
+    UNROLL for (int c = 0; c < pieces; c++)
+        cut_piece<S, SQUARE, SQUARE, tile>(raw, lane(), c * PIECE_ELEMENTS, a.origin[S].across,
+                                           limbs, warp() * SQUARE + lane(), x % ALONG * pieces + c,
+                                           f);
+}
+
+/* A task's squares; the ring of elements is each warp's own, that of limbs all warps' together. */
+DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
+{
+    struct factors fa = factors_of<0>(a, (int64_t)t.i * BM + warp() * SQUARE + lane());
+    struct factors fb = factors_of<1>(a, (int64_t)t.j * BN + warp() * SQUARE + lane());
+
+    ring<RAW, true>(a.steps * SQUARES, [&](int slot, int x) {
+        if (x % SQUARES < ALONG)
+            copy_square<0>(a, t, slot, x);
+        else
+            copy_square<1>(a, t, slot, x);
+    }, [&](uint32_t at, int x) {
+        uint32_t raw = (uint32_t)(RAWS + warp() * STAGES * RAW) + at;
+
+        if (x % SQUARES == 0)
+            barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
+        if (x % SQUARES < ALONG)
+            cut_square<0>(a, raw, (uint32_t)(r.stage * STAGE), x, fa);
+        else
+            cut_square<1>(a, raw, (uint32_t)(r.stage * STAGE), x, fb);
+        if (x % SQUARES == SQUARES - 1) {
+            fence_async();      /* products read what these lanes have stored */
+            sync_warp();
+            if (lane() == 0)
+                barrier_arrive((uint32_t)(FULL + 8 * r.stage));
+            advance(r);
+        }
+    });
+}
+
+DEVICE void cut(const multiply_args &a)
+{
+    struct ring r = { 0, 0 };
+
+    ROLL for (int index = block(); index < a.tasks; index += blocks())
+        cut_task(a, task_at(a, index), r);
+}
+#endif
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
@@ -365,7 +438,7 @@ DEVICE void multiply(const multiply_args &a)
 }
 
 /* Of a thread; a block is launched with 168 for each. */
-enum { FETCHING = WINDOW ? 40 : 24, MULTIPLYING = WINDOW ? 232 : 240 };
+enum { FETCHING = INSIDE ? 72 : WINDOW ? 40 : 24, MULTIPLYING = INSIDE ? 216 : WINDOW ? 232 : 240 };
 static_assert(GROUPS != 2 || FETCHING + GROUPS * MULTIPLYING <= (GROUPS + 1) * 168, "registers");
 
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
@@ -373,22 +446,27 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
     if (is_left(args.r.choice, args.r.mine))
         return;
     if (thread() == 0) {
-        ROLL for (int s = 0; s < STAGES; s++) {
-            barrier_init((uint32_t)(FULL + 8 * s), WINDOW ? 5 : 1);
+        ROLL for (int s = 0; s < LIMB_STAGES; s++) {
+            barrier_init((uint32_t)(FULL + 8 * s), INSIDE ? 4 : WINDOW ? 5 : 1);
             barrier_init((uint32_t)(EMPTY + 8 * s), 4 * GROUPS * args.cluster);
         }
         barrier_init_done();
-        tensor_prefetch(&args.map_a);
-        if (!WINDOW)
+        if (!INSIDE)
+            tensor_prefetch(&args.map_a);
+        if (!INSIDE && !WINDOW)
             tensor_prefetch(&args.map_b);
     }
     sync_cluster();
     if (warp() < 4) {
         registers_less<FETCHING>();
+#if INSIDE
+        cut(args);
+#else
         if constexpr (WINDOW)
             fetch_pixels(args);
         else if (thread() == 0)
             fetch(args);
+#endif
     } else {
         registers_more<MULTIPLYING>();
         multiply(args);

@@ -17,8 +17,18 @@ DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
     }
 }
 
-/* Calls copy(stage, s), which fills a stage of so many bytes, ahead of with(its address, s). */
-template <int bytes, class C, class F> DEVICE void ring(int steps, C copy, F with)
+template <bool of_warp> DEVICE void meet()
+{
+    if constexpr (of_warp)
+        sync_warp();
+    else
+        sync_block();
+}
+
+/* Calls copy(stage, s), which fills a stage of so many bytes, ahead of with(its address, s); the
+ * ring is the block's, or each warp has its own. */
+template <int bytes, bool of_warp = false, class C, class F>
+DEVICE void ring(int steps, C copy, F with)
 {
     UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (s < steps)
@@ -29,13 +39,13 @@ template <int bytes, class C, class F> DEVICE void ring(int steps, C copy, F wit
         int next = s + STAGES - 1;
 
         copy_wait<(bytes > 0 ? STAGES - 2 : 0)>();
-        sync_block();           /* the stage is there for all, and all have left the one before */
+        meet<of_warp>();        /* the stage is there for all, and all have left the one before */
         if (next < steps)
             copy(next % STAGES, next);
         copy_group();
         with((uint32_t)(s % STAGES * bytes), s);
     }
-    sync_block();
+    meet<of_warp>();
 }
 
 #endif

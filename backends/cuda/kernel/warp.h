@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The multiply kernel of a block of warps: tiles of limbs come to shared memory in a ring of STAGES
- * stages by asynchronous copies, each warp multiplies WM x WN of the BM x BN tile. */
+ * stages by asynchronous copies, each warp multiplies WM x WN of the BM x BN tile.  Where limbs are
+ * made inside, the ring brings elements, and while a step is multiplied the next one is cut. */
 #ifndef LIMBER_CUDA_WARP_H
 #define LIMBER_CUDA_WARP_H
 
@@ -9,7 +10,9 @@ enum {
     TILE_A = BM * STEP, TILE_B = BN * STEP,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,  /* limbs of a stage */
     STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
-    PIXELS = STAGES * STAGE     /* the window's table */
+    PIXELS = STAGES * STAGE,    /* the window's table */
+    DEPTH = STEP / BYTES, RAW_A = BM * DEPTH * 4, RAW = (BM + BN) * DEPTH * 4,
+    RAWS = 2 * STAGE            /* elements come behind two stages of limbs */
 };
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -32,6 +35,54 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
             copy_tile<BN, THREADS>(at + HELD_A * TILE_A + l * TILE_B, from_b + l * a.limb_b, a.pitch);
     }
 }
+
+#if INSIDE
+DEVICE void copy_step(const multiply_args &a, struct task t, int stage, int s)
+{
+    uint32_t at = (uint32_t)(RAWS + stage * RAW);
+    int64_t p0 = (int64_t)s * DEPTH;
+
+    copy_raw<0, BM, DEPTH, THREADS>(a, at, (int64_t)t.i * BM, p0, thread());
+    copy_raw<1, BN, DEPTH, THREADS>(a, at + RAW_A, (int64_t)t.j * BN, p0, thread());
+}
+
+/* One step of an operand; a thread's pieces are of one line. */
+template <int S, int lines, int tile>
+DEVICE void cut_side(const multiply_args &a, uint32_t raw, uint32_t limbs, struct factors f)
+{
+    constexpr int beside = THREADS / lines;
+
+    static_assert(STEP / 16 % beside == 0, "");
+    UNROLL for (int x = 0; x < STEP / 16 / beside; x++) {
+        int piece = thread() / lines + x * beside;
+
+        cut_piece<S, lines, DEPTH, tile>(raw, thread() % lines, piece * PIECE_ELEMENTS,
+                                         a.origin[S].across, limbs, thread() % lines, piece, f);
+    }
+}
+
+/* Calls with(limbs' address, s) for the steps of a task, each one step after its limbs were cut:
+ * the ring's barrier lies between. */
+template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, int steps, F with)
+{
+    struct factors fa = factors_of<0>(a, (int64_t)t.i * BM + thread() % BM);
+    struct factors fb = factors_of<1>(a, (int64_t)t.j * BN + thread() % BN);
+
+    ring<RAW>(steps + 1, [&](int stage, int s) {
+        if (s < steps)
+            copy_step(a, t, stage, s);
+    }, [&](uint32_t raw, int s) {
+        if (s < steps) {
+            uint32_t limbs = (uint32_t)(s % 2 * STAGE);
+
+            cut_side<0, BM, TILE_A>(a, RAWS + raw, limbs, fa);
+            cut_side<1, BN, TILE_B>(a, RAWS + raw + RAW_A, limbs + HELD_A * TILE_A, fb);
+        }
+        if (s > 0)
+            with((uint32_t)((s - 1) % 2 * STAGE), s - 1);
+    });
+}
+#endif
 
 /* ---- fragments: 32 bytes along k ------------------------------------------------------------- */
 
@@ -182,7 +233,11 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, i
 {
     if constexpr (WINDOW)
         find_pixels<THREADS>(a, PIXELS, t.j);
+#if INSIDE
+    cut_ahead(a, t, steps, with);
+#else
     ring<STAGE>(steps, [&](int stage, int s) { copy_stage(a, t, stage, s); }, with);
+#endif
 }
 
 /* One accumulator, exact in whole numbers. */

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Limbs made inside the multiply kernel: FP32 elements come to shared memory as they lie, and
+ * threads cut pieces of lines into the tiles of limbs that are multiplied.
+ *
+ * A raw tile has `lines` lines by `depth` elements.  Its rows are lines, whose pieces are permuted
+ * as those of limbs are; of operands that lie across, rows are elements along k, of all lines.
+ * Lanes with neighbouring lines read different banks either way. */
+#ifndef LIMBER_CUDA_CUT_H
+#define LIMBER_CUDA_CUT_H
+
+enum { PIECE_ELEMENTS = 16 / BYTES };   /* of a limb */
+
+/* ---- elements as they lie -------------------------------------------------------------------- */
+
+template <int lines, int depth> DEVICE uint32_t raw_at(int line, int p, bool across)
+{
+    return across ? (uint32_t)((p * lines + line) * 4) :
+           piece_at<4 * depth>(line, p / 4) + (uint32_t)(p % 4 * 4);
+}
+
+/* Rows of so many pieces; what lies beyond `rows` and `columns` is zero. */
+template <int tall, int pieces, int threads, bool permuted>
+DEVICE void copy_rows(uint32_t at, const char *from, int64_t pitch, int64_t rows, int64_t columns,
+                      int own)
+{
+    static_assert(tall * pieces % threads == 0, "");
+    UNROLL for (int x = 0; x < tall * pieces / threads; x++) {
+        int c = own + x * threads, row = c / pieces, piece = c % pieces;
+        int64_t left = row < rows ? (columns - 4 * piece) * 4 : 0;
+
+        copy16(at + (permuted ? piece_at<16 * pieces>(row, piece) : (uint32_t)(16 * c)),
+               from + row * pitch + 16 * piece, left < 0 ? 0 : left > 16 ? 16 : (int)left);
+    }
+}
+
+/* One by one, wherever they are. */
+template <int S, int lines, int depth, int threads, bool across>
+DEVICE void copy_elements(const multiply_args &a, uint32_t at, int64_t line0, int64_t p0, int own)
+{
+    constexpr int columns = across ? lines : depth;
+    const struct origin &o = a.origin[S];
+    int64_t first = S ? a.r.j0 : a.r.i0, count = S ? a.r.n : a.r.m;
+    struct view v = o.view;
+
+    v.patch = o.patched ? &o.patch : NULL;
+    ROLL for (int x = own; x < lines * depth; x += threads) {
+        int line = across ? x % columns : x / columns, p = across ? x / columns : x % columns;
+        bool inside = line0 + line < count && p0 + p < a.k;
+        uint32_t to = at + raw_at<lines, depth>(line, p, across), e = 0;
+
+        if (v.patch) {
+            if (inside)
+                load_element<S>(e, v, first + line0 + line, p0 + p);
+            store_shared<uint32_t>(to, e);
+        } else {
+            copy4(to, limber_view_at(&v, first + line0 + line, p0 + p, 4), inside ? 4 : 0);
+        }
+    }
+}
+
+/* Lines of this part from line0 on, elements from p0 on, by so many threads, of whom this is
+ * number `own`. */
+template <int S, int lines, int depth, int threads>
+DEVICE void copy_raw(const multiply_args &a, uint32_t at, int64_t line0, int64_t p0, int own)
+{
+    const struct origin &o = a.origin[S];
+    int64_t count = (S ? a.r.n : a.r.m) - line0, first = (S ? a.r.j0 : a.r.i0) + line0;
+    const char *from = (const char *)o.view.data + (first * o.view.line + p0 * o.view.p) * 4;
+
+    if (!o.whole && o.across)
+        copy_elements<S, lines, depth, threads, true>(a, at, line0, p0, own);
+    else if (!o.whole)
+        copy_elements<S, lines, depth, threads, false>(a, at, line0, p0, own);
+    else if (o.across)
+        copy_rows<depth, lines / 4, threads, false>(at, from, o.view.p * 4, a.k - p0, count, own);
+    else
+        copy_rows<lines, depth / 4, threads, true>(at, from, o.view.line * 4, count, a.k - p0, own);
+}
+
+/* ---- cutting --------------------------------------------------------------------------------- */
+
+/* A line's power of two as two, since it may be no binary32 itself; neither product is rounded. */
+struct factors { float one, two; };
+
+template <int S> DEVICE struct factors factors_of(const multiply_args &a, int64_t line)
+{
+    int e = SIDES[S].scaled && line < (S ? a.r.n : a.r.m) ?
+            scale_of<S>(S ? a.r.emax_b : a.r.emax_a, line) : 0;
+
+    return { bits_float((uint32_t)(127 + e / 2) << 23),
+             bits_float((uint32_t)(127 + e - e / 2) << 23) };
+}
+
+template <int S> DEVICE float scaled(float x, struct factors f)
+{
+    if (SPECIAL)
+        x = add32(x, -x) == 0 ? x : 0;
+    return SIDES[S].scaled ? mul32(mul32(x, f.one), f.two) : x;
+}
+
+/* What a limb leaves, exact in binary32: its last bit is at most 24 below the first of x. */
+template <int S> DEVICE float rest_of(float x, float limb)
+{
+    constexpr float by = (float)((uint64_t)1 << (SIDES[S].shift & 63));
+
+    return SIDES[S].shift ? mul32(add32(x, -limb), by) : add32(x, -limb);
+}
+
+DEVICE float nearest_tf32(float x)
+{
+    uint32_t v = float_bits(x);
+
+    return bits_float((v + 0xfff + (v >> 13 & 1)) & ~(uint32_t)0x1fff);
+}
+
+/* One word of a limb, taken from the two numbers, or the one, that it holds. */
+template <int S> DEVICE uint32_t take_word(float *x)
+{
+    if constexpr (BYTES == 2) {
+        uint32_t v = UNIT == UNIT_f16 ? pack_f16(x[0], x[1]) : pack_bf16(x[0], x[1]);
+        float low = bits_float(v << 16), high = bits_float(v & 0xffff0000);
+
+        if constexpr (UNIT == UNIT_f16)
+            unpack_f16(v, low, high);
+        x[0] = rest_of<S>(x[0], low);
+        x[1] = rest_of<S>(x[1], high);
+        return v;
+    } else {
+        float limb = nearest_tf32(x[0]);
+
+        x[0] = rest_of<S>(x[0], limb);
+        return float_bits(limb);
+    }
+}
+
+/* A piece of a line, from element p of a raw tile to piece `to` of the line in all limbs' tiles. */
+template <int S, int lines, int depth, int tile>
+DEVICE void cut_piece(uint32_t raw, int line, int p, bool across, uint32_t limbs, int to_line,
+                      int to, struct factors f)
+{
+    float x[PIECE_ELEMENTS];
+
+    if (across)
+        UNROLL for (int i = 0; i < PIECE_ELEMENTS; i++)
+            x[i] = load_shared<float>(raw + raw_at<lines, depth>(line, p + i, true));
+    else
+        UNROLL for (int i = 0; i < PIECE_ELEMENTS / 4; i++) {
+            bytes16 v = load_shared<bytes16>(raw + piece_at<4 * depth>(line, p / 4 + i));
+
+            UNROLL for (int w = 0; w < 4; w++)
+                x[4 * i + w] = bits_float(v.w[w]);
+        }
+    UNROLL for (int i = 0; i < PIECE_ELEMENTS; i++)
+        x[i] = scaled<S>(x[i], f);
+    UNROLL for (int l = 0; l < SIDES[S].limbs; l++) {
+        bytes16 v;
+
+        UNROLL for (int w = 0; w < 4; w++)
+            v.w[w] = take_word<S>(x + w * (PIECE_ELEMENTS / 4));
+        store_shared<bytes16>(limbs + (uint32_t)(l * tile) + piece_at(to_line, to), v);
+    }
+}
+
+#endif

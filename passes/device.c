@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "passes/device.h"
+
+#include "passes/passes.h"
+#include "passes/scheme.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- blocks of threads ----------------------------------------------------------------------- */
+
+static bool is_small(enum unit u)
+{
+    return u == UNIT_i8 || limber_units[u].tensor;
+}
+
+/* Registers hold the sums and, of floats, the promoted ones; memory all limbs of a stage where rows
+ * go side by side.  Warpgroups multiply 64 lines each. */
+struct block_shape limber_block_shape(const struct node *n, const struct target *t,
+                                      bool side_by_side)
+{
+    enum unit u = (enum unit)n->num[ATTR_unit];
+
+    if (is_small(u) && limber_target_has(t, "wgmma"))
+        return u == UNIT_i8 ? (struct block_shape){ 64, 256, 128, 256, 128 } :
+               (struct block_shape){ 64, 128, 128, 128, 128 };
+    if (is_small(u) && limber_target_has(t, "mma"))
+        return side_by_side ? (struct block_shape){ 32, 32, 128, 64, 64 } :
+               u == UNIT_i8 ? (struct block_shape){ 64, 32, 128, 128, 128 } :
+               (struct block_shape){ 32, 32, 128, 64, 128 };
+    if (u == UNIT_f16)
+        return (struct block_shape){ 32, 32, 64, 64, 64 };
+    if (u == UNIT_f64 && limber_target_has(t, "mma"))
+        return (struct block_shape){ 32, 32, 128, 64, 128 };
+    return u == UNIT_f64 ? (struct block_shape){ 32, 32, 128, 64, 64 } :
+           (struct block_shape){ 32, 64, 128, 128, 64 };
+}
+
+/* Barriers and alignment take a kilobyte.  Elements for warpgroups come 128 lines by 32 at once. */
+int64_t limber_block_stages(const struct plan *p, const struct target *t, bool inside)
+{
+    const struct node *n = limber_plan_find(p, OP_products);
+    const struct node *a = &p->node[n->in[0]], *b = &p->node[n->in[1]];
+    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum;
+    struct block_shape s = limber_block_shape(n, t, side_by_side);
+    int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
+    int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
+    int64_t room = t->shared - 1024 - window, limbs = lines * s.bytes, stages, raw;
+    bool groups = limber_target_has(t, "wgmma");
+
+    if (inside) {
+        raw = 4 * (groups ? 128 * 32 : s.bytes / a->type.format.size * (s.mb + s.nb));
+        stages = (room - 2 * limbs) / raw;
+        return stages > (groups ? 6 : 3) ? (groups ? 6 : 3) : stages;
+    }
+    stages = room / limbs > 4 ? 4 : room / limbs;
+    if (n->num[ATTR_unit] == UNIT_f16 && !limber_target_has(t, "mma"))
+        return stages < 2 ? stages : 2;     /* copies are not asynchronous there, and sums need room
+                                               to leave */
+    return stages;
+}
+
+/* ---- where limbs are made -------------------------------------------------------------------- */
+
+bool limber_can_split_inside(const struct plan *p, const struct target *t, struct diag *d)
+{
+    const struct node *n = limber_plan_find(p, OP_products);
+    limber_format f32;
+
+    limber_format_named("f32", &f32);
+    if (!t->shared || !limber_target_has(t, "mma"))
+        return limber_fail(d, LIMBER_NO_SCHEME, "split=inside: %s has no kernel for that",
+                           t->backend);
+    for (int i = 0; i < 2; i++) {
+        const struct node *limbs = &p->node[n->in[i]], *x = &p->node[limbs->in[0]];
+
+        if (limbs->op != OP_hilo || x->op != OP_arg || !limber_format_equal(x->type.format, f32))
+            return limber_fail(d, LIMBER_NO_SCHEME, "split=inside: %%%s are no Hi/Lo limbs of a "
+                               "matrix of f32", limbs->name);
+    }
+    return limber_block_stages(p, t, true) >= 2 ||
+           limber_fail(d, LIMBER_NO_SCHEME, "split=inside: elements and limbs do not fit the %lld "
+                       "bytes that threads share", (long long)t->shared);
+}
+
+/* Bytes that kernels move for an element.  Ahead: operands are read and limbs written, limbs are
+ * read by the products about eight times over; inside, the operands are. */
+static double operand_bytes(const struct plan *p, int limbs, bool inside)
+{
+    const struct node *n = &p->node[limbs];
+    double size = limber_source(p, limbs)->type.format.size;
+
+    return inside ? 8 * size : size + 9.0 * n->type.count * n->type.format.size;
+}
+
+/* Totals are written and read, the result is written. */
+static double result_bytes(const struct plan *p, const struct node *products,
+                           const struct node *combine)
+{
+    limber_format f = limber_plan_find(p, OP_epilogue)->type.format;
+    double total = combine->num[ATTR_via] == VIA_crt ? 1 : combine->num[ATTR_via] == VIA_shift ? 8 :
+                   0;
+
+    return f.size + 2 * total * products->type.count;
+}
+
+enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 };     /* of three or four kernels, of one */
+enum { CUT_STEPS = 10 };        /* instructions that fetch and cut an element (docs/gpu.md) */
+
+/* Bytes of shared memory a multiply-add: limbs are read for every row by groups of 64 lines,
+ * elements written and read, limbs written. */
+static double shared_bytes(const struct plan *p, const struct node *products, struct block_shape s)
+{
+    const struct type *limb = &p->node[products->in[0]].type;
+    double depth = (double)s.bytes / limb->format.size, lines = (double)(s.mb + s.nb);
+    double read = (double)products->rows * (double)s.mb / 64 * (double)(64 + s.nb) *
+                  (double)s.bytes;
+
+    return (read + lines * (8 * depth + limb->count * (double)s.bytes)) /
+           ((double)(s.mb * s.nb) * depth);
+}
+
+/* Seconds of a multiply-add, of which the product takes `product`.  Every tile cuts its elements of
+ * A and of B itself: beside warpgroups a group that does nothing else and issues every other clock,
+ * while shared memory gives 128 bytes a clock, one a lane; elsewhere the warps that multiply. */
+static double with_cutting(const struct plan *p, const struct target *t, double product)
+{
+    const struct node *products = limber_plan_find(p, OP_products);
+    struct block_shape s = limber_block_shape(products, t, true);
+    double cutting = CUT_STEPS * (1.0 / (double)s.mb + 1.0 / (double)s.nb);
+    double lanes = t->rate[UNIT_f32];
+
+    if (limber_target_has(t, "wgmma"))
+        return fmax(product, fmax(2 * cutting, shared_bytes(p, products, s)) / lanes);
+    return product + cutting / lanes;
+}
+
+/* Of a unit's peak our kernels are expected to keep 0.75, NVIDIA's 0.9. */
+static struct price price(const struct plan *p, const struct target *t, bool inside)
+{
+    const struct node *products = limber_plan_find(p, OP_products);
+    const struct node *combine = limber_plan_find(p, OP_combine);
+    double rate = t->rate[products->num[ATTR_unit]], product;
+
+    if (p->scheme && strcmp(p->scheme, "cublas") == 0)   /* operands are read as they lie */
+        return (struct price){ .product = 1 / (0.9 * rate) };
+    product = (double)products->rows / (0.75 * rate);
+    return (struct price){
+        .product = inside ? with_cutting(p, t, product) : product,
+        .a = operand_bytes(p, products->in[0], inside) / t->bandwidth,
+        .b = operand_bytes(p, products->in[1], inside) / t->bandwidth,
+        .result = result_bytes(p, products, combine) / t->bandwidth,
+        .call = 1e-9 * (inside ? LAUNCH_NS : LAUNCHES_NS),
+    };
+}
+
+/* At the size for which schemes are compared. */
+static double seconds(const struct plan *p, const struct price *price)
+{
+    double k = ldexp(1, p->kbits > 16 ? 16 : p->kbits), n = ldexp(1, p->size ? p->size : 10);
+
+    return limber_price(price, n, n, k, 1);
+}
+
+struct price limber_device_price(const struct plan *p, const struct target *t, bool *inside)
+{
+    struct price ahead = price(p, t, false), within = { .product = INFINITY };
+    struct diag ignored = { 0 };
+
+    if (p->split != LIMBER_SPLIT_AHEAD && limber_can_split_inside(p, t, &ignored))
+        within = price(p, t, true);
+    *inside = p->split == LIMBER_SPLIT_INSIDE || seconds(p, &within) < seconds(p, &ahead);
+    return *inside ? within : ahead;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Limbs made inside the multiply kernel: the bits of those made ahead and of the interpreter,
+ * however the operands lie; on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs
+ * kernels on the CPU (SIMT_CC names the compute capability). */
+#include "gpus.h"
+#include "plans.h"
+#include "support.h"
+
+#include "backends/backend.h"
+#include "jit/scan.h"
+#include "passes/passes.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+extern const struct backend limber_backend_cuda;
+
+static limber_context *cuda;
+static struct target target;
+
+/* The driver, as a program that uses the library has it. */
+static struct {
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuMemFree_v2)(uint64_t);
+    int (*cuMemcpyHtoDAsync_v2)(uint64_t, const void *, size_t, void *);
+    int (*cuMemcpyDtoHAsync_v2)(void *, uint64_t, size_t, void *);
+    int (*cuStreamSynchronize)(void *);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxSetCurrent)(void *);
+} driver;
+
+static bool open_driver(void)
+{
+    const char *name = getenv("LIMBER_CUDA");
+    void *handle = dlopen(name ? name : "libcuda.so.1", RTLD_NOW), *context;
+
+    if (!handle)
+        return false;
+#define GET(name) *(void **)&driver.name = dlsym(handle, #name)
+    GET(cuMemAlloc_v2);
+    GET(cuMemFree_v2);
+    GET(cuMemcpyHtoDAsync_v2);
+    GET(cuMemcpyDtoHAsync_v2);
+    GET(cuStreamSynchronize);
+    GET(cuDevicePrimaryCtxRetain);
+    GET(cuCtxSetCurrent);
+#undef GET
+    return driver.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+           driver.cuCtxSetCurrent(context) == 0;
+}
+
+static int open_device(void **state)
+{
+    const limber_config device = { .backend = "cuda", .cache_dir = "" };
+    struct diag d = { 0 };
+
+    (void)state;
+    if (!getenv("LIMBER_TEST_GPU")) {
+        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
+        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    }
+    if (limber_create(&cuda, &device) || !limber_backend_cuda.probe(&target, &d)) {
+        fprintf(stderr, "%s\n", limber_error_text());
+        return -1;
+    }
+    return open_driver() ? 0 : -1;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    limber_destroy(cuda);
+    return 0;
+}
+
+/* ---- one plan, by the interpreter and by a GPU ----------------------------------------------- */
+
+/* How an operand lies: elements of a line together or lines, in whole pieces of 16 bytes or not, or
+ * all apart. */
+enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, APART };
+
+struct operand {
+    float *data;
+    struct view view;
+    struct mask mask;
+};
+
+static void make_operand(struct operand *o, enum lies lies, enum data data, int64_t lines,
+                         int64_t k, struct rng *r)
+{
+    int64_t along = (k + 3) / 4 * 4 + 4, across = (lines + 3) / 4 * 4;
+    int64_t line = lies == ALONG || lies == ALONG_moved ? along : lies == ALONG_odd ? along + 1 :
+                   lies == APART ? 2 * along + 1 : 1;
+    int64_t p = lies == ACROSS ? across : lies == ACROSS_odd ? across + 3 : lies == APART ? 2 : 1;
+    size_t count = (size_t)(2 * (lines + 4) * (k + 12));
+    struct diag d = { 0 };
+
+    *o = (struct operand){ .data = malloc(count * 4) };
+    fill(r, data, named("f32"), o->data, count);
+    for (int64_t i = 0; data == DATA_range && i < lines; i++)   /* lines of very different sizes */
+        for (int64_t x = 0; x < k; x++)
+            o->data[i * line + x * p] = (float)(x + 1) * (i % 2 ? 0x1p-140f : 0x1p100f);
+    o->view = (struct view){ o->data + (lies == ALONG_moved), line, p, NULL };
+    assert_true(limber_scan(&o->mask, &o->view, named("f32"), lines, k, SCAN_full, true, NULL, &d));
+}
+
+struct product {
+    const char *scheme;
+    enum data data;
+    int64_t m, n, k;
+    enum lies a, b;
+    bool scalars;
+    limber_split split;
+    bool half;                  /* C is f16, finished by a kernel of its own, in parts */
+};
+
+static bool run_plan(const struct backend *b, const struct plan *p, struct call *call,
+                     struct diag *d)
+{
+    struct kernel *kernel = NULL;
+    struct blob blob = { 0 };
+    bool ok = b->compile(p, &target, NULL, &blob, d) &&
+              b->load(blob.data, blob.size, &kernel, d) && b->launch(kernel, call, d);
+
+    if (kernel)
+        b->unload(kernel);
+    free(blob.data);
+    return ok;
+}
+
+/* NaN is NaN. */
+static bool same_element(const char *x, const char *y, size_t size)
+{
+    float a = 0, b = 0;
+
+    if (size == 4) {
+        memcpy(&a, x, 4);
+        memcpy(&b, y, 4);
+    }
+    return memcmp(x, y, size) == 0 || (a != a && b != b);
+}
+
+/* The first element that differs, or -1; a GPU's refusal is in d. */
+static int64_t compare(const struct product *x, struct diag *d)
+{
+    const float alpha = 1.5f, beta = -3;
+    struct rng r = { 900 + (uint64_t)(x->m + x->k) };
+    size_t size = x->half ? 2 : 4, bytes = (size_t)(x->m * x->n) * size;
+    char *want = malloc(bytes), *got = malloc(bytes);
+    struct operand a, b;
+    int64_t differs = -1;
+    struct call call;
+    struct plan p;
+
+    make_operand(&a, x->a, x->data, x->m, x->k, &r);
+    make_operand(&b, x->b, x->data, x->n, x->k, &r);
+    plan_state(&p, &(struct planned){ LIMBER_FAST, x->scheme, named("f32"),
+                                      named(x->half ? "f16" : "f32"), &a.mask,
+                                      &b.mask, 10, x->scalars });
+    p.split = x->split;
+    call = (struct call){ .m = x->m, .n = x->n, .k = x->k, .a = a.view, .b = b.view,
+                          .c = { want, x->n, 1, x->n, 0 }, .mask_a = &a.mask, .mask_b = &b.mask,
+                          .workspace_limit = x->half ? 1 : 1 << 22,
+                          .alpha = x->scalars ? &alpha : NULL, .beta = x->scalars ? &beta : NULL };
+    fill(&r, DATA_unit, p.node[p.ret].type.format, want, (size_t)(x->m * x->n));
+    memcpy(got, want, bytes);
+    if (!limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d) ||
+        !run_plan(&limber_backend_interp, &p, &call, d))
+        fail_msg("%s: %s", x->scheme, d->text);
+    assert_int_equal(limber_plan_find(&p, OP_products)->num[ATTR_split] == SPLIT_inside,
+                     x->split == LIMBER_SPLIT_INSIDE);
+    call.c.data = got;
+    if (run_plan(&limber_backend_cuda, &p, &call, d)) {
+        if (x->split == LIMBER_SPLIT_INSIDE && !x->half)
+            assert_int_equal(call.workspace, 0);
+        for (int64_t i = x->m * x->n; i-- > 0;)
+            if (!same_element(want + i * (int64_t)size, got + i * (int64_t)size, size))
+                differs = i;
+    }
+    limber_plan_clear(&p);
+    limber_mask_clear(&a.mask);
+    limber_mask_clear(&b.mask);
+    free(a.data);
+    free(b.data);
+    free(want);
+    free(got);
+    return differs;
+}
+
+static void same(struct product x)
+{
+    struct diag d = { 0 };
+    int64_t differs = compare(&x, &d);
+
+    if (d.status || differs >= 0)
+        fail_msg("%s, %s, %dx%dx%d, lying %d and %d: element %d differs %s", x.scheme,
+                 data_name(x.data), (int)x.m, (int)x.n, (int)x.k, x.a, x.b, (int)differs, d.text);
+}
+
+#define IN LIMBER_SPLIT_INSIDE
+
+static void every_scheme_has_its_bits(void **state)
+{
+    (void)state;
+    same((struct product){ "fp32-f", DATA_unit, 21, 35, 150, ALONG, ACROSS, false, IN, false });
+    same((struct product){ "fp32-m", DATA_bytes, 9, 14, 300, ALONG, ALONG, true, IN, false });
+    same((struct product){ "fp32-t", DATA_unit, 21, 35, 150, ACROSS, ALONG, false, IN, false });
+    same((struct product){ "fp32-b", DATA_unit, 21, 35, 150, ALONG, ACROSS, true, IN, false });
+    same((struct product){ "fp32-b9", DATA_unit, 9, 35, 37, ACROSS, ACROSS, false, IN, false });
+    same((struct product){ "fp32-f", DATA_unit, 21, 35, 150, ALONG, ACROSS, true,
+                           LIMBER_SPLIT_AHEAD, false });
+}
+
+static void operands_may_lie_in_any_way(void **state)
+{
+    (void)state;
+    same((struct product){ "fp32-f", DATA_unit, 130, 9, 64, ACROSS, ALONG_odd, true, IN, false });
+    same((struct product){ "fp32-f", DATA_unit, 9, 140, 97, ALONG_moved, ACROSS_odd, false, IN,
+                           false });
+    same((struct product){ "fp32-t", DATA_unit, 33, 20, 70, APART, APART, false, IN, false });
+    same((struct product){ "fp32-b", DATA_unit, 1, 1, 1, ALONG, ACROSS, false, IN, false });
+    same((struct product){ "fp32-f", DATA_unit, 140, 150, 40, ALONG, ACROSS, false, IN, true });
+}
+
+/* Scales that are no binary32, lines of zeros, NaN and infinities. */
+static void lines_are_scaled(void **state)
+{
+    (void)state;
+    same((struct product){ "fp32-f", DATA_range, 9, 7, 40, ALONG, ACROSS, false, IN, false });
+    same((struct product){ "fp32-b", DATA_range, 9, 7, 40, ACROSS, ALONG, true, IN, false });
+    same((struct product){ "fp32-b", DATA_special, 20, 30, 40, ALONG, ACROSS, true, IN, false });
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+enum { M = 40, N = 30, K = 70, MANY = 2 };
+
+static float *put(enum data data, size_t count, struct rng *r)
+{
+    float *host = malloc(count * 4);
+    uint64_t at;
+
+    fill(r, data, named("f32"), host, count);
+    assert_int_equal(driver.cuMemAlloc_v2(&at, count * 4), 0);
+    assert_int_equal(driver.cuMemcpyHtoDAsync_v2(at, host, count * 4, NULL), 0);
+    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+    free(host);
+    return (float *)(uintptr_t)at;
+}
+
+/* On the device, where complex numbers are seen as they lie; *best is the workspace. */
+static void run_call(limber_split split, bool complex, float *to, size_t *best)
+{
+    const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f", .split = split };
+    const limber_batch batch = { .count = MANY, .a = M * K, .b = K * N, .c = M * N };
+    limber_format f = named("f32");
+    struct rng r = { 12 };
+    float *a = put(DATA_unit, MANY * M * K, &r), *b = put(DATA_unit, MANY * K * N, &r);
+    float *c = put(DATA_unit, MANY * M * N, &r);
+    limber_matrix xa = { a, f, K, 1 }, xb = { b, f, N, 1 }, xc = { c, f, N, 1 };
+    size_t least;
+    limber_status s;
+
+    if (complex)
+        s = limber_gemm_complex(cuda, &contract, NULL, M, N, K, NULL, xa, 0, xb, 1, NULL, xc, NULL,
+                                4);
+    else
+        s = limber_gemm_batch(cuda, &contract, NULL, &batch, M, N, K, NULL, xa, xb, NULL, xc, NULL);
+    if (s || limber_gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, xc, &least, best))
+        fail_msg("%s", limber_error_text());
+    assert_int_equal(driver.cuMemcpyDtoHAsync_v2(to, (uintptr_t)c, MANY * M * N * 4, NULL), 0);
+    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+    driver.cuMemFree_v2((uintptr_t)a);
+    driver.cuMemFree_v2((uintptr_t)b);
+    driver.cuMemFree_v2((uintptr_t)c);
+}
+
+static void calls_have_the_same_bits(void **state)
+{
+    static float ahead[MANY * M * N], inside[MANY * M * N];
+    size_t best_ahead, best_inside;
+
+    (void)state;
+    for (int complex = 0; complex < 2; complex++) {
+        memset(ahead, 0, sizeof ahead);
+        memset(inside, 1, sizeof inside);
+        run_call(LIMBER_SPLIT_AHEAD, complex, ahead, &best_ahead);
+        run_call(LIMBER_SPLIT_INSIDE, complex, inside, &best_inside);
+        assert_memory_equal(ahead, inside, sizeof ahead);
+        assert_true(best_inside + (M + N) * K * 4 <= best_ahead);
+    }
+}
+
+static void what_cannot_be_split_inside_is_refused(void **state)
+{
+    const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "ozaki1-f16", .slices = 2,
+                                       .split = LIMBER_SPLIT_INSIDE };
+    limber_format f = named("f32");
+    float a = 1, c = 0;
+
+    (void)state;
+    assert_int_equal(limber_gemm(cuda, &contract, 1, 1, 1, NULL, (limber_matrix){ &a, f, 1, 1 },
+                                 (limber_matrix){ &a, f, 1, 1 }, NULL,
+                                 (limber_matrix){ &c, f, 1, 1 }, NULL), LIMBER_NO_SCHEME);
+    assert_non_null(strstr(limber_error_text(), "split=inside"));
+}
+
+/* ---- the harness finds what is wrong --------------------------------------------------------- */
+
+static const struct { int capability; const char *what, *fault; } faults[] = {
+    { 80, "no barrier between cutting and multiplying",
+      "        meet<of_warp>();        /* the stage is there for all=>        /*" },
+    { 80, "limbs multiplied before they are cut", "with((uint32_t)((s - 1) % 2 * STAGE), s - 1);=>"
+          "with((uint32_t)(s % 2 * STAGE), s - 1);" },
+    { 80, "an edge off by one", "int64_t left = row < rows ?=>int64_t left = row <= rows ?" },
+    { 90, "no barrier between cutting and multiplying",
+      "            barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);\\n            group_fence=>"
+      "            group_fence" },
+    { 90, "no fence between cutting and multiplying",
+      "            fence_async();      /* products=>            /* products" },
+    { 90, "no order among the lanes that cut",
+      "            sync_warp();\\n            if (lane() == 0)\\n                barrier_arrive((uint32_t)(FULL=>"
+      "            if (lane() == 31)\\n                barrier_arrive((uint32_t)(FULL" },
+    { 90, "elements read before they are there",
+      "        meet<of_warp>();        /* the stage is there for all=>        /*" },
+    { 90, "limbs cut over those being multiplied", "        if (x % SQUARES == 0)\\n=>        if (x < 0)\\n" },
+};
+
+/* In a process of its own: a harness that has failed stays failed.  0: found. */
+static int run_faulty(const char *fault)
+{
+    const struct product x = { "fp32-f", DATA_unit, 130, 70, 330, ALONG, ACROSS, false, IN, false };
+    struct diag d = { 0 };
+    int64_t differs;
+
+    setenv("SIMT_FAULT", fault, 1);
+    differs = compare(&x, &d);
+    if (d.status)
+        return strstr(d.text, "NVRTC") ? 3 : 0;     /* 3: the fault was not planted */
+    return differs < 0;
+}
+
+static void planted_faults_are_found(void **state)
+{
+    int capability = getenv("SIMT_CC") ? atoi(getenv("SIMT_CC")) : 90;
+
+    (void)state;
+    if (getenv("LIMBER_TEST_GPU"))
+        skip();
+    for (size_t i = 0; i < COUNT(faults); i++) {
+        int status;
+        pid_t child;
+
+        if (faults[i].capability != capability)
+            continue;
+        child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(run_faulty(faults[i].fault));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("%s: not found (%d)", faults[i].what, WEXITSTATUS(status));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_scheme_has_its_bits),
+        cmocka_unit_test(operands_may_lie_in_any_way),
+        cmocka_unit_test(lines_are_scaled),
+        cmocka_unit_test(calls_have_the_same_bits),
+        cmocka_unit_test(what_cannot_be_split_inside_is_refused),
+        cmocka_unit_test(planted_faults_are_found),
+    };
+
+    if (gpu_is_missing())
+        return 77;
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
