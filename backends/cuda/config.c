@@ -71,7 +71,7 @@ static void set_tile(struct cuda_config *c, const struct node *n)
         c->shared += 16 * (c->inside ? 2 : c->stages);
     }
     /* by twos, columns' limbs come from L2 half as often; through a window threads fetch them */
-    c->cluster = c->way == WAY_group && !c->window ? 2 : 1;
+    c->cluster = c->way == WAY_group && !c->window && !c->inside ? 2 : 1;
     if (c->window)
         c->shared += WINDOW_LINE * c->bn;
 }
