@@ -138,8 +138,9 @@ struct remote {
     bool (*holds)(const void *p, int device);   /* false: host memory */
     bool (*compile_scan)(limber_format f, const struct target *, const struct dump *,
                          struct blob *, struct diag *);
+    /* tiles: NULL, or for the same of tiles, field after field of all of them. */
     bool (*scan)(struct kernel *, const struct view *, int64_t lines, int64_t length, int device,
-                 const limber_queue *, int32_t *found, struct diag *);
+                 const limber_queue *, int32_t *found, int32_t *tiles, struct diag *);
     bool (*records)(const limber_queue *, int device);      /* into a graph */
     bool (*ready)(struct kernel *, int device, struct diag *);      /* nothing is left to load */
     /* Bytes of workspace of a call: the fewest, and those that hold all of it at once. */

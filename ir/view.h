@@ -10,6 +10,12 @@
 #define PRIM static inline __attribute__((always_inline, unused))
 #endif
 
+#ifdef LIMBER_DEVICE_H
+#define LIMBER_READ(type, p) load<type>(p)
+#else
+#define LIMBER_READ(type, p) (*(p))
+#endif
+
 enum { LIMBER_BLOCK = 64 };     /* lines of a block */
 
 /* What a view shows of a matrix, where that is not all: some blocks of its lines, in a new order, and of
@@ -26,13 +32,15 @@ struct excerpt {
 /* Line i of what is in the order of block. */
 PRIM int64_t limber_block_line(const int32_t *block, int64_t i)
 {
-    return (int64_t)block[i / LIMBER_BLOCK] * LIMBER_BLOCK + i % LIMBER_BLOCK;
+    return (int64_t)LIMBER_READ(int32_t, block + i / LIMBER_BLOCK) * LIMBER_BLOCK + i % LIMBER_BLOCK;
 }
 
 /* Is element p of a line of the matrix shown? */
 PRIM int limber_excerpt_shows(const struct excerpt *x, int64_t line, int64_t p)
 {
-    return !x->tile || x->keep >> x->tile[line / LIMBER_BLOCK * x->tiles + (p >> x->shift)] & 1;
+    return !x->tile ||
+           x->keep >> LIMBER_READ(uint8_t, x->tile + line / LIMBER_BLOCK * x->tiles +
+                                           (p >> x->shift)) & 1;
 }
 
 /* How element (line, p) of an operand is found; p runs along k.  A line is a row of A or a column

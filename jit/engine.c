@@ -1091,7 +1091,7 @@ void limber_warm_free(struct warm *list)
     }
 }
 
-static bool entry_of(limber_context *ctx, struct description *desc, struct entry **e,
+static bool entry_of(limber_context *ctx, const struct description *desc, struct entry **e,
                      struct diag *d)
 {
     const struct maker maker = { make, &(struct making){ ctx, desc, NULL, &ctx->machine } };
@@ -1238,7 +1238,7 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
 static bool may_mix(const limber_context *ctx, const struct problem *p, const struct finding *f)
 {
     return !ctx->whole && f->all_a.scanned && f->all_b.scanned && p->groups == 1 && !p->shape && !p->a.patch &&
-           !p->b.patch && !is_tiny(p) && !is_integer(p->fc) && !ctx->machine.backend->remote &&
+           !p->b.patch && !is_tiny(p) && !is_integer(p->fc) && !(p->queue && p->queue->graph) &&
            p->contract.promise != LIMBER_SIMULATE && !asks(p, "native") &&
            (p->contract.promise != LIMBER_FAST || strchr(p->contract.scheme, '+'));
 }
@@ -1258,26 +1258,43 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
     return done || run_found(ctx, p, f, &desc, r, d);
 }
 
+static bool workspace_of(limber_context *ctx, const struct problem *p, const struct description *desc,
+                         size_t *least, size_t *best, struct diag *d)
+{
+    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b };
+    struct entry *e;
+
+    if (!entry_of(ctx, desc, &e, d))
+        return false;
+    ctx->machine.backend->remote->workspace(e->kernel, &call, least, best);
+    limber_memory_put(ctx->memory, e);
+    return true;
+}
+
+bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
+                                    struct mask *b, size_t *least, size_t *best, struct diag *d)
+{
+    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
+    struct description desc;
+
+    return describe(ctx, &desc, p, &f, d) && workspace_of(ctx, p, &desc, least, best, d);
+}
+
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
                              size_t *best, struct diag *d)
 {
-    const struct remote *remote = ctx->machine.backend->remote;
-    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b };
     struct finding f = { 0 };
     struct description desc;
-    struct entry *e;
     bool ok;
 
     *least = *best = 0;
-    if (!remote || p->m == 0 || p->n == 0)
+    if (!ctx->machine.backend->remote || p->m == 0 || p->n == 0)
         return true;
-    ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) && entry_of(ctx, &desc, &e, d);
+    ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
+         workspace_of(ctx, p, &desc, least, best, d) &&
+         (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
     finding_clear(&f, p->groups);
-    if (!ok)
-        return false;
-    remote->workspace(e->kernel, &call, least, best);
-    limber_memory_put(ctx->memory, e);
-    return true;
+    return ok;
 }
 
 /* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native

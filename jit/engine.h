@@ -156,6 +156,8 @@ bool limber_engine_price(limber_context *ctx, const struct problem *p, const str
                          const struct mask *b, struct price *price, struct diag *d);
 bool limber_engine_run_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                               struct mask *b, limber_report *report, struct diag *d);
+bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
+                                    struct mask *b, size_t *least, size_t *best, struct diag *d);
 struct priced;
 void limber_priced_free(struct priced *list);
 
@@ -163,6 +165,10 @@ void limber_priced_free(struct priced *list);
  * nothing was done then. */
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
                       const struct mask *b, int trust, bool *done, limber_report *report, struct diag *d);
+
+/* Joins what the parts of a product on a device need, where there are several, to least and best. */
+bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
+                            const struct mask *b, size_t *least, size_t *best, struct diag *d);
 
 /* Workspace of a call on a device. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
@@ -284,7 +290,8 @@ struct limber_context {
     pthread_mutex_t lock;   /* of bindings and warm */
     struct binding *bindings;
     struct warm *warm;      /* engine.c: calls that may be recorded */
-    int whole;              /* products are not cut into parts */
+    int whole;              /* products are not cut into parts, nor are those that are predicted to be */
+    double brief;           /* shorter than this */
     struct priced *priced;  /* engine.c: plans whose price is known */
 };
 void limber_warm_free(struct warm *list);

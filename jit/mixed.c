@@ -15,7 +15,6 @@
 #include <time.h>
 
 enum { TILE_SHIFT = 8 };    /* of tiles along k: what kernels leave out at once */
-static const double brief = 300e-6;     /* shorter products are not worth the thought */
 
 struct mixing {
     limber_context *ctx;
@@ -36,6 +35,8 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.contract.scheme = scheme;
     part.roundings = roundings;
     part.trust = x->trust;
+    if (x->ctx->machine.backend->remote)        /* limbs are made inside of whole matrices only */
+        part.contract.split = LIMBER_SPLIT_AHEAD;
     return part;
 }
 
@@ -73,7 +74,8 @@ static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
     if (!in.scheme[1]) {
         if (!price(x, a, b, in.scheme[0], 0, &whole, d))
             return false;
-        if (limber_price(&whole, (double)a->lines, (double)b->lines, (double)in.k, 1) < brief)
+        if (limber_price(&whole, (double)a->lines, (double)b->lines, (double)in.k, 1) <
+            x->ctx->brief)
             return true;
     }
     if (!limber_partition(&in, parts, d))
@@ -120,35 +122,55 @@ static void one_of(limber_format f, char *out)
     limber_format_convert(out, f, &one, binary64, 1, LIMBER_RN, &ignored);
 }
 
-static bool run_part(struct mixing *x, const struct partition *parts,
+/* A part, ready to be asked for or run; it stays where it is until it is cleared. */
+struct ready {
+    struct excerpt show[2];
+    struct mask m[2];
+    struct problem p;
+    char one[16];
+};
+
+static void clear(struct ready *r)
+{
+    limber_mask_clear(&r->m[0]);
+    limber_mask_clear(&r->m[1]);
+}
+
+static bool make_ready(const struct mixing *x, const struct partition *parts,
+                       const struct partition_part *part, struct ready *r, struct diag *d)
+{
+    memset(r, 0, sizeof *r);
+    for (int side = 0; side < 2; side++) {
+        r->show[side] = limber_partition_excerpt(parts, part, side);
+        if (!limber_mask_excerpt(&r->m[side], parts->side[side].mask, &r->show[side],
+                                 limber_partition_blocks(parts, part, side))) {
+            clear(r);
+            return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of a part");
+        }
+    }
+    r->p = sized(x, r->m[0].lines, r->m[1].lines, part->scheme, part->roundings);
+    one_of(r->p.fc, r->one);
+    r->p.a.excerpt = &r->show[0];
+    r->p.b.excerpt = &r->show[1];
+    r->p.c.rows = r->show[0].block;
+    r->p.c.cols = r->show[1].block;
+    r->p.beta = part->adds ? r->one : r->p.beta;
+    return true;
+}
+
+static bool run_part(const struct mixing *x, const struct partition *parts,
                      const struct partition_part *part, limber_report *report, struct diag *d)
 {
-    struct excerpt show[2] = { limber_partition_excerpt(parts, part, 0),
-                               limber_partition_excerpt(parts, part, 1) };
-    struct mask m[2] = { { 0 }, { 0 } };
-    char one[16];
     limber_report r = { 0 };
-    struct problem p;
-    bool ok = true;
+    struct ready ready;
+    bool ok;
 
-    for (int side = 0; side < 2 && ok; side++)
-        ok = limber_mask_excerpt(&m[side], parts->side[side].mask, &show[side],
-                                 limber_partition_blocks(parts, part, side)) ||
-             limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of a part");
-    if (ok) {
-        p = sized(x, m[0].lines, m[1].lines, part->scheme, part->roundings);
-        one_of(p.fc, one);
-        p.a.excerpt = &show[0];
-        p.b.excerpt = &show[1];
-        p.c.rows = show[0].block;
-        p.c.cols = show[1].block;
-        p.beta = part->adds ? one : p.beta;
-        ok = limber_engine_run_masked(x->ctx, &p, &m[0], &m[1], &r, d);
-    }
+    if (!make_ready(x, parts, part, &ready, d))
+        return false;
+    ok = limber_engine_run_masked(x->ctx, &ready.p, &ready.m[0], &ready.m[1], &r, d);
     if (ok && report)
-        add_report(report, &r, part, &m[0], &m[1]);
-    limber_mask_clear(&m[0]);
-    limber_mask_clear(&m[1]);
+        add_report(report, &r, part, &ready.m[0], &ready.m[1]);
+    clear(&ready);
     return ok;
 }
 
@@ -195,6 +217,31 @@ bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct
         if (ok && report)
             finish_report(report, p, scan);
         *done = ok;
+    }
+    limber_partition_clear(&parts);
+    return ok;
+}
+
+bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
+                            const struct mask *b, size_t *least, size_t *best, struct diag *d)
+{
+    struct mixing x = { .ctx = ctx, .p = p };
+    struct partition parts = { .parts = 0 };
+    bool ok, worth;
+
+    split_name(&x);
+    ok = decide(&x, a, b, &parts, &worth, d);
+    for (int i = 0; i < parts.parts && ok && worth; i++) {
+        struct ready ready;
+        size_t few, many;
+
+        ok = make_ready(&x, &parts, &parts.part[i], &ready, d);
+        if (!ok)
+            break;
+        ok = limber_engine_workspace_masked(ctx, &ready.p, &ready.m[0], &ready.m[1], &few, &many, d);
+        *least = ok && few > *least ? few : *least;
+        *best = ok && many > *best ? many : *best;
+        clear(&ready);
     }
     limber_partition_clear(&parts);
     return ok;

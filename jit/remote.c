@@ -2,6 +2,7 @@
  * Operands in a device's memory are scanned there, and made terms of a sum, by kernels for each
  * format, kept like others. */
 #include "jit/engine.h"
+#include "jit/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,9 @@ bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *
                         limber_format f, int64_t lines, int64_t length, const limber_queue *q,
                         struct diag *d)
 {
-    int32_t *found = malloc((size_t)(lines + 1) * SCAN_fields * sizeof *found);
+    int64_t tiles = v->patch ? 0 : limber_scan_tiles(lines, length);
+    int32_t *found = malloc((size_t)(lines + tiles + 1) * SCAN_fields * sizeof *found);
+    int32_t *of_tiles = tiles ? found + SCAN_fields * lines : NULL;
     struct entry *e;
     bool ok;
 
@@ -115,8 +118,8 @@ bool limber_remote_scan(limber_context *ctx, struct mask *m, const struct view *
     ok = limber_remote_scanner(ctx, f, &e, d);
     if (ok) {
         ok = e->backend->remote->scan(e->kernel, v, lines, length, ctx->machine.target.device, q,
-                                      found, d) &&
-             limber_scan_found(m, found, lines, length, d);
+                                      found, of_tiles, d) &&
+             limber_scan_found(m, found, of_tiles, lines, length, d);
         limber_memory_put(ctx->memory, e);
     }
     free(found);

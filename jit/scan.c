@@ -518,31 +518,55 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
     return (struct sample){ found.zero / TILES, found.narrow / TILES };
 }
 
-bool limber_scan_found(struct mask *m, const int32_t *found, int64_t lines, int64_t length,
-                       struct diag *d)
+int64_t limber_scan_tiles(int64_t lines, int64_t length)
+{
+    return (lines + RUN - 1) / RUN * ((length + RUN - 1) / RUN);
+}
+
+/* Number i of `count` that a device found. */
+static struct seen found_at(const int32_t *found, int64_t count, int64_t i)
+{
+    int32_t flags = found[SCAN_flags * count + i];
+    struct seen s = nothing;
+
+    s.special = (flags & SCAN_special) != 0;
+    s.negative = (flags & SCAN_negative) != 0;
+    if (found[SCAN_emax * count + i] == INT32_MIN)
+        return s;
+    s.emax = found[SCAN_emax * count + i];
+    s.emin = found[SCAN_emin * count + i];
+    s.lsb = found[SCAN_low * count + i];
+    s.sig = found[SCAN_sig * count + i];
+    return s;
+}
+
+static bool take_tiles(struct mask *m, const int32_t *found)
+{
+    int64_t count = limber_scan_tiles(m->lines, m->length);
+
+    m->tile_cols = (m->length + RUN - 1) / RUN;
+    m->tile = malloc((size_t)(count + 1) * sizeof *m->tile);
+    for (int64_t i = 0; m->tile && i < count; i++) {
+        struct seen s = found_at(found, count, i);
+
+        set_tile(&m->tile[i], &s);
+    }
+    return m->tile != NULL;
+}
+
+bool limber_scan_found(struct mask *m, const int32_t *found, const int32_t *tiles, int64_t lines,
+                       int64_t length, struct diag *d)
 {
     struct job j = { .lines = lines, .m = m };
 
     *m = (struct mask){ .lines = lines, .length = length };
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
-    if (!j.line || !take_lines(m, lines)) {
+    if (!j.line || !take_lines(m, lines) || (tiles && !take_tiles(m, tiles))) {
         free(j.line);
         return no_memory(m, d);
     }
-    for (int64_t i = 0; i < lines; i++) {
-        struct seen *s = &j.line[i];
-        int32_t flags = found[SCAN_flags * lines + i];
-
-        *s = nothing;
-        s->special = (flags & SCAN_special) != 0;
-        s->negative = (flags & SCAN_negative) != 0;
-        if (found[SCAN_emax * lines + i] == INT32_MIN)
-            continue;
-        s->emax = found[SCAN_emax * lines + i];
-        s->emin = found[SCAN_emin * lines + i];
-        s->lsb = found[SCAN_low * lines + i];
-        s->sig = found[SCAN_sig * lines + i];
-    }
+    for (int64_t i = 0; i < lines; i++)
+        j.line[i] = found_at(found, lines, i);
     conclude(m, &j);
     free(j.line);
     return true;

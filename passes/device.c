@@ -151,6 +151,8 @@ static struct price price(const struct plan *p, const struct target *t, bool ins
         .b = operand_bytes(p, products->in[1], inside) / t->bandwidth,
         .result = result_bytes(p, products, combine) / t->bandwidth,
         .call = 1e-9 * (inside ? LAUNCH_NS : LAUNCHES_NS),
+        .skips = p->roundings && limber_target_has(t, "wgmma") &&
+                 is_small((enum unit)products->num[ATTR_unit]),
     };
 }
 

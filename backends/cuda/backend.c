@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_VERSION = 2 };
+enum { KERNEL_VERSION = 3 };
 
 struct head {
     uint32_t magic, version;

@@ -149,6 +149,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     if (c->way == WAY_unit)
         limber_cuda_unit(p, c);
     c->inside = products->num[ATTR_split] == SPLIT_inside;
+    c->parted = p->roundings > 0;
     if (c->inside && c->way != WAY_warp && c->way != WAY_group)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: %%%s: split=inside is for tensor cores of "
                            "8.0 and later", products->name);

@@ -138,7 +138,7 @@ static bool job_of(const struct run *r, struct job *j)
     bool by_columns = p->row == 1;
     int64_t rows = by_columns ? c->m : c->n, stride = by_columns ? p->col : p->row;
 
-    if (p->inner < c->n || (p->row != 1 && p->col != 1) || c->m > INT32_MAX || c->n > INT32_MAX ||
+    if (r->excerpt[0].block || r->excerpt[1].block || p->inner < c->n || (p->row != 1 && p->col != 1) || c->m > INT32_MAX || c->n > INT32_MAX ||
         c->k > INT32_MAX || stride < rows)
         return false;
     j->c.data = p->data;

@@ -45,6 +45,7 @@ struct cuda_config {
         int32_t group, split, scale_block;      /* 0, 1, 0: none */
         int32_t start_c, counts, narrow;
     } model;
+    int32_t parted;             /* operands may show some of their tiles only */
     int32_t inside;             /* the multiply kernel makes the limbs */
     int32_t rsc, window;        /* a convolution in this order; B is fetched through its window */
 };

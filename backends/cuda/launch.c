@@ -280,7 +280,7 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .view = r->ordered[side], .line0 = line0, .lines = side ? p->n : p->m,
         .length = r->k, .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
         .limbs = (char *)(uintptr_t)p->limbs[side], .pitch = p->pitch, .limb = p->limb[side],
-        .emax = scales_of(r, side, line0),
+        .emax = scales_of(r, side, line0), .excerpt = r->excerpt[side],
         .patched = r->ordered[side].patch != NULL, .blocks = INT32_MAX,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
         .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine,
@@ -356,6 +356,46 @@ static struct origin origin_of(const struct run *r, int side)
     return o;
 }
 
+/* Where rows or columns of tiles, `lines` lines each, show anything. */
+static bool show(struct run *r, const struct part *p, int side, int64_t lines, struct diag *d)
+{
+    const struct excerpt *x = side ? r->call->b.excerpt : r->call->a.excerpt;
+    int64_t from = side ? p->j : p->i, count = side ? p->n : p->m, rows = ceil_div(count, lines);
+    uint8_t *any = calloc((size_t)(rows * x->tiles) + 1, 1);
+    bool ok = any || limber_fail(d, LIMBER_NO_MEMORY, "no memory for a part's tiles");
+
+    for (int64_t i = 0; ok && i < count; i += LIMBER_BLOCK - (from + i) % LIMBER_BLOCK)
+        for (int64_t c = 0; c < x->tiles; c++)
+            any[i / lines * x->tiles + c] |=
+                limber_excerpt_shows(x, limber_block_line(x->block, from + i), c << x->shift) != 0;
+    limber_cuda_release(r, &r->shown[side]);
+    ok = ok && limber_cuda_memory(r, &r->shown[side], (size_t)(rows * x->tiles), "tiles", d) &&
+         limber_cuda_ok(r->driver, r->driver->cuMemcpyHtoDAsync_v2(
+                        r->shown[side], any, (size_t)(rows * x->tiles), r->stream),
+                        "copying to the device", d);
+    free(any);
+    return ok;
+}
+
+/* Steps along k that show nothing are left out by warpgroups. */
+static bool leave_out(struct run *r, const struct part *p, struct multiply_args *args,
+                      struct diag *d)
+{
+    const struct cuda_config *f = &r->kernel->config;
+    const struct excerpt *x = r->call->a.excerpt, *y = r->call->b.excerpt;
+
+    if (!f->parted || f->way != WAY_group || f->window || f->inside || !x || !y || !x->tile ||
+        !y->tile)
+        return true;
+    if (!show(r, p, 0, f->bm * args->cluster, d) || !show(r, p, 1, f->bn, d))
+        return false;
+    args->shown_a = (const uint8_t *)(uintptr_t)r->shown[0];
+    args->shown_b = (const uint8_t *)(uintptr_t)r->shown[1];
+    args->shown = (int32_t)x->tiles;
+    args->shown_steps = (int32_t)((((int64_t)1 << x->shift) * f->bytes) / f->step);
+    return true;
+}
+
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -382,7 +422,7 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
         args.origin[side] = origin_of(r, side);
     args.k = r->k;
     if (f->way == WAY_group)
-        return (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
+        return leave_out(r, p, &args, d) && (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
                (f->inside || f->window || map_limbs(r, p, 1, cluster, &args.map_b, d)) &&
                limber_cuda_start_clusters(r, &args, d);
     return limber_cuda_start(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
@@ -392,7 +432,8 @@ static struct element_args elements_of(const struct run *r, const struct part *p
 {
     struct element_args e = {
         .a = r->view[0], .b = r->view[1], .patched_a = r->view[0].patch != NULL,
-        .patched_b = r->view[1].patch != NULL, .k = r->call->k, .seed = r->call->seed,
+        .patched_b = r->view[1].patch != NULL, .excerpt_a = r->excerpt[0],
+        .excerpt_b = r->excerpt[1], .k = r->call->k, .seed = r->call->seed,
         .r = result_of(r, p),
     };
 

@@ -43,7 +43,8 @@ struct kernel {
 /* launch.c: of backend.h.  scan.c, terms.c, weigh.c, planes.c: of struct remote. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
 bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
-                      int device, const limber_queue *queue, int32_t *found, struct diag *d);
+                      int device, const limber_queue *queue, int32_t *found, int32_t *tiles,
+                      struct diag *d);
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
                        const limber_queue *queue, struct diag *d);
 bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
@@ -75,6 +76,8 @@ struct run {                    /* one call */
     bool own_stream, host;      /* host: some operand lies there, so the call waits */
     cu_pointer a, b, c;         /* copies of ours, or 0 */
     cu_pointer emax[2], special[2], overflow, counts;
+    cu_pointer blocks[2], tiles[2], shown[2];
+    struct excerpt excerpt[2];  /* of the operands, on the device; block is NULL where all is shown */
     cu_pointer room;            /* the caller's workspace, or 0 */
     size_t room_bytes;
     cu_pointer workspace;
@@ -131,8 +134,10 @@ bool limber_cuda_run(struct run *r, struct diag *d);
 /* Where a scan leaves what it finds of lines and, where each is looked at once, of pixels; choice and
  * most, where they are not 0, it makes ready for a decision. */
 struct scan_room {
-    cu_pointer found, pixels, choice, most;
+    cu_pointer found, pixels, choice, most, tiles;
 };
+/* Tiles of a matrix. */
+int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
 /* Bytes of what is found of pixels; 0 where lines are looked at. */
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,

@@ -62,6 +62,20 @@ static bool upload(struct run *r, cu_pointer *to, const void *from, size_t bytes
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
+/* Behind the last line of the matrix that is seen. */
+static int64_t end_of(const struct excerpt *x, int64_t lines)
+{
+    int64_t end = 0;
+
+    for (int64_t i = 0; i < lines; i += LIMBER_BLOCK) {
+        int64_t last = i + LIMBER_BLOCK <= lines ? i + LIMBER_BLOCK - 1 : lines - 1;
+        int64_t at = limber_block_line(x->block, last) + 1;
+
+        end = at > end ? at : end;
+    }
+    return end;
+}
+
 /* Bytes from the first to behind the last element. */
 static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
 {
@@ -70,6 +84,7 @@ static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
 
     if (lines == 0 || k == 0)
         return 0;
+    lines = v->excerpt ? end_of(v->excerpt, lines) : lines;
     if (!w)
         return (size_t)((lines - 1) * v->line + (k - 1) * v->p + 1) * (size_t)size;
     if (w->pairs)
@@ -93,6 +108,26 @@ static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
     if (!upload(r, copy, v->data, bytes, side ? "B" : "A", d))
         return false;
     r->view[side].data = (const void *)(uintptr_t)*copy;
+    return true;
+}
+
+/* Blocks of lines and classes of tiles. */
+static bool reach_excerpt(struct run *r, int side, struct diag *d)
+{
+    const struct excerpt *x = r->view[side].excerpt;
+    int64_t lines = side ? r->call->n : r->call->m, end;
+
+    if (!x)
+        return true;
+    end = (end_of(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
+    r->view[side].excerpt = NULL;
+    r->excerpt[side] = *x;
+    if (!upload(r, &r->blocks[side], x->block, (size_t)((lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK) *
+                sizeof *x->block, "blocks", d) ||
+        (x->tile && !upload(r, &r->tiles[side], x->tile, (size_t)(end * x->tiles), "tiles", d)))
+        return false;
+    r->excerpt[side].block = (const int32_t *)(uintptr_t)r->blocks[side];
+    r->excerpt[side].tile = (const uint8_t *)(uintptr_t)r->tiles[side];
     return true;
 }
 
@@ -157,6 +192,8 @@ static bool reach_c(struct run *r, struct diag *d)
     size_t bytes = (size_t)(c->m * c->n) * (size_t)r->kernel->config.result.size;
 
     r->place = c->c;
+    r->place.rows = c->c.rows ? r->excerpt[0].block : NULL;
+    r->place.cols = c->c.cols ? r->excerpt[1].block : NULL;
     if (bytes == 0 || limber_cuda_on_device(r, c->c.data))
         return true;
     r->host = true;
@@ -179,8 +216,8 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
     const int32_t zero[2] = { 0, 0 };
     const struct unit_counts none = { 0 };
 
-    return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_mask(r, 0, d) &&
-           reach_mask(r, 1, d) && reach_c(r, d) &&
+    return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_excerpt(r, 0, d) &&
+           reach_excerpt(r, 1, d) && reach_mask(r, 0, d) && reach_mask(r, 1, d) && reach_c(r, d) &&
            (r->kernel->config.result.kind != LIMBER_KIND_INT || r->kernel->config.wrap ||
             upload(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
            (!r->kernel->config.model.counts ||
@@ -220,6 +257,9 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
     for (int i = 0; i < 2; i++) {
         limber_cuda_release(r, &r->emax[i]);
         limber_cuda_release(r, &r->special[i]);
+        limber_cuda_release(r, &r->blocks[i]);
+        limber_cuda_release(r, &r->tiles[i]);
+        limber_cuda_release(r, &r->shown[i]);
     }
     if (r->own_workspace)
         limber_cuda_release(r, &r->workspace);

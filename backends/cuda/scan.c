@@ -21,6 +21,11 @@ size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t leng
            (size_t)(x.images * x.lines) * SCAN_fields * sizeof(int32_t) : 0;
 }
 
+int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
+{
+    return (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK * ((length + ELEMENTS - 1) / ELEMENTS);
+}
+
 /* Of a matrix, or of pixels. */
 static bool start(struct run *r, struct scan_args *args, int64_t images, struct diag *d)
 {
@@ -61,6 +66,8 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
     struct scan_args args = {
         .view = *v, .lines = lines, .length = length,
         .found = (int32_t *)(uintptr_t)room->found,
+        .tiles = (int32_t *)(uintptr_t)room->tiles,
+        .tile_rows = (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
         .choice = (int32_t *)(uintptr_t)room->choice, .most = (int32_t *)(uintptr_t)room->most,
     };
     struct pixels x;
@@ -75,12 +82,15 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
 }
 
 bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
-                      int device, const limber_queue *queue, int32_t *found, struct diag *d)
+                      int device, const limber_queue *queue, int32_t *found, int32_t *tiles,
+                      struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
     struct run r = { .kernel = k, .call = &call };
     size_t bytes = (size_t)lines * SCAN_fields * sizeof *found;
     size_t pixels = limber_cuda_scan_pixels(v, lines, length);
+    size_t tile_bytes = tiles ? (size_t)limber_cuda_scan_tiles(lines, length) * SCAN_fields *
+                                sizeof *tiles : 0;
     struct scan_room room = { .found = 0 };
     bool ok;
 
@@ -90,12 +100,18 @@ bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int
         return false;
     ok = limber_cuda_memory(&r, &room.found, bytes, "a scan", d) &&
          (pixels == 0 || limber_cuda_memory(&r, &room.pixels, pixels, "a scan", d)) &&
+         (tile_bytes == 0 || limber_cuda_memory(&r, &room.tiles, tile_bytes, "a scan", d)) &&
          limber_cuda_scan_start(&r, v, lines, length, &room, d) &&
          limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, room.found, bytes,
                                                                  r.stream),
-                        "copying from the device", d);
+                        "copying from the device", d) &&
+         (tile_bytes == 0 ||
+          limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(tiles, room.tiles, tile_bytes,
+                                                                  r.stream),
+                         "copying from the device", d));
     limber_cuda_release(&r, &room.found);
     limber_cuda_release(&r, &room.pixels);
+    limber_cuda_release(&r, &room.tiles);
     if (!limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a scan", d))
         ok = false;
     limber_cuda_leave(&r);

@@ -31,6 +31,7 @@ struct prepare_args {
     int64_t length, padded;
     char *limbs;
     int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
+    struct excerpt excerpt;         /* where block is not NULL */
     const int32_t *emax;            /* of the part's lines, where they are scaled, or of all */
     int32_t patched, blocks_p;      /* blocks side by side along k */
     const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
@@ -84,6 +85,9 @@ struct multiply_args {
     int32_t tiles_m, tiles_n, tasks;
     int32_t cluster;                /* blocks that take one task, row of tiles by row of tiles */
     int32_t steps;                  /* along k of one limb */
+    const uint8_t *shown_a, *shown_b;       /* [row or column of tiles][part of k]: something is
+                                               shown there; NULL: everywhere */
+    int32_t shown, shown_steps;     /* parts of k; steps of one */
     struct window window;           /* where B is fetched through one; else pitch is B's, too */
     struct result_args r;
     struct origin origin[2];        /* where limbs are made inside */
@@ -99,6 +103,7 @@ struct element_args {
     struct view a, b;
     struct patch patch_a, patch_b;
     int32_t patched_a, patched_b;
+    struct excerpt excerpt_a, excerpt_b;    /* where block is not NULL */
     int64_t k;
     uint64_t seed;
     struct result_args r;
@@ -149,6 +154,9 @@ struct scan_args {
     int64_t lines, length;
     int32_t *found;                 /* [field][line], of `all` lines */
     int64_t all;
+    int32_t *tiles;                 /* NULL, or the same of tiles of LIMBER_BLOCK lines by ELEMENTS,
+                                       [field][row of tiles][tile], of so many rows */
+    int64_t tile_rows;
     int32_t patched, blocks_p;
     int32_t blocks;                 /* of one image; of a matrix, all */
     int64_t image;                  /* elements from one image to the next */

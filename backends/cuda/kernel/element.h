@@ -13,6 +13,8 @@ DEVICE struct operands operands_of(const element_args &g)
 
     o.a.patch = g.patched_a ? &g.patch_a : NULL;
     o.b.patch = g.patched_b ? &g.patch_b : NULL;
+    o.a.excerpt = g.excerpt_a.block ? &g.excerpt_a : NULL;
+    o.b.excerpt = g.excerpt_b.block ? &g.excerpt_b : NULL;
     return o;
 }
 

@@ -39,6 +39,19 @@ DEVICE int steps_of(const multiply_args &a, struct task t)
     return TOTALS ? rows_of(t) * a.steps : a.steps;
 }
 
+/* Whether step s of a task has anything to multiply: where parts of k show nothing of a row of tiles,
+ * or of a column of them, neither the fetching thread nor those who multiply know of the step. */
+DEVICE bool is_shown(const multiply_args &a, struct task t, int s)
+{
+    int part;
+
+    if (!PARTED || !a.shown_a)
+        return true;
+    part = (TOTALS ? step_at(a, s) : s) / a.shown_steps;
+    return load<uint8_t>(a.shown_a + t.i / a.cluster * a.shown + part) &&
+           load<uint8_t>(a.shown_b + t.j * a.shown + part);
+}
+
 /* This block's tile of its cluster's task. */
 DEVICE struct task own_task(const multiply_args &a, int index)
 {
@@ -83,8 +96,11 @@ DEVICE void fetch(const multiply_args &a)
         struct task t = own_task(a, index);
         int steps = steps_of(a, t);
 
-        ROLL for (int s = 0; s < steps; s++, advance(r))
-            fetch_step(a, t, r, s);
+        ROLL for (int s = 0; s < steps; s++)
+            if (is_shown(a, t, s)) {
+                fetch_step(a, t, r, s);
+                advance(r);
+            }
     }
 }
 
@@ -298,12 +314,15 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
 {
     int held = -1;              /* the stage that the newest products but one read */
 
-    ROLL for (; s < end; s++, keep = 1) {
+    ROLL for (; s < end; s++) {
         uint32_t at = (uint32_t)(r.stage * STAGE);
 
+        if (!is_shown(a, t, s))
+            continue;
         barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
         product(d, at + line * STEP, at + HELD_A * TILE_A,
                 SIGNS_OF[row_at(a, t, s)], keep);
+        keep = 1;
         group_commit();
         group_wait<1>();
         if (held >= 0)
@@ -315,6 +334,8 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
     group_keep(d);
     if (held >= 0)
         release(a, held);
+    if (PARTED && !keep)        /* nothing was shown */
+        clear(d);
 }
 
 /* Where a run of steps from s on ends: with the chunk, the flush or the task. */
@@ -393,6 +414,7 @@ template <class sum>
 DEVICE void sums_task(const multiply_args &a, struct task t, struct ring &r, int line)
 {
     sum d[ACCUMULATORS][4 * NJ], total[4 * NJ];
+    int through = 0;
 
     clear(total);
     UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
@@ -400,11 +422,14 @@ DEVICE void sums_task(const multiply_args &a, struct task t, struct ring &r, int
     ROLL for (int s = 0; s < a.steps;) {
         int end = end_of(s, a.steps), held = -1, keep = 0;
 
-        ROLL for (; s < end; s++, keep = 1) {
+        ROLL for (; s < end; s++) {
+            if (!is_shown(a, t, s))
+                continue;
             barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
             group_fence();
             UNROLL for (int q = 0; q < PIECES; q++)     /* rows take turns every 32 bytes */
-                product_rows<0>(d, (uint32_t)(r.stage * STAGE), line, q, keep, s);
+                product_rows<0>(d, (uint32_t)(r.stage * STAGE), line, q, keep, through);
+            keep = through = 1;
             group_commit();
             group_wait<1>();
             if (held >= 0)
@@ -415,6 +440,8 @@ DEVICE void sums_task(const multiply_args &a, struct task t, struct ring &r, int
         group_wait<0>();
         UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
             group_keep(d[acc]);
+        if (PARTED && held < 0)
+            continue;
         release(a, held);
         promote(total, d[0]);
     }

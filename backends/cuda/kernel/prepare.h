@@ -192,6 +192,7 @@ template <int S> DEVICE void prepare(const prepare_args &a)
         return;
     v.data = (const char *)v.data + image * a.image * size;
     v.patch = a.patched ? &a.patch : NULL;
+    v.excerpt = a.excerpt.block ? &a.excerpt : NULL;
     read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
     UNROLL for (int x = 0; x < EACH; x++)
         e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));

@@ -45,14 +45,43 @@ DEVICE void join(struct seen &s, const struct seen &other)
     s.flags |= other.flags;
 }
 
-/* Of the lanes that share a line. */
-DEVICE void join_lanes(struct seen &s)
+/* Of so many neighbouring lanes. */
+template <int all> DEVICE void join_lanes(struct seen &s)
 {
-    UNROLL for (int lanes = 1; lanes < ELEMENTS / EACH; lanes *= 2)
+    UNROLL for (int lanes = 1; lanes < all; lanes *= 2)
         join(s, { (int32_t)shuffle_xor((uint32_t)s.emin, lanes),
                   (int32_t)shuffle_xor((uint32_t)s.emax, lanes),
                   (int32_t)shuffle_xor((uint32_t)s.low, lanes),
                   (int32_t)shuffle_xor((uint32_t)s.sig, lanes), shuffle_xor(s.flags, lanes) });
+}
+
+DEVICE void put_seen(int32_t *found, int64_t all, const struct seen &s)
+{
+    atomic_min(found + SCAN_emin * all, s.emin);
+    atomic_max(found + SCAN_emax * all, s.emax);
+    atomic_min(found + SCAN_low * all, s.low);
+    atomic_max(found + SCAN_sig * all, s.sig);
+    atomic_or((uint32_t *)found + SCAN_flags * all, s.flags);
+}
+
+DEVICE void clear_seen(int32_t *found, int64_t all)
+{
+    store<int32_t>(found + SCAN_emin * all, INT32_MAX);
+    store<int32_t>(found + SCAN_emax * all, INT32_MIN);
+    store<int32_t>(found + SCAN_low * all, INT32_MAX);
+    store<int32_t>(found + SCAN_sig * all, 0);
+    store<int32_t>(found + SCAN_flags * all, 0);
+}
+
+/* What a warp saw of a tile. */
+DEVICE void put_tile(const scan_args &args, int64_t line0, int64_t p0, struct seen s)
+{
+    int64_t across = (args.length + ELEMENTS - 1) / ELEMENTS;
+
+    join_lanes<32>(s);
+    if (lane() == 0)
+        put_seen(args.tiles + line0 / LIMBER_BLOCK * across + p0 / ELEMENTS, args.tile_rows * across,
+                 s);
 }
 
 /* A block takes LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of
@@ -73,37 +102,36 @@ KERNEL(limber_scan, struct scan_args, PREPARE_THREADS, 1)
     v.patch = args.patched ? &args.patch : NULL;
     ROLL for (int64_t p0 = (int64_t)(own % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
+        struct seen here = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+
         read_block<0>(v, line0, args.lines - line0, p0, args.length);
         UNROLL for (int x = 0; x < EACH; x++)
-            see(s, load_shared<raw>((uint32_t)((line * PADDED + p + x) * size)));
+            see(here, load_shared<raw>((uint32_t)((line * PADDED + p + x) * size)));
         sync_block();
+        join(s, here);
+        if (args.tiles)
+            put_tile(args, line0, p0, here);
     }
-    join_lanes(s);
-    if (p != 0 || line0 + line >= args.lines)
-        return;
-    atomic_min(found + SCAN_emin * args.all, s.emin);
-    atomic_max(found + SCAN_emax * args.all, s.emax);
-    atomic_min(found + SCAN_low * args.all, s.low);
-    atomic_max(found + SCAN_sig * args.all, s.sig);
-    atomic_or((uint32_t *)found + SCAN_flags * args.all, s.flags);
+    join_lanes<ELEMENTS / EACH>(s);
+    if (p == 0 && line0 + line < args.lines)
+        put_seen(found, args.all, s);
 }
 
 /* Before a scan. */
 KERNEL(limber_scan_start, struct scan_args, PREPARE_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    int64_t step = (int64_t)blocks() * PREPARE_THREADS;
+    int64_t tiles = args.tile_rows * ((args.length + ELEMENTS - 1) / ELEMENTS);
 
     if (line == 0 && args.choice)
         store<int32_t>(args.choice, 0);
     if (line == 0 && args.most)
         store<int32_t>(args.most, INT32_MIN);
-    if (line >= args.all)
-        return;
-    store<int32_t>(args.found + SCAN_emin * args.all + line, INT32_MAX);
-    store<int32_t>(args.found + SCAN_emax * args.all + line, INT32_MIN);
-    store<int32_t>(args.found + SCAN_low * args.all + line, INT32_MAX);
-    store<int32_t>(args.found + SCAN_sig * args.all + line, 0);
-    store<int32_t>(args.found + SCAN_flags * args.all + line, 0);
+    if (line < args.all)
+        clear_seen(args.found + line, args.all);
+    ROLL for (int64_t tile = line; args.tiles && tile < tiles; tile += step)
+        clear_seen(args.tiles + tile, tiles);
 }
 
 /* What was found of a line of `all`. */

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Mixed products on a GPU, or on the harness: parts see their lines and tiles, leave out the others,
+ * and store where they should. */
+#include "gpus.h"
+#include "support.h"
+
+#include "jit/engine.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static limber_context *reference, *cuda, *whole;
+
+static int open_contexts(void **state)
+{
+    const limber_config interp = { .backend = "interp", .cache_dir = "" };
+    const limber_config device = { .backend = "cuda", .cache_dir = "" };
+    const limber_config uncut = { .backend = "cuda", .cache_dir = "", .whole = 1 };
+
+    (void)state;
+    if (!getenv("LIMBER_TEST_GPU")) {
+        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
+        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    }
+    if (limber_create(&reference, &interp) || limber_create(&cuda, &device) ||
+        limber_create(&whole, &uncut)) {
+        fprintf(stderr, "%s\n", limber_error_text());
+        return -1;
+    }
+    cuda->brief = 0;
+    return 0;
+}
+
+static int close_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(cuda);
+    limber_destroy(whole);
+    limber_destroy(reference);
+    return 0;
+}
+
+enum { TILE_LINES = 64, TILE_LENGTH = 256 };
+
+/* A matrix by lines, in binary32, and which of its tiles are wide. */
+struct operand {
+    int64_t lines, k, tiles;
+    float *x;
+    unsigned char *wide;
+};
+
+static struct operand make(struct rng *r, int64_t lines, int64_t k, int every)
+{
+    struct operand o = { lines, k, (k + TILE_LENGTH - 1) / TILE_LENGTH, NULL, NULL };
+
+    o.x = malloc((size_t)(lines * k) * sizeof *o.x);
+    o.wide = calloc((size_t)((lines / TILE_LINES + 1) * o.tiles), 1);
+    for (int64_t i = 0; i < (lines + TILE_LINES - 1) / TILE_LINES * o.tiles; i++)
+        o.wide[i] = every && rng_below(r, every) == 0;
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t p = 0; p < k; p++) {
+            double x = (1 + rng_unit(r)) * (rng_below(r, 2) ? 1 : -1);
+
+            if (o.wide[i / TILE_LINES * o.tiles + p / TILE_LENGTH])
+                x = ldexp(x, rng_below(r, 40) - 20);
+            o.x[i * k + p] = (float)x;
+        }
+    return o;
+}
+
+/* Its tiles of the kinds, zero elsewhere. */
+static float *only(const struct operand *o, bool narrow, bool wide)
+{
+    float *x = calloc((size_t)(o->lines * o->k), sizeof *x);
+
+    for (int64_t i = 0; i < o->lines; i++)
+        for (int64_t p = 0; p < o->k; p++)
+            if (o->wide[i / TILE_LINES * o->tiles + p / TILE_LENGTH] ? wide : narrow)
+                x[i * o->k + p] = o->x[i * o->k + p];
+    return x;
+}
+
+static void clear(struct operand *o)
+{
+    free(o->x);
+    free(o->wide);
+}
+
+static void multiply(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
+                     int64_t k, const float *a, const float *b, const float *beta, float *c, bool turn,
+                     limber_report *report)
+{
+    limber_format f = named("f32");
+
+    if (limber_gemm(ctx, contract, m, n, k, NULL, (limber_matrix){ (void *)(uintptr_t)a, f, k, 1 },
+                    (limber_matrix){ (void *)(uintptr_t)b, f, 1, k }, beta,
+                    (limber_matrix){ c, f, turn ? 1 : n, turn ? m : 1 }, report))
+        fail_msg("%s", limber_error_text());
+}
+
+static void same_bits(const float *want, const float *got, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (memcmp(&want[i], &got[i], sizeof *want))
+            fail_msg("element %d is %a, not %a", (int)i, (double)got[i], (double)want[i]);
+}
+
+/* The parts are what products of matrices with zeros are, added up. */
+static void parts_are_products_with_zeros(void **state)
+{
+    static const struct { const char *both, *narrow, *wide; int every_a, every_b; } cases[] = {
+        { "fp32-f+fp32-b", "fp32-f", "fp32-b", 3, 3 }, { "fp32-f+fp32-b9", "fp32-f", "fp32-b9", 2, 0 },
+        { "fp32-f+fp32-t", "fp32-f", "fp32-t", 0, 2 },
+    };
+    struct rng r = { 91 };
+
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int64_t m = 300, n = 150, k = 700;
+        bool turn = c == 1;
+        struct operand a = make(&r, m, k, cases[c].every_a), b = make(&r, n, k, cases[c].every_b);
+        float *an = only(&a, true, false), *aw = only(&a, false, true), *bn = only(&b, true, false);
+        float *bw = only(&b, false, true), one = 1;
+        float *want = calloc((size_t)(m * n), sizeof *want), *got = calloc((size_t)(m * n), sizeof *got);
+        limber_contract both = { .promise = LIMBER_FAST, .scheme = cases[c].both };
+        limber_contract narrow = { .promise = LIMBER_FAST, .scheme = cases[c].narrow,
+                                   .split = LIMBER_SPLIT_AHEAD };
+        limber_contract wide = { .promise = LIMBER_FAST, .scheme = cases[c].wide,
+                                 .split = LIMBER_SPLIT_AHEAD };
+        limber_contract probe = { .promise = LIMBER_FAST, .scheme = cases[c].narrow };
+        limber_report report;
+
+        if (limber_gemm(whole, &probe, 1, 1, 1, NULL, (limber_matrix){ a.x, named("f32"), 1, 1 },
+                        (limber_matrix){ b.x, named("f32"), 1, 1 }, NULL,
+                        (limber_matrix){ got, named("f32"), 1, 1 }, NULL) == LIMBER_NO_SCHEME)
+            goto next;          /* no such tensor cores */
+        multiply(cuda, &both, m, n, k, a.x, b.x, NULL, got, turn, &report);
+        assert_true(report.parts >= (cases[c].every_a && cases[c].every_b ? 3 : 2));
+        multiply(whole, &narrow, m, n, k, an, bn, NULL, want, turn, NULL);
+        if (cases[c].every_a)
+            multiply(whole, &wide, m, n, k, aw, b.x, &one, want, turn, NULL);
+        if (cases[c].every_b)
+            multiply(whole, &wide, m, n, k, an, bw, &one, want, turn, NULL);
+        same_bits(want, got, m * n);
+next:
+        free(an);
+        free(aw);
+        free(bn);
+        free(bw);
+        free(want);
+        free(got);
+        clear(&a);
+        clear(&b);
+    }
+}
+
+/* Lines of which no number of moduli is enough apart from the others; the interpreter's bits. */
+static void groups_of_lines(void **state)
+{
+    enum { M = 200, N = 140, K = 90 };
+    limber_format f = named("f64");
+    struct rng r = { 92 };
+    double *a = malloc(M * K * 8), *b = malloc(N * K * 8);
+    double *want = calloc(M * N, 8), *got = calloc(M * N, 8);
+    limber_contract contract = { .promise = LIMBER_CORRECT };
+    limber_report report;
+
+    (void)state;
+    for (int i = 0; i < M * K; i++)
+        a[i] = ldexp(rng_unit(&r) - 0.5, i / K == 70 ? rng_below(&r, 500) - 250 : 0);
+    for (int i = 0; i < N * K; i++)
+        b[i] = ldexp(rng_unit(&r) - 0.5, i / K == 3 ? rng_below(&r, 500) - 250 : 0);
+    a[5 * K + 7] = NAN;
+    for (int turn = 0; turn < 2; turn++) {
+        limber_context *const ctx[] = { cuda, reference };
+        double *const c[] = { got, want };
+
+        for (int i = 0; i < 2; i++)
+            if (limber_gemm(ctx[i], &contract, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
+                            (limber_matrix){ b, f, 1, K }, NULL,
+                            (limber_matrix){ c[i], f, turn ? 1 : N, turn ? M : 1 },
+                            i ? NULL : &report))
+                fail_msg("%s", limber_error_text());
+        assert_true(report.parts >= 4);
+        for (int i = 0; i < M * N; i++)
+            if (memcmp(&want[i], &got[i], 8) && !(isnan(want[i]) && isnan(got[i])))
+                fail_msg("element %d is %a, not %a", i, got[i], want[i]);
+    }
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_products_with_zeros),
+        cmocka_unit_test(groups_of_lines),
+    };
+
+    if (gpu_is_missing())
+        return 77;
+    return cmocka_run_group_tests_name("cuda_mixed", tests, open_contexts, close_contexts);
+}
