@@ -38,7 +38,7 @@ static const struct work {
     limber_promise promise;
     bool scalars;
     int stack;
-    int split;
+    int split, roundings;
 } works[] = {
     { "native", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0, ANY },
     { "native", "f64", "f64", DATA_unit, LIMBER_NATIVE, true, 0, ANY },
@@ -56,6 +56,10 @@ static const struct work {
     { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0, INSIDE },
     { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, INSIDE },
     { "fp32-b", "f32", "f32", DATA_special, LIMBER_FAST, false, 0, INSIDE },
+    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_FAST, true, 0, AHEAD, 2 },
+    { "fp32-b", "f32", "f32", DATA_unit, LIMBER_FAST, true, 0, AHEAD, 2 },
+    { "ozaki2", "f64", "f64", DATA_unit, LIMBER_FAST, true, 8192, AHEAD, 2 },
+    { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_FAST, true, 8192, AHEAD, 2 },
     { "ozaki1-f16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
     { "ozaki1-bf16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
     { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
@@ -146,11 +150,14 @@ static bool check(const struct work *w, const struct machine *m, FILE *table)
     struct plan p;
     bool ok;
 
+    if (w->roundings && strcmp(m->name, "sm_90a"))
+        return true;            /* tiles are left out by warpgroups only */
     look(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     plan_state(&p, &(struct planned){ w->promise, w->scheme, f, named(w->result), &mask, &mask, 12,
                                       w->scalars });
     p.split = (limber_split)w->split;
+    p.roundings = w->roundings;
     ok = limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d);
     if (!ok && (strstr(d.text, "cuda has no") || strstr(d.text, "split=inside")))
         goto done;
@@ -172,7 +179,7 @@ static bool check(const struct work *w, const struct machine *m, FILE *table)
                      u.loads);
         if (table)
             fprintf(table, "| %s, %s%s | %s | %s | %d | %d | %d |\n", w->scheme, w->format,
-                    w->split == INSIDE ? ", inside" : "", m->name, u.name + 7,
+                    w->split == INSIDE ? ", inside" : w->roundings ? ", in parts" : "", m->name, u.name + 7,
                     u.registers, u.stack, multiply ? config.shared : 0);
     }
     assert_true(config.shared <= m->shared);

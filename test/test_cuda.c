@@ -1172,8 +1172,8 @@ static const struct { int capability; const char *what, *fault; } faults[] = {
     { 90, "a stage given back too early", "        group_wait<1>();\\n        if (held >= 0)\\n"
           "            release(a, held);\\n        held=>        release(a, r.stage);\\n        group_wait<1>();\\n"
           "        held" },
-    { 90, "a wrong stage", "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        barrier_wait=>"
-          "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        barrier_wait" },
+    { 90, "a wrong stage", "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        if=>"
+          "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        if" },
     { 90, "a block that leaves too early", "    sync_cluster();             /* until=>    /* until" },
     { 90, "a block that is not there yet", "    sync_cluster();\\n    if=>    sync_block();\\n    if" },
     { 90, "a stage that one block gave back", "4 * GROUPS * args.cluster=>4 * GROUPS" },

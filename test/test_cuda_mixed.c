@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
 static limber_context *reference, *cuda, *whole;
@@ -161,6 +164,62 @@ next:
     }
 }
 
+static const struct { const char *what, *fault; } faults[] = {
+    { "a step that is fetched and not multiplied", "            if (is_shown(a, t, s)) {=>            {" },
+    { "a step that is multiplied and was not fetched", "if (!is_shown(a, t, s))\\n                continue;=>" },
+    { "another row's tiles", "a.shown_a + t.i / a.cluster * a.shown=>a.shown_a" },
+};
+
+/* In a process of its own: 0 where the fault was found, 3 where it was not planted. */
+static int run_faulty(const char *fault, const struct operand *a, const struct operand *b,
+                      const float *want)
+{
+    const limber_config config = { .backend = "cuda", .cache_dir = "" };
+    const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f+fp32-b" };
+    float *c = malloc((size_t)(a->lines * b->lines) * sizeof *c);
+    limber_format f = named("f32");
+    limber_context *ctx;
+
+    setenv("SIMT_FAULT", fault, 1);
+    if (limber_create(&ctx, &config))
+        return 2;
+    if (limber_gemm(ctx, &contract, a->lines, b->lines, a->k, NULL,
+                    (limber_matrix){ a->x, f, a->k, 1 }, (limber_matrix){ b->x, f, 1, b->k }, NULL,
+                    (limber_matrix){ c, f, b->lines, 1 }, NULL))
+        return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
+    return memcmp(c, want, (size_t)(a->lines * b->lines) * sizeof *c) ? 0 : 1;
+}
+
+static void planted_faults_are_found(void **state)
+{
+    const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f+fp32-b" };
+    struct rng r = { 93 };
+    struct operand a, b;
+    float *want;
+
+    (void)state;
+    if (getenv("LIMBER_TEST_GPU") || !getenv("SIMT_CC") || strcmp(getenv("SIMT_CC"), "90"))
+        skip();
+    a = make(&r, 600, 600, 2);
+    b = make(&r, 70, 600, 2);
+    want = malloc((size_t)(a.lines * b.lines) * sizeof *want);
+    multiply(cuda, &contract, a.lines, b.lines, a.k, a.x, b.x, NULL, want, false, NULL);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        pid_t child = fork();
+        int status;
+
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(run_faulty(faults[i].fault, &a, &b, want));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("%s: not found (%d)", faults[i].what, WEXITSTATUS(status));
+    }
+    free(want);
+    clear(&a);
+    clear(&b);
+}
+
 /* Lines of which no number of moduli is enough apart from the others; the interpreter's bits. */
 static void groups_of_lines(void **state)
 {
@@ -204,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_products_with_zeros),
         cmocka_unit_test(groups_of_lines),
+        cmocka_unit_test(planted_faults_are_found),
     };
 
     if (gpu_is_missing())
