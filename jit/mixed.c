@@ -64,6 +64,7 @@ static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
 {
     const struct partition_input in = {
         .mask = { a, b }, .k = x->p->k, .shift = TILE_SHIFT,
+        .grain = { x->ctx->machine.backend->remote ? 4 : 1, x->ctx->machine.backend->remote ? 2 : 1 },
         .sums = x->p->contract.promise != LIMBER_CORRECT,
         .scheme = { *x->scheme[0] ? x->scheme[0] : NULL, *x->scheme[1] ? x->scheme[1] : NULL },
         .price = price, .user = x,

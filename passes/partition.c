@@ -343,6 +343,21 @@ static bool classify(struct partition_side *s, struct narrow how)
     return t != NULL;
 }
 
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Neighbouring blocks' tiles are left out together, or not at all: how many are multiplied. */
+static int64_t shown(const struct partition_side *s, uint32_t keep, const int32_t *block, int64_t c,
+                     int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (keep >> s->tile[block[i] * s->tiles + c] & 1)
+            return count;
+    return 0;
+}
+
 /* Share of the rectangle's pairs of tiles, of one column of A's and one row of B's, that a part
  * multiplies: column by column the product of two counts. */
 static double share(const struct work *w, const struct partition_part *part)
@@ -358,8 +373,9 @@ static double share(const struct work *w, const struct partition_part *part)
             const struct partition_side *s = &w->p->side[side];
             const int32_t *block = s->block + s->first[part->group[side]];
 
-            for (int64_t i = 0; i < blocks[side]; i++)
-                count[side] += part->keep[side] >> s->tile[block[i] * s->tiles + c] & 1;
+            for (int64_t i = 0; i < blocks[side]; i += w->in->grain[side])
+                count[side] += shown(s, part->keep[side], block + i, c,
+                                     min64(w->in->grain[side], blocks[side] - i));
         }
         pairs += count[0] * count[1];
     }

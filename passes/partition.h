@@ -43,6 +43,7 @@ struct partition_input {
     int64_t k;
     int shift;                      /* tiles along k have 2^shift elements, of which kernels leave out
                                        what they can: at least LIMBER_TILE */
+    int grain[2];                   /* neighbouring blocks of A, of B, that they leave out together */
     bool sums;                      /* the result is a float that may be rounded part by part */
     const char *scheme[2];          /* of narrow and of wide tiles, which then are told apart whatever
                                        it costs; or of all, NULL; NULL, NULL: the plans' choice */

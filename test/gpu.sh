@@ -52,7 +52,7 @@ fi
 # what is wrong is marked, whoever computed it
 expect 1 'cuBLAS SGEMM +WRONG: row 32, column 32' env GPU_MOCK=sgemm "$limber" gpu --backend auto --rows fp32 --sizes 33 --json wrong.json
 expect 0 '"state":.*"WRONG"' cat wrong.json
-expect 0 '"wrong":.*2' cat wrong.json
+expect 0 '"wrong":.*3' cat wrong.json
 expect 1 'SGEMM +WRONG: row 30, column 20 was not written' env GPU_MOCK=hole "$limber" gpu --backend auto --rows fp32 --sizes 61
 expect 1 'Limber.* WRONG' env GPU_MOCK=copy "$limber" gpu --backend auto --rows fp64 --sizes 9
 expect 1 'copy on the device.*FAILED|fault|lost' env GPU_MOCK=fault "$limber" gpu --backend auto --rows fp32 --sizes 9

@@ -53,6 +53,7 @@ enum gpu_data {
     DATA_uniform,   /* in (0,1), full significands */
     DATA_normal,    /* N(0,1) */
     DATA_scaled,    /* N(0,1), rows of A times powers of two */
+    DATA_mixed,     /* N(0,1); of 3 in 10 blocks of 256 rows of A exponents spread over 60 */
     DATA_integer,   /* of `bits` bits and a sign */
     DATA_quad       /* uniform, significands of binary128 */
 };
@@ -62,7 +63,8 @@ enum gpu_data {
 struct pool {
     void *data;
     limber_format format;
-    int64_t segments, length, cols;     /* a row lies within one segment */
+    int64_t segments, length, cols;     /* a row lies within one segment, */
+    int64_t together;                   /* which so many neighbouring rows share */
 };
 bool pool_fill(struct pool *p, enum gpu_data data, int bits, limber_format f, int64_t cols,
                uint64_t seed);

@@ -28,14 +28,19 @@ static double value(enum gpu_data data, int bits, uint64_t *state)
     return random_bits(state) & 1 ? -x : x;
 }
 
-/* Each segment has a power of two of its own, where the data is to be scaled. */
+/* Each segment has a power of two of its own, where the data is to be scaled; of a mixed pool 3 in 10
+ * have one for each element. */
 static void draw(const struct pool *p, enum gpu_data data, int bits, void *out, uint64_t *state)
 {
     for (int64_t s = 0; s < p->segments; s++) {
         int e = data == DATA_scaled ? (int)(random_bits(state) % 17) - 8 : 0;
+        bool wide = data == DATA_mixed && s % 10 < 3;
 
         for (int64_t i = s * p->length; i < (s + 1) * p->length; i++)
-            if (data == DATA_quad)
+            if (wide)
+                ((double *)out)[i] = ldexp(value(data, bits, state),
+                                           (int)(random_bits(state) % 60) - 30);
+            else if (data == DATA_quad)
                 ((quad *)out)[i] = (quad)uniform(state) + (quad)uniform(state) * (quad)0x1p-60;
             else
                 ((double *)out)[i] = ldexp(value(data, bits, state), e);
@@ -53,6 +58,7 @@ bool pool_fill(struct pool *p, enum gpu_data data, int bits, limber_format f, in
     p->cols = cols;
     p->length = cols + SLACK;
     p->segments = POOL / p->length;
+    p->together = data == DATA_mixed ? 256 : 1;
     p->segments = p->segments < 2 ? 2 : p->segments > MOST_SEGMENTS ? MOST_SEGMENTS : p->segments;
     count = (size_t)(p->segments * p->length);
     p->data = malloc(count * f.size);
@@ -85,8 +91,9 @@ static int64_t row_start(const struct tensor *t, int64_t row)
 {
     const struct pool *p = t->pool;
     uint64_t state = t->seed + (uint64_t)row, bits = random_bits(&state);
+    uint64_t shared = t->seed + (uint64_t)(row / p->together);
 
-    return (int64_t)(bits % (uint64_t)p->segments) * p->length +
+    return (int64_t)(random_bits(&shared) % (uint64_t)p->segments) * p->length +
            (int64_t)((bits >> 32) % (SLACK / STEP + 1)) * STEP;
 }
 

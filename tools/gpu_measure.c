@@ -72,11 +72,12 @@ static bool result_sets(struct bench_set *s)
     return true;
 }
 
-/* B of scaled data is plain: its lines are columns. */
+/* B of scaled and of mixed data is plain: its lines are columns. */
 static bool make_pools(struct bench_set *s, const struct gpu_work *w, uint64_t seed)
 {
     return pool_fill(&s->pa, w->data, w->bits, w->fa, s->a[0].cols, seed) &&
-           pool_fill(&s->pb, w->data == DATA_scaled ? DATA_normal : w->data, w->bits, w->fb,
+           pool_fill(&s->pb, w->data == DATA_scaled || w->data == DATA_mixed ?
+                     DATA_normal : w->data, w->bits, w->fb,
                      s->b[0].cols, seed + 1);
 }
 

@@ -285,6 +285,19 @@ static void fp32_row(struct gpu_bench *b, int n, enum gpu_data data)
     run(b, &w);
 }
 
+/* Lines in groups of their own, against one plan for all. */
+static void mixed_row(struct gpu_bench *b, int n)
+{
+    struct gpu_work w = square("FP32", "f32", "f32", n);
+
+    w.data = DATA_mixed;
+    w.data_name = "normal, 3 of 10 blocks of rows wide";
+    add_base(&w, BY_sgemm, "cuBLAS SGEMM", PROMISE_sum, 1);
+    add_hilo(b, &w, "fp32-b");
+    add_own(&w, NULL, native, NULL);
+    run(b, &w);
+}
+
 void rows_fp32(struct gpu_bench *b)
 {
     static const int own[] = { 512, 1024, 2048, 4096, 8192, 16384 };
@@ -294,6 +307,7 @@ void rows_fp32(struct gpu_bench *b)
     for (int i = 0; i < count; i++) {
         fp32_row(b, sizes[i], DATA_uniform);
         fp32_row(b, sizes[i], DATA_scaled);
+        mixed_row(b, sizes[i]);
     }
 }
 
