@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Matrices that nobody drew (LIMBER_DATA): a basis of a linear programme, images, unitaries of quantum
+ * circuits.  Every contract holds for samples of their products, by MPFR. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <complex.h>
+#include <ctype.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static limber_context *ctx;
+
+static int make_context(void **state)
+{
+    const limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2 };
+
+    (void)state;
+    return limber_create(&ctx, &c) == LIMBER_OK ? 0 : -1;
+}
+
+static int drop_context(void **state)
+{
+    (void)state;
+    limber_destroy(ctx);
+    return 0;
+}
+
+/* NULL, with a word, where there is no such file. */
+static FILE *data_file(const char *name, bool packed)
+{
+    const char *root = getenv("LIMBER_DATA");
+    char path[4000], command[4100];
+    FILE *f;
+
+    if (!root) {
+        print_message("LIMBER_DATA is not set: nothing to multiply\n");
+        return NULL;
+    }
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    f = fopen(path, "r");
+    if (!f)
+        print_message("%s: not in LIMBER_DATA\n", name);
+    if (!f || !packed)
+        return f;
+    fclose(f);
+    snprintf(command, sizeof command, "gzip -dc '%s'", path);
+    return popen(command, "r");
+}
+
+/* ---- contracts ------------------------------------------------------------------------------- */
+
+static const struct { limber_promise promise; int bits; const char *scheme; } contracts[] = {
+    { LIMBER_NATIVE, 0, NULL }, { LIMBER_CORRECT, 0, NULL }, { LIMBER_BITS, 40, NULL },
+    { LIMBER_NATIVE, 0, "ozaki2" }, { LIMBER_BITS, 20, "ozaki1-i8" }, { LIMBER_NATIVE, 0, "fp32-f" },
+    { LIMBER_NATIVE, 0, "fp32-f+fp32-b" }, { LIMBER_NATIVE, 0, "fp32-b" },
+};
+
+/* C = A B^T for lines of A and of B. */
+static void hold(const double *a, int64_t m, const double *b, int64_t n, int64_t k, const char *format,
+                 int samples)
+{
+    limber_format f = named(format), f64 = named("f64");
+    char *x = malloc((size_t)(m * k) * f.size), *y = malloc((size_t)(n * k) * f.size);
+    char *c = malloc((size_t)(m * n) * f.size);
+    double u = ldexp(1, strcmp(format, "f64") ? -24 : -53);
+    struct rng r = { 7 };
+    mpfr_t s, scale;
+
+    assert_int_equal(limber_convert(x, f, a, f64, (size_t)(m * k), LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(y, f, b, f64, (size_t)(n * k), LIMBER_RN), LIMBER_OK);
+    mpfr_inits2(REF_BITS, s, scale, (mpfr_ptr)NULL);
+    for (size_t q = 0; q < sizeof contracts / sizeof *contracts; q++) {
+        const limber_contract contract = { .promise = contracts[q].promise, .bits = contracts[q].bits,
+                                           .scheme = contracts[q].scheme };
+        double allowed = contract.promise == LIMBER_BITS ? ldexp(1, -contract.bits) + u :
+                         (double)(k + 2) * u;
+        limber_status status = limber_gemm(ctx, &contract, m, n, k, NULL, (limber_matrix){ x, f, k, 1 },
+                                           (limber_matrix){ y, f, 1, k }, NULL,
+                                           (limber_matrix){ c, f, n, 1 }, NULL);
+
+        if (status == LIMBER_NO_SCHEME && contract.scheme)
+            continue;           /* the data is too wide for it, and it says so */
+        assert_int_equal(status, LIMBER_OK);
+        for (int i = 0; i < samples; i++) {
+            int64_t row = rng_below(&r, (int)m), col = rng_below(&r, (int)n);
+            const char *at = c + (row * n + col) * f.size;
+
+            ref_dot(s, scale, f, x + row * k * f.size, 1, f, y + col * k * f.size, 1, k);
+            if (contract.promise == LIMBER_CORRECT)
+                assert_true(ref_rounds_to(s, f, at));
+            else
+                assert_true(ref_error(s, f, at, scale) <= allowed);
+        }
+    }
+    mpfr_clears(s, scale, (mpfr_ptr)NULL);
+    free(x);
+    free(y);
+    free(c);
+}
+
+/* ---- a basis of a linear programme ----------------------------------------------------------- */
+
+static double *read_mtx(FILE *f, int *rows, int *cols)
+{
+    char line[1024];
+    int entries, i, j;
+    double v, *x;
+
+    while (fgets(line, sizeof line, f) && *line == '%')
+        ;
+    assert_int_equal(sscanf(line, "%d %d %d", rows, cols, &entries), 3);
+    x = calloc((size_t)*rows * (size_t)*cols, sizeof *x);
+    while (entries-- > 0 && fscanf(f, "%d %d %lf", &i, &j, &v) == 3)
+        x[(i - 1) * *cols + j - 1] = v;
+    return x;
+}
+
+static void linear_programme(void **state)
+{
+    FILE *f = data_file("mtx/bp__1400.mtx", false);
+    int rows, cols;
+    double *x;
+
+    (void)state;
+    if (!f)
+        skip();
+    x = read_mtx(f, &rows, &cols);
+    fclose(f);
+    hold(x, rows, x, rows, cols, "f64", 40);
+    hold(x, rows, x, rows, cols, "f32", 40);
+    free(x);
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+static void images(void **state)
+{
+    enum { COUNT = 400, PIXELS = 28 * 28, HEAD = 16 };
+    FILE *f = data_file("mnist/t10k-images-idx3-ubyte.gz", true);
+    const limber_contract exact = { .promise = LIMBER_EXACT };
+    unsigned char *pixel;
+    int32_t *c;
+    double *x;
+
+    (void)state;
+    if (!f)
+        skip();
+    pixel = malloc(HEAD + COUNT * PIXELS);
+    assert_int_equal(fread(pixel, 1, HEAD + COUNT * PIXELS, f), HEAD + COUNT * PIXELS);
+    pclose(f);
+    x = malloc(COUNT * PIXELS * sizeof *x);
+    c = malloc(COUNT * COUNT * sizeof *c);
+    for (int i = 0; i < COUNT * PIXELS; i++)
+        x[i] = pixel[HEAD + i];
+    hold(x, COUNT, x, COUNT, PIXELS, "f32", 20);
+    assert_int_equal(limber_gemm(ctx, &exact, COUNT, COUNT, PIXELS, NULL,
+                                 (limber_matrix){ pixel + HEAD, named("u8"), PIXELS, 1 },
+                                 (limber_matrix){ pixel + HEAD, named("u8"), 1, PIXELS }, NULL,
+                                 (limber_matrix){ c, named("i32"), COUNT, 1 }, NULL), LIMBER_OK);
+    for (int i = 0; i < COUNT; i++)
+        for (int j = i; j < COUNT; j++) {
+            int32_t sum = 0;
+
+            for (int p = 0; p < PIXELS; p++)
+                sum += pixel[HEAD + i * PIXELS + p] * pixel[HEAD + j * PIXELS + p];
+            assert_int_equal(c[i * COUNT + j], sum);
+        }
+    free(pixel);
+    free(x);
+    free(c);
+}
+
+/* ---- unitaries of circuits ------------------------------------------------------------------- */
+
+enum { MOST_QUBITS = 8 };
+
+struct circuit {
+    int qubits;
+    double complex *u;          /* columns of the unitary: states that the basis becomes */
+};
+
+/* A product of numbers and pi with signs. */
+static double angle(const char *s)
+{
+    double v = 1;
+    char op = '*';
+
+    for (;;) {
+        char *end;
+        double x, sign = 1;
+
+        for (; *s == ' ' || *s == '-'; s++)
+            sign = *s == '-' ? -sign : sign;
+        x = strncmp(s, "pi", 2) == 0 ? (end = (char *)(uintptr_t)(s + 2), acos(-1)) : strtod(s, &end);
+        v = op == '*' ? v * sign * x : v / (sign * x);
+        op = *end;
+        if (op != '*' && op != '/')
+            return v;
+        s = end + 1;
+    }
+}
+
+/* Column by column; `control` -1: none. */
+static void apply(struct circuit *c, const double complex g[4], int target, int control)
+{
+    int64_t n = (int64_t)1 << c->qubits, bit = (int64_t)1 << target;
+
+    for (int64_t col = 0; col < n; col++)
+        for (int64_t i = 0; i < n; i++) {
+            double complex *x = c->u + col * n, a = x[i], b;
+
+            if (i & bit || (control >= 0 && !(i >> control & 1)))
+                continue;
+            b = x[i | bit];
+            x[i] = g[0] * a + g[1] * b;
+            x[i | bit] = g[2] * a + g[3] * b;
+        }
+}
+
+static void rotate(double complex g[4], const char *name, const double t[3])
+{
+    double c = cos(t[0] / 2), s = sin(t[0] / 2);
+    double phi = name[0] == 'u' ? t[1] : name[1] == 'x' ? -acos(-1) / 2 : 0;
+    double lambda = name[0] == 'u' ? t[2] : -phi;
+
+    if (strcmp(name, "rz") == 0) {
+        g[0] = cexp(-I * t[0] / 2);
+        g[1] = g[2] = 0;
+        g[3] = cexp(I * t[0] / 2);
+        return;
+    }
+    g[0] = c;
+    g[1] = -cexp(I * lambda) * s;
+    g[2] = cexp(I * phi) * s;
+    g[3] = cexp(I * (phi + lambda)) * c;
+}
+
+/* False of a gate that is not known. */
+static bool gate(struct circuit *c, char *line)
+{
+    static const double complex not[4] = { 0, 1, 1, 0 };
+    double complex h[4] = { M_SQRT1_2, M_SQRT1_2, M_SQRT1_2, -M_SQRT1_2 }, g[4];
+    char name[16] = "", *arguments = strchr(line, '('), *at = strchr(line, '[');
+    int q[2] = { 0, -1 };
+    double t[3] = { 0, 0, 0 };
+
+    sscanf(line, "%15[a-z0-9]", name);
+    for (int i = 0; arguments && i < 3; i++) {
+        t[i] = angle(arguments + 1);
+        arguments = strpbrk(arguments + 1, ",)");
+        if (*arguments == ')')
+            arguments = NULL;
+    }
+    for (int i = 0; at && i < 2; i++, at = strchr(at + 1, '['))
+        q[i] = atoi(at + 1);
+    if (strcmp(name, "cx") == 0)
+        apply(c, not, q[1], q[0]);
+    else if (strcmp(name, "x") == 0)
+        apply(c, not, q[0], -1);
+    else if (strcmp(name, "h") == 0)
+        apply(c, h, q[0], -1);
+    else if (!strcmp(name, "rx") || !strcmp(name, "ry") || !strcmp(name, "rz") || !strcmp(name, "u3")) {
+        rotate(g, name, t);
+        apply(c, g, q[0], -1);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool read_circuit(FILE *f, struct circuit *c)
+{
+    char line[1024];
+    int64_t n = 0;
+
+    while (fgets(line, sizeof line, f)) {
+        char *s = line + strspn(line, " \t");
+
+        if (sscanf(s, "qreg %*[^[][%d]", &c->qubits) == 1 && c->qubits <= MOST_QUBITS) {
+            n = (int64_t)1 << c->qubits;
+            c->u = calloc((size_t)(n * n), sizeof *c->u);
+            for (int64_t i = 0; i < n; i++)
+                c->u[i * n + i] = 1;
+        } else if (islower((unsigned char)*s) && c->u && strncmp(s, "creg", 4) &&
+                   strncmp(s, "measure", 7) && strncmp(s, "barrier", 7) && !gate(c, s)) {
+            print_message("a gate is not known: %s", s);
+            return false;
+        }
+    }
+    return c->u != NULL;
+}
+
+static void circuits(void **state)
+{
+    static const char *const names[] = { "qasm/dnn_n8.qasm", "qasm/qaoa_n6.qasm" };
+    bool any = false;
+
+    (void)state;
+    for (size_t q = 0; q < sizeof names / sizeof *names; q++) {
+        FILE *f = data_file(names[q], false);
+        struct circuit c = { 0, NULL };
+        int64_t n;
+
+        if (f && read_circuit(f, &c)) {
+            double *re = malloc(sizeof *re << 2 * c.qubits), *im = malloc(sizeof *im << 2 * c.qubits);
+            double sum = 0;
+
+            any = true;
+            n = (int64_t)1 << c.qubits;
+            for (int64_t i = 0; i < n * n; i++) {
+                re[i] = creal(c.u[i]);
+                im[i] = cimag(c.u[i]);
+            }
+            for (int64_t i = 0; i < n; i++)     /* a unitary's columns have length 1 */
+                sum += re[i] * re[i] + im[i] * im[i];
+            assert_true(fabs(sum - 1) < 1e-9);
+            hold(re, n, im, n, n, "f64", 30);
+            hold(re, n, re, n, n, "f32", 30);
+            free(re);
+            free(im);
+        }
+        free(c.u);
+        if (f)
+            fclose(f);
+    }
+    if (!any)
+        skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear_programme),
+        cmocka_unit_test(images),
+        cmocka_unit_test(circuits),
+    };
+
+    return cmocka_run_group_tests_name("data", tests, make_context, drop_context);
+}
