@@ -989,6 +989,8 @@ struct priced {
     struct description d;
 };
 
+enum { MOST_PRICES = 1024 };
+
 void limber_priced_free(struct priced *list)
 {
     while (list) {
@@ -1021,6 +1023,10 @@ static void keep_price(limber_context *ctx, const struct description *d, const s
         return;
     *new = (struct priced){ .price = *price, .d = *d };
     pthread_mutex_lock(&ctx->lock);
+    if (++ctx->prices % MOST_PRICES == 0) {
+        limber_priced_free(ctx->priced);
+        ctx->priced = NULL;
+    }
     new->next = ctx->priced;
     ctx->priced = new;
     pthread_mutex_unlock(&ctx->lock);

@@ -292,6 +292,7 @@ struct limber_context {
     struct warm *warm;      /* engine.c: calls that may be recorded */
     int whole;              /* products are not cut into parts, nor are those that are predicted to be */
     double brief;           /* shorter than this */
+    int64_t prices;         /* found so far */
     struct priced *priced;  /* engine.c: plans whose price is known */
 };
 void limber_warm_free(struct warm *list);

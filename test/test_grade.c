@@ -4,6 +4,7 @@
  * permutations, powers of two, threads and workspaces may not change.
  *
  *   source  Demmel, Li, Langou, Pereira, Gates, Rubio-Gonzalez, tests for grading GEMM (2024) */
+#define _GNU_SOURCE
 #include "support.h"
 
 #include <math.h>
@@ -276,26 +277,39 @@ static void permuted_and_scaled(void **state)
     clear(&q);
 }
 
-/* Threads, workspaces, schemes, a warm cache: the same bits. */
+/* Threads, workspaces, schemes, parts or the whole, backends, a warm cache on disk: the same bits. */
 static void the_same_bits(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki2", "exact" };
+    char folder[] = "/tmp/limber-grade-XXXXXX", command[64];
+    limber_config c = { .backend = "auto", .cache_dir = folder, .dump_dir = "", .threads = 1 };
     struct rng r = { 76 };
     struct product p = hard_product(&r);
     char *first = run(one, &p);
 
     (void)state;
-    for (int s = 0; s < 3; s++)
-        for (int again = 0; again < 2; again++) {
-            char *c;
+    assert_non_null(mkdtemp(folder));
+    for (int way = 0; way < 6; way++) {
+        limber_context *own = NULL;
+
+        c.whole = way == 3;
+        c.backend = way == 4 ? "interp" : "auto";
+        if (way > 1)            /* 2 and 5: a cold cache, then a warm one */
+            assert_int_equal(limber_create(&own, &c), LIMBER_OK);
+        for (int s = 0; s < (way == 4 ? 1 : 3); s++) {
+            char *got;
 
             p.contract.scheme = schemes[s];
-            c = run(again ? two : one, &p);
-            assert_true(c || s == 1);       /* the data may be too wide for so many moduli */
-            if (c)
-                assert_memory_equal(c, first, (size_t)(p.m * p.n) * sizeof(double));
-            free(c);
+            got = run(own ? own : way ? two : one, &p);
+            assert_true(got || s == 1);     /* the data may be too wide for so many moduli */
+            if (got)
+                assert_memory_equal(got, first, (size_t)(p.m * p.n) * sizeof(double));
+            free(got);
         }
+        limber_destroy(own);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
     free(first);
     clear(&p);
 }
