@@ -1162,7 +1162,7 @@ static void threads_share_contexts_and_devices(void **state)
 
 /* In kernels for which capability what becomes of which line.  Compiled for another scheme or device
  * the line is not there to be wrong. */
-static const struct { int capability; const char *what, *fault; } faults[] = {
+static const struct gpu_fault faults[] = {
     { 80, "a dropped barrier", "        meet<of_warp>();        /* the stage is there for all=>        /*" },
     { 80, "a wrong stage", "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
     { 80, "a missing edge", "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
@@ -1182,8 +1182,7 @@ static const struct { int capability; const char *what, *fault; } faults[] = {
     { 90, "sums that are not awaited", "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
 };
 
-/* In a process of its own: a harness that has failed stays failed.  0: found. */
-static int run_faulty(const char *fault)
+static int run_faulty(void *unused)
 {
     const limber_config config = { .backend = "cuda", .cache_dir = "" };
     limber_format f = named("f64");
@@ -1194,15 +1193,15 @@ static int run_faulty(const char *fault)
     struct rng r = { 3 };
     limber_matrix xa = { a, f, 700, 1 }, xb = { b, f, 1, 700 };
 
+    (void)unused;
     contract.scheme = "ozaki2";
     fill(&r, DATA_ints, f, a, 200 * 700);
     fill(&r, DATA_ints, f, b, 200 * 700);
-    setenv("SIMT_FAULT", fault, 1);
     if (limber_create(&ctx, &config))
         return 2;
     if (limber_gemm(ctx, &contract, 200, 200, 700, NULL, xa, xb, NULL,
                     (limber_matrix){ c, f, 200, 1 }, NULL) != LIMBER_OK)
-        return strstr(limber_error_text(), "NVRTC") ? 3 : 0;    /* 3: the fault was not planted */
+        return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
     limber_gemm(reference, &contract, 200, 200, 700, NULL, xa, xb, NULL,
                 (limber_matrix){ want, f, 200, 1 }, NULL);
     return memcmp(c, want, 200 * 200 * 8) ? 0 : 1;
@@ -1210,25 +1209,8 @@ static int run_faulty(const char *fault)
 
 static void planted_faults_are_found(void **state)
 {
-    int capability = getenv("SIMT_CC") ? atoi(getenv("SIMT_CC")) : 90;
-
     (void)state;
-    if (getenv("LIMBER_TEST_GPU"))
-        skip();
-    for (size_t i = 0; i < COUNT(faults); i++) {
-        int status;
-        pid_t child;
-
-        if (faults[i].capability != capability)
-            continue;
-        child = fork();
-        assert_true(child >= 0);
-        if (child == 0)
-            _exit(run_faulty(faults[i].fault));
-        assert_int_equal(waitpid(child, &status, 0), child);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail_msg("%s: not found (%d)", faults[i].what, WEXITSTATUS(status));
-    }
+    gpu_faults_are_found(faults, COUNT(faults), run_faulty, NULL);
 }
 
 static void empty_products_are_beta_c(void **state)

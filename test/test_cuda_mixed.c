@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cmocka.h>
 
 static limber_context *reference, *cuda, *whole;
@@ -164,60 +161,46 @@ next:
     }
 }
 
-static const struct { const char *what, *fault; } faults[] = {
-    { "a step that is fetched and not multiplied", "            if (is_shown(a, t, s)) {=>            {" },
-    { "a step that is multiplied and was not fetched", "if (!is_shown(a, t, s))\\n                continue;=>" },
-    { "another row's tiles", "a.shown_a + t.i / a.cluster * a.shown=>a.shown_a" },
+static const struct gpu_fault faults[] = {
+    { 90, "a step that is fetched and not multiplied", "            if (is_shown(a, t, s)) {=>            {" },
+    { 90, "a step that is multiplied and was not fetched", "if (!is_shown(a, t, s))\\n                continue;=>" },
+    { 90, "another row's tiles", "a.shown_a + t.i / a.cluster * a.shown=>a.shown_a" },
 };
 
-/* In a process of its own: 0 where the fault was found, 3 where it was not planted. */
-static int run_faulty(const char *fault, const struct operand *a, const struct operand *b,
-                      const float *want)
+struct wanted { struct operand a, b; float *c; };
+
+static int run_faulty(void *arg)
 {
     const limber_config config = { .backend = "cuda", .cache_dir = "" };
     const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f+fp32-b" };
-    float *c = malloc((size_t)(a->lines * b->lines) * sizeof *c);
+    const struct operand *a = &((struct wanted *)arg)->a, *b = &((struct wanted *)arg)->b;
+    size_t bytes = (size_t)(a->lines * b->lines) * sizeof(float);
     limber_format f = named("f32");
+    float *c = malloc(bytes);
     limber_context *ctx;
 
-    setenv("SIMT_FAULT", fault, 1);
     if (limber_create(&ctx, &config))
         return 2;
     if (limber_gemm(ctx, &contract, a->lines, b->lines, a->k, NULL,
                     (limber_matrix){ a->x, f, a->k, 1 }, (limber_matrix){ b->x, f, 1, b->k }, NULL,
                     (limber_matrix){ c, f, b->lines, 1 }, NULL))
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
-    return memcmp(c, want, (size_t)(a->lines * b->lines) * sizeof *c) ? 0 : 1;
+    return memcmp(c, ((struct wanted *)arg)->c, bytes) ? 0 : 1;
 }
 
 static void planted_faults_are_found(void **state)
 {
     const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f+fp32-b" };
     struct rng r = { 93 };
-    struct operand a, b;
-    float *want;
+    struct wanted w = { make(&r, 600, 600, 2), make(&r, 70, 600, 2), NULL };
 
     (void)state;
-    if (getenv("LIMBER_TEST_GPU") || !getenv("SIMT_CC") || strcmp(getenv("SIMT_CC"), "90"))
-        skip();
-    a = make(&r, 600, 600, 2);
-    b = make(&r, 70, 600, 2);
-    want = malloc((size_t)(a.lines * b.lines) * sizeof *want);
-    multiply(cuda, &contract, a.lines, b.lines, a.k, a.x, b.x, NULL, want, false, NULL);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        pid_t child = fork();
-        int status;
-
-        assert_true(child >= 0);
-        if (child == 0)
-            _exit(run_faulty(faults[i].fault, &a, &b, want));
-        assert_int_equal(waitpid(child, &status, 0), child);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail_msg("%s: not found (%d)", faults[i].what, WEXITSTATUS(status));
-    }
-    free(want);
-    clear(&a);
-    clear(&b);
+    w.c = malloc((size_t)(w.a.lines * w.b.lines) * sizeof *w.c);
+    multiply(cuda, &contract, w.a.lines, w.b.lines, w.a.k, w.a.x, w.b.x, NULL, w.c, false, NULL);
+    gpu_faults_are_found(faults, sizeof faults / sizeof *faults, run_faulty, &w);
+    free(w.c);
+    clear(&w.a);
+    clear(&w.b);
 }
 
 /* Lines of which no number of moduli is enough apart from the others; the interpreter's bits. */

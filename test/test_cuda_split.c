@@ -316,7 +316,7 @@ static void what_cannot_be_split_inside_is_refused(void **state)
 
 /* ---- the harness finds what is wrong --------------------------------------------------------- */
 
-static const struct { int capability; const char *what, *fault; } faults[] = {
+static const struct gpu_fault faults[] = {
     { 80, "no barrier between cutting and multiplying",
       "        meet<of_warp>();        /* the stage is there for all=>        /*" },
     { 80, "limbs multiplied before they are cut", "with((uint32_t)((s - 1) % 2 * STAGE), s - 1);=>"
@@ -335,41 +335,22 @@ static const struct { int capability; const char *what, *fault; } faults[] = {
     { 90, "limbs cut over those being multiplied", "        if (x % SQUARES == 0)\\n=>        if (x < 0)\\n" },
 };
 
-/* In a process of its own: a harness that has failed stays failed.  0: found. */
-static int run_faulty(const char *fault)
+static int run_faulty(void *unused)
 {
     const struct product x = { "fp32-f", DATA_unit, 130, 70, 330, ALONG, ACROSS, false, IN, false };
     struct diag d = { 0 };
-    int64_t differs;
+    int64_t differs = compare(&x, &d);
 
-    setenv("SIMT_FAULT", fault, 1);
-    differs = compare(&x, &d);
+    (void)unused;
     if (d.status)
-        return strstr(d.text, "NVRTC") ? 3 : 0;     /* 3: the fault was not planted */
+        return strstr(d.text, "NVRTC") ? 3 : 0;
     return differs < 0;
 }
 
 static void planted_faults_are_found(void **state)
 {
-    int capability = getenv("SIMT_CC") ? atoi(getenv("SIMT_CC")) : 90;
-
     (void)state;
-    if (getenv("LIMBER_TEST_GPU"))
-        skip();
-    for (size_t i = 0; i < COUNT(faults); i++) {
-        int status;
-        pid_t child;
-
-        if (faults[i].capability != capability)
-            continue;
-        child = fork();
-        assert_true(child >= 0);
-        if (child == 0)
-            _exit(run_faulty(faults[i].fault));
-        assert_int_equal(waitpid(child, &status, 0), child);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail_msg("%s: not found (%d)", faults[i].what, WEXITSTATUS(status));
-    }
+    gpu_faults_are_found(faults, COUNT(faults), run_faulty, NULL);
 }
 
 int main(void)
