@@ -4,7 +4,7 @@
 #ifndef LIMBER_CUBLAS_H
 #define LIMBER_CUBLAS_H
 
-#include <limber/limber.h>
+#include "tools/preload/options.h"
 
 #include <stdbool.h>
 
@@ -52,15 +52,6 @@ bool limber_cublas_serve(struct request *r);
  * While `inside` is not 0, cuBLAS is at work and its own calls are left to it. */
 void *limber_cublas_real(const char *name);
 extern _Thread_local int limber_cublas_inside;
-
-/* options.c: what the environment asks for. */
-struct options {
-    bool on;
-    limber_contract contract;
-    const char *contract_text;
-    int verbose;
-};
-const struct options *limber_cublas_options(void);
 
 /* device.c: where memory lies and streams, by the driver; without one all memory is the host's. */
 int limber_cublas_device(void);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+const char preload_name[] = "liblimber_cublas", preload_original[] = "cuBLAS";
 _Thread_local int limber_cublas_inside;
 
 static void *library;

@@ -11,7 +11,7 @@ enum { MOST_DEVICES = 64, SCALAR = 32 };
 
 struct work {
     struct request *r;
-    const struct options *o;
+    const struct preload_options *o;
     limber_context *ctx;
     bool host;                  /* the backend works on host memory alone */
     bool complex;
@@ -348,7 +348,7 @@ static void tell(const struct work *w, bool served)
 
 bool limber_cublas_serve(struct request *r)
 {
-    struct work w = { .r = r, .o = limber_cublas_options() };
+    struct work w = { .r = r, .o = preload_options() };
     bool served;
 
     if (limber_cublas_inside > 0)       /* cuBLAS calls itself */

@@ -1,7 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * LIMBER_CONTRACT, LIMBER_SCHEME, LIMBER_VERBOSE.  Without a contract, and with one that is not
- * understood, every call is cuBLAS's. */
-#include "cublas.h"
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/preload/options.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct options options;
+static struct preload_options options;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
 static bool number(const char *s, int least, int most, int *out)
@@ -40,13 +38,15 @@ static bool read_contract(const char *s, limber_contract *k)
     return true;
 }
 
+/* A scheme, or two with a plus between them. */
 static bool is_scheme(const char *s)
 {
+    size_t length = strcspn(s, "+");
     const char *name;
 
     for (int i = 0; (name = limber_scheme_name(i)); i++)
-        if (strcmp(name, s) == 0)
-            return true;
+        if (strlen(name) == length && strncmp(name, s, length) == 0)
+            return strcmp(name, "simulate") != 0 && (!s[length] || is_scheme(s + length + 1));
     return false;
 }
 
@@ -59,8 +59,8 @@ static const char *variable(const char *name)
 
 static void refuse(const char *name, const char *value, const char *wanted)
 {
-    fprintf(stderr, "liblimber_cublas: %s = \"%.60s\" is %s; every product is left to cuBLAS\n",
-            name, value, wanted);
+    fprintf(stderr, "%s: %s = \"%.60s\" is %s; every product is left to %s\n", preload_name, name,
+            value, wanted, preload_original);
 }
 
 static void read_options(void)
@@ -79,7 +79,7 @@ static void read_options(void)
     if (!read_contract(contract, &options.contract))
         refuse("LIMBER_CONTRACT", contract,
                "none of native, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)");
-    else if (scheme && (!is_scheme(scheme) || strcmp(scheme, "simulate") == 0))
+    else if (scheme && !is_scheme(scheme))
         refuse("LIMBER_SCHEME", scheme, "no scheme; `limber formats` lists them");
     else if (options.contract.promise == LIMBER_FAST && !scheme)
         refuse("LIMBER_CONTRACT", contract, "a promise of a scheme, and LIMBER_SCHEME names none");
@@ -87,7 +87,7 @@ static void read_options(void)
         options.on = true;
 }
 
-const struct options *limber_cublas_options(void)
+const struct preload_options *preload_options(void)
 {
     pthread_once(&read_once, read_options);
     return &options;

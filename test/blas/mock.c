@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A BLAS for tests: slow sums, and what its caller wants to know of its calls. */
+#include <complex.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+int mock_calls, mock_errors;
+
+void xerbla_(const char *name, const INTEGER *info, size_t length);
+void xerbla_(const char *name, const INTEGER *info, size_t length)
+{
+    (void)name, (void)info, (void)length;
+    mock_errors++;
+}
+
+INTEGER isamax_(const INTEGER *n, const float *x, const INTEGER *step);
+INTEGER isamax_(const INTEGER *n, const float *x, const INTEGER *step)
+{
+    INTEGER best = 0;
+
+    for (INTEGER i = 0; i < *n; i++)
+        if (best == 0 || x[i * *step] > x[(best - 1) * *step])
+            best = i + 1;
+    return best;
+}
+
+#define GEMM(name, type, conjugate)                                                             \
+    void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n,               \
+              const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda,           \
+              const type *b, const INTEGER *ldb, const type *beta, type *c, const INTEGER *ldc, \
+              size_t la, size_t lb);                                                            \
+    void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n,               \
+              const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda,           \
+              const type *b, const INTEGER *ldb, const type *beta, type *c, const INTEGER *ldc, \
+              size_t la, size_t lb)                                                             \
+    {                                                                                           \
+        INTEGER info = *ldc < *m ? 13 : 0;                                                      \
+                                                                                                \
+        (void)la, (void)lb;                                                                     \
+        mock_calls++;                                                                           \
+        if (info) {                                                                             \
+            xerbla_(#name, &info, sizeof #name);                                                \
+            return;                                                                             \
+        }                                                                                       \
+        for (INTEGER i = 0; i < *m; i++)                                                        \
+            for (INTEGER j = 0; j < *n; j++) {                                                  \
+                type sum = 0;                                                                   \
+                                                                                                \
+                for (INTEGER p = 0; p < *k; p++) {                                              \
+                    type x = *ta == 'N' ? a[i + p * *lda] : a[p + i * *lda];                    \
+                    type y = *tb == 'N' ? b[p + j * *ldb] : b[j + p * *ldb];                    \
+                                                                                                \
+                    sum += (*ta == 'C' ? conjugate(x) : x) * (*tb == 'C' ? conjugate(y) : y);   \
+                }                                                                               \
+                c[i + j * *ldc] = *alpha * sum + (*beta == 0 ? 0 : *beta * c[i + j * *ldc]);    \
+            }                                                                                   \
+    }
+
+GEMM(sgemm_, float, )
+GEMM(dgemm_, double, )
+GEMM(cgemm_, float complex, conjf)
+GEMM(zgemm_, double complex, conj)
+
+void cblas_dgemm(int order, int ta, int tb, INTEGER m, INTEGER n, INTEGER k, double alpha,
+                 const double *a, INTEGER lda, const double *b, INTEGER ldb, double beta, double *c,
+                 INTEGER ldc);
+void cblas_dgemm(int order, int ta, int tb, INTEGER m, INTEGER n, INTEGER k, double alpha,
+                 const double *a, INTEGER lda, const double *b, INTEGER ldb, double beta, double *c,
+                 INTEGER ldc)
+{
+    const char *x = ta == 111 ? "N" : "T", *y = tb == 111 ? "N" : "T";
+
+    if (order == 101)
+        dgemm_(y, x, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc, 1, 1);
+    else
+        dgemm_(x, y, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);
+}
