@@ -47,5 +47,25 @@ print(right, "right")'
 else
     echo "numpy is absent: skipped"
 fi
+
+# the testers of the reference BLAS, Fortran's and C's, where they are installed
+folder=$(ls -d /usr/lib/*/blas 2> /dev/null | head -1)
+tester() {  # backend, contract, program, its input
+    mkdir "$work/run"
+    (cd "$work/run" && LIMBER_BACKEND=$1 LIMBER_CONTRACT=$2 LIMBER_VERBOSE=1 LD_LIBRARY_PATH=$folder LD_PRELOAD=$library \
+        "$folder/$3" < "$folder/$4" > out 2> err; cat out ./*.out; grep -c ' by ' err | sed 's/$/ served/')
+    rm -r "$work/run"
+}
+if [ "$(basename "$program")" != blas_program_32 ]; then
+    :
+elif [ -x "$folder/xblat3d" ] && [ -e "$folder/libblas.so.3" ]; then
+    for type in s d c z; do
+        expect 0 'GEMM +PASSED THE COMPUTATIONAL TESTS' tester interp correct xblat3$type ${type}blat3.in
+        expect 0 '^[0-9]{4,} served' tester interp correct x${type}cblat3 ${type}in3
+    done
+    expect 0 'cblas_dgemm +PASSED THE ROW-MAJOR +COMPUTATIONAL TESTS' tester auto bits=50 xdcblat3 din3
+else
+    echo "the reference BLAS and its testers are absent: skipped"
+fi
 echo "$checks checks, $failures failed"
 [ $failures = 0 ]
