@@ -36,6 +36,7 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.contract.scheme = scheme;
     part.roundings = roundings;
     part.trust = x->trust;
+    part.kept[0] = part.kept[1] = NULL;     /* parts show excerpts */
     return part;
 }
 

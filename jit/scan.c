@@ -199,7 +199,7 @@ static void probe(struct job *j, int64_t line)
 {
     const struct seen *s = &j->line[line];
 
-    if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > 16)
+    if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow)
         atomic_store(&j->stop, true);
 }
 
@@ -513,7 +513,7 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
             join(&tile, &s);
         }
         found.zero += tile.emax == NONE_HIGH && !tile.special;
-        found.narrow += tile.emax == NONE_HIGH || tile.emax - tile.lsb + 1 <= 16;
+        found.narrow += tile.emax == NONE_HIGH || tile.emax - tile.lsb + 1 <= SCAN_narrow;
     }
     return (struct sample){ found.zero / TILES, found.narrow / TILES };
 }
