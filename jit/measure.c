@@ -216,6 +216,26 @@ FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, i
         tell(s, &r);
 }
 
+/* Every lane becomes what all are together. */
+FLAT void fold(struct eight *s)
+{
+    struct lanes all, o;
+
+    memcpy(&all, s, sizeof all);
+#define TURN(...)                                                                               \
+    o = (struct lanes){ LANES(all.emin, all.emin, __VA_ARGS__), LANES(all.emax, all.emax, __VA_ARGS__), \
+                        LANES(all.lsb, all.lsb, __VA_ARGS__), LANES(all.sig, all.sig, __VA_ARGS__), \
+                        LANES(all.special, all.special, __VA_ARGS__),                           \
+                        LANES(all.negative, all.negative, __VA_ARGS__),                         \
+                        LANES(all.odd, all.odd, __VA_ARGS__) };                                 \
+    merge(&all, &o);
+    TURN(4, 5, 6, 7, 0, 1, 2, 3)
+    TURN(2, 3, 0, 1, 6, 7, 4, 5)
+    TURN(1, 0, 3, 2, 5, 4, 7, 6)
+#undef TURN
+    memcpy(s, &all, sizeof all);
+}
+
 FLAT void add(struct eight *s, const struct lanes *o)
 {
     struct lanes all;
@@ -347,7 +367,9 @@ void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
     for (int64_t i = 0; i < n && is_wide(k); i++)
         end_wide(&s[i], !groups ? &s[i] : i + 1 < n ? &s[i + 1] : NULL, k);
 #endif
-    (void)s, (void)k, (void)n, (void)groups;
+    for (int64_t i = 0; i < n && !groups; i++)
+        fold(&s[i].told);
+    (void)k;
 }
 
 void MEASURE(along)(struct growing *line, struct growing *tile, enum kind k, const char *at,
@@ -370,4 +392,6 @@ void MEASURE(across)(struct growing *s, struct eight *tile, uint8_t *odd, enum k
 #define F(kind) across(s, tile, odd, kind, at, groups, n, step)
     EACH(F)
 #undef F
+    for (int g = 0; g < groups; g += MEASURE_RUN / 8)
+        fold(&tile[g * 8 / MEASURE_RUN]);
 }

@@ -27,12 +27,12 @@ static inline int size_of(enum kind k)
 /* What becomes known bit by bit: what is told, and what is not yet. */
 struct growing {
     struct eight told;
-    uint64_t raw[5][8];
+    uint64_t raw[4][8];
 };
 
 /* Nothing seen yet. */
 typedef void measure_start(struct growing *s, enum kind k, int64_t n);
-/* Tells all: of lines and tiles, or of groups of eight lines that are neighbours. */
+/* Tells all: of lines and tiles, whose lanes then are alike, or of groups of eight neighbours. */
 typedef void measure_end(struct growing *s, enum kind k, int64_t n, int groups);
 /* len neighbours: added to what is known of all, and of every MEASURE_RUN of them.  The next ones are
  * `next` bytes behind. */
@@ -40,7 +40,7 @@ enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEA
 typedef void measure_along(struct growing *line, struct growing *tile, enum kind k, const char *at,
                            int64_t len, int64_t next);
 /* n rows of eight times `groups` neighbours, `step` bytes apart: added to what is known of each group,
- * and in all of every MEASURE_RUN neighbours.  A group with odd[] is in neither. */
+ * and in all, with lanes alike, of every MEASURE_RUN neighbours.  A group with odd[] is in neither. */
 typedef void measure_across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
                             const char *at, int groups, int64_t n, int64_t step);
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * binary64 and binary32 by AVX-512: thirteen operations on 64 bytes.  What is special or subnormal shows
+ * binary64 and binary32 by AVX-512: twelve operations on 64 bytes.  What is special or subnormal shows
  * in the extremes, and is left to take_column.
  *
- * A lowest set bit is x & ~(x - 1), of a power of two one of the exponent's or the sign: the bits above
- * it are at least those above the implicit bit's place.  The longest significand is that of all
- * significands or'ed. */
+ * A lowest set bit is that of x & ~(x - 1), where x has the implicit bit.  The longest significand is
+ * that of all significands or'ed. */
 #ifndef LIMBER_JIT_MEASURE_WIDE_H
 #define LIMBER_JIT_MEASURE_WIDE_H
 
-/* Of elements without their signs, doubled, the largest and the least but zero; of elements the largest
- * as unsigned numbers, which tells of negative ones, and all or'ed; the least exponent less the bits
- * above the lowest one. */
+/* Of elements without their signs, doubled, the largest and the least but zero; all but zeros or'ed;
+ * the least exponent less the bits above the lowest one. */
 struct wide {
-    __m512i most, least, sign, any, low;
+    __m512i most, least, any, low;
 };
 _Static_assert(sizeof(struct wide) == sizeof(((struct growing *)0)->raw), "the same raw");
 
@@ -23,7 +21,7 @@ FLAT bool is_wide(enum kind k)
 
 FLAT void wide_start(struct wide *w, enum kind k)
 {
-    w->most = w->sign = w->any = _mm512_setzero_si512();
+    w->most = w->any = _mm512_setzero_si512();
     w->least = _mm512_set1_epi64(-1);
     w->low = k == KIND_f64 ? _mm512_set1_epi64(INT64_MAX) : _mm512_set1_epi32(INT32_MAX);
 }
@@ -35,10 +33,9 @@ FLAT void take_wide_doubles(struct wide *w, __m512i x)
 
     w->most = _mm512_max_epu64(w->most, twice);
     w->least = _mm512_mask_min_epu64(w->least, some, w->least, twice);
-    w->sign = _mm512_max_epu64(w->sign, x);
-    w->any = _mm512_or_si512(w->any, x);
+    w->any = _mm512_mask_or_epi64(w->any, some, w->any, x);
+    x = _mm512_or_si512(x, _mm512_set1_epi64(1LL << 52));
     above = _mm512_lzcnt_epi64(_mm512_andnot_si512(_mm512_add_epi64(x, _mm512_set1_epi64(-1)), x));
-    above = _mm512_max_epu64(above, _mm512_set1_epi64(11));
     w->low = _mm512_mask_min_epi64(w->low, some, w->low,
                                    _mm512_sub_epi64(_mm512_srli_epi64(twice, 53), above));
 }
@@ -50,10 +47,9 @@ FLAT void take_wide_floats(struct wide *w, __m512i x)
 
     w->most = _mm512_max_epu32(w->most, twice);
     w->least = _mm512_mask_min_epu32(w->least, some, w->least, twice);
-    w->sign = _mm512_max_epu32(w->sign, x);
-    w->any = _mm512_or_si512(w->any, x);
+    w->any = _mm512_mask_or_epi32(w->any, some, w->any, x);
+    x = _mm512_or_si512(x, _mm512_set1_epi32(1 << 23));
     above = _mm512_lzcnt_epi32(_mm512_andnot_si512(_mm512_add_epi32(x, _mm512_set1_epi32(-1)), x));
-    above = _mm512_max_epu32(above, _mm512_set1_epi32(8));
     w->low = _mm512_mask_min_epi32(w->low, some, w->low,
                                    _mm512_sub_epi32(_mm512_srli_epi32(twice, 24), above));
 }
@@ -72,12 +68,10 @@ FLAT void merge_wide(struct wide *w, enum kind k, const struct wide *o)
     if (k == KIND_f64) {
         w->most = _mm512_max_epu64(w->most, o->most);
         w->least = _mm512_min_epu64(w->least, o->least);
-        w->sign = _mm512_max_epu64(w->sign, o->sign);
         w->low = _mm512_min_epi64(w->low, o->low);
     } else {
         w->most = _mm512_max_epu32(w->most, o->most);
         w->least = _mm512_min_epu32(w->least, o->least);
-        w->sign = _mm512_max_epu32(w->sign, o->sign);
         w->low = _mm512_min_epi32(w->low, o->low);
     }
 }
@@ -112,7 +106,6 @@ FLAT void tell_wide(struct eight *s, enum kind k, const struct wide *w, int half
 #define HALF(x) _mm512_extracti64x4_epi64(x, 1)
 #define WIDEN(x) (half ? _mm512_cvtepi32_epi64(HALF(x)) : _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x)))
     any = (v8l)(k == KIND_f64 ? w->any : WIDEN(w->any));
-    sign = (v8l)(k == KIND_f64 ? w->sign : WIDEN(w->sign));
     if (k == KIND_f32) {
         most = (v8l)WIDEN(w->most) & 0xffffffff;
         least = (v8l)WIDEN(w->least) & 0xffffffff;
@@ -121,13 +114,14 @@ FLAT void tell_wide(struct eight *s, enum kind k, const struct wide *w, int half
 #undef WIDEN
 #undef HALF
     some = most != 0;
+    sign = any < 0;
     any = (any & (top - 1)) | top;
     o.emax = PICK(some, (v8l)((v8u)most >> (bits + 1)) + rebias, ALL(NONE_HIGH));
     o.emin = PICK(some, (v8l)((v8u)least >> (bits + 1)) + rebias, ALL(NONE_LOW));
     o.lsb = PICK(some, low + (k == KIND_f64 ? 11 : 8) + rebias, ALL(NONE_LOW));
     o.sig = ((v8l)_mm512_lzcnt_epi64((__m512i)(any & -any)) - (63 - bits) + 1) & some;
     o.special = o.odd = ALL(0);
-    o.negative = (sign < 0) & (v8l)((v8u)(sign << (k == KIND_f64 ? 1 : 33)) != 0);
+    o.negative = sign;
     add(s, &o);
 }
 

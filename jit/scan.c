@@ -222,12 +222,11 @@ static void scan_any(struct job *j, int64_t line)
 /* What is known of a line. */
 static void note_line(struct job *j, struct growing *s, int64_t line)
 {
-    j->measure.end(s, j->kind, 1, false);
-    for (int l = 0; l < 8; l++) {
-        struct seen one = lane(&s->told, l, bias_of(j->kind));
+    struct seen one;
 
-        join(&j->line[line], &one);
-    }
+    j->measure.end(s, j->kind, 1, false);
+    one = lane(&s->told, 0, bias_of(j->kind));
+    join(&j->line[line], &one);
     probe(j, line);
 }
 
@@ -253,12 +252,11 @@ static void scan_along(struct job *j, int64_t from, int64_t to, struct growing *
             scan_any(j, from + i);
     }
     j->measure.end(tile, j->kind, j->m->tile_cols, false);
-    for (int64_t c = 0; c < j->m->tile_cols; c++)
-        for (int l = 0; l < 8; l++) {
-            struct seen s = lane(&tile[c].told, l, bias_of(j->kind));
+    for (int64_t c = 0; c < j->m->tile_cols; c++) {
+        struct seen s = lane(&tile[c].told, 0, bias_of(j->kind));
 
-            join(&j->tile[from / RUN * j->m->tile_cols + c], &s);
-        }
+        join(&j->tile[from / RUN * j->m->tile_cols + c], &s);
+    }
 }
 
 /* What is known of lines side by side. */
@@ -286,11 +284,10 @@ static void run_across(struct job *j, struct growing *s, int groups, int64_t lin
     for (int i = 0; i < groups; i++) {
         struct seen *to = &j->tile[(line + 8 * i) / RUN * j->m->tile_cols + p0 / RUN];
 
-        if (8 * i % RUN == 0)
-            for (int l = 0; l < 8; l++) {
-                one = lane(&tile[8 * i / RUN], l, bias_of(j->kind));
-                join(to, &one);
-            }
+        if (8 * i % RUN == 0) {
+            one = lane(&tile[8 * i / RUN], 0, bias_of(j->kind));
+            join(to, &one);
+        }
         for (int l = 0; l < 8 && odd[i]; l++) {
             run_any(j, line + 8 * i + l, p0, len, &one);
             note(j, line + 8 * i + l, p0, &one);
