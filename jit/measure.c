@@ -291,15 +291,15 @@ FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const s
 #endif
 
 FLAT void along(struct growing *line, struct growing *tile, enum kind k, const char *at, int64_t len,
-                int64_t next)
+                int64_t ahead)
 {
 #if defined(__AVX512F__)
     if (is_wide(k)) {
-        along_wide(line, tile, k, at, len, next);
+        along_wide(line, tile, k, at, len, ahead);
         return;
     }
 #endif
-    (void)next;
+    (void)ahead;
     for (; len > 0; len -= MEASURE_RUN, at += MEASURE_RUN * size_of(k), tile++)
         along_run(&line->told, &tile->told, k, at, len < MEASURE_RUN ? len : MEASURE_RUN);
 }
@@ -373,9 +373,9 @@ void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
 }
 
 void MEASURE(along)(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                    int64_t len, int64_t next)
+                    int64_t len, int64_t ahead)
 {
-#define F(kind) along(line, tile, kind, at, len, next)
+#define F(kind) along(line, tile, kind, at, len, ahead)
     EACH(F)
 #undef F
 }

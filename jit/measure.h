@@ -34,11 +34,11 @@ struct growing {
 typedef void measure_start(struct growing *s, enum kind k, int64_t n);
 /* Tells all: of lines and tiles, whose lanes then are alike, or of groups of eight neighbours. */
 typedef void measure_end(struct growing *s, enum kind k, int64_t n, int groups);
-/* len neighbours: added to what is known of all, and of every MEASURE_RUN of them.  The next ones are
- * `next` bytes behind. */
+/* len neighbours: added to what is known of all, and of every MEASURE_RUN of them.  What is `ahead` bytes
+ * behind is fetched. */
 enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEASURE_RUN / 8 };
 typedef void measure_along(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                           int64_t len, int64_t next);
+                           int64_t len, int64_t ahead);
 /* n rows of eight times `groups` neighbours, `step` bytes apart: added to what is known of each group,
  * and in all, with lanes alike, of every MEASURE_RUN neighbours.  A group with odd[] is in neither. */
 typedef void measure_across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,

@@ -126,7 +126,7 @@ FLAT void tell_wide(struct eight *s, enum kind k, const struct wide *w, int half
 }
 
 FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, const char *at,
-                     int64_t len, int64_t next)
+                     int64_t len, int64_t ahead)
 {
     enum { RUN = MEASURE_RUN };
     struct wide all;
@@ -139,7 +139,7 @@ FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, co
         wide_start(&run, k);
         if (n == RUN)           /* of constant length */
             for (int i = 0; i < RUN * size_of(k); i += 64) {
-                __builtin_prefetch(at + next + i);
+                __builtin_prefetch(at + ahead + i);
                 take_wide(&run, k, _mm512_loadu_si512(at + i));
             }
         else
@@ -171,7 +171,7 @@ FLAT void across_group(struct growing *s, struct eight *tile, uint8_t *odd, enum
 FLAT int across_wide(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k, const char *at,
                      int groups, int64_t n, int64_t step)
 {
-    enum { FEW = 4, TILE = MEASURE_RUN / 8 };
+    enum { FEW = 4, AHEAD = 16, TILE = MEASURE_RUN / 8 };
     int each = k == KIND_f64 ? 1 : 2;
     struct wide w[MEASURE_GROUPS], of_tile;
 
@@ -184,7 +184,7 @@ FLAT int across_wide(struct growing *s, struct eight *tile, uint8_t *odd, enum k
 
             if (n - i >= FEW)
                 for (int r = 0; r < FEW; r++, from += step) {
-                    __builtin_prefetch(from + FEW * step);
+                    __builtin_prefetch(from + AHEAD * step);
                     take_wide(&one, k, _mm512_loadu_si512(from));
                 }
             else

@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* FEW: elements that are measured before another thread is awake.  STRETCH: elements of a line that are
- * measured before the next line's. */
-enum { RUN = LIMBER_TILE, FEW = 65536, STRETCH = 16 * RUN };
+ * measured before the next line's.  AHEAD: bytes that are fetched at least so early. */
+enum { RUN = LIMBER_TILE, FEW = 65536, STRETCH = 64 * RUN, AHEAD = 12 << 10 };
 _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
 /* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
@@ -234,15 +234,15 @@ static void note_line(struct job *j, struct growing *s, int64_t line)
 static void scan_along(struct job *j, int64_t from, int64_t to, struct growing *tile)
 {
     struct growing line[RUN];
-    int64_t lines = to - from;
+    int64_t lines = to - from, bytes = (j->length < STRETCH ? j->length : STRETCH) * j->f.size;
+    int64_t ahead = (AHEAD / (bytes + 1) + 1) * j->v->line * j->f.size;
 
     j->measure.start(line, j->kind, lines);
     j->measure.start(tile, j->kind, j->m->tile_cols);
     for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += STRETCH)
         for (int64_t i = 0; i < lines && !stopped(j); i++) {
             j->measure.along(&line[i], &tile[p0 / RUN], j->kind, address(j, from + i, p0),
-                             j->length - p0 < STRETCH ? j->length - p0 : STRETCH,
-                             j->v->line * j->f.size);
+                             j->length - p0 < STRETCH ? j->length - p0 : STRETCH, ahead);
             if (j->depth == SCAN_probe)
                 note_line(j, &line[i], from + i);
         }
