@@ -89,7 +89,7 @@ FLAT void merge_raw(struct growing *s, enum kind k, const struct wide *o)
 FLAT bool is_rare(const struct wide *w, enum kind k)
 {
     if (k == KIND_f64)
-        return (_mm512_cmpge_epu64_mask(w->most, _mm512_set1_epi64(0x7ffLL << 53)) |
+        return (_mm512_cmpge_epu64_mask(w->most, _mm512_set1_epi64((int64_t)(UINT64_C(0x7ff) << 53))) |
                 _mm512_cmplt_epu64_mask(w->least, _mm512_set1_epi64(1LL << 53))) != 0;
     return (_mm512_cmpge_epu32_mask(w->most, _mm512_set1_epi32((int)0xff000000)) |
             _mm512_cmplt_epu32_mask(w->least, _mm512_set1_epi32(1 << 24))) != 0;
@@ -104,7 +104,8 @@ FLAT void tell_wide(struct eight *s, enum kind k, const struct wide *w, int half
     struct lanes o;
 
 #define HALF(x) _mm512_extracti64x4_epi64(x, 1)
-#define WIDEN(x) (half ? _mm512_cvtepi32_epi64(HALF(x)) : _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x)))
+#define WIDEN(x)                                                                                \
+    _mm512_cvtepi32_epi64(half ? HALF(x) : _mm512_castsi512_si256(x))
     any = (v8l)(k == KIND_f64 ? w->any : WIDEN(w->any));
     if (k == KIND_f32) {
         most = (v8l)WIDEN(w->most) & 0xffffffff;
@@ -143,9 +144,11 @@ FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, co
                 take_wide(&run, k, _mm512_loadu_si512(at + i));
             }
         else
-            for (int64_t i = 0; i < bytes; i += 64)
-                take_wide(&run, k, _mm512_maskz_loadu_epi8(~(__mmask64)0 >> (bytes - i < 64 ? 64 - (bytes - i) : 0),
-                                                           at + i));
+            for (int64_t i = 0; i < bytes; i += 64) {
+                int beyond = bytes - i < 64 ? (int)(64 - (bytes - i)) : 0;
+
+                take_wide(&run, k, _mm512_maskz_loadu_epi8(~(__mmask64)0 >> beyond, at + i));
+            }
         if (is_rare(&run, k)) {
             along_run(&line->told, &tile->told, k, at, n);
             continue;

@@ -7,7 +7,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,8 +119,8 @@ static void test_ways(void **state)
 /* One value in zeros, wherever it is. */
 static void test_alone(void **state)
 {
-    static const double values[] = { 1, -1, 3, 0x1.0000000000001p-1000, 0x1p-1022, -0x1p-1074, 0x1.8p-1070, 0x1.fffffffffffffp1023,
-                                     -0.0, 0x1.8p-3 };
+    static const double values[] = { 1, -1, 3, 0x1.0000000000001p-1000, 0x1p-1022, -0x1p-1074,
+                                     0x1.8p-1070, 0x1.fffffffffffffp1023, -0.0, 0x1.8p-3 };
     static const int widths[] = { 1, 1, 2, 53, 1, 1, 2, 53, 0, 2 };
     double x[70 * 70];
 
