@@ -48,12 +48,27 @@ struct guard {
     struct bounds bounds[2];
 };
 
+/* Limbs of an operand that outlive a call. */
+struct kept {
+    char *memory;           /* aligned to 64 bytes */
+    bool packed;            /* by an earlier call; else by this one, which then says so */
+};
+struct keeper {
+    /* For the limbs that the kernel makes of all of the operand in this variant, each of one size; NULL:
+     * this call has to make them elsewhere. */
+    struct kept *(*take)(void *self, int variant, size_t bytes);
+    void (*packed)(void *self, struct kept *);
+    void (*give)(void *self, struct kept *);
+    void *self;
+};
+
 struct call {
     int64_t m, n, k;
     struct view a, b;
     struct place c;
     const void *alpha, *beta;           /* in the result's format (integers: i64); NULL: 1, 0 */
     const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
+    const struct keeper *keep[2];       /* of a, b; NULL: limbs are of this call alone */
     const struct runner *runner;
     size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
     size_t workspace;                   /* out: bytes at the peak */

@@ -35,6 +35,7 @@ struct description {
 struct finding {
     struct mask *a, *b;
     struct mask all_a, all_b;
+    bool lent[2];               /* masks of prepared operands */
     int slices;                 /* Ozaki I: asked for or estimated; 0: no wish */
     int trust;                  /* correct: bits, as in struct plan */
 };
@@ -127,6 +128,10 @@ static bool scan_group(void *arg, int64_t g, struct diag *d)
 
     if (are_bytes(p))
         return limber_scan_bytes(m, f, lines, p->k, d);
+    if (p->kept[!s->left]) {
+        limber_operand_mask(p->kept[!s->left], m, s->depth);
+        return true;
+    }
     return limber_remote_holds(s->ctx, v.data) ?
            limber_remote_scan(s->ctx, m, &v, f, lines, p->k, p->queue, d) :
            limber_scan(m, &v, f, lines, p->k, s->depth, true, s->r, d);
@@ -224,6 +229,8 @@ static bool scan(limber_context *ctx, struct finding *f, const struct problem *p
     if (!f->a || !f->b)
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of %lld groups",
                            (long long)p->groups);
+    for (int i = 0; i < 2; i++)
+        f->lent[i] = p->kept[i] && !are_bytes(p);
     if (!scan_side(ctx, f->a, &f->all_a, p, true, depth, r, d) ||
         (f->all_a.scanned && !scan_side(ctx, f->b, &f->all_b, p, false, depth, r, d)))
         return false;
@@ -293,9 +300,9 @@ static void estimate_trust(limber_context *ctx, struct finding *f, const struct 
 static void finding_clear(struct finding *f, int64_t groups)
 {
     for (int64_t g = 0; g < groups && (f->a || f->b); g++) {
-        if (f->a)
+        if (f->a && !f->lent[0])
             limber_mask_clear(&f->a[g]);
-        if (f->b)
+        if (f->b && !f->lent[1])
             limber_mask_clear(&f->b[g]);
     }
     free(f->a);
@@ -835,6 +842,7 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
     const struct problem *p = l->p;
     const struct finding *f = l->f;
     bool scanned = f->all_a.scanned && f->all_b.scanned;
+    struct keeping of[2];
     struct call call = {
         .m = p->m, .n = p->n, .k = p->k, .a = limber_group_a(p, g), .b = limber_group_b(p, g),
         .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
@@ -843,6 +851,8 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
         .runner = &l->runner, .queue = p->queue, .device = l->ctx->machine.target.device,
         .workspace_limit = workspace(l->ctx, p), .dry = l->dry,
         .guard = l->guard,
+        .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
+                  limber_operand_keeper(p->kept[1], &l->e->facts, 1, &of[1]) },
         .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
     };
 
@@ -1320,6 +1330,8 @@ static const struct problem *turn(const limber_context *ctx, const struct proble
     turned->step_b = p->step_a;
     turned->each_a = p->each_b;
     turned->each_b = p->each_a;
+    turned->kept[0] = p->kept[1];
+    turned->kept[1] = p->kept[0];
     turned->c = (struct place){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
     return turned;
 }

@@ -144,6 +144,7 @@ struct problem {
     struct unit_counts *counts;     /* NULL, or where the counts of a simulated unit are added */
     enum counts count;              /* what is counted */
     int roundings, trust;           /* of a part: as in struct plan; its whole decides on trust */
+    limber_operand *kept[2];        /* a, b where they are prepared; else NULL */
 };
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d);
@@ -160,6 +161,19 @@ bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p
                                     struct mask *b, size_t *least, size_t *best, struct diag *d);
 struct priced;
 void limber_priced_free(struct priced *list);
+
+/* operand.c: what is kept of an operand.  The mask as a scan of this depth would give it; the lines of
+ * the mask stay the operand's. */
+void limber_operand_mask(const limber_operand *o, struct mask *m, enum scan_depth depth);
+/* Its limbs, of a kernel, as one side of the products; *of lives as long as the keeper is in use. */
+struct keeping {
+    struct keeper keeper;
+    limber_operand *operand;
+    const unsigned char *key;       /* of the kernel */
+    int side;
+};
+const struct keeper *limber_operand_keeper(limber_operand *o, const struct facts *f, int side,
+                                           struct keeping *of);
 
 /* mixed.c: a product as parts where that is predicted to pay.  *done is false where it is not, and
  * nothing was done then. */

@@ -120,7 +120,7 @@ FLAT void tell(struct lanes *s, const struct raw *r)
     o.sig = (r->sig + 1) & some;
     o.special = r->all >= 0x7ff0000000000000;
     o.negative = r->sign < 0;
-    o.odd = (o.emin == 0) & some;
+    o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;  /* the lowest bit alone may be subnormal */
     merge(s, &o);
 }
 
@@ -130,7 +130,8 @@ FLAT void take_dd(struct lanes *s, v8l high, v8l low)
     v8l special = e == 0x7ff, l = lowest_of(size), below = lowest_of(rest);
 
     s->special |= special;
-    s->odd |= ((e == 0) & (size != 0)) | ((f == 0) & (rest != 0)) | (f == 0x7ff);
+    s->odd |= (((e == 0) | (l == 0)) & (size != 0)) | (((f == 0) | (below == 0)) & (rest != 0)) |
+              (f == 0x7ff);
     below = PICK(rest != 0, below, ALL(NONE_LOW));
     take(s, ~special & (e != 0), e, LESS(l, below), high < 0);
 }
@@ -215,40 +216,117 @@ FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, i
         tell(s, &r);
 }
 
-FLAT void along(struct lanes *line, struct eight *tile, enum kind k, const char *at, int64_t len)
+/* Every lane becomes what all are together. */
+FLAT void fold(struct eight *s)
 {
-    start(line);
-    for (; len > 0; len -= MEASURE_RUN, at += MEASURE_RUN * size_of(k), tile++) {
-        int64_t n = len < MEASURE_RUN ? len : MEASURE_RUN;
-        char last[8 * 16] = { 0 };
-        struct lanes run, all;
+    struct lanes all, o;
 
-        start(&run);
-        take_column(&run, k, at, n / 8, 8 * size_of(k));
-        if (n % 8) {
-            memcpy(last, at + n / 8 * 8 * size_of(k), (size_t)(n % 8 * size_of(k)));
-            take_column(&run, k, last, 1, 0);
-        }
-        merge(line, &run);
-        memcpy(&all, tile, sizeof all);
-        merge(&all, &run);
-        memcpy(tile, &all, sizeof all);
+    memcpy(&all, s, sizeof all);
+#define TURN(...)                                                                               \
+    o = (struct lanes){ LANES(all.emin, all.emin, __VA_ARGS__), LANES(all.emax, all.emax, __VA_ARGS__), \
+                        LANES(all.lsb, all.lsb, __VA_ARGS__), LANES(all.sig, all.sig, __VA_ARGS__), \
+                        LANES(all.special, all.special, __VA_ARGS__),                           \
+                        LANES(all.negative, all.negative, __VA_ARGS__),                         \
+                        LANES(all.odd, all.odd, __VA_ARGS__) };                                 \
+    merge(&all, &o);
+    TURN(4, 5, 6, 7, 0, 1, 2, 3)
+    TURN(2, 3, 0, 1, 6, 7, 4, 5)
+    TURN(1, 0, 3, 2, 5, 4, 7, 6)
+#undef TURN
+    memcpy(s, &all, sizeof all);
+}
+
+FLAT void add(struct eight *s, const struct lanes *o)
+{
+    struct lanes all;
+
+    memcpy(&all, s, sizeof all);
+    merge(&all, o);
+    memcpy(s, &all, sizeof all);
+}
+
+static bool any_odd(const struct lanes *s)
+{
+    int64_t any = 0;
+
+    for (int i = 0; i < 8; i++)
+        any |= s->odd[i];
+    return any != 0;
+}
+
+/* At most MEASURE_RUN neighbours; of odd ones only that they are there. */
+FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const char *at, int64_t n)
+{
+    char last[8 * 16] = { 0 };
+    struct lanes run, odd;
+
+    start(&run);
+    take_column(&run, k, at, n / 8, 8 * size_of(k));
+    if (n % 8) {
+        memcpy(last, at + n / 8 * 8 * size_of(k), (size_t)(n % 8 * size_of(k)));
+        take_column(&run, k, last, 1, 0);
     }
+    if (any_odd(&run)) {
+        start(&odd);
+        odd.odd = run.odd;
+        add(line, &odd);
+        return;
+    }
+    add(line, &run);
+    add(tile, &run);
+}
+
+/* Adds a group to what is known. */
+FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const struct lanes *o)
+{
+    *odd = any_odd(o);
+    if (*odd)
+        return;
+    add(&s->told, o);
+    add(tile, o);
+}
+
+#if defined(__AVX512F__)
+#include "jit/measure_wide.h"
+#endif
+
+FLAT void along(struct growing *line, struct growing *tile, enum kind k, const char *at, int64_t len,
+                int64_t ahead)
+{
+#if defined(__AVX512F__)
+    if (is_wide(k)) {
+        along_wide(line, tile, k, at, len, ahead);
+        return;
+    }
+#endif
+    (void)ahead;
+    for (; len > 0; len -= MEASURE_RUN, at += MEASURE_RUN * size_of(k), tile++)
+        along_run(&line->told, &tile->told, k, at, len < MEASURE_RUN ? len : MEASURE_RUN);
 }
 
 /* A few rows of all groups, then the next: memory is read in long stretches. */
-FLAT void across(struct lanes *s, enum kind k, const char *at, int groups, int64_t n, int64_t step)
+FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k, const char *at,
+                 int groups, int64_t n, int64_t step)
 {
-    for (int g = 0; g < groups; g++)
-        start(&s[g]);
-    for (int64_t i = 0; i < n; i += ROWS)
-        for (int g = 0; g < groups; g++) {
-            struct lanes one = s[g];
+    struct lanes one[MEASURE_GROUPS];
+    int done = 0;
 
-            take_column(&one, k, at + i * step + g * 8 * size_of(k), n - i < ROWS ? n - i : ROWS,
+#if defined(__AVX512F__)
+    if (is_wide(k))
+        done = across_wide(s, tile, odd, k, at, groups, n, step);
+#endif
+    for (int g = done; g < groups; g++)
+        start(&one[g]);
+    for (int64_t i = 0; i < n; i += ROWS)
+        for (int g = done; g < groups; g++) {
+            struct lanes some = one[g];
+
+            take_column(&some, k, at + i * step + g * 8 * size_of(k), n - i < ROWS ? n - i : ROWS,
                         step);
-            s[g] = one;
+            one[g] = some;
         }
+    for (int g = done; g < groups; g++)
+        add_group(&s[g], &tile[g * 8 / MEASURE_RUN], &odd[g], &one[g]);
 }
 
 #define EACH(F)                                                                                 \
@@ -264,33 +342,56 @@ FLAT void across(struct lanes *s, enum kind k, const char *at, int groups, int64
     default: F(KIND_f128); break;                                                               \
     }
 
-void MEASURE(start)(struct eight *s, int64_t n)
+void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
 {
     struct lanes one;
 
     start(&one);
-    for (int64_t i = 0; i < n; i++)
-        memcpy(&s[i], &one, sizeof one);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&s[i].told, &one, sizeof one);
+#if defined(__AVX512F__)
+        if (is_wide(k)) {
+            struct wide w;
+
+            wide_start(&w, k);
+            memcpy(s[i].raw, &w, sizeof w);
+        }
+#endif
+    }
+    (void)k;
 }
 
-void MEASURE(along)(struct eight *line, struct eight *tile, enum kind k, const char *at,
-                    int64_t len)
+void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
 {
-    struct lanes s;
-
-#define F(kind) along(&s, tile, kind, at, len)
-    EACH(F)
-#undef F
-    memcpy(line, &s, sizeof s);
+#if defined(__AVX512F__)
+    for (int64_t i = 0; i < n && is_wide(k); i++)
+        end_wide(&s[i], !groups ? &s[i] : i + 1 < n ? &s[i + 1] : NULL, k);
+#endif
+    for (int64_t i = 0; i < n && !groups; i++)
+        fold(&s[i].told);
+    (void)k;
 }
 
-void MEASURE(across)(struct eight *out, enum kind k, const char *at, int groups, int64_t n,
-                     int64_t step)
+void MEASURE(along)(struct growing *line, struct growing *tile, enum kind k, const char *at,
+                    int64_t len, int64_t ahead)
 {
-    struct lanes s[MEASURE_GROUPS];
-
-#define F(kind) across(s, kind, at, groups, n, step)
+#define F(kind) along(line, tile, kind, at, len, ahead)
     EACH(F)
 #undef F
-    memcpy(out, s, (size_t)groups * sizeof *s);
+}
+
+void MEASURE(across)(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k, const char *at,
+                     int groups, int64_t n, int64_t step)
+{
+    struct lanes nothing;
+
+    memset(odd, 0, (size_t)groups);
+    start(&nothing);
+    for (int g = 0; g < groups; g += MEASURE_RUN / 8)
+        memcpy(&tile[g * 8 / MEASURE_RUN], &nothing, sizeof nothing);
+#define F(kind) across(s, tile, odd, kind, at, groups, n, step)
+    EACH(F)
+#undef F
+    for (int g = 0; g < groups; g += MEASURE_RUN / 8)
+        fold(&tile[g * 8 / MEASURE_RUN]);
 }

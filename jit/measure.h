@@ -24,17 +24,28 @@ static inline int size_of(enum kind k)
            k == KIND_i8 || k == KIND_u8 ? 1 : 16;
 }
 
+/* What becomes known bit by bit: what is told, and what is not yet. */
+struct growing {
+    struct eight told;
+    uint64_t raw[4][8];
+};
+
 /* Nothing seen yet. */
-typedef void measure_start(struct eight *s, int64_t n);
-/* len neighbours: in all, and added to what is known of every MEASURE_RUN of them. */
-enum { MEASURE_RUN = 64, MEASURE_GROUPS = MEASURE_RUN / 8 };
-typedef void measure_along(struct eight *line, struct eight *tile, enum kind k, const char *at,
-                           int64_t len);
-/* n rows of eight times `groups` neighbours, `step` bytes apart, column by column. */
-typedef void measure_across(struct eight *s, enum kind k, const char *at, int groups, int64_t n,
-                            int64_t step);
+typedef void measure_start(struct growing *s, enum kind k, int64_t n);
+/* Tells all: of lines and tiles, whose lanes then are alike, or of groups of eight neighbours. */
+typedef void measure_end(struct growing *s, enum kind k, int64_t n, int groups);
+/* len neighbours: added to what is known of all, and of every MEASURE_RUN of them.  What is `ahead` bytes
+ * behind is fetched. */
+enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEASURE_RUN / 8 };
+typedef void measure_along(struct growing *line, struct growing *tile, enum kind k, const char *at,
+                           int64_t len, int64_t ahead);
+/* n rows of eight times `groups` neighbours, `step` bytes apart: added to what is known of each group,
+ * and in all, with lanes alike, of every MEASURE_RUN neighbours.  A group with odd[] is in neither. */
+typedef void measure_across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+                            const char *at, int groups, int64_t n, int64_t step);
 
 measure_start limber_measure_start, limber_measure_start_avx2, limber_measure_start_avx512;
+measure_end limber_measure_end, limber_measure_end_avx2, limber_measure_end_avx512;
 measure_along limber_measure_along, limber_measure_along_avx2, limber_measure_along_avx512;
 measure_across limber_measure_across, limber_measure_across_avx2, limber_measure_across_avx512;
 

@@ -37,6 +37,7 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.trust = x->trust;
     if (x->ctx->machine.backend->remote)        /* limbs are made inside of whole matrices only */
         part.contract.split = LIMBER_SPLIT_AHEAD;
+    part.kept[0] = part.kept[1] = NULL;     /* parts show excerpts */
     return part;
 }
 

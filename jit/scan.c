@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FEW: elements that are measured before another thread is awake. */
-enum { RUN = LIMBER_TILE, FEW = 65536 };
+/* FEW: elements that are measured before another thread is awake.  STRETCH: elements of a line that are
+ * measured before the next line's.  AHEAD: bytes that are fetched at least so early. */
+enum { RUN = LIMBER_TILE, FEW = 65536, STRETCH = 64 * RUN, AHEAD = 12 << 10 };
 _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
 /* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
@@ -62,6 +63,7 @@ static int bias_of(enum kind k)
 
 struct measures {
     measure_start *start;
+    measure_end *end;
     measure_along *along;
     measure_across *across;
 };
@@ -73,15 +75,15 @@ static struct measures measures_here(void)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
-        return (struct measures){ limber_measure_start_avx512, limber_measure_along_avx512,
-                                  limber_measure_across_avx512 };
+        return (struct measures){ limber_measure_start_avx512, limber_measure_end_avx512,
+                                  limber_measure_along_avx512, limber_measure_across_avx512 };
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
         __builtin_cpu_supports("fma"))
-        return (struct measures){ limber_measure_start_avx2, limber_measure_along_avx2,
-                                  limber_measure_across_avx2 };
+        return (struct measures){ limber_measure_start_avx2, limber_measure_end_avx2,
+                                  limber_measure_along_avx2, limber_measure_across_avx2 };
 #endif
-    return (struct measures){ limber_measure_start, limber_measure_along,
-                              limber_measure_across };
+    return (struct measures){ limber_measure_start, limber_measure_end,
+                              limber_measure_along, limber_measure_across };
 }
 
 struct job {
@@ -92,9 +94,9 @@ struct job {
     int64_t lines, length;
     enum scan_depth depth;
     struct seen *line, *tile;
-    struct eight *lanes;        /* of a worker: tile_cols */
+    struct growing *lanes;      /* of a worker: tile_cols */
     struct mask *m;
-    int64_t first;              /* row of tiles that the next run begins with */
+    int64_t first, rows;        /* rows of tiles: where the next run begins, and of a task */
     atomic_bool stop;           /* a probe has seen enough */
 };
 
@@ -165,21 +167,6 @@ static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len, 
     }
 }
 
-/* Elements p0 .. p0+len-1 of eight times `groups` lines that are neighbours in memory. */
-static void run_across(const struct job *j, const char *at, int groups, int64_t line, int64_t p0,
-                       int64_t len, struct seen *out)
-{
-    struct eight s[MEASURE_GROUPS];
-
-    j->measure.across(s, j->kind, at, groups, len, j->v->p * j->f.size);
-    for (int g = 0; g < groups; g++)
-        for (int i = 0; i < 8; i++)
-            if (is_odd(&s[g]))
-                run_any(j, line + 8 * g + i, p0, len, &out[8 * g + i]);
-            else
-                out[8 * g + i] = lane(&s[g], i, bias_of(j->kind));
-}
-
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
 static void set_tile(struct tile_mask *t, const struct seen *s)
@@ -199,7 +186,7 @@ static void probe(struct job *j, int64_t line)
 {
     const struct seen *s = &j->line[line];
 
-    if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > 16)
+    if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow)
         atomic_store(&j->stop, true);
 }
 
@@ -232,52 +219,104 @@ static void scan_any(struct job *j, int64_t line)
     }
 }
 
-/* Line by line, each a stretch of memory; tiles are known when all their lines are. */
-static void scan_along(struct job *j, int64_t from, int64_t to, struct eight *tile)
+/* What is known of a line. */
+static void note_line(struct job *j, struct growing *s, int64_t line)
 {
-    int bias = bias_of(j->kind);
+    struct seen one;
 
-    j->measure.start(tile, j->m->tile_cols);
-    for (int64_t i = from; i < to && !stopped(j); i++) {
-        struct eight line;
+    j->measure.end(s, j->kind, 1, false);
+    one = lane(&s->told, 0, bias_of(j->kind));
+    join(&j->line[line], &one);
+    probe(j, line);
+}
 
-        j->measure.along(&line, tile, j->kind, address(j, i, 0), j->length);
-        for (int l = 0; l < 8; l++) {
-            struct seen s = lane(&line, l, bias);
+/* Some tiles of all lines, each a stretch of memory, then the next. */
+static void scan_along(struct job *j, int64_t from, int64_t to, struct growing *tile)
+{
+    struct growing line[RUN];
+    int64_t lines = to - from, bytes = (j->length < STRETCH ? j->length : STRETCH) * j->f.size;
+    int64_t ahead = (AHEAD / (bytes + 1) + 1) * j->v->line * j->f.size;
 
-            join(&j->line[i], &s);
+    j->measure.start(line, j->kind, lines);
+    j->measure.start(tile, j->kind, j->m->tile_cols);
+    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += STRETCH)
+        for (int64_t i = 0; i < lines && !stopped(j); i++) {
+            j->measure.along(&line[i], &tile[p0 / RUN], j->kind, address(j, from + i, p0),
+                             j->length - p0 < STRETCH ? j->length - p0 : STRETCH, ahead);
+            if (j->depth == SCAN_probe)
+                note_line(j, &line[i], from + i);
         }
-        if (is_odd(&line))
-            scan_any(j, i);
-        probe(j, i);
+    for (int64_t i = 0; i < lines && !stopped(j); i++) {
+        note_line(j, &line[i], from + i);
+        if (is_odd(&line[i].told))
+            scan_any(j, from + i);
     }
-    for (int64_t c = 0; c < j->m->tile_cols; c++)
-        for (int l = 0; l < 8; l++) {
-            struct seen s = lane(&tile[c], l, bias);
+    j->measure.end(tile, j->kind, j->m->tile_cols, false);
+    for (int64_t c = 0; c < j->m->tile_cols; c++) {
+        struct seen s = lane(&tile[c].told, 0, bias_of(j->kind));
 
-            join(&j->tile[from / RUN * j->m->tile_cols + c], &s);
+        join(&j->tile[from / RUN * j->m->tile_cols + c], &s);
+    }
+}
+
+/* What is known of lines side by side. */
+static void note_lines(struct job *j, struct growing *s, int groups, int64_t line)
+{
+    j->measure.end(s, j->kind, groups, true);
+    for (int64_t i = 0; i < 8 * groups; i++) {
+        struct seen one = lane(&s[i / 8].told, (int)(i % 8), bias_of(j->kind));
+
+        join(&j->line[line + i], &one);
+        probe(j, line + i);
+    }
+}
+
+/* A run of lines side by side, into what is known of them and of their tiles. */
+static void run_across(struct job *j, struct growing *s, int groups, int64_t line, int64_t p0)
+{
+    int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
+    struct eight tile[MEASURE_TILES];
+    uint8_t odd[MEASURE_GROUPS];
+    struct seen one;
+
+    j->measure.across(s, tile, odd, j->kind, address(j, line, p0), groups, len,
+                      j->v->p * j->f.size);
+    for (int i = 0; i < groups; i++) {
+        struct seen *to = &j->tile[(line + 8 * i) / RUN * j->m->tile_cols + p0 / RUN];
+
+        if (8 * i % RUN == 0) {
+            one = lane(&tile[8 * i / RUN], 0, bias_of(j->kind));
+            join(to, &one);
         }
+        for (int l = 0; l < 8 && odd[i]; l++) {
+            run_any(j, line + 8 * i + l, p0, len, &one);
+            note(j, line + 8 * i + l, p0, &one);
+        }
+    }
 }
 
 /* All lines at once, run by run. */
 static void scan_across(struct job *j, int64_t from, int64_t to)
 {
-    struct seen s[RUN];
+    struct growing s[MEASURE_GROUPS];
+    int groups = (int)(to - from) / 8;
 
+    j->measure.start(s, j->kind, groups);
     for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
-        int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
-
-        run_across(j, address(j, from, p0), (int)(to - from) / 8, from, p0, len, s);
-        for (int64_t i = from; i < to; i++)
-            note(j, i, p0, &s[i - from]);
+        run_across(j, s, groups, from, p0);
+        if (j->depth == SCAN_probe)
+            note_lines(j, s, groups, from);
     }
+    if (j->depth != SCAN_probe)
+        note_lines(j, s, groups, from);
 }
 
-/* One row of tiles; a task. */
+/* Some rows of tiles; a task. */
 static void scan_lines(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
-    int64_t from = (task + j->first) * RUN, to = from + RUN < j->lines ? from + RUN : j->lines, middle = from;
+    int64_t from = (task * j->rows + j->first) * RUN, end = from + j->rows * RUN;
+    int64_t to = end < j->lines ? end : j->lines, middle = from;
     bool direct = j->kind != KIND_none && !j->v->patch;
 
     if (direct && j->v->line == 1)
@@ -351,15 +390,19 @@ static void inline_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, in
 static void scan_all(struct job *j, const struct runner *r)
 {
     const struct runner alone = { 1, inline_run, NULL };
+    int64_t rows = j->m->tile_rows / (4 * r->workers);
 
     if (j->lines * j->length <= FEW)
         r = &alone;
+    j->rows = 1;
     if (j->depth == SCAN_probe && j->lines > 0) {
         scan_lines(j, 0, 0);
         j->first = 1;
     }
+    if (j->v->line == 1)        /* long stretches of memory */
+        j->rows = rows < 1 ? 1 : rows < MEASURE_TILES ? rows : MEASURE_TILES;
     if (!stopped(j))
-        r->run(r->self, j->m->tile_rows - j->first, scan_lines, j);
+        r->run(r->self, (j->m->tile_rows - j->first + j->rows - 1) / j->rows, scan_lines, j);
 }
 
 static bool take_lines(struct mask *m, int64_t lines)
@@ -513,7 +556,7 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
             join(&tile, &s);
         }
         found.zero += tile.emax == NONE_HIGH && !tile.special;
-        found.narrow += tile.emax == NONE_HIGH || tile.emax - tile.lsb + 1 <= 16;
+        found.narrow += tile.emax == NONE_HIGH || tile.emax - tile.lsb + 1 <= SCAN_narrow;
     }
     return (struct sample){ found.zero / TILES, found.narrow / TILES };
 }

@@ -6,9 +6,10 @@
 #include "backends/backend.h"
 
 enum scan_depth { SCAN_full, SCAN_probe };
+enum { SCAN_narrow = 16 };
 
 /* Fills *m from the lines x length elements seen through v.  SCAN_probe may stop early with
- * m->scanned = false as soon as the data is seen to need more than 16 bits of width.  Of windows that
+ * m->scanned = false as soon as the data is seen to need more than SCAN_narrow bits of width.  Of windows that
  * overlap SCAN_full looks at each pixel once, and tiles stay unknown.  r may be NULL (one thread).  The
  * mask is the caller's to clear, also after a failure. */
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,

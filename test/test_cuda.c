@@ -816,6 +816,54 @@ static void operands_may_lie_on_the_device(void **state)
     everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch);      /* RANGE: C stays */
 }
 
+/* Masks of one scan on the host or on the device serve products of both sides. */
+static void prepared_operands_have_the_same_bits(void **state)
+{
+    enum { M = 70, N = 50, K = 90 };
+    const limber_operand_config checked = { .check = 1 };
+    limber_format f64 = named("f64");
+    struct rng r = { 77 };
+    double a[M * K], b[K * N], want[M * N], got[M * N];
+    struct there at, bt, ct;
+    limber_operand *oa, *ob;
+    limber_report plain, prepared;
+
+    (void)state;
+    fill(&r, DATA_special, f64, a, M * K);
+    fill(&r, DATA_unit, f64, b, K * N);
+    at = put(a, sizeof a);
+    bt = put(b, sizeof b);
+    ct = put(got, sizeof got);
+    for (int there = 0; there < 2; there++) {
+        limber_matrix ma = { there ? (void *)at.at : a, f64, K, 1 };
+        limber_matrix mb = { there ? (void *)bt.at : b, f64, N, 1 };
+        limber_matrix mc = { there ? (void *)ct.at : got, f64, N, 1 }, mw = { want, f64, N, 1 };
+
+        assert_int_equal(limber_operand_prepare(cuda, ma, M, K, 1, NULL, &oa), LIMBER_OK);
+        assert_int_equal(limber_operand_prepare(cuda, mb, K, N, 0, NULL, &ob), LIMBER_OK);
+        assert_int_equal(limber_gemm(cuda, &correct, M, N, K, NULL, ma, mb, NULL, mw, &plain),
+                         LIMBER_OK);
+        for (int sides = 1; sides < 4; sides++) {
+            memset(got, 0, sizeof got);
+            assert_int_equal(limber_gemm_prepared(cuda, &correct, M, N, K, NULL, sides & 1 ? oa : NULL,
+                                                  ma, sides & 2 ? ob : NULL, mb, NULL, mc, &prepared),
+                             LIMBER_OK);
+            if (there)
+                get(got, ct);
+            assert_memory_equal(got, want, sizeof got);
+            assert_string_equal(plain.kernel, prepared.kernel);
+        }
+        limber_operand_free(oa);
+        limber_operand_free(ob);
+        assert_int_equal(limber_operand_prepare(cuda, ma, M, K, 1, &checked, &oa),
+                         there ? LIMBER_BAD_ARGUMENT : LIMBER_OK);
+        limber_operand_free(oa);
+    }
+    driver.cuMemFree_v2(at.at);
+    driver.cuMemFree_v2(bt.at);
+    driver.cuMemFree_v2(ct.at);
+}
+
 /* By the same sums as the host's. */
 static void slices_are_estimated_on_the_device(void **state)
 {
@@ -1240,6 +1288,7 @@ int main(void)
         cmocka_unit_test(an_image_is_cut_once),
         cmocka_unit_test(faults_of_windows_are_found),
         cmocka_unit_test(operands_may_lie_on_the_device),
+        cmocka_unit_test(prepared_operands_have_the_same_bits),
         cmocka_unit_test(slices_are_estimated_on_the_device),
         cmocka_unit_test(streams_and_workspaces_are_the_callers),
         cmocka_unit_test(cublas_multiplies_where_it_may),

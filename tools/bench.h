@@ -74,6 +74,8 @@ enum { MOST_LIMITS = 16 };
 int limits_measure(int threads, struct limit *list);
 /* The fastest of the byte products; 0 when there is none. */
 double limits_int8(int threads, const char **instruction);
+/* Seconds of reading so many bytes once, each thread its share; 0 where that cannot be measured. */
+double limits_read(int threads, const void *buffer, size_t bytes);
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
@@ -131,6 +133,30 @@ double median(double *v, int n, double *best);
 
 /* A folder with all that is in it. */
 bool remove_directory(const char *path);
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* FP64 products of one A, prepared, and plain ones in turn; results in this order. */
+struct prepared_work {
+    const char *what;
+    int64_t m, n, k;
+    limber_contract contract;
+    limber_context *ctx;
+    int runs;
+};
+bool measure_prepared(const struct prepared_work *w, struct outcome *o);
+
+/* The scan of one operand, in binary64 or binary32, and reading it, in turn. */
+enum { SCAN_LENGTH = 4096 };        /* k */
+struct scan_work {
+    const char *what;
+    limber_format f;
+    bool across;                    /* lines are neighbours in memory */
+    size_t bytes;                   /* a multiple of SCAN_LENGTH elements */
+    limber_context *ctx;
+    int runs, threads;
+};
+bool measure_scan(const struct scan_work *w, struct outcome *o);
 
 /* ---- simulated units ------------------------------------------------------------------------- */
 

@@ -130,7 +130,9 @@ struct worker {
     pthread_t thread;
     atomic_int *go;     /* 0: wait, 1: run, 2: give up */
     const struct loop *loop;
-    char *buffer;
+    const char *from;
+    char *buffer;       /* what is to be freed */
+    long rounds;
     double begin, end;
 };
 
@@ -142,7 +144,7 @@ static void *work(void *argument)
         sched_yield();
     w->begin = now();
     if (atomic_load(w->go) == 1)
-        w->loop->run(w->loop->rounds, w->buffer);
+        w->loop->run(w->rounds, w->from);
     w->end = now();
     return NULL;
 }
@@ -188,10 +190,13 @@ static double rate(const struct loop *l, int threads)
 
     for (int i = 0; ok && memory && i < threads; i++) {
         w[i].buffer = malloc(BUFFER);
+        w[i].from = w[i].buffer;
         ok = w[i].buffer != NULL;
         if (ok)
             memset(w[i].buffer, 1, BUFFER);
     }
+    for (int i = 0; ok && i < threads; i++)
+        w[i].rounds = l->rounds;
     for (int i = 0; ok && i < (memory ? 5 : 25); i++) {
         double seconds = together(l, w, threads);
         double r = seconds > 0 ? threads * (double)l->rounds * l->each / seconds : 0;
@@ -216,6 +221,26 @@ int limits_measure(int threads, struct limit *list)
         list[count++] = (struct limit){ l->what, l->unit, rate(l, threads), l->int8 };
     }
     return count;
+}
+
+double limits_read(int threads, const void *buffer, size_t bytes)
+{
+    struct worker *w = calloc((size_t)threads, sizeof *w);
+    size_t each = bytes / (size_t)threads / 512 * 512;
+    const struct loop *l = NULL;
+    double seconds = 0;
+
+    for (int i = 0; i < LOOPS && !l; i++)
+        if (!strcmp(loops[i].unit, "GB/s") && cpu_has(loops[i].feature))
+            l = &loops[i];
+    for (int i = 0; w && i < threads; i++) {
+        w[i].from = (const char *)buffer + (size_t)i * each;
+        w[i].rounds = (long)(each / 512);
+    }
+    if (w && l && each)
+        seconds = together(l, w, threads);
+    free(w);
+    return seconds;
 }
 
 double limits_int8(int threads, const char **instruction)

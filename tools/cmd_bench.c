@@ -738,6 +738,76 @@ static bool latency_rows(struct bench *b)
     return ok;
 }
 
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static bool prepared_row(struct bench *b, const struct prepared_work *w)
+{
+    double work = 2e-9 * (double)w->m * (double)w->n * (double)w->k;
+    struct outcome o;
+
+    note(b, w->what, (int)w->n);
+    if (!measure_prepared(w, &o))
+        return false;
+    print_row(b, &(struct row){ .group = "prepared", .work = w->what, .scheme = o.report.scheme,
+                                .unit = "GFLOPS", .n = (int)w->n, .value = work / o.r[0].median,
+                                .best = work / o.r[0].best, .ratio = o.r[1].median / o.r[0].median,
+                                .of = o.r[1].name });
+    return true;
+}
+
+static bool prepared_rows(struct bench *b)
+{
+    static const struct { const char *what; int m, n, k; } shapes[] = {
+        { "A prepared, %s", 256, 256, 256 }, { "A prepared, %s", 1024, 1024, 1024 },
+        { "A prepared, %s, m = k = 4096", 4096, 64, 4096 },
+        { "A prepared, %s, m = k = 4096", 4096, 8, 4096 },
+    };
+
+    for (int c = 0; c < 2; c++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            char what[64];
+
+            snprintf(what, sizeof what, shapes[i].what, c ? "FP64 correct" : "FP64 native");
+            if (!prepared_row(b, &(struct prepared_work){ what, shapes[i].m, shapes[i].n, shapes[i].k,
+                                                          c ? correct : native, b->ctx, b->runs }))
+                return false;
+        }
+    return true;
+}
+
+static bool scan_row(struct bench *b, const struct scan_work *w)
+{
+    double size = 1e-9 * (double)w->bytes;
+    struct outcome o;
+
+    note(b, w->what, 0);
+    if (!measure_scan(w, &o))
+        return false;
+    print_row(b, &(struct row){ .group = "scan", .work = w->what, .scheme = "scan", .unit = "GB/s",
+                                .value = size / o.r[0].median, .best = size / o.r[0].best,
+                                .ratio = o.r[1].best / o.r[0].best, .of = "reading it, bests" });
+    return true;
+}
+
+static bool scan_rows(struct bench *b)
+{
+    static const int mebibytes[] = { 1, 64, 512 };
+
+    for (int single = 0; single < 2; single++)
+        for (int across = 0; across < 2; across++)
+            for (int i = 0; i < 3; i++) {
+                char what[64];
+                struct scan_work w = { what, format_of(single ? "f32" : "f64"), across,
+                                       (size_t)mebibytes[i] << 20, b->ctx, b->runs, b->threads };
+
+                snprintf(what, sizeof what, "%s, lines %s, %d MiB", single ? "FP32" : "FP64",
+                         across ? "side by side" : "along k", mebibytes[i]);
+                if (!scan_row(b, &w))
+                    return false;
+            }
+    return true;
+}
+
 /* ---- threads and workspace ------------------------------------------------------------------- */
 
 static bool make_context(int threads, limber_context **ctx)
@@ -847,6 +917,8 @@ static const struct {
     { "integers", false, integer_rows },
     { "simulate", false, simulate_rows },
     { "small", false, small_rows },
+    { "prepared", false, prepared_rows },
+    { "scan", false, scan_rows },
     { "latency", true, latency_rows },
     { "threads", true, thread_rows },
     { "workspace", true, workspace_rows },
@@ -961,7 +1033,7 @@ int cmd_bench(int argc, const char **argv)
         { "full", 0, POPT_ARG_NONE, &full, 0, "larger sizes too", NULL },
         { "threads", 0, POPT_ARG_STRING, &threads, 0, "threads, or a list of such (1)", "1,2" },
         { "rows", 0, POPT_ARG_STRING, &rows, 0, "only these: limits fp64 fp32 int8 correct quad "
-          "mask integers simulate small latency threads workspace", "WORD,WORD" },
+          "mask integers simulate small prepared scan latency threads workspace", "WORD,WORD" },
         { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP

@@ -236,19 +236,28 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     memory += o->panels * o->panel_bytes;
     o->nonzero = (uint8_t *)memory;
     memory += round_up(limbs * o->panels * o->blocks, 64);
-    memset(o->nonzero, 0, (size_t)(limbs * o->panels * o->blocks));
     if (c->unit == UNIT_model) {
         o->range = (int32_t *)(void *)memory;
         o->range_lines = o->sum_lines;
-        memset(o->range, 0, (size_t)range_bytes(c, side, o->panels));
         memory += range_bytes(c, side, o->panels);
     }
     if (c->offsets) {
         o->sums = (int32_t *)(void *)memory;
-        memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
         memory += limbs * o->chunks * o->sum_lines * 4;
     }
     return (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+}
+
+/* What packing adds to. */
+static void clear_side(const struct kernel_config *c, const struct packed *o, int side)
+{
+    int64_t limbs = c->side[side].limbs;
+
+    memset(o->nonzero, 0, (size_t)(limbs * o->panels * o->blocks));
+    if (o->range)
+        memset(o->range, 0, (size_t)range_bytes(c, side, o->panels));
+    if (o->sums)
+        memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
 }
 
 /* Blocks of k in which a panel of elements that are packed as they are shows none is zero. */
@@ -333,16 +342,111 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
     return kc * bytes >= PART_BYTES ? kc : PART_BYTES / (kc * bytes) * kc;
 }
 
-/* Memory of one part of C's rows and the widest part of its columns. */
-static int64_t part_bytes(const struct kernel_config *f, int64_t m, int64_t n, int64_t k,
-                          int workers)
+/* ---- limbs that are kept --------------------------------------------------------------------- */
+
+/* Sides whose limbs outlive the call, all of their lines and of k. */
+struct whole {
+    struct kept *kept[2];       /* NULL: limbs are made part by part */
+    struct packed side[2];
+    int64_t p;                  /* where a part begins along k */
+};
+
+/* Packs a side unless an earlier call has. */
+static void keep_side(struct kernel *k, const struct call *c, const struct kernel_call *call,
+                      int side, struct whole *w)
 {
-    return side_bytes(f, 0, m, k) + side_bytes(f, 1, n, k) +
+    const struct kernel_config *f = &k->config;
+    struct part p = { .k = k, .call = *call };
+    struct packed *o = &p.call.op[side];
+    const struct keeper *keep = c->keep[side];
+    struct kept *kept;
+
+    o->line0 = 0;
+    o->lines = side ? c->n : c->m;
+    /* sums that registers begin with are others than those taken away at the end */
+    kept = keep->take(keep->self, call->stores && f->offsets,
+                      (size_t)side_bytes(f, side, o->lines, call->k));
+    if (!kept)
+        return;
+    set_side(f, o, side, call->k, kept->memory);
+    if (!kept->packed) {
+        clear_side(f, o, side);
+        show(f, o, side, call->k);
+        c->runner->run(c->runner->self, share(f, &p.call, side), run_prepare, &p);
+        keep->packed(keep->self, kept);
+    }
+    w->kept[side] = kept;
+    w->side[side] = *o;
+}
+
+/* cut: k goes in parts, of which sums of offsets know nothing. */
+static void keep_sides(struct kernel *k, const struct call *c, const struct kernel_call *call,
+                       bool cut, struct whole *w)
+{
+    const struct kernel_config *f = &k->config;
+
+    if (f->unit == UNIT_exact || f->unit == UNIT_model || c->k == 0 || (cut && f->offsets))
+        return;
+    for (int side = 0; side < 2; side++)
+        if (c->keep[side] && !call->op[side].view.excerpt && !call->op[side].view.patch)
+            keep_side(k, c, call, side, w);
+}
+
+static void give_sides(const struct call *c, const struct whole *w)
+{
+    for (int side = 0; side < 2; side++)
+        if (w->kept[side])
+            c->keep[side]->give(c->keep[side]->self, w->kept[side]);
+}
+
+/* The lines of a part; both begin where panels do. */
+static void part_of(const struct kernel_config *f, struct packed *o, const struct whole *w, int side)
+{
+    const struct packed *all = &w->side[side];
+    int64_t lines = f->side[side].lines, panel = o->line0 / lines;
+
+    o->panels = ceil_div(o->lines, lines);
+    o->limb_bytes = all->limb_bytes;
+    o->panel_bytes = all->panel_bytes;
+    o->chunks = all->chunks;
+    o->blocks = all->blocks;
+    o->sum_lines = all->sum_lines;
+    o->data = all->data + panel * all->panel_bytes + w->p * lines * f->bytes;
+    o->nonzero = all->nonzero + panel * f->side[side].limbs * all->blocks + w->p / f->kc;
+    o->sums = all->sums ? all->sums + o->line0 : NULL;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* Memory of one part of C's rows and the widest part of its columns. */
+static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m, int64_t n,
+                          int64_t k, int workers)
+{
+    return side_bytes(f, 0, w->kept[0] ? 0 : m, k) + side_bytes(f, 1, w->kept[1] ? 0 : n, k) +
            workers * round_up(scratch_bytes(f), 64) + 256;
 }
 
+/* Makes a side's limbs ready to be packed, or has them; returns where memory is free. */
+static char *begin_side(struct part *p, const struct whole *w, int side, char *memory)
+{
+    const struct kernel_config *f = p->call.config;
+    struct packed *o = &p->call.op[side];
+
+    p->call.tasks[side] = 0;
+    if (w->kept[side]) {
+        part_of(f, o, w, side);
+        return memory;
+    }
+    memory = set_side(f, o, side, p->call.k, memory);
+    clear_side(f, o, side);
+    show(f, o, side, p->call.k);
+    share(f, &p->call, side);
+    return memory;
+}
+
 /* Columns [j, j + width) of a part whose rows are packed. */
-static void run_columns(struct part *p, struct call *c, int64_t j, int64_t width, char *memory)
+static void run_columns(struct part *p, struct call *c, const struct whole *w, int64_t j,
+                        int64_t width, char *memory)
 {
     const struct kernel_config *f = p->call.config;
     struct kernel_call *call = &p->call;
@@ -352,12 +456,11 @@ static void run_columns(struct part *p, struct call *c, int64_t j, int64_t width
     call->j0 = j;
     call->op[1].line0 = j;
     call->op[1].lines = width;
-    p->scratches = set_side(f, &call->op[1], 1, call->k, memory);
+    p->scratches = begin_side(p, w, 1, memory);
     if (call->k == 0)
         memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
-    show(f, &call->op[1], 1, call->k);
-    tasks = share(f, call, 1) + call->tasks[0];
-    if (f->unit != UNIT_exact && call->k > 0)
+    tasks = call->tasks[0] + call->tasks[1];
+    if (f->unit != UNIT_exact && call->k > 0 && tasks > 0)
         c->runner->run(c->runner->self, tasks, run_prepare, p);
     call->tasks[0] = 0;         /* the rows are packed now */
     call->blocks_j = ceil_div(width, f->nb);
@@ -367,12 +470,13 @@ static void run_columns(struct part *p, struct call *c, int64_t j, int64_t width
 }
 
 /* Rows [i, i + height), `width` columns at a time. */
-static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call, int64_t i,
-                     int64_t height, int64_t width, struct diag *d)
+static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call,
+                     const struct whole *w, int64_t i, int64_t height, int64_t width,
+                     struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     struct part p = { .k = k, .call = call, .scratch = round_up(scratch_bytes(f), 64) };
-    size_t bytes = (size_t)part_bytes(f, height, width, call.k, c->runner->workers);
+    size_t bytes = (size_t)part_bytes(f, w, height, width, call.k, c->runner->workers);
     struct spare *spare = take_spare(bytes);
     char *memory;
 
@@ -386,11 +490,9 @@ static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call, 
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
     memory = (char *)(((uintptr_t)spare->memory + 63) & ~(uintptr_t)63);
-    memory = set_side(f, &p.call.op[0], 0, call.k, memory);
-    show(f, &p.call.op[0], 0, call.k);
-    share(f, &p.call, 0);
+    memory = begin_side(&p, w, 0, memory);
     for (int64_t j = 0; j < c->n; j += width)
-        run_columns(&p, c, j, c->n - j < width ? c->n - j : width, memory);
+        run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
     give_spare(spare);
     return true;
 }
@@ -402,19 +504,19 @@ static const void *along(const struct view *v, int64_t p, int size)
 
 /* Parts of C whose limbs fit the workspace: few columns first, since rows once packed serve all of
  * them; then fewer rows. */
-static void chunk(const struct kernel_config *f, const struct call *c, int64_t k, int64_t *m,
-                  int64_t *n)
+static void chunk(const struct kernel_config *f, const struct call *c, const struct whole *w,
+                  int64_t k, int64_t *m, int64_t *n)
 {
     int workers = c->runner->workers;
 
     *m = c->m;
     *n = c->n;
-    while (part_bytes(f, *m, *n, k, workers) > (int64_t)c->workspace_limit) {
-        if (*n > COLUMNS * f->nb)
+    while (part_bytes(f, w, *m, *n, k, workers) > (int64_t)c->workspace_limit) {
+        if (*n > COLUMNS * f->nb && !w->kept[1])
             *n = round_up(*n / 2, f->nb);
-        else if (*m > f->mb)
+        else if (*m > f->mb && !w->kept[0])
             *m = round_up(*m / 2, f->mb);
-        else if (*n > f->nb)
+        else if (*n > f->nb && !w->kept[1])
             *n = round_up(*n / 2, f->nb);
         else
             break;
@@ -427,20 +529,24 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call, s
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
+    struct whole w = { .p = 0 };
     int64_t step, all = call.k, m, n;
     bool ok = true;
 
     call.stores = stores(f, c);
     step = part_of_k(f, &call);
-    chunk(f, c, all < step ? all : step, &m, &n);
+    keep_sides(k, c, &call, step < all, &w);
+    chunk(f, c, &w, all < step ? all : step, &m, &n);
     for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
         call.k = all - p < step ? all - p : step;
         call.adds = p > 0;
+        w.p = p;
         call.op[0].view.data = along(&a, p, f->side[0].f.size);
         call.op[1].view.data = along(&b, p, f->side[1].f.size);
         for (int64_t i = 0; ok && i < c->m; i += m)
-            ok = run_rows(k, c, call, i, c->m - i < m ? c->m - i : m, n, d);
+            ok = run_rows(k, c, call, &w, i, c->m - i < m ? c->m - i : m, n, d);
     }
+    give_sides(c, &w);
     return ok;
 }
 

@@ -154,6 +154,61 @@ LIMBER_API limber_status limber_gemm(limber_context *ctx, const limber_contract 
                                      limber_matrix a, limber_matrix b, const void *beta,
                                      limber_matrix c, limber_report *report);
 
+/* ---- prepared operands ------------------------------------------------------------------ */
+
+/* A matrix that is multiplied many times, with what products need of it beside its elements: the
+ * scan's result, and limbs that kernels have made of it. */
+typedef struct limber_operand limber_operand;
+
+typedef struct limber_operand_config {
+    size_t bytes;           /* bound of the limbs kept; 0: the context's workspace_bytes, where this is
+                               0 four times the elements plus 64 MiB */
+    int check;              /* not 0: every call looks whether the elements are what they were */
+} limber_operand_config;
+
+/* Scans x, rows x cols, the left operand (A) or, with left = 0, the right one (B) of products to
+ * come; config may be NULL (all zero).
+ *
+ * Memory   x.data stays the caller's and is not copied: the elements stay where and as they are
+ *          until limber_operand_free.  Limbs are kept in memory of the operand's own, at first
+ *          use by each kernel, the least recently used ones dropped beyond the bound; where it
+ *          holds not even those of one kernel, they are made in every call.
+ * Changes  without `check`, a product after the elements have changed holds no contract: its scales
+ *          and plan are those of the data when it was prepared; limbs that are kept are those of
+ *          the data when they were made, others of the data at hand, and lines with NaN or
+ *          infinities are those of the preparation.  Nothing outside C is written.
+ * Errors   BAD_ARGUMENT (the argument is named; `check` of elements in a device's memory),
+ *          NO_MEMORY; *operand is NULL then. */
+LIMBER_API limber_status limber_operand_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
+                                                int64_t cols, int left,
+                                                const limber_operand_config *config,
+                                                limber_operand **operand);
+
+/* Ends an operand; NULL is fine.  No call on it may be running, and its context still exists. */
+LIMBER_API void limber_operand_free(limber_operand *operand);
+
+/* Whether the elements are what they were: OK, or BAD_ARGUMENT "operand has changed since it was
+ * prepared", also where it was prepared without `check`.  Compares hashes of 128 bits, not elements. */
+LIMBER_API limber_status limber_operand_check(limber_operand *operand);
+
+/* limber_gemm where A, B or both are prepared: `prepared_a` of a, `prepared_b` of b, NULL for one that
+ * is not.  The results are limber_gemm's, bit for bit.  A prepared operand is not scanned again, and
+ * limbs that are kept are not made again.  They are kept by the LLVM backend, not of parts of a mixed
+ * product, of simulated units, of the long accumulator, nor where long chains of bytes are summed in
+ * parts; there, and on other backends, only the scan is spared.
+ *
+ * Threads  many may use one operand at once; while one makes limbs that are to be kept, others make
+ *          their own.
+ * Returns  as limber_gemm; BAD_ARGUMENT also for an operand of another context, matrix or side, and
+ *          "operand a has changed since it was prepared" where that is looked for.
+ * report   workspace does not count limbs that are kept. */
+LIMBER_API limber_status limber_gemm_prepared(limber_context *ctx, const limber_contract *contract,
+                                              int64_t m, int64_t n, int64_t k, const void *alpha,
+                                              limber_operand *prepared_a, limber_matrix a,
+                                              limber_operand *prepared_b, limber_matrix b,
+                                              const void *beta, limber_matrix c,
+                                              limber_report *report);
+
 /* ---- batches, queues, complex numbers --------------------------------------------------- */
 
 /* Many products of one shape.  Matrix g of A is `a` elements behind the one before it (0: all share

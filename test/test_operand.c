@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Prepared operands: limber_gemm's bits in every case, limbs made once, bounds kept, changes noticed. */
+#include "support.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static limber_context *interp, *fast, *tight;   /* tight: products go in parts */
+
+static limber_context *context(const char *backend, size_t workspace)
+{
+    const limber_config c = { .backend = backend, .cache_dir = "", .dump_dir = "", .threads = 2,
+                              .workspace_bytes = workspace };
+    limber_context *ctx = NULL;
+
+    limber_create(&ctx, &c);
+    return ctx;
+}
+
+static int make_contexts(void **state)
+{
+    (void)state;
+    interp = context("interp", 0);
+    fast = context("auto", 0);
+    tight = context("auto", 1 << 18);
+    return interp && fast && tight ? 0 : -1;
+}
+
+static int drop_contexts(void **state)
+{
+    (void)state;
+    limber_destroy(interp);
+    limber_destroy(fast);
+    limber_destroy(tight);
+    return 0;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+struct trial {
+    const char *in, *out;
+    limber_contract contract;
+    enum data data;
+};
+
+static const struct trial trials[] = {
+    { "f64", "f64", { .promise = LIMBER_NATIVE }, DATA_unit },
+    { "f64", "f64", { .promise = LIMBER_NATIVE }, DATA_bytes },
+    { "f64", "f64", { .promise = LIMBER_NATIVE, .scheme = "native" }, DATA_special },
+    { "f64", "f64", { .promise = LIMBER_BITS, .bits = 40 }, DATA_spread },
+    { "f64", "f64", { .promise = LIMBER_CORRECT }, DATA_unit },
+    { "f64", "f64", { .promise = LIMBER_CORRECT }, DATA_special },
+    { "f64", "f64", { .promise = LIMBER_CORRECT }, DATA_range },
+    { "f64", "f64", { .promise = LIMBER_FAST, .scheme = "ozaki1-i8" }, DATA_unit },
+    { "f64", "f64", { .promise = LIMBER_FAST, .scheme = "ozaki1-f64", .slices = 3 }, DATA_special },
+    { "f64", "f64", { .promise = LIMBER_FAST, .scheme = "ozaki2" }, DATA_ints },
+    { "f32", "f32", { .promise = LIMBER_NATIVE }, DATA_unit },
+    { "f32", "f32", { .promise = LIMBER_FAST, .scheme = "fp32-f" }, DATA_special },
+    { "f32", "f64", { .promise = LIMBER_CORRECT }, DATA_zeros },
+    { "f16", "f32", { .promise = LIMBER_NATIVE }, DATA_range },
+    { "f128", "f128", { .promise = LIMBER_CORRECT }, DATA_unit },
+    { "dd", "dd", { .promise = LIMBER_BITS, .bits = 90 }, DATA_unit },
+    { "i8", "i32", { .promise = LIMBER_EXACT }, DATA_ints },
+    { "u8", "i32", { .promise = LIMBER_EXACT }, DATA_bytes },
+    { "i16", "i64", { .promise = LIMBER_EXACT }, DATA_ints },
+    { "i32", "i32", { .promise = LIMBER_NATIVE }, DATA_range },
+};
+enum { TRIALS = sizeof trials / sizeof *trials };
+
+/* Of one product; data is filled for as many elements as the strides reach. */
+struct operands {
+    int64_t m, n, k;
+    limber_matrix a, b;
+    char *c0;
+    bool columns;               /* C by columns */
+    char alpha[16], beta[16];
+    bool scalars;
+};
+
+static void *filled(struct rng *r, enum data data, limber_format f, int64_t count)
+{
+    void *p = malloc((size_t)(count + 1) * f.size);
+
+    fill(r, data, f, p, (size_t)count);
+    return p;
+}
+
+/* rows x cols, by rows or by columns, with a gap after each. */
+static limber_matrix matrix(struct rng *r, const struct trial *t, int64_t rows, int64_t cols,
+                            bool by_rows)
+{
+    limber_format f = named(t->in);
+    int64_t ld = (by_rows ? cols : rows) + 3;
+
+    return (limber_matrix){ filled(r, t->data, f, ld * (by_rows ? rows : cols)), f,
+                            by_rows ? ld : 1, by_rows ? 1 : ld };
+}
+
+static struct operands make(struct rng *r, const struct trial *t, int64_t m, int64_t n, int64_t k,
+                            int layout)
+{
+    limber_format f = named(t->out), s = t->out[0] == 'i' ? named("i64") : f;
+    struct operands o = { m, n, k, matrix(r, t, m, k, layout & 1), matrix(r, t, k, n, layout & 2),
+                          NULL, layout & 4, { 0 }, { 0 }, layout & 8 };
+
+    o.c0 = filled(r, t->out[0] == 'i' ? DATA_bytes : DATA_unit, f, m * n);
+    fill(r, DATA_bytes, s, o.alpha, 1);
+    fill(r, DATA_bytes, s, o.beta, 1);
+    return o;
+}
+
+static void clear(struct operands *o)
+{
+    free(o->a.data);
+    free(o->b.data);
+    free(o->c0);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static limber_status status_of(limber_context *ctx, const struct trial *t, const struct operands *o,
+                               limber_operand *a, limber_operand *b, char *out,
+                               limber_report *report)
+{
+    limber_matrix c = { out, named(t->out), o->columns ? 1 : o->n, o->columns ? o->m : 1 };
+    const void *alpha = o->scalars ? o->alpha : NULL, *beta = o->scalars ? o->beta : NULL;
+
+    memcpy(out, o->c0, (size_t)(o->m * o->n) * c.format.size);
+    if (!a && !b)
+        return limber_gemm(ctx, &t->contract, o->m, o->n, o->k, alpha, o->a, o->b, beta, c, report);
+    return limber_gemm_prepared(ctx, &t->contract, o->m, o->n, o->k, alpha, a, o->a, b, o->b, beta, c,
+                                report);
+}
+
+static void run(limber_context *ctx, const struct trial *t, const struct operands *o,
+                limber_operand *a, limber_operand *b, char *out, limber_report *report)
+{
+    limber_status s = status_of(ctx, t, o, a, b, out, report);
+
+    if (s != LIMBER_OK)
+        print_error("%s: %s\n", t->in, limber_error_text());
+    assert_int_equal(s, LIMBER_OK);
+}
+
+static limber_operand *prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
+                               int left, size_t bytes)
+{
+    const limber_operand_config config = { .bytes = bytes };
+    limber_operand *o;
+
+    assert_int_equal(limber_operand_prepare(ctx, x, rows, cols, left, bytes ? &config : NULL, &o),
+                     LIMBER_OK);
+    return o;
+}
+
+static char *result(const struct trial *t, const struct operands *o)
+{
+    return malloc((size_t)(o->m * o->n) * named(t->out).size + 1);
+}
+
+/* The same bits, and of the same plan. */
+static void compare(limber_context *ctx, const struct trial *t, const struct operands *o,
+                    limber_operand *a, limber_operand *b)
+{
+    char *want = result(t, o), *got = result(t, o);
+    limber_report plain, prepared;
+
+    run(ctx, t, o, NULL, NULL, want, &plain);
+    for (int again = 0; again < 2; again++) {
+        run(ctx, t, o, a, b, got, &prepared);
+        if (memcmp(got, want, (size_t)(o->m * o->n) * named(t->out).size) ||
+            strcmp(plain.kernel, prepared.kernel))
+            fail_msg("%s %s %s %lld x %lld x %lld, prepared %d %d, time %d", t->in, plain.scheme,
+                     data_name(t->data), (long long)o->m, (long long)o->n, (long long)o->k, a != NULL,
+                     b != NULL, again);
+        assert_int_equal(plain.parts, prepared.parts);
+    }
+    free(want);
+    free(got);
+}
+
+/* ---- the same bits --------------------------------------------------------------------------- */
+
+/* One A for products with B of several widths, and the other way round. */
+static void all_sides(limber_context *ctx, struct rng *r, const struct trial *t, int64_t m, int64_t n,
+                      int64_t k, int layout)
+{
+    struct operands o = make(r, t, m, n, k, layout);
+    limber_operand *a = prepare(ctx, o.a, m, k, 1, 0), *b = prepare(ctx, o.b, k, n, 0, 0);
+
+    compare(ctx, t, &o, a, NULL);
+    compare(ctx, t, &o, NULL, b);
+    compare(ctx, t, &o, a, b);
+    o.n = n / 2 + 1;
+    compare(ctx, t, &o, a, NULL);
+    o.n = n;
+    o.m = m / 2 + 1;
+    compare(ctx, t, &o, NULL, b);
+    o.m = m;
+    o.columns = !o.columns;     /* another way of storing, and beta or none */
+    o.scalars = !o.scalars;
+    compare(ctx, t, &o, a, b);
+    limber_operand_free(a);
+    limber_operand_free(b);
+    clear(&o);
+}
+
+static void test_every_scheme(void **state)
+{
+    struct rng r = { 11 };
+
+    (void)state;
+    for (int i = 0; i < TRIALS; i++)
+        for (int layout = i % 2; layout < 16; layout += 7)
+            all_sides(fast, &r, &trials[i], 70 + i, 90 - i, 67 + 7 * layout, layout);
+}
+
+static void test_interp(void **state)
+{
+    struct rng r = { 12 };
+
+    (void)state;
+    for (int i = 0; i < TRIALS; i++)
+        all_sides(interp, &r, &trials[i], 9, 7, 12, 5 * i % 16);
+}
+
+/* Parts of rows and of columns begin inside the limbs that are kept. */
+static void test_small_workspace(void **state)
+{
+    static const int some[] = { 0, 4, 7, 10, 14, 16 };
+    struct rng r = { 13 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        const struct trial *t = &trials[some[i]];
+        struct operands o = make(&r, t, 530, 610, 150, (int)i);
+        limber_operand *a = prepare(tight, o.a, 530, 150, 1, 64 << 20);
+        limber_operand *b = prepare(tight, o.b, 150, 610, 0, 64 << 20);
+
+        compare(tight, t, &o, a, NULL);
+        compare(tight, t, &o, NULL, b);
+        compare(tight, t, &o, a, b);
+        limber_operand_free(a);
+        limber_operand_free(b);
+        clear(&o);
+    }
+}
+
+/* So long that k is cut and C holds the sum so far. */
+static void test_cut_k(void **state)
+{
+    static const struct { int trial; int64_t m, n, k; } cut[] = {
+        { 0, 4100, 17, 1300 }, { 0, 33, 2050, 2100 }, { 10, 4100, 17, 2300 }, { 16, 6000, 20, 6000 },
+    };
+    struct rng r = { 14 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        const struct trial *t = &trials[cut[i].trial];
+        struct operands o = make(&r, t, cut[i].m, cut[i].n, cut[i].k, 1);
+        limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, 0), *b = prepare(fast, o.b, o.k, o.n, 0, 0);
+
+        compare(fast, t, &o, a, NULL);
+        compare(fast, t, &o, NULL, b);
+        compare(fast, t, &o, a, b);
+        limber_operand_free(a);
+        limber_operand_free(b);
+        clear(&o);
+    }
+}
+
+/* A row that spreads over many binades: masks serve the parts. */
+static void test_mixed(void **state)
+{
+    static const struct trial t = { "f64", "f64", { .promise = LIMBER_CORRECT }, DATA_unit };
+    struct rng r = { 15 };
+    struct operands o = make(&r, &t, 448, 384, 512, 1);
+    limber_operand *a, *b;
+    limber_report report;
+    char *c = result(&t, &o);
+
+    (void)state;
+    fill(&r, DATA_range, o.a.format, (char *)o.a.data + 70 * o.a.row * o.a.format.size, 512);
+    a = prepare(fast, o.a, o.m, o.k, 1, 0);
+    b = prepare(fast, o.b, o.k, o.n, 0, 0);
+    run(fast, &t, &o, a, b, c, &report);
+    assert_true(report.parts > 1 || !strcmp(report.backend, "interp"));
+    compare(fast, &t, &o, a, b);
+    limber_operand_free(a);
+    limber_operand_free(b);
+    free(c);
+    clear(&o);
+}
+
+static void test_empty(void **state)
+{
+    static const int64_t sizes[][3] = { { 0, 4, 5 }, { 4, 0, 5 }, { 4, 5, 0 }, { 0, 0, 0 } };
+    struct rng r = { 16 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int layout = 0; layout < 16; layout += 8) {
+            struct operands o = make(&r, &trials[4], sizes[i][0], sizes[i][1], sizes[i][2], layout);
+            limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, 0);
+            limber_operand *b = prepare(fast, o.b, o.k, o.n, 0, 0);
+
+            compare(fast, &trials[4], &o, a, b);
+            limber_operand_free(a);
+            limber_operand_free(b);
+            clear(&o);
+        }
+}
+
+/* ---- limbs that are kept --------------------------------------------------------------------- */
+
+/* Other numbers of the same class take the place of A's; answers what there was. */
+static void *exchange(struct rng *r, const struct operands *o)
+{
+    size_t bytes = (size_t)(o->m * o->a.row) * o->a.format.size;
+    void *old = malloc(bytes);
+
+    memcpy(old, o->a.data, bytes);
+    fill(r, DATA_unit, o->a.format, o->a.data, (size_t)(o->m * o->a.row));
+    return old;
+}
+
+static bool keeps_limbs(void)
+{
+    struct rng r = { 1 };
+    struct operands o = make(&r, &trials[0], 4, 4, 4, 1);
+    char c[128];
+    limber_report report;
+
+    run(fast, &trials[0], &o, NULL, NULL, c, &report);
+    clear(&o);
+    return strcmp(report.backend, "llvm") == 0;
+}
+
+/* Of each trial in turn: whether the result after A has changed is still that of what A was. */
+static void find_kept(size_t bound, const int *trial, int count, bool *kept)
+{
+    struct rng r = { 17 };
+    struct operands o = make(&r, &trials[trial[0]], 100, 90, 80, 1);
+    size_t bytes = (size_t)(o.m * o.n) * 8;
+    limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, bound);
+    char *before[4], *after = malloc(bytes), *now = malloc(bytes);
+
+    for (int i = 0; i < count; i++) {
+        before[i] = malloc(bytes);
+        run(fast, &trials[trial[i]], &o, a, NULL, before[i], NULL);
+    }
+    free(exchange(&r, &o));
+    for (int i = count - 1; i >= 0; i--) {
+        run(fast, &trials[trial[i]], &o, a, NULL, after, NULL);
+        run(fast, &trials[trial[i]], &o, NULL, NULL, now, NULL);
+        assert_memory_not_equal(before[i], now, bytes);
+        kept[i] = !memcmp(after, before[i], bytes);
+        assert_true(kept[i] || !memcmp(after, now, bytes));
+        free(before[i]);
+    }
+    free(after);
+    free(now);
+    limber_operand_free(a);
+    clear(&o);
+}
+
+static void test_kept(void **state)
+{
+    static const int one[] = { 0 }, two[] = { 0, 4 };
+    bool kept[2];
+
+    (void)state;
+    if (!keeps_limbs())
+        skip();
+    find_kept(0, one, 1, kept);
+    assert_true(kept[0]);
+    find_kept(0, two, 2, kept);
+    assert_true(kept[0] && kept[1]);
+    find_kept(1, two, 2, kept);             /* nothing fits */
+    assert_false(kept[0] || kept[1]);
+    find_kept(80 << 10, one, 1, kept);      /* 100 x 80 doubles, and panels' ends */
+    assert_true(kept[0]);
+    find_kept(150 << 10, two, 2, kept);     /* residues make native's limbs leave */
+    assert_true(!kept[0] && kept[1]);
+}
+
+struct racer {
+    const struct trial *t;
+    const struct operands *o;
+    limber_operand *a, *b;
+    pthread_barrier_t *start;
+    char *out;
+    bool ok;
+};
+
+static void *race(void *arg)
+{
+    struct racer *x = arg;
+
+    pthread_barrier_wait(x->start);
+    x->ok = status_of(fast, x->t, x->o, x->a, x->b, x->out, NULL) == LIMBER_OK;
+    return NULL;
+}
+
+/* Threads meet at an operand that nobody has multiplied with, with room for one kernel and for none
+ * beside it. */
+static void test_threads(void **state)
+{
+    enum { THREADS = 4, TIMES = 6 };
+    static const int of_thread[THREADS] = { 0, 0, 4, 4 };
+    struct rng r = { 18 };
+    struct operands o = make(&r, &trials[0], 200, 190, 180, 0);
+    size_t bytes = (size_t)(o.m * o.n) * 8;
+    char *want[THREADS];
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        want[i] = malloc(bytes);
+        run(fast, &trials[of_thread[i]], &o, NULL, NULL, want[i], NULL);
+    }
+    for (int time = 0; time < TIMES; time++) {
+        size_t bound = time % 2 ? 700 << 10 : 0;
+        limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, bound);
+        limber_operand *b = prepare(fast, o.b, o.k, o.n, 0, bound);
+        struct racer x[THREADS];
+        pthread_t thread[THREADS];
+        pthread_barrier_t start;
+
+        pthread_barrier_init(&start, NULL, THREADS);
+        for (int i = 0; i < THREADS; i++) {
+            x[i] = (struct racer){ &trials[of_thread[i]], &o, a, b, &start, malloc(bytes), false };
+            assert_int_equal(pthread_create(&thread[i], NULL, race, &x[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(thread[i], NULL);
+            assert_true(x[i].ok);
+            assert_memory_equal(x[i].out, want[i], bytes);
+            free(x[i].out);
+        }
+        pthread_barrier_destroy(&start);
+        limber_operand_free(a);
+        limber_operand_free(b);
+    }
+    for (int i = 0; i < THREADS; i++)
+        free(want[i]);
+    clear(&o);
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static void notices(limber_context *ctx, int trial, int layout)
+{
+    const limber_operand_config config = { .check = 1 };
+    const struct trial *t = &trials[trial];
+    struct rng r = { 19 + (uint64_t)layout };
+    struct operands o = make(&r, t, 37, 29, 300, layout);
+    char *c = result(t, &o), *want = result(t, &o);
+    limber_operand *a, *b;
+
+    run(ctx, t, &o, NULL, NULL, want, NULL);
+    assert_int_equal(limber_operand_prepare(ctx, o.a, o.m, o.k, 1, &config, &a), LIMBER_OK);
+    assert_int_equal(limber_operand_prepare(ctx, o.b, o.k, o.n, 0, &config, &b), LIMBER_OK);
+    for (int i = 0; i < 20; i++) {
+        const limber_matrix *x = i % 2 ? &o.b : &o.a;
+        int64_t rows = i % 2 ? o.k : o.m, cols = i % 2 ? o.n : o.k;
+        int64_t row = i < 2 ? rows - 1 : rng_below(&r, (int)rows);
+        int64_t col = i < 2 ? cols - 1 : rng_below(&r, (int)cols);
+        char *at = (char *)x->data + (row * x->row + col * x->col) * x->format.size;
+
+        at += rng_below(&r, x->format.size);
+        *at ^= 1;
+        assert_int_equal(status_of(ctx, t, &o, a, b, c, NULL), LIMBER_BAD_ARGUMENT);
+        assert_non_null(strstr(limber_error_text(), i % 2 ?
+                               "operand b has changed since it was prepared" :
+                               "operand a has changed since it was prepared"));
+        assert_memory_equal(c, o.c0, (size_t)(o.m * o.n) * named(t->out).size);
+        assert_int_equal(limber_operand_check(i % 2 ? b : a), LIMBER_BAD_ARGUMENT);
+        assert_int_equal(limber_operand_check(i % 2 ? a : b), LIMBER_OK);
+        *at ^= 1;
+        run(ctx, t, &o, a, b, c, NULL);
+        assert_memory_equal(c, want, (size_t)(o.m * o.n) * named(t->out).size);
+    }
+    limber_operand_free(a);
+    limber_operand_free(b);
+    free(c);
+    free(want);
+    clear(&o);
+}
+
+static void test_changes(void **state)
+{
+    (void)state;
+    notices(fast, 0, 0);
+    notices(fast, 4, 3);
+    notices(fast, 14, 9);
+    notices(interp, 16, 6);
+}
+
+/* What lies between the lines is not the operand's. */
+static void test_gaps(void **state)
+{
+    struct rng r = { 23 };
+    struct operands o = make(&r, &trials[0], 8, 8, 8, 1);
+    limber_operand *a = prepare(fast, o.a, 8, 8, 1, 0);
+
+    (void)state;
+    ((double *)o.a.data)[8] += 1;           /* behind the first row */
+    assert_int_equal(limber_operand_check(a), LIMBER_OK);
+    ((double *)o.a.data)[7] += 1;
+    assert_int_equal(limber_operand_check(a), LIMBER_BAD_ARGUMENT);
+    limber_operand_free(a);
+    clear(&o);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static void refused(limber_context *ctx, const struct operands *o, limber_operand *a, limber_operand *b,
+                    const char *why)
+{
+    char c[8 * 8 * 8];
+
+    assert_int_equal(status_of(ctx, &trials[0], o, a, b, c, NULL), LIMBER_BAD_ARGUMENT);
+    if (!strstr(limber_error_text(), why))
+        fail_msg("%s lacks %s", limber_error_text(), why);
+}
+
+static void test_arguments(void **state)
+{
+    struct rng r = { 24 };
+    struct operands o = make(&r, &trials[0], 8, 6, 7, 1), other;
+    limber_operand *a = prepare(fast, o.a, 8, 7, 1, 0), *b = prepare(fast, o.b, 7, 6, 0, 0), *x;
+    limber_matrix none = o.a;
+
+    (void)state;
+    refused(interp, &o, a, NULL, "operand a was prepared with another context");
+    refused(fast, &o, NULL, a, "operand b was prepared for the other side");
+    other = o;
+    other.m = 7;
+    refused(fast, &other, a, NULL, "operand a was prepared as 8 x 7, not 7 x 7");
+    other = o;
+    other.b.data = (double *)o.b.data + 1;
+    other.n = 6;
+    refused(fast, &other, NULL, b, "operand b was prepared of another matrix");
+    other = o;
+    other.a.row = o.a.row - 1;
+    refused(fast, &other, a, b, "operand a was prepared of another matrix");
+
+    none.data = NULL;
+    assert_int_equal(limber_operand_prepare(fast, none, 8, 7, 1, NULL, &x), LIMBER_BAD_ARGUMENT);
+    assert_null(x);
+    assert_int_equal(limber_operand_prepare(fast, o.a, -8, 7, 1, NULL, &x), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "rows = -8"));
+    assert_int_equal(limber_operand_prepare(NULL, o.a, 8, 7, 1, NULL, &x), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_operand_prepare(fast, o.a, 8, 7, 1, NULL, NULL), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_operand_check(NULL), LIMBER_BAD_ARGUMENT);
+    limber_operand_free(NULL);
+    limber_operand_free(a);
+    limber_operand_free(b);
+    clear(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_scheme), cmocka_unit_test(test_interp),
+        cmocka_unit_test(test_small_workspace), cmocka_unit_test(test_cut_k),
+        cmocka_unit_test(test_mixed), cmocka_unit_test(test_empty), cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_changes), cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_arguments),
+    };
+
+    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+}
