@@ -264,7 +264,7 @@ limber_status limber_conv2d_plan(limber_context *ctx, const limber_contract *con
         limber_fail(&d, LIMBER_BAD_ARGUMENT, "text is NULL");
     } else if (check(ctx, contract, shape, &o, false, out, &d)) {
         state(&p, contract, shape, alpha, &o, beta, out);
-        if (!limber_engine_plan(ctx, &p, &told, report, &d))
+        if (!limber_engine_plan(ctx, &p, &told, NULL, report, &d))
             limber_text_clear(&told);
     }
     if (text)

@@ -964,11 +964,19 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
         limber_text_add(&t, "  # %lld products:", (long long)p->groups);
     else
         limber_text_add(&t, "  #");
-    limber_text_add(&t, " %s %s:%s %d rows %s %.3g ms", r->scheme, r->backend,
+    limber_text_add(&t, " %s", r->scheme);
+    if (r->parts > 1) {
+        limber_text_add(&t, ":");
+        limber_parts_shares(&t, r);
+        limber_text_add(&t, "; %d parts", r->parts);
+    }
+    limber_text_add(&t, " %s:%s %d rows %s %.3g ms", r->backend,
                     strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
                     ctx->machine.target.isa,
                     r->rows, from[r->from],
                     1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
+    if (r->repaired > 0)
+        limber_text_add(&t, ", %lld elements repaired", (long long)r->repaired);
     if (!t.failed)
         ctx->log(ctx->log_user, t.s);
     limber_text_clear(&t);
@@ -1322,6 +1330,7 @@ static const struct problem *turn(const limber_context *ctx, const struct proble
         !limber_format_equal(p->fa, p->fb) || depth_of(ctx, p) != SCAN_probe)
         return p;
     *turned = *p;
+    turned->turned = true;
     turned->m = p->n;
     turned->n = p->m;
     turned->a = p->b;
@@ -1382,20 +1391,34 @@ static bool plan_story(limber_context *ctx, const struct problem *p,
     return ok;
 }
 
+bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
+                               const struct mask *b, struct text *out, limber_report *report,
+                               struct diag *d)
+{
+    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices,
+                               .trust = p->trust };
+    struct description desc;
+
+    return describe(ctx, &desc, p, &f, d) && plan_story(ctx, p, &desc, out, report, d);
+}
+
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
-                        limber_report *report, struct diag *d)
+                        limber_cut *cut, limber_report *report, struct diag *d)
 {
     limber_report r = { 0 };
     struct finding f = { 0 };
     struct description desc;
     struct problem turned;
-    bool ok;
+    bool done = false, ok;
 
     p = turn(ctx, p, &turned);
     ok = (p->contract.promise != LIMBER_SIMULATE || limber_simulate_check(p, d)) &&
-         scan_and_describe(ctx, p, &f, &desc, &r, d) && plan_story(ctx, p, &desc, out, &r, d);
+         scan_and_describe(ctx, p, &f, &desc, &r, d);
+    if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
+        ok = limber_mixed_plan(ctx, p, f.a, f.b, f.trust, &done, out, cut, &r, d);
+    ok = ok && (done || plan_story(ctx, p, &desc, out, &r, d));
     finding_clear(&f, p->groups);
-    if (ok && out->failed)
+    if (ok && out && out->failed)
         ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
     if (ok && report)
         *report = r;

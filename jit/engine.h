@@ -143,6 +143,7 @@ struct problem {
     const void *alpha, *beta;       /* NULL: exactly 1, exactly 0 */
     struct unit_counts *counts;     /* NULL, or where the counts of a simulated unit are added */
     enum counts count;              /* what is counted */
+    bool turned;                    /* a and b are the caller's b and a, transposed, and so is c */
     int roundings, trust;           /* of a part: as in struct plan; its whole decides on trust */
     limber_operand *kept[2];        /* a, b where they are prepared; else NULL */
 };
@@ -159,6 +160,10 @@ bool limber_engine_run_masked(limber_context *ctx, const struct problem *p, stru
                               struct mask *b, limber_report *report, struct diag *d);
 bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                                     struct mask *b, size_t *least, size_t *best, struct diag *d);
+/* limber_engine_plan of such a product. */
+bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
+                               const struct mask *b, struct text *out, limber_report *report,
+                               struct diag *d);
 struct priced;
 void limber_priced_free(struct priced *list);
 
@@ -179,6 +184,19 @@ const struct keeper *limber_operand_keeper(limber_operand *o, const struct facts
  * nothing was done then. */
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
                       const struct mask *b, int trust, bool *done, limber_report *report, struct diag *d);
+/* What it would be: out (or NULL) tells of the parts and then of the plan of each.  *cut is the caller's to
+ * free, also after a failure. */
+bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct mask *a,
+                       const struct mask *b, int trust, bool *done, struct text *out, limber_cut *cut,
+                       limber_report *report, struct diag *d);
+
+/* parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
+struct partition;
+bool limber_parts_cut(limber_cut *cut, const struct partition *parts, bool turned, const limber_report *r,
+                      double whole, struct diag *d);
+void limber_parts_text(struct text *out, const limber_cut *cut);
+/* " 62% fp32-f, 38% fp32-b" */
+void limber_parts_shares(struct text *out, const limber_report *r);
 
 /* Joins what the parts of a product on a device need, where there are several, to least and best. */
 bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
@@ -187,8 +205,9 @@ bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const 
 /* Workspace of a call on a device. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
                              size_t *best, struct diag *d);
+/* out may be NULL; cut (of convolutions NULL) is zero, or filled for the caller to free. */
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
-                        limber_report *report, struct diag *d);
+                        limber_cut *cut, limber_report *report, struct diag *d);
 
 /* groups.c: one group's operands and result. */
 struct view limber_group_a(const struct problem *p, int64_t g);

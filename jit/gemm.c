@@ -2,6 +2,8 @@
  * The public GEMM calls: check the arguments, state the problem. */
 #include "jit/engine.h"
 
+#include <string.h>
+
 static bool check_size(int64_t v, const char *what, struct diag *d)
 {
     return v >= 0 || limber_fail(d, LIMBER_BAD_ARGUMENT, "%s = %lld is negative", what,
@@ -77,19 +79,43 @@ limber_status limber_gemm_plan(limber_context *ctx, const limber_contract *contr
     const struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
     struct text out = { 0 };
+    limber_cut cut = { 0 };
 
     if (!text) {
         limber_fail(&d, LIMBER_BAD_ARGUMENT, "text is NULL");
     } else if (limber_check_product(ctx, contract, &x, &d) && check_operands(&x, &d)) {
         struct problem p = limber_state_product(contract, &x);
 
-        if (!limber_engine_plan(ctx, &p, &out, report, &d))
+        if (!limber_engine_plan(ctx, &p, &out, &cut, report, &d))
             limber_text_clear(&out);
+        limber_cut_free(&cut);
     }
     if (text)
         *text = out.s;
     if (d.status)
         limber_fail_in(&d, "gemm_plan");
+    return limber_error_set(&d);
+}
+
+limber_status limber_gemm_cut(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
+                              int64_t k, const void *alpha, limber_matrix a, limber_matrix b,
+                              const void *beta, limber_matrix c, limber_cut *cut, limber_report *report)
+{
+    const struct product x = { m, n, k, alpha, beta, a, b, c };
+    struct diag d = { 0 };
+
+    if (cut)
+        memset(cut, 0, sizeof *cut);
+    if (!cut) {
+        limber_fail(&d, LIMBER_BAD_ARGUMENT, "cut is NULL");
+    } else if (limber_check_product(ctx, contract, &x, &d) && check_operands(&x, &d)) {
+        struct problem p = limber_state_product(contract, &x);
+
+        if (!limber_engine_plan(ctx, &p, NULL, cut, report, &d))
+            limber_cut_free(cut);
+    }
+    if (d.status)
+        limber_fail_in(&d, "gemm_cut");
     return limber_error_set(&d);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Mixed products: parts of one product, each by the plan that its data allows.
+ * Mixed products: parts of one product, each by the plan that its data allows, run or told.
  *
  * A part sees its groups of blocks of lines through an excerpt, and stores to C by the same blocks.
  * Parts that are sums over other tiles of the same elements follow each other, the first with the
@@ -21,6 +21,9 @@ struct mixing {
     const struct problem *p;
     int trust;
     char scheme[2][32];     /* "narrow+wide" apart; else the caller's wish, or "" */
+    bool plans;             /* nothing is run; */
+    struct text *story;     /* plans of the parts, or NULL */
+    double workers;
 };
 
 /* ---- deciding -------------------------------------------------------------------------------- */
@@ -86,20 +89,25 @@ static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
     return true;
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running and planning -------------------------------------------------------------------- */
 
-static void add_report(limber_report *all, const limber_report *r, const struct partition_part *part,
-                       const struct mask *a, const struct mask *b)
+static void add_report(const struct mixing *x, limber_report *all, const limber_report *r,
+                       const struct partition_part *part, const struct mask *a, const struct mask *b)
 {
     limber_part *to = &all->part[all->parts++];
+    int left = x->p->turned;    /* the side that is the caller's A */
 
     memcpy(to->scheme, r->scheme, sizeof to->scheme);
     to->rows = r->rows;
     to->bound = r->bound;
-    to->m = a->lines;
-    to->n = b->lines;
+    to->m = left ? b->lines : a->lines;
+    to->n = left ? a->lines : b->lines;
+    for (int i = 0; i < 2; i++) {
+        to->group[i] = part->group[i ^ left];
+        to->kinds[i] = part->keep[i ^ left];
+    }
     to->share = part->share * (double)a->lines * (double)b->lines;
-    to->cost = part->seconds;
+    to->cost = part->seconds / x->workers;
     to->seconds = r->seconds_run;
     memcpy(all->backend, r->backend, sizeof all->backend);
     memcpy(all->kernel, r->kernel, sizeof all->kernel);
@@ -160,7 +168,7 @@ static bool make_ready(const struct mixing *x, const struct partition *parts,
     return true;
 }
 
-static bool run_part(const struct mixing *x, const struct partition *parts,
+static bool take_part(struct mixing *x, const struct partition *parts,
                      const struct partition_part *part, limber_report *report, struct diag *d)
 {
     limber_report r = { 0 };
@@ -169,9 +177,10 @@ static bool run_part(const struct mixing *x, const struct partition *parts,
 
     if (!make_ready(x, parts, part, &ready, d))
         return false;
-    ok = limber_engine_run_masked(x->ctx, &ready.p, &ready.m[0], &ready.m[1], &r, d);
+    ok = x->plans ? limber_engine_plan_masked(x->ctx, &ready.p, &ready.m[0], &ready.m[1], x->story, &r, d) :
+         limber_engine_run_masked(x->ctx, &ready.p, &ready.m[0], &ready.m[1], &r, d);
     if (ok && report)
-        add_report(report, &r, part, &ready.m[0], &ready.m[1]);
+        add_report(x, report, &r, part, &ready.m[0], &ready.m[1]);
     clear(&ready);
     return ok;
 }
@@ -198,28 +207,63 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Parts where they pay. */
+static bool mix(struct mixing *x, const struct mask *a, const struct mask *b, struct partition *parts,
+                bool *done, limber_report *report, struct diag *d)
+{
+    double start = report ? now() : 0, scan = report ? report->seconds_scan : 0;
+    bool ok, worth;
+
+    *done = false;
+    split_name(x);
+    x->workers = limber_pool_runner(x->ctx->pool).workers;
+    ok = decide(x, a, b, parts, &worth, d);
+    if (!ok || !worth)
+        return ok;
+    if (report)
+        *report = (limber_report){ .from = 0 };
+    scan += report ? now() - start : 0;
+    for (int i = 0; i < parts->parts && ok; i++) {
+        if (x->story)
+            limber_text_add(x->story, "; part %d\n", i + 1);
+        ok = take_part(x, parts, &parts->part[i], report, d);
+    }
+    if (ok && report)
+        finish_report(report, x->p, scan);
+    *done = ok;
+    return ok;
+}
+
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
                       const struct mask *b, int trust, bool *done, limber_report *report,
                       struct diag *d)
 {
     struct mixing x = { .ctx = ctx, .p = p, .trust = trust };
     struct partition parts = { .parts = 0 };
-    double start = report ? now() : 0, scan = report ? report->seconds_scan : 0;
-    bool ok, worth;
+    bool ok = mix(&x, a, b, &parts, done, report, d);
 
-    *done = false;
-    split_name(&x);
-    ok = decide(&x, a, b, &parts, &worth, d);
-    if (ok && worth) {
-        if (report)
-            *report = (limber_report){ .from = 0 };
-        scan += report ? now() - start : 0;
-        for (int i = 0; i < parts.parts && ok; i++)
-            ok = run_part(&x, &parts, &parts.part[i], report, d);
-        if (ok && report)
-            finish_report(report, p, scan);
-        *done = ok;
+    limber_partition_clear(&parts);
+    return ok;
+}
+
+bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct mask *a,
+                       const struct mask *b, int trust, bool *done, struct text *out, limber_cut *cut,
+                       limber_report *report, struct diag *d)
+{
+    struct text story = { 0 };
+    struct mixing x = { .ctx = ctx, .p = p, .trust = trust, .plans = true,
+                        .story = out ? &story : NULL };
+    struct partition parts = { .parts = 0 };
+    bool ok = mix(&x, a, b, &parts, done, report, d);
+
+    if (*done)
+        ok = limber_parts_cut(cut, &parts, p->turned, report, parts.whole / x.workers, d);
+    if (*done && ok && out) {
+        limber_parts_text(out, cut);
+        limber_text_add(out, "%s", story.s ? story.s : "");
+        out->failed = out->failed || story.failed;
     }
+    limber_text_clear(&story);
     limber_partition_clear(&parts);
     return ok;
 }

@@ -101,7 +101,9 @@ typedef struct limber_part {
     double bound;
     int64_t m, n;           /* rows of A and columns of B that it saw, whole or in tiles */
     double share;           /* of the product's multiply-adds */
-    double cost, seconds;   /* predicted and measured seconds */
+    double cost, seconds;   /* predicted and measured seconds; plans measure nothing: 0 */
+    int group[2];           /* of A's blocks of rows, of B's blocks of columns: limber_cut */
+    unsigned kinds[2];      /* bit c: tiles of kind c of A, of B; 0, 0: whole lines */
 } limber_part;
 enum { LIMBER_PARTS = 27 };
 
@@ -336,11 +338,43 @@ LIMBER_API limber_status limber_conv2d_workspace(limber_context *ctx,
                                                  limber_format wf, const void *beta,
                                                  limber_format yf, size_t *least, size_t *best);
 
+/* ---- data ------------------------------------------------------------------------------ */
+
+/* What one scan finds of an operand.  Exponents are those of finite nonzero values, e of
+ * 2^e <= |x| < 2^(e+1), and 0 where there is none. */
+enum { LIMBER_LOOK_TILE = 64 };
+enum { LIMBER_LOOK_ZERO = 1, LIMBER_LOOK_SPECIAL = 2, LIMBER_LOOK_NEGATIVE = 4 };
+typedef struct limber_tile {
+    int16_t emin, emax;     /* smallest and largest exponent */
+    int16_t low;            /* the exponent of the lowest bit that is 1 */
+    uint8_t bits;           /* significant bits of the element that has most of them; at most 255 */
+    uint8_t flags;          /* LIMBER_LOOK_...: nothing but zeros, NaN or infinities, negatives */
+} limber_tile;
+typedef struct limber_look {
+    int64_t lines, length;      /* rows of A or columns of B; k */
+    int zero, special, negative;    /* no finite nonzero; NaN or infinities; negative values */
+    int emin, emax;
+    int spread;                 /* emax - emin of the line where that is largest */
+    int width;                  /* bits of integers that hold any line exactly under one scale */
+    int bits;                   /* significant bits of the element that has most of them */
+    int64_t tile_rows, tile_cols;   /* tiles of 64 lines by 64 elements along k */
+    limber_tile *tile;          /* [tile_rows][tile_cols]; NULL: not known */
+} limber_look;
+
+/* Looks at x, rows x cols elements in host memory or, backend "cuda", in the device's, of which tiles
+ * are not told.  left not 0: rows are the lines, as of A; else columns are, as of B.  Reads x once, on
+ * the context's threads; keeps nothing of it.
+ * *out     its tiles are the caller's, to be released with limber_look_free; all zero after a failure.
+ * Errors   BAD_ARGUMENT (the argument is named), NO_MEMORY; of device memory DEVICE. */
+LIMBER_API limber_status limber_look_at(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
+                                        int left, limber_look *out);
+LIMBER_API void limber_look_free(limber_look *look);
+
 /* ---- plans ----------------------------------------------------------------------------- */
 
 /* What limber_gemm would do, as text: the IR as stated and after every pass that changed it, the
- * product table, why each other scheme was refused, the bound and the predicted cost.  Reads A
- * and B, computes nothing.  *text is the caller's, to be released with limber_free. */
+ * product table, why each other scheme was refused, the bound and the predicted cost; of a mixed
+ * product first its parts, then this for each.  Reads A and B, computes nothing.  *text is the caller's, to be released with limber_free. */
 LIMBER_API limber_status limber_gemm_plan(limber_context *ctx, const limber_contract *contract,
                                           int64_t m, int64_t n, int64_t k, const void *alpha,
                                           limber_matrix a, limber_matrix b, const void *beta,
@@ -350,6 +384,29 @@ LIMBER_API limber_status limber_conv2d_plan(limber_context *ctx, const limber_co
                                             const void *x, limber_format xf, const void *w,
                                             limber_format wf, const void *beta,
                                             limber_format yf, char **text, limber_report *report);
+
+/* How a product is cut into parts: blocks of 64 rows of A and of 64 columns of B into groups, and where
+ * parts are sums over other tiles of the same elements, tiles of 64 lines by `tile` elements along k
+ * into kinds.  Side 0 is A, side 1 is B. */
+enum { LIMBER_CUT_ZERO, LIMBER_CUT_NARROW, LIMBER_CUT_WIDE };
+typedef struct limber_cut {
+    int parts;                  /* 0: one plan serves the whole product, and all else is 0 */
+    limber_part part[LIMBER_PARTS];
+    double whole;               /* predicted seconds of one plan for all data; INFINITY: none holds */
+    int64_t blocks[2];
+    unsigned char *group[2];    /* [block] */
+    int64_t tiles, tile;        /* along k, and elements of one; 0: no part leaves out tiles */
+    unsigned char *kind[2];     /* [block][tile]: zero, narrow or wide */
+} limber_cut;
+
+/* The cut that limber_gemm would make, which limber_gemm_plan tells as text.  Arguments and errors as
+ * limber_gemm_plan.  The arrays of *cut are the caller's, to be released with limber_cut_free; all of it
+ * is zero after a failure. */
+LIMBER_API limber_status limber_gemm_cut(limber_context *ctx, const limber_contract *contract,
+                                         int64_t m, int64_t n, int64_t k, const void *alpha,
+                                         limber_matrix a, limber_matrix b, const void *beta,
+                                         limber_matrix c, limber_cut *cut, limber_report *report);
+LIMBER_API void limber_cut_free(limber_cut *cut);
 
 /* Runs passes over a plan given in the text form of docs/ir.md.  passes: comma-separated names,
  * or NULL for all; target: text of a target, or NULL for this machine. */

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the library tells of data and of what it makes of it: looks, cuts, plans of parts, lines a call. */
+#include "support.h"
+
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { M = 200, N = 130, K = 600 };
+
+static limber_context *ctx;
+static char line[512];
+
+static void remember(void *user, const char *text)
+{
+    (void)user;
+    snprintf(line, sizeof line, "%s", text);
+}
+
+static int make_context(void **state)
+{
+    const limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2, .verbose = 1,
+                              .log = remember };
+
+    (void)state;
+    return limber_create(&ctx, &c) == LIMBER_OK ? 0 : -1;
+}
+
+static int drop_context(void **state)
+{
+    (void)state;
+    limber_destroy(ctx);
+    return 0;
+}
+
+/* ---- looks ----------------------------------------------------------------------------------- */
+
+static int exponent(double x)
+{
+    int e;
+
+    frexp(x, &e);
+    return e - 1;
+}
+
+static int lowest(double x)
+{
+    int e = exponent(x);
+
+    while (fmod(x, ldexp(1, e)) != 0)
+        e--;
+    return e;
+}
+
+struct seen { int emin, emax, low, bits, flags; };
+
+static struct seen look_slowly(const double *x, int64_t lines, int64_t length, int64_t at)
+{
+    struct seen s = { INT_MAX, INT_MIN, INT_MAX, 0, 0 };
+    bool finite = false, special = false;
+
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t p = 0; p < length; p++) {
+            double v = x[i * at + p];
+
+            special = special || !isfinite(v);
+            if (!isfinite(v) || v == 0)
+                continue;
+            finite = true;
+            s.flags |= v < 0 ? LIMBER_LOOK_NEGATIVE : 0;
+            s.emin = exponent(v) < s.emin ? exponent(v) : s.emin;
+            s.emax = exponent(v) > s.emax ? exponent(v) : s.emax;
+            s.low = lowest(v) < s.low ? lowest(v) : s.low;
+            s.bits = exponent(v) - lowest(v) + 1 > s.bits ? exponent(v) - lowest(v) + 1 : s.bits;
+        }
+    s.flags |= special ? LIMBER_LOOK_SPECIAL : finite ? 0 : LIMBER_LOOK_ZERO;
+    if (!finite)
+        s.emin = s.emax = s.low = 0;
+    return s;
+}
+
+/* Zeros, small integers, numbers far apart and a NaN, in tiles. */
+static double *make(struct rng *r, int64_t lines, int64_t length)
+{
+    double *x = malloc((size_t)(lines * length) * sizeof *x);
+
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t p = 0; p < length; p++)
+            switch ((i / 64 + p / 64) % 3) {
+            case 0: x[i * length + p] = 0; break;
+            case 1: x[i * length + p] = rng_below(r, 200); break;
+            default: x[i * length + p] = ldexp(rng_unit(r) - 0.5, rng_below(r, 80) - 40);
+            }
+    x[70 * length + 2] = NAN;
+    return x;
+}
+
+static void looks(void **state)
+{
+    struct rng r = { 7 };
+    double *x = make(&r, M, K);
+    limber_look right, left;
+
+    (void)state;
+    assert_int_equal(limber_look_at(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, 1, &left),
+                     LIMBER_OK);
+    assert_int_equal(left.lines, M);
+    assert_int_equal(left.length, K);
+    assert_int_equal(left.tile_rows, 4);
+    assert_int_equal(left.tile_cols, 10);
+    for (int64_t i = 0; i < 4; i++)
+        for (int64_t p = 0; p < 10; p++) {
+            struct seen s = look_slowly(x + i * 64 * K + p * 64, M - i * 64 < 64 ? M - i * 64 : 64,
+                                        K - p * 64 < 64 ? K - p * 64 : 64, K);
+            const limber_tile *t = &left.tile[i * 10 + p];
+
+            assert_int_equal(t->flags, s.flags);
+            assert_int_equal(t->emin, s.emin);
+            assert_int_equal(t->emax, s.emax);
+            assert_int_equal(t->low, s.low);
+            assert_int_equal(t->bits, s.bits);
+        }
+    {
+        struct seen s = look_slowly(x, M, K, K);
+        int spread = 0, width = 0;
+
+        for (int64_t i = 0; i < M; i++) {
+            struct seen l = look_slowly(x + i * K, 1, K, K);
+
+            spread = l.emax - l.emin > spread ? l.emax - l.emin : spread;
+            width = l.emax - l.low + 1 > width ? l.emax - l.low + 1 : width;
+        }
+        assert_true(left.special && left.negative && !left.zero);
+        assert_int_equal(left.emin, s.emin);
+        assert_int_equal(left.emax, s.emax);
+        assert_int_equal(left.spread, spread);
+        assert_int_equal(left.width, width);
+        assert_int_equal(left.bits, s.bits);
+    }
+    /* the same matrix as a right operand, transposed */
+    assert_int_equal(limber_look_at(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, 0, &right),
+                     LIMBER_OK);
+    assert_int_equal(right.lines, M);
+    assert_memory_equal(left.tile, right.tile, 40 * sizeof *left.tile);
+    limber_look_free(&left);
+    limber_look_free(&right);
+    assert_null(left.tile);
+    limber_look_free(NULL);
+    memset(x, 0, M * K * sizeof *x);
+    assert_int_equal(limber_look_at(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, 1, &left),
+                     LIMBER_OK);
+    assert_true(left.zero && left.emin == 0 && left.emax == 0 && left.width == 0);
+    limber_look_free(&left);
+    free(x);
+}
+
+static void looks_refused(void **state)
+{
+    double x[4] = { 1, 2, 3, 4 };
+    limber_matrix m = { x, named("f64"), 2, 1 };
+    limber_look look;
+
+    (void)state;
+    assert_int_equal(limber_look_at(NULL, m, 2, 2, 1, &look), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_look_at(ctx, m, 2, 2, 1, NULL), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "out is NULL"));
+    assert_int_equal(limber_look_at(ctx, m, 2, -1, 1, &look), LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "cols = -1"));
+    m.data = NULL;
+    assert_int_equal(limber_look_at(ctx, m, 2, 2, 1, &look), LIMBER_BAD_ARGUMENT);
+    assert_null(look.tile);
+    assert_int_equal(limber_look_at(ctx, m, 0, 2, 1, &look), LIMBER_OK);
+    assert_int_equal(look.lines, 0);
+    limber_look_free(&look);
+}
+
+/* ---- cuts ------------------------------------------------------------------------------------ */
+
+/* Lines of blocks 1 and 3 (of A) and 0 (of B) are wide in their second tile along k. */
+static float *spread(struct rng *r, int64_t lines, unsigned blocks)
+{
+    float *x = malloc((size_t)(lines * K) * sizeof *x);
+
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t p = 0; p < K; p++) {
+            bool wide = blocks >> i / 64 & 1 && p / 256 == 1;
+
+            x[i * K + p] = (float)ldexp(rng_unit(r) - 0.5, wide ? rng_below(r, 60) - 30 : 0);
+        }
+    return x;
+}
+
+struct call {
+    float *a, *b, *c;
+    limber_contract contract;
+    bool columns;
+    limber_report report;
+};
+
+static limber_matrix result(const struct call *x)
+{
+    return (limber_matrix){ x->c, named("f32"), x->columns ? 1 : N, x->columns ? M : 1 };
+}
+
+static struct call make_call(const char *scheme, bool columns)
+{
+    struct rng r = { 8 };
+
+    return (struct call){ spread(&r, M, 10), spread(&r, N, 1), malloc(M * N * sizeof(float)),
+                          { .promise = LIMBER_NATIVE, .scheme = scheme }, columns, { .parts = 0 } };
+}
+
+static void drop_call(struct call *x)
+{
+    free(x->a);
+    free(x->b);
+    free(x->c);
+}
+
+static limber_cut cut(struct call *x)
+{
+    limber_cut out;
+
+    assert_int_equal(limber_gemm_cut(ctx, &x->contract, M, N, K, NULL,
+                                     (limber_matrix){ x->a, named("f32"), K, 1 },
+                                     (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x), &out,
+                                     &x->report), LIMBER_OK);
+    return out;
+}
+
+static void run(struct call *x)
+{
+    assert_int_equal(limber_gemm(ctx, &x->contract, M, N, K, NULL,
+                                 (limber_matrix){ x->a, named("f32"), K, 1 },
+                                 (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x),
+                                 &x->report), LIMBER_OK);
+}
+
+static char *plan(struct call *x)
+{
+    char *text;
+
+    assert_int_equal(limber_gemm_plan(ctx, &x->contract, M, N, K, NULL,
+                                      (limber_matrix){ x->a, named("f32"), K, 1 },
+                                      (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x),
+                                      &text, &x->report), LIMBER_OK);
+    return text;
+}
+
+/* What a plan says is what a call does. */
+static void cuts(void **state)
+{
+    static const unsigned char kinds[2][4 * 3] = { { 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 2, 1 },
+                                                   { 1, 2, 1, 1, 1, 1, 1, 1, 1 } };
+    static const int wide[2] = { 2, 1 }, blocks[2] = { 4, 3 };
+    static const unsigned keep[3][2] = { { 2, 2 }, { 4, 6 }, { 2, 4 } };
+
+    (void)state;
+    for (int columns = 0; columns < 2; columns++) {
+        struct call x = make_call("fp32-f+native", columns);
+        limber_report planned;
+        limber_cut c = cut(&x);
+        double sum = 0;
+
+        planned = x.report;
+        run(&x);
+        assert_int_equal(c.parts, 3);
+        assert_int_equal(c.tile, 256);
+        assert_int_equal(c.tiles, 3);
+        for (int side = 0; side < 2; side++) {
+            assert_int_equal(c.blocks[side], blocks[side]);
+            assert_memory_equal(c.kind[side], kinds[side], (size_t)(3 * blocks[side]));
+            for (int64_t b = 0; b < c.blocks[side]; b++)
+                assert_int_equal(c.group[side][b], 0);
+        }
+        assert_int_equal(x.report.parts, 3);
+        for (int i = 0; i < 3; i++) {
+            const limber_part *p = &planned.part[i], *did = &x.report.part[i];
+
+            assert_int_equal(p->kinds[0], keep[i][0]);
+            assert_int_equal(p->kinds[1], keep[i][1]);
+            assert_int_equal(p->m, M);
+            assert_int_equal(p->n, N);
+            assert_string_equal(p->scheme, i ? "native" : "fp32-f");
+            assert_string_equal(p->scheme, did->scheme);
+            assert_true(p->share == did->share && p->cost == did->cost && p->bound == did->bound);
+            assert_int_equal(p->kinds[0], did->kinds[0]);
+            assert_true(p->seconds == 0 && did->seconds > 0 && p->cost > 0);
+            assert_memory_equal(&c.part[i], p, sizeof *p);
+            sum += p->share;
+        }
+        /* tile 1 of k: 2 of A's 4 blocks are narrow, 2 of B's 3 */
+        assert_true(fabs(planned.part[0].share - (1 + 4. / 12 + 1) / 3) < 1e-12);
+        assert_true(fabs(planned.part[1].share - wide[0] / 4. / 3) < 1e-12);
+        assert_true(fabs(sum - 1) < 1e-12);
+        assert_true(planned.bound == x.report.bound);
+        limber_cut_free(&c);
+        assert_null(c.group[0]);
+        drop_call(&x);
+    }
+    limber_cut_free(NULL);
+}
+
+static void whole_products_are_not_cut(void **state)
+{
+    struct call x = make_call("native", false);
+    limber_cut c = cut(&x), none = { 0 };
+    char *text = plan(&x);
+
+    (void)state;
+    assert_memory_equal(&c, &none, sizeof c);
+    assert_int_equal(x.report.parts, 0);
+    assert_null(strstr(text, "; part"));
+    limber_free(text);
+    run(&x);
+    assert_null(strstr(line, "parts"));
+    drop_call(&x);
+}
+
+/* A product of native is done as its transpose where C's columns lie together; nobody hears of it. */
+static void transposed_products(void **state)
+{
+    enum { SIZE = 1024, WIDTH = 640 };
+    struct rng r = { 9 };
+    double *a = calloc((size_t)SIZE * SIZE, sizeof *a), *b = malloc((size_t)SIZE * WIDTH * sizeof *b);
+    double *c = malloc((size_t)SIZE * WIDTH * sizeof *c);
+    limber_contract native = { .promise = LIMBER_NATIVE };
+    limber_format f = named("f64");
+
+    (void)state;
+    for (int i = 0; i < SIZE * SIZE; i++)       /* A is zero but for its upper left quarter */
+        a[i] = i / SIZE < SIZE / 2 && i % SIZE < SIZE / 2 ? rng_unit(&r) : 0;
+    for (int i = 0; i < SIZE * WIDTH; i++)
+        b[i] = rng_unit(&r);
+    for (int columns = 0; columns < 2; columns++) {
+        limber_matrix ma = { a, f, SIZE, 1 }, mb = { b, f, WIDTH, 1 };
+        limber_matrix mc = { c, f, columns ? 1 : WIDTH, columns ? SIZE : 1 };
+        limber_report planned, done;
+        int64_t rows = 0;
+        limber_cut cut;
+
+        assert_int_equal(limber_gemm_cut(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, mc, &cut,
+                                         &planned), LIMBER_OK);
+        assert_int_equal(limber_gemm(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, mc, &done),
+                         LIMBER_OK);
+        assert_true(cut.parts >= 1);
+        assert_int_equal(done.parts, cut.parts);
+        assert_int_equal(cut.blocks[0], SIZE / 64);
+        assert_int_equal(cut.blocks[1], WIDTH / 64);
+        for (int i = 0; i < cut.parts; i++) {
+            assert_int_equal(done.part[i].m, cut.part[i].m);
+            assert_int_equal(done.part[i].group[0], cut.part[i].group[0]);
+            assert_int_equal(cut.part[i].n, WIDTH);
+            assert_int_equal(cut.part[i].group[1], 0);
+            rows += cut.part[i].m;
+        }
+        assert_int_equal(rows, SIZE);
+        for (int64_t i = 0; i < cut.blocks[0] && cut.tiles; i++)
+            assert_int_equal(cut.kind[0][i * cut.tiles] == LIMBER_CUT_ZERO, i >= SIZE / 128);
+        limber_cut_free(&cut);
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
+/* Rows whose halves cancel leave elements undecided. */
+static void repairs_are_told(void **state)
+{
+    enum { ROWS = 96, LENGTH = 300 };
+    struct rng r = { 45 };
+    double *a = malloc(ROWS * LENGTH * sizeof *a), *b = malloc(ROWS * LENGTH * sizeof *b);
+    double *c = malloc(ROWS * ROWS * sizeof *c);
+    limber_contract correct = { .promise = LIMBER_CORRECT, .scheme = "ozaki2" };
+    limber_format f = named("f64");
+    limber_report report;
+    char said[64];
+
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        for (int p = 0; p < LENGTH / 2; p++) {
+            double x = ldexp(rng_unit(&r) - 0.5, rng_below(&r, 150) - 60);
+            double y = ldexp(rng_unit(&r) - 0.5, rng_below(&r, 150) - 60);
+
+            a[i * LENGTH + p] = x;
+            a[i * LENGTH + p + LENGTH / 2] = i % 2 ? -x * (1 + 0x1p-18 * (p % 7 == 0)) : rng_unit(&r);
+            b[i * LENGTH + p] = b[i * LENGTH + p + LENGTH / 2] = y;
+        }
+    assert_int_equal(limber_gemm(ctx, &correct, ROWS, ROWS, LENGTH, NULL,
+                                 (limber_matrix){ a, f, LENGTH, 1 }, (limber_matrix){ b, f, 1, LENGTH },
+                                 NULL, (limber_matrix){ c, f, ROWS, 1 }, &report), LIMBER_OK);
+    assert_true(report.repaired > 0);
+    snprintf(said, sizeof said, " ms, %lld elements repaired", (long long)report.repaired);
+    assert_non_null(strstr(line, said));
+    free(a);
+    free(b);
+    free(c);
+}
+
+/* All but the predicted seconds, which are the machine's. */
+static void texts(void **state)
+{
+    static const char *const lines[] = {
+        "; parts\n3 parts: predicted ",
+        "groups of A, blocks of 64 rows: aaaa\ngroups of B, blocks of 64 columns: aaa\n"
+        "tiles of A, 64 rows by 256 along k: . zero, n narrow, W wide\n"
+        "  nnn\n  nWn\n  nnn\n  nWn\n"
+        "tiles of B, 64 columns by 256 along k: . zero, n narrow, W wide\n"
+        "  nnn\n  Wnn\n  nnn\n"
+        "part  A     B     rows x columns   products  scheme        seconds     bound\n"
+        "   1  a:n   a:n      200 x 130       77.78%  fp32-f     ",
+        "\n   2  a:W   a:nW     200 x 130       16.67%  native     ",
+        "\n   3  a:n   a:W      200 x 130        5.56%  native     ",
+        "; part 1\n; 00-stated.lir\n", "; part 2\n", "; part 3\n",
+    };
+    struct call x = make_call("fp32-f+native", false);
+    char *text = plan(&x), *at = text;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char *found = strstr(at, lines[i]);
+
+        if (!found)
+            print_error("missing:\n%s\nin:\n%s\n", lines[i], at);
+        assert_non_null(found);
+        at = found + strlen(lines[i]);
+    }
+    assert_true(strncmp(text, lines[0], strlen(lines[0])) == 0);
+    limber_free(text);
+    run(&x);
+    if (!strstr(line, "# mixed: 77.8% fp32-f, 22.2% native; 3 parts "))
+        print_error("%s\n", line);
+    assert_non_null(strstr(line, "# mixed: 77.8% fp32-f, 22.2% native; 3 parts "));
+    drop_call(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(looks),
+        cmocka_unit_test(looks_refused),
+        cmocka_unit_test(cuts),
+        cmocka_unit_test(whole_products_are_not_cut),
+        cmocka_unit_test(transposed_products),
+        cmocka_unit_test(repairs_are_told),
+        cmocka_unit_test(texts),
+    };
+
+    return cmocka_run_group_tests_name("explain", tests, make_context, drop_context);
+}
