@@ -165,6 +165,12 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
     }
 }
 
+/* "NARROW+WIDE" */
+static bool names_two(const struct problem *p)
+{
+    return p->contract.scheme && strchr(p->contract.scheme, '+');
+}
+
 static bool asks(const struct problem *p, const char *scheme)
 {
     return p->contract.scheme && strcmp(p->contract.scheme, scheme) == 0;
@@ -396,8 +402,8 @@ static bool describe(limber_context *ctx, struct description *d, const struct pr
     d->beta = p->beta != NULL;
     d->wrap = is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
     if (p->contract.scheme)     /* of two that are named, the second suits all data */
-        strncpy(d->wanted, strchr(p->contract.scheme, '+') ? strchr(p->contract.scheme, '+') + 1 :
-                p->contract.scheme, sizeof d->wanted - 1);
+        strncpy(d->wanted, names_two(p) ? strchr(p->contract.scheme, '+') + 1 : p->contract.scheme,
+                sizeof d->wanted - 1);
     describe_mask(d, 0, &f->all_a, p->fa);
     describe_mask(d, 1, &f->all_b, p->fb);
     if (p->contract.promise == LIMBER_SIMULATE && !describe_model(d, p, diag))
@@ -1258,13 +1264,19 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
     return ok;
 }
 
-/* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */
+/* Products that parts may make: not a batch, nor one whose plan is the caller's wish, nor one whose limbs
+ * are kept, which those of parts are not. */
 static bool may_mix(const limber_context *ctx, const struct problem *p, const struct finding *f)
 {
-    return !ctx->whole && f->all_a.scanned && f->all_b.scanned && p->groups == 1 && !p->shape && !p->a.patch &&
-           !p->b.patch && !is_tiny(p) && !is_integer(p->fc) && !(p->queue && p->queue->graph) &&
-           p->contract.promise != LIMBER_SIMULATE && !asks(p, "native") &&
-           (p->contract.promise != LIMBER_FAST || strchr(p->contract.scheme, '+'));
+    limber_promise promise = p->contract.promise;
+
+    if (ctx->whole || !f->all_a.scanned || !f->all_b.scanned || p->groups != 1 || p->shape ||
+        p->a.patch || p->b.patch || is_tiny(p) || is_integer(p->fc) || (p->queue && p->queue->graph))
+        return false;
+    if (names_two(p))
+        return true;
+    return promise != LIMBER_SIMULATE && promise != LIMBER_FAST && !asks(p, "native") && !p->kept[0] &&
+           !p->kept[1];
 }
 
 static bool run(limber_context *ctx, const struct problem *p, struct finding *f, limber_report *r,
