@@ -136,17 +136,25 @@ static void print_side(struct text *out, const limber_part *p, int side)
     limber_text_add(out, "  %-4s", name);
 }
 
-static void print_table(struct text *out, const limber_cut *cut)
+static void print_table(struct text *out, const limber_part *part, int parts)
 {
-    limber_text_add(out, "part  A     B     rows x columns   products  scheme        seconds     bound\n");
-    for (int i = 0; i < cut->parts; i++) {
-        const limber_part *p = &cut->part[i];
+    bool measured = false;
+
+    for (int i = 0; i < parts; i++)
+        measured = measured || part[i].seconds > 0;
+    limber_text_add(out, "part  A     B     rows x columns   products  scheme       predicted%s     bound\n",
+                    measured ? "  measured" : "");
+    for (int i = 0; i < parts; i++) {
+        const limber_part *p = &part[i];
 
         limber_text_add(out, "%4d", i + 1);
         print_side(out, p, 0);
         print_side(out, p, 1);
-        limber_text_add(out, "  %6lld x %-6lld %8.2f%%  %-11s  %8.3g  %8.3g\n", (long long)p->m,
-                        (long long)p->n, 100 * p->share, p->scheme, p->cost, p->bound);
+        limber_text_add(out, "  %6lld x %-6lld %8.2f%%  %-12s %9.3g", (long long)p->m, (long long)p->n,
+                        100 * p->share, p->scheme, p->cost);
+        if (measured)
+            limber_text_add(out, "  %8.3g", p->seconds);
+        limber_text_add(out, "  %8.3g\n", p->bound);
     }
 }
 
@@ -169,7 +177,7 @@ void limber_parts_text(struct text *out, const limber_cut *cut)
                         lines[i], (long long)cut->tile);
         print_kinds(out, cut, i);
     }
-    print_table(out, cut);
+    print_table(out, cut->part, cut->parts);
 }
 
 /* Scheme after scheme, in the order of the parts. */
@@ -190,4 +198,24 @@ void limber_parts_shares(struct text *out, const limber_report *r)
             comma = ", ";
         }
     }
+}
+
+limber_status limber_report_parts(const limber_report *report, char **text)
+{
+    struct text out = { 0 };
+    struct diag d = { 0 };
+
+    if (!report || !text)
+        limber_fail(&d, LIMBER_BAD_ARGUMENT, "%s is NULL", report ? "text" : "report");
+    else
+        print_table(&out, report->part, report->parts);
+    if (out.failed) {
+        limber_text_clear(&out);
+        limber_fail(&d, LIMBER_NO_MEMORY, "no memory for the table");
+    }
+    if (text)
+        *text = out.s;
+    if (d.status)
+        limber_fail_in(&d, "report_parts");
+    return limber_error_set(&d);
 }

@@ -413,10 +413,10 @@ static void texts(void **state)
         "  nnn\n  nWn\n  nnn\n  nWn\n"
         "tiles of B, 64 columns by 256 along k: . zero, n narrow, W wide\n"
         "  nnn\n  Wnn\n  nnn\n"
-        "part  A     B     rows x columns   products  scheme        seconds     bound\n"
-        "   1  a:n   a:n      200 x 130       77.78%  fp32-f     ",
-        "\n   2  a:W   a:nW     200 x 130       16.67%  native     ",
-        "\n   3  a:n   a:W      200 x 130        5.56%  native     ",
+        "part  A     B     rows x columns   products  scheme       predicted     bound\n"
+        "   1  a:n   a:n      200 x 130       77.78%  fp32-f       ",
+        "\n   2  a:W   a:nW     200 x 130       16.67%  native       ",
+        "\n   3  a:n   a:W      200 x 130        5.56%  native       ",
         "; part 1\n; 00-stated.lir\n", "; part 2\n", "; part 3\n",
     };
     struct call x = make_call("fp32-f+native", false);
@@ -437,6 +437,11 @@ static void texts(void **state)
     if (!strstr(line, "# mixed: 77.8% fp32-f, 22.2% native; 3 parts "))
         print_error("%s\n", line);
     assert_non_null(strstr(line, "# mixed: 77.8% fp32-f, 22.2% native; 3 parts "));
+    assert_int_equal(limber_report_parts(&x.report, &text), LIMBER_OK);
+    assert_non_null(strstr(text, "scheme       predicted  measured     bound\n"));
+    limber_free(text);
+    assert_int_equal(limber_report_parts(NULL, &text), LIMBER_BAD_ARGUMENT);
+    assert_null(text);
     drop_call(&x);
 }
 

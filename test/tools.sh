@@ -135,6 +135,38 @@ else
     echo "gnuplot is absent: plots are skipped"
 fi
 
+# what data is like, and what it is cut into
+awk 'BEGIN { print "%%MatrixMarket matrix array real general\n150 140"
+    for (j = 0; j < 140; j++) for (i = 0; i < 150; i++)
+        print (i < 64 ? 0 : i >= 128 && i < 130 ? (1 + j) * 2 ^ (i * j % 50) : i + j) }' > 'u<&.mtx'
+printf '%%%%MatrixMarket matrix coordinate real general\n140 140 2\n1 1 nan\n140 140 1\n' > e.mtx
+expect 0 '^   \.\.\.$' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b
+expect 0 '^   !\.\.$' "$limber" plan gemm e.mtx e.mtx
+expect 0 'A  u<&.mtx, 150 x 140 of f64: exponents 0 to ' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b
+expect 0 'tiles of A, 64 rows by 256 along k' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native
+expect 0 '^   1  a:n   a:n .* native ' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native
+expect 0 'predicted  measured' "$limber" gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native
+expect 0 'predicted  measured' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native --run
+expect 0 '^error +[0-9.]+ ulp' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --check
+expect 0 '"groups":' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native --json
+expect 0 '"seconds_predicted":' "$limber" gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native --json
+expect 0 '"zero_tiles":' "$limber" plan gemm a.mtx a.mtx --json
+expect 0 '"emax":.*2' "$limber" plan gemm a.mtx a.mtx --json
+expect 0 '.' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native --svg h.svg
+expect 0 '<title>u&lt;&amp;.mtx times u&lt;&amp;.mtx</title>' cat h.svg
+expect 0 'native: [0-9.]+% of products' cat h.svg
+expect 0 '</svg>' tail -n 1 h.svg
+expect 0 '.' "$limber" plan gemm e.mtx e.mtx --svg n.svg
+expect 0 'path fill="#e31a1c"' cat n.svg
+expect 1 'nowhere/h.svg: ' "$limber" plan gemm a.mtx a.mtx --svg nowhere/h.svg
+if [ -n "$LIMBER_DATA" ] && [ -f "$LIMBER_DATA/mtx/bp__1400.mtx" ]; then
+    bp=$LIMBER_DATA/mtx/bp__1400.mtx
+    expect 0 '822 x 822 of f64: exponents .*of tiles zero' "$limber" plan gemm "$bp" "$bp" --svg bp.svg
+    expect 0 '</svg>' tail -n 1 bp.svg
+else
+    echo "LIMBER_DATA has no mtx/bp__1400.mtx: skipped"
+fi
+
 # 36 digits carry binary128 both ways
 printf '%%%%MatrixMarket matrix array real general\n1 1\n3.14159265358979323846264338327950288e+00\n' > pi.mtx
 printf '%%%%MatrixMarket matrix array real general\n1 1\n1\n' > one.mtx

@@ -77,8 +77,8 @@ bool parse_number(const char *text, limber_format f, void *out);
 
 struct product {
     char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend;   /* owned */
-    char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split;
-    int slices, threads, trans_a, trans_b, check, json, time, groups, count;
+    char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
+    int slices, threads, trans_a, trans_b, check, json, time, groups, count, run;
     /* filled by product_read */
     limber_contract promise;
     limber_unit unit;               /* what promise.unit points to */
@@ -89,8 +89,9 @@ struct product {
     char alpha_value[16], beta_value[16];
     bool is_conv;
 };
-/* Reads options and files.  0 when there is work to do, else the exit status + 1. */
-int product_read(int argc, const char **argv, bool is_conv, struct product *p);
+/* Reads options and files; plans have options of their own.  0 when there is work to do, else the exit
+ * status + 1. */
+int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p);
 /* The parts of product_read behind the options: the convolution's geometry; the files (NULL: a and
  * b are filled) and all shapes.  False after a message. */
 bool product_geometry(struct product *p);
@@ -99,8 +100,51 @@ void product_clear(struct product *p);
 limber_status product_context(const struct product *p, limber_context **ctx);
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text);
+limber_status product_look(const struct product *p, limber_context *ctx, limber_look look[2]);
+limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,
+                          limber_report *r);
 const void *product_alpha(const struct product *p);
 const void *product_beta(const struct product *p);
+
+/* ---- runs of a product, cmd_gemm.c ------------------------------------------------------------ */
+
+struct verdict {
+    double ulp, relative;       /* largest error */
+    int64_t checked, elements;
+};
+struct measured {
+    limber_report cold, warm;
+    double seconds_cold, seconds_warm;
+    bool timed;                 /* there was a second run */
+    struct verdict v;           /* with p->check */
+};
+/* Runs it, twice where the options ask for times, and checks.  False after a message. */
+bool product_measure(struct product *p, limber_context *ctx, struct measured *o);
+struct cJSON;
+/* Adds what --check found, or nulls. */
+void verdict_json(struct cJSON *j, const struct product *p, const struct verdict *v);
+
+/* ---- what data is like, and what becomes of it ------------------------------------------------ */
+
+/* masks.c: tiles of an operand together, as the matrix lies (A's lines go down, B's across). */
+struct cell { bool zero, special; int emax, bits; };
+struct grid { int64_t down, across, dy, dx; };      /* cells, and tiles of one */
+struct grid masks_grid(const limber_look *l, int side, int64_t high, int64_t wide);
+struct cell masks_cell(const limber_look *l, int side, const struct grid *g, int64_t y, int64_t x);
+/* The range of emax over all tiles of both; zeros and false when they hold no finite nonzero. */
+bool masks_range(const limber_look look[2], int *least, int *most);
+void masks_print(const struct product *p, const limber_look look[2]);
+struct cJSON *masks_json(const limber_look look[2]);
+
+/* parts.c: a mixed product's parts; measured: it has run. */
+void parts_print(const limber_report *r);
+struct cJSON *parts_json(const limber_report *r, bool measured);
+/* Adds the groups of blocks, and the price of one plan. */
+void cut_json(struct cJSON *j, const limber_cut *cut);
+
+/* heat.c: all of this as SVG; r is of a plan or of a run.  False after a message. */
+bool heat_write(const char *path, const struct product *p, const limber_look look[2],
+                const limber_cut *cut, const limber_report *r);
 
 /* ---- simulated units ------------------------------------------------------------------------- */
 
@@ -118,10 +162,6 @@ void json_number(struct cJSON *j, const char *name, double x);
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
-struct verdict {
-    double ulp, relative;       /* largest error */
-    int64_t checked, elements;
-};
 /* Compares p->c with the exact result by MPFR; before is C as it was (beta). */
 struct verdict check_product(const struct product *p, const void *before);
 /* The same for a plain product of dense row-major matrices. */

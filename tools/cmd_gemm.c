@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct outcome {
-    limber_report cold, warm;
-    double seconds_cold, seconds_warm;
-    bool timed;
-    struct verdict v;
-};
-
 static const char *const source[] = { "compiled", "disk", "memory" };
 
 static void shape_text(const struct product *p, char *s, size_t size)
@@ -27,7 +20,25 @@ static void shape_text(const struct product *p, char *s, size_t size)
                  (long long)p->c.dim[1], (long long)p->a.dim[!p->trans_a]);
 }
 
-static void print_json(const struct product *p, const struct outcome *o)
+/* Of two runs the second, which compiled nothing. */
+static const limber_report *last(const struct measured *o)
+{
+    return o->timed ? &o->warm : &o->cold;
+}
+
+void verdict_json(cJSON *j, const struct product *p, const struct verdict *v)
+{
+    if (p->check) {
+        cJSON_AddNumberToObject(j, "error_ulp", v->ulp);
+        cJSON_AddNumberToObject(j, "error_relative", v->relative);
+        cJSON_AddNumberToObject(j, "elements_checked", (double)v->checked);
+    } else {
+        cJSON_AddNullToObject(j, "error_ulp");
+        cJSON_AddNullToObject(j, "error_relative");
+    }
+}
+
+static void print_json(const struct product *p, const struct measured *o)
 {
     cJSON *j = cJSON_CreateObject(), *shape = cJSON_AddObjectToObject(j, "shape");
     char name[64], unit[UNIT_TEXT], *text;
@@ -60,17 +71,12 @@ static void print_json(const struct product *p, const struct outcome *o)
         cJSON_AddNumberToObject(j, "bound", o->cold.bound);
     else
         cJSON_AddNullToObject(j, "bound");
-    if (p->check) {
-        cJSON_AddNumberToObject(j, "error_ulp", o->v.ulp);
-        cJSON_AddNumberToObject(j, "error_relative", o->v.relative);
-        cJSON_AddNumberToObject(j, "elements_checked", (double)o->v.checked);
-    } else {
-        cJSON_AddNullToObject(j, "error_ulp");
-        cJSON_AddNullToObject(j, "error_relative");
-    }
+    verdict_json(j, p, &o->v);
     cJSON_AddNumberToObject(j, "seconds_cold", o->seconds_cold);
     cJSON_AddNumberToObject(j, "seconds_warm", o->seconds_warm);
     cJSON_AddStringToObject(j, "cache", source[o->cold.from]);
+    if (o->cold.parts)
+        cJSON_AddItemToObject(j, "parts", parts_json(last(o), true));
     if (p->promise.statistics)
         cJSON_AddItemToObject(j, "statistics", statistics_json(&p->statistics));
     text = cJSON_Print(j);
@@ -79,7 +85,7 @@ static void print_json(const struct product *p, const struct outcome *o)
     cJSON_Delete(j);
 }
 
-static void print_text(const struct product *p, const struct outcome *o)
+static void print_text(const struct product *p, const struct measured *o)
 {
     char name[64], shape[128], unit[UNIT_TEXT];
 
@@ -101,6 +107,11 @@ static void print_text(const struct product *p, const struct outcome *o)
     if (o->timed)
         printf(", warm %.6f", o->seconds_warm);
     printf("\n");
+    if (o->cold.repaired)
+        printf("repaired  %lld of %lld elements, undecided by fewer bits\n",
+               (long long)o->cold.repaired, (long long)array_size(&p->c));
+    if (o->cold.parts)
+        parts_print(last(o));
     if (p->promise.statistics)
         statistics_print(&p->unit, &p->statistics);
 }
@@ -115,43 +126,51 @@ static limber_status timed(const struct product *p, limber_context *ctx, limber_
     return s;
 }
 
-static int run(struct product *p)
+bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
 {
-    struct outcome o = { 0 };
-    limber_context *ctx = NULL;
     size_t bytes = (size_t)array_size(&p->c) * p->c.format.size;
     void *before = malloc(bytes + 1);
-    int status = 0;
+    bool ok;
 
     if (!before)
-        return complain("out of memory");
+        return complain("out of memory"), false;
     memcpy(before, p->c.data, bytes);
-    o.timed = p->time || p->json || p->check;
-    if (product_context(p, &ctx) != LIMBER_OK ||
-        timed(p, ctx, &o.cold, &o.seconds_cold) != LIMBER_OK) {
-        status = complain("%s", limber_error_text());
-    } else if (o.timed) {
+    o->timed = p->time || p->json || p->check || p->run;
+    ok = timed(p, ctx, &o->cold, &o->seconds_cold) == LIMBER_OK;
+    if (ok && o->timed) {
         memcpy(p->c.data, before, bytes);
-        if (timed(p, ctx, &o.warm, &o.seconds_warm) != LIMBER_OK)
-            status = complain("%s", limber_error_text());
+        ok = timed(p, ctx, &o->warm, &o->seconds_warm) == LIMBER_OK;
     }
-    if (!status && p->check)
-        o.v = check_product(p, before);
-    if (!status && p->out && !array_write(p->out, &p->c))
+    if (!ok)
+        complain("%s", limber_error_text());
+    if (ok && p->check)
+        o->v = check_product(p, before);
+    free(before);
+    return ok;
+}
+
+static int run(struct product *p)
+{
+    struct measured o = { 0 };
+    limber_context *ctx = NULL;
+    int status = 0;
+
+    if (product_context(p, &ctx) != LIMBER_OK)
+        status = complain("%s", limber_error_text());
+    else if (!product_measure(p, ctx, &o) || (p->out && !array_write(p->out, &p->c)))
         status = 1;
     if (!status && p->json)
         print_json(p, &o);
     else if (!status)
         print_text(p, &o);
     limber_destroy(ctx);
-    free(before);
     return status;
 }
 
 static int product(int argc, const char **argv, bool is_conv)
 {
     struct product p;
-    int status = product_read(argc, argv, is_conv, &p);
+    int status = product_read(argc, argv, is_conv, false, &p);
 
     if (status)
         return status - 1;

@@ -28,18 +28,95 @@ static int show(char *text, bool json)
     return 0;
 }
 
+/* What there is to tell of a product beside its plan. */
+struct told {
+    limber_look look[2];
+    limber_cut cut;
+    limber_report plan;
+    struct measured run;
+};
+
+static const limber_report *best_known(const struct product *p, const struct told *t)
+{
+    return p->run ? &t->run.warm : &t->plan;
+}
+
+static int tell_json(const struct product *p, const struct told *t, char *text)
+{
+    cJSON *j = cJSON_CreateObject();
+    char *printed;
+
+    cJSON_AddItemToObject(j, "operands", masks_json(t->look));
+    cJSON_AddStringToObject(j, "scheme", t->plan.scheme);
+    json_number(j, "bound", t->plan.bound);
+    json_number(j, "seconds_predicted", t->plan.cost);
+    cut_json(j, &t->cut);
+    cJSON_AddItemToObject(j, "parts", parts_json(best_known(p, t), p->run));
+    if (p->run) {
+        cJSON_AddNumberToObject(j, "seconds", t->run.seconds_warm);
+        verdict_json(j, p, &t->run.v);
+    }
+    cJSON_AddStringToObject(j, "plan", text);
+    printed = cJSON_Print(j);
+    printf("%s\n", printed ? printed : "{}");
+    cJSON_free(printed);
+    cJSON_Delete(j);
+    return 0;
+}
+
+static int tell_text(const struct product *p, const struct told *t, const char *text)
+{
+    masks_print(p, t->look);
+    fputs(text, stdout);
+    if (!p->run)
+        return 0;
+    printf("; run\nscheme  %s, bound %.3g |A||B|\nseconds %.3g, predicted %.3g\n", t->run.warm.scheme,
+           t->run.warm.bound, t->run.seconds_warm, t->plan.cost);
+    if (p->check)
+        printf("error   %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", t->run.v.ulp,
+               t->run.v.relative, (long long)t->run.v.checked, (long long)t->run.v.elements);
+    if (t->run.warm.parts)
+        parts_print(&t->run.warm);
+    return 0;
+}
+
+static int tell(struct product *p, limber_context *ctx, char *text)
+{
+    struct told t = { .run = { .timed = false } };
+    int status = 0;
+
+    p->run = p->run || p->check;
+    if (product_look(p, ctx, t.look) != LIMBER_OK || product_cut(p, ctx, &t.cut, &t.plan) != LIMBER_OK)
+        status = complain("%s", limber_error_text());
+    else if (p->run && !product_measure(p, ctx, &t.run))
+        status = 1;
+    else if (p->svg && !heat_write(p->svg, p, t.look, &t.cut, best_known(p, &t)))
+        status = 1;
+    else
+        status = p->json ? tell_json(p, &t, text) : tell_text(p, &t, text);
+    limber_look_free(&t.look[0]);
+    limber_look_free(&t.look[1]);
+    limber_cut_free(&t.cut);
+    return status;
+}
+
 static int of_product(int argc, const char **argv, bool is_conv)
 {
     limber_context *ctx = NULL;
     struct product p;
     char *text = NULL;
-    int status = product_read(argc, argv, is_conv, &p);
+    int status = product_read(argc, argv, is_conv, true, &p);
 
     if (status)
         return status - 1;
     if (product_context(&p, &ctx) == LIMBER_OK)
         product_plan(&p, ctx, &text);
-    status = show(text, p.json);
+    if (!text || is_conv) {
+        status = show(text, p.json);
+    } else {
+        status = tell(&p, ctx, text);
+        limber_free(text);
+    }
     limber_destroy(ctx);
     product_clear(&p);
     return status;

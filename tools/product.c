@@ -243,8 +243,21 @@ bool product_open(struct product *p, const char *const *files)
            read_scalar("beta", p->beta, p->c.format, p->beta_value);
 }
 
-int product_read(int argc, const char **argv, bool is_conv, struct product *p)
+static bool keep_names(struct product *p, const char *const *files)
 {
+    p->name[0] = strdup(files[0]);
+    p->name[1] = strdup(files[1]);
+    return p->name[0] && p->name[1];
+}
+
+int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p)
+{
+    struct poptOption plan[] = {
+        { "svg", 0, POPT_ARG_STRING, &p->svg, 0, "draw operands and parts", "FILE" },
+        { "run", 0, POPT_ARG_NONE, &p->run, 0, "and run it, to see what it takes", NULL },
+        POPT_TABLEEND
+    };
+    struct poptOption none[] = { POPT_TABLEEND };
     struct poptOption conv[] = {
         { "stride", 0, POPT_ARG_STRING, &p->stride, 0, "steps down and right", "A,B" },
         { "pad", 0, POPT_ARG_STRING, &p->pad, 0, "zeros at top, bottom, left, right", "T,B,L,R" },
@@ -278,6 +291,8 @@ int product_read(int argc, const char **argv, bool is_conv, struct product *p)
         { "c", 0, POPT_ARG_STRING, &p->c0, 0, "what beta multiplies", "FILE" },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE, is_conv ? conv : gemm, 0,
           is_conv ? "Convolution:" : "Matrices:", NULL },
+        { NULL, 0, POPT_ARG_INCLUDE_TABLE, plans && !is_conv ? plan : none, 0,
+          plans && !is_conv ? "Plan:" : NULL, NULL },
         { "backend", 0, POPT_ARG_STRING, &p->backend, 0, "auto, interp or llvm", "NAME" },
         { "threads", 0, POPT_ARG_INT, &p->threads, 0, "worker threads", "N" },
         { "check", 0, POPT_ARG_NONE, &p->check, 0, "compare with the exact result", NULL },
@@ -305,7 +320,7 @@ int product_read(int argc, const char **argv, bool is_conv, struct product *p)
         complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
     else if (n != 2)
         complain("%s takes two files, %d given (see limber %s --help)", argv[0], n, argv[0]);
-    else if (parse_contract(p) && unit_counts(p) && (!is_conv || product_geometry(p)))
+    else if (keep_names(p, files) && parse_contract(p) && unit_counts(p) && (!is_conv || product_geometry(p)))
         ok = product_open(p, files);
     else
         code = -2;
@@ -320,7 +335,7 @@ void product_clear(struct product *p)
 {
     char **strings[] = { &p->out, &p->as, &p->contract, &p->scheme, &p->alpha, &p->beta, &p->c0,
                          &p->backend, &p->stride, &p->pad, &p->dilate, &p->layout, &p->lpgemm,
-                         &p->layer, &p->split };
+                         &p->layer, &p->split, &p->svg, &p->name[0], &p->name[1] };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         free(*strings[i]);          /* popt's copies */
@@ -361,6 +376,22 @@ limber_status product_run(const struct product *p, limber_context *ctx, limber_r
     return limber_gemm(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
                        product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
                        product_beta(p), view(&p->c, false), r);
+}
+
+/* A convolution's operands are no matrices. */
+limber_status product_look(const struct product *p, limber_context *ctx, limber_look look[2])
+{
+    int64_t m = p->c.dim[0], n = p->c.dim[1], k = p->a.dim[!p->trans_a];
+    limber_status s = limber_look_at(ctx, view(&p->a, p->trans_a), m, k, 1, &look[0]);
+
+    return s == LIMBER_OK ? limber_look_at(ctx, view(&p->b, p->trans_b), k, n, 0, &look[1]) : s;
+}
+
+limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut, limber_report *r)
+{
+    return limber_gemm_cut(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
+                           product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
+                           product_beta(p), view(&p->c, false), cut, r);
 }
 
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text)

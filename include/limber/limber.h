@@ -374,7 +374,8 @@ LIMBER_API void limber_look_free(limber_look *look);
 
 /* What limber_gemm would do, as text: the IR as stated and after every pass that changed it, the
  * product table, why each other scheme was refused, the bound and the predicted cost; of a mixed
- * product first its parts, then this for each.  Reads A and B, computes nothing.  *text is the caller's, to be released with limber_free. */
+ * product first its parts, then this for each.  Reads A and B, computes nothing.  *text is the
+ * caller's, to be released with limber_free. */
 LIMBER_API limber_status limber_gemm_plan(limber_context *ctx, const limber_contract *contract,
                                           int64_t m, int64_t n, int64_t k, const void *alpha,
                                           limber_matrix a, limber_matrix b, const void *beta,
@@ -407,6 +408,10 @@ LIMBER_API limber_status limber_gemm_cut(limber_context *ctx, const limber_contr
                                          limber_matrix a, limber_matrix b, const void *beta,
                                          limber_matrix c, limber_cut *cut, limber_report *report);
 LIMBER_API void limber_cut_free(limber_cut *cut);
+
+/* The parts of a report as a table, a line each: groups ("a", "a:nW" for its narrow and wide tiles), size,
+ * share, scheme, seconds and bound.  *text is the caller's, to be released with limber_free. */
+LIMBER_API limber_status limber_report_parts(const limber_report *report, char **text);
 
 /* Runs passes over a plan given in the text form of docs/ir.md.  passes: comma-separated names,
  * or NULL for all; target: text of a target, or NULL for this machine. */
