@@ -1264,8 +1264,7 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
     return ok;
 }
 
-/* Products that parts may make: not a batch, nor one whose plan is the caller's wish, nor one whose limbs
- * are kept, which those of parts are not. */
+/* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */
 static bool may_mix(const limber_context *ctx, const struct problem *p, const struct finding *f)
 {
     limber_promise promise = p->contract.promise;
@@ -1275,8 +1274,7 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
         return false;
     if (names_two(p))
         return true;
-    return promise != LIMBER_SIMULATE && promise != LIMBER_FAST && !asks(p, "native") && !p->kept[0] &&
-           !p->kept[1];
+    return promise != LIMBER_SIMULATE && promise != LIMBER_FAST && !asks(p, "native");
 }
 
 static bool run(limber_context *ctx, const struct problem *p, struct finding *f, limber_report *r,
