@@ -471,6 +471,7 @@ static bool classify_both(struct work *w, struct narrow how)
 }
 
 /* All that is not zero; the range of binary16 limbs with a scale; integers of one byte and two. */
+enum { ALL, RANGED, BYTES };
 static const struct narrow narrows[] = { { false, 1 << 20 }, { false, 28 }, { true, 8 }, { true, 16 } };
 
 /* What is narrow to a scheme that is named: limbs of floats have a range, integers have bits. */
@@ -478,7 +479,7 @@ static size_t narrow_for(const char *scheme)
 {
     const struct scheme *s = limber_scheme_find(scheme);
 
-    return !s || s->unit == UNIT_f64 || s->unit == UNIT_exact ? 0 : s->limbs > 1 ? 1 : 2;
+    return !s || s->unit == UNIT_f64 || s->unit == UNIT_exact ? ALL : s->limbs > 1 ? RANGED : BYTES;
 }
 
 static bool cut_along_k(struct work *w)
@@ -525,6 +526,22 @@ static bool start(struct work *w, int side)
     return true;
 }
 
+/* Whether a scheme of limited range takes the whole, with a scale for each line, which says more of
+ * lines of unlike sizes than tiles do: then it is the one part. */
+static bool suits_all(struct work *w, const struct mask *a, const struct mask *b)
+{
+    bool ranged = narrow_for(w->in->scheme[0]) == RANGED;
+    double seconds = ranged ? ask(w, a, b, w->in->scheme[0], 0, 1) : INFINITY;
+
+    if (!isfinite(seconds))
+        return false;
+    w->p->seconds = seconds;
+    w->p->parts = 1;
+    w->p->part[0] = (struct partition_part){ .scheme = w->in->scheme[0], .share = 1,
+                                             .seconds = seconds };
+    return true;
+}
+
 bool limber_partition(const struct partition_input *in, struct partition *p, struct diag *d)
 {
     struct work w = { .in = in, .p = p, .d = d };
@@ -536,6 +553,8 @@ bool limber_partition(const struct partition_input *in, struct partition *p, str
     a = about_group(&p->side[0], 0);
     b = about_group(&p->side[1], 0);
     p->whole = w.seconds[0][0] = rectangle(&w, &a, &b);
+    if (in->scheme[1] && suits_all(&w, &a, &b))
+        return !w.failed;
     if (w.failed || (!in->scheme[1] && !cut_lines(&w)))
         return false;
     w.tiles = in->mask[0]->tile && in->mask[1]->tile && in->k > 0;

@@ -20,10 +20,12 @@ int cmd_tune(int argc, const char **argv);
 int cmd_demo(int argc, const char **argv);
 int cmd_units(int argc, const char **argv);
 int cmd_explore(int argc, const char **argv);
+int cmd_figures(int argc, const char **argv);
 
 /* "limber: ..." to stderr; answers 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 double now(void);                           /* seconds */
+void cpu_name(char *name, size_t size);
 
 /* random.c: the next 64 bits, and the next deviate of N(0,1); state begins as a seed. */
 uint64_t random_bits(uint64_t *state);
@@ -72,6 +74,11 @@ int64_t bytes_left(FILE *f);                /* up to the end of the file; -1: ca
 
 /* Decimal text to one element, rounded once to nearest-even. */
 bool parse_number(const char *text, limber_format f, void *out);
+
+/* An SVG file by gnuplot, which reads what script writes.  what begins messages; *absent: there is
+ * no gnuplot.  False after a message. */
+bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),
+             const void *user, bool *absent);
 
 /* ---- options of a product -------------------------------------------------------------------- */
 

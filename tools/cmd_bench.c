@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 enum { MOST_THREAD_COUNTS = 8, MOST_THREADS = 256 };
 
@@ -132,25 +129,6 @@ static void table_head(const struct bench *b)
     if (!b->rows)
         printf("\n%-46s %5s  %-12s %9s %9s %-7s  ratio\n", "work", "n", "scheme", "median", "best",
                "unit");
-}
-
-static void cpu_name(char *name, size_t size)
-{
-#if defined(__x86_64__)
-    unsigned words[12];
-    char *s = (char *)words;
-
-    if (__get_cpuid_max(0x80000000, NULL) >= 0x80000004) {
-        for (unsigned i = 0; i < 3; i++)
-            __cpuid(0x80000002 + i, words[4 * i], words[4 * i + 1], words[4 * i + 2],
-                    words[4 * i + 3]);
-        while (*s == ' ')
-            s++;
-        snprintf(name, size, "%.*s", (int)(sizeof words - (size_t)(s - (char *)words)), s);
-        return;
-    }
-#endif
-    snprintf(name, size, "unknown CPU");
 }
 
 static void features(char *text, size_t size)

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The plot of `limber explore`, by gnuplot.  Its script and data go through a pipe and its picture
- * comes through a descriptor, so that no file name is ever part of a script or a command. */
-#define _GNU_SOURCE
+ * The plot of `limber explore`. */
 #include "explore.h"
 
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-extern char **environ;
 
 static bool drawable(const struct trial *t)
 {
@@ -123,65 +113,22 @@ static void script(FILE *f, const char *title, const struct trial *t, int n)
                "$frontier using 1:2:3 with labels offset 0,1 notitle\n");
 }
 
-/* Starts gnuplot with its output in fd; its input is *in. */
-static int start(int fd, pid_t *child, FILE **in)
+struct curves {
+    const char *title;
+    const struct trial *t;
+    int n;
+};
+
+static void write_script(FILE *f, const void *user)
 {
-    static char *const command[] = { "gnuplot", "-d", NULL };   /* -d: no settings of the user */
-    posix_spawn_file_actions_t actions;
-    int ends[2], error;
+    const struct curves *c = user;
 
-    if (pipe(ends))
-        return errno;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, fd, 1);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    posix_spawn_file_actions_addclose(&actions, ends[1]);
-    error = posix_spawnp(child, command[0], &actions, NULL, command, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[0]);
-    *in = error ? NULL : fdopen(ends[1], "w");
-    if (!*in)
-        close(ends[1]);
-    return error ? error : *in ? 0 : errno;
-}
-
-static bool ended_well(pid_t child)
-{
-    int status = -1;
-
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return false;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static bool draw(struct draft *d, const char *title, const struct trial *t, int n, bool *absent)
-{
-    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
-    FILE *in = NULL;
-    pid_t child = 0;
-    int error = start(fileno(d->f), &child, &in);
-    bool ok = !error;
-
-    *absent = error == ENOENT;
-    if (*absent)
-        complain("--plot: gnuplot is not installed (Debian, Ubuntu: apt install gnuplot-nox)");
-    else if (error)
-        complain("--plot: gnuplot: %s", strerror(error));
-    if (in) {
-        script(in, title, t, n);
-        fclose(in);
-    }
-    if (child > 0 && !ended_well(child))
-        ok = (complain("--plot: gnuplot failed"), false);
-    signal(SIGPIPE, before);
-    return ok;
+    script(f, c->title, c->t, c->n);
 }
 
 bool explore_plot(const char *path, const char *title, const struct trial *t, int n, bool *absent)
 {
-    struct draft d;
+    const struct curves c = { title, t, n };
     int drawn = 0;
 
     *absent = false;
@@ -189,5 +136,5 @@ bool explore_plot(const char *path, const char *title, const struct trial *t, in
         drawn += drawable(&t[i]);
     if (!drawn)
         return complain("--plot: no error is finite and above zero, nothing to draw"), false;
-    return draft_open(&d, path) && draft_close(&d, draw(&d, title, t, n, absent));
+    return gnuplot(path, "--plot", write_script, &c, absent);
 }

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static const struct {
     const char *name, *about;
@@ -19,6 +22,7 @@ static const struct {
     { "formats", "list the number formats", cmd_formats },
     { "units", "list the presets of simulated units, or spell one out", cmd_units },
     { "explore", "compare accumulators, groups and roundings on two matrices", cmd_explore },
+    { "figures", "compute and draw the figures of docs/figures.md", cmd_figures },
     { "tune", "measure tiles and rates on this machine and keep the best", cmd_tune },
     { "bench", "measure against other libraries and the machine's limits", cmd_bench },
     { "gpu", "measure against NVIDIA's libraries on a GPU", cmd_gpu },
@@ -44,6 +48,25 @@ double now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void cpu_name(char *name, size_t size)
+{
+#if defined(__x86_64__)
+    unsigned words[12];
+    char *s = (char *)words;
+
+    if (__get_cpuid_max(0x80000000, NULL) >= 0x80000004) {
+        for (unsigned i = 0; i < 3; i++)
+            __cpuid(0x80000002 + i, words[4 * i], words[4 * i + 1], words[4 * i + 2],
+                    words[4 * i + 3]);
+        while (*s == ' ')
+            s++;
+        snprintf(name, size, "%.*s", (int)(sizeof words - (size_t)(s - (char *)words)), s);
+        return;
+    }
+#endif
+    snprintf(name, size, "unknown CPU");
 }
 
 limber_format format_of(const char *name)

@@ -1,0 +1,45 @@
+#!/bin/sh
+# `limber figures`: every figure in small, and what of it does not depend on time.
+limber=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+LIMBER_CACHE_DIR=$work/cache
+export LIMBER_CACHE_DIR
+failures=0 checks=0
+
+expect() {  # status, pattern, command...
+    status=$1 pattern=$2
+    shift 2
+    checks=$((checks + 1))
+    out=$("$@" 2>&1)
+    got=$?
+    if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
+        failures=$((failures + 1))
+        echo "FAILED: $*"
+        echo "  status $got (expected $status), wanted $pattern, output: $out"
+    fi
+}
+drawn=0
+command -v gnuplot > /dev/null || drawn=1     # the data is kept, and the status tells
+
+expect $drawn 'FP32-F +published +6\.1035e-05 +65520' "$limber" figures --quick out
+for name in type-error gemm-error dynamic-range fallbacks mixed-sweep overhead; do
+    expect 0 , cat out/$name.csv
+    [ $drawn = 1 ] || expect 0 '</svg>' tail -3 out/$name.svg
+done
+# chains that truncate lose what promotion keeps; scales of lines hold what FP16 alone does not
+expect 0 lost awk -F, '$1 == "positive" && $2 == 16384 && $5 > 100 * $6 { print "lost" }' out/gemm-error.csv
+expect 0 held awk -F, '$1 == "row levels" && $2 == 9 && $3 == 1 && $6 == 0 && $9 == 0 { print "held" }' out/fallbacks.csv
+expect 0 '^same$' awk -F, '$1 == "tile levels" && ($9 - $8) ^ 2 > 1e-8 { bad = 1 } END { print bad ? "apart" : "same" }' out/fallbacks.csv
+# contracts hold where fixed numbers of slices do not
+expect 0 kept awk -F, '$1 == "Ozaki II native" && $2 == 4 && $4 < 10 { print "kept" }' out/dynamic-range.csv
+expect 0 lost awk -F, '$1 == "Ozaki I 7 slices" && $2 == 4 && $4 > 1000 { print "lost" }' out/dynamic-range.csv
+expect $drawn '"name":.*"fallbacks"' "$limber" figures --quick --json out fallbacks
+expect 2 'no figure is called "colours"' "$limber" figures out colours
+expect 2 'takes a folder' "$limber" figures
+expect 2 '--threads' "$limber" figures --threads 0 out
+expect 0 'example' "$limber" figures --help
+expect 1 'nowhere' "$limber" figures nowhere/out type-error
+echo "$checks checks, $failures failed"
+[ $failures = 0 ]
