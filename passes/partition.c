@@ -19,7 +19,9 @@
 #include <string.h>
 
 enum { THRESHOLDS = 8, ANCHORS = 8 };
-static const double worth = 0.97;       /* less of a gain is none */
+/* What parts may be predicted to take of the time before, so that they gain for all that is not
+ * predicted: results that pass through scratch, panels that straddle blocks, shorter chains. */
+static const double worth = 0.9, worth_tiles = 0.75;
 
 struct work {
     const struct partition_input *in;
@@ -433,7 +435,8 @@ static bool pays(const struct work *w, int parts, double seconds, double whole)
 {
     if (parts > 1 && !w->in->sums)
         return false;
-    return w->in->scheme[1] ? isfinite(seconds) : seconds < worth * whole;
+    return w->in->scheme[1] ? isfinite(seconds) :
+           seconds < (parts > 1 ? worth_tiles : worth) * whole;
 }
 
 /* Rectangles that gain by a cut along k, or that are to be cut, are; what all take then. */
@@ -495,7 +498,7 @@ static bool cut_along_k(struct work *w)
         if (!classify_both(w, narrows[i]))
             return false;
         seconds = cut_tiles(w, false);
-        if (seconds < worth * least || !isfinite(least)) {
+        if (seconds < least || !isfinite(least)) {
             least = seconds;
             best = i;
         }
