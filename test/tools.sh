@@ -248,7 +248,7 @@ expect 1 'absent' sh -c 'ls q.npy* keep.mtx.* 2>/dev/null || { echo absent; exit
 
 # damaged cache entries are found, and compiled again
 find "$LIMBER_CACHE_DIR" -type f | head -n 1 | while read -r f; do
-    printf 'x' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null
+    printf 'overwritten' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null
 done
 expect 1 'DAMAGED' "$limber" cache verify
 expect 0 'removed' "$limber" cache clear --damaged
