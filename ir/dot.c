@@ -28,13 +28,16 @@ static bool is_binary(limber_format f)
 /* m 2^(exp + emin of its format) is the magnitude; 0 for what is not finite. */
 struct binary { uint64_t m; int exp, sign; };
 
-static struct binary decode(const char *p, int size)
+PRIM struct binary decode(const char *p, int size)
 {
     int frac = size == 8 ? 52 : 23, fields = size == 8 ? 0x7ff : 0xff, field;
     uint64_t v = 0;
     struct binary x;
 
-    memcpy(&v, p, (size_t)size);
+    if (size == 8)
+        memcpy(&v, p, 8);
+    else
+        memcpy(&v, p, 4);
     field = (int)(v >> frac) & fields;
     x.m = (v & ((1ull << frac) - 1)) | (uint64_t)(field != 0) << frac;
     x.m = field == fields ? 0 : x.m;
@@ -43,7 +46,7 @@ static struct binary decode(const char *p, int size)
     return x;
 }
 
-static void add_product(int64_t *column, struct binary x, struct binary y)
+PRIM void add_product(int64_t *column, struct binary x, struct binary y)
 {
     unsigned __int128 p = (unsigned __int128)x.m * y.m;
     int at = x.exp + y.exp, s = at & 31;
@@ -76,6 +79,26 @@ static void settle(struct limber_big *sum, int64_t *column)
     memset(column, 0, COLUMNS * sizeof *column);
 }
 
+/* Elements that are `step` bytes apart. */
+struct run { const char *at; int64_t step; };
+
+PRIM void add_run(int64_t *column, struct run a, int size_a, struct run b, int size_b, int64_t count)
+{
+    for (; count > 0; count--, a.at += a.step, b.at += b.step)
+        add_product(column, decode(a.at, size_a), decode(b.at, size_b));
+}
+
+static void add_runs(int64_t *column, struct run a, int size_a, struct run b, int size_b,
+                     int64_t count)
+{
+    if (size_a == 8 && size_b == 8)         /* constants, for the sake of the loop */
+        add_run(column, a, 8, b, 8, count);
+    else if (size_a == 4 && size_b == 4)
+        add_run(column, a, 4, b, 4, count);
+    else
+        add_run(column, a, size_a, b, size_b, count);
+}
+
 /* ---- any format ------------------------------------------------------------------------------ */
 
 static void add_any(struct limber_big *sum, const char *a, limber_format fa, const char *b,
@@ -89,27 +112,47 @@ static void add_any(struct limber_big *sum, const char *a, limber_format fa, con
                 limber_big_add_product(sum, &x[s], &y[t]);
 }
 
+/* Elements of a line lie in steps, and none is left out. */
+static bool is_plain(const struct view *v)
+{
+    return !v->patch && !(v->excerpt && v->excerpt->tile);
+}
+
+static void dot_binary(struct limber_big *sum, const struct view *a, int size_a, int64_t i,
+                       const struct view *b, int size_b, int64_t j, int64_t k)
+{
+    int64_t column[COLUMNS] = { 0 }, step = is_plain(a) && is_plain(b) ? CARRY : 1;
+
+    for (int64_t p = 0, unsettled = 0; p < k; p += step) {
+        int64_t count = k - p < step ? k - p : step;
+        struct run x = { limber_view_at(a, i, p, size_a), a->p * size_a };
+        struct run y = { limber_view_at(b, j, p, size_b), b->p * size_b };
+
+        if (x.at && y.at)
+            add_runs(column, x, size_a, y, size_b, count);
+        unsettled += count;
+        if (unsettled >= CARRY) {
+            settle(sum, column);
+            unsettled = 0;
+        }
+    }
+    settle(sum, column);
+}
+
 void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, int64_t i,
                 const struct view *b, limber_format fb, int64_t j, int64_t k)
 {
-    bool binary = is_binary(fa) && is_binary(fb);
-    int64_t column[COLUMNS] = { 0 };
-
     limber_big_zero(sum);
+    if (is_binary(fa) && is_binary(fb)) {
+        dot_binary(sum, a, fa.size, i, b, fb.size, j, k);
+        return;
+    }
     for (int64_t p = 0; p < k; p++) {
         const char *pa = limber_view_at(a, i, p, fa.size), *pb = limber_view_at(b, j, p, fb.size);
 
-        if (!pa || !pb)
-            continue;
-        if (!binary)
+        if (pa && pb)
             add_any(sum, pa, fa, pb, fb);
-        else
-            add_product(column, decode(pa, fa.size), decode(pb, fb.size));
-        if (binary && p % CARRY == CARRY - 1)
-            settle(sum, column);
     }
-    if (binary)
-        settle(sum, column);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
