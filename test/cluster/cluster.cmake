@@ -1,0 +1,22 @@
+# Programs of many processes: MPI programs on a BLAS that Limber stands before, and ranks that share
+# one cache.
+pkg_check_modules(OMPI IMPORTED_TARGET ompi-c)
+find_library(LIMBER_SCALAPACK scalapack-openmpi)
+if(TARGET limber_blas AND OMPI_FOUND AND LIMBER_SCALAPACK)
+  add_executable(cluster_pblas ${CMAKE_CURRENT_SOURCE_DIR}/cluster/pblas.c)
+  target_link_libraries(cluster_pblas PRIVATE ${LIMBER_SCALAPACK} PkgConfig::OMPI m)
+  add_library(cluster_calls MODULE ${CMAKE_CURRENT_SOURCE_DIR}/cluster/calls.c)
+  target_link_libraries(cluster_calls PRIVATE ${CMAKE_DL_LIBS})
+  set_target_properties(cluster_calls PROPERTIES C_VISIBILITY_PRESET default)
+  add_test(NAME cluster_pblas COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cluster/pblas.sh
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:cluster_pblas> $<TARGET_FILE:cluster_calls>)
+  add_test(NAME cluster_hpl COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cluster/hpl.sh
+           $<TARGET_FILE:limber_blas>)
+else()
+  message(STATUS "libscalapack-openmpi-dev or libopenmpi-dev is absent: MPI programs are not tested")
+  foreach(name pblas hpl)
+    add_test(NAME cluster_${name} COMMAND sh -c
+             "echo 'SKIPPED: libscalapack-openmpi-dev or libopenmpi-dev was absent when this was built'; exit 77")
+  endforeach()
+endif()
+set_tests_properties(cluster_pblas cluster_hpl PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)

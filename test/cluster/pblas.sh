@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A program on ScaLAPACK, as it is: its local products are served on every rank, to the contract, on grids
+# of several shapes, by one and by two threads a rank.
+library=$1 program=$2 calls=$3
+. "$(dirname "$0")/mpi.sh"
+
+served() {
+    grep -c '^liblimber_blas: dgemm_ .* by ' "$work/$1"
+}
+
+# What came to dgemm on this rank was served, all of it where no size is left alone.
+is_served() {   # contract, rank
+    asked=$(sed -n 's/^calls: dgemm \([0-9]*\) .*/\1/p' "$work/$2")
+    got=$(served "$2")
+    [ "$got" -gt 0 ] && { [ "$1" = native ] || [ "$got" = "$asked" ]; }
+}
+
+run() {     # rows, columns, threads, contract, size, error
+    ranks $(($1 * $2)) env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT="$4" LIMBER_NUM_THREADS="$3" \
+        "$program" "$1" "$2" "$5" "$6"
+    status=$?
+    name="$4 on a grid of $1 x $2, $3 threads a rank"
+    check "$name: status $status" [ $status = 0 ]
+    check "$name: results" grep -qx '0 failures' "$work/0"
+    check "$name: nothing is left to the BLAS" [ "$(grep -c 'is left to' "$work/out")" = 0 ]
+    for rank in $(seq 0 $(($1 * $2 - 1))); do
+        check "$name: rank $rank is served" is_served "$4" "$rank"
+    done
+}
+
+for grid in '1 2' '2 1' '2 2'; do
+    # shellcheck disable=SC2086
+    {
+        run $grid 1 native 576 2.9e-14
+        run $grid 1 correct 192 0
+        run $grid 1 bits=40 192 9.2e-13
+    }
+done
+run 2 2 2 native 576 2.9e-14
+run 1 2 2 correct 192 0
+
+# Without a contract the same program loses what cancels: the test above can fail.
+ranks 2 env LD_PRELOAD="$calls:$library" "$program" 1 2 192 0
+check "no contract: status $?" [ $? != 0 ]
+check "no contract: cancelled sums are lost" grep -q 'large integers: .* FAILED' "$work/0"
+check "no contract: nothing is served" [ "$(served 0)" = 0 ]
+finish
