@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Processes that begin at once with one cache: `storm run RANKS KERNELS` releases so many, each of
+ * which computes KERNELS products that need a kernel each, and tells when they had them, and from where
+ * (LIMBER_CACHE_DIR).  `storm kill SECONDS` does so with a few, again and again, kills some of them at
+ * a random moment, and looks whether the others end and what they leave can be used.  `storm check KERNELS`
+ * does the last once, and empties the cache.  `storm rank KERNELS` is one of them.  Results are compared with sums of integers. */
+#define _GNU_SOURCE     /* pipe2 */
+#include <limber/limber.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SIZE = 64, FIRST_BITS = 20, MOST_KERNELS = 30, MOST_RANKS = 512, PATIENCE = 60 };
+
+/* What a rank writes to its standard output, at once. */
+struct story {
+    double context, first, all;     /* seconds after the release */
+    double cpu;                     /* seconds of this process */
+    int from[3];                    /* products: compiled, from disk, from memory */
+    int wrong;
+};
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- one rank -------------------------------------------------------------------------------- */
+
+static int value(int i, int j)
+{
+    return (i * 31 + j * 17) % 19 - 9;
+}
+
+/* Each number of bits is a kernel of its own. */
+static int multiply(limber_context *ctx, int bits, int *from)
+{
+    static double a[SIZE][SIZE], b[SIZE][SIZE], c[SIZE][SIZE];
+    const limber_contract contract = { .promise = LIMBER_BITS, .bits = bits, .scheme = "native" };
+    limber_report report;
+    limber_format f64;
+
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++) {
+            a[i][j] = value(i, j);
+            b[i][j] = value(j, i + 5);
+        }
+    limber_format_named("f64", &f64);
+    if (limber_gemm(ctx, &contract, SIZE, SIZE, SIZE, NULL, (limber_matrix){ a, f64, SIZE, 1 },
+                    (limber_matrix){ b, f64, SIZE, 1 }, NULL, (limber_matrix){ c, f64, SIZE, 1 },
+                    &report) != LIMBER_OK) {
+        fprintf(stderr, "storm: %s\n", limber_error_text());
+        return 1;
+    }
+    from[report.from]++;
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++) {
+            int sum = 0;
+
+            for (int k = 0; k < SIZE; k++)
+                sum += value(i, k) * value(j, k + 5);
+            if (c[i][j] != sum)
+                return 1;
+        }
+    return 0;
+}
+
+static double cpu(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/* piped: to a parent that knows what a story is */
+static int rank(int kernels, double start, int piped)
+{
+    struct story story = { 0 };
+    limber_context *ctx;
+
+    if (limber_create(&ctx, NULL) != LIMBER_OK) {
+        fprintf(stderr, "storm: %s\n", limber_error_text());
+        return 2;
+    }
+    story.context = now() - start;
+    for (int i = 0; i < kernels; i++) {
+        story.wrong += multiply(ctx, FIRST_BITS + i, story.from);
+        if (i == 0)
+            story.first = now() - start;
+    }
+    story.all = now() - start;
+    limber_destroy(ctx);
+    story.cpu = cpu();
+    if (!piped || write(1, &story, sizeof story) != (ssize_t)sizeof story)
+        printf("%d compiled, %d from disk, %d wrong\n", story.from[0], story.from[1], story.wrong);
+    return story.wrong != 0;
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+struct crowd {
+    int ranks;
+    pid_t pid[MOST_RANKS];
+    int out;                /* where they write */
+};
+
+static _Noreturn void die(const char *what)
+{
+    fprintf(stderr, "storm: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+/* Forks them all, then lets them become `storm rank` with the moment of the release. */
+static void release(struct crowd *c, int ranks, int kernels)
+{
+    double start[MOST_RANKS];
+    int gate[2], out[2];
+
+    if (pipe2(gate, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+        die("pipe");
+    c->ranks = ranks;
+    c->out = out[0];
+    for (int i = 0; i < ranks; i++) {
+        c->pid[i] = fork();
+        if (c->pid[i] < 0)
+            die("fork");
+        if (c->pid[i] == 0) {
+            char count[16], since[32];
+            double t;
+
+            if (read(gate[0], &t, sizeof t) != (ssize_t)sizeof t || dup2(out[1], 1) < 0)
+                _exit(2);
+            snprintf(count, sizeof count, "%d", kernels);
+            snprintf(since, sizeof since, "%.9f", t);
+            execl("/proc/self/exe", "storm", "rank", count, since, (char *)NULL);
+            _exit(2);
+        }
+    }
+    start[0] = now();
+    for (int i = 1; i < ranks; i++)
+        start[i] = start[0];
+    if (write(gate[1], start, (size_t)ranks * sizeof *start) < 0)
+        die("write");
+    close(gate[0]);
+    close(gate[1]);
+    close(out[1]);
+}
+
+/* Stories until all pipes are closed; -1 when somebody is still at it after PATIENCE seconds. */
+static int listen_to(struct crowd *c, struct story *story)
+{
+    double end = now() + PATIENCE;
+    int n = 0;
+
+    for (;;) {
+        struct pollfd p = { c->out, POLLIN, 0 };
+        double left = end - now();
+        ssize_t got;
+
+        if (left <= 0 || poll(&p, 1, (int)(left * 1e3) + 1) <= 0) {
+            n = -1;
+            break;
+        }
+        got = read(c->out, &story[n], sizeof *story);
+        if (got <= 0)
+            break;
+        n += got == (ssize_t)sizeof *story;
+    }
+    close(c->out);
+    return n;
+}
+
+/* How many ended otherwise than with status 0 or by our SIGKILL. */
+static int bury(struct crowd *c, int all)
+{
+    int bad = 0;
+
+    for (int i = 0; i < c->ranks; i++) {
+        int status = 0;
+
+        if (all)
+            kill(c->pid[i], SIGKILL);
+        if (waitpid(c->pid[i], &status, 0) == c->pid[i])
+            bad += WIFEXITED(status) ? WEXITSTATUS(status) != 0 : WTERMSIG(status) != SIGKILL;
+    }
+    return bad;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void spread(const char *what, const struct story *s, int n, size_t at)
+{
+    double x[MOST_RANKS];
+
+    for (int i = 0; i < n; i++)
+        memcpy(&x[i], (const char *)&s[i] + at, sizeof x[i]);
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    printf("%s: first %.1f ms, median %.1f ms, last %.1f ms\n", what, 1e3 * x[0], 1e3 * x[n / 2],
+           1e3 * x[n - 1]);
+}
+
+static int run(int ranks, int kernels)
+{
+    struct story story[MOST_RANKS + 1];
+    int from[3] = { 0 }, wrong = 0, n, bad;
+    struct crowd crowd;
+
+    release(&crowd, ranks, kernels);
+    n = listen_to(&crowd, story);
+    bad = bury(&crowd, n < 0);
+    if (n != ranks || bad) {
+        printf("%d of %d ranks told of their products, %d failed\n", n < 0 ? 0 : n, ranks, bad);
+        return 1;
+    }
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < 3; k++)
+            from[k] += story[i].from[k];
+        wrong += story[i].wrong;
+    }
+    spread("context", story, n, offsetof(struct story, context));
+    spread("first product", story, n, offsetof(struct story, first));
+    spread("all products", story, n, offsetof(struct story, all));
+    spread("CPU of a rank", story, n, offsetof(struct story, cpu));
+    printf("%d compiled, %d from disk, %d wrong\n", from[0], from[1], wrong);
+    return wrong != 0;
+}
+
+/* ---- killed ---------------------------------------------------------------------------------- */
+
+static int is_damaged(void *user, const limber_cache_entry *e)
+{
+    *(int *)user += !e->good;
+    return 0;
+}
+
+/* The cache holds nothing damaged, and everything of it can be used or made again; empties it. */
+static int survives(int kernels)
+{
+    struct story s = { 0 };
+    int damaged = 0, wrong = 0;
+    limber_context *ctx;
+
+    if (limber_create(&ctx, NULL) != LIMBER_OK || limber_cache_each(ctx, 1, is_damaged, &damaged) != LIMBER_OK)
+        die(limber_error_text());
+    for (int i = 0; i < kernels; i++)
+        wrong += multiply(ctx, FIRST_BITS + i, s.from);
+    if (limber_cache_clear(ctx, 0, NULL) != LIMBER_OK)
+        die(limber_error_text());
+    limber_destroy(ctx);
+    if (damaged || wrong)
+        printf("%d entries are damaged, %d products wrong\n", damaged, wrong);
+    return !damaged && !wrong;
+}
+
+static int kill_some(double seconds)
+{
+    enum { RANKS = 4, KERNELS = 2 };
+    struct story story[MOST_RANKS + 1];
+    double end = now() + seconds, usual = 0;
+    int rounds = 0, killed = 0, told = 0;
+    unsigned seed = (unsigned)getpid();
+
+    printf("seed %u\n", seed);
+    srand(seed);
+    for (; now() < end; rounds++) {
+        int victims = 1 + rand() % (RANKS - 1), n, bad;
+        double wait = usual * (rand() / (RAND_MAX + 1.0)), start = now();
+        struct crowd crowd;
+
+        victims = usual > 0 ? victims : 0;      /* the first round shows how long one takes */
+        release(&crowd, RANKS, KERNELS);
+        nanosleep(&(struct timespec){ (time_t)wait, (long)(1e9 * (wait - floor(wait))) }, NULL);
+        for (int i = 0; i < victims; i++)
+            kill(crowd.pid[i], SIGKILL);
+        n = listen_to(&crowd, story);
+        bad = bury(&crowd, n < 0);
+        if (n < RANKS - victims || bad) {
+            printf("round %d, killed after %.1f ms: ", rounds, 1e3 * wait);
+            printf(n < 0 ? "the others wait for ever\n" : "%d of %d others told, %d failed\n", n,
+                   RANKS - victims, bad);
+            return 1;
+        }
+        usual = usual > 0 ? usual : now() - start;
+        told += n;
+        killed += RANKS - n;
+        if (!survives(KERNELS))
+            return 1;
+    }
+    printf("%d rounds, %d killed at work, %d others ended well\n", rounds, killed, told);
+    return killed == 0;
+}
+
+static int number(const char *s, int least, int most)
+{
+    char *rest;
+    long v = strtol(s, &rest, 10);
+
+    if (*rest || v < least || v > most) {
+        fprintf(stderr, "storm: \"%s\" is no number from %d to %d\n", s, least, most);
+        exit(2);
+    }
+    return (int)v;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 3 && strcmp(argv[1], "rank") == 0)
+        return rank(number(argv[2], 0, MOST_KERNELS), argc > 3 ? atof(argv[3]) : now(), argc > 3);
+    if (argc == 4 && strcmp(argv[1], "run") == 0)
+        return run(number(argv[2], 1, MOST_RANKS), number(argv[3], 1, MOST_KERNELS));
+    if (argc == 3 && strcmp(argv[1], "check") == 0 && survives(number(argv[2], 1, MOST_KERNELS)))
+        return puts("sound") < 0;
+    if (argc == 3 && strcmp(argv[1], "kill") == 0)
+        return kill_some(number(argv[2], 1, 3600));
+    fprintf(stderr, "usage: storm run RANKS KERNELS | storm kill SECONDS | storm check KERNELS | storm rank KERNELS\n");
+    return 2;
+}
