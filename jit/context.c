@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { MOST_THREADS = 1024, MOST_KERNELS = 1024 };
+static const double patience = 20;      /* seconds: a maker that takes longer hangs, or was stopped */
 
 /* ---- the environment ------------------------------------------------------------------------- */
 
@@ -243,7 +244,8 @@ static bool make_output(limber_context *ctx, const limber_config *c, struct diag
 
 static bool make_caches(limber_context *ctx, const limber_config *c, struct diag *d)
 {
-    struct disk_options o = { .limit = (size_t)256 << 20, .warn = warn, .user = ctx };
+    struct disk_options o = { .limit = (size_t)256 << 20, .patience = patience, .warn = warn,
+                              .user = ctx };
     char *dir = NULL;
     int off = 0;
 

@@ -40,6 +40,7 @@ struct disk {
     char *dir;
     size_t limit;
     enum cache_mode mode;
+    double patience;
     void (*warn)(void *user, const char *line);
     void *user;
     pthread_mutex_t lock;       /* of what follows */
@@ -60,6 +61,7 @@ struct disk *limber_disk_new(const struct disk_options *o)
         return NULL;
     disk->limit = o->limit;
     disk->mode = o->dir ? o->mode : CACHE_off;
+    disk->patience = o->patience;
     disk->warn = o->warn;
     disk->user = o->user;
     pthread_mutex_init(&disk->lock, NULL);
@@ -535,6 +537,70 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     if (shard >= 0)
         close(shard);
     close(root);
+}
+
+/* ---- one maker ------------------------------------------------------------------------------- */
+
+static struct flock byte_of(const unsigned char *key, short type)
+{
+    struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
+
+    for (int i = 0; i < 6; i++)
+        range.l_start = range.l_start << 8 | key[i];
+    return range;
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The kernel of a process that ends gives its locks back, however it ends.  Waits in growing steps,
+ * since a wait that the file system does cannot be bounded. */
+static bool wait_for(int fd, const unsigned char *key, double patience)
+{
+    const double start = seconds_now();
+    struct timespec step = { 0, 500000 };
+    struct flock range = byte_of(key, F_WRLCK);
+
+    while (fcntl(fd, F_OFD_SETLK, &range) != 0) {
+        if ((errno != EAGAIN && errno != EACCES && errno != EINTR) ||
+            seconds_now() - start > patience)
+            return false;
+        nanosleep(&step, NULL);
+        if (step.tv_nsec < 8000000)
+            step.tv_nsec *= 2;
+    }
+    return true;
+}
+
+int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
+{
+    int root, fd;
+
+    if (disk->mode != CACHE_rw || given_up(disk, disk->no_write) ||
+        (root = open_root(disk, true)) < 0)
+        return -1;
+    fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    close(root);
+    if (fd >= 0 && !wait_for(fd, key, disk->patience)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+void limber_disk_release(int claim, const unsigned char key[KEY_BYTES])
+{
+    struct flock range = byte_of(key, F_UNLCK);
+
+    if (claim < 0)
+        return;
+    fcntl(claim, F_OFD_SETLK, &range);      /* also of a child that was forked meanwhile */
+    close(claim);
 }
 
 /* ---- controls -------------------------------------------------------------------------------- */

@@ -696,6 +696,21 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
     return ok;
 }
 
+/* One process makes what several look for. */
+static bool compile_once(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
+{
+    struct disk *disk = m->ctx->disk;
+    unsigned char key[KEY_BYTES];
+    int claim;
+    bool ok;
+
+    memcpy(key, e->facts.key, sizeof key);
+    claim = m->ctx->dump_dir ? -1 : limber_disk_claim(disk, key);
+    ok = (claim >= 0 && from_disk(m, e)) || compile(m, p, e, d);
+    limber_disk_release(claim, key);
+    return ok;
+}
+
 static bool make_on(const struct making *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
@@ -709,7 +724,7 @@ static bool make_on(const struct making *m, struct entry *e, struct diag *d)
             ok = limber_fail(d, LIMBER_DEVICE,
                              "LIMBER_NO_COMPILE is set and no cache holds this kernel");
         else
-            ok = compile(m, &plan, e, d);
+            ok = compile_once(m, &plan, e, d);
     }
     limber_plan_clear(&plan);
     return ok;

@@ -88,6 +88,7 @@ struct disk_options {
     const char *why_not;    /* when dir is NULL */
     size_t limit;
     enum cache_mode mode;
+    double patience;        /* seconds to wait for a kernel that another process makes */
     void (*warn)(void *user, const char *line);     /* once, when the disk is given up */
     void *user;
 };
@@ -101,6 +102,11 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
  * refusal of the file system nothing more is tried. */
 void limber_disk_store(struct disk *disk, const struct facts *f, const struct blob *bytes);
 void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES]);
+/* Before a kernel that is not on disk is made: waits until no other process is making it, after which it
+ * may be there.  To be released in any case.  -1: nobody can be asked (a disk that is not written to, a
+ * file system without locks, a maker that hangs), and everybody makes their own. */
+int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES]);
+void limber_disk_release(int claim, const unsigned char key[KEY_BYTES]);
 void limber_disk_describe(struct disk *disk, limber_cache_info *info);
 bool limber_disk_each(struct disk *disk, bool verify,
                       int (*seen)(void *user, const limber_cache_entry *), void *user,
