@@ -32,6 +32,11 @@ expect 0 '^2 compiled, 14 from disk, 0 wrong' "$storm" run 8 2
 expect 0 '^0 compiled, 16 from disk, 0 wrong' "$storm" run 8 2
 echo "$out"
 
+# ---- copied to another place: as good as there ------------------------------------------------------
+mkdir "$work/node"
+tar -C "$work/cache" -cf - . | (umask 002 && tar -C "$work/node" -xf -)
+expect 0 '^0 compiled, 6 from disk, 0 wrong' env LIMBER_CACHE=ro LIMBER_CACHE_DIR="$work/node" "$storm" run 3 2
+
 # ---- read-only: used as it is, and not needed -------------------------------------------------------
 chmod -R a-w "$work/cache"
 expect 0 '^0 compiled, 6 from disk, 0 wrong' env LIMBER_CACHE=ro "$storm" run 3 2

@@ -42,7 +42,16 @@ run 1 2 2 correct 192 0
 
 # Without a contract the same program loses what cancels: the test above can fail.
 ranks 2 env LD_PRELOAD="$calls:$library" "$program" 1 2 192 0
-check "no contract: status $?" [ $? != 0 ]
+status=$?
+check "no contract: status $status" [ $status != 0 ]
 check "no contract: cancelled sums are lost" grep -q 'large integers: .* FAILED' "$work/0"
 check "no contract: nothing is served" [ "$(served 0)" = 0 ]
+
+# Kernels that are neither there nor may be made: the BLAS serves, and says so.
+ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NO_COMPILE=1 \
+    LIMBER_CACHE_DIR="$work/absent" "$program" 1 2 192 1
+status=$?
+check "LIMBER_NO_COMPILE: status $status" [ $status = 0 ]
+check "LIMBER_NO_COMPILE: is told" grep -q 'is left to the BLAS: .*LIMBER_NO_COMPILE' "$work/1"
+check "LIMBER_NO_COMPILE: nothing is served" [ "$(served 0)" = 0 ]
 finish
