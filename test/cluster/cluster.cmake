@@ -23,10 +23,13 @@ set_tests_properties(cluster_pblas cluster_hpl PROPERTIES SKIP_RETURN_CODE 77 TI
 
 add_executable(cluster_storm ${CMAKE_CURRENT_SOURCE_DIR}/cluster/storm.c)
 target_link_libraries(cluster_storm PRIVATE limber m)
+add_library(cluster_server MODULE ${CMAKE_CURRENT_SOURCE_DIR}/cluster/server.c)
+target_link_libraries(cluster_server PRIVATE ${CMAKE_DL_LIBS})
+set_target_properties(cluster_server PROPERTIES C_VISIBILITY_PRESET default)
 if(LIMBER_LLVM)
   add_executable(cluster_nodes ${CMAKE_CURRENT_SOURCE_DIR}/cluster/nodes.c)
   target_link_libraries(cluster_nodes PRIVATE limber_static)
   add_test(NAME cluster_cache COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cluster/cache.sh
-           $<TARGET_FILE:cluster_storm> $<TARGET_FILE:cluster_nodes>)
+           $<TARGET_FILE:cluster_storm> $<TARGET_FILE:cluster_server> $<TARGET_FILE:cluster_nodes>)
   set_tests_properties(cluster_cache PROPERTIES TIMEOUT 600)
 endif()

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A shared file system in miniature: preloaded, it lets each request of Limber for a name or a lock wait
+ * for its turn at one server for all processes, which answers so many a second.
+ * SERVER_FILE: where the processes share its clock and count; SERVER_RATE: requests a second. */
+#define _GNU_SOURCE     /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+struct server {
+    _Atomic int64_t free;       /* when it has answered all that it was asked, in ns */
+    _Atomic int64_t names, locks;
+};
+
+static struct server *server;
+static int64_t each;            /* ns */
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *file = getenv("SERVER_FILE"), *rate = getenv("SERVER_RATE");
+    int fd = file ? open(file, O_RDWR | O_CLOEXEC) : -1;
+    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *server, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    each = rate && atoi(rate) > 0 ? 1000000000 / atoi(rate) : 0;
+    server = at == MAP_FAILED ? NULL : at;
+}
+
+static void ask(int lock)
+{
+    struct timespec t;
+    int64_t now, before, done;
+
+    if (!server)
+        return;
+    atomic_fetch_add(lock ? &server->locks : &server->names, 1);
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    before = atomic_load(&server->free);
+    do
+        done = (before > now ? before : now) + each;
+    while (!atomic_compare_exchange_weak(&server->free, &before, done));
+    t.tv_sec = (time_t)(done / 1000000000);
+    t.tv_nsec = (long)(done % 1000000000);
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
+#define REAL(name) *(void **)&real = dlsym(RTLD_NEXT, #name)
+
+int open(const char *path, int how, ...)
+{
+    int (*real)(const char *, int, mode_t);
+    va_list rest;
+    mode_t mode;
+
+    va_start(rest, how);
+    mode = how & O_CREAT ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    ask(0);
+    REAL(open);
+    return real(path, how, mode);
+}
+
+int openat(int dir, const char *path, int how, ...)
+{
+    int (*real)(int, const char *, int, mode_t);
+    va_list rest;
+    mode_t mode;
+
+    va_start(rest, how);
+    mode = how & O_CREAT ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    ask(0);
+    REAL(openat);
+    return real(dir, path, how, mode);
+}
+
+int renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+    int (*real)(int, const char *, int, const char *);
+
+    ask(0);
+    REAL(renameat);
+    return real(from_dir, from, to_dir, to);
+}
+
+int mkdirat(int dir, const char *path, mode_t mode)
+{
+    int (*real)(int, const char *, mode_t);
+
+    ask(0);
+    REAL(mkdirat);
+    return real(dir, path, mode);
+}
+
+int fstatat(int dir, const char *restrict path, struct stat *restrict st, int how)
+{
+    int (*real)(int, const char *, struct stat *, int);
+
+    ask(0);
+    REAL(fstatat);
+    return real(dir, path, st, how);
+}
+
+int fcntl(int fd, int what, ...)
+{
+    int (*real)(int, int, void *);
+    va_list rest;
+    void *arg;
+
+    va_start(rest, what);
+    arg = va_arg(rest, void *);
+    va_end(rest);
+    if (what == F_OFD_SETLK || what == F_OFD_SETLKW)
+        ask(1);
+    REAL(fcntl);
+    return real(fd, what, arg);
+}
