@@ -706,7 +706,9 @@ static bool compile_once(const struct making *m, struct plan *p, struct entry *e
 
     memcpy(key, e->facts.key, sizeof key);
     claim = m->ctx->dump_dir ? -1 : limber_disk_claim(disk, key);
+    limber_compile_enter();
     ok = (claim >= 0 && from_disk(m, e)) || compile(m, p, e, d);
+    limber_compile_leave();
     limber_disk_release(claim, key);
     return ok;
 }
@@ -965,7 +967,7 @@ static void report_facts(limber_report *r, const limber_context *ctx, const stru
 /* One line whose beginning is a command that repeats the call. */
 static void tell(const limber_context *ctx, const struct problem *p, const limber_report *r)
 {
-    static const char *const from[] = { "compiled", "disk", "hit" };
+    static const char *const from[] = { "compiled", "disk", "hit", "meanwhile" };
     struct text t = { 0 };
     char a[16], b[16], c[16], promise[16];
     const limber_conv *s = p->shape;
@@ -1254,8 +1256,8 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, limber_re
     return launch_all(ctx, p, &unscanned, e, false, &guard, r, d);
 }
 
-static bool run_found(limber_context *ctx, const struct problem *p, const struct finding *f,
-                      const struct description *desc, limber_report *r, struct diag *d)
+static bool run_kernel(limber_context *ctx, const struct problem *p, const struct finding *f,
+                       const struct description *desc, limber_report *r, struct diag *d)
 {
     const struct maker maker = { make, &(struct making){ ctx, desc, NULL, &ctx->machine } };
     struct entry *e;
@@ -1277,6 +1279,81 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
         return remember(ctx, p, desc, d);       /* and its kernel stays */
     limber_memory_put(ctx->memory, e);
     return ok;
+}
+
+/* ---- kernels made in the background ---------------------------------------------------------- */
+
+void limber_engine_make(void *context, const void *description)
+{
+    const struct description *desc = description;
+    limber_context *ctx = context;
+    struct diag ignored = { 0 };    /* the next call meets it, and tells */
+    struct entry *e;
+
+    if (entry_of(ctx, desc, &e, &ignored))
+        limber_memory_put(ctx->memory, e);
+}
+
+/* The kernel is there; or it is being made, under the whole of the description. */
+static bool is_there(limber_context *ctx, const struct description *desc)
+{
+    return limber_memory_has(ctx->memory, desc, description_size(desc)) ||
+           !limber_background_ask(ctx->background, desc, sizeof *desc);
+}
+
+static bool run_meanwhile(limber_context *ctx, const struct problem *p, const struct finding *f,
+                          const struct description *desc, limber_report *r, struct diag *d)
+{
+    const struct awaited kernel = { desc, sizeof *desc };
+    struct diag why = { 0 };
+    struct meanwhile w;
+    double start = now();
+    bool ok = true;
+
+    if (limber_meanwhile_run(ctx, p, &kernel, &w))
+        ok = run_kernel(ctx, &w.rest, f, desc, r, &why);
+    if (!limber_meanwhile_finish(ctx, p, &w, ok))
+        return limber_fail(d, why.status, "%s", why.text);
+    if (r && w.report.rows) {
+        if (!ok || w.rest.m == 0)
+            *r = w.report;
+        r->bound = w.report.bound > r->bound ? w.report.bound : r->bound;
+        r->from = 3;
+        r->seconds_run = now() - start;
+    }
+    return true;
+}
+
+static bool run_found(limber_context *ctx, const struct problem *p, const struct finding *f,
+                      const struct description *desc, limber_report *r, struct diag *d)
+{
+    const double from_disk = 2e-3;      /* seconds in which an entry is read */
+
+    if (p->contract.meanwhile == LIMBER_MEANWHILE_WAIT || is_there(ctx, desc))
+        return run_kernel(ctx, p, f, desc, r, d);
+    if (!limber_background_busy(ctx->background, desc, sizeof *desc, from_disk))
+        return run_kernel(ctx, p, f, desc, r, d);
+    if (p->contract.meanwhile == LIMBER_MEANWHILE_REFUSE)
+        return limber_fail(d, LIMBER_NOT_READY, "the kernel is being made");
+    return run_meanwhile(ctx, p, f, desc, r, d);
+}
+
+bool limber_engine_prepare_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
+                                  const struct mask *b, bool *ready, struct diag *d)
+{
+    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices,
+                               .trust = p->trust };
+    struct description desc;
+    struct entry *e;
+
+    if (!describe(ctx, &desc, p, &f, d))
+        return false;
+    *ready = p->contract.meanwhile == LIMBER_MEANWHILE_WAIT || is_there(ctx, &desc);
+    if (*ready && !entry_of(ctx, &desc, &e, d))
+        return false;
+    if (*ready)
+        limber_memory_put(ctx->memory, e);
+    return true;
 }
 
 /* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */

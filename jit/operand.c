@@ -31,6 +31,7 @@ struct limber_operand {
     struct mask mask;
     XXH128_hash_t hash;         /* 0 for elements in a device's memory */
     size_t bound;
+    struct at_fork at_fork;
     pthread_mutex_t lock;       /* of what follows */
     struct limbs *limbs;
     size_t bytes;
@@ -272,6 +273,8 @@ static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int
 static bool prepare(struct limber_operand *o, struct diag *d)
 {
     pthread_mutex_init(&o->lock, NULL);
+    o->at_fork = (struct at_fork){ .lock = &o->lock };
+    limber_at_fork(&o->at_fork);
     return scan(o, d) && (limber_remote_holds(o->ctx, o->x.data) || hash(o, &o->hash, d));
 }
 
@@ -317,6 +320,7 @@ void limber_operand_free(limber_operand *o)
     while (o->limbs)
         drop(o, &o->limbs);
     limber_mask_clear(&o->mask);
+    limber_at_fork_no_more(&o->at_fork);
     pthread_mutex_destroy(&o->lock);
     free(o);
 }

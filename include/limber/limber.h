@@ -75,6 +75,17 @@ typedef enum limber_split {
     LIMBER_SPLIT_INSIDE     /* in the multiply kernel, tile by tile; other plans are refused */
 } limber_split;
 
+/* What a call does whose kernel is neither in memory nor on disk.  Products of parts wait for none of
+ * theirs: until all are there, one plan serves the whole. */
+typedef enum limber_meanwhile {
+    LIMBER_MEANWHILE_WAIT,      /* it makes the kernel, and others wait that need the same */
+    LIMBER_MEANWHILE_GENERIC,   /* a thread of the context's makes it; rows of C are computed by the
+                                   interpreter until it is there.  GEMMs on CPUs to float results, under
+                                   native, bits and correct; other calls wait */
+    LIMBER_MEANWHILE_REFUSE     /* a thread of the context's makes it; NOT_READY, for callers that have
+                                   another way to compute.  Complex products wait */
+} limber_meanwhile;
+
 typedef struct limber_contract {
     limber_promise promise;
     int bits;           /* LIMBER_BITS: 1..160 */
@@ -88,6 +99,7 @@ typedef struct limber_contract {
     const limber_unit *unit;        /* LIMBER_SIMULATE: the unit; read during the call */
     limber_statistics *statistics;  /* LIMBER_SIMULATE: NULL, or filled on success; the counters
                                        slow the kernel down; matrices in host memory only */
+    limber_meanwhile meanwhile;
 } limber_contract;
 
 /* The i-th scheme's name and one line about it; NULL past the end. */
@@ -117,7 +129,8 @@ typedef struct limber_report {
     double bound;           /* proven |error| / |A||B|, before the final rounding; 0 is exact */
     double cost;            /* predicted seconds */
     double seconds_scan, seconds_compile, seconds_run;
-    int from;               /* 0 compiled now, 1 found on disk, 2 found in memory */
+    int from;               /* 0 compiled now, 1 found on disk, 2 found in memory; 3: rows were computed
+                               by the interpreter while it was made */
     size_t workspace;       /* bytes of packed limbs and accumulators at the peak */
     int64_t repaired;       /* correct: elements that a first pass with fewer bits left undecided, and
                                that were summed again, exactly */
