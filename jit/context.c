@@ -281,6 +281,12 @@ static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *
     return ctx->pool || limber_fail(d, LIMBER_NO_MEMORY, "no memory for %d threads", threads);
 }
 
+static bool check_allocator(const limber_allocator *a, struct diag *d)
+{
+    return !a->take == !a->give ||
+           limber_fail(d, LIMBER_BAD_ARGUMENT, "allocator.%s is NULL", a->take ? "give" : "take");
+}
+
 /* ---- contexts -------------------------------------------------------------------------------- */
 
 bool limber_context_make(limber_context **out, const limber_config *config,
@@ -299,9 +305,10 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     ctx->at_fork = (struct at_fork){ .lock = &ctx->lock };
     limber_at_fork(&ctx->at_fork);
     ctx->workspace = config->workspace_bytes;
+    ctx->allocator = config->allocator;
     ctx->whole = config->whole;
     limber_key_build(ctx->build);
-    if (!make_output(ctx, config, d) || !make_pool(ctx, config, d) ||
+    if (!check_allocator(&config->allocator, d) || !make_output(ctx, config, d) || !make_pool(ctx, config, d) ||
         !make_caches(ctx, config, d) || !make_backend(ctx, config, backends, d)) {
         limber_destroy(ctx);
         return false;
@@ -317,7 +324,8 @@ static limber_context *make_generic(limber_context *ctx)
     static const struct backend *const interp[] = { &limber_backend_interp, NULL };
     const limber_config config = { .backend = "auto", .threads = 1, .cache_dir = "", .verbose = -1,
                                    .dump_dir = "", .whole = 1,
-                                   .workspace_bytes = ctx->workspace };
+                                   .workspace_bytes = ctx->workspace,
+                                   .allocator = ctx->allocator };
     limber_context *generic;
     struct diag ignored = { 0 };
 

@@ -785,21 +785,29 @@ static bool fits(const struct problem *p, const struct finding *f)
 }
 
 /* Where C is computed when it might have to stay as it was: dense, group after group. */
-static bool spare(struct place *c, const struct problem *p, struct diag *d)
+static bool spare(const limber_context *ctx, struct place *c, const struct problem *p, struct diag *d)
 {
     size_t bytes;
 
     *c = (struct place){ .row = p->n, .col = 1, .inner = p->n };
     if (!__builtin_mul_overflow((size_t)p->m * (size_t)p->n, (size_t)p->groups, &bytes) &&
         !__builtin_mul_overflow(bytes, (size_t)p->fc.size, &bytes))
-        c->data = malloc(bytes);
+        c->data = limber_room_take(ctx, bytes);
     return c->data || limber_fail(d, LIMBER_NO_MEMORY, "no memory for a second copy of c");
+}
+
+/* The caller's own, of a call in host memory. */
+static bool has_workspace(const limber_context *ctx, const struct problem *p)
+{
+    return !ctx->machine.backend->remote && p->queue && p->queue->workspace;
 }
 
 static size_t workspace(const limber_context *ctx, const struct problem *p)
 {
     double bytes;
 
+    if (has_workspace(ctx, p))
+        return p->queue->bytes;
     if (ctx->workspace)
         return ctx->workspace;
     bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
@@ -871,7 +879,8 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
         .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
         .mask_a = scanned ? mask_of(p, f->a, true, g) : NULL,
         .mask_b = scanned ? mask_of(p, f->b, false, g) : NULL,
-        .runner = &l->runner, .queue = p->queue, .device = l->ctx->machine.target.device,
+        .runner = &l->runner, .allocator = l->ctx->allocator.take ? &l->ctx->allocator : NULL,
+        .queue = p->queue, .device = l->ctx->machine.target.device,
         .workspace_limit = workspace(l->ctx, p), .dry = l->dry,
         .guard = l->guard,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
@@ -893,7 +902,7 @@ static bool launch_all(limber_context *ctx, const struct problem *p, const struc
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     bool small = is_tiny(p) || seconds(p, &e->facts) < brief;
-    bool beside = small && !e->backend->remote && seconds(p, &e->facts) * (double)p->groups >= brief;
+    bool beside = small && !e->backend->remote && !has_workspace(ctx, p) && seconds(p, &e->facts) * (double)p->groups >= brief;
     struct launching l = { .ctx = ctx, .p = p, .f = f, .e = e, .runner = small ? alone : all,
                            .dry = dry, .guard = guard };
     int64_t at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
@@ -937,14 +946,14 @@ static bool launch(limber_context *ctx, const struct problem *p, const struct fi
                launch_all(ctx, p, f, e, false, NULL, report, d);
     elsewhere.each_c = NULL;
     elsewhere.step_c = p->m * p->n;
-    if (!spare(&elsewhere.c, p, d))
+    if (!spare(ctx, &elsewhere.c, p, d))
         return false;
     if (p->beta)
         copy_groups(&elsewhere, p);
     ok = launch_all(ctx, &elsewhere, f, e, false, NULL, report, d);
     if (ok)
         copy_groups(p, &elsewhere);
-    free(elsewhere.c.data);
+    limber_room_give(ctx, elsewhere.c.data);
     return ok;
 }
 
@@ -1384,45 +1393,6 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
     return done || run_found(ctx, p, f, &desc, r, d);
 }
 
-static bool workspace_of(limber_context *ctx, const struct problem *p, const struct description *desc,
-                         size_t *least, size_t *best, struct diag *d)
-{
-    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b };
-    struct entry *e;
-
-    if (!entry_of(ctx, desc, &e, d))
-        return false;
-    ctx->machine.backend->remote->workspace(e->kernel, &call, least, best);
-    limber_memory_put(ctx->memory, e);
-    return true;
-}
-
-bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
-                                    struct mask *b, size_t *least, size_t *best, struct diag *d)
-{
-    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
-    struct description desc;
-
-    return describe(ctx, &desc, p, &f, d) && workspace_of(ctx, p, &desc, least, best, d);
-}
-
-bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
-                             size_t *best, struct diag *d)
-{
-    struct finding f = { 0 };
-    struct description desc;
-    bool ok;
-
-    *least = *best = 0;
-    if (!ctx->machine.backend->remote || p->m == 0 || p->n == 0)
-        return true;
-    ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
-         workspace_of(ctx, p, &desc, least, best, d) &&
-         (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
-    finding_clear(&f, p->groups);
-    return ok;
-}
-
 /* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
  * are the same either way, so are the sums. */
 static const struct problem *turn(const limber_context *ctx, const struct problem *p,
@@ -1445,6 +1415,50 @@ static const struct problem *turn(const limber_context *ctx, const struct proble
     turned->kept[1] = p->kept[0];
     turned->c = (struct place){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
     return turned;
+}
+
+static bool workspace_of(limber_context *ctx, const struct problem *p, const struct description *desc,
+                         size_t *least, size_t *best, struct diag *d)
+{
+    const struct runner runner = limber_pool_runner(ctx->pool);
+    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c,
+                               .runner = &runner };
+    struct entry *e;
+
+    if (!entry_of(ctx, desc, &e, d))
+        return false;
+    if (e->backend->workspace)
+        e->backend->workspace(e->kernel, &call, least, best);
+    limber_memory_put(ctx->memory, e);
+    return true;
+}
+
+bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
+                                    struct mask *b, size_t *least, size_t *best, struct diag *d)
+{
+    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
+    struct description desc;
+
+    return describe(ctx, &desc, p, &f, d) && workspace_of(ctx, p, &desc, least, best, d);
+}
+
+bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
+                             size_t *best, struct diag *d)
+{
+    struct finding f = { 0 };
+    struct description desc;
+    struct problem turned;
+    bool ok;
+
+    *least = *best = 0;
+    if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0)
+        return true;
+    p = turn(ctx, p, &turned);
+    ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
+         workspace_of(ctx, p, &desc, least, best, d) &&
+         (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
+    finding_clear(&f, p->groups);
+    return ok;
 }
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,

@@ -31,6 +31,12 @@ void limber_at_fork_no_more(struct at_fork *f);
 void limber_compile_enter(void);
 void limber_compile_leave(void);
 
+/* ---- room.c ---------------------------------------------------------------------------------- */
+
+/* Memory that grows with the operands, aligned to 64 bytes (below 64 bytes to 16); NULL: there is none. */
+void *limber_room_take(const limber_context *ctx, size_t bytes);
+void limber_room_give(const limber_context *ctx, void *memory);     /* NULL is fine */
+
 /* ---- pool.c: threads that sleep between calls ------------------------------------------------ */
 
 struct pool;
@@ -382,6 +388,7 @@ struct limber_context {
     bool no_compile;
     bool tuned;             /* the machine's target follows a record */
     size_t workspace;       /* 0: from the operands */
+    limber_allocator allocator;     /* take NULL: the system's */
     void (*log)(void *user, const char *line);
     void *log_user;
     pthread_mutex_t lock;   /* of bindings and warm */

@@ -3,7 +3,6 @@
  * up, until the kernel is there for the rest. */
 #include "jit/engine.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -86,7 +85,7 @@ bool limber_meanwhile_run(limber_context *ctx, const struct problem *p,
     if (!has_rows(ctx, p))
         return true;
     generic = limber_context_generic(ctx);
-    w->saved = generic ? malloc(bytes) : NULL;
+    w->saved = generic ? limber_room_take(ctx, bytes) : NULL;
     if (!w->saved)
         return true;
     while (w->rest.m > 0 &&
@@ -108,6 +107,6 @@ bool limber_meanwhile_finish(limber_context *ctx, const struct problem *p, struc
         if (!done)
             copy(&written, w->saved + (size_t)(w->rest.m * p->n) * (size_t)p->fc.size, true);
     }
-    free(w->saved);
+    limber_room_give(ctx, w->saved);
     return done;
 }

@@ -36,7 +36,7 @@ static bool gated_compile(const struct plan *p, const struct target *t, const st
 }
 
 static const struct backend gated = { "gated", counted_probe, gated_compile, counted_load,
-                                      counted_launch, counted_unload, NULL, NULL };
+                                      counted_launch, counted_unload, NULL, NULL, NULL };
 static const struct backend *const gated_list[] = { &gated, NULL };
 
 static limber_context *gated_context(const char *cache_dir)

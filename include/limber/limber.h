@@ -31,6 +31,15 @@ LIMBER_API const char *limber_status_meaning(limber_status s);
 
 /* ---- contexts -------------------------------------------------------------------------- */
 
+/* Memory that grows with the operands: workspaces, limbs of prepared operands, copies that a call needs.
+ * Both functions are called from any thread, several at once; take gives NULL where there is no memory,
+ * which fails the call with NO_MEMORY. */
+typedef struct limber_allocator {
+    void *(*take)(void *user, size_t bytes, size_t alignment);
+    void (*give)(void *user, void *memory);
+    void *user;
+} limber_allocator;
+
 typedef struct limber_config {
     const char *backend;    /* "auto" (also NULL), "interp", "llvm", "cuda" */
     int threads;            /* 0: LIMBER_NUM_THREADS, OMP_NUM_THREADS, else the cores at hand */
@@ -45,6 +54,7 @@ typedef struct limber_config {
     void *log_user;
     int device;             /* backend "cuda": which of the GPUs that the driver lists */
     int whole;              /* not 0: one plan a product, whatever its parts are like; 0: LIMBER_WHOLE */
+    limber_allocator allocator;     /* zeros: the system's, and workspaces are kept between calls */
 } limber_config;
 
 /* Makes a context; config may be NULL (all zero).  The environment is read here and nowhere
@@ -235,14 +245,15 @@ typedef struct limber_batch {
     void *const *pc;                    /* in host memory */
 } limber_batch;
 
-/* Where a call runs on a GPU (backend "cuda"; others ignore it).  Operands in device memory are read
+/* Where a call runs on a GPU (backend "cuda"), and its workspace there; on CPUs a workspace in host
+ * memory, of this call alone while it runs, and nothing else is looked at.  Operands in device memory are read
  * and written in the stream's order and the call returns without waiting for them; with an operand
  * in host memory it returns when C is there. */
 typedef struct limber_queue {
     void *stream;       /* CUstream or cudaStream_t of the context's device; NULL: its legacy default
                            stream */
-    void *workspace;    /* device memory that the call may use in the stream's order, aligned to 256
-                           bytes; NULL: the library's own */
+    void *workspace;    /* memory that the call may use, the device's in the stream's order and aligned
+                           to 256 bytes; NULL: the library's own */
     size_t bytes;       /* of it; less than what limber_gemm_workspace calls best means smaller parts */
     int graph;          /* not 0: make ready what the same call needs while the stream is captured */
 } limber_queue;
@@ -257,8 +268,8 @@ typedef struct limber_queue {
  * not outlive its context.  That plan's kernels may need a larger workspace than the least; the
  * refusal tells. */
 
-/* The workspace that a call of limber_gemm_batch needs on a GPU, in bytes: the least, and that which
- * holds all limbs at once.  Reads A and B, computes nothing; 0 where no device memory is used.
+/* The workspace that a call of limber_gemm_batch needs, in bytes: the least, and that which holds all
+ * limbs at once.  Reads A and B, computes nothing; 0 of backend "interp".
  * Errors: as the call itself. */
 LIMBER_API limber_status limber_gemm_workspace(limber_context *ctx,
                                                const limber_contract *contract, int64_t m,
