@@ -557,16 +557,19 @@ struct making {
     const struct description *d;
     const struct fixed *fixed;  /* NULL: a kernel for many sizes */
     const struct machine *machine;
+    const char *stated;         /* in the place of a description: the stated plan */
 };
 
 /* The strides of a fixed shape are no part of its plan. */
 static bool key_of(const limber_context *ctx, const struct machine *machine, const struct plan *p,
-                   const struct fixed *f, unsigned char key[KEY_BYTES], struct diag *d)
+                   const struct fixed *f, unsigned char key[KEY_BYTES], char **stated, struct diag *d)
 {
     struct text t = { 0 };
     bool ok;
 
     limber_plan_print(p, &t);
+    if (stated && t.s)          /* for those who ask; without memory nobody is told */
+        *stated = strdup(t.s);
     if (f)
         limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
                         (long long)f->a.col, (long long)f->b.row, (long long)f->b.col,
@@ -590,15 +593,22 @@ static const char *promise_name(const limber_contract *k, char *text, size_t siz
     return text;
 }
 
-static void gather(struct facts *f, const struct plan *p, const struct description *d,
-                   const struct fixed *fixed)
+static limber_format format_of_arg(const struct plan *p, int index)
 {
-    const limber_contract k = { .promise = (limber_promise)d->promise, .bits = d->bits };
+    for (size_t i = 0; i < p->nodes; i++)
+        if (p->node[i].op == OP_arg && p->node[i].num[ATTR_index] == index)
+            return p->node[i].type.format;
+    return (limber_format){ 0 };
+}
+
+static void gather(struct facts *f, const struct plan *p, const struct fixed *fixed)
+{
+    const limber_contract k = { .promise = p->promise, .bits = p->bits };
     const struct node *products = limber_plan_find(p, OP_products);
     struct text line = { 0 };
     char a[16], b[16], c[16], promise[16], size[40];
 
-    snprintf(size, sizeof size, "k<=2^%d", d->kbits);
+    snprintf(size, sizeof size, "k<=2^%d", p->kbits);
     if (fixed)
         snprintf(size, sizeof size, "m=%lld n=%lld k=%lld", (long long)fixed->m,
                  (long long)fixed->n, (long long)fixed->k);
@@ -608,12 +618,14 @@ static void gather(struct facts *f, const struct plan *p, const struct descripti
     f->cost = p->cost;
     snprintf(f->scheme, sizeof f->scheme, "%s", p->scheme ? p->scheme : "none");
     limber_text_add(&line, "%s a=%s b=%s c=%s contract=%s", p->name,
-                    limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
-                    limber_format_name(d->fc, c, sizeof c),
+                    limber_format_name(format_of_arg(p, 0), a, sizeof a),
+                    limber_format_name(format_of_arg(p, 1), b, sizeof b),
+                    limber_format_name(p->node[p->ret].type.format, c, sizeof c),
                     promise_name(&k, promise, sizeof promise));
-    if (d->simulates)           /* the unit says more than the number of rows */
-        limber_text_add(&line, "=%s", d->model);
-    else
+    if (p->model) {             /* the unit says more than the number of rows */
+        limber_text_add(&line, "=");
+        limber_unit_print(p->model, &line);
+    } else
         limber_text_add(&line, " %s %s %d rows", size, f->scheme, (int)f->rows);
     strncpy(f->plan, line.s ? line.s : "", sizeof f->plan - 1);
     f->plan[sizeof f->plan - 1] = 0;
@@ -685,7 +697,7 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
 
     ok = passes(p, &m->machine->target, NULL, &story, d);
     if (ok) {
-        gather(&e->facts, p, m->d, m->fixed);
+        gather(&e->facts, p, m->fixed);
         ok = generate(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
     }
     if (ok)
@@ -713,14 +725,21 @@ static bool compile_once(const struct making *m, struct plan *p, struct entry *e
     return ok;
 }
 
+static bool read_stated(struct plan *p, const char *text, struct diag *d)
+{
+    return limber_plan_parse(p, text, d) && limber_plan_verify(p, d) &&
+           (!p->scheme || limber_fail(d, LIMBER_BAD_ARGUMENT, "a scheme is chosen already: this is no "
+                                      "stated plan"));
+}
+
 static bool make_on(const struct making *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
     bool ok;
 
     e->backend = m->machine->backend;
-    ok = state(&plan, m->d, m->fixed, d) &&
-         key_of(m->ctx, m->machine, &plan, m->fixed, e->facts.key, d);
+    ok = (m->stated ? read_stated(&plan, m->stated, d) : state(&plan, m->d, m->fixed, d)) &&
+         key_of(m->ctx, m->machine, &plan, m->fixed, e->facts.key, e->stated ? NULL : &e->stated, d);
     if (ok && !from_disk(m, e)) {
         if (m->ctx->no_compile)
             ok = limber_fail(d, LIMBER_DEVICE,
@@ -746,6 +765,10 @@ static bool make(void *user, struct entry *e, struct diag *d)
         ok = make_on(&m, e, d);
     } else if (!ok) {
         limber_fail(d, why.status, "%s", why.text);
+    }
+    if (!ok) {
+        free(e->stated);
+        e->stated = NULL;
     }
     e->seconds = now() - start;
     return ok;
@@ -1496,10 +1519,10 @@ static bool plan_story(limber_context *ctx, const struct problem *p,
     struct plan plan = { 0 };
     bool ok;
 
-    ok = state(&plan, desc, NULL, d) && key_of(ctx, &ctx->machine, &plan, NULL, facts.key, d) &&
+    ok = state(&plan, desc, NULL, d) && key_of(ctx, &ctx->machine, &plan, NULL, facts.key, NULL, d) &&
          passes(&plan, &ctx->machine.target, NULL, &story, d);
     if (ok) {
-        gather(&facts, &plan, desc, NULL);
+        gather(&facts, &plan, NULL);
         report_facts(r, ctx, ctx->machine.backend, p, &facts);
     }
     limber_story_clear(&story);
@@ -1604,4 +1627,24 @@ limber_status limber_plan_text(limber_context *ctx, const char *plan, const char
     if (d.status)
         limber_fail_in(&d, "plan_text");
     return limber_error_set(&d);
+}
+
+bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_report *r, struct diag *d)
+{
+    const struct making m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
+    struct entry e = { .kernel = NULL };
+
+    if (!make((void *)&m, &e, d))
+        return false;
+    snprintf(r->scheme, sizeof r->scheme, "%s", e.facts.scheme);
+    snprintf(r->backend, sizeof r->backend, "%s", e.backend->name);
+    limber_key_hex(e.facts.key, (sizeof r->kernel - 1) / 2, r->kernel);
+    r->rows = e.facts.rows;
+    r->pruned = e.facts.pruned;
+    r->bound = e.facts.bound;
+    r->from = e.from_disk;
+    r->seconds_compile = e.seconds;
+    e.backend->unload(e.kernel);
+    free(e.stated);
+    return true;
 }

@@ -79,6 +79,7 @@ struct entry {
     void *address;              /* of the function's code */
     bool from_disk;
     double seconds;         /* that making it took */
+    char *stated;           /* the stated plan as text, or NULL */
 };
 
 /* ---- memory.c: kernels in memory ------------------------------------------------------------- */
@@ -100,6 +101,8 @@ bool limber_memory_get(struct memory *m, const void *key, size_t size, struct ma
 void limber_memory_put(struct memory *m, struct entry *e);
 size_t limber_memory_count(struct memory *m);
 
+/* A copy of the stated plan of the entry whose key begins so; NULL: there is none, or no memory. */
+char *limber_memory_stated(struct memory *m, const unsigned char *key, size_t size);
 /* Whether a get would find the entry made; the time of its last use is left alone. */
 bool limber_memory_has(struct memory *m, const void *key, size_t size);
 
@@ -268,6 +271,9 @@ void limber_parts_shares(struct text *out, const limber_report *r);
 /* Joins what the parts of a product on a device need, where there are several, to least and best. */
 bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, size_t *least, size_t *best, struct diag *d);
+
+/* The kernel of a stated plan, made unless the disk has it; it is not kept in memory. */
+bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_report *r, struct diag *d);
 
 /* Workspace of a call on a device. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,

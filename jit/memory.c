@@ -80,6 +80,7 @@ static void drop(struct slot *s)
         s->entry.backend->unload(s->entry.kernel);
     if (s->entry.function)
         s->entry.backend->fixed->unload(s->entry.function);
+    free(s->entry.stated);
     free(s);
 }
 
@@ -218,6 +219,19 @@ bool limber_memory_get(struct memory *m, const void *key, size_t size, struct ma
     }
     pthread_mutex_unlock(&m->lock);
     return ok;
+}
+
+char *limber_memory_stated(struct memory *m, const unsigned char *key, size_t size)
+{
+    char *copy = NULL;
+
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < BUCKETS && !copy; i++)
+        for (const struct slot *s = m->bucket[i]; s && !copy; s = s->next)
+            if (s->state == READY && s->entry.stated && memcmp(s->entry.facts.key, key, size) == 0)
+                copy = strdup(s->entry.stated);
+    pthread_mutex_unlock(&m->lock);
+    return copy;
 }
 
 bool limber_memory_has(struct memory *m, const void *key, size_t size)

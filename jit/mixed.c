@@ -98,6 +98,7 @@ static void add_report(const struct mixing *x, limber_report *all, const limber_
     int left = x->p->turned;    /* the side that is the caller's A */
 
     memcpy(to->scheme, r->scheme, sizeof to->scheme);
+    memcpy(to->kernel, r->kernel, sizeof to->kernel);
     to->rows = r->rows;
     to->bound = r->bound;
     to->m = left ? b->lines : a->lines;

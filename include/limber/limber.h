@@ -126,6 +126,7 @@ typedef struct limber_part {
     double cost, seconds;   /* predicted and measured seconds; plans measure nothing: 0 */
     int group[2];           /* of A's blocks of rows, of B's blocks of columns: limber_cut */
     unsigned kinds[2];      /* bit c: tiles of kind c of A, of B; 0, 0: whole lines */
+    char kernel[33];        /* as below */
 } limber_part;
 enum { LIMBER_PARTS = 27 };
 
@@ -442,6 +443,16 @@ LIMBER_API limber_status limber_report_parts(const limber_report *report, char *
 LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan,
                                           const char *passes, const char *target, char **text);
 LIMBER_API void limber_free(void *text);
+
+/* Kernels made ahead.  limber_kernel_plan gives the stated plan of a kernel that is in memory, by the key
+ * in a report, as text: what data, contract and class of sizes it is for, nothing of this machine.
+ * limber_kernel_make makes the kernel of such a text, here or on another machine, and keeps it on disk,
+ * unless it is there (report->from); report may be NULL.
+ * *plan    the caller's, to be released with limber_free.
+ * Errors   BAD_ARGUMENT (no such kernel, a text that is no stated plan), else as limber_gemm. */
+LIMBER_API limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char **plan);
+LIMBER_API limber_status limber_kernel_make(limber_context *ctx, const char *plan,
+                                            limber_report *report);
 
 /* ---- kernels as functions -------------------------------------------------------------- */
 
