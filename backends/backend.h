@@ -70,6 +70,7 @@ struct call {
     const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
     const struct keeper *keep[2];       /* of a, b; NULL: limbs are of this call alone */
     const struct runner *runner;
+    const limber_allocator *allocator;  /* of what grows with the operands; NULL: the system's */
     size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
     size_t workspace;                   /* out: bytes at the peak */
     int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
@@ -158,8 +159,6 @@ struct remote {
                  const limber_queue *, int32_t *found, int32_t *tiles, struct diag *);
     bool (*records)(const limber_queue *, int device);      /* into a graph */
     bool (*ready)(struct kernel *, int device, struct diag *);      /* nothing is left to load */
-    /* Bytes of workspace of a call: the fewest, and those that hold all of it at once. */
-    void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
     /* By the kernel that scans c's format; with a queue, in its order. */
     bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
                   struct diag *);
@@ -187,6 +186,9 @@ struct backend {
     bool (*load)(const unsigned char *data, size_t size, struct kernel **, struct diag *);
     bool (*launch)(struct kernel *, struct call *, struct diag *);
     void (*unload)(struct kernel *);
+    /* Bytes of workspace of a call: the fewest, and those that hold all of it at once.  NULL: it takes
+     * none of the caller's. */
+    void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
     const struct functions *fixed;      /* NULL: makes no functions */
     const struct remote *remote;        /* NULL: operands lie in host memory */
 };

@@ -51,6 +51,9 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
     if ((int)k->split < LIMBER_SPLIT_ANY || k->split > LIMBER_SPLIT_INSIDE)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.split = %d is no way to split",
                            (int)k->split);
+    if ((int)k->meanwhile < LIMBER_MEANWHILE_WAIT || k->meanwhile > LIMBER_MEANWHILE_REFUSE)
+        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.meanwhile = %d is none of its values",
+                           (int)k->meanwhile);
     if (k->promise == LIMBER_SIMULATE && !k->unit)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit is NULL, but simulate needs one");
     if (k->promise == LIMBER_SIMULATE && !limber_unit_verify(k->unit, d)) {

@@ -21,15 +21,15 @@ static bool is_integer(limber_format f)
 
 /* ---- memory and threads ---------------------------------------------------------------------- */
 
-void *limber_complex_room(int64_t rows, int64_t cols, limber_format f, const char *what,
-                          struct diag *d)
+void *limber_complex_room(const limber_context *ctx, int64_t rows, int64_t cols, limber_format f,
+                          const char *what, struct diag *d)
 {
     size_t bytes;
     void *p = NULL;
 
     if (!__builtin_mul_overflow((size_t)rows, (size_t)cols, &bytes) &&
         !__builtin_mul_overflow(bytes, (size_t)f.size, &bytes))
-        p = malloc(bytes + 1);
+        p = limber_room_take(ctx, bytes + 1);
     if (!p)
         limber_fail(d, LIMBER_NO_MEMORY, "no memory for %s", what);
     return p;
@@ -149,7 +149,7 @@ static bool expand_as(struct expansion *e, struct diag *d)
     e->line = e->by_lines ? 2 * x->k : 1;
     e->p = e->by_lines ? 1 : 2 * x->n;
     e->least = false;
-    e->data = limber_complex_room(2 * x->k, 2 * x->n, e->f, "the real form of b", d);
+    e->data = limber_complex_room(x->ctx, 2 * x->k, 2 * x->n, e->f, "the real form of b", d);
     if (!e->data)
         return false;
     limber_complex_share(x->ctx, e->by_lines ? x->n : x->k, x->k * x->n, expand_task, e);
@@ -168,7 +168,7 @@ static bool expand_b(struct expansion *e, struct diag *d)
         return false;
     if (!e->least || (wraps && e->f.size == 8))
         return true;
-    free(e->data);
+    limber_room_give(e->x->ctx, e->data);
     e->data = NULL;
     if (!wider(e->f, &e->f))
         return limber_fail(d, LIMBER_RANGE, "an operand holds -2^63, whose negative does not fit "
@@ -281,7 +281,7 @@ static bool view_a(const struct complex_product *x, struct problem *to, char **c
         see_a(x, to);
         return true;
     }
-    g.data = *copy = limber_complex_room(x->m, 2 * x->k, x->a.m.format, "a copy of a", d);
+    g.data = *copy = limber_complex_room(x->ctx, x->m, 2 * x->k, x->a.m.format, "a copy of a", d);
     if (!g.data)
         return false;
     limber_complex_share(x->ctx, x->m, x->m * x->k, gather_row, &g);
@@ -299,7 +299,7 @@ static bool view_b(const struct complex_product *x, struct problem *to, char **w
     if (is_remote(x, x->b.m.data))
         return see_b(x, to, d);
     if (!expand_b(&e, d)) {
-        free(e.data);
+        limber_room_give(x->ctx, e.data);
         return false;
     }
     *written = e.data;
@@ -331,8 +331,8 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct p
     bool ok = view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
               limber_engine_run(x->ctx, &p, x->report, d);
 
-    free(written);
-    free(copy);
+    limber_room_give(x->ctx, written);
+    limber_room_give(x->ctx, copy);
     return ok;
 }
 
@@ -372,7 +372,7 @@ bool limber_terms_new(struct terms *t, const struct complex_product *x, struct d
     t->factors = NULL;
     if (is_remote(x, x->c.data))
         return terms_on_device(t, x, d);
-    t->data = limber_complex_room(x->m * x->n, t->width, t->f, "a b before its sum with c", d);
+    t->data = limber_complex_room(x->ctx, x->m * x->n, t->width, t->f, "a b before its sum with c", d);
     return t->data;
 }
 
@@ -381,7 +381,7 @@ void limber_terms_drop(struct terms *t, const struct complex_product *x)
     if (t->factors)
         limber_remote_give(x->ctx, t->data, x->queue);
     else
-        free(t->data);
+        limber_room_give(x->ctx, t->data);
     t->data = NULL;
 }
 
@@ -632,6 +632,8 @@ static bool run(struct complex_product *x, const limber_contract *contract, int 
     if (products != 0 && products != 3 && products != 4)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "products = %d is none of 0, 3, 4", products);
     x->contract = *contract;
+    if (contract->meanwhile == LIMBER_MEANWHILE_REFUSE)     /* half of the call may be done */
+        x->contract.meanwhile = LIMBER_MEANWHILE_WAIT;
     x->alpha = pair(x->alpha, x->c.format, 1);
     x->beta = pair(x->beta, x->c.format, 0);
     turn(x);

@@ -39,8 +39,8 @@ void limber_terms_drop(struct terms *t, const struct complex_product *x);
 void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
                           void (*fn)(void *arg, int64_t task, int worker), void *arg);
 /* count elements; NULL with a text about `what`. */
-void *limber_complex_room(int64_t rows, int64_t cols, limber_format f, const char *what,
-                          struct diag *d);
+void *limber_complex_room(const limber_context *ctx, int64_t rows, int64_t cols, limber_format f,
+                          const char *what, struct diag *d);
 
 /* complex3.c: with three real products. */
 bool limber_complex_three(const struct complex_product *x, struct diag *d);

@@ -104,15 +104,15 @@ static struct view seen(const void *data, int64_t row, int64_t col, bool left)
     return left ? (struct view){ data, row, col, NULL } : (struct view){ data, col, row, NULL };
 }
 
-static bool copy_planes(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols,
-                        bool left, struct diag *d)
+static bool copy_planes(const limber_context *ctx, struct planes *p, const struct pairs *x,
+                        int64_t rows, int64_t cols, bool left, struct diag *d)
 {
     static const char *const what[] = { "the real parts of an operand",
                                         "the imaginary parts of an operand",
                                         "the sums of an operand's parts" };
 
     for (int i = 0; i < PLANES; i++) {
-        p->room[i] = limber_complex_room(rows, cols, i == SUM ? p->sum_f : p->f, what[i], d);
+        p->room[i] = limber_complex_room(ctx, rows, cols, i == SUM ? p->sum_f : p->f, what[i], d);
         if (!p->room[i])
             return false;
         p->part[i] = seen(p->room[i], cols, 1, left);
@@ -157,13 +157,13 @@ static bool planes_new(const struct complex_product *x, struct planes *p, const 
     p->f = of->m.format;
     p->sum_f = sum_format(p->f);
     return limber_remote_holds(x->ctx, of->m.data) ? see_planes(x, p, of, rows, cols, left, d) :
-           copy_planes(p, of, rows, cols, left, d);
+           copy_planes(x->ctx, p, of, rows, cols, left, d);
 }
 
 static void planes_free(const struct complex_product *x, struct planes *p)
 {
     for (int i = 0; i < PLANES; i++)
-        free(p->room[i]);
+        limber_room_give(x->ctx, p->room[i]);
     if (p->remote)
         limber_remote_give(x->ctx, p->remote, x->queue);
 }
@@ -241,7 +241,7 @@ static bool products_new(const struct complex_product *x, struct products *p, st
     p->f = is_integer(x->c.format) ? i64 : x->c.format;
     if (!limber_remote_holds(x->ctx, x->c.data)) {
         for (int i = 0; i < 3; i++)
-            if (!(p->data[i] = limber_complex_room(x->m, x->n, p->f, "three products", d)))
+            if (!(p->data[i] = limber_complex_room(x->ctx, x->m, x->n, p->f, "three products", d)))
                 return false;
         return true;
     }
@@ -261,7 +261,7 @@ static void products_free(const struct complex_product *x, struct products *p)
     if (p->remote)
         limber_remote_give(x->ctx, p->remote, x->queue);
     for (int i = 0; i < 3 && !p->remote; i++)
-        free(p->data[i]);
+        limber_room_give(x->ctx, p->data[i]);
 }
 
 static bool multiply(const struct complex_product *x, const struct planes *a,

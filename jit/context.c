@@ -261,7 +261,8 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     ctx->memory = limber_memory_new(MOST_KERNELS);
     ctx->functions = limber_memory_new(SIZE_MAX);
     free(dir);
-    return (ctx->disk && ctx->memory && ctx->functions) ||
+    ctx->background = limber_background_new(limber_engine_make, ctx);
+    return (ctx->disk && ctx->memory && ctx->functions && ctx->background) ||
            limber_fail(d, LIMBER_NO_MEMORY, "no memory for the caches");
 }
 
@@ -280,6 +281,12 @@ static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *
     return ctx->pool || limber_fail(d, LIMBER_NO_MEMORY, "no memory for %d threads", threads);
 }
 
+static bool check_allocator(const limber_allocator *a, struct diag *d)
+{
+    return !a->take == !a->give ||
+           limber_fail(d, LIMBER_BAD_ARGUMENT, "allocator.%s is NULL", a->take ? "give" : "take");
+}
+
 /* ---- contexts -------------------------------------------------------------------------------- */
 
 bool limber_context_make(limber_context **out, const limber_config *config,
@@ -295,10 +302,13 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     if (!ctx)
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a context");
     pthread_mutex_init(&ctx->lock, NULL);
+    ctx->at_fork = (struct at_fork){ .lock = &ctx->lock };
+    limber_at_fork(&ctx->at_fork);
     ctx->workspace = config->workspace_bytes;
+    ctx->allocator = config->allocator;
     ctx->whole = config->whole;
     limber_key_build(ctx->build);
-    if (!make_output(ctx, config, d) || !make_pool(ctx, config, d) ||
+    if (!check_allocator(&config->allocator, d) || !make_output(ctx, config, d) || !make_pool(ctx, config, d) ||
         !make_caches(ctx, config, d) || !make_backend(ctx, config, backends, d)) {
         limber_destroy(ctx);
         return false;
@@ -307,6 +317,44 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     limber_tuning_read(ctx);
     *out = ctx;
     return true;
+}
+
+static limber_context *make_generic(limber_context *ctx)
+{
+    static const struct backend *const interp[] = { &limber_backend_interp, NULL };
+    const limber_config config = { .backend = "auto", .threads = 1, .cache_dir = "", .verbose = -1,
+                                   .dump_dir = "", .whole = 1,
+                                   .workspace_bytes = ctx->workspace,
+                                   .allocator = ctx->allocator };
+    limber_context *generic;
+    struct diag ignored = { 0 };
+
+    if (!limber_context_make(&generic, &config, interp, &ignored))
+        return NULL;
+    limber_pool_free(generic->pool);
+    generic->pool = ctx->pool;
+    generic->lent_pool = true;
+    generic->no_compile = false;
+    return generic;
+}
+
+limber_context *limber_context_generic(limber_context *ctx)
+{
+    limber_context *generic, *new = NULL;
+
+    pthread_mutex_lock(&ctx->lock);
+    generic = ctx->generic;
+    pthread_mutex_unlock(&ctx->lock);
+    if (generic || !(new = make_generic(ctx)))
+        return generic;
+    pthread_mutex_lock(&ctx->lock);
+    generic = ctx->generic;
+    if (!generic)
+        ctx->generic = new;
+    pthread_mutex_unlock(&ctx->lock);
+    if (generic)                /* another thread was quicker */
+        limber_destroy(new);
+    return generic ? generic : new;
 }
 
 limber_status limber_create(limber_context **ctx, const limber_config *config)
@@ -324,13 +372,17 @@ void limber_destroy(limber_context *ctx)
 {
     if (!ctx)
         return;
+    limber_background_free(ctx->background);    /* it makes kernels with all that follows */
+    limber_destroy(ctx->generic);
+    limber_at_fork_no_more(&ctx->at_fork);
     limber_bindings_free(ctx->bindings);
     limber_priced_free(ctx->priced);
     limber_warm_free(ctx->warm);
     limber_memory_free(ctx->memory);    /* kernels first: they may hold threads' work space */
     limber_memory_free(ctx->functions);
     limber_disk_free(ctx->disk);
-    limber_pool_free(ctx->pool);
+    if (!ctx->lent_pool)
+        limber_pool_free(ctx->pool);
     limber_text_clear(&ctx->machine.text);
     limber_text_clear(&ctx->spare.text);
     free(ctx->dump_dir);

@@ -43,6 +43,7 @@ struct disk {
     double patience;
     void (*warn)(void *user, const char *line);
     void *user;
+    struct at_fork at_fork;
     pthread_mutex_t lock;       /* of what follows */
     char why_not[256];          /* the directory is not used at all */
     char no_write[256];         /* nothing more is written */
@@ -65,6 +66,8 @@ struct disk *limber_disk_new(const struct disk_options *o)
     disk->warn = o->warn;
     disk->user = o->user;
     pthread_mutex_init(&disk->lock, NULL);
+    disk->at_fork = (struct at_fork){ .lock = &disk->lock };
+    limber_at_fork(&disk->at_fork);
     if (!o->dir)
         snprintf(disk->why_not, sizeof disk->why_not, "%s", o->why_not ? o->why_not : "");
     else if (o->mode == CACHE_off)
@@ -80,6 +83,7 @@ void limber_disk_free(struct disk *disk)
 {
     if (!disk)
         return;
+    limber_at_fork_no_more(&disk->at_fork);
     pthread_mutex_destroy(&disk->lock);
     free(disk->dir);
     free(disk);

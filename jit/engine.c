@@ -557,16 +557,19 @@ struct making {
     const struct description *d;
     const struct fixed *fixed;  /* NULL: a kernel for many sizes */
     const struct machine *machine;
+    const char *stated;         /* in the place of a description: the stated plan */
 };
 
 /* The strides of a fixed shape are no part of its plan. */
 static bool key_of(const limber_context *ctx, const struct machine *machine, const struct plan *p,
-                   const struct fixed *f, unsigned char key[KEY_BYTES], struct diag *d)
+                   const struct fixed *f, unsigned char key[KEY_BYTES], char **stated, struct diag *d)
 {
     struct text t = { 0 };
     bool ok;
 
     limber_plan_print(p, &t);
+    if (stated && t.s)          /* for those who ask; without memory nobody is told */
+        *stated = strdup(t.s);
     if (f)
         limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
                         (long long)f->a.col, (long long)f->b.row, (long long)f->b.col,
@@ -590,15 +593,22 @@ static const char *promise_name(const limber_contract *k, char *text, size_t siz
     return text;
 }
 
-static void gather(struct facts *f, const struct plan *p, const struct description *d,
-                   const struct fixed *fixed)
+static limber_format format_of_arg(const struct plan *p, int index)
 {
-    const limber_contract k = { .promise = (limber_promise)d->promise, .bits = d->bits };
+    for (size_t i = 0; i < p->nodes; i++)
+        if (p->node[i].op == OP_arg && p->node[i].num[ATTR_index] == index)
+            return p->node[i].type.format;
+    return (limber_format){ 0 };
+}
+
+static void gather(struct facts *f, const struct plan *p, const struct fixed *fixed)
+{
+    const limber_contract k = { .promise = p->promise, .bits = p->bits };
     const struct node *products = limber_plan_find(p, OP_products);
     struct text line = { 0 };
     char a[16], b[16], c[16], promise[16], size[40];
 
-    snprintf(size, sizeof size, "k<=2^%d", d->kbits);
+    snprintf(size, sizeof size, "k<=2^%d", p->kbits);
     if (fixed)
         snprintf(size, sizeof size, "m=%lld n=%lld k=%lld", (long long)fixed->m,
                  (long long)fixed->n, (long long)fixed->k);
@@ -608,12 +618,14 @@ static void gather(struct facts *f, const struct plan *p, const struct descripti
     f->cost = p->cost;
     snprintf(f->scheme, sizeof f->scheme, "%s", p->scheme ? p->scheme : "none");
     limber_text_add(&line, "%s a=%s b=%s c=%s contract=%s", p->name,
-                    limber_format_name(d->fa, a, sizeof a), limber_format_name(d->fb, b, sizeof b),
-                    limber_format_name(d->fc, c, sizeof c),
+                    limber_format_name(format_of_arg(p, 0), a, sizeof a),
+                    limber_format_name(format_of_arg(p, 1), b, sizeof b),
+                    limber_format_name(p->node[p->ret].type.format, c, sizeof c),
                     promise_name(&k, promise, sizeof promise));
-    if (d->simulates)           /* the unit says more than the number of rows */
-        limber_text_add(&line, "=%s", d->model);
-    else
+    if (p->model) {             /* the unit says more than the number of rows */
+        limber_text_add(&line, "=");
+        limber_unit_print(p->model, &line);
+    } else
         limber_text_add(&line, " %s %s %d rows", size, f->scheme, (int)f->rows);
     strncpy(f->plan, line.s ? line.s : "", sizeof f->plan - 1);
     f->plan[sizeof f->plan - 1] = 0;
@@ -685,7 +697,7 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
 
     ok = passes(p, &m->machine->target, NULL, &story, d);
     if (ok) {
-        gather(&e->facts, p, m->d, m->fixed);
+        gather(&e->facts, p, m->fixed);
         ok = generate(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
     }
     if (ok)
@@ -706,9 +718,18 @@ static bool compile_once(const struct making *m, struct plan *p, struct entry *e
 
     memcpy(key, e->facts.key, sizeof key);
     claim = m->ctx->dump_dir ? -1 : limber_disk_claim(disk, key);
+    limber_compile_enter();
     ok = (claim >= 0 && from_disk(m, e)) || compile(m, p, e, d);
+    limber_compile_leave();
     limber_disk_release(claim, key);
     return ok;
+}
+
+static bool read_stated(struct plan *p, const char *text, struct diag *d)
+{
+    return limber_plan_parse(p, text, d) && limber_plan_verify(p, d) &&
+           (!p->scheme || limber_fail(d, LIMBER_BAD_ARGUMENT, "a scheme is chosen already: this is no "
+                                      "stated plan"));
 }
 
 static bool make_on(const struct making *m, struct entry *e, struct diag *d)
@@ -717,8 +738,8 @@ static bool make_on(const struct making *m, struct entry *e, struct diag *d)
     bool ok;
 
     e->backend = m->machine->backend;
-    ok = state(&plan, m->d, m->fixed, d) &&
-         key_of(m->ctx, m->machine, &plan, m->fixed, e->facts.key, d);
+    ok = (m->stated ? read_stated(&plan, m->stated, d) : state(&plan, m->d, m->fixed, d)) &&
+         key_of(m->ctx, m->machine, &plan, m->fixed, e->facts.key, e->stated ? NULL : &e->stated, d);
     if (ok && !from_disk(m, e)) {
         if (m->ctx->no_compile)
             ok = limber_fail(d, LIMBER_DEVICE,
@@ -744,6 +765,10 @@ static bool make(void *user, struct entry *e, struct diag *d)
         ok = make_on(&m, e, d);
     } else if (!ok) {
         limber_fail(d, why.status, "%s", why.text);
+    }
+    if (!ok) {
+        free(e->stated);
+        e->stated = NULL;
     }
     e->seconds = now() - start;
     return ok;
@@ -783,21 +808,29 @@ static bool fits(const struct problem *p, const struct finding *f)
 }
 
 /* Where C is computed when it might have to stay as it was: dense, group after group. */
-static bool spare(struct place *c, const struct problem *p, struct diag *d)
+static bool spare(const limber_context *ctx, struct place *c, const struct problem *p, struct diag *d)
 {
     size_t bytes;
 
     *c = (struct place){ .row = p->n, .col = 1, .inner = p->n };
     if (!__builtin_mul_overflow((size_t)p->m * (size_t)p->n, (size_t)p->groups, &bytes) &&
         !__builtin_mul_overflow(bytes, (size_t)p->fc.size, &bytes))
-        c->data = malloc(bytes);
+        c->data = limber_room_take(ctx, bytes);
     return c->data || limber_fail(d, LIMBER_NO_MEMORY, "no memory for a second copy of c");
+}
+
+/* The caller's own, of a call in host memory. */
+static bool has_workspace(const limber_context *ctx, const struct problem *p)
+{
+    return !ctx->machine.backend->remote && p->queue && p->queue->workspace;
 }
 
 static size_t workspace(const limber_context *ctx, const struct problem *p)
 {
     double bytes;
 
+    if (has_workspace(ctx, p))
+        return p->queue->bytes;
     if (ctx->workspace)
         return ctx->workspace;
     bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
@@ -869,7 +902,8 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
         .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
         .mask_a = scanned ? mask_of(p, f->a, true, g) : NULL,
         .mask_b = scanned ? mask_of(p, f->b, false, g) : NULL,
-        .runner = &l->runner, .queue = p->queue, .device = l->ctx->machine.target.device,
+        .runner = &l->runner, .allocator = l->ctx->allocator.take ? &l->ctx->allocator : NULL,
+        .queue = p->queue, .device = l->ctx->machine.target.device,
         .workspace_limit = workspace(l->ctx, p), .dry = l->dry,
         .guard = l->guard,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
@@ -891,7 +925,7 @@ static bool launch_all(limber_context *ctx, const struct problem *p, const struc
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     bool small = is_tiny(p) || seconds(p, &e->facts) < brief;
-    bool beside = small && !e->backend->remote && seconds(p, &e->facts) * (double)p->groups >= brief;
+    bool beside = small && !e->backend->remote && !has_workspace(ctx, p) && seconds(p, &e->facts) * (double)p->groups >= brief;
     struct launching l = { .ctx = ctx, .p = p, .f = f, .e = e, .runner = small ? alone : all,
                            .dry = dry, .guard = guard };
     int64_t at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
@@ -935,14 +969,14 @@ static bool launch(limber_context *ctx, const struct problem *p, const struct fi
                launch_all(ctx, p, f, e, false, NULL, report, d);
     elsewhere.each_c = NULL;
     elsewhere.step_c = p->m * p->n;
-    if (!spare(&elsewhere.c, p, d))
+    if (!spare(ctx, &elsewhere.c, p, d))
         return false;
     if (p->beta)
         copy_groups(&elsewhere, p);
     ok = launch_all(ctx, &elsewhere, f, e, false, NULL, report, d);
     if (ok)
         copy_groups(p, &elsewhere);
-    free(elsewhere.c.data);
+    limber_room_give(ctx, elsewhere.c.data);
     return ok;
 }
 
@@ -965,7 +999,7 @@ static void report_facts(limber_report *r, const limber_context *ctx, const stru
 /* One line whose beginning is a command that repeats the call. */
 static void tell(const limber_context *ctx, const struct problem *p, const limber_report *r)
 {
-    static const char *const from[] = { "compiled", "disk", "hit" };
+    static const char *const from[] = { "compiled", "disk", "hit", "meanwhile" };
     struct text t = { 0 };
     char a[16], b[16], c[16], promise[16];
     const limber_conv *s = p->shape;
@@ -1254,8 +1288,8 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, limber_re
     return launch_all(ctx, p, &unscanned, e, false, &guard, r, d);
 }
 
-static bool run_found(limber_context *ctx, const struct problem *p, const struct finding *f,
-                      const struct description *desc, limber_report *r, struct diag *d)
+static bool run_kernel(limber_context *ctx, const struct problem *p, const struct finding *f,
+                       const struct description *desc, limber_report *r, struct diag *d)
 {
     const struct maker maker = { make, &(struct making){ ctx, desc, NULL, &ctx->machine } };
     struct entry *e;
@@ -1277,6 +1311,81 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
         return remember(ctx, p, desc, d);       /* and its kernel stays */
     limber_memory_put(ctx->memory, e);
     return ok;
+}
+
+/* ---- kernels made in the background ---------------------------------------------------------- */
+
+void limber_engine_make(void *context, const void *description)
+{
+    const struct description *desc = description;
+    limber_context *ctx = context;
+    struct diag ignored = { 0 };    /* the next call meets it, and tells */
+    struct entry *e;
+
+    if (entry_of(ctx, desc, &e, &ignored))
+        limber_memory_put(ctx->memory, e);
+}
+
+/* The kernel is there; or it is being made, under the whole of the description. */
+static bool is_there(limber_context *ctx, const struct description *desc)
+{
+    return limber_memory_has(ctx->memory, desc, description_size(desc)) ||
+           !limber_background_ask(ctx->background, desc, sizeof *desc);
+}
+
+static bool run_meanwhile(limber_context *ctx, const struct problem *p, const struct finding *f,
+                          const struct description *desc, limber_report *r, struct diag *d)
+{
+    const struct awaited kernel = { desc, sizeof *desc };
+    struct diag why = { 0 };
+    struct meanwhile w;
+    double start = now();
+    bool ok = true;
+
+    if (limber_meanwhile_run(ctx, p, &kernel, &w))
+        ok = run_kernel(ctx, &w.rest, f, desc, r, &why);
+    if (!limber_meanwhile_finish(ctx, p, &w, ok))
+        return limber_fail(d, why.status, "%s", why.text);
+    if (r && w.report.rows) {
+        if (!ok || w.rest.m == 0)
+            *r = w.report;
+        r->bound = w.report.bound > r->bound ? w.report.bound : r->bound;
+        r->from = 3;
+        r->seconds_run = now() - start;
+    }
+    return true;
+}
+
+static bool run_found(limber_context *ctx, const struct problem *p, const struct finding *f,
+                      const struct description *desc, limber_report *r, struct diag *d)
+{
+    const double from_disk = 2e-3;      /* seconds in which an entry is read */
+
+    if (p->contract.meanwhile == LIMBER_MEANWHILE_WAIT || is_there(ctx, desc))
+        return run_kernel(ctx, p, f, desc, r, d);
+    if (!limber_background_busy(ctx->background, desc, sizeof *desc, from_disk))
+        return run_kernel(ctx, p, f, desc, r, d);
+    if (p->contract.meanwhile == LIMBER_MEANWHILE_REFUSE)
+        return limber_fail(d, LIMBER_NOT_READY, "the kernel is being made");
+    return run_meanwhile(ctx, p, f, desc, r, d);
+}
+
+bool limber_engine_prepare_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
+                                  const struct mask *b, bool *ready, struct diag *d)
+{
+    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices,
+                               .trust = p->trust };
+    struct description desc;
+    struct entry *e;
+
+    if (!describe(ctx, &desc, p, &f, d))
+        return false;
+    *ready = p->contract.meanwhile == LIMBER_MEANWHILE_WAIT || is_there(ctx, &desc);
+    if (*ready && !entry_of(ctx, &desc, &e, d))
+        return false;
+    if (*ready)
+        limber_memory_put(ctx->memory, e);
+    return true;
 }
 
 /* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */
@@ -1307,45 +1416,6 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
     return done || run_found(ctx, p, f, &desc, r, d);
 }
 
-static bool workspace_of(limber_context *ctx, const struct problem *p, const struct description *desc,
-                         size_t *least, size_t *best, struct diag *d)
-{
-    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b };
-    struct entry *e;
-
-    if (!entry_of(ctx, desc, &e, d))
-        return false;
-    ctx->machine.backend->remote->workspace(e->kernel, &call, least, best);
-    limber_memory_put(ctx->memory, e);
-    return true;
-}
-
-bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
-                                    struct mask *b, size_t *least, size_t *best, struct diag *d)
-{
-    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
-    struct description desc;
-
-    return describe(ctx, &desc, p, &f, d) && workspace_of(ctx, p, &desc, least, best, d);
-}
-
-bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
-                             size_t *best, struct diag *d)
-{
-    struct finding f = { 0 };
-    struct description desc;
-    bool ok;
-
-    *least = *best = 0;
-    if (!ctx->machine.backend->remote || p->m == 0 || p->n == 0)
-        return true;
-    ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
-         workspace_of(ctx, p, &desc, least, best, d) &&
-         (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
-    finding_clear(&f, p->groups);
-    return ok;
-}
-
 /* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
  * are the same either way, so are the sums. */
 static const struct problem *turn(const limber_context *ctx, const struct problem *p,
@@ -1368,6 +1438,50 @@ static const struct problem *turn(const limber_context *ctx, const struct proble
     turned->kept[1] = p->kept[0];
     turned->c = (struct place){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
     return turned;
+}
+
+static bool workspace_of(limber_context *ctx, const struct problem *p, const struct description *desc,
+                         size_t *least, size_t *best, struct diag *d)
+{
+    const struct runner runner = limber_pool_runner(ctx->pool);
+    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c,
+                               .runner = &runner };
+    struct entry *e;
+
+    if (!entry_of(ctx, desc, &e, d))
+        return false;
+    if (e->backend->workspace)
+        e->backend->workspace(e->kernel, &call, least, best);
+    limber_memory_put(ctx->memory, e);
+    return true;
+}
+
+bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
+                                    struct mask *b, size_t *least, size_t *best, struct diag *d)
+{
+    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
+    struct description desc;
+
+    return describe(ctx, &desc, p, &f, d) && workspace_of(ctx, p, &desc, least, best, d);
+}
+
+bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
+                             size_t *best, struct diag *d)
+{
+    struct finding f = { 0 };
+    struct description desc;
+    struct problem turned;
+    bool ok;
+
+    *least = *best = 0;
+    if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0)
+        return true;
+    p = turn(ctx, p, &turned);
+    ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
+         workspace_of(ctx, p, &desc, least, best, d) &&
+         (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
+    finding_clear(&f, p->groups);
+    return ok;
 }
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
@@ -1405,10 +1519,10 @@ static bool plan_story(limber_context *ctx, const struct problem *p,
     struct plan plan = { 0 };
     bool ok;
 
-    ok = state(&plan, desc, NULL, d) && key_of(ctx, &ctx->machine, &plan, NULL, facts.key, d) &&
+    ok = state(&plan, desc, NULL, d) && key_of(ctx, &ctx->machine, &plan, NULL, facts.key, NULL, d) &&
          passes(&plan, &ctx->machine.target, NULL, &story, d);
     if (ok) {
-        gather(&facts, &plan, desc, NULL);
+        gather(&facts, &plan, NULL);
         report_facts(r, ctx, ctx->machine.backend, p, &facts);
     }
     limber_story_clear(&story);
@@ -1513,4 +1627,24 @@ limber_status limber_plan_text(limber_context *ctx, const char *plan, const char
     if (d.status)
         limber_fail_in(&d, "plan_text");
     return limber_error_set(&d);
+}
+
+bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_report *r, struct diag *d)
+{
+    const struct making m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
+    struct entry e = { .kernel = NULL };
+
+    if (!make((void *)&m, &e, d))
+        return false;
+    snprintf(r->scheme, sizeof r->scheme, "%s", e.facts.scheme);
+    snprintf(r->backend, sizeof r->backend, "%s", e.backend->name);
+    limber_key_hex(e.facts.key, (sizeof r->kernel - 1) / 2, r->kernel);
+    r->rows = e.facts.rows;
+    r->pruned = e.facts.pruned;
+    r->bound = e.facts.bound;
+    r->from = e.from_disk;
+    r->seconds_compile = e.seconds;
+    e.backend->unload(e.kernel);
+    free(e.stated);
+    return true;
 }

@@ -15,6 +15,28 @@
 /* Makes d's text the thread's error text; returns d's status. */
 limber_status limber_error_set(const struct diag *d);
 
+/* ---- fork.c ---------------------------------------------------------------------------------- */
+
+/* A lock that fork takes, none of whose holders waits for another, and what the child does with what it
+ * guards (NULL: nothing), while all locks are held. */
+struct at_fork {
+    pthread_mutex_t *lock;
+    void (*child)(void *self);
+    void *self;
+    struct at_fork *next;
+};
+void limber_at_fork(struct at_fork *f);
+void limber_at_fork_no_more(struct at_fork *f);
+/* Between these, fork waits. */
+void limber_compile_enter(void);
+void limber_compile_leave(void);
+
+/* ---- room.c ---------------------------------------------------------------------------------- */
+
+/* Memory that grows with the operands, aligned to 64 bytes (below 64 bytes to 16); NULL: there is none. */
+void *limber_room_take(const limber_context *ctx, size_t bytes);
+void limber_room_give(const limber_context *ctx, void *memory);     /* NULL is fine */
+
 /* ---- pool.c: threads that sleep between calls ------------------------------------------------ */
 
 struct pool;
@@ -57,6 +79,7 @@ struct entry {
     void *address;              /* of the function's code */
     bool from_disk;
     double seconds;         /* that making it took */
+    char *stated;           /* the stated plan as text, or NULL */
 };
 
 /* ---- memory.c: kernels in memory ------------------------------------------------------------- */
@@ -77,6 +100,24 @@ bool limber_memory_get(struct memory *m, const void *key, size_t size, struct ma
                        struct entry **e, bool *found, struct diag *d);
 void limber_memory_put(struct memory *m, struct entry *e);
 size_t limber_memory_count(struct memory *m);
+
+/* A copy of the stated plan of the entry whose key begins so; NULL: there is none, or no memory. */
+char *limber_memory_stated(struct memory *m, const unsigned char *key, size_t size);
+/* Whether a get would find the entry made; the time of its last use is left alone. */
+bool limber_memory_has(struct memory *m, const void *key, size_t size);
+
+/* ---- background.c: kernels made while calls go on -------------------------------------------- */
+
+struct background;
+/* make is called with the bytes that were asked for, by a thread that starts with the first of them. */
+struct background *limber_background_new(void (*make)(void *user, const void *key), void *user);
+/* Waits for the one that is being made; the others are dropped. */
+void limber_background_free(struct background *b);
+/* Has it made, once for all who ask until it is.  False: no memory, or no thread. */
+bool limber_background_ask(struct background *b, const void *key, size_t size);
+/* Whether it is still to be made; waits for the answer no until so long, below a second, after it was
+ * asked for. */
+bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds);
 
 /* ---- disk.c: kernels on disk ----------------------------------------------------------------- */
 
@@ -173,6 +214,29 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
 struct priced;
 void limber_priced_free(struct priced *list);
 
+/* Has the kernel of such a product made, in the background unless the contract says to wait; *ready is false
+ * where it is not there yet. */
+bool limber_engine_prepare_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
+                                  const struct mask *b, bool *ready, struct diag *d);
+
+/* meanwhile.c: a call whose kernel is being made in the background, under this key. */
+struct awaited {
+    const void *key;
+    size_t size;
+};
+struct meanwhile {
+    struct problem rest;        /* rows that are still to be computed */
+    char *saved;                /* C as it was, of the others */
+    limber_report report;       /* of the others */
+};
+/* Computes rows until the kernel is there, or none is left: false. */
+bool limber_meanwhile_run(limber_context *ctx, const struct problem *p,
+                          const struct awaited *kernel, struct meanwhile *w);
+/* To be called after it.  done: the rest is computed; else it is computed now, or C made what it was and
+ * false returned. */
+bool limber_meanwhile_finish(limber_context *ctx, const struct problem *p, struct meanwhile *w,
+                             bool done);
+
 /* operand.c: what is kept of an operand.  The mask as a scan of this depth would give it; the lines of
  * the mask stay the operand's. */
 void limber_operand_mask(const limber_operand *o, struct mask *m, enum scan_depth depth);
@@ -207,6 +271,9 @@ void limber_parts_shares(struct text *out, const limber_report *r);
 /* Joins what the parts of a product on a device need, where there are several, to least and best. */
 bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, size_t *least, size_t *best, struct diag *d);
+
+/* The kernel of a stated plan, made unless the disk has it; it is not kept in memory. */
+bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_report *r, struct diag *d);
 
 /* Workspace of a call on a device. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
@@ -318,15 +385,20 @@ struct limber_context {
     struct pool *pool;
     struct memory *memory;
     struct memory *functions;   /* of fixed shape; none is ever given back */
+    struct background *background;
+    limber_context *generic;    /* NULL until it is needed */
+    bool lent_pool;             /* from the context that this one is the generic one of */
     struct disk *disk;
     char *dump_dir;
     int verbose;
     bool no_compile;
     bool tuned;             /* the machine's target follows a record */
     size_t workspace;       /* 0: from the operands */
+    limber_allocator allocator;     /* take NULL: the system's */
     void (*log)(void *user, const char *line);
     void *log_user;
     pthread_mutex_t lock;   /* of bindings and warm */
+    struct at_fork at_fork;
     struct binding *bindings;
     struct warm *warm;      /* engine.c: calls that may be recorded */
     int whole;              /* products are not cut into parts, nor are those that are predicted to be */
@@ -335,6 +407,10 @@ struct limber_context {
     struct priced *priced;  /* engine.c: plans whose price is known */
 };
 void limber_warm_free(struct warm *list);
+/* A context of the interpreter's, with this one's threads; lives as long as it.  NULL: no memory. */
+limber_context *limber_context_generic(limber_context *ctx);
+/* As the work of its background: has the kernel of a description made. */
+void limber_engine_make(void *ctx, const void *description);
 /* limber_create with the backends of the caller's choice, best first, NULL at the end. */
 bool limber_context_make(limber_context **ctx, const limber_config *config,
                          const struct backend *const *backends, struct diag *d);

@@ -28,6 +28,7 @@ struct slot {
 };
 
 struct memory {
+    struct at_fork at_fork;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct slot *bucket[BUCKETS];
@@ -35,6 +36,25 @@ struct memory {
     size_t bound;
     uint64_t tick;
 };
+
+/* Threads that were making an entry, or waited for one, are not in the child. */
+static void forget_making(void *self)
+{
+    struct memory *m = self;
+
+    pthread_cond_init(&m->changed, NULL);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct slot **at = &m->bucket[i]; *at;) {
+            struct slot *s = *at;
+
+            if (s->state == MAKING) {       /* what is in it is not known: it stays where it is */
+                *at = s->next;
+                m->count--;
+            } else {
+                at = &s->next;
+            }
+        }
+}
 
 struct memory *limber_memory_new(size_t bound)
 {
@@ -49,6 +69,8 @@ struct memory *limber_memory_new(size_t bound)
     pthread_mutex_init(&m->lock, &spin);
     pthread_mutexattr_destroy(&spin);
     pthread_cond_init(&m->changed, NULL);
+    m->at_fork = (struct at_fork){ &m->lock, forget_making, m };
+    limber_at_fork(&m->at_fork);
     return m;
 }
 
@@ -58,6 +80,7 @@ static void drop(struct slot *s)
         s->entry.backend->unload(s->entry.kernel);
     if (s->entry.function)
         s->entry.backend->fixed->unload(s->entry.function);
+    free(s->entry.stated);
     free(s);
 }
 
@@ -65,6 +88,7 @@ void limber_memory_free(struct memory *m)
 {
     if (!m)
         return;
+    limber_at_fork_no_more(&m->at_fork);
     for (size_t i = 0; i < BUCKETS; i++) {
         while (m->bucket[i]) {
             struct slot *s = m->bucket[i];
@@ -195,6 +219,31 @@ bool limber_memory_get(struct memory *m, const void *key, size_t size, struct ma
     }
     pthread_mutex_unlock(&m->lock);
     return ok;
+}
+
+char *limber_memory_stated(struct memory *m, const unsigned char *key, size_t size)
+{
+    char *copy = NULL;
+
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < BUCKETS && !copy; i++)
+        for (const struct slot *s = m->bucket[i]; s && !copy; s = s->next)
+            if (s->state == READY && s->entry.stated && memcmp(s->entry.facts.key, key, size) == 0)
+                copy = strdup(s->entry.stated);
+    pthread_mutex_unlock(&m->lock);
+    return copy;
+}
+
+bool limber_memory_has(struct memory *m, const void *key, size_t size)
+{
+    const struct slot *s;
+    bool ready;
+
+    pthread_mutex_lock(&m->lock);
+    s = *place_of(m, XXH3_64bits(key, size), key, size);
+    ready = s && s->state == READY;
+    pthread_mutex_unlock(&m->lock);
+    return ready;
 }
 
 void limber_memory_put(struct memory *m, struct entry *e)

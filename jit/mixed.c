@@ -98,6 +98,7 @@ static void add_report(const struct mixing *x, limber_report *all, const limber_
     int left = x->p->turned;    /* the side that is the caller's A */
 
     memcpy(to->scheme, r->scheme, sizeof to->scheme);
+    memcpy(to->kernel, r->kernel, sizeof to->kernel);
     to->rows = r->rows;
     to->bound = r->bound;
     to->m = left ? b->lines : a->lines;
@@ -185,6 +186,25 @@ static bool take_part(struct mixing *x, const struct partition *parts,
     return ok;
 }
 
+/* All kernels are there, so that no part is refused after others are stored. */
+static bool prepare(struct mixing *x, const struct partition *parts, bool *all, struct diag *d)
+{
+    bool ok = true;
+
+    *all = true;
+    for (int i = 0; i < parts->parts && ok; i++) {
+        struct ready ready;
+        bool one = true;
+
+        if (!make_ready(x, parts, &parts->part[i], &ready, d))
+            return false;
+        ok = limber_engine_prepare_masked(x->ctx, &ready.p, &ready.m[0], &ready.m[1], &one, d);
+        *all = *all && one;
+        clear(&ready);
+    }
+    return ok;
+}
+
 static void finish_report(limber_report *r, const struct problem *p, double scan)
 {
     double u = limber_format_roundoff(p->fc), all = (double)p->m * (double)p->n;
@@ -212,13 +232,15 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b, st
                 bool *done, limber_report *report, struct diag *d)
 {
     double start = report ? now() : 0, scan = report ? report->seconds_scan : 0;
-    bool ok, worth;
+    bool ok, worth, all = true;
 
     *done = false;
     split_name(x);
     x->workers = limber_pool_runner(x->ctx->pool).workers;
     ok = decide(x, a, b, parts, &worth, d);
-    if (!ok || !worth)
+    if (ok && worth && !x->plans)
+        ok = prepare(x, parts, &all, d);
+    if (!ok || !worth || !all)
         return ok;
     if (report)
         *report = (limber_report){ .from = 0 };

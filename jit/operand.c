@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Operands that are multiplied many times: the mask of one scan, and limbs by kernel, the least recently
  * used ones dropped. */
-#define _GNU_SOURCE     /* madvise */
 #define XXH_INLINE_ALL
 #include "jit/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <xxhash.h>
 
-enum { HUGE_PAGE = 2 << 20, HASHED = 1 << 16 /* elements of a task */ };
+enum { HASHED = 1 << 16 };     /* elements of a task */
 
 /* Limbs of one kernel. */
 struct limbs {
@@ -31,6 +29,7 @@ struct limber_operand {
     struct mask mask;
     XXH128_hash_t hash;         /* 0 for elements in a device's memory */
     size_t bound;
+    struct at_fork at_fork;
     pthread_mutex_t lock;       /* of what follows */
     struct limbs *limbs;
     size_t bytes;
@@ -39,23 +38,13 @@ struct limber_operand {
 
 /* ---- limbs ----------------------------------------------------------------------------------- */
 
-static char *take_memory(size_t bytes)
-{
-    size_t step = bytes < HUGE_PAGE ? 64 : HUGE_PAGE, all = (bytes + step - 1) / step * step;
-    char *memory = aligned_alloc(step, all);
-
-    if (memory && step == HUGE_PAGE)
-        madvise(memory, all, MADV_HUGEPAGE);
-    return memory;
-}
-
 static void drop(struct limber_operand *o, struct limbs **at)
 {
     struct limbs *l = *at;
 
     *at = l->next;
     o->bytes -= l->bytes;
-    free(l->kept.memory);
+    limber_room_give(o->ctx, l->kept.memory);
     free(l);
 }
 
@@ -82,7 +71,7 @@ static struct limbs *add(struct limber_operand *o, const struct keeping *of, int
 
     if (!l)
         return NULL;
-    l->kept.memory = take_memory(bytes);
+    l->kept.memory = limber_room_take(o->ctx, bytes);
     if (!l->kept.memory) {
         free(l);
         return NULL;
@@ -272,6 +261,8 @@ static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int
 static bool prepare(struct limber_operand *o, struct diag *d)
 {
     pthread_mutex_init(&o->lock, NULL);
+    o->at_fork = (struct at_fork){ .lock = &o->lock };
+    limber_at_fork(&o->at_fork);
     return scan(o, d) && (limber_remote_holds(o->ctx, o->x.data) || hash(o, &o->hash, d));
 }
 
@@ -317,6 +308,7 @@ void limber_operand_free(limber_operand *o)
     while (o->limbs)
         drop(o, &o->limbs);
     limber_mask_clear(&o->mask);
+    limber_at_fork_no_more(&o->at_fork);
     pthread_mutex_destroy(&o->lock);
     free(o);
 }

@@ -58,7 +58,7 @@ static void counted_unload(struct kernel *k)
 }
 
 static const struct backend counted = { "counted", counted_probe, counted_compile, counted_load,
-                                        counted_launch, counted_unload, NULL, NULL };
+                                        counted_launch, counted_unload, NULL, NULL, NULL };
 static const struct backend *const counted_list[] = { &counted, NULL };
 
 static MAYBE_UNUSED limber_context *counted_context(const limber_config *c)

@@ -989,6 +989,46 @@ static void claims_are_waited_for_and_not_for_ever(void **state)
     discard(dir);
 }
 
+/* What one process has used, another makes for a third. */
+static void kernels_are_made_ahead(void **state)
+{
+    char *dir = scratch(), *plan, *again;
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "" });
+    limber_report used, r;
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, &used), LIMBER_OK);
+    assert_int_equal(limber_kernel_plan(ctx, used.kernel, &plan), LIMBER_OK);
+    assert_non_null(strstr(plan, "plan gemm promise=native"));
+    assert_null(strstr(plan, "scheme="));
+    assert_int_equal(limber_kernel_plan(ctx, "00000000000000000000000000000000", &again),
+                     LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "not in memory"));
+    assert_int_equal(limber_kernel_plan(ctx, "abc", &again), LIMBER_BAD_ARGUMENT);
+    limber_destroy(ctx);
+
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    compiles = loads = unloads = 0;
+    assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_OK);
+    assert_int_equal(r.from, 0);
+    assert_string_equal(r.kernel, used.kernel);
+    assert_string_equal(r.scheme, used.scheme);
+    assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_OK);
+    assert_int_equal(r.from, 1);
+    assert_int_equal(compiles, 1);
+    assert_int_equal(loads, unloads);
+    assert_int_equal(limber_kernel_make(ctx, "plan gemm {", NULL), LIMBER_BAD_ARGUMENT);
+    limber_destroy(ctx);
+
+    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 1);
+    assert_string_equal(r.kernel, used.kernel);
+    limber_destroy(ctx);
+    limber_free(plan);
+    discard(dir);
+}
+
 static void *one_call(void *arg)
 {
     return (void *)(intptr_t)small_gemm(arg, NULL);
@@ -1069,6 +1109,7 @@ int main(void)
         cmocka_unit_test(modes_of_the_cache),
         cmocka_unit_test(without_a_compiler),
         cmocka_unit_test(a_call_survives_a_cache_that_cannot_be),
+        cmocka_unit_test(kernels_are_made_ahead),
         cmocka_unit_test(many_processes_compile_once),
         cmocka_unit_test(a_killed_maker_is_succeeded),
         cmocka_unit_test(claims_are_waited_for_and_not_for_ever),

@@ -21,6 +21,7 @@ int cmd_demo(int argc, const char **argv);
 int cmd_units(int argc, const char **argv);
 int cmd_explore(int argc, const char **argv);
 int cmd_figures(int argc, const char **argv);
+int cmd_warm(int argc, const char **argv);
 
 /* "limber: ..." to stderr; answers 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -79,6 +80,9 @@ bool parse_number(const char *text, limber_format f, void *out);
  * no gnuplot.  False after a message. */
 bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),
              const void *user, bool *absent);
+
+/* native, correct, exact, fast, bits=N; false: none of them. */
+bool contract_of(const char *words, limber_contract *k);
 
 /* ---- options of a product -------------------------------------------------------------------- */
 

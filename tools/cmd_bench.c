@@ -683,7 +683,7 @@ static void latency_row(struct bench *b, const char *what, const char *scheme, d
 
 static void print_latency(struct bench *b, const struct moment *m)
 {
-    static const char *const from[] = { "compiled", "disk", "memory" };
+    static const char *const from[] = { "compiled", "disk", "memory", "meanwhile" };
     static const char *const what[] = { "first call, empty cache", "first call, cache on disk",
                                         "later call" };
 

@@ -58,7 +58,7 @@ static bool fresh_context(struct small *s)
 
 static void row(struct small *s, const char *what)
 {
-    static const char *const from[] = { "compiled", "from disk", "from memory" };
+    static const char *const from[] = { "compiled", "from disk", "from memory", "meanwhile" };
     struct contender *c = s->c;
     double sorted[MOST_SAMPLES];
 

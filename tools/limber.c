@@ -19,6 +19,7 @@ static const struct {
     { "conv", "convolve an image tensor with filters from files", cmd_conv },
     { "plan", "show what gemm or conv would do, or run passes over a plan", cmd_plan },
     { "cache", "look at the kernels on disk: info, list, verify, clear", cmd_cache },
+    { "warm", "make kernels ahead, from a list of shapes or a program's report", cmd_warm },
     { "formats", "list the number formats", cmd_formats },
     { "units", "list the presets of simulated units, or spell one out", cmd_units },
     { "explore", "compare accumulators, groups and roundings on two matrices", cmd_explore },

@@ -19,14 +19,31 @@ static bool parse_split(struct product *p)
     return false;
 }
 
-static bool parse_contract(struct product *p)
+bool contract_of(const char *words, limber_contract *k)
 {
     static const struct { const char *name; limber_promise promise; } names[] = {
         { "native", LIMBER_NATIVE }, { "correct", LIMBER_CORRECT }, { "exact", LIMBER_EXACT },
         { "fast", LIMBER_FAST },
     };
-    const char *s = p->contract ? p->contract : p->slices ? "fast" : "native";
+    long bits;
     char *end;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(words, names[i].name) == 0) {
+            k->promise = names[i].promise;
+            return true;
+        }
+    if (strncmp(words, "bits=", 5) != 0)
+        return false;
+    bits = strtol(words + 5, &end, 10);
+    k->promise = LIMBER_BITS;
+    k->bits = (int)bits;
+    return end != words + 5 && *end == 0 && bits >= 1 && bits <= 160;
+}
+
+static bool parse_contract(struct product *p)
+{
+    const char *s = p->contract ? p->contract : p->slices ? "fast" : "native";
 
     p->promise.scheme = p->scheme;
     p->promise.slices = p->slices;
@@ -36,19 +53,8 @@ static bool parse_contract(struct product *p)
         return unit_of_lpgemm(p);
     if (strncmp(s, "simulate=", 9) == 0)
         return unit_of_words(p, s + 9);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(s, names[i].name) == 0) {
-            p->promise.promise = names[i].promise;
-            return true;
-        }
-    if (strncmp(s, "bits=", 5) == 0) {
-        long bits = strtol(s + 5, &end, 10);
-
-        p->promise.promise = LIMBER_BITS;
-        p->promise.bits = (int)bits;
-        if (end != s + 5 && *end == 0 && bits >= 1 && bits <= 160)
-            return true;
-    }
+    if (contract_of(s, &p->promise))
+        return true;
     complain("--contract: \"%s\" is none of native, correct, bits=1..160, exact, fast, "
              "simulate=UNIT", s);
     return false;

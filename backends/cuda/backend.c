@@ -138,10 +138,11 @@ static void unload(struct kernel *k)
 
 static const struct remote remote = {
     limber_cuda_holds, compile_scan, limber_cuda_scan, limber_cuda_records, limber_cuda_ready,
-    limber_cuda_workspace, limber_cuda_terms, limber_cuda_weigh, limber_cuda_sums,
+    limber_cuda_terms, limber_cuda_weigh, limber_cuda_sums,
     limber_cuda_pairs, limber_cuda_take, limber_cuda_give
 };
 
 const struct backend limber_backend_cuda = {
-    "cuda", probe, compile, load, limber_cuda_launch, unload, NULL, &remote
+    "cuda", probe, compile, load, limber_cuda_launch, unload,
+    limber_cuda_workspace, NULL, &remote
 };

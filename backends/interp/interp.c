@@ -82,5 +82,5 @@ static void unload(struct kernel *k)
 }
 
 const struct backend limber_backend_interp = {
-    "interp", probe, compile, load, launch, unload, NULL, NULL
+    "interp", probe, compile, load, launch, unload, NULL, NULL, NULL
 };

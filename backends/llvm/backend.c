@@ -31,7 +31,7 @@ enum { SPARE_MOST = 256 << 20, HUGE_PAGE = 2 << 20, PART_BYTES = 32 << 20,
 static _Atomic(struct spare *) spare_kept;
 static atomic_size_t kernels;
 
-static struct spare *take_spare(size_t size)
+static struct spare *take_kept(size_t size)
 {
     struct spare *s = atomic_exchange(&spare_kept, NULL);
     size_t all = (sizeof *s + size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -50,7 +50,7 @@ static struct spare *take_spare(size_t size)
     return s;
 }
 
-static void give_spare(struct spare *s)
+static void give_kept(struct spare *s)
 {
     struct spare *old = NULL;
 
@@ -59,6 +59,37 @@ static void give_spare(struct spare *s)
     else
         old = s;
     free(old);
+}
+
+/* Workspace: the call's own, else the allocator's, else the process's. */
+struct room {
+    char *memory;
+    struct spare *spare;
+    void *taken;
+};
+
+static bool take_room(const struct call *c, size_t bytes, struct room *r, struct diag *d)
+{
+    *r = (struct room){ .memory = NULL };
+    if (c->queue && c->queue->workspace) {
+        if (bytes > c->queue->bytes)
+            return limber_fail(d, LIMBER_NO_MEMORY, "a workspace of %zu bytes is needed, and "
+                               "queue.workspace has %zu", bytes, c->queue->bytes);
+        r->memory = c->queue->workspace;
+    } else if (c->allocator) {
+        r->memory = r->taken = c->allocator->take(c->allocator->user, bytes, 64);
+    } else if ((r->spare = take_kept(bytes))) {
+        r->memory = r->spare->memory;
+    }
+    return r->memory || limber_fail(d, LIMBER_NO_MEMORY, "workspace of %zu bytes", bytes);
+}
+
+static void give_room(const struct call *c, const struct room *r)
+{
+    if (r->taken)
+        c->allocator->give(c->allocator->user, r->taken);
+    else if (r->spare)
+        give_kept(r->spare);
 }
 
 struct blob_head {
@@ -477,11 +508,11 @@ static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call,
     const struct kernel_config *f = &k->config;
     struct part p = { .k = k, .call = call, .scratch = round_up(scratch_bytes(f), 64) };
     size_t bytes = (size_t)part_bytes(f, w, height, width, call.k, c->runner->workers);
-    struct spare *spare = take_spare(bytes);
+    struct room room;
     char *memory;
 
-    if (!spare)
-        return limber_fail(d, LIMBER_NO_MEMORY, "workspace of %zu bytes", bytes);
+    if (!take_room(c, bytes, &room, d))
+        return false;
     c->workspace = bytes > c->workspace ? bytes : c->workspace;
     p.call.m = height;
     p.call.i0 = i;
@@ -489,11 +520,11 @@ static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call,
                           c->runner->workers);
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
-    memory = (char *)(((uintptr_t)spare->memory + 63) & ~(uintptr_t)63);
+    memory = (char *)(((uintptr_t)room.memory + 63) & ~(uintptr_t)63);
     memory = begin_side(&p, w, 0, memory);
     for (int64_t j = 0; j < c->n; j += width)
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
-    give_spare(spare);
+    give_room(c, &room);
     return true;
 }
 
@@ -602,6 +633,21 @@ static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
     return run_all(k, c, call, d);
 }
 
+static void workspace(const struct kernel *k, const struct call *c, size_t *least, size_t *most)
+{
+    const struct kernel_config *f = &k->config;
+    const struct kernel_call call = { .m = c->m, .n = c->n, .k = c->k, .stores = stores(f, c),
+                                      .op = { { .view = c->a }, { .view = c->b } } };
+    const struct whole w = { .p = 0 };
+    struct call small = *c;
+    int64_t step = part_of_k(f, &call), part = c->k < step ? c->k : step, m, n;
+
+    small.workspace_limit = 0;
+    chunk(f, &small, &w, part, &m, &n);
+    *least = (size_t)part_bytes(f, &w, m, n, part, c->runner->workers);
+    *most = (size_t)part_bytes(f, &w, round_up(c->m, f->mr), c->n, part, c->runner->workers);
+}
+
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
@@ -632,6 +678,6 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
 }
 
 const struct backend limber_backend_llvm = {
-    "llvm", limber_llvm_probe, compile, load, launch, unload,
+    "llvm", limber_llvm_probe, compile, load, launch, unload, workspace,
     &limber_llvm_functions, NULL
 };

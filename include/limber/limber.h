@@ -31,6 +31,15 @@ LIMBER_API const char *limber_status_meaning(limber_status s);
 
 /* ---- contexts -------------------------------------------------------------------------- */
 
+/* Memory that grows with the operands: workspaces, limbs of prepared operands, copies that a call needs.
+ * Both functions are called from any thread, several at once; take gives NULL where there is no memory,
+ * which fails the call with NO_MEMORY. */
+typedef struct limber_allocator {
+    void *(*take)(void *user, size_t bytes, size_t alignment);
+    void (*give)(void *user, void *memory);
+    void *user;
+} limber_allocator;
+
 typedef struct limber_config {
     const char *backend;    /* "auto" (also NULL), "interp", "llvm", "cuda" */
     int threads;            /* 0: LIMBER_NUM_THREADS, OMP_NUM_THREADS, else the cores at hand */
@@ -45,6 +54,7 @@ typedef struct limber_config {
     void *log_user;
     int device;             /* backend "cuda": which of the GPUs that the driver lists */
     int whole;              /* not 0: one plan a product, whatever its parts are like; 0: LIMBER_WHOLE */
+    limber_allocator allocator;     /* zeros: the system's, and workspaces are kept between calls */
 } limber_config;
 
 /* Makes a context; config may be NULL (all zero).  The environment is read here and nowhere
@@ -75,6 +85,17 @@ typedef enum limber_split {
     LIMBER_SPLIT_INSIDE     /* in the multiply kernel, tile by tile; other plans are refused */
 } limber_split;
 
+/* What a call does whose kernel is neither in memory nor on disk.  Products of parts wait for none of
+ * theirs: until all are there, one plan serves the whole. */
+typedef enum limber_meanwhile {
+    LIMBER_MEANWHILE_WAIT,      /* it makes the kernel, and others wait that need the same */
+    LIMBER_MEANWHILE_GENERIC,   /* a thread of the context's makes it; rows of C are computed by the
+                                   interpreter until it is there.  GEMMs on CPUs to float results, under
+                                   native, bits and correct; other calls wait */
+    LIMBER_MEANWHILE_REFUSE     /* a thread of the context's makes it; NOT_READY, for callers that have
+                                   another way to compute.  Complex products wait */
+} limber_meanwhile;
+
 typedef struct limber_contract {
     limber_promise promise;
     int bits;           /* LIMBER_BITS: 1..160 */
@@ -88,6 +109,7 @@ typedef struct limber_contract {
     const limber_unit *unit;        /* LIMBER_SIMULATE: the unit; read during the call */
     limber_statistics *statistics;  /* LIMBER_SIMULATE: NULL, or filled on success; the counters
                                        slow the kernel down; matrices in host memory only */
+    limber_meanwhile meanwhile;
 } limber_contract;
 
 /* The i-th scheme's name and one line about it; NULL past the end. */
@@ -104,6 +126,7 @@ typedef struct limber_part {
     double cost, seconds;   /* predicted and measured seconds; plans measure nothing: 0 */
     int group[2];           /* of A's blocks of rows, of B's blocks of columns: limber_cut */
     unsigned kinds[2];      /* bit c: tiles of kind c of A, of B; 0, 0: whole lines */
+    char kernel[33];        /* as below */
 } limber_part;
 enum { LIMBER_PARTS = 27 };
 
@@ -117,7 +140,8 @@ typedef struct limber_report {
     double bound;           /* proven |error| / |A||B|, before the final rounding; 0 is exact */
     double cost;            /* predicted seconds */
     double seconds_scan, seconds_compile, seconds_run;
-    int from;               /* 0 compiled now, 1 found on disk, 2 found in memory */
+    int from;               /* 0 compiled now, 1 found on disk, 2 found in memory; 3: rows were computed
+                               by the interpreter while it was made */
     size_t workspace;       /* bytes of packed limbs and accumulators at the peak */
     int64_t repaired;       /* correct: elements that a first pass with fewer bits left undecided, and
                                that were summed again, exactly */
@@ -222,14 +246,15 @@ typedef struct limber_batch {
     void *const *pc;                    /* in host memory */
 } limber_batch;
 
-/* Where a call runs on a GPU (backend "cuda"; others ignore it).  Operands in device memory are read
+/* Where a call runs on a GPU (backend "cuda"), and its workspace there; on CPUs a workspace in host
+ * memory, of this call alone while it runs, and nothing else is looked at.  Operands in device memory are read
  * and written in the stream's order and the call returns without waiting for them; with an operand
  * in host memory it returns when C is there. */
 typedef struct limber_queue {
     void *stream;       /* CUstream or cudaStream_t of the context's device; NULL: its legacy default
                            stream */
-    void *workspace;    /* device memory that the call may use in the stream's order, aligned to 256
-                           bytes; NULL: the library's own */
+    void *workspace;    /* memory that the call may use, the device's in the stream's order and aligned
+                           to 256 bytes; NULL: the library's own */
     size_t bytes;       /* of it; less than what limber_gemm_workspace calls best means smaller parts */
     int graph;          /* not 0: make ready what the same call needs while the stream is captured */
 } limber_queue;
@@ -244,8 +269,8 @@ typedef struct limber_queue {
  * not outlive its context.  That plan's kernels may need a larger workspace than the least; the
  * refusal tells. */
 
-/* The workspace that a call of limber_gemm_batch needs on a GPU, in bytes: the least, and that which
- * holds all limbs at once.  Reads A and B, computes nothing; 0 where no device memory is used.
+/* The workspace that a call of limber_gemm_batch needs, in bytes: the least, and that which holds all
+ * limbs at once.  Reads A and B, computes nothing; 0 of backend "interp".
  * Errors: as the call itself. */
 LIMBER_API limber_status limber_gemm_workspace(limber_context *ctx,
                                                const limber_contract *contract, int64_t m,
@@ -418,6 +443,16 @@ LIMBER_API limber_status limber_report_parts(const limber_report *report, char *
 LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan,
                                           const char *passes, const char *target, char **text);
 LIMBER_API void limber_free(void *text);
+
+/* Kernels made ahead.  limber_kernel_plan gives the stated plan of a kernel that is in memory, by the key
+ * in a report, as text: what data, contract and class of sizes it is for, nothing of this machine.
+ * limber_kernel_make makes the kernel of such a text, here or on another machine, and keeps it on disk,
+ * unless it is there (report->from); report may be NULL.
+ * *plan    the caller's, to be released with limber_free.
+ * Errors   BAD_ARGUMENT (no such kernel, a text that is no stated plan), else as limber_gemm. */
+LIMBER_API limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char **plan);
+LIMBER_API limber_status limber_kernel_make(limber_context *ctx, const char *plan,
+                                            limber_report *report);
 
 /* ---- kernels as functions -------------------------------------------------------------- */
 

@@ -11,7 +11,8 @@
     ROW(NO_MEMORY, "memory could not be had")                                                   \
     ROW(IO, "a file could not be read or written")                                              \
     ROW(DEVICE, "a device, its driver or its compiler failed or is absent")                     \
-    ROW(INTERNAL, "a fault of Limber itself; please report the text")
+    ROW(INTERNAL, "a fault of Limber itself; please report the text")                  \
+    ROW(NOT_READY, "the kernel is being made, and the contract says not to wait for it")
 
 typedef enum limber_status {
 #define LIMBER_STATUS_ROW(name, meaning) LIMBER_##name,

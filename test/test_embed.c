@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a host code brings or takes away: its allocator, its workspace, the library itself. */
+#include "engine_support.h"
+
+#include <dlfcn.h>
+
+/* ---- an allocator that counts and can run dry ------------------------------------------------ */
+
+struct store { atomic_int taken, given, left; atomic_size_t bytes; };
+
+static void *take(void *user, size_t bytes, size_t alignment)
+{
+    struct store *s = user;
+    void *p;
+
+    if (s->left-- <= 0)
+        return NULL;
+    p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    assert_non_null(p);
+    memset(p, 0xff, bytes);     /* NaN, for those who read before they write */
+    s->taken++;
+    s->bytes += bytes;
+    return p;
+}
+
+static void give(void *user, void *memory)
+{
+    struct store *s = user;
+
+    assert_non_null(memory);
+    s->given++;
+    free(memory);
+}
+
+static limber_context *stored_context(struct store *s)
+{
+    const limber_config config = { .cache_dir = "", .threads = 2, .allocator = { take, give, s } };
+    limber_context *ctx;
+
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    return ctx;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+enum { N = 90 };
+
+static void numbers(double *x, int n, int seed)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = (i * 7 + seed) % 31 - 15;
+}
+
+static limber_status multiply(limber_context *ctx, limber_promise promise, double *c,
+                              const limber_queue *queue, limber_report *r)
+{
+    const limber_contract k = { .promise = promise };
+    static double a[N * N], b[N * N];
+    limber_format f = format("f64");
+
+    numbers(a, N * N, 1);
+    numbers(b, N * N, 2);
+    return limber_gemm_batch(ctx, &k, queue, NULL, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
+                             (limber_matrix){ b, f, N, 1 }, NULL, (limber_matrix){ c, f, N, 1 }, r);
+}
+
+static void assert_right(const double *c)
+{
+    static double a[N * N], b[N * N];
+
+    numbers(a, N * N, 1);
+    numbers(b, N * N, 2);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+
+            for (int p = 0; p < N; p++)
+                sum += a[i * N + p] * b[p * N + j];
+            assert_true(c[i * N + j] == sum);
+        }
+}
+
+/* i32 from i8 by the contract exact, which computes C elsewhere first. */
+static limber_status integers(limber_context *ctx, int32_t *c)
+{
+    const limber_contract k = { .promise = LIMBER_EXACT };
+    static int16_t a[N * N], b[N * N];
+    limber_format f16 = format("i16"), f32 = format("i32");
+
+    for (int i = 0; i < N * N; i++) {
+        a[i] = 1000;
+        b[i] = 2;
+    }
+    return limber_gemm(ctx, &k, N, N, N, &(int64_t){ 3 }, (limber_matrix){ a, f16, N, 1 },
+                       (limber_matrix){ b, f16, N, 1 }, NULL, (limber_matrix){ c, f32, N, 1 }, NULL);
+}
+
+static limber_status complex_product(limber_context *ctx, double *c)
+{
+    const limber_contract k = { .promise = LIMBER_CORRECT };
+    static double a[2 * N * N], b[2 * N * N];
+    const double alpha[2] = { 0, 1 };
+    limber_format f = format("f64");
+
+    numbers(a, 2 * N * N, 3);
+    numbers(b, 2 * N * N, 4);
+    return limber_gemm_complex(ctx, &k, NULL, N, N, N, alpha, (limber_matrix){ a, f, N, 1 }, 1,
+                               (limber_matrix){ b, f, N, 1 }, 0, NULL,
+                               (limber_matrix){ c, f, N, 1 }, NULL, 0);
+}
+
+static limber_status prepared(limber_context *ctx, double *c)
+{
+    const limber_contract k = { .promise = LIMBER_CORRECT };
+    static double a[N * N], b[N * N];
+    limber_format f = format("f64");
+    limber_matrix xa = { a, f, N, 1 }, xb = { b, f, N, 1 };
+    limber_operand *o;
+    limber_status s;
+
+    numbers(a, N * N, 1);
+    numbers(b, N * N, 2);
+    assert_int_equal(limber_operand_prepare(ctx, xa, N, N, 1, NULL, &o), LIMBER_OK);
+    s = limber_gemm_prepared(ctx, &k, N, N, N, NULL, o, xa, NULL, xb, NULL,
+                             (limber_matrix){ c, f, N, 1 }, NULL);
+    limber_operand_free(o);
+    return s;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void what_grows_comes_from_the_allocator(void **state)
+{
+    static double c[2 * N * N];
+    static int32_t ci[N * N];
+    struct store s = { .left = 1 << 20 };
+    limber_context *ctx = stored_context(&s);
+    int before;
+
+    (void)state;
+    assert_int_equal(multiply(ctx, LIMBER_CORRECT, c, NULL, NULL), LIMBER_OK);
+    assert_right(c);
+    if (strcmp(ctx->machine.backend->name, "interp") != 0)
+        assert_true(s.taken > 0 && s.bytes > N * N);
+    before = s.taken;
+    assert_int_equal(integers(ctx, ci), LIMBER_OK);
+    assert_int_equal(ci[N + 1], 3 * 2000 * N);
+    assert_true(s.taken > before);
+    before = s.taken;
+    assert_int_equal(complex_product(ctx, c), LIMBER_OK);
+    assert_true(s.taken > before + 1);
+    memset(c, 0, sizeof c);
+    assert_int_equal(prepared(ctx, c), LIMBER_OK);
+    assert_right(c);
+    limber_destroy(ctx);
+    assert_int_equal(s.taken, s.given);
+}
+
+/* Whichever request it is that fails. */
+static void an_allocator_that_runs_dry(void **state)
+{
+    static double c[2 * N * N], before[2 * N * N];
+    static int32_t ci[N * N];
+    struct store s = { .left = 1 << 20 };
+    limber_context *ctx = stored_context(&s);
+    int needed = s.taken, refused = 0;
+
+    (void)state;
+    assert_int_equal(complex_product(ctx, c), LIMBER_OK);
+    needed = s.taken - needed;
+    for (int i = 0; i < 2 * N * N; i++)
+        before[i] = c[i] = i;
+    for (int enough = 0; enough < needed; enough++) {
+        s.left = enough;
+        assert_int_equal(complex_product(ctx, c), LIMBER_NO_MEMORY);
+        assert_memory_equal(c, before, sizeof c);
+        refused++;
+    }
+    assert_true(refused >= 1);
+    s.left = 0;
+    for (int i = 0; i < N * N; i++)
+        ci[i] = i;
+    assert_int_equal(integers(ctx, ci), LIMBER_NO_MEMORY);
+    for (int i = 0; i < N * N; i++)
+        assert_int_equal(ci[i], i);
+    s.left = 1 << 20;
+    assert_int_equal(multiply(ctx, LIMBER_CORRECT, c, NULL, NULL), LIMBER_OK);
+    assert_right(c);
+    limber_destroy(ctx);
+    assert_int_equal(s.taken, s.given);
+}
+
+static void half_an_allocator_is_refused(void **state)
+{
+    limber_context *ctx;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .allocator = { .take = take } }),
+                     LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "allocator.give is NULL"));
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .allocator = { .give = give } }),
+                     LIMBER_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "allocator.take is NULL"));
+}
+
+/* Any address, nothing outside, the same bits with much and with little. */
+static void a_workspace_of_the_callers(void **state)
+{
+    enum { GUARD = 100 };
+    static double c[N * N], a[N * N];
+    const limber_contract k = { .promise = LIMBER_CORRECT };
+    limber_format f = format("f64");
+    struct store s = { .left = 0 };
+    limber_context *ctx = stored_context(&s);
+    size_t least, best;
+
+    (void)state;
+    numbers(a, N * N, 1);
+    assert_int_equal(limber_gemm_workspace(ctx, &k, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
+                                           (limber_matrix){ a, f, N, 1 }, NULL,
+                                           (limber_matrix){ NULL, f, N, 1 }, &least, &best), LIMBER_OK);
+    if (strcmp(ctx->machine.backend->name, "interp") == 0) {
+        assert_int_equal(best, 0);
+        limber_destroy(ctx);
+        return;
+    }
+    assert_true(least > 0 && least <= best);
+    for (int i = 0; i < 3; i++) {
+        size_t bytes = i == 0 ? least : i == 1 ? best : least / 2;
+        unsigned char *w = malloc(bytes + 2 * GUARD);
+        limber_queue queue = { .workspace = w + GUARD, .bytes = bytes };
+        limber_report r;
+        limber_status status;
+
+        memset(w, 0xa5, bytes + 2 * GUARD);
+        memset(c, 0, sizeof c);
+        status = multiply(ctx, LIMBER_CORRECT, c, &queue, &r);
+        for (size_t at = 0; at < GUARD; at++)
+            assert_true(w[at] == 0xa5 && w[GUARD + bytes + at] == 0xa5);
+        free(w);
+        assert_int_equal(status, i == 2 ? LIMBER_NO_MEMORY : LIMBER_OK);
+        if (i == 2) {
+            assert_non_null(strstr(limber_error_text(), "queue.workspace has"));
+            continue;
+        }
+        assert_right(c);
+        assert_true(r.workspace > 0 && r.workspace <= bytes);
+    }
+    limber_destroy(ctx);
+    assert_int_equal(s.taken, 0);
+}
+
+/* Opened, used with threads and in the background, closed; again and again. */
+static void the_library_can_be_closed(void **state)
+{
+    limber_format f = format("f64");
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        void *library = dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_LOCAL);
+        __typeof__(&limber_create) create;
+        __typeof__(&limber_gemm) gemm;
+        __typeof__(&limber_destroy) destroy;
+        const limber_contract k = { .promise = LIMBER_CORRECT,
+                                    .meanwhile = i % 2 ? LIMBER_MEANWHILE_GENERIC :
+                                                         LIMBER_MEANWHILE_WAIT };
+        static double x[N * N], c[N * N];
+        limber_context *ctx;
+
+        if (!library)
+            fail_msg("%s", dlerror());
+        *(void **)&create = dlsym(library, "limber_create");
+        *(void **)&gemm = dlsym(library, "limber_gemm");
+        *(void **)&destroy = dlsym(library, "limber_destroy");
+        numbers(x, N * N, i);
+        assert_int_equal(create(&ctx, &(limber_config){ .cache_dir = "", .threads = 3 }), LIMBER_OK);
+        assert_int_equal(gemm(ctx, &k, N, N, N, NULL, (limber_matrix){ x, f, N, 1 },
+                              (limber_matrix){ x, f, N, 1 }, NULL, (limber_matrix){ c, f, N, 1 }, NULL),
+                         LIMBER_OK);
+        destroy(ctx);
+        assert_int_equal(dlclose(library), 0);
+        assert_null(dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_NOLOAD));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_grows_comes_from_the_allocator),
+        cmocka_unit_test(an_allocator_that_runs_dry),
+        cmocka_unit_test(half_an_allocator_is_refused),
+        cmocka_unit_test(a_workspace_of_the_callers),
+        cmocka_unit_test(the_library_can_be_closed),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

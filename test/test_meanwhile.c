@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Calls whose kernels are being made in the background, and processes that fork meanwhile. */
+#include "engine_support.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/wait.h>
+
+/* ---- a backend that compiles when it is told to ---------------------------------------------- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool shut, broken;
+
+static void set(bool *what, bool value)
+{
+    pthread_mutex_lock(&lock);
+    *what = value;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool gated_compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                          struct blob *out, struct diag *d)
+{
+    bool fails;
+
+    pthread_mutex_lock(&lock);
+    while (shut)
+        pthread_cond_wait(&changed, &lock);
+    fails = broken;
+    pthread_mutex_unlock(&lock);
+    return fails ? limber_fail(d, LIMBER_INTERNAL, "broken") :
+           counted_compile(p, t, dump, out, d);
+}
+
+static const struct backend gated = { "gated", counted_probe, gated_compile, counted_load,
+                                      counted_launch, counted_unload, NULL, NULL, NULL };
+static const struct backend *const gated_list[] = { &gated, NULL };
+
+static limber_context *gated_context(const char *cache_dir)
+{
+    limber_context *ctx;
+    struct diag d = { 0 };
+
+    if (!limber_context_make(&ctx, &(limber_config){ .cache_dir = cache_dir, .threads = 2 },
+                             gated_list, &d))
+        fail_msg("%s", d.text);
+    compiles = 0;
+    shut = broken = false;
+    return ctx;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+enum { M = 37, N = 29, K = 41, LDC = N + 3, GUARD = 12345 };
+struct numbers { double a[M * K], b[K * N], c[M * LDC], want[M * LDC]; };
+
+/* Small integers: every order of sums gives the same.  Between the rows of C is what nobody may touch. */
+static void fill(struct numbers *x, double beta)
+{
+    for (int i = 0; i < M * K; i++)
+        x->a[i] = i * 7 % 23 - 11;
+    for (int i = 0; i < K * N; i++)
+        x->b[i] = i * 5 % 19 - 9;
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < LDC; j++) {
+            double *c = &x->c[i * LDC + j], sum = 0;
+
+            *c = j < N ? i - j : GUARD;
+            for (int p = 0; p < K && j < N; p++)
+                sum += x->a[i * K + p] * x->b[p * N + j];
+            x->want[i * LDC + j] = j < N ? sum + beta * *c : GUARD;
+        }
+}
+
+static limber_status multiply(limber_context *ctx, struct numbers *x, limber_meanwhile meanwhile,
+                              limber_promise promise, double beta, limber_report *r)
+{
+    const limber_contract k = { .promise = promise, .meanwhile = meanwhile };
+    limber_format f = format("f64");
+
+    fill(x, beta);
+    return limber_gemm(ctx, &k, M, N, K, NULL, (limber_matrix){ x->a, f, K, 1 },
+                       (limber_matrix){ x->b, f, N, 1 }, &beta, (limber_matrix){ x->c, f, LDC, 1 }, r);
+}
+
+static void assert_right(const struct numbers *x)
+{
+    assert_memory_equal(x->c, x->want, sizeof x->c);
+}
+
+static void wait_until_ready(limber_context *ctx, struct numbers *x, limber_promise promise)
+{
+    limber_status s;
+
+    while ((s = multiply(ctx, x, LIMBER_MEANWHILE_REFUSE, promise, 1, NULL)) == LIMBER_NOT_READY)
+        usleep(1000);
+    assert_int_equal(s, LIMBER_OK);
+    assert_right(x);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void the_interpreter_serves_until_the_kernel_is_there(void **state)
+{
+    static struct numbers x;
+    limber_context *ctx = gated_context("");
+    limber_report r;
+
+    (void)state;
+    for (int promise = LIMBER_NATIVE; promise <= LIMBER_CORRECT; promise += LIMBER_CORRECT) {
+        shut = true;
+        compiles = 0;
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_GENERIC, promise, 1, &r), LIMBER_OK);
+            assert_right(&x);
+            assert_int_equal(r.from, 3);
+            assert_string_equal(r.backend, "interp");
+        }
+        set(&shut, false);
+        wait_until_ready(ctx, &x, promise);
+        assert_int_equal(compiles, 1);
+        assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_GENERIC, promise, 1, &r), LIMBER_OK);
+        assert_right(&x);
+        assert_int_equal(r.from, 2);
+        assert_string_equal(r.backend, "gated");
+    }
+    limber_destroy(ctx);
+}
+
+static void a_refused_call_leaves_c_alone(void **state)
+{
+    static struct numbers x, before;
+    limber_context *ctx = gated_context("");
+
+    (void)state;
+    shut = true;
+    fill(&before, 1);
+    assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_REFUSE, LIMBER_NATIVE, 1, NULL),
+                     LIMBER_NOT_READY);
+    assert_non_null(strstr(limber_error_text(), "being made"));
+    assert_memory_equal(x.c, before.c, sizeof x.c);
+    set(&shut, false);
+    wait_until_ready(ctx, &x, LIMBER_NATIVE);
+    limber_destroy(ctx);
+}
+
+/* Kernels that are there are not held up by one that is being made. */
+static void others_go_on(void **state)
+{
+    static struct numbers x;
+    limber_context *ctx = gated_context("");
+    limber_report r;
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
+    shut = true;
+    assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_REFUSE, LIMBER_CORRECT, 1, NULL),
+                     LIMBER_NOT_READY);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(r.from, 2);
+    set(&shut, false);
+    limber_destroy(ctx);
+}
+
+static void a_kernel_on_disk_is_waited_for(void **state)
+{
+    static struct numbers x;
+    char *dir = scratch();
+    limber_context *ctx = gated_context(dir);
+
+    (void)state;
+    assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_WAIT, LIMBER_CORRECT, 1, NULL), LIMBER_OK);
+    limber_destroy(ctx);
+    ctx = gated_context(dir);
+    shut = true;
+    wait_until_ready(ctx, &x, LIMBER_CORRECT);
+    assert_int_equal(compiles, 0);
+    shut = false;
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+/* Unless the interpreter had begun before it was known, and then did it all. */
+static void a_kernel_that_cannot_be_made_is_told(void **state)
+{
+    static struct numbers x;
+    limber_context *ctx = gated_context("");
+    limber_status s;
+
+    (void)state;
+    broken = true;
+    s = multiply(ctx, &x, LIMBER_MEANWHILE_GENERIC, LIMBER_NATIVE, 1, NULL);
+    if (s == LIMBER_OK)
+        assert_right(&x);
+    else
+        assert_int_equal(s, LIMBER_INTERNAL);
+    do
+        s = multiply(ctx, &x, LIMBER_MEANWHILE_REFUSE, LIMBER_NATIVE, 1, NULL);
+    while (s == LIMBER_NOT_READY);
+    assert_int_equal(s, LIMBER_INTERNAL);
+    assert_non_null(strstr(limber_error_text(), "broken"));
+    broken = false;
+    assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_WAIT, LIMBER_NATIVE, 1, NULL), LIMBER_OK);
+    assert_right(&x);
+    limber_destroy(ctx);
+}
+
+/* Rows were computed; then neither kernel nor interpreter can do the rest. */
+static void c_is_made_what_it_was(void **state)
+{
+    static struct numbers x, before;
+    limber_context *ctx = gated_context("");
+    const limber_contract k = { .promise = LIMBER_CORRECT, .scheme = "fp32-f" };
+    limber_format f = format("f64");
+    const struct problem p = {
+        .contract = k, .m = M, .n = N, .k = K, .groups = 1, .fa = f, .fb = f, .fc = f,
+        .a = { x.a, K, 1, NULL, NULL }, .b = { x.b, 1, N, NULL, NULL },
+        .c = { .data = x.c, .row = LDC, .col = 1, .inner = N },
+    };
+    struct meanwhile w = { .rest = p };
+
+    (void)state;
+    fill(&x, 0);
+    fill(&before, 0);
+    w.rest.m = 20;
+    w.saved = malloc(sizeof(double) * M * N);
+    for (int i = 20; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            memcpy(w.saved + sizeof(double) * (size_t)(i * N + j), &x.c[i * LDC + j], sizeof(double));
+            x.c[i * LDC + j] = 4711;
+        }
+    assert_false(limber_meanwhile_finish(ctx, &p, &w, false));
+    assert_memory_equal(x.c, before.c, sizeof x.c);
+    limber_destroy(ctx);
+}
+
+/* ---- with real kernels ----------------------------------------------------------------------- */
+
+static uint64_t hash(const double *x, size_t n)
+{
+    uint64_t h = 14695981039346656037u;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits;
+
+        memcpy(&bits, &x[i], sizeof bits);
+        h = (h ^ bits) * 1099511628211u;
+    }
+    return h;
+}
+
+static limber_status random_product(limber_context *ctx, int64_t n, limber_meanwhile meanwhile,
+                                    limber_promise promise, uint64_t *bits, limber_report *r)
+{
+    const limber_contract k = { .promise = promise, .meanwhile = meanwhile };
+    double *a = malloc(sizeof *a * (size_t)(3 * n * n)), *b = a + n * n, *c = b + n * n;
+    limber_format f = format("f64");
+    uint64_t seed = 1;
+    limber_status s;
+
+    assert_non_null(a);
+    for (int64_t i = 0; i < 3 * n * n; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        a[i] = (double)(int64_t)seed * 0x1p-63;
+    }
+    s = limber_gemm(ctx, &k, n, n, n, NULL, (limber_matrix){ a, f, n, 1 },
+                    (limber_matrix){ b, f, 1, n }, NULL, (limber_matrix){ c, f, n, 1 }, r);
+    *bits = hash(c, (size_t)(n * n));
+    free(a);
+    return s;
+}
+
+/* Whoever computes which rows. */
+static void correct_bits_do_not_tell(void **state)
+{
+    uint64_t want, got;
+
+    (void)state;
+    for (int64_t n = 50; n <= 200; n += 150) {
+        limber_context *ctx;
+
+        assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "" }), LIMBER_OK);
+        assert_int_equal(random_product(ctx, n, LIMBER_MEANWHILE_GENERIC, LIMBER_CORRECT, &got, NULL),
+                         LIMBER_OK);
+        assert_int_equal(random_product(ctx, n, LIMBER_MEANWHILE_WAIT, LIMBER_CORRECT, &want, NULL),
+                         LIMBER_OK);
+        assert_true(got == want);
+        limber_destroy(ctx);
+    }
+}
+
+struct busy { limber_context *ctx; int first; atomic_int leave, failures; };
+
+/* New kernels all the time. */
+static void *keep_compiling(void *arg)
+{
+    struct busy *b = arg;
+
+    for (int i = b->first; !b->leave; i++) {
+        limber_meanwhile meanwhile = i % 2 ? LIMBER_MEANWHILE_GENERIC : LIMBER_MEANWHILE_WAIT;
+        const limber_contract k = { .promise = LIMBER_BITS, .bits = 10 + i % 140,
+                                    .meanwhile = meanwhile };
+        double x[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, y[9];
+        limber_format f = format("f64");
+
+        if (limber_gemm(b->ctx, &k, 3, 3, 3, NULL, (limber_matrix){ x, f, 3, 1 },
+                        (limber_matrix){ x, f, 3, 1 }, NULL, (limber_matrix){ y, f, 3, 1 }, NULL) ||
+            y[0] != 30)
+            b->failures++;
+    }
+    return NULL;
+}
+
+static int child(limber_context *ctx, int i)
+{
+    const limber_meanwhile meanwhile = i % 2 ? LIMBER_MEANWHILE_WAIT : LIMBER_MEANWHILE_GENERIC;
+    uint64_t bits;
+
+    alarm(100);
+    if (random_product(ctx, 20 + i, meanwhile, LIMBER_CORRECT, &bits, NULL) ||
+        random_product(ctx, 3, meanwhile, LIMBER_NATIVE, &bits, NULL))
+        return 1;
+    limber_destroy(ctx);
+    return 0;
+}
+
+/* Other threads compile, wait and look up at that moment. */
+static void a_child_finds_everything_at_rest(void **state)
+{
+    enum { THREADS = 3, FORKS = 12 };
+    char *dir = scratch();
+    struct busy busy[THREADS];
+    pthread_t thread[THREADS];
+    limber_context *ctx;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = dir, .threads = 2 }), LIMBER_OK);
+    for (int i = 0; i < THREADS; i++) {
+        busy[i] = (struct busy){ .ctx = ctx, .first = 47 * i };
+        assert_int_equal(pthread_create(&thread[i], NULL, keep_compiling, &busy[i]), 0);
+    }
+    for (int i = 0; i < FORKS; i++) {
+        int status;
+        pid_t pid;
+
+        usleep(3000 * (useconds_t)i);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            _exit(child(ctx, i));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        busy[i].leave = 1;
+        pthread_join(thread[i], NULL);
+        assert_int_equal(busy[i].failures, 0);
+    }
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_interpreter_serves_until_the_kernel_is_there),
+        cmocka_unit_test(a_refused_call_leaves_c_alone),
+        cmocka_unit_test(others_go_on),
+        cmocka_unit_test(a_kernel_on_disk_is_waited_for),
+        cmocka_unit_test(a_kernel_that_cannot_be_made_is_told),
+        cmocka_unit_test(c_is_made_what_it_was),
+        cmocka_unit_test(correct_bits_do_not_tell),
+        cmocka_unit_test(a_child_finds_everything_at_rest),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
