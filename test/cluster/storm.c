@@ -27,7 +27,7 @@ enum { SIZE = 64, FIRST_BITS = 20, MOST_KERNELS = 30, MOST_RANKS = 512, PATIENCE
 struct story {
     double context, first, all;     /* seconds after the release */
     double cpu;                     /* seconds of this process */
-    int from[3];                    /* products: compiled, from disk, from memory */
+    int from[4];                    /* products: compiled, from disk, from memory, meanwhile */
     int wrong;
 };
 
@@ -223,7 +223,7 @@ static void spread(const char *what, const struct story *s, int n, size_t at)
 static int run(int ranks, int kernels)
 {
     struct story story[MOST_RANKS + 1];
-    int from[3] = { 0 }, wrong = 0, n, bad;
+    int from[4] = { 0 }, wrong = 0, n, bad;
     struct crowd crowd;
 
     release(&crowd, ranks, kernels);
@@ -234,7 +234,7 @@ static int run(int ranks, int kernels)
         return 1;
     }
     for (int i = 0; i < n; i++) {
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 4; k++)
             from[k] += story[i].from[k];
         wrong += story[i].wrong;
     }
