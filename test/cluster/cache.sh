@@ -33,7 +33,7 @@ expect 0 '^0 compiled, 16 from disk, 0 wrong' "$storm" run 8 2
 echo "$out"
 
 # ---- copied to another place: as good as there ------------------------------------------------------
-mkdir "$work/node"
+mkdir -m 700 "$work/node"
 tar -C "$work/cache" -cf - . | (umask 002 && tar -C "$work/node" -xf -)
 expect 0 '^0 compiled, 6 from disk, 0 wrong' env LIMBER_CACHE=ro LIMBER_CACHE_DIR="$work/node" "$storm" run 3 2
 
@@ -75,17 +75,20 @@ expect 0 '^[0-9]+ rounds, [1-9][0-9]* killed at work' "$storm" kill 6
 echo "$out"
 fresh
 calls=trace=%file,%desc
-mkdir "$work/cache"
+mkdir -m 700 "$work/cache"
 if ! strace -o "$work/log" -y -e $calls "$storm" rank 1 > /dev/null 2>&1 || ! grep -q "renameat.*$work/cache" "$work/log"; then
     echo "SKIPPED: strace is absent or may not trace: calls are not counted, nor interrupted one by one"
 else
-    points=$(awk -v dir="$work/cache" 'index($0, dir) { if (/O_CREAT/) on = 1; if (on) print NR; if (/rename/) left = 5;
-                                       if (left && !--left) exit }' "$work/log")
-    for point in $points; do
+    points=$(awk -v dir="$work/cache" '{ name = $0; sub(/\(.*/, "", name); nth[name]++ }
+        index($0, dir) { if (/O_CREAT/) on = 1; if (on) print name ":" nth[name]; if (/rename/) left = 5;
+                         if (left && !--left) exit }' "$work/log")
+    for point in $points; do    # the second fstat: newfstatat:2
         rm -rf "$work/cache"
-        mkdir "$work/cache"
-        strace -o "$work/killed" -y -e $calls -e "inject=%file,%desc:signal=KILL:when=$point" "$storm" rank 1 > /dev/null 2>&1
-        grep -q 'killed by SIGKILL' "$work/killed" || expect 0 'killed' cat "$work/killed"
+        mkdir -m 700 "$work/cache"
+        strace -o "$work/killed" -y -e $calls -e "inject=${point%:*}:signal=KILL:when=${point#*:}" \
+            "$storm" rank 1 > /dev/null 2>&1
+        at=$(tail -n 2 "$work/killed" | tr '\n' ' ')
+        expect 0 "^${point%:*}\(.*$work/cache.* killed by SIGKILL" echo "$at"
         expect 0 '^sound' "$storm" check 1
     done
     echo "killed at $(echo "$points" | wc -w) calls"
