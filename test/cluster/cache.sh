@@ -71,7 +71,7 @@ expect 0 '^requests: 128 for names, 0 for locks' sh "$(dirname "$0")/server.sh" 
 expect 0 '^2 compiled, 30 from disk, 0 wrong' echo "$out"
 
 # ---- killed at any moment, then at each call of a cold start that writes -----------------------------
-expect 0 '^[0-9]+ rounds, [1-9][0-9]* killed at work' "$storm" kill 6
+expect 0 '^[0-9]+ rounds, [1-9][0-9]* killed at work' "$storm" kill 4
 echo "$out"
 fresh
 calls=trace=%file,%desc

@@ -65,5 +65,5 @@ run() {     # contract, N, NB, P, Q
 }
 
 run native 640 128 1 2
-run correct 256 64 1 2
+run correct 128 32 1 2
 finish

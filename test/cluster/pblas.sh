@@ -33,12 +33,12 @@ for grid in '1 2' '2 1' '2 2'; do
     # shellcheck disable=SC2086
     {
         run $grid 1 native 576 2.9e-14
-        run $grid 1 correct 192 0
-        run $grid 1 bits=40 192 9.2e-13
+        run $grid 1 correct 128 0
+        run $grid 1 bits=40 128 9.2e-13
     }
 done
 run 2 2 2 native 576 2.9e-14
-run 1 2 2 correct 192 0
+run 1 2 2 correct 128 0
 
 # Without a contract the same program loses what cancels: the test above can fail.
 ranks 2 env LD_PRELOAD="$calls:$library" "$program" 1 2 192 0
