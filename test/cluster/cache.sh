@@ -55,6 +55,13 @@ expect 0 'is not written to: File too large' env LIMBER_VERBOSE=1 sh -c "$full" 
 expect 0 '^0$' sh -c 'find "$0" -name "tmp.*" -o -name "*.kernel" | wc -l' "$work/cache"
 fresh
 
+# ---- too small for what the ranks need: entries go while others look for them -----------------------
+expect 0 '^[0-9]+ compiled, [0-9]+ from disk, 0 wrong' env LIMBER_CACHE_MAXSIZE=128K "$storm" run 16 6
+bytes=$(find "$work/cache" -name '*.kernel' -exec cat {} + | wc -c)
+expect 0 '' [ "$bytes" -le 131072 ]
+expect 0 '^sound' "$storm" check 1
+fresh
+
 # ---- unlike nodes ------------------------------------------------------------------------------------
 "$nodes" "$work/cache" > "$work/out"
 status=$?

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE     /* pipe2 */
 #include <limber/limber.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -88,9 +89,22 @@ static double cpu(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
+static int open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
 /* piped: to a parent that knows what a story is */
 static int rank(int kernels, double start, int piped)
 {
+    int files = open_files();
     struct story story = { 0 };
     limber_context *ctx;
 
@@ -107,6 +121,10 @@ static int rank(int kernels, double start, int piped)
     story.all = now() - start;
     limber_destroy(ctx);
     story.cpu = cpu();
+    if (open_files() != files) {
+        fprintf(stderr, "storm: %d files are open, %d were before\n", open_files(), files);
+        story.wrong++;
+    }
     if (!piped || write(1, &story, sizeof story) != (ssize_t)sizeof story)
         printf("%d compiled, %d from disk, %d wrong\n", story.from[0], story.from[1], story.wrong);
     return story.wrong != 0;
