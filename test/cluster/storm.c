@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Processes that begin at once with one cache: `storm run RANKS KERNELS` releases so many, each of
- * which computes KERNELS products that need a kernel each, and tells when they had them, and from where
- * (LIMBER_CACHE_DIR).  `storm kill SECONDS` does so with a few, again and again, kills some of them at
- * a random moment, and looks whether the others end and what they leave can be used.  `storm check KERNELS`
- * does the last once, and empties the cache.  `storm rank KERNELS` is one of them.  Results are compared with sums of integers. */
+ * Processes that begin at once with one cache (LIMBER_CACHE_DIR).
+ *   storm run RANKS KERNELS    releases so many, each of which computes products that need a kernel each, and
+ *                              tells when they had them and from where
+ *   storm kill SECONDS         does so with a few, again and again, kills some of them at a random moment, and
+ *                              looks whether the others end and what they leave can be used
+ *   storm check KERNELS        looks at that once, and empties the cache
+ *   storm rank KERNELS         is one of them
+ * Results are compared with sums of integers. */
 #define _GNU_SOURCE     /* pipe2 */
 #include <limber/limber.h>
 
