@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char preload_name[] = "liblimber_blas", preload_original[] = "the program's BLAS";
+
 static void *wished, *of_system;
 static pthread_once_t wished_once = PTHREAD_ONCE_INIT, system_once = PTHREAD_ONCE_INIT;
 

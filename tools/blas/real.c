@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The functions that ours stand before: of LIMBER_BLAS, of the next library in the program's global
  * scope, of what the caller's own object is linked with, of the system's libblas, in this order. */
-#define _GNU_SOURCE     /* RTLD_NEXT, dladdr */
+#define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr */
 #include "entries.h"
 #include "library.h"
 
@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char preload_name[] = "liblimber_blas", preload_original[] = "the program's BLAS";
 
 static pthread_once_t placed = PTHREAD_ONCE_INIT;
 static bool second;
