@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { PANEL_BYTES = 64 << 20, LEAST_ROWS = 64 };
+enum { PANEL_BYTES = 16 << 20, LEAST_ROWS = 128 };
 
 /* Rows [i, i + p) of the symmetric n x n matrix of which s holds a triangle. */
 static void write_out(const struct job *j, struct view s, bool upper, int64_t n, int64_t i, int64_t p,

@@ -9,6 +9,9 @@
 
 enum { BLOCK = 128 };
 
+/* The zeros written out would make NaN of infinities. */
+static const char not_finite[] = "a or b is not finite";
+
 /* Rows [i, i + p), columns [from, to) of the triangle, which has its diagonal at column i. */
 static void write_out(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
                       int64_t from, int64_t to, struct view panel)
@@ -35,6 +38,8 @@ static bool compute(struct job *j, const struct triangular *t, struct view panel
 
         panel.col = p;
         write_out(j, t, i, p, from, to, panel);
+        if (!limber_blas_is_finite(j, WHOLE, p, to - from, panel))
+            return limber_blas_fail(j, not_finite);
         if (!limber_blas_multiply(j, p, t->wide, to - from, &j->alpha, panel, limber_blas_at(j, t->b, from, 0),
                                   &zero, limber_blas_at(j, result, i, 0)))
             return false;
@@ -48,10 +53,8 @@ bool limber_blas_trmm(struct job *j)
     struct view panel = { NULL }, result = { NULL };
     bool done;
 
-    /* the zeros would make NaN of infinities */
-    if (!limber_blas_is_finite(j, WHOLE, t.n, t.wide, t.b) ||
-        !limber_blas_is_finite(j, t.upper ? UPPER : LOWER, t.n, t.n, t.a))
-        return limber_blas_fail(j, "a or b is not finite");
+    if (!limber_blas_is_finite(j, WHOLE, t.n, t.wide, t.b))
+        return limber_blas_fail(j, not_finite);
     panel = limber_blas_fresh(j, BLOCK < t.n ? BLOCK : t.n, t.n);
     if (panel.data)
         result = limber_blas_fresh(j, t.n, t.wide);
