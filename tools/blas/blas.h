@@ -3,7 +3,7 @@
 #ifndef LIMBER_BLAS_H
 #define LIMBER_BLAS_H
 
-#include "tools/preload/options.h"
+#include "tools/preload/preload.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,7 +42,10 @@ struct request {
     int64_t count, step_a, step_b, step_c;
     const void *const *each_a, *const *each_b;
     void *const *each_c;
-    bool handed_on;         /* between limber_blas_serve and limber_blas_end */
+    /* between limber_blas_serve and limber_blas_end: */
+    bool handed_on;
+    double began;
+    char why[160];          /* it was handed on */
 };
 
 /* ---- serve.c: the decision --------------------------------------------------------------------- */
@@ -51,8 +54,10 @@ struct request {
  * wrong, so that its xerbla tells.  limber_blas_end follows, when that has returned. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
-/* Whether calls of this thread come from within one that was handed on. */
+/* Whether calls of this thread come from within one that was handed on; and what makes them so. */
 bool limber_blas_is_inside(void);
+void limber_blas_enter(void);
+void limber_blas_leave(void);
 /* The position of the first wrong argument among those of the routine's Fortran interface (batches:
  * gemm's); 0 where none is; -1 for CBLAS' order. */
 int limber_blas_wrong(const struct request *r);

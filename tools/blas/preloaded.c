@@ -2,7 +2,7 @@
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include "library.h"
 
-#include "tools/preload/options.h"
+#include "tools/preload/preload.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,8 +27,8 @@ static bool suits(const char *name, void *library)
 
     if (!ours || !programs || wide == limber_blas_asks_wide(programs))
         return true;
-    fprintf(stderr, "%s: LIMBER_BLAS = \"%.200s\" has integers of %d bits, the program's BLAS of %d; it is "
-            "not used\n", preload_name, name, wide ? 64 : 32, wide ? 32 : 64);
+    preload_tell("LIMBER_BLAS = \"%.200s\" has integers of %d bits, the program's BLAS of %d; it is not used",
+                 name, wide ? 64 : 32, wide ? 32 : 64);
     return false;
 }
 
@@ -40,7 +40,7 @@ static void open_wished(void)
         return;
     wished = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (!wished)
-        fprintf(stderr, "%s: LIMBER_BLAS: %s\n", preload_name, dlerror());
+        preload_tell("LIMBER_BLAS: %s", dlerror());
     else if (!suits(name, wished))
         wished = NULL;
 }

@@ -10,11 +10,16 @@ static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static void make_context(void)
 {
-    const limber_config config = { .verbose = -1 };
+    const limber_config config = preload_config();
 
     if (limber_create(&context, &config) != LIMBER_OK)
-        fprintf(stderr, "%s: %s; every product is left to %s\n", preload_name, limber_error_text(),
-                preload_original);
+        preload_tell("%s; every product is left to %s", limber_error_text(), preload_original);
+}
+
+limber_context *limber_blas_context(void)
+{
+    pthread_once(&made, make_context);
+    return context;
 }
 
 bool limber_blas_fail(struct job *j, const char *why)
@@ -57,8 +62,7 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
 
 static bool is_ready(struct job *j)
 {
-    pthread_once(&made, make_context);
-    return context || limber_blas_fail(j, "Limber has no context");
+    return limber_blas_context() || limber_blas_fail(j, "Limber has no context");
 }
 
 static limber_format format_of(const struct job *j)
@@ -69,7 +73,7 @@ static limber_format format_of(const struct job *j)
     return f;
 }
 
-static limber_matrix matrix_of(const struct job *j, struct view v)
+limber_matrix limber_blas_matrix(const struct job *j, struct view v)
 {
     return (limber_matrix){ v.data, format_of(j), v.row, v.col };
 }
@@ -86,23 +90,34 @@ static bool join(struct job *j, limber_status status, limber_report *report)
     return true;
 }
 
-bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
-                          struct view a, struct view b, const union scalar *beta, struct view c)
+static bool multiply(struct job *j, const struct product *p)
 {
-    limber_matrix x = matrix_of(j, a), y = matrix_of(j, b), z = matrix_of(j, c);
+    limber_matrix x = limber_blas_matrix(j, p->a), y = limber_blas_matrix(j, p->b);
+    limber_matrix z = limber_blas_matrix(j, p->c);
     limber_report report;
     limber_status status;
 
+    if (j->is_complex)
+        status = limber_gemm_complex(context, j->contract, NULL, p->m, p->n, p->k, p->alpha, x, p->a.conj,
+                                     y, p->b.conj, p->beta, z, &report, 0);
+    else
+        status = limber_gemm(context, j->contract, p->m, p->n, p->k, p->alpha, x, y, p->beta, z, &report);
+    return join(j, status, &report);
+}
+
+bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
+                          struct view a, struct view b, const union scalar *beta, struct view c)
+{
+    const struct product p = { m, n, limber_blas_is(j, alpha, 0) ? 0 : k, alpha, beta, a, b, c };
+    struct sample *sample;
+    bool done;
+
     if (!is_ready(j))
         return false;
-    if (limber_blas_is(j, alpha, 0))
-        k = 0;
-    if (j->is_complex)
-        status = limber_gemm_complex(context, j->contract, NULL, m, n, k, alpha, x, a.conj, y, b.conj,
-                                     beta, z, &report, 0);
-    else
-        status = limber_gemm(context, j->contract, m, n, k, alpha, x, y, beta, z, &report);
-    return join(j, status, &report);
+    sample = limber_blas_look(j, &p);
+    done = multiply(j, &p);
+    limber_blas_compare(j, &p, sample, done);
+    return done;
 }
 
 /* Complex products of a batch come one by one. */
@@ -119,6 +134,6 @@ bool limber_blas_gemm(struct job *j)
     return is_ready(j) &&
            join(j, limber_gemm_batch(context, j->contract, NULL, &batch, r->m, r->n,
                                      limber_blas_is(j, &j->alpha, 0) ? 0 : r->k, &j->alpha,
-                                     matrix_of(j, a), matrix_of(j, b), &j->beta, matrix_of(j, c), &report),
+                                     limber_blas_matrix(j, a), limber_blas_matrix(j, b), &j->beta, limber_blas_matrix(j, c), &report),
                 &report);
 }

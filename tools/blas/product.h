@@ -22,6 +22,8 @@ struct job {
     union scalar alpha, beta;
     limber_report report;   /* of the last product, with the seconds of all */
     char why[160];          /* the reason of a failure */
+    struct preload_check check;     /* of elements that were looked at */
+    double checking;                /* seconds that this took */
 };
 
 /* What a routine computes; false, and nothing has changed, with the reason in job->why. */
@@ -39,6 +41,30 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
 bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
                           struct view a, struct view b, const union scalar *beta, struct view c);
 bool limber_blas_fail(struct job *j, const char *why);      /* false */
+/* Limber's context; NULL where there is none, told once on stderr. */
+limber_context *limber_blas_context(void);
+limber_matrix limber_blas_matrix(const struct job *j, struct view v);
+
+/* ---- check.c ------------------------------------------------------------------------------------ */
+
+/* A product of this job whose elements are looked at, some of them, when it is done. */
+struct sample;
+struct product {
+    int64_t m, n, k;
+    const union scalar *alpha, *beta;
+    struct view a, b, c;
+};
+/* Before the product: keeps what beta multiplies.  NULL: nothing is to be looked at, or no memory. */
+struct sample *limber_blas_look(struct job *j, const struct product *x);
+/* After it; done: it succeeded.  Adds to the job's check. */
+void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done);
+
+/* ---- rate.c ------------------------------------------------------------------------------------- */
+
+/* Seconds that the BLAS behind would need for so many multiply-adds of a request's type, by one product
+ * that it was given for this; 0 where it has no gemm. */
+double limber_blas_original(const struct request *r, double work);
+double limber_blas_now(void);                               /* seconds */
 
 union scalar limber_blas_scalar(const struct job *j, double re, double im);
 bool limber_blas_is(const struct job *j, const union scalar *s, double re);

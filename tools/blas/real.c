@@ -38,7 +38,7 @@ static void look_for_first(void)
 
     second = first && !is_ours(first);
     if (second)
-        fprintf(stderr, "%s: the program has loaded two of them; the second only hands on\n", preload_name);
+        preload_tell("the program has loaded two of them; the second only hands on");
 }
 
 bool limber_blas_is_second(void)
@@ -140,7 +140,7 @@ void *limber_blas_real(const char *name, const void *caller, bool quiet)
     const struct found *f = find(name, caller);
 
     if (!f && !quiet && !atomic_flag_test_and_set(&told))
-        fprintf(stderr, "%s: no BLAS has %s; LIMBER_BLAS names one\n", preload_name, name);
+        preload_tell("no BLAS has %s; LIMBER_BLAS names one", name);
     return f ? f->function : NULL;
 }
 
@@ -175,7 +175,7 @@ static void read_wish(void)
     if (wish && (!strcmp(wish, "0") || !strcmp(wish, "1")))
         wished = *wish == '1';
     else if (wish && *wish)
-        fprintf(stderr, "%s: LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1\n", preload_name, wish);
+        preload_tell("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
 }
 
 bool limber_blas_is_wide(const char *isamax, const void *caller)

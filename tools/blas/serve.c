@@ -20,6 +20,16 @@ bool limber_blas_is_inside(void)
     return inside > 0 || limber_blas_is_second();
 }
 
+void limber_blas_enter(void)
+{
+    inside++;
+}
+
+void limber_blas_leave(void)
+{
+    inside--;
+}
+
 /* ---- what is wrong ------------------------------------------------------------------------------ */
 
 static bool is_one_of(char letter, const char *letters)
@@ -136,20 +146,56 @@ void limber_blas_complain(const struct request *r, int position)
     if (of_fortran)
         of_fortran(name, &info, length);
     else
-        fprintf(stderr, "%s: argument %d of %s is wrong\n", preload_name, (int)info, r->name);
+        preload_tell("argument %d of %s is wrong", (int)info, r->name);
 }
 
 /* ---- the decision ------------------------------------------------------------------------------- */
 
 static void tell(const struct request *r, const char *text)
 {
-    fprintf(stderr, "%s: %s %lld x %lld x %lld %s\n", preload_name, r->name, (long long)r->m,
-            (long long)r->n, (long long)r->k, text);
+    preload_tell("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n, (long long)r->k,
+                 text);
+}
+
+/* Multiply-adds: of symmetric results and triangles half of what m, n and k say. */
+static double work_of(const struct request *r)
+{
+    double all = (double)r->m * (double)r->n * (double)r->k, count = (double)r->count;
+
+    switch (r->routine) {
+    case BLAS_GEMM_BATCH: return all * count;
+    case BLAS_GEMMT: case BLAS_SYRK: case BLAS_HERK: case BLAS_TRMM: case BLAS_TRSM: return all / 2;
+    default: return all;
+    }
+}
+
+/* j: NULL where it was handed on. */
+static void count(const struct request *r, const struct job *j)
+{
+    struct preload_told t = { .call = { .m = r->m, .n = r->n, .k = r->k, .served = j != NULL },
+                              .ops = { r->a.op, r->b.op }, .site = r->caller,
+                              .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
+    bool reported = preload_options()->report;
+
+    snprintf(t.call.routine, sizeof t.call.routine, "%s", r->name);
+    if (reported)
+        t.seconds = t.original = limber_blas_now() - r->began;
+    if (j) {
+        t.call.report = j->report;
+        t.check = j->check;
+        t.seconds -= j->checking;
+        t.ctx = limber_blas_context();
+        t.original = reported ? limber_blas_original(r, work_of(r)) : 0;
+    } else {
+        memcpy(t.call.why_not, r->why, sizeof t.call.why_not);
+    }
+    preload_count(&t);
 }
 
 /* The one place that knows of every valid call what became of it; why: NULL where it is served. */
-static bool settle(struct request *r, const struct preload_options *o, const struct job *j, const char *why)
+static bool settle(struct request *r, const struct job *j, const char *why)
 {
+    const struct preload_options *o = preload_options();
     char text[240];
 
     if (why)
@@ -160,26 +206,31 @@ static bool settle(struct request *r, const struct preload_options *o, const str
     if (o->on && o->verbose)
         tell(r, text);
     if (why) {
-        inside++;
+        snprintf(r->why, sizeof r->why, "%s", why);
+        limber_blas_enter();
         r->handed_on = true;
+    } else {
+        count(r, j);
     }
     return !why;
 }
 
 void limber_blas_end(struct request *r)
 {
-    if (r->handed_on)
-        inside--;
+    if (!r->handed_on)
+        return;
+    limber_blas_leave();
+    count(r, NULL);
     r->handed_on = false;
 }
 
 /* A reason that is known before anything is computed. */
-static const char *reason(const struct request *r, const struct preload_options *o, const struct job *j)
+static const char *reason(const struct request *r, const struct preload_setting *s, const struct job *j)
 {
-    bool product = r->routine <= BLAS_GEMM_BATCH, native = o->contract.promise == LIMBER_NATIVE;
+    bool product = r->routine <= BLAS_GEMM_BATCH, native = s->contract.promise == LIMBER_NATIVE;
 
-    if (!o->on)
-        return "no contract is stated";
+    if (!s->on)
+        return preload_options()->on ? "a rule leaves it alone" : "no contract is stated";
     if (native && !product)
         return "native is what it computes itself";
     if (native && (double)r->m * (double)r->n * (double)r->k < least_native)
@@ -214,7 +265,7 @@ static void tell_why(const struct request *r, const char *what, const char *why)
 }
 
 /* A function that no BLAS behind has: computed by whatever contract can be held. */
-static bool serve_alone(struct request *r, const struct preload_options *o)
+static bool serve_alone(struct request *r, const struct preload_setting *s)
 {
     static const limber_contract native = { .promise = LIMBER_NATIVE };
     struct job j;
@@ -226,14 +277,14 @@ static bool serve_alone(struct request *r, const struct preload_options *o)
     }
     if (is_empty(r))
         return true;
-    limber_blas_start(&j, r, o->on ? &o->contract : &native);
+    limber_blas_start(&j, r, s->on ? &s->contract : &native);
     if (compute(&j))
-        return settle(r, o, &j, NULL);
-    if (o->on) {
+        return settle(r, &j, NULL);
+    if (s->on) {
         tell_why(r, "no BLAS has it, and it is native", j.why);
         limber_blas_start(&j, r, &native);
         if (compute(&j))
-            return settle(r, o, &j, NULL);
+            return settle(r, &j, NULL);
     }
     tell_why(r, "is not computed", j.why);
     return true;
@@ -248,6 +299,7 @@ static bool is_ours_alone(const struct request *r)
 bool limber_blas_serve(struct request *r)
 {
     const struct preload_options *o = preload_options();
+    const struct preload_setting *s;
     const char *why;
     struct job j;
 
@@ -255,13 +307,16 @@ bool limber_blas_serve(struct request *r)
         r->k = r->side == 'L' ? r->m : r->n;
     if (limber_blas_is_inside())
         return false;
+    s = preload_choose(&(struct preload_call){ r->name, r->m, r->n, r->k, r->caller });
+    if (o->report)
+        r->began = limber_blas_now();
     if (is_ours_alone(r))
-        return serve_alone(r, o);
-    if (limber_blas_wrong(r) || is_empty(r) || !r->alpha)
+        return serve_alone(r, s);
+    if ((!o->on && !o->report) || limber_blas_wrong(r) || is_empty(r) || !r->alpha)
         return false;
-    limber_blas_start(&j, r, &o->contract);
-    why = reason(r, o, &j);
+    limber_blas_start(&j, r, &s->contract);
+    why = reason(r, s, &j);
     if (!why && !compute(&j))
         why = j.why;
-    return settle(r, o, &j, why);
+    return settle(r, &j, why);
 }

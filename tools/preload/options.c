@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE     /* environ */
-#include "preload.h"
+#include "tools/preload/preload.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -41,21 +41,12 @@ static bool number(const char *s, int least, int most, int *out)
 
 static bool take_contract(const char *s)
 {
-    limber_contract *k = &options.setting.contract;
-
-    options.setting.on = preload_read_contract(s, k);
-    return options.setting.on;
+    return preload_read_contract(s, &options.setting);
 }
 
 static bool take_scheme(const char *s)
 {
-    struct preload_setting *to = &options.setting;
-
-    if (!preload_is_scheme(s) || strlen(s) >= sizeof to->scheme)
-        return false;
-    strcpy(to->scheme, s);
-    to->contract.scheme = to->scheme;
-    return true;
+    return preload_read_scheme(s, &options.setting);
 }
 
 static bool take_verbose(const char *s)
@@ -222,12 +213,27 @@ static bool read_all(void)
     if (options.check < 0)
         options.check = options.report ? 2 : 0;
     tell_strangers();
-    return options.setting.on || preload_rules_serve(rules);
+    return true;
+}
+
+/* Under native the other library keeps the contract too. */
+static void meanwhile(struct preload_setting *s)
+{
+    s->contract.meanwhile = s->contract.promise == LIMBER_NATIVE ? LIMBER_MEANWHILE_REFUSE :
+                            LIMBER_MEANWHILE_GENERIC;
 }
 
 static void read_options(void)
 {
-    options.on = read_all();
+    if (!read_all()) {
+        options = (struct preload_options){ .verbose = options.verbose, .refused = true };
+        return;
+    }
+    options.on = options.setting.on || preload_rules_serve(rules);
+    if (options.background) {
+        meanwhile(&options.setting);
+        preload_rules_each(rules, meanwhile);
+    }
 }
 
 const struct preload_options *preload_options(void)
@@ -236,9 +242,18 @@ const struct preload_options *preload_options(void)
     return &options;
 }
 
+limber_config preload_config(void)
+{
+    const struct preload_options *o = preload_options();
+
+    return (limber_config){ .backend = o->backend, .threads = o->threads, .cache_dir = o->cache_dir,
+                            .verbose = -1 };
+}
+
 const struct preload_setting *preload_choose(const struct preload_call *call)
 {
-    const struct preload_setting *s = preload_rules_find(rules, call);
+    const struct preload_options *o = preload_options();
+    const struct preload_setting *s = o->on ? preload_rules_find(rules, call) : NULL;
 
-    return s ? s : &preload_options()->setting;
+    return s ? s : &o->setting;
 }

@@ -20,21 +20,25 @@ void preload_tell(const char *format, ...) __attribute__((format(printf, 1, 2)))
 struct preload_setting {
     bool on;                    /* false: the other library's */
     limber_contract contract;
-    char scheme[64];
+    char words[24], scheme[64]; /* of the contract */
 };
 
 struct preload_options {
-    bool on;                    /* some setting is; false also after anything that is not understood,
+    bool on;                    /* some setting is; all is zero after anything that is not understood,
                                    which is told once: every call is the other library's then */
     struct preload_setting setting;     /* of calls that no rule is about */
     int verbose;
     const char *report;         /* the file's name, or NULL */
     int check;                  /* elements to look at in a call that is checked; 0: none */
+    bool refused;               /* something was not understood */
     bool background;            /* kernels are made while calls go on */
     const char *backend, *cache_dir;    /* from the file; NULL: the library looks itself */
     int threads;                /* 0: as above */
 };
 const struct preload_options *preload_options(void);
+
+/* Of contexts: what the file says and the environment does not; quiet. */
+limber_config preload_config(void);
 
 /* A call, as rules see it. */
 struct preload_call {
@@ -54,12 +58,13 @@ struct rules;
 bool preload_rules_add(struct rules **rules, char *words, char *why, size_t size);
 /* The setting of the first rule that fits; NULL: none does. */
 const struct preload_setting *preload_rules_find(struct rules *rules, const struct preload_call *call);
+void preload_rules_each(struct rules *rules, void (*fn)(struct preload_setting *));
 /* Any of them says more than off. */
 bool preload_rules_serve(const struct rules *rules);
-/* A contract in words, "bits=40"; a scheme's name, or two with a plus between them. */
-bool preload_read_contract(const char *s, limber_contract *k);
-bool preload_is_scheme(const char *s);
-extern const char preload_contracts[];  /* what there is, for messages */
+/* A contract in words, "bits=40"; a scheme's name, or two with a plus between them.  They become the
+ * setting's; false: they are none. */
+bool preload_read_contract(const char *s, struct preload_setting *to);
+bool preload_read_scheme(const char *s, struct preload_setting *to);
 /* What the contract lacks, or NULL. */
 const char *preload_lacks(const limber_contract *k);
 

@@ -2,7 +2,7 @@
  * What was done, call by call and added up; told when the process ends.  JSON is written by hand, since a
  * library that goes into any program brings no others along. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
-#include "preload.h"
+#include "tools/preload/preload.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  *
  *     rule ROUTINE... [m<N n>=N k=N work>N caller=NAME]... -> off | CONTRACT [scheme=NAME] */
 #define _GNU_SOURCE     /* dladdr, FNM_CASEFOLD */
-#include "preload.h"
+#include "tools/preload/preload.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char preload_contracts[] = "native, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)";
 
 /* ---- contracts in words ---------------------------------------------------------------------- */
 
@@ -28,8 +26,10 @@ static bool number(const char *s, int least, int most, int *out)
     return *s >= '0' && *s <= '9' && !*rest && !errno && v >= least && v <= most;
 }
 
-bool preload_read_contract(const char *s, limber_contract *k)
+bool preload_read_contract(const char *s, struct preload_setting *to)
 {
+    limber_contract *k = &to->contract;
+
     if (strcmp(s, "native") == 0)
         k->promise = LIMBER_NATIVE;
     else if (strcmp(s, "correct") == 0)
@@ -42,10 +42,12 @@ bool preload_read_contract(const char *s, limber_contract *k)
         k->promise = LIMBER_BITS;
     else
         return false;
+    snprintf(to->words, sizeof to->words, "%s", s);
+    to->on = true;
     return true;
 }
 
-bool preload_is_scheme(const char *s)
+static bool is_scheme(const char *s)
 {
     size_t length = strcspn(s, "+");
     const char *name;
@@ -53,8 +55,17 @@ bool preload_is_scheme(const char *s)
     for (int i = 0; (name = limber_scheme_name(i)); i++)
         if (strlen(name) == length && strncmp(name, s, length) == 0)
             return strcmp(name, "simulate") != 0 &&
-                   (!s[length] || preload_is_scheme(s + length + 1));
+                   (!s[length] || is_scheme(s + length + 1));
     return false;
+}
+
+bool preload_read_scheme(const char *s, struct preload_setting *to)
+{
+    if (!is_scheme(s) || strlen(s) >= sizeof to->scheme)
+        return false;
+    strcpy(to->scheme, s);
+    to->contract.scheme = to->scheme;
+    return true;
 }
 
 const char *preload_lacks(const limber_contract *k)
@@ -138,17 +149,11 @@ static bool read_right(struct rules *r, char *word, bool first, char *why, size_
 
     if (first && strcmp(word, "off") == 0)
         return true;
-    if (first) {
-        s->on = true;
-        return preload_read_contract(word, &s->contract) ||
+    if (first)
+        return preload_read_contract(word, s) ||
                wrong(why, size, "\"%.60s\" is neither off nor a contract", word);
-    }
-    if (s->on && strncmp(word, "scheme=", 7) == 0 && preload_is_scheme(word + 7) &&
-        strlen(word + 7) < sizeof s->scheme) {
-        strcpy(s->scheme, word + 7);
-        s->contract.scheme = s->scheme;
+    if (s->on && strncmp(word, "scheme=", 7) == 0 && preload_read_scheme(word + 7, s))
         return true;
-    }
     return wrong(why, size, "\"%.60s\" is no scheme=NAME after a contract", word);
 }
 
@@ -263,6 +268,12 @@ const struct preload_setting *preload_rules_find(struct rules *rules, const stru
         if (fits(r, call))
             return &r->setting;
     return NULL;
+}
+
+void preload_rules_each(struct rules *rules, void (*fn)(struct preload_setting *))
+{
+    for (; rules; rules = rules->next)
+        fn(&rules->setting);
 }
 
 bool preload_rules_serve(const struct rules *rules)

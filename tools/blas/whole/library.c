@@ -2,7 +2,7 @@
  * The BLAS behind where this library is itself the program's libblas. */
 #include "library.h"
 
-#include "tools/preload/options.h"
+#include "tools/preload/preload.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void *open_one(const char *name, bool wished)
     if (!why)
         return library;
     if (wished)
-        fprintf(stderr, "%s: LIMBER_BLAS = \"%.200s\" is not used: %s\n", preload_name, name, why);
+        preload_tell("LIMBER_BLAS = \"%.200s\" is not used: %s", name, why);
     if (library)
         dlclose(library);
     return NULL;
@@ -68,7 +68,7 @@ static void open_behind(void)
     if (!behind)
         behind = open_system();
     if (!behind)
-        fprintf(stderr, "%s: there is no BLAS behind it; LIMBER_BLAS names one\n", preload_name);
+        preload_tell("there is no BLAS behind it; LIMBER_BLAS names one");
 }
 
 void *limber_blas_wish(void)

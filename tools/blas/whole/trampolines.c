@@ -3,7 +3,7 @@
  * results are. */
 #include "library.h"
 
-#include "tools/preload/options.h"
+#include "tools/preload/preload.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -16,8 +16,7 @@ HIDDEN void limber_blas_missing(atomic_char *text);
 void limber_blas_missing(atomic_char *text)
 {
     if (!atomic_exchange(text, 1))
-        fprintf(stderr, "%s: the BLAS behind has no %s; LIMBER_BLAS names another\n", preload_name,
-                (const char *)text + 1);
+        preload_tell("the BLAS behind has no %s; LIMBER_BLAS names another", (const char *)text + 1);
 }
 
 #if defined __x86_64__
