@@ -314,7 +314,7 @@ static void put_process(FILE *f)
     fprintf(f, ", \"pid\": %ld", (long)getpid());
     if (rank())
         member(f, "rank", rank());
-    member_number(f, "began", all.began);
+    fprintf(f, ", \"began\": %.3f", all.began);
     member_number(f, "wall_seconds", seconds_now() - all.began);
 }
 
