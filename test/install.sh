@@ -14,8 +14,9 @@ extra=$(nm -D --defined-only "$lib" | awk '$2 != "A" && $3 !~ /^limber_/ { print
 [ -z "$extra" ] || { echo "exported beside limber_*: $extra"; exit 1; }
 
 export LIMBER_CACHE_DIR="$work/cache"
+examples=$work/prefix/share/doc/limber/examples
 mkdir "$work/cmake"
-cp "$source/examples/hello.c" "$work/cmake/"
+cp "$examples/hello.c" "$work/cmake/"
 cat > "$work/cmake/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.20)
 project(hello C)
@@ -30,8 +31,12 @@ LD_LIBRARY_PATH=$libdir "$work/cmake/build/hello"
 PKG_CONFIG_PATH="$libdir/pkgconfig"
 export PKG_CONFIG_PATH
 # shellcheck disable=SC2046
-cc "$source/examples/hello.c" -o "$work/hello" $(pkg-config --cflags --libs limber)
+for name in hello embed refine; do
+    cc -O2 "$examples/$name.c" -o "$work/$name" $(pkg-config --cflags --libs limber) -lm -pthread
+done
 LD_LIBRARY_PATH=$libdir "$work/hello"
+LD_LIBRARY_PATH=$libdir sh "$source/test/example_embed.sh" "$work/embed"
+LD_LIBRARY_PATH=$libdir sh "$source/test/example_refine.sh" "$work/refine"
 # shellcheck disable=SC2046
 cc "$source/test/bindings/layout.c" -o "$work/layout" $(pkg-config --cflags limber)
 # pkg-config alone tells the package where the library is.
@@ -42,7 +47,7 @@ env -u LIMBER_LIBRARY sh "$source/test/bindings/python.sh" \
 modules=$work/prefix/include/limber/fortran
 if [ -d "$modules" ]; then
     mkdir "$work/fortran"
-    cp "$source/examples/fortran.f90" "$work/fortran/"
+    cp "$examples/fortran.f90" "$work/fortran/"
     cat > "$work/fortran/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.20)
 project(example Fortran)
@@ -54,7 +59,7 @@ END
     cmake --build "$work/fortran/build" > "$work/log"
     LD_LIBRARY_PATH=$libdir "$work/fortran/build/example"
     # shellcheck disable=SC2046
-    gfortran -I"$modules" "$source/examples/fortran.f90" -o "$work/fortran/example" \
+    "${FC:-gfortran}" -I"$modules" "$examples/fortran.f90" -o "$work/fortran/example" \
         -L"$libdir" -llimber_fortran $(pkg-config --libs limber)
     LD_LIBRARY_PATH=$libdir "$work/fortran/example"
 else
