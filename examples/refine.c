@@ -33,6 +33,7 @@ struct system {
     int n;
     double *a;              /* n x n, by rows */
     double *lu;             /* its factors in FP64 */
+    double *column;         /* room for one */
     int *swap;
     quad *truth, *b;        /* n x RHS, by rows */
     limber_context *ctx;
@@ -61,12 +62,16 @@ static double draw(int bits)
 /* ---- the matrix ---------------------------------------------------------------------------------- */
 
 /* Householder's reflection of all rows (or columns) by a drawn vector. */
-static void reflect(double *a, int n, int across, int along)
+static int reflect(double *a, int n, int across, int along)
 {
     double *v = malloc((size_t)n * sizeof *v), norm = 0;
 
-    for (int i = 0; i < n; i++)
-        norm += (v[i] = draw(50)) * v[i];
+    if (!v)
+        return 0;
+    for (int i = 0; i < n; i++) {
+        v[i] = draw(50);
+        norm += v[i] * v[i];
+    }
     for (int i = 0; i < n; i++) {
         double *line = a + (ptrdiff_t)i * across, sum = 0;
 
@@ -76,6 +81,7 @@ static void reflect(double *a, int n, int across, int along)
             line[(ptrdiff_t)j * along] -= 2 * sum / norm * v[j];
     }
     free(v);
+    return 1;
 }
 
 /* Singular values from 1 to 10^-digits in reflected coordinates, then cut to multiples of 2^-52: few
@@ -85,12 +91,14 @@ static double *generate(int n, int digits)
     double *a = calloc((size_t)n * n, sizeof *a);
 
     for (int i = 0; a && i < n; i++)
-        a[(size_t)i * n + i] = pow(10, n > 1 ? -(double)digits * i / (n - 1) : 0);
-    for (int pass = 0; a && pass < 2; pass++) {
-        reflect(a, n, n, 1);
-        reflect(a, n, 1, n);
+        a[(size_t)i * n + i] = pow(10, -(double)digits * i / (n - 1));
+    if (!a || !reflect(a, n, n, 1) || !reflect(a, n, 1, n) || !reflect(a, n, n, 1) ||
+        !reflect(a, n, 1, n)) {
+        fprintf(stderr, "memory could not be had\n");
+        free(a);
+        return NULL;
     }
-    for (size_t e = 0; a && e < (size_t)n * n; e++)
+    for (size_t e = 0; e < (size_t)n * n; e++)
         a[e] = ldexp(rint(ldexp(a[e], 52)), -52);
     return a;
 }
@@ -206,7 +214,7 @@ static void solve_transposed(const struct system *s, double *x)
 static double condition(const struct system *s)
 {
     int n = s->n, at = -1;
-    double *x = malloc((size_t)n * sizeof *x), norm = 0, inverse = 0;
+    double *x = s->column, norm = 0, inverse = 0;
 
     for (int j = 0; j < n; j++) {
         double sum = 0;
@@ -236,7 +244,6 @@ static double condition(const struct system *s)
         memset(x, 0, (size_t)n * sizeof *x);
         x[at] = 1;
     }
-    free(x);
     return norm * inverse;
 }
 
@@ -306,9 +313,9 @@ static int make_sides(struct system *s)
 }
 
 /* x += A^-1 r in FP64; the largest correction. */
-static double correct_by(const struct system *s, const quad *r, quad *x, double *column)
+static double correct_by(const struct system *s, const quad *r, quad *x)
 {
-    double most = 0;
+    double most = 0, *column = s->column;
 
     for (int j = 0; j < RHS; j++) {
         for (int i = 0; i < s->n; i++)
@@ -331,11 +338,11 @@ static int refine_wide(struct system *s, struct outcome *o)
     const quad minus = -1, one = 1;
     size_t count = (size_t)s->n * RHS;
     quad *x = calloc(count, sizeof *x), *r = malloc(count * sizeof *r);
-    double *column = malloc((size_t)s->n * sizeof *column), last = INFINITY, start = seconds();
+    double last = INFINITY, start = seconds();
     limber_matrix a = { s->a, s->f64, s->n, 1 };
     limber_operand *operand = NULL;
     limber_report report;
-    int good = x && r && column &&
+    int good = x && r &&
                limber(limber_operand_prepare(s->ctx, a, s->n, s->n, 1, NULL, &operand));
 
     memset(o, 0, sizeof *o);
@@ -351,7 +358,7 @@ static int refine_wide(struct system *s, struct outcome *o)
         if (!good)
             break;
         o->compile += report.seconds_compile;
-        change = correct_by(s, r, x, column) / largest(x, count);
+        change = correct_by(s, r, x) / largest(x, count);
         o->error = error_of(s, x);
         printf("%4d  %14.1e  %14.1e  %14.1e  %7.1f   %s, %.2f ms\n", step, change,
                largest(r, count) / largest(s->b, count), o->error, digits_of(o->error), report.scheme,
@@ -367,7 +374,6 @@ static int refine_wide(struct system *s, struct outcome *o)
     limber_operand_free(operand);
     free(x);
     free(r);
-    free(column);
     return good;
 }
 
@@ -375,10 +381,10 @@ static int refine_wide(struct system *s, struct outcome *o)
 static int refine_plain(struct system *s, struct outcome *o)
 {
     size_t count = (size_t)s->n * RHS;
-    double *x = calloc(count, sizeof *x), *column = malloc((size_t)s->n * sizeof *column);
+    double *x = calloc(count, sizeof *x), *column = s->column;
     quad *wide = malloc(count * sizeof *wide);
     double start = seconds();
-    int good = x && column && wide;
+    int good = x && wide;
 
     for (int step = 0; good && step < 5; step++)
         for (int j = 0; j < RHS; j++) {
@@ -398,7 +404,6 @@ static int refine_plain(struct system *s, struct outcome *o)
         wide[e] = x[e];
     o->error = good ? error_of(s, wide) : INFINITY;
     free(x);
-    free(column);
     free(wide);
     return good;
 }
@@ -554,18 +559,20 @@ int main(int argc, char **argv)
     if (!(s.a = find_matrix(argc, argv, &s.n)))
         return 1;
     s.lu = malloc((size_t)s.n * s.n * sizeof *s.lu);
+    s.column = malloc((size_t)s.n * sizeof *s.column);
     s.swap = malloc((size_t)s.n * sizeof *s.swap);
     s.truth = malloc((size_t)s.n * RHS * sizeof *s.truth);
     s.b = malloc((size_t)s.n * RHS * sizeof *s.b);
     limber_format_named("f64", &s.f64);
     limber_format_named("f128", &s.f128);
-    if (!s.lu || !s.swap || !s.truth || !s.b)
+    if (!s.lu || !s.column || !s.swap || !s.truth || !s.b)
         fprintf(stderr, "memory could not be had\n");
     else if (limber(limber_create(&s.ctx, NULL)))
         failed = compare(&s);
     limber_destroy(s.ctx);
     free(s.a);
     free(s.lu);
+    free(s.column);
     free(s.swap);
     free(s.truth);
     free(s.b);
