@@ -136,6 +136,10 @@ class Buffers(unittest.TestCase):
             "out: shape": lambda: self.ctx.matmul(a, b, out=buffer(draw(3, 2))),
             "out:": lambda: self.ctx.matmul(a, b, out=readonly),
             "a: ": lambda: self.ctx.matmul("text", b),
+            "format = ('f64',)": lambda: self.ctx.matmul(a, b, format=("f64",)),
+            "contract = 3": lambda: self.ctx.matmul(a, b, contract=3),
+            "None is not a number": lambda: limber.Quad([None]),
+            "unequal lengths": lambda: limber.Quad([[1, 2], [3]]),
             "do not hold bf16": lambda: self.ctx.matmul(a, b, format="bf16"),
             "format = 'f17'": lambda: self.ctx.matmul(a, b, format="f17"),
             "dtype = 'f17'": lambda: self.ctx.matmul(a, b, dtype="f17"),
@@ -368,6 +372,9 @@ class Arrays(unittest.TestCase):
         a = self.random.standard_normal((3, 4)).astype("f")
         self.assertEqual(self.ctx.matmul(a, a.T, dtype=numpy.float64).dtype, "d")
         self.assertEqual(self.ctx.matmul(a, a.T.astype("d")).dtype, "d")
+        self.assertEqual(self.ctx.matmul([[1.0, 2.0]], a[:2].T[:2]).shape, (1, 2))
+        with self.assertRaises(limber.BadArgument):
+            self.ctx.matmul(numpy.ma.array(a), a.T)
         for kind in (numpy.longdouble, ">f8", "u2", "U3", "?"):
             with self.assertRaises(limber.BadArgument):
                 self.ctx.matmul(numpy.zeros((2, 2), kind), a[:2, :2])

@@ -68,6 +68,10 @@ class View:
     aligned, unless it is to be written."""
 
     def __init__(self, source, what, name=None, writable=False):
+        if isinstance(source, (list, tuple)) and numpy is not None and not writable:
+            source = numpy.asarray(source)
+        if hasattr(source, "mask"):
+            raise BadArgument(f"{what}: masks are not looked at; fill the array first")
         self.source, self.what = source, what
         self._raw, self.copied = None, False
         self._take(source, writable)

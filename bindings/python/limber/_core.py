@@ -65,12 +65,12 @@ def schemes():
 
 
 def _contract(text, scheme, slices):
-    word, _, value = text.partition("=")
+    word, _, value = str(text).partition("=")
     if word not in _PROMISES or (word in ("bits", "simulate")) != bool(value):
         raise BadArgument(f"contract = {text!r} is none of native, bits=N, correct, exact, fast, "
                           "simulate=UNIT")
     made = C.Contract(promise=_PROMISES[word], slices=slices,
-                      scheme=scheme.encode() if scheme else None)
+                      scheme=str(scheme).encode() if scheme else None)
     if word == "bits":
         if not value.isdecimal() or len(value) > 6:
             raise BadArgument(f"contract = {text!r}: bits is no number")
@@ -461,7 +461,11 @@ def _path(text):
 
 
 def _pair(format):
-    return (format, format) if format is None or isinstance(format, str) else tuple(format)
+    if format is None or isinstance(format, str):
+        return format, format
+    if not isinstance(format, (list, tuple)) or len(format) != 2:
+        raise BadArgument(f"format = {format!r} is neither a name nor a pair of names")
+    return tuple(format)
 
 
 def _name(dtype):

@@ -52,7 +52,10 @@ def encode(x):
     elif isinstance(x, Fraction):
         negative, x = x < 0, abs(x)
     else:
-        x = float(x)
+        try:
+            x = float(x)
+        except TypeError as error:
+            raise BadArgument(f"{x!r} is not a number: {error}") from None
         negative = math.copysign(1, x) < 0
         x = "nan" if math.isnan(x) else "inf" if math.isinf(x) else Fraction(abs(x))
     if isinstance(x, str):
