@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Solutions of A x = b to all digits of binary128 from one factorisation in plain FP64: iterative
  * refinement whose residuals b - A x are computed by Limber, exactly and rounded once to binary128.
- * Beside it refinement in FP64 alone, and elimination in binary128, whole and in blocks.
+ * Where that diverges, the corrections come from GMRES that the FP64 factors precondition.  Beside it
+ * refinement in FP64 alone, and elimination in binary128, whole and in blocks.
  *
  *     refine [FILE.mtx]      a square matrix in Matrix Market's real coordinate format; without one
  *                            LIMBER_DATA/mtx/bp__1400.mtx where that is, else a generated matrix
  *     refine N DIGITS        a generated N x N matrix of condition 10^DIGITS, at most 10^15
  *
  * Sources  Wilkinson, Rounding Errors in Algebraic Processes, 1963; Carson, Higham, SIAM J. Sci. Comput.
- *          40 (2018): converges while cond(A) is well below 2^53; Higham, ACM TOMS 14 (1988), 381:
- *          the estimate of the condition. */
+ *          40 (2018): converges while cond(A) is well below 2^53, and 39 (2017): GMRES beyond it; Higham,
+ *          ACM TOMS 14 (1988), 381: the estimate of the condition. */
 #include <limber/limber.h>
 
 #include <float.h>
@@ -27,7 +28,7 @@ typedef long double quad;
 typedef __float128 quad;
 #endif
 
-enum { RHS = 4, STEPS = 60, BLOCK = 48 };
+enum { RHS = 4, STEPS = 60, BLOCK = 48, KRYLOV = 40 };
 
 struct system {
     int n;
@@ -312,68 +313,192 @@ static int make_sides(struct system *s)
     return 1;
 }
 
-/* x += A^-1 r in FP64; the largest correction. */
-static double correct_by(const struct system *s, const quad *r, quad *x)
+/* ---- corrections by GMRES ------------------------------------------------------------------------ */
+
+static quad root(quad x)
 {
-    double most = 0, *column = s->column;
+    quad y = sqrt((double)x);
+
+    for (int i = 0; y > 0 && i < 2; i++)
+        y = (y + x / y) / 2;
+    return y;
+}
+
+static quad dot(const quad *x, const quad *y, int n)
+{
+    quad sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* x = A^-1 x by the factors, in binary128. */
+static void solve_wide(const struct system *s, quad *x)
+{
+    int n = s->n;
+
+    for (int k = 0; k < n; k++) {
+        quad t = x[k];
+
+        x[k] = x[s->swap[k]];
+        x[s->swap[k]] = t;
+    }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            x[i] -= s->lu[(size_t)i * n + j] * x[j];
+    for (int i = n - 1; i >= 0; i--) {
+        for (int j = i + 1; j < n; j++)
+            x[i] -= s->lu[(size_t)i * n + j] * x[j];
+        x[i] /= s->lu[(size_t)i * n + i];
+    }
+}
+
+/* d = A^-1 d, about; v has room for KRYLOV + 1 columns. */
+static void krylov(const struct system *s, quad *d, quad *v)
+{
+    quad h[KRYLOV + 1][KRYLOV], g[KRYLOV + 1] = { 0 }, cosine[KRYLOV], sine[KRYLOV];
+    int n = s->n, m = n < KRYLOV ? n : KRYLOV, k = 0;
+
+    solve_wide(s, d);
+    if ((g[0] = root(dot(d, d, n))) == 0)
+        return;
+    for (int i = 0; i < n; i++)
+        v[i] = d[i] / g[0];
+    while (k < m && size_of(g[k]) > 1e-6 * size_of(g[0])) {
+        quad *w = v + (size_t)(k + 1) * n, length;
+
+        for (int i = 0; i < n; i++) {
+            w[i] = 0;
+            for (int j = 0; j < n; j++)
+                w[i] += s->a[(size_t)i * n + j] * v[(size_t)k * n + j];
+        }
+        solve_wide(s, w);
+        for (int j = 0; j <= k; j++) {
+            h[j][k] = dot(v + (size_t)j * n, w, n);
+            for (int i = 0; i < n; i++)
+                w[i] -= h[j][k] * v[(size_t)j * n + i];
+        }
+        length = root(dot(w, w, n));
+        for (int i = 0; length > 0 && i < n; i++)
+            w[i] /= length;
+        for (int j = 0; j < k; j++) {
+            quad t = h[j][k];
+
+            h[j][k] = cosine[j] * t + sine[j] * h[j + 1][k];
+            h[j + 1][k] = cosine[j] * h[j + 1][k] - sine[j] * t;
+        }
+        quad r = root(h[k][k] * h[k][k] + length * length);
+
+        if (r == 0)
+            break;
+        cosine[k] = h[k][k] / r;
+        sine[k] = length / r;
+        h[k][k] = r;
+        g[k + 1] = -sine[k] * g[k];
+        g[k] *= cosine[k];
+        k++;
+    }
+    memset(d, 0, (size_t)n * sizeof *d);
+    while (k-- > 0) {       /* h is triangular now; g[k] becomes the k-th coordinate */
+        g[k] /= h[k][k];
+        for (int j = 0; j < k; j++)
+            g[j] -= h[j][k] * g[k];
+        for (int i = 0; i < n; i++)
+            d[i] += g[k] * v[(size_t)k * n + i];
+    }
+}
+
+/* ---- refinement ---------------------------------------------------------------------------------- */
+
+struct outcome { double error, seconds, compile; int converged; };
+
+/* x += A^-1 r, by the FP64 factors alone or, v not NULL, by GMRES; the largest correction. */
+static double correct_by(const struct system *s, quad *v, const quad *r, quad *x)
+{
+    int n = s->n;
+    double most = 0;
 
     for (int j = 0; j < RHS; j++) {
-        for (int i = 0; i < s->n; i++)
-            column[i] = (double)r[i * RHS + j];
-        solve(s, column);
-        for (int i = 0; i < s->n; i++) {
-            x[i * RHS + j] += column[i];
-            most = fmax(most, fabs(column[i]));
+        quad *d = v ? v + (size_t)(KRYLOV + 1) * n : NULL;
+
+        for (int i = 0; i < n; i++)
+            if (v)
+                d[i] = r[i * RHS + j];
+            else
+                s->column[i] = (double)r[i * RHS + j];
+        if (v)
+            krylov(s, d, v);
+        else
+            solve(s, s->column);
+        for (int i = 0; i < n; i++) {
+            quad change = v ? d[i] : s->column[i];
+
+            x[i * RHS + j] += change;
+            most = fmax(most, size_of(change));
         }
     }
     return most;
 }
 
-struct outcome { double error, seconds, compile; int converged; };
-
-/* Refinement with x and r in binary128; the matrix is scanned and packed once. */
-static int refine_wide(struct system *s, struct outcome *o)
+/* Steps with x and r in binary128 until x settles or corrections do not shrink. */
+static int refine_steps(struct system *s, limber_operand *operand, quad *v, quad *x, quad *r,
+                        struct outcome *o)
 {
     const limber_contract correct = { .promise = LIMBER_CORRECT };
     const quad minus = -1, one = 1;
     size_t count = (size_t)s->n * RHS;
-    quad *x = calloc(count, sizeof *x), *r = malloc(count * sizeof *r);
-    double last = INFINITY, start = seconds();
-    limber_matrix a = { s->a, s->f64, s->n, 1 };
-    limber_operand *operand = NULL;
+    double last = INFINITY;
     limber_report report;
-    int good = x && r &&
-               limber(limber_operand_prepare(s->ctx, a, s->n, s->n, 1, NULL, &operand));
 
-    memset(o, 0, sizeof *o);
-    printf("\nrefinement, residuals in binary128 by Limber\n"
-           "step  |correction|/|x|   |b - A x|/|b|   forward error   digits   residual by\n");
-    for (int step = 0; good && step < STEPS && !o->converged; step++) {
+    for (int step = 0; step < STEPS && !o->converged; step++) {
         double change;
 
         memcpy(r, s->b, count * sizeof *r);
-        good = limber(limber_gemm_prepared(s->ctx, &correct, s->n, RHS, s->n, &minus, operand, a, NULL,
-                                           (limber_matrix){ x, s->f128, RHS, 1 }, &one,
-                                           (limber_matrix){ r, s->f128, RHS, 1 }, &report));
-        if (!good)
-            break;
+        if (!limber(limber_gemm_prepared(s->ctx, &correct, s->n, RHS, s->n, &minus, operand,
+                                         (limber_matrix){ s->a, s->f64, s->n, 1 }, NULL,
+                                         (limber_matrix){ x, s->f128, RHS, 1 }, &one,
+                                         (limber_matrix){ r, s->f128, RHS, 1 }, &report)))
+            return 0;
+        change = correct_by(s, v, r, x) / largest(x, count);
         o->compile += report.seconds_compile;
-        change = correct_by(s, r, x) / largest(x, count);
         o->error = error_of(s, x);
         printf("%4d  %14.1e  %14.1e  %14.1e  %7.1f   %s, %.2f ms\n", step, change,
                largest(r, count) / largest(s->b, count), o->error, digits_of(o->error), report.scheme,
                1e3 * (report.seconds_scan + report.seconds_run));
-        if (!(change < last / 2) && change > 0x1p-110) {
-            printf("      corrections do not shrink: FP64 factors are too poor for this matrix\n");
+        o->converged = change <= 0x1p-110;
+        if (step > 1 && !o->converged && !(change < last / 2)) {
+            printf("      corrections do not shrink: %s do not suit this matrix\n",
+                   v ? "GMRES and FP64 factors" : "FP64 factors");
             break;
         }
-        o->converged = change <= 0x1p-110;
         last = change;
     }
+    return 1;
+}
+
+/* The matrix is scanned and packed once. */
+static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
+{
+    size_t count = (size_t)s->n * RHS;
+    quad *x = calloc(count, sizeof *x), *r = malloc(count * sizeof *r);
+    quad *v = by_krylov ? malloc((size_t)(KRYLOV + 2) * s->n * sizeof *v) : NULL;
+    double start = seconds();
+    limber_operand *operand = NULL;
+    int good = x && r && (v || !by_krylov) &&
+               limber(limber_operand_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n,
+                                             s->n, 1, NULL, &operand));
+
+    memset(o, 0, sizeof *o);
+    printf("\nrefinement, residuals in binary128 by Limber%s\n"
+           "step  |correction|/|x|   |b - A x|/|b|   forward error   digits   residual by\n",
+           by_krylov ? ", corrections by GMRES" : "");
+    good = good && refine_steps(s, operand, v, x, r, o);
     o->seconds = seconds() - start;
     limber_operand_free(operand);
     free(x);
     free(r);
+    free(v);
     return good;
 }
 
@@ -498,7 +623,7 @@ static void row(const char *what, const struct outcome *o)
 
 static int compare(struct system *s)
 {
-    struct outcome plain = { 0 }, wide = { 0 }, loop, blocks;
+    struct outcome plain = { 0 }, wide, gmres = { 0 }, loop, blocks;
     double start = seconds(), factored, cond;
 
     if (!factor(s)) {
@@ -509,22 +634,29 @@ static int compare(struct system *s)
     cond = condition(s);
     printf("%d x %d, condition %s %.1e (1-norm, estimated); %d right-hand sides\n", s->n, s->n,
            cond > 1e15 ? "at least about" : "about", cond, RHS);
-    if (!make_sides(s) || !refine_wide(s, &wide) || !refine_plain(s, &plain) ||
+    if (!make_sides(s) || !refine_wide(s, 0, &wide) ||
+        (!wide.converged && !refine_wide(s, 1, &gmres)) || !refine_plain(s, &plain) ||
         !eliminate_all(s, s->n, &loop) || !eliminate_all(s, BLOCK, &blocks))
         return 1;
     plain.seconds += factored;
     wide.seconds += factored;
+    gmres.seconds += factored;
     printf("\n%-44s %12s %8s %14s %14s\n", "", "forward err.", "digits", "time", "compiling");
     row("FP64 factors, FP64 residuals, 5 steps", &plain);
     row("FP64 factors, binary128 residuals by Limber", &wide);
+    if (!wide.converged)
+        row("the same, corrections by GMRES", &gmres);
     row("binary128 elimination, the compiler's loops", &loop);
     row("binary128 elimination, products by Limber", &blocks);
-    if (wide.converged)
+    if (!wide.converged)
+        wide = gmres;
+    if (!wide.converged)
+        printf("\nnot refined; elimination in binary128 has %.1f digits\n", digits_of(blocks.error));
+    else if (wide.error > 1e-30)
+        printf("\nanother solution than the chosen one: to binary128 the matrix is singular\n");
+    else
         printf("\nrefined to %.1f digits; FP64 has %.1f\n", digits_of(wide.error),
                digits_of(plain.error));
-    else
-        printf("\nnot refined: FP64 factors do not suit this matrix; elimination in binary128 has %.1f "
-               "digits\n", digits_of(blocks.error));
     return 0;
 }
 

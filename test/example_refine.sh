@@ -1,6 +1,7 @@
 #!/bin/sh
 # examples/refine.c: FP64 factors give all digits of binary128 at condition 10^12, where FP64 alone has
-# less than half of a double's; a matrix that they do not suit is told; bad input is refused.
+# less than half of a double's, and by GMRES where FP64 has none; a singular matrix is told; bad input is
+# refused.
 set -eu
 refine=$1
 work=$(mktemp -d)
@@ -24,8 +25,14 @@ awk 'BEGIN { n = 18; print "%%MatrixMarket matrix coordinate real general"; prin
                  for (j = 1; j <= n; j++)
                      printf "%d %d %.0f\n", i, j, 144403552893600 / (i + j - 1) }' > "$work/hilbert.mtx"
 "$refine" "$work/hilbert.mtx" > "$work/out"
-grep -q 'corrections do not shrink' "$work/out" || fail "divergence was not noticed"
-grep -q '^not refined: ' "$work/out" || fail "divergence was not told"
+grep -q 'corrections do not shrink: FP64 factors' "$work/out" || fail "divergence was not noticed"
+awk '/^refined to / { good = $3 >= 30 && $7 < 1 } END { exit !good }' "$work/out" ||
+    fail "expected 30 digits by GMRES"
+
+printf '%%%%MatrixMarket matrix coordinate real general\n3 3 9\n' > "$work/singular.mtx"
+awk 'BEGIN { for (i = 0; i < 9; i++) print int(i / 3) + 1, i % 3 + 1, i + 1 }' >> "$work/singular.mtx"
+"$refine" "$work/singular.mtx" > "$work/out" 2>&1 || true
+grep -q 'singular' "$work/out" || fail "a singular matrix was not told"
 
 for text in '' '%%MatrixMarket matrix array real general' \
             '%%MatrixMarket matrix coordinate real general
