@@ -169,26 +169,28 @@ static int factor(struct system *s)
     return 1;
 }
 
-/* x = A^-1 x by the factors. */
-static void solve(const struct system *s, double *x)
-{
-    int n = s->n;
-
-    for (int k = 0; k < n; k++) {
-        double t = x[k];
-
-        x[k] = x[s->swap[k]];
-        x[s->swap[k]] = t;
+/* x = A^-1 x by factors; a column whose elements are `step` apart.  swap NULL: its rows are swapped. */
+#define SOLVE(name, factors, element)                                                             \
+    static void name(int n, const factors *lu, const int *swap, element *x, int step)             \
+    {                                                                                             \
+        for (int k = 0; swap && k < n; k++) {                                                     \
+            element t = x[k * step];                                                              \
+                                                                                                  \
+            x[k * step] = x[swap[k] * step];                                                      \
+            x[swap[k] * step] = t;                                                                \
+        }                                                                                         \
+        for (int i = 0; i < n; i++)                                                               \
+            for (int j = 0; j < i; j++)                                                           \
+                x[i * step] -= lu[(size_t)i * n + j] * x[j * step];                               \
+        for (int i = n - 1; i >= 0; i--) {                                                        \
+            for (int j = i + 1; j < n; j++)                                                       \
+                x[i * step] -= lu[(size_t)i * n + j] * x[j * step];                               \
+            x[i * step] /= lu[(size_t)i * n + i];                                                 \
+        }                                                                                         \
     }
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++)
-            x[i] -= s->lu[(size_t)i * n + j] * x[j];
-    for (int i = n - 1; i >= 0; i--) {
-        for (int j = i + 1; j < n; j++)
-            x[i] -= s->lu[(size_t)i * n + j] * x[j];
-        x[i] /= s->lu[(size_t)i * n + i];
-    }
-}
+SOLVE(solve, double, double)
+SOLVE(solve_wide, double, quad)         /* factors in FP64, arithmetic in binary128 */
+SOLVE(solve_quad, quad, quad)
 
 /* x = A^-T x. */
 static void solve_transposed(const struct system *s, double *x)
@@ -229,7 +231,7 @@ static double condition(const struct system *s)
         double sum = 0;
         int best = 0;
 
-        solve(s, x);
+        solve(n, s->lu, s->swap, x, 1);
         for (int i = 0; i < n; i++)
             sum += fabs(x[i]);
         inverse = fmax(inverse, sum);
@@ -333,34 +335,13 @@ static quad dot(const quad *x, const quad *y, int n)
     return sum;
 }
 
-/* x = A^-1 x by the factors, in binary128. */
-static void solve_wide(const struct system *s, quad *x)
-{
-    int n = s->n;
-
-    for (int k = 0; k < n; k++) {
-        quad t = x[k];
-
-        x[k] = x[s->swap[k]];
-        x[s->swap[k]] = t;
-    }
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++)
-            x[i] -= s->lu[(size_t)i * n + j] * x[j];
-    for (int i = n - 1; i >= 0; i--) {
-        for (int j = i + 1; j < n; j++)
-            x[i] -= s->lu[(size_t)i * n + j] * x[j];
-        x[i] /= s->lu[(size_t)i * n + i];
-    }
-}
-
 /* d = A^-1 d, about; v has room for KRYLOV + 1 columns. */
 static void krylov(const struct system *s, quad *d, quad *v)
 {
     quad h[KRYLOV + 1][KRYLOV], g[KRYLOV + 1] = { 0 }, cosine[KRYLOV], sine[KRYLOV];
     int n = s->n, m = n < KRYLOV ? n : KRYLOV, k = 0;
 
-    solve_wide(s, d);
+    solve_wide(n, s->lu, s->swap, d, 1);
     if ((g[0] = root(dot(d, d, n))) == 0)
         return;
     for (int i = 0; i < n; i++)
@@ -373,7 +354,7 @@ static void krylov(const struct system *s, quad *d, quad *v)
             for (int j = 0; j < n; j++)
                 w[i] += s->a[(size_t)i * n + j] * v[(size_t)k * n + j];
         }
-        solve_wide(s, w);
+        solve_wide(n, s->lu, s->swap, w, 1);
         for (int j = 0; j <= k; j++) {
             h[j][k] = dot(v + (size_t)j * n, w, n);
             for (int i = 0; i < n; i++)
@@ -430,7 +411,7 @@ static double correct_by(const struct system *s, quad *v, const quad *r, quad *x
         if (v)
             krylov(s, d, v);
         else
-            solve(s, s->column);
+            solve(n, s->lu, s->swap, s->column, 1);
         for (int i = 0; i < n; i++) {
             quad change = v ? d[i] : s->column[i];
 
@@ -520,7 +501,7 @@ static int refine_plain(struct system *s, struct outcome *o)
                     r -= s->a[(size_t)i * s->n + p] * x[p * RHS + j];
                 column[i] = r;
             }
-            solve(s, column);
+            solve(s->n, s->lu, s->swap, column, 1);
             for (int i = 0; i < s->n; i++)
                 x[i * RHS + j] += column[i];
         }
@@ -596,16 +577,8 @@ static int eliminate_all(struct system *s, int block, struct outcome *o)
         if (good)
             o->compile += report.seconds_compile;
     }
-    for (int j = 0; good && j < RHS; j++) {
-        for (int i = 0; i < n; i++)
-            for (int p = 0; p < i; p++)
-                x[i * RHS + j] -= a[(size_t)i * n + p] * x[p * RHS + j];
-        for (int i = n - 1; i >= 0; i--) {
-            for (int p = i + 1; p < n; p++)
-                x[i * RHS + j] -= a[(size_t)i * n + p] * x[p * RHS + j];
-            x[i * RHS + j] /= a[(size_t)i * n + i];
-        }
-    }
+    for (int j = 0; good && j < RHS; j++)
+        solve_quad(n, a, NULL, x + j, RHS);
     o->seconds = seconds() - start;
     o->error = good ? error_of(s, x) : INFINITY;
     free(a);
