@@ -8,6 +8,7 @@
     c, report = limber.matmul(a, b, report=True)
 
 Functions of this module use one context, made at first use; Context has the same functions."""
+import inspect
 import threading
 
 from ._core import Context, Operand, Report, Part, Look, Tile, formats, schemes
@@ -34,25 +35,19 @@ def default_context():
         return _context
 
 
-def matmul(a, b, **options):
-    return default_context().matmul(a, b, **options)
+def _function(name):
+    """The Context's function of that name, on the default context."""
+    method = getattr(Context, name)
+
+    def function(*arguments, **options):
+        return getattr(default_context(), name)(*arguments, **options)
+
+    signature = inspect.signature(method)
+    function.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = method.__doc__
+    return function
 
 
-def conv2d(x, w, **options):
-    return default_context().conv2d(x, w, **options)
-
-
-def plan(a, b, **options):
-    return default_context().plan(a, b, **options)
-
-
-def look(x, **options):
-    return default_context().look(x, **options)
-
-
-def prepare(x, **options):
-    return default_context().prepare(x, **options)
-
-
-for _function in (matmul, conv2d, plan, look, prepare):
-    _function.__doc__ = getattr(Context, _function.__name__).__doc__
+matmul, conv2d, plan, look, prepare = map(
+    _function, ("matmul", "conv2d", "plan", "look", "prepare"))
