@@ -243,6 +243,42 @@ class Buffers(unittest.TestCase):
             t.join()
         self.assertFalse(wrong)
 
+    def test_closing_while_others_compute(self):
+        a, b = draw(30, 40), draw(40, 20)
+        expected, wrong = rounded(product(a, b)), []
+        for _ in range(5):
+            ctx, started = limber.Context(), threading.Event()
+
+            def work():
+                try:
+                    while True:
+                        if memoryview(ctx.matmul(buffer(a), buffer(b))).tolist() != expected:
+                            wrong.append("a product")
+                        started.set()
+                except limber.BadArgument as error:
+                    if "the context is closed" not in str(error):
+                        wrong.append(error)
+
+            threads = [threading.Thread(target=work) for _ in range(3)]
+            for t in threads:
+                t.start()
+            started.wait(60)
+            ctx.close()
+            for t in threads:
+                t.join()
+        self.assertFalse(wrong)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_a_forked_child_computes(self):
+        a, b = draw(30, 40), draw(40, 20)
+        expected = rounded(product(a, b))
+        self.ctx.matmul(buffer(a), buffer(b))
+        child = os.fork()
+        if child == 0:
+            good = memoryview(self.ctx.matmul(buffer(a), buffer(b))).tolist() == expected
+            os._exit(0 if good else 1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
 
 class Quads(unittest.TestCase):
     def nearest(self, x):
