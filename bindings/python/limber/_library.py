@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int16,
-                    c_int32, c_int64, c_size_t, c_ubyte, c_uint, c_uint8, c_uint64, c_void_p)
+                    c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint64, c_void_p)
 
 VERSION = "0.1.0"
 NAME = "liblimber.so.0"
