@@ -7,6 +7,11 @@
 #include <string.h>
 #include <time.h>
 
+/* Of all contexts. */
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t pending_changed = PTHREAD_COND_INITIALIZER;
+static int pending;
+
 struct job {
     struct job *next;
     struct timespec asked;      /* when */
@@ -25,6 +30,41 @@ struct background {
     pthread_t thread;
 };
 
+/* ---- the end of the process ------------------------------------------------------------------ */
+
+static void add_pending(int jobs)
+{
+    pthread_mutex_lock(&pending_lock);
+    pending += jobs;
+    pthread_cond_broadcast(&pending_changed);
+    pthread_mutex_unlock(&pending_lock);
+}
+
+static void wait_for_all(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&pending_lock);
+    while (pending > 0)
+        pthread_cond_wait(&pending_changed, &pending_lock);
+    pthread_mutex_unlock(&pending_lock);
+}
+
+/* exit() runs libLLVM's destructors whatever other threads do, and those that were registered last first;
+ * only destructors of the thread's own come before.  So threads that have asked end after their kernels. */
+extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
+extern void *__dso_handle;
+
+static void end_after(void)
+{
+    static _Thread_local bool asked;
+
+    if (!asked && __cxa_thread_atexit_impl)
+        __cxa_thread_atexit_impl(wait_for_all, NULL, &__dso_handle);
+    asked = true;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
 static void *loop(void *arg)
 {
     struct background *b = arg;
@@ -42,6 +82,7 @@ static void *loop(void *arg)
         pthread_mutex_lock(&b->lock);
         b->jobs = first->next;
         free(first);
+        add_pending(-1);
         pthread_cond_broadcast(&b->changed);
     }
     pthread_mutex_unlock(&b->lock);
@@ -68,6 +109,9 @@ static void in_child(void *self)
     struct background *b = self;
 
     pthread_cond_init(&b->changed, NULL);
+    pthread_mutex_init(&pending_lock, NULL);
+    pthread_cond_init(&pending_changed, NULL);
+    pending = 0;
     b->jobs = NULL;             /* one may have been half way through */
     b->started = false;
 }
@@ -103,11 +147,14 @@ void limber_background_free(struct background *b)
 
         free(b->jobs);
         b->jobs = next;
+        add_pending(-1);
     }
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->changed);
     free(b);
 }
+
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static struct job **place_of(struct background *b, const void *key, size_t size)
 {
@@ -123,6 +170,7 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
     struct job **at, *new;
     bool ok;
 
+    end_after();
     pthread_mutex_lock(&b->lock);
     at = place_of(b, key, size);
     ok = *at || start(b);
@@ -133,6 +181,7 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
             clock_gettime(CLOCK_REALTIME, &new->asked);
             memcpy(new->key, key, size);
             *at = new;
+            add_pending(1);
             pthread_cond_broadcast(&b->changed);
         }
         ok = new != NULL;

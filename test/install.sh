@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs to an empty folder and builds examples/hello.c against it, by CMake's package and by
-# pkg-config; the library may export limber_* alone.
+# pkg-config, and programs in Fortran and Python; the library may export limber_* alone.
 set -eu
 source=$1 build=$2
 work=$(mktemp -d)
@@ -13,8 +13,10 @@ libdir=$(dirname "$lib")
 extra=$(nm -D --defined-only "$lib" | awk '$2 != "A" && $3 !~ /^limber_/ { print $3 }')
 [ -z "$extra" ] || { echo "exported beside limber_*: $extra"; exit 1; }
 
+export LIMBER_CACHE_DIR="$work/cache"
+examples=$work/prefix/share/doc/limber/examples
 mkdir "$work/cmake"
-cp "$source/examples/hello.c" "$work/cmake/"
+cp "$examples/hello.c" "$work/cmake/"
 cat > "$work/cmake/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.20)
 project(hello C)
@@ -29,6 +31,38 @@ LD_LIBRARY_PATH=$libdir "$work/cmake/build/hello"
 PKG_CONFIG_PATH="$libdir/pkgconfig"
 export PKG_CONFIG_PATH
 # shellcheck disable=SC2046
-cc "$source/examples/hello.c" -o "$work/hello" $(pkg-config --cflags --libs limber)
+for name in hello embed refine; do
+    cc -O2 "$examples/$name.c" -o "$work/$name" $(pkg-config --cflags --libs limber) -lm -pthread
+done
 LD_LIBRARY_PATH=$libdir "$work/hello"
+LD_LIBRARY_PATH=$libdir sh "$source/test/example_embed.sh" "$work/embed"
+LD_LIBRARY_PATH=$libdir sh "$source/test/example_refine.sh" "$work/refine"
+# shellcheck disable=SC2046
+cc "$source/test/bindings/layout.c" -o "$work/layout" $(pkg-config --cflags limber)
+# pkg-config alone tells the package where the library is.
+env -u LIMBER_LIBRARY sh "$source/test/bindings/python.sh" \
+    "$work/prefix/share/limber/python" "$work/layout" > "$work/log" 2>&1 || [ $? = 77 ] ||
+    { cat "$work/log"; exit 1; }
+
+modules=$work/prefix/include/limber/fortran
+if [ -d "$modules" ]; then
+    mkdir "$work/fortran"
+    cp "$examples/fortran.f90" "$work/fortran/"
+    cat > "$work/fortran/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(example Fortran)
+find_package(limber REQUIRED)
+add_executable(example fortran.f90)
+target_link_libraries(example limber::fortran)
+END
+    cmake -S "$work/fortran" -B "$work/fortran/build" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/log"
+    cmake --build "$work/fortran/build" > "$work/log"
+    LD_LIBRARY_PATH=$libdir "$work/fortran/build/example"
+    # shellcheck disable=SC2046
+    "${FC:-gfortran}" -I"$modules" "$examples/fortran.f90" -o "$work/fortran/example" \
+        -L"$libdir" -llimber_fortran $(pkg-config --libs limber)
+    LD_LIBRARY_PATH=$libdir "$work/fortran/example"
+else
+    echo "built without a Fortran compiler: the module is not tried"
+fi
 echo "installed, linked both ways, exports limber_* alone"

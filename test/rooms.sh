@@ -5,7 +5,7 @@ cd "$1" || exit 2
 bad=0
 
 forbid() {  # room pattern
-    if grep -rnE "#include \"($2)" --include='*.c' --include='*.h' "$1"; then
+    if grep -rnE "#include \"($2)" --include='*.c' --include='*.h' --include='*.F90' "$1"; then
         bad=1
     fi
 }
@@ -15,6 +15,8 @@ forbid passes '(backends|jit|tools|test)/'
 forbid backends '(passes|jit|tools|test)/'
 forbid jit '(tools|test)/'
 forbid tools '(ir|passes|backends|jit|test)/'
+forbid bindings '(ir|passes|backends|jit|tools|test)/'
+forbid examples '(ir|passes|backends|jit|tools|test)/'
 
 if grep -rnE '\b(exit|abort|printf|puts)\(' --include='*.c' ir passes backends jit |
    grep -vE 'f?n?printf\((stderr|[a-z]+,)|snprintf|vsnprintf|dprintf|_exit'; then

@@ -256,13 +256,13 @@ static void the_library_can_be_closed(void **state)
     limber_format f = format("f64");
 
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         void *library = dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_LOCAL);
         __typeof__(&limber_create) create;
         __typeof__(&limber_gemm) gemm;
         __typeof__(&limber_destroy) destroy;
         const limber_contract k = { .promise = LIMBER_CORRECT,
-                                    .meanwhile = i % 2 ? LIMBER_MEANWHILE_GENERIC :
+                                    .meanwhile = i > 2 ? LIMBER_MEANWHILE_GENERIC :
                                                          LIMBER_MEANWHILE_WAIT };
         static double x[N * N], c[N * N];
         limber_context *ctx;
@@ -279,7 +279,8 @@ static void the_library_can_be_closed(void **state)
                          LIMBER_OK);
         destroy(ctx);
         assert_int_equal(dlclose(library), 0);
-        assert_null(dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_NOLOAD));
+        if (k.meanwhile == LIMBER_MEANWHILE_WAIT)       /* else it stays until this thread ends */
+            assert_null(dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_NOLOAD));
     }
 }
 

@@ -363,6 +363,34 @@ static void a_child_finds_everything_at_rest(void **state)
     discard(dir);
 }
 
+/* While libLLVM is loaded, or compiles. */
+static void a_process_may_end_at_any_time(void **state)
+{
+    static limber_context *ctx;
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        int status;
+        pid_t pid;
+
+        fflush(NULL);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            uint64_t bits;
+
+            alarm(100);
+            if (limber_create(&ctx, &(limber_config){ .cache_dir = "" }) ||
+                random_product(ctx, 3, LIMBER_MEANWHILE_GENERIC, LIMBER_CORRECT, &bits, NULL))
+                _exit(1);
+            usleep((useconds_t)(8000 * i));
+            exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +401,7 @@ int main(void)
         cmocka_unit_test(a_kernel_that_cannot_be_made_is_told),
         cmocka_unit_test(c_is_made_what_it_was),
         cmocka_unit_test(correct_bits_do_not_tell),
+        cmocka_unit_test(a_process_may_end_at_any_time),
         cmocka_unit_test(a_child_finds_everything_at_rest),
     };
 

@@ -17,6 +17,9 @@ extern "C" {
 
 #define LIMBER_VERSION "0.1.0"
 
+/* LIMBER_VERSION of the library at hand. */
+LIMBER_API const char *limber_version(void);
+
 typedef struct limber_context limber_context;
 
 /* ---- errors ---------------------------------------------------------------------------- */

@@ -1,69 +1,192 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions that ours stand before: of the next library that the program has loaded, else of the
- * system's libblas. */
-#define _GNU_SOURCE     /* RTLD_NEXT */
-#include "blas.h"
+ * The functions that ours stand before: of LIMBER_BLAS, of the next library in the program's global
+ * scope, of what the caller's own object is linked with, of the system's libblas, in this order. */
+#define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr */
+#include "entries.h"
+#include "library.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char preload_name[] = "liblimber_blas", preload_original[] = "the program's BLAS";
+static pthread_once_t placed = PTHREAD_ONCE_INIT;
+static bool second;
 
-static void *library;
-static pthread_once_t opened = PTHREAD_ONCE_INIT, asked = PTHREAD_ONCE_INIT;
-static bool wide;
+/* ---- our place ---------------------------------------------------------------------------------- */
 
-static void open_library(void)
+PUBLIC extern const char limber_blas_is_here[];
+const char limber_blas_is_here[] = "";
+
+static void *object_of(const void *address)
 {
-    static const char *const names[] = { "libblas.so.3", "libopenblas.so.0", "libblas.so" };
-    const char *wish = getenv("LIMBER_BLAS");
+    Dl_info at;
 
-    if (wish && *wish)
-        library = dlopen(wish, RTLD_LAZY | RTLD_LOCAL);
-    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
-        library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+    return dladdr(address, &at) ? at.dli_fbase : NULL;
 }
 
-void *limber_blas_real(const char *name)
+static bool is_ours(const void *address)
 {
-    static _Atomic bool told;
-    const char *wish = getenv("LIMBER_BLAS");
-    void *f = wish && *wish ? NULL : dlsym(RTLD_NEXT, name);
+    return object_of(address) == object_of(&second);
+}
 
-    if (f)
-        return f;
-    pthread_once(&opened, open_library);
-    f = library ? dlsym(library, name) : NULL;
-    if (!f && !told) {
-        told = true;
-        fprintf(stderr, "%s: no BLAS has %s; LIMBER_BLAS names one\n", preload_name, name);
-    }
+static void look_for_first(void)
+{
+    const void *first = dlsym(RTLD_DEFAULT, "limber_blas_is_here");
+
+    second = first && !is_ours(first);
+    if (second)
+        preload_tell("the program has loaded two of them; the second only hands on");
+}
+
+bool limber_blas_is_second(void)
+{
+    pthread_once(&placed, look_for_first);
+    return second;
+}
+
+/* ---- the function behind ------------------------------------------------------------------------ */
+
+/* What was found for callers at one address, or with NULL for all.  Never freed; the objects stay. */
+struct found {
+    const void *caller;
+    void *function;
+    atomic_int wide;        /* of an isamax: 1, 0, or -1 as long as nobody asked */
+    struct found *next;
+    char name[];
+};
+
+static struct found *_Atomic table[256];
+
+static struct found *_Atomic *slot(const char *name, const void *caller)
+{
+    uintptr_t h = (uintptr_t)caller;
+
+    for (; *name; name++)
+        h = h * 31 + (unsigned char)*name;
+    return &table[(h ^ h >> 8 ^ h >> 16) % 256];
+}
+
+static struct found *recall(const char *name, const void *caller)
+{
+    struct found *f = *slot(name, caller);
+
+    while (f && (f->caller != caller || strcmp(f->name, name) != 0))
+        f = f->next;
     return f;
 }
 
-/* n is 3 to those who read 32 bits, and negative to those who read 64: they answer 0. */
-static void ask(void)
+static struct found *remember(const char *name, const void *caller, void *function)
 {
-    const char *wish = getenv("LIMBER_ILP64");
+    struct found *f = malloc(sizeof *f + strlen(name) + 1);
+    struct found *_Atomic *at = slot(name, caller);
+    Dl_info in;
+
+    if (!f)
+        return NULL;
+    if (dladdr(function, &in))
+        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY);      /* so that it is not unloaded */
+    f->caller = caller;
+    f->function = function;
+    f->wide = -1;
+    strcpy(f->name, name);
+    f->next = *at;
+    while (!atomic_compare_exchange_weak(at, &f->next, f))
+        ;
+    return f;
+}
+
+/* What the object that holds `caller` is linked with: plugins are loaded apart from the global scope. */
+static void *beside(const char *name, const void *caller)
+{
+    Dl_info at;
+    void *object, *f;
+
+    if (!dladdr(caller, &at) || !(object = dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY)))
+        return NULL;
+    f = dlsym(object, name);
+    if (f && !is_ours(f))
+        return f;
+    dlclose(object);
+    return NULL;
+}
+
+static struct found *find(const char *name, const void *caller)
+{
+    struct found *known = recall(name, NULL);
+    void *library, *f;
+
+    if (known || (known = recall(name, caller)))
+        return known;
+    if ((library = limber_blas_wish()) != NULL)
+        f = dlsym(library, name);
+    else
+        f = limber_blas_next(name);
+    if (f)
+        return remember(name, NULL, f);
+    if (library)
+        return NULL;
+    f = beside(name, caller);
+    if (!f && (library = limber_blas_system()) != NULL)
+        f = dlsym(library, name);
+    return f ? remember(name, caller, f) : NULL;
+}
+
+void *limber_blas_real(const char *name, const void *caller, bool quiet)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    const struct found *f = find(name, caller);
+
+    if (!f && !quiet && !atomic_flag_test_and_set(&told))
+        preload_tell("no BLAS has %s; LIMBER_BLAS names one", name);
+    return f ? f->function : NULL;
+}
+
+void *limber_blas_sibling(const struct request *r, const char *routine)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%s%s%s", r->spelling.prefix, routine, r->spelling.suffix);
+    return limber_blas_real(name, r->caller, true);
+}
+
+/* ---- the width of integers ---------------------------------------------------------------------- */
+
+/* n is 3 to those who read 32 bits, and negative to those who read 64: they answer 0. */
+bool limber_blas_asks_wide(void *function)
+{
     int64_t n = (int64_t)0xffffffff00000003, step = 1;
     float x[3] = { 1, 3, 2 };
     int (*isamax)(const void *, const float *, const void *);
 
-    if (wish && (!strcmp(wish, "0") || !strcmp(wish, "1"))) {
-        wide = *wish == '1';
-        return;
-    }
-    if (wish && *wish)
-        fprintf(stderr, "%s: LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1\n", preload_name, wish);
-    *(void **)&isamax = limber_blas_real("isamax_");
-    wide = isamax && isamax(&n, x, &step) == 0;
+    *(void **)&isamax = function;
+    return isamax(&n, x, &step) == 0;
 }
 
-bool limber_blas_is_wide(void)
+static int wished = -1;      /* 0 or 1 as the user says */
+static pthread_once_t wish_read = PTHREAD_ONCE_INIT;
+
+static void read_wish(void)
 {
-    pthread_once(&asked, ask);
-    return wide;
+    const char *wish = getenv("LIMBER_ILP64");
+
+    if (wish && (!strcmp(wish, "0") || !strcmp(wish, "1")))
+        wished = *wish == '1';
+    else if (wish && *wish)
+        preload_tell("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
+}
+
+bool limber_blas_is_wide(const char *isamax, const void *caller)
+{
+    struct found *f;
+
+    pthread_once(&wish_read, read_wish);
+    if (wished >= 0)
+        return wished;
+    f = find(isamax, caller);
+    if (f && f->wide < 0)
+        f->wide = limber_blas_asks_wide(f->function);
+    return f && f->wide;
 }

@@ -1,112 +1,322 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One product of the BLAS as a call of Limber, or the reason why it is none. */
-#include "blas.h"
+ * The decision: a call of the BLAS is computed by Limber, or there is a reason why it is not. */
+#define _GNU_SOURCE     /* RTLD_DEFAULT */
+#include "product.h"
 
 #include <ctype.h>
-#include <pthread.h>
+#include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Multiply-adds under which plain products are left alone: a BLAS is as fast there. */
 static const double least_native = 128.0 * 128 * 128;
 
-static limber_context *context;
-static pthread_once_t made = PTHREAD_ONCE_INIT;
+/* Calls of this thread that were handed on and have not returned: what the BLAS behind calls inside
+ * itself, CBLAS Fortran's names say, is no call of the program's. */
+static _Thread_local int inside;
 
-static void make_context(void)
+bool limber_blas_is_inside(void)
 {
-    const limber_config config = { .verbose = -1 };
-
-    if (limber_create(&context, &config) != LIMBER_OK)
-        fprintf(stderr, "%s: %s; every product is left to %s\n", preload_name, limber_error_text(),
-                preload_original);
+    return inside > 0 || limber_blas_is_second();
 }
 
-static bool is_complex(const struct request *r)
+void limber_blas_enter(void)
 {
-    return r->type == 'c' || r->type == 'z';
+    inside++;
 }
 
-static bool is_op(char op)
+void limber_blas_leave(void)
 {
-    return op && strchr("NnTtCc", op);
+    inside--;
 }
 
-static bool is_plain(char op)
+/* ---- what is wrong ------------------------------------------------------------------------------ */
+
+static bool is_one_of(char letter, const char *letters)
 {
-    return toupper((unsigned char)op) == 'N';
+    return letter && strchr(letters, letter);
 }
 
 /* Rows and columns of op(x) are given. */
-static bool leads(const struct request *r, const struct side *s, int64_t rows, int64_t cols)
+static bool leads(const struct request *r, const struct argument *x, int64_t rows, int64_t cols)
 {
-    int64_t least = is_plain(s->op) == !r->rows ? rows : cols;
+    int64_t least = (x->op == 'N') == (r->order == BLAS_COLUMNS) ? rows : cols;
 
-    return s->lead >= (least > 1 ? least : 1);
+    return x->lead >= (least > 1 ? least : 1);
 }
 
-/* What the BLAS itself refuses, or has nothing to do for. */
-static bool is_valid(const struct request *r)
+static int wrong_gemm(const struct request *r)
 {
-    return is_op(r->a.op) && is_op(r->b.op) && r->m > 0 && r->n > 0 && r->k >= 0 && r->alpha &&
-           r->beta && leads(r, &r->a, r->m, r->k) && leads(r, &r->b, r->k, r->n) &&
-           leads(r, &r->c, r->m, r->n);
+    if (!is_one_of(r->a.op, "NTC"))
+        return 1;
+    if (!is_one_of(r->b.op, "NTC"))
+        return 2;
+    if (r->m < 0 || r->n < 0 || r->k < 0)
+        return r->m < 0 ? 3 : r->n < 0 ? 4 : 5;
+    return !leads(r, &r->a, r->m, r->k) ? 8 : !leads(r, &r->b, r->k, r->n) ? 10 :
+           !leads(r, &r->c, r->m, r->n) ? 13 : 0;
 }
 
-static limber_matrix matrix_of(const struct request *r, const struct side *s, limber_format f)
+static int wrong_gemmt(const struct request *r)
 {
-    bool down = is_plain(s->op) == !r->rows;    /* elements of a column lie together */
+    int wrong = wrong_gemm(r);
 
-    return (limber_matrix){ (void *)(uintptr_t)s->data, f, down ? 1 : s->lead, down ? s->lead : 1 };
+    if (!is_one_of(r->uplo, "UL"))
+        return 1;
+    return wrong && wrong < 3 ? wrong + 1 : wrong == 3 ? 4 : wrong;     /* it has no m */
 }
 
-static limber_status multiply(const struct request *r, const limber_contract *contract,
-                              limber_report *report)
+static int wrong_symm(const struct request *r)
 {
-    limber_matrix a, b, c;
-    limber_format f;
+    int64_t order = r->side == 'L' ? r->m : r->n;
 
-    limber_format_named(r->type == 's' || r->type == 'c' ? "f32" : "f64", &f);
-    a = matrix_of(r, &r->a, f);
-    b = matrix_of(r, &r->b, f);
-    c = matrix_of(r, &r->c, f);
-    if (is_complex(r))
-        return limber_gemm_complex(context, contract, NULL, r->m, r->n, r->k, r->alpha, a,
-                                   toupper((unsigned char)r->a.op) == 'C', b,
-                                   toupper((unsigned char)r->b.op) == 'C', r->beta, c, report, 0);
-    return limber_gemm(context, contract, r->m, r->n, r->k, r->alpha, a, b, r->beta, c, report);
+    if (!is_one_of(r->side, "LR") || !is_one_of(r->uplo, "UL"))
+        return is_one_of(r->side, "LR") ? 2 : 1;
+    if (r->m < 0 || r->n < 0)
+        return r->m < 0 ? 3 : 4;
+    return !leads(r, &r->a, order, order) ? 7 : !leads(r, &r->b, r->m, r->n) ? 9 :
+           !leads(r, &r->c, r->m, r->n) ? 12 : 0;
 }
+
+/* Transposes are not conjugate, or conjugates no mere transposes, where the type is complex. */
+static const char *ops_of_rank(const struct request *r)
+{
+    if (r->routine == BLAS_HERK || r->routine == BLAS_HER2K)
+        return "NC";
+    return r->type == 'c' || r->type == 'z' ? "NT" : "NTC";
+}
+
+static int wrong_rank(const struct request *r)
+{
+    bool two = r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K;
+
+    if (!is_one_of(r->uplo, "UL") || !is_one_of(r->a.op, ops_of_rank(r)))
+        return is_one_of(r->uplo, "UL") ? 2 : 1;
+    if (r->n < 0 || r->k < 0)
+        return r->n < 0 ? 3 : 4;
+    return !leads(r, &r->a, r->n, r->k) ? 7 : two && !leads(r, &r->b, r->n, r->k) ? 9 :
+           !leads(r, &r->c, r->n, r->n) ? two ? 12 : 10 : 0;
+}
+
+static int wrong_triangular(const struct request *r)
+{
+    int64_t order = r->side == 'L' ? r->m : r->n;
+
+    if (!is_one_of(r->side, "LR") || !is_one_of(r->uplo, "UL"))
+        return is_one_of(r->side, "LR") ? 2 : 1;
+    if (!is_one_of(r->a.op, "NTC") || !is_one_of(r->diag, "NU"))
+        return is_one_of(r->a.op, "NTC") ? 4 : 3;
+    if (r->m < 0 || r->n < 0)
+        return r->m < 0 ? 5 : 6;
+    return !leads(r, &r->a, order, order) ? 9 : !leads(r, &r->b, r->m, r->n) ? 11 : 0;
+}
+
+int limber_blas_wrong(const struct request *r)
+{
+    if (r->order != BLAS_ROWS && r->order != BLAS_COLUMNS)
+        return -1;
+    switch (r->routine) {
+    case BLAS_GEMM: case BLAS_GEMM_BATCH: return wrong_gemm(r);
+    case BLAS_GEMMT: return wrong_gemmt(r);
+    case BLAS_SYMM: case BLAS_HEMM: return wrong_symm(r);
+    case BLAS_TRMM: case BLAS_TRSM: return wrong_triangular(r);
+    default: return wrong_rank(r);
+    }
+}
+
+void limber_blas_complain(const struct request *r, int position)
+{
+    void (*of_c)(int64_t, const char *, const char *, ...) = NULL;
+    void (*of_fortran)(const char *, const int64_t *, size_t);
+    int64_t info = r->cblas ? position < 0 ? 1 : position + 1 : position;
+    char name[32];
+    size_t length = 0;
+
+    if (r->cblas)
+        *(void **)&of_c = dlsym(RTLD_DEFAULT, "cblas_xerbla");
+    if (of_c) {
+        of_c(info, r->name, "");
+        return;
+    }
+    *(void **)&of_fortran = dlsym(RTLD_DEFAULT, r->wide && r->spelling.suffix[1] ? "xerbla_64_" : "xerbla_");
+    if (!of_fortran)
+        *(void **)&of_fortran = limber_blas_sibling(r, "xerbla");
+    for (const char *p = r->name; *p && *p != '_' && length < sizeof name; p++)
+        name[length++] = (char)toupper((unsigned char)*p);
+    if (of_fortran)
+        of_fortran(name, &info, length);
+    else
+        preload_tell("argument %d of %s is wrong", (int)info, r->name);
+}
+
+/* ---- the decision ------------------------------------------------------------------------------- */
 
 static void tell(const struct request *r, const char *text)
 {
-    fprintf(stderr, "%s: %s %lld x %lld x %lld %s\n", preload_name, r->name, (long long)r->m,
-            (long long)r->n, (long long)r->k, text);
+    preload_tell("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n, (long long)r->k,
+                 text);
 }
 
-bool limber_blas_serve(const struct request *r)
+/* Multiply-adds: of symmetric results and triangles half of what m, n and k say. */
+static double work_of(const struct request *r)
+{
+    double all = (double)r->m * (double)r->n * (double)r->k, count = (double)r->count;
+
+    switch (r->routine) {
+    case BLAS_GEMM_BATCH: return all * count;
+    case BLAS_GEMMT: case BLAS_SYRK: case BLAS_HERK: case BLAS_TRMM: case BLAS_TRSM: return all / 2;
+    default: return all;
+    }
+}
+
+/* j: NULL where it was handed on. */
+static void count(const struct request *r, const struct job *j)
+{
+    struct preload_told t = { .call = { .m = r->m, .n = r->n, .k = r->k, .served = j != NULL },
+                              .ops = { r->a.op, r->b.op }, .site = r->caller,
+                              .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
+    bool reported = preload_options()->report;
+
+    snprintf(t.call.routine, sizeof t.call.routine, "%s", r->name);
+    if (reported)
+        t.seconds = t.original = limber_blas_now() - r->began;
+    if (j) {
+        t.call.report = j->report;
+        t.check = j->check;
+        t.seconds -= j->checking;
+        t.ctx = limber_blas_context();
+        t.original = reported ? limber_blas_original(r, work_of(r)) : 0;
+    } else {
+        memcpy(t.call.why_not, r->why, sizeof t.call.why_not);
+    }
+    preload_count(&t);
+}
+
+/* The one place that knows of every valid call what became of it; why: NULL where it is served. */
+static bool settle(struct request *r, const struct job *j, const char *why)
 {
     const struct preload_options *o = preload_options();
-    double work = (double)r->m * (double)r->n * (double)r->k;
-    limber_report report;
-    char text[200];
+    char text[240];
 
-    if (!o->on || !is_valid(r) || (o->contract.promise == LIMBER_NATIVE && work < least_native))
-        return false;
-    pthread_once(&made, make_context);
-    if (!context)
-        return false;
-    if (multiply(r, &o->contract, &report) != LIMBER_OK) {
-        if (o->verbose) {
-            snprintf(text, sizeof text, "is left to the BLAS: %.150s", limber_error_text());
-            tell(r, text);
-        }
-        return false;
-    }
-    if (o->verbose) {
-        snprintf(text, sizeof text, "by %s, %d rows, %.3g ms", report.scheme, report.rows,
-                 1e3 * (report.seconds_scan + report.seconds_compile + report.seconds_run));
+    if (why)
+        snprintf(text, sizeof text, "is left to the BLAS: %.160s", why);
+    else
+        snprintf(text, sizeof text, "by %s, %d rows, %.3g ms", j->report.scheme, j->report.rows,
+                 1e3 * (j->report.seconds_scan + j->report.seconds_compile + j->report.seconds_run));
+    if (o->on && o->verbose)
         tell(r, text);
+    if (why) {
+        snprintf(r->why, sizeof r->why, "%s", why);
+        limber_blas_enter();
+        r->handed_on = true;
+    } else {
+        count(r, j);
     }
+    return !why;
+}
+
+void limber_blas_end(struct request *r)
+{
+    if (!r->handed_on)
+        return;
+    limber_blas_leave();
+    count(r, NULL);
+    r->handed_on = false;
+}
+
+/* A reason that is known before anything is computed. */
+static const char *reason(const struct request *r, const struct preload_setting *s, const struct job *j)
+{
+    bool product = r->routine <= BLAS_GEMM_BATCH, native = s->contract.promise == LIMBER_NATIVE;
+
+    if (!s->on)
+        return preload_options()->on ? "a rule leaves it alone" : "no contract is stated";
+    if (native && !product)
+        return "native is what it computes itself";
+    if (native && (double)r->m * (double)r->n * (double)r->k < least_native)
+        return "it is as fast on products so small";
+    if (!product && (r->k == 0 || limber_blas_is(j, &j->alpha, 0)))
+        return "nothing is multiplied";
+    return NULL;
+}
+
+static bool compute(struct job *j)
+{
+    switch (j->r->routine) {
+    case BLAS_GEMM: case BLAS_GEMM_BATCH: return limber_blas_gemm(j);
+    case BLAS_SYMM: case BLAS_HEMM: return limber_blas_symm(j);
+    case BLAS_TRMM: return limber_blas_trmm(j);
+    case BLAS_TRSM: return limber_blas_trsm(j);
+    default: return limber_blas_triangle(j);
+    }
+}
+
+static bool is_empty(const struct request *r)
+{
+    return r->m == 0 || r->n == 0 || (r->routine == BLAS_GEMM_BATCH && r->count == 0);
+}
+
+static void tell_why(const struct request *r, const char *what, const char *why)
+{
+    char text[240];
+
+    snprintf(text, sizeof text, "%s: %.160s", what, why);
+    tell(r, text);
+}
+
+/* A function that no BLAS behind has: computed by whatever contract can be held. */
+static bool serve_alone(struct request *r, const struct preload_setting *s)
+{
+    static const limber_contract native = { .promise = LIMBER_NATIVE };
+    struct job j;
+    int wrong = limber_blas_wrong(r);
+
+    if (wrong) {
+        limber_blas_complain(r, wrong);
+        return true;
+    }
+    if (is_empty(r))
+        return true;
+    limber_blas_start(&j, r, s->on ? &s->contract : &native);
+    if (compute(&j))
+        return settle(r, &j, NULL);
+    if (s->on) {
+        tell_why(r, "no BLAS has it, and it is native", j.why);
+        limber_blas_start(&j, r, &native);
+        if (compute(&j))
+            return settle(r, &j, NULL);
+    }
+    tell_why(r, "is not computed", j.why);
     return true;
+}
+
+static bool is_ours_alone(const struct request *r)
+{
+    return (r->routine == BLAS_GEMMT || r->routine == BLAS_GEMM_BATCH) &&
+           !limber_blas_real(r->name, r->caller, true);
+}
+
+bool limber_blas_serve(struct request *r)
+{
+    const struct preload_options *o = preload_options();
+    const struct preload_setting *s;
+    const char *why;
+    struct job j;
+
+    if (r->side)
+        r->k = r->side == 'L' ? r->m : r->n;
+    if (limber_blas_is_inside())
+        return false;
+    s = preload_choose(&(struct preload_call){ r->name, r->m, r->n, r->k, r->caller });
+    if (o->report)
+        r->began = limber_blas_now();
+    if (is_ours_alone(r))
+        return serve_alone(r, s);
+    if ((!o->on && !o->report) || limber_blas_wrong(r) || is_empty(r) || !r->alpha)
+        return false;
+    limber_blas_start(&j, r, &s->contract);
+    why = reason(r, s, &j);
+    if (!why && !compute(&j))
+        why = j.why;
+    return settle(r, &j, why);
 }

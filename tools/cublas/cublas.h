@@ -4,7 +4,7 @@
 #ifndef LIMBER_CUBLAS_H
 #define LIMBER_CUBLAS_H
 
-#include "tools/preload/options.h"
+#include "tools/preload/preload.h"
 
 #include <stdbool.h>
 

@@ -11,7 +11,7 @@ enum { MOST_DEVICES = 64, SCALAR = 32 };
 
 struct work {
     struct request *r;
-    const struct preload_options *o;
+    const struct preload_setting *setting;
     limber_context *ctx;
     bool host;                  /* the backend works on host memory alone */
     bool complex;
@@ -39,11 +39,14 @@ static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool find_context(struct work *w)
 {
-    const char *wish = getenv("LIMBER_BACKEND");
+    limber_config config = preload_config();
+    const char *wish = config.backend ? config.backend : getenv("LIMBER_BACKEND");
     bool named = wish && *wish;
     int device = limber_cublas_device();
-    limber_config config = { .backend = named ? NULL : "cuda", .device = device, .verbose = -1 };
 
+    if (!named)
+        config.backend = "cuda";
+    config.device = device;
     w->host = named && strcmp(wish, "cuda") != 0;
     if (device < 0 || device >= MOST_DEVICES)
         return because(w, "the device is beyond those that are served");
@@ -282,7 +285,7 @@ static bool run_real(struct work *w)
 {
     const struct request *r = w->r;
 
-    return limber_gemm_batch(w->ctx, &w->o->contract, &w->queue,
+    return limber_gemm_batch(w->ctx, &w->setting->contract, &w->queue,
                              r->form == FORM_one ? NULL : &w->batch, r->m, r->n, depth(w),
                              w->alpha, w->a, w->b, w->beta, w->c, &w->report) == LIMBER_OK ||
            failed(w);
@@ -302,14 +305,14 @@ static bool run_complex(struct work *w)
     struct request *r = w->r;
     int64_t k = depth(w);
 
-    w->three = r->products == 3 && w->o->contract.promise == LIMBER_FAST;
+    w->three = r->products == 3 && w->setting->contract.promise == LIMBER_FAST;
     for (; r->done < r->count; r->done++) {
         limber_matrix a = w->a, b = w->b, c = w->c;
 
         a.data = pairs(w, a, &r->a, 0, r->done);
         b.data = pairs(w, b, &r->b, 1, r->done);
         c.data = pairs(w, c, &r->c, 2, r->done);
-        if (limber_gemm_complex(w->ctx, &w->o->contract, &w->queue, r->m, r->n, k, w->alpha, a,
+        if (limber_gemm_complex(w->ctx, &w->setting->contract, &w->queue, r->m, r->n, k, w->alpha, a,
                                 r->a.op == CUBLAS_C, b, r->b.op == CUBLAS_C, w->beta, c,
                                 &w->report, w->three ? 3 : 4) != LIMBER_OK)
             return failed(w);
@@ -321,9 +324,9 @@ static bool serve(struct work *w)
 {
     int mode = CUBLAS_POINTER_HOST;
 
-    if (!w->o->on)
-        return because(w, w->o->contract_text ? "what the environment asks for is not understood" :
-                       "LIMBER_CONTRACT is not set");
+    if (!w->setting->on)
+        return because(w, preload_options()->refused ? "what is asked for is not understood" :
+                       preload_options()->on ? "a rule leaves it alone" : "LIMBER_CONTRACT is not set");
     if (!check_sizes(w) || !read_types(w) || !ask_handle(w, &mode) || !find_context(w) ||
         !read_scalars(w, mode) || !read_places(w))
         return false;
@@ -340,22 +343,40 @@ static void tell(const struct work *w, bool served)
     if (served)
         fprintf(stderr, "limber: %s m=%lld n=%lld k=%lld%s: %s by %s, %s%s\n", r->name,
                 (long long)r->m, (long long)r->n, (long long)r->k, count, w->report.scheme,
-                w->report.backend, w->o->contract_text, w->three ? ", three products" : "");
+                w->report.backend, w->setting->words, w->three ? ", three products" : "");
     else
         fprintf(stderr, "limber: %s m=%lld n=%lld k=%lld%s: left to cuBLAS: %s\n", r->name,
                 (long long)r->m, (long long)r->n, (long long)r->k, count, w->why);
 }
 
+static void count(const struct work *w, bool served)
+{
+    const struct request *r = w->r;
+    struct preload_told t = { .call = { .m = r->m, .n = r->n, .k = r->k, .served = served },
+                              .ctx = w->ctx, .count = (double)r->count };
+
+    snprintf(t.call.routine, sizeof t.call.routine, "%s", r->name);
+    if (served)
+        t.call.report = w->report;
+    else
+        snprintf(t.call.why_not, sizeof t.call.why_not, "%.150s", w->why);
+    t.seconds = w->report.seconds_scan + w->report.seconds_compile + w->report.seconds_run;
+    preload_count(&t);
+}
+
 bool limber_cublas_serve(struct request *r)
 {
-    struct work w = { .r = r, .o = preload_options() };
+    const struct preload_call call = { r->name, r->m, r->n, r->k, NULL };
+    struct work w = { .r = r, .setting = preload_choose(&call) };
     bool served;
 
     if (limber_cublas_inside > 0)       /* cuBLAS calls itself */
         return false;
     served = serve(&w);
     free(w.addresses);
-    if (w.o->verbose > 0)
+    if (preload_options()->verbose > 0)
         tell(&w, served);
+    if (preload_options()->on || preload_options()->report)
+        count(&w, served);
     return served;
 }

@@ -1,14 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tools/preload/options.h"
+#define _GNU_SOURCE     /* environ */
+#include "tools/preload/preload.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct preload_options options;
+static struct rules *rules;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
+
+void preload_tell(const char *format, ...)
+{
+    char line[600];
+    int n = snprintf(line, sizeof line, "%s: ", preload_name);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line + n, sizeof line - (size_t)n, format, args);
+    va_end(args);
+    fprintf(stderr, "%s\n", line);      /* one call, so that lines of several processes stay whole */
+}
+
+/* ---- words and their values ------------------------------------------------------------------ */
 
 static bool number(const char *s, int least, int most, int *out)
 {
@@ -21,34 +39,71 @@ static bool number(const char *s, int least, int most, int *out)
     return *s >= '0' && *s <= '9' && !*rest && !errno && v >= least && v <= most;
 }
 
-static bool read_contract(const char *s, limber_contract *k)
+static bool take_contract(const char *s)
 {
-    if (strcmp(s, "native") == 0)
-        k->promise = LIMBER_NATIVE;
-    else if (strcmp(s, "correct") == 0)
-        k->promise = LIMBER_CORRECT;
-    else if (strcmp(s, "fast") == 0)
-        k->promise = LIMBER_FAST;
-    else if (strncmp(s, "fast=", 5) == 0 && number(s + 5, 1, 64, &k->slices))
-        k->promise = LIMBER_FAST;
-    else if (strncmp(s, "bits=", 5) == 0 && number(s + 5, 1, 160, &k->bits))
-        k->promise = LIMBER_BITS;
-    else
+    return preload_read_contract(s, &options.setting);
+}
+
+static bool take_scheme(const char *s)
+{
+    return preload_read_scheme(s, &options.setting);
+}
+
+static bool take_verbose(const char *s)
+{
+    return number(s, 0, 9, &options.verbose);
+}
+
+static bool take_check(const char *s)
+{
+    return number(s, 0, 1000, &options.check);
+}
+
+static bool take_background(const char *s)
+{
+    int on;
+
+    if (!number(s, 0, 1, &on))
         return false;
+    options.background = on;
     return true;
 }
 
-/* A scheme, or two with a plus between them. */
-static bool is_scheme(const char *s)
+static bool take_threads(const char *s)
 {
-    size_t length = strcspn(s, "+");
-    const char *name;
-
-    for (int i = 0; (name = limber_scheme_name(i)); i++)
-        if (strlen(name) == length && strncmp(name, s, length) == 0)
-            return strcmp(name, "simulate") != 0 && (!s[length] || is_scheme(s + length + 1));
-    return false;
+    return number(s, 1, 1024, &options.threads);
 }
+
+static bool take_text(const char **to, const char *s)
+{
+    *to = strdup(s);
+    return *to && *s;
+}
+
+static bool take_report(const char *s) { return take_text(&options.report, s); }
+static bool take_backend(const char *s) { return take_text(&options.backend, s); }
+static bool take_cache_dir(const char *s) { return take_text(&options.cache_dir, s); }
+
+/* In the file by the name; in the environment by the variable, which counts more.  What the library reads
+ * from the environment itself is not read twice. */
+static const struct key {
+    const char *name, *variable;
+    bool (*take)(const char *s);
+    bool library;
+    const char *wanted;
+} keys[] = {
+    { "contract", "LIMBER_CONTRACT", take_contract, false,
+      "none of native, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)" },
+    { "scheme", "LIMBER_SCHEME", take_scheme, false, "no scheme; `limber formats` lists them" },
+    { "verbose", "LIMBER_VERBOSE", take_verbose, false, "no number from 0 to 9" },
+    { "report", "LIMBER_REPORT", take_report, false, "no file" },
+    { "check", "LIMBER_CHECK", take_check, false, "no number from 0 to 1000" },
+    { "background", "LIMBER_BACKGROUND", take_background, false, "neither 0 nor 1" },
+    { "backend", "LIMBER_BACKEND", take_backend, true, "no backend" },
+    { "threads", "LIMBER_THREADS", take_threads, true, "no number from 1 to 1024" },
+    { "cache_dir", "LIMBER_CACHE_DIR", take_cache_dir, true, "no directory" },
+};
+enum { KEYS = sizeof keys / sizeof *keys };
 
 static const char *variable(const char *name)
 {
@@ -57,38 +112,148 @@ static const char *variable(const char *name)
     return s && *s ? s : NULL;
 }
 
-static void refuse(const char *name, const char *value, const char *wanted)
+/* Once: the other library does everything from here. */
+static bool refuse(const char *format, ...)
 {
-    fprintf(stderr, "%s: %s = \"%.60s\" is %s; every product is left to %s\n", preload_name, name,
-            value, wanted, preload_original);
+    char text[500];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    preload_tell("%s; every product is left to %s", text, preload_original);
+    return false;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static bool take_line(const char *file, int at, char *line)
+{
+    char *rest = line, *word = strtok_r(line, " \t", &rest), *value, why[200];
+
+    if (!word)
+        return true;
+    if (strcmp(word, "rule") == 0)
+        return preload_rules_add(&rules, rest, why, sizeof why) ||
+               refuse("%s:%d: %s", file, at, why);
+    value = strtok_r(NULL, " \t", &rest);
+    if (!value || strtok_r(NULL, " \t", &rest))
+        return refuse("%s:%d: \"%.60s\" needs one value", file, at, word);
+    for (int i = 0; i < KEYS; i++)
+        if (strcmp(word, keys[i].name) == 0)
+            return variable(keys[i].variable) || keys[i].take(value) ||
+                   refuse("%s:%d: %s %.60s is %s", file, at, word, value, keys[i].wanted);
+    return refuse("%s:%d: unknown key \"%.60s\"", file, at, word);
+}
+
+static bool read_file(const char *name)
+{
+    FILE *f = fopen(name, "re");
+    char *line = NULL;
+    size_t room = 0;
+    bool ok = true;
+
+    if (!f)
+        return refuse("LIMBER_CONFIG = \"%.200s\": %s", name, strerror(errno));
+    for (int at = 1; ok && getline(&line, &room, f) >= 0; at++) {
+        line[strcspn(line, "#\r\n")] = 0;
+        ok = take_line(name, at, line);
+    }
+    if (ok && ferror(f))
+        ok = refuse("LIMBER_CONFIG = \"%.200s\": %s", name, strerror(errno));
+    free(line);
+    fclose(f);
+    return ok;
+}
+
+/* ---- the environment ------------------------------------------------------------------------- */
+
+static bool read_environment(void)
+{
+    for (int i = 0; i < KEYS; i++) {
+        const char *s = variable(keys[i].variable);
+
+        if (s && !keys[i].library && !keys[i].take(s))
+            return refuse("%s = \"%.60s\" is %s", keys[i].variable, s, keys[i].wanted);
+    }
+    return true;
+}
+
+/* Misspelt ones would be ignored in silence. */
+static void tell_strangers(void)
+{
+    static const char *const others[] = {
+        "LIMBER_CONFIG", "LIMBER_BLAS", "LIMBER_ILP64", "LIMBER_CACHE", "LIMBER_CACHE_MAXSIZE",
+        "LIMBER_DUMP", "LIMBER_NO_COMPILE", "LIMBER_NUM_THREADS", "LIMBER_PIN", "LIMBER_WHOLE",
+        "LIMBER_CUDA", "LIMBER_NVRTC", "LIMBER_CUBLAS", "LIMBER_DATA"
+    };
+
+    for (char **e = environ; e && *e; e++) {
+        size_t length = strcspn(*e, "=");
+        bool known = strncmp(*e, "LIMBER_", 7) != 0;
+
+        for (size_t i = 0; i < sizeof others / sizeof *others && !known; i++)
+            known = strlen(others[i]) == length && strncmp(*e, others[i], length) == 0;
+        for (int i = 0; i < KEYS && !known; i++)
+            known = strlen(keys[i].variable) == length && strncmp(*e, keys[i].variable, length) == 0;
+        if (!known)
+            preload_tell("%.*s is no variable of Limber's, and is ignored", (int)length, *e);
+    }
+}
+
+static bool read_all(void)
+{
+    const char *file = variable("LIMBER_CONFIG");
+
+    options.check = -1;
+    if ((file && !read_file(file)) || !read_environment())
+        return false;
+    if (options.setting.on && preload_lacks(&options.setting.contract))
+        return refuse("contract fast is %s", preload_lacks(&options.setting.contract));
+    if (options.check < 0)
+        options.check = options.report ? 2 : 0;
+    tell_strangers();
+    return true;
+}
+
+/* Under native the other library keeps the contract too. */
+static void meanwhile(struct preload_setting *s)
+{
+    s->contract.meanwhile = s->contract.promise == LIMBER_NATIVE ? LIMBER_MEANWHILE_REFUSE :
+                            LIMBER_MEANWHILE_GENERIC;
 }
 
 static void read_options(void)
 {
-    const char *contract = variable("LIMBER_CONTRACT"), *scheme = variable("LIMBER_SCHEME");
-    const char *verbose = variable("LIMBER_VERBOSE");
-
-    if (verbose && !number(verbose, 0, 9, &options.verbose)) {
-        refuse("LIMBER_VERBOSE", verbose, "no number from 0 to 9");
+    if (!read_all()) {
+        options = (struct preload_options){ .verbose = options.verbose, .refused = true };
         return;
     }
-    if (!contract)
-        return;
-    options.contract_text = contract;
-    options.contract.scheme = scheme;
-    if (!read_contract(contract, &options.contract))
-        refuse("LIMBER_CONTRACT", contract,
-               "none of native, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)");
-    else if (scheme && !is_scheme(scheme))
-        refuse("LIMBER_SCHEME", scheme, "no scheme; `limber formats` lists them");
-    else if (options.contract.promise == LIMBER_FAST && !scheme)
-        refuse("LIMBER_CONTRACT", contract, "a promise of a scheme, and LIMBER_SCHEME names none");
-    else
-        options.on = true;
+    options.on = options.setting.on || preload_rules_serve(rules);
+    if (options.background) {
+        meanwhile(&options.setting);
+        preload_rules_each(rules, meanwhile);
+    }
 }
 
 const struct preload_options *preload_options(void)
 {
     pthread_once(&read_once, read_options);
     return &options;
+}
+
+limber_config preload_config(void)
+{
+    const struct preload_options *o = preload_options();
+
+    return (limber_config){ .backend = o->backend, .threads = o->threads, .cache_dir = o->cache_dir,
+                            .verbose = -1 };
+}
+
+const struct preload_setting *preload_choose(const struct preload_call *call)
+{
+    const struct preload_options *o = preload_options();
+    const struct preload_setting *s = o->on ? preload_rules_find(rules, call) : NULL;
+
+    return s ? s : &o->setting;
 }

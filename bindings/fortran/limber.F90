@@ -1,0 +1,513 @@
+! SPDX-License-Identifier: BSD-3-Clause
+! Limber for Fortran 2008.  Types and procedures with C's names are those of limber.h, which describes
+! them; arguments that may be NULL are type(c_ptr), by value.  At the end are those for Fortran alone:
+! limber_open, limber_multiply, limber_format_of, limber_scheme, limber_text, and texts.
+module limber
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit, int64, real32, real64
+#ifdef LIMBER_REAL128
+  use, intrinsic :: iso_fortran_env, only: real128
+#endif
+  implicit none
+  public
+  private :: int64, error_unit, text_at, length_of, refuse, finish, error_text_c, version_c, &
+             status_meaning_c, scheme_name_c
+
+  enum, bind(c)     ! limber_status
+    enumerator :: LIMBER_OK, LIMBER_BAD_ARGUMENT, LIMBER_NO_SCHEME, LIMBER_RANGE, &
+                  LIMBER_NO_MEMORY, LIMBER_IO, LIMBER_DEVICE, LIMBER_INTERNAL
+  end enum
+  enum, bind(c)     ! limber_promise
+    enumerator :: LIMBER_NATIVE, LIMBER_BITS, LIMBER_CORRECT, LIMBER_EXACT, LIMBER_FAST, &
+                  LIMBER_SIMULATE
+  end enum
+  enum, bind(c)     ! limber_split
+    enumerator :: LIMBER_SPLIT_ANY, LIMBER_SPLIT_AHEAD, LIMBER_SPLIT_INSIDE
+  end enum
+  enum, bind(c)     ! limber_rounding
+    enumerator :: LIMBER_RN, LIMBER_RZ, LIMBER_RU, LIMBER_RD, LIMBER_RA, LIMBER_RO, LIMBER_RS
+  end enum
+  enum, bind(c)     ! limber_layout
+    enumerator :: LIMBER_NCHW, LIMBER_NHWC
+  end enum
+  integer, parameter :: LIMBER_PARTS = 27
+
+  type, bind(c) :: limber_format
+    integer(c_int8_t) :: kind = 0, exp_bits = 0, frac_bits = 0, flags = 0
+    integer(c_int16_t) :: bias = 0
+    integer(c_int8_t) :: size = 0, carried = 0
+  end type
+
+  type, bind(c) :: limber_config
+    type(c_ptr) :: backend = c_null_ptr
+    integer(c_int) :: threads = 0
+    type(c_ptr) :: cache_dir = c_null_ptr
+    integer(c_size_t) :: cache_bytes = 0
+    type(c_ptr) :: dump_dir = c_null_ptr
+    integer(c_int) :: verbose = 0
+    integer(c_size_t) :: workspace_bytes = 0
+    type(c_funptr) :: log = c_null_funptr
+    type(c_ptr) :: log_user = c_null_ptr
+    integer(c_int) :: device = 0, whole = 0
+  end type
+
+  type, bind(c) :: limber_step
+    type(limber_format) :: format
+    integer(c_int8_t) :: rounding = 0, overflow = 0
+  end type
+
+  type, bind(c) :: limber_unit
+    type(limber_step) :: a, b
+    integer(c_int32_t) :: scale = 0, scale_rule = 0, scale_block = 0
+    type(limber_step) :: mul, acc
+    integer(c_int32_t) :: block = 0, sub = 0, frac = 0, floor = 0, zeros = 0, tree = 0, order = 0, &
+                          group = 0
+    type(limber_step) :: outer
+    integer(c_int32_t) :: split = 0
+    type(limber_step) :: total
+    integer(c_int32_t) :: start_c = 0
+    type(limber_step) :: out
+    integer(c_int32_t) :: narrow = 0, random_bits = 0
+    integer(c_int64_t) :: seed = 0, seeded = 0
+  end type
+
+  type, bind(c) :: limber_contract
+    integer(c_int) :: promise = LIMBER_NATIVE, bits = 0
+    type(c_ptr) :: scheme = c_null_ptr      ! limber_scheme
+    integer(c_int) :: slices = 0, split = LIMBER_SPLIT_ANY
+    type(c_ptr) :: unit = c_null_ptr, statistics = c_null_ptr
+  end type
+
+  type, bind(c) :: limber_part
+    character(kind=c_char) :: scheme(32) = c_null_char
+    integer(c_int) :: rows = 0
+    real(c_double) :: bound = 0
+    integer(c_int64_t) :: m = 0, n = 0
+    real(c_double) :: share = 0, cost = 0, seconds = 0
+    integer(c_int) :: group(2) = 0, kinds(2) = 0
+  end type
+
+  type, bind(c) :: limber_report
+    character(kind=c_char) :: scheme(32) = c_null_char, backend(16) = c_null_char, &
+                              kernel(33) = c_null_char
+    integer(c_int) :: rows = 0, pruned = 0
+    real(c_double) :: bound = 0, cost = 0, seconds_scan = 0, seconds_compile = 0, seconds_run = 0
+    integer(c_int) :: from = 0
+    integer(c_size_t) :: workspace = 0
+    integer(c_int64_t) :: repaired = 0
+    integer(c_int) :: parts = 0
+    type(limber_part) :: part(LIMBER_PARTS)
+  end type
+
+  type, bind(c) :: limber_matrix
+    type(c_ptr) :: data = c_null_ptr
+    type(limber_format) :: format
+    integer(c_int64_t) :: row = 0, col = 0
+  end type
+
+  type, bind(c) :: limber_operand_config
+    integer(c_size_t) :: bytes = 0
+    integer(c_int) :: check = 0
+  end type
+
+  type, bind(c) :: limber_batch
+    integer(c_int64_t) :: count = 0, a = 0, b = 0, c = 0
+    type(c_ptr) :: pa = c_null_ptr, pb = c_null_ptr, pc = c_null_ptr
+  end type
+
+  type, bind(c) :: limber_queue
+    type(c_ptr) :: stream = c_null_ptr, workspace = c_null_ptr
+    integer(c_size_t) :: bytes = 0
+    integer(c_int) :: graph = 0
+  end type
+
+  type, bind(c) :: limber_conv
+    integer(c_int64_t) :: n = 0, c = 0, h = 0, w = 0, o = 0, r = 0, s = 0
+    integer(c_int64_t) :: stride(2) = 1, dilate(2) = 1, pad(4) = 0, groups = 1
+    integer(c_int) :: layout = LIMBER_NCHW
+  end type
+
+  type, bind(c) :: limber_tile
+    integer(c_int16_t) :: emin = 0, emax = 0, low = 0
+    integer(c_int8_t) :: bits = 0, flags = 0
+  end type
+
+  type, bind(c) :: limber_look
+    integer(c_int64_t) :: lines = 0, length = 0
+    integer(c_int) :: zero = 0, special = 0, negative = 0, emin = 0, emax = 0, spread = 0, &
+                      width = 0, bits = 0
+    integer(c_int64_t) :: tile_rows = 0, tile_cols = 0
+    type(c_ptr) :: tile = c_null_ptr
+  end type
+
+  type, bind(c) :: limber_cache_entry
+    character(kind=c_char) :: key(65) = c_null_char, plan(128) = c_null_char
+    integer(c_size_t) :: bytes = 0
+    integer(c_int64_t) :: used = 0
+    integer(c_int) :: good = 0
+  end type
+
+  type, bind(c) :: limber_cache_info
+    character(kind=c_char) :: directory(4096) = c_null_char, why_not(256) = c_null_char
+    integer(c_int) :: writable = 0
+    integer(c_size_t) :: entries = 0, bytes = 0, limit = 0
+    integer(c_int) :: tuned = 0
+  end type
+
+  interface
+    function limber_create(ctx, config) bind(c) result(status)
+      import
+      type(c_ptr), intent(out) :: ctx
+      type(c_ptr), value :: config
+      integer(c_int) :: status
+    end function
+    subroutine limber_destroy(ctx) bind(c)
+      import
+      type(c_ptr), value :: ctx
+    end subroutine
+    function limber_format_named(name, format) bind(c) result(status)
+      import
+      character(kind=c_char), intent(in) :: name(*)
+      type(limber_format), intent(out) :: format
+      integer(c_int) :: status
+    end function
+    function limber_convert(dst, to, src, from, count, mode) bind(c) result(status)
+      import
+      type(c_ptr), value :: dst, src
+      type(limber_format), value :: to, from
+      integer(c_size_t), value :: count
+      integer(c_int), value :: mode
+      integer(c_int) :: status
+    end function
+    function limber_unit_parse(text, unit) bind(c) result(status)
+      import
+      character(kind=c_char), intent(in) :: text(*)
+      type(limber_unit), intent(out) :: unit
+      integer(c_int) :: status
+    end function
+    function limber_gemm(ctx, contract, m, n, k, alpha, a, b, beta, c, report) bind(c) &
+        result(status)
+      import
+      type(c_ptr), value :: ctx, alpha, beta, report
+      type(limber_contract), intent(in) :: contract
+      integer(c_int64_t), value :: m, n, k
+      type(limber_matrix), value :: a, b, c
+      integer(c_int) :: status
+    end function
+    function limber_gemm_batch(ctx, contract, queue, batch, m, n, k, alpha, a, b, beta, c, report) &
+        bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, queue, alpha, beta, report
+      type(limber_contract), intent(in) :: contract
+      type(limber_batch), intent(in) :: batch
+      integer(c_int64_t), value :: m, n, k
+      type(limber_matrix), value :: a, b, c
+      integer(c_int) :: status
+    end function
+    function limber_gemm_complex(ctx, contract, queue, m, n, k, alpha, a, conj_a, b, conj_b, beta, c, &
+        report, products) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, queue, alpha, beta, report
+      type(limber_contract), intent(in) :: contract
+      integer(c_int64_t), value :: m, n, k
+      type(limber_matrix), value :: a, b, c
+      integer(c_int), value :: conj_a, conj_b, products
+      integer(c_int) :: status
+    end function
+    function limber_operand_prepare(ctx, x, rows, cols, left, config, operand) bind(c) &
+        result(status)
+      import
+      type(c_ptr), value :: ctx, config
+      type(limber_matrix), value :: x
+      integer(c_int64_t), value :: rows, cols
+      integer(c_int), value :: left
+      type(c_ptr), intent(out) :: operand
+      integer(c_int) :: status
+    end function
+    subroutine limber_operand_free(operand) bind(c)
+      import
+      type(c_ptr), value :: operand
+    end subroutine
+    function limber_operand_check(operand) bind(c) result(status)
+      import
+      type(c_ptr), value :: operand
+      integer(c_int) :: status
+    end function
+    function limber_gemm_prepared(ctx, contract, m, n, k, alpha, prepared_a, a, prepared_b, b, beta, &
+        c, report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, alpha, prepared_a, prepared_b, beta, report
+      type(limber_contract), intent(in) :: contract
+      integer(c_int64_t), value :: m, n, k
+      type(limber_matrix), value :: a, b, c
+      integer(c_int) :: status
+    end function
+    function limber_conv_output(shape, oh, ow) bind(c) result(status)
+      import
+      type(limber_conv), intent(in) :: shape
+      integer(c_int64_t), intent(out) :: oh, ow
+      integer(c_int) :: status
+    end function
+    function limber_conv2d(ctx, contract, shape, alpha, x, xf, w, wf, beta, y, yf, report) bind(c) &
+        result(status)
+      import
+      type(c_ptr), value :: ctx, alpha, x, w, beta, y, report
+      type(limber_contract), intent(in) :: contract
+      type(limber_conv), intent(in) :: shape
+      type(limber_format), value :: xf, wf, yf
+      integer(c_int) :: status
+    end function
+    function limber_look_at(ctx, x, rows, cols, left, look) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx
+      type(limber_matrix), value :: x
+      integer(c_int64_t), value :: rows, cols
+      integer(c_int), value :: left
+      type(limber_look), intent(out) :: look
+      integer(c_int) :: status
+    end function
+    subroutine limber_look_free(look) bind(c)
+      import
+      type(limber_look), intent(inout) :: look
+    end subroutine
+    function limber_gemm_plan(ctx, contract, m, n, k, alpha, a, b, beta, c, text, report) bind(c) &
+        result(status)
+      import
+      type(c_ptr), value :: ctx, alpha, beta, report
+      type(limber_contract), intent(in) :: contract
+      integer(c_int64_t), value :: m, n, k
+      type(limber_matrix), value :: a, b, c
+      type(c_ptr), intent(out) :: text
+      integer(c_int) :: status
+    end function
+    subroutine limber_free(text) bind(c)
+      import
+      type(c_ptr), value :: text
+    end subroutine
+    function limber_cache_describe(ctx, info) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx
+      type(limber_cache_info), intent(out) :: info
+      integer(c_int) :: status
+    end function
+    function limber_cache_each(ctx, verify, seen, user) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, user
+      integer(c_int), value :: verify
+      type(c_funptr), value :: seen
+      integer(c_int) :: status
+    end function
+    function limber_cache_clear(ctx, damaged_only, removed) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx
+      integer(c_int), value :: damaged_only
+      integer(c_size_t), intent(out) :: removed
+      integer(c_int) :: status
+    end function
+    function error_text_c() bind(c, name='limber_error_text') result(text)
+      import
+      type(c_ptr) :: text
+    end function
+    function version_c() bind(c, name='limber_version') result(text)
+      import
+      type(c_ptr) :: text
+    end function
+    function status_meaning_c(status) bind(c, name='limber_status_meaning') result(text)
+      import
+      integer(c_int), value :: status
+      type(c_ptr) :: text
+    end function
+    function scheme_name_c(i) bind(c, name='limber_scheme_name') result(text)
+      import
+      integer(c_int), value :: i
+      type(c_ptr) :: text
+    end function
+    function length_of(text) bind(c, name='strlen') result(length)
+      import
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+  end interface
+
+  ! call limber_multiply(ctx, contract, a, b, c [, alpha, beta, report, stat, errmsg])
+  ! c = alpha a b + beta c for matrices of one kind, whole or sections: strides are passed on.  Copies
+  ! are made only where a section runs backwards or its elements are components of larger ones.
+  ! Without beta c is not read.  As in ALLOCATE, stat is LIMBER_OK or says why c is as it was, errmsg
+  ! then holds the text, and without stat a failure ends the program.
+  interface limber_multiply
+    procedure multiply_real32, multiply_real64, multiply_complex32, multiply_complex64
+#ifdef LIMBER_REAL128
+    procedure multiply_real128, multiply_complex128
+#endif
+  end interface
+  private :: multiply_real32, multiply_real64, multiply_complex32, multiply_complex64
+#ifdef LIMBER_REAL128
+  private :: multiply_real128, multiply_complex128
+#endif
+
+contains
+
+  ! Text behind an address, "" for NULL.
+  function text_at(address) result(text)
+    type(c_ptr), intent(in) :: address
+    character(len=:), allocatable :: text
+    character(kind=c_char), pointer :: letter(:)
+    integer :: i
+
+    text = ''
+    if (.not. c_associated(address)) return
+    call c_f_pointer(address, letter, [length_of(address)])
+    text = repeat(' ', size(letter))
+    do i = 1, size(letter)
+      text(i:i) = letter(i)
+    end do
+  end function
+
+  ! C's text in an array, limber_report's scheme say, up to its end.
+  function limber_text(letter) result(text)
+    character(kind=c_char), intent(in) :: letter(:)
+    character(len=:), allocatable :: text
+    integer :: i
+
+    text = ''
+    do i = 1, size(letter)
+      if (letter(i) == c_null_char) return
+      text = text//letter(i)
+    end do
+  end function
+
+  function limber_error_text() result(text)
+    character(len=:), allocatable :: text
+
+    text = text_at(error_text_c())
+  end function
+
+  function limber_version() result(text)
+    character(len=:), allocatable :: text
+
+    text = text_at(version_c())
+  end function
+
+  function limber_status_meaning(status) result(text)
+    integer(c_int), intent(in) :: status
+    character(len=:), allocatable :: text
+
+    text = text_at(status_meaning_c(status))
+  end function
+
+  ! The format of that name; its kind is 0 where there is none.
+  function limber_format_of(name) result(format)
+    character(len=*), intent(in) :: name
+    type(limber_format) :: format
+    integer(c_int) :: status
+
+    status = limber_format_named(trim(name)//c_null_char, format)
+    if (status /= LIMBER_OK) format = limber_format()
+  end function
+
+  ! The scheme of that name, for limber_contract; c_null_ptr where there is none.
+  function limber_scheme(name) result(scheme)
+    character(len=*), intent(in) :: name
+    type(c_ptr) :: scheme
+    integer(c_int) :: i
+
+    i = 0
+    do
+      scheme = scheme_name_c(i)
+      if (.not. c_associated(scheme)) return
+      if (text_at(scheme) == name) return
+      i = i + 1
+    end do
+  end function
+
+  ! limber_create without a limber_config; the same defaults.
+  subroutine limber_open(ctx, backend, threads, cache_dir, verbose, stat, errmsg)
+    type(c_ptr), intent(out) :: ctx
+    character(len=*), intent(in), optional :: backend, cache_dir
+    integer, intent(in), optional :: threads, verbose
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    character(kind=c_char, len=:), allocatable, target :: backend_text, cache_text
+    type(limber_config), target :: config
+
+    if (present(backend)) then
+      backend_text = trim(backend)//c_null_char
+      config%backend = c_loc(backend_text)
+    end if
+    if (present(cache_dir)) then
+      cache_text = trim(cache_dir)//c_null_char
+      config%cache_dir = c_loc(cache_text)
+    end if
+    if (present(threads)) config%threads = int(threads, c_int)
+    if (present(verbose)) config%verbose = int(verbose, c_int)
+    call finish('limber_open', limber_create(ctx, c_loc(config)), stat, errmsg)
+  end subroutine
+
+  ! Hands a status on, and the text of a failure.
+  subroutine finish(what, status, stat, errmsg)
+    character(len=*), intent(in) :: what
+    integer(c_int), intent(in) :: status
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+
+    if (status /= LIMBER_OK) then
+      call refuse(what, int(status), limber_error_text(), stat, errmsg)
+    else if (present(stat)) then
+      stat = LIMBER_OK
+    end if
+  end subroutine
+
+  subroutine refuse(what, status, text, stat, errmsg)
+    character(len=*), intent(in) :: what, text
+    integer, intent(in) :: status
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+
+    if (present(errmsg)) errmsg = text
+    if (present(stat)) then
+      stat = status
+    else
+      write (error_unit, '(3a)') what, ': ', text
+      error stop
+    end if
+  end subroutine
+
+#define MULTIPLY multiply_real32
+#define ELEMENT real(real32)
+#define FORMAT_NAME 'f32'
+#include "multiply.inc"
+#undef MULTIPLY
+#undef ELEMENT
+#define MULTIPLY multiply_complex32
+#define ELEMENT complex(real32)
+#define PAIRS
+#include "multiply.inc"
+#undef MULTIPLY
+#undef ELEMENT
+#undef FORMAT_NAME
+#define MULTIPLY multiply_complex64
+#define ELEMENT complex(real64)
+#define FORMAT_NAME 'f64'
+#include "multiply.inc"
+#undef MULTIPLY
+#undef ELEMENT
+#undef PAIRS
+#define MULTIPLY multiply_real64
+#define ELEMENT real(real64)
+#include "multiply.inc"
+#undef MULTIPLY
+#undef ELEMENT
+#undef FORMAT_NAME
+#ifdef LIMBER_REAL128
+#define FORMAT_NAME 'f128'
+#define MULTIPLY multiply_real128
+#define ELEMENT real(real128)
+#include "multiply.inc"
+#undef MULTIPLY
+#undef ELEMENT
+#define MULTIPLY multiply_complex128
+#define ELEMENT complex(real128)
+#define PAIRS
+#include "multiply.inc"
+#endif
+end module

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Limber: products of matrices and convolutions in the format and at the accuracy you ask for.
+
+    import limber
+    c = limber.matmul(a, b)                             # correctly rounded
+    c = limber.matmul(a, b, contract="bits=40")
+    c = limber.matmul(a, b, dtype="f128")               # a limber.Quad
+    c, report = limber.matmul(a, b, report=True)
+
+Functions of this module use one context, made at first use; Context has the same functions."""
+import inspect
+import threading
+
+from ._core import Context, Operand, Report, Part, Look, Tile, formats, schemes
+from ._library import VERSION as __version__
+from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberError, NoMemory,
+                     NoScheme, OutOfRange, Status)
+from .quad import Quad
+
+__all__ = ["matmul", "conv2d", "plan", "look", "prepare", "default_context", "formats", "schemes",
+           "Context", "Operand", "Report", "Part", "Look", "Tile", "Quad", "Status",
+           "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
+           "DeviceError", "InternalError"]
+
+_lock = threading.Lock()
+_context = None
+
+
+def default_context():
+    """The context of this module's functions."""
+    global _context
+    with _lock:
+        if _context is None:
+            _context = Context()
+        return _context
+
+
+def _function(name):
+    """The Context's function of that name, on the default context."""
+    method = getattr(Context, name)
+
+    def function(*arguments, **options):
+        return getattr(default_context(), name)(*arguments, **options)
+
+    signature = inspect.signature(method)
+    function.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = method.__doc__
+    return function
+
+
+matmul, conv2d, plan, look, prepare = map(
+    _function, ("matmul", "conv2d", "plan", "look", "prepare"))

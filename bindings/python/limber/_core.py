@@ -1,0 +1,619 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Contexts and what they do."""
+import ctypes
+import itertools
+import os
+import threading
+from collections import namedtuple
+from contextlib import ExitStack, contextmanager
+from ctypes import byref, c_int64, c_size_t, c_void_p
+from fractions import Fraction
+
+from . import _library as C
+from ._buffer import View, dense, format_named, new_array, numpy
+from ._library import lib
+from .errors import BadArgument, check
+from .quad import Quad, encode
+
+_PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simulate": 5}
+_RANK = ["f16", "f32", "f64", "dd", "f128"]
+_AS_FLOAT = {"i8": "f16", "u8": "f16", "i16": "f32", "i32": "f64", "i64": "f64"}
+
+Report = namedtuple("Report", [name if name != "from" else "found" for name, _ in C.Report._fields_
+                               if name != "part"])
+Report.__doc__ = """What a call did, as limber_report has it; `found` is 0 for a kernel compiled now, 1
+for one from disk, 2 from memory; `parts` the Parts of a mixed product."""
+Part = namedtuple("Part", [name for name, _ in C.Part._fields_])
+Tile = namedtuple("Tile", [name for name, _ in C.Tile._fields_])
+Look = namedtuple("Look", [name for name, _ in C.Look._fields_
+                           if name not in ("tile", "tile_rows", "tile_cols")] + ["tiles"])
+Look.__doc__ = "What limber.look found; `tiles` is a list of rows of Tiles, 64 x 64 elements each."
+CacheInfo = namedtuple("CacheInfo", [name for name, _ in C.CacheInfo._fields_])
+CacheEntry = namedtuple("CacheEntry", [name for name, _ in C.CacheEntry._fields_])
+
+
+def _plain(value):
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return tuple(value) if isinstance(value, ctypes.Array) else value
+
+
+def _tuple(kind, made, **other):
+    values = [other.pop(name) if name in other else _plain(getattr(made, name))
+              for name in kind._fields]
+    return kind(*values)
+
+
+def _report(r):
+    parts = tuple(_tuple(Part, r.part[i]) for i in range(r.parts))
+    return _tuple(Report, r, found=getattr(r, "from"), parts=parts)
+
+
+def formats():
+    """The names of formats, beside "(1,e,m)"."""
+    return ("f16 bf16 tf32 e4m3 e5m2 e3m2 e2m3 e2m1 f32 f64 f128 dd i8 i16 i32 i64 u8").split()
+
+
+def schemes():
+    """The schemes: {name: a line about it}."""
+    found = {}
+    for i in itertools.count():
+        name = lib.limber_scheme_name(i)
+        if name is None:
+            return found
+        found[name.decode()] = lib.limber_scheme_about(i).decode()
+
+
+def _contract(text, scheme, slices):
+    word, _, value = str(text).partition("=")
+    if word not in _PROMISES or (word in ("bits", "simulate")) != bool(value):
+        raise BadArgument(f"contract = {text!r} is none of native, bits=N, correct, exact, fast, "
+                          "simulate=UNIT")
+    made = C.Contract(promise=_PROMISES[word], slices=slices,
+                      scheme=str(scheme).encode() if scheme else None)
+    if word == "bits":
+        if not value.isdecimal() or len(value) > 6:
+            raise BadArgument(f"contract = {text!r}: bits is no number")
+        made.bits = int(value)
+    if word == "simulate":
+        unit = C.Unit()
+        check(lib.limber_unit_parse(value.encode(), byref(unit)))
+        made.unit = ctypes.pointer(unit)
+    return made
+
+
+class _Handle:
+    """Something of the library's that ends when it is closed and no call uses it any more."""
+
+    def __init__(self, pointer, end, what):
+        self._pointer, self._end, self._what = pointer, end, what
+        self._lock, self._users, self._closed = threading.Lock(), 0, False
+
+    @contextmanager
+    def use(self):
+        self.acquire()
+        try:
+            yield self._pointer
+        finally:
+            self.release()
+
+    def acquire(self):
+        with self._lock:
+            if self._closed:
+                raise BadArgument(f"{self._what} is closed")
+            self._users += 1
+
+    def release(self):
+        self._leave(1, False)
+
+    def close(self):
+        self._leave(0, True)
+
+    def _leave(self, users, closing):
+        with self._lock:
+            first = closing and not self._closed
+            self._users -= users
+            self._closed = self._closed or closing
+            over = self._closed and self._users == 0 and (first or users)
+        if over:
+            self._end(self._pointer)
+
+
+class Operand:
+    """A matrix that meets many others, scanned and packed once; made by Context.prepare.  It keeps
+    the array; a `with` block, or close(), ends it."""
+
+    def __init__(self, context, x, left, view, handle):
+        self.context, self.x, self.left = context, x, left
+        self._view, self._handle = view, handle
+
+    def check(self):
+        """Raises BadArgument where the elements are not what they were."""
+        with self._handle.use() as pointer:
+            check(lib.limber_operand_check(pointer))
+
+    def close(self):
+        self._handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if hasattr(self, "_handle"):
+            self._handle.close()
+
+
+class Context:
+    """Kernels, threads and cache of one backend.  Every function may be called from any thread, many
+    at once; computing holds no lock of Python's.
+
+    backend     "auto", "interp", "llvm", "cuda"
+    threads     0: as the environment says, else the cores at hand
+    cache_dir   None: as the environment says; "": kernels are kept in memory only
+    log         called with one line a call, from the thread that calls
+    Others as limber_config."""
+
+    def __init__(self, backend=None, threads=0, cache_dir=None, cache_bytes=0, dump_dir=None,
+                 verbose=None, workspace_bytes=0, log=None, device=0, whole=False):
+        config = C.Config(backend=_path(backend), threads=threads, cache_dir=_path(cache_dir),
+                          cache_bytes=cache_bytes, dump_dir=_path(dump_dir),
+                          verbose=int(log is not None if verbose is None else verbose),
+                          workspace_bytes=workspace_bytes, device=device, whole=bool(whole))
+        if log is not None:
+            self._log = C.Log(lambda _, line: log(line.decode(errors="replace")))
+            config.log = self._log
+        pointer = c_void_p()
+        check(lib.limber_create(byref(pointer), byref(config)))
+        self._handle = _Handle(pointer, lib.limber_destroy, "the context")
+
+    def close(self):
+        """Ends the context when the calls and operands that use it have ended."""
+        self._handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if hasattr(self, "_handle"):
+            self._handle.close()
+
+    def matmul(self, a, b, contract="correct", out=None, alpha=1, beta=0, scheme=None,
+               report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False):
+        """alpha a b + beta out to a contract: "native", "bits=N", "correct", "exact", "fast" (with
+        a scheme), "simulate=UNIT".
+
+        a, b        arrays of one, two, or more axes (stacks, broadcast), as in numpy.matmul;
+                    anything with Python's buffer protocol; Quads; prepared operands
+        format      names what integers (or a carrier) hold, "bf16" say, or a pair for a and b
+        dtype       the result's format, or a type of NumPy's; without it the operands' own, the
+                    wider of two; of integers int64, of bytes int32
+        out         where the result goes; its elements are distinct and it overlaps no operand
+        alpha, beta numbers, rounded to the result's format; int, Fraction and decimal strings are
+                    exact for f128 and dd
+        report      True: returns (result, Report)
+
+        Strides are passed on; a copy is made of operands whose strides are negative or no
+        multiples of an element, and of a real operand that meets a complex one."""
+        with ExitStack() as held:
+            p = _Product(self, held, a, b, contract, out, alpha, beta, scheme, format, dtype,
+                         slices)
+            r = C.Report()
+            p.run(r, conj_a, conj_b)
+            made = p.result()
+        return (made, _report(r)) if report else made
+
+    def plan(self, a, b, contract="correct", alpha=1, beta=0, scheme=None, format=None, dtype=None,
+             slices=0):
+        """What matmul would do with two matrices, as text: schemes, limbs, bound, cost."""
+        with ExitStack() as held:
+            p = _Product(self, held, a, b, contract, None, alpha, beta, scheme, format, dtype,
+                         slices)
+            text = p.plan()
+        return text
+
+    def conv2d(self, x, w, stride=1, pad=0, dilation=1, groups=1, layout="NCHW",
+               contract="correct", out=None, alpha=1, beta=0, scheme=None, report=False,
+               format=None, dtype=None, slices=0):
+        """Forward convolution (cross-correlation): x is n x c x h x w, w is o x c/groups x r x s;
+        layout "NHWC": n x h x w x c and o x r x s x c/groups.
+
+        stride, dilation    a number or (down, along)
+        pad                 a number, (down, along) or (top, bottom, left, right)
+        Others as matmul.  Arrays with gaps are copied."""
+        formats_of = _pair(format)
+        with ExitStack() as held:
+            xv = held.enter_context(_view(x, "x", formats_of[0]))
+            wv = held.enter_context(_view(w, "w", formats_of[1]))
+            for view in (xv, wv):
+                if len(view.shape) != 4 or view.pairs:
+                    raise BadArgument(f"{view.what}: expected four axes of real numbers")
+                view.dense()
+            shape = _conv(xv.shape, wv.shape, stride, pad, dilation, groups, layout)
+            oh, ow = c_int64(), c_int64()
+            check(lib.limber_conv_output(byref(shape), byref(oh), byref(ow)))
+            extents = (shape.n, shape.o, oh.value, ow.value) if shape.layout == 0 else \
+                      (shape.n, oh.value, ow.value, shape.o)
+            name = _name(dtype) or _out_name(out, *formats_of) or _result_name(xv.name, wv.name)
+            y = _new(extents, name, False) if out is None else out
+            yv = held.enter_context(_view(y, "out", _given(name, out), writable=True))
+            if yv.shape != extents:
+                raise BadArgument(f"out: shape {yv.shape}, the result's is {extents}")
+            if yv.count and any(e > 1 and s != d for e, s, d in
+                                zip(yv.shape, yv.bytes, dense(yv.shape, yv.size))):
+                raise BadArgument("out: has gaps or another order")
+            r = C.Report()
+            ctx = held.enter_context(self._handle.use())
+            check(lib.limber_conv2d(
+                ctx, byref(_contract(contract, scheme, slices)), byref(shape),
+                _scalar(alpha, 1, yv, "alpha"), xv.data, xv.format, wv.data, wv.format,
+                _scalar(beta, 0, yv, "beta"), yv.data, yv.format, byref(r)))
+        return (y, _report(r)) if report else y
+
+    def look(self, x, side="left", format=None):
+        """What a scan finds of a matrix, as the left operand (its rows are lines) or the right."""
+        left = _side(side)
+        with _view(x, "x", format) as view, self._handle.use() as ctx:
+            _check_matrix(view)
+            found = C.Look()
+            check(lib.limber_look_at(ctx, view.matrix(), *view.shape, left, byref(found)))
+            try:
+                tiles = None
+                if found.tile:
+                    tiles = [[_tuple(Tile, found.tile[i * found.tile_cols + j])
+                              for j in range(found.tile_cols)] for i in range(found.tile_rows)]
+                return _tuple(Look, found, tiles=tiles)
+            finally:
+                lib.limber_look_free(byref(found))
+
+    def prepare(self, x, side="left", bytes=0, check_changes=False, format=None):
+        """An Operand for matmul in the place of x.  x is kept and not copied; its elements must not
+        change until the operand is closed.  check_changes: every product looks whether they did."""
+        left = _side(side)
+        view = _view(x, "x", format)
+        try:
+            _check_matrix(view)
+            if view.copied:
+                raise BadArgument("x: its strides are negative or no multiples of an element")
+            self._handle.acquire()
+        except BaseException:
+            view.release()
+            raise
+        pointer, config = c_void_p(), C.OperandConfig(bytes=bytes, check=check_changes)
+        status = lib.limber_operand_prepare(self._handle._pointer, view.matrix(), *view.shape,
+                                            left, byref(config), byref(pointer))
+
+        def end(operand):
+            lib.limber_operand_free(operand)
+            view.release()
+            self._handle.release()
+
+        handle = _Handle(pointer, end, "the operand")
+        if status:
+            try:
+                check(status)
+            finally:
+                handle.close()
+        return Operand(self, x, left, view, handle)
+
+    def cache_info(self):
+        """Where kernels are kept, how many and how large."""
+        info = C.CacheInfo()
+        with self._handle.use() as ctx:
+            check(lib.limber_cache_describe(ctx, byref(info)))
+        return _tuple(CacheInfo, info)
+
+    def cache_entries(self, verify=False):
+        """The kernels on disk; verify: their checksums are looked at."""
+        found = []
+
+        def seen(_, entry):
+            found.append(_tuple(CacheEntry, entry.contents))
+            return 0
+
+        with self._handle.use() as ctx:
+            check(lib.limber_cache_each(ctx, verify, C.SeenEntry(seen), None))
+        return found
+
+    def cache_clear(self, damaged_only=False):
+        """Removes kernels from disk; returns how many."""
+        removed = c_size_t()
+        with self._handle.use() as ctx:
+            check(lib.limber_cache_clear(ctx, damaged_only, byref(removed)))
+        return removed.value
+
+
+class _Product:
+    """One matmul: its views, sizes and scalars."""
+
+    def __init__(self, context, held, a, b, contract, out, alpha, beta, scheme, format, dtype,
+                 slices):
+        self.contract = _contract(contract, scheme, slices)
+        formats_of = _pair(format)
+        self.ctx = held.enter_context(context._handle.use())
+        self.prepared = [_prepared(held, x) for x in (a, b)]
+        self.a = _operand(held, a, "a", formats_of[0])
+        self.b = _operand(held, b, "b", formats_of[1])
+        if self.a.pairs != self.b.pairs:
+            real = "a" if self.b.pairs else "b"
+            setattr(self, real, held.enter_context(_complex(getattr(self, real))))
+        self._sizes()
+        self.out, self.given = out, out is not None
+        name = _name(dtype)
+        pairs = self.a.pairs or name in ("complex64", "complex128")
+        name = {"complex64": "f32", "complex128": "f64"}.get(name, name)
+        if pairs and not self.a.pairs:
+            raise BadArgument("dtype: a product of real numbers is real")
+        name = name or _out_name(out, *formats_of) or _result_name(self.a.name, self.b.name)
+        if not self.given:
+            self.out = _new(self.shape, name, pairs)
+        self.c = held.enter_context(_view(self.out, "out", None if pairs else _given(name, out),
+                                          writable=True))
+        if self.c.shape != self.shape:
+            raise BadArgument(f"out: shape {self.c.shape}, the result's is {self.shape}")
+        if self.c.pairs != pairs:
+            raise BadArgument(f"out: is {'real' if pairs else 'complex'}, the result is not")
+        self.c.shape, self.c.bytes = self._as_matrices(self.c.shape, self.c.bytes)
+        self.alpha = _scalar(alpha, 1, self.c, "alpha")
+        self.beta = _scalar(beta, 0, self.c, "beta")
+
+    def _sizes(self):
+        a, b = self.a, self.b
+        for x in (a, b):
+            if not x.shape:
+                raise BadArgument(f"{x.what}: expected at least one axis")
+        self.row, self.column = len(a.shape) == 1, len(b.shape) == 1
+        if self.row:
+            a.shape, a.bytes = (1,) + a.shape, (0,) + a.bytes
+        if self.column:
+            b.shape, b.bytes = b.shape + (1,), b.bytes + (0,)
+        if a.shape[-1] != b.shape[-2]:
+            raise BadArgument(f"a has {a.shape[-1]} columns and b {b.shape[-2]} rows")
+        stack = []
+        for i, j in itertools.zip_longest(a.shape[-3::-1], b.shape[-3::-1], fillvalue=1):
+            if i != j and 1 not in (i, j):
+                raise BadArgument(f"stacks of a {a.shape[:-2]} and b {b.shape[:-2]} do not match")
+            stack.insert(0, i if j == 1 else j)
+        self.stack = tuple(stack)
+        self.m, self.k, self.n = a.shape[-2], a.shape[-1], b.shape[-1]
+        self.shape = self.stack + (self.m,) * (not self.row) + (self.n,) * (not self.column)
+
+    def _as_matrices(self, shape, strides):
+        """The result's axes with those that vectors have not."""
+        shape, strides = list(shape), list(strides)
+        if self.row:
+            shape.insert(len(self.stack), 1), strides.insert(len(self.stack), 0)
+        if self.column:
+            shape.append(1), strides.append(0)
+        return tuple(shape), tuple(strides)
+
+    def _offsets(self, view):
+        """Byte offsets of a view's matrices along the stack."""
+        shape, strides = view.shape[:-2], view.bytes[:-2]
+        missing = len(self.stack) - len(shape)
+        steps = (0,) * missing + tuple(s if e > 1 else 0 for e, s in zip(shape, strides))
+        return [sum(i * s for i, s in zip(at, steps))
+                for at in itertools.product(*map(range, self.stack))]
+
+    def _one(self, view, offset=0):
+        m = view.matrix()
+        if m.data:
+            m.data += offset
+        return m
+
+    def run(self, r, conj_a, conj_b):
+        sizes = (self.m, self.n, self.k)
+        contract = byref(self.contract)
+        pa, pb = self.prepared
+        if self.stack and (pa or pb):
+            raise BadArgument("prepared operands are single matrices, not of stacks")
+        if self.a.pairs:
+            if pa or pb:
+                raise BadArgument("prepared operands are real")
+            for a, b, c in zip(*map(self._offsets, (self.a, self.b, self.c))):
+                check(lib.limber_gemm_complex(
+                    self.ctx, contract, None, *sizes, self.alpha, self._one(self.a, a), conj_a,
+                    self._one(self.b, b), conj_b, self.beta, self._one(self.c, c), byref(r), 0))
+        elif self.stack:
+            places = [self._offsets(v) for v in (self.a, self.b, self.c)]
+            count = len(places[0])
+            each = [(c_void_p * count)(*[(v.data if v.count else 0) + at for at in offsets])
+                    for v, offsets in zip((self.a, self.b, self.c), places)]
+            batch = C.Batch(count, 0, 0, 0, *each)
+            check(lib.limber_gemm_batch(
+                self.ctx, contract, None, byref(batch), *sizes, self.alpha, self._one(self.a),
+                self._one(self.b), self.beta, self._one(self.c), byref(r)))
+        elif pa or pb:
+            check(lib.limber_gemm_prepared(
+                self.ctx, contract, *sizes, self.alpha, pa, self._one(self.a), pb,
+                self._one(self.b), self.beta, self._one(self.c), byref(r)))
+        else:
+            check(lib.limber_gemm(
+                self.ctx, contract, *sizes, self.alpha, self._one(self.a), self._one(self.b),
+                self.beta, self._one(self.c), byref(r)))
+
+    def plan(self):
+        if self.stack or self.a.pairs:
+            raise BadArgument("plans are of two real matrices")
+        text = c_void_p()
+        check(lib.limber_gemm_plan(
+            self.ctx, byref(self.contract), self.m, self.n, self.k, self.alpha, self._one(self.a),
+            self._one(self.b), self.beta, self._one(self.c), byref(text), None))
+        try:
+            return ctypes.string_at(text).decode(errors="replace")
+        finally:
+            lib.limber_free(text)
+
+    def result(self):
+        """A product of two vectors is a number; what is not given stays an array of no axes."""
+        if self.given or self.shape:
+            return self.out
+        return self.out if isinstance(self.out, Quad) else self.out[()]
+
+
+def _path(text):
+    return None if text is None else os.fsencode(text)
+
+
+def _pair(format):
+    if format is None or isinstance(format, str):
+        return format, format
+    if not isinstance(format, (list, tuple)) or len(format) != 2:
+        raise BadArgument(f"format = {format!r} is neither a name nor a pair of names")
+    return tuple(format)
+
+
+def _name(dtype):
+    """The format's name of a dtype, which may be a name already."""
+    if dtype is None or (isinstance(dtype, str) and (dtype in formats() or dtype[:1] == "(")):
+        return dtype
+    try:
+        code = numpy.dtype(dtype)
+    except (AttributeError, TypeError):
+        raise BadArgument(f"dtype = {dtype!r} is no format") from None
+    names = {"float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16",
+             "int32": "i32", "int64": "i64"}
+    if code.name in ("complex64", "complex128"):
+        return code.name
+    if code.name not in names:
+        raise BadArgument(f"dtype = {dtype!r} is no format of results")
+    return names[code.name]
+
+
+def _out_name(out, a, b):
+    """What an array given as out says of its format: integers hold the bits of the operands' one."""
+    if out is None:
+        return None
+    if isinstance(out, Quad):
+        return "f128"
+    try:
+        with View(out, "out", writable=True) as view:
+            own = view.name
+    except BadArgument:
+        if a is None or a != b:
+            raise
+        return a
+    return a if a == b and a is not None and own[0] in "iu" else own
+
+
+def _given(name, out):
+    """The name that a view needs: none where the array tells."""
+    return None if isinstance(out, Quad) else name
+
+
+def _result_name(a, b):
+    if a[0] in "iu" and b[0] in "iu":
+        return "i32" if a in ("i8", "u8") and b in ("i8", "u8") else "i64"
+    if a == b:
+        return a
+    a, b = _AS_FLOAT.get(a, a), _AS_FLOAT.get(b, b)
+    if a in _RANK and b in _RANK:
+        return max(a, b, key=_RANK.index)
+    raise BadArgument(f"dtype is needed: a is in {a}, b in {b}")
+
+
+def _new(shape, name, pairs):
+    made = new_array(shape, name, pairs)
+    return Quad.of_words(made) if name == "f128" else made
+
+
+def _view(x, what, name, writable=False):
+    if isinstance(x, Quad):
+        if name not in (None, "f128"):
+            raise BadArgument(f"{what}: a Quad is in f128, not {name}")
+        x, name = x.words, "f128"
+    return View(x, what, name, writable)
+
+
+def _check_matrix(view):
+    if len(view.shape) != 2 or view.pairs:
+        raise BadArgument(f"{view.what}: expected two axes of real numbers")
+
+
+def _operand(held, x, what, name):
+    if isinstance(x, Operand):
+        view = _view(x.x, what, name or x._view.name if not isinstance(x.x, Quad) else None)
+        return held.enter_context(view)
+    return held.enter_context(_view(x, what, name))
+
+
+def _prepared(held, x):
+    if not isinstance(x, Operand):
+        return None
+    return held.enter_context(x._handle.use())
+
+
+def _complex(view):
+    if numpy is None or view.name not in ("f32", "f64"):
+        raise BadArgument(f"{view.what}: is real and the other operand complex")
+    kind = numpy.complex64 if view.name == "f32" else numpy.complex128
+    return View(numpy.asarray(view.source).astype(kind), view.what)
+
+
+def _side(side):
+    if side not in ("left", "right"):
+        raise BadArgument(f"side = {side!r} is neither 'left' nor 'right'")
+    return side == "left"
+
+
+def _one_scalar(x, c, what):
+    """Memory of one number in C's format (of integers i64)."""
+    room = (ctypes.c_char * 16)()
+    try:
+        if c.name[0] in "iu":
+            return bytes(c_int64(_integer(x, what)))
+        if c.name in ("f128", "dd"):
+            bits, name = encode(x).to_bytes(16, "little"), "f128"
+        else:
+            value = float(Fraction(x) if isinstance(x, str) else x)
+            bits, name = bytes(ctypes.c_double(value)), "f64"
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadArgument(f"{what} = {x!r}: {error}") from None
+    check(lib.limber_convert(room, c.format, bits, format_named(name), 1, 0))
+    return room.raw[:c.format.size]
+
+
+def _integer(x, what):
+    value = int(x)
+    if value != x or not -2**63 <= value < 2**63:
+        raise BadArgument(f"{what} = {x!r} is no 64-bit integer, which a result of integers needs")
+    return value
+
+
+def _scalar(x, neutral, c, what):
+    if not isinstance(x, str) and x == neutral:
+        return None
+    if c.pairs:
+        x = complex(x)
+        return _one_scalar(x.real, c, what) + _one_scalar(x.imag, c, what)
+    if isinstance(x, complex):
+        raise BadArgument(f"{what} is complex, the result is real")
+    return _one_scalar(x, c, what)
+
+
+def _conv(x, w, stride, pad, dilation, groups, layout):
+    if layout not in ("NCHW", "NHWC"):
+        raise BadArgument(f"layout = {layout!r} is neither 'NCHW' nor 'NHWC'")
+    if layout == "NHWC":
+        x, w = (x[0], x[3], x[1], x[2]), (w[0], w[3], w[1], w[2])
+    if w[1] * groups != x[1]:
+        raise BadArgument(f"x has {x[1]} channels, w {w[1]} in each of {groups} groups")
+    pad = _numbers(pad, "pad", (1, 2, 4))
+    pad = {1: pad * 4, 2: (pad[0], pad[0], pad[-1], pad[-1]), 4: pad}[len(pad)]
+    made = C.Conv(*x, w[0], w[2], w[3], groups=groups, layout=layout == "NHWC")
+    made.stride[:] = (_numbers(stride, "stride", (1, 2)) * 2)[:2]
+    made.dilate[:] = (_numbers(dilation, "dilation", (1, 2)) * 2)[:2]
+    made.pad[:] = pad
+    return made
+
+
+def _numbers(x, what, lengths):
+    x = tuple(x) if hasattr(x, "__len__") else (x,)
+    if len(x) not in lengths or not all(isinstance(v, int) for v in x):
+        raise BadArgument(f"{what} = {x!r}: expected a number or {lengths[1:]} of them")
+    return x

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The shared library: where it is, and its types and functions as ctypes has them."""
+import ctypes
+import os
+import shutil
+import subprocess
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int16,
+                    c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint64, c_void_p)
+
+VERSION = "0.1.0"
+NAME = "liblimber.so.0"
+PARTS = 27
+
+Log = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class Format(Structure):
+    _fields_ = [("kind", c_uint8), ("exp_bits", c_uint8), ("frac_bits", c_uint8),
+                ("flags", c_uint8), ("bias", c_int16), ("size", c_uint8), ("carried", c_uint8)]
+
+
+class Config(Structure):
+    _fields_ = [("backend", c_char_p), ("threads", c_int), ("cache_dir", c_char_p),
+                ("cache_bytes", c_size_t), ("dump_dir", c_char_p), ("verbose", c_int),
+                ("workspace_bytes", c_size_t), ("log", Log), ("log_user", c_void_p),
+                ("device", c_int), ("whole", c_int)]
+
+
+class Step(Structure):
+    _fields_ = [("format", Format), ("rounding", c_uint8), ("overflow", c_uint8)]
+
+
+class Unit(Structure):
+    _fields_ = [("a", Step), ("b", Step), ("scale", c_int32), ("scale_rule", c_int32),
+                ("scale_block", c_int32), ("mul", Step), ("acc", Step), ("block", c_int32),
+                ("sub", c_int32), ("frac", c_int32), ("floor", c_int32), ("zeros", c_int32),
+                ("tree", c_int32), ("order", c_int32), ("group", c_int32), ("outer", Step),
+                ("split", c_int32), ("total", Step), ("start_c", c_int32), ("out", Step),
+                ("narrow", c_int32), ("random_bits", c_int32), ("seed", c_uint64),
+                ("seeded", c_uint64)]
+
+
+class Contract(Structure):
+    _fields_ = [("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
+                ("split", c_int), ("unit", POINTER(Unit)), ("statistics", c_void_p)]
+
+
+class Part(Structure):
+    _fields_ = [("scheme", c_char * 32), ("rows", c_int), ("bound", c_double), ("m", c_int64),
+                ("n", c_int64), ("share", c_double), ("cost", c_double), ("seconds", c_double),
+                ("group", c_int * 2), ("kinds", c_uint * 2)]
+
+
+class Report(Structure):
+    _fields_ = [("scheme", c_char * 32), ("backend", c_char * 16), ("kernel", c_char * 33),
+                ("rows", c_int), ("pruned", c_int), ("bound", c_double), ("cost", c_double),
+                ("seconds_scan", c_double), ("seconds_compile", c_double),
+                ("seconds_run", c_double), ("from", c_int), ("workspace", c_size_t),
+                ("repaired", c_int64), ("parts", c_int), ("part", Part * PARTS)]
+
+
+class Matrix(Structure):
+    _fields_ = [("data", c_void_p), ("format", Format), ("row", c_int64), ("col", c_int64)]
+
+
+class OperandConfig(Structure):
+    _fields_ = [("bytes", c_size_t), ("check", c_int)]
+
+
+class Batch(Structure):
+    _fields_ = [("count", c_int64), ("a", c_int64), ("b", c_int64), ("c", c_int64),
+                ("pa", POINTER(c_void_p)), ("pb", POINTER(c_void_p)), ("pc", POINTER(c_void_p))]
+
+
+class Queue(Structure):
+    _fields_ = [("stream", c_void_p), ("workspace", c_void_p), ("bytes", c_size_t),
+                ("graph", c_int)]
+
+
+class Conv(Structure):
+    _fields_ = [(name, c_int64) for name in "nchwors"] + [
+        ("stride", c_int64 * 2), ("dilate", c_int64 * 2), ("pad", c_int64 * 4),
+        ("groups", c_int64), ("layout", c_int)]
+
+
+class Tile(Structure):
+    _fields_ = [("emin", c_int16), ("emax", c_int16), ("low", c_int16), ("bits", c_uint8),
+                ("flags", c_uint8)]
+
+
+class Look(Structure):
+    _fields_ = [("lines", c_int64), ("length", c_int64), ("zero", c_int), ("special", c_int),
+                ("negative", c_int), ("emin", c_int), ("emax", c_int), ("spread", c_int),
+                ("width", c_int), ("bits", c_int), ("tile_rows", c_int64),
+                ("tile_cols", c_int64), ("tile", POINTER(Tile))]
+
+
+class CacheEntry(Structure):
+    _fields_ = [("key", c_char * 65), ("plan", c_char * 128), ("bytes", c_size_t),
+                ("used", c_int64), ("good", c_int)]
+
+
+class CacheInfo(Structure):
+    _fields_ = [("directory", c_char * 4096), ("why_not", c_char * 256), ("writable", c_int),
+                ("entries", c_size_t), ("bytes", c_size_t), ("limit", c_size_t),
+                ("tuned", c_int)]
+
+
+SeenEntry = CFUNCTYPE(c_int, c_void_p, POINTER(CacheEntry))
+
+# By the names of the C header, for the comparison with it.
+STRUCTURES = {"limber_format": Format, "limber_config": Config, "limber_step": Step,
+              "limber_unit": Unit, "limber_contract": Contract, "limber_part": Part,
+              "limber_report": Report, "limber_matrix": Matrix,
+              "limber_operand_config": OperandConfig, "limber_batch": Batch,
+              "limber_queue": Queue, "limber_conv": Conv, "limber_tile": Tile,
+              "limber_look": Look, "limber_cache_entry": CacheEntry,
+              "limber_cache_info": CacheInfo}
+
+_P = POINTER
+_product = [c_void_p, _P(Contract), c_int64, c_int64, c_int64, c_void_p]
+_image = [c_void_p, _P(Contract), _P(Conv), c_void_p, c_void_p, Format, c_void_p, Format, c_void_p]
+
+# Restype int is a status; texts that the caller frees come as addresses.
+PROTOTYPES = {
+    "limber_version": (c_char_p, []),
+    "limber_error_text": (c_char_p, []),
+    "limber_status_name": (c_char_p, [c_int]),
+    "limber_status_meaning": (c_char_p, [c_int]),
+    "limber_create": (c_int, [_P(c_void_p), _P(Config)]),
+    "limber_destroy": (None, [c_void_p]),
+    "limber_scheme_name": (c_char_p, [c_int]),
+    "limber_scheme_about": (c_char_p, [c_int]),
+    "limber_format_named": (c_int, [c_char_p, _P(Format)]),
+    "limber_convert": (c_int, [c_void_p, Format, c_void_p, Format, c_size_t, c_int]),
+    "limber_unit_parse": (c_int, [c_char_p, _P(Unit)]),
+    "limber_gemm": (c_int, _product + [Matrix, Matrix, c_void_p, Matrix, _P(Report)]),
+    "limber_gemm_prepared": (c_int, _product + [c_void_p, Matrix, c_void_p, Matrix, c_void_p,
+                                                Matrix, _P(Report)]),
+    "limber_gemm_batch": (c_int, [c_void_p, _P(Contract), _P(Queue), _P(Batch), c_int64, c_int64,
+                                  c_int64, c_void_p, Matrix, Matrix, c_void_p, Matrix,
+                                  _P(Report)]),
+    "limber_gemm_complex": (c_int, [c_void_p, _P(Contract), _P(Queue), c_int64, c_int64, c_int64,
+                                    c_void_p, Matrix, c_int, Matrix, c_int, c_void_p, Matrix,
+                                    _P(Report), c_int]),
+    "limber_gemm_plan": (c_int, _product + [Matrix, Matrix, c_void_p, Matrix, _P(c_void_p),
+                                            _P(Report)]),
+    "limber_operand_prepare": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int,
+                                       _P(OperandConfig), _P(c_void_p)]),
+    "limber_operand_free": (None, [c_void_p]),
+    "limber_operand_check": (c_int, [c_void_p]),
+    "limber_conv_output": (c_int, [_P(Conv), _P(c_int64), _P(c_int64)]),
+    "limber_conv2d": (c_int, _image + [c_void_p, Format, _P(Report)]),
+    "limber_look_at": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int, _P(Look)]),
+    "limber_look_free": (None, [_P(Look)]),
+    "limber_free": (None, [c_void_p]),
+    "limber_cache_describe": (c_int, [c_void_p, _P(CacheInfo)]),
+    "limber_cache_each": (c_int, [c_void_p, c_int, SeenEntry, c_void_p]),
+    "limber_cache_clear": (c_int, [c_void_p, c_int, _P(c_size_t)]),
+}
+
+
+def _libdir():
+    """The folder that pkg-config names, or None."""
+    if not shutil.which("pkg-config"):
+        return None
+    answer = subprocess.run(["pkg-config", "--variable=libdir", "limber"], capture_output=True,
+                            text=True, check=False)
+    return answer.stdout.strip() or None
+
+
+def _places():
+    """What to try: how it was found, and the file."""
+    wish = os.environ.get("LIMBER_LIBRARY")
+    if wish:
+        yield "LIMBER_LIBRARY", wish
+        return
+    yield "beside the package", os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME)
+    folder = _libdir()
+    if folder:
+        yield "pkg-config", os.path.join(folder, NAME)
+    yield "the linker", NAME
+
+
+def _wrong(lib):
+    """Why this library does not serve, or None."""
+    if not hasattr(lib, "limber_version"):
+        return "has no limber_version: not Limber, or an older one"
+    lib.limber_version.restype = c_char_p
+    version = lib.limber_version().decode()
+    if version.split(".")[:2] != VERSION.split(".")[:2]:
+        return f"is version {version}, this package needs {VERSION}"
+    missing = [name for name in PROTOTYPES if not hasattr(lib, name)]
+    return f"has no {missing[0]}" if missing else None
+
+
+def _load():
+    tried = []
+    for how, path in _places():
+        if os.path.dirname(path) and not os.path.exists(path):
+            tried.append(f"{how}: {path}: there is no such file")
+            continue
+        try:
+            lib = ctypes.CDLL(path)
+        except OSError as error:
+            tried.append(f"{how}: {path}: {error}")
+            continue
+        wrong = _wrong(lib)
+        if not wrong:
+            return lib
+        tried.append(f"{how}: {path}: {wrong}")
+    raise ImportError("the library of Limber was not found; tried\n  " + "\n  ".join(tried) +
+                      "\nset LIMBER_LIBRARY to its file")
+
+
+lib = _load()
+for _name, (_result, _arguments) in PROTOTYPES.items():
+    getattr(lib, _name).restype = _result
+    getattr(lib, _name).argtypes = _arguments

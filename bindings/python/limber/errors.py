@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a failed call raises, by its status."""
+import enum
+
+from ._library import lib
+
+
+class Status(enum.IntEnum):
+    OK = 0
+    BAD_ARGUMENT = 1
+    NO_SCHEME = 2
+    RANGE = 3
+    NO_MEMORY = 4
+    IO = 5
+    DEVICE = 6
+    INTERNAL = 7
+
+
+class LimberError(Exception):
+    """A call of Limber failed and has written nothing; `status` says why, the text what."""
+    status = Status.INTERNAL
+
+
+class BadArgument(LimberError, ValueError):
+    status = Status.BAD_ARGUMENT
+
+
+class NoScheme(LimberError):
+    status = Status.NO_SCHEME
+
+
+class OutOfRange(LimberError, OverflowError):
+    status = Status.RANGE
+
+
+class NoMemory(LimberError, MemoryError):
+    status = Status.NO_MEMORY
+
+
+class FileError(LimberError, OSError):
+    status = Status.IO
+
+
+class DeviceError(LimberError, RuntimeError):
+    status = Status.DEVICE
+
+
+class InternalError(LimberError, RuntimeError):
+    status = Status.INTERNAL
+
+
+_BY_STATUS = {kind.status: kind for kind in (BadArgument, NoScheme, OutOfRange, NoMemory,
+                                             FileError, DeviceError, InternalError)}
+
+
+def check(status):
+    """Raises what the status of a call that this thread has just made says."""
+    if status:
+        text = lib.limber_error_text() or lib.limber_status_meaning(status)
+        raise _BY_STATUS.get(status, InternalError)(text.decode(errors="replace"))

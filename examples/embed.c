@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Limber inside another program: a cache directory of the program's, lines to its log, errors that are
+ * handed on, and threads that share one context and one prepared matrix.
+ *
+ *     embed [DIRECTORY]      kernels are kept there; without it in memory only */
+#include <limber/limber.h>
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { M = 96, N = 16, K = 200, THREADS = 4 };
+
+struct log {
+    pthread_mutex_t lock;
+    int lines;
+};
+
+/* Runs in whichever thread makes the call. */
+static void write_line(void *user, const char *line)
+{
+    struct log *log = user;
+
+    pthread_mutex_lock(&log->lock);
+    printf("log: %s\n", line);
+    log->lines++;
+    pthread_mutex_unlock(&log->lock);
+}
+
+/* One matrix A meets the matrix B of each thread. */
+struct shared {
+    limber_context *ctx;
+    limber_operand *operand;
+    limber_matrix a;
+    double element[M * K];
+};
+
+struct job {
+    struct shared *shared;
+    double b[K * N], c[M * N];
+    limber_status status;
+    limber_report report;
+    char error[256];        /* limber_error_text is of the thread that failed */
+};
+
+static void *work(void *of)
+{
+    const limber_contract contract = { .promise = LIMBER_CORRECT };
+    struct job *j = of;
+    limber_format f64 = j->shared->a.format;
+
+    j->status = limber_gemm_prepared(j->shared->ctx, &contract, M, N, K, NULL, j->shared->operand,
+                                     j->shared->a, NULL, (limber_matrix){ j->b, f64, N, 1 }, NULL,
+                                     (limber_matrix){ j->c, f64, N, 1 }, &j->report);
+    if (j->status != LIMBER_OK)
+        snprintf(j->error, sizeof j->error, "%s", limber_error_text());
+    return NULL;
+}
+
+/* Row i of A is 1e16, i, i, ..., -1e16 and B is t + 1 everywhere: (K-2) i (t+1) is left. */
+static void make(struct shared *s, struct job *job)
+{
+    for (int i = 0; i < M; i++)
+        for (int p = 0; p < K; p++)
+            s->element[i * K + p] = p == 0 ? 1e16 : p == K - 1 ? -1e16 : i;
+    for (int t = 0; t < THREADS; t++) {
+        job[t].shared = s;
+        for (int e = 0; e < K * N; e++)
+            job[t].b[e] = t + 1;
+    }
+}
+
+static int count_wrong(const struct job *j, int t)
+{
+    int wrong = 0;
+
+    for (int i = 0; i < M; i++)
+        for (int e = 0; e < N; e++)
+            wrong += j->c[i * N + e] != (double)(K - 2) * i * (t + 1);
+    return wrong;
+}
+
+static int run(struct job *job)
+{
+    pthread_t thread[THREADS];
+    int started = 0, wrong = 0;
+
+    while (started < THREADS && !pthread_create(&thread[started], NULL, work, &job[started]))
+        started++;
+    for (int t = 0; t < started; t++)
+        pthread_join(thread[t], NULL);
+    for (int t = 0; t < started; t++) {
+        const limber_report *r = &job[t].report;
+
+        if (job[t].status != LIMBER_OK) {
+            printf("thread %d: %s: %s\n", t, limber_status_name(job[t].status), job[t].error);
+            wrong++;
+            continue;
+        }
+        printf("thread %d: %s on %s, %d limb products, bound %g, compiled in %.0f us, run in %.0f us\n",
+               t, r->scheme, r->backend, r->rows, r->bound, 1e6 * r->seconds_compile,
+               1e6 * r->seconds_run);
+        wrong += count_wrong(&job[t], t);
+    }
+    return wrong + THREADS - started;
+}
+
+/* What cannot be had is refused with a reason, and the result's matrix stays as it was. */
+static int be_refused(limber_context *ctx, limber_format f64)
+{
+    const limber_contract contract = { .promise = LIMBER_EXACT };
+    double one = 1, c = 5;
+    limber_matrix x = { &one, f64, 1, 1 };
+    limber_status status = limber_gemm(ctx, &contract, 1, 1, 1, NULL, x, x, NULL,
+                                       (limber_matrix){ &c, f64, 1, 1 }, NULL);
+
+    printf("refused: %s (%s): %s\n", limber_status_name(status), limber_status_meaning(status),
+           limber_error_text());
+    return status == LIMBER_OK || c != 5;
+}
+
+static int compute(struct shared *s, limber_format f64)
+{
+    static struct job job[THREADS];
+    int bad;
+
+    make(s, job);
+    s->a = (limber_matrix){ s->element, f64, K, 1 };
+    if (limber_operand_prepare(s->ctx, s->a, M, K, 1, NULL, &s->operand) != LIMBER_OK) {
+        printf("%s\n", limber_error_text());
+        return 1;
+    }
+    bad = run(job) + be_refused(s->ctx, f64);
+    limber_operand_free(s->operand);
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    static struct shared shared;
+    static limber_cache_info info;
+    struct log log = { PTHREAD_MUTEX_INITIALIZER, 0 };
+    const limber_config config = { .cache_dir = argc > 1 ? argv[1] : "", .verbose = 1,
+                                   .log = write_line, .log_user = &log };
+    limber_format f64;
+    int bad;
+
+    limber_format_named("f64", &f64);
+    if (limber_create(&shared.ctx, &config) != LIMBER_OK) {
+        printf("%s\n", limber_error_text());
+        return 1;
+    }
+    bad = compute(&shared, f64);
+    if (limber_cache_describe(shared.ctx, &info) == LIMBER_OK)
+        printf("kernels on disk: %zu; directory: %s\n", info.entries,
+               info.directory[0] ? info.directory : info.why_not);
+    limber_destroy(shared.ctx);
+    pthread_mutex_destroy(&log.lock);
+    printf("%d lines in the log; elements or calls that are wrong: %d\n", log.lines, bad);
+    return bad != 0 || log.lines == 0;
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The version, for those who load the library without its header. */
+#include "ir/ir.h"
+
+const char *limber_version(void)
+{
+    return LIMBER_VERSION;
+}

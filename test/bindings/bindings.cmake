@@ -1,0 +1,26 @@
+# Fortran and Python on the library as it was built; test/install.sh does the same with what is
+# installed.
+add_executable(bindings_layout ${CMAKE_CURRENT_LIST_DIR}/layout.c)
+target_link_libraries(bindings_layout PRIVATE limber)
+
+add_test(NAME bindings_python COMMAND ${CMAKE_COMMAND} -E env
+         LIMBER_LIBRARY=$<TARGET_FILE:limber> sh ${CMAKE_CURRENT_LIST_DIR}/python.sh
+         ${PROJECT_SOURCE_DIR}/bindings/python $<TARGET_FILE:bindings_layout>)
+set_tests_properties(bindings_python PROPERTIES SKIP_RETURN_CODE 77)
+
+if(TARGET limber_fortran)
+  foreach(name layout.f90 test_fortran.F90 ../../examples/fortran.f90)
+    get_filename_component(target ${name} NAME_WE)
+    add_executable(bindings_fortran_${target} ${CMAKE_CURRENT_LIST_DIR}/${name})
+    target_link_libraries(bindings_fortran_${target} PRIVATE limber_fortran)
+    target_compile_definitions(bindings_fortran_${target} PRIVATE
+      $<$<BOOL:${LIMBER_REAL128}>:LIMBER_REAL128>)
+  endforeach()
+  add_test(NAME bindings_fortran COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/fortran.sh
+           $<TARGET_FILE:bindings_layout> $<TARGET_FILE:bindings_fortran_layout>
+           $<TARGET_FILE:bindings_fortran_test_fortran> $<TARGET_FILE:bindings_fortran_fortran>)
+else()
+  add_test(NAME bindings_fortran COMMAND sh -c
+           "echo 'the Fortran module was not built: no compiler, or LIMBER_FORTRAN=OFF'; exit 77")
+  set_tests_properties(bindings_fortran PROPERTIES SKIP_RETURN_CODE 77)
+endif()

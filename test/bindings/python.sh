@@ -1,0 +1,22 @@
+#!/bin/sh
+# Tests the Python package in a folder, with NumPy where it is found and without it; the library is
+# found as the environment says.
+set -eu
+package=$1 layout=$2
+here=$(cd "$(dirname "$0")" && pwd)
+command -v python3 > /dev/null || { echo "no python3: skipped"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PYTHONPATH="$package" PYTHONDONTWRITEBYTECODE=1 LIMBER_CACHE_DIR="$work/cache"
+
+python=
+for p in python3 /usr/bin/python3; do
+    [ -z "$python" ] && $p -c 'import numpy' 2> /dev/null && python=$p
+done
+if [ -n "$python" ]; then
+    $python "$here/test_python.py" "$layout"
+    $python "$here/../../examples/python_quad.py"
+else
+    echo "no NumPy: its tests and the example are skipped"
+fi
+LIMBER_TEST_NO_NUMPY=1 ${python:-python3} "$here/test_python.py" "$layout"

@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Python package, against fractions.  Usage: test_python.py LAYOUT-PROGRAM [unittest's]"""
+import array
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from fractions import Fraction
+
+if os.environ.get("LIMBER_TEST_NO_NUMPY"):
+    sys.modules["numpy"] = None     # an import of it fails
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+import limber
+from limber import _library
+
+LAYOUT = sys.argv.pop(1)
+random.seed(20)
+
+
+def product(a, b):
+    """Exact, of nested lists."""
+    return [[sum(Fraction(x) * Fraction(y) for x, y in zip(row, column)) for column in zip(*b)]
+            for row in a]
+
+
+def draw(rows, cols, spread=30):
+    return [[random.uniform(-1, 1) * 2.0 ** random.randint(-spread, spread)
+             for _ in range(cols)] for _ in range(rows)]
+
+
+def buffer(rows, code="d"):
+    """A memoryview of two axes."""
+    flat = array.array(code, [x for row in rows for x in row])
+    return memoryview(flat).cast("B").cast(code, (len(rows), len(rows[0])))
+
+
+def rounded(rows):
+    return [[float(x) for x in row] for row in rows]    # Fraction to float rounds to nearest-even
+
+
+class Layout(unittest.TestCase):
+    def test_structures_are_those_of_the_c_compiler(self):
+        text = subprocess.run([LAYOUT], capture_output=True, text=True, check=True).stdout
+        expected = {tuple(line.split()) for line in text.splitlines()}
+        found = set()
+        for name, kind in _library.STRUCTURES.items():
+            found.add((name, "-", "0", str(_library.ctypes.sizeof(kind))))
+            for field, *_ in kind._fields_:
+                place = getattr(kind, field)
+                found.add((name, field, str(place.offset), str(place.size)))
+        self.assertEqual(found, expected)
+
+    def test_every_status_has_its_exception(self):
+        for status in limber.Status:
+            self.assertEqual(_library.lib.limber_status_name(status).decode(), status.name)
+
+
+class Finding(unittest.TestCase):
+    def test_versions_agree(self):
+        version = _library.lib.limber_version().decode()
+        self.assertEqual(limber.__version__, version)
+        project = os.path.join(os.path.dirname(limber.__file__), "..", "pyproject.toml")
+        with open(project, encoding="utf-8") as text:
+            self.assertIn(f'\nversion = "{version}"\n', text.read())
+
+    def refused(self, library):
+        answer = subprocess.run([sys.executable, "-c", "import limber"], capture_output=True,
+                                text=True, env={**os.environ, "LIMBER_LIBRARY": library})
+        self.assertNotEqual(answer.returncode, 0)
+        return answer.stderr
+
+    def test_what_was_tried_is_told(self):
+        text = self.refused("/nonexistent/liblimber.so.0")
+        self.assertIn("ImportError", text)
+        self.assertIn("LIMBER_LIBRARY: /nonexistent/liblimber.so.0: there is no such file", text)
+
+    def test_another_library_is_refused(self):
+        self.assertIn("not Limber", self.refused("libm.so.6"))
+
+
+class Buffers(unittest.TestCase):
+    """Without NumPy's help."""
+
+    def setUp(self):
+        self.ctx = limber.Context(threads=2)
+
+    def tearDown(self):
+        self.ctx.close()
+
+    def test_correct_is_the_fraction_rounded_once(self):
+        a, b = draw(5, 17), draw(17, 4)
+        c = self.ctx.matmul(buffer(a), buffer(b))
+        self.assertEqual(memoryview(c).tolist(), rounded(product(a, b)))
+
+    def test_alpha_beta_out(self):
+        a, b, c = draw(3, 6), draw(6, 2), draw(3, 2)
+        out = buffer(c)
+        self.assertIs(self.ctx.matmul(buffer(a), buffer(b), out=out, alpha=0.3, beta=-2), out)
+        ab = product(a, b)
+        self.assertEqual(out.tolist(), [[float(Fraction(0.3) * x - 2 * Fraction(y))
+                                         for x, y in zip(*rows)] for rows in zip(ab, c)])
+
+    def test_integers(self):
+        a = [[random.randint(-128, 127) for _ in range(40)] for _ in range(3)]
+        b = [[random.randint(-128, 127)] for _ in range(40)]
+        c = self.ctx.matmul(buffer(a, "b"), buffer(b, "b"))
+        self.assertEqual(memoryview(c).format.lstrip("@"), "i")
+        self.assertEqual(memoryview(c).tolist(), [[int(x) for x in row] for row in product(a, b)])
+
+    def test_range_leaves_out(self):
+        out = buffer([[5]], "b")
+        with self.assertRaises(limber.OutOfRange) as caught:
+            self.ctx.matmul(buffer([[100]], "b"), buffer([[2]], "b"), contract="exact", out=out)
+        self.assertIsInstance(caught.exception, OverflowError)
+        self.assertEqual(caught.exception.status, limber.Status.RANGE)
+        self.assertEqual(out.tolist(), [[5]])
+
+    def test_wrong_arguments_are_named(self):
+        a, b = buffer(draw(2, 3)), buffer(draw(3, 2))
+        readonly = memoryview(bytes(32)).cast("d", (2, 2))
+        for word, call in {
+            "a has 3 columns": lambda: self.ctx.matmul(a, a),
+            "contract = 'bits'": lambda: self.ctx.matmul(a, b, contract="bits"),
+            "contract.scheme": lambda: self.ctx.matmul(a, b, scheme="none"),
+            "fast needs": lambda: self.ctx.matmul(a, b, contract="fast"),
+            "alpha": lambda: self.ctx.matmul(a, b, alpha="x"),
+            "beta is complex": lambda: self.ctx.matmul(a, b, beta=1j),
+            "out: shape": lambda: self.ctx.matmul(a, b, out=buffer(draw(3, 2))),
+            "out:": lambda: self.ctx.matmul(a, b, out=readonly),
+            "a: ": lambda: self.ctx.matmul("text", b),
+            "format = ('f64',)": lambda: self.ctx.matmul(a, b, format=("f64",)),
+            "contract = 3": lambda: self.ctx.matmul(a, b, contract=3),
+            "None is not a number": lambda: limber.Quad([None]),
+            "unequal lengths": lambda: limber.Quad([[1, 2], [3]]),
+            "do not hold bf16": lambda: self.ctx.matmul(a, b, format="bf16"),
+            "format = 'f17'": lambda: self.ctx.matmul(a, b, format="f17"),
+            "dtype = 'f17'": lambda: self.ctx.matmul(a, b, dtype="f17"),
+            "overlaps": lambda: self.ctx.matmul(square, square, out=square),
+            "side": lambda: self.ctx.prepare(a, side="top"),
+            "backend": lambda: limber.Context(backend="none"),
+        }.items():
+            square = buffer(draw(2, 2))
+            with self.subTest(word), self.assertRaises(limber.BadArgument) as caught:
+                call()
+            self.assertIn(word, str(caught.exception))
+
+    def test_a_closed_context_is_refused(self):
+        ctx = limber.Context()
+        ctx.close()
+        ctx.close()
+        with self.assertRaises(limber.BadArgument):
+            ctx.matmul(buffer(draw(2, 2)), buffer(draw(2, 2)))
+
+    def test_prepared_operands(self):
+        a, b = draw(6, 5), draw(5, 3)
+        held = buffer(a)
+        with self.ctx.prepare(held, check_changes=True) as operand:
+            for _ in range(2):
+                c = self.ctx.matmul(operand, buffer(b))
+                self.assertEqual(memoryview(c).tolist(), rounded(product(a, b)))
+            operand.check()
+            held[0, 0] = 7.0
+            with self.assertRaises(limber.BadArgument):
+                self.ctx.matmul(operand, buffer(b))
+        with self.assertRaises(limber.BadArgument):
+            self.ctx.matmul(operand, buffer(b))
+
+    def test_a_context_outlives_its_operands(self):
+        ctx = limber.Context()
+        operand = ctx.prepare(buffer(draw(4, 4)))
+        ctx.close()
+        operand.check()
+        operand.close()
+
+    def test_log_and_report(self):
+        lines = []
+        with limber.Context(log=lines.append) as ctx:
+            _, report = ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)), report=True)
+        self.assertIn(report.scheme, limber.schemes())
+        self.assertEqual(report.bound, 0)
+        self.assertTrue(any(report.scheme in line and "m=3" in line for line in lines), lines)
+
+    def test_plan_and_look(self):
+        a = buffer([[1.0, 2.0, 0.0], [0.25, -4.0, 3.0]])
+        self.assertIn("plan gemm", self.ctx.plan(a, buffer(draw(3, 2))))
+        seen = self.ctx.look(a)
+        self.assertEqual((seen.lines, seen.length, seen.negative, seen.emin, seen.emax, seen.spread),
+                         (2, 3, 1, -2, 2, 4))
+        self.assertEqual((seen.tiles[0][0].emin, seen.tiles[0][0].emax), (-2, 2))
+
+    def test_cache(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                limber.Context(cache_dir=os.path.join(folder, "cache")) as ctx:
+            ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)))
+            info, entries = ctx.cache_info(), ctx.cache_entries(verify=True)
+            self.assertEqual(info.directory, os.path.join(folder, "cache"))
+            self.assertEqual((info.entries, len(entries)), (1, 1))
+            self.assertTrue(all(entry.good for entry in entries))
+            self.assertEqual(ctx.cache_clear(), len(entries))
+            self.assertEqual(ctx.cache_info().entries, 0)
+
+    def test_simulated_units(self):
+        a = buffer([[0.1] * 4])
+        c = self.ctx.matmul(a, buffer([[1.0]] * 4),
+                            contract="simulate=in=f16 mul=f32:rn acc=f32:rn")
+        self.assertEqual(memoryview(c).tolist()[0][0], 4 * 0.0999755859375)    # 0.1 in binary16
+
+    def test_convolution(self):
+        x = [float(random.randint(-9, 9)) for _ in range(2 * 3 * 5 * 6)]
+        w = [float(random.randint(-9, 9)) for _ in range(4 * 3 * 3 * 2)]
+        four = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
+        y = self.ctx.conv2d(four(x, (2, 3, 5, 6)), four(w, (4, 3, 3, 2)), pad=(1, 0), stride=(2, 1))
+        y = memoryview(y)
+        self.assertEqual(y.shape, (2, 4, 3, 5))
+        for n, o, i, j in ((0, 0, 0, 0), (1, 3, 2, 4), (0, 2, 1, 3), (1, 1, 0, 2)):
+            total = sum(x[((n * 3 + c) * 5 + u) * 6 + j + s] * w[((o * 3 + c) * 3 + r) * 2 + s]
+                        for c in range(3) for r in range(3) for s in range(2)
+                        for u in [2 * i - 1 + r] if 0 <= u < 5)
+            self.assertEqual(y[n, o, i, j], total)
+
+    def test_threads_share_a_context(self):
+        a, b = draw(30, 40), draw(40, 20)
+        expected, wrong = rounded(product(a, b)), []
+
+        def work():
+            for _ in range(5):
+                c = self.ctx.matmul(buffer(a), buffer(b))
+                if memoryview(c).tolist() != expected:
+                    wrong.append(c)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertFalse(wrong)
+
+    def test_closing_while_others_compute(self):
+        a, b = draw(30, 40), draw(40, 20)
+        expected, wrong = rounded(product(a, b)), []
+        for _ in range(5):
+            ctx, started = limber.Context(), threading.Event()
+
+            def work():
+                try:
+                    while True:
+                        if memoryview(ctx.matmul(buffer(a), buffer(b))).tolist() != expected:
+                            wrong.append("a product")
+                        started.set()
+                except limber.BadArgument as error:
+                    if "the context is closed" not in str(error):
+                        wrong.append(error)
+
+            threads = [threading.Thread(target=work) for _ in range(3)]
+            for t in threads:
+                t.start()
+            started.wait(60)
+            ctx.close()
+            for t in threads:
+                t.join()
+        self.assertFalse(wrong)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork")
+    def test_a_forked_child_computes(self):
+        a, b = draw(30, 40), draw(40, 20)
+        expected = rounded(product(a, b))
+        self.ctx.matmul(buffer(a), buffer(b))
+        child = os.fork()
+        if child == 0:
+            good = memoryview(self.ctx.matmul(buffer(a), buffer(b))).tolist() == expected
+            os._exit(0 if good else 1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+
+class Quads(unittest.TestCase):
+    def nearest(self, x):
+        """x rounded to 113 bits, by another way than the package's: Python's own rounding."""
+        x = Fraction(x)
+        if x == 0:
+            return x
+        e = math.floor(math.log2(abs(x.numerator)) - math.log2(x.denominator))
+        while abs(x) >= Fraction(2) ** (e + 1):
+            e += 1
+        while abs(x) < Fraction(2) ** e:
+            e -= 1
+        unit = Fraction(2) ** (max(e, -16382) - 112)
+        return round(x / unit) * unit
+
+    def test_numbers_are_rounded_once(self):
+        values = [Fraction(1, 3), 10 ** 40 + 1, -(2 ** 113 + 1), 2 ** 113 + 3, Fraction(7, 10 ** 60)]
+        values += [Fraction(random.randint(1, 10 ** 50), random.randint(1, 10 ** 50))
+                   for _ in range(50)]
+        self.assertEqual(limber.Quad(values).to_fractions(), [self.nearest(x) for x in values])
+
+    def test_ends_of_the_range(self):
+        least = Fraction(2) ** -16494
+        most = (2 ** 113 - 1) * Fraction(2) ** (16383 - 112)
+        values = [least, least / 2, least * Fraction(3, 2), most, most + Fraction(2) ** 16270,
+                  most + Fraction(2) ** 16269, (2 ** 112 - Fraction(1, 2)) * least]
+        self.assertEqual(limber.Quad(values).to_fractions(),
+                         [least, 0, 2 * least, most, math.inf, most, 2 ** 112 * least])
+        strings = limber.Quad(["1e5000", "-1e99999999999", "1e-99999999999", "-inf", "-0", "nan"])
+        self.assertEqual(strings.to_fractions()[:4], [math.inf, -math.inf, 0, -math.inf])
+        self.assertEqual(math.copysign(1, strings.to_fractions()[4]), -1)
+        self.assertTrue(math.isnan(strings.to_fractions()[5]))
+
+    def test_decimal_strings(self):
+        sys.set_int_max_str_digits(0)     # of a failure's text
+        texts = ["0.1", "-3.14159265358979323846264338327950288", "1e-4940", "12345678901234567890e20"]
+        q = limber.Quad(texts)
+        self.assertEqual(q.to_fractions(), [self.nearest(Fraction(t)) for t in texts])
+        self.assertEqual(limber.Quad(q.to_strings()).to_fractions(), q.to_fractions())
+        self.assertEqual(limber.Quad(["0.1"]).to_strings(5), ["1.0000e-1"])
+        self.assertEqual(limber.Quad([Fraction(99999, 10)]).to_strings(3), ["1.00e+4"])
+        with self.assertRaises(limber.BadArgument):
+            limber.Quad(["1.5x"])
+
+    def test_pairs(self):
+        hi = [random.uniform(-1, 1) * 2.0 ** random.randint(-80, 80) for _ in range(300)]
+        lo = [x * 2.0 ** -random.randint(53, 140) * random.uniform(-1, 1) for x in hi]
+        q = limber.Quad.from_pairs(array.array("d", hi), array.array("d", lo))
+        self.assertEqual(q.to_fractions(),
+                         [self.nearest(Fraction(x) + Fraction(y)) for x, y in zip(hi, lo)])
+        high, low = q.to_pairs()
+        for x, h, l in zip(q.to_fractions(), memoryview(high).tolist(), memoryview(low).tolist()):
+            self.assertEqual((h, l), (float(x), float(x - Fraction(float(x)))))
+        self.assertEqual(limber.Quad.from_pairs(array.array("d", hi)).to_fractions(),
+                         [Fraction(x) for x in hi])
+
+    def test_products(self):
+        a = [[Fraction(random.randint(-10 ** 30, 10 ** 30), 7 ** 20) for _ in range(6)]
+             for _ in range(3)]
+        b = draw(6, 2)
+        qa = limber.Quad(a)
+        with limber.Context() as ctx:
+            c = ctx.matmul(qa, buffer(b), alpha=Fraction(1, 3), report=False)
+        third = limber.Quad([Fraction(1, 3)]).to_fractions()[0]
+        exact = product(qa.to_fractions(), b)
+        self.assertEqual(c.to_fractions(), [[self.nearest(third * x) for x in row] for row in exact])
+
+    def test_double_doubles(self):
+        x = [[1 / 3, 1 / 3 * 2.0 ** -54], [-0.7, 1e-18]]
+        dd = memoryview(array.array("d", sum(x, []))).cast("B").cast("d", (1, 2, 2))
+        ones = memoryview(array.array("d", [1, 0, 1, 0])).cast("B").cast("d", (2, 1, 2))
+        with limber.Context() as ctx:
+            hi, lo = memoryview(ctx.matmul(dd, ones, format="dd")).tolist()[0][0]
+            one = ctx.matmul(dd, ones, format="dd", dtype="f128").to_fractions()[0][0]
+        exact = sum(Fraction(v) for pair in x for v in pair)
+        self.assertEqual((hi, lo), (float(exact), float(exact - Fraction(float(exact)))))
+        self.assertEqual(one, self.nearest(exact))
+
+
+@unittest.skipUnless(numpy, "NumPy is absent")
+class Arrays(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.random = numpy.random.default_rng(3)
+        cls.ctx = limber.Context()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.ctx.close()
+
+    def same(self, c, a, b):
+        self.assertEqual(c.tolist(), rounded(product(a.tolist(), b.tolist())))
+
+    def test_strides_are_passed_on(self):
+        big = self.random.standard_normal((12, 20))
+        b = self.random.standard_normal((4, 5))
+        for a in (big[::3, 1::5], big[1:4, :4], big.T[5:9:2, 8:], big[:4, :4].T, big[::-3, 3::-1],
+                  numpy.broadcast_to(big[0, :4], (3, 4))):
+            self.same(self.ctx.matmul(a, b), a, b)
+        out = numpy.full((8, 30), 7.0)
+        given = out[::2, 3:28:5]
+        a = big[::3, 1::5]
+        self.ctx.matmul(a, b, out=given)
+        self.same(given, a, b)
+        self.assertEqual((out == 7).sum(), out.size - given.size)
+        with self.assertRaises(limber.BadArgument):
+            self.ctx.matmul(a, b, out=out[::-2, :5])
+
+    def test_nothing_is_copied(self):
+        a = numpy.zeros((5, 8))[::2, ::2]
+        with limber._core._view(a, "a", None) as view:
+            self.assertFalse(view.copied)
+            self.assertEqual(view.data, a.ctypes.data)
+            self.assertEqual((view.matrix().row, view.matrix().col), (16, 2))
+
+    def test_types(self):
+        for kind in "e", "f", "d":
+            a = self.random.integers(-9, 9, (3, 6)).astype(kind)
+            c = self.ctx.matmul(a, a.T)
+            self.assertEqual(c.dtype, a.dtype)
+            self.same(c, a, a.T)
+        for kind, wide in (("b", "i4"), ("h", "i8"), ("i", "i8"), ("q", "i8"), ("B", "i4")):
+            a = self.random.integers(0, 99, (3, 6)).astype(kind)
+            c = self.ctx.matmul(a, a.T)
+            self.assertEqual(c.dtype, wide)
+            self.same(c, a, a.T)
+        a = self.random.standard_normal((3, 4)).astype("f")
+        self.assertEqual(self.ctx.matmul(a, a.T, dtype=numpy.float64).dtype, "d")
+        self.assertEqual(self.ctx.matmul(a, a.T.astype("d")).dtype, "d")
+        self.assertEqual(self.ctx.matmul([[1.0, 2.0]], a[:2].T[:2]).shape, (1, 2))
+        with self.assertRaises(limber.BadArgument):
+            self.ctx.matmul(numpy.ma.array(a), a.T)
+        for kind in (numpy.longdouble, ">f8", "u2", "U3", "?"):
+            with self.assertRaises(limber.BadArgument):
+                self.ctx.matmul(numpy.zeros((2, 2), kind), a[:2, :2])
+
+    def test_bits_of_bfloat16(self):
+        a = (self.random.standard_normal((4, 6)).astype("f").view("u4") >> 16).astype("u2")
+        wide = (a.astype("u4") << 16).view("f")
+        c = self.ctx.matmul(a, a.T, format="bf16", dtype="f32")
+        exact = product(wide.tolist(), wide.T.tolist())
+        self.assertEqual(c.tolist(), [[float(numpy.float32(float(x))) for x in row] for row in exact])
+        bits = self.ctx.matmul(a, a.T, format="bf16")
+        self.assertEqual(bits.dtype, "u2")
+        back = (bits.astype("u4") << 16).view("f")
+        self.assertLess(abs(back / c - 1).max(), 2.0 ** -8)
+        out = numpy.zeros((4, 4), "u2")
+        self.ctx.matmul(a, a.T, format="bf16", out=out)
+        self.assertTrue((out == bits).all())
+
+    def test_vectors_and_stacks(self):
+        a, b = self.random.integers(-9, 9, (3, 1, 4, 6)).astype("d"), \
+            self.random.integers(-9, 9, (2, 6, 5)).astype("d")
+        self.assertTrue((self.ctx.matmul(a, b) == a @ b).all())
+        self.assertTrue((self.ctx.matmul(a, b[0]) == a @ b[0]).all())
+        self.assertTrue((self.ctx.matmul(a[0, 0, 0], b) == a[0, 0, 0] @ b).all())
+        self.assertTrue((self.ctx.matmul(a, b[0, :, 0]) == a @ b[0, :, 0]).all())
+        self.assertEqual(self.ctx.matmul(b[0, :, 0], b[0, :, 1]), b[0, :, 0] @ b[0, :, 1])
+        self.assertEqual(self.ctx.matmul(a[:, :, :0], b).shape, (3, 2, 0, 5))
+        self.assertTrue((self.ctx.matmul(a[0, 0][:, :0], b[0, :0]) == 0).all())
+
+    def test_complex(self):
+        a = self.random.integers(-9, 9, (4, 6)) + 1j * self.random.integers(-9, 9, (4, 6))
+        b = self.random.integers(-9, 9, (6, 3)) - 1j
+        self.assertTrue((self.ctx.matmul(a, b, alpha=1 - 2j) == (1 - 2j) * (a @ b)).all())
+        self.assertTrue((self.ctx.matmul(a, b, conj_b=True) == a @ b.conj()).all())
+        self.assertTrue((self.ctx.matmul(a.real, b) == a.real @ b).all())
+        self.assertEqual(self.ctx.matmul(a.astype("F"), b.astype("F")).dtype, "F")
+        stack = numpy.stack([a, 2 * a])
+        self.assertTrue((self.ctx.matmul(stack, b) == stack @ b).all())
+
+    def test_quads_are_arrays(self):
+        q = limber.Quad([[1, 2], [3, 4]])
+        self.assertEqual((q @ q).to_fractions(), [[7, 10], [15, 22]])
+        self.assertEqual((q.T @ q).to_fractions(), [[10, 14], [14, 20]])
+        self.assertEqual((numpy.eye(2) @ q).to_fractions(), [[1, 2], [3, 4]])
+        self.assertEqual((q[0].to_fractions(), q[:, 1].to_fractions()), ([1, 2], [2, 4]))
+        self.assertEqual((q[1, 0].item(), float(q[1, 1])), (3, 4.0))
+        doubles = self.random.standard_normal((3, 4))
+        self.assertEqual(limber.Quad(doubles).to_pairs()[0].tolist(), doubles.tolist())
+
+
+if __name__ == "__main__":
+    unittest.main()

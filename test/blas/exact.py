@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every routine before a BLAS against exact integers: python3 exact.py CONTRACT [reference BLAS].
+The contract is also that of the environment; liblimber_blas is preloaded."""
+import ctypes
+import random
+import struct
+import sys
+
+SCALE = 160         # inputs are multiples of 2^-SCALE
+CONTRACT, REFERENCE = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+here = ctypes.CDLL(None)
+rng = random.Random(1)
+checks = failures = 0
+
+
+def say(what):
+    global failures
+    failures += 1
+    if failures < 20:
+        print("FAILED:", what)
+
+
+def nearest(num, bits, digits):
+    """num 2^-bits, rounded to nearest-even at that many digits, exactly."""
+    drop = abs(num).bit_length() - digits
+    if drop > 0:
+        half, rest = 1 << (drop - 1), abs(num) & ((1 << drop) - 1)
+        q = abs(num) >> drop
+        q += rest > half or (rest == half and q & 1)
+        num = (q << drop) * (1 if num > 0 else -1)
+    return num
+
+
+class Type:
+    def __init__(self, letter):
+        self.letter, self.complex = letter, letter in "cz"
+        self.single = letter in "sc"
+        self.c = ctypes.c_float if self.single else ctypes.c_double
+        self.digits = 24 if self.single else 53
+        self.parts = 2 if self.complex else 1
+        self.range = 12 if self.single else 40
+
+    def value(self, integers):
+        if integers:
+            return float(rng.randint(-9, 9))
+        v = rng.uniform(0.5, 1) * rng.choice((-1, 1)) * 2.0 ** rng.randint(-self.range, self.range)
+        return struct.unpack("f", struct.pack("f", v))[0] if self.single else v
+
+    def pass_scalar(self, s, real=False):
+        parts = (s.real,) if real or not self.complex else (s.real, s.imag)
+        return (self.c * len(parts))(*parts)
+
+
+class Matrix:
+    """rows x cols; `rest` is what every other place of the array holds."""
+    def __init__(self, t, rows, cols, by_rows=False, integers=False, fill=None):
+        self.t, self.rows, self.cols, self.by_rows = t, rows, cols, by_rows
+        self.lead = (cols if by_rows else rows) + 3
+        lines = rows if by_rows else cols
+        self.data = (t.c * (self.lead * lines * t.parts))(*([float("nan")] * (self.lead * lines * t.parts)))
+        for i in range(rows):
+            for j in range(cols):
+                if fill is None or fill(i, j):
+                    for p in range(t.parts):
+                        self.data[self.at(i, j) + p] = t.value(integers)
+
+    def at(self, i, j):
+        return (i * self.lead + j if self.by_rows else i + j * self.lead) * self.t.parts
+
+    def get(self, i, j):
+        """Real and imaginary part as multiples of 2^-SCALE."""
+        k = self.at(i, j)
+        im = self.data[k + 1] if self.t.complex else 0.0
+        return fixed(self.data[k]), fixed(im)
+
+    def raw(self):
+        return bytes(self.data)
+
+
+def fixed(v):
+    n, d = v.as_integer_ratio()
+    assert (n << SCALE) % d == 0
+    return (n << SCALE) // d
+
+
+def spoil(m):
+    """What must not be read: old results where beta is 0."""
+    m.data[:] = [float("nan")] * len(m.data)
+
+
+def op(m, letter):
+    if letter == "N":
+        return lambda i, j: m.get(i, j)
+    if letter == "T" or not m.t.complex:
+        return lambda i, j: m.get(j, i)
+    return lambda i, j: (m.get(j, i)[0], -m.get(j, i)[1])
+
+
+def full(m, uplo, hermitian):
+    def at(i, j):
+        if i == j and hermitian:
+            return m.get(i, i)[0], 0
+        if (i <= j) == (uplo == "U") or i == j:
+            return m.get(i, j)
+        re, im = m.get(j, i)
+        return re, -im if hermitian else im
+    return at
+
+
+def triangle(m, uplo, trans, diag):
+    def stored(i, j):
+        if i == j and diag == "U":
+            return 1 << SCALE, 0
+        return m.get(i, j) if i == j or (i < j) == (uplo == "U") else (0, 0)
+    if trans == "N":
+        return stored
+    return lambda i, j: (stored(j, i)[0], -stored(j, i)[1]) if trans == "C" and m.t.complex else stored(j, i)
+
+
+def dot(a, b, i, j, k):
+    """The sum of a(i,p) b(p,j), and of absolute values, as multiples of 2^-2 SCALE."""
+    re = im = are = aim = 0
+    for p in range(k):
+        (x, y), (u, v) = a(i, p), b(p, j)
+        re += x * u - y * v
+        im += x * v + y * u
+        are += abs(x * u) + abs(y * v)
+        aim += abs(x * v) + abs(y * u)
+    return re, im, are, aim
+
+
+def scalars(s):
+    return fixed(s.real), fixed(s.imag)
+
+
+def expect(what, m, i, j, want, size):
+    """want and size, of the sums of absolute values: multiples of 2^-3 SCALE."""
+    global checks
+    got = m.get(i, j)
+    for p in range(m.t.parts):
+        checks += 1
+        g = got[p] << 2 * SCALE
+        if CONTRACT == "correct":
+            good = g == nearest(want[p], 3 * SCALE, m.t.digits)
+        else:       # bits=50, and one rounding
+            good = abs(g - want[p]) <= (size[p] >> 50) + (abs(want[p]) >> (m.t.digits - 1)) + 1
+        if not good:
+            say(f"{what} ({i},{j}) part {p}: {g / 2.0 ** (3 * SCALE)} wanted {want[p] / 2.0 ** (3 * SCALE)}")
+
+
+def combine(a, b, i, j, k, alpha, beta, c, digits):
+    """alpha a b + beta c; with a complex alpha of T = a b, rounded."""
+    re, im, are, aim = dot(a, b, i, j, k)
+    (x, y), (u, v), (cre, cim) = scalars(alpha), scalars(beta), c
+    if y:
+        re, im = nearest(re, 0, digits), nearest(im, 0, digits)
+    want = (x * re - y * im + ((u * cre - v * cim) << SCALE), x * im + y * re + ((u * cim + v * cre) << SCALE))
+    size = (abs(x) * are + abs(y) * aim + (abs(u * cre) + abs(v * cim) << SCALE),
+            abs(x) * aim + abs(y) * are + (abs(u * cim) + abs(v * cre) << SCALE))
+    return want, size
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+ORDER = {False: 102, True: 101}
+CODES = {"N": 111, "T": 112, "C": 113, "U": 121, "L": 122}
+
+
+def integers(width, *values):
+    c = ctypes.c_int64 if width == 64 else ctypes.c_int32
+    return [ctypes.byref(c(v)) for v in values]
+
+
+def fortran(name, letters, sizes, rest, width=32):
+    """`rest`: matrices, each with its leading dimension, and scalars."""
+    f = getattr(here, name + ("_64_" if width == 64 else "_"))
+    f.restype = None
+    out = []
+    for r in rest:
+        out += [r.data, *integers(width, r.lead)] if isinstance(r, Matrix) else [r]
+    f(*[ctypes.c_char_p(s.encode()) for s in letters], *integers(width, *sizes), *out,
+      *[ctypes.c_size_t(1) for _ in letters])
+
+
+def cblas(name, by_rows, codes, sizes, rest):
+    f = getattr(here, "cblas_" + name)
+    f.restype = None
+    out = []
+    for r in rest:
+        if isinstance(r, Matrix):
+            out += [r.data, ctypes.c_int(r.lead)]
+        else:
+            out.append(r if len(r) == 2 else r._type_(r[0]))
+    f(ORDER[by_rows], *codes, *[ctypes.c_int(n) for n in sizes], *out)
+
+
+def call(way, name, letters, codes, sizes, rest):
+    if way == "rows":
+        cblas(name, True, codes, sizes, rest)
+    else:
+        fortran(name, letters, sizes, rest, 64 if way == "wide" else 32)
+
+
+WAYS = ("columns", "rows", "wide")
+
+
+# ---- routines ------------------------------------------------------------------------------------
+def few(n, edge=128):
+    return sorted({i for i in (0, 1, edge - 1, edge, n // 2, n - 2, n - 1) if 0 <= i < n})
+
+
+def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
+    name = t.letter + ("hemm" if hermitian else "symm")
+    m, n = (q, wide) if side == "L" else (wide, q)
+    rows = way == "rows"
+    inside = lambda i, j: i == j or (i < j) == (uplo == "U")
+    a = Matrix(t, q, q, rows, fill=inside)
+    b, c = Matrix(t, m, n, rows), Matrix(t, m, n, rows)
+    old = [[c.get(i, j) if beta else (0, 0) for j in range(n)] for i in range(m)]
+    if not beta:
+        spoil(c)
+    call(way, name, (side.lower(), uplo), (141 if side == "L" else 142, CODES[uplo]), (m, n),
+         (t.pass_scalar(alpha), a, b, t.pass_scalar(beta), c))
+    s = full(a, uplo, hermitian)
+    for i in few(m):
+        for j in few(n):
+            x, y = (s, b.get) if side == "L" else (b.get, s)
+            want, size = combine(x, y, i, j, q, alpha, beta, old[i][j], t.digits)
+            expect(name + way + side + uplo, c, i, j, want, size)
+
+
+def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
+    """syrk, herk, syr2k, her2k, gemmt"""
+    name, rows, hermitian, two = t.letter + kind, way == "rows", kind[0] == "h", kind[-2] == "2"
+    shape = (n, k) if trans == "N" else (k, n)
+    a, b = Matrix(t, *shape, rows), Matrix(t, *(shape if two else (shape[::-1] if kind == "gemmt" else (1, 1))), rows)
+    c = Matrix(t, n, n, rows, fill=lambda i, j: i == j or (i < j) == (uplo == "U"))
+    old, before = [[c.get(i, j) if i == j or (i < j) == (uplo == "U") else None for j in range(n)]
+                   for i in range(n)], c.raw()
+    if not beta:
+        spoil(c)
+    letters, codes = (uplo, trans.lower()), (CODES[uplo], CODES[trans])
+    if kind == "gemmt":
+        letters, codes = letters + (trans,), codes + (CODES[trans],)
+    call(way, name, letters, codes, (n, k),
+         (t.pass_scalar(alpha, kind == "herk"), a, *((b,) if two or kind == "gemmt" else ()),
+          t.pass_scalar(beta, hermitian), c))
+    x, y = op(a, trans), op(b, trans)
+    flip = lambda f: lambda i, j: (f(j, i)[0], -f(j, i)[1] if hermitian else f(j, i)[1])
+    for i in few(n):
+        for j in few(n):
+            if old[i][j] is None:
+                continue
+            if not beta:
+                old[i][j] = 0, 0
+            was = (old[i][j][0], 0) if hermitian and i == j else old[i][j]
+            if kind == "gemmt":
+                want, size = combine(x, y, i, j, k, alpha, beta, was, t.digits)
+            elif not two:
+                want, size = combine(x, flip(x), i, j, k, alpha, beta, was, t.digits)
+            elif hermitian and alpha.imag:      # two products
+                want, size = combine(x, flip(y), i, j, k, alpha, beta, was, t.digits)
+                was = tuple(nearest(w, 0, t.digits) >> 2 * SCALE for w in want)
+                if i == j:
+                    was = was[0], 0
+                want, more = combine(y, flip(x), i, j, k, alpha.conjugate(), 1.0, was, t.digits)
+                size = tuple(map(sum, zip(size, more)))
+            else:
+                def left(i, p): return x(i, p) if p < k else y(i, p - k)
+                def right(p, j): return flip(y)(p, j) if p < k else flip(x)(p - k, j)
+                want, size = combine(left, right, i, j, 2 * k, alpha, beta, was, t.digits)
+            if hermitian and i == j:
+                want = want[0], 0
+            expect(name + way + uplo + trans, c, i, j, want, size)
+    after = c.raw()
+    size = t.parts * ctypes.sizeof(t.c)
+    inside = {c.at(i, j) // t.parts for i in range(n) for j in range(n) if old[i][j] is not None}
+    for e in range(len(after) // size):
+        if e not in inside and after[e * size:(e + 1) * size] != before[e * size:(e + 1) * size]:
+            say(f"{name}{way}{uplo}{trans}: place {e} outside the triangle has changed")
+            break
+
+
+def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
+    name, rows = t.letter + "trmm", way == "rows"
+    m, n = (q, wide) if side == "L" else (wide, q)
+    a = Matrix(t, q, q, rows, fill=lambda i, j: (i < j) == (uplo == "U") if i != j else diag == "N")
+    b = Matrix(t, m, n, rows)
+    old = [[b.get(i, j) for j in range(n)] for i in range(m)]
+    call(way, name, (side, uplo.lower(), trans, diag),
+         (141 if side == "L" else 142, CODES[uplo], CODES[trans], 131 if diag == "N" else 132), (m, n),
+         (t.pass_scalar(alpha), a, b))
+    s, was = triangle(a, uplo, trans, diag), lambda i, j: old[i][j]
+    for i in few(m):
+        for j in few(n):
+            x, y = (s, was) if side == "L" else (was, s)
+            want, size = combine(x, y, i, j, q, alpha, 0.0, (0, 0), t.digits)
+            expect(name + way + side + uplo + trans + diag, b, i, j, want, size)
+
+
+def check_trsm(t, way, side, uplo, trans, q, wide, alpha):
+    """Diagonal blocks are the identity, so that solving them rounds nothing: updates alone are seen."""
+    block, name, rows = 32, t.letter + "trsm", way == "rows"
+    m, n = (q, wide) if side == "L" else (wide, q)
+    a = Matrix(t, q, q, rows, fill=lambda i, j: i != j and (i < j) == (uplo == "U"))
+    for i in range(q):
+        for j in range(q):
+            if i != j and i // block == j // block:
+                for p in range(t.parts):
+                    a.data[a.at(i, j) + p] = 0
+    b = Matrix(t, m, n, rows)
+    old = [[b.get(i, j) for j in range(n)] for i in range(m)]
+    call(way, name, (side, uplo, trans, "u"),
+         (141 if side == "L" else 142, CODES[uplo], CODES[trans], 132), (m, n), (t.pass_scalar(alpha), a, b))
+    s = triangle(a, uplo, trans, "U")
+    minus = lambda i, j: tuple(-v for v in s(i, j))
+    upper = (uplo == "U") ^ (trans != "N") ^ (side == "R")
+    for i in few(q, block):
+        first, last = (i // block + 1) * block if upper else 0, q if upper else i // block * block
+        for j in range(wide):
+            at = (i, j) if side == "L" else (j, i)
+            c = old[at[0]][at[1]]
+            if first >= last:
+                want, size = combine(s, s, 0, 0, 0, 1.0, alpha, c, t.digits)
+            elif side == "L":
+                x, y = lambda i, p: minus(i, first + p), lambda p, j: b.get(first + p, j)
+                want, size = combine(x, y, i, j, last - first, 1.0, alpha, c, t.digits)
+            else:
+                x, y = lambda i, p: b.get(i, first + p), lambda p, j: minus(first + p, j)
+                want, size = combine(x, y, j, i, last - first, 1.0, alpha, c, t.digits)
+            expect(name + way + side + uplo + trans, b, *at, want, size)
+
+
+def check_panels(uplo, side):
+    """An operand so large that it is written out in two panels."""
+    t, q, wide = Type("z"), 1030, 2
+    m, n = (q, wide) if side == "L" else (wide, q)
+    a, b, c = Matrix(t, q, q, fill=lambda i, j: False), Matrix(t, m, n), Matrix(t, m, n)
+    a.data[:] = [float(rng.randint(-99, 99)) for _ in range(1021)] * (len(a.data) // 1021) + [1.0] * (len(a.data) % 1021)
+    old = [[c.get(i, j) for j in range(n)] for i in range(m)]
+    fortran("zhemm", (side, uplo), (m, n), (t.pass_scalar(1.0), a, b, t.pass_scalar(-0.5), c))
+    s = full(a, uplo, True)
+    for i in few(m, 1018):
+        for j in few(n, 1018):
+            x, y = (s, b.get) if side == "L" else (b.get, s)
+            want, size = combine(x, y, i, j, q, 1.0, -0.5, old[i][j], t.digits)
+            expect("zhemm in panels " + side + uplo, c, i, j, want, size)
+
+
+def check_special(name, letters, sizes, shapes, last, scalar_at):
+    """NaN and infinities as the reference has them; sums of small integers are exact otherwise."""
+    global checks
+    reference = ctypes.CDLL(REFERENCE)
+    t = Type(name[0])
+    for special in (float("inf"), float("-inf"), float("nan")):
+        for where in range(len(shapes) - (name == "zhemm")):   # a complex beta makes more NaN of infinities
+            for place in range(4):
+                ms = [Matrix(t, r, c) for r, c in shapes]
+                for m in ms:
+                    m.data[:] = [float(rng.randint(1, 9)) for _ in m.data]
+                    if m.rows == m.cols and name[1:] == "trsm":    # solved without rounding
+                        for i in range(m.rows):
+                            m.data[m.at(i, i)] = 1.0
+                            for j in range(m.cols):
+                                if i != j:
+                                    m.data[m.at(i, j)] = float(rng.randint(-1, 1) or 1) if abs(i - j) > 33 else 1.0
+                x = ms[where]
+                i, j = rng.randrange(x.rows), rng.randrange(x.cols)
+                x.data[x.at(i, j) + (place % t.parts)] = special
+                results = []
+                for library in (here, reference):
+                    copies = [type(m.data)(*m.data) for m in ms]
+                    args = []
+                    for k, (m, data) in enumerate(zip(ms, copies)):
+                        if k in scalar_at:
+                            args.append(t.pass_scalar(1.0, name[1:] == "herk"))
+                        args += [data, *integers(32, m.lead)]
+                    if last == "beta":
+                        args.insert(-2, t.pass_scalar(1.0, name[1:] == "herk"))
+                    getattr(library, name + "_")(*[ctypes.c_char_p(c.encode()) for c in letters],
+                                                 *integers(32, *sizes), *args,
+                                                 *[ctypes.c_size_t(1) for _ in letters])
+                    results.append(list(copies[-1]))
+                checks += 1
+                for e, (got, want) in enumerate(zip(*results)):
+                    if not (got == want or (got != got and want != want)):
+                        say(f"{name} {letters} with {special} in operand {where} ({i},{j}): {got} wanted {want} at {e}")
+                        break
+
+
+def main():
+    turn = 0
+
+    def each(check, t, *rest):      # the ways take turns
+        nonlocal turn
+        turn += 1
+        ways = WAYS[:2] if check is check_trsm else WAYS    # no BLAS behind solves blocks of dtrsm_64_
+        check(t, ways[turn % len(ways)], *rest)
+
+    for letter in "sdcz" if CONTRACT == "correct" else "dz":
+        t = Type(letter)
+        gamma = 0.75 - 1.5j if t.complex else 1.5
+        for uplo in "UL":
+            for side in "LR":
+                for beta in (-0.5, 0.0):
+                    each(check_symm, t, side, uplo, False, 40, 5, gamma, beta)
+                    if t.complex:
+                        each(check_symm, t, side, uplo, True, 40, 5, 1.25, beta)
+                for trans in "NTC":
+                    each(check_trmm, t, side, uplo, trans, "NU"[trans == "T"], 140, 3, -1.25)
+                    if REFERENCE:
+                        each(check_trsm, t, side, uplo, trans, 70, 3, 0.5)
+            for trans in ("NT" if t.complex else "NTC"):
+                each(check_rank, t, "syrk", uplo, trans, 135, 7, 1.5, -0.75)
+                each(check_rank, t, "syr2k", uplo, trans, 135, 7, gamma, -0.75)
+            for trans in ("NC" if t.complex else ""):
+                each(check_rank, t, "herk", uplo, trans, 135, 7, 1.5, -0.75)
+                each(check_rank, t, "her2k", uplo, trans, 135, 7, 1.5, 0.0)
+                each(check_rank, t, "her2k", uplo, trans, 135, 7, gamma, -0.75)
+            for trans in "NTC":
+                each(check_rank, t, "gemmt", uplo, trans, 135, 7, 1.5, 0.0)
+    if CONTRACT == "correct":
+        for uplo in "UL":
+            for side in "LR":
+                check_panels(uplo, side)
+    if CONTRACT == "correct" and REFERENCE:
+        for uplo in "UL":
+            check_special("dsymm", "L" + uplo, (9, 4), ((9, 9), (9, 4), (9, 4)), "beta", (0,))
+            check_special("zhemm", "R" + uplo, (4, 9), ((9, 9), (4, 9), (4, 9)), "beta", (0,))
+            check_special("dsyrk", uplo + "T", (9, 4), ((4, 9), (9, 9)), "beta", (0,))
+            check_special("dsyr2k", uplo + "T", (9, 4), ((4, 9), (4, 9), (9, 9)), "beta", (0,))
+            for trans in "NT":
+                check_special("dtrmm", "L" + uplo + trans + "N", (9, 4), ((9, 9), (9, 4)), "", (0,))
+                check_special("ztrmm", "R" + uplo + trans + "U", (4, 9), ((9, 9), (4, 9)), "", (0,))
+                check_special("dtrsm", "L" + uplo + trans + "U", (40, 3), ((40, 40), (40, 3)), "", (0,))
+    print(checks, "checks,", failures, "failed")
+    return failures != 0
+
+
+sys.exit(main())

@@ -1,0 +1,13 @@
+#!/bin/sh
+# examples/embed.c: right from every thread, in memory and with a directory of its own.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+for directory in "" "$work/cache"; do
+    "$1" ${directory:+"$directory"} > "$work/out"
+    grep -q '^4 lines in the log; elements or calls that are wrong: 0$' "$work/out"
+    grep -q '^refused: BAD_ARGUMENT ' "$work/out"
+done
+grep -q "^kernels on disk: [1-9].*; directory: $work/cache\$" "$work/out"
+grep -q ' hit ' "$work/out" || { cat "$work/out"; exit 1; }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Batches of GEMMs: groups of one shape each. */
+#include "blas.h"
+
+#include <string.h>
+
+static char op_at(const struct request *r, const void *ops, int64_t i)
+{
+    static const char letters[] = "NTC";
+    int op;
+
+    if (!r->cblas)
+        return limber_blas_letter((const char *)ops + i);
+    op = ((const int *)ops)[i];
+    return op >= 111 && op <= 113 ? letters[op - 111] : 0;
+}
+
+static const void *scalar_at(const struct request *r, const void *scalars, int64_t i)
+{
+    size_t size = r->type == 's' ? 4 : r->type == 'z' ? 16 : 8;
+
+    return (const char *)scalars + (size_t)i * size;
+}
+
+/* Group i, whose matrices are the `first` ones and later. */
+static void fill(struct request *r, const struct groups *g, int64_t i, int64_t first)
+{
+    bool wide = r->wide;
+
+    r->m = limber_blas_integer(g->m, i, wide);
+    r->n = limber_blas_integer(g->n, i, wide);
+    r->k = limber_blas_integer(g->k, i, wide);
+    r->alpha = scalar_at(r, g->alpha, i);
+    r->beta = scalar_at(r, g->beta, i);
+    r->a = (struct argument){ g->a, op_at(r, g->ta, i), limber_blas_integer(g->lda, i, wide) };
+    r->b = (struct argument){ g->b, op_at(r, g->tb, i), limber_blas_integer(g->ldb, i, wide) };
+    r->c = (struct argument){ g->c, 'N', limber_blas_integer(g->ldc, i, wide) };
+    if (!g->size)
+        return;
+    r->count = limber_blas_integer(g->size, i, wide);
+    r->each_a = (const void *const *)g->a + first;
+    r->each_b = (const void *const *)g->b + first;
+    r->each_c = (void *const *)g->c + first;
+}
+
+/* ---- what is wrong ------------------------------------------------------------------------------ */
+
+/* Positions among the arguments of gemm become those of the batch. */
+static int wrong_in(const struct request *r, const struct groups *g)
+{
+    int wrong = limber_blas_wrong(r);
+
+    if (g->size)
+        return wrong ? wrong : r->count < 0 ? 15 : 0;
+    if (wrong)
+        return wrong < 10 ? wrong : wrong == 10 ? 11 : 15;
+    return r->step_a < 0 ? 9 : r->step_b < 0 ? 12 : r->step_c < 0 ? 16 : r->count < 0 ? 17 : 0;
+}
+
+static int wrong_among(struct request *r, const struct groups *g)
+{
+    int wrong = g->count < 0 ? 14 : 0;
+
+    for (int64_t i = 0; i < g->count && !wrong; i++) {
+        fill(r, g, i, 0);
+        wrong = wrong_in(r, g);
+    }
+    return wrong;
+}
+
+/* ---- group by group ----------------------------------------------------------------------------- */
+
+static const void *array(const void *base, int64_t i, size_t size)
+{
+    return (const char *)base + (size_t)i * size;
+}
+
+/* `count` products of group i, from the `first` matrix on, as a batch of their own. */
+static void hand_on_part(const struct request *r, const struct groups *g, int64_t i, int64_t first,
+                         limber_blas_part *hand_on, void *behind)
+{
+    size_t integer = r->wide ? 8 : 4, op = r->cblas ? sizeof(int) : 1;
+    struct groups part = *g;
+
+    part.ta = array(g->ta, i, op);
+    part.tb = array(g->tb, i, op);
+    part.m = array(g->m, i, integer);
+    part.n = array(g->n, i, integer);
+    part.k = array(g->k, i, integer);
+    part.alpha = scalar_at(r, g->alpha, i);
+    part.beta = scalar_at(r, g->beta, i);
+    part.lda = array(g->lda, i, integer);
+    part.ldb = array(g->ldb, i, integer);
+    part.ldc = array(g->ldc, i, integer);
+    part.count = 1;
+    if (g->size) {
+        part.a = array(g->a, first, sizeof(void *));
+        part.b = array(g->b, first, sizeof(void *));
+        part.c = array(g->c, first, sizeof(void *));
+        part.size = &r->count;      /* integers of 32 bits are the first half of those of 64 */
+    }
+    hand_on(r, &part, behind);
+}
+
+static void serve_part(struct request *r, const struct groups *g, int64_t i, int64_t first,
+                       limber_blas_part *hand_on)
+{
+    void *behind;
+
+    if (limber_blas_serve(r))
+        return;
+    behind = limber_blas_real(r->name, r->caller, false);
+    if (behind)
+        hand_on_part(r, g, i, first, hand_on, behind);
+    limber_blas_end(r);
+}
+
+/* Complex products are calls of their own. */
+static void serve_one_by_one(struct request *r, const struct groups *g, int64_t i, int64_t first,
+                             limber_blas_part *hand_on)
+{
+    int64_t count = r->count;
+    size_t size = r->type == 'c' ? 8 : 16;
+    struct request one = *r;
+
+    one.count = 1;
+    for (int64_t p = 0; p < count; p++) {
+        if (g->size) {
+            one.a.data = *(one.each_a = r->each_a + p);
+            one.b.data = *(one.each_b = r->each_b + p);
+            one.c.data = *(one.each_c = r->each_c + p);
+        } else {
+            one.a.data = array(r->a.data, p * r->step_a, size);
+            one.b.data = array(r->b.data, p * r->step_b, size);
+            one.c.data = array(r->c.data, p * r->step_c, size);
+        }
+        serve_part(&one, g, i, first + p, hand_on);
+    }
+}
+
+void limber_blas_batch(struct request *r, const struct groups *g, limber_blas_part *hand_on)
+{
+    int wrong = limber_blas_wrong(r) == -1 ? -1 : wrong_among(r, g);
+    void *behind = wrong || limber_blas_is_inside() ? limber_blas_real(r->name, r->caller, true) : NULL;
+    int64_t first = 0;
+
+    if (behind) {
+        hand_on(r, g, behind);
+        return;
+    }
+    if (wrong) {
+        limber_blas_complain(r, wrong);
+        return;
+    }
+    for (int64_t i = 0; i < g->count; i++) {
+        fill(r, g, i, first);
+        if (r->type == 's' || r->type == 'd')
+            serve_part(r, g, i, first, hand_on);
+        else
+            serve_one_by_one(r, g, i, first, hand_on);
+        first += r->count;
+    }
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "product.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static limber_context *context;
+static pthread_once_t made = PTHREAD_ONCE_INIT;
+
+static void make_context(void)
+{
+    const limber_config config = preload_config();
+
+    if (limber_create(&context, &config) != LIMBER_OK)
+        preload_tell("%s; every product is left to %s", limber_error_text(), preload_original);
+}
+
+limber_context *limber_blas_context(void)
+{
+    pthread_once(&made, make_context);
+    return context;
+}
+
+bool limber_blas_fail(struct job *j, const char *why)
+{
+    snprintf(j->why, sizeof j->why, "%s", why);
+    return false;
+}
+
+union scalar limber_blas_scalar(const struct job *j, double re, double im)
+{
+    return j->is_single ? (union scalar){ .f = { (float)re, (float)im } }
+                        : (union scalar){ .d = { re, im } };
+}
+
+bool limber_blas_is(const struct job *j, const union scalar *s, double re)
+{
+    return j->is_single ? s->f[0] == re && s->f[1] == 0 : s->d[0] == re && s->d[1] == 0;
+}
+
+static union scalar scalar_at(const struct job *j, const void *p, bool is_complex)
+{
+    const float *f = p;
+    const double *d = p;
+
+    if (!p)
+        return limber_blas_scalar(j, 0, 0);
+    return j->is_single ? (union scalar){ .f = { f[0], is_complex ? f[1] : 0 } }
+                        : (union scalar){ .d = { d[0], is_complex ? d[1] : 0 } };
+}
+
+void limber_blas_start(struct job *j, const struct request *r, const limber_contract *contract)
+{
+    bool is_complex = r->type == 'c' || r->type == 'z', is_single = r->type == 's' || r->type == 'c';
+
+    *j = (struct job){ r, contract, is_complex, is_single,
+                       (is_single ? sizeof(float) : sizeof(double)) << is_complex };
+    j->alpha = scalar_at(j, r->alpha, is_complex && r->routine != BLAS_HERK);
+    j->beta = scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
+}
+
+static bool is_ready(struct job *j)
+{
+    return limber_blas_context() || limber_blas_fail(j, "Limber has no context");
+}
+
+static limber_format format_of(const struct job *j)
+{
+    limber_format f;
+
+    limber_format_named(j->is_single ? "f32" : "f64", &f);
+    return f;
+}
+
+limber_matrix limber_blas_matrix(const struct job *j, struct view v)
+{
+    return (limber_matrix){ v.data, format_of(j), v.row, v.col };
+}
+
+/* The status of a call, whose report joins those before. */
+static bool join(struct job *j, limber_status status, limber_report *report)
+{
+    if (status != LIMBER_OK)
+        return limber_blas_fail(j, limber_error_text());
+    report->seconds_scan += j->report.seconds_scan;
+    report->seconds_compile += j->report.seconds_compile;
+    report->seconds_run += j->report.seconds_run;
+    j->report = *report;
+    return true;
+}
+
+static bool multiply(struct job *j, const struct product *p)
+{
+    limber_matrix x = limber_blas_matrix(j, p->a), y = limber_blas_matrix(j, p->b);
+    limber_matrix z = limber_blas_matrix(j, p->c);
+    limber_report report;
+    limber_status status;
+
+    if (j->is_complex)
+        status = limber_gemm_complex(context, j->contract, NULL, p->m, p->n, p->k, p->alpha, x, p->a.conj,
+                                     y, p->b.conj, p->beta, z, &report, 0);
+    else
+        status = limber_gemm(context, j->contract, p->m, p->n, p->k, p->alpha, x, y, p->beta, z, &report);
+    return join(j, status, &report);
+}
+
+bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
+                          struct view a, struct view b, const union scalar *beta, struct view c)
+{
+    const struct product p = { m, n, limber_blas_is(j, alpha, 0) ? 0 : k, alpha, beta, a, b, c };
+    struct sample *sample;
+    bool done;
+
+    if (!is_ready(j))
+        return false;
+    sample = limber_blas_look(j, &p);
+    done = multiply(j, &p);
+    limber_blas_compare(j, &p, sample, done);
+    return done;
+}
+
+/* Complex products of a batch come one by one. */
+bool limber_blas_gemm(struct job *j)
+{
+    const struct request *r = j->r;
+    const limber_batch batch = { r->count, r->step_a, r->step_b, r->step_c, r->each_a, r->each_b, r->each_c };
+    struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
+    struct view c = limber_blas_view(r, &r->c);
+    limber_report report;
+
+    if (r->routine != BLAS_GEMM_BATCH || j->is_complex)
+        return limber_blas_multiply(j, r->m, r->n, r->k, &j->alpha, a, b, &j->beta, c);
+    return is_ready(j) &&
+           join(j, limber_gemm_batch(context, j->contract, NULL, &batch, r->m, r->n,
+                                     limber_blas_is(j, &j->alpha, 0) ? 0 : r->k, &j->alpha,
+                                     limber_blas_matrix(j, a), limber_blas_matrix(j, b), &j->beta, limber_blas_matrix(j, c), &report),
+                &report);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * trmm and trsm from either side as from the left: B op(A) is the transpose of op(A)^T B^T. */
+#ifndef LIMBER_BLAS_TRIANGULAR_H
+#define LIMBER_BLAS_TRIANGULAR_H
+
+#include "product.h"
+
+struct triangular {
+    struct view a, b;       /* n x n, n x wide */
+    bool upper;
+    int64_t n, wide;
+};
+
+static inline struct triangular limber_blas_triangular(const struct request *r)
+{
+    bool left = r->side == 'L';
+    struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
+
+    return (struct triangular){ left ? a : limber_blas_transposed(a), left ? b : limber_blas_transposed(b),
+                                (r->uplo == 'U') ^ (r->a.op != 'N') ^ !left, r->k, left ? r->n : r->m };
+}
+
+#endif
