@@ -6,14 +6,15 @@ if(NOT LIMBER_LLVM)
 endif()
 pkg_check_modules(OMPI IMPORTED_TARGET ompi-c)
 find_library(LIMBER_SCALAPACK scalapack-openmpi)
-if(TARGET limber_blas AND OMPI_FOUND AND LIMBER_SCALAPACK)
+if(TARGET limber_cli AND OMPI_FOUND AND LIMBER_SCALAPACK)
   add_executable(cluster_pblas ${CMAKE_CURRENT_SOURCE_DIR}/cluster/pblas.c)
   target_link_libraries(cluster_pblas PRIVATE ${LIMBER_SCALAPACK} PkgConfig::OMPI m)
   add_library(cluster_calls MODULE ${CMAKE_CURRENT_SOURCE_DIR}/cluster/calls.c)
   target_link_libraries(cluster_calls PRIVATE ${CMAKE_DL_LIBS})
   set_target_properties(cluster_calls PROPERTIES C_VISIBILITY_PRESET default)
   add_test(NAME cluster_pblas COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cluster/pblas.sh
-           $<TARGET_FILE:limber_blas> $<TARGET_FILE:cluster_pblas> $<TARGET_FILE:cluster_calls>)
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:cluster_pblas> $<TARGET_FILE:cluster_calls>
+           $<TARGET_FILE:limber_cli>)
   add_test(NAME cluster_hpl COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cluster/hpl.sh
            $<TARGET_FILE:limber_blas>)
 else()
