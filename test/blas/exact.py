@@ -2,6 +2,7 @@
 """Every routine before a BLAS against exact integers: python3 exact.py CONTRACT [reference BLAS].
 The contract is also that of the environment; liblimber_blas is preloaded."""
 import ctypes
+import itertools
 import random
 import struct
 import sys
@@ -39,12 +40,15 @@ class Type:
         self.digits = 24 if self.single else 53
         self.parts = 2 if self.complex else 1
         self.range = 12 if self.single else 40
+        self.pool = [self.value() for _ in range(4099)]
 
-    def value(self, integers):
-        if integers:
-            return float(rng.randint(-9, 9))
+    def value(self):
         v = rng.uniform(0.5, 1) * rng.choice((-1, 1)) * 2.0 ** rng.randint(-self.range, self.range)
         return struct.unpack("f", struct.pack("f", v))[0] if self.single else v
+
+    def values(self, n):
+        start = rng.randrange(len(self.pool))
+        return itertools.islice(itertools.cycle(self.pool), start, start + n)
 
     def pass_scalar(self, s, real=False):
         parts = (s.real,) if real or not self.complex else (s.real, s.imag)
@@ -52,17 +56,19 @@ class Type:
 
 
 class Matrix:
-    """rows x cols; `rest` is what every other place of the array holds."""
-    def __init__(self, t, rows, cols, by_rows=False, integers=False, fill=None):
+    """rows x cols, where `fill` says so; every other place of the array holds NaN."""
+    def __init__(self, t, rows, cols, by_rows=False, fill=None):
         self.t, self.rows, self.cols, self.by_rows = t, rows, cols, by_rows
         self.lead = (cols if by_rows else rows) + 3
         lines = rows if by_rows else cols
-        self.data = (t.c * (self.lead * lines * t.parts))(*([float("nan")] * (self.lead * lines * t.parts)))
+        size = self.lead * lines * t.parts
+        self.data = (t.c * size)(*([float("nan")] * size))
+        values = t.values(rows * cols * t.parts)
         for i in range(rows):
             for j in range(cols):
                 if fill is None or fill(i, j):
                     for p in range(t.parts):
-                        self.data[self.at(i, j) + p] = t.value(integers)
+                        self.data[self.at(i, j) + p] = next(values)
 
     def at(self, i, j):
         return (i * self.lead + j if self.by_rows else i + j * self.lead) * self.t.parts
@@ -346,10 +352,43 @@ def check_panels(uplo, side):
             expect("zhemm in panels " + side + uplo, c, i, j, want, size)
 
 
+def both(name, letters, sizes, ms, scalar_at, last, beta=1.0):
+    """The last matrix as we leave it and as the reference does."""
+    t, results = ms[0].t, []
+    for library in (here, ctypes.CDLL(REFERENCE)):
+        copies, args = [type(m.data)(*m.data) for m in ms], []
+        for k, (m, data) in enumerate(zip(ms, copies)):
+            if k in scalar_at:
+                args.append(t.pass_scalar(1.0))
+            args += [data, *integers(32, m.lead)]
+        if last == "beta":
+            args.insert(-2, t.pass_scalar(beta))
+        getattr(library, name + "_")(*[ctypes.c_char_p(c.encode()) for c in letters], *integers(32, *sizes),
+                                     *args, *[ctypes.c_size_t(1) for _ in letters])
+        results.append(list(copies[-1]))
+    return results
+
+
+def check_refused(name, letters, sizes, shapes, last, row):
+    """A scheme that holds the first blocks and not those with `row` of the first operand: what was
+    already written is taken back, and the BLAS behind computes all."""
+    global checks
+    t = Type(name[0])
+    ms = [Matrix(t, r, c, fill=lambda i, j: False) for r, c in shapes]
+    for m in ms:
+        m.data[:] = [float(rng.randint(1, 9)) for _ in m.data]
+    square = shapes[0][0] == shapes[0][1]
+    ms[0].data[ms[0].at(row, row - 2 if square else 0)] = 2.0 ** 300
+    ms[0].data[ms[0].at(row, row - 1 if square else 1)] = 2.0 ** -300
+    got, want = both(name, letters, sizes, ms, (0,), last, 2.0)
+    checks += 1
+    if got != want:
+        say(f"{name} {letters}: differs from the reference where a product is refused")
+
+
 def check_special(name, letters, sizes, shapes, last, scalar_at):
     """NaN and infinities as the reference has them; sums of small integers are exact otherwise."""
     global checks
-    reference = ctypes.CDLL(REFERENCE)
     t = Type(name[0])
     for special in (float("inf"), float("-inf"), float("nan")):
         for where in range(len(shapes) - (name == "zhemm")):   # a complex beta makes more NaN of infinities
@@ -366,20 +405,7 @@ def check_special(name, letters, sizes, shapes, last, scalar_at):
                 x = ms[where]
                 i, j = rng.randrange(x.rows), rng.randrange(x.cols)
                 x.data[x.at(i, j) + (place % t.parts)] = special
-                results = []
-                for library in (here, reference):
-                    copies = [type(m.data)(*m.data) for m in ms]
-                    args = []
-                    for k, (m, data) in enumerate(zip(ms, copies)):
-                        if k in scalar_at:
-                            args.append(t.pass_scalar(1.0, name[1:] == "herk"))
-                        args += [data, *integers(32, m.lead)]
-                    if last == "beta":
-                        args.insert(-2, t.pass_scalar(1.0, name[1:] == "herk"))
-                    getattr(library, name + "_")(*[ctypes.c_char_p(c.encode()) for c in letters],
-                                                 *integers(32, *sizes), *args,
-                                                 *[ctypes.c_size_t(1) for _ in letters])
-                    results.append(list(copies[-1]))
+                results = both(name, letters, sizes, ms, scalar_at, last)
                 checks += 1
                 for e, (got, want) in enumerate(zip(*results)):
                     if not (got == want or (got != got and want != want)):
@@ -389,6 +415,15 @@ def check_special(name, letters, sizes, shapes, last, scalar_at):
 
 def main():
     turn = 0
+    if CONTRACT == "refused":
+        check_refused("dsyrk", "UN", (300, 9), ((300, 9), (300, 300)), "beta", 140)
+        check_refused("dsyr2k", "UN", (300, 9), ((300, 9), (300, 9), (300, 300)), "beta", 140)
+        check_refused("zher2k", "UN", (300, 9), ((300, 9), (300, 9), (300, 300)), "beta", 140)
+        check_refused("dtrmm", "LLNN", (300, 5), ((300, 300), (300, 5)), "", 299)
+        check_refused("dtrsm", "LLNU", (100, 5), ((100, 100), (100, 5)), "", 70)
+        check_refused("zhemm", "LL", (1030, 2), ((1030, 1030), (1030, 2), (1030, 2)), "beta", 1029)
+        print(checks, "checks,", failures, "failed")
+        return failures != 0
 
     def each(check, t, *rest):      # the ways take turns
         nonlocal turn

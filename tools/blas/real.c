@@ -32,6 +32,19 @@ static bool is_ours(const void *address)
     return object_of(address) == object_of(&second);
 }
 
+/* Of a copy of this library. */
+static bool is_copy(const void *function)
+{
+    Dl_info at;
+    void *object = dladdr(function, &at) ? dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    const void *mark = object ? dlsym(object, "limber_blas_is_here") : NULL;
+    bool copy = mark && object_of(mark) == at.dli_fbase;
+
+    if (object)
+        dlclose(object);
+    return copy;
+}
+
 static void look_for_first(void)
 {
     const void *first = dlsym(RTLD_DEFAULT, "limber_blas_is_here");
@@ -116,19 +129,21 @@ static void *beside(const char *name, const void *caller)
 static struct found *find(const char *name, const void *caller)
 {
     struct found *known = recall(name, NULL);
-    void *library, *f;
+    void *library, *f, *copy;
 
     if (known || (known = recall(name, caller)))
         return known;
-    if ((library = limber_blas_wish()) != NULL)
+    if ((library = limber_blas_wish()) != NULL) {
         f = dlsym(library, name);
-    else
-        f = limber_blas_next(name);
-    if (f)
+        return f ? remember(name, NULL, f) : NULL;
+    }
+    f = limber_blas_next(name);
+    if (f && !is_copy(f))
         return remember(name, NULL, f);
-    if (library)
-        return NULL;
+    copy = f;       /* it would not know who called */
     f = beside(name, caller);
+    if (!f)
+        f = copy;
     if (!f && (library = limber_blas_system()) != NULL)
         f = dlsym(library, name);
     return f ? remember(name, caller, f) : NULL;
