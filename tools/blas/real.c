@@ -62,7 +62,8 @@ bool limber_blas_is_second(void)
 
 /* ---- the function behind ------------------------------------------------------------------------ */
 
-/* What was found for callers at one address, or with NULL for all.  Never freed; the objects stay. */
+/* What was found for callers at one address, or with NULL for all; function NULL: nothing.  Never freed;
+ * the objects stay. */
 struct found {
     const void *caller;
     void *function;
@@ -99,7 +100,7 @@ static struct found *remember(const char *name, const void *caller, void *functi
 
     if (!f)
         return NULL;
-    if (dladdr(function, &in))
+    if (function && dladdr(function, &in))
         dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY);      /* so that it is not unloaded */
     f->caller = caller;
     f->function = function;
@@ -135,7 +136,7 @@ static struct found *find(const char *name, const void *caller)
         return known;
     if ((library = limber_blas_wish()) != NULL) {
         f = dlsym(library, name);
-        return f ? remember(name, NULL, f) : NULL;
+        return remember(name, NULL, f);
     }
     f = limber_blas_next(name);
     if (f && !is_copy(f))
@@ -146,17 +147,18 @@ static struct found *find(const char *name, const void *caller)
         f = copy;
     if (!f && (library = limber_blas_system()) != NULL)
         f = dlsym(library, name);
-    return f ? remember(name, caller, f) : NULL;
+    return remember(name, caller, f);
 }
 
 void *limber_blas_real(const char *name, const void *caller, bool quiet)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     const struct found *f = find(name, caller);
+    void *function = f ? f->function : NULL;
 
-    if (!f && !quiet && !atomic_flag_test_and_set(&told))
+    if (!function && !quiet && !atomic_flag_test_and_set(&told))
         fprintf(stderr, "%s: no BLAS has %s; LIMBER_BLAS names one\n", preload_name, name);
-    return f ? f->function : NULL;
+    return function;
 }
 
 void *limber_blas_sibling(const struct request *r, const char *routine)
@@ -201,7 +203,9 @@ bool limber_blas_is_wide(const char *isamax, const void *caller)
     if (wished >= 0)
         return wished;
     f = find(isamax, caller);
-    if (f && f->wide < 0)
+    if (!f || !f->function)
+        return false;
+    if (f->wide < 0)
         f->wide = limber_blas_asks_wide(f->function);
-    return f && f->wide;
+    return f->wide;
 }
