@@ -193,26 +193,27 @@ def fortran(name, letters, sizes, rest, width=32):
       *[ctypes.c_size_t(1) for _ in letters])
 
 
-def cblas(name, by_rows, codes, sizes, rest):
-    f = getattr(here, "cblas_" + name)
+def cblas(name, by_rows, codes, sizes, rest, width):
+    f = getattr(here, "cblas_" + name + ("64_" if width == 64 else ""))
+    integer = ctypes.c_int64 if width == 64 else ctypes.c_int
     f.restype = None
     out = []
     for r in rest:
         if isinstance(r, Matrix):
-            out += [r.data, ctypes.c_int(r.lead)]
+            out += [r.data, integer(r.lead)]
         else:
             out.append(r if len(r) == 2 else r._type_(r[0]))
-    f(ORDER[by_rows], *codes, *[ctypes.c_int(n) for n in sizes], *out)
+    f(ORDER[by_rows], *codes, *[integer(n) for n in sizes], *out)
 
 
 def call(way, name, letters, codes, sizes, rest):
-    if way == "rows":
-        cblas(name, True, codes, sizes, rest)
+    if way.startswith("rows"):
+        cblas(name, True, codes, sizes, rest, 64 if way == "rows64" else 32)
     else:
         fortran(name, letters, sizes, rest, 64 if way == "wide" else 32)
 
 
-WAYS = ("columns", "rows", "wide")
+WAYS = ("columns", "rows", "wide", "rows64")
 
 
 # ---- routines ------------------------------------------------------------------------------------
@@ -223,7 +224,7 @@ def few(n, edge=128):
 def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
     name = t.letter + ("hemm" if hermitian else "symm")
     m, n = (q, wide) if side == "L" else (wide, q)
-    rows = way == "rows"
+    rows = way.startswith("rows")
     inside = lambda i, j: i == j or (i < j) == (uplo == "U")
     a = Matrix(t, q, q, rows, fill=inside)
     b, c = Matrix(t, m, n, rows), Matrix(t, m, n, rows)
@@ -242,7 +243,7 @@ def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
 
 def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
     """syrk, herk, syr2k, her2k, gemmt"""
-    name, rows, hermitian, two = t.letter + kind, way == "rows", kind[0] == "h", kind[-2] == "2"
+    name, rows, hermitian, two = t.letter + kind, way.startswith("rows"), kind[0] == "h", kind[-2] == "2"
     shape = (n, k) if trans == "N" else (k, n)
     a, b = Matrix(t, *shape, rows), Matrix(t, *(shape if two else (shape[::-1] if kind == "gemmt" else (1, 1))), rows)
     inside = lambda i, j: i == j or (i < j) == (uplo == "U")
@@ -293,7 +294,7 @@ def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
 
 
 def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
-    name, rows = t.letter + "trmm", way == "rows"
+    name, rows = t.letter + "trmm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
     a = Matrix(t, q, q, rows, fill=lambda i, j: (i < j) == (uplo == "U") if i != j else diag == "N")
     b = Matrix(t, m, n, rows)
@@ -311,7 +312,7 @@ def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
 
 def check_trsm(t, way, side, uplo, trans, q, wide, alpha):
     """Diagonal blocks are the identity, so that solving them rounds nothing: updates alone are seen."""
-    block, name, rows = 32, t.letter + "trsm", way == "rows"
+    block, name, rows = 32, t.letter + "trsm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
     a = Matrix(t, q, q, rows, fill=lambda i, j: i != j and (i < j) == (uplo == "U"))
     for i in range(q):
