@@ -3,7 +3,6 @@
 The contract is also that of the environment; liblimber_blas is preloaded."""
 import copy
 import ctypes
-import itertools
 import random
 import struct
 import sys
@@ -49,7 +48,7 @@ class Type:
 
     def values(self, n):
         start = rng.randrange(len(self.pool))
-        return itertools.islice(itertools.cycle(self.pool), start, start + n)
+        return (self.pool * (n // len(self.pool) + 2))[start:start + n]
 
     def pass_scalar(self, s, real=False):
         parts = (s.real,) if real or not self.complex else (s.real, s.imag)
@@ -57,19 +56,21 @@ class Type:
 
 
 class Matrix:
-    """rows x cols, where `fill` says so; every other place of the array holds NaN."""
-    def __init__(self, t, rows, cols, by_rows=False, fill=None):
+    """rows x cols, whole or the triangle `part`, U or L, u or l without its diagonal, "" for nothing;
+    every other place of the array holds NaN."""
+    def __init__(self, t, rows, cols, by_rows=False, part="whole"):
         self.t, self.rows, self.cols, self.by_rows = t, rows, cols, by_rows
         self.lead = (cols if by_rows else rows) + 3
-        lines = rows if by_rows else cols
-        size = self.lead * lines * t.parts
-        self.data = (t.c * size)(*([float("nan")] * size))
-        values = t.values(rows * cols * t.parts)
-        for i in range(rows):
-            for j in range(cols):
-                if fill is None or fill(i, j):
-                    for p in range(t.parts):
-                        self.data[self.at(i, j) + p] = next(values)
+        lines, length = (rows, cols) if by_rows else (cols, rows)
+        self.data = (t.c * (self.lead * lines * t.parts))(*([float("nan")] * (self.lead * lines * t.parts)))
+        for line in range(lines if part else 0):
+            first, last = 0, length
+            if part in "Uu" and by_rows or part in "Ll" and not by_rows:
+                first = line + part.islower()
+            elif part != "whole":
+                last = line + (not part.islower())
+            start = line * self.lead
+            self.data[(start + first) * t.parts:(start + last) * t.parts] = t.values((last - first) * t.parts)
 
     def at(self, i, j):
         return (i * self.lead + j if self.by_rows else i + j * self.lead) * self.t.parts
@@ -225,8 +226,7 @@ def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
     name = t.letter + ("hemm" if hermitian else "symm")
     m, n = (q, wide) if side == "L" else (wide, q)
     rows = way.startswith("rows")
-    inside = lambda i, j: i == j or (i < j) == (uplo == "U")
-    a = Matrix(t, q, q, rows, fill=inside)
+    a = Matrix(t, q, q, rows, uplo)
     b, c = Matrix(t, m, n, rows), Matrix(t, m, n, rows)
     old = c.copy()
     if not beta:
@@ -247,7 +247,7 @@ def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
     shape = (n, k) if trans == "N" else (k, n)
     a, b = Matrix(t, *shape, rows), Matrix(t, *(shape if two else (shape[::-1] if kind == "gemmt" else (1, 1))), rows)
     inside = lambda i, j: i == j or (i < j) == (uplo == "U")
-    c = Matrix(t, n, n, rows, fill=inside)
+    c = Matrix(t, n, n, rows, uplo)
     if not beta:
         spoil(c)
     old = c.copy()
@@ -296,7 +296,7 @@ def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
 def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
     name, rows = t.letter + "trmm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
-    a = Matrix(t, q, q, rows, fill=lambda i, j: (i < j) == (uplo == "U") if i != j else diag == "N")
+    a = Matrix(t, q, q, rows, uplo if diag == "N" else uplo.lower())
     b = Matrix(t, m, n, rows)
     old = b.copy()
     call(way, name, (side, uplo.lower(), trans, diag),
@@ -314,7 +314,7 @@ def check_trsm(t, way, side, uplo, trans, q, wide, alpha):
     """Diagonal blocks are the identity, so that solving them rounds nothing: updates alone are seen."""
     block, name, rows = 32, t.letter + "trsm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
-    a = Matrix(t, q, q, rows, fill=lambda i, j: i != j and (i < j) == (uplo == "U"))
+    a = Matrix(t, q, q, rows, uplo.lower())
     for i in range(q):
         for j in range(q):
             if i != j and i // block == j // block:
@@ -347,7 +347,7 @@ def check_panels(uplo, side):
     """An operand so large that it is written out in two panels."""
     t, q, wide = Type("z"), 1030, 2
     m, n = (q, wide) if side == "L" else (wide, q)
-    a, b, c = Matrix(t, q, q, fill=lambda i, j: False), Matrix(t, m, n), Matrix(t, m, n)
+    a, b, c = Matrix(t, q, q, part=""), Matrix(t, m, n), Matrix(t, m, n)
     a.data[:] = [float(rng.randint(-99, 99)) for _ in range(1021)] * (len(a.data) // 1021) + [1.0] * (len(a.data) % 1021)
     old = c.copy()
     fortran("zhemm", (side, uplo), (m, n), (t.pass_scalar(1.0), a, b, t.pass_scalar(-0.5), c))
@@ -381,7 +381,7 @@ def check_refused(name, letters, sizes, shapes, last, row):
     already written is taken back, and the BLAS behind computes all."""
     global checks
     t = Type(name[0])
-    ms = [Matrix(t, r, c, fill=lambda i, j: False) for r, c in shapes]
+    ms = [Matrix(t, r, c, part="") for r, c in shapes]
     for m in ms:
         m.data[:] = [float(rng.randint(1, 9)) for _ in m.data]
     square = shapes[0][0] == shapes[0][1]

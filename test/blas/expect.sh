@@ -19,10 +19,13 @@ expect() {  # status, pattern, command...
     fi
 }
 
-count() {   # pattern, command...
-    pattern=$1
-    shift
-    "$@" 2>&1 | grep -cE -- "$pattern" | sed 's/$/ times/'
+lines() {   # number, pattern: of the last command's output
+    checks=$((checks + 1))
+    got=$(printf '%s\n' "$out" | grep -cE -- "$2")
+    if [ "$got" != "$1" ]; then
+        failures=$((failures + 1))
+        echo "FAILED: $got lines of $2, expected $1, output: $out"
+    fi
 }
 
 # a python3 with numpy, where there is one

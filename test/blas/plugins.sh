@@ -13,10 +13,10 @@ for plugin; do
     expect 0 '^3 products of its own' $before LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$plugin"
 done
 
-# two of us: the first serves, the second only hands on
+# with two of us the plugin's BLAS is still found
 cp "$library" "$work/second.so"
 two="env LD_PRELOAD=$library:$work/second.so LIMBER_BACKEND=interp LIMBER_VERBOSE=1"
 expect 0 '^3 products of its own' $two LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$1"
-expect 0 '^3 times' count 'left to the BLAS' $two LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$1"
+lines 3 'left to the BLAS'
 expect 0 '^0 products of its own' $two LIMBER_CONTRACT=correct "$host" "$1"
 finish

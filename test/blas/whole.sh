@@ -17,7 +17,7 @@ print('returned')"
 }
 if command -v python3 > /dev/null; then
     expect 0 'has no ddot_; LIMBER_BLAS names another' call "$whole/libblas.so.3" ddot_ LIMBER_BLAS="$mock32"
-    expect 0 '^1 times' count 'has no ddot_' call "$whole/libblas.so.3" ddot_ LIMBER_BLAS="$mock32"
+    lines 1 'has no ddot_'
     expect 0 'LIMBER_BLAS = .* is not used: its integers have 64 bits' call "$whole/libblas.so.3" "" \
         LIMBER_BLAS="$mock64"
     expect 0 'has no ddot_' call "$whole64/libblas64.so.3" ddot_ LIMBER_BLAS="$mock64"

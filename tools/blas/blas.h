@@ -51,7 +51,7 @@ struct request {
  * wrong, so that its xerbla tells.  limber_blas_end follows, when that has returned. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
-/* Whether calls of this thread come from within one that was handed on. */
+/* Whether calls of this thread come from within one that was decided, or another copy decides. */
 bool limber_blas_is_inside(void);
 /* The position of the first wrong argument among those of the routine's Fortran interface (batches:
  * gemm's); 0 where none is; -1 for CBLAS' order. */

@@ -14,8 +14,8 @@
 static const double least_native = 64.0 * 64 * 64;
 static const int64_t least_side = 32;
 
-/* Calls of this thread that were handed on and have not returned: what the BLAS behind calls inside
- * itself, CBLAS Fortran's names say, is no call of the program's. */
+/* Calls of this thread that were decided and have not returned: what the BLAS behind calls inside itself,
+ * CBLAS Fortran's names say, is no call of the program's. */
 static _Thread_local int inside;
 
 bool limber_blas_is_inside(void)
@@ -191,10 +191,8 @@ static const char *reason(const struct request *r, const struct preload_options 
     return !product && r->k == 0 ? "nothing is multiplied" : NULL;
 }
 
-static bool compute(struct job *j)
+static bool compute_routine(struct job *j)
 {
-    if (j->r->routine > BLAS_GEMM_BATCH && limber_blas_is(j, &j->alpha, 0))
-        return limber_blas_fail(j, "nothing is multiplied");
     switch (j->r->routine) {
     case BLAS_GEMM: case BLAS_GEMM_BATCH: return limber_blas_gemm(j);
     case BLAS_SYMM: case BLAS_HEMM: return limber_blas_symm(j);
@@ -202,6 +200,18 @@ static bool compute(struct job *j)
     case BLAS_TRSM: return limber_blas_trsm(j);
     default: return limber_blas_triangle(j);
     }
+}
+
+static bool compute(struct job *j)
+{
+    bool done;
+
+    if (j->r->routine > BLAS_GEMM_BATCH && limber_blas_is(j, &j->alpha, 0))
+        return limber_blas_fail(j, "nothing is multiplied");
+    inside++;       /* trsm asks the BLAS behind */
+    done = compute_routine(j);
+    inside--;
+    return done;
 }
 
 static bool is_empty(const struct request *r)
