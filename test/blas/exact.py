@@ -461,9 +461,8 @@ def main():
             for trans in "NTC":
                 each(check_rank, t, "gemmt", uplo, trans, 135, 7, 1.5, 0.0)
     if CONTRACT == "correct":
-        for uplo in "UL":
-            for side in "LR":
-                check_panels(uplo, side)
+        check_panels("U", "L")
+        check_panels("L", "R")
     if CONTRACT == "correct" and REFERENCE:
         for uplo in "UL":
             check_special("dsymm", "L" + uplo, (9, 4), ((9, 9), (9, 4), (9, 4)), "beta", (0,))

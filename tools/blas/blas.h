@@ -53,6 +53,9 @@ bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
 /* Whether calls of this thread come from within one that was decided, or another copy decides. */
 bool limber_blas_is_inside(void);
+
+/* ---- arguments.c -------------------------------------------------------------------------------- */
+
 /* The position of the first wrong argument among those of the routine's Fortran interface (batches:
  * gemm's); 0 where none is; -1 for CBLAS' order. */
 int limber_blas_wrong(const struct request *r);
