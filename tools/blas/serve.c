@@ -81,8 +81,6 @@ static bool compute(struct job *j)
 {
     bool done;
 
-    if (j->r->routine > BLAS_GEMM_BATCH && limber_blas_is(j, &j->alpha, 0))
-        return limber_blas_fail(j, "nothing is multiplied");
     inside++;       /* trsm asks the BLAS behind */
     done = compute_routine(j);
     inside--;
@@ -102,7 +100,7 @@ static void tell_why(const struct request *r, const char *what, const char *why)
     tell(r, text);
 }
 
-/* A function that no BLAS behind has: computed by whatever contract can be held. */
+/* A function that no BLAS behind has, gemmt and batches most often: computed by whatever contract can be held. */
 static bool serve_alone(struct request *r, const struct preload_options *o)
 {
     static const limber_contract native = { .promise = LIMBER_NATIVE };
@@ -124,14 +122,8 @@ static bool serve_alone(struct request *r, const struct preload_options *o)
         if (compute(&j))
             return settle(r, o, &j, NULL);
     }
-    tell_why(r, "is not computed", j.why);
+    tell_why(r, "is not computed, and no BLAS has it", j.why);
     return true;
-}
-
-static bool is_ours_alone(const struct request *r)
-{
-    return (r->routine == BLAS_GEMMT || r->routine == BLAS_GEMM_BATCH) &&
-           !limber_blas_real(r->name, r->caller, true);
 }
 
 bool limber_blas_serve(struct request *r)
@@ -144,14 +136,16 @@ bool limber_blas_serve(struct request *r)
         r->k = r->side == 'L' ? r->m : r->n;
     if (limber_blas_is_inside())
         return false;
-    if (is_ours_alone(r))
+    if (!limber_blas_real(r->name, r->caller, true))
         return serve_alone(r, o);
     if (limber_blas_wrong(r) || is_empty(r) || !r->alpha)
         return false;
     why = reason(r, o);
     if (!why) {
         limber_blas_start(&j, r, &o->contract);
-        if (!compute(&j))
+        if (r->routine > BLAS_GEMM_BATCH && limber_blas_is(&j, &j.alpha, 0))
+            why = "nothing is multiplied";
+        else if (!compute(&j))
             why = j.why;
     }
     return settle(r, o, &j, why);
