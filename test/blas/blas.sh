@@ -19,7 +19,7 @@ expect 0 'LIMBER_ILP64 = "2" is neither' $before LIMBER_ILP64=2 LIMBER_CONTRACT=
 expect 0 'LIMBER_BLAS: .*nowhere' $before LIMBER_BLAS=/nowhere/libblas.so LIMBER_CONTRACT=correct "$program" served
 
 # what is handed on does not come back, when CBLAS calls Fortran inside the BLAS: 16 and 4 calls
-expect 0 'dgemm_batch_ .*no BLAS has it, and it is native: .*fp32-f' $before LIMBER_VERBOSE=1 LIMBER_CONTRACT=correct \
+expect 0 'dgemm_batch_ .*is native, as no BLAS has it: .*fp32-f' $before LIMBER_VERBOSE=1 LIMBER_CONTRACT=correct \
     LIMBER_SCHEME=fp32-f "$program" left batches
 lines 20 'gemm_? .*left to the BLAS: .*fp32-f'
 lines 1 '^0 failures'

@@ -25,23 +25,28 @@ static void tell(const struct request *r, const char *text)
             (long long)r->n, (long long)r->k, text);
 }
 
-/* The one place that knows of every valid call what became of it; why: NULL where it is served. */
-static bool settle(struct request *r, const struct preload_options *o, const struct job *j, const char *why)
+enum outcome { SERVED, LEFT, LOST };    /* LOST: nobody computes it */
+
+/* The one place that knows of every valid call what became of it, and why where it is not served.  True:
+ * there is nothing to hand on. */
+static bool settle(struct request *r, const struct preload_options *o, const struct job *j,
+                   enum outcome outcome, const char *why)
 {
     char text[240];
 
-    if (why)
-        snprintf(text, sizeof text, "is left to the BLAS: %.160s", why);
-    else
+    if (outcome == SERVED)
         snprintf(text, sizeof text, "by %s, %d rows, %.3g ms", j->report.scheme, j->report.rows,
                  1e3 * (j->report.seconds_scan + j->report.seconds_compile + j->report.seconds_run));
-    if (o->on && o->verbose)
+    else
+        snprintf(text, sizeof text, "%s: %.160s", outcome == LEFT ? "is left to the BLAS" :
+                 "is not computed, and no BLAS has it", why);
+    if (outcome == LOST || (o->on && o->verbose))
         tell(r, text);
-    if (why) {
+    if (outcome == LEFT) {
         inside++;
         r->handed_on = true;
     }
-    return !why;
+    return outcome != LEFT;
 }
 
 void limber_blas_end(struct request *r)
@@ -92,20 +97,14 @@ static bool is_empty(const struct request *r)
     return r->m == 0 || r->n == 0 || (r->routine == BLAS_GEMM_BATCH && r->count == 0);
 }
 
-static void tell_why(const struct request *r, const char *what, const char *why)
-{
-    char text[240];
-
-    snprintf(text, sizeof text, "%s: %.160s", what, why);
-    tell(r, text);
-}
-
 /* A function that no BLAS behind has, gemmt and batches most often: computed by whatever contract can be held. */
 static bool serve_alone(struct request *r, const struct preload_options *o)
 {
     static const limber_contract native = { .promise = LIMBER_NATIVE };
     struct job j;
+    char text[240];
     int wrong = limber_blas_wrong(r);
+    bool done;
 
     if (wrong) {
         limber_blas_complain(r, wrong);
@@ -114,16 +113,14 @@ static bool serve_alone(struct request *r, const struct preload_options *o)
     if (is_empty(r))
         return true;
     limber_blas_start(&j, r, o->on ? &o->contract : &native);
-    if (compute(&j))
-        return settle(r, o, &j, NULL);
-    if (o->on) {
-        tell_why(r, "no BLAS has it, and it is native", j.why);
+    done = compute(&j);
+    if (!done && o->on) {
+        snprintf(text, sizeof text, "is native, as no BLAS has it: %.160s", j.why);
+        tell(r, text);
         limber_blas_start(&j, r, &native);
-        if (compute(&j))
-            return settle(r, o, &j, NULL);
+        done = compute(&j);
     }
-    tell_why(r, "is not computed, and no BLAS has it", j.why);
-    return true;
+    return settle(r, o, &j, done ? SERVED : LOST, j.why);
 }
 
 bool limber_blas_serve(struct request *r)
@@ -148,5 +145,5 @@ bool limber_blas_serve(struct request *r)
         else if (!compute(&j))
             why = j.why;
     }
-    return settle(r, o, &j, why);
+    return settle(r, o, &j, why ? LEFT : SERVED, why);
 }
