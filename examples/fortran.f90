@@ -16,8 +16,9 @@ program fortran
   b = 1
   c = 0
   correct%promise = LIMBER_CORRECT
-  call limber_open(ctx)
-  call limber_multiply(ctx, correct, a, b, c(2:2, 2:2), report=report, stat=stat, errmsg=text)
+  call limber_open(ctx, stat=stat, errmsg=text)
+  if (stat == LIMBER_OK) &
+    call limber_multiply(ctx, correct, a, b, c(2:2, 2:2), report=report, stat=stat, errmsg=text)
   if (stat /= LIMBER_OK) then
     print '(a)', trim(text)
     error stop 1

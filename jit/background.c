@@ -49,7 +49,7 @@ static void wait_for_all(void *unused)
     pthread_mutex_unlock(&pending_lock);
 }
 
-/* exit() runs libLLVM's destructors whatever other threads do, and those that were registered last first;
+/* The end of a process runs libLLVM's destructors whatever other threads do, the last registered first;
  * only destructors of the thread's own come before.  So threads that have asked end after their kernels. */
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 extern void *__dso_handle;

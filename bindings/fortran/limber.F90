@@ -4,18 +4,18 @@
 ! limber_open, limber_multiply, limber_format_of, limber_scheme, limber_text, and texts.
 module limber
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: error_unit, int64, real32, real64
+  use, intrinsic :: iso_fortran_env, only: int64, real32, real64
 #ifdef LIMBER_REAL128
   use, intrinsic :: iso_fortran_env, only: real128
 #endif
   implicit none
   public
-  private :: int64, error_unit, text_at, length_of, refuse, finish, error_text_c, version_c, &
+  private :: int64, text_at, length_of, finish, error_text_c, version_c, &
              status_meaning_c, scheme_name_c
 
   enum, bind(c)     ! limber_status
     enumerator :: LIMBER_OK, LIMBER_BAD_ARGUMENT, LIMBER_NO_SCHEME, LIMBER_RANGE, &
-                  LIMBER_NO_MEMORY, LIMBER_IO, LIMBER_DEVICE, LIMBER_INTERNAL
+                  LIMBER_NO_MEMORY, LIMBER_IO, LIMBER_DEVICE, LIMBER_INTERNAL, LIMBER_NOT_READY
   end enum
   enum, bind(c)     ! limber_promise
     enumerator :: LIMBER_NATIVE, LIMBER_BITS, LIMBER_CORRECT, LIMBER_EXACT, LIMBER_FAST, &
@@ -23,6 +23,9 @@ module limber
   end enum
   enum, bind(c)     ! limber_split
     enumerator :: LIMBER_SPLIT_ANY, LIMBER_SPLIT_AHEAD, LIMBER_SPLIT_INSIDE
+  end enum
+  enum, bind(c)     ! limber_meanwhile
+    enumerator :: LIMBER_MEANWHILE_WAIT, LIMBER_MEANWHILE_GENERIC, LIMBER_MEANWHILE_REFUSE
   end enum
   enum, bind(c)     ! limber_rounding
     enumerator :: LIMBER_RN, LIMBER_RZ, LIMBER_RU, LIMBER_RD, LIMBER_RA, LIMBER_RO, LIMBER_RS
@@ -38,6 +41,11 @@ module limber
     integer(c_int8_t) :: size = 0, carried = 0
   end type
 
+  type, bind(c) :: limber_allocator
+    type(c_funptr) :: take = c_null_funptr, give = c_null_funptr
+    type(c_ptr) :: user = c_null_ptr
+  end type
+
   type, bind(c) :: limber_config
     type(c_ptr) :: backend = c_null_ptr
     integer(c_int) :: threads = 0
@@ -49,6 +57,7 @@ module limber
     type(c_funptr) :: log = c_null_funptr
     type(c_ptr) :: log_user = c_null_ptr
     integer(c_int) :: device = 0, whole = 0
+    type(limber_allocator) :: allocator
   end type
 
   type, bind(c) :: limber_step
@@ -76,6 +85,7 @@ module limber
     type(c_ptr) :: scheme = c_null_ptr      ! limber_scheme
     integer(c_int) :: slices = 0, split = LIMBER_SPLIT_ANY
     type(c_ptr) :: unit = c_null_ptr, statistics = c_null_ptr
+    integer(c_int) :: meanwhile = LIMBER_MEANWHILE_WAIT
   end type
 
   type, bind(c) :: limber_part
@@ -85,6 +95,7 @@ module limber
     integer(c_int64_t) :: m = 0, n = 0
     real(c_double) :: share = 0, cost = 0, seconds = 0
     integer(c_int) :: group(2) = 0, kinds(2) = 0
+    character(kind=c_char) :: kernel(33) = c_null_char
   end type
 
   type, bind(c) :: limber_report
@@ -425,7 +436,7 @@ contains
     type(c_ptr), intent(out) :: ctx
     character(len=*), intent(in), optional :: backend, cache_dir
     integer, intent(in), optional :: threads, verbose
-    integer, intent(out), optional :: stat
+    integer, intent(out) :: stat
     character(len=*), intent(inout), optional :: errmsg
     character(kind=c_char, len=:), allocatable, target :: backend_text, cache_text
     type(limber_config), target :: config
@@ -440,36 +451,17 @@ contains
     end if
     if (present(threads)) config%threads = int(threads, c_int)
     if (present(verbose)) config%verbose = int(verbose, c_int)
-    call finish('limber_open', limber_create(ctx, c_loc(config)), stat, errmsg)
+    call finish(limber_create(ctx, c_loc(config)), stat, errmsg)
   end subroutine
 
   ! Hands a status on, and the text of a failure.
-  subroutine finish(what, status, stat, errmsg)
-    character(len=*), intent(in) :: what
+  subroutine finish(status, stat, errmsg)
     integer(c_int), intent(in) :: status
-    integer, intent(out), optional :: stat
+    integer, intent(out) :: stat
     character(len=*), intent(inout), optional :: errmsg
 
-    if (status /= LIMBER_OK) then
-      call refuse(what, int(status), limber_error_text(), stat, errmsg)
-    else if (present(stat)) then
-      stat = LIMBER_OK
-    end if
-  end subroutine
-
-  subroutine refuse(what, status, text, stat, errmsg)
-    character(len=*), intent(in) :: what, text
-    integer, intent(in) :: status
-    integer, intent(out), optional :: stat
-    character(len=*), intent(inout), optional :: errmsg
-
-    if (present(errmsg)) errmsg = text
-    if (present(stat)) then
-      stat = status
-    else
-      write (error_unit, '(3a)') what, ': ', text
-      error stop
-    end if
+    stat = int(status)
+    if (status /= LIMBER_OK .and. present(errmsg)) errmsg = limber_error_text()
   end subroutine
 
 #define MULTIPLY multiply_real32

@@ -31,6 +31,11 @@ int main(void)
     FIELD(limber_config, log_user);
     FIELD(limber_config, device);
     FIELD(limber_config, whole);
+    FIELD(limber_config, allocator);
+    TYPE(limber_allocator);
+    FIELD(limber_allocator, take);
+    FIELD(limber_allocator, give);
+    FIELD(limber_allocator, user);
     TYPE(limber_step);
     FIELD(limber_step, format);
     FIELD(limber_step, rounding);
@@ -68,6 +73,7 @@ int main(void)
     FIELD(limber_contract, split);
     FIELD(limber_contract, unit);
     FIELD(limber_contract, statistics);
+    FIELD(limber_contract, meanwhile);
     TYPE(limber_part);
     FIELD(limber_part, scheme);
     FIELD(limber_part, rows);
@@ -79,6 +85,7 @@ int main(void)
     FIELD(limber_part, seconds);
     FIELD(limber_part, group);
     FIELD(limber_part, kinds);
+    FIELD(limber_part, kernel);
     TYPE(limber_report);
     FIELD(limber_report, scheme);
     FIELD(limber_report, backend);

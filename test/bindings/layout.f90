@@ -6,6 +6,7 @@ program layout
 
   call limber_format_layout()
   call limber_config_layout()
+  call limber_allocator_layout()
   call limber_step_layout()
   call limber_unit_layout()
   call limber_contract_layout()
@@ -62,6 +63,16 @@ contains
     call put('limber_config', 'log_user', c_loc(x), c_loc(x%log_user), c_sizeof(x%log_user))
     call put('limber_config', 'device', c_loc(x), c_loc(x%device), c_sizeof(x%device))
     call put('limber_config', 'whole', c_loc(x), c_loc(x%whole), c_sizeof(x%whole))
+    call put('limber_config', 'allocator', c_loc(x), c_loc(x%allocator), c_sizeof(x%allocator))
+  end subroutine
+
+  subroutine limber_allocator_layout()
+    type(limber_allocator), target :: x
+
+    call put('limber_allocator', '-', c_loc(x), c_loc(x), c_sizeof(x))
+    call put('limber_allocator', 'take', c_loc(x), c_loc(x%take), c_sizeof(x%take))
+    call put('limber_allocator', 'give', c_loc(x), c_loc(x%give), c_sizeof(x%give))
+    call put('limber_allocator', 'user', c_loc(x), c_loc(x%user), c_sizeof(x%user))
   end subroutine
 
   subroutine limber_step_layout()
@@ -114,6 +125,7 @@ contains
     call put('limber_contract', 'split', c_loc(x), c_loc(x%split), c_sizeof(x%split))
     call put('limber_contract', 'unit', c_loc(x), c_loc(x%unit), c_sizeof(x%unit))
     call put('limber_contract', 'statistics', c_loc(x), c_loc(x%statistics), c_sizeof(x%statistics))
+    call put('limber_contract', 'meanwhile', c_loc(x), c_loc(x%meanwhile), c_sizeof(x%meanwhile))
   end subroutine
 
   subroutine limber_part_layout()
@@ -130,6 +142,7 @@ contains
     call put('limber_part', 'seconds', c_loc(x), c_loc(x%seconds), c_sizeof(x%seconds))
     call put('limber_part', 'group', c_loc(x), c_loc(x%group), c_sizeof(x%group))
     call put('limber_part', 'kinds', c_loc(x), c_loc(x%kinds), c_sizeof(x%kinds))
+    call put('limber_part', 'kernel', c_loc(x), c_loc(x%kernel), c_sizeof(x%kernel))
   end subroutine
 
   subroutine limber_report_layout()

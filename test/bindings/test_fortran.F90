@@ -8,10 +8,10 @@ program test_fortran
   integer, parameter :: m = 7, n = 5, k = 30
   type(c_ptr) :: ctx
   type(limber_contract) :: correct
-  integer :: failures = 0
+  integer :: failures = 0, code
 
   correct%promise = LIMBER_CORRECT
-  call limber_open(ctx, threads=2)
+  call limber_open(ctx, threads=2, stat=code)
   call singles()
   call doubles()
   call sections()
@@ -64,7 +64,7 @@ contains
 
     a = real(draw(m, k, 24), real32)
     b = real(draw(k, n, 20), real32)
-    call limber_multiply(ctx, correct, a, b, c, report=report)
+    call limber_multiply(ctx, correct, a, b, c, report=report, stat=code)
     check_singles: block
       real(real64) :: exact(m, n)
 
@@ -87,10 +87,10 @@ contains
     c0 = real(ic, real64)
     c = c0
     exact = real(matmul(ia, ib), real64)        ! below 2^63, and rounded once
-    call limber_multiply(ctx, correct, a, b, c)
+    call limber_multiply(ctx, correct, a, b, c, stat=code)
     call check(all(c == exact), 'real64, correct')
     c = c0
-    call limber_multiply(ctx, correct, a, b, c, alpha=-2.0_real64, beta=4.0_real64)
+    call limber_multiply(ctx, correct, a, b, c, alpha=-2.0_real64, beta=4.0_real64, stat=code)
     call check(all(c == real(4*ic - 2*matmul(ia, ib), real64)), 'real64, alpha and beta')
   end subroutine
 
@@ -108,19 +108,19 @@ contains
     exact = matmul(transpose(wide(1:2*k:2, 2:3*m:3)), transpose(b))
     c = mark
     call limber_multiply(ctx, correct, transpose(wide(1:2*k:2, 2:3*m:3)), transpose(b), &
-                         c(2:2*m:2, 3:3*n:3))
+                         c(2:2*m:2, 3:3*n:3), stat=code)
     call check(all(c(2:2*m:2, 3:3*n:3) == exact), 'a section of c')
     call check(count(c == mark) == size(c) - m*n, 'what is around the section')
 
     exact = matmul(wide(2*m:2:-2, 3*m:1:-1), wide(1:3*m, n:1:-1))
     c = mark
     call limber_multiply(ctx, correct, wide(2*m:2:-2, 3*m:1:-1), wide(1:3*m, n:1:-1), &
-                         c(m:1:-1, n:1:-1))
+                         c(m:1:-1, n:1:-1), stat=code)
     call check(all(c(m:1:-1, n:1:-1) == exact), 'sections that run backwards')
     call check(count(c == mark) == size(c) - m*n, 'what is around a section that runs backwards')
 
     records%x = transpose(wide(1:k, 1:m))
-    call limber_multiply(ctx, correct, records%x, wide(1:k, 1:n), c(1:m, 1:n))
+    call limber_multiply(ctx, correct, records%x, wide(1:k, 1:n), c(1:m, 1:n), stat=code)
     call check(all(c(1:m, 1:n) == matmul(records%x, wide(1:k, 1:n))), 'components')
   end subroutine
 
@@ -128,9 +128,9 @@ contains
     real(real64) :: none(0, k), b(k, n), nothing(0, n), a(m, 0), c(m, n)
 
     b = 1
-    call limber_multiply(ctx, correct, none, b, nothing)
+    call limber_multiply(ctx, correct, none, b, nothing, stat=code)
     c = 7
-    call limber_multiply(ctx, correct, a, none(:, 1:n), c)
+    call limber_multiply(ctx, correct, a, none(:, 1:n), c, stat=code)
     call check(all(c == 0), 'k = 0')
   end subroutine
 
@@ -167,11 +167,11 @@ contains
     b = cmplx(draw(k, n, 20), draw(k, n, 20), real64)
     c = (1, -2)
     call limber_multiply(ctx, correct, a, b, c, alpha=(2.0_real64, 1.0_real64), &
-                         beta=(0.0_real64, 1.0_real64))
+                         beta=(0.0_real64, 1.0_real64), stat=code)
     call check(all(c == (2, 1)*matmul(a, b) + (0, 1)*cmplx(1, -2, real64)), 'complex(real64)')
     s = cmplx(draw(m, k, 8), draw(m, k, 8), real32)
     t = cmplx(draw(k, n, 8), draw(k, n, 8), real32)
-    call limber_multiply(ctx, correct, s, t, u)
+    call limber_multiply(ctx, correct, s, t, u, stat=code)
     call check(all(u == matmul(s, t)), 'complex(real32)')
   end subroutine
 
@@ -183,15 +183,15 @@ contains
 
     a = real(draw(m, k, 53), real128)
     b = real(draw(k, n, 53), real128)
-    call limber_multiply(ctx, correct, a, b, c)
+    call limber_multiply(ctx, correct, a, b, c, stat=code)
     call check(all(c == matmul(a, b)), 'real128')
     x = real(a, real64)
     y = real(b, real64)
-    call limber_multiply(ctx, correct, x, y, z)
+    call limber_multiply(ctx, correct, x, y, z, stat=code)
     call check(all(z == real(matmul(a, b), real64)), 'real64, sums of 111 bits rounded once')
     ca = cmplx(a, -a(:, k:1:-1), real128)
     cb = cmplx(b, 2, real128)
-    call limber_multiply(ctx, correct, ca, cb, cc)
+    call limber_multiply(ctx, correct, ca, cb, cc, stat=code)
     call check(all(cc == matmul(ca, cb)), 'complex(real128)')
   end subroutine
 #endif

@@ -46,6 +46,15 @@ def rounded(rows):
     return [[float(x) for x in row] for row in rows]    # Fraction to float rounds to nearest-even
 
 
+class Background(unittest.TestCase):
+    def test_matmul_begins_without_its_kernel(self):
+        a, b = draw(4, 5, 300), draw(5, 6, 300)
+        with limber.Context(cache_dir="", background=True) as ctx:
+            for _ in range(3):
+                c = ctx.matmul(buffer(a), buffer(b))
+                self.assertEqual(memoryview(c).tolist(), rounded(product(a, b)))
+
+
 class Layout(unittest.TestCase):
     def test_structures_are_those_of_the_c_compiler(self):
         text = subprocess.run([LAYOUT], capture_output=True, text=True, check=True).stdout

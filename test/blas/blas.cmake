@@ -6,7 +6,39 @@ foreach(bits 32 64)
   set_target_properties(blas_mock_${bits} PROPERTIES C_VISIBILITY_PRESET default)
   add_executable(blas_program_${bits} ${CMAKE_CURRENT_SOURCE_DIR}/blas/program.c)
   target_compile_definitions(blas_program_${bits} PRIVATE INTEGER=int${bits}_t)
-  target_link_libraries(blas_program_${bits} PRIVATE blas_mock_${bits} m)
+  target_link_libraries(blas_program_${bits} PRIVATE blas_mock_${bits} m ${CMAKE_DL_LIBS})
   add_test(NAME blas_${bits} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/blas.sh
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_${bits}>)
 endforeach()
+
+# Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain ones.
+add_executable(blas_host ${CMAKE_CURRENT_SOURCE_DIR}/blas/plugin.c)
+target_link_libraries(blas_host PRIVATE ${CMAKE_DL_LIBS})
+set(plugins)
+foreach(plugin scipy_,_64_,64 scipy_,_,32 ,_,64)
+  string(REPLACE "," ";" plugin "${plugin}")
+  list(GET plugin 0 prefix)
+  list(GET plugin 1 suffix)
+  list(GET plugin 2 bits)
+  set(name "${prefix}plugin${suffix}${bits}")
+  foreach(part mock plugin)
+    add_library(blas_${part}_${name} SHARED ${CMAKE_CURRENT_SOURCE_DIR}/blas/${part}.c)
+    target_compile_definitions(blas_${part}_${name} PRIVATE
+      INTEGER=int${bits}_t PREFIX=${prefix} SUFFIX=${suffix})
+    set_target_properties(blas_${part}_${name} PROPERTIES C_VISIBILITY_PRESET default)
+  endforeach()
+  target_compile_definitions(blas_plugin_${name} PRIVATE PLUGIN)
+  target_link_libraries(blas_plugin_${name} PRIVATE blas_mock_${name})
+  list(APPEND plugins $<TARGET_FILE:blas_plugin_${name}>)
+endforeach()
+add_test(NAME blas_plugins COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/plugins.sh
+         $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_host> ${plugins})
+
+# All routines: exact integers, the reference's testers, and Limber as the program's libblas.
+add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/exact.sh $<TARGET_FILE:limber_blas>)
+add_test(NAME blas_testers COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/testers.sh $<TARGET_FILE:limber_blas>)
+if(TARGET limber_blas_whole)
+  add_test(NAME blas_whole COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/whole.sh
+           $<TARGET_FILE_DIR:limber_blas_whole> $<TARGET_FILE_DIR:limber_blas_whole64>
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_mock_32> $<TARGET_FILE:blas_mock_64>)
+endif()

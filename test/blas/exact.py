@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every routine before a BLAS against exact integers: python3 exact.py CONTRACT [reference BLAS].
 The contract is also that of the environment; liblimber_blas is preloaded."""
+import copy
 import ctypes
 import random
 import struct
@@ -39,12 +40,15 @@ class Type:
         self.digits = 24 if self.single else 53
         self.parts = 2 if self.complex else 1
         self.range = 12 if self.single else 40
+        self.pool = [self.value() for _ in range(4099)]
 
-    def value(self, integers):
-        if integers:
-            return float(rng.randint(-9, 9))
+    def value(self):
         v = rng.uniform(0.5, 1) * rng.choice((-1, 1)) * 2.0 ** rng.randint(-self.range, self.range)
         return struct.unpack("f", struct.pack("f", v))[0] if self.single else v
+
+    def values(self, n):
+        start = rng.randrange(len(self.pool))
+        return (self.pool * (n // len(self.pool) + 2))[start:start + n]
 
     def pass_scalar(self, s, real=False):
         parts = (s.real,) if real or not self.complex else (s.real, s.imag)
@@ -52,17 +56,21 @@ class Type:
 
 
 class Matrix:
-    """rows x cols; `rest` is what every other place of the array holds."""
-    def __init__(self, t, rows, cols, by_rows=False, integers=False, fill=None):
+    """rows x cols, whole or the triangle `part`, U or L, u or l without its diagonal, "" for nothing;
+    every other place of the array holds NaN."""
+    def __init__(self, t, rows, cols, by_rows=False, part="whole"):
         self.t, self.rows, self.cols, self.by_rows = t, rows, cols, by_rows
         self.lead = (cols if by_rows else rows) + 3
-        lines = rows if by_rows else cols
+        lines, length = (rows, cols) if by_rows else (cols, rows)
         self.data = (t.c * (self.lead * lines * t.parts))(*([float("nan")] * (self.lead * lines * t.parts)))
-        for i in range(rows):
-            for j in range(cols):
-                if fill is None or fill(i, j):
-                    for p in range(t.parts):
-                        self.data[self.at(i, j) + p] = t.value(integers)
+        for line in range(lines if part else 0):
+            first, last = 0, length
+            if part in "Uu" and by_rows or part in "Ll" and not by_rows:
+                first = line + part.islower()
+            elif part != "whole":
+                last = line + (not part.islower())
+            start = line * self.lead
+            self.data[(start + first) * t.parts:(start + last) * t.parts] = t.values((last - first) * t.parts)
 
     def at(self, i, j):
         return (i * self.lead + j if self.by_rows else i + j * self.lead) * self.t.parts
@@ -73,8 +81,10 @@ class Matrix:
         im = self.data[k + 1] if self.t.complex else 0.0
         return fixed(self.data[k]), fixed(im)
 
-    def raw(self):
-        return bytes(self.data)
+    def copy(self):
+        other = copy.copy(self)
+        other.data = type(self.data)(*self.data)
+        return other
 
 
 def fixed(v):
@@ -136,7 +146,10 @@ def scalars(s):
 def expect(what, m, i, j, want, size):
     """want and size, of the sums of absolute values: multiples of 2^-3 SCALE."""
     global checks
-    got = m.get(i, j)
+    try:
+        got = m.get(i, j)
+    except (ValueError, OverflowError):
+        return say(f"{what} ({i},{j}) is not finite")
     for p in range(m.t.parts):
         checks += 1
         g = got[p] << 2 * SCALE
@@ -181,26 +194,27 @@ def fortran(name, letters, sizes, rest, width=32):
       *[ctypes.c_size_t(1) for _ in letters])
 
 
-def cblas(name, by_rows, codes, sizes, rest):
-    f = getattr(here, "cblas_" + name)
+def cblas(name, by_rows, codes, sizes, rest, width):
+    f = getattr(here, "cblas_" + name + ("64_" if width == 64 else ""))
+    integer = ctypes.c_int64 if width == 64 else ctypes.c_int
     f.restype = None
     out = []
     for r in rest:
         if isinstance(r, Matrix):
-            out += [r.data, ctypes.c_int(r.lead)]
+            out += [r.data, integer(r.lead)]
         else:
             out.append(r if len(r) == 2 else r._type_(r[0]))
-    f(ORDER[by_rows], *codes, *[ctypes.c_int(n) for n in sizes], *out)
+    f(ORDER[by_rows], *codes, *[integer(n) for n in sizes], *out)
 
 
 def call(way, name, letters, codes, sizes, rest):
-    if way == "rows":
-        cblas(name, True, codes, sizes, rest)
+    if way.startswith("rows"):
+        cblas(name, True, codes, sizes, rest, 64 if way == "rows64" else 32)
     else:
         fortran(name, letters, sizes, rest, 64 if way == "wide" else 32)
 
 
-WAYS = ("columns", "rows", "wide")
+WAYS = ("columns", "rows", "wide", "rows64")
 
 
 # ---- routines ------------------------------------------------------------------------------------
@@ -211,11 +225,10 @@ def few(n, edge=128):
 def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
     name = t.letter + ("hemm" if hermitian else "symm")
     m, n = (q, wide) if side == "L" else (wide, q)
-    rows = way == "rows"
-    inside = lambda i, j: i == j or (i < j) == (uplo == "U")
-    a = Matrix(t, q, q, rows, fill=inside)
+    rows = way.startswith("rows")
+    a = Matrix(t, q, q, rows, uplo)
     b, c = Matrix(t, m, n, rows), Matrix(t, m, n, rows)
-    old = [[c.get(i, j) if beta else (0, 0) for j in range(n)] for i in range(m)]
+    old = c.copy()
     if not beta:
         spoil(c)
     call(way, name, (side.lower(), uplo), (141 if side == "L" else 142, CODES[uplo]), (m, n),
@@ -224,20 +237,20 @@ def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
     for i in few(m):
         for j in few(n):
             x, y = (s, b.get) if side == "L" else (b.get, s)
-            want, size = combine(x, y, i, j, q, alpha, beta, old[i][j], t.digits)
+            want, size = combine(x, y, i, j, q, alpha, beta, old.get(i, j), t.digits)
             expect(name + way + side + uplo, c, i, j, want, size)
 
 
 def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
     """syrk, herk, syr2k, her2k, gemmt"""
-    name, rows, hermitian, two = t.letter + kind, way == "rows", kind[0] == "h", kind[-2] == "2"
+    name, rows, hermitian, two = t.letter + kind, way.startswith("rows"), kind[0] == "h", kind[-2] == "2"
     shape = (n, k) if trans == "N" else (k, n)
     a, b = Matrix(t, *shape, rows), Matrix(t, *(shape if two else (shape[::-1] if kind == "gemmt" else (1, 1))), rows)
-    c = Matrix(t, n, n, rows, fill=lambda i, j: i == j or (i < j) == (uplo == "U"))
-    old, before = [[c.get(i, j) if i == j or (i < j) == (uplo == "U") else None for j in range(n)]
-                   for i in range(n)], c.raw()
+    inside = lambda i, j: i == j or (i < j) == (uplo == "U")
+    c = Matrix(t, n, n, rows, uplo)
     if not beta:
         spoil(c)
+    old = c.copy()
     letters, codes = (uplo, trans.lower()), (CODES[uplo], CODES[trans])
     if kind == "gemmt":
         letters, codes = letters + (trans,), codes + (CODES[trans],)
@@ -248,11 +261,11 @@ def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
     flip = lambda f: lambda i, j: (f(j, i)[0], -f(j, i)[1] if hermitian else f(j, i)[1])
     for i in few(n):
         for j in few(n):
-            if old[i][j] is None:
+            if not inside(i, j):
                 continue
-            if not beta:
-                old[i][j] = 0, 0
-            was = (old[i][j][0], 0) if hermitian and i == j else old[i][j]
+            was = old.get(i, j) if beta else (0, 0)
+            if hermitian and i == j:
+                was = was[0], 0
             if kind == "gemmt":
                 want, size = combine(x, y, i, j, k, alpha, beta, was, t.digits)
             elif not two:
@@ -271,25 +284,25 @@ def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
             if hermitian and i == j:
                 want = want[0], 0
             expect(name + way + uplo + trans, c, i, j, want, size)
-    after = c.raw()
-    size = t.parts * ctypes.sizeof(t.c)
-    inside = {c.at(i, j) // t.parts for i in range(n) for j in range(n) if old[i][j] is not None}
-    for e in range(len(after) // size):
-        if e not in inside and after[e * size:(e + 1) * size] != before[e * size:(e + 1) * size]:
-            say(f"{name}{way}{uplo}{trans}: place {e} outside the triangle has changed")
-            break
+    for i in range(n):      # all the rest is as it was, bit for bit
+        for j in range(n):
+            if inside(i, j):
+                for p in range(t.parts):
+                    old.data[c.at(i, j) + p] = c.data[c.at(i, j) + p]
+    if bytes(c.data) != bytes(old.data):
+        say(f"{name}{way}{uplo}{trans}: something outside the triangle has changed")
 
 
 def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
-    name, rows = t.letter + "trmm", way == "rows"
+    name, rows = t.letter + "trmm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
-    a = Matrix(t, q, q, rows, fill=lambda i, j: (i < j) == (uplo == "U") if i != j else diag == "N")
+    a = Matrix(t, q, q, rows, uplo if diag == "N" else uplo.lower())
     b = Matrix(t, m, n, rows)
-    old = [[b.get(i, j) for j in range(n)] for i in range(m)]
+    old = b.copy()
     call(way, name, (side, uplo.lower(), trans, diag),
          (141 if side == "L" else 142, CODES[uplo], CODES[trans], 131 if diag == "N" else 132), (m, n),
          (t.pass_scalar(alpha), a, b))
-    s, was = triangle(a, uplo, trans, diag), lambda i, j: old[i][j]
+    s, was = triangle(a, uplo, trans, diag), old.get
     for i in few(m):
         for j in few(n):
             x, y = (s, was) if side == "L" else (was, s)
@@ -299,16 +312,16 @@ def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
 
 def check_trsm(t, way, side, uplo, trans, q, wide, alpha):
     """Diagonal blocks are the identity, so that solving them rounds nothing: updates alone are seen."""
-    block, name, rows = 32, t.letter + "trsm", way == "rows"
+    block, name, rows = 32, t.letter + "trsm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
-    a = Matrix(t, q, q, rows, fill=lambda i, j: i != j and (i < j) == (uplo == "U"))
+    a = Matrix(t, q, q, rows, uplo.lower())
     for i in range(q):
         for j in range(q):
             if i != j and i // block == j // block:
                 for p in range(t.parts):
                     a.data[a.at(i, j) + p] = 0
     b = Matrix(t, m, n, rows)
-    old = [[b.get(i, j) for j in range(n)] for i in range(m)]
+    old = b.copy()
     call(way, name, (side, uplo, trans, "u"),
          (141 if side == "L" else 142, CODES[uplo], CODES[trans], 132), (m, n), (t.pass_scalar(alpha), a, b))
     s = triangle(a, uplo, trans, "U")
@@ -318,7 +331,7 @@ def check_trsm(t, way, side, uplo, trans, q, wide, alpha):
         first, last = (i // block + 1) * block if upper else 0, q if upper else i // block * block
         for j in range(wide):
             at = (i, j) if side == "L" else (j, i)
-            c = old[at[0]][at[1]]
+            c = old.get(*at)
             if first >= last:
                 want, size = combine(s, s, 0, 0, 0, 1.0, alpha, c, t.digits)
             elif side == "L":
@@ -334,22 +347,55 @@ def check_panels(uplo, side):
     """An operand so large that it is written out in two panels."""
     t, q, wide = Type("z"), 1030, 2
     m, n = (q, wide) if side == "L" else (wide, q)
-    a, b, c = Matrix(t, q, q, fill=lambda i, j: False), Matrix(t, m, n), Matrix(t, m, n)
+    a, b, c = Matrix(t, q, q, part=""), Matrix(t, m, n), Matrix(t, m, n)
     a.data[:] = [float(rng.randint(-99, 99)) for _ in range(1021)] * (len(a.data) // 1021) + [1.0] * (len(a.data) % 1021)
-    old = [[c.get(i, j) for j in range(n)] for i in range(m)]
+    old = c.copy()
     fortran("zhemm", (side, uplo), (m, n), (t.pass_scalar(1.0), a, b, t.pass_scalar(-0.5), c))
     s = full(a, uplo, True)
     for i in few(m, 1018):
         for j in few(n, 1018):
             x, y = (s, b.get) if side == "L" else (b.get, s)
-            want, size = combine(x, y, i, j, q, 1.0, -0.5, old[i][j], t.digits)
+            want, size = combine(x, y, i, j, q, 1.0, -0.5, old.get(i, j), t.digits)
             expect("zhemm in panels " + side + uplo, c, i, j, want, size)
+
+
+def both(name, letters, sizes, ms, scalar_at, last, beta=1.0):
+    """The last matrix as we leave it and as the reference does."""
+    t, results = ms[0].t, []
+    for library in (here, ctypes.CDLL(REFERENCE)):
+        copies, args = [type(m.data)(*m.data) for m in ms], []
+        for k, (m, data) in enumerate(zip(ms, copies)):
+            if k in scalar_at:
+                args.append(t.pass_scalar(1.0))
+            args += [data, *integers(32, m.lead)]
+        if last == "beta":
+            args.insert(-2, t.pass_scalar(beta))
+        getattr(library, name + "_")(*[ctypes.c_char_p(c.encode()) for c in letters], *integers(32, *sizes),
+                                     *args, *[ctypes.c_size_t(1) for _ in letters])
+        results.append(list(copies[-1]))
+    return results
+
+
+def check_refused(name, letters, sizes, shapes, last, row):
+    """A scheme that holds the first blocks and not those with `row` of the first operand: what was
+    already written is taken back, and the BLAS behind computes all."""
+    global checks
+    t = Type(name[0])
+    ms = [Matrix(t, r, c, part="") for r, c in shapes]
+    for m in ms:
+        m.data[:] = [float(rng.randint(1, 9)) for _ in m.data]
+    square = shapes[0][0] == shapes[0][1]
+    ms[0].data[ms[0].at(row, row - 2 if square else 0)] = 2.0 ** 300
+    ms[0].data[ms[0].at(row, row - 1 if square else 1)] = 2.0 ** -300
+    got, want = both(name, letters, sizes, ms, (0,), last, 2.0)
+    checks += 1
+    if got != want:
+        say(f"{name} {letters}: differs from the reference where a product is refused")
 
 
 def check_special(name, letters, sizes, shapes, last, scalar_at):
     """NaN and infinities as the reference has them; sums of small integers are exact otherwise."""
     global checks
-    reference = ctypes.CDLL(REFERENCE)
     t = Type(name[0])
     for special in (float("inf"), float("-inf"), float("nan")):
         for where in range(len(shapes) - (name == "zhemm")):   # a complex beta makes more NaN of infinities
@@ -366,20 +412,7 @@ def check_special(name, letters, sizes, shapes, last, scalar_at):
                 x = ms[where]
                 i, j = rng.randrange(x.rows), rng.randrange(x.cols)
                 x.data[x.at(i, j) + (place % t.parts)] = special
-                results = []
-                for library in (here, reference):
-                    copies = [type(m.data)(*m.data) for m in ms]
-                    args = []
-                    for k, (m, data) in enumerate(zip(ms, copies)):
-                        if k in scalar_at:
-                            args.append(t.pass_scalar(1.0, name[1:] == "herk"))
-                        args += [data, *integers(32, m.lead)]
-                    if last == "beta":
-                        args.insert(-2, t.pass_scalar(1.0, name[1:] == "herk"))
-                    getattr(library, name + "_")(*[ctypes.c_char_p(c.encode()) for c in letters],
-                                                 *integers(32, *sizes), *args,
-                                                 *[ctypes.c_size_t(1) for _ in letters])
-                    results.append(list(copies[-1]))
+                results = both(name, letters, sizes, ms, scalar_at, last)
                 checks += 1
                 for e, (got, want) in enumerate(zip(*results)):
                     if not (got == want or (got != got and want != want)):
@@ -389,6 +422,15 @@ def check_special(name, letters, sizes, shapes, last, scalar_at):
 
 def main():
     turn = 0
+    if CONTRACT == "refused":
+        check_refused("dsyrk", "UN", (300, 9), ((300, 9), (300, 300)), "beta", 140)
+        check_refused("dsyr2k", "UN", (300, 9), ((300, 9), (300, 9), (300, 300)), "beta", 140)
+        check_refused("zher2k", "UN", (300, 9), ((300, 9), (300, 9), (300, 300)), "beta", 140)
+        check_refused("dtrmm", "LLNN", (300, 5), ((300, 300), (300, 5)), "", 299)
+        check_refused("dtrsm", "LLNU", (100, 5), ((100, 100), (100, 5)), "", 70)
+        check_refused("zhemm", "LL", (1030, 2), ((1030, 1030), (1030, 2), (1030, 2)), "beta", 1029)
+        print(checks, "checks,", failures, "failed")
+        return failures != 0
 
     def each(check, t, *rest):      # the ways take turns
         nonlocal turn
@@ -419,9 +461,8 @@ def main():
             for trans in "NTC":
                 each(check_rank, t, "gemmt", uplo, trans, 135, 7, 1.5, 0.0)
     if CONTRACT == "correct":
-        for uplo in "UL":
-            for side in "LR":
-                check_panels(uplo, side)
+        check_panels("U", "L")
+        check_panels("L", "R")
     if CONTRACT == "correct" and REFERENCE:
         for uplo in "UL":
             check_special("dsymm", "L" + uplo, (9, 4), ((9, 9), (9, 4), (9, 4)), "beta", (0,))

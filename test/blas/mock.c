@@ -6,17 +6,28 @@
 #include <stdio.h>
 #include <string.h>
 
-int mock_calls, mock_errors;
+#include "name.h"
+
+int mock_calls, mock_errors, mock_info;     /* info: of the last error */
 
 void xerbla_(const char *name, const INTEGER *info, size_t length);
 void xerbla_(const char *name, const INTEGER *info, size_t length)
 {
-    (void)name, (void)info, (void)length;
+    (void)name, (void)length;
     mock_errors++;
+    mock_info = (int)*info;
 }
 
-INTEGER isamax_(const INTEGER *n, const float *x, const INTEGER *step);
-INTEGER isamax_(const INTEGER *n, const float *x, const INTEGER *step)
+void cblas_xerbla(INTEGER info, const char *name, const char *form, ...);
+void cblas_xerbla(INTEGER info, const char *name, const char *form, ...)
+{
+    (void)name, (void)form;
+    mock_errors++;
+    mock_info = -(int)info;
+}
+
+INTEGER NAME(isamax)(const INTEGER *n, const float *x, const INTEGER *step);
+INTEGER NAME(isamax)(const INTEGER *n, const float *x, const INTEGER *step)
 {
     INTEGER best = 0;
 
@@ -58,10 +69,10 @@ INTEGER isamax_(const INTEGER *n, const float *x, const INTEGER *step)
             }                                                                                   \
     }
 
-GEMM(sgemm_, float, )
-GEMM(dgemm_, double, )
-GEMM(cgemm_, float complex, conjf)
-GEMM(zgemm_, double complex, conj)
+GEMM(NAME(sgemm), float, )
+GEMM(NAME(dgemm), double, )
+GEMM(NAME(cgemm), float complex, conjf)
+GEMM(NAME(zgemm), double complex, conj)
 
 void cblas_dgemm(int order, int ta, int tb, INTEGER m, INTEGER n, INTEGER k, double alpha,
                  const double *a, INTEGER lda, const double *b, INTEGER ldb, double beta, double *c,
@@ -73,7 +84,7 @@ void cblas_dgemm(int order, int ta, int tb, INTEGER m, INTEGER n, INTEGER k, dou
     const char *x = ta == 111 ? "N" : "T", *y = tb == 111 ? "N" : "T";
 
     if (order == 101)
-        dgemm_(y, x, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc, 1, 1);
+        NAME(dgemm)(y, x, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc, 1, 1);
     else
-        dgemm_(x, y, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);
+        NAME(dgemm)(x, y, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);
 }

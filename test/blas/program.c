@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A program on a BLAS: `program served`, where its products should come from elsewhere, or `program
- * left`.  Each result is compared with sums of its own. */
+ * left`; a third word asks for batches, which this BLAS does not have.  Each result is compared with sums of its own. */
+#define _GNU_SOURCE     /* RTLD_DEFAULT */
 #include <complex.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern int mock_calls, mock_errors;
+extern int mock_calls, mock_errors, mock_info;
 
 #define FORTRAN(name)                                                                           \
     void name(const char *, const char *, const INTEGER *, const INTEGER *, const INTEGER *,    \
@@ -148,6 +150,147 @@ static void wrong(void)
     drop(&x);
 }
 
+/* ---- batches: names that the BLAS here does not have ---------------------------------------------- */
+
+enum { BATCH = 3 };
+
+typedef const void *in;
+typedef void fortran_batch(const char *, const char *, in, in, in, in, in, in, in, in, in, in, in, in, in, size_t,
+                           size_t);
+typedef void c_batch(int, const int *, const int *, in, in, in, in, in, in, in, in, in, in, in, INTEGER, in);
+typedef void fortran_strided(const char *, const char *, in, in, in, in, in, in, in, in, in, in, in, void *, in,
+                             in, in, size_t, size_t);
+#define C_STRIDED(scalar)                                                                       \
+    void(int, int, int, INTEGER, INTEGER, INTEGER, scalar, in, INTEGER, INTEGER, in, INTEGER, INTEGER, \
+         scalar, void *, INTEGER, INTEGER, INTEGER)
+typedef void fortran_gemmt(const char *, const char *, const char *, in, in, in, in, in, in, in, in, void *, in,
+                           size_t, size_t, size_t);
+typedef __typeof__(C_STRIDED(double)) c_strided_d;
+typedef __typeof__(C_STRIDED(in)) c_strided_z;
+
+/* The function of that name before us. */
+#define FIND(type, f, name) type *f; *(void **)&f = dlsym(RTLD_DEFAULT, name)
+
+/* Two groups, of two products and of one with A transposed. */
+static void groups(char type, int rows, int by_c)
+{
+    const char *name = by_c ? type == 'd' ? "cblas_dgemm_batch" : "cblas_zgemm_batch"
+                            : type == 'd' ? "dgemm_batch_" : "zgemm_batch_";
+    const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD }, size[] = { 2, 1 }, two = 2;
+    const int ta[] = { 111, 112 }, tb[] = { 111, 111 };
+    struct matrices x[BATCH];
+    const void *a[BATCH], *b[BATCH];
+    void *c[BATCH];
+    double complex alpha[2], beta[2];
+    FIND(fortran_batch, f, name);
+    FIND(c_batch, g, name);
+
+    for (int i = 0; i < BATCH; i++) {
+        x[i] = make(type);
+        a[i] = x[i].a;
+        b[i] = x[i].b;
+        c[i] = x[i].c;
+    }
+    for (int i = 0; i < 2; i++) {
+        set(alpha, type, i, 1.5 + i);
+        set(beta, type, i, -0.5 * i);
+    }
+    if (by_c)
+        g(rows ? 101 : 102, ta, tb, m, n, k, alpha, a, lead, b, lead, beta, c, lead, two, size);
+    else
+        f("NT", "NN", m, n, k, alpha, a, lead, b, lead, beta, c, lead, &two, size, (size_t)1, (size_t)1);
+    for (int i = 0; i < BATCH; i++) {
+        check(name, &x[i], type, i < 2 ? 'N' : 'T', 'N', i < 2 ? 1.5 : 2.5, i < 2 ? 0 : -0.5, rows);
+        drop(&x[i]);
+    }
+}
+
+/* All products share A; results lie SIZE apart. */
+static void strided(char type, int by_c)
+{
+    const char *name = by_c ? type == 'd' ? "cblas_dgemm_batch_strided" : "cblas_zgemm_batch_strided"
+                            : type == 'd' ? "dgemm_batch_strided_" : "zgemm_batch_strided_";
+    const INTEGER m = M, n = N, k = K, lead = LEAD, none = 0, step = SIZE, two = 2;
+    size_t bytes = SIZE * (type == 'd' ? 8 : 16);
+    struct matrices x[2] = { make(type), make(type) };
+    char *b = malloc(2 * bytes), *c = malloc(2 * bytes);
+    double complex alpha[1], beta[1];
+    FIND(fortran_strided, f, name);
+    FIND(c_strided_d, d, name);
+    FIND(c_strided_z, z, name);
+
+    memcpy(x[1].a, x[0].a, bytes);
+    for (int i = 0; i < 2; i++) {
+        memcpy(b + i * bytes, x[i].b, bytes);
+        memcpy(c + i * bytes, x[i].c, bytes);
+    }
+    set(alpha, type, 0, -1);
+    set(beta, type, 0, 2);
+    if (!by_c)
+        f("N", "c", &m, &n, &k, alpha, x[0].a, &lead, &none, b, &lead, &step, beta, c, &lead, &step, &two,
+          (size_t)1, (size_t)1);
+    else if (type == 'd')
+        d(102, 111, 113, m, n, k, -1.0, x[0].a, lead, none, b, lead, step, 2.0, c, lead, step, two);
+    else
+        z(102, 111, 113, m, n, k, alpha, x[0].a, lead, none, b, lead, step, beta, c, lead, step, two);
+    for (int i = 0; i < 2; i++) {
+        memcpy(x[i].c, c + i * bytes, bytes);
+        check(name, &x[i], type, 'N', 'C', -1, 2, 0);
+        drop(&x[i]);
+    }
+    free(b);
+    free(c);
+}
+
+static void expect_error(const char *what, int before, int info, const struct matrices *x)
+{
+    if (mock_errors == before + 1 && mock_info == info && !memcmp(x->c, x->before, SIZE * 8))
+        return;
+    printf("%s: %d errors, of argument %d\n", what, mock_errors - before, mock_info);
+    failures++;
+}
+
+/* xerbla hears of Fortran's calls, cblas_xerbla of those of C: the mock makes the latter negative. */
+static void wrong_batches(void)
+{
+    const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD }, size[] = { 1, 1 };
+    const INTEGER small[] = { LEAD, 3 }, two = 2, none = 0, minus = -1;
+    struct matrices x = make('d');
+    const void *a[] = { x.a, x.a }, *b[] = { x.b, x.b };
+    void *c[] = { x.c, x.c };
+    double one[] = { 1, 1 };
+    int before = mock_errors;
+    FIND(fortran_batch, f, "dgemm_batch_");
+    FIND(c_strided_d, d, "cblas_dgemm_batch_strided");
+    FIND(fortran_gemmt, t, "dgemmt_");
+
+    f("NN", "NN", m, n, k, one, a, small, b, lead, one, c, lead, &two, size, (size_t)1, (size_t)1);
+    expect_error("a batch's lda", before++, 8, &x);
+    f("NX", "NN", m, n, k, one, a, lead, b, lead, one, c, lead, &two, size, (size_t)1, (size_t)1);
+    expect_error("a batch's letter", before++, 1, &x);
+    f("NN", "NN", m, n, k, one, a, lead, b, lead, one, c, lead, &minus, size, (size_t)1, (size_t)1);
+    expect_error("a batch's number of groups", before++, 14, &x);
+    d(102, 111, 111, m[0], n[0], k[0], 1.0, x.a, lead[0], none, x.b, lead[0], none, 1.0, x.c, small[1], none,
+      two);
+    expect_error("a strided batch's ldc", before++, -16, &x);
+    d(100, 111, 111, m[0], n[0], k[0], 1.0, x.a, lead[0], none, x.b, lead[0], none, 1.0, x.c, lead[0], none, two);
+    expect_error("a strided batch's order", before++, -1, &x);
+    t("U", "N", "N", n, &minus, one, x.a, lead, x.b, lead, one, x.c, lead, (size_t)1, (size_t)1, (size_t)1);
+    expect_error("gemmt's k", before++, 5, &x);
+    drop(&x);
+}
+
+static void batches(void)
+{
+    for (int by_c = 0; by_c < 2; by_c++) {
+        groups('d', 0, by_c);
+        groups('z', by_c, by_c);
+        strided('d', by_c);
+        strided('z', by_c);
+    }
+    wrong_batches();
+}
+
 int main(int argc, char **argv)
 {
     int served = argc > 1 && strcmp(argv[1], "served") == 0;
@@ -162,6 +305,8 @@ int main(int argc, char **argv)
         failures++;
     }
     wrong();
+    if (argc > 2)
+        batches();
     printf("%d failures\n", failures);
     return failures != 0;
 }

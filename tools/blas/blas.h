@@ -54,10 +54,14 @@ struct request {
  * wrong, so that its xerbla tells.  limber_blas_end follows, when that has returned. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
-/* Whether calls of this thread come from within one that was handed on; and what makes them so. */
+/* Whether calls of this thread come from within one that was decided, or another copy decides; and what
+ * makes them so. */
 bool limber_blas_is_inside(void);
 void limber_blas_enter(void);
 void limber_blas_leave(void);
+
+/* ---- arguments.c -------------------------------------------------------------------------------- */
+
 /* The position of the first wrong argument among those of the routine's Fortran interface (batches:
  * gemm's); 0 where none is; -1 for CBLAS' order. */
 int limber_blas_wrong(const struct request *r);

@@ -32,6 +32,19 @@ static bool is_ours(const void *address)
     return object_of(address) == object_of(&second);
 }
 
+/* Of a copy of this library. */
+static bool is_copy(const void *function)
+{
+    Dl_info at;
+    void *object = dladdr(function, &at) ? dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    const void *mark = object ? dlsym(object, "limber_blas_is_here") : NULL;
+    bool copy = mark && object_of(mark) == at.dli_fbase;
+
+    if (object)
+        dlclose(object);
+    return copy;
+}
+
 static void look_for_first(void)
 {
     const void *first = dlsym(RTLD_DEFAULT, "limber_blas_is_here");
@@ -49,7 +62,8 @@ bool limber_blas_is_second(void)
 
 /* ---- the function behind ------------------------------------------------------------------------ */
 
-/* What was found for callers at one address, or with NULL for all.  Never freed; the objects stay. */
+/* What was found for callers at one address, or with NULL for all; function NULL: nothing.  Never freed;
+ * the objects stay. */
 struct found {
     const void *caller;
     void *function;
@@ -86,7 +100,7 @@ static struct found *remember(const char *name, const void *caller, void *functi
 
     if (!f)
         return NULL;
-    if (dladdr(function, &in))
+    if (function && dladdr(function, &in))
         dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY);      /* so that it is not unloaded */
     f->caller = caller;
     f->function = function;
@@ -116,32 +130,35 @@ static void *beside(const char *name, const void *caller)
 static struct found *find(const char *name, const void *caller)
 {
     struct found *known = recall(name, NULL);
-    void *library, *f;
+    void *library, *f, *copy;
 
     if (known || (known = recall(name, caller)))
         return known;
-    if ((library = limber_blas_wish()) != NULL)
+    if ((library = limber_blas_wish()) != NULL) {
         f = dlsym(library, name);
-    else
-        f = limber_blas_next(name);
-    if (f)
         return remember(name, NULL, f);
-    if (library)
-        return NULL;
+    }
+    f = limber_blas_next(name);
+    if (f && !is_copy(f))
+        return remember(name, NULL, f);
+    copy = f;       /* it would not know who called */
     f = beside(name, caller);
+    if (!f)
+        f = copy;
     if (!f && (library = limber_blas_system()) != NULL)
         f = dlsym(library, name);
-    return f ? remember(name, caller, f) : NULL;
+    return remember(name, caller, f);
 }
 
 void *limber_blas_real(const char *name, const void *caller, bool quiet)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     const struct found *f = find(name, caller);
+    void *function = f ? f->function : NULL;
 
-    if (!f && !quiet && !atomic_flag_test_and_set(&told))
+    if (!function && !quiet && !atomic_flag_test_and_set(&told))
         preload_tell("no BLAS has %s; LIMBER_BLAS names one", name);
-    return f ? f->function : NULL;
+    return function;
 }
 
 void *limber_blas_sibling(const struct request *r, const char *routine)
@@ -186,7 +203,9 @@ bool limber_blas_is_wide(const char *isamax, const void *caller)
     if (wished >= 0)
         return wished;
     f = find(isamax, caller);
-    if (f && f->wide < 0)
+    if (!f || !f->function)
+        return false;
+    if (f->wide < 0)
         f->wide = limber_blas_asks_wide(f->function);
-    return f && f->wide;
+    return f->wide;
 }

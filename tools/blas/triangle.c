@@ -126,6 +126,8 @@ bool limber_blas_triangle(struct job *j)
     struct task t = { r->uplo == 'U', r->routine == BLAS_HERK || r->routine == BLAS_HER2K, r->n, r->k,
                       j->alpha, j->beta, a, b, limber_blas_view(r, &r->c) };
 
+    if (limber_blas_is(j, &j->beta, 1) && (r->k == 0 || limber_blas_is(j, &j->alpha, 0)))
+        return true;
     if (r->routine == BLAS_HER2K && !is_real(j, &j->alpha))
         return one_by_one(j, &t, a, b);
     if (r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K)

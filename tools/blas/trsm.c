@@ -53,13 +53,13 @@ bool limber_blas_trsm(struct job *j)
 
     if (t.n <= BLOCK)
         return limber_blas_fail(j, "the triangle is one small block");
+    *(void **)&solve = limber_blas_sibling(j->r, routine);
+    if (!solve)
+        return limber_blas_fail(j, "no BLAS solves its blocks");
     /* a BLAS may skip what a zero of the solution meets; the diagonal is its own in any case */
     if (!limber_blas_is_finite(j, t.upper ? UPPER : LOWER, t.n - 1, t.n - 1,
                                limber_blas_at(j, t.a, !t.upper, t.upper)))
         return limber_blas_fail(j, "a is not finite");
-    *(void **)&solve = limber_blas_sibling(j->r, routine);
-    if (!solve)
-        return limber_blas_fail(j, "it has no trsm of Fortran");
     before = limber_blas_fresh(j, t.n, t.wide);
     if (!before.data)
         return false;

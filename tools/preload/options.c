@@ -209,7 +209,8 @@ static bool read_all(void)
     if ((file && !read_file(file)) || !read_environment())
         return false;
     if (options.setting.on && preload_lacks(&options.setting.contract))
-        return refuse("contract fast is %s", preload_lacks(&options.setting.contract));
+        return refuse("LIMBER_CONTRACT = \"%s\" is %s", options.setting.words,
+                      preload_lacks(&options.setting.contract));
     if (options.check < 0)
         options.check = options.report ? 2 : 0;
     tell_strangers();

@@ -70,7 +70,7 @@ bool preload_read_scheme(const char *s, struct preload_setting *to)
 
 const char *preload_lacks(const limber_contract *k)
 {
-    return k->promise == LIMBER_FAST && !k->scheme ? "a promise of a scheme, and none is named" : NULL;
+    return k->promise == LIMBER_FAST && !k->scheme ? "a promise of a scheme, and LIMBER_SCHEME names none" : NULL;
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */

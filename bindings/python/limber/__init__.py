@@ -14,13 +14,13 @@ import threading
 from ._core import Context, Operand, Report, Part, Look, Tile, formats, schemes
 from ._library import VERSION as __version__
 from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberError, NoMemory,
-                     NoScheme, OutOfRange, Status)
+                     NoScheme, NotReady, OutOfRange, Status)
 from .quad import Quad
 
 __all__ = ["matmul", "conv2d", "plan", "look", "prepare", "default_context", "formats", "schemes",
            "Context", "Operand", "Report", "Part", "Look", "Tile", "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
-           "DeviceError", "InternalError"]
+           "DeviceError", "NotReady", "InternalError"]
 
 _lock = threading.Lock()
 _context = None

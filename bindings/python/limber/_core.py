@@ -64,12 +64,12 @@ def schemes():
         found[name.decode()] = lib.limber_scheme_about(i).decode()
 
 
-def _contract(text, scheme, slices):
+def _contract(text, scheme, slices, background=False):
     word, _, value = str(text).partition("=")
     if word not in _PROMISES or (word in ("bits", "simulate")) != bool(value):
         raise BadArgument(f"contract = {text!r} is none of native, bits=N, correct, exact, fast, "
                           "simulate=UNIT")
-    made = C.Contract(promise=_PROMISES[word], slices=slices,
+    made = C.Contract(promise=_PROMISES[word], slices=slices, meanwhile=int(background),
                       scheme=str(scheme).encode() if scheme else None)
     if word == "bits":
         if not value.isdecimal() or len(value) > 6:
@@ -154,10 +154,12 @@ class Context:
     threads     0: as the environment says, else the cores at hand
     cache_dir   None: as the environment says; "": kernels are kept in memory only
     log         called with one line a call, from the thread that calls
+    background  kernels are made by a thread of the context's, and matmul begins without them
     Others as limber_config."""
 
     def __init__(self, backend=None, threads=0, cache_dir=None, cache_bytes=0, dump_dir=None,
-                 verbose=None, workspace_bytes=0, log=None, device=0, whole=False):
+                 verbose=None, workspace_bytes=0, log=None, device=0, whole=False,
+                 background=False):
         config = C.Config(backend=_path(backend), threads=threads, cache_dir=_path(cache_dir),
                           cache_bytes=cache_bytes, dump_dir=_path(dump_dir),
                           verbose=int(log is not None if verbose is None else verbose),
@@ -168,6 +170,7 @@ class Context:
         pointer = c_void_p()
         check(lib.limber_create(byref(pointer), byref(config)))
         self._handle = _Handle(pointer, lib.limber_destroy, "the context")
+        self.background = background
 
     def close(self):
         """Ends the context when the calls and operands that use it have ended."""
@@ -333,7 +336,7 @@ class _Product:
 
     def __init__(self, context, held, a, b, contract, out, alpha, beta, scheme, format, dtype,
                  slices):
-        self.contract = _contract(contract, scheme, slices)
+        self.contract = _contract(contract, scheme, slices, context.background)
         formats_of = _pair(format)
         self.ctx = held.enter_context(context._handle.use())
         self.prepared = [_prepared(held, x) for x in (a, b)]

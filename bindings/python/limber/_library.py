@@ -19,11 +19,15 @@ class Format(Structure):
                 ("flags", c_uint8), ("bias", c_int16), ("size", c_uint8), ("carried", c_uint8)]
 
 
+class Allocator(Structure):
+    _fields_ = [("take", c_void_p), ("give", c_void_p), ("user", c_void_p)]
+
+
 class Config(Structure):
     _fields_ = [("backend", c_char_p), ("threads", c_int), ("cache_dir", c_char_p),
                 ("cache_bytes", c_size_t), ("dump_dir", c_char_p), ("verbose", c_int),
                 ("workspace_bytes", c_size_t), ("log", Log), ("log_user", c_void_p),
-                ("device", c_int), ("whole", c_int)]
+                ("device", c_int), ("whole", c_int), ("allocator", Allocator)]
 
 
 class Step(Structure):
@@ -42,13 +46,14 @@ class Unit(Structure):
 
 class Contract(Structure):
     _fields_ = [("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
-                ("split", c_int), ("unit", POINTER(Unit)), ("statistics", c_void_p)]
+                ("split", c_int), ("unit", POINTER(Unit)), ("statistics", c_void_p),
+                ("meanwhile", c_int)]
 
 
 class Part(Structure):
     _fields_ = [("scheme", c_char * 32), ("rows", c_int), ("bound", c_double), ("m", c_int64),
                 ("n", c_int64), ("share", c_double), ("cost", c_double), ("seconds", c_double),
-                ("group", c_int * 2), ("kinds", c_uint * 2)]
+                ("group", c_int * 2), ("kinds", c_uint * 2), ("kernel", c_char * 33)]
 
 
 class Report(Structure):
@@ -109,8 +114,9 @@ class CacheInfo(Structure):
 SeenEntry = CFUNCTYPE(c_int, c_void_p, POINTER(CacheEntry))
 
 # By the names of the C header, for the comparison with it.
-STRUCTURES = {"limber_format": Format, "limber_config": Config, "limber_step": Step,
-              "limber_unit": Unit, "limber_contract": Contract, "limber_part": Part,
+STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_config": Config,
+              "limber_step": Step, "limber_unit": Unit, "limber_contract": Contract,
+              "limber_part": Part,
               "limber_report": Report, "limber_matrix": Matrix,
               "limber_operand_config": OperandConfig, "limber_batch": Batch,
               "limber_queue": Queue, "limber_conv": Conv, "limber_tile": Tile,

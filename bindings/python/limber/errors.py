@@ -14,6 +14,7 @@ class Status(enum.IntEnum):
     IO = 5
     DEVICE = 6
     INTERNAL = 7
+    NOT_READY = 8
 
 
 class LimberError(Exception):
@@ -45,12 +46,17 @@ class DeviceError(LimberError, RuntimeError):
     status = Status.DEVICE
 
 
+class NotReady(LimberError, RuntimeError):
+    status = Status.NOT_READY
+
+
 class InternalError(LimberError, RuntimeError):
     status = Status.INTERNAL
 
 
 _BY_STATUS = {kind.status: kind for kind in (BadArgument, NoScheme, OutOfRange, NoMemory,
-                                             FileError, DeviceError, InternalError)}
+                                             FileError, DeviceError, InternalError,
+                                             NotReady)}
 
 
 def check(status):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The BLAS behind where this library is itself the program's libblas. */
+#define _GNU_SOURCE     /* secure_getenv */
 #include "library.h"
 
 #include "tools/preload/preload.h"
@@ -62,7 +63,8 @@ static void *open_system(void)
 
 static void open_behind(void)
 {
-    const char *wish = getenv("LIMBER_BLAS");
+    /* not where somebody else's rights are lent */
+    const char *wish = secure_getenv("LIMBER_BLAS");
 
     behind = wish && *wish ? open_one(wish, true) : NULL;
     if (!behind)

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * An extension module with a BLAS of its own, and what loads it apart from the global scope, as Python
+ * does: `host PLUGIN` prints how many products that BLAS has computed. */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef PLUGIN
+#include "name.h"
+
+extern int mock_calls;
+
+void NAME(dgemm)(const char *, const char *, const INTEGER *, const INTEGER *, const INTEGER *,
+                 const double *, const double *, const INTEGER *, const double *, const INTEGER *,
+                 const double *, double *, const INTEGER *, size_t, size_t);
+
+/* Products that the BLAS has computed; -1: a result was wrong. */
+int run(void);
+int run(void)
+{
+    const INTEGER two = 2;
+    const double a[] = { 1, 2, 3, 4 }, b[] = { 5, 6, 7, 8 }, one = 1, zero = 0;
+    double c[4];
+
+    for (int i = 0; i < 3; i++) {
+        NAME(dgemm)("N", "N", &two, &two, &two, &one, a, &two, b, &two, &zero, c, &two, 1, 1);
+        if (c[0] != 23 || c[1] != 34 || c[2] != 31 || c[3] != 46)
+            return -1;
+    }
+    return mock_calls;
+}
+#else
+int main(int argc, char **argv)
+{
+    void *plugin = argc > 1 ? dlopen(argv[1], RTLD_LOCAL | RTLD_LAZY) : NULL;
+    int (*run)(void) = NULL;
+
+    if (plugin)
+        *(void **)&run = dlsym(plugin, "run");
+    if (!run) {
+        printf("no plugin: %s\n", dlerror());
+        return 1;
+    }
+    printf("%d products of its own\n", run());
+    return 0;
+}
+#endif

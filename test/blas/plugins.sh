@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Plugins whose BLAS nobody else sees: served with a contract, else handed on to the BLAS of each.
+library=$1 host=$2
+shift 2
+. "$(dirname "$0")/expect.sh"
+before="env LD_PRELOAD=$library LIMBER_BACKEND=interp"
+
+for plugin; do
+    expect 0 '^3 products of its own' "$host" "$plugin"
+    expect 0 '^3 products of its own' $before "$host" "$plugin"
+    expect 0 '^0 products of its own' $before LIMBER_CONTRACT=correct "$host" "$plugin"
+    expect 0 '^3 products of its own' $before LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$plugin"
+done
+
+# with two of us the plugin's BLAS is still found
+cp "$library" "$work/second.so"
+two="env LD_PRELOAD=$library:$work/second.so LIMBER_BACKEND=interp LIMBER_VERBOSE=1"
+expect 0 '^3 products of its own' $two LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$1"
+lines 3 'left to the BLAS'
+expect 0 '^0 products of its own' $two LIMBER_CONTRACT=correct "$host" "$1"
+finish

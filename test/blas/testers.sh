@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The testers of the reference BLAS, Fortran's and C's, for all routines of level 3: sizes of less and of
+# more than the blocks that are solved, errors, alpha and beta 0.
+library=$1
+. "$(dirname "$0")/expect.sh"
+folder=$(reference_folder)
+[ -n "$folder" ] || exit 0
+
+tester() {  # backend, contract, program, its input, sizes
+    mkdir "$work/run"
+    line=$(grep -n 'NUMBER OF VALUES OF N *$' "$folder/$4" | cut -d: -f1)
+    sed "${line}s/^[0-9]*/$(echo $5 | wc -w)/; $((line + 1))s/^[0-9 ]*/$5 /" "$folder/$4" > "$work/run/in"
+    (cd "$work/run" && LIMBER_BACKEND=$1 LIMBER_CONTRACT=$2 LIMBER_VERBOSE=1 LD_LIBRARY_PATH=$folder \
+        LD_PRELOAD=$library "$folder/$3" < in > out 2> err; cat out ./*.out
+     grep -E 'FAIL|SUSPECT|\*\*\*' out ./*.out > /dev/null && echo BAD
+     echo "$(cat out ./*.out 2> /dev/null | grep -c PASSED) passed, $(grep -c ' by ' err) served")
+    rm -r "$work/run"
+}
+passes() {  # expected number of lines, tester's arguments
+    lines=$1
+    shift
+    expect 0 "^$lines passed, [0-9]{3,} served" tester "$@"
+    if printf '%s\n' "$out" | grep -q '^BAD'; then
+        failures=$((failures + 1))
+        echo "FAILED: $*: $out"
+    fi
+}
+for type in s d; do
+    passes 12 interp correct xblat3$type ${type}blat3.in "3 40"
+    passes 18 interp correct x${type}cblat3 ${type}in3 "3 40"
+done
+for type in c z; do
+    passes 18 interp correct xblat3$type ${type}blat3.in "3 40"
+    passes 27 interp correct x${type}cblat3 ${type}in3 "3 35"
+done
+passes 12 auto bits=50 xblat3d dblat3.in "40"
+finish

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What is wrong with the arguments of a call, and who is told. */
+#define _GNU_SOURCE     /* RTLD_DEFAULT */
+#include "blas.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_one_of(char letter, const char *letters)
+{
+    return letter && strchr(letters, letter);
+}
+
+/* Rows and columns of op(x) are given. */
+static bool leads(const struct request *r, const struct argument *x, int64_t rows, int64_t cols)
+{
+    int64_t least = (x->op == 'N') == (r->order == BLAS_COLUMNS) ? rows : cols;
+
+    return x->lead >= (least > 1 ? least : 1);
+}
+
+static int wrong_gemm(const struct request *r)
+{
+    if (!is_one_of(r->a.op, "NTC"))
+        return 1;
+    if (!is_one_of(r->b.op, "NTC"))
+        return 2;
+    if (r->m < 0 || r->n < 0 || r->k < 0)
+        return r->m < 0 ? 3 : r->n < 0 ? 4 : 5;
+    return !leads(r, &r->a, r->m, r->k) ? 8 : !leads(r, &r->b, r->k, r->n) ? 10 :
+           !leads(r, &r->c, r->m, r->n) ? 13 : 0;
+}
+
+static int wrong_gemmt(const struct request *r)
+{
+    int wrong = wrong_gemm(r);
+
+    if (!is_one_of(r->uplo, "UL"))
+        return 1;
+    return wrong && wrong < 3 ? wrong + 1 : wrong == 3 ? 4 : wrong;     /* it has no m */
+}
+
+static int wrong_symm(const struct request *r)
+{
+    int64_t order = r->side == 'L' ? r->m : r->n;
+
+    if (!is_one_of(r->side, "LR") || !is_one_of(r->uplo, "UL"))
+        return is_one_of(r->side, "LR") ? 2 : 1;
+    if (r->m < 0 || r->n < 0)
+        return r->m < 0 ? 3 : 4;
+    return !leads(r, &r->a, order, order) ? 7 : !leads(r, &r->b, r->m, r->n) ? 9 :
+           !leads(r, &r->c, r->m, r->n) ? 12 : 0;
+}
+
+/* Transposes are not conjugate, or conjugates no mere transposes, where the type is complex. */
+static const char *ops_of_rank(const struct request *r)
+{
+    if (r->routine == BLAS_HERK || r->routine == BLAS_HER2K)
+        return "NC";
+    return r->type == 'c' || r->type == 'z' ? "NT" : "NTC";
+}
+
+static int wrong_rank(const struct request *r)
+{
+    bool two = r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K;
+
+    if (!is_one_of(r->uplo, "UL") || !is_one_of(r->a.op, ops_of_rank(r)))
+        return is_one_of(r->uplo, "UL") ? 2 : 1;
+    if (r->n < 0 || r->k < 0)
+        return r->n < 0 ? 3 : 4;
+    return !leads(r, &r->a, r->n, r->k) ? 7 : two && !leads(r, &r->b, r->n, r->k) ? 9 :
+           !leads(r, &r->c, r->n, r->n) ? two ? 12 : 10 : 0;
+}
+
+static int wrong_triangular(const struct request *r)
+{
+    int64_t order = r->side == 'L' ? r->m : r->n;
+
+    if (!is_one_of(r->side, "LR") || !is_one_of(r->uplo, "UL"))
+        return is_one_of(r->side, "LR") ? 2 : 1;
+    if (!is_one_of(r->a.op, "NTC") || !is_one_of(r->diag, "NU"))
+        return is_one_of(r->a.op, "NTC") ? 4 : 3;
+    if (r->m < 0 || r->n < 0)
+        return r->m < 0 ? 5 : 6;
+    return !leads(r, &r->a, order, order) ? 9 : !leads(r, &r->b, r->m, r->n) ? 11 : 0;
+}
+
+int limber_blas_wrong(const struct request *r)
+{
+    if (r->order != BLAS_ROWS && r->order != BLAS_COLUMNS)
+        return -1;
+    switch (r->routine) {
+    case BLAS_GEMM: case BLAS_GEMM_BATCH: return wrong_gemm(r);
+    case BLAS_GEMMT: return wrong_gemmt(r);
+    case BLAS_SYMM: case BLAS_HEMM: return wrong_symm(r);
+    case BLAS_TRMM: case BLAS_TRSM: return wrong_triangular(r);
+    default: return wrong_rank(r);
+    }
+}
+
+void limber_blas_complain(const struct request *r, int position)
+{
+    void (*of_c)(int64_t, const char *, const char *, ...) = NULL;
+    void (*of_fortran)(const char *, const int64_t *, size_t);
+    int64_t info = r->cblas ? position < 0 ? 1 : position + 1 : position;
+    char name[32];
+    size_t length = 0;
+
+    if (r->cblas)
+        *(void **)&of_c = dlsym(RTLD_DEFAULT, "cblas_xerbla");
+    if (of_c) {
+        of_c(info, r->name, "");
+        return;
+    }
+    *(void **)&of_fortran = dlsym(RTLD_DEFAULT, r->wide && r->spelling.suffix[1] ? "xerbla_64_" : "xerbla_");
+    if (!of_fortran)
+        *(void **)&of_fortran = limber_blas_sibling(r, "xerbla");
+    for (const char *p = r->name; *p && *p != '_' && length < sizeof name; p++)
+        name[length++] = (char)toupper((unsigned char)*p);
+    if (of_fortran)
+        of_fortran(name, &info, length);
+    else
+        preload_tell("argument %d of %s is wrong", (int)info, r->name);
+}
