@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,18 +349,39 @@ static bool is_temporary(const char *file)
     return strncmp(file, temporary, sizeof temporary - 1) == 0;
 }
 
+/* One listing tells which of the 256 there are: on a file system that others share too, names that are not
+ * there cost as much as those that are. */
+static void find_shards(int root, bool there[SHARDS])
+{
+    int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+
+    if (!dir && fd >= 0)
+        close(fd);
+    while (dir && (e = readdir(dir)))
+        if (is_hex(e->d_name, 2) && !e->d_name[2])
+            there[strtol(e->d_name, NULL, 16)] = true;
+    if (dir)
+        closedir(dir);
+}
+
 /* Calls step for every file of every shard; a nonzero answer stops. */
 static void walk(int root, int (*step)(void *user, int shard, const char *hex, const char *file),
                  void *user)
 {
+    bool there[SHARDS] = { false };
     int stop = 0;
 
+    find_shards(root, there);
     for (int i = 0; i < SHARDS && !stop; i++) {
         char hex[3];
         struct dirent *e;
         int fd;
         DIR *dir;
 
+        if (!there[i])
+            continue;
         limber_key_hex(&(unsigned char){ (unsigned char)i }, 1, hex);
         fd = open_shard(root, hex, false);
         dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -562,21 +584,52 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The kernel of a process that ends gives its locks back, however it ends.  Waits in growing steps,
- * since a wait that the file system does cannot be bounded. */
-static bool wait_for(int fd, const unsigned char *key, double patience)
+static bool is_there(int root, const unsigned char *key)
+{
+    struct name name = name_of(key);
+    char path[3 + sizeof name.file];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%.2s/%s", name.hex, name.file);
+    return fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* errno is EAGAIN where others keep us from it. */
+static bool lock_byte(int fd, const unsigned char *key, short type)
+{
+    struct flock range = byte_of(key, type);
+    int failed;
+
+    while ((failed = fcntl(fd, F_OFD_SETLK, &range)) != 0 && errno == EINTR)
+        ;
+    if (failed && errno == EACCES)
+        errno = EAGAIN;
+    return !failed;
+}
+
+/* Waits until the entry is there, or its maker gone: the system gives back the locks of a process that ends,
+ * however it ends.  That is tried by a lock that all who wait can have at once, and more rarely than the
+ * entry, which is there before its maker is done.  In steps, since a wait that the file system does cannot
+ * be bounded; they grow with the time waited, since a server that many ask often has none for the maker. */
+static bool wait_for(int root, int fd, const unsigned char *key, double patience)
 {
     const double start = seconds_now();
-    struct timespec step = { 0, 500000 };
-    struct flock range = byte_of(key, F_WRLCK);
+    bool gone;
 
-    while (fcntl(fd, F_OFD_SETLK, &range) != 0) {
-        if ((errno != EAGAIN && errno != EACCES && errno != EINTR) ||
-            seconds_now() - start > patience)
-            return false;
-        nanosleep(&step, NULL);
-        if (step.tv_nsec < 8000000)
-            step.tv_nsec *= 2;
+    while (!lock_byte(fd, key, F_WRLCK)) {
+        gone = false;
+        for (int i = 1; !gone; i++) {
+            double waited = seconds_now() - start, step = fmin(fmax(waited / 4, 0.5e-3), 0.25);
+
+            if (errno != EAGAIN || waited > patience)
+                return false;
+            nanosleep(&(struct timespec){ 0, (long)(1e9 * step) }, NULL);
+            if (is_there(root, key))
+                return true;
+            errno = EAGAIN;
+            gone = i % 4 == 0 && lock_byte(fd, key, F_RDLCK);
+        }
+        lock_byte(fd, key, F_UNLCK);
     }
     return true;
 }
@@ -589,11 +642,11 @@ int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
         (root = open_root(disk, true)) < 0)
         return -1;
     fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-    close(root);
-    if (fd >= 0 && !wait_for(fd, key, disk->patience)) {
+    if (fd >= 0 && !wait_for(root, fd, key, disk->patience)) {
         close(fd);
         fd = -1;
     }
+    close(root);
     return fd;
 }
 
