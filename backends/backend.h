@@ -191,6 +191,8 @@ struct backend {
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
     const struct functions *fixed;      /* NULL: makes no functions */
     const struct remote *remote;        /* NULL: operands lie in host memory */
+    /* What of a plan decides about compile()'s bytes, the target aside.  NULL: all of it. */
+    bool (*essence)(const struct plan *, const struct target *, struct blob *, struct diag *);
 };
 
 /* list.c: the backends of this build, best first, NULL at the end. */

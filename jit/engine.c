@@ -686,6 +686,36 @@ static bool generate(const struct making *m, const struct plan *p, const struct 
     return b->compile(p, &m->machine->target, dump, bytes, d);
 }
 
+/* Unlike plans often come to the same code, which is kept under a key of its own, too. */
+static bool generate_once(const struct making *m, const struct plan *p, const struct dump *dump,
+                          struct blob *bytes, struct diag *d)
+{
+    const struct backend *b = m->machine->backend;
+    struct disk *disk = m->ctx->disk;
+    struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
+    struct blob what = { 0 };
+    int claim;
+    bool ok;
+
+    if (m->fixed || dump || !b->essence)
+        return generate(m, p, dump, bytes, d);
+    if (!b->essence(p, &m->machine->target, &what, d))
+        return false;
+    limber_key_of_bytes(code.key, m->ctx->build, what.data, what.size, m->machine->text.s);
+    free(what.data);
+    if (limber_disk_load(disk, code.key, &found, bytes))
+        return true;
+    claim = limber_disk_claim(disk, code.key);
+    ok = claim >= 0 && limber_disk_load(disk, code.key, &found, bytes);
+    if (!ok) {
+        ok = generate(m, p, dump, bytes, d);
+        if (ok)
+            limber_disk_store(disk, &code, bytes);
+    }
+    limber_disk_release(claim, code.key);
+    return ok;
+}
+
 static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
 {
     limber_context *ctx = m->ctx;
@@ -698,7 +728,7 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
     ok = passes(p, &m->machine->target, NULL, &story, d);
     if (ok) {
         gather(&e->facts, p, m->fixed);
-        ok = generate(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
+        ok = generate_once(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
     }
     if (ok)
         limber_disk_store(ctx->disk, &e->facts, &bytes);

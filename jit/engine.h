@@ -59,6 +59,9 @@ void limber_key_build(unsigned char build[16]);
 /* What identifies a kernel. */
 void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16],
                      const char *plan, const char *target);
+/* The same of bytes that say it all. */
+void limber_key_of_bytes(unsigned char key[KEY_BYTES], const unsigned char build[16],
+                         const void *what, size_t size, const char *target);
 void limber_key_hex(const unsigned char *key, size_t bytes, char *hex);
 
 /* ---- kernels, and what is known of one without running the passes again ---------------------- */

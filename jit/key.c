@@ -75,7 +75,13 @@ void limber_key_build(unsigned char build[16])
 void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16],
                      const char *plan, const char *target)
 {
-    const uint64_t head[3] = { ENTRY_FORMAT, strlen(plan), strlen(target) };
+    limber_key_of_bytes(key, build, plan, strlen(plan), target);
+}
+
+void limber_key_of_bytes(unsigned char key[KEY_BYTES], const unsigned char build[16],
+                         const void *what, size_t size, const char *target)
+{
+    const uint64_t head[3] = { ENTRY_FORMAT, size, strlen(target) };
 
     for (size_t i = 0; i < 2; i++) {
         XXH3_state_t state;
@@ -85,7 +91,7 @@ void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16]
         XXH3_128bits_reset_withSeed(&state, seed[i]);
         XXH3_128bits_update(&state, head, sizeof head);
         XXH3_128bits_update(&state, build, 16);
-        XXH3_128bits_update(&state, plan, strlen(plan));
+        XXH3_128bits_update(&state, what, size);
         XXH3_128bits_update(&state, target, strlen(target));
         XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(&state));
         memcpy(key + 16 * i, sum.digest, sizeof sum.digest);

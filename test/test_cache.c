@@ -608,6 +608,50 @@ static void kernels_come_from_memory_then_from_disk(void **state)
     discard(dir);
 }
 
+static bool by_scheme(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
+{
+    (void)t;
+    out->size = strlen(p->scheme);
+    out->data = (unsigned char *)strdup(p->scheme);
+    return out->data || limber_fail(d, LIMBER_NO_MEMORY, "no memory");
+}
+
+/* Eight numbers of bits, two schemes. */
+static void plans_of_one_code_share_it(void **state)
+{
+    static const char *const scheme[] = { "native", "exact" };
+    struct backend sharing = counted;
+    const struct backend *const list[] = { &sharing, NULL };
+    limber_format f64 = format("f64");
+    char *dir = scratch();
+
+    (void)state;
+    sharing.essence = by_scheme;
+    compiles = 0;
+    for (int round = 0; round < 2; round++) {
+        limber_context *ctx;
+        struct diag d = { 0 };
+
+        assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = dir }, list, &d));
+        for (int i = 0; i < 8; i++) {
+            const limber_contract contract = { .promise = LIMBER_BITS, .bits = 20 + i / 2,
+                                               .scheme = scheme[i % 2] };
+            double a = 3, b = 5, c = 0;
+            limber_report r;
+
+            assert_int_equal(limber_gemm(ctx, &contract, 1, 1, 1, NULL, (limber_matrix){ &a, f64, 1, 1 },
+                                         (limber_matrix){ &b, f64, 1, 1 }, NULL,
+                                         (limber_matrix){ &c, f64, 1, 1 }, &r), LIMBER_OK);
+            assert_true(c == 15);
+            assert_string_equal(r.scheme, scheme[i % 2]);
+            assert_int_equal(r.from, round);
+        }
+        limber_destroy(ctx);
+        assert_int_equal(compiles, 2);
+    }
+    discard(dir);
+}
+
 static void a_damaged_kernel_is_made_again(void **state)
 {
     char *dir = scratch();
@@ -1102,6 +1146,7 @@ int main(void)
         cmocka_unit_test(a_failure_is_shared_and_not_kept),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(kernels_come_from_memory_then_from_disk),
+        cmocka_unit_test(plans_of_one_code_share_it),
         cmocka_unit_test(a_damaged_kernel_is_made_again),
         cmocka_unit_test(tuning_is_kept),
         cmocka_unit_test(records_are_followed_or_ignored),

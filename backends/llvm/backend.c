@@ -677,7 +677,18 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     return ok;
 }
 
+static bool essence(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
+{
+    struct kernel_config *k = malloc(sizeof *k);
+    bool ok = k ? limber_kernel_config(p, t, k, d) : limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+
+    if (!ok)
+        free(k);
+    *out = (struct blob){ ok ? (unsigned char *)k : NULL, ok ? sizeof *k : 0 };
+    return ok;
+}
+
 const struct backend limber_backend_llvm = {
     "llvm", limber_llvm_probe, compile, load, launch, unload, workspace,
-    &limber_llvm_functions, NULL
+    &limber_llvm_functions, NULL, essence
 };
