@@ -236,8 +236,9 @@ void limber_mask_join(struct mask *out, const struct mask *m, const struct excer
 /* The same with what launches need of the lines; false: no memory. */
 bool limber_mask_excerpt(struct mask *out, const struct mask *m, const struct excerpt *x,
                          int64_t count);
-/* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node. */
-void limber_mask_class(const struct mask *m, limber_format f, struct node *arg);
+/* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node.  coarse:
+ * far fewer classes. */
+void limber_mask_class(const struct mask *m, limber_format f, bool coarse, struct node *arg);
 
 /* ---- target.c: a machine, described to the passes -------------------------------------------- */
 

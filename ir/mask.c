@@ -119,6 +119,14 @@ static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
     return (x + multiple - 1) / multiple * multiple;
 }
 
+/* Few classes, for products so small that a kernel of their own would cost more than it spares. */
+static int64_t coarse_width(int64_t x)
+{
+    static const int steps[] = { 0, 8, 16, 24, 53 };
+
+    return up_to(steps, COUNT(steps), x, 16);
+}
+
 static int64_t width_class(int64_t x)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
@@ -133,13 +141,14 @@ static int64_t sig_class(int64_t x)
     return up_to(steps, COUNT(steps), x, 64);
 }
 
-static int64_t floor16(int64_t x)
+static int64_t down_to(int64_t x, int64_t multiple)
 {
-    return (x >= 0 ? x : x - 15) / 16 * 16;
+    return (x >= 0 ? x : x - multiple + 1) / multiple * multiple;
 }
 
-void limber_mask_class(const struct mask *m, limber_format f, struct node *arg)
+void limber_mask_class(const struct mask *m, limber_format f, bool coarse, struct node *arg)
 {
+    const int64_t range = coarse ? 64 : 16, spread = coarse ? 16 : 4;
     bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
     bool half = m->emin >= -14 && m->emax <= 14;
 
@@ -150,12 +159,12 @@ void limber_mask_class(const struct mask *m, limber_format f, struct node *arg)
         limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1) - 1);
     } else {            /* binary16's range is a class of its own; from 2^-2 on its lo limb needs
                            no scale */
-        limber_node_set(arg, ATTR_emin, m->zero ? 0 : !half ? floor16(m->emin) :
+        limber_node_set(arg, ATTR_emin, m->zero ? 0 : !half ? down_to(m->emin, range) :
                         m->emin >= -2 ? -2 : -14);
-        limber_node_set(arg, ATTR_emax, m->zero ? 0 : half ? 14 : -floor16(-(int64_t)m->emax));
+        limber_node_set(arg, ATTR_emax, m->zero ? 0 : half ? 14 : -down_to(-(int64_t)m->emax, range));
     }
-    limber_node_set(arg, ATTR_spread, m->zero ? 0 : (m->spread + 3) / 4 * 4);
-    limber_node_set(arg, ATTR_width, m->zero ? 0 : width_class(m->width));
+    limber_node_set(arg, ATTR_spread, m->zero ? 0 : (m->spread + spread - 1) / spread * spread);
+    limber_node_set(arg, ATTR_width, m->zero ? 0 : coarse ? coarse_width(m->width) : width_class(m->width));
     limber_node_set(arg, ATTR_sig, m->zero ? 0 : sig_class(m->sig));
     limber_node_set(arg, ATTR_sign, m->negative ? 0 : 1);
     limber_node_set(arg, ATTR_special, m->special);

@@ -328,14 +328,15 @@ static double least_k(int kbits)
     return least;
 }
 
-static void describe_mask(struct description *d, int side, const struct mask *m, limber_format f)
+static void describe_mask(struct description *d, int side, const struct mask *m, limber_format f,
+                          bool coarse)
 {
     struct node class;
 
     if (!m->scanned)
         return;
     memset(&class, 0, sizeof class);
-    limber_mask_class(m, f, &class);
+    limber_mask_class(m, f, coarse && !is_integer(f), &class);
     for (int i = 0; i < MASK_ATTRS; i++) {
         if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
             continue;
@@ -404,8 +405,8 @@ static bool describe(limber_context *ctx, struct description *d, const struct pr
     if (p->contract.scheme)     /* of two that are named, the second suits all data */
         strncpy(d->wanted, names_two(p) ? strchr(p->contract.scheme, '+') + 1 : p->contract.scheme,
                 sizeof d->wanted - 1);
-    describe_mask(d, 0, &f->all_a, p->fa);
-    describe_mask(d, 1, &f->all_b, p->fb);
+    describe_mask(d, 0, &f->all_a, p->fa, is_tiny(p));
+    describe_mask(d, 1, &f->all_b, p->fb, is_tiny(p));
     if (p->contract.promise == LIMBER_SIMULATE && !describe_model(d, p, diag))
         return false;
     if (!p->shape)

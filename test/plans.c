@@ -23,7 +23,7 @@ static int add_operand(struct plan *p, const char *name, int index, const struct
     int n = limber_plan_add(p, OP_arg, name, -1, -1, t);
 
     limber_node_set(&p->node[n], ATTR_index, index);
-    limber_mask_class(mask, x->f, &p->node[n]);
+    limber_mask_class(mask, x->f, false, &p->node[n]);
     return n;
 }
 

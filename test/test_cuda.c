@@ -494,7 +494,7 @@ static int add_tensor(struct plan *p, const char *name, int index, const struct 
     n = limber_plan_add(p, OP_arg, name, -1, -1, t);
     limber_node_set(&p->node[n], ATTR_index, index);
     if (m)
-        limber_mask_class(m, f, &p->node[n]);
+        limber_mask_class(m, f, false, &p->node[n]);
     return n;
 }
 

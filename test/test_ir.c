@@ -570,7 +570,7 @@ static void classes_widen(void **state)
         m.spread = (int)rng((uint32_t)(m.emax - m.emin) + 1);
         m.sig = 1 + (int)rng(53);
         m.width = m.sig + (int)rng(100);
-        limber_mask_class(&m, f64, &n);
+        limber_mask_class(&m, f64, false, &n);
         assert_true(n.num[ATTR_emin] <= m.emin && n.num[ATTR_emin] > m.emin - 32);
         assert_true(n.num[ATTR_emax] >= m.emax && n.num[ATTR_emax] < m.emax + 32);
         assert_true(n.num[ATTR_spread] >= m.spread && n.num[ATTR_spread] < m.spread + 16);
@@ -589,9 +589,9 @@ static void zeros_and_the_unscanned_have_classes(void **state)
 
     (void)state;
     limber_format_named("f64", &f64);
-    limber_mask_class(&none, f64, &n);
+    limber_mask_class(&none, f64, false, &n);
     assert_false(limber_node_has(&n, ATTR_emin));
-    limber_mask_class(&zero, f64, &n);
+    limber_mask_class(&zero, f64, false, &n);
     assert_true(limber_node_has(&n, ATTR_width));
     assert_int_equal(n.num[ATTR_width], 0);
     assert_int_equal(n.num[ATTR_spread], 0);

@@ -97,12 +97,12 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
         p->budget = INFINITY;
     a = limber_plan_add(p, OP_arg, "a", -1, -1, t);
     limber_node_set(&p->node[a], ATTR_index, 0);
-    limber_mask_class(&w->ma, w->f, &p->node[a]);
+    limber_mask_class(&w->ma, w->f, false, &p->node[a]);
     t.dim[0] = -'k';
     t.dim[1] = -'n';
     b = limber_plan_add(p, OP_arg, "b", -1, -1, t);
     limber_node_set(&p->node[b], ATTR_index, 1);
-    limber_mask_class(&w->mb, w->f, &p->node[b]);
+    limber_mask_class(&w->mb, w->f, false, &p->node[b]);
     t.dim[0] = -'m';
     t.format = (limber_format){ .kind = LIMBER_KIND_EXACT };
     c = limber_plan_add(p, OP_gemm, "c", a, b, t);

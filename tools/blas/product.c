@@ -39,6 +39,11 @@ bool limber_blas_is(const struct job *j, const union scalar *s, double re)
     return j->is_single ? s->f[0] == re && s->f[1] == 0 : s->d[0] == re && s->d[1] == 0;
 }
 
+bool limber_blas_is_real(const struct job *j, const union scalar *s)
+{
+    return j->is_single ? s->f[1] == 0 : s->d[1] == 0;
+}
+
 static union scalar scalar_at(const struct job *j, const void *p, bool is_complex)
 {
     const float *f = p;
@@ -81,6 +86,7 @@ limber_matrix limber_blas_matrix(const struct job *j, struct view v)
 /* The status of a call, whose report joins those before. */
 static bool join(struct job *j, limber_status status, limber_report *report)
 {
+    j->status = status;
     if (status != LIMBER_OK)
         return limber_blas_fail(j, limber_error_text());
     report->seconds_scan += j->report.seconds_scan;

@@ -22,6 +22,7 @@ struct job {
     union scalar alpha, beta;
     limber_report report;   /* of the last product, with the seconds of all */
     char why[160];          /* the reason of a failure */
+    limber_status status;   /* of Limber, where it is Limber's */
     struct preload_check check;     /* of elements that were looked at */
     double checking;                /* seconds that this took */
 };
@@ -68,6 +69,7 @@ double limber_blas_now(void);                               /* seconds */
 
 union scalar limber_blas_scalar(const struct job *j, double re, double im);
 bool limber_blas_is(const struct job *j, const union scalar *s, double re);
+bool limber_blas_is_real(const struct job *j, const union scalar *s);
 
 /* ---- matrix.c ----------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  * The decision: a call of the BLAS is computed by Limber, or there is a reason why it is not. */
 #include "product.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,7 +120,7 @@ static const char *reason(const struct request *r, const struct preload_setting 
     if (native && ((double)r->m * (double)r->n * (double)r->k < least_native || r->m < least_side ||
                    r->n < least_side || r->k < least_side))
         return "it is as fast on products so small";
-    return !product && r->k == 0 ? "nothing is multiplied" : NULL;
+    return NULL;
 }
 
 static bool compute_routine(struct job *j)
@@ -141,6 +142,25 @@ static bool compute(struct job *j)
     done = compute_routine(j);
     limber_blas_leave();
     return done;
+}
+
+/* beta C is rounded once by any BLAS, unless beta is complex. */
+static bool only_scales(const struct request *r, const struct job *j)
+{
+    bool products = r->k > 0 && !limber_blas_is(j, &j->alpha, 0);
+
+    return !products && (r->routine > BLAS_GEMM_BATCH || limber_blas_is_real(j, &j->beta));
+}
+
+/* Where Limber has failed the user's contract is not kept: this is told once, whoever listens. */
+static void tell_failure(const struct request *r, const struct job *j)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+
+    if (j->status != LIMBER_OK && j->status != LIMBER_NOT_READY && !preload_options()->verbose &&
+        !atomic_flag_test_and_set(&told))
+        preload_tell("%s is left to %s, and others may be (LIMBER_VERBOSE=1 tells): %s", r->name,
+                     preload_original, j->why);
 }
 
 static bool is_empty(const struct request *r)
@@ -195,10 +215,12 @@ bool limber_blas_serve(struct request *r)
     why = reason(r, s);
     if (!why) {
         limber_blas_start(&j, r, &s->contract);
-        if (r->routine > BLAS_GEMM_BATCH && limber_blas_is(&j, &j.alpha, 0))
+        if (only_scales(r, &j))
             why = "nothing is multiplied";
-        else if (!compute(&j))
+        else if (!compute(&j)) {
+            tell_failure(r, &j);
             why = j.why;
+        }
     }
     return settle(r, &j, why ? LEFT : SERVED, why);
 }
