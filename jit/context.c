@@ -97,10 +97,10 @@ static int cores(void)
 
 static bool env_threads(int *threads, struct diag *d)
 {
-    const char *s = variable("LIMBER_NUM_THREADS");
+    const char *s = variable("LIMBER_THREADS");
 
     if (s)
-        return number("LIMBER_NUM_THREADS", s, '\0', 1, MOST_THREADS, threads, d);
+        return number("LIMBER_THREADS", s, '\0', 1, MOST_THREADS, threads, d);
     s = variable("OMP_NUM_THREADS");
     if (s)                      /* OpenMP lists one number per nesting level */
         return number("OMP_NUM_THREADS", s, ',', 1, MOST_THREADS, threads, d);

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE     /* clock_gettime under any standard */
 #include "jit/engine.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1515,11 +1516,24 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
     return ok;
 }
 
+/* The caller's floating-point flags are what they were: limbs are inexact, and NaN compare, by design. */
+static void drop_flags(int before)
+{
+    int raised = fetestexcept(FE_ALL_EXCEPT) & ~before;
+
+    if (raised)
+        feclearexcept(raised);
+}
+
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d)
 {
-    return p->contract.promise == LIMBER_SIMULATE ? limber_simulate_run(ctx, p, report, d) :
-           limber_engine_run_plain(ctx, p, report, d);
+    int flags = fetestexcept(FE_ALL_EXCEPT);
+    bool ok = p->contract.promise == LIMBER_SIMULATE ? limber_simulate_run(ctx, p, report, d) :
+              limber_engine_run_plain(ctx, p, report, d);
+
+    drop_flags(flags);
+    return ok;
 }
 
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,

@@ -127,7 +127,7 @@ static MAYBE_UNUSED void discard(char *dir)
 static MAYBE_UNUSED void clear_environment(void)
 {
     static const char *const names[] = {
-        "LIMBER_BACKEND", "LIMBER_NUM_THREADS", "OMP_NUM_THREADS", "LIMBER_CACHE_DIR",
+        "LIMBER_BACKEND", "LIMBER_THREADS", "OMP_NUM_THREADS", "LIMBER_CACHE_DIR",
         "LIMBER_CACHE_MAXSIZE", "LIMBER_CACHE", "LIMBER_NO_COMPILE", "LIMBER_DUMP",
         "LIMBER_VERBOSE", "LIMBER_PIN",
     };

@@ -236,8 +236,8 @@ static void contexts(void **state)
 static void the_environment(void **state)
 {
     static const char *const bad[][2] = {
-        { "LIMBER_NUM_THREADS", "many" }, { "LIMBER_NUM_THREADS", "0" },
-        { "LIMBER_NUM_THREADS", "-2" }, { "LIMBER_NUM_THREADS", "99999999999999999999" },
+        { "LIMBER_THREADS", "many" }, { "LIMBER_THREADS", "0" },
+        { "LIMBER_THREADS", "-2" }, { "LIMBER_THREADS", "99999999999999999999" },
         { "OMP_NUM_THREADS", "x" }, { "LIMBER_CACHE", "yes" }, { "LIMBER_CACHE_MAXSIZE", "-1" },
         { "LIMBER_CACHE_MAXSIZE", "1X" }, { "LIMBER_CACHE_MAXSIZE", "99999999999G" },
         { "LIMBER_NO_COMPILE", "2" }, { "LIMBER_WHOLE", "yes" }, { "LIMBER_VERBOSE", "loud" }, { "LIMBER_BACKEND", "abacus" },
@@ -253,12 +253,12 @@ static void the_environment(void **state)
         assert_null(ctx);
         unsetenv(bad[i][0]);
     }
-    setenv("LIMBER_NUM_THREADS", "3", 1);
+    setenv("LIMBER_THREADS", "3", 1);
     setenv("LIMBER_CACHE_MAXSIZE", "2M", 1);
     ctx = counted_context(NULL);
     assert_int_equal(limber_pool_runner(ctx->pool).workers, 3);
     limber_destroy(ctx);
-    unsetenv("LIMBER_NUM_THREADS");
+    unsetenv("LIMBER_THREADS");
     setenv("OMP_NUM_THREADS", "5,2", 1);
     ctx = counted_context(NULL);
     assert_int_equal(limber_pool_runner(ctx->pool).workers, 5);

@@ -3,6 +3,8 @@
 #include "engine_support.h"
 
 #include <dlfcn.h>
+#include <fenv.h>
+#include <math.h>
 
 /* ---- an allocator that counts and can run dry ------------------------------------------------ */
 
@@ -250,6 +252,34 @@ static void a_workspace_of_the_callers(void **state)
     assert_int_equal(s.taken, 0);
 }
 
+/* Whatever limbs, NaN, infinities and overflows raise inside. */
+static void flags_are_the_callers(void **state)
+{
+    static double a[N * N], c[2 * N * N];
+    limber_context *ctx;
+    limber_format f = format("f64"), f32 = format("f32");
+
+    (void)state;
+    for (int i = 0; i < N * N; i++)
+        a[i] = i % 97 == 0 ? NAN : i % 89 == 0 ? INFINITY : ldexp(1.0 / (1 + i), i % 2000 - 1000);
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "" }), LIMBER_OK);
+    for (int promise = LIMBER_NATIVE; promise <= LIMBER_CORRECT; promise++) {
+        const limber_contract k = { .promise = promise, .bits = 60 };
+
+        for (int raised = 0; raised < 2; raised++) {
+            feclearexcept(FE_ALL_EXCEPT);
+            if (raised)
+                feraiseexcept(FE_OVERFLOW | FE_DIVBYZERO);
+            assert_int_equal(limber_gemm(ctx, &k, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
+                                         (limber_matrix){ a, f, 1, N }, NULL,
+                                         (limber_matrix){ c, raised ? f32 : f, N, 1 }, NULL), LIMBER_OK);
+            assert_int_equal(fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_UNDERFLOW | FE_OVERFLOW),
+                             raised ? FE_OVERFLOW | FE_DIVBYZERO : 0);
+        }
+    }
+    limber_destroy(ctx);
+}
+
 /* Opened, used with threads and in the background, closed; again and again. */
 static void the_library_can_be_closed(void **state)
 {
@@ -291,6 +321,7 @@ int main(void)
         cmocka_unit_test(an_allocator_that_runs_dry),
         cmocka_unit_test(half_an_allocator_is_refused),
         cmocka_unit_test(a_workspace_of_the_callers),
+        cmocka_unit_test(flags_are_the_callers),
         cmocka_unit_test(the_library_can_be_closed),
     };
 

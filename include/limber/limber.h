@@ -45,7 +45,7 @@ typedef struct limber_allocator {
 
 typedef struct limber_config {
     const char *backend;    /* "auto" (also NULL), "interp", "llvm", "cuda" */
-    int threads;            /* 0: LIMBER_NUM_THREADS, OMP_NUM_THREADS, else the cores at hand */
+    int threads;            /* 0: LIMBER_THREADS, OMP_NUM_THREADS, else the cores at hand */
     const char *cache_dir;  /* NULL: LIMBER_CACHE_DIR, XDG_CACHE_HOME/limber, ~/.cache/limber;
                                "" keeps kernels in memory only */
     size_t cache_bytes;     /* bound of the disk cache; 0: LIMBER_CACHE_MAXSIZE, else 256 MiB */

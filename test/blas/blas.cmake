@@ -11,6 +11,11 @@ foreach(bits 32 64)
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_${bits}>)
 endforeach()
 
+if(TARGET limber_cli)
+  add_test(NAME blas_control COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/control.sh
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>)
+endif()
+
 # Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain ones.
 add_executable(blas_host ${CMAKE_CURRENT_SOURCE_DIR}/blas/plugin.c)
 target_link_libraries(blas_host PRIVATE ${CMAKE_DL_LIBS})
@@ -33,6 +38,8 @@ foreach(plugin scipy_,_64_,64 scipy_,_,32 ,_,64)
 endforeach()
 add_test(NAME blas_plugins COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/plugins.sh
          $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_host> ${plugins})
+
+add_test(NAME blas_programs COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/programs.sh $<TARGET_FILE:limber_blas>)
 
 # All routines: exact integers, the reference's testers, and Limber as the program's libblas.
 add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/exact.sh $<TARGET_FILE:limber_blas>)

@@ -5,8 +5,8 @@
 storm=$1 server=$2 nodes=$3
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-LIMBER_CACHE_DIR=$work/cache LIMBER_NUM_THREADS=1
-export LIMBER_CACHE_DIR LIMBER_NUM_THREADS
+LIMBER_CACHE_DIR=$work/cache LIMBER_THREADS=1
+export LIMBER_CACHE_DIR LIMBER_THREADS
 failures=0 checks=0
 
 expect() {  # status, pattern, command...

@@ -23,7 +23,7 @@ unserved() {
 }
 
 run() {     # rows, columns, threads, contract, size, error
-    ranks $(($1 * $2)) env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT="$4" LIMBER_NUM_THREADS="$3" \
+    ranks $(($1 * $2)) env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT="$4" LIMBER_THREADS="$3" \
         "$program" "$1" "$2" "$5" "$6"
     status=$?
     name="$4 on a grid of $1 x $2, $3 threads a rank"
@@ -65,7 +65,7 @@ check "LIMBER_NO_COMPILE: nothing is served" [ "$(served 0)" = 0 ]
 run_reported() {    # folder of the cache, other variables
     folder=$1
     shift
-    ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NUM_THREADS=1 \
+    ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_THREADS=1 \
         LIMBER_CACHE_DIR="$folder" "$@" "$program" 1 2 128 0
 }
 run_reported "$work/first" LIMBER_REPORT="$work/report.json"

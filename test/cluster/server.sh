@@ -6,8 +6,8 @@
 storm=$1 library=$2 ranks=$3 kernels=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-LIMBER_CACHE_DIR=$work/cache LIMBER_NUM_THREADS=1 SERVER_FILE=$work/server SERVER_RATE=$5
-export LIMBER_CACHE_DIR LIMBER_NUM_THREADS SERVER_FILE SERVER_RATE
+LIMBER_CACHE_DIR=$work/cache LIMBER_THREADS=1 SERVER_FILE=$work/server SERVER_RATE=$5
+export LIMBER_CACHE_DIR LIMBER_THREADS SERVER_FILE SERVER_RATE
 status=0
 
 start() {   # name, mode of the cache

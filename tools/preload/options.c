@@ -184,7 +184,7 @@ static void tell_strangers(void)
 {
     static const char *const others[] = {
         "LIMBER_CONFIG", "LIMBER_BLAS", "LIMBER_ILP64", "LIMBER_CACHE", "LIMBER_CACHE_MAXSIZE",
-        "LIMBER_DUMP", "LIMBER_NO_COMPILE", "LIMBER_NUM_THREADS", "LIMBER_PIN", "LIMBER_WHOLE",
+        "LIMBER_DUMP", "LIMBER_NO_COMPILE", "LIMBER_PIN", "LIMBER_WHOLE",
         "LIMBER_CUDA", "LIMBER_NVRTC", "LIMBER_CUBLAS", "LIMBER_DATA"
     };
 

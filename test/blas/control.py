@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calls whose report is known beforehand, and a look at it."""
+import ctypes
+import json
+import os
+import sys
+
+
+class Call(ctypes.Structure):
+    """As far as it is looked at: limber_blas_call."""
+    _fields_ = [("routine", ctypes.c_char * 40), ("m", ctypes.c_int64), ("n", ctypes.c_int64),
+                ("k", ctypes.c_int64), ("served", ctypes.c_int), ("why_not", ctypes.c_char * 160),
+                ("rest", ctypes.c_char * 100000)]
+
+
+def last():
+    call = Call()
+    return ctypes.CDLL(None).limber_blas_last_call(ctypes.byref(call)), call
+
+
+def calls():
+    import numpy as np
+    np.seterr(all="raise")          # flags are the caller's
+    rng = np.random.default_rng(5)
+    for kind in (np.float64, np.float32, np.complex128):
+        a = rng.standard_normal((40, 60)).astype(kind)
+        b = (rng.standard_normal((60, 50)) * 10.0 ** rng.integers(-9, 9, (60, 50))).astype(kind)
+        for _ in range(3):
+            c = a @ b
+    return c
+
+
+def ask():
+    assert last()[0] == 0           # nothing has come by
+    calls()
+    known, call = last()
+    assert known == 1 and call.routine == b"cblas_zgemm", call.routine
+    assert sorted((call.m, call.n, call.k)) == [40, 50, 60] and call.served and not call.why_not
+    print(os.getpid())
+
+
+def served():
+    calls()
+    known, call = last()
+    assert known and call.served, call.why_not
+    print("right")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    assert report["library"] == "liblimber_blas" and report["pid"] == int(path.rpartition(".")[2])
+    rows = {row["routine"]: row for row in report["calls"]}
+    assert set(rows) == {"cblas_dgemm", "cblas_sgemm", "cblas_zgemm"}, rows
+    for row in rows.values():
+        assert row["calls"] == 3 and row["served"] and row["ops"] == "NN" and row["k"] == 60
+        assert row["scheme"] and row["backend"] == "interp" and row["largest_bound"] == 0
+        assert row["seconds"] > 0 and row["estimated_original_seconds"] > 0
+        assert "multiarray" in row["caller"]
+        assert row["broken"] == 0 and row["worst_ulps"] <= 0.5
+    assert sum(row["checked_elements"] for row in rows.values()) >= 9
+    assert report["served"]["calls"] == 9 and report["handed_on"]["calls"] == 0
+    plans = [kernel["plan"] for kernel in report["kernels"]]
+    assert plans and all("promise=correct" in plan for plan in plans)
+    print("right")
+
+
+def left(path):
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    row = report["calls"][0]
+    assert not row["served"] and report["served"]["calls"] == 0
+    print(f"{report['handed_on']['calls']:.0f} handed on: {row['why_not']}")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

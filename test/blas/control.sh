@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What is asked of liblimber_blas without recompiling: variables, a file with rules, a report, and what a
+# program can ask itself.
+library=$1 program=$2 limber=$3 here=$(dirname "$0")
+. "$here/expect.sh"
+before="env LD_PRELOAD=$library"
+rules=$work/rules
+export LIMBER_BACKEND=interp
+
+# ---- a file, and what is wrong with it ----
+config() {
+    printf "$1" > "$rules"
+}
+wrong() {   # text, message
+    config "$1"
+    expect 0 "$2.*; every product is left to the program" $before LIMBER_CONFIG="$rules" "$program" left
+    lines 1 'liblimber_blas:'
+}
+wrong 'contract correct\ncolour red\n' 'rules:2: unknown key "colour"'
+wrong 'contract exactly\n' 'rules:1: contract exactly is none of'
+wrong 'contract\n' 'rules:1: "contract" needs one value'
+wrong 'contract correct fast\n' 'needs one value'
+wrong 'rule dgemm correct\n' 'a rule ends in ->'
+wrong 'rule m>3 -> correct\n' 'a rule begins with a routine'
+wrong 'rule dgemm m~3 -> perhaps\n' '"perhaps" is neither off nor a contract'
+wrong 'rule dgemm m>x -> off\n' '"m>x" compares with no number'
+wrong 'rule dgemm q>3 -> off\n' '"q>3" is about none of'
+wrong 'rule dgemm -> correct scheme=best\n' 'is no scheme=NAME'
+wrong 'rule dgemm -> fast\n' 'a promise of a scheme'
+wrong 'check many\n' 'check many is no number'
+expect 0 'LIMBER_CONFIG = "/nowhere": No such file' $before LIMBER_CONFIG=/nowhere "$program" left
+expect 0 'LIMBER_CHECK = "x" is no number' $before LIMBER_CHECK=x LIMBER_CONTRACT=correct "$program" left
+expect 0 'LIMBER_CONTRAKT is no variable of Limber' $before LIMBER_CONTRAKT=correct "$program" left
+expect 0 'LIMBER_THREADS = "0"' $before LIMBER_THREADS=0 LIMBER_CONTRACT=correct "$program" left
+
+# ---- rules ----
+config '# all of it\n\ncontract correct # as LIMBER_CONTRACT\nverbose 1\n'
+expect 0 'gemm_? 131 x 140 x 150 by' $before LIMBER_CONFIG="$rules" "$program" served
+config 'rule * -> correct\nverbose 1\n'
+expect 0 'gemm_? 131 x 140 x 150 by' $before LIMBER_CONFIG="$rules" "$program" served
+config 'contract correct\nrule [dz]gemm* -> off\nverbose 1\n'
+expect 1 'sgemm_? .* by ' $before LIMBER_CONFIG="$rules" "$program" any
+lines 0 'dgemm_? .* by '
+config 'contract correct\nrule *gemm m>=131 m<=131 work<3e6 k=150 -> off\nverbose 1\n'
+expect 0 'a rule leaves it alone' $before LIMBER_CONFIG="$rules" "$program" left
+lines 0 ' by '
+config 'contract correct\nrule * caller=blas_program_* -> off\nverbose 1\n'
+expect 0 'a rule leaves it alone' $before LIMBER_CONFIG="$rules" "$program" left
+config 'contract correct\nrule * caller=another* -> off\nverbose 1\n'
+expect 0 ' by ' $before LIMBER_CONFIG="$rules" "$program" served
+config 'rule *gemm -> fast scheme=ozaki2\nverbose 1\n'
+expect 0 ' by ozaki2' $before LIMBER_CONFIG="$rules" "$program" served
+config 'contract off\n'
+expect 0 'contract off is none of' $before LIMBER_CONFIG="$rules" "$program" left
+config 'contract native\nbackend llvm\nthreads 1\n'
+expect 0 '^0 failures' env -u LIMBER_BACKEND LD_PRELOAD="$library" LIMBER_CONTRACT=correct LIMBER_CONFIG="$rules" \
+    "$program" served
+
+# ---- the report, of calls that are known; what a program asks; kernels made from it ----
+if $python -c 'import numpy' 2> /dev/null; then
+    $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/report.%p" LIMBER_CHECK=3 $python "$here/control.py" ask > "$work/pid"
+    expect 0 '^right$' python3 "$here/control.py" read "$work/report.$(cat "$work/pid")"
+    $before LIMBER_REPORT="$work/report.off" $python "$here/control.py" calls
+    expect 0 '^[1-9][0-9]* handed on: no contract is stated' python3 "$here/control.py" left "$work/report.off"
+    expect 0 'is not written: No such file' $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/none/report" $python \
+        "$here/control.py" calls
+    OMPI_COMM_WORLD_RANK=3 $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/ranks" $python "$here/control.py" calls
+    expect 0 '"rank": "3"' cat "$work/ranks.3"
+    expect 0 '^[1-9][0-9]* compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm "$work/ranks.3"
+    expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_CACHE_DIR="$work/warm" LIMBER_NO_COMPILE=1 $python \
+        "$here/control.py" served
+    expect 0 'is left to the program.s BLAS, and others may be.*LIMBER_NO_COMPILE' $before LIMBER_CONTRACT=correct \
+        LIMBER_CACHE_DIR="$work/cold" LIMBER_NO_COMPILE=1 $python "$here/control.py" calls
+    lines 1 'liblimber_blas'
+    expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_BACKGROUND=1 $python "$here/control.py" served
+    expect 0 '^right$' env -u LIMBER_BACKEND LD_PRELOAD="$library" LIMBER_CONTRACT=correct LIMBER_BACKGROUND=1 \
+        LIMBER_CACHE_DIR="$work/behind" $python "$here/control.py" served
+else
+    echo "numpy is absent: skipped"
+fi
+finish
