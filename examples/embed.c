@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limber inside another program: a cache directory of the program's, lines to its log, errors that are
- * handed on, and threads that share one context and one prepared matrix.
+ * Limber inside another program: a cache directory and memory of the program's, lines to its log, errors
+ * that are handed on, kernels made while calls go on, and threads that share one context and one prepared
+ * matrix.
  *
  *     embed [DIRECTORY]      kernels are kept there; without it in memory only */
 #include <limber/limber.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { M = 96, N = 16, K = 200, THREADS = 4 };
 
@@ -24,6 +27,30 @@ static void write_line(void *user, const char *line)
     printf("log: %s\n", line);
     log->lines++;
     pthread_mutex_unlock(&log->lock);
+}
+
+/* A program with pools of its own would take memory from them. */
+struct account {
+    atomic_size_t taken;
+    atomic_int open;
+};
+
+static void *take(void *user, size_t bytes, size_t alignment)
+{
+    struct account *a = user;
+    void *memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+
+    a->taken += memory ? bytes : 0;
+    a->open += memory != NULL;
+    return memory;
+}
+
+static void give(void *user, void *memory)
+{
+    struct account *a = user;
+
+    a->open--;
+    free(memory);
 }
 
 /* One matrix A meets the matrix B of each thread. */
@@ -44,7 +71,8 @@ struct job {
 
 static void *work(void *of)
 {
-    const limber_contract contract = { .promise = LIMBER_CORRECT };
+    const limber_contract contract = { .promise = LIMBER_CORRECT,
+                                       .meanwhile = LIMBER_MEANWHILE_GENERIC };
     struct job *j = of;
     limber_format f64 = j->shared->a.format;
 
@@ -139,8 +167,10 @@ int main(int argc, char **argv)
     static struct shared shared;
     static limber_cache_info info;
     struct log log = { PTHREAD_MUTEX_INITIALIZER, 0 };
+    static struct account account;
     const limber_config config = { .cache_dir = argc > 1 ? argv[1] : "", .verbose = 1,
-                                   .log = write_line, .log_user = &log };
+                                   .log = write_line, .log_user = &log,
+                                   .allocator = { take, give, &account } };
     limber_format f64;
     int bad;
 
@@ -155,6 +185,7 @@ int main(int argc, char **argv)
                info.directory[0] ? info.directory : info.why_not);
     limber_destroy(shared.ctx);
     pthread_mutex_destroy(&log.lock);
+    printf("memory from the program: %zu bytes, not given back: %d\n", (size_t)account.taken, account.open);
     printf("%d lines in the log; elements or calls that are wrong: %d\n", log.lines, bad);
-    return bad != 0 || log.lines == 0;
+    return bad != 0 || log.lines == 0 || account.open != 0;
 }

@@ -1,25 +1,8 @@
 #!/bin/sh
 # `limber figures`: every figure in small, and what of it does not depend on time.
 limber=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/expect.sh"
 cd "$work" || exit 2
-LIMBER_CACHE_DIR=$work/cache
-export LIMBER_CACHE_DIR
-failures=0 checks=0
-
-expect() {  # status, pattern, command...
-    status=$1 pattern=$2
-    shift 2
-    checks=$((checks + 1))
-    out=$("$@" 2>&1)
-    got=$?
-    if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
-        failures=$((failures + 1))
-        echo "FAILED: $*"
-        echo "  status $got (expected $status), wanted $pattern, output: $out"
-    fi
-}
 drawn=0
 command -v gnuplot > /dev/null || drawn=1     # the data is kept, and the status tells
 
@@ -41,5 +24,4 @@ expect 2 'takes a folder' "$limber" figures
 expect 2 '--threads' "$limber" figures --threads 0 out
 expect 0 'example' "$limber" figures --help
 expect 1 'nowhere' "$limber" figures nowhere/out type-error
-echo "$checks checks, $failures failed"
-[ $failures = 0 ]
+finish

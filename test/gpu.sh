@@ -1,27 +1,11 @@
 #!/bin/sh
 # Drives `limber gpu` beside libraries that stand for NVIDIA's: rows, checks, skips, exit codes.
 limber=$1 mock=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/expect.sh"
 cd "$work" || exit 2
-LIMBER_CACHE_DIR=$work/cache
 LIMBER_CUDA=$mock/libcuda.so.1
 LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export LIMBER_CACHE_DIR LIMBER_CUDA LD_LIBRARY_PATH
-failures=0 checks=0
-
-expect() {  # status, pattern, command...
-    status=$1 pattern=$2
-    shift 2
-    checks=$((checks + 1))
-    out=$("$@" 2>&1)
-    got=$?
-    if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
-        failures=$((failures + 1))
-        echo "FAILED: $*"
-        echo "  status $got (expected $status), wanted $pattern, output: $out"
-    fi
-}
+export LIMBER_CUDA LD_LIBRARY_PATH
 gpu() {
     "$limber" gpu --backend "${backend:-auto}" "$@"
 }
@@ -78,5 +62,4 @@ expect 2 'takes no files' gpu a.npy
 expect 1 'no/such' gpu --rows workspace --sizes 8 --json no/such/file.json
 expect 1 'File exists|Not a directory' sh -c 'touch file; "$0" gpu --backend auto --rows workspace --sizes 8 --out file' "$limber"
 
-echo "$checks checks, $failures failed"
-[ $failures = 0 ]
+finish

@@ -2,25 +2,8 @@
 # Drives the command line over good and hostile files: results, messages, exit codes, and that
 # nothing is left behind or overwritten.
 limber=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/expect.sh"
 cd "$work" || exit 2
-LIMBER_CACHE_DIR=$work/cache
-export LIMBER_CACHE_DIR
-failures=0 checks=0
-
-expect() {  # status, pattern, command...
-    status=$1 pattern=$2
-    shift 2
-    checks=$((checks + 1))
-    out=$("$@" 2>&1)
-    got=$?
-    if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
-        failures=$((failures + 1))
-        echo "FAILED: $*"
-        echo "  status $got (expected $status), output: $out"
-    fi
-}
 
 # ---- good files ----
 printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n3\n2\n4\n' > a.mtx
@@ -269,5 +252,4 @@ expect 0 'removed' "$limber" cache clear --damaged
 expect 0 '.' "$limber" cache verify
 expect 0 'removed' "$limber" cache clear
 
-echo "$checks checks, $failures failed"
-[ $failures = 0 ]
+finish

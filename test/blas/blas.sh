@@ -3,7 +3,8 @@
 # A program whose BLAS stands behind liblimber_blas: served where a contract says so, left alone where
 # none does, or one that nobody understands.
 library=$1 program=$2
-. "$(dirname "$0")/expect.sh"
+here=$(dirname "$0")
+. "$here/expect.sh"
 before="env LD_PRELOAD=$library"
 
 expect 0 '^0 failures' "$program" left

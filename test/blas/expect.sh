@@ -1,23 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the tests of libraries before a BLAS.
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-LIMBER_CACHE_DIR=$work/cache
-export LIMBER_CACHE_DIR
-failures=0 checks=0
-
-expect() {  # status, pattern, command...
-    status=$1 pattern=$2
-    shift 2
-    checks=$((checks + 1))
-    out=$("$@" 2>&1)
-    got=$?
-    if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
-        failures=$((failures + 1))
-        echo "FAILED: $*"
-        echo "  status $got (expected $status), wanted $pattern, output: $out"
-    fi
-}
+# Sourced by the tests of libraries before a BLAS, with their folder in `here`.
+. "$here/../expect.sh"
 
 lines() {   # number, pattern: of the last command's output
     checks=$((checks + 1))
@@ -31,11 +14,6 @@ lines() {   # number, pattern: of the last command's output
 # a python3 with numpy, where there is one
 python=python3
 python3 -c 'import numpy' 2> /dev/null || ! /usr/bin/python3 -c 'import numpy' 2> /dev/null || python=/usr/bin/python3
-
-finish() {
-    echo "$checks checks, $failures failed"
-    [ $failures = 0 ]
-}
 
 # the reference BLAS with its testers, where they are installed
 reference_folder() {

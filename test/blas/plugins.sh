@@ -3,7 +3,8 @@
 # Plugins whose BLAS nobody else sees: served with a contract, else handed on to the BLAS of each.
 library=$1 host=$2
 shift 2
-. "$(dirname "$0")/expect.sh"
+here=$(dirname "$0")
+. "$here/expect.sh"
 before="env LD_PRELOAD=$library LIMBER_BACKEND=interp"
 
 for plugin; do

@@ -3,7 +3,8 @@
 # The testers of the reference BLAS, Fortran's and C's, for all routines of level 3: sizes of less and of
 # more than the blocks that are solved, errors, alpha and beta 0.
 library=$1
-. "$(dirname "$0")/expect.sh"
+here=$(dirname "$0")
+. "$here/expect.sh"
 folder=$(reference_folder)
 [ -n "$folder" ] || exit 0
 

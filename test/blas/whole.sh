@@ -3,7 +3,8 @@
 # Limber as a program's libblas.so.3: all names are there, level 3 is its own, and the rest is that of a
 # BLAS behind, whichever is found, named, or lacks a function.
 whole=$1 whole64=$2 library=$3 mock32=$4 mock64=$5
-. "$(dirname "$0")/expect.sh"
+here=$(dirname "$0")
+. "$here/expect.sh"
 
 call() {    # library, function or nothing, environment...
     at=$1 function=$2

@@ -28,17 +28,6 @@ void preload_tell(const char *format, ...)
 
 /* ---- words and their values ------------------------------------------------------------------ */
 
-static bool number(const char *s, int least, int most, int *out)
-{
-    char *rest;
-    long v;
-
-    errno = 0;
-    v = strtol(s, &rest, 10);
-    *out = (int)v;
-    return *s >= '0' && *s <= '9' && !*rest && !errno && v >= least && v <= most;
-}
-
 static bool take_contract(const char *s)
 {
     return preload_read_contract(s, &options.setting);
@@ -51,19 +40,19 @@ static bool take_scheme(const char *s)
 
 static bool take_verbose(const char *s)
 {
-    return number(s, 0, 9, &options.verbose);
+    return preload_read_number(s, 0, 9, &options.verbose);
 }
 
 static bool take_check(const char *s)
 {
-    return number(s, 0, 1000, &options.check);
+    return preload_read_number(s, 0, 1000, &options.check);
 }
 
 static bool take_background(const char *s)
 {
     int on;
 
-    if (!number(s, 0, 1, &on))
+    if (!preload_read_number(s, 0, 1, &on))
         return false;
     options.background = on;
     return true;
@@ -71,7 +60,7 @@ static bool take_background(const char *s)
 
 static bool take_threads(const char *s)
 {
-    return number(s, 1, 1024, &options.threads);
+    return preload_read_number(s, 1, 1024, &options.threads);
 }
 
 static bool take_text(const char **to, const char *s)

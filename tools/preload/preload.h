@@ -65,6 +65,8 @@ bool preload_rules_serve(const struct rules *rules);
  * setting's; false: they are none. */
 bool preload_read_contract(const char *s, struct preload_setting *to);
 bool preload_read_scheme(const char *s, struct preload_setting *to);
+/* All of s, a whole number in [least, most]. */
+bool preload_read_number(const char *s, int least, int most, int *out);
 /* What the contract lacks, or NULL. */
 const char *preload_lacks(const limber_contract *k);
 

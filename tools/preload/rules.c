@@ -15,7 +15,7 @@
 
 /* ---- contracts in words ---------------------------------------------------------------------- */
 
-static bool number(const char *s, int least, int most, int *out)
+bool preload_read_number(const char *s, int least, int most, int *out)
 {
     char *rest;
     long v;
@@ -36,9 +36,9 @@ bool preload_read_contract(const char *s, struct preload_setting *to)
         k->promise = LIMBER_CORRECT;
     else if (strcmp(s, "fast") == 0)
         k->promise = LIMBER_FAST;
-    else if (strncmp(s, "fast=", 5) == 0 && number(s + 5, 1, 64, &k->slices))
+    else if (strncmp(s, "fast=", 5) == 0 && preload_read_number(s + 5, 1, 64, &k->slices))
         k->promise = LIMBER_FAST;
-    else if (strncmp(s, "bits=", 5) == 0 && number(s + 5, 1, 160, &k->bits))
+    else if (strncmp(s, "bits=", 5) == 0 && preload_read_number(s + 5, 1, 160, &k->bits))
         k->promise = LIMBER_BITS;
     else
         return false;

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by tests of programs: a folder of their own, also for kernels, and what they expect.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+LIMBER_CACHE_DIR=$work/cache
+export LIMBER_CACHE_DIR
+failures=0 checks=0
+
+expect() {  # status, pattern, command...
+    status=$1 pattern=$2
+    shift 2
+    checks=$((checks + 1))
+    out=$("$@" 2>&1)
+    got=$?
+    if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
+        failures=$((failures + 1))
+        echo "FAILED: $*"
+        echo "  status $got (expected $status), wanted $pattern, output: $out"
+    fi
+}
+
+finish() {
+    echo "$checks checks, $failures failed"
+    [ $failures = 0 ]
+}
