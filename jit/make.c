@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A kernel of a description: from disk, else by passes and compiler. */
+#define _GNU_SOURCE     /* clock_gettime under any standard */
+#include "jit/call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The strides of a fixed shape are no part of its plan. */
+bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
+                   const struct fixed *f, unsigned char key[KEY_BYTES], char **stated, struct diag *d)
+{
+    struct text t = { 0 };
+    bool ok;
+
+    limber_plan_print(p, &t);
+    if (stated && t.s)          /* for those who ask; without memory nobody is told */
+        *stated = strdup(t.s);
+    if (f)
+        limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
+                        (long long)f->a.col, (long long)f->b.row, (long long)f->b.col,
+                        (long long)f->c.row, (long long)f->c.col);
+    ok = !t.failed && t.s;
+    if (ok)
+        limber_key_make(key, ctx->build, t.s, machine->text.s);
+    limber_text_clear(&t);
+    return ok || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
+}
+
+const char *limber_promise_name(const limber_contract *k, char *text, size_t size)
+{
+    static const char *const name[] = { "native", "bits", "correct", "exact", "fast",
+                                        "simulate" };
+
+    if (k->promise == LIMBER_BITS)
+        snprintf(text, size, "bits=%d", k->bits);
+    else
+        snprintf(text, size, "%s", name[k->promise]);
+    return text;
+}
+
+static limber_format format_of_arg(const struct plan *p, int index)
+{
+    for (size_t i = 0; i < p->nodes; i++)
+        if (p->node[i].op == OP_arg && p->node[i].num[ATTR_index] == index)
+            return p->node[i].type.format;
+    return (limber_format){ 0 };
+}
+
+void limber_gather(struct facts *f, const struct plan *p, const struct fixed *fixed)
+{
+    const limber_contract k = { .promise = p->promise, .bits = p->bits };
+    const struct node *products = limber_plan_find(p, OP_products);
+    struct text line = { 0 };
+    char a[16], b[16], c[16], promise[16], size[40];
+
+    snprintf(size, sizeof size, "k<=2^%d", p->kbits);
+    if (fixed)
+        snprintf(size, sizeof size, "m=%lld n=%lld k=%lld", (long long)fixed->m,
+                 (long long)fixed->n, (long long)fixed->k);
+    f->rows = products ? (int32_t)products->rows : 1;
+    f->pruned = p->pruned;
+    f->bound = p->spent;
+    f->cost = p->cost;
+    snprintf(f->scheme, sizeof f->scheme, "%s", p->scheme ? p->scheme : "none");
+    limber_text_add(&line, "%s a=%s b=%s c=%s contract=%s", p->name,
+                    limber_format_name(format_of_arg(p, 0), a, sizeof a),
+                    limber_format_name(format_of_arg(p, 1), b, sizeof b),
+                    limber_format_name(p->node[p->ret].type.format, c, sizeof c),
+                    limber_promise_name(&k, promise, sizeof promise));
+    if (p->model) {             /* the unit says more than the number of rows */
+        limber_text_add(&line, "=");
+        limber_unit_print(p->model, &line);
+    } else
+        limber_text_add(&line, " %s %s %d rows", size, f->scheme, (int)f->rows);
+    strncpy(f->plan, line.s ? line.s : "", sizeof f->plan - 1);
+    f->plan[sizeof f->plan - 1] = 0;
+    limber_text_clear(&line);
+}
+
+bool limber_passes_told(struct plan *p, const struct target *t, const char *names, struct story *s,
+                   struct diag *d)
+{
+    struct pass_watch watch = { limber_story_seen, s };
+    bool ok;
+
+    limber_story_stage(s, 0, "stated", p);
+    ok = limber_passes_run(p, t, names, watch, d);
+    limber_story_end(s, p);
+    return ok;
+}
+
+static bool load(const struct making *m, const struct blob *bytes, struct entry *e,
+                 struct diag *d)
+{
+    const struct backend *b = m->machine->backend;
+
+    if (m->fixed)
+        return b->fixed->load(bytes->data, bytes->size, &e->function, &e->address, d);
+    return b->load(bytes->data, bytes->size, &e->kernel, d);
+}
+
+/* A dump shows the whole way, so it does not begin with an entry from disk. */
+static bool from_disk(const struct making *m, struct entry *e)
+{
+    struct disk *disk = m->ctx->disk;
+    struct diag ignored = { 0 };
+    struct facts facts;
+    struct blob bytes;
+    bool ok;
+
+    if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
+        return false;
+    ok = load(m, &bytes, e, &ignored);
+    if (ok) {
+        e->facts = facts;
+        e->from_disk = true;
+    } else {
+        limber_disk_drop(disk, e->facts.key);
+    }
+    free(bytes.data);
+    return ok;
+}
+
+static bool generate(const struct making *m, const struct plan *p, const struct dump *dump,
+                     struct blob *bytes, struct diag *d)
+{
+    const struct backend *b = m->machine->backend;
+
+    if (m->fixed)
+        return b->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d);
+    return b->compile(p, &m->machine->target, dump, bytes, d);
+}
+
+/* Unlike plans often come to the same code, which is kept under a key of its own, too. */
+static bool generate_once(const struct making *m, const struct plan *p, const struct dump *dump,
+                          struct blob *bytes, struct diag *d)
+{
+    const struct backend *b = m->machine->backend;
+    struct disk *disk = m->ctx->disk;
+    struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
+    struct blob what = { 0 };
+    int claim;
+    bool ok;
+
+    if (m->fixed || dump || !b->essence)
+        return generate(m, p, dump, bytes, d);
+    if (!b->essence(p, &m->machine->target, &what, d))
+        return false;
+    limber_key_of_bytes(code.key, m->ctx->build, what.data, what.size, m->machine->text.s);
+    free(what.data);
+    if (limber_disk_load(disk, code.key, &found, bytes))
+        return true;
+    claim = limber_disk_claim(disk, code.key);
+    ok = claim >= 0 && limber_disk_load(disk, code.key, &found, bytes);
+    if (!ok) {
+        ok = generate(m, p, dump, bytes, d);
+        if (ok)
+            limber_disk_store(disk, &code, bytes);
+    }
+    limber_disk_release(claim, code.key);
+    return ok;
+}
+
+static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
+{
+    limber_context *ctx = m->ctx;
+    char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
+    struct story story = { .folder = folder };
+    const struct dump dump = { limber_story_file, &story };
+    struct blob bytes = { 0 };
+    bool ok;
+
+    ok = limber_passes_told(p, &m->machine->target, NULL, &story, d);
+    if (ok) {
+        limber_gather(&e->facts, p, m->fixed);
+        ok = generate_once(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
+    }
+    if (ok)
+        limber_disk_store(ctx->disk, &e->facts, &bytes);
+    free(bytes.data);
+    limber_story_clear(&story);
+    free(folder);
+    return ok;
+}
+
+/* One process makes what several look for. */
+static bool compile_once(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
+{
+    struct disk *disk = m->ctx->disk;
+    unsigned char key[KEY_BYTES];
+    int claim;
+    bool ok;
+
+    memcpy(key, e->facts.key, sizeof key);
+    claim = m->ctx->dump_dir ? -1 : limber_disk_claim(disk, key);
+    limber_compile_enter();
+    ok = (claim >= 0 && from_disk(m, e)) || compile(m, p, e, d);
+    limber_compile_leave();
+    limber_disk_release(claim, key);
+    return ok;
+}
+
+static bool read_stated(struct plan *p, const char *text, struct diag *d)
+{
+    return limber_plan_parse(p, text, d) && limber_plan_verify(p, d) &&
+           (!p->scheme || limber_fail(d, LIMBER_BAD_ARGUMENT, "a scheme is chosen already: this is no "
+                                      "stated plan"));
+}
+
+static bool make_on(const struct making *m, struct entry *e, struct diag *d)
+{
+    struct plan plan = { 0 };
+    bool ok;
+
+    e->backend = m->machine->backend;
+    ok = (m->stated ? read_stated(&plan, m->stated, d) : limber_state(&plan, m->d, m->fixed, d)) &&
+         limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key, e->stated ? NULL : &e->stated, d);
+    if (ok && !from_disk(m, e)) {
+        if (m->ctx->no_compile)
+            ok = limber_fail(d, LIMBER_DEVICE,
+                             "LIMBER_NO_COMPILE is set and no cache holds this kernel");
+        else
+            ok = compile_once(m, &plan, e, d);
+    }
+    limber_plan_clear(&plan);
+    return ok;
+}
+
+/* Where the compiler is missing, the other backend serves. */
+bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
+{
+    struct making m = *(const struct making *)user;
+    double start = now();
+    struct diag why = { 0 };
+    bool ok = make_on(&m, e, &why);
+
+    if (!ok && why.status == LIMBER_DEVICE && m.ctx->spare.backend && !m.fixed &&
+        !m.ctx->no_compile) {
+        m.machine = &m.ctx->spare;
+        ok = make_on(&m, e, d);
+    } else if (!ok) {
+        limber_fail(d, why.status, "%s", why.text);
+    }
+    if (!ok) {
+        free(e->stated);
+        e->stated = NULL;
+    }
+    e->seconds = now() - start;
+    return ok;
+}
+
