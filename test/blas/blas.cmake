@@ -11,9 +11,15 @@ foreach(bits 32 64)
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_${bits}>)
 endforeach()
 
+# Linked before the BLAS, in the place of a preload.
+add_executable(blas_linked ${CMAKE_CURRENT_SOURCE_DIR}/blas/program.c)
+target_compile_definitions(blas_linked PRIVATE INTEGER=int32_t)
+target_link_libraries(blas_linked PRIVATE limber_blas blas_mock_32 m ${CMAKE_DL_LIBS})
+
 if(TARGET limber_cli)
   add_test(NAME blas_control COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/control.sh
-           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>)
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>
+           $<TARGET_FILE:blas_linked>)
 endif()
 
 # Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain ones.

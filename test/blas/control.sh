@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What is asked of liblimber_blas without recompiling: variables, a file with rules, a report, and what a
 # program can ask itself.
-library=$1 program=$2 limber=$3 here=$(dirname "$0")
+library=$1 program=$2 limber=$3 linked=$4 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library"
 rules=$work/rules
 export LIMBER_BACKEND=interp
+
+# ---- linked before the BLAS; and nothing is exported but the BLAS's names and ours ----
+expect 0 '^0 failures' env LIMBER_CONTRACT=correct "$linked" served
+expect 0 '^0 failures' "$linked" left
+expect 1 '^$' sh -c 'nm -D --defined-only "$0" | awk "{ print \$3 }" |
+    grep -Ev "^(scipy_)?(cblas_)?[sdcz](gemm|symm|hemm|syrk|herk|syr2k|her2k|trmm|trsm)|^limber_blas_"' "$library"
 
 # ---- a file, and what is wrong with it ----
 config() {

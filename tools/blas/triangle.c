@@ -113,11 +113,6 @@ static bool one_by_one(struct job *j, const struct task *t, struct view a, struc
     return compute_all(j, two, 2);
 }
 
-static bool is_real(const struct job *j, const union scalar *s)
-{
-    return j->is_single ? s->f[1] == 0 : s->d[1] == 0;
-}
-
 /* op(A), and op(B) where two meet each other, are n x k. */
 bool limber_blas_triangle(struct job *j)
 {
@@ -128,7 +123,7 @@ bool limber_blas_triangle(struct job *j)
 
     if (limber_blas_is(j, &j->beta, 1) && (r->k == 0 || limber_blas_is(j, &j->alpha, 0)))
         return true;
-    if (r->routine == BLAS_HER2K && !is_real(j, &j->alpha))
+    if (r->routine == BLAS_HER2K && !limber_blas_is_real(j, &j->alpha))
         return one_by_one(j, &t, a, b);
     if (r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K)
         return side_by_side(j, &t, a, b);
