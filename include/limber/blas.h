@@ -16,7 +16,7 @@ typedef struct limber_blas_call {
     int64_t m, n, k;        /* of the product, or of the largest of those that the call was made of */
     int served;             /* not 0: by Limber, as `report` says; 0: handed on to the BLAS behind */
     char why_not[160];      /* why it was handed on; "" when it was served */
-    limber_report report;
+    limber_report report;   /* where it was served */
 } limber_blas_call;
 
 /* The last level-3 call of this thread that came by.  Answers 0, and *call is all zero, where there was

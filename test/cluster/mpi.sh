@@ -20,16 +20,17 @@ if ! command -v mpirun > /dev/null || ! timeout 60 mpirun -np 2 true > "$work/ou
     exit 77
 fi
 
-# Its ranks' lines come as "[1,RANK]<stdout>:LINE" to $work/out, and to $work/RANK without the mark.
+# What a rank prints comes to $work/RANK, of all and of mpirun to $work/out.  A file each: mpirun's own way
+# cuts lines.
 ranks() {   # count, command...
     rm -f "$work"/[0-9]*
     count=$1
     shift
-    timeout 120 mpirun -np "$count" --tag-output "$@" > "$work/out" 2>&1 < /dev/null
+    # shellcheck disable=SC2016
+    timeout 120 mpirun -np "$count" sh -c 'to=$1/$OMPI_COMM_WORLD_RANK; shift; exec "$@" > "$to" 2>&1' sh \
+        "$work" "$@" > "$work/launcher" 2>&1 < /dev/null
     status=$?
-    for rank in $(seq 0 $((count - 1))); do
-        sed -n "s/^\[[0-9]*,$rank\]<std...>://p" "$work/out" > "$work/$rank"
-    done
+    cat "$work/launcher" "$work"/[0-9]* > "$work/out"
     return $status
 }
 

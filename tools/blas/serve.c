@@ -52,22 +52,19 @@ static double work_of(const struct request *r)
 /* j: NULL where it was not served. */
 static void count(const struct request *r, const struct job *j)
 {
-    struct preload_told t = { .call = { .m = r->m, .n = r->n, .k = r->k, .served = j != NULL },
+    struct preload_told t = { .routine = r->name, .m = r->m, .n = r->n, .k = r->k, .why_not = r->why,
                               .ops = { r->a.op, r->b.op }, .site = r->caller,
                               .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
     bool reported = preload_options()->report;
 
-    snprintf(t.call.routine, sizeof t.call.routine, "%s", r->name);
     if (reported)
         t.seconds = t.original = limber_blas_now() - r->began;
     if (j) {
-        t.call.report = j->report;
+        t.report = &j->report;
         t.check = j->check;
         t.seconds -= j->checking;
         t.ctx = limber_blas_context();
         t.original = reported ? limber_blas_original(r, work_of(r)) : 0;
-    } else {
-        memcpy(t.call.why_not, r->why, sizeof t.call.why_not);
     }
     preload_count(&t);
 }
@@ -203,7 +200,8 @@ bool limber_blas_serve(struct request *r)
 
     if (r->side)
         r->k = r->side == 'L' ? r->m : r->n;
-    if (limber_blas_is_inside())
+    if (limber_blas_is_inside() || (!o->on && !o->report && r->routine != BLAS_GEMMT &&
+                                    r->routine != BLAS_GEMM_BATCH))
         return false;
     s = preload_choose(&(struct preload_call){ r->name, r->m, r->n, r->k, r->caller });
     if (o->report)

@@ -352,15 +352,12 @@ static void tell(const struct work *w, bool served)
 static void count(const struct work *w, bool served)
 {
     const struct request *r = w->r;
-    struct preload_told t = { .call = { .m = r->m, .n = r->n, .k = r->k, .served = served },
-                              .ctx = w->ctx, .count = (double)r->count };
+    const struct preload_told t = {
+        .routine = r->name, .m = r->m, .n = r->n, .k = r->k, .report = served ? &w->report : NULL,
+        .why_not = w->why, .ctx = w->ctx, .count = (double)r->count,
+        .seconds = w->report.seconds_scan + w->report.seconds_compile + w->report.seconds_run,
+    };
 
-    snprintf(t.call.routine, sizeof t.call.routine, "%s", r->name);
-    if (served)
-        t.call.report = w->report;
-    else
-        snprintf(t.call.why_not, sizeof t.call.why_not, "%.150s", w->why);
-    t.seconds = w->report.seconds_scan + w->report.seconds_compile + w->report.seconds_run;
     preload_count(&t);
 }
 

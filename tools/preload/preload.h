@@ -81,7 +81,10 @@ struct preload_check {
 };
 
 struct preload_told {
-    limber_blas_call call;
+    const char *routine;
+    int64_t m, n, k;
+    const limber_report *report;    /* NULL: it was not served, and */
+    const char *why_not;
     char ops[4];                /* "NT" */
     const void *site;           /* an address in the caller, or NULL */
     limber_context *ctx;        /* that has the kernels, where it was served */

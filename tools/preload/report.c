@@ -137,10 +137,10 @@ static void add(struct row *r, const struct preload_told *t)
     r->seconds += t->seconds;
     r->original += t->original;
     add_check(&r->check, &t->check);
-    if (!t->call.served)
+    if (!t->report)
         return;
-    r->compiling += t->call.report.seconds_compile;
-    r->bound = fmax(r->bound, t->call.report.bound);
+    r->compiling += t->report->seconds_compile;
+    r->bound = fmax(r->bound, t->report->bound);
 }
 
 /* The lock is held. */
@@ -163,14 +163,14 @@ static void add_kernel(limber_context *ctx, const char *key)
 
 static void count_call(const struct preload_told *t)
 {
-    const limber_report *report = &t->call.report;
-    struct row like = { .m = t->call.m, .n = t->call.n, .k = t->call.k, .served = t->call.served };
+    const limber_report *report = t->report;
+    struct row like = { .m = t->m, .n = t->n, .k = t->k, .served = report != NULL };
     struct row *r;
 
-    memcpy(like.routine, t->call.routine, sizeof like.routine);
-    memcpy(like.why_not, t->call.why_not, sizeof like.why_not);
+    memcpy(like.routine, last.routine, sizeof like.routine);
+    memcpy(like.why_not, last.why_not, sizeof like.why_not);
     memcpy(like.ops, t->ops, sizeof like.ops);
-    if (t->call.served) {
+    if (report) {
         memcpy(like.scheme, report->scheme, sizeof like.scheme);
         memcpy(like.backend, report->backend, sizeof like.backend);
     }
@@ -182,16 +182,23 @@ static void count_call(const struct preload_told *t)
         add(r, t);
     else
         all.unlisted++;
-    for (int i = 0; t->call.served && i < report->parts; i++)
+    for (int i = 0; report && i < report->parts; i++)
         add_kernel(t->ctx, report->part[i].kernel);
-    if (t->call.served && report->parts == 0)
+    if (report && report->parts == 0)
         add_kernel(t->ctx, report->kernel);
     pthread_mutex_unlock(&all.lock);
 }
 
 void preload_count(const struct preload_told *t)
 {
-    last = t->call;
+    snprintf(last.routine, sizeof last.routine, "%s", t->routine);
+    snprintf(last.why_not, sizeof last.why_not, "%s", t->report ? "" : t->why_not);
+    last.m = t->m;
+    last.n = t->n;
+    last.k = t->k;
+    last.served = t->report != NULL;
+    if (t->report)              /* kilobytes, which most calls that are handed on are not worth */
+        last.report = *t->report;
     called = true;
     if (preload_options()->report)
         count_call(t);
