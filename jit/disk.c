@@ -3,7 +3,7 @@
  * renamed, so that a reader sees all of it or nothing.
  *
  * What runs from here runs as the user, hence nothing is read from or written to a directory that
- * is another user's or that others may write to; and all is reached from the open directory, so
+ * is another user's, other than root's, or that others may write to; and all is reached from the open directory, so
  * that no path can be exchanged between the look and the use.  Entries carry their key and a
  * checksum of every byte; whatever is wrong with one, it is removed and made again. */
 #define _GNU_SOURCE     /* O_DIRECTORY and friends under any standard */
@@ -118,10 +118,10 @@ static bool given_up(struct disk *disk, const char *what)
     return yes;
 }
 
-/* Ours alone to write. */
+/* Ours alone to write, or root's, who can do anything to us anyway: a cache for a whole site. */
 static bool private(const struct stat *st, char *why, size_t size)
 {
-    if (st->st_uid != geteuid())
+    if (st->st_uid != geteuid() && st->st_uid != 0)
         snprintf(why, size, "it belongs to user %ld, not to user %ld", (long)st->st_uid,
                  (long)geteuid());
     else if (st->st_mode & (S_IWGRP | S_IWOTH))

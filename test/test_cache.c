@@ -308,6 +308,47 @@ static void a_path_through_a_file_degrades(void **state)
     discard(dir);
 }
 
+/* Runs as nobody, as below.  Answers 0, or the number of what went wrong. */
+static int another_user(const char *dir)
+{
+    struct disk *disk;
+    bool found;
+
+    if (seteuid(NOBODY) != 0)
+        return 1;
+    disk = open_disk(dir, 1 << 20);
+    warnings = 0;
+    found = load(disk, 1);
+    store(disk, 2, 10);         /* cannot be */
+    limber_disk_free(disk);
+    return !found ? 2 : warnings != 1 ? 3 : 0;
+}
+
+/* Filled by root for all, who may only read it. */
+static void a_cache_of_the_system_is_read(void **state)
+{
+    char *dir, path[5000];
+    int status;
+    pid_t pid;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    dir = with_an_entry();
+    path_of(path, sizeof path, dir, 1);
+    assert_int_equal(chmod(path, 0644), 0);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(chmod(path, 0755), 0);
+    assert_int_equal(chmod(dir, 0755), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(another_user(dir));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    discard(dir);
+}
+
 /* Runs as nobody: a directory of its own that it may not write to.  Answers 0, or the number of
  * what went wrong. */
 static int read_only_child(const char *dir)
@@ -1138,6 +1179,7 @@ int main(void)
         cmocka_unit_test(entries_and_folders_that_others_write_to_are_refused),
         cmocka_unit_test(links_and_pipes_are_not_followed),
         cmocka_unit_test(a_path_through_a_file_degrades),
+        cmocka_unit_test(a_cache_of_the_system_is_read),
         cmocka_unit_test(a_read_only_directory_degrades),
         cmocka_unit_test(the_oldest_make_room),
         cmocka_unit_test(use_renews_an_entry_once_a_day),
