@@ -39,8 +39,8 @@ LD_LIBRARY_PATH=$libdir sh "$source/test/example_embed.sh" "$work/embed"
 LD_LIBRARY_PATH=$libdir sh "$source/test/example_refine.sh" "$work/refine"
 # shellcheck disable=SC2046
 cc "$source/test/bindings/layout.c" -o "$work/layout" $(pkg-config --cflags limber)
-# pkg-config alone tells the package where the library is.
-env -u LIMBER_LIBRARY sh "$source/test/bindings/python.sh" \
+# Nothing tells the package where the library is: they have one prefix.
+env -u LIMBER_LIBRARY -u PKG_CONFIG_PATH sh "$source/test/bindings/python.sh" \
     "$work/prefix/share/limber/python" "$work/layout" > "$work/log" 2>&1 || [ $? = 77 ] ||
     { cat "$work/log"; exit 1; }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The shared library: where it is, and its types and functions as ctypes has them."""
 import ctypes
+import glob
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 
 VERSION = "0.1.0"
 NAME = "liblimber.so.0"
+INSTALLED = os.path.join(os.sep, "share", "limber", "python", "limber")
 PARTS = 27
 
 Log = CFUNCTYPE(None, c_void_p, c_char_p)
@@ -181,7 +183,13 @@ def _places():
     if wish:
         yield "LIMBER_LIBRARY", wish
         return
-    yield "beside the package", os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME)
+    here = os.path.dirname(os.path.abspath(__file__))
+    yield "beside the package", os.path.join(here, NAME)
+    if here.endswith(INSTALLED):
+        prefix = here[:-len(INSTALLED)]
+        for path in sorted(glob.glob(os.path.join(glob.escape(prefix), "lib*", NAME)) +
+                           glob.glob(os.path.join(glob.escape(prefix), "lib", "*", NAME))):
+            yield "the same prefix", path
     folder = _libdir()
     if folder:
         yield "pkg-config", os.path.join(folder, NAME)
