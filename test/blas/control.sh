@@ -59,7 +59,7 @@ config 'rule *gemm -> fast scheme=ozaki2\nverbose 1\n'
 expect 0 ' by ozaki2' $before LIMBER_CONFIG="$rules" "$program" served
 config 'contract off\n'
 expect 0 'contract off is none of' $before LIMBER_CONFIG="$rules" "$program" left
-config 'contract native\nbackend llvm\nthreads 1\n'
+config 'contract native\nbackend auto\nthreads 1\n'
 expect 0 '^0 failures' env -u LIMBER_BACKEND LD_PRELOAD="$library" LIMBER_CONTRACT=correct LIMBER_CONFIG="$rules" \
     "$program" served
 
