@@ -6,11 +6,6 @@
 
 #include "jit/engine.h"
 
-static inline bool is_integer(limber_format f)
-{
-    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
-}
-
 /* ---- find.c ---------------------------------------------------------------------------------- */
 
 /* What the scan found: one mask a group for the launches, one over all groups for the class. */

@@ -28,11 +28,6 @@ static bool known_schemes(const char *name)
            (!name[first] || known_scheme(name + first + 1, strlen(name + first + 1)));
 }
 
-static bool is_integer(limber_format f)
-{
-    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
-}
-
 bool limber_check_contract(const limber_contract *k, limber_format c, struct diag *d)
 {
     char name[32];
@@ -75,7 +70,7 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
         return limber_fail(d, LIMBER_BAD_ARGUMENT,
                            "c: %s is for operands; results are signed integers or floats",
                            limber_format_name(c, name, sizeof name));
-    if (k->promise == LIMBER_EXACT && !is_integer(c))
+    if (k->promise == LIMBER_EXACT && !limber_is_integer(c))
         return limber_fail(d, LIMBER_BAD_ARGUMENT,
                            "contract.promise exact needs an integer result, c is %s",
                            limber_format_name(c, name, sizeof name));
@@ -237,7 +232,7 @@ const void *limber_scalar(const void *x, limber_format c, double neutral)
         memcpy(&v, x, sizeof v);
         return v == neutral ? NULL : x;
     }
-    if (is_integer(c))
+    if (limber_is_integer(c))
         limber_format_named("i64", &from);
     if (limber_convert(&v, binary64, x, from, 1, LIMBER_RO) == LIMBER_OK && v == neutral)
         return NULL;

@@ -14,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_integer(limber_format f)
-{
-    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
-}
-
 /* ---- memory and threads ---------------------------------------------------------------------- */
 
 void *limber_complex_room(const limber_context *ctx, int64_t rows, int64_t cols, limber_format f,
@@ -88,7 +83,7 @@ static inline void put(struct expansion *e, char *to, const char *from, int size
         memcpy(to, from, (size_t)size);
     else
         limber_convert(to, e->f, from, f, 1, LIMBER_RN);
-    if (minus && !is_integer(f))
+    if (minus && !limber_is_integer(f))
         negate_float(to, f);
     else if (minus && !negate_integer(to, e->f.size))
         e->least = true;
@@ -217,7 +212,7 @@ static bool widens(const struct complex_product *x, bool *wide, struct diag *d)
 {
     limber_format f = x->b.m.format;
 
-    *wide = is_integer(f) && f.size < 8;
+    *wide = limber_is_integer(f) && f.size < 8;
     return x->contract.promise != LIMBER_SIMULATE || f.kind != LIMBER_KIND_INT ||
            holds_least(x, wide, d);
 }
@@ -342,7 +337,7 @@ static limber_format scalar_format(limber_format c)
 {
     limber_format f = c;
 
-    if (is_integer(c))
+    if (limber_is_integer(c))
         limber_format_named("i64", &f);
     return f;
 }
@@ -428,7 +423,7 @@ static bool coefficients(const struct terms *t, const struct complex_product *x,
         memcpy(re + size, pair + size, size);
         memcpy(im, pair + size, size);
         memcpy(im + size, pair, size);
-        if (!is_integer(t->f))
+        if (!limber_is_integer(t->f))
             negate_float(re + size, t->f);
         else if (!negate_integer(re + size, (int)size))
             return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: the negative of its imaginary part "

@@ -27,16 +27,11 @@ struct planes {
     double most;                /* integers: no part is larger in magnitude */
 };
 
-static bool is_integer(limber_format f)
-{
-    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
-}
-
 static limber_format sum_format(limber_format f)
 {
     static const char *const name[] = { [1] = "i16", [2] = "i32", [4] = "i64" };
 
-    if (is_integer(f) && f.size < 8)
+    if (limber_is_integer(f) && f.size < 8)
         limber_format_named(name[f.size], &f);
     return f;
 }
@@ -91,7 +86,7 @@ static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t
 
             memcpy(p->room[RE] + (size_t)at * size, from, size);
             memcpy(p->room[IM] + (size_t)at * size, from + size, size);
-            if (is_integer(p->f))
+            if (limber_is_integer(p->f))
                 add_integers(p, at, x->conj);
             else
                 add_floats(p, at, x->conj);
@@ -131,7 +126,7 @@ static bool see_planes(const struct complex_product *x, struct planes *p, const 
         .from = m.data, .outer = by_rows ? rows : cols, .inner = by_rows ? cols : rows,
         .outer_step = 2 * (by_rows ? m.row : m.col), .inner_step = 2 * (by_rows ? m.col : m.row),
         .minus = of->conj,
-        .measures = is_integer(p->f) && x->contract.promise != LIMBER_NATIVE,
+        .measures = limber_is_integer(p->f) && x->contract.promise != LIMBER_NATIVE,
     };
     size_t bytes;
 
@@ -183,7 +178,7 @@ static bool serves(const struct complex_product *x, struct diag *d)
     if (limber_remote_records(x->ctx, x->queue))
         return limber_fail(d, LIMBER_DEVICE, "products = 3: queue.stream is being captured, and "
                            "sums and products need memory");
-    if (is_integer(a) && is_integer(b) && is_integer(c))
+    if (limber_is_integer(a) && limber_is_integer(b) && limber_is_integer(c))
         return x->contract.promise == LIMBER_NATIVE || x->contract.promise == LIMBER_EXACT ||
                limber_fail(d, LIMBER_NO_SCHEME,
                            "products = 3: integers need contract.promise native or exact");
@@ -199,7 +194,7 @@ static bool serves(const struct complex_product *x, struct diag *d)
 static bool is_small(const struct complex_product *x, const struct planes *a,
                      const struct planes *b, struct diag *d)
 {
-    if (!is_integer(a->f) || x->contract.promise == LIMBER_NATIVE ||
+    if (!limber_is_integer(a->f) || x->contract.promise == LIMBER_NATIVE ||
         (a->most < 0x1p62 && b->most < 0x1p62 &&
          2 * (double)x->k * a->most * b->most < 0x1.fffp62))
         return true;
@@ -238,7 +233,7 @@ static bool products_new(const struct complex_product *x, struct products *p, st
     enum { ALIGN = 256 };
     size_t bytes;
 
-    p->f = is_integer(x->c.format) ? i64 : x->c.format;
+    p->f = limber_is_integer(x->c.format) ? i64 : x->c.format;
     if (!limber_remote_holds(x->ctx, x->c.data)) {
         for (int i = 0; i < 3; i++)
             if (!(p->data[i] = limber_complex_room(x->ctx, x->m, x->n, p->f, "three products", d)))
@@ -321,7 +316,7 @@ static void combine_here(const struct complex_product *x, const struct terms *t,
     for (int64_t e = 0; e < x->m * x->n; e++) {
         for (int i = 0; i < 3; i++)
             memcpy((char *)&in + (size_t)i * size, p->data[i] + (size_t)e * size, size);
-        if (is_integer(t->f))
+        if (limber_is_integer(t->f))
             combine_integers(in.i, plus, out.i);
         else if (size == 8)
             combine_doubles(in.d, plus, out.d);
@@ -370,7 +365,7 @@ bool limber_complex_three(const struct complex_product *x, struct diag *d)
     struct planes a = { .most = 0 }, b = { .most = 0 };
     struct products p = { .remote = NULL };
     struct terms t = { .width = 0 };
-    double u = is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
+    double u = limber_is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
     bool ok = serves(x, d) && run(x, &a, &b, &p, &t, d);
 
     planes_free(x, &a);

@@ -13,7 +13,7 @@ static void describe_mask(struct description *d, int side, const struct mask *m,
     if (!m->scanned)
         return;
     memset(&class, 0, sizeof class);
-    limber_mask_class(m, f, coarse && !is_integer(f), &class);
+    limber_mask_class(m, f, coarse && !limber_is_integer(f), &class);
     for (int i = 0; i < MASK_ATTRS; i++) {
         if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
             continue;
@@ -79,7 +79,7 @@ bool limber_describe(limber_context *ctx, struct description *d, const struct pr
     d->trust = f->trust;
     d->alpha = p->alpha != NULL;
     d->beta = p->beta != NULL;
-    d->wrap = is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
+    d->wrap = limber_is_integer(p->fc) && p->contract.promise == LIMBER_NATIVE;
     if (p->contract.scheme)     /* of two that are named, the second suits all data */
         strncpy(d->wanted, limber_names_two(p) ? strchr(p->contract.scheme, '+') + 1 : p->contract.scheme,
                 sizeof d->wanted - 1);

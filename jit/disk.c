@@ -576,14 +576,6 @@ static struct flock byte_of(const unsigned char *key, short type)
     return range;
 }
 
-static double seconds_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool is_there(int root, const unsigned char *key)
 {
     struct name name = name_of(key);
@@ -613,13 +605,13 @@ static bool lock_byte(int fd, const unsigned char *key, short type)
  * be bounded; they grow with the time waited, since a server that many ask often has none for the maker. */
 static bool wait_for(int root, int fd, const unsigned char *key, double patience)
 {
-    const double start = seconds_now();
+    const double start = limber_now();
     bool gone;
 
     while (!lock_byte(fd, key, F_WRLCK)) {
         gone = false;
         for (int i = 1; !gone; i++) {
-            double waited = seconds_now() - start, step = fmin(fmax(waited / 4, 0.5e-3), 0.25);
+            double waited = limber_now() - start, step = fmin(fmax(waited / 4, 0.5e-3), 0.25);
 
             if (errno != EAGAIN || waited > patience)
                 return false;

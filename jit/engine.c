@@ -4,7 +4,6 @@
  * A kernel serves every call of one description: formats, contract, class of k, classes of the
  * masks, geometry of a convolution; sizes and strides are arguments.  The plan is stated from the
  * description alone, so equal descriptions cannot mean different plans. */
-#define _GNU_SOURCE     /* clock_gettime under any standard */
 #include "jit/call.h"
 
 #include <fenv.h>
@@ -12,15 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
@@ -83,12 +73,12 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
 static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct finding *f,
                               struct description *desc, limber_report *r, struct diag *d)
 {
-    double start = r ? now() : 0;
+    double start = r ? limber_now() : 0;
 
     if (!limber_find(ctx, f, p, d) || !limber_describe(ctx, desc, p, f, d))
         return false;
     if (r)
-        r->seconds_scan = now() - start;
+        r->seconds_scan = limber_now() - start;
     return true;
 }
 
@@ -208,13 +198,14 @@ void limber_warm_free(struct warm *list)
     }
 }
 
-static bool entry_of(limber_context *ctx, const struct description *desc, struct entry **e,
+/* found: NULL, or whether it was there. */
+static bool entry_of(limber_context *ctx, const struct description *desc, struct entry **e, bool *found,
                      struct diag *d)
 {
     const struct maker maker = { limber_make_kernel, &(struct making){ ctx, desc, NULL, &ctx->machine } };
-    bool found;
 
-    return limber_memory_get(ctx->memory, desc, limber_description_size(desc), maker, e, &found, d);
+    return limber_memory_get(ctx->memory, desc, limber_description_size(desc), maker, e,
+                             found ? found : &(bool){ false }, d);
 }
 
 static bool is_scanned(const struct description *d)
@@ -244,7 +235,7 @@ static bool take_guard(limber_context *ctx, const struct warm *w, struct guard *
     memset(g, 0, sizeof *g);
     if (!is_scanned(&w->full))
         return true;
-    if (!entry_of(ctx, &other, &e, d) || !remote->ready(e->kernel, device, d))
+    if (!entry_of(ctx, &other, &e, NULL, d) || !remote->ready(e->kernel, device, d))
         return false;
     g->fallback = e->kernel;
     for (int i = 0; i < 2; i++) {
@@ -317,7 +308,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, limber_re
     struct warm w;
 
     if (!recall(ctx, p, &w, d) || !take_guard(ctx, &w, &guard, d) ||
-        !entry_of(ctx, &w.full, &e, d))
+        !entry_of(ctx, &w.full, &e, NULL, d))
         return false;
     if (r) {
         r->from = 2;
@@ -329,22 +320,21 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, limber_re
 static bool run_kernel(limber_context *ctx, const struct problem *p, const struct finding *f,
                        const struct description *desc, limber_report *r, struct diag *d)
 {
-    const struct maker maker = { limber_make_kernel, &(struct making){ ctx, desc, NULL, &ctx->machine } };
     struct entry *e;
     double start = 0;
     bool found, ok;
 
-    if (!limber_memory_get(ctx->memory, desc, limber_description_size(desc), maker, &e, &found, d))
+    if (!entry_of(ctx, desc, &e, &found, d))
         return false;
     if (r) {
         r->from = found ? 2 : e->from_disk;
         r->seconds_compile = found ? 0 : e->seconds;
         report_facts(r, ctx, e->backend, p, &e->facts);
-        start = now();
+        start = limber_now();
     }
     ok = limber_launch(ctx, p, f, e, r, d);
     if (r)
-        r->seconds_run = now() - start;
+        r->seconds_run = limber_now() - start;
     if (ok && p->queue && p->queue->graph && e->backend->remote)
         return remember(ctx, p, desc, d);       /* and its kernel stays */
     limber_memory_put(ctx->memory, e);
@@ -360,7 +350,7 @@ void limber_engine_make(void *context, const void *description)
     struct diag ignored = { 0 };    /* the next call meets it, and tells */
     struct entry *e;
 
-    if (entry_of(ctx, desc, &e, &ignored))
+    if (entry_of(ctx, desc, &e, NULL, &ignored))
         limber_memory_put(ctx->memory, e);
 }
 
@@ -377,7 +367,7 @@ static bool run_meanwhile(limber_context *ctx, const struct problem *p, const st
     const struct awaited kernel = { desc, sizeof *desc };
     struct diag why = { 0 };
     struct meanwhile w;
-    double start = now();
+    double start = limber_now();
     bool ok = true;
 
     if (limber_meanwhile_run(ctx, p, &kernel, &w))
@@ -389,7 +379,7 @@ static bool run_meanwhile(limber_context *ctx, const struct problem *p, const st
             *r = w.report;
         r->bound = w.report.bound > r->bound ? w.report.bound : r->bound;
         r->from = 3;
-        r->seconds_run = now() - start;
+        r->seconds_run = limber_now() - start;
     }
     return true;
 }
@@ -419,7 +409,7 @@ bool limber_engine_prepare_masked(limber_context *ctx, const struct problem *p, 
     if (!limber_describe(ctx, &desc, p, &f, d))
         return false;
     *ready = p->contract.meanwhile == LIMBER_MEANWHILE_WAIT || is_there(ctx, &desc);
-    if (*ready && !entry_of(ctx, &desc, &e, d))
+    if (*ready && !entry_of(ctx, &desc, &e, NULL, d))
         return false;
     if (*ready)
         limber_memory_put(ctx->memory, e);
@@ -432,7 +422,8 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
     limber_promise promise = p->contract.promise;
 
     if (ctx->whole || !f->all_a.scanned || !f->all_b.scanned || p->groups != 1 || p->shape ||
-        p->a.patch || p->b.patch || limber_is_tiny(p) || is_integer(p->fc) || (p->queue && p->queue->graph))
+        p->a.patch || p->b.patch || limber_is_tiny(p) || limber_is_integer(p->fc) ||
+        (p->queue && p->queue->graph))
         return false;
     if (limber_names_two(p))
         return true;
@@ -486,7 +477,7 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
                                .runner = &runner };
     struct entry *e;
 
-    if (!entry_of(ctx, desc, &e, d))
+    if (!entry_of(ctx, desc, &e, NULL, d))
         return false;
     if (e->backend->workspace)
         e->backend->workspace(e->kernel, &call, least, best);

@@ -10,10 +10,19 @@
 
 #include <pthread.h>
 
+static inline bool limber_is_integer(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+}
+
 /* ---- error.c --------------------------------------------------------------------------------- */
 
 /* Makes d's text the thread's error text; returns d's status. */
 limber_status limber_error_set(const struct diag *d);
+
+/* ---- clock.c --------------------------------------------------------------------------------- */
+
+double limber_now(void);        /* seconds of a clock that nobody sets */
 
 /* ---- fork.c ---------------------------------------------------------------------------------- */
 
@@ -27,7 +36,7 @@ struct at_fork {
 };
 void limber_at_fork(struct at_fork *f);
 void limber_at_fork_no_more(struct at_fork *f);
-/* Between these, fork waits. */
+/* Between these, around libLLVM's work, fork waits. */
 void limber_compile_enter(void);
 void limber_compile_leave(void);
 
@@ -289,6 +298,8 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
 struct view limber_group_a(const struct problem *p, int64_t g);
 struct view limber_group_b(const struct problem *p, int64_t g);
 struct place limber_group_c(const struct problem *p, int64_t g);
+/* m x n elements from one place to another. */
+void limber_place_copy(const struct place *to, const struct place *from, int64_t m, int64_t n, int size);
 /* Calls fn for every group, each a task of the runner; false with the text of the first that fails,
  * and then not all have been called. */
 bool limber_groups_run(const struct runner *r, int64_t groups,

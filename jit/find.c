@@ -42,7 +42,7 @@ static void join(struct mask *all, const struct mask *m, bool first)
 /* Bytes fill their one limb whatever they are: a look at them could not make a plan cheaper. */
 static bool are_bytes(const struct problem *p)
 {
-    return is_integer(p->fa) && is_integer(p->fb) && is_integer(p->fc) && p->fa.size == 1 &&
+    return limber_is_integer(p->fa) && limber_is_integer(p->fb) && limber_is_integer(p->fc) && p->fa.size == 1 &&
            p->fb.size == 1;
 }
 
@@ -145,7 +145,7 @@ enum scan_depth limber_depth_of(const limber_context *ctx, const struct problem 
     if (ctx->machine.backend->remote && !limber_asks(p, "native"))
         return SCAN_full;
     return p->contract.promise == LIMBER_NATIVE && (!p->contract.scheme || limber_asks(p, "native")) &&
-           !is_integer(p->fc) &&
+           !limber_is_integer(p->fc) &&
            limber_format_embeds(p->fa, binary64) && limber_format_embeds(p->fb, binary64) &&
            limber_format_embeds(p->fc, binary64) ? SCAN_probe : SCAN_full;
 }
@@ -257,7 +257,7 @@ static void estimate_trust(limber_context *ctx, struct finding *f, const struct 
     enum { STEP = 4, GAIN = 16 };
     int bits;
 
-    if (p->contract.promise != LIMBER_CORRECT || is_integer(p->fc) || ctx->machine.backend->remote ||
+    if (p->contract.promise != LIMBER_CORRECT || limber_is_integer(p->fc) || ctx->machine.backend->remote ||
         p->shape || p->groups != 1 || limber_is_tiny(p) || !f->all_a.scanned || !f->all_b.scanned ||
         f->all_a.width + f->all_b.width < 2 * limber_format_sig(p->fc) + GAIN)
         return;

@@ -8,14 +8,10 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int compiling;                   /* threads */
 static bool forking;
 static struct at_fork *list;
-
-static _Thread_local int depth;         /* of this thread's: a log callback may fork */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void limber_compile_enter(void)
 {
-    if (depth++ > 0)
-        return;
     pthread_mutex_lock(&lock);
     while (forking)
         pthread_cond_wait(&changed, &lock);
@@ -25,8 +21,6 @@ void limber_compile_enter(void)
 
 void limber_compile_leave(void)
 {
-    if (--depth > 0)
-        return;
     pthread_mutex_lock(&lock);
     compiling--;
     pthread_cond_broadcast(&changed);
@@ -39,7 +33,7 @@ static void before(void)
     while (forking)             /* another thread is at it */
         pthread_cond_wait(&changed, &lock);
     forking = true;
-    while (compiling > (depth > 0))
+    while (compiling > 0)
         pthread_cond_wait(&changed, &lock);
     for (struct at_fork *f = list; f; f = f->next)
         pthread_mutex_lock(f->lock);

@@ -3,6 +3,7 @@
 #include "jit/engine.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 static void *shifted(const void *data, int64_t groups, int64_t step, limber_format f)
 {
@@ -31,6 +32,13 @@ struct place limber_group_c(const struct problem *p, int64_t g)
 
     c.data = p->each_c ? p->each_c[g] : shifted(c.data, g, p->step_c, p->fc);
     return c;
+}
+
+void limber_place_copy(const struct place *to, const struct place *from, int64_t m, int64_t n, int size)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            memcpy(limber_place_at(to, i, j, size), limber_place_at(from, i, j, size), (size_t)size);
 }
 
 /* ---- one task a group ------------------------------------------------------------------------ */

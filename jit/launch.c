@@ -5,21 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *element(const struct place *p, int64_t i, int64_t j, size_t size)
-{
-    int64_t at = i * p->row + j / p->inner * p->outer + j % p->inner * p->col;
-
-    return (char *)p->data + at * (int64_t)size;
-}
-
-static void copy(const struct place *to, const struct place *from, int64_t m, int64_t n,
-                 size_t size)
-{
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++)
-            memcpy(element(to, i, j, size), element(from, i, j, size), size);
-}
-
 /* No sum of products can leave the result's format: |a b| < 2^(emax_a + emax_b + 2). */
 static bool fits(const struct problem *p, const struct finding *f)
 {
@@ -182,7 +167,7 @@ static void copy_groups(const struct problem *to, const struct problem *from)
     for (int64_t g = 0; g < to->groups; g++) {
         struct place t = limber_group_c(to, g), f = limber_group_c(from, g);
 
-        copy(&t, &f, to->m, to->n, to->fc.size);
+        limber_place_copy(&t, &f, to->m, to->n, to->fc.size);
     }
 }
 
@@ -192,7 +177,7 @@ bool limber_launch(limber_context *ctx, const struct problem *p, const struct fi
     struct problem elsewhere = *p;
     bool ok;
 
-    if (!is_integer(p->fc) || p->contract.promise == LIMBER_NATIVE || fits(p, f))
+    if (!limber_is_integer(p->fc) || p->contract.promise == LIMBER_NATIVE || fits(p, f))
         return limber_launch_all(ctx, p, f, e, false, NULL, report, d);
     if (e->backend->remote)     /* nothing is stored before all is known to fit */
         return limber_launch_all(ctx, p, f, e, true, NULL, report, d) &&

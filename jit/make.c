@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A kernel of a description: from disk, else by passes and compiler. */
-#define _GNU_SOURCE     /* clock_gettime under any standard */
 #include "jit/call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* The strides of a fixed shape are no part of its plan. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
-                   const struct fixed *f, unsigned char key[KEY_BYTES], char **stated, struct diag *d)
+                     const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
+                     struct diag *d)
 {
     struct text t = { 0 };
     bool ok;
@@ -89,7 +80,7 @@ void limber_gather(struct facts *f, const struct plan *p, const struct fixed *fi
 }
 
 bool limber_passes_told(struct plan *p, const struct target *t, const char *names, struct story *s,
-                   struct diag *d)
+                        struct diag *d)
 {
     struct pass_watch watch = { limber_story_seen, s };
     bool ok;
@@ -136,10 +127,13 @@ static bool generate(const struct making *m, const struct plan *p, const struct 
                      struct blob *bytes, struct diag *d)
 {
     const struct backend *b = m->machine->backend;
+    bool ok;
 
-    if (m->fixed)
-        return b->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d);
-    return b->compile(p, &m->machine->target, dump, bytes, d);
+    limber_compile_enter();
+    ok = m->fixed ? b->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d) :
+         b->compile(p, &m->machine->target, dump, bytes, d);
+    limber_compile_leave();
+    return ok;
 }
 
 /* Unlike plans often come to the same code, which is kept under a key of its own, too. */
@@ -204,9 +198,7 @@ static bool compile_once(const struct making *m, struct plan *p, struct entry *e
 
     memcpy(key, e->facts.key, sizeof key);
     claim = m->ctx->dump_dir ? -1 : limber_disk_claim(disk, key);
-    limber_compile_enter();
     ok = (claim >= 0 && from_disk(m, e)) || compile(m, p, e, d);
-    limber_compile_leave();
     limber_disk_release(claim, key);
     return ok;
 }
@@ -241,7 +233,7 @@ static bool make_on(const struct making *m, struct entry *e, struct diag *d)
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
 {
     struct making m = *(const struct making *)user;
-    double start = now();
+    double start = limber_now();
     struct diag why = { 0 };
     bool ok = make_on(&m, e, &why);
 
@@ -256,7 +248,7 @@ bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
         free(e->stated);
         e->stated = NULL;
     }
-    e->seconds = now() - start;
+    e->seconds = limber_now() - start;
     return ok;
 }
 

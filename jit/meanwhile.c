@@ -3,21 +3,11 @@
  * up, until the kernel is there for the rest. */
 #include "jit/engine.h"
 
-#include <string.h>
-#include <time.h>
 
 static const double slice = 2e-3;       /* seconds of the interpreter between two looks */
 static const double worth = 60e-3;      /* seconds: who takes longer only holds up the compiler */
 enum { FIRST = 1 << 17 };               /* multiply-adds before the first look */
 enum { ROW = 1 << 21 };                 /* a row of more takes longer than a look at the clock is worth */
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Products whose rows can be done apart: of a float result, since an exact one is refused as a whole. */
 static bool has_rows(const limber_context *ctx, const struct problem *p)
@@ -40,16 +30,11 @@ static struct problem rows_of(const struct problem *p, int64_t first, int64_t co
     return part;
 }
 
-static void copy(const struct problem *p, char *to, bool back)
+/* Where C from row `first` on is kept. */
+static struct place saved_rows(const struct problem *p, const struct meanwhile *w, int64_t first)
 {
-    size_t size = (size_t)p->fc.size;
-
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++, to += size) {
-            char *c = limber_place_at(&p->c, i, j, p->fc.size);
-
-            memcpy(back ? c : to, back ? to : c, size);
-        }
+    return (struct place){ .data = w->saved + (size_t)(first * p->n) * (size_t)p->fc.size,
+                           .row = p->n, .col = 1, .inner = p->n };
 }
 
 /* The next rows up; their number follows the time that the last ones took.  False: it is not worth to go
@@ -59,14 +44,15 @@ static bool take_rows(limber_context *generic, const struct problem *p, struct m
 {
     int64_t rows = *count < w->rest.m ? *count : w->rest.m, first = w->rest.m - rows;
     struct problem part = rows_of(p, first, rows);
+    const struct place saved = saved_rows(p, w, first);
     struct diag ignored = { 0 };
-    double took = now();
+    double took = limber_now();
 
-    copy(&part, w->saved + (size_t)(first * p->n) * (size_t)p->fc.size, false);
+    limber_place_copy(&saved, &part.c, rows, p->n, p->fc.size);
     if (!limber_engine_run_plain(generic, &part, &w->report, &ignored))
         return false;           /* nothing of these is written */
     w->rest.m = first;
-    took = now() - took;
+    took = limber_now() - took;
     if (took < slice / 2)
         *count *= 2;
     else if (took > slice * 2 && *count > 1)
@@ -103,9 +89,11 @@ bool limber_meanwhile_finish(limber_context *ctx, const struct problem *p, struc
     struct diag ignored = { 0 };
 
     if (!done && w->rest.m < p->m) {
+        const struct place saved = saved_rows(p, w, w->rest.m);
+
         done = limber_engine_run_plain(limber_context_generic(ctx), &rows, NULL, &ignored);
         if (!done)
-            copy(&written, w->saved + (size_t)(w->rest.m * p->n) * (size_t)p->fc.size, true);
+            limber_place_copy(&written.c, &saved, written.m, p->n, p->fc.size);
     }
     limber_room_give(ctx, w->saved);
     return done;

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { TILE_SHIFT = 8 };    /* of tiles along k: what kernels leave out at once */
 
@@ -219,19 +218,11 @@ static void finish_report(limber_report *r, const struct problem *p, double scan
     snprintf(r->scheme, sizeof r->scheme, r->parts > 1 ? "mixed" : "%s", r->part[0].scheme);
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Parts where they pay. */
 static bool mix(struct mixing *x, const struct mask *a, const struct mask *b, struct partition *parts,
                 bool *done, limber_report *report, struct diag *d)
 {
-    double start = report ? now() : 0, scan = report ? report->seconds_scan : 0;
+    double start = report ? limber_now() : 0, scan = report ? report->seconds_scan : 0;
     bool ok, worth, all = true;
 
     *done = false;
@@ -244,7 +235,7 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b, st
         return ok;
     if (report)
         *report = (limber_report){ .from = 0 };
-    scan += report ? now() - start : 0;
+    scan += report ? limber_now() - start : 0;
     for (int i = 0; i < parts->parts && ok; i++) {
         if (x->story)
             limber_text_add(x->story, "; part %d\n", i + 1);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SIZE = 768, RUNS = 5 };
 
@@ -28,14 +27,6 @@ struct search {
     const limber_tuning *how;
     double end;
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
@@ -225,12 +216,12 @@ static bool time_runs(struct search *s, const struct subject *what, limber_matri
     double best = INFINITY;
 
     for (int i = -1; i < RUNS; i++) {
-        double start = now(), seconds;
+        double start = limber_now(), seconds;
 
         if (limber_gemm(s->ctx, &contract, SIZE, SIZE, SIZE, NULL, a, b, NULL, c, NULL) !=
             LIMBER_OK)
             return false;
-        seconds = now() - start;
+        seconds = limber_now() - start;
         if (i >= 0 && seconds < best)
             best = seconds;
     }
@@ -303,7 +294,7 @@ static bool try_one(struct search *s, size_t i, const int tile[3], struct diag *
     snprintf(words, sizeof words, "tried %s %d,%d,%d ", limber_units[what->unit].name, tile[0],
              tile[1], tile[2]);
     rate = known(s, words);
-    if (rate == 0 && (!s->wanted[i] || now() > s->end))
+    if (rate == 0 && (!s->wanted[i] || limber_now() > s->end))
         return true;
     if (rate == 0 && !measure_tile(s, what, tile, words, &rate, d))
         return false;
@@ -390,7 +381,7 @@ static bool tune(limber_context *ctx, const limber_tuning *how, struct diag *d)
     if (strcmp(ctx->machine.backend->name, "llvm"))
         return limber_fail(d, LIMBER_DEVICE, "backend %s has nothing to tune",
                            ctx->machine.backend->name);
-    s.end = now() + (how->seconds > 0 ? how->seconds : 10);
+    s.end = limber_now() + (how->seconds > 0 ? how->seconds : 10);
     ok = start(&s, ctx, d) && search(&s, d);
     if (ok) {
         take_rates(&s);
