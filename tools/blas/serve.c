@@ -71,11 +71,8 @@ static void count(const struct request *r, const struct job *j)
 
 enum outcome { SERVED, LEFT, LOST };    /* LOST: nobody computes it */
 
-/* The one place that knows of every valid call what became of it, and why where it is not served.  True:
- * there is nothing to hand on. */
-static bool settle(struct request *r, const struct job *j, enum outcome outcome, const char *why)
+static void tell_outcome(const struct request *r, const struct job *j, enum outcome outcome, const char *why)
 {
-    const struct preload_options *o = preload_options();
     char text[240];
 
     if (outcome == SERVED)
@@ -84,8 +81,17 @@ static bool settle(struct request *r, const struct job *j, enum outcome outcome,
     else
         snprintf(text, sizeof text, "%s: %.160s", outcome == LEFT ? "is left to the BLAS" :
                  "is not computed, and no BLAS has it", why);
+    tell(r, text);
+}
+
+/* The one place that knows of every valid call what became of it, and why where it is not served.  True:
+ * there is nothing to hand on. */
+static bool settle(struct request *r, const struct job *j, enum outcome outcome, const char *why)
+{
+    const struct preload_options *o = preload_options();
+
     if (outcome == LOST || (o->on && o->verbose))
-        tell(r, text);
+        tell_outcome(r, j, outcome, why);
     if (outcome != SERVED)
         snprintf(r->why, sizeof r->why, "%s", why);
     r->handed_on = outcome == LEFT;

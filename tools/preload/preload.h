@@ -48,9 +48,6 @@ struct preload_call {
 };
 const struct preload_setting *preload_choose(const struct preload_call *call);
 
-/* "dgemm" of dgemm_, dgemm_64_, cblas_dgemm64_, scipy_cblas_dgemm64_. */
-void preload_plain_name(const char *routine, char *plain, size_t size);
-
 /* ---- rules.c ------------------------------------------------------------------------------------- */
 
 struct rules;

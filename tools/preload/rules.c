@@ -201,7 +201,8 @@ bool preload_rules_add(struct rules **rules, char *words, char *why, size_t size
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-void preload_plain_name(const char *routine, char *plain, size_t size)
+/* "dgemm" of dgemm_, dgemm_64_, cblas_dgemm64_, scipy_cblas_dgemm64_. */
+static void plain_name(const char *routine, char *plain, size_t size)
 {
     size_t n;
 
@@ -219,11 +220,8 @@ void preload_plain_name(const char *routine, char *plain, size_t size)
         plain[--n] = 0;
 }
 
-static bool is_called(const struct rules *r, const char *routine)
+static bool is_called(const struct rules *r, const char *routine, const char *plain)
 {
-    char plain[64];
-
-    preload_plain_name(routine, plain, sizeof plain);
     for (int i = 0; i < r->names; i++)
         if (fnmatch(r->name[i], plain, FNM_CASEFOLD) == 0 ||
             fnmatch(r->name[i], routine, FNM_CASEFOLD) == 0)
@@ -254,18 +252,23 @@ static bool comes_from(const char *pattern, const void *site)
                               (file && fnmatch(pattern, file + 1, 0) == 0));
 }
 
-static bool fits(const struct rules *r, const struct preload_call *call)
+static bool fits(const struct rules *r, const struct preload_call *call, const char *plain)
 {
     for (int i = 0; i < r->conditions; i++)
         if (!holds(&r->condition[i], call))
             return false;
-    return is_called(r, call->routine) && (!r->caller || comes_from(r->caller, call->site));
+    return is_called(r, call->routine, plain) && (!r->caller || comes_from(r->caller, call->site));
 }
 
 const struct preload_setting *preload_rules_find(struct rules *rules, const struct preload_call *call)
 {
+    char plain[64];
+
+    if (!rules)
+        return NULL;
+    plain_name(call->routine, plain, sizeof plain);
     for (struct rules *r = rules; r; r = r->next)
-        if (fits(r, call))
+        if (fits(r, call, plain))
             return &r->setting;
     return NULL;
 }
