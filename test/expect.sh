@@ -5,12 +5,14 @@ trap 'rm -rf "$work"' EXIT
 LIMBER_CACHE_DIR=$work/cache
 export LIMBER_CACHE_DIR
 failures=0 checks=0
+limit=          # a command before each, such as timeout
 
 expect() {  # status, pattern, command...
     status=$1 pattern=$2
     shift 2
     checks=$((checks + 1))
-    out=$("$@" 2>&1)
+    # shellcheck disable=SC2086
+    out=$($limit "$@" 2>&1)
     got=$?
     if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
         failures=$((failures + 1))

@@ -170,6 +170,8 @@ void statistics_print(const limber_unit *u, const limber_statistics *s);
 struct cJSON *statistics_json(const limber_statistics *s);
 /* Adds x, or null when it is not finite. */
 void json_number(struct cJSON *j, const char *name, double x);
+/* Prints j and deletes it; false after a message. */
+bool json_print(struct cJSON *j);
 
 /* ---- check ----------------------------------------------------------------------------------- */
 

@@ -358,7 +358,7 @@ static bool print_json(const struct explore *e)
 {
     cJSON *j = cJSON_CreateObject(), *array;
     const struct trial *best = smallest(e);
-    char shape[160], *s;
+    char shape[160];
 
     shape_text(e, shape, sizeof shape);
     cJSON_AddStringToObject(j, "shape", shape);
@@ -369,12 +369,7 @@ static bool print_json(const struct explore *e)
         cJSON_AddNumberToObject(j, "keep", e->keep);
         cJSON_AddItemToObject(j, "smallest", best ? json_trial(best) : cJSON_CreateNull());
     }
-    s = cJSON_Print(j);
-    if (s)
-        printf("%s\n", s);
-    cJSON_Delete(j);
-    cJSON_free(s);
-    return s || !complain("out of memory");
+    return json_print(j);
 }
 
 static void field(FILE *f, double x)

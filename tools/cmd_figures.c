@@ -171,17 +171,12 @@ static bool open_contexts(struct figures *f)
 static bool print_json(cJSON *figures)
 {
     cJSON *j = cJSON_CreateObject();
-    char cpu[64], *s;
+    char cpu[64];
 
     cpu_name(cpu, sizeof cpu);
     cJSON_AddStringToObject(j, "cpu", cpu);
     cJSON_AddItemToObject(j, "figures", figures);
-    s = cJSON_Print(j);
-    if (s)
-        printf("%s\n", s);
-    cJSON_Delete(j);
-    cJSON_free(s);
-    return s || !complain("out of memory");
+    return json_print(j);
 }
 
 static int make(struct figures *f, const char *const *names)

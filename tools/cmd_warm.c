@@ -255,10 +255,8 @@ static int warm(struct warming *w, poptContext o)
     if (ok && !w->rows)
         printf("%d compiled, %d there, in %s\n", w->made[COMPILED], w->made[FOUND], info.directory);
     if (ok && w->rows) {
-        char *s = cJSON_Print(w->rows);
-
-        printf("%s\n", s ? s : "[]");
-        cJSON_free(s);
+        ok = json_print(w->rows);
+        w->rows = NULL;
     }
     return !ok;
 }

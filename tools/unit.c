@@ -171,6 +171,17 @@ void statistics_print(const limber_unit *u, const limber_statistics *s)
 
 /* ---- statistics as JSON ---------------------------------------------------------------------- */
 
+bool json_print(cJSON *j)
+{
+    char *s = cJSON_Print(j);
+
+    if (s)
+        printf("%s\n", s);
+    cJSON_Delete(j);
+    cJSON_free(s);
+    return s || !complain("out of memory");
+}
+
 void json_number(cJSON *j, const char *name, double x)
 {
     if (isfinite(x))

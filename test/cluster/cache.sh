@@ -3,24 +3,10 @@
 # Ranks that share one cache on a node: who compiles, who waits, what is left of one that was killed, where
 # nothing may be written, and how many calls of the file system a start costs.
 storm=$1 server=$2 nodes=$3
-work=$(mktemp -d)
+. "$(dirname "$0")/../expect.sh"
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-LIMBER_CACHE_DIR=$work/cache LIMBER_THREADS=1
-export LIMBER_CACHE_DIR LIMBER_THREADS
-failures=0 checks=0
-
-expect() {  # status, pattern, command...
-    status=$1 pattern=$2
-    shift 2
-    checks=$((checks + 1))
-    out=$(timeout 100 "$@" 2>&1)
-    got=$?
-    if [ $got != "$status" ] || ! printf '%s\n' "$out" | grep -Eq -- "$pattern"; then
-        failures=$((failures + 1))
-        echo "FAILED: $*"
-        echo "  status $got (expected $status), wanted $pattern, output: $out"
-    fi
-}
+export LIMBER_THREADS=1
+limit='timeout 100'
 
 fresh() {
     chmod -R u+w "$work/cache" 2> /dev/null
@@ -117,5 +103,4 @@ else
     expect 0 '' [ $((one - each)) -le 8 ]
     expect 0 '' [ "$lists" = 0 ]    # nobody reads a directory
 fi
-echo "$checks checks, $failures failed"
-[ $failures = 0 ]
+finish

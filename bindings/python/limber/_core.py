@@ -119,20 +119,11 @@ class _Handle:
             self._end(self._pointer)
 
 
-class Operand:
-    """A matrix that meets many others, scanned and packed once; made by Context.prepare.  It keeps
-    the array; a `with` block, or close(), ends it."""
-
-    def __init__(self, context, x, left, view, handle):
-        self.context, self.x, self.left = context, x, left
-        self._view, self._handle = view, handle
-
-    def check(self):
-        """Raises BadArgument where the elements are not what they were."""
-        with self._handle.use() as pointer:
-            check(lib.limber_operand_check(pointer))
+class _Closing:
+    """Ends by close(), by a `with` block, or with the last reference to it."""
 
     def close(self):
+        """Ends it when no call, and nothing that was made from it, uses it any more."""
         self._handle.close()
 
     def __enter__(self):
@@ -146,7 +137,21 @@ class Operand:
             self._handle.close()
 
 
-class Context:
+class Operand(_Closing):
+    """A matrix that meets many others, scanned and packed once; made by Context.prepare.  It keeps
+    the array; a `with` block, or close(), ends it."""
+
+    def __init__(self, context, x, left, view, handle):
+        self.context, self.x, self.left = context, x, left
+        self._view, self._handle = view, handle
+
+    def check(self):
+        """Raises BadArgument where the elements are not what they were."""
+        with self._handle.use() as pointer:
+            check(lib.limber_operand_check(pointer))
+
+
+class Context(_Closing):
     """Kernels, threads and cache of one backend.  Every function may be called from any thread, many
     at once; computing holds no lock of Python's.
 
@@ -171,20 +176,6 @@ class Context:
         check(lib.limber_create(byref(pointer), byref(config)))
         self._handle = _Handle(pointer, lib.limber_destroy, "the context")
         self.background = background
-
-    def close(self):
-        """Ends the context when the calls and operands that use it have ended."""
-        self._handle.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __del__(self):
-        if hasattr(self, "_handle"):
-            self._handle.close()
 
     def matmul(self, a, b, contract="correct", out=None, alpha=1, beta=0, scheme=None,
                report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False):
