@@ -104,7 +104,8 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     struct blob object = { 0 };
     bool ok = k || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
 
-    ok = ok && limber_kernel_config(p, t, k, d) && limber_llvm_object(k, t, dump, &object, d);
+    ok = ok && limber_kernel_config(p, t, k, d) &&
+         (k->unit == UNIT_exact || limber_llvm_object(k, t, dump, &object, d));
     if (ok) {
         /* the object starts at a multiple of 8 */
         size_t at = (sizeof head + sizeof *k + 7) & ~(size_t)7;
@@ -115,7 +116,8 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
         if (ok) {
             memcpy(out->data, &head, sizeof head);
             memcpy(out->data + sizeof head, k, sizeof *k);
-            memcpy(out->data + at, object.data, object.size);
+            if (object.size)
+                memcpy(out->data + at, object.data, object.size);
         }
     }
     free(object.data);
@@ -123,7 +125,8 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     return ok;
 }
 
-static bool take_config(struct kernel *k, const unsigned char *data, size_t size, struct diag *d)
+static bool take_config(struct kernel *k, const unsigned char *data, size_t size, unsigned *cpu,
+                        struct diag *d)
 {
     struct blob_head head;
 
@@ -135,33 +138,61 @@ static bool take_config(struct kernel *k, const unsigned char *data, size_t size
         return limber_fail(d, LIMBER_IO, "llvm: a kernel of another version");
     if (head.cpu & ~limber_cpu())
         return limber_cpu_lacks(head.cpu & ~limber_cpu(), d);
+    *cpu = head.cpu;
     return true;
+}
+
+/* The scheme `exact` is the library's own code, for the instruction set that the target names. */
+static void set_exact(struct kernel *k, unsigned cpu)
+{
+    k->prepare = limber_exact_prepare;
+    k->block = limber_exact_block;
+#if defined(LIMBER_EXACT_X86)
+    if (cpu & CPU_avx512) {
+        k->prepare = limber_exact_prepare_avx512;
+        k->block = limber_exact_block_avx512;
+    } else if (cpu & CPU_avx2) {
+        k->prepare = limber_exact_prepare_avx2;
+        k->block = limber_exact_block_avx2;
+    }
+#else
+    (void)cpu;
+#endif
+}
+
+static bool load_object(struct kernel *k, const unsigned char *data, size_t size, struct diag *d)
+{
+    unsigned char *aligned = malloc(size + 1);
+    bool ok = aligned || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+
+    if (ok) {
+        memcpy(aligned, data, size);
+        ok = limber_object_map(aligned, size, &k->object, d);
+    }
+    if (ok) {
+        *(void **)&k->prepare = limber_object_symbol(aligned, size, &k->object, "limber_prepare");
+        *(void **)&k->block = limber_object_symbol(aligned, size, &k->object, "limber_block");
+        ok = (k->prepare && k->block) || limber_fail(d, LIMBER_IO, "llvm: no entry in the kernel");
+    }
+    free(aligned);
+    return ok;
 }
 
 static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
     size_t at = (sizeof(struct blob_head) + sizeof(struct kernel_config) + 7) & ~(size_t)7;
     struct kernel *k = calloc(1, sizeof *k);
-    unsigned char *aligned = NULL;
+    unsigned cpu = 0;
     bool ok = k || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
 
     *out = NULL;
-    ok = ok && take_config(k, data, size, d);
-    if (ok) {
-        aligned = malloc(size - at + 1);
-        ok = aligned || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    ok = ok && take_config(k, data, size, &cpu, d);
+    if (ok && k->config.unit == UNIT_exact) {
+        set_exact(k, cpu);
+    } else if (ok) {
+        ok = size >= at ? load_object(k, data + at, size - at, d) :
+             limber_fail(d, LIMBER_IO, "llvm: the kernel is cut short");
     }
-    if (ok) {
-        memcpy(aligned, data + at, size - at);
-        ok = limber_object_map(aligned, size - at, &k->object, d);
-    }
-    if (ok) {
-        *(void **)&k->prepare = limber_object_symbol(aligned, size - at, &k->object,
-                                                     "limber_prepare");
-        *(void **)&k->block = limber_object_symbol(aligned, size - at, &k->object, "limber_block");
-        ok = (k->prepare && k->block) || limber_fail(d, LIMBER_IO, "llvm: no entry in the kernel");
-    }
-    free(aligned);
     if (ok) {
         atomic_fetch_add(&kernels, 1);
         *out = k;
@@ -209,7 +240,9 @@ static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
     int64_t step = c->matrix ? 16 * c->group : c->group;
     int64_t lines = ceil_div(round_up(k, step) * c->side[side].lines * c->bytes, 64);
 
-    return c->unit == UNIT_exact ? 0 : (lines | 1) * 64;
+    if (c->unit == UNIT_exact)      /* and each line's lowest exponent */
+        lines++;
+    return (lines | 1) * 64;
 }
 
 /* Chains along k; without products there is one of nothing, whose sums are zero. */
@@ -297,7 +330,7 @@ static void show(const struct kernel_config *c, const struct packed *o, int side
     const struct excerpt *x = o->view.excerpt;
     int64_t lines = c->side[side].lines;
 
-    if (c->side[side].how != HOW_whole)
+    if (c->side[side].how != HOW_whole || c->unit == UNIT_exact)
         return;
     for (int64_t panel = 0; panel < o->panels; panel++)
         for (int64_t b = 0; b < o->blocks; b++) {
@@ -491,7 +524,7 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     if (call->k == 0)
         memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
     tasks = call->tasks[0] + call->tasks[1];
-    if (f->unit != UNIT_exact && call->k > 0 && tasks > 0)
+    if (call->k > 0 && tasks > 0)
         c->runner->run(c->runner->self, tasks, run_prepare, p);
     call->tasks[0] = 0;         /* the rows are packed now */
     call->blocks_j = ceil_div(width, f->nb);
@@ -648,10 +681,51 @@ static void workspace(const struct kernel *k, const struct call *c, size_t *leas
     *most = (size_t)part_bytes(f, &w, round_up(c->m, f->mr), c->n, part, c->runner->workers);
 }
 
+/* Where NaN and infinities are, of both operands. */
+struct specials {
+    struct classes of[2];
+    const struct call *call;
+    const struct kernel_config *config;
+    char *memory;
+};
+
+static void run_classes(void *arg, int64_t task, int worker)
+{
+    struct specials *s = arg;
+    const struct call *c = s->call;
+    int64_t tasks = ceil_div(c->m, KERNEL_LANES);
+    bool right = task >= tasks;
+
+    (void)worker;
+    limber_classes_fill(&s->of[right], right ? &c->b : &c->a, s->config->side[right].f,
+                        right ? c->n : c->m, c->k, right ? task - tasks : task);
+}
+
+static bool find_specials(struct specials *s, const struct kernel_config *f, const struct call *c,
+                          struct diag *d)
+{
+    int64_t bytes = round_up(limber_classes_bytes(c->m, c->k), 8);
+
+    *s = (struct specials){ .call = c, .config = f };
+    if (f->side[0].how == HOW_half || f->unit == UNIT_model ||
+        (f->side[0].how == HOW_whole && f->unit != UNIT_exact) ||
+        (!special(c->mask_a) && !special(c->mask_b)))
+        return true;
+    s->memory = malloc((size_t)(bytes + limber_classes_bytes(c->n, c->k)) + 1);
+    if (!s->memory)
+        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    limber_classes_set(&s->of[0], c->m, c->k, s->memory);
+    limber_classes_set(&s->of[1], c->n, c->k, s->memory + bytes);
+    c->runner->run(c->runner->self, ceil_div(c->m, KERNEL_LANES) + ceil_div(c->n, KERNEL_LANES),
+                   run_classes, s);
+    return true;
+}
+
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     int32_t *scale_a = NULL, *scale_b = NULL;
+    struct specials specials = { .memory = NULL };
     bool ok;
 
     c->overflow = 0;
@@ -660,7 +734,8 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     if (c->m == 0 || c->n == 0)
         return true;
     ok = line_scales(&f->side[0], c->mask_a, c->m, &scale_a, d) &&
-         line_scales(&f->side[1], c->mask_b, c->n, &scale_b, d);
+         line_scales(&f->side[1], c->mask_b, c->n, &scale_b, d) &&
+         find_specials(&specials, f, c, d);
     if (ok) {
         struct kernel_call call = {
             .config = f, .cold = &limber_kernel_cold, .m = c->m, .n = c->n, .k = c->k, .c = c->c,
@@ -668,10 +743,12 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
             .beta_f64 = scalar(f, c->beta, 0), .repaired = &c->repaired,
             .op = { { .view = c->a, .scale = scale_a, .special = special(c->mask_a) },
                     { .view = c->b, .scale = scale_b, .special = special(c->mask_b) } },
+            .classes = specials.of,
         };
 
         ok = f->unit == UNIT_model ? run_model(k, c, call, d) : run_all(k, c, call, d);
     }
+    free(specials.memory);
     free(scale_a);
     free(scale_b);
     return ok;

@@ -44,6 +44,8 @@ static void set_side(const struct plan *p, const struct node *products, int whic
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
                 2 : s->f.kind == LIMBER_KIND_FLOAT && !s->f.carried && s->f.size == 16 ? 3 : 1;
+    if (k->unit == UNIT_exact)
+        s->limbs = s->pieces;
     s->narrow = s->how == HOW_slices && n->num[ATTR_bits] <= 30 && s->pieces == 1;
     s->base = s->how == HOW_residues ? KERNEL_DIGIT : s->step;
     s->digits = s->how == HOW_residues ? ((int)n->num[ATTR_bits] + KERNEL_DIGIT) / KERNEL_DIGIT :
@@ -68,7 +70,8 @@ static bool set_tile(const struct node *products, struct kernel_config *k, struc
 
     if (k->unit == UNIT_exact) {
         k->mr = k->nr = k->mb = k->nb = 16;
-        k->group = k->bytes = 1;
+        k->group = 1;
+        k->bytes = KERNEL_EXACT;
         k->kc = k->chunk;
         return true;
     }

@@ -21,13 +21,11 @@ BITCODE(2)
 BITCODE(3)
 BITCODE(4)
 BITCODE(5)
-BITCODE(6)
 
 static const struct { const char *start, *end; } bitcode[HOW_count] = {
     { limber_bitcode_0, limber_bitcode_end_0 }, { limber_bitcode_1, limber_bitcode_end_1 },
     { limber_bitcode_2, limber_bitcode_end_2 }, { limber_bitcode_3, limber_bitcode_end_3 },
     { limber_bitcode_4, limber_bitcode_end_4 }, { limber_bitcode_5, limber_bitcode_end_5 },
-    { limber_bitcode_6, limber_bitcode_end_6 },
 };
 
 static void silent(LLVMDiagnosticInfoRef info, void *user)
@@ -76,7 +74,7 @@ static bool failed(struct emit *e, const char *what, char *message)
 
 static bool read_modules(struct emit *e, const struct kernel_config *k, const struct target *t)
 {
-    int how = k->unit == UNIT_exact ? HOW_exact : k->side[0].how;
+    int how = k->side[0].how;
     size_t size = (size_t)(bitcode[how].end - bitcode[how].start);
     LLVMMemoryBufferRef buffer;
     LLVMModuleRef micro = NULL;
@@ -89,7 +87,7 @@ static bool read_modules(struct emit *e, const struct kernel_config *k, const st
     e->l->LLVMDisposeMemoryBuffer(buffer);
     if (!ok)
         return failed(e, "the kernel's bitcode does not read", NULL);
-    if (k->unit == UNIT_exact || k->unit == UNIT_model)
+    if (k->unit == UNIT_model)
         return true;            /* no register tile: the declaration stays unused */
     if (!limber_micro_text(k, t, &text)) {
         limber_text_clear(&text);

@@ -14,9 +14,9 @@ file(MAKE_DIRECTORY ${LIMBER_BITCODE})
 set(_kernel ${CMAKE_CURRENT_SOURCE_DIR}/backends/llvm/kernel)
 file(GLOB _headers CONFIGURE_DEPENDS ir/*.h backends/*.h backends/llvm/kernel/*.h include/limber/*.h)
 set(LIMBER_BITCODE_FILES)
-foreach(how RANGE 6)    # enum how of kernel.h
+foreach(how RANGE 5)    # enum how of kernel.h
   set(_bc ${LIMBER_BITCODE}/kernel_${how}.bc)
-  set(_half $<$<EQUAL:${how},6>:-mavx512fp16>)
+  set(_half $<$<EQUAL:${how},5>:-mavx512fp16>)
   add_custom_command(
     OUTPUT ${_bc}
     COMMAND ${LIMBER_CLANG} -std=gnu11 -O2 -Xclang -disable-llvm-passes -emit-llvm -c
@@ -34,18 +34,22 @@ endforeach()
 add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
 
 file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c
-     backends/llvm/kernel/cold.c backends/llvm/kernel/turn*.c)
+     backends/llvm/kernel/cold.c backends/llvm/kernel/turn*.c
+     backends/llvm/kernel/exact*.c backends/llvm/kernel/special.c)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/turn_")
+  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/(turn|exact)_")
 endif()
 list(APPEND LIMBER_SOURCES ${LIMBER_LLVM_SOURCES})
 set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_property(SOURCE backends/llvm/kernel/turn_avx2.c PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
-  set_property(SOURCE backends/llvm/kernel/turn_avx512.c PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
+  set_property(SOURCE backends/llvm/kernel/turn_avx2.c backends/llvm/kernel/exact_avx2.c PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
+  set_property(SOURCE backends/llvm/kernel/turn_avx512.c backends/llvm/kernel/exact_avx512.c PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
   set_property(SOURCE backends/llvm/kernel/cold.c PROPERTY COMPILE_DEFINITIONS LIMBER_TURN_X86)
+  set_property(SOURCE backends/llvm/backend.c PROPERTY COMPILE_DEFINITIONS LIMBER_EXACT_X86)
 endif()
+set_property(SOURCE backends/llvm/kernel/exact.c backends/llvm/kernel/exact_avx2.c
+  backends/llvm/kernel/exact_avx512.c APPEND PROPERTY COMPILE_OPTIONS -Wno-psabi)
 set_source_files_properties(backends/llvm/emit.c PROPERTIES
   COMPILE_DEFINITIONS "LIMBER_BITCODE=\"${LIMBER_BITCODE}\""
   OBJECT_DEPENDS "${LIMBER_BITCODE_FILES}")

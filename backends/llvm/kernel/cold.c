@@ -150,27 +150,18 @@ static int scale_of(const struct packed *o, int64_t line)
 /* The sum of products as NaN and infinities make it. */
 static void special(const struct kernel_call *c, int64_t i, int64_t j)
 {
+    double x = limber_classes_sum(&c->classes[0], c->op[0].line0 + i, &c->classes[1],
+                                  c->op[1].line0 + j);
+    const struct kernel_config *f = c->config;
     struct limber_scalars sc = scalars(c);
-    double x = 0;
+    float narrow = (float)x;
 
-    for (int64_t p = 0; p < c->k; p++) {
-        double v[2];
-
-        for (int s = 0; s < 2; s++) {
-            const struct packed *o = &c->op[s];
-            limber_format f = c->config->side[s].f;
-            const char *at = limber_view_at(&o->view, o->line0 + (s ? j : i), p, f.size);
-            struct limber_num part[2];
-
-            v[s] = 0;
-            if (at) {
-                limber_parts(part, f, at);
-                v[s] = limber_num_class(&part[0]);
-            }
-        }
-        x += v[0] * v[1];
-    }
-    limber_store_class(place(c, i, j), c->config->c, x, &sc);
+    if (f->plain && f->c.kind == LIMBER_KIND_FLOAT && !f->c.carried && f->c.frac_bits == 52)
+        memcpy(place(c, i, j), &x, 8);
+    else if (f->plain && f->c.kind == LIMBER_KIND_FLOAT && !f->c.carried && f->c.frac_bits == 23)
+        memcpy(place(c, i, j), &narrow, 4);
+    else
+        limber_store_class(place(c, i, j), f->c, x, &sc);
 }
 
 static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,

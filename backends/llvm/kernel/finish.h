@@ -555,28 +555,31 @@ FLAT void float_strip(const struct kernel_call *c, const struct block *b, const 
     }
 }
 
-/* A strip with special elements: ordinary ones are stored one by one between them, since what C
- * held before may be needed. */
+FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
+                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
+{
+    if (!is_float())
+        return exact_strip(c, b, scratch, i, j0, cols);
+    float_strip(c, b, scratch, i, j0, cols);
+    return 0;
+}
+
+/* A strip with special elements is stored as if it had none.  Those then are what they were again,
+ * since beta may need it, and become what NaN and infinities make of them. */
 SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
-    int64_t lost = 0, x[KERNEL_LANES];
-    v8l v[2];
+    char old[KERNEL_LANES * 16];
+    int64_t lost;
 
-    if (CFG.small) {
-        small_totals(c, b, scratch, i, j0, v);
-        STORE(x, v[0]);
-        STORE(x + 8, v[1]);
-    }
+    ROLL for (int64_t j = 0; j < cols; j++)
+        __builtin_memcpy(old + j * 16, place(c, b->i0 + i, b->j0 + j0 + j), (unsigned)CFG.c.size);
+    lost = ordinary_strip(c, b, scratch, i, j0, cols);
     ROLL for (int64_t j = 0; j < cols; j++) {
-        if (is_special(c, b->i0 + i, b->j0 + j0 + j))
-            c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
-        else if (is_float())
-            c->cold->sum(c, b->i0 + i, b->j0 + j0 + j,
-                         float_sum(scratch, i, (j0 + j) & ~(int64_t)7)[j & 7]);
-        else
-            lost += CFG.small ? small_one(c, b, i, j0, j, x) :
-                    wide_one(c, b, scratch, i, j0 + j);
+        if (!is_special(c, b->i0 + i, b->j0 + j0 + j))
+            continue;
+        __builtin_memcpy(place(c, b->i0 + i, b->j0 + j0 + j), old + j * 16, (unsigned)CFG.c.size);
+        c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
     }
     return lost;
 }
@@ -602,26 +605,9 @@ FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const ch
 
             if (HOW != HOW_whole && !IS_UNIT && any_special(c, b, i, j0, cols))
                 lost += special_strip(c, b, scratch, i, j0, cols);
-            else if (is_float())
-                float_strip(c, b, scratch, i, j0, cols);
             else
-                lost += exact_strip(c, b, scratch, i, j0, cols);
+                lost += ordinary_strip(c, b, scratch, i, j0, cols);
         }
-    return lost;
-}
-
-/* ---- the long accumulator -------------------------------------------------------------------- */
-
-FLAT int64_t exact_block(const struct kernel_call *c, const struct block *b)
-{
-    int64_t lost = 0;
-
-    for (int64_t i = b->i0; i < b->i0 + b->rows; i++)
-        for (int64_t j = b->j0; j < b->j0 + b->cols; j++)
-            if (is_special(c, i, j))
-                c->cold->special(c, i, j);
-            else
-                lost += c->cold->exact(c, i, j);
     return lost;
 }
 

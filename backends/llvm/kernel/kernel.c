@@ -55,7 +55,7 @@ FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 #include "backends/llvm/kernel/prepare.h"
 #include "backends/llvm/kernel/multiply.h"
 #include "backends/llvm/kernel/finish.h"
-#if KERNEL_HOW >= 5
+#if KERNEL_HOW >= 4
 #include "backends/llvm/kernel/unit.h"
 #else
 FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)
@@ -70,8 +70,6 @@ void limber_prepare(struct kernel_call *c, int64_t task)
     int side = task >= c->tasks[0];
     int64_t lines = c->lines[side], from, to;
 
-    if (HOW == HOW_exact)
-        return;
     from = (task - (side ? c->tasks[0] : 0)) * lines;
     to = min64(from + lines, c->op[side].panels * lines_of(side));
     if (CFG.alike)
@@ -96,15 +94,11 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     b.panel_b = b.j0 / CFG.nr;
     b.panels_a = (b.rows + CFG.mr - 1) / CFG.mr;
     b.panels_b = (b.cols + CFG.nr - 1) / CFG.nr;
-    if (HOW == HOW_exact) {
-        lost = exact_block(c, &b);
-    } else {
-        if (IS_UNIT)
-            unit_block(c, &b, scratch);
-        else
-            products(c, &b, scratch);
-        lost = c->stores ? 0 : finish(c, &b, scratch);
-    }
+    if (IS_UNIT)
+        unit_block(c, &b, scratch);
+    else
+        products(c, &b, scratch);
+    lost = c->stores ? 0 : finish(c, &b, scratch);
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);
 }

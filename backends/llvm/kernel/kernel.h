@@ -7,12 +7,12 @@
 #include "backends/backend.h"
 #include "ir/crt.h"
 
-/* Numbers, since the build passes them on: 0 to 6. */
-enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_unit,
+/* Numbers, since the build passes them on: 0 to 5. */
+enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_unit,
            HOW_half /* a unit in lanes of binary16 */, HOW_count };
 
 enum {
-    KERNEL_VERSION = 5,
+    KERNEL_VERSION = 6,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -21,6 +21,7 @@ enum {
     KERNEL_DIGITS = 14,     /* of 165 bits and a sign */
     KERNEL_COLUMN = 39,     /* bits of a column of a Chinese remainder */
     KERNEL_COLUMNS = 9,
+    KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent */
     KERNEL_NR = 256,        /* most columns of a register tile */
     KERNEL_RANGES = 3       /* numbers that are kept of each line of a simulated unit's operand */
 };
@@ -32,7 +33,7 @@ struct side {
     int32_t axis;
     int32_t top;            /* lines are scaled below 2^top; bits of scaled integers */
     int32_t shift, step, is_signed;
-    int32_t pieces;         /* doubles that hold an element: 1 to 3 */
+    int32_t pieces;         /* doubles that hold an element: 1 to 3; the limbs of `exact` */
     int32_t narrow;         /* scaled integers fit 31 bits, and an element one double */
     int32_t base, digits;   /* digits of scaled integers: bits, how many */
     int32_t copied;         /* elements are packed as they are */
@@ -103,6 +104,14 @@ struct packed {
     int64_t blocks;         /* ceil(k/kc) */
 };
 
+/* What decides about results where NaN or infinities are: for each line of an operand the signs of its
+ * elements and its infinities, a bit an element, and whether it has a NaN. */
+struct classes {
+    int64_t words;              /* of a line */
+    uint64_t *positive, *negative, *infinite;
+    uint8_t *nan;
+};
+
 struct kernel_cold;
 struct kernel_call {
     const struct kernel_config *config;
@@ -122,6 +131,7 @@ struct kernel_call {
     int64_t *repaired;      /* totals that left their element undecided */
     uint64_t seed;
     struct unit_counts *counts;
+    const struct classes *classes;      /* of A, of B; where one of them has special lines */
 };
 
 /* What is rare or slow anyway is not compiled into every kernel: cold.c. */
@@ -159,8 +169,21 @@ typedef void kernel_turn(const char *const line[16], int size, int lanes, char *
                          int64_t stride);
 kernel_turn limber_turn, limber_turn_avx2, limber_turn_avx512;
 
+/* special.c: words of 64 bits that an operand's classes take, of so many lines; then they are set from
+ * `memory` and filled, sixteen lines a task. */
+int64_t limber_classes_bytes(int64_t lines, int64_t k);
+void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memory);
+void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,
+                         int64_t lines, int64_t k, int64_t task);
+/* The sum of products of lines i and j as NaN and infinities make it; 0 where there is none. */
+double limber_classes_sum(const struct classes *a, int64_t i, const struct classes *b, int64_t j);
+
 /* The two entry points of a kernel.  Both may run on many threads at once. */
 typedef void kernel_prepare(struct kernel_call *c, int64_t task);
 typedef void kernel_block(struct kernel_call *c, int64_t task, char *scratch);
+
+/* exact.c: those of the scheme `exact`, which are part of the library. */
+kernel_prepare limber_exact_prepare, limber_exact_prepare_avx2, limber_exact_prepare_avx512;
+kernel_block limber_exact_block, limber_exact_block_avx2, limber_exact_block_avx512;
 
 #endif

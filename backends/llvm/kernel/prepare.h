@@ -591,7 +591,7 @@ FLAT int pack_along_k(const struct strip *w)
     return 1;
 }
 
-#if KERNEL_HOW >= 5
+#if KERNEL_HOW >= 4
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride);
 #else
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The scheme `exact`: sums of exact products, vectorised over columns of C.  It is part of the
+ * library and needs no compiler at run time.  Compiled once for each instruction set.
+ *
+ * A window of four columns of WIDTH bits hangs below the largest product of an element.  Every
+ * product is two doubles (product and rest), and what of them lies in the window is cut into the
+ * columns by adding and subtracting a constant, which is exact.  What lies below moves the sum by
+ * less than one unit of the window a term; where that could change the rounding, the next window
+ * is summed, until the element is certain or nothing is left.
+ *
+ *   proof   docs/accuracy.md, "Windows"
+ *   source  Demmel and Nguyen, IEEE Trans. Comput. 64 (2015), section 4 (cutting by a constant);
+ *           Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005) (exact products) */
+#include "backends/llvm/kernel/kernel.h"
+#include "ir/dot.h"
+#include "ir/prim.h"
+
+#include <math.h>
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#ifndef EXACT
+#define EXACT(name) limber_exact_##name
+#endif
+
+#if defined(__AVX512F__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+typedef double vd __attribute__((vector_size(8 * LANES)));
+typedef int64_t vl __attribute__((vector_size(8 * LANES)));
+typedef int32_t vi __attribute__((vector_size(4 * LANES)));
+
+enum {
+    PANEL = KERNEL_LANES,           /* lines of a panel */
+    WIDTH = 40, WINDOW = 4 * WIDTH, /* bits of a column, of a window */
+    WINDOWS = 4,                    /* before the long accumulator serves */
+    RUN = 4096,                     /* terms whose columns are exact doubles */
+    NOTHING = -(1 << 24)            /* the exponent of zero */
+};
+
+#define LOAD(type, from) ({ type loaded_; memcpy(&loaded_, (from), sizeof loaded_); loaded_; })
+#define FLAT static inline __attribute__((always_inline))
+
+FLAT vd fma_of(vd a, vd b, vd c)
+{
+#if defined(__AVX512F__)
+    return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__)
+    return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    for (int i = 0; i < LANES; i++)
+        c[i] = fma(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+
+FLAT vd whole_of(vd x)
+{
+#if defined(__AVX512F__)
+    return (vd)_mm512_roundscale_pd((__m512d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__AVX2__)
+    return (vd)_mm256_round_pd((__m256d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    for (int i = 0; i < LANES; i++)
+        x[i] = rint(x[i]);
+    return x;
+#endif
+}
+
+FLAT vi max_of(vi a, vi b)
+{
+#if defined(__AVX512F__)
+    return (vi)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#elif defined(__AVX2__)
+    return (vi)_mm_max_epi32((__m128i)a, (__m128i)b);
+#else
+    vi more = a > b;
+
+    return (a & more) | (b & ~more);
+#endif
+}
+
+FLAT int any(vi mask)
+{
+#if defined(__AVX512F__)
+    return _mm256_movemask_ps((__m256)mask);
+#elif defined(__AVX2__)
+    return _mm_movemask_ps((__m128)mask);
+#else
+    int32_t r = 0;
+
+    for (int i = 0; i < LANES; i++)
+        r |= mask[i];
+    return r;
+#endif
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0; then the lowest exponent of each
+ * line.  Every limb is a part of the elements. */
+struct limb {
+    double *m;          /* [k][PANEL] */
+    int32_t *e;         /* [k][PANEL] */
+    int32_t *low;       /* [PANEL] */
+};
+
+static struct limb limb_of(const struct packed *o, int64_t panel, int q, int64_t k)
+{
+    char *at = o->data + panel * o->panel_bytes + q * o->limb_bytes;
+
+    return (struct limb){ (double *)(void *)at, (int32_t *)(void *)(at + 8 * PANEL * k),
+                          (int32_t *)(void *)(at + 12 * PANEL * k) };
+}
+
+FLAT void put(const struct limb *l, int64_t p, int line, double x)
+{
+    int64_t at = p * PANEL + line, bits, field;
+    int32_t e = NOTHING;
+
+    if (x != 0 && x - x == 0) {
+        e = 0;
+        if (fabs(x) < 0x1p-1022) {
+            x *= 0x1p64;
+            e = -64;
+        }
+        memcpy(&bits, &x, 8);
+        field = bits >> 52 & 0x7ff;
+        e += (int32_t)field - 1023;
+        bits += (1023 - field) << 52;
+        memcpy(&x, &bits, 8);
+        if (e < l->low[line])
+            l->low[line] = e;
+    } else {
+        x = 0;
+    }
+    l->m[at] = x;
+    l->e[at] = e;
+}
+
+/* (-1)^sign chunk 2^exp, below the range of binary64, too. */
+static void put_wide(const struct limb *l, int64_t p, int line, uint64_t chunk, int exp, int sign)
+{
+    put(l, p, line, sign ? -(double)chunk : (double)chunk);
+    if (chunk) {
+        l->e[p * PANEL + line] += exp;
+        if (l->e[p * PANEL + line] < l->low[line])
+            l->low[line] = l->e[p * PANEL + line];
+    }
+}
+
+/* Any format, as one to three limbs of at most 53 bits. */
+static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber_format f,
+                    const char *at)
+{
+    struct limber_num x[2] = { { .kind = NUM_zero }, { .kind = NUM_zero } };
+    int n = at ? limber_parts(x, f, at) : 1;
+
+    for (int i = 0; i < n; i++)
+        if (x[i].kind != NUM_finite)
+            x[i].hi = x[i].lo = 0;
+    if (n == 2 || limbs == 1) {
+        for (int i = 0; i < limbs; i++)
+            put_wide(&l[i], p, line, x[i].lo, x[i].exp, x[i].sign);
+        return;
+    }
+    put_wide(&l[limbs - 1], p, line, x[0].lo & UINT32_MAX, x[0].exp, x[0].sign);
+    put_wide(&l[limbs - 2], p, line, x[0].lo >> 32, x[0].exp + 32, x[0].sign);
+    if (limbs == 3)
+        put_wide(&l[0], p, line, x[0].hi, x[0].exp + 64, x[0].sign);
+}
+
+static bool is_binary(limber_format f, int size)
+{
+    return f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == size &&
+           f.frac_bits == (size == 8 ? 52 : 23);
+}
+
+/* The elements of one line; stride 0: they are looked up one by one. */
+FLAT void put_line(const struct limb *l, int64_t k, int line, const char *at, int64_t stride,
+                   int size)
+{
+    float narrow;
+    double x;
+
+    for (int64_t p = 0; p < k; p++, at += stride) {
+        if (size == 8) {
+            memcpy(&x, at, 8);
+        } else {
+            memcpy(&narrow, at, 4);
+            x = (double)narrow;
+        }
+        put(l, p, line, x);
+    }
+}
+
+static void pack(const struct kernel_call *c, int side, int64_t panel)
+{
+    const struct packed *o = &c->op[side];
+    const struct side *s = &c->config->side[side];
+    int64_t lines = o->lines - panel * PANEL;
+    const struct view *v = &o->view;
+    bool plain = !v->patch && !(v->excerpt && v->excerpt->tile) && c->k > 0;
+    struct limb l[3];
+
+    for (int q = 0; q < s->limbs; q++) {
+        l[q] = limb_of(o, panel, q, c->k);
+        for (int i = 0; i < PANEL; i++)
+            l[q].low[i] = -NOTHING;
+    }
+    for (int line = 0; line < PANEL; line++) {
+        int64_t i = o->line0 + panel * PANEL + line;
+        const char *at = line < lines && plain ? limber_view_at(v, i, 0, s->f.size) : NULL;
+
+        if (at && is_binary(s->f, 8))
+            put_line(l, c->k, line, at, v->p * 8, 8);
+        else if (at && is_binary(s->f, 4))
+            put_line(l, c->k, line, at, v->p * 4, 4);
+        else
+            for (int64_t p = 0; p < c->k; p++)
+                put_any(l, s->limbs, p, line, s->f,
+                        line < lines ? limber_view_at(v, i, p, s->f.size) : NULL);
+    }
+}
+
+void EXACT(prepare)(struct kernel_call *c, int64_t task)
+{
+    int side = task >= c->tasks[0];
+    int64_t panels = c->lines[side] / PANEL, from = (task - (side ? c->tasks[0] : 0)) * panels;
+
+    for (int64_t panel = from; panel < from + panels && panel < c->op[side].panels; panel++)
+        pack(c, side, panel);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* Elements (i, j .. j+LANES-1): where the limbs of their lines are, what is known of each, and the
+ * columns, of which the last counts 2^(top + 2 - WINDOW windows). */
+struct strip {
+    const struct kernel_call *c;
+    struct limb a[3], b[3];
+    int line, first;            /* of A's panel; of B's */
+    vi top, low;                /* exponents of the largest and the smallest product */
+    int left;                   /* bits of lanes that are not decided */
+    int windows;                /* that are summed, or being summed */
+    int64_t column[4 * WINDOWS][LANES];
+};
+
+FLAT vi exponents(const struct limb *a, const struct limb *b, const struct strip *s, int64_t p)
+{
+    return LOAD(vi, &b->e[p * PANEL + s->first]) + a->e[p * PANEL + s->line];
+}
+
+static void measure(struct strip *s)
+{
+    const struct kernel_config *f = s->c->config;
+
+    s->top = (vi){ 0 } + 2 * NOTHING;
+    s->low = (vi){ 0 } - 2 * NOTHING;
+    for (int x = 0; x < f->side[0].limbs; x++)
+        for (int y = 0; y < f->side[1].limbs; y++) {
+            const struct limb *a = &s->a[x], *b = &s->b[y];
+            vi top = s->top;
+
+            for (int64_t p = 0; p < s->c->k; p++)
+                top = max_of(top, exponents(a, b, s, p));
+            s->top = top;
+            s->low = -max_of(-s->low, -(LOAD(vi, &b->low[s->first]) + a->low[s->line]));
+        }
+}
+
+/* Adds exact doubles to the columns of the window, all of which but the first stay in [0, 2^WIDTH). */
+static void flush(struct strip *s, vd column[4])
+{
+    static const double up[4] = { 0x1p40, 0x1p80, 0x1p120, 0x1p160 };
+
+    for (int at = 4 * s->windows - 1; at >= 0; at--)
+        for (int i = 0; i < LANES; i++) {
+            int64_t *to = &s->column[at][i], carry;
+            int here = at - 4 * (s->windows - 1);
+
+            if (here >= 0)
+                *to += (int64_t)(column[here][i] * up[here]);
+            if (at == 0)
+                continue;
+            carry = *to >> WIDTH;
+            *to -= carry * ((int64_t)1 << WIDTH);
+            s->column[at - 1][i] += carry;
+        }
+    for (int at = 0; at < 4; at++)
+        column[at] = (vd){ 0 };
+}
+
+/* Cuts x, which is below 1, into columns from `from` on. */
+FLAT void cut(vd x, int from, vd column[4])
+{
+    static const double at[4] = { 0x1.8p12, 0x1.8p-28, 0x1.8p-68, 0x1.8p-108 };
+
+    for (int i = from; i < 4; i++) {
+        vd part = (x + at[i]) - at[i];
+
+        x -= part;
+        column[i] += part;
+    }
+}
+
+/* What of all products lies in the window; lanes that are decided are left out.  Nothing is above
+ * the first window. */
+FLAT void sum_window(struct strip *s, bool first)
+{
+    enum { BELOW = -WINDOW - 3, ABOVE = 107 };  /* exponents whose products do not reach it */
+    const struct kernel_config *f = s->c->config;
+    vi shift = WINDOW * (s->windows - 1) - 2 - s->top;
+    vd column[4] = { { 0 } };
+    int64_t terms = 0;
+
+    for (int i = 0; i < LANES; i++)
+        if (!(s->left >> i & 1))
+            shift[i] = 4 * NOTHING;
+    for (int x = 0; x < f->side[0].limbs; x++)
+        for (int y = 0; y < f->side[1].limbs; y++) {
+            const struct limb *a = &s->a[x], *b = &s->b[y];
+
+            for (int64_t p = 0; p < s->c->k; p++) {
+                vi e = exponents(a, b, s, p) + shift;
+                vi in = first ? e > BELOW : (e > BELOW) & (e < ABOVE);
+                vd scale, high, low, factor;
+
+                if (!any(in))
+                    continue;
+                scale = (vd)(__builtin_convertvector((e + 1023) & in, vl) << 52);
+                factor = LOAD(vd, &b->m[p * PANEL + s->first]);
+                scale *= a->m[p * PANEL + s->line];
+                high = scale * factor;
+                low = fma_of(scale, factor, -high);
+                if (!first) {
+                    high -= whole_of(high);
+                    low -= whole_of(low);
+                }
+                cut(high, 0, column);
+                cut(low, first ? 1 : 0, column);
+                if (++terms == RUN) {
+                    flush(s, column);
+                    terms = 0;
+                }
+            }
+        }
+    flush(s, column);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static bool stores_fast(const struct kernel_config *f)
+{
+    return f->plain && (is_binary(f->c, 8) || is_binary(f->c, 4));
+}
+
+/* The first window as a double-double, where that decides a binary64 or binary32; what is left out
+ * is below `doubt`. */
+static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, double doubt)
+{
+    const struct kernel_call *c = s->c;
+    char *to = limber_place_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
+    double x[4], sum, back, rest, r;
+    int e = s->top[lane] + 2, bits;
+
+    for (int at = 0; at < 4; at++)
+        x[at] = (double)s->column[at][lane];
+    if (fabs(x[0]) >= 0x1p53)
+        return false;
+    x[0] *= 0x1p-40, x[1] *= 0x1p-80, x[2] *= 0x1p-120, x[3] *= 0x1p-160;
+    sum = x[0] + x[1];
+    back = sum - x[0];
+    rest = (x[0] - (sum - back)) + (x[1] - back);
+    rest += x[2] + x[3];
+    r = sum + rest;
+    rest = (sum - r) + rest;
+    doubt += fabs(r) * 0x1p-100 + 0x1p-131;
+    if (r + (rest + doubt) != r || r + (rest - doubt) != r || r == 0)
+        return false;
+    bits = ilogb(r) + e;
+    if (c->config->c.size == 8) {
+        if (bits < -1021 || bits > 1022)
+            return false;
+        r = scalbn(r, e);
+        memcpy(to, &r, 8);
+    } else {
+        double about = fabs(r) * 0x1p-50;
+        float up, down;
+
+        if (bits < -124 || bits > 126)
+            return false;
+        up = (float)scalbn(r + about, e);
+        down = (float)scalbn(r - about, e);
+        if (up != down)
+            return false;
+        memcpy(to, &up, 4);
+    }
+    return true;
+}
+
+/* The columns as words of a two's complement integer. */
+static int words_of(const struct strip *s, int lane, int columns, uint64_t *w)
+{
+    int words = (WIDTH * (columns - 1) + 63) / 64 + 2;
+    struct limber_big sum = { w, words, 0 };
+
+    limber_big_zero(&sum);
+    for (int at = 0; at < columns; at++) {
+        int64_t v = s->column[at][lane];
+        uint64_t m = v < 0 ? -(uint64_t)v : (uint64_t)v;
+
+        limber_big_add(&sum, v < 0, &m, 1, WIDTH * (columns - 1 - at));
+    }
+    return words;
+}
+
+/* Decides a lane from the windows so far; lost counts integers that do not fit. */
+static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms, int64_t *lost)
+{
+    const struct kernel_call *c = s->c;
+    const struct kernel_config *f = c->config;
+    bool zero = s->top[lane] < NOTHING;
+    int exp = zero ? 0 : s->top[lane] + 2 - WINDOW * s->windows, n;
+    bool all = zero || exp <= s->low[lane] - 104;       /* products of two times 52 bits */
+    struct limber_scalars sc = { f->has_alpha ? c->alpha : NULL, f->has_beta ? c->beta : NULL,
+                                 f->scalars };
+    uint64_t w[(WINDOW * WINDOWS + 63) / 64 + 2];
+
+    if (s->windows == 1 && stores_fast(f) && round_fast(s, lane, j, i, terms * 0x1p-160))
+        return true;
+    if (!all && f->c.kind != LIMBER_KIND_FLOAT && f->c.kind != LIMBER_KIND_DD)
+        return false;
+    n = words_of(s, lane, 4 * s->windows, w);
+    if (all) {
+        *lost += c->cold->words(c, i, j, w, n, exp);
+        return true;
+    }
+    return limber_store_certain(limber_place_at(&c->c, c->i0 + i, c->j0 + j, f->c.size), f->c, w, n,
+                                ilogb(terms) + 1, exp, &sc);
+}
+
+FLAT bool is_special(const struct kernel_call *c, int side, int64_t line)
+{
+    const struct packed *o = &c->op[side];
+
+    return o->special && o->special[o->line0 + line];
+}
+
+/* Rows i of a block, columns j .. j+LANES-1 of which `live` exist. */
+static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
+{
+    const struct kernel_call *c = s->c;
+    const struct kernel_config *f = c->config;
+    double terms = (double)c->k * f->side[0].limbs * f->side[1].limbs;
+    int64_t lost = 0;
+
+    s->left = (1 << live) - 1;
+    for (int l = 0; l < live; l++)
+        if (is_special(c, 0, i) || is_special(c, 1, j + l)) {
+            c->cold->special(c, i, j + l);
+            s->left &= ~(1 << l);
+        }
+    if (!s->left)
+        return 0;
+    measure(s);
+    memset(s->column, 0, sizeof s->column);
+    for (s->windows = 1; s->left && s->windows <= WINDOWS; s->windows++) {
+        if (s->windows == 1)    /* a constant, for the sake of the loop */
+            sum_window(s, true);
+        else
+            sum_window(s, false);
+        for (int l = 0; l < live; l++)
+            if (s->left >> l & 1 && decide(s, l, i, j + l, terms < 1 ? 1 : terms, &lost))
+                s->left &= ~(1 << l);
+    }
+    for (int l = 0; l < live; l++)
+        if (s->left >> l & 1)
+            lost += c->cold->exact(c, i, j + l);
+    return lost;
+}
+
+void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
+{
+    int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->config->nb;
+    int64_t rows = c->m - i0 < c->mb ? c->m - i0 : c->mb, lost = 0;
+    int64_t cols = c->n - j0 < c->config->nb ? c->n - j0 : c->config->nb;
+    struct strip s = { .c = c };
+
+    (void)scratch;
+    for (int64_t i = i0; i < i0 + rows; i++)
+        for (int64_t j = j0; j < j0 + cols; j += LANES) {
+            for (int q = 0; q < c->config->side[0].limbs; q++)
+                s.a[q] = limb_of(&c->op[0], i / PANEL, q, c->k);
+            for (int q = 0; q < c->config->side[1].limbs; q++)
+                s.b[q] = limb_of(&c->op[1], j / PANEL, q, c->k);
+            s.line = (int)(i % PANEL);
+            s.first = (int)(j % PANEL);
+            lost += sum_strip(&s, i, j, (int)(j0 + cols - j < LANES ? j0 + cols - j : LANES));
+        }
+    if (lost)
+        __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Results that NaN and infinities decide.  Only classes matter: a NaN in either line, or an infinity
+ * that meets a zero, makes a NaN; infinities of both signs do; else the infinity's sign is that of
+ * the product.  Bits, a word for 64 elements, answer that for a word at once. */
+#include "backends/llvm/kernel/kernel.h"
+#include "ir/prim.h"
+
+#include <string.h>
+
+enum { LINES = KERNEL_LANES };      /* of a task */
+
+static int64_t words_of(int64_t k)
+{
+    return (k + 63) / 64;
+}
+
+int64_t limber_classes_bytes(int64_t lines, int64_t k)
+{
+    return 3 * 8 * lines * words_of(k) + lines;
+}
+
+void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memory)
+{
+    int64_t plane = lines * words_of(k);
+
+    s->words = words_of(k);
+    s->positive = (uint64_t *)(void *)memory;
+    s->negative = s->positive + plane;
+    s->infinite = s->negative + plane;
+    s->nan = (uint8_t *)(s->infinite + plane);
+}
+
+/* One bit each of an element: positive, negative, infinite, NaN. */
+struct bits { uint64_t positive, negative, infinite, nan; };
+
+static struct bits of_binary(uint64_t v, int size)
+{
+    uint64_t top = size == 8 ? (uint64_t)0x7ff << 52 : (uint64_t)0xff << 23;
+    uint64_t sign = v >> (8 * size - 1), m = v & (((uint64_t)1 << (8 * size - 1)) - 1);
+
+    return (struct bits){ m != 0 && !sign && m <= top, m != 0 && sign && m <= top, m == top,
+                          m > top };
+}
+
+static struct bits of_any(limber_format f, const char *at)
+{
+    struct limber_num x[2];
+
+    limber_parts(x, f, at);
+    if (x[0].kind == NUM_zero || x[0].kind == NUM_nan)
+        return (struct bits){ .nan = x[0].kind == NUM_nan };
+    return (struct bits){ !x[0].sign, x[0].sign, x[0].kind == NUM_inf, 0 };
+}
+
+static struct bits bits_of(limber_format f, const char *at)
+{
+    bool ieee = f.kind == LIMBER_KIND_FLOAT && !f.carried;
+    uint64_t v = 0;
+
+    if (ieee && f.size == 8 && f.frac_bits == 52) {
+        memcpy(&v, at, 8);
+        return of_binary(v, 8);
+    }
+    if (ieee && f.size == 4 && f.frac_bits == 23) {
+        memcpy(&v, at, 4);
+        return of_binary(v, 4);
+    }
+    return of_any(f, at);
+}
+
+void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,
+                         int64_t lines, int64_t k, int64_t task)
+{
+    for (int64_t i = task * LINES; i < lines && i < (task + 1) * LINES; i++) {
+        uint64_t nan = 0;
+
+        for (int64_t w = 0; w < s->words; w++) {
+            struct bits all = { 0, 0, 0, 0 };
+
+            for (int64_t p = 64 * w; p < k && p < 64 * w + 64; p++) {
+                const char *at = limber_view_at(v, i, p, f.size);
+                struct bits x = at ? bits_of(f, at) : (struct bits){ 0, 0, 0, 0 };
+
+                all.positive |= x.positive << (p & 63);
+                all.negative |= x.negative << (p & 63);
+                all.infinite |= x.infinite << (p & 63);
+                nan |= x.nan;
+            }
+            s->positive[i * s->words + w] = all.positive;
+            s->negative[i * s->words + w] = all.negative;
+            s->infinite[i * s->words + w] = all.infinite;
+        }
+        s->nan[i] = nan != 0;
+    }
+}
+
+double limber_classes_sum(const struct classes *a, int64_t i, const struct classes *b, int64_t j)
+{
+    const uint64_t *ap = a->positive + i * a->words, *an = a->negative + i * a->words;
+    const uint64_t *ai = a->infinite + i * a->words, *bi = b->infinite + j * b->words;
+    const uint64_t *bp = b->positive + j * b->words, *bn = b->negative + j * b->words;
+    uint64_t nan = a->nan[i] | b->nan[j], up = 0, down = 0;
+
+    for (int64_t w = 0; w < a->words && !nan; w++) {
+        uint64_t infinite = ai[w] | bi[w];
+
+        if (!infinite)
+            continue;
+        nan |= infinite & ~((ap[w] | an[w]) & (bp[w] | bn[w]));     /* meets a zero */
+        up |= infinite & ((ap[w] & bp[w]) | (an[w] & bn[w]));
+        down |= infinite & ((ap[w] & bn[w]) | (an[w] & bp[w]));
+    }
+    if (nan || (up && down))
+        return __builtin_nan("");
+    return up ? __builtin_inf() : down ? -__builtin_inf() : 0;
+}
