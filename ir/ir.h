@@ -236,9 +236,13 @@ void limber_mask_join(struct mask *out, const struct mask *m, const struct excer
 /* The same with what launches need of the lines; false: no memory. */
 bool limber_mask_excerpt(struct mask *out, const struct mask *m, const struct excerpt *x,
                          int64_t count);
-/* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node.  coarse:
- * far fewer classes. */
-void limber_mask_class(const struct mask *m, limber_format f, bool coarse, struct node *arg);
+/* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node. */
+enum class_use {
+    CLASS_coarse = 1,       /* far fewer classes */
+    CLASS_widths = 2,       /* every bit is kept: only how many there are matters, not where */
+    CLASS_ranges = 4        /* emin and emax matter by themselves, not only whether formats hold them */
+};
+void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct node *arg);
 
 /* ---- target.c: a machine, described to the passes -------------------------------------------- */
 

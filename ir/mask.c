@@ -119,26 +119,38 @@ static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
     return (x + multiple - 1) / multiple * multiple;
 }
 
-/* Few classes, for products so small that a kernel of their own would cost more than it spares. */
-static int64_t coarse_width(int64_t x)
-{
-    static const int steps[] = { 0, 8, 16, 24, 53 };
+/* Few classes, where a kernel of their own would cost more than it spares.  What is wider than scaled
+ * integers can be is of one class. */
+enum { ANY = 1 << 16 };
 
-    return up_to(steps, COUNT(steps), x, 16);
+static int64_t one_of(const int *steps, size_t n, int64_t x)
+{
+    return x > steps[n - 1] ? ANY : up_to(steps, n, x, 1);
 }
 
-static int64_t width_class(int64_t x)
+static int64_t width_class(int64_t x, bool coarse, bool wide)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
+    static const int few[] = { 0, 8, 24, 53, 80, 128, 165 };
 
-    return up_to(steps, COUNT(steps), x, 4);
+    /* what `exact` does with one double an element is not worth a kernel */
+    return coarse ? one_of(few, COUNT(few) - (wide ? 0 : 2), x) : up_to(steps, COUNT(steps), x, 4);
 }
 
-static int64_t sig_class(int64_t x)
+/* Hi/Lo limbs hold 28 binades in FP16, 99 in the others. */
+static int64_t spread_class(int64_t x, bool coarse)
+{
+    static const int few[] = { 0, 8, 16, 28, 64, 99, 128, 256 };
+
+    return coarse ? one_of(few, COUNT(few), x) : (x + 3) / 4 * 4;
+}
+
+static int64_t sig_class(int64_t x, bool coarse)
 {
     static const int steps[] = { 0, 8, 11, 16, 22, 24, 53, 64, 113, 128 };
+    static const int few[] = { 0, 8, 24, 53, 64, 113, 128 };
 
-    return up_to(steps, COUNT(steps), x, 64);
+    return coarse ? one_of(few, COUNT(few), x) : up_to(steps, COUNT(steps), x, 64);
 }
 
 static int64_t down_to(int64_t x, int64_t multiple)
@@ -146,26 +158,48 @@ static int64_t down_to(int64_t x, int64_t multiple)
     return (x >= 0 ? x : x - multiple + 1) / multiple * multiple;
 }
 
-void limber_mask_class(const struct mask *m, limber_format f, bool coarse, struct node *arg)
+/* Where the exponents lie is the kernel's argument.  A class says only which units hold the elements
+ * and their products: binary16 (from 2^-2 on its lo limb needs no scale), binary32 with and without
+ * room, binary64 with room for products, anything. */
+static void range_class(const struct mask *m, limber_format f, unsigned use, struct node *arg)
 {
-    const int64_t range = coarse ? 64 : 16, spread = coarse ? 16 : 4;
+    static const int range[][2] = { { -2, 14 }, { -14, 14 }, { -30, 30 }, { -60, 39 },
+                                    { -400, 400 } };
+    int64_t low = limber_format_emin(f), high = limber_format_emax(f);
+
+    if (use & CLASS_ranges && (m->emin < -14 || m->emax > 14)) {
+        low = down_to(m->emin, 16);
+        high = -down_to(-(int64_t)m->emax, 16);
+    } else if (!(use & CLASS_widths)) {
+        for (size_t i = COUNT(range); i-- > 0;)
+            if (m->emin >= range[i][0] && m->emax <= range[i][1]) {
+                low = range[i][0];
+                high = range[i][1];
+            }
+    }
+    limber_node_set(arg, ATTR_emin, low);
+    limber_node_set(arg, ATTR_emax, high);
+}
+
+void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct node *arg)
+{
     bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
-    bool half = m->emin >= -14 && m->emax <= 14;
+    bool coarse = use & CLASS_coarse && !integer;
+    int64_t width = width_class(m->width, coarse, limber_format_sig(f) > 64), spread = spread_class(m->spread, coarse);
 
     if (!m->scanned)
         return;
-    if (integer) {      /* bits of the integers themselves */
+    if (integer || m->zero) {       /* bits of the integers themselves */
         limber_node_set(arg, ATTR_emin, 0);
-        limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1) - 1);
-    } else {            /* binary16's range is a class of its own; from 2^-2 on its lo limb needs
-                           no scale */
-        limber_node_set(arg, ATTR_emin, m->zero ? 0 : !half ? down_to(m->emin, range) :
-                        m->emin >= -2 ? -2 : -14);
-        limber_node_set(arg, ATTR_emax, m->zero ? 0 : half ? 14 : -down_to(-(int64_t)m->emax, range));
+        limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1, false, false) - 1);
+    } else {
+        range_class(m, f, use, arg);
     }
-    limber_node_set(arg, ATTR_spread, m->zero ? 0 : (m->spread + spread - 1) / spread * spread);
-    limber_node_set(arg, ATTR_width, m->zero ? 0 : coarse ? coarse_width(m->width) : width_class(m->width));
-    limber_node_set(arg, ATTR_sig, m->zero ? 0 : sig_class(m->sig));
+    if (use & CLASS_widths && !integer)
+        spread = width;
+    limber_node_set(arg, ATTR_spread, m->zero ? 0 : spread);
+    limber_node_set(arg, ATTR_width, m->zero ? 0 : width);
+    limber_node_set(arg, ATTR_sig, m->zero ? 0 : sig_class(m->sig, coarse));
     limber_node_set(arg, ATTR_sign, m->negative ? 0 : 1);
     limber_node_set(arg, ATTR_special, m->special);
 }

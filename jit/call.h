@@ -28,6 +28,8 @@ bool limber_names_two(const struct problem *p);
 enum scan_depth limber_depth_of(const limber_context *ctx, const struct problem *p);
 /* Too little work for a second thread, or for a look at the data, to pay. */
 bool limber_is_tiny(const struct problem *p);
+/* Too little for a kernel of narrow classes to pay. */
+bool limber_is_coarse(const limber_context *ctx, const struct problem *p);
 /* A kernel serves every k <= 2^this that no smaller class does. */
 int limber_k_class(int64_t k);
 double limber_least_k(int kbits);       /* of such a class */

@@ -259,10 +259,11 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     o.dir = dir;
     ctx->disk = limber_disk_new(&o);
     ctx->memory = limber_memory_new(MOST_KERNELS);
+    ctx->codes = limber_memory_new(MOST_KERNELS);
     ctx->functions = limber_memory_new(SIZE_MAX);
     free(dir);
     ctx->background = limber_background_new(limber_engine_make, ctx);
-    return (ctx->disk && ctx->memory && ctx->functions && ctx->background) ||
+    return (ctx->disk && ctx->memory && ctx->codes && ctx->functions && ctx->background) ||
            limber_fail(d, LIMBER_NO_MEMORY, "no memory for the caches");
 }
 
@@ -379,6 +380,7 @@ void limber_destroy(limber_context *ctx)
     limber_priced_free(ctx->priced);
     limber_warm_free(ctx->warm);
     limber_memory_free(ctx->memory);    /* kernels first: they may hold threads' work space */
+    limber_memory_free(ctx->codes);     /* whose kernels were those of others */
     limber_memory_free(ctx->functions);
     limber_disk_free(ctx->disk);
     if (!ctx->lent_pool)

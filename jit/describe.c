@@ -6,14 +6,14 @@
 #include <string.h>
 
 static void describe_mask(struct description *d, int side, const struct mask *m, limber_format f,
-                          bool coarse)
+                          unsigned use)
 {
     struct node class;
 
     if (!m->scanned)
         return;
     memset(&class, 0, sizeof class);
-    limber_mask_class(m, f, coarse && !limber_is_integer(f), &class);
+    limber_mask_class(m, f, use, &class);
     for (int i = 0; i < MASK_ATTRS; i++) {
         if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
             continue;
@@ -62,6 +62,48 @@ static int size_class(const struct problem *p)
     return classes[i];
 }
 
+static unsigned use_of_classes(const limber_context *ctx, const struct problem *p)
+{
+    return (limber_is_coarse(ctx, p) ? CLASS_coarse : 0) |
+           (p->contract.promise == LIMBER_CORRECT && !p->shape ? CLASS_widths : 0) |
+           (p->shape ? CLASS_ranges : 0);
+}
+
+/* Operands of like widths get one width, so that few pairs of classes occur. */
+static void join_widths(struct description *d)
+{
+    enum { WIDTH = ATTR_width - MASK_FIRST, SPREAD = ATTR_spread - MASK_FIRST, BYTE = 8, SHORT = 24 };
+    int64_t *a = &d->mask[0][WIDTH], *b = &d->mask[1][WIDTH], most = *a > *b ? *a : *b;
+
+    if (!d->has[0] || !d->has[1] || *a == 0 || *b == 0 || most <= BYTE)
+        return;
+    if (d->trust || (*a > SHORT && *b > SHORT))
+        *a = *b = most;
+    *a = *a < SHORT ? SHORT : *a;
+    *b = *b < SHORT ? SHORT : *b;
+    if (d->promise == LIMBER_CORRECT) {
+        d->mask[0][SPREAD] = *a;
+        d->mask[1][SPREAD] = *b;
+    }
+}
+
+/* More bits than were asked for keep the contract, too. */
+static int bits_class(int bits)
+{
+    static const int steps[] = { 8, 11, 16, 20, 24, 32, 40, 48, 53, 64, 80, 96, 113, 128, 160 };
+
+    for (size_t i = 0; i < COUNT(steps); i++)
+        if (bits <= steps[i])
+            return steps[i];
+    return bits;
+}
+
+/* Every k up to 2^this; classes where what is promised does not depend on k. */
+static int coarse_k_class(int kbits)
+{
+    return kbits <= 8 ? 8 : kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
+}
+
 bool limber_describe(limber_context *ctx, struct description *d, const struct problem *p,
                      const struct finding *f, struct diag *diag)
 {
@@ -74,6 +116,10 @@ bool limber_describe(limber_context *ctx, struct description *d, const struct pr
     d->slices = f->slices;
     d->split = (int32_t)p->contract.split;
     d->kbits = limber_k_class(p->k);
+    if (limber_is_coarse(ctx, p) && (d->promise == LIMBER_BITS || d->promise == LIMBER_CORRECT)) {
+        d->kbits = coarse_k_class(d->kbits);
+        d->bits = d->bits ? bits_class(d->bits) : 0;
+    }
     d->size = ctx->machine.backend->remote ? size_class(p) : 0;
     d->roundings = p->roundings;
     d->trust = f->trust;
@@ -83,8 +129,10 @@ bool limber_describe(limber_context *ctx, struct description *d, const struct pr
     if (p->contract.scheme)     /* of two that are named, the second suits all data */
         strncpy(d->wanted, limber_names_two(p) ? strchr(p->contract.scheme, '+') + 1 : p->contract.scheme,
                 sizeof d->wanted - 1);
-    describe_mask(d, 0, &f->all_a, p->fa, limber_is_tiny(p));
-    describe_mask(d, 1, &f->all_b, p->fb, limber_is_tiny(p));
+    describe_mask(d, 0, &f->all_a, p->fa, use_of_classes(ctx, p));
+    describe_mask(d, 1, &f->all_b, p->fb, use_of_classes(ctx, p));
+    if (limber_is_coarse(ctx, p) && !limber_is_integer(p->fa) && !limber_is_integer(p->fb))
+        join_widths(d);
     if (p->contract.promise == LIMBER_SIMULATE && !describe_model(d, p, diag))
         return false;
     if (!p->shape)

@@ -327,7 +327,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     if (!entry_of(ctx, desc, &e, &found, d))
         return false;
     if (r) {
-        r->from = found ? 2 : e->from_disk;
+        r->from = found ? 2 : e->from;
         r->seconds_compile = found ? 0 : e->seconds;
         report_facts(r, ctx, e->backend, p, &e->facts);
         start = limber_now();
@@ -685,10 +685,9 @@ bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_rep
     r->rows = e.facts.rows;
     r->pruned = e.facts.pruned;
     r->bound = e.facts.bound;
-    r->from = e.from_disk;
+    r->from = e.from;
     r->seconds_compile = e.seconds;
-    e.backend->unload(e.kernel);
-    free(e.stated);
+    limber_entry_clear(&e);
     return true;
 }
 

@@ -87,9 +87,11 @@ struct entry {
     struct facts facts;
     const struct backend *backend;
     struct kernel *kernel;
+    struct memory *codes;       /* NULL, or where `code` is, whose kernel this is */
+    struct entry *code;
     struct function *function;  /* in the place of a kernel: of fixed shape */
     void *address;              /* of the function's code */
-    bool from_disk;
+    int from;                   /* as in limber_report: compiled, from disk, found in memory */
     double seconds;         /* that making it took */
     char *stated;           /* the stated plan as text, or NULL */
 };
@@ -105,6 +107,8 @@ struct maker {
 /* Keeps about `bound` kernels that nobody runs. */
 struct memory *limber_memory_new(size_t bound);
 void limber_memory_free(struct memory *m);
+/* Gives back what an entry holds. */
+void limber_entry_clear(struct entry *e);
 /* The entry of the description (size bytes at key), made when absent.  Threads that ask for what
  * another is making wait for it and share its failure; nobody else is held up.  *found is false
  * for the thread that made it.  Every success needs limber_memory_put. */
@@ -398,6 +402,7 @@ struct limber_context {
     unsigned char build[16];
     struct pool *pool;
     struct memory *memory;
+    struct memory *codes;       /* by what decides about the code: unlike plans may share it */
     struct memory *functions;   /* of fixed shape; none is ever given back */
     struct background *background;
     limber_context *generic;    /* NULL until it is needed */

@@ -157,6 +157,15 @@ bool limber_is_tiny(const struct problem *p)
            p->m * p->n * p->k <= TINY * TINY;
 }
 
+/* A kernel made for narrower classes would take longer to compile than it spares. */
+bool limber_is_coarse(const limber_context *ctx, const struct problem *p)
+{
+    enum { WORK = 1 << 26 };    /* multiply-adds of all groups */
+    double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups;
+
+    return limber_is_tiny(p) || (work <= WORK && !ctx->machine.backend->remote && !p->shape);
+}
+
 enum { SAMPLED = 1 << 26 };     /* multiply-adds: fewer are not worth parts of their own */
 
 /* Where all of the data cannot be narrow, much of it might be: a tenth of the products that need no
@@ -250,21 +259,41 @@ static bool count_slices(limber_context *ctx, struct finding *f, const struct pr
     return true;
 }
 
+/* 0: no class has as many. */
+static int trust_class(int bits, bool coarse, bool wide)
+{
+    enum { STEP = 4, MOST = 165 };
+    static const int few[] = { 80, 112, MOST };
+
+    if (!coarse)
+        return (bits + STEP - 1) / STEP * STEP;
+    for (size_t i = 0; i < COUNT(few) - !wide; i++)
+        if (bits <= few[i])
+            return few[i];
+    return 0;
+}
+
 /* Whether fewer bits than the operands have are enough for most elements of a correct result: where
- * that spares two moduli at least. */
+ * that spares two moduli at least.  What is correct keeps a contract in bits, too, and is asked for where
+ * wide lines would need more bits than scaled integers have. */
 static void estimate_trust(limber_context *ctx, struct finding *f, const struct problem *p)
 {
-    enum { STEP = 4, GAIN = 16 };
-    int bits;
+    enum { GAIN = 16, MOST = 165 };
+    bool bits_contract = p->contract.promise == LIMBER_BITS;
+    int need = p->contract.bits + 3, bits;
 
-    if (p->contract.promise != LIMBER_CORRECT || limber_is_integer(p->fc) || ctx->machine.backend->remote ||
-        p->shape || p->groups != 1 || limber_is_tiny(p) || !f->all_a.scanned || !f->all_b.scanned ||
+    if ((p->contract.promise != LIMBER_CORRECT && !bits_contract) || limber_is_integer(p->fc) ||
+        ctx->machine.backend->remote || p->shape || p->groups != 1 || limber_is_tiny(p) ||
+        !f->all_a.scanned || !f->all_b.scanned ||
         f->all_a.width + f->all_b.width < 2 * limber_format_sig(p->fc) + GAIN)
         return;
+    if (bits_contract && need + f->all_a.spread <= MOST && need + f->all_b.spread <= MOST)
+        return;
     bits = limber_estimate_trust(p, f->a, f->b, limber_k_class(p->k));
-    bits = (bits + STEP - 1) / STEP * STEP;
-    if (bits && bits <= 165 && (f->all_a.width > bits ? f->all_a.width - bits : 0) +
-                               (f->all_b.width > bits ? f->all_b.width - bits : 0) >= GAIN)
+    if (bits)
+        bits = trust_class(bits, limber_is_coarse(ctx, p), limber_format_sig(p->fc) > 64);
+    if (bits && bits <= MOST && (f->all_a.width > bits ? f->all_a.width - bits : 0) +
+                                (f->all_b.width > bits ? f->all_b.width - bits : 0) >= GAIN)
         f->trust = bits;
 }
 

@@ -101,28 +101,6 @@ static bool load(const struct making *m, const struct blob *bytes, struct entry 
     return b->load(bytes->data, bytes->size, &e->kernel, d);
 }
 
-/* A dump shows the whole way, so it does not begin with an entry from disk. */
-static bool from_disk(const struct making *m, struct entry *e)
-{
-    struct disk *disk = m->ctx->disk;
-    struct diag ignored = { 0 };
-    struct facts facts;
-    struct blob bytes;
-    bool ok;
-
-    if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
-        return false;
-    ok = load(m, &bytes, e, &ignored);
-    if (ok) {
-        e->facts = facts;
-        e->from_disk = true;
-    } else {
-        limber_disk_drop(disk, e->facts.key);
-    }
-    free(bytes.data);
-    return ok;
-}
-
 static bool generate(const struct making *m, const struct plan *p, const struct dump *dump,
                      struct blob *bytes, struct diag *d)
 {
@@ -136,34 +114,135 @@ static bool generate(const struct making *m, const struct plan *p, const struct 
     return ok;
 }
 
-/* Unlike plans often come to the same code, which is kept under a key of its own, too. */
-static bool generate_once(const struct making *m, const struct plan *p, const struct dump *dump,
-                          struct blob *bytes, struct diag *d)
+/* ---- code ------------------------------------------------------------------------------------ */
+
+/* Unlike plans often come to the same code.  It is made and kept once, in memory and on disk, under a
+ * key of its own; the plan's entry on disk is that key. */
+struct coding {
+    const struct making *m;
+    const struct plan *p;       /* NULL: only found */
+    const unsigned char *key;
+};
+
+static bool code_from_disk(const struct coding *c, struct entry *e)
 {
-    const struct backend *b = m->machine->backend;
-    struct disk *disk = m->ctx->disk;
-    struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
-    struct blob what = { 0 };
+    struct disk *disk = c->m->ctx->disk;
+    struct diag ignored = { 0 };
+    struct facts facts;
+    struct blob bytes;
+    bool ok;
+
+    if (!limber_disk_load(disk, c->key, &facts, &bytes))
+        return false;
+    ok = load(c->m, &bytes, e, &ignored);
+    if (!ok)
+        limber_disk_drop(disk, c->key);
+    free(bytes.data);
+    return ok;
+}
+
+static bool generate_code(const struct coding *c, struct entry *e, struct diag *d)
+{
+    struct blob bytes = { 0 };
+    bool ok;
+
+    if (!c->p)
+        return limber_fail(d, LIMBER_DEVICE, "the code is not there");
+    ok = generate(c->m, c->p, NULL, &bytes, d) && load(c->m, &bytes, e, d);
+    if (ok)
+        limber_disk_store(c->m->ctx->disk, &e->facts, &bytes);
+    free(bytes.data);
+    return ok;
+}
+
+static bool make_code(void *user, struct entry *e, struct diag *d)
+{
+    const struct coding *c = user;
+    struct disk *disk = c->m->ctx->disk;
     int claim;
     bool ok;
 
-    if (m->fixed || dump || !b->essence)
-        return generate(m, p, dump, bytes, d);
-    if (!b->essence(p, &m->machine->target, &what, d))
-        return false;
-    limber_key_of_bytes(code.key, m->ctx->build, what.data, what.size, m->machine->text.s);
-    free(what.data);
-    if (limber_disk_load(disk, code.key, &found, bytes))
+    e->backend = c->m->machine->backend;
+    e->facts = (struct facts){ .plan = "code of several kernels", .scheme = "none" };
+    memcpy(e->facts.key, c->key, KEY_BYTES);
+    e->from = 1;
+    if (code_from_disk(c, e))
         return true;
-    claim = limber_disk_claim(disk, code.key);
-    ok = claim >= 0 && limber_disk_load(disk, code.key, &found, bytes);
+    claim = c->p ? limber_disk_claim(disk, c->key) : -1;
+    ok = claim >= 0 && code_from_disk(c, e);
     if (!ok) {
-        ok = generate(m, p, dump, bytes, d);
-        if (ok)
-            limber_disk_store(disk, &code, bytes);
+        e->from = 0;
+        ok = generate_code(c, e, d);
     }
-    limber_disk_release(claim, code.key);
+    if (c->p)
+        limber_disk_release(claim, c->key);
     return ok;
+}
+
+static bool take_code(const struct coding *c, struct entry *e, struct diag *d)
+{
+    struct memory *codes = c->m->ctx->codes;
+    struct entry *code;
+    bool found;
+
+    if (!limber_memory_get(codes, c->key, KEY_BYTES,
+                           (struct maker){ make_code, (void *)(uintptr_t)c }, &code, &found, d))
+        return false;
+    e->codes = codes;
+    e->code = code;
+    e->kernel = code->kernel;
+    e->from = found ? 2 : code->from;
+    return true;
+}
+
+static bool key_of_code(const struct making *m, const struct plan *p, unsigned char key[KEY_BYTES],
+                        struct diag *d)
+{
+    struct blob what = { 0 };
+
+    if (!m->machine->backend->essence(p, &m->machine->target, &what, d))
+        return false;
+    limber_key_of_bytes(key, m->ctx->build, what.data, what.size, m->machine->text.s);
+    free(what.data);
+    return true;
+}
+
+/* A dump shows the whole way, so it does not begin with an entry from disk. */
+static bool from_disk(const struct making *m, struct entry *e)
+{
+    struct disk *disk = m->ctx->disk;
+    struct diag ignored = { 0 };
+    struct facts facts;
+    struct blob bytes;
+    bool ok;
+
+    if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
+        return false;
+    e->from = 1;
+    if (bytes.size == KEY_BYTES)        /* where the code is gone, it is made again */
+        ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
+    else if (!(ok = load(m, &bytes, e, &ignored)))
+        limber_disk_drop(disk, e->facts.key);
+    if (ok)
+        e->facts = facts;
+    free(bytes.data);
+    return ok;
+}
+
+/* Code for this plan alone, shown on the way. */
+static bool show_code(const struct making *m, const struct plan *p, const struct dump *dump,
+                      const unsigned char *key, struct entry *e, struct blob *bytes, struct diag *d)
+{
+    struct facts code = { .plan = "code of several kernels", .scheme = "none" };
+
+    if (!generate(m, p, dump, bytes, d) || !load(m, bytes, e, d))
+        return false;
+    e->from = 0;
+    if (key) {
+        memcpy(code.key, key, KEY_BYTES);
+        limber_disk_store(m->ctx->disk, &code, bytes);
+    }
+    return true;
 }
 
 static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
@@ -172,16 +251,21 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
     char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
     struct story story = { .folder = folder };
     const struct dump dump = { limber_story_file, &story };
-    struct blob bytes = { 0 };
+    bool shares = !m->fixed && m->machine->backend->essence;
+    struct blob bytes = { 0 }, name;
+    unsigned char key[KEY_BYTES];
     bool ok;
 
-    ok = limber_passes_told(p, &m->machine->target, NULL, &story, d);
+    ok = limber_passes_told(p, &m->machine->target, NULL, &story, d) &&
+         (!shares || key_of_code(m, p, key, d));
     if (ok) {
         limber_gather(&e->facts, p, m->fixed);
-        ok = generate_once(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
+        ok = shares && !folder ? take_code(&(struct coding){ m, p, key }, e, d) :
+             show_code(m, p, folder ? &dump : NULL, shares ? key : NULL, e, &bytes, d);
     }
+    name = shares ? (struct blob){ key, KEY_BYTES } : bytes;
     if (ok)
-        limber_disk_store(ctx->disk, &e->facts, &bytes);
+        limber_disk_store(ctx->disk, &e->facts, &name);
     free(bytes.data);
     limber_story_clear(&story);
     free(folder);

@@ -74,13 +74,20 @@ struct memory *limber_memory_new(size_t bound)
     return m;
 }
 
+void limber_entry_clear(struct entry *e)
+{
+    if (e->code)
+        limber_memory_put(e->codes, e->code);
+    else if (e->kernel)
+        e->backend->unload(e->kernel);
+    if (e->function)
+        e->backend->fixed->unload(e->function);
+    free(e->stated);
+}
+
 static void drop(struct slot *s)
 {
-    if (s->entry.kernel)
-        s->entry.backend->unload(s->entry.kernel);
-    if (s->entry.function)
-        s->entry.backend->fixed->unload(s->entry.function);
-    free(s->entry.stated);
+    limber_entry_clear(&s->entry);
     free(s);
 }
 

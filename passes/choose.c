@@ -11,15 +11,28 @@
 #include <math.h>
 #include <string.h>
 
-/* Nanoseconds of one core per element: measured with `limber bench`, see docs/performance.md. */
-static double prepare_ns(const struct plan *p, int limbs)
+/* Doubles that hold an element; `exact` multiplies each of one operand by each of the other. */
+static int pieces(limber_format f)
 {
+    return f.kind == LIMBER_KIND_FLOAT && f.size == 16 && !f.carried ? 3 :
+           f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_INT && f.size == 8) ? 2 : 1;
+}
+
+static bool is_exact(const struct node *products)
+{
+    return products->num[ATTR_unit] == UNIT_exact;
+}
+
+/* Nanoseconds of one core per element: measured with `limber bench`, see docs/performance.md. */
+static double prepare_ns(const struct plan *p, const struct node *products, int side)
+{
+    int limbs = products->in[side];
     const struct node *n = &p->node[limbs];
     limber_format f = limber_source(p, limbs)->type.format;
     bool pair = f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_FLOAT && f.size == 16);
 
     switch (n->op) {
-    case OP_whole: return 0.6;
+    case OP_whole: return is_exact(products) ? 4 * pieces(f) : 0.6;
     case OP_quantize: return 2;
     case OP_hilo: return 0.5 + 0.7 * n->type.count;
     case OP_residues: return (pair ? 3 : 1) + 0.2 * n->type.count;
@@ -53,7 +66,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
     switch (combine->num[ATTR_via]) {
     case VIA_crt: return (limber_node_has(combine, ATTR_doubt) ? doubt_ns(p, out) : 0) + (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
     case VIA_shift: return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;
-    default: return 1;
+    default: return is_exact(products) ? (plain && binary ? 20 : 300) : 1;
     }
 }
 
@@ -62,6 +75,9 @@ static struct price price_of(const struct plan *p, const struct target *t)
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
     double rate = t->rate[products->num[ATTR_unit]];
+    limber_format fa = limber_source(p, products->in[0])->type.format;
+    limber_format fb = limber_source(p, products->in[1])->type.format;
+    double times = is_exact(products) ? pieces(fa) * pieces(fb) : (double)products->rows;
     bool inside;
 
     if (!(rate > 0))
@@ -69,8 +85,8 @@ static struct price price_of(const struct plan *p, const struct target *t)
     if (t->bandwidth > 0)
         return limber_device_price(p, t, &inside);
     return (struct price){
-        .product = (double)products->rows / rate,
-        .a = 1e-9 * prepare_ns(p, products->in[0]), .b = 1e-9 * prepare_ns(p, products->in[1]),
+        .product = times / rate,
+        .a = 1e-9 * prepare_ns(p, products, 0), .b = 1e-9 * prepare_ns(p, products, 1),
         .result = 1e-9 * combine_ns(p, products, combine),
         .skips = products->num[ATTR_unit] != UNIT_i8 || combine->num[ATTR_via] != VIA_shift,
     };

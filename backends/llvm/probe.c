@@ -142,7 +142,7 @@ static void rates(struct target *t, unsigned cpu)
         4 * lanes * cycle;
     t->rate[UNIT_i8] = (cpu & CPU_amx ? 128 : cpu & (CPU_vnni | CPU_avxvnni) ? 16 : 8) * lanes *
                        cycle;
-    t->rate[UNIT_exact] = 8e7;
+    t->rate[UNIT_exact] = cpu & CPU_avx512 ? 7e8 : cpu & CPU_avx2 ? 3.5e8 : 2e7;   /* measured */
     t->rate[UNIT_model] = t->rate[UNIT_f32] / 6;
 }
 

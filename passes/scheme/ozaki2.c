@@ -45,7 +45,7 @@ static int trust(const struct plan *p, const struct stated *s, int *bits_a, int 
     int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, doubt = -1;
     bool pairs = s->fa.kind == LIMBER_KIND_DD || s->fb.kind == LIMBER_KIND_DD;
 
-    if (!p->trust || p->promise != LIMBER_CORRECT || s->result.kind == LIMBER_KIND_INT)
+    if (!p->trust || (p->promise != LIMBER_CORRECT && p->promise != LIMBER_BITS) || s->result.kind == LIMBER_KIND_INT)
         return -1;
     for (int i = 0; i < 2; i++)
         if (p->trust < full[i])
