@@ -131,7 +131,7 @@ static int64_t one_of(const int *steps, size_t n, int64_t x)
 static int64_t width_class(int64_t x, bool coarse, bool wide)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
-    static const int few[] = { 0, 8, 24, 53, 80, 128, 165 };
+    static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 165 };
 
     /* what `exact` does with one double an element is not worth a kernel */
     return coarse ? one_of(few, COUNT(few) - (wide ? 0 : 2), x) : up_to(steps, COUNT(steps), x, 4);

@@ -516,6 +516,19 @@ PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
     return 0;
 }
 
+/* alpha x + beta c.  Where a term alone leaves binary64, but the sum may not, terms are halved 1024
+ * times; no other term is so small then that it would lose what counts. */
+PRIM double limber_blend(double alpha, double x, double beta, double c)
+{
+    double r = __builtin_fma(beta, c, alpha * x), all = alpha * 0 + x * 0 + beta * 0 + c * 0;
+    double half = 0x1p-512;
+
+    if (r - r == 0 || all != 0)
+        return r;
+    r = __builtin_fma(beta * half, c * half, alpha * half * (x * half));
+    return r * 0x1p512 * 0x1p512;
+}
+
 /* dst = alpha x + beta dst in binary64, rounded to f; x was summed in floats. */
 PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha, double alpha,
                             int has_beta, double beta)
@@ -525,7 +538,7 @@ PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha,
     double c0 = 0;
     float narrow;
 
-    if (has_alpha)
+    if (has_alpha && !has_beta)
         x *= alpha;
     if (has_beta) {
         int sticky = 0;
@@ -535,7 +548,7 @@ PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha,
         else
             limber_num_decode(&num, f, dst);
         limber_num_encode(&c0, f64, &num, sticky, LIMBER_RN);
-        x = __builtin_fma(beta, c0, x);
+        x = limber_blend(has_alpha ? alpha : 1, x, beta, c0);
     }
     if (f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.frac_bits == 52) {
         __builtin_memcpy(dst, &x, 8);

@@ -72,6 +72,32 @@ static double tensor_accumulation(const struct plan *p, const struct node *produ
     return n / (1 - n) * (1 + 0x1p-6) + products->type.count * 0x1p-52;
 }
 
+/* What leaves the accumulator's range, where operands are not scaled: nothing may overflow on the way, and
+ * each addition to a sum below the normal numbers errs by half of the least one, beside products that
+ * are at least as large as those of the smallest elements. */
+static double out_of_range(const struct plan *p, const struct node *products, double k)
+{
+    const struct unit_info *unit = &limber_units[products->num[ATTR_unit]];
+    int64_t low = 0, high = 0;
+    limber_format acc;
+
+    limber_format_named(unit->acc, &acc);
+    for (int i = 0; i < 2; i++) {
+        const struct node *limbs = &p->node[products->in[i]], *mask = limber_source(p, products->in[i]);
+        bool known = limber_node_has(mask, ATTR_emin);
+
+        if (limbs->op != OP_whole || mask->type.format.kind != LIMBER_KIND_FLOAT)
+            return 0;
+        if (known && mask->num[ATTR_width] == 0)
+            return 0;
+        low += known ? mask->num[ATTR_emin] : limber_format_emin(mask->type.format);
+        high += known ? mask->num[ATTR_emax] : limber_format_emax(mask->type.format);
+    }
+    if (high + 2 + log2(k) > limber_format_emax(acc) + 1)
+        return INFINITY;
+    return ldexp(k, (int)(limber_format_emin(acc) - 1 - low));
+}
+
 /* Rounding of the chains and totals in float accumulators, and of adding them up.  Padding of a
  * convolution's channels rounds nothing, but may double the number of chains. */
 static double accumulation(const struct plan *p, const struct node *products,
@@ -93,6 +119,8 @@ static double accumulation(const struct plan *p, const struct node *products,
     if (n * u >= 0.5)
         return INFINITY;
     n = n * u / (1 - n * u);
+    if (p->promise == LIMBER_BITS)      /* native's promise is that of binary64 or binary32 */
+        n += out_of_range(p, products, k);
     return products->rows > 1 ? n * (1 + 0x1p-6) + products->type.count * 0x1p-52 : n;
 }
 

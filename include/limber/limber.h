@@ -74,7 +74,8 @@ LIMBER_API void limber_destroy(limber_context *ctx);
 /* u is the unit round-off of the result's format, |A||B| the product of absolute values. */
 typedef enum limber_promise {
     LIMBER_NATIVE,  /* |error| <= (k+2) u |A||B|; integers wrap */
-    LIMBER_BITS,    /* |error| <= 2^-bits |A||B|, plus one final rounding */
+    LIMBER_BITS,    /* |error| <= 2^-bits |A||B|, plus one final rounding; nothing overflows or
+                       underflows on the way to a result that the format holds */
     LIMBER_CORRECT, /* the exact value, rounded once to nearest-even */
     LIMBER_EXACT,   /* integer results: exact, or RANGE and C untouched */
     LIMBER_FAST,    /* the named scheme and its own published bound */

@@ -506,13 +506,15 @@ FLAT v8d float_totals(const char *scratch, int acc, int64_t i, int64_t j)
     return CFG.unit == UNIT_f64 ? LOAD(v8d, at) : TO(v8d, LOAD(v8f, at));
 }
 
-/* Eight dense elements: what limber_store_float does. */
-FLAT void store_eight(const struct kernel_call *c, char *to, v8d x)
+/* Eight dense elements: what limber_store_float does; 0 where a term may have left binary64. */
+FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
 {
     if (CFG.has_alpha)
         x *= c->alpha_f64;
     if (CFG.has_beta)
         x = FMA(all_d(c->beta_f64), CFG.c.size == 8 ? LOAD(v8d, to) : TO(v8d, LOAD(v8f, to)), x);
+    if (CFG.has_alpha && CFG.has_beta && ANY(x - x != 0))
+        return 0;
     if (CFG.c.size == 8) {
         STORE(to, x);
     } else {
@@ -520,6 +522,7 @@ FLAT void store_eight(const struct kernel_call *c, char *to, v8d x)
 
         STORE(to, narrow);
     }
+    return 1;
 }
 
 /* The weighted sum of the accumulators, from the last to the first. */
@@ -545,10 +548,9 @@ FLAT void float_strip(const struct kernel_call *c, const struct block *b, const 
         v8d x = float_sum(scratch, i, j0 + j);
         double v[8];
 
-        if (stores_binary() && dense && !scaled && j + 8 <= cols) {
-            store_eight(c, place(c, b->i0 + i, b->j0 + j0 + j), x);
+        if (stores_binary() && dense && !scaled && j + 8 <= cols &&
+            store_eight(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
             continue;
-        }
         STORE(v, x);
         ROLL for (int64_t l = 0; l < min64(8, cols - j); l++)
             c->cold->sum(c, b->i0 + i, b->j0 + j0 + j + l, v[l]);
