@@ -101,7 +101,7 @@ static int bits_class(int bits)
 /* Every k up to 2^this; classes where what is promised does not depend on k. */
 static int coarse_k_class(int kbits)
 {
-    return kbits <= 8 ? 8 : kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
+    return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
 }
 
 bool limber_describe(limber_context *ctx, struct description *d, const struct problem *p,
