@@ -4,6 +4,8 @@
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
 #include "tools/preload/preload.h"
 
+#include <limber/environment.h>
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
@@ -296,8 +298,8 @@ static const char *rank(void)
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID" };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i]))
-            return getenv(names[i]);
+        if (limber_variable_value(names[i]))
+            return limber_variable_value(names[i]);
     return NULL;
 }
 
