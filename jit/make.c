@@ -169,8 +169,7 @@ static bool generate_once(const struct making *m, const struct plan *p, const st
 static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
 {
     limber_context *ctx = m->ctx;
-    char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
-    struct story story = { .folder = folder };
+    struct story story = { .folder = limber_dump_folder(ctx, e->facts.key) };
     const struct dump dump = { limber_story_file, &story };
     struct blob bytes = { 0 };
     bool ok;
@@ -178,13 +177,12 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
     ok = limber_passes_told(p, &m->machine->target, NULL, &story, d);
     if (ok) {
         limber_gather(&e->facts, p, m->fixed);
-        ok = generate_once(m, p, folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
+        ok = generate_once(m, p, story.folder ? &dump : NULL, &bytes, d) && load(m, &bytes, e, d);
     }
     if (ok)
         limber_disk_store(ctx->disk, &e->facts, &bytes);
     free(bytes.data);
     limber_story_clear(&story);
-    free(folder);
     return ok;
 }
 
