@@ -2,6 +2,7 @@
  * A correctly rounded product on a GPU: matrices in its memory, the caller's stream and workspace.
  * The CUDA driver is opened at run time, so that this builds without CUDA; where there is no GPU it
  * says so. */
+#include <limber/environment.h>
 #include <limber/limber.h>
 
 #include <dlfcn.h>
@@ -30,7 +31,8 @@ static int open_driver(void)
         "cuStreamDestroy_v2", "cuStreamSynchronize", "cuMemAlloc_v2", "cuMemFree_v2",
         "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"
     };
-    const char *wish = getenv("LIMBER_CUDA");   /* the library opens the same one */
+    /* the library opens the same one */
+    const char *wish = limber_variable_value("LIMBER_CUDA");
     void *library = dlopen(wish ? wish : "libcuda.so.1", RTLD_NOW), **slot = (void **)&cuda;
     void *context;
 

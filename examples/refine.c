@@ -11,6 +11,7 @@
  * Sources  Wilkinson, Rounding Errors in Algebraic Processes, 1963; Carson, Higham, SIAM J. Sci. Comput.
  *          40 (2018): converges while cond(A) is well below 2^53, and 39 (2017): GMRES beyond it; Higham,
  *          ACM TOMS 14 (1988), 381: the estimate of the condition. */
+#include <limber/environment.h>
 #include <limber/limber.h>
 
 #include <float.h>
@@ -635,7 +636,7 @@ static int compare(struct system *s)
 
 static double *find_matrix(int argc, char **argv, int *n)
 {
-    const char *data = getenv("LIMBER_DATA");
+    const char *data = limber_variable_value("LIMBER_DATA");
     char path[4096];
 
     if (argc == 3) {

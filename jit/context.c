@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Contexts: options from the caller and from the environment, which is read here and nowhere
- * else. */
-#define _GNU_SOURCE     /* secure_getenv, sched_getaffinity */
+ * Contexts: options from the caller and from the environment. */
+#define _GNU_SOURCE     /* sched_getaffinity */
 #include "jit/engine.h"
+
+#include "limber/environment.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -14,14 +15,6 @@ enum { MOST_THREADS = 1024, MOST_KERNELS = 1024 };
 static const double patience = 20;      /* seconds: a maker that takes longer hangs, or was stopped */
 
 /* ---- the environment ------------------------------------------------------------------------- */
-
-/* A variable that is set and not empty; NULL in set-user-id programs. */
-static const char *variable(const char *name)
-{
-    const char *s = secure_getenv(name);
-
-    return s && *s ? s : NULL;
-}
 
 /* A whole number in [least, most] before `end` or the text's end. */
 static bool number(const char *name, const char *s, char end, long least, long most, int *out,
@@ -41,7 +34,7 @@ static bool number(const char *name, const char *s, char end, long least, long m
 
 static bool env_number(const char *name, long least, long most, int *out, struct diag *d)
 {
-    const char *s = variable(name);
+    const char *s = limber_variable_value(name);
 
     return !s || number(name, s, '\0', least, most, out, d);
 }
@@ -50,7 +43,7 @@ static bool env_number(const char *name, long least, long most, int *out, struct
 static bool env_size(const char *name, size_t *out, struct diag *d)
 {
     static const char units[] = "KMG";
-    const char *s = variable(name), *unit;
+    const char *s = limber_variable_value(name), *unit;
     unsigned long long v;
     char *rest;
     int shift = 0;
@@ -73,7 +66,7 @@ static bool env_size(const char *name, size_t *out, struct diag *d)
 static bool env_mode(enum cache_mode *mode, struct diag *d)
 {
     static const char *const word[] = { [CACHE_off] = "off", [CACHE_ro] = "ro", [CACHE_rw] = "rw" };
-    const char *s = variable("LIMBER_CACHE");
+    const char *s = limber_variable_value("LIMBER_CACHE");
 
     *mode = CACHE_rw;
     for (size_t i = 0; s && i < COUNT(word); i++) {
@@ -97,11 +90,11 @@ static int cores(void)
 
 static bool env_threads(int *threads, struct diag *d)
 {
-    const char *s = variable("LIMBER_THREADS");
+    const char *s = limber_variable_value("LIMBER_THREADS");
 
     if (s)
         return number("LIMBER_THREADS", s, '\0', 1, MOST_THREADS, threads, d);
-    s = variable("OMP_NUM_THREADS");
+    s = limber_variable_value("OMP_NUM_THREADS");
     if (s)                      /* OpenMP lists one number per nesting level */
         return number("OMP_NUM_THREADS", s, ',', 1, MOST_THREADS, threads, d);
     *threads = cores() < MOST_THREADS ? cores() : MOST_THREADS;
@@ -137,11 +130,11 @@ static bool cache_dir(const char *wish, char **dir, const char **why, struct dia
         *why = "the configuration keeps kernels in memory only";
         return true;
     }
-    if (wish || (wish = variable("LIMBER_CACHE_DIR")))
+    if (wish || (wish = limber_variable_value("LIMBER_CACHE_DIR")))
         *dir = copy(wish);
-    else if ((s = variable("XDG_CACHE_HOME")) && *s == '/')     /* relative ones are to be ignored */
+    else if ((s = limber_variable_value("XDG_CACHE_HOME")) && *s == '/')     /* relative ones are to be ignored */
         *dir = join(s, "limber");
-    else if ((s = variable("HOME")) && *s == '/')
+    else if ((s = limber_variable_value("HOME")) && *s == '/')
         *dir = join(s, ".cache/limber");
     else {
         *why = "none of LIMBER_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory";
@@ -215,7 +208,7 @@ static bool this_backend(limber_context *ctx, const limber_config *c, const char
 static bool make_backend(limber_context *ctx, const limber_config *c,
                          const struct backend *const *list, struct diag *d)
 {
-    const char *wish = c->backend ? c->backend : variable("LIMBER_BACKEND");
+    const char *wish = c->backend ? c->backend : limber_variable_value("LIMBER_BACKEND");
     bool any = !wish || strcmp(wish, "auto") == 0;
 
     if (any ? !any_backend(ctx, c->device, list, d) :
@@ -227,7 +220,7 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
 
 static bool make_output(limber_context *ctx, const limber_config *c, struct diag *d)
 {
-    const char *dump = c->dump_dir ? c->dump_dir : variable("LIMBER_DUMP");
+    const char *dump = c->dump_dir ? c->dump_dir : limber_variable_value("LIMBER_DUMP");
 
     ctx->log = c->log ? c->log : to_stderr;
     ctx->log_user = c->log_user;

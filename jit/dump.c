@@ -17,27 +17,76 @@
 
 enum { FOLDER_BYTES = 6 };      /* of the key: twelve digits */
 
-char *limber_dump_folder(const char *dir, const unsigned char key[KEY_BYTES])
+/* Of this user's, or root's; with O_NOFOLLOW, since a link may have been put there by anybody. */
+static int open_folder(int at, const char *name, bool own, const char **why)
 {
-    char hex[2 * FOLDER_BYTES + 1];
-    struct text t = { 0 };
-
-    limber_key_hex(key, FOLDER_BYTES, hex);
-    limber_text_add(&t, "%s/%s", dir, hex);
-    if (!t.failed && (mkdir(dir, 0777) == 0 || errno == EEXIST) &&
-        (mkdir(t.s, 0777) == 0 || errno == EEXIST))
-        return t.s;
-    limber_text_clear(&t);
-    return NULL;
-}
-
-static void write_file(const char *folder, const char *name, const char *data, size_t size)
-{
-    struct text path = { 0 };
+    struct stat st;
     int fd;
 
-    limber_text_add(&path, "%s/%s", folder, name);
-    fd = path.failed ? -1 : open(path.s, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    *why = NULL;
+    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST)
+        return -1;
+    fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == ENOTDIR && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+            *why = "it is a link";
+        return -1;
+    }
+    if (fstat(fd, &st) == 0 && (st.st_uid == geteuid() || (!own && st.st_uid == 0)))
+        return fd;
+    close(fd);
+    *why = "it belongs to another user";
+    return -1;
+}
+
+/* A name that ends in a slash would be followed. */
+static int open_top(const char *dir, const char **why)
+{
+    char *name = strdup(dir);
+    size_t n = name ? strlen(name) : 0;
+    int fd = -1;
+
+    while (n > 1 && name[n - 1] == '/')
+        name[--n] = 0;
+    if (name)
+        fd = open_folder(AT_FDCWD, name, false, why);
+    free(name);
+    return fd;
+}
+
+int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BYTES])
+{
+    char hex[2 * FOLDER_BYTES + 1], line[400];
+    const char *why = NULL;
+    int top, fd = -1, high = 0;
+
+    if (!ctx->dump_dir)
+        return 0;
+    limber_key_hex(key, FOLDER_BYTES, hex);
+    top = open_top(ctx->dump_dir, &why);
+    if (top >= 0)
+        fd = open_folder(top, hex, true, &why);
+    if (fd >= 0)
+        high = fcntl(fd, F_DUPFD_CLOEXEC, 3);       /* never 0, which is none */
+    if (high <= 0 && ctx->verbose > 0) {
+        snprintf(line, sizeof line, "limber: no dump in %.250s: %s", ctx->dump_dir,
+                 why ? why : strerror(errno));
+        ctx->log(ctx->log_user, line);
+    }
+    if (fd >= 0)
+        close(fd);
+    if (top >= 0)
+        close(top);
+    return high > 0 ? high : 0;
+}
+
+/* What has the name already is not written into: it may be a link, or another file's second name. */
+static void write_file(int folder, const char *name, const char *data, size_t size)
+{
+    int fd;
+
+    unlinkat(folder, name, 0);
+    fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     while (fd >= 0 && size > 0) {
         ssize_t n = write(fd, data, size);
 
@@ -48,7 +97,6 @@ static void write_file(const char *folder, const char *name, const char *data, s
     }
     if (fd >= 0)
         close(fd);
-    limber_text_clear(&path);
 }
 
 void limber_story_file(void *story, const char *name, const char *data, size_t size)
@@ -113,5 +161,7 @@ void limber_story_end(struct story *s, const struct plan *p)
 
 void limber_story_clear(struct story *s)
 {
+    if (s->folder)
+        close(s->folder);
     limber_text_clear(&s->last);
 }

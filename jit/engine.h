@@ -173,12 +173,13 @@ bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, st
 /* ---- dump.c: what happened on the way from the stated plan to the finished one --------------- */
 
 struct story {
-    const char *folder;     /* of this kernel's dump; NULL: none */
+    int folder;             /* of this kernel's dump, open; 0: none */
     struct text *out;       /* stages as one text; NULL: none */
     struct text last;       /* the newest stage */
 };
-/* Makes DIR/<first 12 hex of the key>/ and gives its name, NULL when it cannot be made. */
-char *limber_dump_folder(const char *dir, const unsigned char key[KEY_BYTES]);
+/* Makes DIR/<first 12 hex of the key>/ in the context's dump_dir, both for this user alone, and opens it
+ * for a story; 0 when there is none to be or it cannot be had, which is logged. */
+int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BYTES]);
 void limber_story_stage(struct story *s, int number, const char *pass, const struct plan *p);
 /* As pass_watch.seen: tells the stages that changed something. */
 void limber_story_seen(void *story, const char *pass, const struct plan *p);

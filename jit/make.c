@@ -248,8 +248,7 @@ static bool show_code(const struct making *m, const struct plan *p, const struct
 static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
 {
     limber_context *ctx = m->ctx;
-    char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
-    struct story story = { .folder = folder };
+    struct story story = { .folder = limber_dump_folder(ctx, e->facts.key) };
     const struct dump dump = { limber_story_file, &story };
     bool shares = !m->fixed && m->machine->backend->essence;
     struct blob bytes = { 0 }, name;
@@ -260,15 +259,14 @@ static bool compile(const struct making *m, struct plan *p, struct entry *e, str
          (!shares || key_of_code(m, p, key, d));
     if (ok) {
         limber_gather(&e->facts, p, m->fixed);
-        ok = shares && !folder ? take_code(&(struct coding){ m, p, key }, e, d) :
-             show_code(m, p, folder ? &dump : NULL, shares ? key : NULL, e, &bytes, d);
+        ok = shares && !story.folder ? take_code(&(struct coding){ m, p, key }, e, d) :
+             show_code(m, p, story.folder ? &dump : NULL, shares ? key : NULL, e, &bytes, d);
     }
     name = shares ? (struct blob){ key, KEY_BYTES } : bytes;
     if (ok)
         limber_disk_store(ctx->disk, &e->facts, &name);
     free(bytes.data);
     limber_story_clear(&story);
-    free(folder);
     return ok;
 }
 

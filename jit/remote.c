@@ -45,19 +45,18 @@ static bool from_disk(limber_context *ctx, struct entry *e)
 
 static bool compile(limber_context *ctx, struct entry *e, limber_format f, struct diag *d)
 {
-    char *folder = ctx->dump_dir ? limber_dump_folder(ctx->dump_dir, e->facts.key) : NULL;
-    struct story story = { .folder = folder };
+    struct story story = { .folder = limber_dump_folder(ctx, e->facts.key) };
     const struct dump dump = { limber_story_file, &story };
     struct blob bytes = { 0 };
     bool ok;
 
-    ok = e->backend->remote->compile_scan(f, &ctx->machine.target, folder ? &dump : NULL, &bytes,
+    ok = e->backend->remote->compile_scan(f, &ctx->machine.target, story.folder ? &dump : NULL, &bytes,
                                           d) &&
          e->backend->load(bytes.data, bytes.size, &e->kernel, d);
     if (ok)
         limber_disk_store(ctx->disk, &e->facts, &bytes);
     free(bytes.data);
-    free(folder);
+    limber_story_clear(&story);
     return ok;
 }
 

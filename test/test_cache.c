@@ -1167,6 +1167,114 @@ static void a_dump_tells_the_whole_way(void **state)
     discard(dir);
 }
 
+/* Of a product's dump: how many files, and whether only this user may look. */
+static int dumped(const char *dir, bool *closed)
+{
+    char path[5000];
+    struct dirent *e, *f;
+    struct stat st;
+    DIR *top = opendir(dir), *inner;
+    int n = 0;
+
+    *closed = true;
+    while (top && (e = readdir(top))) {
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (e->d_name[0] == '.' || lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+            continue;
+        *closed = *closed && (st.st_mode & 0777) == 0700;
+        inner = opendir(path);
+        while (inner && (f = readdir(inner)))
+            n += f->d_name[0] != '.';
+        if (inner)
+            closedir(inner);
+    }
+    if (top)
+        closedir(top);
+    return n;
+}
+
+static void dump(const char *dir, const char *reason)
+{
+    struct text all = { 0 };
+    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "", .dump_dir = dir,
+                                                            .verbose = 1, .log = gather_lines,
+                                                            .log_user = &all });
+    limber_report r;
+
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    limber_destroy(ctx);
+    assert_non_null(all.s);
+    if (reason)
+        assert_non_null(strstr(all.s, reason));
+    else
+        assert_null(strstr(all.s, "no dump"));
+    limber_text_clear(&all);
+}
+
+/* Whoever can foretell a dump's names can have put something there. */
+static void a_dump_follows_no_links(void **state)
+{
+    char *dir = scratch(), *fresh = malloc(5000), path[6000], link[6000], victim[5000];
+    unsigned char data[4096];
+    limber_report r;
+    limber_context *ctx;
+    struct stat st;
+    bool closed;
+    int files;
+
+    (void)state;
+    assert_non_null(fresh);
+    snprintf(fresh, 5000, "%s/dumps", dir);
+    snprintf(victim, sizeof victim, "%s/victim", dir);
+    dump(fresh, NULL);
+    files = dumped(fresh, &closed);
+    assert_true(files > 2 && closed);
+    assert_int_equal(stat(fresh, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+
+    /* links and second names in the place of a file are replaced, not written through */
+    ctx = counted_context(&(limber_config){ .cache_dir = "" });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    limber_destroy(ctx);
+    spill(victim, (const unsigned char *)"mine", 4);
+    snprintf(path, sizeof path, "%s/%.12s/plan.txt", fresh, r.kernel);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(victim, path), 0);
+    snprintf(path, sizeof path, "%s/%.12s/00-stated.lir", fresh, r.kernel);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(linkat(AT_FDCWD, victim, AT_FDCWD, path, 0), 0);
+    dump(fresh, NULL);
+    assert_int_equal(slurp(victim, data, sizeof data), 4);
+    assert_int_equal(dumped(fresh, &closed), files);
+
+    /* nor links in the place of a folder */
+    snprintf(path, sizeof path, "%s/elsewhere", dir);
+    assert_int_equal(rename(fresh, path), 0);
+    assert_int_equal(symlink(path, fresh), 0);
+    dump(fresh, "it is a link");
+    snprintf(link, sizeof link, "%s/", fresh);
+    dump(link, "it is a link");
+    assert_int_equal(unlink(fresh), 0);
+    assert_int_equal(mkdir(fresh, 0700), 0);
+    snprintf(link, sizeof link, "%s/%.12s", fresh, r.kernel);
+    assert_int_equal(symlink(path, link), 0);
+    dump(fresh, "it is a link");
+    assert_int_equal(dumped(path, &closed), files);     /* what was there */
+    assert_int_equal(unlink(link), 0);
+
+    /* nor folders of others */
+    if (geteuid() == 0) {
+        assert_int_equal(mkdir(link, 0777), 0);
+        assert_int_equal(chown(link, NOBODY, NOBODY), 0);
+        dump(fresh, "another user");
+        assert_int_equal(dumped(fresh, &closed), 0);
+        assert_int_equal(chown(fresh, NOBODY, NOBODY), 0);
+        dump(fresh, "another user");
+    }
+    free(fresh);
+    discard(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1202,6 +1310,7 @@ int main(void)
         cmocka_unit_test(claims_are_waited_for_and_not_for_ever),
         cmocka_unit_test(many_threads_compile_once),
         cmocka_unit_test(a_dump_tells_the_whole_way),
+        cmocka_unit_test(a_dump_follows_no_links),
     };
 
     clear_environment();

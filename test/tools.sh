@@ -155,6 +155,20 @@ expect 0 'native: [0-9.]+% of products' cat h.svg
 expect 0 '</svg>' tail -n 1 h.svg
 expect 0 '.' "$limber" plan gemm e.mtx e.mtx --svg n.svg
 expect 0 'path fill="#e31a1c"' cat n.svg
+# what is no regular file is written to and stays what it is; links are followed, the umask holds
+for name in n.mtx n.npy n.svg n.csv; do
+    mkfifo "pipe.$name"
+done
+(umask 077 && expect 0 '.' "$limber" gemm a.mtx a.mtx -o shut.mtx && finish > /dev/null) || failures=$((failures + 1))
+expect 0 '^-rw-------' ls -l shut.mtx
+ln -s shut.mtx link.mtx
+expect 0 '.' "$limber" gemm a.mtx a.mtx --alpha 0 -o link.mtx
+expect 0 '^lrwx' ls -l link.mtx
+expect 0 '^0$' cat shut.mtx
+expect 0 '^7$' sh -c 'cat pipe.n.mtx & "$0" gemm a.mtx a.mtx -o pipe.n.mtx > /dev/null; wait' "$limber"
+expect 0 'NUMPY' sh -c 'cat pipe.n.npy & "$0" gemm a.mtx a.mtx -o pipe.n.npy > /dev/null; wait' "$limber"
+expect 0 '</svg>' sh -c 'cat pipe.n.svg & "$0" plan gemm a.mtx a.mtx --svg pipe.n.svg > /dev/null; wait' "$limber"
+expect 0 '^4$' sh -c 'ls -l pipe.* | grep -c ^p'
 expect 1 'nowhere/h.svg: ' "$limber" plan gemm a.mtx a.mtx --svg nowhere/h.svg
 if [ -n "$LIMBER_DATA" ] && [ -f "$LIMBER_DATA/mtx/bp__1400.mtx" ]; then
     bp=$LIMBER_DATA/mtx/bp__1400.mtx

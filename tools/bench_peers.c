@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "bench.h"
 
+#include <limber/environment.h>
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +143,7 @@ static void (*openblas_threads)(int);
  * a peer at its best uses the vectors that the CPU has. */
 static bool open_openblas(struct library *l)
 {
-    const char *named = getenv("OPENBLAS_CORETYPE"), *core;
+    const char *named = limber_variable_value("OPENBLAS_CORETYPE"), *core;
     char *(*get_core)(void), *(*get_config)(void);
     bool narrow;
 

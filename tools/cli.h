@@ -5,6 +5,8 @@
 
 #include <limber/limber.h>
 
+#include "output.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -51,15 +53,14 @@ bool array_alloc(struct array *a, const char *path);
 /* Reads .npy, Matrix Market or IDX (also gzipped), told apart by content.  wide asks Matrix Market
  * for binary128.  False after a message that names the file; *a is empty then. */
 bool array_read(const char *path, bool wide, struct array *a);
-/* Writes by the name's end, .npy or .mtx, to a temporary file that is then renamed. */
+/* Writes by the name's end, .npy or .mtx. */
 bool array_write(const char *path, const struct array *a);
 
-/* A file under a temporary name beside path, and the end of writing it: with `ok` it gets its name,
- * else it goes.  False after a message. */
+/* output.h, with a message where it answers false.  Every file that the user names goes through it. */
 struct draft {
     FILE *f;
     const char *path;
-    char *temporary;
+    struct output output;
 };
 bool draft_open(struct draft *d, const char *path);
 bool draft_close(struct draft *d, bool ok);

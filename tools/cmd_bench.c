@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "bench.h"
 
+#include <limber/environment.h>
+
 #include <cjson/cJSON.h>
 #include <ftw.h>
 #include <popt.h>
@@ -700,12 +702,12 @@ static void print_latency(struct bench *b, const struct moment *m)
 
 static bool latency_rows(struct bench *b)
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = limber_variable_value("TMPDIR");
     char dir[4096];
     struct moment m[3];
     bool ok;
 
-    snprintf(dir, sizeof dir, "%s/limber-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    snprintf(dir, sizeof dir, "%s/limber-bench-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(dir))
         return !complain("bench: no temporary directory can be made");
     ok = three_calls(dir, m);

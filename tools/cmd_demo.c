@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "cli.h"
 
+#include <limber/environment.h>
+
 #include <math.h>
 #include <popt.h>
 #include <stdlib.h>
@@ -201,7 +203,7 @@ int cmd_demo(int argc, const char **argv)
 {
     struct poptOption options[] = { POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, options, 0);
-    const char *data = getenv("LIMBER_DATA");
+    const char *data = limber_variable_value("LIMBER_DATA");
     limber_context *ctx;
     int code, status;
 
@@ -215,7 +217,7 @@ int cmd_demo(int argc, const char **argv)
     if (limber_create(&ctx, NULL) != LIMBER_OK)
         return complain("%s", limber_error_text());
     status = hilbert(ctx) || wide_range(ctx);
-    if (!status && data && data[0])
+    if (!status && data)
         status = mnist(ctx, data) || basis(ctx, data);
     else if (!status)
         printf("\nReal data is skipped: LIMBER_DATA names no folder.\n");

@@ -201,26 +201,24 @@ static int bench(struct gpu_bench *b, const struct options *o)
     return b->wrong || b->failed || !written;
 }
 
-static bool open_table(struct gpu_bench *b, const char *folder)
+/* The benchmark, with a copy of its table in a file where a folder is named. */
+static int bench_with_table(struct gpu_bench *b, const struct options *o)
 {
-    char *path;
+    char *path = o->out ? path_in(o->out, "gpu.txt") : NULL;
+    struct draft table;
+    int code = 1;
 
-    if (!folder)
-        return true;
-    path = path_in(folder, "gpu.txt");
-    b->table = path ? fopen(path, "w") : NULL;
-    if (!b->table)
-        complain("%s/gpu.txt: %s", folder, strerror(errno));
+    if (!o->out)
+        return bench(b, o);
+    if (path && draft_open(&table, path)) {
+        b->table = table.f;
+        code = bench(b, o);
+        b->table = NULL;
+        if (!draft_close(&table, true))
+            code = 1;
+    }
     free(path);
-    return b->table != NULL;
-}
-
-static bool close_table(struct gpu_bench *b, const char *folder)
-{
-    if (!b->table || fclose(b->table) == 0)
-        return true;
-    complain("%s/gpu.txt: %s", folder, strerror(errno));
-    return false;
+    return code;
 }
 
 /* Operands of a backend that is not the GPU's must be readable from the host. */
@@ -241,9 +239,7 @@ static int with_device(struct gpu_bench *b, const struct options *o)
         gpu_close();
         return status == LIMBER_DEVICE ? NO_DEVICE : 1;
     }
-    code = open_table(b, o->out) ? bench(b, o) : 1;
-    if (!close_table(b, o->out))
-        code = 1;
+    code = bench_with_table(b, o);
     limber_destroy(b->ctx);
     gpu_close();
     return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Arrays in files: which reader, and writing so that a failure leaves the old file. */
+ * Arrays in files: which reader; and what is written. */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { LONGEST_TEXT = 1 << 24 };
 
@@ -90,41 +89,21 @@ bool array_read(const char *path, bool wide, struct array *a)
 
 bool draft_open(struct draft *d, const char *path)
 {
-    int fd;
-
-    *d = (struct draft){ .path = path };
-    if (asprintf(&d->temporary, "%s.XXXXXX", path) < 0) {
-        d->temporary = NULL;
-        return complain("%s: out of memory", path), false;
-    }
-    fd = mkstemp(d->temporary);
-    if (fd >= 0)
-        d->f = fdopen(fd, "wb");
-    if (d->f)
+    d->path = path;
+    if (output_open(&d->output, path)) {
+        d->f = d->output.f;
         return true;
-    complain("%s: %s", path, strerror(errno));
-    if (fd >= 0) {
-        close(fd);
-        unlink(d->temporary);
     }
-    free(d->temporary);
-    return false;
+    return complain("%s: %s", path, strerror(errno)), false;
 }
 
 bool draft_close(struct draft *d, bool ok)
 {
-    int fd = fileno(d->f);
-
-    if (ok && (fflush(d->f) || ferror(d->f) || fchmod(fd, 0644) || fsync(fd)))
-        ok = (complain("%s: %s", d->path, strerror(errno)), false);
-    if (fclose(d->f) && ok)
-        ok = (complain("%s: %s", d->path, strerror(errno)), false);
-    if (ok && rename(d->temporary, d->path))
-        ok = (complain("%s: %s", d->path, strerror(errno)), false);
-    if (!ok)
-        unlink(d->temporary);
-    free(d->temporary);
-    return ok;
+    if (output_close(&d->output, ok))
+        return true;
+    if (ok)
+        complain("%s: %s", d->path, strerror(errno));
+    return false;
 }
 
 bool array_write(const char *path, const struct array *a)

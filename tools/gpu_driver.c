@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "gpu.h"
 
+#include <limber/environment.h>
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,9 +151,9 @@ static bool find_functions(void)
 
 static bool open_library(void)
 {
-    const char *name = getenv("LIMBER_CUDA");
+    const char *name = limber_variable_value("LIMBER_CUDA");
 
-    gpu.library = gpu_library(name && *name ? name : "libcuda.so.1", gpu.error, sizeof gpu.error);
+    gpu.library = gpu_library(name ? name : "libcuda.so.1", gpu.error, sizeof gpu.error);
     return gpu.library && find_functions();
 }
 

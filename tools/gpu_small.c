@@ -4,6 +4,8 @@
 #include "gpu.h"
 #include "bench.h"
 
+#include <limber/environment.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,9 +191,9 @@ static void replayed(struct small *s)
 
 static bool folder(struct small *s)
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = limber_variable_value("TMPDIR");
 
-    snprintf(s->dir, sizeof s->dir, "%s/limber-gpu-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    snprintf(s->dir, sizeof s->dir, "%s/limber-gpu-XXXXXX", tmp ? tmp : "/tmp");
     if (mkdtemp(s->dir))
         return true;
     gpu_skip(s->b, "small calls", "no temporary directory can be made");

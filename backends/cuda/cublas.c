@@ -3,6 +3,8 @@
  * it.  It sums in an order of its own, so its bits are promised to nobody. */
 #include "backends/cuda/launch.h"
 
+#include "limber/environment.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +27,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *find(void)
 {
     static const char *const names[] = { "libcublas.so.13", "libcublas.so.12" };
-    const char *wish = getenv("LIMBER_CUBLAS");
+    const char *wish = limber_variable_value("LIMBER_CUBLAS");
     int flags = RTLD_LAZY | RTLD_LOCAL;
     void *handle = NULL;
 
-    if (wish && *wish && strcmp(wish, "1"))
+    if (wish && strcmp(wish, "1"))
         return dlopen(wish, flags);
     for (size_t i = 0; !handle && i < COUNT(names); i++)
-        handle = dlopen(names[i], wish && *wish ? flags : flags | RTLD_NOLOAD);
+        handle = dlopen(names[i], wish ? flags : flags | RTLD_NOLOAD);
     return handle;
 }
 

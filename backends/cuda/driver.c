@@ -2,6 +2,8 @@
  * The CUDA driver, opened once in a process. */
 #include "backends/cuda/driver.h"
 
+#include "limber/environment.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -39,10 +41,10 @@ static bool start(struct diag *d)
 
 static bool open_driver(struct diag *d)
 {
-    const char *name = getenv("LIMBER_CUDA");
+    const char *name = limber_variable_value("LIMBER_CUDA");
     void *handle;
 
-    if (!name || !*name)
+    if (!name)
         name = "libcuda.so.1";
     handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!handle)

@@ -2,6 +2,8 @@
  * NVRTC, opened when the first kernel must be compiled. */
 #include "backends/cuda/driver.h"
 
+#include "limber/environment.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -33,10 +35,10 @@ static void *find(void)
 {
     static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
                                          "/usr/local/cuda/lib64/libnvrtc.so" };
-    const char *wish = getenv("LIMBER_NVRTC");
+    const char *wish = limber_variable_value("LIMBER_NVRTC");
     void *handle = NULL;
 
-    if (wish && *wish)
+    if (wish)
         return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; !handle && i < COUNT(names); i++)
         handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);

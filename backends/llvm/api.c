@@ -2,6 +2,8 @@
  * libLLVM, opened when the first kernel must be compiled. */
 #include "backends/llvm/llvm.h"
 
+#include "limber/environment.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -14,8 +16,10 @@ static const char *const name[] = {
     "libLLVM.so.22.1"
 };
 
-static void *open_any(void)
+static void *open_any(const char *wish)
 {
+    if (wish)
+        return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; i < COUNT(name); i++) {
         void *h = dlopen(name[i], RTLD_NOW | RTLD_LOCAL);
 
@@ -59,8 +63,12 @@ const struct llvm *limber_llvm(struct diag *d)
 
     pthread_mutex_lock(&lock);
     if (!ready) {
-        h = open_any();
-        if (!h)
+        const char *wish = limber_variable_value("LIMBER_LLVM");
+
+        h = open_any(wish);
+        if (!h && wish)
+            limber_fail(d, LIMBER_DEVICE, "llvm: LIMBER_LLVM: %s", dlerror());
+        else if (!h)
             limber_fail(d, LIMBER_DEVICE, "llvm: no libLLVM 19 to 22 is installed");
         else if (resolve(h, d)) {
             llvm.LLVMInitializeX86TargetInfo();

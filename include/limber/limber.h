@@ -60,8 +60,8 @@ typedef struct limber_config {
     limber_allocator allocator;     /* zeros: the system's, and workspaces are kept between calls */
 } limber_config;
 
-/* Makes a context; config may be NULL (all zero).  The environment is read here and nowhere
- * else.  Errors: BAD_ARGUMENT (unknown backend, bad value in the environment), NO_MEMORY,
+/* Makes a context; config may be NULL (all zero).  What is read of the environment:
+ * limber/environment.h.  Errors: BAD_ARGUMENT (unknown backend, bad value in the environment), NO_MEMORY,
  * DEVICE (a backend asked for by name does not run here).  *ctx is NULL after a failure. */
 LIMBER_API limber_status limber_create(limber_context **ctx, const limber_config *config);
 

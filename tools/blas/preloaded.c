@@ -4,6 +4,8 @@
 
 #include "tools/preload/preload.h"
 
+#include <limber/environment.h>
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -34,9 +36,9 @@ static bool suits(const char *name, void *library)
 
 static void open_wished(void)
 {
-    const char *name = getenv("LIMBER_BLAS");
+    const char *name = limber_variable_value("LIMBER_BLAS");
 
-    if (!name || !*name)
+    if (!name)
         return;
     wished = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (!wished)

@@ -5,6 +5,8 @@
 #include "entries.h"
 #include "library.h"
 
+#include <limber/environment.h>
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -187,11 +189,11 @@ static pthread_once_t wish_read = PTHREAD_ONCE_INIT;
 
 static void read_wish(void)
 {
-    const char *wish = getenv("LIMBER_ILP64");
+    const char *wish = limber_variable_value("LIMBER_ILP64");
 
     if (wish && (!strcmp(wish, "0") || !strcmp(wish, "1")))
         wished = *wish == '1';
-    else if (wish && *wish)
+    else if (wish)
         preload_tell("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
 }
 

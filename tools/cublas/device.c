@@ -2,6 +2,8 @@
  * The few functions of the CUDA driver that a call needs, opened at run time. */
 #include "cublas.h"
 
+#include <limber/environment.h>
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,8 +27,8 @@ static void open_driver(void)
     static const char *const name[] = { "cuCtxGetDevice", "cuPointerGetAttribute",
                                         "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize",
                                         "cuStreamIsCapturing" };
-    const char *wish = getenv("LIMBER_CUDA");
-    void *library = dlopen(wish && *wish ? wish : "libcuda.so.1", RTLD_LAZY);
+    const char *wish = limber_variable_value("LIMBER_CUDA");
+    void *library = dlopen(wish ? wish : "libcuda.so.1", RTLD_LAZY);
     void **slot = (void **)&driver;
 
     for (size_t i = 0; i < sizeof name / sizeof *name && library; i++)

@@ -2,6 +2,8 @@
  * One call of cuBLAS as a call of Limber, or the reason why it is none. */
 #include "cublas.h"
 
+#include <limber/environment.h>
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +42,9 @@ static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool find_context(struct work *w)
 {
     limber_config config = preload_config();
-    const char *wish = config.backend ? config.backend : getenv("LIMBER_BACKEND");
-    bool named = wish && *wish;
+    const char *wish = config.backend ? config.backend :
+                       limber_variable_value("LIMBER_BACKEND");
+    bool named = wish != NULL;
     int device = limber_cublas_device();
 
     if (!named)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define _GNU_SOURCE     /* environ */
+#define _GNU_SOURCE     /* strdup under any standard */
 #include "tools/preload/preload.h"
+
+#include <limber/environment.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct preload_options options;
 static struct rules *rules;
@@ -94,13 +95,6 @@ static const struct key {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-static const char *variable(const char *name)
-{
-    const char *s = getenv(name);
-
-    return s && *s ? s : NULL;
-}
-
 /* Once: the other library does everything from here. */
 static bool refuse(const char *format, ...)
 {
@@ -130,7 +124,7 @@ static bool take_line(const char *file, int at, char *line)
         return refuse("%s:%d: \"%.60s\" needs one value", file, at, word);
     for (int i = 0; i < KEYS; i++)
         if (strcmp(word, keys[i].name) == 0)
-            return variable(keys[i].variable) || keys[i].take(value) ||
+            return limber_variable_value(keys[i].variable) || keys[i].take(value) ||
                    refuse("%s:%d: %s %.60s is %s", file, at, word, value, keys[i].wanted);
     return refuse("%s:%d: unknown key \"%.60s\"", file, at, word);
 }
@@ -160,7 +154,7 @@ static bool read_file(const char *name)
 static bool read_environment(void)
 {
     for (int i = 0; i < KEYS; i++) {
-        const char *s = variable(keys[i].variable);
+        const char *s = limber_variable_value(keys[i].variable);
 
         if (s && !keys[i].library && !keys[i].take(s))
             return refuse("%s = \"%.60s\" is %s", keys[i].variable, s, keys[i].wanted);
@@ -168,31 +162,15 @@ static bool read_environment(void)
     return true;
 }
 
-/* Misspelt ones would be ignored in silence. */
-static void tell_strangers(void)
+static void tell_stranger(void *user, const char *name)
 {
-    static const char *const others[] = {
-        "LIMBER_CONFIG", "LIMBER_BLAS", "LIMBER_ILP64", "LIMBER_CACHE", "LIMBER_CACHE_MAXSIZE",
-        "LIMBER_DUMP", "LIMBER_NO_COMPILE", "LIMBER_PIN", "LIMBER_WHOLE",
-        "LIMBER_CUDA", "LIMBER_NVRTC", "LIMBER_CUBLAS", "LIMBER_DATA"
-    };
-
-    for (char **e = environ; e && *e; e++) {
-        size_t length = strcspn(*e, "=");
-        bool known = strncmp(*e, "LIMBER_", 7) != 0;
-
-        for (size_t i = 0; i < sizeof others / sizeof *others && !known; i++)
-            known = strlen(others[i]) == length && strncmp(*e, others[i], length) == 0;
-        for (int i = 0; i < KEYS && !known; i++)
-            known = strlen(keys[i].variable) == length && strncmp(*e, keys[i].variable, length) == 0;
-        if (!known)
-            preload_tell("%.*s is no variable of Limber's, and is ignored", (int)length, *e);
-    }
+    (void)user;
+    preload_tell("%s is no variable of Limber's, and is ignored", name);
 }
 
 static bool read_all(void)
 {
-    const char *file = variable("LIMBER_CONFIG");
+    const char *file = limber_variable_value("LIMBER_CONFIG");
 
     options.check = -1;
     if ((file && !read_file(file)) || !read_environment())
@@ -202,7 +180,7 @@ static bool read_all(void)
                       preload_lacks(&options.setting.contract));
     if (options.check < 0)
         options.check = options.report ? 2 : 0;
-    tell_strangers();
+    limber_variable_strangers(tell_stranger, NULL);
     return true;
 }
 

@@ -2,7 +2,10 @@
  * What was done, call by call and added up; told when the process ends.  JSON is written by hand, since a
  * library that goes into any program brings no others along. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
+#include "tools/output.h"
 #include "tools/preload/preload.h"
+
+#include <limber/environment.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -296,8 +299,8 @@ static const char *rank(void)
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID" };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i]))
-            return getenv(names[i]);
+        if (limber_variable_value(names[i]))
+            return limber_variable_value(names[i]);
     return NULL;
 }
 
@@ -387,25 +390,21 @@ __attribute__((constructor)) static void note_process(void)
 
 static bool write_report(const char *pattern)
 {
-    char path[4096], temporary[4200];
+    struct output o;
+    char path[4096];
     bool ok;
-    FILE *f;
 
     expand(pattern, getpid() != first_process, path, sizeof path);
-    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    f = fopen(temporary, "we");
-    if (f) {
+    ok = output_open(&o, path);
+    if (ok) {
         pthread_mutex_lock(&all.lock);
         begin();
-        put_report(f);
+        put_report(o.f);
         pthread_mutex_unlock(&all.lock);
+        ok = output_close(&o, true);
     }
-    ok = f && !ferror(f);
-    ok = f && fclose(f) == 0 && ok && rename(temporary, path) == 0;
-    if (!ok) {
+    if (!ok)
         preload_tell("the report %.200s is not written: %s", path, strerror(errno));
-        unlink(temporary);
-    }
     return ok;
 }
 

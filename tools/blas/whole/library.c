@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The BLAS behind where this library is itself the program's libblas. */
-#define _GNU_SOURCE     /* secure_getenv */
 #include "library.h"
 
 #include "tools/preload/preload.h"
+
+#include <limber/environment.h>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -63,10 +64,9 @@ static void *open_system(void)
 
 static void open_behind(void)
 {
-    /* not where somebody else's rights are lent */
-    const char *wish = secure_getenv("LIMBER_BLAS");
+    const char *wish = limber_variable_value("LIMBER_BLAS");
 
-    behind = wish && *wish ? open_one(wish, true) : NULL;
+    behind = wish ? open_one(wish, true) : NULL;
     if (!behind)
         behind = open_system();
     if (!behind)

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A program that may be made set-user-id: it is linked with liblimber_blas before its BLAS and asks
+ * both for products.  Prints nothing; 3: its rights are its user's own. */
+#include <limber/limber.h>
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+enum { N = 100 };
+
+void dgemm_(const char *, const char *, const int32_t *, const int32_t *, const int32_t *, const void *,
+            const void *, const int32_t *, const void *, const int32_t *, const void *, void *,
+            const int32_t *, size_t, size_t);
+
+static double a[N * N], c[N * N];
+
+static int is_right(void)
+{
+    for (int i = 0; i < N * N; i++)
+        if (c[i] != N)
+            return 0;
+    memset(c, 0, sizeof c);
+    return 1;
+}
+
+static int multiply(limber_context *ctx)
+{
+    const limber_contract native = { .promise = LIMBER_NATIVE };
+    limber_matrix x = { a, { 0 }, N, 1 }, y = { c, { 0 }, N, 1 };
+
+    limber_format_named("f64", &x.format);
+    y.format = x.format;
+    return limber_gemm(ctx, &native, N, N, N, NULL, x, x, NULL, y, NULL) == LIMBER_OK && is_right();
+}
+
+int main(void)
+{
+    const limber_config gpu = { .backend = "cuda" };
+    const int32_t n = N;
+    const double one = 1, zero = 0;
+    limber_context *ctx;
+
+    for (int i = 0; i < N * N; i++)
+        a[i] = 1;
+    dgemm_("N", "N", &n, &n, &n, &one, a, &n, a, &n, &zero, c, &n, 1, 1);
+    if (!is_right() || limber_create(&ctx, NULL) != LIMBER_OK || !multiply(ctx))
+        return 1;
+    limber_destroy(ctx);
+    if (limber_create(&ctx, &gpu) == LIMBER_OK)
+        limber_destroy(ctx);
+    return getauxval(AT_SECURE) ? 0 : 3;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * secure PROGRAM TRAP LIMBER: a program is made set-user-id root and started by another user, with
+ * every variable of the table pointing into a trap.  None may spring and nothing be printed.  The same
+ * program with its user's own rights shows that the traps do spring. */
+#define _GNU_SOURCE
+#include <limber/environment.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SKIPPED = 77, NOBODY = 65534, MOST = 80 };
+static const char secret[] = "what-others-must-not-read";
+static char dir[] = "/tmp/limber-secure-XXXXXX";
+static const char *trap;
+
+static bool says(const limber_variable *v, const char *danger)
+{
+    return strcmp(v->danger, danger) == 0;
+}
+
+/* A value that cannot be used without a trace: a library that leaves one, a file or a folder in the
+ * trap's, a secret; any other is no value at all, which whoever reads it complains of. */
+static char *bait(const limber_variable *v)
+{
+    char *s = NULL;
+
+    if (says(v, "loads"))
+        (void)!asprintf(&s, "%s=%s", v->name, trap);
+    else if (says(v, "reads"))
+        (void)!asprintf(&s, "%s=%s/secret", v->name, dir);
+    else if (says(v, "writes") || says(v, "runs"))
+        (void)!asprintf(&s, "%s=%s/trap/%s", v->name, dir, v->name);
+    else
+        (void)!asprintf(&s, "%s=no value", v->name);
+    if (!s)
+        abort();
+    return s;
+}
+
+static char *in_dir(const char *name)
+{
+    char *s = NULL;
+
+    if (asprintf(&s, "%s/%s", dir, name) < 0)
+        abort();
+    return s;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+static void make_trap(void)
+{
+    char *name = in_dir("trap");
+
+    nftw(name, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (mkdir(name, 0777) != 0 || chmod(name, 0777) != 0)
+        abort();
+    free(name);
+}
+
+static bool has_sprung(void)
+{
+    char *name = in_dir("trap");
+    DIR *d = opendir(name);
+    int n = 0;
+
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    free(name);
+    return n != 2;
+}
+
+/* Answers the status, and what was printed. */
+static int start(const char *program, char **environment, bool as_nobody, char *said, size_t size)
+{
+    char *name = in_dir("said"), *argv[] = { (char *)(uintptr_t)program, NULL };
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0666), status = -1;
+    ssize_t n;
+    pid_t pid = fork();
+
+    free(name);
+    if (pid < 0 || fd < 0)
+        abort();
+    if (pid == 0) {
+        dup2(fd, 1);
+        dup2(fd, 2);
+        if (as_nobody && (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
+                          setresuid(NOBODY, NOBODY, NOBODY)))
+            _exit(99);
+        execve(program, argv, environment);
+        _exit(98);
+    }
+    waitpid(pid, &status, 0);
+    n = pread(fd, said, size - 1, 0);
+    said[n > 0 ? n : 0] = 0;
+    close(fd);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static char *copy(const char *from, const char *name, mode_t mode)
+{
+    char *to = in_dir(name), *command = NULL;
+
+    if (asprintf(&command, "cp '%s' '%s'", from, to) < 0 || system(command) != 0 ||
+        chown(to, 0, 0) != 0 || chmod(to, mode) != 0)
+        abort();
+    free(command);
+    return to;
+}
+
+static int fail(const char *what, const char *said)
+{
+    printf("FAILED: %s; printed: %s\n", what, said);
+    return 1;
+}
+
+/* Every variable by itself; those of a GPU are read only where there is one. */
+static int springs_with_ones_own_rights(const char *program)
+{
+    char said[4096], *file = in_dir("trap/loaded"), *at = NULL;
+    int failures = 0, tried = 0;
+
+    if (asprintf(&at, "TRAP_FILE=%s", file) < 0)
+        abort();
+    for (int i = 0; limber_variable_at(i); i++) {
+        const limber_variable *v = limber_variable_at(i);
+        char contract[] = "LIMBER_CONTRACT=correct", *it = bait(v);
+        char *environment[] = { at, contract, it, NULL };
+
+        make_trap();
+        if (*v->danger && strstr(v->reader, "tests") == NULL &&
+            (strstr(v->reader, "library") || strstr(v->reader, "BLAS")) &&
+            strcmp(v->name, "LIMBER_NVRTC") != 0 && strcmp(v->name, "LIMBER_CUBLAS") != 0) {
+            start(program, environment, false, said, sizeof said);
+            tried++;
+            if (!has_sprung() && !strstr(said, secret))
+                failures += fail(v->name, said);
+        }
+        free(it);
+    }
+    printf("%d traps tried with one's own rights\n", tried);
+    free(at);
+    free(file);
+    return failures;
+}
+
+static int nothing_springs_with_lent_rights(const char *program, const char *what, int wanted,
+                                            const char *message)
+{
+    char said[4096], *environment[MOST] = { 0 }, *file = in_dir("trap/loaded");
+    int n = 0, status;
+
+    make_trap();
+    for (int i = 0; limber_variable_at(i) && n < MOST - 3; i++)
+        environment[n++] = bait(limber_variable_at(i));
+    if (asprintf(&environment[n], "TRAP_FILE=%s", file) < 0)
+        abort();
+    environment[++n] = (char *)(uintptr_t)"LIMBER_UNKNOWN=1";
+    status = start(program, environment, true, said, sizeof said);
+    while (n-- > 0)
+        free(environment[n]);
+    free(file);
+    if (status == 3) {
+        printf("SKIPPED: set-user-id programs have no rights in /tmp\n");
+        return SKIPPED;
+    }
+    if (status != wanted || strcmp(said, message) != 0)
+        return fail(what, said);
+    return has_sprung() ? fail(what, "a trap has sprung") : 0;
+}
+
+int main(int argc, char **argv)
+{
+    char *plain, *lent, *tool, *name;
+    int failures;
+    FILE *f;
+
+    if (argc != 4)
+        return 2;
+    if (geteuid() != 0) {
+        printf("SKIPPED: only root can make a set-user-id program of another user's\n");
+        return SKIPPED;
+    }
+    if (!mkdtemp(dir) || chmod(dir, 0755) != 0)
+        return 1;
+    name = in_dir("secret");
+    f = fopen(name, "w");
+    if (!f || fprintf(f, "%s\n", secret) < 0 || fclose(f) != 0)
+        return 1;
+    chmod(name, 0600);
+    plain = copy(argv[1], "plain", 0755);
+    lent = copy(argv[1], "lent", 04755);
+    tool = copy(argv[3], "limber", 04755);
+    trap = copy(argv[2], "library.so", 0755);
+    failures = nothing_springs_with_lent_rights(lent, "the program", 0, "");
+    if (failures != SKIPPED)
+        failures += nothing_springs_with_lent_rights(
+            tool, "the command line", 2,
+            "limber: it does not run with rights that its user does not have\n") +
+            springs_with_ones_own_rights(plain);
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    printf("%d failures\n", failures == SKIPPED ? 0 : failures);
+    return failures;
+}
