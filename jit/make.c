@@ -147,15 +147,15 @@ static bool generate_once(const struct making *m, const struct plan *p, const st
     int claim;
     bool ok;
 
-    if (m->fixed || dump || !b->essence)
+    if (m->fixed || !b->essence)
         return generate(m, p, dump, bytes, d);
     if (!b->essence(p, &m->machine->target, &what, d))
         return false;
     limber_key_of_bytes(code.key, m->ctx->build, what.data, what.size, m->machine->text.s);
     free(what.data);
-    if (limber_disk_load(disk, code.key, &found, bytes))
+    if (!dump && limber_disk_load(disk, code.key, &found, bytes))
         return true;
-    claim = limber_disk_claim(disk, code.key);
+    claim = dump ? -1 : limber_disk_claim(disk, code.key);
     ok = claim >= 0 && limber_disk_load(disk, code.key, &found, bytes);
     if (!ok) {
         ok = generate(m, p, dump, bytes, d);
