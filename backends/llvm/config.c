@@ -186,7 +186,7 @@ static void set_exact(const struct plan *p, struct kernel_config *k)
 
 static double quantum_of(limber_format f)
 {
-    return ldexp(1, 1 - f.bias - f.frac_bits);
+    return ldexp(1, limber_format_quantum(f));
 }
 
 /* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding; with 23 fraction
