@@ -12,7 +12,7 @@ enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_exact, HOW_unit,
            HOW_half /* a unit in lanes of binary16 */, HOW_count };
 
 enum {
-    KERNEL_VERSION = 5,
+    KERNEL_VERSION = 6,
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,
     KERNEL_BLOCK = 16,      /* elements along k that are prepared at once; divides every kc */
@@ -53,6 +53,7 @@ struct kernel_config {
     int32_t same_sign;      /* i8: both operands of the instruction are signed */
     int64_t kc, chunk;
     int32_t rows, accumulators, via;
+    int32_t bare;           /* some accumulator has no row: the product of zeros */
     int32_t plain;          /* alpha is 1 and beta is 0 */
     int32_t has_alpha, has_beta, wrap;
     int32_t small;          /* weighted totals fit 62 bits: they are kept as one */
