@@ -7,14 +7,17 @@
 
 #include <string.h>
 
+/* Of what lies in memory: elements are decoded as the carrier's, whose bits go further down. */
 int limber_dot_base(limber_format a, limber_format b)
 {
-    return limber_format_emin(a) + limber_format_emin(b);
+    return limber_format_quantum(limber_num_carrier(a)) + limber_format_quantum(limber_num_carrier(b));
 }
 
 int limber_dot_words(limber_format a, limber_format b, int kbits)
 {
-    return (limber_format_emax(a) + limber_format_emax(b) + 2 + kbits - limber_dot_base(a, b)) / 64 + 2;
+    int top = limber_format_emax(limber_num_carrier(a)) + limber_format_emax(limber_num_carrier(b));
+
+    return (top + 2 + kbits - limber_dot_base(a, b)) / 64 + 2;
 }
 
 /* ---- binary32 and binary64 ------------------------------------------------------------------- */

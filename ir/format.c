@@ -116,10 +116,10 @@ int limber_format_equal(limber_format a, limber_format b)
            a.flags == b.flags && a.bias == b.bias && a.size == b.size && a.carried == b.carried;
 }
 
-/* Exponent of one unit in the last place of the smallest numbers. */
-static int quantum(limber_format f)
+int limber_format_quantum(limber_format f)
 {
-    return f.kind == LIMBER_KIND_FLOAT ? 1 - f.bias - f.frac_bits : 0;
+    return f.kind == LIMBER_KIND_DD ? -1074 :
+           f.kind == LIMBER_KIND_FLOAT ? 1 - f.bias - f.frac_bits : 0;
 }
 
 int limber_format_sig(limber_format f)
@@ -147,11 +147,8 @@ double limber_format_roundoff(limber_format f)
 
 int limber_format_emin(limber_format f)
 {
-    if (f.kind == LIMBER_KIND_DD)
-        return -1074;
-    if (f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_NO_SUBNORMAL)
-        return 1 - f.bias;
-    return quantum(f);
+    return f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_NO_SUBNORMAL ? 1 - f.bias :
+           limber_format_quantum(f);
 }
 
 int limber_format_emax(limber_format f)
@@ -192,7 +189,7 @@ static bool holds(limber_format small, limber_format large)
         return false;
     if (large.flags & LIMBER_FORMAT_NO_SUBNORMAL)
         return limber_format_emin(small) >= limber_format_emin(large);
-    return quantum(small) >= quantum(large);
+    return limber_format_quantum(small) >= limber_format_quantum(large);
 }
 
 bool limber_format_embeds(limber_format small, limber_format large)
@@ -244,7 +241,7 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
     if (f.carried && f.size != 4 && f.size != 8)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d; a carrier has 4 or 8 bytes",
                            what, f.size);
-    if (f.carried && (f.frac_bits > c.frac_bits || quantum(f) < quantum(c) ||
+    if (f.carried && (f.frac_bits > c.frac_bits || limber_format_quantum(f) < limber_format_quantum(c) ||
                       limber_format_emax(f) > limber_format_emax(c)))
         return limber_fail(d, LIMBER_BAD_ARGUMENT,
                            "%s: a carrier of %d bytes cannot hold (1,%d,%d) with bias %d", what,

@@ -38,6 +38,7 @@ void limber_text_clear(struct text *t);
 int limber_format_sig(limber_format f);     /* significant bits, the hidden one included; dd: 107 */
 double limber_format_roundoff(limber_format f);     /* u = 2^-sig; dd: 2^-106; integers: 0 */
 int limber_format_emin(limber_format f);    /* exponent of the smallest nonzero magnitude */
+int limber_format_quantum(limber_format f); /* of the lowest bit that any number has */
 double limber_format_largest(limber_format f);      /* of a float of at most binary64 */
 int limber_format_emax(limber_format f);    /* exponent of the largest finite magnitude */
 bool limber_format_embeds(limber_format small, limber_format large);    /* every value is exact */

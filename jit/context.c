@@ -249,6 +249,10 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     if (c->cache_bytes)
         o.limit = c->cache_bytes;
     ctx->no_compile = off;
+    if (off) {                  /* what only reads kernels has nothing to dump */
+        free(ctx->dump_dir);
+        ctx->dump_dir = NULL;
+    }
     o.dir = dir;
     ctx->disk = limber_disk_new(&o);
     ctx->memory = limber_memory_new(MOST_KERNELS);

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE     /* madvise */
 #include "jit/engine.h"
 
+#include "ir/poison.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -15,11 +17,15 @@ void *limber_room_take(const limber_context *ctx, size_t bytes)
 
     if (all < bytes)
         return NULL;
-    if (ctx->allocator.take)
-        return ctx->allocator.take(ctx->allocator.user, bytes, LINE);
-    memory = aligned_alloc(step, all ? all : step);
-    if (memory && step == HUGE_PAGE)
-        madvise(memory, all, MADV_HUGEPAGE);
+    if (ctx->allocator.take) {
+        memory = ctx->allocator.take(ctx->allocator.user, bytes, LINE);
+    } else {
+        memory = aligned_alloc(step, all ? all : step);
+        if (memory && step == HUGE_PAGE)
+            madvise(memory, all, MADV_HUGEPAGE);
+    }
+    if (memory)
+        limber_poison(memory, bytes);
     return memory;
 }
 

@@ -27,6 +27,7 @@ enum data {
     DATA_zeros,         /* mostly zeros of both signs */
     DATA_special,       /* a few NaN and infinities */
     DATA_ties,          /* few bits: results often lie half-way */
+    DATA_nothing,       /* zeros of both signs, nothing else */
     DATA_count
 };
 const char *data_name(enum data d);
@@ -34,6 +35,9 @@ const char *data_name(enum data d);
 void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count);
 
 limber_format named(const char *name);
+
+/* Memory for a result, filled with what no result is. */
+char *poisoned(size_t bytes);
 
 /* ---- MPFR ------------------------------------------------------------------------------------ */
 

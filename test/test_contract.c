@@ -54,7 +54,7 @@ static void make(struct rng *r, struct trial *t)
     t->alpha = calloc(1, 16);
     t->beta = calloc(1, 16);
     fill(r, t->data, t->fa, t->a, sizes[0]);
-    fill(r, t->data, t->fb, t->b, sizes[1]);
+    fill(r, t->data == DATA_nothing ? DATA_unit : t->data, t->fb, t->b, sizes[1]);
     fill(r, t->data, t->fc, t->c0, sizes[2]);
     fill(r, fs.kind == LIMBER_KIND_INT ? DATA_bytes : DATA_unit, fs, t->alpha, 1);
     fill(r, fs.kind == LIMBER_KIND_INT ? DATA_bytes : DATA_unit, fs, t->beta, 1);
@@ -254,7 +254,7 @@ static double one(struct rng *r, struct trial *t, int *ran)
     char *c;
 
     make(r, t);
-    c = calloc((size_t)(t->m * t->n) + 1, t->fc.size);
+    c = poisoned((size_t)(t->m * t->n) * t->fc.size);
     if (both(t, c, &rep)) {
         ++*ran;
         worst = check(t, c, &rep);
@@ -331,7 +331,7 @@ static void correct_under_cancellation(void **state)
             }
             memcpy(t.b + (p + 1) * t.n * size, t.b + p * t.n * size, (size_t)t.n * size);
         }
-        c = calloc((size_t)(t.m * t.n), size);
+        c = poisoned((size_t)(t.m * t.n) * size);
         if (both(&t, c, &rep)) {
             ran++;
             check(&t, c, &rep);
@@ -444,7 +444,7 @@ static void integers_are_exact(void **state)
         t.fc = named(out[rng_below(&r, 3)]);
         t.contract.promise = rng_below(&r, 2) ? LIMBER_EXACT : LIMBER_NATIVE;
         make(&r, &t);
-        c = calloc((size_t)(t.m * t.n) + 1, t.fc.size);
+        c = poisoned((size_t)(t.m * t.n) * t.fc.size);
         if (both(&t, c, &rep)) {
             limber_matrix a = matrix(t.a, t.fa, t.m, t.k, t.trans_a);
             limber_matrix b = matrix(t.b, t.fb, t.k, t.n, t.trans_b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A plan as the constants of its kernels. */
 #include "backends/cuda/cuda.h"
+#include "ir/dot.h"
 
 #include <string.h>
 
@@ -91,9 +92,8 @@ static bool set_exact(struct cuda_config *c)
 {
     limber_format a = c->side[0].f, b = c->side[1].f;
 
-    c->long_base = limber_format_emin(a) + limber_format_emin(b);
-    c->long_words = (limber_format_emax(a) + limber_format_emax(b) + 2 + 63 - c->long_base) / 64 +
-                    2;
+    c->long_base = limber_dot_base(a, b);
+    c->long_words = limber_dot_words(a, b, 63);
     return true;
 }
 

@@ -19,7 +19,7 @@ struct limits {
 
 static double quantum_of(limber_format f)
 {
-    return ldexp(1, 1 - f.bias - f.frac_bits);
+    return ldexp(1, limber_format_quantum(f));
 }
 
 /* Overflow is looked for in formats that end early; ranges exclude it in others. */

@@ -3,6 +3,7 @@
  * launching do not touch LLVM. */
 #include "backends/llvm/llvm.h"
 
+#include "ir/poison.h"
 #include "ir/unit_num.h"
 
 #include <stdatomic.h>
@@ -356,8 +357,11 @@ static void run_prepare(void *arg, int64_t task, int worker)
 static void run_block(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
+    char *scratch = p->scratches + worker * p->scratch;
 
-    p->k->block(&p->call, task, p->scratches + worker * p->scratch);
+    if (p->call.k > 0)          /* else the scratch is made zero, once */
+        limber_poison(scratch, (size_t)p->scratch);
+    p->k->block(&p->call, task, scratch);
 }
 
 /* Tasks that pack: panels side by side are read together where that is how memory holds them. */
@@ -495,17 +499,19 @@ static char *begin_side(struct part *p, const struct whole *w, int side, char *m
 {
     const struct kernel_config *f = p->call.config;
     struct packed *o = &p->call.op[side];
+    char *end;
 
     p->call.tasks[side] = 0;
     if (w->kept[side]) {
         part_of(f, o, w, side);
         return memory;
     }
-    memory = set_side(f, o, side, p->call.k, memory);
+    end = set_side(f, o, side, p->call.k, memory);
+    limber_poison(memory, (size_t)(end - memory));
     clear_side(f, o, side);
     show(f, o, side, p->call.k);
     share(f, &p->call, side);
-    return memory;
+    return end;
 }
 
 /* Columns [j, j + width) of a part whose rows are packed. */

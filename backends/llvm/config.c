@@ -189,7 +189,7 @@ static void set_exact(const struct plan *p, struct kernel_config *k)
 
 static double quantum_of(limber_format f)
 {
-    return ldexp(1, 1 - f.bias - f.frac_bits);
+    return ldexp(1, limber_format_quantum(f));
 }
 
 /* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding; with 23 fraction
@@ -340,6 +340,18 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
     k->tracks = avx512 && k->frees && k->largest < 2048;
 }
 
+static bool has_bare(const struct kernel_config *k)
+{
+    bool used[KERNEL_ACCUMULATORS] = { false };
+    int count = 0;
+
+    for (int r = 0; r < k->rows; r++) {
+        count += !used[k->row[r].acc];
+        used[k->row[r].acc] = true;
+    }
+    return count < k->accumulators;
+}
+
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d)
 {
@@ -383,6 +395,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         k->row[r].acc = (int16_t)products->row[r].acc;
         k->weight[products->row[r].acc] = products->row[r].weight;
     }
+    k->bare = has_bare(k);
     k->has_alpha = (int)out->num[ATTR_alpha];
     k->has_beta = (int)out->num[ATTR_beta];
     k->plain = !k->has_alpha && !k->has_beta;

@@ -207,21 +207,6 @@ static bool write_file(struct emit *e, LLVMCodeGenFileType kind, LLVMMemoryBuffe
     return true;
 }
 
-static bool dump_texts(struct emit *e, const struct dump *dump)
-{
-    LLVMMemoryBufferRef assembly;
-    char *text = e->l->LLVMPrintModuleToString(e->module);
-
-    dump->file(dump->user, "kernel.ll", text, strlen(text));
-    e->l->LLVMDisposeMessage(text);
-    if (!write_file(e, LLVMAssemblyFile, &assembly))
-        return false;
-    dump->file(dump->user, "kernel.s", e->l->LLVMGetBufferStart(assembly),
-               e->l->LLVMGetBufferSize(assembly));
-    e->l->LLVMDisposeMemoryBuffer(assembly);
-    return true;
-}
-
 static bool take(struct emit *e, struct blob *object)
 {
     LLVMMemoryBufferRef buffer;
@@ -247,6 +232,49 @@ static void emit_clear(struct emit *e)
     limber_text_clear(&e->features);
 }
 
+static bool read_text(struct emit *e, const char *text, size_t size)
+{
+    LLVMMemoryBufferRef buffer;
+    char *message = NULL;
+
+    buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text, size, "text");
+    /* takes the buffer */
+    return !e->l->LLVMParseIRInContext(e->context, buffer, &e->module, &message) ||
+           failed(e, "the function's text does not parse", message);
+}
+
+/* Code generation changes the module, so the assembly comes from one of its own, read back from
+ * the text.  What cannot be shown is left out. */
+static void dump_texts(const struct target *t, const char *text, const struct dump *dump)
+{
+    LLVMMemoryBufferRef assembly;
+    struct diag ignored = { 0 };
+    struct emit e;
+
+    dump->file(dump->user, "kernel.ll", text, strlen(text));
+    if (start(&e, t, &ignored) && read_text(&e, text, strlen(text)) && make_machine(&e) &&
+        write_file(&e, LLVMAssemblyFile, &assembly)) {
+        dump->file(dump->user, "kernel.s", e.l->LLVMGetBufferStart(assembly),
+                   e.l->LLVMGetBufferSize(assembly));
+        e.l->LLVMDisposeMemoryBuffer(assembly);
+    }
+    emit_clear(&e);
+}
+
+/* The object is made from the module as it is without a dump. */
+static bool give(struct emit *e, const struct target *t, const struct dump *dump,
+                 struct blob *object)
+{
+    char *text = dump ? e->l->LLVMPrintModuleToString(e->module) : NULL;
+    bool ok = take(e, object);
+
+    if (text && ok)
+        dump_texts(t, text, dump);
+    if (text)
+        e->l->LLVMDisposeMessage(text);
+    return ok;
+}
+
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d)
 {
@@ -255,32 +283,21 @@ bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
 
     if (ok) {
         set_attributes(&e);
-        ok = optimise(&e) && (!dump || dump_texts(&e, dump)) && take(&e, object);
+        ok = optimise(&e) && give(&e, t, dump, object);
     }
     emit_clear(&e);
     return ok;
-}
-
-static bool read_text(struct emit *e, const struct text *text)
-{
-    LLVMMemoryBufferRef buffer;
-    char *message = NULL;
-
-    buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text->s, text->n, "text");
-    /* takes the buffer */
-    return !e->l->LLVMParseIRInContext(e->context, buffer, &e->module, &message) ||
-           failed(e, "the function's text does not parse", message);
 }
 
 bool limber_llvm_text_object(const struct text *text, const struct target *t,
                              const struct dump *dump, struct blob *object, struct diag *d)
 {
     struct emit e;
-    bool ok = start(&e, t, d) && read_text(&e, text) && make_machine(&e);
+    bool ok = start(&e, t, d) && read_text(&e, text->s, text->n) && make_machine(&e);
 
     if (ok) {
         set_attributes(&e);
-        ok = (!dump || dump_texts(&e, dump)) && take(&e, object);
+        ok = give(&e, t, dump, object);
     }
     emit_clear(&e);
     return ok;

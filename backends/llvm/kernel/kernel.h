@@ -54,6 +54,7 @@ struct kernel_config {
     int32_t same_sign;      /* i8: both operands of the instruction are signed */
     int64_t kc, chunk;
     int32_t rows, accumulators, via;
+    int32_t bare;           /* some accumulator has no row: the product of zeros */
     int32_t plain;          /* alpha is 1 and beta is 0 */
     int32_t has_alpha, has_beta, wrap;
     int32_t small;          /* weighted totals fit 62 bits: they are kept as one */

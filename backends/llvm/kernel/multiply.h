@@ -348,6 +348,8 @@ FLAT void products(const struct kernel_call *c, const struct block *b, char *scr
         products_in_place(c, b);
         return;
     }
+    if (CFG.bare)
+        __builtin_memset((char *)totals(scratch), 0, (size_t)(b->rows * total_row()));
     for (int r = 0; r < CFG.rows; r++) {
         int fresh = CFG.small ? r == 0 : r == 0 || CFG.row[r - 1].acc != CFG.row[r].acc;
         struct tiles t = { scratch + total_at(0, CFG.row[r].acc, 0), total_row(), 0, 0, 0 };

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ir/poison.h"
+
+#include <stdint.h>
+#include <string.h>
+
+bool limber_poisons;
+
+/* A NaN that signals, read as binary64 or as binary32; as bytes and integers nothing usual. */
+static const uint64_t pattern = UINT64_C(0x7ff4a5a57fa5b6c7);
+
+void limber_poison_fill(void *memory, size_t bytes)
+{
+    char *to = memory;
+
+    for (size_t at = 0; at < bytes; at += sizeof pattern)
+        memcpy(to + at, &pattern, bytes - at < sizeof pattern ? bytes - at : sizeof pattern);
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Whoever looks on changes nothing: with a dump, lines to the log, reports, plans, looks, prepared
+ * operands and statistics the entries of the cache are, byte by byte, those of a run without, and so
+ * are the results. */
+#include "engine_support.h"
+#include "support.h"
+
+#include <math.h>
+
+enum { MOST = 4000 };       /* results, and entries of a cache */
+
+/* Some bytes with a name: a result, or a file of the cache. */
+struct bytes { char *name, *data; size_t size; };
+struct shelf { struct bytes *item; size_t count; };
+
+static void shelf_add(struct shelf *s, const char *name, const void *data, size_t size)
+{
+    struct bytes *b;
+
+    if (!s->item)
+        s->item = calloc(MOST, sizeof *s->item);
+    assert_true(s->item && s->count < MOST);
+    b = &s->item[s->count++];
+    *b = (struct bytes){ strdup(name), malloc(size + 1), size };
+    assert_true(b->name && b->data);
+    memcpy(b->data, data, size);
+}
+
+static void shelf_clear(struct shelf *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->item[i].name);
+        free(s->item[i].data);
+    }
+    free(s->item);
+    *s = (struct shelf){ 0 };
+}
+
+static const struct bytes *shelf_find(const struct shelf *s, const char *name)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (strcmp(s->item[i].name, name) == 0)
+            return &s->item[i];
+    return NULL;
+}
+
+/* ---- who looks on ---------------------------------------------------------------------------- */
+
+enum { DUMP = 1, LOG = 2, REPORT = 4, PLAN = 8, LOOK = 16, CHECK = 32, STATISTICS = 64 };
+
+struct run {
+    limber_context *ctx;
+    int watch;
+    struct shelf *results;
+    long lines;
+    limber_report report;
+};
+
+static void count_line(void *user, const char *line)
+{
+    struct run *r = user;
+
+    assert_non_null(line);
+    r->lines++;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static const struct work {
+    const char *scheme;
+    limber_promise promise;
+    int bits;
+    const char *fa, *fc;
+    enum data data;
+    const char *unit;
+} cpu_works[] = {
+    { NULL, LIMBER_NATIVE, 0, "f64", "f64", DATA_unit, NULL },
+    { NULL, LIMBER_NATIVE, 0, "f32", "f32", DATA_unit, NULL },
+    { NULL, LIMBER_NATIVE, 0, "f16", "f32", DATA_unit, NULL },
+    { NULL, LIMBER_NATIVE, 0, "i8", "i32", DATA_bytes, NULL },
+    { NULL, LIMBER_NATIVE, 0, "i16", "i16", DATA_ints, NULL },
+    { NULL, LIMBER_BITS, 40, "f64", "f64", DATA_unit, NULL },
+    { NULL, LIMBER_BITS, 20, "f32", "f64", DATA_spread, NULL },
+    { NULL, LIMBER_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
+    { NULL, LIMBER_CORRECT, 0, "f64", "f64", DATA_special, NULL },
+    { NULL, LIMBER_CORRECT, 0, "f32", "f64", DATA_spread, NULL },
+    { NULL, LIMBER_CORRECT, 0, "f128", "f128", DATA_unit, NULL },
+    { NULL, LIMBER_CORRECT, 0, "dd", "dd", DATA_unit, NULL },
+    { NULL, LIMBER_CORRECT, 0, "tf32", "bf16", DATA_unit, NULL },
+    { NULL, LIMBER_EXACT, 0, "i32", "i64", DATA_ints, NULL },
+    { "exact", LIMBER_CORRECT, 0, "f64", "f64", DATA_range, NULL },
+    { "fp32-f", LIMBER_FAST, 0, "f32", "f32", DATA_bytes, NULL },
+    { "fp32-m", LIMBER_FAST, 0, "f32", "f32", DATA_bytes, NULL },
+    { "fp32-b", LIMBER_FAST, 0, "f32", "f32", DATA_bytes, NULL },
+    { "ozaki1-i8", LIMBER_CORRECT, 0, "f64", "f64", DATA_ints, NULL },
+    { "ozaki1-f16", LIMBER_CORRECT, 0, "f32", "f32", DATA_unit, NULL },
+    { "ozaki1-f64", LIMBER_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
+    { "ozaki2", LIMBER_CORRECT, 0, "f64", "dd", DATA_zeros, NULL },
+    { NULL, LIMBER_SIMULATE, 0, "f16", "f32", DATA_unit, "h100-fp16" },
+    { NULL, LIMBER_SIMULATE, 0, "f32", "f32", DATA_unit, "in=e5m2 mul=e5m2 acc=f16 group=8 outer=f32" },
+}, gpu_works[] = {
+    { NULL, LIMBER_NATIVE, 0, "f64", "f64", DATA_unit, NULL },
+    { NULL, LIMBER_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
+    { "fp32-b", LIMBER_FAST, 0, "f32", "f32", DATA_unit, NULL },
+    { NULL, LIMBER_EXACT, 0, "i8", "i32", DATA_bytes, NULL },
+    { NULL, LIMBER_SIMULATE, 0, "f16", "f32", DATA_unit, "a100-fp16" },
+};
+
+static size_t scalar_size(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ? 8 : f.size;
+}
+
+static void make_scalar(void *to, limber_format f, double x)
+{
+    limber_format as = scalar_size(f) == f.size ? f : named("i64");
+
+    assert_int_equal(limber_convert(to, as, &x, named("f64"), 1, LIMBER_RN), LIMBER_OK);
+}
+
+static void ok(limber_status s, const char *name)
+{
+    if (s)
+        fail_msg("%s: %s", name, limber_error_text());
+}
+
+/* What may be asked before a product. */
+static void ask(const struct run *r, const limber_contract *k, const int64_t size[3],
+                const void *alpha, limber_matrix a, limber_matrix b, const void *beta,
+                limber_matrix c, const char *name)
+{
+    limber_cut cut;
+    limber_look look;
+    char *text = NULL;
+    limber_report report;
+    size_t least, best;
+
+    if (r->watch & PLAN) {
+        ok(limber_gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &text, &report),
+           name);
+        limber_free(text);
+        ok(limber_gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &cut, NULL), name);
+        limber_cut_free(&cut);
+        ok(limber_gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &least,
+                                 &best), name);
+    }
+    if (r->watch & LOOK) {
+        ok(limber_look_at(r->ctx, a, size[0], size[2], 1, &look), name);
+        limber_look_free(&look);
+    }
+}
+
+static limber_report *report_of(struct run *r)
+{
+    return r->watch & REPORT ? &r->report : NULL;
+}
+
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool turned)
+{
+    return (limber_matrix){ data, f, turned ? 1 : cols, turned ? rows : 1 };
+}
+
+/* scaled: with alpha and beta. */
+static void products_of(struct run *r, const struct work *w, bool scaled, const int64_t size[3],
+                        int layouts)
+{
+    int64_t m = size[0], n = size[1], k = size[2];
+    limber_format fa = named(w->fa), fc = named(w->fc);
+    size_t bytes = (size_t)(m * n) * fc.size;
+    char *a = malloc((size_t)(m * k) * fa.size), *b = malloc((size_t)(k * n) * fa.size);
+    char *c = malloc(bytes), alpha[16], beta[16], name[200];
+    limber_statistics statistics;
+    struct rng rng = { 77 };
+    limber_unit unit;
+    limber_contract contract = { .promise = w->promise, .bits = w->bits, .scheme = w->scheme };
+
+    assert_true(a && b && c);
+    if (w->unit) {
+        ok(limber_unit_parse(w->unit, &unit), w->unit);
+        contract.unit = &unit;
+        if (r->watch & STATISTICS)
+            contract.statistics = &statistics;
+    }
+    fill(&rng, w->data, fa, a, (size_t)(m * k));
+    fill(&rng, w->data, fa, b, (size_t)(k * n));
+    make_scalar(alpha, fc, 2);
+    make_scalar(beta, fc, 1);
+    for (int at = 0; at < layouts; at++) {
+        limber_matrix ma = matrix(a, fa, m, k, at & 1), mb = matrix(b, fa, k, n, at & 2);
+        limber_matrix mc = matrix(c, fc, m, n, at & 4);
+        const void *pa = scaled ? alpha : NULL, *pb = scaled ? beta : NULL;
+
+        snprintf(name, sizeof name, "%s %s %s of %s to %s, layout %d%s", w->unit ? w->unit : "gemm",
+                 w->scheme ? w->scheme : "", data_name(w->data), w->fa, w->fc, at,
+                 pa ? ", alpha, beta" : "");
+        if (pb)
+            fill(&rng, DATA_bytes, fc, c, (size_t)(m * n));
+        else
+            memset(c, 0xa5, bytes);
+        memset(&statistics, 0, sizeof statistics);
+        ask(r, &contract, size, pa, ma, mb, pb, mc, name);
+        if (r->watch & CHECK && !w->unit) {
+            const limber_operand_config checked = { .check = 1 };
+            limber_operand *kept;
+
+            ok(limber_operand_prepare(r->ctx, mb, k, n, 0, &checked, &kept), name);
+            ok(limber_gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb, mc,
+                                    report_of(r)), name);
+            limber_operand_free(kept);
+        } else {
+            ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, mc, report_of(r)), name);
+        }
+        shelf_add(r->results, name, c, bytes);
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void complex_products(struct run *r, limber_promise promise)
+{
+    enum { M = 20, N = 17, K = 23 };
+    static double a[2 * M * K], b[2 * K * N], c[2 * M * N];
+    const limber_contract k = { .promise = promise, .bits = 40 };
+    limber_format f64 = named("f64");
+    struct rng rng = { 5 };
+
+    fill(&rng, DATA_unit, f64, a, COUNT(a));
+    fill(&rng, DATA_unit, f64, b, COUNT(b));
+    for (int turned = 0; turned < 2; turned++) {
+        memset(c, 0xa5, sizeof c);
+        ok(limber_gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, turned), 1,
+                               matrix(b, f64, K, N, !turned), 0, NULL, matrix(c, f64, M, N, turned),
+                               report_of(r), 4), "complex");
+        shelf_add(r->results, "complex", c, sizeof c);
+    }
+}
+
+static void convolutions(struct run *r, limber_promise promise)
+{
+    const limber_conv shape = { .n = 2, .c = 3, .h = 9, .w = 8, .o = 5, .r = 3, .s = 3,
+                                .stride = { 1, 1 }, .dilate = { 1, 1 }, .pad = { 1, 1, 1, 1 },
+                                .groups = 1, .layout = promise == LIMBER_NATIVE ? LIMBER_NHWC :
+                                                       LIMBER_NCHW };
+    static float x[2 * 3 * 9 * 8], w[5 * 3 * 3 * 3], y[2 * 5 * 9 * 8];
+    const limber_contract k = { .promise = promise };
+    limber_format f32 = named("f32");
+    struct rng rng = { 6 };
+    char *text;
+
+    fill(&rng, DATA_unit, f32, x, COUNT(x));
+    fill(&rng, DATA_unit, f32, w, COUNT(w));
+    memset(y, 0xa5, sizeof y);
+    if (r->watch & PLAN) {
+        ok(limber_conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL), "conv");
+        limber_free(text);
+    }
+    ok(limber_conv2d(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, y, f32, report_of(r)), "conv");
+    shelf_add(r->results, "conv", y, sizeof y);
+}
+
+static void one_shapes(struct run *r)
+{
+    enum { N = 13, K = 9 };
+    static double a[N * K], b[K * N], c[N * N];
+    const limber_contract k = { .promise = LIMBER_NATIVE };
+    limber_format f64 = named("f64");
+    struct rng rng = { 7 };
+    limber_kernel f;
+
+    fill(&rng, DATA_unit, f64, a, COUNT(a));
+    fill(&rng, DATA_unit, f64, b, COUNT(b));
+    for (int at = 0; at < 8; at++) {
+        ok(limber_bind_shape(r->ctx, &k, N, N, K, matrix(NULL, f64, N, K, at & 1),
+                             matrix(NULL, f64, K, N, at & 2), matrix(NULL, f64, N, N, at & 4), 0, &f),
+           "bind_shape");
+        memset(c, 0xa5, sizeof c);
+        f(a, b, c);
+        shelf_add(r->results, "bind_shape", c, sizeof c);
+    }
+}
+
+static void do_cpu(struct run *r, bool compiled)
+{
+    static const int64_t large[3] = { 45, 66, 70 }, small[3] = { 12, 9, 14 };
+
+    for (size_t i = 0; i < COUNT(cpu_works); i++)
+        products_of(r, &cpu_works[i], i & 1, compiled ? large : small, compiled ? 8 : 2);
+    complex_products(r, LIMBER_NATIVE);
+    complex_products(r, LIMBER_BITS);
+    convolutions(r, LIMBER_NATIVE);
+    convolutions(r, LIMBER_CORRECT);
+    if (compiled)
+        one_shapes(r);
+}
+
+static void do_llvm(struct run *r)
+{
+    do_cpu(r, true);
+}
+
+static void do_interp(struct run *r)
+{
+    do_cpu(r, false);
+}
+
+static void do_cuda(struct run *r)
+{
+    static const int64_t size[3] = { 18, 9, 20 };
+
+    for (size_t i = 0; i < COUNT(gpu_works); i++)
+        products_of(r, &gpu_works[i], i == 0, size, 2);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static struct shelf *collected;
+
+static int collect(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    char *data;
+    FILE *f;
+
+    if (flag != FTW_F || !strstr(path, ".kernel"))
+        return 0;
+    data = malloc((size_t)st->st_size + 1);
+    f = fopen(path, "rb");
+    assert_true(data && f && fread(data, 1, (size_t)st->st_size, f) == (size_t)st->st_size);
+    fclose(f);
+    shelf_add(collected, path + ftw->base, data, (size_t)st->st_size);
+    free(data);
+    return 0;
+}
+
+static struct shelf entries_of(const char *dir)
+{
+    struct shelf s = { 0 };
+
+    collected = &s;
+    nftw(dir, collect, 16, FTW_PHYS);
+    return s;
+}
+
+static int files;
+
+static int count_file(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)ftw;
+    files += flag == FTW_F && (st->st_size > 0 || !strstr(path, "nvrtc.log"));
+    return 0;
+}
+
+/* One run of all work; false: the backend does not run here. */
+static bool run(const char *backend, void (*work)(struct run *), int watch, const char *cache,
+                const char *dumps, struct shelf *results)
+{
+    struct run r = { .watch = watch, .results = results };
+    const limber_config config = {
+        .backend = backend, .threads = 1, .cache_dir = cache, .log_user = &r, .log = count_line,
+        .dump_dir = watch & DUMP ? dumps : "", .verbose = watch & LOG ? 9 : 0,
+    };
+
+    if (limber_create(&r.ctx, &config))
+        return false;
+    work(&r);
+    limber_destroy(r.ctx);
+    assert_true((r.lines > 0) == ((watch & LOG) != 0));
+    if (watch & REPORT)
+        assert_true(r.report.scheme[0]);
+    return true;
+}
+
+/* Every entry of `plain` is in `seen`; others are kernels that count, for statistics. */
+static void same_entries(const struct shelf *plain, const struct shelf *seen, int watch,
+                         const char *backend)
+{
+    for (size_t i = 0; i < plain->count; i++) {
+        const struct bytes *want = &plain->item[i], *got = shelf_find(seen, want->name);
+
+        if (!got && (watch & STATISTICS))
+            continue;
+        if (!got || got->size != want->size || memcmp(got->data, want->data, want->size))
+            fail_msg("%s, watched by %d: entry %.12s %s", backend, watch, want->name,
+                     got ? "has other bytes" : "is missing");
+    }
+    if (!(watch & STATISTICS))
+        assert_int_equal(seen->count, plain->count);
+}
+
+static void same_results(const struct shelf *plain, const struct shelf *seen, int watch,
+                         const char *backend)
+{
+    assert_int_equal(plain->count, seen->count);
+    for (size_t i = 0; i < plain->count; i++) {
+        assert_string_equal(plain->item[i].name, seen->item[i].name);
+        assert_int_equal(plain->item[i].size, seen->item[i].size);
+        if (memcmp(plain->item[i].data, seen->item[i].data, plain->item[i].size))
+            fail_msg("%s, watched by %d: other bits of %s", backend, watch, plain->item[i].name);
+    }
+}
+
+static void compare(const char *backend, void (*work)(struct run *))
+{
+    static const int watches[] = { DUMP, 0 /* with what the dump left */,
+                                   LOG | REPORT | PLAN | LOOK | CHECK | STATISTICS };
+    struct shelf plain = { 0 }, entries;
+    char *cache = scratch(), *seen_cache = scratch(), *dumps = scratch();
+
+    if (!run(backend, work, 0, cache, dumps, &plain)) {
+        print_message("%s does not run here: %s\n", backend, limber_error_text());
+        discard(cache);
+        discard(seen_cache);
+        discard(dumps);
+        skip();
+    }
+    entries = entries_of(cache);
+    assert_true(entries.count > 0);
+    for (size_t i = 0; i < COUNT(watches); i++) {
+        struct shelf results = { 0 }, seen;
+        char *own = watches[i] > DUMP ? scratch() : NULL, *dir = own ? own : seen_cache;
+
+        assert_true(run(backend, work, watches[i], dir, dumps, &results));
+        seen = entries_of(dir);
+        same_results(&plain, &results, watches[i], backend);
+        same_entries(&entries, &seen, watches[i], backend);
+        shelf_clear(&results);
+        shelf_clear(&seen);
+        if (own)
+            discard(own);
+    }
+    files = 0;
+    nftw(dumps, count_file, 16, FTW_PHYS);
+    print_message("%s: %zu results, %zu entries, %d files of dumps\n", backend, plain.count,
+                  entries.count, files);
+    assert_true(files > (int)entries.count);
+    shelf_clear(&plain);
+    shelf_clear(&entries);
+    discard(cache);
+    discard(seen_cache);
+    discard(dumps);
+}
+
+static void nothing_changes_in_the_interpreter(void **state)
+{
+    (void)state;
+    compare("interp", do_interp);
+}
+
+static void nothing_changes_in_compiled_kernels(void **state)
+{
+    (void)state;
+    compare("llvm", do_llvm);
+}
+
+static void nothing_changes_in_cuda_kernels(void **state)
+{
+    (void)state;
+    setenv("LIMBER_CUDA", SIMT_CUDA, 1);
+    setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    compare("cuda", do_cuda);
+}
+
+/* What only reads kernels can be dumped no further, and is no reason to refuse a call. */
+static void a_dump_does_not_ask_for_a_compiler(void **state)
+{
+    struct shelf first = { 0 }, second = { 0 };
+    char *cache = scratch(), *dumps = scratch();
+
+    (void)state;
+    assert_true(run("interp", do_interp, 0, cache, dumps, &first));
+    setenv("LIMBER_NO_COMPILE", "1", 1);
+    assert_true(run("interp", do_interp, DUMP, cache, dumps, &second));
+    unsetenv("LIMBER_NO_COMPILE");
+    same_results(&first, &second, DUMP, "interp");
+    shelf_clear(&first);
+    shelf_clear(&second);
+    discard(cache);
+    discard(dumps);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_changes_in_the_interpreter),
+        cmocka_unit_test(nothing_changes_in_compiled_kernels),
+        cmocka_unit_test(nothing_changes_in_cuda_kernels),
+        cmocka_unit_test(a_dump_does_not_ask_for_a_compiler),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
