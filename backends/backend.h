@@ -62,6 +62,14 @@ struct keeper {
     void *self;
 };
 
+/* Memory for launches, taken before the first of them stores: a launch that has it cannot fail for want
+ * of any. */
+struct room {
+    char *memory;
+    size_t bytes;
+    void *own;                  /* the backend's own matter */
+};
+
 struct call {
     int64_t m, n, k;
     struct view a, b;
@@ -71,6 +79,7 @@ struct call {
     const struct keeper *keep[2];       /* of a, b; NULL: limbs are of this call alone */
     const struct runner *runner;
     const limber_allocator *allocator;  /* of what grows with the operands; NULL: the system's */
+    const struct room *room;            /* NULL: the launch takes its own */
     size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
     size_t workspace;                   /* out: bytes at the peak */
     int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
@@ -184,6 +193,7 @@ struct backend {
                     struct blob *, struct diag *);
     /* Bytes -> kernel.  Damaged bytes give false, never a crash. */
     bool (*load)(const unsigned char *data, size_t size, struct kernel **, struct diag *);
+    /* C is what it was after a failure. */
     bool (*launch)(struct kernel *, struct call *, struct diag *);
     void (*unload)(struct kernel *);
     /* Bytes of workspace of a call: the fewest, and those that hold all of it at once.  NULL: it takes
@@ -193,6 +203,15 @@ struct backend {
     const struct remote *remote;        /* NULL: operands lie in host memory */
     /* What of a plan decides about compile()'s bytes, the target aside.  NULL: all of it. */
     bool (*essence)(const struct plan *, const struct target *, struct blob *, struct diag *);
+    /* For calls that are several launches, all memory first.  NULL: who needs all of them or none keeps
+     * a copy of C. */
+    const struct rooms *rooms;
+};
+
+struct rooms {
+    size_t (*bytes)(const struct kernel *, const struct call *);    /* of one launch */
+    bool (*take)(const struct call *, size_t bytes, struct room *, struct diag *);
+    void (*give)(const struct call *, const struct room *);
 };
 
 /* list.c: the backends of this build, best first, NULL at the end. */

@@ -121,6 +121,8 @@ static bool read_step(const char *key, struct word w, limber_step *s, struct dia
     return true;
 }
 
+enum { MOST_SCALED = 1 << 20 };   /* elements of a block with one scale */
+
 static bool read_scale(const char *key, struct word w, limber_unit *u, struct diag *d)
 {
     struct word all = w, name = limber_lex_cut(&w, ':');
@@ -136,7 +138,7 @@ static bool read_scale(const char *key, struct word w, limber_unit *u, struct di
 
         if (find_word(x, rule_words, &v))
             u->scale_rule = (int32_t)v;
-        else if (limber_lex_int(x, &v) && v >= 1 && v <= 1 << 20)
+        else if (limber_lex_int(x, &v) && v >= 1 && v <= MOST_SCALED)
             u->scale_block = (int32_t)v;
         else
             return bad(d, key, all, "is not e8m0|ue4m3[:BLOCK][:floor|:ceil|:even]");
@@ -352,8 +354,9 @@ void limber_unit_print(const limber_unit *u, struct text *out)
 
 static bool is_f64(const limber_step *s)
 {
-    return s->format.kind == LIMBER_KIND_FLOAT && s->format.exp_bits == 11 &&
-           s->format.frac_bits == 52;
+    static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+
+    return limber_format_equal(s->format, binary64);
 }
 
 static bool is_int(const limber_step *s)
@@ -365,10 +368,6 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
 {
     limber_format f = s->format;
 
-    if (!limber_format_check(key, f, d))
-        return false;
-    if (s->rounding > LIMBER_RS || s->overflow > 1)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: no such rounding or overflow", key);
     if (f.kind != LIMBER_KIND_FLOAT)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: a float is wanted", key);
     if (f.exp_bits < 2 || f.exp_bits > 8)
@@ -413,16 +412,50 @@ static bool check_int(const limber_unit *u, struct diag *d)
     return true;
 }
 
-static bool check_steps(const limber_unit *u, struct diag *d)
+enum { STEPS = 7 };
+struct named_step { const char *key; const limber_step *s; bool must; };
+
+static void steps_of(const limber_unit *u, struct named_step all[STEPS])
 {
-    const struct { const char *key; const limber_step *s; bool must; } all[] = {
+    const struct named_step list[STEPS] = {
         { "a", &u->a, true }, { "b", &u->b, true }, { "mul", &u->mul, false },
         { "acc", &u->acc, true }, { "outer", &u->outer, u->group > 0 },
         { "total", &u->total, u->split > 1 }, { "out", &u->out, false },
     };
+
+    memcpy(all, list, sizeof list);
+}
+
+/* Formats that there are, and words that have names, whatever the unit. */
+static bool check_words(const limber_unit *u, struct diag *d)
+{
+    static const limber_step none = { { 0 }, 0, 0 };
+    struct named_step all[STEPS];
+
+    steps_of(u, all);
+    for (size_t i = 0; i < STEPS; i++) {
+        const limber_step *s = all[i].s;
+
+        if (!s->format.kind && !all[i].must) {
+            if (memcmp(s, &none, sizeof none))
+                return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: a step without a format", all[i].key);
+        } else if (!limber_format_check(all[i].key, s->format, d)) {
+            return false;
+        } else if (s->rounding > LIMBER_RS || s->overflow > 1 || (is_int(s) && (s->rounding || s->overflow))) {
+            return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: no such rounding or overflow", all[i].key);
+        }
+    }
+    return true;
+}
+
+static bool check_steps(const limber_unit *u, struct diag *d)
+{
+    struct named_step all[STEPS];
     bool random = false;
 
-    for (size_t i = 0; i < COUNT(all); i++) {
+    steps_of(u, all);
+
+    for (size_t i = 0; i < STEPS; i++) {
         if (!all[i].must && !all[i].s->format.kind)
             continue;
         if (!check_step(all[i].key, all[i].s, i < 2, d))
@@ -454,7 +487,7 @@ static bool check_numbers(const limber_unit *u, struct diag *d)
                                v, (long long)k->least, (long long)k->most);
     }
     if (u->scale < 0 || u->scale > LIMBER_UE4M3 || u->scale_rule < 0 ||
-        u->scale_rule > LIMBER_SCALE_EVEN || (u->scale && u->scale_block < 1))
+        u->scale_rule > LIMBER_SCALE_EVEN || (u->scale && (u->scale_block < 1 || u->scale_block > MOST_SCALED)))
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "scale: %d with rule %d and blocks of %d",
                            u->scale, u->scale_rule, u->scale_block);
     if (u->scale == LIMBER_UE4M3 && u->scale_rule)
@@ -518,7 +551,7 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "in: the operands' format is missing");
     if (!u->acc.format.kind)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "acc: the accumulator is missing");
-    if (!check_numbers(u, d))
+    if (!check_numbers(u, d) || !check_words(u, d))
         return false;
     if (is_f64(&u->a) || is_f64(&u->b) || is_f64(&u->acc))
         return check_f64(u, d);

@@ -83,11 +83,22 @@ const char *limber_promise_name(const limber_contract *k, char *text, size_t siz
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
-bool limber_launch(limber_context *ctx, const struct problem *p, const struct finding *f,
-                   struct entry *e, limber_report *report, struct diag *d);
-/* The same without a care for results that do not fit. */
-bool limber_launch_all(limber_context *ctx, const struct problem *p, const struct finding *f,
-                       struct entry *e, bool dry, const struct guard *guard, limber_report *report,
-                       struct diag *d);
+/* One kernel over the groups of a problem. */
+struct step {
+    const struct problem *p;
+    const struct finding *f;
+    struct entry *e;
+    limber_report *report;      /* NULL: nobody wants to know */
+};
+/* Runs all of them; after a failure C, which is that of `whole`, is what it was.  Of several none stores
+ * integers. */
+bool limber_launch(limber_context *ctx, const struct step *s, int count, const struct problem *whole,
+                   struct diag *d);
+/* Takes the kernel of a step whose problem and finding are stated, made in the background unless the contract
+ * says to wait; *ready is false where it is not there yet. */
+bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d);
+/* Into a stream that records, where failure spoils the record. */
+bool limber_launch_recorded(limber_context *ctx, const struct step *s, const struct guard *guard,
+                            struct diag *d);
 
 #endif

@@ -167,19 +167,6 @@ bool limber_engine_price(limber_context *ctx, const struct problem *p, const str
     return true;
 }
 
-static bool run_found(limber_context *ctx, const struct problem *p, const struct finding *f,
-                      const struct description *desc, limber_report *r, struct diag *d);
-
-bool limber_engine_run_masked(limber_context *ctx, const struct problem *p, struct mask *a,
-                              struct mask *b, limber_report *report, struct diag *d)
-{
-    const struct finding f = { .a = a, .b = b, .all_a = *a, .all_b = *b,
-                               .slices = p->contract.slices, .trust = p->trust };
-    struct description desc;
-
-    return limber_describe(ctx, &desc, p, &f, d) && run_found(ctx, p, &f, &desc, report, d);
-}
-
 /* ---- calls that are recorded ----------------------------------------------------------------- */
 
 /* What a call was found to be: without a look at its operands, and with. */
@@ -314,30 +301,42 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, limber_re
         r->from = 2;
         report_facts(r, ctx, e->backend, p, &e->facts);
     }
-    return limber_launch_all(ctx, p, &unscanned, e, false, &guard, r, d);
+    return limber_launch_recorded(ctx, &(struct step){ p, &unscanned, e, r }, &guard, d);
+}
+
+/* r may be NULL. */
+static bool find_entry(limber_context *ctx, const struct problem *p, const struct description *desc,
+                       struct entry **e, limber_report *r, struct diag *d)
+{
+    bool found;
+
+    if (!entry_of(ctx, desc, e, &found, d))
+        return false;
+    if (r) {
+        r->from = found ? 2 : (*e)->from;
+        r->seconds_compile = found ? 0 : (*e)->seconds;
+        report_facts(r, ctx, (*e)->backend, p, &(*e)->facts);
+    }
+    return true;
 }
 
 static bool run_kernel(limber_context *ctx, const struct problem *p, const struct finding *f,
                        const struct description *desc, limber_report *r, struct diag *d)
 {
+    bool stays = p->queue && p->queue->graph, ok;
     struct entry *e;
-    double start = 0;
-    bool found, ok;
+    double start;
 
-    if (!entry_of(ctx, desc, &e, &found, d))
+    if (!find_entry(ctx, p, desc, &e, r, d))
         return false;
-    if (r) {
-        r->from = found ? 2 : e->from;
-        r->seconds_compile = found ? 0 : e->seconds;
-        report_facts(r, ctx, e->backend, p, &e->facts);
-        start = limber_now();
-    }
-    ok = limber_launch(ctx, p, f, e, r, d);
+    start = r ? limber_now() : 0;
+    stays = stays && e->backend->remote;
+    ok = (!stays || remember(ctx, p, desc, d)) &&
+         limber_launch(ctx, &(struct step){ p, f, e, r }, 1, p, d);
     if (r)
         r->seconds_run = limber_now() - start;
-    if (ok && p->queue && p->queue->graph && e->backend->remote)
-        return remember(ctx, p, desc, d);       /* and its kernel stays */
-    limber_memory_put(ctx->memory, e);
+    if (!stays)
+        limber_memory_put(ctx->memory, e);
     return ok;
 }
 
@@ -398,22 +397,15 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
     return run_meanwhile(ctx, p, f, desc, r, d);
 }
 
-bool limber_engine_prepare_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
-                                  const struct mask *b, bool *ready, struct diag *d)
+bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d)
 {
-    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices,
-                               .trust = p->trust };
+    const struct problem *p = s->p;
     struct description desc;
-    struct entry *e;
 
-    if (!limber_describe(ctx, &desc, p, &f, d))
+    if (!limber_describe(ctx, &desc, p, s->f, d))
         return false;
     *ready = p->contract.meanwhile == LIMBER_MEANWHILE_WAIT || is_there(ctx, &desc);
-    if (*ready && !entry_of(ctx, &desc, &e, NULL, d))
-        return false;
-    if (*ready)
-        limber_memory_put(ctx->memory, e);
-    return true;
+    return !*ready || find_entry(ctx, p, &desc, &s->e, s->report, d);
 }
 
 /* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */

@@ -117,8 +117,9 @@ bool limber_memory_get(struct memory *m, const void *key, size_t size, struct ma
 void limber_memory_put(struct memory *m, struct entry *e);
 size_t limber_memory_count(struct memory *m);
 
-/* A copy of the stated plan of the entry whose key begins so; NULL: there is none, or no memory. */
-char *limber_memory_stated(struct memory *m, const unsigned char *key, size_t size);
+/* A copy of the stated plan of the entry whose key begins so; NULL: there is none, or, of one that is known, no
+ * memory. */
+char *limber_memory_stated(struct memory *m, const unsigned char *key, size_t size, bool *known);
 /* Whether a get would find the entry made; the time of its last use is left alone. */
 bool limber_memory_has(struct memory *m, const void *key, size_t size);
 
@@ -217,11 +218,9 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_repo
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
                              struct diag *d);
 /* One plan for a product of one group whose masks are known: what it would cost, with product INFINITY
- * where there is none, and the product itself. */
+ * where there is none. */
 bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d);
-bool limber_engine_run_masked(limber_context *ctx, const struct problem *p, struct mask *a,
-                              struct mask *b, limber_report *report, struct diag *d);
 bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                                     struct mask *b, size_t *least, size_t *best, struct diag *d);
 /* limber_engine_plan of such a product. */
@@ -230,11 +229,6 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
                                struct diag *d);
 struct priced;
 void limber_priced_free(struct priced *list);
-
-/* Has the kernel of such a product made, in the background unless the contract says to wait; *ready is false
- * where it is not there yet. */
-bool limber_engine_prepare_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
-                                  const struct mask *b, bool *ready, struct diag *d);
 
 /* meanwhile.c: a call whose kernel is being made in the background, under this key. */
 struct awaited {
@@ -308,8 +302,17 @@ void limber_place_copy(const struct place *to, const struct place *from, int64_t
 /* Calls fn for every group, each a task of the runner; false with the text of the first that fails,
  * and then not all have been called. */
 bool limber_groups_run(const struct runner *r, int64_t groups,
-                       bool (*fn)(void *arg, int64_t g, struct diag *d), void *arg,
+                       bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d);
+
+/* keep.c: C as it is, to be put back if what follows fails.  p stays until the end. */
+struct keep {
+    limber_context *ctx;
+    const struct problem *p;
+    char *memory;
+};
+bool limber_keep(limber_context *ctx, const struct problem *p, struct keep *k, struct diag *d);
+void limber_keep_end(struct keep *k, bool ok);
 
 /* The code of a product of fixed shape, all of whose matrices are in format f; it lives as long as
  * the context. */

@@ -70,7 +70,7 @@ struct scanning {
     int64_t first;
 };
 
-static bool scan_group(void *arg, int64_t g, struct diag *d)
+static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
 {
     const struct scanning *s = arg;
     const struct problem *p = s->p;
@@ -79,6 +79,7 @@ static bool scan_group(void *arg, int64_t g, struct diag *d)
     struct view v = s->left ? limber_group_a(p, g + s->first) : limber_group_b(p, g + s->first);
     struct mask *m = &s->m[g + s->first];
 
+    (void)worker;
     if (are_bytes(p))
         return limber_scan_bytes(m, f, lines, p->k, d);
     if (p->kept[!s->left]) {
@@ -101,7 +102,7 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
     int64_t count = matrices(p, left), g = 0;
     bool small = (left ? p->m : p->n) * p->k <= SCAN_ALONE;
 
-    if (count == 0 || !scan_group(&s, 0, d))
+    if (count == 0 || !scan_group(&s, 0, 0, d))
         return count == 0;
     if (small && count > 1 && m->scanned) {
         s.first = 1;
@@ -113,7 +114,7 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
         join(all, &m[g], g == 0);
         if (!m[g].scanned || g + 1 == count)    /* the class is known: no class */
             return true;
-        if (!small && !scan_group(&s, g + 1, d))
+        if (!small && !scan_group(&s, g + 1, 0, d))
             return false;
     }
 }

@@ -36,7 +36,13 @@ struct place limber_group_c(const struct problem *p, int64_t g)
 
 void limber_place_copy(const struct place *to, const struct place *from, int64_t m, int64_t n, int size)
 {
-    for (int64_t i = 0; i < m; i++)
+    bool rows = to->col == 1 && from->col == 1 && to->inner >= n && from->inner >= n && !to->rows &&
+                !to->cols && !from->rows && !from->cols;
+
+    for (int64_t i = 0; i < m && rows; i++)
+        memcpy((char *)to->data + i * to->row * size, (const char *)from->data + i * from->row * size,
+               (size_t)(n * size));
+    for (int64_t i = 0; i < m && !rows; i++)
         for (int64_t j = 0; j < n; j++)
             memcpy(limber_place_at(to, i, j, size), limber_place_at(from, i, j, size), (size_t)size);
 }
@@ -44,7 +50,7 @@ void limber_place_copy(const struct place *to, const struct place *from, int64_t
 /* ---- one task a group ------------------------------------------------------------------------ */
 
 struct sharing {
-    bool (*fn)(void *arg, int64_t g, struct diag *d);
+    bool (*fn)(void *arg, int64_t g, int worker, struct diag *d);
     void *arg;
     struct diag *d;             /* of the first that fails */
     atomic_flag told;
@@ -56,8 +62,7 @@ static void one(void *arg, int64_t g, int worker)
     struct sharing *s = arg;
     struct diag d = { 0 };
 
-    (void)worker;
-    if (atomic_load_explicit(&s->failed, memory_order_relaxed) || s->fn(s->arg, g, &d))
+    if (atomic_load_explicit(&s->failed, memory_order_relaxed) || s->fn(s->arg, g, worker, &d))
         return;
     atomic_store(&s->failed, true);
     if (!atomic_flag_test_and_set(&s->told))
@@ -65,13 +70,13 @@ static void one(void *arg, int64_t g, int worker)
 }
 
 bool limber_groups_run(const struct runner *r, int64_t groups,
-                       bool (*fn)(void *arg, int64_t g, struct diag *d), void *arg,
+                       bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d)
 {
     struct sharing s = { .fn = fn, .arg = arg, .d = d, .told = ATOMIC_FLAG_INIT };
 
     if (groups == 1)
-        return fn(arg, 0, d);
+        return fn(arg, 0, 0, d);
     r->run(r->self, groups, one, &s);
     return !s.failed;
 }

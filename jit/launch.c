@@ -2,8 +2,7 @@
  * Runs a kernel over the groups of a call. */
 #include "jit/call.h"
 
-#include <stdlib.h>
-#include <string.h>
+enum { LINE = 64 };
 
 /* No sum of products can leave the result's format: |a b| < 2^(emax_a + emax_b + 2). */
 static bool fits(const struct problem *p, const struct finding *f)
@@ -19,18 +18,6 @@ static bool fits(const struct problem *p, const struct finding *f)
     while (k < 63 && p->k > (int64_t)1 << k)
         k++;
     return !(wide && (a->negative || b->negative)) && a->emax + b->emax + 2 + k <= bits;
-}
-
-/* Where C is computed when it might have to stay as it was: dense, group after group. */
-static bool spare(const limber_context *ctx, struct place *c, const struct problem *p, struct diag *d)
-{
-    size_t bytes;
-
-    *c = (struct place){ .row = p->n, .col = 1, .inner = p->n };
-    if (!__builtin_mul_overflow((size_t)p->m * (size_t)p->n, (size_t)p->groups, &bytes) &&
-        !__builtin_mul_overflow(bytes, (size_t)p->fc.size, &bytes))
-        c->data = limber_room_take(ctx, bytes);
-    return c->data || limber_fail(d, LIMBER_NO_MEMORY, "no memory for a second copy of c");
 }
 
 /* The caller's own, of a call in host memory. */
@@ -81,6 +68,8 @@ struct launching {
     const struct guard *guard;
     int64_t overflow, repaired;
     size_t workspace;           /* of one group */
+    const struct room *room;    /* NULL: launches take their own; else a share of it for each worker */
+    size_t share;
 };
 
 static void add_counts(struct unit_counts *sum, const struct unit_counts *c)
@@ -104,14 +93,13 @@ static void add_call(struct launching *l, const struct call *call)
     pthread_mutex_unlock(&l->lock);
 }
 
-static bool launch_group(void *arg, int64_t g, struct diag *d)
+static struct call call_of(const struct launching *l, int64_t g, struct keeping of[2])
 {
-    struct launching *l = arg;
     const struct problem *p = l->p;
     const struct finding *f = l->f;
     bool scanned = f->all_a.scanned && f->all_b.scanned;
-    struct keeping of[2];
-    struct call call = {
+
+    return (struct call){
         .m = p->m, .n = p->n, .k = p->k, .a = limber_group_a(p, g), .b = limber_group_b(p, g),
         .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
         .mask_a = scanned ? limber_mask_of(p, f->a, true, g) : NULL,
@@ -124,7 +112,19 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
                   limber_operand_keeper(p->kept[1], &l->e->facts, 1, &of[1]) },
         .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
     };
+}
 
+static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
+{
+    struct launching *l = arg;
+    struct keeping of[2];
+    struct call call = call_of(l, g, of);
+    struct room share;
+
+    if (l->room) {
+        share = (struct room){ l->room->memory + (size_t)worker * l->share, l->share, NULL };
+        call.room = &share;
+    }
     if (!l->e->backend->launch(l->e->kernel, &call, d))
         return false;
     add_call(l, &call);
@@ -133,28 +133,42 @@ static bool launch_group(void *arg, int64_t g, struct diag *d)
 
 /* Brief products are tasks, side by side; others are done in turn, each by all threads, or by a device,
  * on which they follow each other. */
-bool limber_launch_all(limber_context *ctx, const struct problem *p, const struct finding *f,
-                       struct entry *e, bool dry, const struct guard *guard,
-                       limber_report *report, struct diag *d)
+static struct launching plan_launches(limber_context *ctx, const struct step *s, int64_t *at_once)
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
-    bool small = limber_is_tiny(p) || seconds(p, &e->facts) < brief;
-    bool beside = small && !e->backend->remote && !has_workspace(ctx, p) &&
-                  seconds(p, &e->facts) * (double)p->groups >= brief;
-    struct launching l = { .ctx = ctx, .p = p, .f = f, .e = e, .runner = small ? alone : all,
-                           .dry = dry, .guard = guard };
-    int64_t at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
+    const struct problem *p = s->p;
+    double one = seconds(p, &s->e->facts);
+    bool small = limber_is_tiny(p) || one < brief;
+    bool beside = small && !s->e->backend->remote && !has_workspace(ctx, p) &&
+                  one * (double)p->groups >= brief;
+
+    *at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
+    return (struct launching){ .ctx = ctx, .p = p, .f = s->f, .e = s->e,
+                               .runner = small ? alone : all };
+}
+
+static bool run_step(limber_context *ctx, const struct step *s, bool dry, const struct guard *guard,
+                     const struct room *room, struct diag *d)
+{
+    const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
+    const struct problem *p = s->p;
+    int64_t at_once;
+    struct launching l = plan_launches(ctx, s, &at_once);
     char name[32];
     bool ok;
 
+    l.dry = dry;
+    l.guard = guard;
+    l.room = room;
+    l.share = room ? room->bytes / (size_t)at_once / LINE * LINE : 0;
     pthread_mutex_init(&l.lock, NULL);
     limber_pool_enter(ctx->pool);
-    ok = limber_groups_run(beside ? &all : &alone, p->groups, launch_group, &l, d);
+    ok = limber_groups_run(at_once > 1 ? &all : &alone, p->groups, launch_group, &l, d);
     limber_pool_leave(ctx->pool);
     pthread_mutex_destroy(&l.lock);
-    if (report) {
-        report->workspace = l.workspace * (size_t)at_once;
-        report->repaired = l.repaired;
+    if (s->report) {
+        s->report->workspace = l.workspace * (size_t)at_once;
+        s->report->repaired = l.repaired;
     }
     if (ok && l.overflow > 0)
         return limber_fail(d, LIMBER_RANGE, "%lld of the result's elements do not fit %s",
@@ -162,36 +176,85 @@ bool limber_launch_all(limber_context *ctx, const struct problem *p, const struc
     return ok;
 }
 
-static void copy_groups(const struct problem *to, const struct problem *from)
+bool limber_launch_recorded(limber_context *ctx, const struct step *s, const struct guard *guard,
+                            struct diag *d)
 {
-    for (int64_t g = 0; g < to->groups; g++) {
-        struct place t = limber_group_c(to, g), f = limber_group_c(from, g);
-
-        limber_place_copy(&t, &f, to->m, to->n, to->fc.size);
-    }
+    return run_step(ctx, s, false, guard, NULL, d);
 }
 
-bool limber_launch(limber_context *ctx, const struct problem *p, const struct finding *f,
-                   struct entry *e, limber_report *report, struct diag *d)
-{
-    struct problem elsewhere = *p;
-    bool ok;
+/* ---- all of a call's launches, or none ------------------------------------------------------- */
 
-    if (!limber_is_integer(p->fc) || p->contract.promise == LIMBER_NATIVE || fits(p, f))
-        return limber_launch_all(ctx, p, f, e, false, NULL, report, d);
-    if (e->backend->remote)     /* nothing is stored before all is known to fit */
-        return limber_launch_all(ctx, p, f, e, true, NULL, report, d) &&
-               limber_launch_all(ctx, p, f, e, false, NULL, report, d);
-    elsewhere.each_c = NULL;
-    elsewhere.step_c = p->m * p->n;
-    if (!spare(ctx, &elsewhere.c, p, d))
-        return false;
-    if (p->beta)
-        copy_groups(&elsewhere, p);
-    ok = limber_launch_all(ctx, &elsewhere, f, e, false, NULL, report, d);
-    if (ok)
-        copy_groups(p, &elsewhere);
-    limber_room_give(ctx, elsewhere.c.data);
+static bool run_steps(limber_context *ctx, const struct step *s, int count, const struct room *room,
+                      struct diag *d)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < count; i++) {
+        double start = s[i].report ? limber_now() : 0;
+
+        ok = run_step(ctx, &s[i], false, NULL, room, d);
+        if (s[i].report)
+            s[i].report->seconds_run = limber_now() - start;
+    }
     return ok;
 }
 
+static bool have_rooms(const struct step *s, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!s[i].e->backend->rooms)
+            return false;
+    return true;
+}
+
+/* With memory for the one that needs most. */
+static bool run_in_room(limber_context *ctx, const struct step *s, int count, struct diag *d)
+{
+    const struct rooms *rooms = s->e->backend->rooms;
+    struct keeping of[2];
+    struct call call;
+    struct room room;
+    size_t most = 0;
+    bool ok;
+
+    for (int i = 0; i < count; i++) {
+        int64_t at_once;
+        const struct launching l = plan_launches(ctx, &s[i], &at_once);
+        size_t share;
+
+        call = call_of(&l, 0, of);
+        share = (rooms->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)at_once;
+        most = share > most ? share : most;
+    }
+    if (!rooms->take(&call, most, &room, d))
+        return false;
+    ok = run_steps(ctx, s, count, &room, d);
+    rooms->give(&call, &room);
+    return ok;
+}
+
+/* The only place that decides how C stays what it was where a call fails.  One launch of a backend changes
+ * C or fails.  Of several, a later one could fail for want of memory, so that of all of them is taken first;
+ * where a backend cannot do that, or a result might not fit its format, a copy of C is kept. */
+bool limber_launch(limber_context *ctx, const struct step *s, int count, const struct problem *whole,
+                   struct diag *d)
+{
+    bool sure = !limber_is_integer(s->p->fc) || s->p->contract.promise == LIMBER_NATIVE ||
+                fits(s->p, s->f), ok;
+    struct keep keep;
+
+    if (!sure && s->e->backend->remote) {       /* nothing is stored before all is known to fit */
+        if (!run_step(ctx, s, true, NULL, NULL, d))
+            return false;
+        sure = true;
+    }
+    if (sure && count == 1 && s->p->groups == 1)
+        return run_steps(ctx, s, count, NULL, d);
+    if (sure && have_rooms(s, count))
+        return run_in_room(ctx, s, count, d);
+    if (!limber_keep(ctx, whole, &keep, d))
+        return false;
+    ok = run_steps(ctx, s, count, NULL, d);
+    limber_keep_end(&keep, ok);
+    return ok;
+}

@@ -135,7 +135,7 @@ static bool code_from_disk(const struct coding *c, struct entry *e)
     if (!limber_disk_load(disk, c->key, &facts, &bytes))
         return false;
     ok = load(c->m, &bytes, e, &ignored);
-    if (!ok)
+    if (!ok && ignored.status != LIMBER_NO_MEMORY)
         limber_disk_drop(disk, c->key);
     free(bytes.data);
     return ok;
@@ -221,7 +221,7 @@ static bool from_disk(const struct making *m, struct entry *e)
     e->from = 1;
     if (bytes.size == KEY_BYTES)        /* where the code is gone, it is made again */
         ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
-    else if (!(ok = load(m, &bytes, e, &ignored)))
+    else if (!(ok = load(m, &bytes, e, &ignored)) && ignored.status != LIMBER_NO_MEMORY)
         limber_disk_drop(disk, e->facts.key);
     if (ok)
         e->facts = facts;

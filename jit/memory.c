@@ -228,15 +228,18 @@ bool limber_memory_get(struct memory *m, const void *key, size_t size, struct ma
     return ok;
 }
 
-char *limber_memory_stated(struct memory *m, const unsigned char *key, size_t size)
+char *limber_memory_stated(struct memory *m, const unsigned char *key, size_t size, bool *known)
 {
     char *copy = NULL;
 
+    *known = false;
     pthread_mutex_lock(&m->lock);
     for (size_t i = 0; i < BUCKETS && !copy; i++)
         for (const struct slot *s = m->bucket[i]; s && !copy; s = s->next)
-            if (s->state == READY && s->entry.stated && memcmp(s->entry.facts.key, key, size) == 0)
-                copy = strdup(s->entry.stated);
+            if (s->state == READY && memcmp(s->entry.facts.key, key, size) == 0) {
+                *known = true;
+                copy = s->entry.stated ? strdup(s->entry.stated) : NULL;
+            }
     pthread_mutex_unlock(&m->lock);
     return copy;
 }

@@ -4,7 +4,7 @@
  * A part sees its groups of blocks of lines through an excerpt, and stores to C by the same blocks.
  * Parts that are sums over other tiles of the same elements follow each other, the first with the
  * caller's beta, the others with 1. */
-#include "jit/engine.h"
+#include "jit/call.h"
 
 #include "passes/partition.h"
 
@@ -137,6 +137,8 @@ struct ready {
     struct excerpt show[2];
     struct mask m[2];
     struct problem p;
+    struct finding f;
+    limber_report report;
     char one[16];
 };
 
@@ -165,42 +167,60 @@ static bool make_ready(const struct mixing *x, const struct partition *parts,
     r->p.c.rows = r->show[0].block;
     r->p.c.cols = r->show[1].block;
     r->p.beta = part->adds ? r->one : r->p.beta;
+    r->f = (struct finding){ .a = &r->m[0], .b = &r->m[1], .all_a = r->m[0], .all_b = r->m[1],
+                             .slices = r->p.contract.slices, .trust = r->p.trust };
     return true;
 }
 
-static bool take_part(struct mixing *x, const struct partition *parts,
-                     const struct partition_part *part, limber_report *report, struct diag *d)
-{
-    limber_report r = { 0 };
-    struct ready ready;
-    bool ok;
-
-    if (!make_ready(x, parts, part, &ready, d))
-        return false;
-    ok = x->plans ? limber_engine_plan_masked(x->ctx, &ready.p, &ready.m[0], &ready.m[1], x->story, &r, d) :
-         limber_engine_run_masked(x->ctx, &ready.p, &ready.m[0], &ready.m[1], &r, d);
-    if (ok && report)
-        add_report(x, report, &r, part, &ready.m[0], &ready.m[1]);
-    clear(&ready);
-    return ok;
-}
-
-/* All kernels are there, so that no part is refused after others are stored. */
-static bool prepare(struct mixing *x, const struct partition *parts, bool *all, struct diag *d)
+static bool plan_parts(struct mixing *x, const struct partition *parts, limber_report *report,
+                       struct diag *d)
 {
     bool ok = true;
 
-    *all = true;
     for (int i = 0; i < parts->parts && ok; i++) {
-        struct ready ready;
-        bool one = true;
+        struct ready r;
 
-        if (!make_ready(x, parts, &parts->part[i], &ready, d))
+        if (x->story)
+            limber_text_add(x->story, "; part %d\n", i + 1);
+        if (!make_ready(x, parts, &parts->part[i], &r, d))
             return false;
-        ok = limber_engine_prepare_masked(x->ctx, &ready.p, &ready.m[0], &ready.m[1], &one, d);
-        *all = *all && one;
-        clear(&ready);
+        ok = limber_engine_plan_masked(x->ctx, &r.p, &r.m[0], &r.m[1], x->story, &r.report, d);
+        if (ok && report)
+            add_report(x, report, &r.report, &parts->part[i], &r.m[0], &r.m[1]);
+        clear(&r);
     }
+    return ok;
+}
+
+/* All kernels first, so that no part is refused after others are stored; *all is false, and nothing is run,
+ * where one is not there yet. */
+static bool run_parts(struct mixing *x, const struct partition *parts, limber_report *report, bool *all,
+                      struct diag *d)
+{
+    struct ready *r = calloc((size_t)parts->parts, sizeof *r);
+    struct step step[PARTITION_PARTS] = { { .p = NULL } };
+    bool ok = r || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the parts of a product");
+    int made = 0;
+
+    *all = true;
+    for (; ok && made < parts->parts; made++) {
+        bool one = false;
+
+        if (!(ok = make_ready(x, parts, &parts->part[made], &r[made], d)))
+            break;
+        step[made] = (struct step){ &r[made].p, &r[made].f, NULL, &r[made].report };
+        ok = limber_engine_step(x->ctx, &step[made], &one, d);
+        *all = *all && one;
+    }
+    ok = ok && (!*all || limber_launch(x->ctx, step, made, x->p, d));
+    for (int i = 0; i < made; i++) {
+        if (ok && *all && report)
+            add_report(x, report, &r[i].report, &parts->part[i], &r[i].m[0], &r[i].m[1]);
+        if (step[i].e)
+            limber_memory_put(x->ctx->memory, step[i].e);
+        clear(&r[i]);
+    }
+    free(r);
     return ok;
 }
 
@@ -223,27 +243,23 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b, st
                 bool *done, limber_report *report, struct diag *d)
 {
     double start = report ? limber_now() : 0, scan = report ? report->seconds_scan : 0;
+    limber_report sum = { .from = 0 };
     bool ok, worth, all = true;
 
     *done = false;
     split_name(x);
     x->workers = limber_pool_runner(x->ctx->pool).workers;
     ok = decide(x, a, b, parts, &worth, d);
-    if (ok && worth && !x->plans)
-        ok = prepare(x, parts, &all, d);
-    if (!ok || !worth || !all)
+    if (!ok || !worth)
         return ok;
-    if (report)
-        *report = (limber_report){ .from = 0 };
     scan += report ? limber_now() - start : 0;
-    for (int i = 0; i < parts->parts && ok; i++) {
-        if (x->story)
-            limber_text_add(x->story, "; part %d\n", i + 1);
-        ok = take_part(x, parts, &parts->part[i], report, d);
+    ok = x->plans ? plan_parts(x, parts, &sum, d) :
+         run_parts(x, parts, report ? &sum : NULL, &all, d);
+    *done = ok && all;
+    if (*done && report) {
+        finish_report(&sum, x->p, scan);
+        *report = sum;
     }
-    if (ok && report)
-        finish_report(report, x->p, scan);
-    *done = ok;
     return ok;
 }
 

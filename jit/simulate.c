@@ -85,13 +85,26 @@ static bool check_statistics(const limber_context *ctx, const struct problem *p,
     return true;
 }
 
+/* C is there before the statistics are. */
+static bool run_counted(limber_context *ctx, const struct problem *p, limber_report *report,
+                        struct diag *d)
+{
+    struct unit_counts counts = { 0 };
+    struct keep keep;
+    bool ok;
+
+    if (!check_statistics(ctx, p, d) || !limber_keep(ctx, p, &keep, d))
+        return false;
+    ok = run_plain(ctx, p, report, &counts, d) &&
+         limber_statistics_fill(ctx, p, &counts, p->contract.statistics, d);
+    limber_keep_end(&keep, ok);
+    return ok;
+}
+
 bool limber_simulate_run(limber_context *ctx, const struct problem *p, limber_report *report,
                          struct diag *d)
 {
-    limber_statistics *s = p->contract.statistics;
-    struct unit_counts counts = { 0 };
-
-    return limber_simulate_check(p, d) && (!s || check_statistics(ctx, p, d)) &&
-           run_plain(ctx, p, report, &counts, d) &&
-           (!s || limber_statistics_fill(ctx, p, &counts, s, d));
+    return limber_simulate_check(p, d) &&
+           (p->contract.statistics ? run_counted(ctx, p, report, d) :
+            run_plain(ctx, p, report, NULL, d));
 }

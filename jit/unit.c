@@ -31,11 +31,13 @@ limber_status limber_unit_check(const limber_unit *unit)
 
 const char *limber_unit_text(const limber_unit *unit, char *text, size_t size)
 {
+    struct diag ignored = { 0 };
     struct text t = { 0 };
 
     if (!size)
         return text;
-    limber_unit_print(unit, &t);
+    if (unit && limber_unit_verify(unit, &ignored))
+        limber_unit_print(unit, &t);
     snprintf(text, size, "%s", t.s ? t.s : "");
     limber_text_clear(&t);
     return text;

@@ -25,6 +25,7 @@ limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char *
 {
     unsigned char key[KEY_BYTES / 2] = { 0 };
     struct diag d = { 0 };
+    bool known;
 
     if (plan)
         *plan = NULL;
@@ -32,8 +33,9 @@ limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char *
         limber_fail(&d, LIMBER_BAD_ARGUMENT, "%s is NULL", !ctx ? "ctx" : !kernel ? "kernel" : "plan");
     else if (!read_key(kernel, key))
         limber_fail(&d, LIMBER_BAD_ARGUMENT, "kernel = \"%.40s\" is not 32 hexadecimal digits", kernel);
-    else if (!(*plan = limber_memory_stated(ctx->memory, key, sizeof key)))
-        limber_fail(&d, LIMBER_BAD_ARGUMENT, "kernel %s is not in memory", kernel);
+    else if (!(*plan = limber_memory_stated(ctx->memory, key, sizeof key, &known)))
+        limber_fail(&d, known ? LIMBER_NO_MEMORY : LIMBER_BAD_ARGUMENT,
+                    known ? "no memory for the plan of kernel %s" : "kernel %s is not in memory", kernel);
     if (d.status)
         limber_fail_in(&d, "kernel_plan");
     return limber_error_set(&d);

@@ -52,7 +52,8 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
         if (w.seen)
             w.seen(w.user, pass->name, p);
         if (!limber_plan_verify(p, &broken))
-            return limber_fail(d, LIMBER_INTERNAL, "pass %s broke the plan: %s", pass->name,
+            return broken.status == LIMBER_NO_MEMORY ? limber_fail(d, broken.status, "%s", broken.text) :
+                   limber_fail(d, LIMBER_INTERNAL, "pass %s broke the plan: %s", pass->name,
                                broken.text);
     }
     return true;

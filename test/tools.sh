@@ -62,6 +62,21 @@ fi
 expect 2 'is negative' "$limber" tune --seconds -1
 expect 2 '"f65" is none of' "$limber" tune --unit f64,f65
 
+# small files that claim much: refused at once, with the size and the limit
+printf '%%%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n' > big.mtx
+printf '%%%%MatrixMarket matrix coordinate real general\n1099511627776 1099511627776 1\n1 1 1\n' > huge.mtx
+printf '%%%%MatrixMarket matrix array real symmetric\n1099511627776 1099511627776\n1\n' > lies.mtx
+printf '%%%%MatrixMarket matrix array real general\n1099511627776 1099511627776\n1\n' > all.mtx
+printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f8', 'fortran_order': False, 'shape': (900000000000,), }" > big.npy
+printf '\000\000\010\002\000\001\000\000\000\001\000\000' > big.idx
+for f in big.mtx huge.mtx lies.mtx all.mtx big.npy big.idx; do
+    expect 1 'GB here|larger than memory|claimed' "$limber" gemm $f $f
+done
+printf '9223372036854775807 9223372036854775807 9223372036854775807 d native\n' > wide
+printf '4611686018427387904 3 4611686018427387904 z native\n' > long
+expect 1 'GB here|larger than memory' "$limber" warm wide
+expect 1 'GB here|larger than memory' "$limber" warm long
+
 # measuring: every row checks its result, absent libraries are named, nothing stays behind
 mkdir scratch
 expect 0 'later call +8 +memory' env TMPDIR="$work/scratch" "$limber" bench --rows latency --runs 1

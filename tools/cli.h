@@ -49,6 +49,9 @@ int64_t array_size(const struct array *a);      /* elements */
 void array_clear(struct array *a);
 /* NULL or memory for the array's elements; false after a message when there is none. */
 bool array_alloc(struct array *a, const char *path);
+/* Its elements, unless they take more than so many bytes. */
+bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count);
+int64_t memory_here(void);                      /* bytes of this machine */
 
 /* Reads .npy, Matrix Market or IDX (also gzipped), told apart by content.  wide asks Matrix Market
  * for binary128.  False after a message that names the file; *a is empty then. */

@@ -89,8 +89,8 @@ static void shrink(struct shape *s, bool device)
 {
     while (!device && (double)s->m * (double)s->n * (double)s->k > ENOUGH &&
            (s->m > LINES || s->n > LINES)) {
-        s->m = s->m > LINES ? (s->m + 1) / 2 : s->m;
-        s->n = s->n > LINES ? (s->n + 1) / 2 : s->n;
+        s->m = s->m > LINES ? s->m / 2 + s->m % 2 : s->m;
+        s->n = s->n > LINES ? s->n / 2 + s->n % 2 : s->n;
     }
 }
 
@@ -114,7 +114,7 @@ static bool fill(const char *kind, limber_format f, int64_t count, void *to)
 static bool run(struct warming *w, const struct shape *s, const limber_contract *k, limber_report *r)
 {
     limber_format f = format_of(s->format), scalar = f.kind == LIMBER_KIND_FLOAT ? f : format_of("i64");
-    int64_t parts = s->is_complex ? 2 : 1, counts[3] = { s->m * s->k, s->k * s->n, s->m * s->n };
+    int64_t parts = s->is_complex ? 2 : 1, sides[3][2] = { { s->m, s->k }, { s->k, s->n }, { s->m, s->n } };
     char values[2][64] = { { 0 } };
     const double two[2] = { 2, 0 };
     struct array x[3] = { { .data = NULL } };
@@ -122,8 +122,8 @@ static bool run(struct warming *w, const struct shape *s, const limber_contract 
     limber_status status;
 
     for (int i = 0; i < 3 && ok; i++) {
-        x[i] = (struct array){ .format = f, .rank = 1, .dim = { counts[i] * parts } };
-        ok = array_alloc(&x[i], "warm") && fill(w->data, f, counts[i] * parts, x[i].data);
+        x[i] = (struct array){ .format = f, .rank = 3, .dim = { sides[i][0], sides[i][1], parts } };
+        ok = array_alloc(&x[i], "warm") && fill(w->data, f, array_size(&x[i]), x[i].data);
     }
     for (int i = 0; i < 2 && ok; i++)
         ok = limber_convert(values[i], scalar, two, format_of("f64"), 2, LIMBER_RN) == LIMBER_OK;

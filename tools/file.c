@@ -26,20 +26,42 @@ void array_clear(struct array *a)
     memset(a, 0, sizeof *a);
 }
 
-bool array_alloc(struct array *a, const char *path)
+int64_t memory_here(void)
 {
-    __int128 bytes = a->format.size;
+    int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+    return pages > 0 && page > 0 ? pages * page : INT64_MAX;
+}
+
+bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count)
+{
+    __int128 all = 1, bytes = a->format.size;
 
     for (int i = 0; i < a->rank; i++) {
         if (a->dim[i] < 0)
             return complain("%s: a negative size", path), false;
+        all *= a->dim[i];
         bytes *= a->dim[i] ? a->dim[i] : 1;
         if (bytes > PTRDIFF_MAX)
             return complain("%s: the array is larger than memory", path), false;
     }
-    a->data = calloc(1, (size_t)bytes + 16);
+    *count = (int64_t)all;
+    if (bytes <= most)
+        return true;
+    complain("%s: the array takes %.3g GB, and may take %.3g GB here", path, (double)bytes * 1e-9,
+             (double)most * 1e-9);
+    return false;
+}
+
+bool array_alloc(struct array *a, const char *path)
+{
+    int64_t count;
+
+    if (!array_claims(a, path, memory_here(), &count))
+        return false;
+    a->data = calloc(1, (size_t)(count * a->format.size) + 16);
     if (!a->data)
-        return complain("%s: no memory for %lld bytes", path, (long long)bytes), false;
+        return complain("%s: no memory for %lld elements", path, (long long)count), false;
     return true;
 }
 

@@ -6,7 +6,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
+
+enum { MOST_PACKED = 1032 };    /* bytes that one byte of a gzipped file can stand for */
 
 static bool bad(gzFile f, const char *path, const char *what)
 {
@@ -20,6 +23,7 @@ bool idx_read(const char *path, struct array *a)
     gzFile f = gzopen(path, "rb");
     unsigned char head[4], size[4];
     int64_t rows = 1, cols = 1, done = 0, bytes;
+    struct stat file;
 
     if (!f)
         return complain("%s: cannot be opened", path), false;
@@ -47,6 +51,8 @@ bool idx_read(const char *path, struct array *a)
     a->dim[0] = rows;
     a->dim[1] = cols;
     bytes = rows * cols;
+    if (stat(path, &file) == 0 && S_ISREG(file.st_mode) && bytes / MOST_PACKED > file.st_size)
+        return bad(f, path, "more elements are claimed than the file can hold");
     if (!array_alloc(a, path)) {
         gzclose(f);
         return false;

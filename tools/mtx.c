@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { SPARSE_SHARE = 8 };  /* the dense form of a sparse matrix takes at most this part of the memory */
+
 struct reader {
     FILE *f;
     const char *path;
@@ -152,7 +154,7 @@ static bool columns(struct reader *r, struct array *a)
 bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
 {
     struct reader r = { .f = f, .path = path };
-    int64_t v[3] = { 0 }, left;
+    int64_t v[3] = { 0 }, left, count, claimed;
 
     if (!banner(&r) || !sizes(&r, v))
         return false;
@@ -160,12 +162,14 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
     a->rank = 2;
     a->dim[0] = v[0];
     a->dim[1] = v[1];
+    /* a coordinate file may leave out any number of zeros */
+    if (!array_claims(a, path, memory_here() / (r.coordinate ? SPARSE_SHARE : 1), &count))
+        return false;
     left = bytes_left(f);
+    claimed = r.coordinate ? v[2] : r.symmetric ? count / 2 - v[0] / 2 : count;
     /* an entry takes at least two bytes, so a size that the file cannot hold is not believed */
-    if (left >= 0 && (r.coordinate ? v[2] : r.symmetric ? 0 : v[0] * (v[1] < 1 ? 1 : v[1])) > left)
+    if (left >= 0 && claimed > left)
         return bad(&r, "more entries are claimed than the file can hold");
-    if (!r.coordinate && v[0] > 0 && v[1] > ((int64_t)1 << 40) / v[0])
-        return bad(&r, "the sizes are implausible");
     if (!array_alloc(a, path))
         return false;
     return r.coordinate ? entries(&r, a, v[2]) : columns(&r, a);

@@ -171,15 +171,16 @@ bool npy_read(FILE *f, const char *path, struct array *a)
     memcpy(a->dim, h.dim, sizeof a->dim);
     if (h.rank == 0)
         a->dim[0] = 1;
-    if (!array_alloc(a, path))
+    if (!array_claims(a, path, memory_here(), &count))
         return false;
-    count = array_size(a);
     left = bytes_left(f);
     if (left >= 0 && left / t->size < count) {
         complain("%s: %lld elements are claimed, %lld are there", path, (long long)count,
                  (long long)(left / t->size));
         return false;
     }
+    if (!array_alloc(a, path))
+        return false;
     for (int64_t i = 0; i < count; i++) {
         int64_t at = i;
 

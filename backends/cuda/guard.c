@@ -7,7 +7,7 @@
 enum { ALIGN = 256, THREADS = 256 };
 
 /* Addresses within the workspace. */
-struct room {
+struct guard_room {
     cu_pointer found[2], pixels[2], special[2], most[2], choice, rest;
 };
 
@@ -16,10 +16,10 @@ static cu_pointer aligned(cu_pointer at)
     return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static struct room lay_out(cu_pointer at, const struct call *c)
+static struct guard_room lay_out(cu_pointer at, const struct call *c)
 {
     const int64_t lines[2] = { c->m, c->n };
-    struct room r;
+    struct guard_room r;
 
     for (int i = 0; i < 2; i++) {
         r.found[i] = at;
@@ -40,7 +40,7 @@ size_t limber_cuda_guard_bytes(const struct call *c)
     return (size_t)lay_out(0, c).rest;
 }
 
-static bool scan(struct call *c, int side, const struct room *room, struct diag *d)
+static bool scan(struct call *c, int side, const struct guard_room *room, struct diag *d)
 {
     struct run r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = side ? c->n : c->m;
@@ -68,7 +68,7 @@ static bool scan(struct call *c, int side, const struct room *room, struct diag 
 }
 
 /* Exponents by which a side is scaled: of each line, or of all. */
-static cu_pointer exponents(const struct kernel *k, const struct call *c, const struct room *room,
+static cu_pointer exponents(const struct kernel *k, const struct call *c, const struct guard_room *room,
                             int side)
 {
     switch (k->config.side[side].scaled) {
@@ -81,7 +81,7 @@ static cu_pointer exponents(const struct kernel *k, const struct call *c, const 
     }
 }
 
-static bool run(struct kernel *k, struct call *c, const struct room *room, int32_t mine,
+static bool run(struct kernel *k, struct call *c, const struct guard_room *room, int32_t mine,
                 struct diag *d)
 {
     struct run r = { .kernel = k, .call = c, .choice = room->choice, .mine = mine,
@@ -130,7 +130,7 @@ static bool check(const struct kernel *k, const struct call *c, struct diag *d)
 
 bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
 {
-    struct room room;
+    struct guard_room room;
 
     if (c->m == 0 || c->n == 0)
         return true;

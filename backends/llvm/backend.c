@@ -63,34 +63,30 @@ static void give_kept(struct spare *s)
 }
 
 /* Workspace: the call's own, else the allocator's, else the process's. */
-struct room {
-    char *memory;
-    struct spare *spare;
-    void *taken;
-};
-
 static bool take_room(const struct call *c, size_t bytes, struct room *r, struct diag *d)
 {
-    *r = (struct room){ .memory = NULL };
+    struct spare *spare;
+
+    *r = (struct room){ .bytes = bytes };
     if (c->queue && c->queue->workspace) {
         if (bytes > c->queue->bytes)
             return limber_fail(d, LIMBER_NO_MEMORY, "a workspace of %zu bytes is needed, and "
                                "queue.workspace has %zu", bytes, c->queue->bytes);
         r->memory = c->queue->workspace;
     } else if (c->allocator) {
-        r->memory = r->taken = c->allocator->take(c->allocator->user, bytes, 64);
-    } else if ((r->spare = take_kept(bytes))) {
-        r->memory = r->spare->memory;
+        r->memory = r->own = c->allocator->take(c->allocator->user, bytes, 64);
+    } else if ((r->own = spare = take_kept(bytes))) {
+        r->memory = spare->memory;
     }
     return r->memory || limber_fail(d, LIMBER_NO_MEMORY, "workspace of %zu bytes", bytes);
 }
 
 static void give_room(const struct call *c, const struct room *r)
 {
-    if (r->taken)
-        c->allocator->give(c->allocator->user, r->taken);
-    else if (r->spare)
-        give_kept(r->spare);
+    if (r->own && c->allocator)
+        c->allocator->give(c->allocator->user, r->own);
+    else if (r->own)
+        give_kept(r->own);
 }
 
 struct blob_head {
@@ -540,31 +536,21 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
 }
 
 /* Rows [i, i + height), `width` columns at a time. */
-static bool run_rows(struct kernel *k, struct call *c, struct kernel_call call,
-                     const struct whole *w, int64_t i, int64_t height, int64_t width,
-                     struct diag *d)
+static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
+                     const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
 {
     const struct kernel_config *f = &k->config;
     struct part p = { .k = k, .call = call, .scratch = round_up(scratch_bytes(f), 64) };
-    size_t bytes = (size_t)part_bytes(f, w, height, width, call.k, c->runner->workers);
-    struct room room;
-    char *memory;
 
-    if (!take_room(c, bytes, &room, d))
-        return false;
-    c->workspace = bytes > c->workspace ? bytes : c->workspace;
     p.call.m = height;
     p.call.i0 = i;
     p.call.mb = even_rows(f, height, ceil_div(width < c->n ? width : c->n, f->nb),
                           c->runner->workers);
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
-    memory = (char *)(((uintptr_t)room.memory + 63) & ~(uintptr_t)63);
     memory = begin_side(&p, w, 0, memory);
     for (int64_t j = 0; j < c->n; j += width)
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
-    give_room(c, &room);
-    return true;
 }
 
 static const void *along(const struct view *v, int64_t p, int size)
@@ -573,15 +559,16 @@ static const void *along(const struct view *v, int64_t p, int size)
 }
 
 /* Parts of C whose limbs fit the workspace: few columns first, since rows once packed serve all of
- * them; then fewer rows. */
-static void chunk(const struct kernel_config *f, const struct call *c, const struct whole *w,
+ * them; then fewer rows.  Returns the bytes that no part exceeds. */
+static int64_t chunk(const struct kernel_config *f, const struct call *c, const struct whole *w,
                   int64_t k, int64_t *m, int64_t *n)
 {
     int workers = c->runner->workers;
+    int64_t bytes;
 
     *m = c->m;
     *n = c->n;
-    while (part_bytes(f, w, *m, *n, k, workers) > (int64_t)c->workspace_limit) {
+    while ((bytes = part_bytes(f, w, *m, *n, k, workers)) > (int64_t)c->workspace_limit) {
         if (*n > COLUMNS * f->nb && !w->kept[1])
             *n = round_up(*n / 2, f->nb);
         else if (*m > f->mb && !w->kept[0])
@@ -592,46 +579,71 @@ static void chunk(const struct kernel_config *f, const struct call *c, const str
             break;
     }
     *m = round_up(ceil_div(c->m, ceil_div(c->m, *m)), f->mr);
+    return bytes;
 }
 
-/* All of C, part by part along k where C can hold the sum so far. */
-static bool run_all(struct kernel *k, struct call *c, struct kernel_call call, struct diag *d)
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* All of C, part by part along k where C can hold the sum so far.  All memory is taken before anything is
+ * stored. */
+static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
+                    const struct room *given, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
     struct whole w = { .p = 0 };
+    struct room room = *given;
     int64_t step, all = call.k, m, n;
-    bool ok = true;
+    char *memory;
+    bool ok;
 
     call.stores = stores(f, c);
     step = part_of_k(f, &call);
     keep_sides(k, c, &call, step < all, &w);
-    chunk(f, c, &w, all < step ? all : step, &m, &n);
+    chunk(f, c, &w, smaller(all, step), &m, &n);
+    c->workspace = (size_t)part_bytes(f, &w, smaller(m, c->m), n, smaller(all, step), c->runner->workers);
+    ok = given->memory || take_room(c, c->workspace, &room, d);
+    memory = (char *)(((uintptr_t)room.memory + 63) & ~(uintptr_t)63);
     for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
-        call.k = all - p < step ? all - p : step;
+        call.k = smaller(all - p, step);
         call.adds = p > 0;
         w.p = p;
         call.op[0].view.data = along(&a, p, f->side[0].f.size);
         call.op[1].view.data = along(&b, p, f->side[1].f.size);
-        for (int64_t i = 0; ok && i < c->m; i += m)
-            ok = run_rows(k, c, call, &w, i, c->m - i < m ? c->m - i : m, n, d);
+        for (int64_t i = 0; i < c->m; i += m)
+            run_rows(k, c, call, &w, i, smaller(c->m - i, m), n, memory);
     }
+    if (ok && !given->memory)
+        give_room(c, &room);
     give_sides(c, &w);
     return ok;
 }
 
-/* Scales of all lines, from the masks; NULL where the plan does not scale. */
-static bool line_scales(const struct side *s, const struct mask *m, int64_t lines, int32_t **out,
-                        struct diag *d)
+static bool is_scaled(const struct side *s)
+{
+    return s->how != HOW_whole && s->how < HOW_unit && s->axis != AXIS_none;
+}
+
+/* Of the scales of all lines. */
+static int64_t scales_bytes(const struct side *s, int64_t lines)
+{
+    return is_scaled(s) ? round_up((lines + 1) * 4, 64) : 0;
+}
+
+/* From the masks, to the beginning of the memory; NULL where the plan does not scale. */
+static bool line_scales(const struct side *s, const struct mask *m, int64_t lines, char **memory,
+                        int32_t **out, struct diag *d)
 {
     *out = NULL;
-    if (s->how == HOW_whole || s->how >= HOW_unit || s->axis == AXIS_none)
+    if (!is_scaled(s))
         return true;
     if (!m || !m->line_emax)
         return limber_fail(d, LIMBER_INTERNAL, "llvm: a scaled operand without its scan");
-    *out = malloc((size_t)(lines ? lines : 1) * sizeof **out);
-    if (!*out)
-        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    *out = (int32_t *)(void *)*memory;
+    *memory += scales_bytes(s, lines);
     for (int64_t i = 0; i < lines; i++)
         (*out)[i] = m->line_emax[i] == INT32_MIN ? 0 : s->top - 1 - m->line_emax[i];
     return true;
@@ -663,13 +675,14 @@ static int64_t outer_sums(const limber_unit *u, const struct call *c)
     return sums * c->m * c->n;
 }
 
-static bool run_model(struct kernel *k, struct call *c, struct kernel_call call, struct diag *d)
+static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
+                      const struct room *room, struct diag *d)
 {
     call.seed = c->seed;
     call.counts = &c->counts;
     if (k->config.counts)
         c->counts.outer_sums += outer_sums(&k->config.model, c);
-    return run_all(k, c, call, d);
+    return run_all(k, c, call, room, d);
 }
 
 static void workspace(const struct kernel *k, const struct call *c, size_t *least, size_t *most)
@@ -687,12 +700,12 @@ static void workspace(const struct kernel *k, const struct call *c, size_t *leas
     *most = (size_t)part_bytes(f, &w, round_up(c->m, f->mr), c->n, part, c->runner->workers);
 }
 
-/* Where NaN and infinities are, of both operands. */
+/* ---- what a launch has beside the parts: scales, and where NaN and infinities are -------------- */
+
 struct specials {
     struct classes of[2];
     const struct call *call;
     const struct kernel_config *config;
-    char *memory;
 };
 
 static void run_classes(void *arg, int64_t task, int worker)
@@ -707,31 +720,59 @@ static void run_classes(void *arg, int64_t task, int worker)
                         right ? c->n : c->m, c->k, right ? task - tasks : task);
 }
 
-static bool find_specials(struct specials *s, const struct kernel_config *f, const struct call *c,
-                          struct diag *d)
+static bool looks_for_specials(const struct kernel_config *f)
 {
-    int64_t bytes = round_up(limber_classes_bytes(c->m, c->k), 8);
+    return f->side[0].how != HOW_half && f->unit != UNIT_model &&
+           (f->side[0].how != HOW_whole || f->unit == UNIT_exact);
+}
+
+static void find_specials(struct specials *s, const struct kernel_config *f, const struct call *c,
+                          char *memory)
+{
+    int64_t bytes = round_up(limber_classes_bytes(c->m, c->k), 64);
 
     *s = (struct specials){ .call = c, .config = f };
-    if (f->side[0].how == HOW_half || f->unit == UNIT_model ||
-        (f->side[0].how == HOW_whole && f->unit != UNIT_exact) ||
-        (!special(c->mask_a) && !special(c->mask_b)))
-        return true;
-    s->memory = malloc((size_t)(bytes + limber_classes_bytes(c->n, c->k)) + 1);
-    if (!s->memory)
-        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
-    limber_classes_set(&s->of[0], c->m, c->k, s->memory);
-    limber_classes_set(&s->of[1], c->n, c->k, s->memory + bytes);
+    if (!looks_for_specials(f) || (!special(c->mask_a) && !special(c->mask_b)))
+        return;
+    limber_classes_set(&s->of[0], c->m, c->k, memory);
+    limber_classes_set(&s->of[1], c->n, c->k, memory + bytes);
     c->runner->run(c->runner->self, ceil_div(c->m, KERNEL_LANES) + ceil_div(c->n, KERNEL_LANES),
                    run_classes, s);
-    return true;
+}
+
+/* Of both, where there are any special values. */
+static int64_t beside_bytes(const struct kernel_config *f, const struct call *c, bool any)
+{
+    int64_t bytes = scales_bytes(&f->side[0], c->m) + scales_bytes(&f->side[1], c->n);
+
+    if (any && looks_for_specials(f))
+        bytes += round_up(limber_classes_bytes(c->m, c->k), 64) +
+                 round_up(limber_classes_bytes(c->n, c->k), 64);
+    return bytes;
+}
+
+/* Of a launch that has its room: that, and what any part needs. */
+static size_t room_bytes(const struct kernel *k, const struct call *c)
+{
+    const struct kernel_config *f = &k->config;
+    const struct kernel_call call = { .m = c->m, .n = c->n, .k = c->k, .stores = stores(f, c),
+                                      .op = { { .view = c->a }, { .view = c->b } } };
+    int64_t beside = beside_bytes(f, c, true), part = smaller(c->k, part_of_k(f, &call)), m, n;
+    const struct whole w = { .p = 0 };
+    struct call less = *c;
+
+    less.workspace_limit -= (size_t)smaller(beside, (int64_t)c->workspace_limit);
+    return (size_t)(beside + chunk(f, &less, &w, part, &m, &n));
 }
 
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
-    int32_t *scale_a = NULL, *scale_b = NULL;
-    struct specials specials = { .memory = NULL };
+    int64_t bytes = beside_bytes(f, c, c->room || special(c->mask_a) || special(c->mask_b));
+    struct room rest = { .memory = NULL };
+    int32_t *scale_a, *scale_b;
+    struct specials specials;
+    char *beside, *at;
     bool ok;
 
     c->overflow = 0;
@@ -739,9 +780,16 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     c->workspace = 0;
     if (c->m == 0 || c->n == 0)
         return true;
-    ok = line_scales(&f->side[0], c->mask_a, c->m, &scale_a, d) &&
-         line_scales(&f->side[1], c->mask_b, c->n, &scale_b, d) &&
-         find_specials(&specials, f, c, d);
+    beside = c->room ? c->room->memory : bytes ? malloc((size_t)bytes) : NULL;
+    if (bytes && !beside)
+        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    if (c->room) {              /* sides that are kept leave the more of it to the others */
+        rest = (struct room){ beside + bytes, c->room->bytes - (size_t)bytes, NULL };
+        c->workspace_limit = rest.bytes;
+    }
+    at = beside;
+    ok = line_scales(&f->side[0], c->mask_a, c->m, &at, &scale_a, d) &&
+         line_scales(&f->side[1], c->mask_b, c->n, &at, &scale_b, d);
     if (ok) {
         struct kernel_call call = {
             .config = f, .cold = &limber_kernel_cold, .m = c->m, .n = c->n, .k = c->k, .c = c->c,
@@ -752,11 +800,11 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
             .classes = specials.of,
         };
 
-        ok = f->unit == UNIT_model ? run_model(k, c, call, d) : run_all(k, c, call, d);
+        find_specials(&specials, f, c, at);
+        ok = f->unit == UNIT_model ? run_model(k, c, call, &rest, d) : run_all(k, c, call, &rest, d);
     }
-    free(specials.memory);
-    free(scale_a);
-    free(scale_b);
+    if (!c->room)
+        free(beside);
     return ok;
 }
 
@@ -771,7 +819,9 @@ static bool essence(const struct plan *p, const struct target *t, struct blob *o
     return ok;
 }
 
+static const struct rooms rooms = { room_bytes, take_room, give_room };
+
 const struct backend limber_backend_llvm = {
     "llvm", limber_llvm_probe, compile, load, launch, unload, workspace,
-    &limber_llvm_functions, NULL, essence
+    &limber_llvm_functions, NULL, essence, &rooms
 };

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { SECTIONS = 64 };
+enum { SECTIONS = 64, MOST_BYTES = 1 << 28 };
 
 struct layout {
     const unsigned char *data;
@@ -56,13 +56,17 @@ static bool lay_out(struct layout *l, struct diag *d)
             return bad(d, "section out of bounds");
         if (!(s->sh_flags & SHF_ALLOC) || s->sh_size == 0)
             continue;
-        if ((align & (align - 1)) || align > 4096 || s->sh_size > (1u << 28))
+        if (s->sh_type == SHT_NOBITS)
+            return bad(d, "a kernel with memory of its own");
+        if ((align & (align - 1)) || align > 4096 || s->sh_size > MOST_BYTES)
             return bad(d, "section of impossible size or alignment");
         if (s->sh_flags & SHF_WRITE)
             return bad(d, "a kernel with data of its own");
         l->total = (l->total + align - 1) & ~(align - 1);
         l->at[i] = l->total;
         l->total += s->sh_size;
+        if (l->total > MOST_BYTES)
+            return bad(d, "sections of impossible size");
     }
     return l->total > 0 || bad(d, "nothing to map");
 }
@@ -70,7 +74,7 @@ static bool lay_out(struct layout *l, struct diag *d)
 /* The symbols of the object; NULL when the table is damaged. */
 static const Elf64_Sym *symbols(const struct layout *l, uint32_t index, size_t *count)
 {
-    const Elf64_Shdr *s = &l->section[index];
+    const Elf64_Shdr *s = l->section + (index < l->head->e_shnum ? index : 0);
 
     if (index >= l->head->e_shnum || s->sh_type != SHT_SYMTAB || s->sh_offset % 8)
         return NULL;
@@ -142,7 +146,7 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
     if (map == MAP_FAILED)
         return limber_fail(d, LIMBER_NO_MEMORY, "object: no memory for %zu bytes", l.total);
     for (int i = 0; i < l.head->e_shnum; i++)
-        if (l.at[i] != SIZE_MAX && l.section[i].sh_type != SHT_NOBITS)
+        if (l.at[i] != SIZE_MAX)
             memcpy(map + l.at[i], data + l.section[i].sh_offset, l.section[i].sh_size);
     if (!relocate(&l, map, d)) {
         munmap(map, l.total);
@@ -173,6 +177,8 @@ void *limber_object_symbol(const unsigned char *data, size_t size, const struct 
         if (!sym || l.section[i].sh_link >= l.head->e_shnum)
             continue;
         strings = &l.section[l.section[i].sh_link];
+        if (strings->sh_type != SHT_STRTAB)     /* whose bytes are in the file */
+            continue;
         for (size_t j = 0; j < count; j++) {
             uint16_t in = sym[j].st_shndx;
 

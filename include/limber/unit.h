@@ -88,7 +88,8 @@ typedef struct limber_unit {
  * contradiction with another; *unit is then all zero. */
 LIMBER_API limber_status limber_unit_parse(const char *text, limber_unit *unit);
 /* The canonical text of a unit, with every word that is not a default, at most size bytes with the
- * closing zero; returns text.  limber_unit_parse reads it back to the same unit. */
+ * closing zero; returns text.  limber_unit_parse reads it back to the same unit.  "" of what
+ * limber_unit_check refuses. */
 LIMBER_API const char *limber_unit_text(const limber_unit *unit, char *text, size_t size);
 /* Is the description whole and without contradiction?  limber_unit_parse asks this already. */
 LIMBER_API limber_status limber_unit_check(const limber_unit *unit);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What comes from outside and lies: kernels whose object files have two fields of a section, or any byte,
+ * changed; units that nobody checked.  They are refused, or understood; nothing is read outside of them.  */
+#include "engine_support.h"
+
+#include "support.h"
+
+#include <elf.h>
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static const uint64_t values[] = { 0, 1, 2, 3, 8, 0x7fffffff, 0x80000000, 0xfffffff8, (uint64_t)1 << 40,
+                                   UINT64_MAX, UINT64_MAX - 7 };
+
+struct field { size_t at, size; };
+#define FIELD(of, name) { offsetof(of, name), sizeof ((of *)0)->name }
+static const struct field header[] = {
+    FIELD(Elf64_Ehdr, e_shoff), FIELD(Elf64_Ehdr, e_shentsize), FIELD(Elf64_Ehdr, e_shnum),
+    FIELD(Elf64_Ehdr, e_shstrndx), FIELD(Elf64_Ehdr, e_type),
+};
+static const struct field section[] = {
+    FIELD(Elf64_Shdr, sh_type), FIELD(Elf64_Shdr, sh_flags), FIELD(Elf64_Shdr, sh_offset),
+    FIELD(Elf64_Shdr, sh_size), FIELD(Elf64_Shdr, sh_link), FIELD(Elf64_Shdr, sh_info),
+    FIELD(Elf64_Shdr, sh_addralign),
+};
+
+struct object_of {
+    const struct backend *backend;
+    bool fixed;
+    struct blob good;
+    long tried;
+};
+
+/* Bytes of their own, so that what lies behind them is nobody's. */
+static void load(struct object_of *o, const unsigned char *bytes)
+{
+    unsigned char *copy = malloc(o->good.size);
+    struct diag d = { 0 };
+    struct kernel *k = NULL;
+    struct function *f = NULL;
+    void *entry;
+
+    assert_non_null(copy);
+    memcpy(copy, bytes, o->good.size);
+    if (o->fixed ? o->backend->fixed->load(copy, o->good.size, &f, &entry, &d) :
+                   o->backend->load(copy, o->good.size, &k, &d)) {
+        if (o->fixed)
+            o->backend->fixed->unload(f);
+        else
+            o->backend->unload(k);
+    } else {
+        assert_true(d.status == LIMBER_IO || d.status == LIMBER_NO_MEMORY || d.status == LIMBER_DEVICE ||
+                    d.status == LIMBER_BAD_ARGUMENT);
+    }
+    free(copy);
+    o->tried++;
+}
+
+static void lie_about(struct object_of *o, unsigned char *bytes, size_t at, const struct field *f, size_t count)
+{
+    unsigned char saved[sizeof(Elf64_Shdr)];
+
+    memcpy(saved, bytes + at, sizeof saved);
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = i; j < count; j++)
+            for (size_t v = 0; v < COUNT(values); v++)
+                for (size_t w = 0; w < (j > i ? COUNT(values) : 1); w++) {
+                    memcpy(bytes + at + f[j].at, &values[w], f[j].size);
+                    memcpy(bytes + at + f[i].at, &values[v], f[i].size);
+                    load(o, bytes);
+                    memcpy(bytes + at, saved, sizeof saved);
+                }
+}
+
+static void lie(struct object_of *o, unsigned char *bytes)
+{
+    struct rng r = { 7 };
+    size_t at = 0;
+    Elf64_Ehdr head;
+
+    for (int i = 0; i < 3000; i++) {
+        size_t where = (size_t)(rng_next(&r) % o->good.size);
+        unsigned char was = bytes[where];
+
+        bytes[where] = (unsigned char)rng_next(&r);
+        load(o, bytes);
+        bytes[where] = was;
+    }
+    while (at + sizeof head < o->good.size && memcmp(bytes + at, ELFMAG, SELFMAG))
+        at++;
+    if (at + sizeof head >= o->good.size)
+        return;                 /* no object */
+    memcpy(&head, bytes + at, sizeof head);
+    lie_about(o, bytes, at, header, COUNT(header));
+    for (size_t i = 0; i < head.e_shnum; i++)
+        lie_about(o, bytes, at + head.e_shoff + i * sizeof(Elf64_Shdr), section, COUNT(section));
+}
+
+struct entries {
+    limber_context *ctx;
+    const struct backend *backend;
+    int count;
+};
+
+static int each_entry(void *user, const limber_cache_entry *e)
+{
+    struct entries *x = user;
+    struct object_of o = { .backend = x->backend };
+    unsigned char key[KEY_BYTES], *bytes;
+    struct facts facts;
+
+    for (int i = 0; i < KEY_BYTES; i++) {
+        unsigned byte;
+
+        sscanf(e->key + 2 * i, "%2x", &byte);
+        key[i] = (unsigned char)byte;
+    }
+    assert_true(limber_disk_load(x->ctx->disk, key, &facts, &o.good));
+    o.fixed = strstr(facts.plan, " m=") != NULL;
+    bytes = malloc(o.good.size);
+    assert_non_null(bytes);
+    memcpy(bytes, o.good.data, o.good.size);
+    lie(&o, bytes);
+    print_message("%s: %.60s: %ld lies\n", x->backend->name, facts.plan, o.tried);
+    free(bytes);
+    free(o.good.data);
+    x->count++;
+    return 0;
+}
+
+static void kernels_that_lie(void **state)
+{
+    (void)state;
+    for (int i = 0; limber_backends[i]; i++) {
+        struct entries x = { .backend = limber_backends[i] };
+        const limber_contract native = { .promise = LIMBER_NATIVE };
+        const limber_matrix m = { NULL, format("f64"), 4, 1 };
+        double a[16] = { 1 }, b[16] = { 2 }, c[16];
+        limber_kernel function;
+        char *dir = scratch();
+
+        if (limber_create(&x.ctx, &(limber_config){ .backend = x.backend->name, .threads = 1,
+                                                    .cache_dir = dir, .dump_dir = "" }))
+            goto next;
+        assert_int_equal(limber_gemm(x.ctx, &native, 4, 4, 4, NULL, (limber_matrix){ a, m.format, 4, 1 },
+                                     (limber_matrix){ b, m.format, 4, 1 }, NULL,
+                                     (limber_matrix){ c, m.format, 4, 1 }, NULL), LIMBER_OK);
+        limber_bind_shape(x.ctx, &native, 4, 4, 4, m, m, m, 0, &function);
+        assert_int_equal(limber_cache_each(x.ctx, 0, each_entry, &x), LIMBER_OK);
+        assert_true(x.count > 0);
+        limber_destroy(x.ctx);
+next:
+        discard(dir);
+    }
+}
+
+/* ---- units ----------------------------------------------------------------------------------- */
+
+static void units_that_nobody_checked(void **state)
+{
+    static const unsigned char bytes[] = { 0, 1, 2, 7, 64, 127, 128, 200, 255 };
+    int refused = 0;
+
+    (void)state;
+    for (int p = 0; limber_unit_preset_at(p); p++)
+        for (size_t at = 0; at < sizeof(limber_unit); at++)
+            for (size_t v = 0; v < sizeof bytes; v++) {
+                limber_unit u, back;
+                char text[600];
+
+                assert_int_equal(limber_unit_parse(limber_unit_preset_at(p)->words, &u), LIMBER_OK);
+                memcpy((char *)&u + at, &bytes[v], 1);
+                limber_unit_text(&u, text, sizeof text);
+                if (limber_unit_check(&u) != LIMBER_OK) {
+                    assert_string_equal(text, "");
+                    refused++;
+                } else {
+                    if (limber_unit_parse(text, &back) != LIMBER_OK)
+                        fail_msg("byte %zu = %d: \"%s\": %s", at, bytes[v], text, limber_error_text());
+                }
+            }
+    assert_true(refused > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_that_lie),
+        cmocka_unit_test(units_that_nobody_checked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
