@@ -184,6 +184,8 @@ struct remote {
     void (*give)(void *p, int device, const limber_queue *);
 };
 
+enum { LIMBER_SMALL_K = 256 };
+
 struct backend {
     const char *name;
     /* Describes this machine; false with a reason when the backend cannot run here. */
@@ -201,6 +203,10 @@ struct backend {
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
     const struct functions *fixed;      /* NULL: makes no functions */
     const struct remote *remote;        /* NULL: operands lie in host memory */
+    /* A product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K, each element correctly
+     * rounded, by code that needs no plan and no memory.  target: of the machine.  NULL: there is none. */
+    void (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
+                  limber_format c);
     /* What of a plan decides about compile()'s bytes, the target aside.  NULL: all of it. */
     bool (*essence)(const struct plan *, const struct target *, struct blob *, struct diag *);
     /* For calls that are several launches, all memory first.  NULL: who needs all of them or none keeps

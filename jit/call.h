@@ -81,6 +81,12 @@ bool limber_passes_told(struct plan *p, const struct target *t, const char *name
                         struct diag *d);
 const char *limber_promise_name(const limber_contract *k, char *text, size_t size);
 
+/* ---- small.c --------------------------------------------------------------------------------- */
+
+/* A product so small that it needs no kernel of its own; and it is done. */
+bool limber_is_small(const limber_context *ctx, const struct problem *p);
+void limber_small_run(limber_context *ctx, const struct problem *p, limber_report *r);
+
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
 /* One kernel over the groups of a problem. */

@@ -226,6 +226,9 @@ static bool make_output(limber_context *ctx, const limber_config *c, struct diag
     ctx->log_user = c->log_user;
     if (!env_number("LIMBER_VERBOSE", 0, 9, &ctx->verbose, d))
         return false;
+    ctx->small = 1;
+    if (!env_number("LIMBER_SMALL", 0, 1, &ctx->small, d))
+        return false;
     if (!c->whole && !env_number("LIMBER_WHOLE", 0, 1, &ctx->whole, d))
         return false;
     if (c->verbose)

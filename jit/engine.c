@@ -533,7 +533,11 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
     struct finding f = { 0 };
     struct problem turned;
 
-    if (p->m > 0 && p->n > 0 && p->groups > 0) {
+    if (p->m > 0 && p->n > 0 && p->groups > 0 && limber_is_small(ctx, p)) {
+        limber_small_run(ctx, p, wanted ? &r : NULL);
+        if (ctx->verbose > 0)
+            tell(ctx, p, &r);
+    } else if (p->m > 0 && p->n > 0 && p->groups > 0) {
         ok = run(ctx, turn(ctx, p, &turned), &f, wanted ? &r : NULL, d);
         limber_finding_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)

@@ -424,6 +424,7 @@ struct limber_context {
     struct at_fork at_fork;
     struct binding *bindings;
     struct warm *warm;      /* engine.c: calls that may be recorded */
+    int small;              /* 0: small products have kernels of their own, too */
     int whole;              /* products are not cut into parts, nor are those that are predicted to be */
     double brief;           /* shorter than this */
     int64_t prices;         /* found so far */

@@ -19,6 +19,7 @@ static const limber_variable table[] = {
     { "OMP_NUM_THREADS", "library", "its first number, where `LIMBER_THREADS` is not set", "" },
     { "LIMBER_PIN", "library", "`1`: each worker stays on one CPU", "" },
     { "LIMBER_WHOLE", "library", "`1`: one plan a product, no parts", "" },
+    { "LIMBER_SMALL", "library", "`0`: small products have kernels of their own, too", "" },
     { "LIMBER_VERBOSE", ALL, "`1`: a line a call on stderr", "" },
     { "LIMBER_DUMP", "library", "folder for the IR after each pass and the generated code",
       "writes" },

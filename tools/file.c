@@ -7,6 +7,7 @@
 #include <mpfr.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 enum { LONGEST_TEXT = 1 << 24 };

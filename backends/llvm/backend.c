@@ -819,9 +819,22 @@ static bool essence(const struct plan *p, const struct target *t, struct blob *o
     return ok;
 }
 
+static void small(const struct call *c, const struct target *t, limber_format a, limber_format b,
+                  limber_format to)
+{
+    unsigned cpu = limber_cpu_of(t);
+    kernel_pairs *run = limber_pairs_run;
+
+#if defined(LIMBER_EXACT_X86)
+    run = cpu & CPU_avx512 ? limber_pairs_run_avx512 : cpu & CPU_avx2 ? limber_pairs_run_avx2 : run;
+#endif
+    (void)cpu;
+    run(c, a, b, to);
+}
+
 static const struct rooms rooms = { room_bytes, take_room, give_room };
 
 const struct backend limber_backend_llvm = {
     "llvm", limber_llvm_probe, compile, load, launch, unload, workspace,
-    &limber_llvm_functions, NULL, essence, &rooms
+    &limber_llvm_functions, NULL, small, essence, &rooms
 };

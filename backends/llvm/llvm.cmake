@@ -35,21 +35,24 @@ add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
 
 file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c
      backends/llvm/kernel/cold.c backends/llvm/kernel/turn*.c
-     backends/llvm/kernel/exact*.c backends/llvm/kernel/special.c)
+     backends/llvm/kernel/exact*.c backends/llvm/kernel/pairs*.c
+     backends/llvm/kernel/special.c)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/(turn|exact)_")
+  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/(turn|exact|pairs)_")
 endif()
 list(APPEND LIMBER_SOURCES ${LIMBER_LLVM_SOURCES})
 set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_property(SOURCE backends/llvm/kernel/turn_avx2.c backends/llvm/kernel/exact_avx2.c PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
-  set_property(SOURCE backends/llvm/kernel/turn_avx512.c backends/llvm/kernel/exact_avx512.c PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
+  foreach(name turn exact pairs)
+    set_property(SOURCE backends/llvm/kernel/${name}_avx2.c PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
+    set_property(SOURCE backends/llvm/kernel/${name}_avx512.c PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
+  endforeach()
   set_property(SOURCE backends/llvm/kernel/cold.c PROPERTY COMPILE_DEFINITIONS LIMBER_TURN_X86)
   set_property(SOURCE backends/llvm/backend.c PROPERTY COMPILE_DEFINITIONS LIMBER_EXACT_X86)
 endif()
-set_property(SOURCE backends/llvm/kernel/exact.c backends/llvm/kernel/exact_avx2.c
-  backends/llvm/kernel/exact_avx512.c APPEND PROPERTY COMPILE_OPTIONS -Wno-psabi)
+file(GLOB _lanes backends/llvm/kernel/exact*.c backends/llvm/kernel/pairs*.c)
+set_property(SOURCE ${_lanes} APPEND PROPERTY COMPILE_OPTIONS -Wno-psabi)
 set_source_files_properties(backends/llvm/emit.c PROPERTIES
   COMPILE_DEFINITIONS "LIMBER_BITCODE=\"${LIMBER_BITCODE}\""
   OBJECT_DEPENDS "${LIMBER_BITCODE_FILES}")

@@ -12,27 +12,16 @@
  *   source  Demmel and Nguyen, IEEE Trans. Comput. 64 (2015), section 4 (cutting by a constant);
  *           Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005) (exact products) */
 #include "backends/llvm/kernel/kernel.h"
+#include "backends/llvm/kernel/lanes.h"
 #include "ir/dot.h"
 #include "ir/prim.h"
 
 #include <math.h>
 #include <string.h>
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 #ifndef EXACT
 #define EXACT(name) limber_exact_##name
 #endif
-
-#if defined(__AVX512F__)
-enum { LANES = 8 };
-#else
-enum { LANES = 4 };
-#endif
-typedef double vd __attribute__((vector_size(8 * LANES)));
-typedef int64_t vl __attribute__((vector_size(8 * LANES)));
-typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 
 enum {
     PANEL = KERNEL_LANES,           /* lines of a panel */
@@ -41,63 +30,6 @@ enum {
     RUN = 4096,                     /* terms whose columns are exact doubles */
     NOTHING = -(1 << 24)            /* the exponent of zero */
 };
-
-#define LOAD(type, from) ({ type loaded_; memcpy(&loaded_, (from), sizeof loaded_); loaded_; })
-#define FLAT static inline __attribute__((always_inline))
-
-FLAT vd fma_of(vd a, vd b, vd c)
-{
-#if defined(__AVX512F__)
-    return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif defined(__FMA__)
-    return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#else
-    for (int i = 0; i < LANES; i++)
-        c[i] = fma(a[i], b[i], c[i]);
-    return c;
-#endif
-}
-
-FLAT vd whole_of(vd x)
-{
-#if defined(__AVX512F__)
-    return (vd)_mm512_roundscale_pd((__m512d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#elif defined(__AVX2__)
-    return (vd)_mm256_round_pd((__m256d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#else
-    for (int i = 0; i < LANES; i++)
-        x[i] = rint(x[i]);
-    return x;
-#endif
-}
-
-FLAT vi max_of(vi a, vi b)
-{
-#if defined(__AVX512F__)
-    return (vi)_mm256_max_epi32((__m256i)a, (__m256i)b);
-#elif defined(__AVX2__)
-    return (vi)_mm_max_epi32((__m128i)a, (__m128i)b);
-#else
-    vi more = a > b;
-
-    return (a & more) | (b & ~more);
-#endif
-}
-
-FLAT int any(vi mask)
-{
-#if defined(__AVX512F__)
-    return _mm256_movemask_ps((__m256)mask);
-#elif defined(__AVX2__)
-    return _mm_movemask_ps((__m128)mask);
-#else
-    int32_t r = 0;
-
-    for (int i = 0; i < LANES; i++)
-        r |= mask[i];
-    return r;
-#endif
-}
 
 /* ---- operands -------------------------------------------------------------------------------- */
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Small products to a contract, by code that is there already: no scan, no key, nothing compiled.
+ * Correctly rounded results keep contracts in bits, too. */
+#include "jit/call.h"
+
+#include <stdio.h>
+
+enum { WORK = 1 << 18 };    /* multiply-adds of a product, 64 cubed: more are faster by kernels */
+
+static bool is_binary(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && !f.carried &&
+           ((f.size == 8 && f.frac_bits == 52) || (f.size == 4 && f.frac_bits == 23));
+}
+
+bool limber_is_small(const limber_context *ctx, const struct problem *p)
+{
+    limber_promise promise = p->contract.promise;
+
+    return ctx->small && ctx->machine.backend->small &&
+           (promise == LIMBER_CORRECT || promise == LIMBER_BITS) && !p->contract.scheme &&
+           !p->shape && !p->kept[0] && !p->kept[1] && !p->roundings &&
+           p->k <= LIMBER_SMALL_K && p->m <= WORK && p->n <= WORK && p->m * p->n <= WORK &&
+           p->m * p->n * p->k <= WORK && is_binary(p->fa) && is_binary(p->fb) && is_binary(p->fc) &&
+           !p->a.patch && !p->b.patch && !p->a.excerpt && !p->b.excerpt;
+}
+
+struct small { limber_context *ctx; const struct problem *p; };
+
+static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
+{
+    const struct small *s = arg;
+    const struct problem *p = s->p;
+    const struct call call = {
+        .m = p->m, .n = p->n, .k = p->k, .a = limber_group_a(p, g), .b = limber_group_b(p, g),
+        .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
+    };
+
+    (void)worker, (void)d;
+    s->ctx->machine.backend->small(&call, &s->ctx->machine.target, p->fa, p->fb, p->fc);
+    return true;
+}
+
+/* As limber_runner: the caller alone. */
+static void run_here(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    (void)self;
+    for (int64_t i = 0; i < tasks; i++)
+        fn(arg, i, 0);
+}
+
+void limber_small_run(limber_context *ctx, const struct problem *p, limber_report *r)
+{
+    const struct runner alone = { 1, run_here, NULL };
+    struct runner all = alone;
+    struct small s = { ctx, p };
+    struct diag ignored = { 0 };
+    double start = r ? limber_now() : 0;
+
+    if (p->groups > 1 && (double)p->m * (double)p->n * (double)p->k * (double)p->groups > 4 * WORK) {
+        all = limber_pool_runner(ctx->pool);
+        limber_pool_enter(ctx->pool);
+    }
+    limber_groups_run(&all, p->groups, run_group, &s, &ignored);
+    if (all.run != alone.run)
+        limber_pool_leave(ctx->pool);
+    if (!r)
+        return;
+    snprintf(r->scheme, sizeof r->scheme, "pairs");
+    snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
+    r->rows = 1;
+    r->from = 2;
+    r->seconds_run = limber_now() - start;
+}
