@@ -143,6 +143,24 @@ static bool cache_dir(const char *wish, char **dir, const char **why, struct dia
     return *dir || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the name of the cache directory");
 }
 
+/* The file of the key that seals entries; NULL without failing: none is named.  Apart from the cache, so
+ * that whoever copies or packs that does not take the key along; a state folder, since configurations
+ * are shared and published. */
+static bool key_file(char **file, struct diag *d)
+{
+    const char *s;
+
+    if ((s = limber_variable_value("LIMBER_CACHE_KEY")))
+        *file = copy(s);
+    else if ((s = limber_variable_value("XDG_STATE_HOME")) && *s == '/')
+        *file = join(s, "limber/cache.key");
+    else if ((s = limber_variable_value("HOME")) && *s == '/')
+        *file = join(s, ".local/state/limber/cache.key");
+    else
+        return true;
+    return *file || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the name of the cache's key");
+}
+
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 static void to_stderr(void *user, const char *line)
@@ -242,13 +260,17 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
 {
     struct disk_options o = { .limit = (size_t)256 << 20, .patience = patience, .warn = warn,
                               .user = ctx };
-    char *dir = NULL;
+    char *dir = NULL, *key = NULL;
     int off = 0;
 
     if (!env_mode(&o.mode, d) || !env_size("LIMBER_CACHE_MAXSIZE", &o.limit, d) ||
         !env_number("LIMBER_NO_COMPILE", 0, 1, &off, d) ||
         !cache_dir(c->cache_dir, &dir, &o.why_not, d))
         return false;
+    if (dir && !key_file(&key, d)) {
+        free(dir);
+        return false;
+    }
     if (c->cache_bytes)
         o.limit = c->cache_bytes;
     ctx->no_compile = off;
@@ -257,11 +279,13 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
         ctx->dump_dir = NULL;
     }
     o.dir = dir;
+    o.key_file = key;
     ctx->disk = limber_disk_new(&o);
     ctx->memory = limber_memory_new(MOST_KERNELS);
     ctx->codes = limber_memory_new(MOST_KERNELS);
     ctx->functions = limber_memory_new(SIZE_MAX);
     free(dir);
+    free(key);
     ctx->background = limber_background_new(limber_engine_make, ctx);
     return (ctx->disk && ctx->memory && ctx->codes && ctx->functions && ctx->background) ||
            limber_fail(d, LIMBER_NO_MEMORY, "no memory for the caches");

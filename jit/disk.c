@@ -2,13 +2,16 @@
  * Kernels on disk: DIR/<2 hex>/<62 hex>.kernel, one file an entry, written under another name and
  * renamed, so that a reader sees all of it or nothing.
  *
- * What runs from here runs as the user, hence nothing is read from or written to a directory that
- * is another user's, other than root's, or that others may write to; and all is reached from the open directory, so
- * that no path can be exchanged between the look and the use.  Entries carry their key and a
- * checksum of every byte; whatever is wrong with one, it is removed and made again. */
+ * What runs from here runs as the user.  Hence nothing is read from or written to a directory that is
+ * another user's, other than root's, that others may write to, or the way to which others may change;
+ * and all is reached from the open directory, so that no path can be exchanged between the look and the
+ * use.  Who owns a file does not tell who wrote it: archives and copies are their unpacker's.  So
+ * entries are sealed with a key of the user's, which lies elsewhere; entries of root's in folders of
+ * root's, a site's cache, are as good for others.  Whatever is wrong with one, it is made again. */
 #define _GNU_SOURCE     /* O_DIRECTORY and friends under any standard */
 #define XXH_INLINE_ALL
 #include "jit/engine.h"
+#include "jit/seal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,10 +35,11 @@ struct header {
     uint32_t order;             /* of bytes: differs on a machine that reads it otherwise */
     struct facts facts;
     uint64_t bytes;
-    uint64_t sum;               /* of the header with sum = 0, then of the bytes */
+    uint64_t sum;               /* of the header with zeros for what follows, then of the bytes */
+    unsigned char seal[SEAL_BYTES];     /* of all of it, with zeros for the seal */
 };
 
-static const struct header model = { .magic = "limberK", .version = 1, .order = 0x01020304 };
+static const struct header model = { .magic = "limberK", .version = 2, .order = 0x01020304 };
 
 struct disk {
     char *dir;
@@ -44,8 +48,14 @@ struct disk {
     double patience;
     void (*warn)(void *user, const char *line);
     void *user;
+    char *key_file;             /* NULL: none */
     struct at_fork at_fork;
     pthread_mutex_t lock;       /* of what follows */
+    bool walked;                /* the way to the directory was looked at, up to */
+    dev_t device;               /* this one */
+    ino_t inode;
+    bool has_key;
+    struct seal_key key;
     char why_not[256];          /* the directory is not used at all */
     char no_write[256];         /* nothing more is written */
     bool sized;
@@ -73,7 +83,8 @@ struct disk *limber_disk_new(const struct disk_options *o)
         snprintf(disk->why_not, sizeof disk->why_not, "%s", o->why_not ? o->why_not : "");
     else if (o->mode == CACHE_off)
         snprintf(disk->why_not, sizeof disk->why_not, "LIMBER_CACHE is off");
-    if (o->dir && !(disk->dir = strdup(o->dir))) {
+    if ((o->dir && !(disk->dir = strdup(o->dir))) ||
+        (o->key_file && !(disk->key_file = strdup(o->key_file)))) {
         limber_disk_free(disk);
         return NULL;
     }
@@ -87,6 +98,8 @@ void limber_disk_free(struct disk *disk)
     limber_at_fork_no_more(&disk->at_fork);
     pthread_mutex_destroy(&disk->lock);
     free(disk->dir);
+    free(disk->key_file);
+    explicit_bzero(&disk->key, sizeof disk->key);
     free(disk);
 }
 
@@ -118,6 +131,12 @@ static bool given_up(struct disk *disk, const char *what)
     return yes;
 }
 
+/* Of a site's cache, for users other than root. */
+static bool is_roots(const struct stat *st)
+{
+    return st->st_uid == 0 && geteuid() != 0;
+}
+
 /* Ours alone to write, or root's, who can do anything to us anyway: a cache for a whole site. */
 static bool private(const struct stat *st, char *why, size_t size)
 {
@@ -131,53 +150,94 @@ static bool private(const struct stat *st, char *why, size_t size)
     return false;
 }
 
-static bool make_parents(const char *dir)
+/* The directory, where the way to it was looked at before: those who could have changed it since can
+ * only be this user and root. */
+static int open_again(struct disk *disk, struct stat *st)
 {
-    char *path = strdup(dir);
-    bool ok = path != NULL;
+    bool same;
+    int fd = -1;
 
-    for (char *s = path ? path + 1 : NULL; ok && s && *s; s++) {
-        if (*s != '/')
-            continue;
-        *s = '\0';
-        ok = mkdir(path, 0700) == 0 || errno == EEXIST || errno == EROFS || errno == EACCES;
-        *s = '/';
-    }
-    ok = ok && (mkdir(path, 0700) == 0 || errno == EEXIST);
-    free(path);
-    return ok;
+    pthread_mutex_lock(&disk->lock);
+    same = disk->walked;
+    pthread_mutex_unlock(&disk->lock);
+    if (same)
+        fd = open(disk->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    pthread_mutex_lock(&disk->lock);
+    same = fstat(fd, st) == 0 && st->st_dev == disk->device && st->st_ino == disk->inode;
+    pthread_mutex_unlock(&disk->lock);
+    if (same)
+        return fd;
+    close(fd);
+    return -1;
 }
 
-/* The open directory, or -1: absent (errno is ENOENT, no reason) or not to be used. */
-static int open_root(struct disk *disk, bool create)
+static void remember(struct disk *disk, const struct stat *st)
 {
-    char why[200];
+    pthread_mutex_lock(&disk->lock);
+    disk->walked = true;
+    disk->device = st->st_dev;
+    disk->inode = st->st_ino;
+    pthread_mutex_unlock(&disk->lock);
+}
+
+/* The open directory, or -1: absent (no reason is kept) or not to be used.  *roots: it is a site's. */
+static int open_root(struct disk *disk, bool create, bool *roots)
+{
+    char why[240] = "";
     struct stat st;
     int fd;
 
     if (given_up(disk, disk->why_not))
         return -1;
-    fd = open(disk->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        if (!create)
-            return -1;
-        if (make_parents(disk->dir))
-            fd = open(disk->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    if (fd < 0) {
-        give_up(disk, disk->why_not, strerror(errno));
-        return -1;
-    }
-    if (fstat(fd, &st) == 0 && private(&st, why, sizeof why))
+    fd = open_again(disk, &st);
+    if (fd < 0 && (fd = limber_folder_open(disk->dir, create, why, sizeof why)) >= 0 && fstat(fd, &st) == 0)
+        remember(disk, &st);
+    if (fd >= 0 && private(&st, why, sizeof why)) {
+        *roots = is_roots(&st);
         return fd;
-    give_up(disk, disk->why_not, why);
-    close(fd);
+    }
+    if (*why)
+        give_up(disk, disk->why_not, why);
+    if (fd >= 0)
+        close(fd);
     return -1;
 }
 
+/* The user's key.  Without one nothing can be told from what others made. */
+static bool find_key(struct disk *disk, bool create, struct seal_key *key)
+{
+    char why[240] = "";
+    bool has;
+
+    pthread_mutex_lock(&disk->lock);
+    has = disk->has_key;
+    *key = disk->key;
+    pthread_mutex_unlock(&disk->lock);
+    if (has)
+        return true;
+    if (!disk->key_file)
+        snprintf(why, sizeof why, "none of LIMBER_CACHE_KEY, XDG_STATE_HOME and HOME says where the key "
+                 "of its entries is");
+    else
+        has = limber_seal_key(disk->key_file, create, key, why, sizeof why);
+    if (*why) {
+        give_up(disk, disk->why_not, why);
+        return false;
+    }
+    if (!has)
+        return false;
+    pthread_mutex_lock(&disk->lock);
+    disk->has_key = true;
+    disk->key = *key;
+    pthread_mutex_unlock(&disk->lock);
+    return true;
+}
+
 /* One of the 256 folders, named by two hexadecimal digits.  It lies in a directory that only we
- * can write to, but it may have been brought there with wide permissions. */
-static int open_shard(int root, const char *hex, bool create)
+ * can write to, but it may have been brought there with wide permissions.  *roots: stays so or not. */
+static int open_shard(int root, const char *hex, bool create, bool *roots)
 {
     const char name[3] = { hex[0], hex[1], '\0' };
     const int how = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -189,8 +249,10 @@ static int open_shard(int root, const char *hex, bool create)
         fd = openat(root, name, how);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &st) == 0 && private(&st, why, sizeof why))
+    if (fstat(fd, &st) == 0 && private(&st, why, sizeof why)) {
+        *roots = *roots && is_roots(&st);
         return fd;
+    }
     close(fd);
     errno = EACCES;
     return -1;
@@ -230,14 +292,35 @@ static bool read_all(int fd, void *data, size_t size)
 static uint64_t sum_of(const struct header *h, const void *bytes)
 {
     XXH3_state_t state;
-    struct header bare = *h;
+    struct header b = *h;
 
-    bare.sum = 0;
+    b.sum = 0;
+    memset(b.seal, 0, sizeof b.seal);
     XXH3_INITSTATE(&state);
     XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, &bare, sizeof bare);
+    XXH3_64bits_update(&state, &b, sizeof b);
     XXH3_64bits_update(&state, bytes, (size_t)h->bytes);
     return XXH3_64bits_digest(&state);
+}
+
+static void seal(struct header *h, const void *bytes, const struct seal_key *key)
+{
+    struct header b = *h;
+
+    memset(b.seal, 0, sizeof b.seal);
+    limber_seal(key, &b, sizeof b, bytes, (size_t)h->bytes, h->seal);
+}
+
+/* In a time that does not tell where they differ. */
+static bool is_sealed(const struct header *h, const void *bytes, const struct seal_key *key)
+{
+    struct header right = *h;
+    unsigned differ = 0;
+
+    seal(&right, bytes, key);
+    for (int i = 0; i < SEAL_BYTES; i++)
+        differ |= h->seal[i] ^ right.seal[i];
+    return differ == 0;
 }
 
 /* The header of an open entry, when file and header agree. */
@@ -256,15 +339,27 @@ static bool read_header(int fd, const char *hex, struct header *h, struct stat *
            memchr(h->facts.plan, 0, sizeof h->facts.plan);
 }
 
-static bool read_bytes(int fd, const struct header *h, struct blob *out)
+enum quality { DAMAGED, FOREIGN, GOOD };
+
+/* key NULL: ownership has told whose it is. */
+static enum quality read_bytes(int fd, const struct header *h, const struct seal_key *key,
+                               struct blob *out)
 {
+    enum quality q = DAMAGED;
+
     out->size = (size_t)h->bytes;
     out->data = malloc(out->size + 1);      /* never of nothing */
-    if (out->data && read_all(fd, out->data, out->size) && sum_of(h, out->data) == h->sum)
-        return true;
-    free(out->data);
-    *out = (struct blob){ 0 };
-    return false;
+    if (out->data && read_all(fd, out->data, out->size)) {
+        if (key && is_sealed(h, out->data, key))
+            q = GOOD;
+        else if (sum_of(h, out->data) == h->sum)
+            q = key ? FOREIGN : GOOD;
+    }
+    if (q != GOOD) {
+        free(out->data);
+        *out = (struct blob){ 0 };
+    }
+    return q;
 }
 
 /* O_NONBLOCK: a pipe that somebody put there must not hold us up. */
@@ -284,24 +379,28 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
                       struct blob *bytes)
 {
     struct name name = name_of(key);
+    struct seal_key sealer;
     struct header h;
     struct stat st;
-    bool ok = false;
+    bool ok = false, roots = false, good, known;
     int root = -1, shard = -1, fd = -1;
 
     *bytes = (struct blob){ 0 };
-    root = open_root(disk, false);
+    root = open_root(disk, false, &roots);
     if (root >= 0)
-        shard = open_shard(root, name.hex, false);
+        shard = open_shard(root, name.hex, false, &roots);
     if (shard >= 0)
         fd = open_entry(shard, name.file);
     if (fd >= 0) {
-        ok = read_header(fd, name.hex, &h, &st) && read_bytes(fd, &h, bytes);
+        good = read_header(fd, name.hex, &h, &st);
+        roots = good && roots && is_roots(&st);
+        known = !good || roots || find_key(disk, false, &sealer);
+        ok = good && known && read_bytes(fd, &h, roots ? NULL : &sealer, bytes) == GOOD;
         if (ok) {
             *f = h.facts;
             if (disk->mode == CACHE_rw)
                 touch(fd, &st);
-        } else if (disk->mode == CACHE_rw) {
+        } else if (disk->mode == CACHE_rw && known) {
             unlinkat(shard, name.file, 0);
         }
         close(fd);
@@ -316,11 +415,12 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
 void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES])
 {
     struct name name = name_of(key);
+    bool roots;
     int root, shard;
 
-    if (disk->mode != CACHE_rw || (root = open_root(disk, false)) < 0)
+    if (disk->mode != CACHE_rw || (root = open_root(disk, false, &roots)) < 0)
         return;
-    shard = open_shard(root, name.hex, false);
+    shard = open_shard(root, name.hex, false, &roots);
     if (shard >= 0) {
         unlinkat(shard, name.file, 0);
         close(shard);
@@ -366,33 +466,34 @@ static void find_shards(int root, bool there[SHARDS])
         closedir(dir);
 }
 
+struct shard { int fd; char hex[3]; bool roots; };
+
 /* Calls step for every file of every shard; a nonzero answer stops. */
-static void walk(int root, int (*step)(void *user, int shard, const char *hex, const char *file),
-                 void *user)
+static void walk(int root, bool roots,
+                 int (*step)(void *user, const struct shard *shard, const char *file), void *user)
 {
     bool there[SHARDS] = { false };
     int stop = 0;
 
     find_shards(root, there);
     for (int i = 0; i < SHARDS && !stop; i++) {
-        char hex[3];
+        struct shard shard = { .roots = roots };
         struct dirent *e;
-        int fd;
         DIR *dir;
 
         if (!there[i])
             continue;
-        limber_key_hex(&(unsigned char){ (unsigned char)i }, 1, hex);
-        fd = open_shard(root, hex, false);
-        dir = fd >= 0 ? fdopendir(fd) : NULL;
+        limber_key_hex(&(unsigned char){ (unsigned char)i }, 1, shard.hex);
+        shard.fd = open_shard(root, shard.hex, false, &shard.roots);
+        dir = shard.fd >= 0 ? fdopendir(shard.fd) : NULL;
         if (!dir) {
-            if (fd >= 0)
-                close(fd);
+            if (shard.fd >= 0)
+                close(shard.fd);
             continue;
         }
         while (!stop && (e = readdir(dir)))
             if (is_entry(e->d_name) || is_temporary(e->d_name))
-                stop = step(user, dirfd(dir), hex, e->d_name);
+                stop = step(user, &shard, e->d_name);
         closedir(dir);
     }
 }
@@ -400,16 +501,16 @@ static void walk(int root, int (*step)(void *user, int shard, const char *hex, c
 struct aged { char hex[KEY_HEX + 1]; time_t used; uint64_t bytes; };
 struct census { struct aged *entry; size_t n, room; uint64_t bytes; };
 
-static int count(void *user, int shard, const char *hex, const char *file)
+static int count(void *user, const struct shard *shard, const char *file)
 {
     struct census *c = user;
     struct stat st;
 
-    if (fstatat(shard, file, &st, AT_SYMLINK_NOFOLLOW) != 0)
+    if (fstatat(shard->fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return 0;
     if (is_temporary(file)) {   /* left by a process that was killed */
         if (time(NULL) - st.st_mtime > DAY)
-            unlinkat(shard, file, 0);
+            unlinkat(shard->fd, file, 0);
         return 0;
     }
     if (c->n == c->room) {
@@ -421,7 +522,7 @@ static int count(void *user, int shard, const char *hex, const char *file)
         c->entry = more;
         c->room = room;
     }
-    snprintf(c->entry[c->n].hex, sizeof c->entry->hex, "%s%.62s", hex, file);
+    snprintf(c->entry[c->n].hex, sizeof c->entry->hex, "%s%.62s", shard->hex, file);
     c->entry[c->n].used = st.st_mtime;
     c->entry[c->n].bytes = (uint64_t)st.st_size;
     c->bytes += (uint64_t)st.st_size;
@@ -444,9 +545,10 @@ static void evict(int root, struct census *c, uint64_t target, const char *keep)
     for (size_t i = 0; i < c->n && c->bytes > target; i++) {
         const struct aged *e = &c->entry[i];
         char file[NAME + sizeof suffix];
+        bool roots = false;
         int shard;
 
-        if (strcmp(e->hex, keep) == 0 || (shard = open_shard(root, e->hex, false)) < 0)
+        if (strcmp(e->hex, keep) == 0 || (shard = open_shard(root, e->hex, false, &roots)) < 0)
             continue;
         snprintf(file, sizeof file, "%s%s", e->hex + 2, suffix);
         if (unlinkat(shard, file, 0) == 0 || errno == ENOENT)
@@ -468,7 +570,7 @@ static void make_room(struct disk *disk, int root, uint64_t added, const char *k
     pthread_mutex_unlock(&disk->lock);
     if (enough)
         return;
-    walk(root, count, &c);
+    walk(root, false, count, &c);
     if (c.bytes > disk->limit)
         evict(root, &c, disk->limit / 5 * 4, keep);
     pthread_mutex_lock(&disk->lock);
@@ -532,18 +634,30 @@ static bool write_entry(struct disk *disk, int shard, const struct name *name,
         error = errno;
     if (close(fd) != 0 && !error)
         error = errno;          /* where quotas of network file systems show */
-    if (!error && renameat(shard, temp, shard, name->file) != 0)
+    if (!error && renameat(shard, temp, shard, name->file) != 0) {
         error = errno;
+        if (error == EISDIR && unlinkat(shard, name->file, AT_REMOVEDIR) == 0 &&
+            renameat(shard, temp, shard, name->file) == 0)
+            error = 0;
+    }
     if (error)
         unlinkat(shard, temp, 0);
     errno = error;
     return !error;
 }
 
+/* What is in the way of one entry says nothing of others. */
+static bool is_in_the_way(int error)
+{
+    return error == EISDIR || error == ENOTDIR || error == ENOTEMPTY || error == EEXIST || error == ELOOP;
+}
+
 void limber_disk_store(struct disk *disk, const struct facts *f, const struct blob *bytes)
 {
     struct name name = name_of(f->key);
     struct header h = model;
+    struct seal_key key;
+    bool roots;
     int root, shard;
 
     h.facts = *f;
@@ -551,14 +665,19 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     if (disk->mode != CACHE_rw || given_up(disk, disk->no_write) ||
         sizeof h + h.bytes > disk->limit || h.bytes > most_bytes)
         return;
-    h.sum = sum_of(&h, bytes->data);
-    root = open_root(disk, true);
+    root = open_root(disk, true, &roots);
     if (root < 0)
         return;
-    shard = open_shard(root, name.hex, true);
+    if (!find_key(disk, true, &key)) {
+        close(root);
+        return;
+    }
+    h.sum = sum_of(&h, bytes->data);
+    seal(&h, bytes->data, &key);
+    shard = open_shard(root, name.hex, true, &roots);
     if (shard >= 0 && write_entry(disk, shard, &name, &h, bytes->data))
         make_room(disk, root, sizeof h + h.bytes, name.hex);
-    else
+    else if (!is_in_the_way(errno))
         give_up(disk, disk->no_write, strerror(errno));
     if (shard >= 0)
         close(shard);
@@ -628,11 +747,17 @@ static bool wait_for(int root, int fd, const unsigned char *key, double patience
 
 int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
 {
+    struct seal_key sealer;
+    bool roots;
     int root, fd;
 
     if (disk->mode != CACHE_rw || given_up(disk, disk->no_write) ||
-        (root = open_root(disk, true)) < 0)
+        (root = open_root(disk, true, &roots)) < 0)
         return -1;
+    if (!find_key(disk, true, &sealer)) {       /* nothing will be there to wait for */
+        close(root);
+        return -1;
+    }
     fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd >= 0 && !wait_for(root, fd, key, disk->patience)) {
         close(fd);
@@ -657,13 +782,17 @@ void limber_disk_release(int claim, const unsigned char key[KEY_BYTES])
 void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 {
     struct census c = { 0 };
-    int root = open_root(disk, false);
+    struct seal_key key;
+    bool roots = false;
+    int root = open_root(disk, false, &roots);
 
+    if (disk->dir && !roots && disk->mode != CACHE_off)
+        find_key(disk, false, &key);    /* or why there is none */
     memset(info, 0, sizeof *info);
     if (disk->dir)
         snprintf(info->directory, sizeof info->directory, "%s", disk->dir);
     if (root >= 0) {
-        walk(root, count, &c);
+        walk(root, roots, count, &c);
         close(root);
     }
     info->entries = c.n;
@@ -678,6 +807,7 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 }
 
 struct visit {
+    struct disk *disk;
     bool verify, damaged_only;
     int (*seen)(void *, const limber_cache_entry *);
     void *user;
@@ -685,50 +815,61 @@ struct visit {
     int error;
 };
 
-static bool look(int shard, const char *hex, const char *file, bool verify, limber_cache_entry *e)
+static enum quality look(struct visit *v, const struct shard *shard, const char *file, bool verify,
+                         limber_cache_entry *e)
 {
     struct blob bytes = { 0 };
+    struct seal_key key;
     struct header h;
     struct stat st;
-    bool good = false;
-    int fd = open_entry(shard, file);
+    enum quality q = DAMAGED;
+    int fd = open_entry(shard->fd, file);
 
     memset(e, 0, sizeof *e);
-    snprintf(e->key, sizeof e->key, "%s%.62s", hex, file);
-    if (fstatat(shard, file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+    snprintf(e->key, sizeof e->key, "%s%.62s", shard->hex, file);
+    if (fstatat(shard->fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         e->bytes = (size_t)st.st_size;
         e->used = (int64_t)st.st_mtime;
     }
     if (fd >= 0) {
-        good = read_header(fd, e->key, &h, &st) && (!verify || read_bytes(fd, &h, &bytes));
+        if (read_header(fd, e->key, &h, &st)) {
+            q = GOOD;
+            snprintf(e->plan, sizeof e->plan, "%s", h.facts.plan);
+        }
+        if (q == GOOD && verify) {
+            if (shard->roots && is_roots(&st))
+                q = read_bytes(fd, &h, NULL, &bytes);
+            else
+                q = find_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) : FOREIGN;
+        }
         close(fd);
     }
-    if (good)
-        snprintf(e->plan, sizeof e->plan, "%s", h.facts.plan);
     free(bytes.data);
-    e->good = good;
-    return good;
+    e->good = q == GOOD;
+    e->foreign = q == FOREIGN;
+    return q;
 }
 
-static int show(void *user, int shard, const char *hex, const char *file)
+static int show(void *user, const struct shard *shard, const char *file)
 {
     struct visit *v = user;
     limber_cache_entry e;
 
     if (is_temporary(file))
         return 0;
-    look(shard, hex, file, v->verify, &e);
+    look(v, shard, file, v->verify, &e);
     return v->seen(v->user, &e);
 }
 
-static int erase(void *user, int shard, const char *hex, const char *file)
+static int erase(void *user, const struct shard *shard, const char *file)
 {
     struct visit *v = user;
     limber_cache_entry e;
 
-    if (v->damaged_only && (is_temporary(file) || look(shard, hex, file, true, &e)))
+    if (v->damaged_only && (is_temporary(file) || look(v, shard, file, true, &e) == GOOD))
         return 0;
-    if (unlinkat(shard, file, 0) == 0)
+    if (unlinkat(shard->fd, file, 0) == 0 ||
+        (errno == EISDIR && unlinkat(shard->fd, file, AT_REMOVEDIR) == 0))
         v->removed += !is_temporary(file);
     else if (errno != ENOENT)
         v->error = errno;
@@ -737,11 +878,11 @@ static int erase(void *user, int shard, const char *hex, const char *file)
 
 /* False with a text when there is a reason not to use the directory; *root is -1 when it is only
  * absent. */
-static bool root_for(struct disk *disk, int *root, struct diag *d)
+static bool root_for(struct disk *disk, int *root, bool *roots, struct diag *d)
 {
     bool refused;
 
-    *root = open_root(disk, false);
+    *root = open_root(disk, false, roots);
     pthread_mutex_lock(&disk->lock);
     refused = disk->dir && disk->mode != CACHE_off && *disk->why_not;
     if (refused)
@@ -754,13 +895,14 @@ bool limber_disk_each(struct disk *disk, bool verify,
                       int (*seen)(void *user, const limber_cache_entry *), void *user,
                       struct diag *d)
 {
-    struct visit v = { .verify = verify, .seen = seen, .user = user };
+    struct visit v = { .disk = disk, .verify = verify, .seen = seen, .user = user };
+    bool roots = false;
     int root;
 
-    if (!root_for(disk, &root, d))
+    if (!root_for(disk, &root, &roots, d))
         return false;
     if (root >= 0) {
-        walk(root, show, &v);
+        walk(root, roots, show, &v);
         close(root);
     }
     return true;
@@ -768,16 +910,17 @@ bool limber_disk_each(struct disk *disk, bool verify,
 
 bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, struct diag *d)
 {
-    struct visit v = { .damaged_only = damaged_only };
+    struct visit v = { .disk = disk, .damaged_only = damaged_only };
+    bool roots = false;
     int root;
 
     *removed = 0;
     if (disk->dir && disk->mode == CACHE_ro)
         return limber_fail(d, LIMBER_IO, "LIMBER_CACHE is ro");
-    if (!root_for(disk, &root, d))
+    if (!root_for(disk, &root, &roots, d))
         return false;
     if (root >= 0) {
-        walk(root, erase, &v);
+        walk(root, roots, erase, &v);
         close(root);
     }
     pthread_mutex_lock(&disk->lock);

@@ -144,6 +144,8 @@ struct disk;
 struct disk_options {
     const char *dir;        /* NULL: none */
     const char *why_not;    /* when dir is NULL */
+    const char *key_file;   /* of the key that seals entries; NULL: none, and only a site's cache is
+                               read */
     size_t limit;
     enum cache_mode mode;
     double patience;        /* seconds to wait for a kernel that another process makes */

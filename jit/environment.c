@@ -25,11 +25,16 @@ static const limber_variable table[] = {
       "writes" },
     { "LIMBER_CACHE", "library", "`off`, `ro` or `rw`: use of the cache on disk", "" },
     { "LIMBER_CACHE_DIR", "library", "folder of the cache on disk", "runs" },
+    { "LIMBER_CACHE_KEY", "library", "file of the key that seals what is in the cache on disk",
+      "runs" },
+    { "XDG_STATE_HOME", "library", "its `limber/cache.key` is that file, where `LIMBER_CACHE_KEY` is "
+      "not set", "runs" },
     { "LIMBER_CACHE_MAXSIZE", "library", "bound of the cache on disk in bytes, such as `64M`", "" },
     { "LIMBER_NO_COMPILE", "library", "`1`: kernels come from the cache or not at all", "" },
     { "XDG_CACHE_HOME", "library", "its folder `limber` is the cache, where `LIMBER_CACHE_DIR` is "
       "not set", "runs" },
-    { "HOME", "library", "`~/.cache/limber` is the cache, where neither is set", "runs" },
+    { "HOME", "library", "has the cache (`.cache/limber`) and the key (`.local/state/limber/cache.key`) "
+      "that no other variable names", "runs" },
     { "LIMBER_LLVM", "library", "file of libLLVM, 19 to 22", "loads" },
     { "LIMBER_CUDA", "library, cuBLAS, command line", "file of the CUDA driver", "loads" },
     { "LIMBER_NVRTC", "library", "file of NVRTC", "loads" },

@@ -2,6 +2,8 @@
  * The two kernel caches: what is kept, what is refused, what is made again. */
 #include "engine_support.h"
 
+#include "limber/environment.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,6 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <utime.h>
+#include <xxhash.h>
 
 enum { NOBODY = 65534 };
 
@@ -24,7 +27,8 @@ static void warn(void *user, const char *line)
 
 static struct disk *open_disk(const char *dir, size_t limit)
 {
-    const struct disk_options o = { .dir = dir, .limit = limit, .mode = CACHE_rw, .warn = warn };
+    const struct disk_options o = { .dir = dir, .limit = limit, .mode = CACHE_rw, .warn = warn,
+                                    .key_file = limber_variable_value("LIMBER_CACHE_KEY") };
     struct disk *disk = limber_disk_new(&o);
 
     warnings = 0;
@@ -349,18 +353,31 @@ static void a_cache_of_the_system_is_read(void **state)
     discard(dir);
 }
 
+/* From here on, in this process; the folder of it is the caller's. */
+static char *use_key_of_its_own(void)
+{
+    char *folder = scratch(), key[5000];
+
+    snprintf(key, sizeof key, "%s/key", folder);
+    setenv("LIMBER_CACHE_KEY", key, 1);
+    return folder;
+}
+
 /* Runs as nobody: a directory of its own that it may not write to.  Answers 0, or the number of
  * what went wrong. */
 static int read_only_child(const char *dir)
 {
     struct disk *disk;
     limber_cache_info info;
+    char *keys;
 
     if (geteuid() == 0 && seteuid(NOBODY) != 0)
         return 1;
+    keys = use_key_of_its_own();
     disk = open_disk(dir, 1 << 20);
     store(disk, 1, 10);
     store(disk, 2, 10);
+    discard(keys);
     if (warnings != 1 || !strstr(warning, "not written to"))
         return 2;
     limber_disk_describe(disk, &info);
@@ -388,6 +405,281 @@ static void a_read_only_directory_degrades(void **state)
     discard(dir);
 }
 
+/* ---- forged entries ---------------------------------------------------------------------------- */
+
+enum { SEAL = 16, SUM = 8 };
+
+/* What whoever knows the format can do: the checksum is right, the seal is what it was. */
+static void set_right_sum(unsigned char *file, size_t n, size_t bytes)
+{
+    size_t header = n - bytes;
+    unsigned char seal[SEAL];
+    uint64_t sum;
+
+    memcpy(seal, file + header - SEAL, SEAL);
+    memset(file + header - SEAL - SUM, 0, SEAL + SUM);
+    sum = XXH3_64bits(file, n);
+    memcpy(file + header - SEAL - SUM, &sum, SUM);
+    memcpy(file + header - SEAL, seal, SEAL);
+}
+
+/* Entry 1 of dir, with a byte that is another. */
+static void forge(const char *dir, size_t at, bool from_end, size_t bytes)
+{
+    unsigned char data[1024];
+    char path[5000];
+    size_t n;
+
+    path_of(path, sizeof path, dir, 1);
+    n = slurp(path, data, sizeof data);
+    data[from_end ? n - 1 - at : at] ^= 0x10;
+    set_right_sum(data, n, bytes);
+    spill(path, data, n);
+}
+
+static int note_quality(void *user, const limber_cache_entry *e)
+{
+    int *n = user;
+
+    n[e->good ? 0 : e->foreign ? 1 : 2]++;
+    return 0;
+}
+
+/* good, foreign, damaged */
+static void verified(struct disk *disk, int good, int foreign, int damaged)
+{
+    int n[3] = { 0 };
+    struct diag d = { 0 };
+
+    assert_true(limber_disk_each(disk, true, note_quality, n, &d));
+    assert_int_equal(n[0], good);
+    assert_int_equal(n[1], foreign);
+    assert_int_equal(n[2], damaged);
+}
+
+static void a_right_checksum_is_no_seal(void **state)
+{
+    enum { BYTES = 100, FACTS = 16 + KEY_BYTES };
+    char *dir = scratch(), path[5000];
+    struct disk *disk = open_disk(dir, 1 << 20);
+
+    (void)state;
+    path_of(path, sizeof path, dir, 1);
+    for (size_t at = 0; at < 2 * BYTES; at += 7) {      /* of the code, and of what is said of it */
+        store(disk, 1, BYTES);
+        verified(disk, 1, 0, 0);
+        forge(dir, at < BYTES ? at : FACTS + at % 8, at < BYTES, BYTES);
+        verified(disk, 0, 1, 0);
+        assert_false(load(disk, 1));
+        assert_false(exists(path));
+    }
+    limber_disk_free(disk);
+    discard(dir);
+}
+
+/* As an archive brings them: owner and permissions are the user's. */
+static void entries_that_others_made_do_not_run(void **state)
+{
+    char *theirs = scratch(), *mine = scratch(), *keys, command[10000];
+    char *own = strdup(limber_variable_value("LIMBER_CACHE_KEY"));
+    struct disk *disk;
+
+    (void)state;
+    assert_non_null(own);
+    keys = use_key_of_its_own();
+    disk = open_disk(theirs, 1 << 20);
+    store(disk, 1, 10);
+    assert_true(load(disk, 1));
+    limber_disk_free(disk);
+    setenv("LIMBER_CACHE_KEY", own, 1);
+    disk = open_disk(mine, 1 << 20);
+    store(disk, 2, 10);
+    snprintf(command, sizeof command, "tar -C '%s' -cf - . | tar -C '%s' --no-same-owner -xf -", theirs, mine);
+    assert_int_equal(system(command), 0);
+    verified(disk, 1, 1, 0);
+    assert_true(load(disk, 2));
+    assert_false(load(disk, 1));
+    verified(disk, 1, 0, 0);
+    store(disk, 1, 10);                 /* made again */
+    assert_true(load(disk, 1));
+    limber_disk_free(disk);
+
+    /* one's own may be copied and packed, and nothing of the key is in them */
+    snprintf(command, sizeof command, "rm -r '%s'/*; tar -C '%s' -cf - . | tar -C '%s' -xf -", theirs, mine, theirs);
+    assert_int_equal(system(command), 0);
+    disk = open_disk(theirs, 1 << 20);
+    assert_true(load(disk, 1) && load(disk, 2));
+    limber_disk_free(disk);
+    snprintf(command, sizeof command, "! grep -rqF \"$(cat '%s')\" '%s' 2> /dev/null", own, mine);
+    assert_int_equal(system(command), 0);
+    free(own);
+    discard(keys);
+    discard(theirs);
+    discard(mine);
+}
+
+static void without_a_key_nothing_is_kept(void **state)
+{
+    char *dir = with_an_entry(), *own = strdup(limber_variable_value("LIMBER_CACHE_KEY")), path[5000];
+    static const char *const reasons[] = { "LIMBER_CACHE_KEY", "no absolute path", "Not a directory" };
+
+    (void)state;
+    assert_non_null(own);
+    path_of(path, sizeof path, dir, 1);
+    for (size_t i = 0; i < COUNT(reasons); i++) {
+        limber_cache_info info;
+        struct disk *disk;
+
+        if (i == 0)
+            unsetenv("LIMBER_CACHE_KEY");
+        else
+            setenv("LIMBER_CACHE_KEY", i == 1 ? "key" : "/dev/null/key", 1);
+        disk = open_disk(dir, 1 << 20);
+        assert_false(load(disk, 1));
+        store(disk, 2, 10);
+        assert_int_equal(warnings, 1);
+        limber_disk_describe(disk, &info);
+        assert_non_null(strstr(info.why_not, reasons[i]));
+        assert_false(info.writable);
+        assert_true(exists(path));      /* whose it is cannot be told */
+        limber_disk_free(disk);
+    }
+    setenv("LIMBER_CACHE_KEY", own, 1);
+    free(own);
+    discard(dir);
+}
+
+static void the_way_to_the_directory_is_looked_at(void **state)
+{
+    char *top = scratch(), dir[5000], here[5000];
+    struct disk *disk;
+
+    (void)state;
+    snprintf(dir, sizeof dir, "%s/unpacked/cache", top);
+    disk = open_disk(dir, 1 << 20);
+    store(disk, 1, 10);
+    assert_true(load(disk, 1));
+    limber_disk_free(disk);
+    *strrchr(dir, '/') = '\0';
+    assert_int_equal(chmod(dir, 0777), 0);
+    strcat(dir, "/cache");
+    refused(dir, "unpacked: others may write");
+    *strrchr(dir, '/') = '\0';
+    assert_int_equal(chmod(dir, 0755), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(dir, NOBODY, NOBODY), 0);
+        strcat(dir, "/cache");
+        refused(dir, "unpacked: it belongs to user 65534");
+        *strrchr(dir, '/') = '\0';
+        assert_int_equal(chown(dir, 0, 0), 0);
+    }
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(dir), 0);
+    refused("cache", "no absolute path");
+    refused("./cache", "no absolute path");
+    assert_int_equal(chdir(here), 0);
+    discard(top);
+}
+
+/* Runs as nobody.  Answers 0, or the number of what went wrong: of a folder of its own with a file of
+ * root's, and of root's. */
+static int reader_of_roots(const char *own, const char *site)
+{
+    struct disk *disk;
+    char *keys;
+    int wrong = 0;
+
+    if (seteuid(NOBODY) != 0)
+        return 1;
+    keys = use_key_of_its_own();
+    disk = open_disk(own, 1 << 20);
+    if (load(disk, 1))
+        wrong = 2;
+    limber_disk_free(disk);
+    disk = open_disk(site, 1 << 20);
+    if (load(disk, 1))
+        wrong = 3;              /* its checksum is wrong */
+    if (!load(disk, 2))
+        wrong = 4;
+    limber_disk_free(disk);
+    unsetenv("LIMBER_CACHE_KEY");
+    disk = open_disk(site, 1 << 20);
+    if (!load(disk, 2))
+        wrong = 5;              /* there, no key is needed */
+    limber_disk_free(disk);
+    discard(keys);
+    return wrong;
+}
+
+static void ownership_of_root_counts_in_roots_folders_only(void **state)
+{
+    char *own, *site, command[10000], path[5000];
+    unsigned char data[1024];
+    struct disk *disk;
+    size_t n;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    own = with_an_entry();
+    site = with_an_entry();
+    disk = open_disk(site, 1 << 20);
+    store(disk, 2, 10);
+    limber_disk_free(disk);
+    path_of(path, sizeof path, site, 1);
+    n = slurp(path, data, sizeof data);
+    data[n - 1] ^= 1;
+    spill(path, data, n);
+    snprintf(command, sizeof command, "chmod -R a+rX '%s' '%s'; chown -R %d '%s'; chown 0 '%s'/*/*", own, site,
+             NOBODY, own, own);
+    assert_int_equal(system(command), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(reader_of_roots(own, site));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    disk = open_disk(site, 1 << 20);    /* root itself asks for its seal */
+    forge(site, 0, true, 10);
+    assert_false(load(disk, 1));
+    limber_disk_free(disk);
+    discard(own);
+    discard(site);
+}
+
+static void what_is_in_the_way_of_an_entry_stops_no_other(void **state)
+{
+    char *dir = scratch(), path[5000], inner[5100];
+    struct disk *disk = open_disk(dir, 1 << 20);
+
+    (void)state;
+    path_of(path, sizeof path, dir, 1);
+    store(disk, 1, 10);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_false(load(disk, 1));
+    store(disk, 1, 10);
+    assert_true(load(disk, 1));
+    assert_int_equal(unlink(path), 0);
+    snprintf(inner, sizeof inner, "%s/full", path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    store(disk, 1, 10);                 /* cannot be */
+    assert_false(load(disk, 1));
+    path_of(path, sizeof path, dir, 2);
+    *strrchr(path, '/') = '\0';
+    spill(path, (const unsigned char *)"x", 1);
+    store(disk, 2, 10);                 /* a file in the place of its folder */
+    assert_false(load(disk, 2));
+    store(disk, 3, 10);
+    assert_true(load(disk, 3));
+    assert_int_equal(warnings, 0);
+    limber_disk_free(disk);
+    discard(dir);
+}
+
 static void the_oldest_make_room(void **state)
 {
     enum { SIZE = 1000, FIT = 10 };
@@ -405,7 +697,7 @@ static void the_oldest_make_room(void **state)
     }
     limber_disk_describe(disk, &info);
     assert_int_equal(info.entries, FIT);
-    store(disk, FIT, SIZE);     /* 11 entries of 1248 bytes: over the limit */
+    store(disk, FIT, SIZE);     /* 11 entries of 1264 bytes: over the limit */
     limber_disk_describe(disk, &info);
     assert_true(info.bytes <= info.limit / 5 * 4);
     assert_true(info.entries >= FIT / 2);
@@ -1050,7 +1342,8 @@ static void claims_are_waited_for_and_not_for_ever(void **state)
 {
     static const unsigned char key[KEY_BYTES] = { 1, 2, 3 }, other[KEY_BYTES] = { 1, 2, 4 };
     char *dir = scratch();
-    struct disk_options o = { .dir = dir, .limit = 1 << 20, .mode = CACHE_rw, .patience = 0.02 };
+    struct disk_options o = { .dir = dir, .limit = 1 << 20, .mode = CACHE_rw, .patience = 0.02,
+                              .key_file = limber_variable_value("LIMBER_CACHE_KEY") };
     struct disk *one = limber_disk_new(&o), *two = limber_disk_new(&o), *reader;
     int first, second;
 
@@ -1289,6 +1582,12 @@ int main(void)
         cmocka_unit_test(a_path_through_a_file_degrades),
         cmocka_unit_test(a_cache_of_the_system_is_read),
         cmocka_unit_test(a_read_only_directory_degrades),
+        cmocka_unit_test(a_right_checksum_is_no_seal),
+        cmocka_unit_test(entries_that_others_made_do_not_run),
+        cmocka_unit_test(without_a_key_nothing_is_kept),
+        cmocka_unit_test(the_way_to_the_directory_is_looked_at),
+        cmocka_unit_test(ownership_of_root_counts_in_roots_folders_only),
+        cmocka_unit_test(what_is_in_the_way_of_an_entry_stops_no_other),
         cmocka_unit_test(the_oldest_make_room),
         cmocka_unit_test(use_renews_an_entry_once_a_day),
         cmocka_unit_test(controls_tell_and_clear),

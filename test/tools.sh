@@ -35,9 +35,9 @@ done
 
 # kernels made ahead
 printf '300 300 300 d native\n\n64 64 64 z bits=40 alpha beta # a comment\n' > shapes
-expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR=warm "$limber" warm shapes
-expect 0 '0 compiled, 2 there' env LIMBER_CACHE_DIR=warm "$limber" warm shapes
-expect 0 '"compiled":.*false' env LIMBER_CACHE_DIR=warm "$limber" warm shapes --json
+expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes
+expect 0 '0 compiled, 2 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes
+expect 0 '"compiled":.*false' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes --json
 echo '3 3 d native' > shapes
 expect 1 'shapes:1: a line is M N K' "$limber" warm shapes
 echo '3 3 3 q native' > shapes

@@ -31,9 +31,10 @@ static int seen(void *user, const limber_cache_entry *e)
         cJSON_AddNumberToObject(j, "bytes", (double)e->bytes);
         cJSON_AddStringToObject(j, "used", when);
         cJSON_AddBoolToObject(j, "good", e->good);
+        cJSON_AddBoolToObject(j, "foreign", e->foreign);
         cJSON_AddItemToArray(l->entries, j);
     } else {
-        printf("%.12s  %8zu  %s  %-7s  %s\n", e->key, e->bytes, when, e->good ? "good" : "DAMAGED",
+        printf("%.12s  %8zu  %s  %-7s  %s\n", e->key, e->bytes, when, e->good ? "good" : e->foreign ? "FOREIGN" : "DAMAGED",
                e->plan);
     }
     return 0;
@@ -86,8 +87,8 @@ static int list(limber_context *ctx, bool verify, bool json)
     if (json)
         print_object(l.entries);
     if (verify && l.bad)
-        return complain("%d entries are damaged; they will be compiled again, or remove them with "
-                        "limber cache clear --damaged", l.bad);
+        return complain("%d entries are damaged, or sealed by another key than this user's; they will be "
+                        "compiled again, or remove them with limber cache clear --damaged", l.bad);
     return 0;
 }
 
@@ -106,7 +107,7 @@ int cmd_cache(int argc, const char **argv)
     int json = 0, damaged = 0, code, status;
     struct poptOption table[] = {
         { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-        { "damaged", 0, POPT_ARG_NONE, &damaged, 0, "clear: damaged entries only", NULL },
+        { "damaged", 0, POPT_ARG_NONE, &damaged, 0, "clear: damaged and foreign entries only", NULL },
         POPT_AUTOHELP
         POPT_TABLEEND
     };

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LONGEST_TEXT = 1 << 24 };
 

@@ -155,7 +155,7 @@ module limber
     character(kind=c_char) :: key(65) = c_null_char, plan(128) = c_null_char
     integer(c_size_t) :: bytes = 0
     integer(c_int64_t) :: used = 0
-    integer(c_int) :: good = 0
+    integer(c_int) :: good = 0, foreign = 0
   end type
 
   type, bind(c) :: limber_cache_info

@@ -46,8 +46,8 @@ typedef struct limber_allocator {
 typedef struct limber_config {
     const char *backend;    /* "auto" (also NULL), "interp", "llvm", "cuda" */
     int threads;            /* 0: LIMBER_THREADS, OMP_NUM_THREADS, else the cores at hand */
-    const char *cache_dir;  /* NULL: LIMBER_CACHE_DIR, XDG_CACHE_HOME/limber, ~/.cache/limber;
-                               "" keeps kernels in memory only */
+    const char *cache_dir;  /* an absolute path; NULL: LIMBER_CACHE_DIR, XDG_CACHE_HOME/limber,
+                               ~/.cache/limber; "" keeps kernels in memory only */
     size_t cache_bytes;     /* bound of the disk cache; 0: LIMBER_CACHE_MAXSIZE, else 256 MiB */
     const char *dump_dir;   /* NULL: LIMBER_DUMP; "" dumps nothing */
     int verbose;            /* lines to `log`; 0: LIMBER_VERBOSE */
@@ -541,6 +541,7 @@ typedef struct limber_cache_entry {
     size_t bytes;
     int64_t used;       /* seconds since the epoch */
     int good;           /* 0: damaged or foreign, will be recompiled */
+    int foreign;        /* verify: not damaged, and sealed by another key than this user's */
 } limber_cache_entry;
 
 typedef struct limber_cache_info {
@@ -553,7 +554,7 @@ typedef struct limber_cache_info {
 
 LIMBER_API limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info);
 /* Calls seen for every entry on disk; a nonzero answer stops.  verify != 0 also checks each
- * entry's checksum. */
+ * entry's bytes and seal. */
 LIMBER_API limber_status limber_cache_each(limber_context *ctx, int verify,
                                            int (*seen)(void *user, const limber_cache_entry *),
                                            void *user);

@@ -162,6 +162,7 @@ int main(void)
     FIELD(limber_cache_entry, bytes);
     FIELD(limber_cache_entry, used);
     FIELD(limber_cache_entry, good);
+    FIELD(limber_cache_entry, foreign);
     TYPE(limber_cache_info);
     FIELD(limber_cache_info, directory);
     FIELD(limber_cache_info, why_not);

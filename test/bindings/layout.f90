@@ -264,6 +264,7 @@ contains
     call put('limber_cache_entry', 'bytes', c_loc(x), c_loc(x%bytes), c_sizeof(x%bytes))
     call put('limber_cache_entry', 'used', c_loc(x), c_loc(x%used), c_sizeof(x%used))
     call put('limber_cache_entry', 'good', c_loc(x), c_loc(x%good), c_sizeof(x%good))
+    call put('limber_cache_entry', 'foreign', c_loc(x), c_loc(x%foreign), c_sizeof(x%foreign))
   end subroutine
 
   subroutine limber_cache_info_layout()

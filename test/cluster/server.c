@@ -62,7 +62,8 @@ int open(const char *path, int how, ...)
     va_start(rest, how);
     mode = how & O_CREAT ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    ask(0);
+    if (!(how & O_PATH))
+        ask(0);
     REAL(open);
     return real(path, how, mode);
 }
@@ -76,7 +77,8 @@ int openat(int dir, const char *path, int how, ...)
     va_start(rest, how);
     mode = how & O_CREAT ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    ask(0);
+    if (!(how & O_PATH))        /* the way to a folder: clients remember it */
+        ask(0);
     REAL(openat);
     return real(dir, path, how, mode);
 }

@@ -104,7 +104,7 @@ class Look(Structure):
 
 class CacheEntry(Structure):
     _fields_ = [("key", c_char * 65), ("plan", c_char * 128), ("bytes", c_size_t),
-                ("used", c_int64), ("good", c_int)]
+                ("used", c_int64), ("good", c_int), ("foreign", c_int)]
 
 
 class CacheInfo(Structure):
