@@ -116,11 +116,10 @@ void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count)
 
 static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
 {
-    int size = f.carried ? (f.size == 4 ? 32 : 64) : 8 * f.size;
     int e = f.carried ? (f.size == 4 ? 8 : 11) : f.exp_bits;
     int m = f.carried ? (f.size == 4 ? 23 : 52) : f.frac_bits;
     int bias = f.carried ? (f.size == 4 ? 127 : 1023) : f.bias;
-    bool no_inf = !f.carried && (f.flags & LIMBER_FORMAT_NO_INF), all_ones = true;
+    bool finite = !f.carried && (f.flags & LIMBER_FORMAT_FINITE), no_inf = !f.carried && (f.flags & LIMBER_FORMAT_NO_INF), all_ones = true;
     int field = 0;
 
     mpfr_set_zero(x, 1);
@@ -139,7 +138,7 @@ static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
     }
     for (int i = 0; i < e; i++)
         field |= (p[(m + i) / 8] >> (m + i) % 8 & 1) << i;
-    if (field == (1 << e) - 1 && (no_inf ? all_ones : true)) {
+    if (!finite && field == (1 << e) - 1 && (no_inf ? all_ones : true)) {
         if (!no_inf && mpfr_zero_p(x))
             mpfr_set_inf(x, 1);
         else
@@ -149,7 +148,7 @@ static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
             mpfr_add_d(x, x, ldexp(1, m), MPFR_RNDN);
         mpfr_mul_2si(x, x, (field ? field : 1) - bias - m, MPFR_RNDN);
     }
-    if (p[(size - 1) / 8] >> (size - 1) % 8 & 1)
+    if (p[(m + e) / 8] >> (m + e) % 8 & 1)
         mpfr_neg(x, x, MPFR_RNDN);
 }
 
@@ -196,6 +195,16 @@ static void round_float(mpfr_t x, limber_format f)
     t = mpfr_prec_round(x, f.frac_bits + 1, MPFR_RNDN);
     t = mpfr_check_range(x, t, MPFR_RNDN);
     mpfr_subnormalize(x, t, MPFR_RNDN);
+    if (f.flags & LIMBER_FORMAT_NO_INF) {       /* all ones is NaN, and so is what goes beyond */
+        mpfr_t last;
+
+        mpfr_init2(last, 200);
+        mpfr_set_d(last, 2 - 2 * ldexp(1, -f.frac_bits), MPFR_RNDN);
+        mpfr_mul_2si(last, last, (1 << f.exp_bits) - 1 - f.bias, MPFR_RNDN);
+        if (mpfr_cmpabs(x, last) > 0)
+            mpfr_set_nan(x);
+        mpfr_clear(last);
+    }
     mpfr_set_emin(emin);
     mpfr_set_emax(emax);
 }

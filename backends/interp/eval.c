@@ -332,6 +332,21 @@ static double chain(const double *a, const double *b, int64_t k, bool narrow)
     return acc;
 }
 
+/* The first chain is the total so far, -0 too. */
+static void add_chain(double *total, double x, bool first, bool narrow)
+{
+    *total = first ? x : narrow ? (double)((float)*total + (float)x) : *total + x;
+}
+
+/* No row before r has its accumulator. */
+static bool is_first(const struct node *products, size_t r)
+{
+    for (size_t i = 0; i < r; i++)
+        if (products->row[i].acc == products->row[r].acc)
+            return false;
+    return true;
+}
+
 static int64_t exact_chain(const double *a, const double *b, int64_t k)
 {
     int64_t acc = 0;
@@ -422,8 +437,8 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
                 if (acc)
                     *total = tensor_chain(&t, acc, i, j, 0, k, 0);
                 for (int64_t p = 0; acc == 0 && p < k; p += chunk)
-                    *total = (float)*total + (float)tensor_chain(&t, acc, i, j, p, k - p < chunk ?
-                                                                 k - p : chunk, 0);
+                    add_chain(total, tensor_chain(&t, acc, i, j, p, k - p < chunk ? k - p : chunk, 0),
+                              p == 0, true);
             }
     free(la);
     free(lb);
@@ -465,11 +480,9 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 
                     if (exact)
                         v->sum[at] += exact_chain(pa + p, pb + p, len);
-                    else if (narrow)
-                        v->total[at] = (float)v->total[at] +
-                                       (float)chain(pa + p, pb + p, len, true);
                     else
-                        v->total[at] += chain(pa + p, pb + p, len, false);
+                        add_chain(&v->total[at], chain(pa + p, pb + p, len, narrow),
+                                  p == 0 && is_first(n, r), narrow);
                 }
             }
     return true;

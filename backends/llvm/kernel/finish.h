@@ -260,20 +260,27 @@ FLAT v8l round_float(v8d high, v8d low, v8l scale, v8d *out)
 {
     v8d r = high + low, rest = (high - r) + low, doubt = doubt_of(r, 0x1p-95);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
+    v8l zero = (v8l)(r == 0);       /* once scaled, a number beyond the range may look like one */
 
     sure = (v8l)(r + (rest + doubt) == r) & (v8l)(r + (rest - doubt) == r);
-    r = (v8d)((v8l)r + ((scale << 52) & (v8l)(r != 0)));
+    scale = (scale << 52) & ~zero;
     if (CFG.c.size == 4) {
-        v8d about = doubt_of(r, 0x1p-50);
+        v8d size = (v8d)((v8l)r & INT64_MAX), about = doubt_of(r, 0x1p-50);
+        v8l known = (v8l)(about < size) | zero;
         v8f up, down;
 
+        /* scaled like r; where that is in range, so is what is smaller by up to 2^50 */
+        about = (v8d)((v8l)about + scale);
+        r = (v8d)((v8l)r + scale);
         up = TO(v8f, r + about);
         down = TO(v8f, r - about);
         normal = (field > 1023 - 126) & (field < 1023 + 127);
-        sure = (v8l)(TO(v8d, up) == TO(v8d, down));
+        sure = (v8l)(TO(v8d, up) == TO(v8d, down)) & known;
+    } else {
+        r = (v8d)((v8l)r + scale);
     }
     *out = r;
-    return sure & (normal | (v8l)(r == 0));
+    return sure & (normal | zero);
 }
 
 /* x shifted left by s, or right by -s; nothing is left of it beyond 63. */
@@ -347,7 +354,8 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
     /* an odd last bit stands for all that lies below */
     y = TO(v8d, left) * 0x1p32 + TO(v8d, (v8l)(t->low >> 32));
     x = TO(v8d, (v8l)(t->low & 0xffffffff) | (t->rest & 1));
-    sure = (e > -900) & (e < 1000) &
+    /* the unit of the low part's bits is a normal number */
+    sure = (e >= 127 - 1022) & (e < 1000) &
            ((t->rest == 0) | (left > 4) | (left < -4));
     *high = (v8d)((v8l)(TO(v8d, (v8l)m - up) * powers_of_two((e & sure) - 52)) | sign);
     *low = (v8d)((v8l)(FMA(y, all_d(0x1p32), x) * powers_of_two((e & sure) - 127)) ^ sign);

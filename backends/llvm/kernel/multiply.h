@@ -58,15 +58,16 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
             const char *from = tile + (r - i) * ldc + (s - j) * acc_bytes();
             char *to = t->at + r * t->row + s * acc_bytes();
 
+            /* set, not added to zero: a chain may end with -0 */
             if (CFG.unit == UNIT_f64)
-                *(double *)(void *)to = (first ? 0 : *(double *)(void *)to) +
-                                        *(const double *)(const void *)from;
+                *(double *)(void *)to = first ? *(const double *)(const void *)from :
+                    *(double *)(void *)to + *(const double *)(const void *)from;
             else if (CFG.unit == UNIT_i8)
                 *(uint32_t *)(void *)to = (first ? 0 : *(uint32_t *)(void *)to) +
                                           *(const uint32_t *)(const void *)from;
             else
-                *(float *)(void *)to = (first ? 0 : *(float *)(void *)to) +
-                                       *(const float *)(const void *)from;
+                *(float *)(void *)to = first ? *(const float *)(const void *)from :
+                    *(float *)(void *)to + *(const float *)(const void *)from;
         }
 }
 

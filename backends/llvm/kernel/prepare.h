@@ -57,7 +57,8 @@ FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[3])
 {
     v8l field = (v8l)(high >> 48 & 0x7fff);
     v8u top = (high & 0xffffffffffff) | ((v8u)(field != 0) & (v8u)all_l(1LL << 48));
-    v8l e = field - 16383 + scale, keep = (e >= 0) & (field != 0x7fff), sign;
+    /* subnormal numbers have the exponent of field 1 */
+    v8l e = field - (v8l)(field == 0) - 16383 + scale, keep = (e >= 0) & (field != 0x7fff), sign;
 
     sign = (v8l)(high & (v8u)all_l(INT64_MIN));
     e = e & keep;

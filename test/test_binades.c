@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Every binade of every format, as operand and as result, and both ends of it: subnormal numbers,
+ * the smallest normal ones, the largest, what overflows.  Each scheme with each kind of alpha and
+ * beta, on every instruction set that runs here: the interpreter's bits; and of the interpreter,
+ * the exact value, rounded once.
+ *
+ * A row of A is of one binade, a column of B of one or a few; so one call has hundreds of binades, and
+ * few kernels are made.  LIMBER_TEST_BINADES=N: N rounds of other numbers, instruction sets and
+ * scalars. */
+#include "engine_support.h"
+#include "support.h"
+#include "targets.h"
+
+#include "ir/poison.h"
+#include "ir/prim.h"
+
+#include <math.h>
+
+extern const struct backend limber_backend_llvm;
+
+enum { K = 5, COLUMNS = 13, EDGE = 10, STEP = 27 };
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static bool is_integer(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+}
+
+/* The exponents e of 2^e <= |x| < 2^(e+1) that f has. */
+static int lowest(limber_format f)
+{
+    return limber_format_emin(f);
+}
+
+static int highest(limber_format f)
+{
+    return is_integer(f) ? limber_format_emax(f) - 1 : limber_format_emax(f);
+}
+
+static int within(limber_format f, int e)
+{
+    return e < lowest(f) ? lowest(f) : e > highest(f) ? highest(f) : e;
+}
+
+enum look { FULL, ONES, POWER, SHORT, LOOKS };
+
+/* Of binade e, stored as f stores it. */
+static void put(struct rng *r, limber_format f, int e, enum look look, void *to)
+{
+    struct limber_num x = { .hi = rng_next(r), .lo = rng_next(r), .kind = NUM_finite,
+                            .sign = (uint8_t)rng_below(r, 2) };
+
+    if (look == ONES)
+        x.hi = x.lo = UINT64_MAX;
+    if (look == POWER || look == SHORT)
+        x.lo = 0;
+    if (look == POWER)
+        x.hi = 0;
+    if (look == SHORT)
+        x.hi &= (uint64_t)0x7f << 56;
+    x.hi |= (uint64_t)1 << 63;
+    x.exp = e - 127;
+    if (f.kind == LIMBER_KIND_DD)
+        limber_num_encode_dd(to, &x, 0, LIMBER_RZ);
+    else        /* toward zero: it stays in its binade */
+        limber_num_encode(to, f, &x, 0, LIMBER_RZ);
+}
+
+static void negate(limber_format f, char *x)
+{
+    uint64_t v = 0;
+
+    if (is_integer(f)) {
+        memcpy(&v, x, f.size);
+        v = 0 - v;
+        memcpy(x, &v, f.size);
+        return;
+    }
+    x[f.kind == LIMBER_KIND_DD ? 7 : f.size - 1] ^= (char)0x80;
+    if (f.kind == LIMBER_KIND_DD)
+        x[15] ^= (char)0x80;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static const struct pair { const char *a, *b, *c; } pairs[] = {
+    { "f64", "f64", "f64" }, { "f64", "f64", "dd" }, { "f64", "f64", "f128" }, { "f64", "f64", "f32" },
+    { "f32", "f32", "f32" }, { "f32", "f32", "f64" }, { "f32", "f64", "dd" }, { "f128", "f128", "f128" },
+    { "f128", "f128", "f64" }, { "f128", "f64", "dd" }, { "dd", "dd", "dd" }, { "dd", "dd", "f64" },
+    { "dd", "f128", "f128" }, { "f16", "f16", "f16" }, { "f16", "f16", "f32" }, { "bf16", "bf16", "bf16" },
+    { "bf16", "f32", "f32" }, { "tf32", "tf32", "f32" }, { "tf32", "tf32", "tf32" },
+    { "(1,8,5)", "(1,8,5)", "f32" }, { "(1,5,2)", "(1,8,5)", "(1,8,5)" }, { "(1,11,20)", "f64", "f64" },
+    { "(1,5,7,15,2,4,1)", "(1,5,7,15,2,4,1)", "f32" }, { "e4m3", "e4m3", "f32" },
+    { "e4m3", "e4m3", "e4m3" }, { "e5m2", "e5m2", "e5m2" }, { "e5m2", "e3m2", "f16" },
+    { "i32", "i32", "i64" }, { "i64", "i64", "i64" }, { "i16", "i16", "f32" }, { "i64", "i64", "f64" },
+};
+
+static const struct how { const char *scheme; limber_promise promise; } hows[] = {
+    { "ozaki2", LIMBER_CORRECT }, { "ozaki1-i8", LIMBER_CORRECT }, { "ozaki1-f64", LIMBER_CORRECT },
+    { "ozaki1-f16", LIMBER_CORRECT }, { "exact", LIMBER_CORRECT }, { "native", LIMBER_NATIVE },
+    { "integer", LIMBER_NATIVE }, { "fp32-f", LIMBER_FAST }, { "fp32-b", LIMBER_FAST },
+};
+
+/* Scalars that a product may have: neither, each, both, alpha far from 1. */
+enum { PLAIN, ALPHA, BETA, BOTH, FAR, SCALARS };
+
+struct sweep {
+    limber_format fa, fb, fc;
+    struct how how;
+    int scalars, m, k;
+    int *row;                   /* binades */
+    int column[COLUMNS];
+    char *a, *b, *c0, alpha[16], beta[16];
+};
+
+static int rounds(void)
+{
+    const char *s = getenv("LIMBER_TEST_BINADES");
+
+    return s && atoi(s) > 0 ? atoi(s) : 1;
+}
+
+/* Both ends, and of what is between every `step`-th binade or a neighbour of it by chance; columns of
+ * neighbouring binades leave out few of a result's, and those others in every call. */
+static void choose_rows(struct sweep *s, struct rng *r)
+{
+    int low = lowest(s->fa), high = highest(s->fa), span = high - low, step = span < 64 ? 1 : span < 4500 ? STEP : 5 * STEP;
+    int e = low;
+
+    s->row = malloc((size_t)(span + 2) * sizeof *s->row);
+    assert_non_null(s->row);
+    s->m = 0;
+    for (; e <= high; e++)
+        if (e < low + EDGE || e > high - EDGE || (e - low) % step == 0 ||
+            (step > 1 && abs(e - (low + high) / 2) < 4))
+            s->row[s->m++] = e;
+    if (step > 1)               /* not always the same ones */
+        for (int i = EDGE; i < s->m - EDGE; i++)
+            s->row[i] = within(s->fa, s->row[i] + rng_below(r, step));
+}
+
+static void choose_columns(struct sweep *s, struct rng *r)
+{
+    int half = highest(s->fb) / 2;
+    const int more[] = { lowest(s->fb), lowest(s->fb) + rng_below(r, EDGE),
+                         highest(s->fb), -half + rng_below(r, 9) };
+
+    for (int j = 0; j < COLUMNS; j++)
+        s->column[j] = within(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
+}
+
+/* Terms of one size; alone; or such that cancel to what is far below, or to nothing. */
+static void make(struct sweep *s, struct rng *r)
+{
+    size_t sa = s->fa.size, sb = s->fb.size, sc = s->fc.size;
+
+    choose_rows(s, r);
+    choose_columns(s, r);
+    s->k = K;
+    s->a = calloc((size_t)(s->m * K) + 1, sa);
+    s->b = calloc(COLUMNS * K, sb);
+    s->c0 = calloc((size_t)(s->m * COLUMNS) + 1, sc);
+    assert_true(s->a && s->b && s->c0);
+    for (int i = 0; i < s->m; i++) {
+        enum look look = (enum look)rng_below(r, LOOKS);
+
+        for (int p = 0; p < K; p++)
+            put(r, s->fa, s->row[i], look, s->a + (size_t)(i * K + p) * sa);
+        if (i % 3 == 1) {       /* a pair that meets the opposite of another */
+            memcpy(s->a + (size_t)(i * K + 1) * sa, s->a + (size_t)(i * K) * sa, sa);
+            if (rng_below(r, 2) && s->fa.kind != LIMBER_KIND_DD)
+                s->a[(size_t)(i * K + 1) * sa] ^= (char)(s->fa.carried ? 0 : 1);
+        }
+    }
+    for (int j = 0; j < COLUMNS; j++) {
+        enum look look = (enum look)rng_below(r, LOOKS);
+        char *b = s->b + (size_t)(j * K) * sb;
+
+        for (int p = 0; p < (j % 3 == 2 ? 1 : K); p++)
+            put(r, s->fb, s->column[j], look, b + (size_t)p * sb);
+        if (j % 3 == 1) {
+            memset(b, 0, K * sb);
+            put(r, s->fb, s->column[j], look, b);
+            memcpy(b + sb, b, sb);
+            negate(s->fb, b + sb);
+        }
+    }
+    for (int i = 0; i < s->m; i++)
+        for (int j = 0; j < COLUMNS; j++)
+            put(r, s->fc, within(s->fc, s->row[i] + s->column[j] - 60 + rng_below(r, 80)),
+                (enum look)rng_below(r, LOOKS), s->c0 + (size_t)(i * COLUMNS + j) * sc);
+}
+
+static void make_scalars(struct sweep *s, struct rng *r)
+{
+    limber_format f = is_integer(s->fc) ? named("i64") : s->fc;
+    int far = s->scalars == FAR ? (rng_below(r, 2) ? lowest(f) : highest(f)) / 2 : 0;
+
+    put(r, f, within(f, is_integer(f) ? 2 : far), FULL, s->alpha);
+    put(r, f, within(f, is_integer(f) ? 2 : 0), FULL, s->beta);
+}
+
+static const void *alpha_of(const struct sweep *s)
+{
+    return s->scalars == PLAIN || s->scalars == BETA ? NULL : s->alpha;
+}
+
+static const void *beta_of(const struct sweep *s)
+{
+    return s->scalars == BETA || s->scalars == BOTH ? s->beta : NULL;
+}
+
+static void clear(struct sweep *s)
+{
+    free(s->row);
+    free(s->a);
+    free(s->b);
+    free(s->c0);
+}
+
+static size_t result_bytes(const struct sweep *s)
+{
+    return (size_t)(s->m * COLUMNS) * s->fc.size;
+}
+
+static limber_status multiply(limber_context *ctx, const struct sweep *s, char *c,
+                              limber_report *report)
+{
+    const limber_contract contract = {      /* integers wrap, so that no range is left out */
+        .promise = is_integer(s->fc) ? LIMBER_NATIVE : s->how.promise, .scheme = s->how.scheme,
+    };
+
+    if (beta_of(s))
+        memcpy(c, s->c0, result_bytes(s));
+    else
+        limber_poison_fill(c, result_bytes(s));
+    return limber_gemm(ctx, &contract, s->m, COLUMNS, s->k, alpha_of(s),
+                       (limber_matrix){ s->a, s->fa, K, 1 }, (limber_matrix){ s->b, s->fb, 1, K },
+                       beta_of(s), (limber_matrix){ c, s->fc, COLUMNS, 1 }, report);
+}
+
+static void say(const struct sweep *s, const char *where, int at, const char *got, const char *want)
+{
+    char name[3][40];
+    const unsigned char *x[2] = { (const unsigned char *)got, (const unsigned char *)want };
+
+    print_message("%s, %s: %s x %s to %s, scalars %d, row of 2^%d, column %d of 2^%d:", where,
+                  s->how.scheme, limber_format_name(s->fa, name[0], 40),
+                  limber_format_name(s->fb, name[1], 40), limber_format_name(s->fc, name[2], 40),
+                  s->scalars, s->row[at / COLUMNS], at % COLUMNS, s->column[at % COLUMNS]);
+    for (int w = 0; w < (want ? 2 : 1); w++) {
+        print_message(w ? ", not " : " ");
+        for (int b = s->fc.size; b-- > 0;)
+            print_message("%02x", x[w][at * s->fc.size + b]);
+    }
+    print_message("\n");
+}
+
+static bool is_nan(limber_format f, const char *p)
+{
+    double x = is_integer(f) ? 0 : limber_format_value(f, p);
+
+    return x != x;
+}
+
+/* One NaN is as good as another. */
+static void compare(const struct sweep *s, const char *where, const char *got, const char *want)
+{
+    size_t size = s->fc.size;
+
+    for (int i = 0; i < s->m * COLUMNS; i++) {
+        const char *x = got + (size_t)i * size, *y = want + (size_t)i * size;
+
+        if (memcmp(x, y, size) && !(is_nan(s->fc, x) && is_nan(s->fc, y))) {
+            say(s, where, i, got, want);
+            fail();
+        }
+    }
+}
+
+/* alpha A B + beta C, exactly, against what the interpreter has rounded. */
+static long check_values(const struct sweep *s, const char *c, struct rng *r)
+{
+    mpfr_t sum, size, x, y;
+    long checked = 0;
+
+    if (s->how.promise != LIMBER_CORRECT || is_integer(s->fc))
+        return 0;
+    mpfr_inits2(REF_BITS, sum, size, x, y, (mpfr_ptr)0);
+    for (int i = 0; i < s->m; i++) {
+        int j = rng_below(r, COLUMNS);
+        int at = i * COLUMNS + j;
+
+        if (rng_below(r, 5))
+            continue;
+        ref_dot(sum, size, s->fa, s->a + (size_t)(i * K) * s->fa.size, 1, s->fb,
+                s->b + (size_t)(j * K) * s->fb.size, 1, s->k);
+        if (alpha_of(s)) {
+            ref_load(x, s->fc, s->alpha);
+            mpfr_mul(sum, sum, x, MPFR_RNDN);
+        }
+        if (beta_of(s)) {
+            ref_load(x, s->fc, s->beta);
+            ref_load(y, s->fc, s->c0 + (size_t)at * s->fc.size);
+            mpfr_mul(x, x, y, MPFR_RNDN);
+            mpfr_add(sum, sum, x, MPFR_RNDN);
+        }
+        if (!mpfr_zero_p(sum) && !ref_rounds_to(sum, s->fc, c + (size_t)at * s->fc.size)) {
+            say(s, "the interpreter against MPFR", at, c, NULL);
+            fail();
+        }
+        checked++;
+    }
+    mpfr_clears(sum, size, x, y, (mpfr_ptr)0);
+    return checked;
+}
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+static const char *target_text;
+
+static bool play(struct target *t, struct diag *d)
+{
+    return limber_target_parse(t, target_text, d);
+}
+
+enum { MOST = 8 };
+static struct { limber_context *ctx; const char *name; } sets[MOST];
+static int set_count;
+static limber_context *interp;
+
+/* The machine as it is, and as what it also could be. */
+static void open_sets(void)
+{
+    const limber_config plain = { .cache_dir = "", .dump_dir = "", .threads = 1 };
+#ifdef LIMBER_HAVE_LLVM
+    static struct backend played;
+    static const struct backend *const list[] = { &played, NULL };
+    struct target here;
+    struct diag d = { 0 };
+
+    if (!limber_backend_llvm.probe(&here, &d))
+        return;
+    played = limber_backend_llvm;
+    played.probe = play;
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        if (!targets[i].needs || !strstr(here.features, targets[i].needs) || targets[i].emulated)
+            continue;
+        target_text = targets[i].text;
+        if (!limber_context_make(&sets[set_count].ctx, &plain, list, &d))
+            fail_msg("%s", d.text);
+        sets[set_count++].name = targets[i].needs;
+    }
+#else
+    (void)plain;
+#endif
+}
+
+static int open_contexts(void **state)
+{
+    const limber_config alone = { .backend = "interp", .cache_dir = "", .dump_dir = "", .threads = 1 };
+
+    (void)state;
+    if (limber_create(&interp, &alone))
+        return -1;
+    open_sets();
+    return 0;
+}
+
+static int close_contexts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < set_count; i++)
+        limber_destroy(sets[i].ctx);
+    limber_destroy(interp);
+    return 0;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+struct tally { long ran, checked, refused; };
+
+static void run_sweep(struct sweep *s, int set, struct rng *r, struct tally *n)
+{
+    char *want, *got;
+    limber_status status;
+
+    make(s, r);
+    make_scalars(s, r);
+    want = poisoned(result_bytes(s));
+    got = poisoned(result_bytes(s));
+    status = multiply(interp, s, want, NULL);
+    if (!status)
+        n->checked += check_values(s, want, r);
+    if (!status && set_count)
+        status = multiply(sets[set].ctx, s, got, NULL);
+    if (status == LIMBER_NO_SCHEME) {
+        n->refused++;
+    } else if (status) {
+        fail_msg("%s: %s", s->how.scheme, limber_error_text());
+    } else if (set_count) {
+        compare(s, sets[set].name, got, want);
+        n->ran++;
+    }
+    free(want);
+    free(got);
+    clear(s);
+}
+
+/* Each scheme and pair of formats on one set, with one kind of scalars; in the next round, others. */
+static void every_set_has_the_interpreter_s_bits(void **state)
+{
+    struct tally n = { 0 };
+
+    (void)state;
+    for (int round = 0; round < rounds(); round++)
+        for (int i = 0; i < (int)(COUNT(pairs) * COUNT(hows)); i++) {
+            const struct pair *p = &pairs[i / (int)COUNT(hows)];
+            struct rng r = { 100 + (uint64_t)i + 100000 * (uint64_t)round };
+            struct sweep s = { named(p->a), named(p->b), named(p->c), hows[i % (int)COUNT(hows)],
+                               (i / (int)COUNT(hows) + i + round) % SCALARS };
+
+            run_sweep(&s, set_count ? (i + round) % set_count : 0, &r, &n);
+        }
+    print_message("%ld products on %d instruction sets, %ld values by MPFR, %ld refused\n", n.ran,
+                  set_count, n.checked, n.refused);
+    assert_true(n.checked > 1000 && (n.ran > 80 || !set_count));
+}
+
+/* On the stand-ins of a GPU: a few, of few rows. */
+static void a_gpu_has_the_interpreter_s_bits(void **state)
+{
+    static const struct { struct pair pair; struct how how; int scalars; } few[] = {
+        { { "f64", "f64", "dd" }, { "ozaki2", LIMBER_CORRECT }, PLAIN },
+        { { "f128", "f128", "f128" }, { "ozaki2", LIMBER_CORRECT }, BOTH },
+        { { "f128", "f128", "f64" }, { "exact", LIMBER_CORRECT }, PLAIN },
+        { { "tf32", "tf32", "f32" }, { "exact", LIMBER_CORRECT }, PLAIN },
+        { { "(1,8,5)", "(1,8,5)", "(1,8,5)" }, { "exact", LIMBER_CORRECT }, ALPHA },
+    };
+    const limber_config device = { .backend = "cuda", .cache_dir = "", .dump_dir = "", .threads = 1 };
+    limber_context *cuda;
+
+    (void)state;
+    setenv("LIMBER_CUDA", SIMT_CUDA, 1);
+    setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    if (limber_create(&cuda, &device))
+        skip();
+    for (size_t i = 0; i < COUNT(few); i++) {
+        struct rng r = { 900 + i };
+        struct sweep s = { named(few[i].pair.a), named(few[i].pair.b), named(few[i].pair.c),
+                           few[i].how, few[i].scalars };
+        char *want, *got;
+
+        make(&s, &r);
+        for (int x = EDGE + 2; x < s.m - EDGE && s.m > 4 * EDGE; x++) {  /* the ends, and few between */
+            int from = s.m - EDGE - 2 + (x - EDGE - 2);
+
+            if (from >= s.m) {
+                s.m = x;
+                break;
+            }
+            s.row[x] = s.row[from];
+            memcpy(s.a + (size_t)(x * K) * s.fa.size, s.a + (size_t)(from * K) * s.fa.size, K * s.fa.size);
+        }
+        want = poisoned(result_bytes(&s));
+        got = poisoned(result_bytes(&s));
+        make_scalars(&s, &r);
+        if (multiply(interp, &s, want, NULL) || multiply(cuda, &s, got, NULL))
+            fail_msg("%s: %s", s.how.scheme, limber_error_text());
+        check_values(&s, want, &r);
+        compare(&s, "cuda", got, want);
+        free(want);
+        free(got);
+        clear(&s);
+    }
+    limber_destroy(cuda);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_set_has_the_interpreter_s_bits),
+        cmocka_unit_test(a_gpu_has_the_interpreter_s_bits),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, open_contexts, close_contexts);
+}
