@@ -211,6 +211,7 @@ struct problem {
     struct unit_counts *counts;     /* NULL, or where the counts of a simulated unit are added */
     enum counts count;              /* what is counted */
     bool turned;                    /* a and b are the caller's b and a, transposed, and so is c */
+    bool fine;                      /* a part: its whole is worth a kernel of narrow classes */
     int roundings, trust;           /* of a part: as in struct plan; its whole decides on trust */
     limber_operand *kept[2];        /* a, b where they are prepared; else NULL */
 };

@@ -164,7 +164,7 @@ bool limber_is_coarse(const limber_context *ctx, const struct problem *p)
     enum { WORK = 1 << 26 };    /* multiply-adds of all groups */
     double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups;
 
-    return limber_is_tiny(p) || (work <= WORK && !ctx->machine.backend->remote && !p->shape);
+    return limber_is_tiny(p) || (!p->fine && work <= WORK && !ctx->machine.backend->remote && !p->shape);
 }
 
 enum { SAMPLED = 1 << 26 };     /* multiply-adds: fewer are not worth parts of their own */

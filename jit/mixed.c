@@ -37,6 +37,7 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.contract.scheme = scheme;
     part.roundings = roundings;
     part.trust = x->trust;
+    part.fine = !limber_is_coarse(x->ctx, x->p);
     if (x->ctx->machine.backend->remote)        /* limbs are made inside of whole matrices only */
         part.contract.split = LIMBER_SPLIT_AHEAD;
     part.kept[0] = part.kept[1] = NULL;     /* parts show excerpts */

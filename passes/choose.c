@@ -155,6 +155,8 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
 
         if (p->wanted && limber_scheme_find(p->wanted) != s)
             continue;
+        if (s->asked && !p->wanted)
+            continue;
         if (p->model ? s->unit != UNIT_model : s->unit == UNIT_model && !p->wanted)
             continue;           /* units are simulated, and nothing else is */
         if (try_one(p, s, t, &price, &cost, &why)) {

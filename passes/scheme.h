@@ -15,6 +15,7 @@ struct scheme {
     int shift;              /* hilo: scale between limbs */
     int kept;               /* hilo: rows with i+j < kept are published */
     bool scaled;            /* hilo: operands are scaled by lines */
+    bool asked;             /* no candidate where it is not asked for */
 };
 
 extern const struct scheme limber_schemes[];

@@ -569,15 +569,21 @@ static void classes_widen(void **state)
         m.emax = m.emin + (int)rng(200);
         m.spread = (int)rng((uint32_t)(m.emax - m.emin) + 1);
         m.sig = 1 + (int)rng(53);
-        m.width = m.sig + (int)rng(100);
-        limber_mask_class(&m, f64, false, &n);
-        assert_true(n.num[ATTR_emin] <= m.emin && n.num[ATTR_emin] > m.emin - 32);
-        assert_true(n.num[ATTR_emax] >= m.emax && n.num[ATTR_emax] < m.emax + 32);
-        assert_true(n.num[ATTR_spread] >= m.spread && n.num[ATTR_spread] < m.spread + 16);
-        assert_true(n.num[ATTR_width] >= m.width && n.num[ATTR_width] < m.width + 16);
-        assert_true(n.num[ATTR_sig] >= m.sig);
-        assert_int_equal(n.num[ATTR_sign], m.negative ? SIGN_signed : SIGN_unsigned);
-        assert_int_equal(n.num[ATTR_special], m.special);
+        m.width = m.sig + m.spread + (int)rng(100);
+        for (unsigned use = 0; use < 8; use++) {
+            limber_mask_class(&m, f64, use, &n);
+            assert_true(n.num[ATTR_emin] <= m.emin);
+            assert_true(n.num[ATTR_emax] >= m.emax);
+            assert_true(n.num[ATTR_spread] >= m.spread);
+            assert_true(n.num[ATTR_width] >= m.width);
+            assert_true(n.num[ATTR_sig] >= m.sig);
+            assert_int_equal(n.num[ATTR_sign], m.negative ? SIGN_signed : SIGN_unsigned);
+            assert_int_equal(n.num[ATTR_special], m.special);
+            if (use & CLASS_ranges)
+                assert_true(n.num[ATTR_emin] > m.emin - 32 && n.num[ATTR_emax] < m.emax + 32);
+            if (!(use & (CLASS_coarse | CLASS_widths)))
+                assert_true(n.num[ATTR_spread] < m.spread + 16 && n.num[ATTR_width] < m.width + 16);
+        }
     }
 }
 

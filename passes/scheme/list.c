@@ -42,6 +42,8 @@ const struct scheme limber_schemes[] = {
       limber_split_integer, UNIT_i8, 0, 0, 0, false },
     { "exact", "exact products in a long accumulator, for any data (Kulisch)",
       limber_split_exact, UNIT_exact, 1, 0, 1, false },
+    { "pairs", "small products in pairs of doubles, correctly rounded, without a kernel",
+      limber_split_exact, UNIT_exact, 1, 0, 1, false, true },
     { "simulate", "what a described low-precision unit computes, bit for bit",
       limber_split_simulate, UNIT_model, 1, 0, 1, false },
 };
