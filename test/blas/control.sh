@@ -63,6 +63,23 @@ config 'contract native\nbackend auto\nthreads 1\n'
 expect 0 '^0 failures' env -u LIMBER_BACKEND LD_PRELOAD="$library" LIMBER_CONTRACT=correct LIMBER_CONFIG="$rules" \
     "$program" served
 
+# ---- without libLLVM: who computes is told once, and what native may be given back is ----
+bare="env -u LIMBER_BACKEND LD_PRELOAD=$library LIMBER_CACHE=off LIMBER_LLVM=$work/none"
+expect 0 '^0 failures' $bare LIMBER_CONTRACT=native "$program" left
+expect 0 "is left to the program.s BLAS, and others may be .*LIMBER_LLVM: $work/none" $bare LIMBER_CONTRACT=native "$program" left
+lines 1 'liblimber_blas:'
+expect 0 '"why_not": "[^"]*LIMBER_LLVM' sh -c '"$@" > /dev/null 2>&1; cat "$0"' "$work/bare" $bare LIMBER_CONTRACT=native \
+    LIMBER_REPORT="$work/bare" "$program" left
+lines 0 '"backend": "interp"'
+expect 0 "the interpreter computes, .*LIMBER_LLVM: $work/none" $bare LIMBER_CONTRACT=correct "$program" served
+lines 1 'liblimber_blas:'
+expect 0 '"interpreted": "[^"]*LIMBER_LLVM' sh -c '"$@" > /dev/null 2>&1; cat "$0"' "$work/bare" $bare LIMBER_CONTRACT=correct \
+    LIMBER_REPORT="$work/bare" "$program" served
+config 'rule sgemm -> native\nrule * -> correct\nbackground 1\n'
+expect 1 'the interpreter computes' $bare LIMBER_CONFIG="$rules" "$program" any
+expect 1 '.' $before LIMBER_CONTRACT=correct "$program" left
+lines 0 'the interpreter computes'      # it was asked for
+
 # ---- the report, of calls that are known; what a program asks; kernels made from it ----
 if $python -c 'import numpy' 2> /dev/null; then
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/report.%p" LIMBER_CHECK=3 $python "$here/control.py" ask > "$work/pid"

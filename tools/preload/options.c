@@ -184,11 +184,15 @@ static bool read_all(void)
     return true;
 }
 
-/* Under native the other library keeps the contract too. */
+/* Under native the other library keeps the contract too, so nothing slower than it is of use. */
 static void meanwhile(struct preload_setting *s)
 {
-    s->contract.meanwhile = s->contract.promise == LIMBER_NATIVE ? LIMBER_MEANWHILE_REFUSE :
-                            LIMBER_MEANWHILE_GENERIC;
+    bool native = s->contract.promise == LIMBER_NATIVE;
+
+    if (options.background)
+        s->contract.meanwhile = native ? LIMBER_MEANWHILE_REFUSE : LIMBER_MEANWHILE_GENERIC;
+    else if (native)
+        s->contract.meanwhile = LIMBER_MEANWHILE_COMPILE;
 }
 
 static void read_options(void)
@@ -198,10 +202,8 @@ static void read_options(void)
         return;
     }
     options.on = options.setting.on || preload_rules_serve(rules);
-    if (options.background) {
-        meanwhile(&options.setting);
-        preload_rules_each(rules, meanwhile);
-    }
+    meanwhile(&options.setting);
+    preload_rules_each(rules, meanwhile);
 }
 
 const struct preload_options *preload_options(void)
