@@ -80,6 +80,22 @@ expect 1 'the interpreter computes' $bare LIMBER_CONFIG="$rules" "$program" any
 expect 1 '.' $before LIMBER_CONTRACT=correct "$program" left
 lines 0 'the interpreter computes'      # it was asked for
 
+# ---- where numbers have a comma: what machines read has points ----
+comma="LOCPATH=$work/locales LC_ALL=comma.UTF-8"
+mkdir "$work/locales"
+if localedef -i de_DE -f UTF-8 "$work/locales/comma.UTF-8" > /dev/null 2>&1 &&
+   [ "$(env $comma /usr/bin/printf %.1f 0,5 2> /dev/null)" = 0,5 ]; then
+    config 'contract native\nrule dgemm work<1.5e6 -> off\nrule * work>=0.5 -> correct\nverbose 1\n'
+    expect 0 'gemm_? 131 x 140 x 150 by .* [0-9.e+-]+ ms' env $comma LD_PRELOAD="$library" LIMBER_CONFIG="$rules" "$program" served
+    lines 20 ' by [a-z0-9-]+, '
+    env $comma LD_PRELOAD="$library" LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/comma" "$program" any > "$work/out" 2>&1
+    expect 1 '^$' grep -E '[0-9],[0-9]+ ms' "$work/out"
+    expect 0 '"began": [0-9]+\.[0-9]' cat "$work/comma"
+    expect 0 '^[0-9]+ compiled' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm "$work/comma"
+else
+    echo "no locale with a comma can be made here: skipped"
+fi
+
 # ---- the report, of calls that are known; what a program asks; kernels made from it ----
 if $python -c 'import numpy' 2> /dev/null; then
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/report.%p" LIMBER_CHECK=3 $python "$here/control.py" ask > "$work/pid"

@@ -420,10 +420,13 @@ static bool write_report(const char *pattern)
     expand(pattern, getpid() != first_process, path, sizeof path);
     ok = output_open(&o, path);
     if (ok) {
+        locale_t before = preload_plain_numbers();
+
         pthread_mutex_lock(&all.lock);
         begin();
         put_report(o.f);
         pthread_mutex_unlock(&all.lock);
+        uselocale(before);
         ok = output_close(&o, true);
     }
     if (!ok)
