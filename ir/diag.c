@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The first error with its path, statuses by name, and growing texts. */
+#define _GNU_SOURCE     /* newlocale under any standard */
 #include "ir/ir.h"
 
+#include <locale.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +31,30 @@ const char *limber_status_meaning(limber_status s)
     return (size_t)s < COUNT(meanings) ? meanings[s] : "not a status of this library";
 }
 
+static locale_t plain;
+static pthread_once_t plain_made = PTHREAD_ONCE_INIT;
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+locale_t limber_plain_numbers(void)
+{
+    pthread_once(&plain_made, make_plain);
+    return uselocale(plain);
+}
+
+/* As vsnprintf, in any locale. */
+static int print(char *to, size_t size, const char *format, va_list list)
+{
+    locale_t before = limber_plain_numbers();
+    int n = vsnprintf(to, size, format, list);
+
+    uselocale(before);
+    return n;
+}
+
 bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
 {
     va_list list;
@@ -36,7 +63,7 @@ bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
         return false;
     d->status = s;
     va_start(list, format);
-    if (vsnprintf(d->text, sizeof d->text, format, list) < 0)
+    if (print(d->text, sizeof d->text, format, list) < 0)
         d->text[0] = 0;
     va_end(list);
     return false;
@@ -84,14 +111,14 @@ void limber_text_add(struct text *t, const char *format, ...)
     if (t->failed)
         return;
     va_start(list, format);
-    n = vsnprintf(NULL, 0, format, list);
+    n = print(NULL, 0, format, list);
     va_end(list);
     if (n < 0 || !reserve(t, (size_t)n)) {
         t->failed = true;
         return;
     }
     va_start(list, format);
-    vsnprintf(t->s + t->n, t->room - t->n, format, list);
+    print(t->s + t->n, t->room - t->n, format, list);
     va_end(list);
     t->n += (size_t)n;
 }

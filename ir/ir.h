@@ -5,6 +5,7 @@
 
 #include "limber/limber.h"
 
+#include <locale.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,10 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* ---- diag.c: the first error with its path ---------------------------------------------- */
+
+/* From here on, in this thread, numbers have a point whatever the program's locale is; to be ended by
+ * uselocale of what it answers.  What is printed below needs none. */
+locale_t limber_plain_numbers(void);
 
 struct diag {
     limber_status status;

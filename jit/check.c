@@ -46,7 +46,7 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
     if ((int)k->split < LIMBER_SPLIT_ANY || k->split > LIMBER_SPLIT_INSIDE)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.split = %d is no way to split",
                            (int)k->split);
-    if ((int)k->meanwhile < LIMBER_MEANWHILE_WAIT || k->meanwhile > LIMBER_MEANWHILE_REFUSE)
+    if ((int)k->meanwhile < LIMBER_MEANWHILE_WAIT || k->meanwhile > LIMBER_MEANWHILE_COMPILE)
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.meanwhile = %d is none of its values",
                            (int)k->meanwhile);
     if (k->promise == LIMBER_SIMULATE && !k->unit)

@@ -628,7 +628,7 @@ static bool run(struct complex_product *x, const limber_contract *contract, int 
         return limber_fail(d, LIMBER_BAD_ARGUMENT, "products = %d is none of 0, 3, 4", products);
     x->contract = *contract;
     if (contract->meanwhile == LIMBER_MEANWHILE_REFUSE)     /* half of the call may be done */
-        x->contract.meanwhile = LIMBER_MEANWHILE_WAIT;
+        x->contract.meanwhile = LIMBER_MEANWHILE_COMPILE;
     x->alpha = pair(x->alpha, x->c.format, 1);
     x->beta = pair(x->beta, x->c.format, 0);
     turn(x);

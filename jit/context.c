@@ -178,31 +178,63 @@ static void warn(void *user, const char *line)
 }
 
 /* Backends that do not run here are passed over, *list is moved behind the one taken; false when
- * none is left. */
+ * none is left.  *why is of the last one passed over. */
 static bool next_machine(struct machine *m, int device, const struct backend *const **list,
                          struct diag *why)
 {
     for (; **list; ++*list) {
+        struct diag now = { 0 };
+
         memset(m, 0, sizeof *m);
         m->target.device = device;
-        memset(why, 0, sizeof *why);
-        if ((**list)->probe(&m->target, why)) {
+        if ((**list)->probe(&m->target, &now)) {
             m->backend = *(*list)++;
             limber_target_print(&m->target, &m->text);
             return true;
         }
+        *why = now;
     }
     return false;
+}
+
+void limber_context_interprets(limber_context *ctx, const char *why)
+{
+    char line[320] = "";
+
+    pthread_mutex_lock(&ctx->lock);
+    if (!*ctx->interpreted) {
+        snprintf(ctx->interpreted, sizeof ctx->interpreted, "%s", why);
+        snprintf(line, sizeof line, "limber: the interpreter computes: %.255s", why);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    if (*line)
+        warn(ctx, line);
+}
+
+const char *limber_interpreted(limber_context *ctx)
+{
+    const char *why = "";
+
+    if (ctx) {
+        pthread_mutex_lock(&ctx->lock);
+        why = ctx->interpreted;         /* of two, none is written over */
+        pthread_mutex_unlock(&ctx->lock);
+    }
+    return why;
 }
 
 /* The best that runs here, and the one behind it to stand in. */
 static bool any_backend(limber_context *ctx, int device, const struct backend *const *list,
                         struct diag *d)
 {
+    const struct backend *const best = *list;
     struct diag why = { 0 };
 
     if (!next_machine(&ctx->machine, device, &list, &why))
         return limber_fail(d, LIMBER_DEVICE, "no backend runs on this machine: %s", why.text);
+    if (ctx->machine.backend == &limber_backend_interp)
+        limber_context_interprets(ctx, ctx->machine.backend == best ? "this build has no compiler" :
+                                  why.text);
     next_machine(&ctx->spare, device, &list, &why);
     return true;
 }

@@ -304,6 +304,22 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, limber_re
     return limber_launch_recorded(ctx, &(struct step){ p, &unscanned, e, r }, &guard, d);
 }
 
+static bool waits(const struct problem *p)
+{
+    return p->contract.meanwhile == LIMBER_MEANWHILE_WAIT ||
+           p->contract.meanwhile == LIMBER_MEANWHILE_COMPILE;
+}
+
+/* Callers that have another way to compute want none that is so slow. */
+static bool may_interpret(limber_context *ctx, const struct problem *p, const struct entry *e, struct diag *d)
+{
+    bool other = p->contract.meanwhile == LIMBER_MEANWHILE_REFUSE ||
+                 p->contract.meanwhile == LIMBER_MEANWHILE_COMPILE;
+    const char *why = other && e->backend == &limber_backend_interp ? limber_interpreted(ctx) : "";
+
+    return !*why || limber_fail(d, LIMBER_DEVICE, "%s", why);
+}
+
 /* r may be NULL. */
 static bool find_entry(limber_context *ctx, const struct problem *p, const struct description *desc,
                        struct entry **e, limber_report *r, struct diag *d)
@@ -312,6 +328,10 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
 
     if (!entry_of(ctx, desc, e, &found, d))
         return false;
+    if (!may_interpret(ctx, p, *e, d)) {
+        limber_memory_put(ctx->memory, *e);
+        return false;
+    }
     if (r) {
         r->from = found ? 2 : (*e)->from;
         r->seconds_compile = found ? 0 : (*e)->seconds;
@@ -388,7 +408,7 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
 {
     const double from_disk = 2e-3;      /* seconds in which an entry is read */
 
-    if (p->contract.meanwhile == LIMBER_MEANWHILE_WAIT || is_there(ctx, desc))
+    if (waits(p) || is_there(ctx, desc))
         return run_kernel(ctx, p, f, desc, r, d);
     if (!limber_background_busy(ctx->background, desc, sizeof *desc, from_disk))
         return run_kernel(ctx, p, f, desc, r, d);
@@ -404,7 +424,7 @@ bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct
 
     if (!limber_describe(ctx, &desc, p, s->f, d))
         return false;
-    *ready = p->contract.meanwhile == LIMBER_MEANWHILE_WAIT || is_there(ctx, &desc);
+    *ready = waits(p) || is_there(ctx, &desc);
     return !*ready || find_entry(ctx, p, &desc, &s->e, s->report, d);
 }
 

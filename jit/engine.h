@@ -423,7 +423,8 @@ struct limber_context {
     limber_allocator allocator;     /* take NULL: the system's */
     void (*log)(void *user, const char *line);
     void *log_user;
-    pthread_mutex_t lock;   /* of bindings and warm */
+    pthread_mutex_t lock;   /* of what follows */
+    char interpreted[256];  /* why the interpreter serves; written once */
     struct at_fork at_fork;
     struct binding *bindings;
     struct warm *warm;      /* engine.c: calls that may be recorded */
@@ -436,6 +437,8 @@ struct limber_context {
 void limber_warm_free(struct warm *list);
 /* A context of the interpreter's, with this one's threads; lives as long as it.  NULL: no memory. */
 limber_context *limber_context_generic(limber_context *ctx);
+/* From now on the interpreter computes in the place of the backend, for this reason; the first counts. */
+void limber_context_interprets(limber_context *ctx, const char *why);
 /* As the work of its background: has the kernel of a description made. */
 void limber_engine_make(void *ctx, const void *description);
 /* limber_create with the backends of the caller's choice, best first, NULL at the end. */

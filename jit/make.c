@@ -322,6 +322,7 @@ bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
     if (!ok && why.status == LIMBER_DEVICE && m.ctx->spare.backend && !m.fixed &&
         !m.ctx->no_compile) {
         m.machine = &m.ctx->spare;
+        limber_context_interprets(m.ctx, why.text);
         ok = make_on(&m, e, d);
     } else if (!ok) {
         limber_fail(d, why.status, "%s", why.text);

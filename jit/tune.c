@@ -261,24 +261,30 @@ static void say(const struct search *s, const char *line)
 static double known(const struct search *s, const char *words)
 {
     const char *at = s->tried.s ? strstr(s->tried.s, words) : NULL;
+    locale_t before = limber_plain_numbers();
+    double rate = at ? strtod(at + strlen(words), NULL) : 0;
 
-    return at ? strtod(at + strlen(words), NULL) : 0;
+    uselocale(before);
+    return rate;
 }
 
 static bool measure_tile(struct search *s, const struct subject *what, const int tile[3],
                          const char *words, double *rate, struct diag *d)
 {
     struct target t = s->best;
-    char line[128];
+    struct text line = { 0 };
 
     memcpy(t.tile[what->unit], tile, sizeof t.tile[0]);
     if (!set_target(s, &t))
         return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the search");
     if (!measure(s, what, rate, d))
         return false;
-    snprintf(line, sizeof line, "%s%.4g", words, *rate);
-    limber_text_add(&s->tried, "%s\n", line);
-    say(s, line);
+    limber_text_add(&line, "%s%.4g", words, *rate);
+    if (line.s && !line.failed) {
+        limber_text_add(&s->tried, "%s\n", line.s);
+        say(s, line.s);
+    }
+    limber_text_clear(&line);
     return !s->tried.failed || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the search");
 }
 

@@ -80,11 +80,12 @@ static MAYBE_UNUSED limber_format format(const char *name)
 }
 
 /* C = A B for 3 x 4 times 4 x 2 small integers: exact in every order. */
-static MAYBE_UNUSED limber_status small_gemm(limber_context *ctx, limber_report *report)
+static MAYBE_UNUSED limber_status gemm_meanwhile(limber_context *ctx, limber_meanwhile meanwhile,
+                                                limber_report *report)
 {
     static const double want[6] = { 50, 60, 114, 140, 178, 220 };
     double a[12], b[8], c[6] = { -1, -1, -1, -1, -1, -1 };
-    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    const limber_contract contract = { .promise = LIMBER_NATIVE, .meanwhile = meanwhile };
     limber_format f64 = format("f64");
     limber_status s;
 
@@ -99,6 +100,11 @@ static MAYBE_UNUSED limber_status small_gemm(limber_context *ctx, limber_report 
             if (c[i] != want[i])
                 return LIMBER_INTERNAL;
     return s;
+}
+
+static MAYBE_UNUSED limber_status small_gemm(limber_context *ctx, limber_report *report)
+{
+    return gemm_meanwhile(ctx, LIMBER_MEANWHILE_WAIT, report);
 }
 
 static MAYBE_UNUSED char *scratch(void)

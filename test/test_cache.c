@@ -783,15 +783,28 @@ static void without_a_compiler(void **state)
     struct diag d = { 0 };
     limber_report r;
     limber_context *ctx;
+    limber_status status;
 
     (void)state;
     bare.compile = no_compiler;
     assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "" }, list, &d));
+    assert_string_equal(limber_interpreted(ctx), "");
+    assert_int_equal(gemm_meanwhile(ctx, LIMBER_MEANWHILE_COMPILE, &r), LIMBER_DEVICE);
+    assert_non_null(strstr(limber_error_text(), "no compiler is installed"));
     for (int i = 0; i < 2; i++) {
         assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
         assert_string_equal(r.backend, "interp");
-        assert_int_equal(r.from, 2 * i);
+        assert_string_equal(limber_interpreted(ctx), "no compiler is installed");
     }
+    assert_int_equal(gemm_meanwhile(ctx, LIMBER_MEANWHILE_COMPILE, &r), LIMBER_DEVICE);
+    do
+        status = gemm_meanwhile(ctx, LIMBER_MEANWHILE_REFUSE, &r);
+    while (status == LIMBER_NOT_READY);
+    assert_int_equal(status, LIMBER_DEVICE);
+    limber_destroy(ctx);
+    ctx = counted_context(&(limber_config){ .cache_dir = "", .backend = "counted" });
+    assert_int_equal(gemm_meanwhile(ctx, LIMBER_MEANWHILE_COMPILE, &r), LIMBER_OK);
+    assert_string_equal(limber_interpreted(ctx), "");
     limber_destroy(ctx);
     assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "",
                                                             .backend = "counted" }, list, &d));

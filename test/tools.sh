@@ -33,6 +33,13 @@ for c in gemm conv plan cache warm formats units explore tune bench gpu demo; do
     expect 0 'example:' "$limber" $c --help
 done
 
+# without libLLVM the interpreter computes; it says so once, where nobody has asked for it
+expect 0 'contract' env LIMBER_CACHE=off LIMBER_LLVM="$work/none" "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2 -o b.mtx
+expect 0 '^1$' sh -c 'printf "%s" "$0" | grep -c "limber: the interpreter computed, .*LIMBER_LLVM: "' "$out"
+expect 0 '^limber: the interpreter' sh -c '"$@" > /dev/null' run env LIMBER_CACHE=off LIMBER_LLVM="$work/none" "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2
+expect 0 '^$' sh -c '"$@" > /dev/null' run env LIMBER_CACHE=off LIMBER_LLVM="$work/none" "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2 --backend interp
+expect 0 '^$' sh -c '"$@" > /dev/null' run env LIMBER_LLVM="$work/none" "$limber" cache info
+
 # kernels made ahead
 printf '300 300 300 d native\n\n64 64 64 z bits=40 alpha beta # a comment\n' > shapes
 expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes

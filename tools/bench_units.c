@@ -89,7 +89,7 @@ static bool check_corner(struct field *f)
             ok = !memcmp(got, &corner[i * CORNER + j], sizeof *got) ||
                  !differs(f, "interp", i, j, *got, corner[i * CORNER + j]);
         }
-    limber_destroy(ctx);
+    context_end(ctx);
     return ok && check_counts(f, &counts);
 }
 

@@ -27,6 +27,8 @@ int cmd_warm(int argc, const char **argv);
 
 /* "limber: ..." to stderr; answers 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* limber_destroy, after a line on stderr, once, where the interpreter has computed unasked. */
+void context_end(limber_context *ctx);
 double now(void);                           /* seconds */
 void cpu_name(char *name, size_t size);
 

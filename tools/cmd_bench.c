@@ -666,14 +666,14 @@ static bool three_calls(const char *dir, struct moment m[3])
 
     for (int i = 0; ok && i < 3; i++) {
         if (i < 2) {
-            limber_destroy(ctx);
+            context_end(ctx);
             ok = limber_create(&ctx, &config) == LIMBER_OK;
             if (!ok)
                 complain("bench: %s", limber_error_text());
         }
         ok = ok && one_call(ctx, &m[i]);
     }
-    limber_destroy(ctx);
+    context_end(ctx);
     return ok;
 }
 
@@ -851,8 +851,8 @@ static bool thread_rows(struct bench *b)
         for (int n = 1024; ok && n <= (b->full ? 2048 : 1024); n *= 2)
             ok = thread_row(b, own, which, n);
     b->threads = threads;
-    limber_destroy(own[0].ctx);
-    limber_destroy(own[1].ctx);
+    context_end(own[0].ctx);
+    context_end(own[1].ctx);
     return ok;
 }
 
@@ -986,7 +986,7 @@ static bool with_threads(struct bench *b, int threads)
         printf("\n%d thread%s", threads, threads == 1 ? "" : "s");
     table_head(b);
     ok = all_groups(b);
-    limber_destroy(b->ctx);
+    context_end(b->ctx);
     return ok;
 }
 

@@ -133,7 +133,7 @@ int cmd_cache(int argc, const char **argv)
         status = clear(ctx, damaged);
     else
         status = complain("cache: \"%s\" is none of info, list, verify, clear", what) + 1;
-    limber_destroy(ctx);
+    context_end(ctx);
     poptFreeContext(o);
     return status;
 }

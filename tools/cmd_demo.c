@@ -221,6 +221,6 @@ int cmd_demo(int argc, const char **argv)
         status = mnist(ctx, data) || basis(ctx, data);
     else if (!status)
         printf("\nReal data is skipped: LIMBER_DATA names no folder.\n");
-    limber_destroy(ctx);
+    context_end(ctx);
     return status;
 }

@@ -255,7 +255,7 @@ static bool run_trials(struct explore *e)
     }
     if (shown)
         fprintf(stderr, "\r\033[K");
-    limber_destroy(ctx);
+    context_end(ctx);
     mark_frontier(e);
     return ok;
 }

@@ -191,8 +191,8 @@ static int make(struct figures *f, const char *const *names)
             ok = list[i].make(f);
     if (f->json && !print_json(f->json))
         ok = false;
-    limber_destroy(f->whole);
-    limber_destroy(f->ctx);
+    context_end(f->whole);
+    context_end(f->ctx);
     return !ok || f->undrawn;
 }
 

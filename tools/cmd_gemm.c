@@ -163,7 +163,7 @@ static int run(struct product *p)
         print_json(p, &o);
     else if (!status)
         print_text(p, &o);
-    limber_destroy(ctx);
+    context_end(ctx);
     return status;
 }
 

@@ -240,7 +240,7 @@ static int with_device(struct gpu_bench *b, const struct options *o)
         return status == LIMBER_DEVICE ? NO_DEVICE : 1;
     }
     code = bench_with_table(b, o);
-    limber_destroy(b->ctx);
+    context_end(b->ctx);
     gpu_close();
     return code;
 }

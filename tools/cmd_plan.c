@@ -117,7 +117,7 @@ static int of_product(int argc, const char **argv, bool is_conv)
         status = tell(&p, ctx, text);
         limber_free(text);
     }
-    limber_destroy(ctx);
+    context_end(ctx);
     product_clear(&p);
     return status;
 }
@@ -135,7 +135,7 @@ static int of_file(const char *path, const char *passes, const char *target_file
             limber_plan_text(ctx, plan, passes, target, &text);
         status = show(text, json);
     }
-    limber_destroy(ctx);
+    context_end(ctx);
     free(plan);
     free(target);
     return status;

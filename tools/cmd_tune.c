@@ -59,7 +59,7 @@ static int tune(double seconds, const char *units, int json)
         cJSON_free(s);
     }
     cJSON_Delete(shown.rows);
-    limber_destroy(ctx);
+    context_end(ctx);
     return ok ? 0 : status == LIMBER_BAD_ARGUMENT ? 2 : 1;
 }
 

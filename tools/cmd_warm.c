@@ -293,7 +293,7 @@ int cmd_warm(int argc, const char **argv)
         status = warm(&w, o);
     }
     cJSON_Delete(w.rows);
-    limber_destroy(w.ctx);
+    context_end(w.ctx);
     poptFreeContext(o);
     free(data);
     return status;

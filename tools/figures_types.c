@@ -177,7 +177,7 @@ static bool multiply_all(struct figures *f, const struct samples *s,
         for (int b = 0; b < BINADES && ok; b++)
             ok = multiply(ctx, t, s, b, 1, true, error[1][i]);
     }
-    limber_destroy(ctx);
+    context_end(ctx);
     return ok;
 }
 

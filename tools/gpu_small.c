@@ -52,7 +52,7 @@ static bool fresh_context(struct small *s)
     limber_config config = { .backend = s->b->backend, .device = s->b->device,
                              .cache_dir = s->dir };
 
-    limber_destroy(s->ctx);
+    context_end(s->ctx);
     if (limber_create(&s->ctx, &config) == LIMBER_OK)
         return true;
     return contender_stop(s->c, STATE_failed, "%.160s", limber_error_text());
@@ -224,7 +224,7 @@ static void series(struct gpu_bench *b, const char *format, int n, limber_promis
         gpu_skip(b, w.data_name, w.why);
     else if (first_calls(s) && later_calls(s) && queued_calls(s))
         replayed(s);
-    limber_destroy(s->ctx);
+    context_end(s->ctx);
     set_clear(&s->set);
     if (!remove_directory(s->dir))
         complain("gpu: %s stays behind", s->dir);

@@ -44,6 +44,18 @@ int complain(const char *format, ...)
     return 1;
 }
 
+void context_end(limber_context *ctx)
+{
+    static bool told;
+
+    if (*limber_interpreted(ctx) && !told) {
+        complain("the interpreter computed, some hundred times slower than compiled code: %s "
+                 "(LIMBER_LLVM=FILE names libLLVM)", limber_interpreted(ctx));
+        told = true;
+    }
+    limber_destroy(ctx);
+}
+
 double now(void)
 {
     struct timespec t;

@@ -25,7 +25,8 @@ module limber
     enumerator :: LIMBER_SPLIT_ANY, LIMBER_SPLIT_AHEAD, LIMBER_SPLIT_INSIDE
   end enum
   enum, bind(c)     ! limber_meanwhile
-    enumerator :: LIMBER_MEANWHILE_WAIT, LIMBER_MEANWHILE_GENERIC, LIMBER_MEANWHILE_REFUSE
+    enumerator :: LIMBER_MEANWHILE_WAIT, LIMBER_MEANWHILE_GENERIC, LIMBER_MEANWHILE_REFUSE, &
+                  LIMBER_MEANWHILE_COMPILE
   end enum
   enum, bind(c)     ! limber_rounding
     enumerator :: LIMBER_RN, LIMBER_RZ, LIMBER_RU, LIMBER_RD, LIMBER_RA, LIMBER_RO, LIMBER_RS

@@ -65,6 +65,11 @@ typedef struct limber_config {
  * DEVICE (a backend asked for by name does not run here).  *ctx is NULL after a failure. */
 LIMBER_API limber_status limber_create(limber_context **ctx, const limber_config *config);
 
+/* Why the interpreter computes in the place of the backend that the context would have chosen (libLLVM
+ * is not found, say), some hundred times slower; "" as long as it does not, or where it was named.  Valid
+ * until the context ends. */
+LIMBER_API const char *limber_interpreted(limber_context *ctx);
+
 /* Ends a context; NULL is fine.  No call on it may be running, and no function pointer handed
  * out by it may be used afterwards. */
 LIMBER_API void limber_destroy(limber_context *ctx);
@@ -96,8 +101,10 @@ typedef enum limber_meanwhile {
     LIMBER_MEANWHILE_GENERIC,   /* a thread of the context's makes it; rows of C are computed by the
                                    interpreter until it is there.  GEMMs on CPUs to float results, under
                                    native, bits and correct; other calls wait */
-    LIMBER_MEANWHILE_REFUSE     /* a thread of the context's makes it; NOT_READY, for callers that have
+    LIMBER_MEANWHILE_REFUSE,    /* a thread of the context's makes it; NOT_READY, for callers that have
                                    another way to compute.  Complex products wait */
+    LIMBER_MEANWHILE_COMPILE    /* as WAIT, for such callers: where no compiler is found it is DEVICE, and
+                                   not the interpreter that computes in its place; REFUSE alike */
 } limber_meanwhile;
 
 typedef struct limber_contract {

@@ -63,6 +63,39 @@ config 'contract native\nbackend auto\nthreads 1\n'
 expect 0 '^0 failures' env -u LIMBER_BACKEND LD_PRELOAD="$library" LIMBER_CONTRACT=correct LIMBER_CONFIG="$rules" \
     "$program" served
 
+# ---- without libLLVM: who computes is told once, and what native may be given back is ----
+bare="env -u LIMBER_BACKEND LD_PRELOAD=$library LIMBER_CACHE=off LIMBER_LLVM=$work/none"
+expect 0 '^0 failures' $bare LIMBER_CONTRACT=native "$program" left
+expect 0 "is left to the program.s BLAS, and others may be .*LIMBER_LLVM: $work/none" $bare LIMBER_CONTRACT=native "$program" left
+lines 1 'liblimber_blas:'
+expect 0 '"why_not": "[^"]*LIMBER_LLVM' sh -c '"$@" > /dev/null 2>&1; cat "$0"' "$work/bare" $bare LIMBER_CONTRACT=native \
+    LIMBER_REPORT="$work/bare" "$program" left
+lines 0 '"backend": "interp"'
+expect 0 "the interpreter computes, .*LIMBER_LLVM: $work/none" $bare LIMBER_CONTRACT=correct "$program" served
+lines 1 'liblimber_blas:'
+expect 0 '"interpreted": "[^"]*LIMBER_LLVM' sh -c '"$@" > /dev/null 2>&1; cat "$0"' "$work/bare" $bare LIMBER_CONTRACT=correct \
+    LIMBER_REPORT="$work/bare" "$program" served
+config 'rule sgemm -> native\nrule * -> correct\nbackground 1\n'
+expect 1 'the interpreter computes' $bare LIMBER_CONFIG="$rules" "$program" any
+expect 1 '.' $before LIMBER_CONTRACT=correct "$program" left
+lines 0 'the interpreter computes'      # it was asked for
+
+# ---- where numbers have a comma: what machines read has points ----
+comma="LOCPATH=$work/locales LC_ALL=comma.UTF-8"
+mkdir "$work/locales"
+if localedef -i de_DE -f UTF-8 "$work/locales/comma.UTF-8" > /dev/null 2>&1 &&
+   [ "$(env $comma /usr/bin/printf %.1f 0,5 2> /dev/null)" = 0,5 ]; then
+    config 'contract native\nrule dgemm work<1.5e6 -> off\nrule * work>=0.5 -> correct\nverbose 1\n'
+    expect 0 'gemm_? 131 x 140 x 150 by .* [0-9.e+-]+ ms' env $comma LD_PRELOAD="$library" LIMBER_CONFIG="$rules" "$program" served
+    lines 20 ' by [a-z0-9-]+, '
+    env $comma LD_PRELOAD="$library" LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/comma" "$program" any > "$work/out" 2>&1
+    expect 1 '^$' grep -E '[0-9],[0-9]+ ms' "$work/out"
+    expect 0 '"began": [0-9]+\.[0-9]' cat "$work/comma"
+    expect 0 '^[0-9]+ compiled' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm "$work/comma"
+else
+    echo "no locale with a comma can be made here: skipped"
+fi
+
 # ---- the report, of calls that are known; what a program asks; kernels made from it ----
 if $python -c 'import numpy' 2> /dev/null; then
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/report.%p" LIMBER_CHECK=3 $python "$here/control.py" ask > "$work/pid"

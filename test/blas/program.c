@@ -4,6 +4,7 @@
 #define _GNU_SOURCE     /* RTLD_DEFAULT */
 #include <complex.h>
 #include <dlfcn.h>
+#include <locale.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -295,6 +296,7 @@ int main(int argc, char **argv)
 {
     int served = argc > 1 && strcmp(argv[1], "served") == 0;
 
+    setlocale(LC_ALL, "");
     fortran("sgemm", 's', sgemm_);
     fortran("dgemm", 'd', dgemm_);
     fortran("cgemm", 'c', cgemm_);

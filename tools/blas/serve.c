@@ -73,6 +73,7 @@ enum outcome { SERVED, LEFT, LOST };    /* LOST: nobody computes it */
 
 static void tell_outcome(const struct request *r, const struct job *j, enum outcome outcome, const char *why)
 {
+    locale_t before = preload_plain_numbers();
     char text[240];
 
     if (outcome == SERVED)
@@ -81,6 +82,7 @@ static void tell_outcome(const struct request *r, const struct job *j, enum outc
     else
         snprintf(text, sizeof text, "%s: %.160s", outcome == LEFT ? "is left to the BLAS" :
                  "is not computed, and no BLAS has it", why);
+    uselocale(before);
     tell(r, text);
 }
 

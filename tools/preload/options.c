@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define _GNU_SOURCE     /* strdup under any standard */
+#define _GNU_SOURCE     /* strdup, newlocale under any standard */
 #include "tools/preload/preload.h"
 
 #include <limber/environment.h>
@@ -14,6 +14,20 @@
 static struct preload_options options;
 static struct rules *rules;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
+
+static locale_t plain;
+static pthread_once_t plain_made = PTHREAD_ONCE_INIT;
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+locale_t preload_plain_numbers(void)
+{
+    pthread_once(&plain_made, make_plain);
+    return uselocale(plain);
+}
 
 void preload_tell(const char *format, ...)
 {
@@ -184,24 +198,30 @@ static bool read_all(void)
     return true;
 }
 
-/* Under native the other library keeps the contract too. */
+/* Under native the other library keeps the contract too, so nothing slower than it is of use. */
 static void meanwhile(struct preload_setting *s)
 {
-    s->contract.meanwhile = s->contract.promise == LIMBER_NATIVE ? LIMBER_MEANWHILE_REFUSE :
-                            LIMBER_MEANWHILE_GENERIC;
+    bool native = s->contract.promise == LIMBER_NATIVE;
+
+    if (options.background)
+        s->contract.meanwhile = native ? LIMBER_MEANWHILE_REFUSE : LIMBER_MEANWHILE_GENERIC;
+    else if (native)
+        s->contract.meanwhile = LIMBER_MEANWHILE_COMPILE;
 }
 
 static void read_options(void)
 {
-    if (!read_all()) {
+    locale_t before = preload_plain_numbers();
+    bool understood = read_all();
+
+    uselocale(before);
+    if (!understood) {
         options = (struct preload_options){ .verbose = options.verbose, .refused = true };
         return;
     }
     options.on = options.setting.on || preload_rules_serve(rules);
-    if (options.background) {
-        meanwhile(&options.setting);
-        preload_rules_each(rules, meanwhile);
-    }
+    meanwhile(&options.setting);
+    preload_rules_each(rules, meanwhile);
 }
 
 const struct preload_options *preload_options(void)

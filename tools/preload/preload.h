@@ -7,11 +7,15 @@
 #include <limber/blas.h>
 #include <limber/limber.h>
 
+#include <locale.h>
 #include <stdbool.h>
 
 /* The library's own name, and that of what it stands before; for messages. */
 extern const char preload_name[], preload_original[];
 
+/* From here on, in this thread, numbers have a point whatever the program's locale is; to be ended by
+ * uselocale of what it answers. */
+locale_t preload_plain_numbers(void);
 /* "NAME: ..." on stderr, one line. */
 void preload_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -61,6 +61,7 @@ static struct {
     struct kernel *kernels;
     double began;
     pid_t pid;
+    char interpreted[256];      /* why no code was compiled, once that was told */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static double seconds_now(void)
@@ -192,8 +193,28 @@ static void count_call(const struct preload_told *t)
     pthread_mutex_unlock(&all.lock);
 }
 
+/* Results are right, but the user may wait for them for hours. */
+static void tell_interpreted(const struct preload_told *t)
+{
+    const char *why = t->ctx && t->report && !strcmp(t->report->backend, "interp") ?
+                      limber_interpreted(t->ctx) : "";
+    bool first;
+
+    if (!*why)
+        return;
+    pthread_mutex_lock(&all.lock);
+    first = !*all.interpreted;
+    if (first)
+        snprintf(all.interpreted, sizeof all.interpreted, "%s", why);
+    pthread_mutex_unlock(&all.lock);
+    if (first)
+        preload_tell("the interpreter computes, some hundred times slower than compiled code: %s "
+                     "(LIMBER_LLVM=FILE names libLLVM)", why);
+}
+
 void preload_count(const struct preload_told *t)
 {
+    tell_interpreted(t);
     snprintf(last.routine, sizeof last.routine, "%s", t->routine);
     snprintf(last.why_not, sizeof last.why_not, "%s", t->report ? "" : t->why_not);
     last.m = t->m;
@@ -324,6 +345,8 @@ static void put_process(FILE *f)
     fprintf(f, ", \"pid\": %ld", (long)getpid());
     if (rank())
         member(f, "rank", rank());
+    if (*all.interpreted)
+        member(f, "interpreted", all.interpreted);
     fprintf(f, ", \"began\": %.3f", all.began);
     member_number(f, "wall_seconds", seconds_now() - all.began);
 }
@@ -397,10 +420,13 @@ static bool write_report(const char *pattern)
     expand(pattern, getpid() != first_process, path, sizeof path);
     ok = output_open(&o, path);
     if (ok) {
+        locale_t before = preload_plain_numbers();
+
         pthread_mutex_lock(&all.lock);
         begin();
         put_report(o.f);
         pthread_mutex_unlock(&all.lock);
+        uselocale(before);
         ok = output_close(&o, true);
     }
     if (!ok)
