@@ -654,6 +654,7 @@ static bool replay(limber_context *ctx, const char *text, const char *names, con
 limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *names,
                                const char *target, char **text)
 {
+    UNCANCELLED;
     struct diag d = { 0 };
     struct text out = { 0 };
 

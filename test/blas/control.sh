@@ -71,6 +71,8 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^[1-9][0-9]* handed on: no contract is stated' python3 "$here/control.py" left "$work/report.off"
     expect 0 'is not written: No such file' $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/none/report" $python \
         "$here/control.py" calls
+    expect 143 '.*' sh -c "$before LIMBER_CONTRACT=correct LIMBER_REPORT='$work/killed' $python '$here/control.py' killed '$work/killed'"
+    expect 0 '^right$' python3 "$here/control.py" part "$work/killed"
     OMPI_COMM_WORLD_RANK=3 $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/ranks" $python "$here/control.py" calls
     expect 0 '"rank": "3"' cat "$work/ranks.3"
     expect 0 '^[1-9][0-9]* compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm "$work/ranks.3"

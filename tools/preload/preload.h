@@ -7,6 +7,7 @@
 #include <limber/blas.h>
 #include <limber/limber.h>
 
+#include <signal.h>
 #include <stdbool.h>
 
 /* The library's own name, and that of what it stands before; for messages. */
@@ -14,6 +15,21 @@ extern const char preload_name[], preload_original[];
 
 /* "NAME: ..." on stderr, one line. */
 void preload_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- apart.c ------------------------------------------------------------------------------------- */
+
+/* First in what a program's thread calls: until it returns, the thread is not cancelled. */
+#define PRELOAD_UNCANCELLED \
+    int cancelled __attribute__((cleanup(preload_stay_no_more), unused)) = preload_stay()
+int preload_stay(void);
+void preload_stay_no_more(const int *before);
+/* Between them a file that grows too large is an error and no signal. */
+struct preload_limits {
+    sigset_t before;
+    bool pending;
+};
+void preload_limits_enter(struct preload_limits *l);
+void preload_limits_leave(const struct preload_limits *l);
 
 /* ---- options.c: LIMBER_CONTRACT and its kin, and the file that LIMBER_CONFIG names --------------- */
 
