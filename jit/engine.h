@@ -32,6 +32,13 @@ double limber_now(void);        /* seconds of a clock that nobody sets */
     int cancelled __attribute__((cleanup(limber_stay_no_more), unused)) = limber_stay()
 int limber_stay(void);
 void limber_stay_no_more(const int *before);
+/* Calls fn, on another thread where this one has less stack than that. */
+enum stack_need { STACK_run = 192 << 10, STACK_compile = 2 << 20 };
+bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
+                       struct diag *d);
+/* A thread of the library's own, with a stack that does not depend on the program's limits.  Signals are the
+ * host's business, so it blocks them all. */
+bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg);
 /* All of it, or false with errno; never a signal. */
 bool limber_write(int fd, const void *data, size_t size);
 

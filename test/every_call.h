@@ -14,7 +14,7 @@
 
 enum { N = 24, ROWS = 160, LONG = 512, ALL = ROWS * ROWS };
 
-static double a[ALL], b[ALL], c[2 * ALL], before[2 * ALL], want[2 * ALL];
+static double a[ALL], b[ALL], c[2 * ALL], before[2 * ALL];
 static double odd[ALL];         /* with NaN and infinities behind the first matrix */
 static double tiles[ALL];       /* of bytes, and of others */
 static int8_t bytes_a[ALL], bytes_b[ALL];

@@ -33,6 +33,8 @@ static void discard(const char *dir)
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+static double want[2 * ALL];    /* the result of a call that nothing happened to */
+
 /* ---- a cancellation that waits ---------------------------------------------------------------- */
 
 struct victim {

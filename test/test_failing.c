@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static double want[2 * ALL];    /* the result of a call that nothing happened to */
+
 /* ---- memory that fails, and what is not given back ------------------------------------------- */
 
 void *__real_malloc(size_t size);
