@@ -47,6 +47,18 @@ def served():
     print("right")
 
 
+def several(names="cblas_dsyrk"):
+    """A call that takes several kernels: triangles, and the blocks beside them."""
+    import numpy as np
+    rng = np.random.default_rng(6)
+    a = rng.standard_normal((600, 70)) * 10.0 ** rng.integers(-100, 100, (600, 1))
+    a[:300] = rng.integers(-9, 9, (300, 70))
+    a @ a.T
+    known, call = last()
+    assert known and call.served and call.routine == names.encode(), (call.routine, call.why_not)
+    print("right")
+
+
 def killed(path):
     """Works until a report is there, and does not end by itself."""
     for _ in range(100000):

@@ -78,6 +78,14 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^[1-9][0-9]* compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm "$work/ranks.3"
     expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_CACHE_DIR="$work/warm" LIMBER_NO_COMPILE=1 $python \
         "$here/control.py" served
+    for backend in interp auto; do      # kernels of all products of a call are told
+        export LIMBER_BACKEND=$backend
+        expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/several" $python "$here/control.py" several
+        expect 0 '^[2-9] compiled' env LIMBER_CACHE_DIR="$work/many" "$limber" warm "$work/several"
+        expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_CACHE_DIR="$work/many" LIMBER_NO_COMPILE=1 $python \
+            "$here/control.py" several
+    done
+    export LIMBER_BACKEND=interp
     expect 0 'is left to the program.s BLAS, and others may be.*LIMBER_NO_COMPILE' $before LIMBER_CONTRACT=correct \
         LIMBER_CACHE_DIR="$work/cold" LIMBER_NO_COMPILE=1 $python "$here/control.py" calls
     lines 1 'liblimber_blas'

@@ -108,6 +108,8 @@ struct preload_told {
 };
 
 /* Remembers the call as this thread's last and, where a report is asked for, counts it. */
+/* Of a product that is a part of what will be counted: its kernels, which its call needs too. */
+void preload_kernels(limber_context *ctx, const limber_report *report);
 void preload_count(const struct preload_told *t);
 
 #endif

@@ -201,6 +201,25 @@ static void write_now(void)
     pthread_mutex_unlock(&all.lock);
 }
 
+/* The lock is held. */
+static void add_kernels(limber_context *ctx, const limber_report *report)
+{
+    for (int i = 0; i < report->parts; i++)
+        add_kernel(ctx, report->part[i].kernel);
+    if (report->parts == 0)
+        add_kernel(ctx, report->kernel);
+}
+
+void preload_kernels(limber_context *ctx, const limber_report *report)
+{
+    if (!preload_options()->report)
+        return;
+    pthread_mutex_lock(&all.lock);
+    begin();
+    add_kernels(ctx, report);
+    pthread_mutex_unlock(&all.lock);
+}
+
 static bool count_call(const struct preload_told *t)
 {
     const limber_report *report = t->report;
@@ -223,10 +242,8 @@ static bool count_call(const struct preload_told *t)
         add(r, t);
     else
         all.unlisted++;
-    for (int i = 0; report && i < report->parts; i++)
-        add_kernel(t->ctx, report->part[i].kernel);
-    if (report && report->parts == 0)
-        add_kernel(t->ctx, report->kernel);
+    if (report)
+        add_kernels(t->ctx, report);
     due = is_due();
     pthread_mutex_unlock(&all.lock);
     return due;
