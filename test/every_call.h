@@ -244,7 +244,7 @@ static limber_status again(limber_context *ctx)
 {
     limber_report r = { .rows = 0 };
     char *text = NULL;
-    limber_status s = limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, 8, 8, 8, NULL,
+    limber_status s = limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, 8, 8, 8, NULL,
                                   matrix(a, f64, 8), matrix(b, f64, 8), NULL, matrix(c, f64, 8), &r);
 
     if (s == LIMBER_OK)
