@@ -2,7 +2,6 @@
  * Kernels that a thread of its own makes while calls go on. */
 #include "jit/engine.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -89,17 +88,9 @@ static void *loop(void *arg)
     return NULL;
 }
 
-/* Signals are the host's business. */
 static bool start(struct background *b)
 {
-    sigset_t all, old;
-
-    if (b->started)
-        return true;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    b->started = pthread_create(&b->thread, NULL, loop, b) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    b->started = b->started || limber_thread(&b->thread, loop, b);
     return b->started;
 }
 

@@ -4,6 +4,7 @@
 
 limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info)
 {
+    UNCANCELLED;
     struct diag d = { 0 };
 
     if (!ctx || !info)
@@ -18,6 +19,7 @@ limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info
 limber_status limber_cache_each(limber_context *ctx, int verify,
                                 int (*seen)(void *user, const limber_cache_entry *), void *user)
 {
+    UNCANCELLED;
     struct diag d = { 0 };
 
     if (!ctx || !seen)
@@ -31,6 +33,7 @@ limber_status limber_cache_each(limber_context *ctx, int verify,
 
 limber_status limber_cache_clear(limber_context *ctx, int damaged_only, size_t *removed)
 {
+    UNCANCELLED;
     struct diag d = { 0 };
     size_t n = 0;
 

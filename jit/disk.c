@@ -582,26 +582,6 @@ static void make_room(struct disk *disk, int root, uint64_t added, const char *k
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static bool write_all(int fd, const void *data, size_t size)
-{
-    const char *at = data;
-
-    while (size > 0) {
-        ssize_t n = write(fd, at, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            if (n == 0)
-                errno = ENOSPC;
-            return false;
-        }
-        at += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 /* Unique among the hosts and processes that share the directory. */
 static void temporary_name(struct disk *disk, char *name, size_t size)
 {
@@ -630,7 +610,7 @@ static bool write_entry(struct disk *disk, int shard, const struct name *name,
     fd = openat(shard, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    if (!write_all(fd, h, sizeof *h) || !write_all(fd, bytes, (size_t)h->bytes))
+    if (!limber_write(fd, h, sizeof *h) || !limber_write(fd, bytes, (size_t)h->bytes))
         error = errno;
     if (close(fd) != 0 && !error)
         error = errno;          /* where quotas of network file systems show */

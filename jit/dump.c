@@ -87,16 +87,10 @@ static void write_file(int folder, const char *name, const char *data, size_t si
 
     unlinkat(folder, name, 0);
     fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    while (fd >= 0 && size > 0) {
-        ssize_t n = write(fd, data, size);
-
-        if (n <= 0)
-            break;
-        data += n;
-        size -= (size_t)n;
-    }
-    if (fd >= 0)
+    if (fd >= 0) {
+        limber_write(fd, data, size);
         close(fd);
+    }
 }
 
 void limber_story_file(void *story, const char *name, const char *data, size_t size)

@@ -534,15 +534,29 @@ static void drop_flags(int before)
         feclearexcept(raised);
 }
 
-bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
-                       struct diag *d)
+struct running {
+    limber_context *ctx;
+    const struct problem *p;
+    limber_report *report;
+    struct text *out;           /* of a plan */
+    limber_cut *cut;
+};
+
+static bool run_here(void *arg, struct diag *d)
 {
+    const struct running *r = arg;
     int flags = fetestexcept(FE_ALL_EXCEPT);
-    bool ok = p->contract.promise == LIMBER_SIMULATE ? limber_simulate_run(ctx, p, report, d) :
-              limber_engine_run_plain(ctx, p, report, d);
+    bool ok = r->p->contract.promise == LIMBER_SIMULATE ? limber_simulate_run(r->ctx, r->p, r->report, d) :
+              limber_engine_run_plain(r->ctx, r->p, r->report, d);
 
     drop_flags(flags);
     return ok;
+}
+
+bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
+                       struct diag *d)
+{
+    return limber_with_stack(STACK_run, run_here, &(struct running){ ctx, p, report, NULL, NULL }, d);
 }
 
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
@@ -600,9 +614,11 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
     return limber_describe(ctx, &desc, p, &f, d) && plan_story(ctx, p, &desc, out, report, d);
 }
 
-bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
-                        limber_cut *cut, limber_report *report, struct diag *d)
+static bool plan_here(void *arg, struct diag *d)
 {
+    const struct running *x = arg;
+    limber_context *ctx = x->ctx;
+    const struct problem *p = x->p;
     limber_report r = { 0 };
     struct finding f = { 0 };
     struct description desc;
@@ -613,14 +629,20 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
     ok = (p->contract.promise != LIMBER_SIMULATE || limber_simulate_check(p, d)) &&
          scan_and_describe(ctx, p, &f, &desc, &r, d);
     if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
-        ok = limber_mixed_plan(ctx, p, f.a, f.b, f.trust, &done, out, cut, &r, d);
-    ok = ok && (done || plan_story(ctx, p, &desc, out, &r, d));
+        ok = limber_mixed_plan(ctx, p, f.a, f.b, f.trust, &done, x->out, x->cut, &r, d);
+    ok = ok && (done || plan_story(ctx, p, &desc, x->out, &r, d));
     limber_finding_clear(&f, p->groups);
-    if (ok && out && out->failed)
+    if (ok && x->out && x->out->failed)
         ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
-    if (ok && report)
-        *report = r;
+    if (ok && x->report)
+        *x->report = r;
     return ok;
+}
+
+bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
+                        limber_cut *cut, limber_report *report, struct diag *d)
+{
+    return limber_with_stack(STACK_run, plan_here, &(struct running){ ctx, p, report, out, cut }, d);
 }
 
 bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
@@ -674,6 +696,7 @@ static bool replay(limber_context *ctx, const char *text, const char *names, con
 limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *names,
                                const char *target, char **text)
 {
+    UNCANCELLED;
     struct diag d = { 0 };
     struct text out = { 0 };
 

@@ -24,6 +24,24 @@ limber_status limber_error_set(const struct diag *d);
 
 double limber_now(void);        /* seconds of a clock that nobody sets */
 
+/* ---- apart.c --------------------------------------------------------------------------------- */
+
+/* First in every public call that waits for others, or reads or writes files: until it returns its thread is
+ * not cancelled, which would leave locks taken, kernels half made and workers on a stack that is gone. */
+#define UNCANCELLED \
+    int cancelled __attribute__((cleanup(limber_stay_no_more), unused)) = limber_stay()
+int limber_stay(void);
+void limber_stay_no_more(const int *before);
+/* Calls fn, on another thread where this one has less stack than that. */
+enum stack_need { STACK_run = 192 << 10, STACK_compile = 2 << 20 };
+bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
+                       struct diag *d);
+/* A thread of the library's own, with a stack that does not depend on the program's limits.  Signals are the
+ * host's business, so it blocks them all. */
+bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg);
+/* All of it, or false with errno; never a signal. */
+bool limber_write(int fd, const void *data, size_t size);
+
 /* ---- fork.c ---------------------------------------------------------------------------------- */
 
 /* A lock that fork takes, none of whose holders waits for another, and what the child does with what it

@@ -311,10 +311,17 @@ static bool make_on(const struct making *m, struct entry *e, struct diag *d)
     return ok;
 }
 
+struct made {
+    const struct making *m;
+    struct entry *e;
+};
+
 /* Where the compiler is missing, the other backend serves. */
-bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
+static bool make_here(void *arg, struct diag *d)
 {
-    struct making m = *(const struct making *)user;
+    const struct made *x = arg;
+    struct entry *e = x->e;
+    struct making m = *x->m;
     double start = limber_now();
     struct diag why = { 0 };
     bool ok = make_on(&m, e, &why);
@@ -335,3 +342,7 @@ bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
     return ok;
 }
 
+bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
+{
+    return limber_with_stack(STACK_compile, make_here, &(struct made){ user, e }, d);
+}

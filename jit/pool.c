@@ -16,7 +16,6 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +179,7 @@ static bool start_one(struct pool *p)
     if (!w)
         return false;
     *w = (struct worker){ p, p->started + 1 };
-    if (pthread_create(&p->thread[p->started], NULL, loop, w) != 0) {
+    if (!limber_thread(&p->thread[p->started], loop, w)) {
         free(w);
         return false;
     }
@@ -189,21 +188,15 @@ static bool start_one(struct pool *p)
     return true;
 }
 
-/* Threads up to the wanted number, or as many as the system grants.  Signals are the host's
- * business, so the threads block them all. */
+/* Threads up to the wanted number, or as many as the system grants. */
 static void start(struct pool *p, int wanted)
 {
-    sigset_t all, old;
-
     if (p->started >= wanted)
         return;
     if (p->started == 0)
         p->here = sched_getcpu();
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (p->started < wanted && start_one(p))
         ;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 static void share(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)

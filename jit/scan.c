@@ -3,7 +3,7 @@
  *
  * Eight elements that are neighbours in memory are measured at once, be they of one line or of
  * eight. */
-#include "jit/scan.h"
+#include "jit/engine.h"
 
 #include "ir/prim.h"
 #include "jit/measure.h"
@@ -509,9 +509,8 @@ static bool look_at_pixels(struct job *j, const struct pixels *x, const struct r
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
-                 int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
-                 struct diag *d)
+static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64_t lines,
+                    int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
 {
     const struct runner alone = { 1, inline_run, NULL };
     struct job j = { .v = v, .f = f, .kind = kind_of(f), .measure = measures_here(),
@@ -524,7 +523,6 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     m->length = length;
     r = r ? r : &alone;
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
-    (void)want_lines;
     ok = j.line && take_lines(m, lines);
     if (ok && depth == SCAN_full && limber_view_pixels(&x, v, lines, length))
         ok = look_at_pixels(&j, &x, r);
@@ -534,6 +532,31 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
         conclude(m, &j);
     free(j.line);
     return ok || no_memory(m, d);
+}
+
+struct scanned {
+    struct mask *m;
+    const struct view *v;
+    limber_format f;
+    int64_t lines, length;
+    enum scan_depth depth;
+    const struct runner *r;
+};
+
+static bool scan_here(void *arg, struct diag *d)
+{
+    const struct scanned *s = arg;
+
+    return scan_on(s->m, s->v, s->f, s->lines, s->length, s->depth, s->r, d);
+}
+
+bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
+                 int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
+                 struct diag *d)
+{
+    (void)want_lines;
+    return limber_with_stack(STACK_run, scan_here,
+                             &(struct scanned){ m, v, f, lines, length, depth, r }, d);
 }
 
 struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t lines,

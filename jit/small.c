@@ -22,6 +22,7 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p)
            !p->shape && !p->kept[0] && !p->kept[1] && !p->roundings &&
            p->k <= LIMBER_SMALL_K && p->m <= WORK && p->n <= WORK && p->m * p->n <= WORK &&
            p->m * p->n * p->k <= WORK && is_binary(p->fa) && is_binary(p->fb) && is_binary(p->fc) &&
+           p->c.inner >= p->n && !p->c.rows && !p->c.cols &&    /* rows and columns, not pairs */
            !p->a.patch && !p->b.patch && !p->a.excerpt && !p->b.excerpt;
 }
 

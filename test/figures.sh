@@ -1,6 +1,6 @@
 #!/bin/sh
 # `limber figures`: every figure in small, and what of it does not depend on time.
-limber=$1
+limber=$1 figures=$(cd "$(dirname "$0")/../docs/figures" && pwd)
 . "$(dirname "$0")/expect.sh"
 cd "$work" || exit 2
 drawn=0
@@ -10,6 +10,23 @@ expect $drawn 'FP32-F +published +6\.1035e-05 +65520' "$limber" figures --quick 
 for name in type-error gemm-error dynamic-range fallbacks mixed-sweep overhead; do
     expect 0 , cat out/$name.csv
     [ $drawn = 1 ] || expect 0 '</svg>' tail -3 out/$name.svg
+done
+# what is drawn with lines is a line: beside the sample in the key it goes on from one point to the next
+cat > curves.awk <<'END'
+function judge() {
+    if (moves > 2 && strokes < 2) { print FILENAME ": " title " has no line"; bad = 1 }
+    title = ""; moves = strokes = 0
+}
+/<g id="gnuplot_plot_/ { judge(); title = $0; sub(/.*<title>/, "", title); sub(/<.title>.*/, "", title) }
+/<path/ { path = 1 }
+path { strokes += gsub(/L[0-9]/, ""); moves += gsub(/M[0-9]/, "") }
+path && /\/>/ { path = 0 }
+/<\/svg>/ { judge(); exit }
+END { print bad ? "broken" : "drawn" }
+END
+for file in out/*.svg "$figures"/*.svg; do
+    grep -q gnuplot_plot "$file" || continue
+    expect 0 '^drawn$' awk -f curves.awk "$file"
 done
 # chains that truncate lose what promotion keeps; scales of lines hold what FP16 alone does not
 expect 0 lost awk -F, '$1 == "positive" && $2 == 16384 && $5 > 100 * $6 { print "lost" }' out/gemm-error.csv

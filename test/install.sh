@@ -44,6 +44,41 @@ env -u LIMBER_LIBRARY -u PKG_CONFIG_PATH sh "$source/test/bindings/python.sh" \
     "$work/prefix/share/limber/python" "$work/layout" > "$work/log" 2>&1 || [ $? = 77 ] ||
     { cat "$work/log"; exit 1; }
 
+# As the system's BLAS: found by its name, which is a link in a folder that is not ours.
+if [ -f "$libdir/limber/libblas.so.3" ]; then
+    cat > "$work/blas.c" <<'END'
+void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
+            const int *, const double *, const int *, const double *, double *, const int *);
+double ddot_(const int *, const double *, const int *, const double *, const int *);
+int main(void)
+{
+    double a[9] = { 1e16, 0, 0, 1, 0, 0, -1e16, 0, 0 }, b[9] = { 1, 1, 1 }, c[9] = { 0 }, one = 1, zero = 0;
+    int n = 3, step = 1;
+
+    dgemm_("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
+    return c[0] == 1 && ddot_(&n, b, &step, b, &step) == 3 ? 0 : 1;
+}
+END
+    cc "$work/blas.c" -o "$work/blas" "$libdir/limber/libblas.so.3" -Wl,--allow-shlib-undefined
+    mkdir "$work/links"
+    ln -s "$libdir/limber/libblas.so.3" "$work/links/far"
+    ln -s far "$work/links/libblas.so.3"
+    if [ -n "$(find /usr/lib -name 'libblas.so.3' -path '*blas/*' 2> /dev/null)" ]; then
+        run="env LIMBER_CONTRACT=correct LIMBER_BACKEND=interp $work/blas"
+        LD_LIBRARY_PATH=$work/links $run
+        link=$(find /etc/alternatives -name 'libblas.so.3-*' 2> /dev/null | head -n 1)
+        if [ -n "$link" ] && unshare -m true 2> /dev/null; then
+            cp -a /etc/alternatives "$work/alternatives"
+            ln -sfn "$libdir/limber/libblas.so.3" "$work/alternatives/${link##*/}"
+            unshare -m sh -c "mount --bind '$work/alternatives' /etc/alternatives && $run"
+        else
+            echo "no alternatives, or no mount namespace: the system's link is not tried"
+        fi
+    else
+        echo "no BLAS behind: Limber as the system's is not tried"
+    fi
+fi
+
 modules=$work/prefix/include/limber/fortran
 if [ -d "$modules" ]; then
     mkdir "$work/fortran"

@@ -135,6 +135,8 @@ expect 0 'outer=f32' "$limber" explore a.mtx a.mtx --groups 4 --outer f32 --json
 expect 2 'is no format' "$limber" explore a.mtx a.mtx --formats 'f16,f17'
 expect 2 'is no length of a group' "$limber" explore a.mtx a.mtx --groups -3
 expect 2 'neither exact nor rounded' "$limber" explore a.mtx a.mtx --mul both
+expect 2 'must end in .svg' "$limber" explore a.mtx a.mtx --plot e.png
+expect 2 'must end in .svg' "$limber" plan gemm a.mtx a.mtx --svg e
 expect 2 'rs16' "$limber" explore a.mtx a.mtx --roundings rs16
 expect 2 'takes two files' "$limber" explore a.mtx
 expect 1 '--random takes' "$limber" explore --random 4,4

@@ -53,6 +53,8 @@ void array_clear(struct array *a);
 bool array_alloc(struct array *a, const char *path);
 /* Its elements, unless they take more than so many bytes. */
 bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count);
+/* NULL, or a name for a picture. */
+bool picture_named(const char *path, const char *option);
 int64_t memory_here(void);                      /* bytes of this machine */
 
 /* Reads .npy, Matrix Market or IDX (also gzipped), told apart by content.  wide asks Matrix Market

@@ -524,7 +524,7 @@ int cmd_explore(int argc, const char **argv)
         complain("--random makes matrices, not tensors for --conv");
     else if (!(e.keep >= 0) || e.seed < 0)
         complain(e.seed < 0 ? "--seed is negative" : "--keep is negative");
-    else if (prepare(&e))
+    else if (picture_named(e.plot, "--plot") && prepare(&e))
         status = explore(&e, files);
     poptFreeContext(o);
     clear(&e);

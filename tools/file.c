@@ -130,6 +130,12 @@ bool draft_close(struct draft *d, bool ok)
     return false;
 }
 
+bool picture_named(const char *path, const char *option)
+{
+    return !path || ends(path, ".svg") ||
+           (complain("%s %s: pictures are SVG, the name must end in .svg", option, path), false);
+}
+
 bool array_write(const char *path, const struct array *a)
 {
     bool npy = ends(path, ".npy");

@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <time.h>
@@ -107,6 +108,7 @@ int main(int argc, const char **argv)
         complain("it does not run with rights that its user does not have");
         return 2;
     }
+    signal(SIGXFSZ, SIG_IGN);   /* a limit is an error of the write, which is told and cleaned up after */
     if (argc < 2) {
         help(stderr);
         return 2;

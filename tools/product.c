@@ -326,7 +326,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
     else if (n != 2)
         complain("%s takes two files, %d given (see limber %s --help)", argv[0], n, argv[0]);
-    else if (keep_names(p, files) && parse_contract(p) && unit_counts(p) && (!is_conv || product_geometry(p)))
+    else if (picture_named(p->svg, "--svg") && keep_names(p, files) && parse_contract(p) && unit_counts(p) &&
+             (!is_conv || product_geometry(p)))
         ok = product_open(p, files);
     else
         code = -2;

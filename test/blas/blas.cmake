@@ -16,6 +16,15 @@ add_executable(blas_linked ${CMAKE_CURRENT_SOURCE_DIR}/blas/program.c)
 target_compile_definitions(blas_linked PRIVATE INTEGER=int32_t)
 target_link_libraries(blas_linked PRIVATE limber_blas blas_mock_32 m ${CMAKE_DL_LIBS})
 
+# From a thread with a small stack, cold and warm, with a report.
+add_executable(blas_stack ${CMAKE_CURRENT_SOURCE_DIR}/blas/stack.c)
+target_link_libraries(blas_stack PRIVATE blas_mock_32 Threads::Threads)
+foreach(contract native bits=40 correct)
+  add_test(NAME blas_stack_${contract} COMMAND ${CMAKE_COMMAND} -E env LD_PRELOAD=$<TARGET_FILE:limber_blas>
+           LIMBER_CONTRACT=${contract} LIMBER_REPORT=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.json
+           LIMBER_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.cache $<TARGET_FILE:blas_stack>)
+endforeach()
+
 if(TARGET limber_cli)
   add_test(NAME blas_control COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/blas/control.sh
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import signal
 import sys
 
 
@@ -46,9 +47,38 @@ def served():
     print("right")
 
 
+def several(names="cblas_dsyrk"):
+    """A call that takes several kernels: triangles, and the blocks beside them."""
+    import numpy as np
+    rng = np.random.default_rng(6)
+    a = rng.standard_normal((600, 70)) * 10.0 ** rng.integers(-100, 100, (600, 1))
+    a[:300] = rng.integers(-9, 9, (300, 70))
+    a @ a.T
+    known, call = last()
+    assert known and call.served and call.routine == names.encode(), (call.routine, call.why_not)
+    print("right")
+
+
+def killed(path):
+    """Works until a report is there, and does not end by itself."""
+    for _ in range(100000):
+        calls()
+        if os.path.exists(path):
+            os.kill(os.getpid(), signal.SIGTERM)
+    print("no report")
+
+
+def part(path):
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    assert report["served"]["calls"] > 0 and report["calls"] and not report["complete"]
+    print("right")
+
+
 def read(path):
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
+    assert report["complete"]
     assert report["library"] == "liblimber_blas" and report["pid"] == int(path.rpartition(".")[2])
     rows = {row["routine"]: row for row in report["calls"]}
     assert set(rows) == {"cblas_dgemm", "cblas_sgemm", "cblas_zgemm"}, rows

@@ -104,11 +104,21 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^[1-9][0-9]* handed on: no contract is stated' python3 "$here/control.py" left "$work/report.off"
     expect 0 'is not written: No such file' $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/none/report" $python \
         "$here/control.py" calls
+    expect 143 '.*' sh -c "$before LIMBER_CONTRACT=correct LIMBER_REPORT='$work/killed' $python '$here/control.py' killed '$work/killed'"
+    expect 0 '^right$' python3 "$here/control.py" part "$work/killed"
     OMPI_COMM_WORLD_RANK=3 $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/ranks" $python "$here/control.py" calls
     expect 0 '"rank": "3"' cat "$work/ranks.3"
     expect 0 '^[1-9][0-9]* compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm "$work/ranks.3"
     expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_CACHE_DIR="$work/warm" LIMBER_NO_COMPILE=1 $python \
         "$here/control.py" served
+    for backend in interp auto; do      # kernels of all products of a call are told
+        export LIMBER_BACKEND=$backend
+        expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/several" $python "$here/control.py" several
+        expect 0 '^[2-9] compiled' env LIMBER_CACHE_DIR="$work/many" "$limber" warm "$work/several"
+        expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_CACHE_DIR="$work/many" LIMBER_NO_COMPILE=1 $python \
+            "$here/control.py" several
+    done
+    export LIMBER_BACKEND=interp
     expect 0 'is left to the program.s BLAS, and others may be.*LIMBER_NO_COMPILE' $before LIMBER_CONTRACT=correct \
         LIMBER_CACHE_DIR="$work/cold" LIMBER_NO_COMPILE=1 $python "$here/control.py" calls
     lines 1 'liblimber_blas'

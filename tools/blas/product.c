@@ -89,6 +89,7 @@ static bool join(struct job *j, limber_status status, limber_report *report)
     j->status = status;
     if (status != LIMBER_OK)
         return limber_blas_fail(j, limber_error_text());
+    preload_kernels(context, report);
     report->seconds_scan += j->report.seconds_scan;
     report->seconds_compile += j->report.seconds_compile;
     report->seconds_run += j->report.seconds_run;

@@ -211,6 +211,7 @@ bool limber_blas_serve(struct request *r)
     if (limber_blas_is_inside() || (!o->on && !o->report && r->routine != BLAS_GEMMT &&
                                     r->routine != BLAS_GEMM_BATCH))
         return false;
+    PRELOAD_UNCANCELLED;
     s = preload_choose(&(struct preload_call){ r->name, r->m, r->n, r->k, r->caller });
     if (o->report)
         r->began = limber_blas_now();

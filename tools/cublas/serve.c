@@ -366,6 +366,7 @@ static void count(const struct work *w, bool served)
 
 bool limber_cublas_serve(struct request *r)
 {
+    PRELOAD_UNCANCELLED;
     const struct preload_call call = { r->name, r->m, r->n, r->k, NULL };
     struct work w = { .r = r, .setting = preload_choose(&call) };
     bool served;

@@ -8,6 +8,7 @@
 #include <limber/limber.h>
 
 #include <locale.h>
+#include <signal.h>
 #include <stdbool.h>
 
 /* The library's own name, and that of what it stands before; for messages. */
@@ -18,6 +19,21 @@ extern const char preload_name[], preload_original[];
 locale_t preload_plain_numbers(void);
 /* "NAME: ..." on stderr, one line. */
 void preload_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- apart.c ------------------------------------------------------------------------------------- */
+
+/* First in what a program's thread calls: until it returns, the thread is not cancelled. */
+#define PRELOAD_UNCANCELLED \
+    int cancelled __attribute__((cleanup(preload_stay_no_more), unused)) = preload_stay()
+int preload_stay(void);
+void preload_stay_no_more(const int *before);
+/* Between them a file that grows too large is an error and no signal. */
+struct preload_limits {
+    sigset_t before;
+    bool pending;
+};
+void preload_limits_enter(struct preload_limits *l);
+void preload_limits_leave(const struct preload_limits *l);
 
 /* ---- options.c: LIMBER_CONTRACT and its kin, and the file that LIMBER_CONFIG names --------------- */
 
@@ -96,6 +112,8 @@ struct preload_told {
 };
 
 /* Remembers the call as this thread's last and, where a report is asked for, counts it. */
+/* Of a product that is a part of what will be counted: its kernels, which its call needs too. */
+void preload_kernels(limber_context *ctx, const limber_report *report);
 void preload_count(const struct preload_told *t);
 
 #endif

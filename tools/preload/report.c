@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,6 +35,9 @@ PUBLIC int limber_blas_last_call(limber_blas_call *call)
 /* ---- adding up ------------------------------------------------------------------------------- */
 
 enum { BUCKETS = 1024, MOST_ROWS = 8192 };
+
+/* Seconds between two writings, which take at most a hundredth of the time. */
+static const double soonest = 1;
 
 /* Calls that are alike. */
 struct row {
@@ -59,7 +63,8 @@ static struct {
     size_t rows;
     double unlisted;            /* calls beyond the most rows */
     struct kernel *kernels;
-    double began;
+    double began, due;          /* when it is written next */
+    bool writing;
     pid_t pid;
     char interpreted[256];      /* why no code was compiled, once that was told */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -84,6 +89,8 @@ static void begin(void)
     all.unlisted = 0;
     all.kernels = NULL;
     all.began = seconds_now();
+    all.due = all.began + soonest / 10;
+    all.writing = false;
     all.pid = getpid();
 }
 
@@ -165,11 +172,61 @@ static void add_kernel(limber_context *ctx, const char *key)
     all.kernels = k;
 }
 
-static void count_call(const struct preload_told *t)
+static bool is_file(const char *pattern);
+static bool write_report(const char *pattern, bool complete);
+
+/* ---- from time to time ----------------------------------------------------------------------- */
+
+/* The lock is held.  Who ends by a signal or _exit loses what is not written: a report that goes to a file of
+ * its own is written again and again. */
+static bool is_due(void)
+{
+    double now = seconds_now();
+
+    if (now < all.due || all.writing)
+        return false;
+    all.writing = true;
+    return true;
+}
+
+static void write_now(void)
+{
+    double began = seconds_now(), took;
+
+    if (is_file(preload_options()->report))
+        write_report(preload_options()->report, false);
+    took = seconds_now() - began;
+    pthread_mutex_lock(&all.lock);
+    all.due = began + took + fmax(soonest, 100 * took);
+    all.writing = false;
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* The lock is held. */
+static void add_kernels(limber_context *ctx, const limber_report *report)
+{
+    for (int i = 0; i < report->parts; i++)
+        add_kernel(ctx, report->part[i].kernel);
+    if (report->parts == 0)
+        add_kernel(ctx, report->kernel);
+}
+
+void preload_kernels(limber_context *ctx, const limber_report *report)
+{
+    if (!preload_options()->report)
+        return;
+    pthread_mutex_lock(&all.lock);
+    begin();
+    add_kernels(ctx, report);
+    pthread_mutex_unlock(&all.lock);
+}
+
+static bool count_call(const struct preload_told *t)
 {
     const limber_report *report = t->report;
     struct row like = { .m = t->m, .n = t->n, .k = t->k, .served = report != NULL };
     struct row *r;
+    bool due;
 
     memcpy(like.routine, last.routine, sizeof like.routine);
     memcpy(like.why_not, last.why_not, sizeof like.why_not);
@@ -186,11 +243,11 @@ static void count_call(const struct preload_told *t)
         add(r, t);
     else
         all.unlisted++;
-    for (int i = 0; report && i < report->parts; i++)
-        add_kernel(t->ctx, report->part[i].kernel);
-    if (report && report->parts == 0)
-        add_kernel(t->ctx, report->kernel);
+    if (report)
+        add_kernels(t->ctx, report);
+    due = is_due();
     pthread_mutex_unlock(&all.lock);
+    return due;
 }
 
 /* Results are right, but the user may wait for them for hours. */
@@ -214,6 +271,8 @@ static void tell_interpreted(const struct preload_told *t)
 
 void preload_count(const struct preload_told *t)
 {
+    PRELOAD_UNCANCELLED;
+
     tell_interpreted(t);
     snprintf(last.routine, sizeof last.routine, "%s", t->routine);
     snprintf(last.why_not, sizeof last.why_not, "%s", t->report ? "" : t->why_not);
@@ -224,8 +283,8 @@ void preload_count(const struct preload_told *t)
     if (t->report)              /* kilobytes, which most calls that are handed on are not worth */
         last.report = *t->report;
     called = true;
-    if (preload_options()->report)
-        count_call(t);
+    if (preload_options()->report && count_call(t))
+        write_now();
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -332,7 +391,7 @@ static void host(char *name, size_t size)
     name[size - 1] = 0;
 }
 
-static void put_process(FILE *f)
+static void put_process(FILE *f, bool complete)
 {
     char name[256] = "";
 
@@ -349,13 +408,14 @@ static void put_process(FILE *f)
         member(f, "interpreted", all.interpreted);
     fprintf(f, ", \"began\": %.3f", all.began);
     member_number(f, "wall_seconds", seconds_now() - all.began);
+    fprintf(f, ", \"complete\": %s", complete ? "true" : "false");
 }
 
-static void put_report(FILE *f)
+static void put_report(FILE *f, bool complete)
 {
     struct row served = totals(1), left = totals(0);
 
-    put_process(f);
+    put_process(f, complete);
     fprintf(f, ",\n  \"served\": { ");
     put_sums(f, &served);
     fprintf(f, " },\n  \"handed_on\": { ");
@@ -411,12 +471,24 @@ __attribute__((constructor)) static void note_process(void)
     first_process = getpid();
 }
 
-static bool write_report(const char *pattern)
+/* Whether a report can be written there more than once. */
+static bool is_file(const char *pattern)
 {
+    char path[4096];
+    struct stat s;
+
+    expand(pattern, getpid() != first_process, path, sizeof path);
+    return lstat(path, &s) ? errno == ENOENT : S_ISREG(s.st_mode);
+}
+
+static bool write_report(const char *pattern, bool complete)
+{
+    struct preload_limits limits;
     struct output o;
     char path[4096];
     bool ok;
 
+    preload_limits_enter(&limits);
     expand(pattern, getpid() != first_process, path, sizeof path);
     ok = output_open(&o, path);
     if (ok) {
@@ -424,26 +496,28 @@ static bool write_report(const char *pattern)
 
         pthread_mutex_lock(&all.lock);
         begin();
-        put_report(o.f);
+        put_report(o.f, complete);
         pthread_mutex_unlock(&all.lock);
         uselocale(before);
         ok = output_close(&o, true);
     }
     if (!ok)
         preload_tell("the report %.200s is not written: %s", path, strerror(errno));
+    preload_limits_leave(&limits);
     return ok;
 }
 
 PUBLIC limber_status limber_blas_write_report(const char *path)
 {
+    PRELOAD_UNCANCELLED;
     const char *name = path ? path : preload_options()->report;
 
-    return !name || !*name ? LIMBER_BAD_ARGUMENT : write_report(name) ? LIMBER_OK : LIMBER_IO;
+    return !name || !*name ? LIMBER_BAD_ARGUMENT : write_report(name, false) ? LIMBER_OK : LIMBER_IO;
 }
 
 /* A shell that has started the program has made no call, and ends later. */
 __attribute__((destructor)) static void write_at_end(void)
 {
     if (all.pid == getpid())
-        write_report(preload_options()->report);
+        write_report(preload_options()->report, true);
 }

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Every public call that computes, plans or looks, once, on small operands: for tests of what may happen to
+ * any of them.  A call leaves its result in c. */
+#ifndef LIMBER_TEST_EVERY_CALL_H
+#define LIMBER_TEST_EVERY_CALL_H
+
+#include "support.h"
+
+#include "jit/engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 24, ROWS = 160, LONG = 512, ALL = ROWS * ROWS };
+
+static double a[ALL], b[ALL], c[2 * ALL], before[2 * ALL];
+static double odd[ALL];         /* with NaN and infinities behind the first matrix */
+static double tiles[ALL];       /* of bytes, and of others */
+static int8_t bytes_a[ALL], bytes_b[ALL];
+static limber_format f64, f32, i8, i32;
+
+static limber_matrix matrix(const void *p, limber_format f, int64_t row)
+{
+    return (limber_matrix){ (void *)(uintptr_t)p, f, row, 1 };
+}
+
+static limber_status product(limber_context *ctx, const limber_contract *contract, const double *left,
+                             int m, int n, int k)
+{
+    const double alpha = 0.75, beta = 0.5;
+    limber_report r;
+    limber_status s = limber_gemm(ctx, contract, m, n, k, &alpha, matrix(left, f64, k), matrix(b, f64, n),
+                                  &beta, matrix(c, f64, n), &r);
+
+    assert_true(s != LIMBER_OK || left != tiles || r.parts > 1);
+    return s;
+}
+
+static limber_status gemm(limber_context *ctx, const limber_contract *k, const double *left)
+{
+    return product(ctx, k, left, N, N, N);
+}
+
+static limber_status native(limber_context *ctx)
+{
+    return gemm(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, a);
+}
+
+static limber_status bits(limber_context *ctx)
+{
+    return gemm(ctx, &(limber_contract){ .promise = LIMBER_BITS, .bits = 40 }, a);
+}
+
+static limber_status correct(limber_context *ctx)
+{
+    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, a);
+}
+
+static limber_status mixed(limber_context *ctx)
+{
+    return product(ctx, &(limber_contract){ .promise = LIMBER_NATIVE, .scheme = "ozaki2+native" }, tiles,
+                   N, N, LONG);
+}
+
+static limber_status in_parts(limber_context *ctx)
+{
+    return product(ctx, &(limber_contract){ .promise = LIMBER_BITS, .bits = 90 }, a, ROWS, ROWS, N);
+}
+
+static limber_status meanwhile(limber_context *ctx)
+{
+    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CORRECT,
+                                         .meanwhile = LIMBER_MEANWHILE_GENERIC }, a);
+}
+
+static limber_status integers(limber_context *ctx)
+{
+    return limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_EXACT }, N, N, N, NULL,
+                       matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL,
+                       matrix(c, i32, N), NULL);
+}
+
+static limber_status out_of_range(limber_context *ctx)
+{
+    limber_status s = limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_EXACT }, N, N, N, NULL,
+                                  matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL,
+                                  matrix(c, i8, N), NULL);
+
+    return s == LIMBER_RANGE && memcmp(c, before, sizeof c) == 0 ? LIMBER_OK : s;
+}
+
+static limber_status simulated(limber_context *ctx, limber_statistics *s)
+{
+    limber_unit u;
+    limber_status read = limber_unit_parse("in=e5m2 mul=e5m2:rn acc=(1,8,7):rn", &u);
+
+    return read ? read : gemm(ctx, &(limber_contract){ .promise = LIMBER_SIMULATE, .unit = &u, .statistics = s }, a);
+}
+
+static limber_status simulate(limber_context *ctx)
+{
+    return simulated(ctx, NULL);
+}
+
+static limber_status statistics(limber_context *ctx)
+{
+    limber_statistics s = { .compare = 1 };
+
+    return simulated(ctx, &s);
+}
+
+static limber_status batch_of(limber_context *ctx, const limber_contract *k, const void *left,
+                              const void *right, limber_format from, limber_format to)
+{
+    enum { COUNT_OF = 12, SIDE = 24, STEP = SIDE * SIDE };
+    const limber_batch t = { .count = COUNT_OF, .a = STEP, .b = STEP, .c = STEP };
+
+    return limber_gemm_batch(ctx, k, NULL, &t, SIDE, SIDE, SIDE, NULL, matrix(left, from, SIDE),
+                             matrix(right, from, SIDE), NULL, matrix(c, to, SIDE), NULL);
+}
+
+static limber_status batch(limber_context *ctx)
+{
+    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, a, b, f64, f64);
+}
+
+static limber_status batch_correct(limber_context *ctx)
+{
+    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, a, b, f64, f64);
+}
+
+static limber_status batch_special(limber_context *ctx)
+{
+    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, odd, b, f64, f64);
+}
+
+static limber_status batch_integers(limber_context *ctx)
+{
+    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_EXACT }, bytes_a, bytes_b, i8, i32);
+}
+
+static limber_status complex_of(limber_context *ctx, limber_promise promise, int products)
+{
+    enum { SIDE = 40 };
+    const double alpha[2] = { 1.5, -0.25 }, beta[2] = { 0, 2 };
+    const limber_contract k = { .promise = promise, .scheme = promise == LIMBER_FAST ? "native" : NULL };
+    limber_report r;
+
+    return limber_gemm_complex(ctx, &k, NULL, SIDE, SIDE, SIDE, alpha, matrix(a, f64, SIDE), 1,
+                               matrix(b, f64, SIDE), 0, beta, matrix(c, f64, SIDE), &r, products);
+}
+
+static limber_status complex_four(limber_context *ctx)
+{
+    return complex_of(ctx, LIMBER_CORRECT, 4);
+}
+
+static limber_status complex_three(limber_context *ctx)
+{
+    return complex_of(ctx, LIMBER_FAST, 3);
+}
+
+static const limber_conv window = { .n = 2, .c = 8, .h = 9, .w = 9, .o = 6, .r = 3, .s = 3,
+                                    .stride = { 1, 1 }, .pad = { 1, 1, 1, 1 }, .dilate = { 1, 1 },
+                                    .groups = 2 };
+
+static limber_status conv(limber_context *ctx)
+{
+    return limber_conv2d(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, &window, NULL, a, f64, b, f64,
+                         NULL, c, f64, NULL);
+}
+
+static limber_status prepared(limber_context *ctx)
+{
+    limber_operand *left = NULL;
+    limber_status s = limber_operand_prepare(ctx, matrix(a, f64, N), N, N, 1, NULL, &left);
+    const limber_contract k = { .promise = LIMBER_CORRECT };
+
+    if (s == LIMBER_OK)
+        s = limber_gemm_prepared(ctx, &k, N, N, N, NULL, left, matrix(a, f64, N), NULL, matrix(b, f64, N),
+                                 NULL, matrix(c, f64, N), NULL);
+    limber_operand_free(left);
+    return s;
+}
+
+/* A text, freed; it is NULL after a failure. */
+static limber_status told(limber_status s, char *text)
+{
+    assert_true(s == LIMBER_OK ? text != NULL : text == NULL);
+    limber_free(text);
+    return s;
+}
+
+static limber_status plan(limber_context *ctx)
+{
+    const limber_contract k = { .promise = LIMBER_NATIVE, .scheme = "ozaki2+native" };
+    char *text = NULL;
+    limber_status s = limber_gemm_plan(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
+                                       matrix(b, f64, N), NULL, matrix(c, f64, N), &text, NULL);
+
+    return told(s, text);
+}
+
+static limber_status conv_plan(limber_context *ctx)
+{
+    char *text = NULL;
+    limber_status s = limber_conv2d_plan(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, &window, NULL,
+                                         a, f64, b, f64, NULL, f64, &text, NULL);
+
+    return told(s, text);
+}
+
+static limber_status cut(limber_context *ctx)
+{
+    const limber_contract k = { .promise = LIMBER_NATIVE, .scheme = "ozaki2+native" };
+    limber_cut x;
+    limber_status s = limber_gemm_cut(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
+                                      matrix(b, f64, N), NULL, matrix(c, f64, N), &x, NULL);
+
+    limber_cut_free(&x);
+    return s;
+}
+
+static limber_status look(limber_context *ctx)
+{
+    limber_look x;
+    limber_status s = limber_look_at(ctx, matrix(tiles, f64, LONG), N, LONG, 1, &x);
+
+    if (s == LIMBER_OK)
+        limber_look_free(&x);
+    return s;
+}
+
+static limber_status workspace(limber_context *ctx)
+{
+    size_t least, best;
+
+    return limber_gemm_workspace(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, N, N, N, NULL,
+                                 matrix(a, f64, N), matrix(b, f64, N), NULL, matrix(c, f64, N), &least, &best);
+}
+
+static limber_status again(limber_context *ctx)
+{
+    limber_report r = { .rows = 0 };
+    char *text = NULL;
+    limber_status s = limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, 8, 8, 8, NULL,
+                                  matrix(a, f64, 8), matrix(b, f64, 8), NULL, matrix(c, f64, 8), &r);
+
+    if (s == LIMBER_OK)
+        s = limber_kernel_plan(ctx, r.kernel, &text);
+    memcpy(c, before, sizeof c);        /* the calls after the first write none */
+    if (s == LIMBER_OK)
+        s = limber_kernel_make(ctx, text, &r);
+    limber_free(text);
+    return s;
+}
+
+static limber_status bound(limber_context *ctx)
+{
+    enum { SIDE = 16 };
+    static const char *const words =
+        "int(m:i32 n:i32 k:i32 a:ptr lda:i32 b:ptr ldb:i32 c:ptr ldc:i32)";
+    int (*multiply)(int, int, int, double *, int, double *, int, double *, int);
+    limber_contract k = { .promise = LIMBER_NATIVE };
+    limber_status s = limber_bind(ctx, &k, f64, f64, f64, words, (void (**)(void))&multiply);
+
+    return s ? s : (limber_status)multiply(SIDE, SIDE, SIDE, a, SIDE, b, SIDE, c, SIDE);
+}
+
+static limber_status shape(limber_context *ctx)
+{
+    const limber_matrix m = { NULL, f64, 6, 1 };
+    limber_kernel f;
+    limber_status s = limber_bind_shape(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, 6, 6, 6, m, m, m,
+                                        0, &f);
+
+    if (s == LIMBER_OK)
+        f(a, b, c);
+    return s == LIMBER_DEVICE ? LIMBER_OK : s;
+}
+
+static int one_more(void *user, const limber_cache_entry *e)
+{
+    (void)e;
+    ++*(int *)user;
+    return 0;
+}
+
+static limber_status cache(limber_context *ctx)
+{
+    limber_cache_info info;
+    int entries = 0;
+    limber_status s = limber_cache_describe(ctx, &info);
+
+    return s ? s : limber_cache_each(ctx, 1, one_more, &entries);
+}
+
+static const struct every_call {
+    const char *name;
+    limber_status (*call)(limber_context *ctx);
+} calls[] = {
+    { "native", native }, { "bits", bits }, { "correct", correct }, { "mixed", mixed },
+    { "in parts", in_parts }, { "meanwhile", meanwhile },
+    { "integers", integers }, { "out of range", out_of_range }, { "simulate", simulate },
+    { "statistics", statistics }, { "batch", batch }, { "batch, correct", batch_correct },
+    { "batch with NaN", batch_special }, { "batch of integers", batch_integers }, { "complex", complex_four },
+    { "complex by three", complex_three }, { "convolution", conv }, { "prepared", prepared },
+    { "plan", plan }, { "plan of a convolution", conv_plan }, { "cut", cut }, { "look", look },
+    { "workspace", workspace }, { "kernel made again", again }, { "bind", bound },
+    { "bind_shape", shape }, { "cache", cache },
+};
+
+static void fill_operands(void)
+{
+    struct rng r = { 1 };
+
+    f64 = named("f64");
+    f32 = named("f32");
+    i8 = named("i8");
+    i32 = named("i32");
+    fill(&r, DATA_spread, f64, a, ALL);
+    for (int i = 0; i < ALL; i++)
+        b[i] = (rng_unit(&r) + rng_unit(&r) + rng_unit(&r) - 1.5) * 2;
+    fill(&r, DATA_ints, f64, before, 2 * ALL);
+    fill(&r, DATA_bytes, i8, bytes_a, ALL);
+    fill(&r, DATA_bytes, i8, bytes_b, ALL);
+    for (int i = 0; i < ALL; i++) {
+        odd[i] = i < N * N || i % 50 ? a[i] : i % 100 ? (double)NAN : (double)INFINITY;
+        tiles[i] = i % LONG < 256 ? i * 37 % 255 - 127 : b[i];
+    }
+}
+
+static void reset(void)
+{
+    memcpy(c, before, sizeof c);
+}
+
+#endif

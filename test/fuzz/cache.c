@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What is on disk: an entry of the cache, which a call then finds, and the bytes of kernels.  Whatever the
+ * entry holds, the product is right. */
+#define _GNU_SOURCE
+#include "fuzz.h"
+
+#include "jit/engine.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ENTRIES = 4 };
+
+static char dir[] = "/tmp/limber-fuzz-XXXXXX", entry[ENTRIES][4096];
+static int entries;
+
+static int find(const char *path, const struct stat *s, int type, struct FTW *f)
+{
+    (void)f;
+    if (type == FTW_F && s->st_size > 100 && entries < ENTRIES)
+        snprintf(entry[entries++], sizeof *entry, "%s", path);
+    return 0;
+}
+
+static int drop(const char *path, const struct stat *s, int type, struct FTW *f)
+{
+    (void)s, (void)type, (void)f;
+    return remove(path);
+}
+
+static void clean_up(void)
+{
+    nftw(dir, drop, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void multiply(void)
+{
+    const limber_config config = { .backend = "interp", .threads = 1, .cache_dir = dir, .dump_dir = "" };
+    double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4] = { 0 };
+    limber_contract native = { .promise = LIMBER_NATIVE };
+    limber_matrix m = { a, { 0 }, 2, 1 }, n, r;
+    limber_context *ctx;
+
+    limber_format_named("f64", &m.format);
+    n = r = m;
+    n.data = b;
+    r.data = c;
+    if (limber_create(&ctx, &config) != LIMBER_OK ||
+        limber_gemm(ctx, &native, 2, 2, 2, NULL, m, n, NULL, r, NULL) != LIMBER_OK || c[0] != 19 || c[3] != 50)
+        abort();
+    limber_destroy(ctx);
+}
+
+static void begin(void)
+{
+    if (entries)
+        return;
+    if (!mkdtemp(dir))
+        abort();
+    atexit(clean_up);
+    multiply();
+    nftw(dir, find, 16, FTW_PHYS);
+    if (!entries)
+        abort();
+}
+
+/* 'E' and an entry; 'K' and the bytes of a kernel, an entry's without its head. */
+size_t fuzz_seed(int i, uint8_t *to)
+{
+    static uint8_t good[2 * ENTRIES][FUZZ_MOST];
+    static size_t size[2 * ENTRIES];
+    int count;
+
+    begin();
+    count = 2 * entries;
+    if (i >= count)
+        return 0;
+    if (!size[i]) {
+        FILE *f = fopen(entry[i / 2], "rb");
+
+        good[i][0] = i % 2 ? 'K' : 'E';
+        if (f && i % 2)
+            fseek(f, -512, SEEK_END);
+        size[i] = 1 + (f ? fread(good[i] + 1, 1, FUZZ_MOST - 1, f) : 0);
+        if (f)
+            fclose(f);
+    }
+    memcpy(to, good[i], size[i]);
+    return size[i];
+}
+
+static void load_all(const uint8_t *data, size_t size)
+{
+    for (int i = 0; limber_backends[i]; i++) {
+        struct kernel *k = NULL;
+        struct diag d = { 0 };
+
+        if (limber_backends[i]->load(data, size, &k, &d))
+            limber_backends[i]->unload(k);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    FILE *f;
+
+    begin();
+    if (size < 1)
+        return 0;
+    if (*data != 'E') {
+        load_all(data + 1, size - 1);
+        return 0;
+    }
+    f = fopen(entry[0], "wb");
+    if (!f)
+        return 0;
+    chmod(entry[0], 0600);
+    fwrite(data + 1, 1, size - 1, f);
+    fclose(f);
+    multiply();
+    return 0;
+}

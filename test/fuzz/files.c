@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Arrays in files: .npy, Matrix Market, IDX. */
+#define _GNU_SOURCE
+#include "fuzz.h"
+
+#include "tools/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const struct { const char *s; size_t n; } seeds[] = {
+#define SEED(s) { s, sizeof s - 1 }
+    SEED("\x93NUMPY\1\0\x76\0{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }                              "
+         "                            \n0123456701234567012345670123456"),
+    SEED("%%MatrixMarket matrix array real general\n2 2\n1\n3\n2e-400\n4\n"),
+    SEED("%%MatrixMarket matrix coordinate real skew-symmetric\n% text\n3 3 2\n2 1 1.5\n3 2 -inf\n"),
+    SEED("%%MatrixMarket matrix coordinate integer symmetric\n2 2 2\n1 1 -9223372036854775808\n2 1 7\n"),
+    SEED("%%MatrixMarket matrix coordinate pattern general\n4 5 2\n1 5\n4 1\n"),
+    SEED("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x02" "01234567"),
+};
+
+size_t fuzz_seed(int i, uint8_t *to)
+{
+    if (i >= (int)(sizeof seeds / sizeof *seeds))
+        return 0;
+    memcpy(to, seeds[i].s, seeds[i].n);
+    return seeds[i].n;
+}
+
+int complain(const char *format, ...)
+{
+    (void)format;
+    return 1;
+}
+
+limber_format format_of(const char *name)
+{
+    limber_format f;
+
+    limber_format_named(name, &f);
+    return f;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int fd = memfd_create("array", MFD_CLOEXEC);
+    struct array a;
+    char path[40];
+
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        return 0;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    for (int wide = 0; wide < 2; wide++)
+        if (array_read(path, wide, &a))
+            array_clear(&a);
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A fuzz target: an input that comes from outside.  libFuzzer drives it for hours (tools/soak.sh), driver.c for
+ * a moment, with a fixed seed, as a test. */
+#ifndef LIMBER_FUZZ_H
+#define LIMBER_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FUZZ_MOST = 1 << 16 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* The i-th good input, at most FUZZ_MOST bytes; 0 past the end. */
+size_t fuzz_seed(int i, uint8_t *to);
+
+#endif

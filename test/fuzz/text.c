@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Texts: plans with all passes over them, units, LPGEMM's configurations, targets, signatures.  The first byte
+ * says which. */
+#include "fuzz.h"
+
+#include "jit/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const seeds[] = {
+    "PC = A B",                 /* replaced by stated plans */
+    "Uin=e5m2 mul=e5m2:rz acc=(1,8,7):rs group=16 outer=f32 seed=7",
+    "Uin=f16 acc=f32:rz:inf block=8 frac=24 sub=4 order=quads group=32 split=2 total=f32 out=f16",
+    "Uin=e4m3:sat scale=e8m0:32:even acc=f32 block=4 tree=yes",
+    "LgroupedCumulativeLength = 16\ntargetFloatType = (1,5,2)\nroundingType = \"nearest\"\nquantLayer = [conv1,FC1]\n[conv1]\ntargetFloatType = (1,4,3)\n",
+    "T", "Sint(transa:*char transb:*char m:*i32 n:*i32 k:*i32 alpha:*f64 a:ptr lda:*i32 b:ptr ldb:*i32 beta:*f64 c:ptr ldc:*i32)",
+    "Scblas_dgemm", "Sm:i64 n:i64 k:i64 _:i32 a:ptr b:ptr c:ptr lda:i64 ldb:i64 ldc:i64",
+};
+enum { SEEDS = sizeof seeds / sizeof *seeds };
+
+static limber_context *context(void)
+{
+    static limber_context *ctx;
+    static int uses;
+    const limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = "" };
+
+    if (ctx && ++uses % 500 == 0) {     /* bindings live as long as it */
+        limber_destroy(ctx);
+        ctx = NULL;
+    }
+    if (!ctx && limber_create(&ctx, &config) != LIMBER_OK)
+        abort();
+    return ctx;
+}
+
+/* What the library itself would state. */
+static char *stated(int i)
+{
+    static const limber_contract contracts[] = { { .promise = LIMBER_NATIVE }, { .promise = LIMBER_CORRECT },
+                                                 { .promise = LIMBER_BITS, .bits = 40 } };
+    double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4];
+    limber_matrix m = { a, { 0 }, 2, 1 }, n, r;
+    char *text = NULL;
+
+    limber_format_named("f64", &m.format);
+    n = r = m;
+    n.data = b;
+    r.data = c;
+    limber_gemm_plan(context(), &contracts[i % 3], 2, 2, 2, NULL, m, n, NULL, r, &text, NULL);
+    return text;
+}
+
+size_t fuzz_seed(int i, uint8_t *to)
+{
+    if (i >= SEEDS)
+        return 0;
+    *to = (uint8_t)seeds[i][0];
+    if (seeds[i][0] == 'P' || seeds[i][0] == 'T') {
+        char *text = seeds[i][0] == 'P' ? stated(i) : strdup(context()->machine.text.s);
+        size_t n = text ? strlen(text) : 0;
+
+        memcpy(to + 1, text ? text : "", n < FUZZ_MOST - 1 ? n : FUZZ_MOST - 1);
+        free(text);
+        return n + 1 < FUZZ_MOST ? n + 1 : FUZZ_MOST;
+    }
+    memcpy(to, seeds[i], strlen(seeds[i]));
+    return strlen(seeds[i]);
+}
+
+static void plan(const char *s)
+{
+    struct plan p = { 0 };
+    struct text out = { 0 };
+    struct diag d = { 0 };
+    char *text;
+
+    limber_plan_init(&p);
+    if (limber_plan_parse(&p, s, &d) && limber_plan_verify(&p, &d)) {
+        limber_plan_print(&p, &out);
+        text = NULL;
+        limber_plan_text(context(), s, NULL, NULL, &text);
+        limber_free(text);
+    }
+    limber_text_clear(&out);
+    limber_plan_clear(&p);
+}
+
+static void unit(const char *s)
+{
+    limber_unit u, back;
+    char text[700];
+    int listed;
+
+    if (limber_unit_parse(s, &u) != LIMBER_OK)
+        limber_unit_lpgemm(s, "conv1", &u, &listed);
+    else if (limber_unit_parse(limber_unit_text(&u, text, sizeof text), &back) != LIMBER_OK)
+        abort();                /* what is printed is read back */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    limber_format f64;
+    struct target t;
+    struct diag d = { 0 };
+    void (*f)(void);
+    limber_unit u;
+    int listed;
+    char *s;
+
+    if (size == 0 || !(s = malloc(size)))
+        return 0;
+    memcpy(s, data + 1, size - 1);
+    s[size - 1] = 0;
+    limber_format_named("f64", &f64);
+    switch (*data) {
+    case 'P': plan(s); break;
+    case 'U': unit(s); break;
+    case 'L': limber_unit_lpgemm(s, NULL, &u, &listed); break;
+    case 'T': limber_target_parse(&t, s, &d); break;
+    default: limber_bind(context(), &(limber_contract){ .promise = LIMBER_NATIVE }, f64, f64, f64, s, &f);
+    }
+    free(s);
+    return 0;
+}

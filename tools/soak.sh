@@ -1,0 +1,115 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The tests that gain from hours: fuzz targets by libFuzzer under sanitizers, and tests whose loops the
+# environment makes longer.
+set -u
+hours=1 jobs=2 what='' build=''
+usage() {
+    cat <<'END'
+Usage: tools/soak.sh [--hours N] [--jobs N] [--build DIR] [NAME...]
+
+Runs fuzz targets (text, files, rules, cache) and longer tests, for N hours in all (1; fractions are
+fine), N at once (2).  NAME: these alone.  The build, corpora and findings stay in DIR (build-soak).
+On a terminal it tells how far it is; in a pipe it tells the results alone.  Status 1: something was found.
+
+example: tools/soak.sh --hours 8 text cache
+END
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --hours) hours=${2:?--hours takes a number}; shift ;;
+    --jobs) jobs=${2:?--jobs takes a number}; shift ;;
+    --build) build=${2:?--build takes a folder}; shift ;;
+    --help | -h) usage; exit 0 ;;
+    -*) echo "soak.sh: no option is called $1 (see --help)" >&2; exit 2 ;;
+    *) what="$what $1" ;;
+    esac
+    shift
+done
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${build:-$root/build-soak}
+awk -v h="$hours" 'BEGIN { exit !(h + 0 > 0) }' || { echo "soak.sh: --hours takes a number above 0" >&2; exit 2; }
+
+# test, and the environment that makes it longer; %SEED is another number each time
+longer='test_failing LIMBER_TEST_LONG=1
+test_cancel LIMBER_TEST_LONG=1
+test_random LIMBER_SEED=%SEED
+test_binades LIMBER_TEST_LONG=1
+test_poison LIMBER_SEED=%SEED
+test_observers LIMBER_SEED=%SEED
+fuzz_text LIMBER_FUZZ_RUNS=100000
+fuzz_cache LIMBER_FUZZ_RUNS=100000'
+fuzzers='text files rules cache'
+
+tell() {
+    [ -t 2 ] && printf '\r%-78s' "$1" >&2
+    return 0
+}
+wanted() {  # name
+    [ -z "$what" ] || case " $what " in *" $1 "*) ;; *) return 1 ;; esac
+}
+
+tell 'building'
+flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
+mkdir -p "$build"
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-19 -DLIMBER_TESTS=ON -DLIMBER_FUZZ=ON \
+    -DLIMBER_SANITIZE=ON -DCMAKE_C_FLAGS="$flags" > "$build/log" 2>&1 &&
+    cmake --build "$build" -j "$jobs" >> "$build/log" 2>&1 ||
+    { tell ''; echo "soak.sh: the build failed, see $build/log" >&2; exit 2; }
+
+parts=0
+for name in $fuzzers; do wanted "$name" && parts=$((parts + 1)); done
+list=$(printf '%s\n' "$longer" | while read -r name env; do
+    wanted "$name" && [ -x "$build/test/$name" ] && printf '%s %s\n' "$name" "$env"; done)
+[ -z "$list" ] || parts=$((parts + 1))
+[ $parts -gt 0 ] || { echo "soak.sh: nothing is called$what" >&2; exit 2; }
+seconds=$(awk -v h="$hours" -v p="$parts" -v j="$jobs" \
+    'BEGIN { s = int(h * 3600 * (p < j ? 1 : j / p)); print s < 1 ? 1 : s }')
+found=0
+
+fuzz() {    # name
+    corpus=$build/corpus/$1
+    mkdir -p "$corpus" "$build/found"
+    "$build/test/fuzz_$1" "$corpus"
+    ASAN_OPTIONS=allocator_may_return_null=1 "$build/test/fuzzer_$1" -max_total_time="$seconds" -timeout=60 \
+        -rss_limit_mb=4096 -max_len=65536 -artifact_prefix="$build/found/$1-" -print_final_stats=1 "$corpus" \
+        > "$build/$1.log" 2>&1
+    status=$?
+    runs=$(awk '/number_of_executed_units/ { print $2 }' "$build/$1.log")
+    [ $status = 0 ] && { echo "$1: ${runs:-0} inputs, nothing found"; return 0; }
+    echo "$1: ${runs:-?} inputs, FOUND: $(ls "$build/found" | grep "^$1-" | tr '\n' ' ')($build/$1.log)"
+    return 1
+}
+lengthen() {
+    end=$(($(date +%s) + seconds)) rounds=0
+    while [ $rounds = 0 ] || [ "$(date +%s)" -lt $end ]; do
+        rounds=$((rounds + 1))
+        printf '%s\n' "$list" | while read -r name env; do
+            [ $rounds -gt 1 ] && [ "$(date +%s)" -ge $end ] && break
+            # shellcheck disable=SC2046
+            env $(printf '%s' "$env" | sed "s/%SEED/$rounds$$/g") "$build/test/$name" > "$build/$name.log" 2>&1 ||
+                { echo "$name, $env, round $rounds: FAILED ($build/$name.log)"; exit 1; }
+        done || return 1
+    done
+    echo "longer tests: $rounds rounds, nothing found"
+}
+
+running=''
+for name in $fuzzers; do
+    wanted "$name" || continue
+    tell "fuzzing $name for $seconds s"
+    fuzz "$name" &
+    running="$running $!"
+    # shellcheck disable=SC2086
+    if [ "$(echo $running | wc -w)" -ge "$jobs" ]; then
+        wait "${running# }" 2> /dev/null || for pid in $running; do wait "$pid" || found=1; done
+        running=''
+    fi
+done
+if [ -n "$list" ]; then
+    tell "longer tests for $seconds s"
+    lengthen || found=1
+fi
+for pid in $running; do wait "$pid" || found=1; done
+tell ''
+exit $found
