@@ -593,5 +593,6 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
     for (int64_t i = products->num[ATTR_sums]; i > 0; i--)
         word = strchr(word, '|') + 1;
     snprintf(name, sizeof name, "%.*s-%s", (int)strcspn(word, "|"), word, input);
-    return limber_unit_parse(name, unit) == LIMBER_OK;
+    /* what sums in groups is no one instruction whose sum so far is another's addend */
+    return limber_unit_parse(name, unit) == LIMBER_OK && !unit->group;
 }

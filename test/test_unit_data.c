@@ -120,6 +120,10 @@ static void tensor_cores_are_met_bit_for_bit(void **state)
         { "H100/E5M2", "E5M2", "fp32", "h100-e5m2", true },
         { "H100/E4M3", "E4M3", "fp16", "h100-e4m3-mma-acc16", false },
         { "H100/E5M2", "E5M2", "fp16", "h100-e5m2-mma-acc16", false },
+        { "B200/E4M3", "E4M3", "fp32", "b200-e4m3", false },
+        { "B200/E5M2", "E5M2", "fp32", "b200-e5m2", false },
+        { "B200/E4M3", "E4M3", "fp16", "b200-e4m3-acc16", false },
+        { "B200/E5M2", "E5M2", "fp16", "b200-e5m2-acc16", false },
     };
     const char *root = getenv("LIMBER_DATA");
 
