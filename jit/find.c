@@ -274,27 +274,30 @@ static int trust_class(int bits, bool coarse, bool wide)
     return 0;
 }
 
-/* Whether fewer bits than the operands have are enough for most elements of a correct result: where
- * that spares two moduli at least.  What is correct keeps a contract in bits, too, and is asked for where
- * wide lines would need more bits than scaled integers have. */
+/* Bits of scaled integers without a first pass: all, or as many as a contract in bits asks for. */
+static int full_bits(const struct problem *p, const struct mask *m)
+{
+    int need = p->contract.bits + 3 + m->spread;
+
+    return p->contract.promise == LIMBER_BITS && need < m->width ? need : m->width;
+}
+
+/* Whether fewer bits than that are enough for most elements of a correct result: where that spares two
+ * moduli at least.  What is correct keeps a contract in bits, too. */
 static void estimate_trust(limber_context *ctx, struct finding *f, const struct problem *p)
 {
     enum { GAIN = 16, MOST = 165 };
-    bool bits_contract = p->contract.promise == LIMBER_BITS;
-    int need = p->contract.bits + 3, bits;
+    int a = full_bits(p, &f->all_a), b = full_bits(p, &f->all_b), bits;
 
-    if ((p->contract.promise != LIMBER_CORRECT && !bits_contract) || limber_is_integer(p->fc) ||
-        ctx->machine.backend->remote || p->shape || p->groups != 1 || limber_is_tiny(p) ||
-        !f->all_a.scanned || !f->all_b.scanned ||
-        f->all_a.width + f->all_b.width < 2 * limber_format_sig(p->fc) + GAIN)
-        return;
-    if (bits_contract && need + f->all_a.spread <= MOST && need + f->all_b.spread <= MOST)
+    if ((p->contract.promise != LIMBER_CORRECT && p->contract.promise != LIMBER_BITS) ||
+        limber_is_integer(p->fc) || ctx->machine.backend->remote || p->shape || p->groups != 1 ||
+        limber_is_tiny(p) || !f->all_a.scanned || !f->all_b.scanned ||
+        a + b < 2 * limber_format_sig(p->fc) + GAIN)
         return;
     bits = limber_estimate_trust(p, f->a, f->b, limber_k_class(p->k));
     if (bits)
         bits = trust_class(bits, limber_is_coarse(ctx, p), limber_format_sig(p->fc) > 64);
-    if (bits && bits <= MOST && (f->all_a.width > bits ? f->all_a.width - bits : 0) +
-                                (f->all_b.width > bits ? f->all_b.width - bits : 0) >= GAIN)
+    if (bits && bits <= MOST && (a > bits ? a - bits : 0) + (b > bits ? b - bits : 0) >= GAIN)
         f->trust = bits;
 }
 

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the library computes by code of its own: small products in pairs of doubles, sums in windows, NaN
+ * and infinities by bits.  The interpreter has the bits, on every instruction set at hand. */
+#include "engine_support.h"
+
+#include "support.h"
+
+#include <math.h>
+
+enum { MOST = 24, MOST_K = 60 };
+
+static const char *const sets[] = { "", "avx2,fma", "avx2,fma,avx512" };
+static limber_context *compiled[COUNT(sets)], *interp;
+
+static int make_contexts(void **state)
+{
+    (void)state;
+#ifdef LIMBER_HAVE_LLVM
+    for (size_t i = 0; i < COUNT(sets); i++) {
+        limber_config config = { .backend = "llvm", .cache_dir = "", .threads = 1 };
+        struct target *t;
+
+        if (limber_create(&compiled[i], &config)) {
+            print_message("no compiled backend here: %s\n", limber_error_text());
+            break;
+        }
+        t = &compiled[i]->machine.target;
+        if (strlen(sets[i]) > 0 && !strstr(t->features, i == 1 ? "avx2" : "avx512")) {
+            limber_destroy(compiled[i]);
+            compiled[i] = NULL;
+            break;
+        }
+        snprintf(t->features, sizeof t->features, "%s", sets[i]);
+    }
+#endif
+    return limber_create(&interp, &(limber_config){ .backend = "interp", .cache_dir = "", .threads = 1 });
+}
+
+static int free_contexts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(sets); i++)
+        limber_destroy(compiled[i]);
+    limber_destroy(interp);
+    return 0;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* What one matrix holds: few or many binades, integers, pairs that cancel, zeros, NaN. */
+struct kind { int binades, middle, bits, cancels, zeros, specials; };
+
+static struct kind draw_kind(struct rng *r, bool specials)
+{
+    static const int ranges[] = { 1, 8, 40, 300, 2100, 9000 };
+    struct kind k = { ranges[rng_below(r, COUNT(ranges))], 0, rng_below(r, 3) ? 0 : 1 + rng_below(r, 20),
+                      rng_below(r, 4) == 0, rng_below(r, 3) ? 9 : 2, specials && rng_below(r, 4) == 0 };
+
+    if (rng_below(r, 4) == 0)
+        k.middle = rng_below(r, 2000) - 1000;
+    return k;
+}
+
+static void element(struct rng *r, const struct kind *k, limber_format f, char *to)
+{
+    double x = 2 * rng_unit(r) - 1;
+
+    if (f.kind == LIMBER_KIND_INT) {
+        uint64_t v = rng_next(r) >> rng_below(r, 63);
+
+        memcpy(to, &v, f.size);
+        return;
+    }
+    if (k->bits)
+        x = floor(ldexp(x, k->bits));
+    x = ldexp(x, rng_below(r, k->binades) - k->binades / 2 + k->middle);
+    if (rng_below(r, k->zeros) == 0)
+        x = rng_below(r, 2) ? 0 : -0.0;
+    if (k->specials && rng_below(r, 40) == 0)
+        x = rng_below(r, 3) ? copysign(INFINITY, x) : NAN;
+    limber_convert(to, f, &x, named("f64"), 1, LIMBER_RN);
+    if (f.kind == LIMBER_KIND_DD && isfinite(x)) {      /* a lower part */
+        double low = x * 0x1p-54 * rng_unit(r);
+
+        memcpy(to + 8, &low, 8);
+    } else if (f.size == 16 && isfinite(x)) {
+        memset(to, rng_below(r, 256), 5);
+    }
+}
+
+static void fill_kind(struct rng *r, const struct kind *k, limber_format f, char *to, int64_t count,
+                      bool negative)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (!(k->cancels && i % 2)) {
+            element(r, k, f, to + i * f.size);
+            continue;
+        }
+        memcpy(to + i * f.size, to + (i - 1) * f.size, f.size);
+        if (negative && f.kind == LIMBER_KIND_FLOAT)
+            to[(i + 1) * f.size - 1] ^= (char)0x80;
+    }
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+static bool is_nan(limber_format f, const char *p)
+{
+    double x = 0;
+
+    if (f.kind != LIMBER_KIND_INT)
+        limber_convert(&x, named("f64"), p, f, 1, LIMBER_RN);
+    return isnan(x);
+}
+
+static void compare(const char *got, const char *want, int64_t count, limber_format f, const char *what,
+                    int trial)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const char *x = got + i * f.size, *y = want + i * f.size;
+
+        if (memcmp(x, y, f.size) && !(is_nan(f, x) && is_nan(f, y)))
+            fail_msg("%s, trial %d: element %lld differs", what, trial, (long long)i);
+    }
+}
+
+static void one(struct rng *r, const char *const *formats, int count, const char *scheme, int trial)
+{
+    static char a[MOST * MOST_K * 16], b[MOST * MOST_K * 16], c[MOST * MOST * 16], old[MOST * MOST * 16];
+    static char want[MOST * MOST * 16];
+    limber_format fa = named(formats[rng_below(r, count)]), fb = named(formats[rng_below(r, count)]);
+    limber_format fc = named(formats[rng_below(r, count < 5 ? count : 5)]);
+    int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST), k = rng_below(r, MOST_K);
+    struct kind ka = draw_kind(r, true), kb = draw_kind(r, true), kc = { 100, 0, 0, 0, 9, 0 };
+    int across = rng_below(r, 8), scalars = rng_below(r, 4);
+    char alpha[16], beta[16];
+    limber_matrix ma = { a, fa, across & 1 ? 1 : k ? k : 1, across & 1 ? m : 1 };
+    limber_matrix mb = { b, fb, across & 2 ? 1 : n, across & 2 ? (k ? k : 1) : 1 };
+    limber_matrix mc = { want, fc, across & 4 ? 1 : n, across & 4 ? m : 1 };
+    limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+
+    fill_kind(r, &ka, fa, a, m * k, true);
+    fill_kind(r, &kb, fb, b, k * n, false);
+    fill_kind(r, &kc, fc, old, m * n, false);
+    element(r, &kc, fc, alpha);
+    element(r, &kc, fc, beta);
+    memcpy(want, old, sizeof want);
+    assert_int_equal(limber_gemm(interp, &contract, m, n, k, scalars & 1 ? alpha : NULL, ma, mb,
+                                 scalars & 2 ? beta : NULL, mc, NULL), LIMBER_OK);
+    contract.scheme = scheme;
+    mc.data = c;
+    for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
+        limber_report report;
+
+        memcpy(c, old, sizeof c);
+        assert_int_equal(limber_gemm(compiled[i], &contract, m, n, k, scalars & 1 ? alpha : NULL, ma, mb,
+                                     scalars & 2 ? beta : NULL, mc, &report), LIMBER_OK);
+        assert_string_equal(report.scheme, scheme ? scheme : "pairs");
+        compare(c, want, m * n, fc, sets[i], trial);
+    }
+}
+
+static void pairs_round_correctly(void **state)
+{
+    static const char *const formats[] = { "f64", "f32" };
+    struct rng r = { 71 };
+
+    (void)state;
+    for (int trial = 0; trial < 1500; trial++)
+        one(&r, formats, COUNT(formats), NULL, trial);
+    for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++)    /* and no kernel was made */
+        assert_int_equal(limber_memory_count(compiled[i]->memory), 0);
+}
+
+static void windows_round_correctly(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "f128", "dd", "f16", "i64", "i32", "tf32", "bf16" };
+    struct rng r = { 72 };
+
+    (void)state;
+    for (int trial = 0; trial < 500; trial++)
+        one(&r, formats, COUNT(formats), "exact", trial);
+}
+
+/* ---- NaN and infinities ---------------------------------------------------------------------- */
+
+/* All pairs of classes meet all others; plain doubles have the answer. */
+static void classes_of_results(void **state)
+{
+    static const double value[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN };
+    static const char *const schemes[] = { NULL, "exact", "ozaki2", "ozaki1-i8" };
+    enum { ALL = COUNT(value) * COUNT(value) };
+    static double a[ALL * 70], b[70 * ALL], c[ALL * ALL];
+    limber_format f64 = named("f64");
+
+    (void)state;
+    for (int k = 2; k <= 70; k += 68)   /* the classes lie at the ends of the words of bits */
+        for (size_t s = 0; s < COUNT(schemes); s++)
+            for (size_t set = 0; set < COUNT(sets) && compiled[set]; set++) {
+                const limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = schemes[s] };
+
+                memset(a, 0, sizeof a);
+                memset(b, 0, sizeof b);
+                for (int i = 0; i < ALL; i++) {
+                    a[i * k] = b[i] = value[i / COUNT(value)];
+                    a[i * k + k - 1] = b[(k - 1) * ALL + i] = value[i % COUNT(value)];
+                }
+                if (!set && s > 1)      /* no instruction set to compile for */
+                    continue;
+                if (limber_gemm(compiled[set], &contract, ALL, ALL, k, NULL,
+                                (limber_matrix){ a, f64, k, 1 }, (limber_matrix){ b, f64, ALL, 1 }, NULL,
+                                (limber_matrix){ c, f64, ALL, 1 }, NULL))
+                    fail_msg("%s", limber_error_text());
+                for (int i = 0; i < ALL * ALL; i++) {
+                    const double *x = a + i / ALL * k, *y = b + i % ALL;
+                    double want = x[0] * y[0] + x[k - 1] * y[(k - 1) * ALL];
+
+                    if (isnan(want) ? !isnan(c[i]) : c[i] != want)
+                        fail_msg("%s, k = %d: %g %g times %g %g gives %g", schemes[s] ? schemes[s] : "pairs",
+                                 k, x[0], x[k - 1], y[0], y[(k - 1) * ALL], c[i]);
+                }
+            }
+}
+
+/* ---- which calls are small ------------------------------------------------------------------- */
+
+static void batches_are_served_too(void **state)
+{
+    enum { COUNT_ = 300, N = 9 };
+    static double a[COUNT_ * N * N], b[COUNT_ * N * N], c[COUNT_ * N * N], want[COUNT_ * N * N];
+    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    const limber_batch batch = { .count = COUNT_, .a = N * N, .b = N * N, .c = N * N };
+    limber_format f64 = named("f64");
+    limber_context *threads;
+    limber_report report;
+    struct rng r = { 73 };
+
+    (void)state;
+    if (!compiled[0])
+        skip();
+    assert_int_equal(limber_create(&threads, &(limber_config){ .backend = "llvm", .cache_dir = "",
+                                                               .threads = 3 }), LIMBER_OK);
+    fill(&r, DATA_spread, f64, a, COUNT_ * N * N);
+    fill(&r, DATA_spread, f64, b, COUNT_ * N * N);
+    for (int which = 0; which < 2; which++)
+        assert_int_equal(limber_gemm_batch(which ? interp : threads, &correct, NULL, &batch, N, N, N, NULL,
+                                           (limber_matrix){ a, f64, N, 1 }, (limber_matrix){ b, f64, N, 1 },
+                                           NULL, (limber_matrix){ which ? want : c, f64, N, 1 },
+                                           which ? NULL : &report), LIMBER_OK);
+    assert_string_equal(report.scheme, "pairs");
+    assert_memory_equal(c, want, sizeof c);
+    limber_destroy(threads);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_round_correctly),
+        cmocka_unit_test(windows_round_correctly),
+        cmocka_unit_test(classes_of_results),
+        cmocka_unit_test(batches_are_served_too),
+    };
+
+    return cmocka_run_group_tests(tests, make_contexts, free_contexts);
+}
