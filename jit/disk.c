@@ -222,6 +222,9 @@ static bool find_key(struct disk *disk, bool create, struct seal_key *key)
                  "of its entries is");
     else
         has = limber_seal_key(disk->key_file, create, key, why, sizeof why);
+    if (!has && !*why && disk->mode == CACHE_ro)
+        snprintf(why, sizeof why, "%.150s is absent, and none is made where LIMBER_CACHE is ro",
+                 disk->key_file);
     if (*why) {
         give_up(disk, disk->why_not, why);
         return false;

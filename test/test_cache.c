@@ -522,6 +522,8 @@ static void without_a_key_nothing_is_kept(void **state)
 {
     char *dir = with_an_entry(), *own = strdup(limber_variable_value("LIMBER_CACHE_KEY")), path[5000];
     static const char *const reasons[] = { "LIMBER_CACHE_KEY", "no absolute path", "Not a directory" };
+    struct disk *reader;
+    limber_cache_info told;
 
     (void)state;
     assert_non_null(own);
@@ -544,6 +546,14 @@ static void without_a_key_nothing_is_kept(void **state)
         assert_true(exists(path));      /* whose it is cannot be told */
         limber_disk_free(disk);
     }
+    snprintf(path, sizeof path, "%s/absent", dir);
+    setenv("LIMBER_CACHE_KEY", path, 1);
+    reader = limber_disk_new(&(struct disk_options){ .dir = dir, .limit = 1 << 20, .mode = CACHE_ro,
+                                                     .key_file = path });
+    limber_disk_describe(reader, &told);
+    assert_non_null(strstr(told.why_not, "absent, and none is made"));
+    assert_false(exists(path));
+    limber_disk_free(reader);
     setenv("LIMBER_CACHE_KEY", own, 1);
     free(own);
     discard(dir);
