@@ -264,6 +264,44 @@ printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\n' > short.mtx
 expect 1 'ends too early|can hold' "$limber" gemm short.mtx a.mtx
 printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\nx\n4\n' > word.mtx
 expect 1 'line 5.*expected a number' "$limber" gemm word.mtx a.mtx
+
+# Whoever looks on changes neither the result nor the kernels on disk.
+for contract in native bits=40 correct; do
+    LIMBER_CACHE_DIR=$PWD/plain "$limber" gemm a.mtx s.mtx --contract $contract -o plain.mtx > out 2>&1
+    LIMBER_CACHE_DIR=$PWD/seen LIMBER_DUMP=$PWD/dumps LIMBER_VERBOSE=9 "$limber" gemm a.mtx s.mtx \
+        --contract $contract --check --json -o seen.mtx > out 2>&1
+    LIMBER_CACHE_DIR=$PWD/seen "$limber" gemm a.mtx s.mtx --contract $contract -o after.mtx > out 2>&1
+    expect 0 '' cmp plain.mtx seen.mtx
+    expect 0 '' cmp plain.mtx after.mtx
+done
+expect 0 '' diff -r -x lock plain seen
+expect 0 '.' ls dumps
+
+# No digit of an integer is lost: it is read as it stands, or refused with file, line and value.
+printf '%%%%MatrixMarket matrix array integer general\n1 1\n1\n' > unit.mtx
+integer() {
+    printf '%%%%MatrixMarket matrix array integer general\n1 1\n%s\n' "$1" > integer.mtx
+}
+for v in 9223372036854775807 -9223372036854775808 +5 -0; do
+    integer $v
+    expect 0 'i64' "$limber" gemm integer.mtx unit.mtx --contract exact -o back.mtx
+    expect 0 "^$(printf %s $v | sed 's/^+//; s/^-0$/0/')\$" cat back.mtx
+done
+for v in 9223372036854775808 -9223372036854775809 18446744073709551616 99999999999999999999999; do
+    integer $v
+    expect 1 "integer.mtx: line 3: $v does not fit" "$limber" gemm integer.mtx unit.mtx
+    expect 0 'f128' "$limber" gemm integer.mtx unit.mtx --as f128 --contract correct --json -o back.mtx
+    expect 0 "^-?$(printf %s $v | tr -d - | cut -c1)[.]$(printf %s $v | tr -d - | cut -c2-)0*e" cat back.mtx
+done
+integer 20769187434139310514121985316880384     # 2^114
+expect 0 'f128' "$limber" gemm integer.mtx unit.mtx --as f128 --contract correct --json -o back.mtx
+expect 0 '2[.]0769187434139310514121985316880384' cat back.mtx
+integer 10384593717069655257060992658440193     # 2^113 + 1
+expect 1 'integer.mtx: line 3: 10384593717069655257060992658440193 has more bits' \
+    "$limber" gemm integer.mtx unit.mtx --as f128
+printf '%%%%MatrixMarket matrix coordinate integer skew-symmetric\n2 2 1\n2 1 -9223372036854775808\n' > skew.mtx
+expect 1 'skew.mtx: line 3: -9223372036854775808 has no negative' "$limber" gemm skew.mtx skew.mtx
+expect 1 "is no number of the result.s format" "$limber" gemm i.mtx i.mtx --alpha 99999999999999999999
 printf '%%%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 5\n' > outside.mtx
 expect 1 'outside' "$limber" gemm outside.mtx a.mtx
 printf '%%%%MatrixMarket matrix coordinate real general\n900000000 900000000 1\n1 1 5\n' > huge.mtx

@@ -184,8 +184,9 @@ char *text_read(const char *path)
 
 /* ---- decimal text ---------------------------------------------------------------------------- */
 
-/* x to binary128's two halves of a significand and an exponent, as an element. */
-static void to_f128(mpfr_t x, unsigned char *out)
+/* x of 113 bits as an element; rounded: which way it was, that subnormal numbers are not rounded
+ * twice. */
+static void to_f128(mpfr_t x, int rounded, unsigned char *out)
 {
     limber_format f128 = format_of("f128");
     mpfr_exp_t emin = mpfr_get_emin(), emax = mpfr_get_emax();
@@ -196,7 +197,7 @@ static void to_f128(mpfr_t x, unsigned char *out)
 
     mpfr_set_emin(-16493);
     mpfr_set_emax(16384);
-    mpfr_subnormalize(x, mpfr_check_range(x, 0, MPFR_RNDN), MPFR_RNDN);
+    mpfr_subnormalize(x, mpfr_check_range(x, rounded, MPFR_RNDN), MPFR_RNDN);
     mpz_init(z);
     if (mpfr_nan_p(x) || mpfr_inf_p(x)) {
         code[14] = 0xff;
@@ -225,6 +226,25 @@ static void to_f128(mpfr_t x, unsigned char *out)
     memcpy(out, code, f128.size);
 }
 
+/* Cut to 53 bits of which the last is 1 where something was lost, so that a second rounding to a
+ * narrower format is as one. */
+static double to_odd(const char *text, char **end)
+{
+    uint64_t bits;
+    double d;
+    mpfr_t x;
+    int lost;
+
+    mpfr_init2(x, 53);
+    lost = mpfr_strtofr(x, text, end, 10, MPFR_RNDZ);
+    d = mpfr_get_d(x, MPFR_RNDZ);
+    mpfr_clear(x);
+    memcpy(&bits, &d, sizeof bits);
+    bits |= lost != 0;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
 bool parse_number(const char *text, limber_format f, void *out)
 {
     unsigned char wide[16];
@@ -233,10 +253,12 @@ bool parse_number(const char *text, limber_format f, void *out)
     bool ok;
 
     if (f.kind == LIMBER_KIND_INT) {
-        int64_t v = strtoll(text, &end, 10);
+        int64_t v;
 
+        errno = 0;
+        v = strtoll(text, &end, 10);
         memcpy(out, &v, 8);             /* scalars of integers are i64 */
-        return end != text && *end == 0;
+        return end != text && *end == 0 && errno != ERANGE;
     }
     if (limber_format_equal(f, format_of("dd"))) {
         double high, low;
@@ -251,18 +273,19 @@ bool parse_number(const char *text, limber_format f, void *out)
         mpfr_clear(x);
         return ok;
     }
-    /* round to odd at 113 bits would be needed for f64 and below: parse at the format's own width */
     if (f.size == 16) {
+        int rounded;
+
         mpfr_init2(x, 113);
-        mpfr_strtofr(x, text, &end, 10, MPFR_RNDN);
+        rounded = mpfr_strtofr(x, text, &end, 10, MPFR_RNDN);
         ok = end != text && *end == 0;
-        to_f128(x, wide);
+        to_f128(x, rounded, wide);
         memcpy(out, wide, 16);
         mpfr_clear(x);
         return ok;
     }
     if (f.kind == LIMBER_KIND_FLOAT) {
-        double d = strtod(text, &end);
+        double d = limber_format_equal(f, format_of("f64")) ? strtod(text, &end) : to_odd(text, &end);
 
         if (end == text || *end)
             return false;

@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <mpfr.h>
@@ -82,6 +83,48 @@ static bool sizes(struct reader *r, int64_t v[3])
     return true;
 }
 
+static bool bad_value(const struct reader *r, const char *token, const char *what)
+{
+    complain("%s: line %ld: %s %s", r->path, r->line, token, what);
+    return false;
+}
+
+/* All digits of an integer are meant, so none may be lost. */
+static bool check_integer(const struct reader *r, const char *token)
+{
+    mpz_t z;
+    bool fits, number;
+
+    mpz_init(z);
+    number = mpz_set_str(z, token + (*token == '+'), 10) == 0;
+    fits = !number || mpz_sgn(z) == 0 || mpz_sizeinbase(z, 2) - mpz_scan1(z, 0) <= 113;
+    mpz_clear(z);
+    if (!number)
+        return bad(r, "expected an integer");
+    return fits || bad_value(r, token, "has more bits than the 113 of binary128");
+}
+
+static bool set_integer(const struct reader *r, const char *token, int64_t *at, int64_t *mirror)
+{
+    char *end;
+    long long v;
+
+    errno = 0;
+    v = strtoll(token, &end, 10);
+    if (end == token || *end)
+        return bad(r, "expected an integer");
+    if (errno == ERANGE)
+        return bad_value(r, token, "does not fit 64 bits; --as f128 holds 113");
+    if (mirror && r->skew && v == INT64_MIN)
+        return bad_value(r, token, "has no negative of 64 bits; --as f128 holds it");
+    memcpy(at, &v, sizeof v);
+    if (mirror) {
+        v = r->skew ? -v : v;
+        memcpy(mirror, &v, sizeof v);
+    }
+    return true;
+}
+
 /* Reads one element's text into the array at (i, j), and its mirror image. */
 static bool set(struct reader *r, struct array *a, const char *token, int64_t i, int64_t j)
 {
@@ -91,19 +134,10 @@ static bool set(struct reader *r, struct array *a, const char *token, int64_t i,
 
     if (r->pattern)
         token = "1";
-    if (a->format.kind == LIMBER_KIND_INT) {
-        char *end;
-        long long v = strtoll(token, &end, 10);
-
-        if (end == token || *end)
-            return bad(r, "expected an integer");
-        memcpy(at, &v, 8);
-        if (r->symmetric && i != j) {
-            v = r->skew ? -v : v;
-            memcpy(mirror, &v, 8);
-        }
-        return true;
-    }
+    if (a->format.kind == LIMBER_KIND_INT)
+        return set_integer(r, token, (void *)at, r->symmetric && i != j ? (void *)mirror : NULL);
+    if (r->integer && !check_integer(r, token))
+        return false;
     if (!parse_number(token, a->format, at))
         return bad(r, "expected a number");
     if (r->symmetric && i != j) {

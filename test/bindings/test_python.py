@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 
 if os.environ.get("LIMBER_TEST_NO_NUMPY"):
@@ -309,6 +310,92 @@ class Quads(unittest.TestCase):
         values += [Fraction(random.randint(1, 10 ** 50), random.randint(1, 10 ** 50))
                    for _ in range(50)]
         self.assertEqual(limber.Quad(values).to_fractions(), [self.nearest(x) for x in values])
+
+    def test_any_kind_of_number_is_taken_exactly(self):
+        """Whatever a number comes as, in every binade and at both ends: its own digits, rounded once."""
+        class Ratio:                            # as NumPy's long doubles, gmpy2's numbers
+            def __init__(self, x):
+                self.x = x
+
+            def __float__(self):
+                return float(self.x)
+
+            def as_integer_ratio(self):
+                return self.x.numerator, self.x.denominator
+
+        class Parts:                            # as mpmath's and SymPy's floats
+            def __init__(self, x):
+                e = self.log2(x.denominator)
+                self._mpf_ = (int(x < 0), abs(x.numerator), -e, x.numerator.bit_length())
+                self.x = x
+
+            @staticmethod
+            def log2(power):
+                return power.bit_length() - 1
+
+            def __float__(self):
+                return float(self.x)
+
+        def decimal(x):                         # a dyadic number has all its digits
+            with localcontext() as c:
+                c.prec, c.Emax, c.Emin = 40000, MAX_EMAX, MIN_EMIN
+                return Decimal(x.numerator) / Decimal(x.denominator)
+
+        sys.set_int_max_str_digits(0)
+        for e in list(range(-16510, 16384, 601)) + list(range(-16496, -16480)) + [16383, -1074, 1023]:
+            x = random.choice([-1, 1]) * random.getrandbits(140) * Fraction(2) ** (e - 140)
+            if x == 0:
+                continue
+            kinds = [x, Ratio(x), Parts(x), decimal(x), str(decimal(x))]
+            if x.denominator == 1:
+                kinds.append(int(x))
+            if float(Fraction(x)) == x if abs(e) < 1000 else False:
+                kinds.append(float(x))
+            want = self.nearest(x)
+            for kind in kinds:
+                self.assertEqual(limber.Quad([kind]).item(), want, (type(kind), e))
+        self.assertEqual(limber.Quad([Parts(Fraction(2) ** 17001)]).item(), math.inf)
+        self.assertEqual(limber.Quad([Parts(Fraction(1, 2 ** 17001))]).item(), 0)
+
+    def test_what_a_double_does_not_hold_is_refused(self):
+        class Opaque:
+            def __init__(self, x):
+                self.x = x
+
+            def __float__(self):
+                return float(self.x)
+
+            def __eq__(self, other):
+                return self.x == other
+
+        self.assertEqual(limber.Quad([Opaque(Fraction(1, 2))]).item(), Fraction(1, 2))
+        with self.assertRaises(limber.BadArgument):
+            limber.Quad([Opaque(Fraction(1, 3))])
+
+    @unittest.skipUnless(numpy, "NumPy")
+    def test_long_doubles(self):
+        one, rest = numpy.longdouble(1), numpy.longdouble(2) ** -60
+        for x in (one + rest, (one + rest) * numpy.longdouble(2) ** 5000, -rest / 3, numpy.float32(0.1),
+                  numpy.longdouble("-0.0"), numpy.longdouble("-inf"), numpy.int64(-2 ** 63)):
+            want = float(x) if not numpy.isfinite(x) else Fraction(*map(int, x.as_integer_ratio())) \
+                if hasattr(x, "as_integer_ratio") else int(x)
+            self.assertEqual(limber.Quad([x]).item(), want)
+            self.assertEqual(limber.Quad(numpy.array([x])).to_fractions(), [want])
+        self.assertTrue(math.isnan(limber.Quad([numpy.longdouble("nan")]).item()))
+
+    def test_numbers_of_mpmath(self):
+        try:
+            import mpmath
+        except ImportError:
+            self.skipTest("no mpmath")
+        with mpmath.workprec(130):
+            third = mpmath.mpf(1) / 3
+            sign, digits, e, _ = third._mpf_
+            self.assertEqual(limber.Quad([third, -third]).to_fractions(),
+                             [self.nearest(s * int(digits) * Fraction(2) ** e) for s in (1, -1)])
+            ends = [mpmath.inf, -mpmath.inf, mpmath.mpf(0), mpmath.mpf("1e99999"), mpmath.mpf("1e-99999")]
+            self.assertEqual(limber.Quad(ends).to_fractions(), [math.inf, -math.inf, 0, math.inf, 0])
+            self.assertTrue(math.isnan(limber.Quad([mpmath.nan]).item()))
 
     def test_ends_of_the_range(self):
         least = Fraction(2) ** -16494

@@ -41,23 +41,52 @@ def _decimal(text):
     return x.is_signed(), Fraction(0 if x.adjusted() < -5100 else x.copy_abs())
 
 
+def _float(x):
+    """A double as (negative, Fraction or "inf" or "nan")."""
+    kind = "nan" if math.isnan(x) else "inf" if math.isinf(x) else Fraction(abs(x))
+    return math.copysign(1, x) < 0, kind
+
+
+def _real(x):
+    """Any other number likewise, exactly: what tells its ratio (floats, NumPy's long doubles, gmpy2's
+    numbers), mpmath's and SymPy's floats by their parts, else what a double holds."""
+    parts = getattr(x, "_mpf_", None)
+    if parts and (parts[1] or not parts[2]):        # else infinite or NaN
+        negative, digits, e, _ = parts
+        digits, e = int(digits), int(e)
+        size = e + digits.bit_length()
+        if digits and size > 17000:                 # far beyond the range, as of decimals
+            return bool(negative), "inf"
+        return bool(negative), Fraction(digits) * Fraction(2) ** e if size > -17000 else Fraction(0)
+    try:
+        if hasattr(x, "as_integer_ratio") and not isinstance(x, float):
+            try:
+                ratio = Fraction(*map(int, x.as_integer_ratio()))
+            except (OverflowError, ValueError):     # infinite or NaN
+                return _float(float(x))
+            return (ratio < 0 if ratio else math.copysign(1, float(x)) < 0), abs(ratio)
+        value = float(x)
+        exact = parts or value == x or value != value
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadArgument(f"{x!r} is not a number: {error}") from None
+    if not exact:
+        raise BadArgument(f"{x!r} is not what a double holds: give a Fraction or a decimal string")
+    return _float(value)
+
+
 def encode(x):
     """The 128 bits of a number, rounded once to nearest-even: a string of decimal digits, an int, a
-    Fraction, a Decimal, or a float."""
+    Fraction, a Decimal, a float, a long double of NumPy, a float of mpmath or gmpy2."""
     if isinstance(x, (str, Decimal)):
         negative, x = _decimal(str(x))
     elif isinstance(x, numbers.Integral):
         x = operator.index(x)
         negative, x = x < 0, Fraction(abs(x))
-    elif isinstance(x, Fraction):
+    elif isinstance(x, numbers.Rational):
+        x = Fraction(int(x.numerator), int(x.denominator))
         negative, x = x < 0, abs(x)
     else:
-        try:
-            x = float(x)
-        except TypeError as error:
-            raise BadArgument(f"{x!r} is not a number: {error}") from None
-        negative = math.copysign(1, x) < 0
-        x = "nan" if math.isnan(x) else "inf" if math.isinf(x) else Fraction(abs(x))
+        negative, x = _real(x)
     if isinstance(x, str):
         bits = _INF | (1 << (_FRACTION - 1)) * (x == "nan")
     else:
@@ -113,8 +142,8 @@ class Quad:
     NumPy array (..., 2), or a memoryview where NumPy is absent."""
 
     def __init__(self, values):
-        """From nested lists of ints, Fractions, Decimals, decimal strings and floats, or an array of
-        doubles; each is rounded once, to nearest-even."""
+        """From nested lists of ints, Fractions, Decimals, decimal strings and floats, long doubles
+        and those of mpmath among them, or an array; each is rounded once, to nearest-even."""
         if not isinstance(values, (list, tuple)) and hasattr(values, "ndim"):
             values = values.tolist()        # exact for integers and floats
         shape = []
