@@ -32,11 +32,7 @@ awk -v h="$hours" 'BEGIN { exit !(h + 0 > 0) }' || { echo "soak.sh: --hours take
 
 # test, and the environment that makes it longer; %SEED is another number each time
 longer='test_failing LIMBER_TEST_LONG=1
-test_cancel LIMBER_TEST_LONG=1
 test_random LIMBER_SEED=%SEED
-test_binades LIMBER_TEST_LONG=1
-test_poison LIMBER_SEED=%SEED
-test_observers LIMBER_SEED=%SEED
 fuzz_text LIMBER_FUZZ_RUNS=100000
 fuzz_cache LIMBER_FUZZ_RUNS=100000'
 fuzzers='text files rules cache'
