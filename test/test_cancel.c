@@ -22,6 +22,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
 static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f)
 {
     (void)s, (void)type, (void)f;
@@ -179,9 +187,64 @@ static void limits_are_errors(void **state)
         }
 }
 
+/* ---- address space that ends ------------------------------------------------------------------ */
+
+/* In a child: a kernel is made, or there is no memory and C is what it was. */
+static int with_megabytes(const char *backend, const char *dir, rlim_t megabytes)
+{
+    const limber_config config = { .backend = backend, .threads = 1, .cache_dir = dir, .dump_dir = "" };
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    limber_context *ctx;
+    struct rlimit limit;
+    limber_status s;
+
+    if (!f || fscanf(f, "%lu", &pages) != 1)
+        return 2;
+    fclose(f);
+    limit.rlim_cur = limit.rlim_max = pages * (rlim_t)sysconf(_SC_PAGESIZE) + (megabytes << 20);
+    if (setrlimit(RLIMIT_AS, &limit))
+        return 3;
+    reset();
+    s = limber_create(&ctx, &config);
+    if (s == LIMBER_OK)
+        s = native(ctx);
+    if (s == LIMBER_OK)
+        return 0;
+    return s != LIMBER_NO_MEMORY || memcmp(c, before, sizeof c) ? 4 : 0;
+}
+
+static void address_space_that_ends(void **state)
+{
+    (void)state;
+#ifdef SANITIZED                /* takes terabytes */
+    skip();
+#endif
+    fill_operands();
+    for (int k = 0; limber_backends[k]; k++)
+        for (rlim_t megabytes = 0; megabytes <= 1024; megabytes += megabytes < 64 ? 1 : 48) {
+            char dir[] = "/tmp/limber-room-XXXXXX";
+            const char *name = limber_backends[k]->name;
+            int status;
+            pid_t pid;
+
+            if (strcmp(name, "cuda") == 0)
+                continue;
+            assert_non_null(mkdtemp(dir));
+            pid = fork();
+            if (pid == 0)
+                _exit(with_megabytes(name, dir, megabytes));
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+            if (status)
+                fail_msg("%s, %ld MiB: status %#x", name, (long)megabytes, (unsigned)status);
+            discard(dir);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(address_space_that_ends),     /* first: libLLVM is not loaded yet */
         cmocka_unit_test(cancelled_behind_the_call),
         cmocka_unit_test(limits_are_errors),
     };

@@ -32,11 +32,7 @@ awk -v h="$hours" 'BEGIN { exit !(h + 0 > 0) }' || { echo "soak.sh: --hours take
 
 # test, and the environment that makes it longer; %SEED is another number each time
 longer='test_failing LIMBER_TEST_LONG=1
-test_cancel LIMBER_TEST_LONG=1
 test_random LIMBER_SEED=%SEED
-test_binades LIMBER_TEST_LONG=1
-test_poison LIMBER_SEED=%SEED
-test_observers LIMBER_SEED=%SEED
 fuzz_text LIMBER_FUZZ_RUNS=100000
 fuzz_cache LIMBER_FUZZ_RUNS=100000'
 fuzzers='text files rules cache'
@@ -49,23 +45,26 @@ wanted() {  # name
     [ -z "$what" ] || case " $what " in *" $1 "*) ;; *) return 1 ;; esac
 }
 
-tell 'building'
-flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
-mkdir -p "$build"
-cmake -S "$root" -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-19 -DLIMBER_TESTS=ON -DLIMBER_FUZZ=ON \
-    -DLIMBER_SANITIZE=ON -DCMAKE_C_FLAGS="$flags" > "$build/log" 2>&1 &&
-    cmake --build "$build" -j "$jobs" >> "$build/log" 2>&1 ||
-    { tell ''; echo "soak.sh: the build failed, see $build/log" >&2; exit 2; }
-
-parts=0
-for name in $fuzzers; do wanted "$name" && parts=$((parts + 1)); done
+parts=0 list='' targets=''
+for name in $fuzzers; do
+    wanted "$name" && parts=$((parts + 1)) targets="$targets fuzz_$name fuzzer_$name"
+done
 list=$(printf '%s\n' "$longer" | while read -r name env; do
-    wanted "$name" && [ -x "$build/test/$name" ] && printf '%s %s\n' "$name" "$env"; done)
-[ -z "$list" ] || parts=$((parts + 1))
+    wanted "$name" && { [ -f "$root/test/$name.c" ] || [ "$name" != "${name#fuzz_}" ]; } && echo "$name $env"; done)
+[ -z "$list" ] || parts=$((parts + 1)) targets="$targets $(echo "$list" | cut -d' ' -f1 | sort -u | tr '\n' ' ')"
 [ $parts -gt 0 ] || { echo "soak.sh: nothing is called$what" >&2; exit 2; }
 seconds=$(awk -v h="$hours" -v p="$parts" -v j="$jobs" \
     'BEGIN { s = int(h * 3600 * (p < j ? 1 : j / p)); print s < 1 ? 1 : s }')
 found=0
+
+tell 'building'
+flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
+mkdir -p "$build"
+# shellcheck disable=SC2086
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-19 -DLIMBER_TESTS=ON -DLIMBER_FUZZ=ON \
+    -DLIMBER_SANITIZE=ON -DCMAKE_C_FLAGS="$flags" > "$build/log" 2>&1 &&
+    cmake --build "$build" -j "$jobs" --target $targets >> "$build/log" 2>&1 ||
+    { tell ''; echo "soak.sh: the build failed, see $build/log" >&2; exit 2; }
 
 fuzz() {    # name
     corpus=$build/corpus/$1
@@ -102,7 +101,7 @@ for name in $fuzzers; do
     running="$running $!"
     # shellcheck disable=SC2086
     if [ "$(echo $running | wc -w)" -ge "$jobs" ]; then
-        wait "${running# }" 2> /dev/null || for pid in $running; do wait "$pid" || found=1; done
+        for pid in $running; do wait "$pid" || found=1; done
         running=''
     fi
 done

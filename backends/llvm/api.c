@@ -6,6 +6,8 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct llvm llvm;        /* written once under the lock, constant afterwards */
@@ -57,10 +59,35 @@ static bool start_aarch64(void *h)
     return true;
 }
 
+/* libLLVM ends the process where it gets no memory.  Under a limit on the address space it is not asked unless
+ * there is much more than the largest kernel takes: some 130 MiB for the library, as much for its work. */
+enum { ROOM_MIB = 512 };
+
+static bool has_room(struct diag *d)
+{
+    struct rlimit limit;
+    unsigned long pages;
+    FILE *f;
+    bool ok;
+
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    f = fopen("/proc/self/statm", "re");
+    ok = !f || fscanf(f, "%lu", &pages) != 1 ||
+         limit.rlim_cur / ((unsigned long)1 << 20) >=
+         pages / 256 + ROOM_MIB;        /* pages of 4 KiB, as on x86-64; larger ones are fewer */
+    if (f)
+        fclose(f);
+    return ok || limber_fail(d, LIMBER_NO_MEMORY, "llvm: less than %d MiB are left of the address space that the "
+                             "system allows (RLIMIT_AS), and libLLVM would end the process", ROOM_MIB);
+}
+
 const struct llvm *limber_llvm(struct diag *d)
 {
     void *h;
 
+    if (!has_room(d))
+        return NULL;
     pthread_mutex_lock(&lock);
     if (!ready) {
         const char *wish = limber_variable_value("LIMBER_LLVM");

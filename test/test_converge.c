@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Data and shapes chosen to make calls slow.  Times are not looked at: kernels that are made, schemes and
+ * predicted costs are, which are what decides about the time. */
+#include "engine_support.h"
+
+#include "support.h"
+
+#include <math.h>
+
+static limber_context *ctx;
+static limber_format f64;
+
+static int make_context(void **state)
+{
+    (void)state;
+    f64 = named("f64");
+#ifdef LIMBER_HAVE_LLVM
+    if (limber_create(&ctx, &(limber_config){ .backend = "llvm", .cache_dir = "", .threads = 1 }))
+        print_message("no compiled backend here: %s\n", limber_error_text());
+#endif
+    return 0;
+}
+
+static int free_context(void **state)
+{
+    (void)state;
+    limber_destroy(ctx);
+    return 0;
+}
+
+static void need_context(void)
+{
+    if (!ctx)
+        skip();
+}
+
+static limber_report multiply(double *a, double *b, double *c, int m, int n, int k,
+                              limber_contract contract)
+{
+    limber_report report;
+
+    if (limber_gemm(ctx, &contract, m, n, k, NULL, (limber_matrix){ a, f64, k, 1 },
+                    (limber_matrix){ b, f64, n, 1 }, NULL, (limber_matrix){ c, f64, n, 1 }, &report))
+        fail_msg("%s", limber_error_text());
+    return report;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+enum { SIDE = 150 };
+static double a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE];
+
+/* So many bits, spread over so many binades, around any of them. */
+static void fill_any(struct rng *r, double *x, int count)
+{
+    int middle = rng_below(r, 2) ? rng_below(r, 900) - 450 : 0, bits = 1 + rng_below(r, 53);
+    int binades = 1 + (rng_below(r, 3) ? rng_below(r, 60) : rng_below(r, 500));
+
+    for (int i = 0; i < count; i++)
+        x[i] = ldexp(floor(ldexp(2 * rng_unit(r) - 1, bits)), middle - bits - rng_below(r, binades));
+}
+
+static void random_work_converges(void **state)
+{
+    enum { CALLS = 300, FIRST = 150, MOST = 40, LATE = 2 };
+    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    struct rng r = { 81 };
+    int made = 0, late = 0;
+
+    (void)state;
+    need_context();
+    for (int i = 0; i < CALLS; i++) {
+        int m = 1 + rng_below(&r, SIDE), n = 1 + rng_below(&r, SIDE), k = 1 + rng_below(&r, SIDE);
+
+        fill_any(&r, a, m * k);
+        fill_any(&r, b, k * n);
+        if (multiply(a, b, c, m, n, k, correct).from == 0) {
+            made++;
+            late += i >= FIRST;
+        }
+    }
+    print_message("%d calls, %d kernels\n", CALLS, made);
+    assert_true(made <= MOST);
+    assert_true(late <= LATE);
+}
+
+static void scales_are_no_part_of_a_kernel(void **state)
+{
+    static const limber_contract contracts[] = {
+        { .promise = LIMBER_CORRECT }, { .promise = LIMBER_BITS, .bits = 40 },
+        { .promise = LIMBER_BITS, .bits = 53 }, { .promise = LIMBER_CORRECT, .scheme = "ozaki2" },
+    };
+    struct rng r = { 82 };
+
+    (void)state;
+    need_context();
+    for (size_t q = 0; q < COUNT(contracts); q++) {
+        fill(&r, DATA_unit, f64, a, SIDE * SIDE);
+        fill(&r, DATA_unit, f64, b, SIDE * SIDE);
+        multiply(a, b, c, SIDE, SIDE, SIDE, contracts[q]);
+        for (int i = 0; i < 30; i++) {
+            /* within the range where native products cannot leave binary64 */
+            double x = ldexp(1, rng_below(&r, 60) - 30), y = ldexp(1, rng_below(&r, 60) - 30);
+            limber_report report;
+
+            for (int j = 0; j < SIDE * SIDE; j++) {
+                a[j] *= x;
+                b[j] *= y;
+            }
+            report = multiply(a, b, c, SIDE, SIDE, SIDE, contracts[q]);
+            if (report.from == 0 && i > 2)      /* classes of binary16, of binary32 */
+                fail_msg("contract %zu: scaled data made a kernel", q);
+            for (int j = 0; j < SIDE * SIDE; j++) {
+                a[j] /= x;
+                b[j] /= y;
+            }
+        }
+    }
+}
+
+/* ---- costs ----------------------------------------------------------------------------------- */
+
+enum { LARGE = 512 };
+
+static limber_report planned(const double *x, const double *y, limber_contract contract)
+{
+    limber_report report;
+    char *text;
+
+    if (limber_gemm_plan(ctx, &contract, LARGE, LARGE, LARGE, NULL,
+                         (limber_matrix){ (void *)(uintptr_t)x, f64, LARGE, 1 },
+                         (limber_matrix){ (void *)(uintptr_t)y, f64, LARGE, 1 }, NULL,
+                         (limber_matrix){ NULL, f64, LARGE, 1 }, &text, &report))
+        fail_msg("%s", limber_error_text());
+    limber_free(text);
+    return report;
+}
+
+static double *spread_over(struct rng *r, int binades)
+{
+    double *x = malloc(sizeof *x * LARGE * LARGE);
+
+    for (int i = 0; i < LARGE * LARGE; i++)
+        x[i] = ldexp(2 * rng_unit(r) - 1, rng_below(r, binades) - binades / 2);
+    return x;
+}
+
+/* Whatever keeps a stronger contract keeps a weaker one. */
+static void weaker_contracts_cost_no_more(void **state)
+{
+    static const int binades[] = { 1, 40, 80, 120, 300, 2000 };
+    static const int bits[] = { 53, 40, 24, 11, 1 };
+    struct rng r = { 83 };
+
+    (void)state;
+    need_context();
+    for (size_t i = 0; i < COUNT(binades); i++) {
+        double *x = spread_over(&r, binades[i]), *y = spread_over(&r, binades[i]);
+        double cost = planned(x, y, (limber_contract){ .promise = LIMBER_CORRECT }).cost;
+
+        for (size_t q = 0; q < COUNT(bits); q++) {
+            limber_report weak = planned(x, y, (limber_contract){ .promise = LIMBER_BITS, .bits = bits[q] });
+
+            if (weak.cost > cost * 1.05)
+                fail_msg("%d binades: bits=%d costs %g by %s, more than a stronger contract's %g",
+                         binades[i], bits[q], weak.cost, weak.scheme, cost);
+        }
+        free(x);
+        free(y);
+    }
+}
+
+static void wide_and_special_data_cost_little_more(void **state)
+{
+    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    struct rng r = { 84 };
+    double *x = spread_over(&r, 1), *y = spread_over(&r, 1), *wide = spread_over(&r, 2000);
+    limber_report narrow, report;
+
+    (void)state;
+    if (!ctx) {
+        free(x), free(y), free(wide);
+        skip();
+    }
+    narrow = planned(x, y, correct);
+    report = planned(wide, y, correct);
+    if (report.cost > 10 * narrow.cost)
+        fail_msg("the full range costs %g by %s, plain data %g", report.cost, report.scheme, narrow.cost);
+    for (int i = 0; i < LARGE * LARGE; i += 100)
+        x[i] = i % 300 ? NAN : INFINITY;
+    report = planned(x, y, correct);
+    assert_string_equal(report.scheme, narrow.scheme);
+    assert_true(report.rows <= narrow.rows);
+    free(x);
+    free(y);
+    free(wide);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_work_converges),
+        cmocka_unit_test(scales_are_no_part_of_a_kernel),
+        cmocka_unit_test(weaker_contracts_cost_no_more),
+        cmocka_unit_test(wide_and_special_data_cost_little_more),
+    };
+
+    return cmocka_run_group_tests(tests, make_context, free_context);
+}
