@@ -158,6 +158,17 @@ struct scan_work {
 };
 bool measure_scan(const struct scan_work *w, struct outcome *o);
 
+/* A product of data spread over so many binades, one element of A in `special` NaN or infinite (0: none),
+ * and one of plain data, in turn; results in this order. */
+struct hostile_work {
+    const char *what;
+    int n, binades, special;
+    limber_contract contract, plain;
+    limber_context *ctx;
+    int runs;
+};
+bool measure_hostile(const struct hostile_work *w, struct outcome *o);
+
 /* ---- simulated units ------------------------------------------------------------------------- */
 
 struct unit_work {

@@ -369,24 +369,33 @@ static bool int8_rows(struct bench *b)
     return true;
 }
 
+static bool correct_row(struct bench *b, const char *what, enum data data, int n)
+{
+    struct work w = work_of(b, "correct", what, n);
+
+    w.fa = w.fb = w.fc = format_of("f64");
+    w.data = data;
+    w.contract = correct;
+    w.kinds = KIND(KIND_F64);
+    w.seconds = n < 256 ? 3e-4 : 0;
+    return product_row(b, &w, true, NULL);
+}
+
 static bool correct_rows(struct bench *b)
 {
+    static const int small[] = { 4, 8, 16, 32, 64, 128 };
     static const struct { const char *what; enum data data; } sets[] = {
         { "FP64 correct, multiples of 2^-53 in (-1,1)", UNIFORM },
         { "FP64 correct, normal N(0,1)", NORMAL },
     };
 
     for (int s = 0; s < 2; s++)
-        for (int n = 1024; n <= (b->full ? 4096 : 2048); n *= 2) {
-            struct work w = work_of(b, "correct", sets[s].what, n);
-
-            w.fa = w.fb = w.fc = format_of("f64");
-            w.data = sets[s].data;
-            w.contract = correct;
-            w.kinds = KIND(KIND_F64);
-            if (!product_row(b, &w, true, NULL))
+        for (int n = 1024; n <= (b->full ? 4096 : 2048); n *= 2)
+            if (!correct_row(b, sets[s].what, sets[s].data, n))
                 return false;
-        }
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        if (!correct_row(b, "FP64 correct, small, N(0,1)", NORMAL, small[i]))
+            return false;
     return true;
 }
 
@@ -755,6 +764,35 @@ static bool prepared_rows(struct bench *b)
     return true;
 }
 
+static bool hostile_rows(struct bench *b)
+{
+    static const struct { const char *what; int binades, special, bits; } sets[] = {
+        { "1% NaN and infinities, correct", 1, 100, 0 },
+        { "2^120, correct", 120, 0, 0 },
+        { "2^120, bits=53", 120, 0, 53 },
+        { "2^600, correct", 600, 0, 0 },
+        { "full range, correct", 2000, 0, 0 },
+        { "full range, bits=53", 2000, 0, 53 },
+    };
+
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        struct hostile_work w = { sets[i].what, 512, sets[i].binades, sets[i].special, correct, correct,
+                                  b->ctx, b->runs };
+        struct outcome o;
+
+        if (sets[i].bits)
+            w.contract = (limber_contract){ .promise = LIMBER_BITS, .bits = sets[i].bits };
+        note(b, w.what, w.n);
+        if (!measure_hostile(&w, &o))
+            return false;
+        print_row(b, &(struct row){ .group = "hostile", .work = w.what, .scheme = o.report.scheme,
+                                    .unit = "GFLOPS", .n = w.n, .value = 2e-9 * cube(w.n) / o.r[0].median,
+                                    .best = 2e-9 * cube(w.n) / o.r[0].best,
+                                    .ratio = o.r[1].median / o.r[0].median, .of = o.r[1].name });
+    }
+    return true;
+}
+
 static bool scan_row(struct bench *b, const struct scan_work *w)
 {
     double size = 1e-9 * (double)w->bytes;
@@ -898,6 +936,7 @@ static const struct {
     { "simulate", false, simulate_rows },
     { "small", false, small_rows },
     { "prepared", false, prepared_rows },
+    { "hostile", false, hostile_rows },
     { "scan", false, scan_rows },
     { "latency", true, latency_rows },
     { "threads", true, thread_rows },

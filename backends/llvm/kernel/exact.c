@@ -27,7 +27,8 @@ enum {
     PANEL = KERNEL_LANES,           /* lines of a panel */
     WIDTH = 40, WINDOW = 4 * WIDTH, /* bits of a column, of a window */
     WINDOWS = 4,                    /* before the long accumulator serves */
-    RUN = 4096,                     /* terms whose columns are exact doubles */
+    RUN = 4096,                     /* terms whose columns are exact doubles, */
+    LISTED = 256,                   /* that are looked at before they are added */
     NOTHING = -(1 << 24)            /* the exponent of zero */
 };
 
@@ -240,14 +241,42 @@ FLAT void cut(vd x, int from, vd column[4])
     }
 }
 
+enum { BELOW = -WINDOW - 3, ABOVE = 107 };     /* exponents whose products do not reach the window */
+
+/* Lanes whose products reach it. */
+FLAT vi reach(vi e, bool first)
+{
+    return first ? e > BELOW : (e > BELOW) & (e < ABOVE);
+}
+
+/* One product a lane, cut into the columns. */
+FLAT void add_term(const struct limb *a, const struct limb *b, const struct strip *s, vi shift, int64_t p,
+                   bool first, vd column[4])
+{
+    vi e = exponents(a, b, s, p) + shift;
+    vd scale = (vd)(__builtin_convertvector((e + 1023) & reach(e, first), vl) << 52);
+    vd factor = LOAD(vd, &b->m[p * PANEL + s->first]), high, low;
+
+    scale *= a->m[p * PANEL + s->line];
+    high = scale * factor;
+    low = fma_of(scale, factor, -high);
+    if (!first) {
+        high -= whole_of(high);
+        low -= whole_of(low);
+    }
+    cut(high, 0, column);
+    cut(low, first ? 1 : 0, column);
+}
+
 /* What of all products lies in the window; lanes that are decided are left out.  Nothing is above
- * the first window. */
+ * the first window.  Most terms of wide data reach no lane's: those that do are listed, since whether one
+ * does cannot be predicted. */
 FLAT void sum_window(struct strip *s, bool first)
 {
-    enum { BELOW = -WINDOW - 3, ABOVE = 107 };  /* exponents whose products do not reach it */
     const struct kernel_config *f = s->c->config;
     vi shift = WINDOW * (s->windows - 1) - 2 - s->top;
     vd column[4] = { { 0 } };
+    int32_t list[LISTED];
     int64_t terms = 0;
 
     for (int i = 0; i < LANES; i++)
@@ -257,25 +286,17 @@ FLAT void sum_window(struct strip *s, bool first)
         for (int y = 0; y < f->side[1].limbs; y++) {
             const struct limb *a = &s->a[x], *b = &s->b[y];
 
-            for (int64_t p = 0; p < s->c->k; p++) {
-                vi e = exponents(a, b, s, p) + shift;
-                vi in = first ? e > BELOW : (e > BELOW) & (e < ABOVE);
-                vd scale, high, low, factor;
+            for (int64_t from = 0; from < s->c->k; from += LISTED) {
+                int count = (int)(s->c->k - from < LISTED ? s->c->k - from : LISTED), listed = 0;
 
-                if (!any(in))
-                    continue;
-                scale = (vd)(__builtin_convertvector((e + 1023) & in, vl) << 52);
-                factor = LOAD(vd, &b->m[p * PANEL + s->first]);
-                scale *= a->m[p * PANEL + s->line];
-                high = scale * factor;
-                low = fma_of(scale, factor, -high);
-                if (!first) {
-                    high -= whole_of(high);
-                    low -= whole_of(low);
+                for (int p = 0; p < count; p++) {
+                    list[listed] = p;
+                    listed += any(reach(exponents(a, b, s, from + p) + shift, first)) != 0;
                 }
-                cut(high, 0, column);
-                cut(low, first ? 1 : 0, column);
-                if (++terms == RUN) {
+                for (int p = 0; p < listed; p++)
+                    add_term(a, b, s, shift, from + list[p], first, column);
+                terms += listed;
+                if (terms > RUN - LISTED) {
                     flush(s, column);
                     terms = 0;
                 }

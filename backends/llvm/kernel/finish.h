@@ -574,14 +574,20 @@ FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
     return 0;
 }
 
-/* A strip with special elements is stored as if it had none.  Those then are what they were again,
- * since beta may need it, and become what NaN and infinities make of them. */
+/* A strip with special and other elements is stored as if it had only others.  Those that are special then
+ * are what they were again, since beta may need it, and become what NaN and infinities make of them. */
 SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
     char old[KERNEL_LANES * 16];
-    int64_t lost;
+    int64_t lost, some = 0;
 
+    ROLL for (int64_t j = 0; j < cols; j++)
+        some += is_special(c, b->i0 + i, b->j0 + j0 + j);
+    ROLL for (int64_t j = 0; j < cols && some == cols; j++)
+        c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
+    if (some == cols)
+        return 0;
     ROLL for (int64_t j = 0; j < cols; j++)
         __builtin_memcpy(old + j * 16, place(c, b->i0 + i, b->j0 + j0 + j), (unsigned)CFG.c.size);
     lost = ordinary_strip(c, b, scratch, i, j0, cols);

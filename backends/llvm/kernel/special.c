@@ -52,20 +52,49 @@ static struct bits of_any(limber_format f, const char *at)
     return (struct bits){ !x[0].sign, x[0].sign, x[0].kind == NUM_inf, 0 };
 }
 
-static struct bits bits_of(limber_format f, const char *at)
+/* Bits of 64 elements, or fewer. */
+static void add_bits(struct bits *all, struct bits x, int at)
 {
-    bool ieee = f.kind == LIMBER_KIND_FLOAT && !f.carried;
-    uint64_t v = 0;
+    all->positive |= x.positive << at;
+    all->negative |= x.negative << at;
+    all->infinite |= x.infinite << at;
+    all->nan |= x.nan;
+}
 
-    if (ieee && f.size == 8 && f.frac_bits == 52) {
-        memcpy(&v, at, 8);
-        return of_binary(v, 8);
+/* size: a constant, for the sake of the loop. */
+static inline __attribute__((always_inline)) void word_of(struct bits *all, const char *at,
+                                                          int64_t step, int count, int size)
+{
+    for (int p = 0; p < count; p++, at += step) {
+        uint64_t v = 0;
+
+        memcpy(&v, at, (size_t)size);
+        add_bits(all, of_binary(v, size), p);
     }
-    if (ieee && f.size == 4 && f.frac_bits == 23) {
-        memcpy(&v, at, 4);
-        return of_binary(v, 4);
+}
+
+static bool is_binary(limber_format f, int size)
+{
+    return f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == size &&
+           f.frac_bits == (size == 8 ? 52 : 23);
+}
+
+static struct bits bits_of(const struct view *v, limber_format f, int64_t line, int64_t p0, int count)
+{
+    bool plain = !v->patch && !v->excerpt && (is_binary(f, 8) || is_binary(f, 4));
+    struct bits all = { 0, 0, 0, 0 };
+
+    if (plain && f.size == 8)
+        word_of(&all, limber_view_at(v, line, p0, 8), v->p * 8, count, 8);
+    else if (plain)
+        word_of(&all, limber_view_at(v, line, p0, 4), v->p * 4, count, 4);
+    for (int p = 0; p < count && !plain; p++) {
+        const char *at = limber_view_at(v, line, p0 + p, f.size);
+
+        if (at)
+            add_bits(&all, of_any(f, at), p);
     }
-    return of_any(f, at);
+    return all;
 }
 
 void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,
@@ -75,17 +104,9 @@ void limber_classes_fill(const struct classes *s, const struct view *v, limber_f
         uint64_t nan = 0;
 
         for (int64_t w = 0; w < s->words; w++) {
-            struct bits all = { 0, 0, 0, 0 };
+            struct bits all = bits_of(v, f, i, 64 * w, (int)(k - 64 * w < 64 ? k - 64 * w : 64));
 
-            for (int64_t p = 64 * w; p < k && p < 64 * w + 64; p++) {
-                const char *at = limber_view_at(v, i, p, f.size);
-                struct bits x = at ? bits_of(f, at) : (struct bits){ 0, 0, 0, 0 };
-
-                all.positive |= x.positive << (p & 63);
-                all.negative |= x.negative << (p & 63);
-                all.infinite |= x.infinite << (p & 63);
-                nan |= x.nan;
-            }
+            nan |= all.nan;
             s->positive[i * s->words + w] = all.positive;
             s->negative[i * s->words + w] = all.negative;
             s->infinite[i * s->words + w] = all.infinite;
