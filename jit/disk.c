@@ -342,7 +342,7 @@ static bool read_header(int fd, const char *hex, struct header *h, struct stat *
            memchr(h->facts.plan, 0, sizeof h->facts.plan);
 }
 
-enum quality { DAMAGED, FOREIGN, GOOD };
+enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD };      /* unknown: no memory, or no key to tell by */
 
 /* key NULL: ownership has told whose it is. */
 static enum quality read_bytes(int fd, const struct header *h, const struct seal_key *key,
@@ -352,7 +352,9 @@ static enum quality read_bytes(int fd, const struct header *h, const struct seal
 
     out->size = (size_t)h->bytes;
     out->data = malloc(out->size + 1);      /* never of nothing */
-    if (out->data && read_all(fd, out->data, out->size)) {
+    if (!out->data)
+        q = UNKNOWN;
+    else if (read_all(fd, out->data, out->size)) {
         if (key && is_sealed(h, out->data, key))
             q = GOOD;
         else if (sum_of(h, out->data) == h->sum)
@@ -385,7 +387,8 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
     struct seal_key sealer;
     struct header h;
     struct stat st;
-    bool ok = false, roots = false, good, known;
+    enum quality q = DAMAGED;
+    bool ok = false, roots = false, good;
     int root = -1, shard = -1, fd = -1;
 
     *bytes = (struct blob){ 0 };
@@ -397,13 +400,15 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
     if (fd >= 0) {
         good = read_header(fd, name.hex, &h, &st);
         roots = good && roots && is_roots(&st);
-        known = !good || roots || find_key(disk, false, &sealer);
-        ok = good && known && read_bytes(fd, &h, roots ? NULL : &sealer, bytes) == GOOD;
+        if (good)
+            q = roots || find_key(disk, false, &sealer) ?
+                read_bytes(fd, &h, roots ? NULL : &sealer, bytes) : UNKNOWN;
+        ok = q == GOOD;
         if (ok) {
             *f = h.facts;
             if (disk->mode == CACHE_rw)
                 touch(fd, &st);
-        } else if (disk->mode == CACHE_rw && known) {
+        } else if (disk->mode == CACHE_rw && q != UNKNOWN) {
             unlinkat(shard, name.file, 0);
         }
         close(fd);
@@ -823,13 +828,13 @@ static enum quality look(struct visit *v, const struct shard *shard, const char 
             if (shard->roots && is_roots(&st))
                 q = read_bytes(fd, &h, NULL, &bytes);
             else
-                q = find_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) : FOREIGN;
+                q = find_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) : UNKNOWN;
         }
         close(fd);
     }
     free(bytes.data);
     e->good = q == GOOD;
-    e->foreign = q == FOREIGN;
+    e->foreign = q == FOREIGN || q == UNKNOWN;
     return q;
 }
 
@@ -849,7 +854,7 @@ static int erase(void *user, const struct shard *shard, const char *file)
     struct visit *v = user;
     limber_cache_entry e;
 
-    if (v->damaged_only && (is_temporary(file) || look(v, shard, file, true, &e) == GOOD))
+    if (v->damaged_only && (is_temporary(file) || look(v, shard, file, true, &e) >= UNKNOWN))
         return 0;
     if (unlinkat(shard->fd, file, 0) == 0 ||
         (errno == EISDIR && unlinkat(shard->fd, file, AT_REMOVEDIR) == 0))
@@ -865,7 +870,10 @@ static bool root_for(struct disk *disk, int *root, bool *roots, struct diag *d)
 {
     bool refused;
 
+    errno = 0;
     *root = open_root(disk, false, roots);
+    if (*root < 0 && errno == ENOMEM)
+        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the name of the cache directory");
     pthread_mutex_lock(&disk->lock);
     refused = disk->dir && disk->mode != CACHE_off && *disk->why_not;
     if (refused)

@@ -234,7 +234,7 @@ int limber_folder_open(const char *path, bool create, char *why, size_t size)
 
     *why = 0;
     if (!w) {
-        snprintf(why, size, "no memory");
+        errno = ENOMEM;
         return -1;
     }
     *w = (struct walk){ .fd = -1, .create = create, .why = why, .size = size };
@@ -316,6 +316,10 @@ bool limber_seal_key(const char *path, bool create, struct seal_key *key, char *
     bool ok = false;
 
     *why = 0;
+    if (!folder) {
+        errno = ENOMEM;
+        return false;
+    }
     if (!name || !name[1]) {
         snprintf(why, size, "%.150s: it is no absolute path of a file", path);
         free(folder);

@@ -15,9 +15,9 @@ struct seal_key { unsigned char byte[16]; };
 void limber_seal(const struct seal_key *key, const void *data, size_t n, const void *more, size_t m,
                  unsigned char out[SEAL_BYTES]);
 
-/* The folder at an absolute path, open as a place (O_PATH), or -1 with a reason in why; "" and errno ENOENT: absent and not
- * to be created.  Nobody but this user and root can put another folder in its place: that holds for every
- * folder and link on the way. */
+/* The folder at an absolute path, open as a place (O_PATH), or -1 with a reason in why; "" and errno
+ * ENOENT: absent and not to be created; "" and ENOMEM: no memory.  Nobody but this user and root can put
+ * another folder in its place: that holds for every folder and link on the way. */
 int limber_folder_open(const char *path, bool create, char *why, size_t size);
 
 /* The key that a file holds, which only this user can read; with `create` it is made where it is absent,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rules of the libraries before a BLAS, a line each, and the stated plans of their reports, as limber warm
  * takes them. */
-#define _GNU_SOURCE     /* as rules.c */
+#define _GNU_SOURCE     /* as the file that is included */
 #include "fuzz.h"
 
 #include "tools/preload/rules.c"      /* whose rules nobody drops but we */
