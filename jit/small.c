@@ -19,7 +19,7 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p)
 
     return ctx->small && ctx->machine.backend->small &&
            (promise == LIMBER_CORRECT || promise == LIMBER_BITS) && (!p->contract.scheme || limber_asks(p, "pairs")) &&
-           !p->shape && !p->kept[0] && !p->kept[1] && !p->roundings &&
+           !p->shape && !p->roundings &&
            p->k <= LIMBER_SMALL_K && p->m <= WORK && p->n <= WORK && p->m * p->n <= WORK &&
            p->m * p->n * p->k <= WORK && is_binary(p->fa) && is_binary(p->fb) && is_binary(p->fc) &&
            p->c.inner >= p->n && !p->c.rows && !p->c.cols &&    /* rows and columns, not pairs */
