@@ -316,6 +316,10 @@ bool limber_seal_key(const char *path, bool create, struct seal_key *key, char *
     bool ok = false;
 
     *why = 0;
+    if (!folder) {
+        snprintf(why, size, "no memory");
+        return false;
+    }
     if (!name || !name[1]) {
         snprintf(why, size, "%.150s: it is no absolute path of a file", path);
         free(folder);
