@@ -116,12 +116,13 @@ static bool generate(const struct making *m, const struct plan *p, const struct 
 
 /* ---- code ------------------------------------------------------------------------------------ */
 
-/* Unlike plans often come to the same code.  It is made and kept once, in memory and on disk, under a
- * key of its own; the plan's entry on disk is that key. */
+/* Unlike plans often come to the same code.  It is kept under a key of its own, in memory and on disk.  On
+ * disk the plan that it was made for has it too, to be read at once; the entries of others are that key. */
 struct coding {
     const struct making *m;
     const struct plan *p;       /* NULL: only found */
     const unsigned char *key;
+    struct blob made;           /* out, for the caller to free: code that was not there */
 };
 
 static bool code_from_disk(const struct coding *c, struct entry *e)
@@ -141,23 +142,22 @@ static bool code_from_disk(const struct coding *c, struct entry *e)
     return ok;
 }
 
-static bool generate_code(const struct coding *c, struct entry *e, struct diag *d)
+static bool generate_code(struct coding *c, struct entry *e, struct diag *d)
 {
-    struct blob bytes = { 0 };
+    struct blob *bytes = &c->made;
     bool ok;
 
     if (!c->p)
         return limber_fail(d, LIMBER_DEVICE, "the code is not there");
-    ok = generate(c->m, c->p, NULL, &bytes, d) && load(c->m, &bytes, e, d);
+    ok = generate(c->m, c->p, NULL, bytes, d) && load(c->m, bytes, e, d);
     if (ok)
-        limber_disk_store(c->m->ctx->disk, &e->facts, &bytes);
-    free(bytes.data);
+        limber_disk_store(c->m->ctx->disk, &e->facts, bytes);
     return ok;
 }
 
 static bool make_code(void *user, struct entry *e, struct diag *d)
 {
-    const struct coding *c = user;
+    struct coding *c = user;
     struct disk *disk = c->m->ctx->disk;
     int claim;
     bool ok;
@@ -179,14 +179,14 @@ static bool make_code(void *user, struct entry *e, struct diag *d)
     return ok;
 }
 
-static bool take_code(const struct coding *c, struct entry *e, struct diag *d)
+static bool take_code(struct coding *c, struct entry *e, struct diag *d)
 {
     struct memory *codes = c->m->ctx->codes;
     struct entry *code;
     bool found;
 
     if (!limber_memory_get(codes, c->key, KEY_BYTES,
-                           (struct maker){ make_code, (void *)(uintptr_t)c }, &code, &found, d))
+                           (struct maker){ make_code, c }, &code, &found, d))
         return false;
     e->codes = codes;
     e->code = code;
@@ -219,7 +219,7 @@ static bool from_disk(const struct making *m, struct entry *e)
     if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
         return false;
     e->from = 1;
-    if (bytes.size == KEY_BYTES)        /* where the code is gone, it is made again */
+    if (bytes.size == KEY_BYTES)    /* where the code is gone, it is made again */
         ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
     else if (!(ok = load(m, &bytes, e, &ignored)) && ignored.status != LIMBER_NO_MEMORY)
         limber_disk_drop(disk, e->facts.key);
@@ -229,43 +229,49 @@ static bool from_disk(const struct making *m, struct entry *e)
     return ok;
 }
 
-/* Code for this plan alone, shown on the way. */
-static bool show_code(const struct making *m, const struct plan *p, const struct dump *dump,
-                      const unsigned char *key, struct entry *e, struct blob *bytes, struct diag *d)
+/* Code for this plan alone, shown on the way.  The disk is as without a dump. */
+static bool show_code(struct coding *c, const struct dump *dump, struct entry *e, struct diag *d)
 {
-    struct facts code = { .plan = "code of several kernels", .scheme = "none" };
+    struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
+    struct disk *disk = c->m->ctx->disk;
+    struct blob old = { 0 };
 
-    if (!generate(m, p, dump, bytes, d) || !load(m, bytes, e, d))
+    if (!generate(c->m, c->p, dump, &c->made, d) || !load(c->m, &c->made, e, d))
         return false;
     e->from = 0;
-    if (key) {
-        memcpy(code.key, key, KEY_BYTES);
-        limber_disk_store(m->ctx->disk, &code, bytes);
+    if (!c->key)
+        return true;
+    if (limber_disk_load(disk, c->key, &found, &old)) {
+        free(c->made.data);
+        c->made = (struct blob){ 0 };
+    } else {
+        memcpy(code.key, c->key, KEY_BYTES);
+        limber_disk_store(disk, &code, &c->made);
     }
+    free(old.data);
     return true;
 }
 
 static bool compile(const struct making *m, struct plan *p, struct entry *e, struct diag *d)
 {
-    limber_context *ctx = m->ctx;
-    struct story story = { .folder = limber_dump_folder(ctx, e->facts.key) };
+    struct story story = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
     const struct dump dump = { limber_story_file, &story };
     bool shares = !m->fixed && m->machine->backend->essence;
-    struct blob bytes = { 0 }, name;
     unsigned char key[KEY_BYTES];
+    struct coding c = { m, p, shares ? key : NULL };
+    struct blob name = { key, KEY_BYTES };
     bool ok;
 
     ok = limber_passes_told(p, &m->machine->target, NULL, &story, d) &&
          (!shares || key_of_code(m, p, key, d));
     if (ok) {
         limber_gather(&e->facts, p, m->fixed);
-        ok = shares && !story.folder ? take_code(&(struct coding){ m, p, key }, e, d) :
-             show_code(m, p, story.folder ? &dump : NULL, shares ? key : NULL, e, &bytes, d);
+        ok = shares && !story.folder ? take_code(&c, e, d) :
+             show_code(&c, story.folder ? &dump : NULL, e, d);
     }
-    name = shares ? (struct blob){ key, KEY_BYTES } : bytes;
     if (ok)
-        limber_disk_store(ctx->disk, &e->facts, &name);
-    free(bytes.data);
+        limber_disk_store(m->ctx->disk, &e->facts, c.made.data ? &c.made : &name);
+    free(c.made.data);
     limber_story_clear(&story);
     return ok;
 }

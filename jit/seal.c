@@ -318,6 +318,7 @@ bool limber_seal_key(const char *path, bool create, struct seal_key *key, char *
     *why = 0;
     if (!folder) {
         errno = ENOMEM;
+        snprintf(why, size, "no memory");
         return false;
     }
     if (!name || !name[1]) {

@@ -24,6 +24,7 @@ else()
              "echo 'SKIPPED: libscalapack-openmpi-dev or libopenmpi-dev was absent when this was built'; exit 77")
   endforeach()
 endif()
+set_property(TEST cluster_pblas APPEND PROPERTY ENVIRONMENT LIMBER_SMALL=0)    # kernels are its matter
 set_tests_properties(cluster_pblas cluster_hpl PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 
 add_executable(cluster_storm ${CMAKE_CURRENT_SOURCE_DIR}/cluster/storm.c)

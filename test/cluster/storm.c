@@ -25,7 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SIZE = 64, FIRST_BITS = 20, MOST_KERNELS = 30, MOST_RANKS = 512, PATIENCE = 60 };
 
 /* What a rank writes to its standard output, at once. */
 struct story {
@@ -43,6 +42,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+enum { SIZE = 64, MOST_KERNELS = 30, MOST_RANKS = 512, PATIENCE = 60 };
+
 /* ---- one rank -------------------------------------------------------------------------------- */
 
 static int value(int i, int j)
@@ -50,26 +51,35 @@ static int value(int i, int j)
     return (i * 31 + j * 17) % 19 - 9;
 }
 
-/* Each number of bits is a kernel of its own. */
-static int multiply(limber_context *ctx, int bits, int *from)
+/* Formats of A, B and C: 32 kernels, no two of one code. */
+static int multiply(limber_context *ctx, int kernel, int *from)
 {
-    static double a[SIZE][SIZE], b[SIZE][SIZE], c[SIZE][SIZE];
-    const limber_contract contract = { .promise = LIMBER_BITS, .bits = bits, .scheme = "native" };
+    static const char *const formats[] = { "f64", "f32", "f16", "bf16" };
+    static char a[SIZE * SIZE * 8], b[SIZE * SIZE * 8];
+    static double c[SIZE][SIZE];
+    const limber_contract contract = { .promise = LIMBER_BITS, .bits = 20, .scheme = "native" };
+    limber_format f64, fa, fb, fc;
     limber_report report;
-    limber_format f64;
 
+    limber_format_named("f64", &f64);
+    limber_format_named(formats[kernel % 4], &fa);
+    limber_format_named(formats[kernel / 4 % 4], &fb);
+    limber_format_named(formats[kernel / 16 % 2], &fc);
     for (int i = 0; i < SIZE; i++)
         for (int j = 0; j < SIZE; j++) {
-            a[i][j] = value(i, j);
-            b[i][j] = value(j, i + 5);
+            double x = value(i, j), y = value(j, i + 5);
+
+            limber_convert(a + (i * SIZE + j) * fa.size, fa, &x, f64, 1, LIMBER_RN);
+            limber_convert(b + (i * SIZE + j) * fb.size, fb, &y, f64, 1, LIMBER_RN);
         }
-    limber_format_named("f64", &f64);
-    if (limber_gemm(ctx, &contract, SIZE, SIZE, SIZE, NULL, (limber_matrix){ a, f64, SIZE, 1 },
-                    (limber_matrix){ b, f64, SIZE, 1 }, NULL, (limber_matrix){ c, f64, SIZE, 1 },
+    if (limber_gemm(ctx, &contract, SIZE, SIZE, SIZE, NULL, (limber_matrix){ a, fa, SIZE, 1 },
+                    (limber_matrix){ b, fb, SIZE, 1 }, NULL, (limber_matrix){ c, fc, SIZE, 1 },
                     &report) != LIMBER_OK) {
         fprintf(stderr, "storm: %s\n", limber_error_text());
         return 1;
     }
+    limber_convert(a, f64, c, fc, SIZE * SIZE, LIMBER_RN);
+    memcpy(c, a, sizeof c);
     from[report.from]++;
     for (int i = 0; i < SIZE; i++)
         for (int j = 0; j < SIZE; j++) {
@@ -117,7 +127,7 @@ static int rank(int kernels, double start, int piped)
     }
     story.context = now() - start;
     for (int i = 0; i < kernels; i++) {
-        story.wrong += multiply(ctx, FIRST_BITS + i, story.from);
+        story.wrong += multiply(ctx, i, story.from);
         if (i == 0)
             story.first = now() - start;
     }
@@ -285,7 +295,7 @@ static int survives(int kernels)
     if (limber_create(&ctx, NULL) != LIMBER_OK || limber_cache_each(ctx, 1, is_damaged, &damaged) != LIMBER_OK)
         die(limber_error_text());
     for (int i = 0; i < kernels; i++)
-        wrong += multiply(ctx, FIRST_BITS + i, s.from);
+        wrong += multiply(ctx, i, s.from);
     if (limber_cache_clear(ctx, 0, NULL) != LIMBER_OK)
         die(limber_error_text());
     limber_destroy(ctx);
