@@ -170,7 +170,7 @@ static void range_class(const struct mask *m, limber_format f, unsigned use, str
     if (use & CLASS_ranges && (m->emin < -14 || m->emax > 14)) {
         low = down_to(m->emin, 16);
         high = -down_to(-(int64_t)m->emax, 16);
-    } else if (!(use & CLASS_widths)) {
+    } else if (!(use & CLASS_widths) || use & CLASS_ranges) {
         for (size_t i = COUNT(range); i-- > 0;)
             if (m->emin >= range[i][0] && m->emax <= range[i][1]) {
                 low = range[i][0];

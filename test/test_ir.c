@@ -562,7 +562,7 @@ static void classes_widen(void **state)
     limber_format_named("f64", &f64);
     seed = 7;
     for (int i = 0; i < 20000; i++) {
-        struct mask m = { .scanned = true, .emin = (int)rng(2000) - 1000, .negative = rng(2),
+        struct mask m = { .scanned = true, .emin = (int)rng(1800) - 1000, .negative = rng(2),
                           .special = rng(2) };
         struct node n = { .op = OP_arg };
 

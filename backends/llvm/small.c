@@ -252,18 +252,14 @@ static struct lanes lanes_of(const struct small *s, const struct tile *t, int v)
     return v == t->wide - 1 ? t->last : (struct lanes){ s->lanes, s->lanes };
 }
 
-/* n = a b + sum.  A chain's first step only multiplies: what differs is the sign of a zero, and the
- * total that the chain is added to is +0. */
+/* n = a b + sum, or a b + 0 where a chain begins: the zero decides about the sign of another. */
 static void multiply_add(struct small *s, int n, int width, int a, int b, int sum)
 {
-    char type[24];
+    char type[24], room[24];
 
     snprintf(type, sizeof type, "<%d x %s>", width, s->scalar);
-    if (sum)
-        limber_text_add(s->out, "  %%v%d = call %s @llvm.fma.v%d%s(%s %%v%d, %s %%v%d, %s %%v%d)\n",
-                        n, type, width, s->suffix, type, a, type, b, type, sum);
-    else
-        limber_text_add(s->out, "  %%v%d = fmul %s %%v%d, %%v%d\n", n, type, a, b);
+    limber_text_add(s->out, "  %%v%d = call %s @llvm.fma.v%d%s(%s %%v%d, %s %%v%d, %s %s)\n", n, type,
+                    width, s->suffix, type, a, type, b, type, name(sum, room));
 }
 
 /* One step of k, whose elements lie at these distances; results get the numbers in `to` if any. */
@@ -342,11 +338,16 @@ static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
                     (long long)count, l, l, l, l);
 }
 
+/* What nothing was added to is y itself, -0 too. */
 static void add(struct small *s, int *x, int y, int width)
 {
     char rx[24], ry[24];
-    int v = fresh(s);
+    int v = *x ? fresh(s) : y;
 
+    if (!*x) {
+        *x = y;
+        return;
+    }
     limber_text_add(s->out, "  %%v%d = fadd <%d x %s> %s, %s\n", v, width, s->scalar,
                     name(y, ry), name(*x, rx));
     *x = v;

@@ -61,12 +61,12 @@ static bool measure(const struct plan *p, const struct node *mask, limber_format
     else if (!limber_need_bits(p, mask, f, &o->bits, d))
         return false;
     o->slices = (o->bits + o->is_signed + step - 1) / step;
+    if (o->bits > 165)          /* classes do not tell how many more */
+        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s needs more than 165 bits, at most 165 are cut",
+                           mask->name);
     if (o->slices > SLICES)
         return limber_fail(d, LIMBER_NO_SCHEME, "%%%s needs %d bits, %d slices of %d", mask->name,
                            o->bits, o->slices, step);
-    if (o->bits > 165)
-        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s needs %d bits, at most 165 are cut",
-                           mask->name, o->bits);
     return true;
 }
 
