@@ -1065,9 +1065,12 @@ static void tuning_is_kept(void **state)
     assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
     if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
         assert_null(strstr(ctx->machine.text.s, "tile.f64="));
-        assert_int_equal(limber_tune(ctx, &brief), LIMBER_OK);
-        limber_destroy(ctx);
-        assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+        /* a search goes on where the last one ended, on however slow a machine */
+        for (int i = 0; i < 1000 && !strstr(ctx->machine.text.s, "tile.f64="); i++) {
+            assert_int_equal(limber_tune(ctx, &brief), LIMBER_OK);
+            limber_destroy(ctx);
+            assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+        }
         assert_non_null(strstr(ctx->machine.text.s, "tile.f64="));
         assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_OK);
         assert_true(removed >= 1);

@@ -64,7 +64,7 @@ FLAT void put(const struct limb *l, int64_t p, int line, double x)
         memcpy(&bits, &x, 8);
         field = bits >> 52 & 0x7ff;
         e += (int32_t)field - 1023;
-        bits += (1023 - field) << 52;
+        bits = (bits & ~((int64_t)0x7ff << 52)) | (int64_t)1023 << 52;
         memcpy(&x, &bits, 8);
         if (e < l->low[line])
             l->low[line] = e;
