@@ -171,7 +171,7 @@ static bool entries(struct reader *r, struct array *a, int64_t count)
 /* Columns one after the other; a symmetric matrix gives its lower triangle. */
 static bool columns(struct reader *r, struct array *a)
 {
-    for (int64_t j = 0; j < a->dim[1]; j++)
+    for (int64_t j = 0; a->dim[0] > 0 && j < a->dim[1]; j++)    /* empty columns may be many */
         for (int64_t i = r->symmetric ? j + r->skew : 0; i < a->dim[0]; i++) {
             char token[1100], more;
 
@@ -272,7 +272,7 @@ bool mtx_write(FILE *f, const char *path, const struct array *a)
     }
     ok = fprintf(f, "%%%%MatrixMarket matrix array %s general\n%lld %lld\n",
                  integer ? "integer" : "real", (long long)a->dim[0], (long long)a->dim[1]) > 0;
-    for (int64_t j = 0; ok && j < a->dim[1]; j++)
+    for (int64_t j = 0; ok && a->dim[0] > 0 && j < a->dim[1]; j++)
         for (int64_t i = 0; ok && i < a->dim[0]; i++)
             ok = write_element(f, a->format,
                                (const char *)a->data + (i * a->dim[1] + j) * a->format.size);

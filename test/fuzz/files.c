@@ -17,6 +17,7 @@ static const struct { const char *s; size_t n; } seeds[] = {
     SEED("%%MatrixMarket matrix array real general\n2 2\n1\n3\n2e-400\n4\n"),
     SEED("%%MatrixMarket matrix coordinate real skew-symmetric\n% text\n3 3 2\n2 1 1.5\n3 2 -inf\n"),
     SEED("%%MatrixMarket matrix coordinate integer symmetric\n2 2 2\n1 1 -9223372036854775808\n2 1 7\n"),
+    SEED("%%MatrixMarket matrix array real general\n0 2000000000\n"),
     SEED("%%MatrixMarket matrix coordinate pattern general\n4 5 2\n1 5\n4 1\n"),
     SEED("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x02" "01234567"),
 };
