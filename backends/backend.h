@@ -203,10 +203,11 @@ struct backend {
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
     const struct functions *fixed;      /* NULL: makes no functions */
     const struct remote *remote;        /* NULL: operands lie in host memory */
-    /* A product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K, each element correctly
-     * rounded, by code that needs no plan and no memory.  target: of the machine.  NULL: there is none. */
+    /* A product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K, by code that needs no plan
+     * and no memory.  Each element is correctly rounded, or, where that takes longer, off by at most
+     * allowed |A||B| before it is rounded.  target: of the machine.  NULL: there is none. */
     void (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
-                  limber_format c);
+                  limber_format c, double allowed);
     /* What of a plan decides about compile()'s bytes, the target aside.  NULL: all of it. */
     bool (*essence)(const struct plan *, const struct target *, struct blob *, struct diag *);
     /* For calls that are several launches, all memory first.  NULL: who needs all of them or none keeps

@@ -1,28 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a program does to its threads and limits, kept apart from the library's work: a thread is not cancelled
- * inside a call, a small stack is not overrun, and a limit on the size of files is an error of a write and no
- * signal. */
+ * inside a call, its rounding, flushing and traps do not reach into one, a small stack is not overrun, and a
+ * limit on the size of files is an error of a write and no signal. */
 #define _GNU_SOURCE     /* pthread_getattr_np, gettid */
 #include "jit/engine.h"
 
 #include <errno.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-int limber_stay(void)
+struct apart limber_apart_enter(void)
 {
-    int before;
+    struct apart before;
 
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancelled);
+#if defined(__x86_64__)
+    enum { DEFAULT = 0x1f80, CONTROL = 0xffc0 };    /* no trap, to nearest, nothing flushed to zero */
+
+    before.mxcsr = _mm_getcsr();
+    if ((before.mxcsr & CONTROL) != DEFAULT)
+        _mm_setcsr(DEFAULT);
+#else
+    feholdexcept(&before.fenv);
+    fesetenv(FE_DFL_ENV);
+#endif
     return before;
 }
 
-void limber_stay_no_more(const int *before)
+void limber_apart_leave(const struct apart *before)
 {
-    pthread_setcancelstate(*before, NULL);
+#if defined(__x86_64__)
+    if (_mm_getcsr() != before->mxcsr)
+        _mm_setcsr(before->mxcsr);
+#else
+    fesetenv(&before->fenv);
+#endif
+    pthread_setcancelstate(before->cancelled, NULL);
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */

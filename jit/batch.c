@@ -292,7 +292,7 @@ limber_status limber_gemm_batch(limber_context *ctx, const limber_contract *cont
                                 limber_matrix b, const void *beta, limber_matrix c,
                                 limber_report *report)
 {
-    UNCANCELLED;
+    APART;
     struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
 

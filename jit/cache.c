@@ -4,7 +4,7 @@
 
 limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info)
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
 
     if (!ctx || !info)
@@ -19,7 +19,7 @@ limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info
 limber_status limber_cache_each(limber_context *ctx, int verify,
                                 int (*seen)(void *user, const limber_cache_entry *), void *user)
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
 
     if (!ctx || !seen)
@@ -33,7 +33,7 @@ limber_status limber_cache_each(limber_context *ctx, int verify,
 
 limber_status limber_cache_clear(limber_context *ctx, int damaged_only, size_t *removed)
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
     size_t n = 0;
 

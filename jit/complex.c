@@ -645,7 +645,7 @@ limber_status limber_gemm_complex(limber_context *ctx, const limber_contract *co
                                   int conj_b, const void *beta, limber_matrix c,
                                   limber_report *report, int products)
 {
-    UNCANCELLED;
+    APART;
     limber_report r;
     struct complex_product x = {
         .ctx = ctx, .queue = queue, .m = m, .n = n, .k = k, .a = { a, conj_a }, .b = { b, conj_b },

@@ -416,7 +416,7 @@ limber_context *limber_context_generic(limber_context *ctx)
 
 limber_status limber_create(limber_context **ctx, const limber_config *config)
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
 
     if (!ctx)
@@ -428,7 +428,7 @@ limber_status limber_create(limber_context **ctx, const limber_config *config)
 
 void limber_destroy(limber_context *ctx)
 {
-    UNCANCELLED;
+    APART;
     if (!ctx)
         return;
     limber_background_free(ctx->background);    /* it makes kernels with all that follows */

@@ -202,7 +202,7 @@ limber_status limber_conv2d_queue(limber_context *ctx, const limber_contract *co
                                   const void *w, limber_format wf, const void *beta, void *y,
                                   limber_format yf, limber_report *report)
 {
-    UNCANCELLED;
+    APART;
     const struct operands o = { x, w, y, xf, wf, yf };
     struct diag d = { 0 };
     struct problem p;
@@ -233,7 +233,7 @@ limber_status limber_conv2d_workspace(limber_context *ctx, const limber_contract
                                       const void *beta, limber_format yf, size_t *least,
                                       size_t *best)
 {
-    UNCANCELLED;
+    APART;
     const struct operands o = { x, w, NULL, xf, wf, yf };
     struct diag d = { 0 };
     struct problem p;
@@ -256,7 +256,7 @@ limber_status limber_conv2d_plan(limber_context *ctx, const limber_contract *con
                                  const void *beta, limber_format yf, char **text,
                                  limber_report *report)
 {
-    UNCANCELLED;
+    APART;
     const struct operands o = { x, w, NULL, xf, wf, yf };
     struct diag d = { 0 };
     struct text told = { 0 };

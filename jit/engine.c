@@ -6,7 +6,6 @@
  * description alone, so equal descriptions cannot mean different plans. */
 #include "jit/call.h"
 
-#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -525,15 +524,6 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
     return ok;
 }
 
-/* The caller's floating-point flags are what they were: limbs are inexact, and NaN compare, by design. */
-static void drop_flags(int before)
-{
-    int raised = fetestexcept(FE_ALL_EXCEPT) & ~before;
-
-    if (raised)
-        feclearexcept(raised);
-}
-
 struct running {
     limber_context *ctx;
     const struct problem *p;
@@ -545,12 +535,10 @@ struct running {
 static bool run_here(void *arg, struct diag *d)
 {
     const struct running *r = arg;
-    int flags = fetestexcept(FE_ALL_EXCEPT);
-    bool ok = r->p->contract.promise == LIMBER_SIMULATE ? limber_simulate_run(r->ctx, r->p, r->report, d) :
-              limber_engine_run_plain(r->ctx, r->p, r->report, d);
 
-    drop_flags(flags);
-    return ok;
+    return r->p->contract.promise == LIMBER_SIMULATE ?
+           limber_simulate_run(r->ctx, r->p, r->report, d) :
+           limber_engine_run_plain(r->ctx, r->p, r->report, d);
 }
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
@@ -696,7 +684,7 @@ static bool replay(limber_context *ctx, const char *text, const char *names, con
 limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *names,
                                const char *target, char **text)
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
     struct text out = { 0 };
 

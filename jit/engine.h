@@ -8,6 +8,7 @@
 #include "jit/scan.h"
 #include "passes/passes.h"
 
+#include <fenv.h>
 #include <pthread.h>
 
 static inline bool limber_is_integer(limber_format f)
@@ -26,12 +27,22 @@ double limber_now(void);        /* seconds of a clock that nobody sets */
 
 /* ---- apart.c --------------------------------------------------------------------------------- */
 
-/* First in every public call that waits for others, or reads or writes files: until it returns its thread is
- * not cancelled, which would leave locks taken, kernels half made and workers on a stack that is gone. */
-#define UNCANCELLED \
-    int cancelled __attribute__((cleanup(limber_stay_no_more), unused)) = limber_stay()
-int limber_stay(void);
-void limber_stay_no_more(const int *before);
+/* First in every public call that computes, waits for others, or reads or writes files: until it returns its
+ * thread is not cancelled, which would leave locks taken, kernels half made and workers on a stack that is gone;
+ * and floating-point arithmetic is the default one, to nearest, with subnormals and without traps.  What the
+ * program has set, and its flags, are there again afterwards. */
+#define APART \
+    struct apart apart __attribute__((cleanup(limber_apart_leave), unused)) = limber_apart_enter()
+struct apart {
+    int cancelled;
+#if defined(__x86_64__)
+    unsigned mxcsr;
+#else
+    fenv_t fenv;
+#endif
+};
+struct apart limber_apart_enter(void);
+void limber_apart_leave(const struct apart *before);
 /* Calls fn, on another thread where this one has less stack than that. */
 enum stack_need { STACK_run = 192 << 10, STACK_compile = 2 << 20 };
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,

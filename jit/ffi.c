@@ -437,7 +437,7 @@ limber_status limber_bind(limber_context *ctx, const limber_contract *contract, 
                           limber_format b, limber_format c, const char *signature,
                           void (**function)(void))
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
     struct binding *new;
 

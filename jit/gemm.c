@@ -58,7 +58,7 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
                           limber_matrix b, const void *beta, limber_matrix c,
                           limber_report *report)
 {
-    UNCANCELLED;
+    APART;
     const struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
 
@@ -77,7 +77,7 @@ limber_status limber_gemm_plan(limber_context *ctx, const limber_contract *contr
                                limber_matrix b, const void *beta, limber_matrix c, char **text,
                                limber_report *report)
 {
-    UNCANCELLED;
+    APART;
     const struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
     struct text out = { 0 };
@@ -103,7 +103,7 @@ limber_status limber_gemm_cut(limber_context *ctx, const limber_contract *contra
                               int64_t k, const void *alpha, limber_matrix a, limber_matrix b,
                               const void *beta, limber_matrix c, limber_cut *cut, limber_report *report)
 {
-    UNCANCELLED;
+    APART;
     const struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
 
@@ -127,7 +127,7 @@ limber_status limber_gemm_workspace(limber_context *ctx, const limber_contract *
                                     limber_matrix a, limber_matrix b, const void *beta,
                                     limber_matrix c, size_t *least, size_t *best)
 {
-    UNCANCELLED;
+    APART;
     const struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
 

@@ -53,7 +53,7 @@ static bool look(limber_context *ctx, const limber_matrix *x, int64_t lines, int
 limber_status limber_look_at(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols, int left,
                              limber_look *out)
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
 
     if (out)

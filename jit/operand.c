@@ -270,7 +270,7 @@ limber_status limber_operand_prepare(limber_context *ctx, limber_matrix x, int64
                                      int64_t cols, int left, const limber_operand_config *config,
                                      limber_operand **operand)
 {
-    UNCANCELLED;
+    APART;
     const limber_operand_config none = { 0 }, *c = config ? config : &none;
     struct limber_operand *o = NULL;
     struct diag d = { 0 };
@@ -304,7 +304,7 @@ limber_status limber_operand_prepare(limber_context *ctx, limber_matrix x, int64
 
 void limber_operand_free(limber_operand *o)
 {
-    UNCANCELLED;
+    APART;
     if (!o)
         return;
     while (o->limbs)
@@ -317,7 +317,7 @@ void limber_operand_free(limber_operand *o)
 
 limber_status limber_operand_check(limber_operand *o)
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
 
     if (!o)
@@ -358,7 +358,7 @@ limber_status limber_gemm_prepared(limber_context *ctx, const limber_contract *c
                                    limber_operand *prepared_b, limber_matrix b, const void *beta,
                                    limber_matrix c, limber_report *report)
 {
-    UNCANCELLED;
+    APART;
     const struct product x = { m, n, k, alpha, beta, a, b, c };
     struct diag d = { 0 };
 

@@ -79,7 +79,7 @@ limber_status limber_bind_shape(limber_context *ctx, const limber_contract *cont
                                 int64_t n, int64_t k, limber_matrix a, limber_matrix b,
                                 limber_matrix c, int add, limber_kernel *function)
 {
-    UNCANCELLED;
+    APART;
     struct fixed f = { .m = m, .n = n, .k = k, .add = add };
     struct diag d = { 0 };
     void *entry = NULL;

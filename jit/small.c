@@ -3,9 +3,12 @@
  * Correctly rounded results keep contracts in bits, too. */
 #include "jit/call.h"
 
+#include <math.h>
 #include <stdio.h>
 
-enum { WORK = 1 << 18 };    /* multiply-adds of a product, 64 cubed: more are faster by kernels */
+/* Multiply-adds of a product, 32 cubed: more are faster by kernels, or nearly so.  Native products, which keep
+ * most contracts in bits, are faster from 16 cubed on. */
+enum { WORK = 1 << 15, BITS_WORK = 1 << 12 };
 
 static bool is_binary(limber_format f)
 {
@@ -16,12 +19,13 @@ static bool is_binary(limber_format f)
 bool limber_is_small(const limber_context *ctx, const struct problem *p)
 {
     limber_promise promise = p->contract.promise;
+    int64_t work = promise == LIMBER_BITS ? BITS_WORK : WORK;
 
     return ctx->small && ctx->machine.backend->small &&
            (promise == LIMBER_CORRECT || promise == LIMBER_BITS) && (!p->contract.scheme || limber_asks(p, "pairs")) &&
            !p->shape && !p->roundings &&
-           p->k <= LIMBER_SMALL_K && p->m <= WORK && p->n <= WORK && p->m * p->n <= WORK &&
-           p->m * p->n * p->k <= WORK && is_binary(p->fa) && is_binary(p->fb) && is_binary(p->fc) &&
+           p->k <= LIMBER_SMALL_K && p->m <= work && p->n <= work && p->m * p->n <= work &&
+           p->m * p->n * p->k <= work && is_binary(p->fa) && is_binary(p->fb) && is_binary(p->fc) &&
            p->c.inner >= p->n && !p->c.rows && !p->c.cols &&    /* rows and columns, not pairs */
            !p->a.patch && !p->b.patch && !p->a.excerpt && !p->b.excerpt;
 }
@@ -38,7 +42,8 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
     };
 
     (void)worker, (void)d;
-    s->ctx->machine.backend->small(&call, &s->ctx->machine.target, p->fa, p->fb, p->fc);
+    s->ctx->machine.backend->small(&call, &s->ctx->machine.target, p->fa, p->fb, p->fc,
+                                   p->contract.promise == LIMBER_BITS ? ldexp(1, -p->contract.bits) : 0);
     return true;
 }
 

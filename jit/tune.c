@@ -400,7 +400,7 @@ static bool tune(limber_context *ctx, const limber_tuning *how, struct diag *d)
 
 limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning)
 {
-    UNCANCELLED;
+    APART;
     static const limber_tuning plain;
     struct diag d = { 0 };
 

@@ -23,7 +23,7 @@ static bool read_key(const char *hex, unsigned char key[KEY_BYTES / 2])
 
 limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char **plan)
 {
-    UNCANCELLED;
+    APART;
     unsigned char key[KEY_BYTES / 2] = { 0 };
     struct diag d = { 0 };
     bool known;
@@ -44,7 +44,7 @@ limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char *
 
 limber_status limber_kernel_make(limber_context *ctx, const char *plan, limber_report *report)
 {
-    UNCANCELLED;
+    APART;
     struct diag d = { 0 };
     limber_report r = { 0 };
 

@@ -209,10 +209,14 @@ static void classes_of_results(void **state)
                 }
                 if (set && s > 1)       /* kernels, not the library's code */
                     continue;
-                if (limber_gemm(compiled[set], &contract, ALL, ALL, k, NULL,
-                                (limber_matrix){ a, f64, k, 1 }, (limber_matrix){ b, f64, ALL, 1 }, NULL,
-                                (limber_matrix){ c, f64, ALL, 1 }, NULL))
-                    fail_msg("%s", limber_error_text());
+                for (int j = 0; j < ALL; j += 9) {      /* few columns are a small product */
+                    int n = ALL - j < 9 ? ALL - j : 9;
+
+                    if (limber_gemm(compiled[set], &contract, ALL, n, k, NULL,
+                                    (limber_matrix){ a, f64, k, 1 }, (limber_matrix){ b + j, f64, ALL, 1 },
+                                    NULL, (limber_matrix){ c + j, f64, ALL, 1 }, NULL))
+                        fail_msg("%s", limber_error_text());
+                }
                 for (int i = 0; i < ALL * ALL; i++) {
                     const double *x = a + i / ALL * k, *y = b + i % ALL;
                     double want = x[0] * y[0] + x[k - 1] * y[(k - 1) * ALL];
@@ -254,6 +258,34 @@ static void batches_are_served_too(void **state)
     limber_destroy(threads);
 }
 
+/* So many terms that their first column leaves 64 bits.  4 GB: only where it is asked for. */
+static void very_long_sums(void **state)
+{
+    enum { K = 9000000 };
+    const limber_contract exact = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+    limber_format f64 = named("f64");
+    double *x, c = 0;
+
+    (void)state;
+    if (!getenv("LIMBER_TEST_LONG") || !compiled[0])
+        skip();
+    x = malloc(K * sizeof *x);
+    for (int i = 0; i < K; i++)
+        x[i] = 2 - 0x1p-10;
+    for (int sign = 0; sign < 2; sign++) {
+        double want = (sign ? -1 : 1) * (2 - 0x1p-10) * (2 - 0x1p-10) * K;     /* exact: 21 + 24 bits */
+
+        for (int i = 0; i < K && sign; i++)
+            x[i] = i % 2 ? 2 - 0x1p-10 : 0x1p-10 - 2;
+        assert_int_equal(limber_gemm(compiled[0], &exact, 1, 1, sign ? K / 2 : K, NULL,
+                                     (limber_matrix){ x, f64, 2 * K, sign ? 2 : 1 },
+                                     (limber_matrix){ x + sign, f64, sign ? 2 : 1, 1 }, NULL,
+                                     (limber_matrix){ &c, f64, 1, 1 }, NULL), LIMBER_OK);
+        assert_true(c == (sign ? want / 2 : want));
+    }
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +293,7 @@ int main(void)
         cmocka_unit_test(windows_round_correctly),
         cmocka_unit_test(classes_of_results),
         cmocka_unit_test(batches_are_served_too),
+        cmocka_unit_test(very_long_sums),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, free_contexts);

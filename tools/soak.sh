@@ -33,6 +33,7 @@ awk -v h="$hours" 'BEGIN { exit !(h + 0 > 0) }' || { echo "soak.sh: --hours take
 # test, and the environment that makes it longer; %SEED is another number each time
 longer='test_binades LIMBER_TEST_BINADES=40
 test_failing LIMBER_TEST_LONG=1
+test_small LIMBER_TEST_LONG=1
 test_random LIMBER_SEED=%SEED
 fuzz_text LIMBER_FUZZ_RUNS=100000
 fuzz_cache LIMBER_FUZZ_RUNS=100000'

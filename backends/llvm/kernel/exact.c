@@ -180,7 +180,7 @@ struct strip {
     vi top, low;                /* exponents of the largest and the smallest product */
     int left;                   /* bits of lanes that are not decided */
     int windows;                /* that are summed, or being summed */
-    int64_t column[4 * WINDOWS][LANES];
+    int64_t column[4 * WINDOWS + 1][LANES];     /* the first takes what the others carry */
 };
 
 FLAT vi exponents(const struct limb *a, const struct limb *b, const struct strip *s, int64_t p)
@@ -206,20 +206,18 @@ static void measure(struct strip *s)
         }
 }
 
-/* Adds exact doubles to the columns of the window, all of which but the first stay in [0, 2^WIDTH). */
+/* Adds exact doubles to the columns of the window; all columns but the first stay in [0, 2^WIDTH). */
 static void flush(struct strip *s, vd column[4])
 {
     static const double up[4] = { 0x1p40, 0x1p80, 0x1p120, 0x1p160 };
 
-    for (int at = 4 * s->windows - 1; at >= 0; at--)
+    for (int at = 4 * s->windows; at > 0; at--)
         for (int i = 0; i < LANES; i++) {
             int64_t *to = &s->column[at][i], carry;
-            int here = at - 4 * (s->windows - 1);
+            int here = at - 1 - 4 * (s->windows - 1);
 
             if (here >= 0)
                 *to += (int64_t)(column[here][i] * up[here]);
-            if (at == 0)
-                continue;
             carry = *to >> WIDTH;
             *to -= carry * ((int64_t)1 << WIDTH);
             s->column[at - 1][i] += carry;
@@ -321,10 +319,11 @@ static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, do
     double x[4], sum, back, rest, r;
     int e = s->top[lane] + 2, bits;
 
+    if (s->column[0][lane] >= 1 << 12 || s->column[0][lane] < -(1 << 12))
+        return false;           /* else the first two are one double */
     for (int at = 0; at < 4; at++)
-        x[at] = (double)s->column[at][lane];
-    if (fabs(x[0]) >= 0x1p53)
-        return false;
+        x[at] = (double)s->column[at + 1][lane];
+    x[0] += (double)s->column[0][lane] * 0x1p40;
     x[0] *= 0x1p-40, x[1] *= 0x1p-80, x[2] *= 0x1p-120, x[3] *= 0x1p-160;
     sum = x[0] + x[1];
     back = sum - x[0];
@@ -382,13 +381,13 @@ static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms
     bool all = zero || exp <= s->low[lane] - 104;       /* products of two times 52 bits */
     struct limber_scalars sc = { f->has_alpha ? c->alpha : NULL, f->has_beta ? c->beta : NULL,
                                  f->scalars };
-    uint64_t w[(WINDOW * WINDOWS + 63) / 64 + 2];
+    uint64_t w[(WINDOW * WINDOWS + 63) / 64 + 3];
 
     if (s->windows == 1 && stores_fast(f) && round_fast(s, lane, j, i, terms * 0x1p-160))
         return true;
     if (!all && f->c.kind != LIMBER_KIND_FLOAT && f->c.kind != LIMBER_KIND_DD)
         return false;
-    n = words_of(s, lane, 4 * s->windows, w);
+    n = words_of(s, lane, 4 * s->windows + 1, w);
     if (all) {
         *lost += c->cold->words(c, i, j, w, n, exp);
         return true;

@@ -180,7 +180,8 @@ void limber_classes_fill(const struct classes *s, const struct view *v, limber_f
 double limber_classes_sum(const struct classes *a, int64_t i, const struct classes *b, int64_t j);
 
 /* pairs.c: what backend.small asks for. */
-typedef void kernel_pairs(const struct call *c, limber_format a, limber_format b, limber_format to);
+typedef void kernel_pairs(const struct call *c, limber_format a, limber_format b, limber_format to,
+                          double allowed);
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */

@@ -26,6 +26,9 @@ struct product {
     int64_t m, n;
     double alpha, beta;
     double *strip;              /* of B: [k][LANES] */
+    double allowed;             /* error that need not be removed, as a share of |A||B| */
+    int low[LANES];             /* exponents of the lowest bits in the strip, once they are known */
+    bool known;
 };
 
 struct sums { vd high, low, size; };
@@ -115,6 +118,12 @@ static void pack_strip(const struct product *x, int64_t j, int live)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* What products below the normal numbers lose. */
+static double terms_below(int64_t k)
+{
+    return ((double)k + 2) * 0x1p-1073;
+}
+
 /* The sums so far as high + low, off by less than doubt. */
 FLAT vd doubt_of(const struct sums *s, int64_t k)
 {
@@ -122,7 +131,7 @@ FLAT vd doubt_of(const struct sums *s, int64_t k)
 
     /* the lower sum is rounded 2k times, and holds the errors of k sums and k products; below the
      * normal numbers products lose less than the least number each */
-    return s->size * (4 * terms * terms * 0x1p-106) + terms * 0x1p-1073;
+    return s->size * (4 * terms * terms * 0x1p-106) + terms_below(k);
 }
 
 /* Times alpha, plus beta times what C holds. */
@@ -179,42 +188,138 @@ static bool store_zero(const struct product *x, char *to)
     return true;
 }
 
-/* What the pairs could not tell. */
-static void store_slow(const struct product *x, int64_t i, int64_t j, char *to, bool finite)
+/* What the pairs could not tell: exactly, in a long accumulator. */
+static void store_slow(const struct product *x, int64_t i, int64_t j, char *to)
 {
     const struct call *c = x->c;
     struct limber_scalars sc = { c->alpha, c->beta, x->fc };
     uint64_t w[80];
     struct limber_big sum = { w, limber_dot_words(x->fa, x->fb, 20), limber_dot_base(x->fa, x->fb) };
-    double class = 0;
 
-    for (int64_t p = 0; p < c->k && !finite; p++) {
-        double v[2];
-
-        for (int side = 0; side < 2; side++) {
-            const struct view *u = side ? &x->b : &x->a;
-            limber_format f = side ? x->fb : x->fa;
-            struct limber_num part;
-
-            limber_num_decode(&part, f, (const char *)u->data +
-                                        ((side ? j : i) * u->line + p * u->p) * f.size);
-            v[side] = limber_num_class(&part);
-        }
-        class += v[0] * v[1];
-    }
-    if (class - class != 0) {
-        limber_store_class(to, x->fc, class, &sc);
-        return;
-    }
     limber_dot(&sum, &x->a, x->fa, i, &x->b, x->fb, j, c->k);
     limber_store_exact(to, x->fc, w, sum.n, sum.base, &sc);
 }
 
-static void store_row(const struct product *x, int64_t i, int64_t j, int live, struct sums *s)
+/* Stand-ins of finite numbers, whose sums of products are not finite where theirs are not. */
+FLAT vd class_of(vd v)
+{
+    vl zero = v == 0, finite = v - v == 0, sign = (vl)v & INT64_MIN;
+
+    return (vd)((zero & sign) | (~zero & finite & ((vl)all_of(1) | sign)) | (~finite & (vl)v));
+}
+
+static vd class_sums(const struct product *x, int64_t i)
+{
+    const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
+    vd sum = { 0 };
+
+    for (int64_t p = 0; p < x->c->k; p++)
+        sum += class_of(all_of(load(at + p * x->a.p * x->fa.size, x->fa.size))) *
+               class_of(LOAD(vd, x->strip + p * LANES));
+    return sum;
+}
+
+/* The exponent of the lowest bit of v, at most `least`. */
+static int low_bit(double v, int least)
+{
+    int64_t bits, m;
+    int e;
+
+    if (v == 0 || v - v != 0)
+        return least;
+    memcpy(&bits, &v, 8);
+    e = (int)(bits >> 52 & 0x7ff);
+    m = (bits & (((int64_t)1 << 52) - 1)) | (int64_t)(e != 0) << 52;
+    e = (e ? e : 1) - 1075 + __builtin_ctzll((uint64_t)m);
+    return e < least ? e : least;
+}
+
+/* Sums in three doubles.  All terms are multiples of 2^low, so where the third is below 2^53 of that, it was
+ * never rounded: what cancels, and what lies half-way between two numbers, is known exactly.  Answers the
+ * lanes that are, in *sum. */
+static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *sum, vd *rest)
+{
+    const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
+    vd high = { 0 }, low = { 0 }, least = { 0 }, doubt = doubt_of(s, x->c->k), below;
+    int low_a = 1024, exact = 0;
+
+    for (int l = 0; l < LANES && !x->known; l++) {
+        x->low[l] = 1024;
+        for (int64_t p = 0; p < x->c->k; p++)
+            x->low[l] = low_bit(x->strip[p * LANES + l], x->low[l]);
+    }
+    x->known = true;
+    for (int64_t p = 0; p < x->c->k; p++) {
+        double v = load(at + p * x->a.p * x->fa.size, x->fa.size);
+        vd a = all_of(v), b = LOAD(vd, x->strip + p * LANES), product = a * b, one, two, three;
+        vd error = fma_of(a, b, -product);
+
+        low_a = low_bit(v, low_a);
+        high = two_sum(high, product, &one);
+        error = two_sum(one, error, &two);
+        low = two_sum(low, error, &three);
+        least += two + three;
+    }
+    low = two_sum(low, least, &below);
+    *sum = two_sum(high, low, rest);
+    for (int l = 0; l < LANES; l++) {
+        int unit = low_a + x->low[l];
+
+        if (unit >= -1074 && below[l] == 0 && doubt[l] - terms_below(x->c->k) <= ldexp(1, unit + 50 < 1000 ? unit + 50 : 1000))
+            exact |= 1 << l;
+    }
+    return exact;
+}
+
+/* sum + rest to binary32, rounded once: the double is made odd where it is not exact. */
+static float narrow_of(double sum, double rest)
+{
+    int64_t bits;
+
+    memcpy(&bits, &sum, 8);
+    if (rest != 0 && !(bits & 1))
+        bits += (rest > 0) == (sum > 0) ? 1 : -1;
+    memcpy(&sum, &bits, 8);
+    return (float)sum;
+}
+
+static void put(const struct product *x, char *to, double wide, float narrow)
+{
+    if (x->fc.size == 8)
+        memcpy(to, &wide, 8);
+    else
+        memcpy(to, &narrow, 4);
+}
+
+/* Lanes whose rounding the pairs do not tell. */
+static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *const *to,
+                       const struct sums *s)
+{
+    const struct call *c = x->c;
+    struct limber_scalars sc = { c->alpha, c->beta, x->fc };
+    vd class = class_sums(x, i), sum, rest;
+    int exact = c->alpha || c->beta ? 0 : sum_exactly(x, i, s, &sum, &rest);
+
+    for (int l = 0; l < LANES; l++) {
+        if (!(left >> l & 1))
+            continue;
+        if (class[l] - class[l] != 0)
+            limber_store_class(to[l], x->fc, class[l], &sc);
+        else if (exact >> l & 1)
+            put(x, to[l], sum[l], narrow_of(sum[l], rest[l]));
+        else
+            store_slow(x, i, j + l, to[l]);
+    }
+}
+
+static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s)
 {
     char *to[LANES];
+    struct sums before = *s;
     vd doubt = doubt_of(s, x->c->k), old = { 0 }, r, rest, up, down;
+    double share = x->allowed * fabs(x->alpha);
     bool plain = !x->c->alpha && !x->c->beta;
+    int left = 0;
 
     for (int l = 0; l < live; l++) {
         to[l] = (char *)x->to.data + (i * x->to.row + (j + l) * x->to.col) * x->fc.size;
@@ -232,25 +337,28 @@ static void store_row(const struct product *x, int64_t i, int64_t j, int live, s
     for (int l = 0; l < live; l++) {
         float narrow[2] = { (float)up[l], (float)down[l] };
         double wide = up[l];
+        bool single = x->fc.size == 4, vanished = single ? narrow[0] == 0 : wide == 0;
 
-        if (s->size[l] == 0 && are_zero(x, i, l) && store_zero(x, to[l]))
+        if (before.size[l] == 0 && are_zero(x, i, l) && store_zero(x, to[l]))
             continue;
-        if (s->size[l] - s->size[l] != 0 || wide - wide != 0 || wide == 0 || narrow[0] == 0 ||
-            (x->fc.size == 8 ? wide != down[l] : narrow[0] != narrow[1])) {
-            store_slow(x, i, j + l, to[l], s->size[l] - s->size[l] == 0);
-            continue;
-        }
-        if (x->fc.size == 8)
-            memcpy(to[l], &wide, 8);
+        if (before.size[l] - before.size[l] != 0 || wide - wide != 0)
+            left |= 1 << l;
+        else if (!vanished && (single ? narrow[0] == narrow[1] : wide == down[l]))
+            put(x, to[l], wide, narrow[0]);
+        else if (doubt[l] <= share * before.size[l])
+            put(x, to[l], r[l], (float)r[l]);
         else
-            memcpy(to[l], &narrow[0], 4);
+            left |= 1 << l;
     }
+    if (left)
+        store_rest(x, i, j, left, to, &before);
 }
 
-void PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc)
+void PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,
+                double allowed)
 {
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64)));
-    struct product x = { .c = c, .fa = fa, .fb = fb, .fc = fc, .a = c->a, .b = c->b, .to = c->c, .strip = strip,
+    struct product x = { .c = c, .fa = fa, .fb = fb, .fc = fc, .a = c->a, .b = c->b, .to = c->c, .strip = strip, .allowed = allowed,
                          .m = c->m, .n = c->n, .alpha = c->alpha ? value(fc, c->alpha) : 1,
                          .beta = c->beta ? value(fc, c->beta) : 0 };
 
@@ -264,6 +372,7 @@ void PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, limber
         int live = (int)(x.n - j < LANES ? x.n - j : LANES);
 
         pack_strip(&x, j, live);
+        x.known = false;
         for (int64_t i = 0; i < x.m; i += ROWS) {
             int rows = (int)(x.m - i < ROWS ? x.m - i : ROWS);
             struct sums s[ROWS];

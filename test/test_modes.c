@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The program's floating-point modes: whatever it has set (another rounding, subnormals flushed to zero as
+ * -ffast-math does, traps), every public call gives the bits that it gives without, raises no trap, and leaves
+ * modes and flags as they were. */
+#define _GNU_SOURCE     /* feenableexcept */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "every_call.h"
+
+#include <fenv.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+static double want[2 * ALL];
+
+static void flush_to_zero(void)
+{
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+}
+
+static void round_up(void) { fesetround(FE_UPWARD); }
+static void round_down(void) { fesetround(FE_DOWNWARD); }
+static void round_to_zero(void) { fesetround(FE_TOWARDZERO); }
+
+static void trap(void)
+{
+    feclearexcept(FE_ALL_EXCEPT);
+    feenableexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW | FE_INEXACT);
+}
+
+static const struct { const char *name; void (*set)(void); } modes[] = {
+    { "rounding up", round_up }, { "rounding down", round_down }, { "rounding to zero", round_to_zero },
+    { "subnormals flushed", flush_to_zero }, { "traps", trap },
+};
+
+static unsigned controls(void)
+{
+#if defined(__x86_64__)
+    return _mm_getcsr();
+#else
+    return (unsigned)fegetround();
+#endif
+}
+
+/* Elements of operands that are subnormal: what flushing would lose. */
+static void make_tiny(void)
+{
+    for (int i = 0; i < ALL; i += 3) {
+        a[i] *= 0x1p-1060;
+        b[i] *= 0x1p100;
+    }
+}
+
+static void modes_change_nothing(void **state)
+{
+    (void)state;
+    fill_operands();
+    make_tiny();
+    for (int k = 0; limber_backends[k]; k++) {
+        const limber_config config = { .backend = limber_backends[k]->name, .threads = 2, .cache_dir = "" };
+        limber_context *ctx;
+
+        if (limber_create(&ctx, &config))
+            continue;
+        for (size_t i = 0; i < COUNT(calls); i++) {
+            if (!strcmp(calls[i].name, "bind_shape"))   /* its code is the program's own */
+                continue;
+            reset();
+            assert_int_equal(calls[i].call(ctx), LIMBER_OK);
+            memcpy(want, c, sizeof c);
+            for (size_t m = 0; m < COUNT(modes); m++) {
+                unsigned before, after;
+                limber_status status;
+                fenv_t usual;
+
+                reset();
+                fegetenv(&usual);
+                modes[m].set();
+                before = controls();
+                status = calls[i].call(ctx);
+                after = controls();
+                fesetenv(&usual);
+                if (status || memcmp(c, want, sizeof c))
+                    fail_msg("%s, %s: %s", calls[i].name, modes[m].name, status ? "failed" : "other bits");
+                if (before != after)
+                    fail_msg("%s, %s: modes or flags are not as they were", calls[i].name, modes[m].name);
+            }
+        }
+        limber_destroy(ctx);
+    }
+}
+
+/* Threads of the pool that a call in such a mode starts. */
+static void threads_have_modes_of_their_own(void **state)
+{
+    enum { LARGE = 300 };
+    const limber_contract correct = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+    double *x = calloc(LARGE * LARGE, sizeof *x), *y[2];
+    struct rng r = { 2 };
+
+    (void)state;
+    fill(&r, DATA_range, f64, x, LARGE * LARGE);
+    for (int m = 0; m < 2; m++) {
+        limber_context *ctx;
+        fenv_t usual;
+
+        y[m] = calloc(LARGE * LARGE, sizeof *y[m]);
+        fegetenv(&usual);
+        if (m) {
+            round_up();
+            flush_to_zero();
+        }
+        if (limber_create(&ctx, &(limber_config){ .threads = 3, .cache_dir = "" }) == LIMBER_OK)
+            assert_int_equal(limber_gemm(ctx, &correct, LARGE, LARGE, 20, NULL, matrix(x, f64, 20),
+                                         matrix(x, f64, LARGE), NULL, matrix(y[m], f64, LARGE), NULL),
+                             LIMBER_OK);
+        limber_destroy(ctx);
+        fesetenv(&usual);
+    }
+    assert_memory_equal(y[0], y[1], LARGE * LARGE * sizeof *x);
+    free(x);
+    free(y[0]);
+    free(y[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(modes_change_nothing),
+        cmocka_unit_test(threads_have_modes_of_their_own),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
