@@ -246,10 +246,11 @@ static bool cut_lines(struct work *w)
 {
     int64_t a = w->in->mask[0]->tile_rows, b = w->in->mask[1]->tile_rows;
     int32_t *memory = malloc((size_t)(a + b + 2) * sizeof *memory);
-    int32_t *room[2] = { memory, memory + a + 1 };
+    int32_t *room[2] = { memory, NULL };
 
     if (!memory)
         return no_memory(w->d);
+    room[1] = memory + a + 1;
     while (!w->failed) {
         struct double_split two = { .gain = 0 };
         struct split one = { .gain = 0 };

@@ -114,7 +114,7 @@ static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
 {
     for (int i = 0; i < l->head->e_shnum; i++) {
         const Elf64_Shdr *s = &l->section[i];
-        const Elf64_Rela *rela = (const Elf64_Rela *)(const void *)(l->data + s->sh_offset);
+        const Elf64_Rela *rela;
         const Elf64_Sym *sym;
         size_t count;
 
@@ -126,6 +126,7 @@ static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
         sym = symbols(l, s->sh_link, &count);
         if (!sym || s->sh_offset % 8)
             return bad(d, "relocations without symbols");
+        rela = (const Elf64_Rela *)(const void *)(l->data + s->sh_offset);
         for (size_t j = 0; j < s->sh_size / sizeof *rela; j++)
             if (ELF64_R_SYM(rela[j].r_info) >= count ||
                 !relocate_one(l, map, s->sh_info, &rela[j], &sym[ELF64_R_SYM(rela[j].r_info)], d))

@@ -208,14 +208,27 @@ FLAT vd class_of(vd v)
     return (vd)((zero & sign) | (~zero & finite & ((vl)all_of(1) | sign)) | (~finite & (vl)v));
 }
 
+static int nans_of(vd x)
+{
+    int n = 0;
+
+    for (int l = 0; l < LANES; l++)
+        n += x[l] != x[l];
+    return n;
+}
+
 static vd class_sums(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     vd sum = { 0 };
+    int known = 0;              /* nothing changes a NaN */
 
-    for (int64_t p = 0; p < x->c->k; p++)
+    for (int64_t p = 0; p < x->c->k && known < LANES; p++) {
         sum += class_of(all_of(load(at + p * x->a.p * x->fa.size, x->fa.size))) *
                class_of(LOAD(vd, x->strip + p * LANES));
+        if (p % 8 == 7)
+            known = nans_of(sum);
+    }
     return sum;
 }
 
@@ -265,7 +278,7 @@ static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *s
     for (int l = 0; l < LANES; l++) {
         int unit = low_a + x->low[l];
 
-        if (unit >= -1074 && below[l] == 0 && doubt[l] - terms_below(x->c->k) <= ldexp(1, unit + 50 < 1000 ? unit + 50 : 1000))
+        if (unit >= -1074 && below[l] == 0 && doubt[l] <= ldexp(1, (unit < 900 ? unit : 900) + 50))
             exact |= 1 << l;
     }
     return exact;
@@ -297,8 +310,15 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
 {
     const struct call *c = x->c;
     struct limber_scalars sc = { c->alpha, c->beta, x->fc };
-    vd class = class_sums(x, i), sum, rest;
-    int exact = c->alpha || c->beta ? 0 : sum_exactly(x, i, s, &sum, &rest);
+    vd class = { 0 }, sum, rest;
+    int exact = 0, odd = 0;
+
+    for (int l = 0; l < LANES; l++)
+        odd |= (left >> l & 1 && s->size[l] - s->size[l] != 0) << l;
+    if (odd)
+        class = class_sums(x, i);
+    if (odd != left && !c->alpha && !c->beta)
+        exact = sum_exactly(x, i, s, &sum, &rest);
 
     for (int l = 0; l < LANES; l++) {
         if (!(left >> l & 1))
