@@ -59,6 +59,9 @@ static const limber_variable table[] = {
     { "LIMBER_BLESS", "tests", "set: texts that differ are written anew", "" },
     { "LIMBER_CUBIN_TABLE", "tests", "file for a table of compiled GPU kernels", "" },
     { "LIMBER_TEST_GPU", "tests", "set: on a GPU and not on what stands for it", "" },
+    { "LIMBER_TEST_BINADES", "tests", "rounds of the sweeps over binades", "" },
+    { "LIMBER_TEST_LONG", "tests", "set: what takes minutes or gigabytes, too", "" },
+    { "LIMBER_FUZZ_RUNS", "tests", "inputs of a fuzz target that runs as a test", "" },
     { "LIMBER_TEST_UNITS", "tests", "simulated units to draw", "" },
     { "LIMBER_TEST_NO_NUMPY", "tests", "set: as if there were no NumPy", "" },
 };

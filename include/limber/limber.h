@@ -74,6 +74,9 @@ LIMBER_API const char *limber_interpreted(limber_context *ctx);
  * out by it may be used afterwards. */
 LIMBER_API void limber_destroy(limber_context *ctx);
 
+/* Calls compute in the default floating-point modes, whatever the program has set, and leave its modes and
+ * flags as they were; functions of limber_bind_shape alone run in the program's. */
+
 /* ---- contracts ------------------------------------------------------------------------- */
 
 /* u is the unit round-off of the result's format, |A||B| the product of absolute values. */
