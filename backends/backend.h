@@ -205,8 +205,9 @@ struct backend {
     const struct remote *remote;        /* NULL: operands lie in host memory */
     /* A product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K, by code that needs no plan
      * and no memory.  Each element is correctly rounded, or, where that takes longer, off by at most
-     * allowed |A||B| before it is rounded.  target: of the machine.  NULL: there is none. */
-    void (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
+     * allowed |A||B| before it is rounded.  target: of the machine.  Answers how many elements were summed
+     * again, exactly.  NULL: there is none. */
+    int64_t (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
                   limber_format c, double allowed);
     /* What of a plan decides about compile()'s bytes, the target aside.  NULL: all of it. */
     bool (*essence)(const struct plan *, const struct target *, struct blob *, struct diag *);

@@ -498,6 +498,19 @@ PRIM int64_t limber_load_int(limber_format f, const void *p)
            (int64_t)(v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
 }
 
+/* The 64 bits of n words times 2^exp that count from 1 on. */
+PRIM uint64_t limber_big_units(const uint64_t *w, int n, int exp)
+{
+    uint64_t sign = (uint64_t)((int64_t)w[n - 1] >> 63), low, high;
+    int at = -exp >> 6, r = -exp & 63;
+
+    if (exp >= 0)
+        return exp < 64 ? w[0] << exp : 0;
+    low = at < n ? w[at] : sign;
+    high = at + 1 < n ? w[at + 1] : sign;
+    return r ? low >> r | high << (64 - r) : low;
+}
+
 /* dst = alpha s + beta dst modulo 2^(bits of f); scalars are i64. */
 PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
                               const struct limber_scalars *sc)

@@ -15,6 +15,7 @@ struct finding {
     bool lent[2];               /* masks of prepared operands */
     int slices;                 /* Ozaki I: asked for or estimated; 0: no wish */
     int trust;                  /* correct: bits, as in struct plan */
+    bool fractional;            /* exact: sums may be no integers */
 };
 /* f is zero, and to be cleared also after a failure. */
 bool limber_find(limber_context *ctx, struct finding *f, const struct problem *p, struct diag *d);
@@ -85,7 +86,10 @@ const char *limber_promise_name(const limber_contract *k, char *text, size_t siz
 
 /* A product so small that it needs no kernel of its own; and it is done. */
 bool limber_is_small(const limber_context *ctx, const struct problem *p);
+/* False where the scheme is asked for and cannot serve.  The interpreter computes its results anyway. */
+bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d);
 void limber_small_run(limber_context *ctx, const struct problem *p, limber_report *r);
+void limber_small_report(const limber_context *ctx, limber_report *r);     /* but for times */
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 

@@ -129,6 +129,8 @@ bool limber_describe(limber_context *ctx, struct description *d, const struct pr
     if (p->contract.scheme)     /* of two that are named, the second suits all data */
         strncpy(d->wanted, limber_names_two(p) ? strchr(p->contract.scheme, '+') + 1 : p->contract.scheme,
                 sizeof d->wanted - 1);
+    else if (f->fractional)     /* it alone tells sums that are no integers */
+        strcpy(d->wanted, "exact");
     describe_mask(d, 0, &f->all_a, p->fa, use_of_classes(ctx, p));
     describe_mask(d, 1, &f->all_b, p->fb, use_of_classes(ctx, p));
     if (limber_is_coarse(ctx, p) && !limber_is_integer(p->fa) && !limber_is_integer(p->fb))
@@ -154,7 +156,7 @@ static double budget(const struct description *d)
     case LIMBER_NATIVE:
         return fmax(limber_least_k(d->kbits) + 2 - d->roundings, 0) * u;
     case LIMBER_BITS:
-        return fmax(ldexp(1, -d->bits) - d->roundings * u, 0);
+        return ldexp(1, -d->bits) - d->roundings * u;
     case LIMBER_FAST:
     case LIMBER_SIMULATE:
         return INFINITY;
@@ -248,6 +250,9 @@ bool limber_state(struct plan *p, const struct description *d, const struct fixe
     p->roundings = d->roundings;
     p->trust = d->trust;
     p->budget = budget(d);
+    if (p->budget < 0)
+        return limber_fail(diag, LIMBER_NO_SCHEME, "%d bits leave no room for the rounding of each of %d "
+                           "parts", d->bits, d->roundings + 1);
     p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
     if (d->simulates) {
         limber_unit *u = limber_plan_alloc(p, sizeof *u);

@@ -138,13 +138,14 @@ static bool find_price(limber_context *ctx, const struct description *desc, stru
     struct pass_watch nobody = { NULL, NULL };
     struct plan plan = { 0 };
     struct diag why = { 0 };
-    bool ok = limber_state(&plan, desc, NULL, d);
+    bool ok = limber_state(&plan, desc, NULL, &why) &&
+              limber_passes_run(&plan, &ctx->machine.target, "conv_to_gemm,choose", nobody, &why);
 
-    *price = (struct price){ .product = INFINITY };
-    if (ok && limber_passes_run(&plan, &ctx->machine.target, "conv_to_gemm,choose", nobody, &why))
-        *price = plan.price;
-    else if (ok && why.status != LIMBER_NO_SCHEME)
-        ok = limber_fail(d, why.status, "%s", why.text);
+    *price = ok ? plan.price : (struct price){ .product = INFINITY };
+    if (!ok && why.status == LIMBER_NO_SCHEME)
+        ok = true;
+    else if (!ok)
+        limber_fail(d, why.status, "%s", why.text);
     limber_plan_clear(&plan);
     return ok;
 }
@@ -555,6 +556,8 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
     struct finding f = { 0 };
     struct problem turned;
 
+    if (!limber_check_small(ctx, p, d))
+        return false;
     if (p->m > 0 && p->n > 0 && p->groups > 0 && limber_is_small(ctx, p)) {
         limber_small_run(ctx, p, wanted ? &r : NULL);
         if (ctx->verbose > 0)
@@ -613,8 +616,13 @@ static bool plan_here(void *arg, struct diag *d)
     struct problem turned;
     bool done = false, ok;
 
+    const bool small = limber_is_small(ctx, p);
+
+    if (small && x->out)
+        limber_text_add(x->out, "; pairs compute this product, which needs no plan.  Without them (LIMBER_SMALL=0):\n");
     p = turn(ctx, p, &turned);
-    ok = (p->contract.promise != LIMBER_SIMULATE || limber_simulate_check(p, d)) &&
+    ok = limber_check_small(ctx, p, d) &&
+         (p->contract.promise != LIMBER_SIMULATE || limber_simulate_check(p, d)) &&
          scan_and_describe(ctx, p, &f, &desc, &r, d);
     if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
         ok = limber_mixed_plan(ctx, p, f.a, f.b, f.trust, &done, x->out, x->cut, &r, d);
@@ -622,6 +630,8 @@ static bool plan_here(void *arg, struct diag *d)
     limber_finding_clear(&f, p->groups);
     if (ok && x->out && x->out->failed)
         ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
+    if (ok && small)
+        limber_small_report(ctx, &r);
     if (ok && x->report)
         *x->report = r;
     return ok;

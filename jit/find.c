@@ -3,6 +3,7 @@
  * them before there is a plan. */
 #include "jit/call.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,13 +159,14 @@ bool limber_is_tiny(const struct problem *p)
            p->m * p->n * p->k <= TINY * TINY;
 }
 
-/* A kernel made for narrower classes would take longer to compile than it spares. */
+/* A kernel made for narrower classes would take longer to compile than it spares.  A scheme that is named has
+ * to serve all data that it can. */
 bool limber_is_coarse(const limber_context *ctx, const struct problem *p)
 {
     enum { WORK = 1 << 26 };    /* multiply-adds of all groups */
     double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups;
 
-    return limber_is_tiny(p) || (!p->fine && work <= WORK && !ctx->machine.backend->remote && !p->shape);
+    return !p->contract.scheme && (limber_is_tiny(p) || (!p->fine && work <= WORK && !ctx->machine.backend->remote && !p->shape));
 }
 
 enum { SAMPLED = 1 << 26 };     /* multiply-adds: fewer are not worth parts of their own */
@@ -313,6 +315,29 @@ void limber_finding_clear(struct finding *f, int64_t groups)
     free(f->b);
 }
 
+/* The exponent of the lowest bit of all matrices of a side; INT_MIN: it is not known. */
+static int lowest_bit(const struct problem *p, const struct mask *m, bool left)
+{
+    int least = INT_MAX;
+
+    if (limber_is_integer(left ? p->fa : p->fb))
+        return 0;
+    for (int64_t g = 0; g < matrices(p, left); g++) {
+        if (!m[g].scanned || !m[g].tile)
+            return INT_MIN;
+        for (int64_t i = 0; i < m[g].tile_rows * m[g].tile_cols; i++)
+            if (!(m[g].tile[i].flags & TILE_zero) && m[g].tile[i].low < least)
+                least = m[g].tile[i].low;
+    }
+    return least == INT_MAX ? 0 : least;
+}
+
+static bool is_fractional(const struct problem *p, const struct finding *f)
+{
+    return p->contract.promise == LIMBER_EXACT && f->a && f->b &&
+           (int64_t)lowest_bit(p, f->a, true) + lowest_bit(p, f->b, false) < 0;
+}
+
 bool limber_find(limber_context *ctx, struct finding *f, const struct problem *p, struct diag *d)
 {
     struct runner runner = limber_pool_runner(ctx->pool);
@@ -320,5 +345,6 @@ bool limber_find(limber_context *ctx, struct finding *f, const struct problem *p
     if (!look(ctx, f, p, &runner, d) || !count_slices(ctx, f, p, d))
         return false;
     estimate_trust(ctx, f, p);
+    f->fractional = is_fractional(p, f);
     return true;
 }

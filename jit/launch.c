@@ -11,7 +11,7 @@ static bool fits(const struct problem *p, const struct finding *f)
     bool wide = p->fc.kind == LIMBER_KIND_UINT;
     int bits = 8 * p->fc.size - !wide, k = 0;
 
-    if (p->alpha || p->beta || !a->scanned || !b->scanned || a->special || b->special)
+    if (f->fractional || p->alpha || p->beta || !a->scanned || !b->scanned || a->special || b->special)
         return false;
     if (a->zero || b->zero)
         return true;

@@ -63,13 +63,27 @@ static void split_name(struct mixing *x)
         snprintf(x->scheme[1], sizeof x->scheme[1], "%s", plus + 1);
 }
 
+/* Parts along k may be stored in between.  Under a contract in bits no sum so far may leave C's format, nor be
+ * so small that its rounding is no longer relative; beta c is not known. */
+static bool may_sum(const struct mixing *x, const struct mask *a, const struct mask *b)
+{
+    const struct problem *p = x->p;
+    int64_t low = (int64_t)a->emin + b->emin, high = (int64_t)a->emax + b->emax + 2;
+
+    if (p->contract.promise != LIMBER_BITS)
+        return p->contract.promise != LIMBER_CORRECT;
+    return !p->alpha && !p->beta && (a->zero || b->zero ||
+           (high + limber_k_class(p->k) < limber_format_emax(p->fc) &&
+            low - p->contract.bits > limber_format_emin(p->fc) + 8));
+}
+
 static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
                    struct partition *parts, bool *worth, struct diag *d)
 {
     const struct partition_input in = {
         .mask = { a, b }, .k = x->p->k, .shift = TILE_SHIFT,
         .grain = { x->ctx->machine.backend->remote ? 4 : 1, x->ctx->machine.backend->remote ? 2 : 1 },
-        .sums = x->p->contract.promise != LIMBER_CORRECT,
+        .sums = may_sum(x, a, b),
         .scheme = { *x->scheme[0] ? x->scheme[0] : NULL, *x->scheme[1] ? x->scheme[1] : NULL },
         .price = price, .user = x,
     };

@@ -4,6 +4,7 @@
 #include "jit/call.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* Multiply-adds of a product, 32 cubed: more are faster by kernels, or nearly so.  Native products, which keep
@@ -30,20 +31,35 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p)
            !p->a.patch && !p->b.patch && !p->a.excerpt && !p->b.excerpt;
 }
 
-struct small { limber_context *ctx; const struct problem *p; };
+bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d)
+{
+    return !limber_asks(p, "pairs") || limber_is_small(ctx, p) ||
+           ctx->machine.backend == &limber_backend_interp ||
+           limber_fail(d, LIMBER_NO_SCHEME, "scheme pairs: serves correct and bits of f64 and f32 on CPUs, to "
+                       "%d and %d multiply-adds and k = %d", WORK, BITS_WORK, LIMBER_SMALL_K);
+}
+
+struct small {
+    limber_context *ctx;
+    const struct problem *p;
+    atomic_llong slow;          /* elements that were summed again, exactly */
+};
 
 static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
 {
-    const struct small *s = arg;
+    struct small *s = arg;
     const struct problem *p = s->p;
+    int64_t slow;
     const struct call call = {
         .m = p->m, .n = p->n, .k = p->k, .a = limber_group_a(p, g), .b = limber_group_b(p, g),
         .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
     };
 
     (void)worker, (void)d;
-    s->ctx->machine.backend->small(&call, &s->ctx->machine.target, p->fa, p->fb, p->fc,
+    slow = s->ctx->machine.backend->small(&call, &s->ctx->machine.target, p->fa, p->fb, p->fc,
                                    p->contract.promise == LIMBER_BITS ? ldexp(1, -p->contract.bits) : 0);
+    if (slow)
+        atomic_fetch_add(&s->slow, slow);
     return true;
 }
 
@@ -55,11 +71,20 @@ static void run_here(void *self, int64_t tasks, void (*fn)(void *, int64_t, int)
         fn(arg, i, 0);
 }
 
+void limber_small_report(const limber_context *ctx, limber_report *r)
+{
+    const double scan = r->seconds_scan;
+
+    *r = (limber_report){ .rows = 1, .from = 2, .seconds_scan = scan };
+    snprintf(r->scheme, sizeof r->scheme, "pairs");
+    snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
+}
+
 void limber_small_run(limber_context *ctx, const struct problem *p, limber_report *r)
 {
     const struct runner alone = { 1, run_here, NULL };
     struct runner all = alone;
-    struct small s = { ctx, p };
+    struct small s = { .ctx = ctx, .p = p };
     struct diag ignored = { 0 };
     double start = r ? limber_now() : 0;
 
@@ -72,9 +97,7 @@ void limber_small_run(limber_context *ctx, const struct problem *p, limber_repor
         limber_pool_leave(ctx->pool);
     if (!r)
         return;
-    snprintf(r->scheme, sizeof r->scheme, "pairs");
-    snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
-    r->rows = 1;
-    r->from = 2;
+    limber_small_report(ctx, r);
+    r->repaired = s.slow;
     r->seconds_run = limber_now() - start;
 }

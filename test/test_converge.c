@@ -196,9 +196,40 @@ static void wide_and_special_data_cost_little_more(void **state)
     free(wide);
 }
 
+/* Few elements of small products take the long way, whatever the data. */
+static void small_products_stay_fast(void **state)
+{
+    enum { N = 32, KINDS = 5 };
+    const limber_contract correct = { .promise = LIMBER_CORRECT, .scheme = "pairs" };
+    struct rng r = { 85 };
+
+    (void)state;
+    need_context();
+    for (int kind = 0; kind < KINDS; kind++) {
+        limber_report report;
+
+        fill(&r, kind == 4 ? DATA_special : DATA_unit, f64, a, N * N);
+        fill(&r, DATA_unit, f64, b, N * N);
+        for (int i = 0; i < N * N; i++) {
+            if (kind == 1)
+                a[i] *= 0x1p-80, b[i] *= 0x1p-80;
+            if (kind == 2)
+                a[i] = floor(8 * a[i]), b[i] = floor(8 * b[i]);
+            if (kind == 3) {    /* sums that vanish */
+                a[i] = i % 2 ? -a[i - 1] : a[i];
+                b[i] = i / N % 2 ? b[i - N] : b[i];
+            }
+        }
+        report = multiply(a, b, c, N, N, N, correct);
+        if (report.repaired > N * N / 20)
+            fail_msg("data %d: %lld of %d elements", kind, (long long)report.repaired, N * N);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_products_stay_fast),
         cmocka_unit_test(random_work_converges),
         cmocka_unit_test(scales_are_no_part_of_a_kernel),
         cmocka_unit_test(weaker_contracts_cost_no_more),

@@ -258,6 +258,69 @@ static void batches_are_served_too(void **state)
     limber_destroy(threads);
 }
 
+/* Sums beside a number half-way between two others, which a last term far below decides: at every distance from
+ * the largest product; or what the low bits of products leave that others cancel. */
+static void tails_decide(void **state)
+{
+    static const char *const schemes[] = { NULL, "exact" };
+    enum { TERMS = 8, LAST = 700 };
+    limber_format f64 = named("f64");
+    double x = 1 + 0x1p-52;
+
+    (void)state;
+    for (int distance = 54; distance < LAST; distance += distance < 340 ? 1 : 37)
+        for (int way = 0; way < 4; way++) {
+            double sign = way & 1 ? -1 : 1, half = ldexp(1, -distance / 2), c;
+            double a[TERMS] = { 1, 0x1p-53, sign * half }, b[TERMS] = { 1, 1, ldexp(1, distance / 2 - distance) };
+
+            if (way & 2) {      /* (1 + 2^-52)^2 less its upper two bits, of 105 */
+                a[2] = sign * half * x, b[2] *= x;
+                a[3] = -sign * half, b[3] = ldexp(1, distance / 2 - distance);
+                a[4] = -sign * half * 0x1p-51, b[4] = b[3];
+            }
+            for (size_t s = 0; s < COUNT(schemes); s++)
+                for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
+                    const limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = schemes[s] };
+
+                    assert_int_equal(limber_gemm(compiled[i], &contract, 1, 1, TERMS, NULL,
+                                                 (limber_matrix){ a, f64, TERMS, 1 },
+                                                 (limber_matrix){ b, f64, 1, 1 }, NULL,
+                                                 (limber_matrix){ &c, f64, 1, 1 }, NULL), LIMBER_OK);
+                    if (c != (way & 1 ? 1 : 1 + 0x1p-52))
+                        fail_msg("%s, 2^-%d, way %d: %a", schemes[s] ? schemes[s] : "pairs", distance, way, c);
+                }
+        }
+}
+
+/* Sums that are no integers do not fit; those of fractions that are do. */
+static void fractions_are_no_integers(void **state)
+{
+    static const char *const formats[] = { "f64", "f32", "f128" };
+    const limber_contract exact = { .promise = LIMBER_EXACT };
+    limber_format i64 = named("i64"), f64 = named("f64");
+
+    (void)state;
+    for (size_t f = 0; f < COUNT(formats); f++)
+        for (int whole = 0; whole < 2; whole++)
+            for (int k = 0; k < 2; k++) {
+                double x[2] = { 2.5, whole ? 1.5 : 1.25 }, y[2] = { 3, 1 };
+                limber_format format = named(formats[f]);
+                char a[32], b[32];
+                int64_t c = 77;
+                limber_context *ctx = k ? interp : compiled[0];
+
+                if (!ctx)
+                    continue;
+                limber_convert(a, format, x, f64, 2, LIMBER_RN);
+                limber_convert(b, format, y, f64, 2, LIMBER_RN);
+                assert_int_equal(limber_gemm(ctx, &exact, 1, 1, 2, NULL, (limber_matrix){ a, format, 2, 1 },
+                                             (limber_matrix){ b, format, 1, 1 }, NULL,
+                                             (limber_matrix){ &c, i64, 1, 1 }, NULL),
+                                 whole ? LIMBER_OK : LIMBER_RANGE);
+                assert_int_equal(c, whole ? 9 : 77);
+            }
+}
+
 /* So many terms that their first column leaves 64 bits.  4 GB: only where it is asked for. */
 static void very_long_sums(void **state)
 {
@@ -293,6 +356,8 @@ int main(void)
         cmocka_unit_test(windows_round_correctly),
         cmocka_unit_test(classes_of_results),
         cmocka_unit_test(batches_are_served_too),
+        cmocka_unit_test(tails_decide),
+        cmocka_unit_test(fractions_are_no_integers),
         cmocka_unit_test(very_long_sums),
     };
 

@@ -654,7 +654,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
         for (int64_t j = 0; j < e->c->n; j++) {
             char *dst = limber_place_at(&e->c->c, i, j, f.size);
             int64_t at = i * e->c->n + j;
-            int flags = 0;
+            int flags = 0, exp = x->base - (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0);
 
             if (is_special(e->c, i, j))
                 limber_store_class(dst, f, special(e, fa, fb, i, j), &sc);
@@ -664,11 +664,12 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
             else if (limber_node_has(limber_plan_find(e->p, OP_combine), ATTR_doubt))
                 ok = ok && store_doubtful(e, x, f, fa, fb, i, j, &sc);
             else if (f.kind == LIMBER_KIND_INT && n->num[ATTR_wrap])
-                limber_store_wrapped(dst, f, x->word[at * x->words], &sc);
+                limber_store_wrapped(dst, f, limber_big_units(x->word + at * x->words, x->words, exp), &sc);
             else
-                flags = limber_store_exact(dst, f, x->word + at * x->words, x->words, x->base -
-                                           (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0), &sc);
-            e->c->overflow += f.kind == LIMBER_KIND_INT && (flags & 2);
+                flags = limber_store_exact(dst, f, x->word + at * x->words, x->words, exp, &sc);
+            e->c->overflow += f.kind == LIMBER_KIND_INT &&
+                              (flags & (e->p->promise == LIMBER_EXACT ? NUM_overflow | NUM_inexact :
+                                        NUM_overflow));
         }
     return ok;
 }

@@ -819,7 +819,7 @@ static bool essence(const struct plan *p, const struct target *t, struct blob *o
     return ok;
 }
 
-static void small(const struct call *c, const struct target *t, limber_format a, limber_format b,
+static int64_t small(const struct call *c, const struct target *t, limber_format a, limber_format b,
                   limber_format to, double allowed)
 {
     unsigned cpu = limber_cpu_of(t);
@@ -829,7 +829,7 @@ static void small(const struct call *c, const struct target *t, limber_format a,
     run = cpu & CPU_avx512 ? limber_pairs_run_avx512 : cpu & CPU_avx2 ? limber_pairs_run_avx2 : run;
 #endif
     (void)cpu;
-    run(c, a, b, to, allowed);
+    return run(c, a, b, to, allowed);
 }
 
 static const struct rooms rooms = { room_bytes, take_room, give_room };

@@ -400,6 +400,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     k->has_beta = (int)out->num[ATTR_beta];
     k->plain = !k->has_alpha && !k->has_beta;
     k->wrap = (int)out->num[ATTR_wrap];
+    k->integral = p->promise == LIMBER_EXACT;
     k->doubts = limber_node_has(combine, ATTR_doubt);
     k->doubt = (int)combine->num[ATTR_doubt];
     if (k->unit == UNIT_exact || k->doubts)

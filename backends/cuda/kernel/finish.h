@@ -66,7 +66,7 @@ DEVICE int finish_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w
               0;
 
     if constexpr (RESULT.kind == LIMBER_KIND_INT && WRAP)
-        return limber_store_wrapped(&e, RESULT, w[0], &scalars);
+        return limber_store_wrapped(&e, RESULT, limber_big_units(w, WORDS, exp), &scalars);
     else
         return (limber_store_exact(&e, RESULT, w, WORDS, exp, &scalars) & NUM_overflow) != 0 &&
                RESULT.kind == LIMBER_KIND_INT;

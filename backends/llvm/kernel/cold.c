@@ -164,19 +164,6 @@ static void special(const struct kernel_call *c, int64_t i, int64_t j)
         limber_store_class(place(c, i, j), f->c, x, &sc);
 }
 
-/* The 64 bits of n words times 2^exp that count from 1 on. */
-static uint64_t units_of(const uint64_t *w, int n, int exp)
-{
-    uint64_t sign = (uint64_t)((int64_t)w[n - 1] >> 63), low, high;
-    int at = -exp >> 6, r = -exp & 63;
-
-    if (exp >= 0)
-        return exp < 64 ? w[0] << exp : 0;
-    low = at < n ? w[at] : sign;
-    high = at + 1 < n ? w[at + 1] : sign;
-    return r ? low >> r | high << (64 - r) : low;
-}
-
 static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
                      int exp)
 {
@@ -186,12 +173,12 @@ static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t
     int flags = 0;
 
     if (f->c.kind == LIMBER_KIND_INT && f->wrap)
-        limber_store_wrapped(place(c, i, j), f->c, units_of(w, n, exp), &sc);
+        limber_store_wrapped(place(c, i, j), f->c, limber_big_units(w, n, exp), &sc);
     else if (f->plain)
         flags = limber_big_store(place(c, i, j), f->c, &sum);
     else
         flags = limber_store_exact(place(c, i, j), f->c, w, n, exp, &sc);
-    return f->c.kind == LIMBER_KIND_INT && (flags & 2);
+    return f->c.kind == LIMBER_KIND_INT && (flags & (f->integral ? NUM_overflow | NUM_inexact : NUM_overflow));
 }
 
 /* The exact sum of products. */

@@ -57,6 +57,7 @@ struct kernel_config {
     int32_t bare;           /* some accumulator has no row: the product of zeros */
     int32_t plain;          /* alpha is 1 and beta is 0 */
     int32_t has_alpha, has_beta, wrap;
+    int32_t integral;       /* integer results that are not exact do not fit */
     int32_t small;          /* weighted totals fit 62 bits: they are kept as one */
     int32_t whole;          /* integer results of at most 106 bits before the scales go */
     int32_t words;          /* 64-bit words of an exact result */
@@ -180,7 +181,7 @@ void limber_classes_fill(const struct classes *s, const struct view *v, limber_f
 double limber_classes_sum(const struct classes *a, int64_t i, const struct classes *b, int64_t j);
 
 /* pairs.c: what backend.small asks for. */
-typedef void kernel_pairs(const struct call *c, limber_format a, limber_format b, limber_format to,
+typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_format b, limber_format to,
                           double allowed);
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
 

@@ -29,6 +29,7 @@ struct product {
     double allowed;             /* error that need not be removed, as a share of |A||B| */
     int low[LANES];             /* exponents of the lowest bits in the strip, once they are known */
     bool known;
+    int64_t slow;               /* elements that the pairs did not tell */
 };
 
 struct sums { vd high, low, size; };
@@ -327,8 +328,10 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
             limber_store_class(to[l], x->fc, class[l], &sc);
         else if (exact >> l & 1)
             put(x, to[l], sum[l], narrow_of(sum[l], rest[l]));
-        else
+        else {
             store_slow(x, i, j + l, to[l]);
+            x->slow++;
+        }
     }
 }
 
@@ -374,7 +377,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         store_rest(x, i, j, left, to, &before);
 }
 
-void PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,
+int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,
                 double allowed)
 {
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64)));
@@ -402,4 +405,5 @@ void PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, limber
                 store_row(&x, i + r, j, live, &s[r]);
         }
     }
+    return x.slow;
 }
