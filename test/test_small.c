@@ -292,6 +292,49 @@ static void tails_decide(void **state)
         }
 }
 
+#if defined(__SIZEOF_FLOAT128__)
+/* Random terms, and two that bring their sum as near to a number half-way between two doubles as pairs of doubles
+ * can tell: what is left is of the size of what pairs, and columns, may be off by. */
+static void sums_beside_midpoints(void **state)
+{
+    enum { MOST_TERMS = 60000, TRIALS = 900 };
+    static double a[MOST_TERMS], b[MOST_TERMS];
+    limber_format f64 = named("f64");
+    struct rng r = { 74 };
+
+    (void)state;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        int k = trial % 300 == 299 ? MOST_TERMS : 3 + rng_below(&r, 250);
+        limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+        __float128 sum = 0, middle;
+        double want, c;
+
+        for (int p = 0; p < k - 2; p++) {
+            a[p] = 1 + rng_unit(&r);
+            b[p] = (1 + rng_unit(&r)) * (trial % 3 && rng_below(&r, 2) ? -1 : 1);
+            sum += (__float128)a[p] * b[p];
+        }
+        want = (double)(sum / 2) + 1;
+        middle = want + (__float128)ldexp(1, ilogb(want) - 53);
+        a[k - 2] = a[k - 1] = 1;
+        b[k - 2] = (double)(middle - sum);
+        b[k - 1] = (double)(middle - sum - b[k - 2]);
+        assert_int_equal(limber_gemm(interp, &contract, 1, 1, k, NULL, (limber_matrix){ a, f64, k, 1 },
+                                     (limber_matrix){ b, f64, 1, 1 }, NULL,
+                                     (limber_matrix){ &want, f64, 1, 1 }, NULL), LIMBER_OK);
+        for (int way = 0; way < 2; way++)
+            for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
+                contract.scheme = way && k <= 256 ? "pairs" : "exact";
+                assert_int_equal(limber_gemm(compiled[i], &contract, 1, 1, k, NULL,
+                                             (limber_matrix){ a, f64, k, 1 }, (limber_matrix){ b, f64, 1, 1 },
+                                             NULL, (limber_matrix){ &c, f64, 1, 1 }, NULL), LIMBER_OK);
+                if (c != want)
+                    fail_msg("%s, trial %d, k = %d: %a, not %a", contract.scheme, trial, k, c, want);
+            }
+    }
+}
+#endif
+
 /* Sums that are no integers do not fit; those of fractions that are do. */
 static void fractions_are_no_integers(void **state)
 {
@@ -357,6 +400,9 @@ int main(void)
         cmocka_unit_test(classes_of_results),
         cmocka_unit_test(batches_are_served_too),
         cmocka_unit_test(tails_decide),
+#if defined(__SIZEOF_FLOAT128__)
+        cmocka_unit_test(sums_beside_midpoints),
+#endif
         cmocka_unit_test(fractions_are_no_integers),
         cmocka_unit_test(very_long_sums),
     };
