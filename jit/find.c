@@ -159,14 +159,13 @@ bool limber_is_tiny(const struct problem *p)
            p->m * p->n * p->k <= TINY * TINY;
 }
 
-/* A kernel made for narrower classes would take longer to compile than it spares.  A scheme that is named has
- * to serve all data that it can. */
+/* A kernel made for narrower classes would take longer to compile than it spares. */
 bool limber_is_coarse(const limber_context *ctx, const struct problem *p)
 {
     enum { WORK = 1 << 26 };    /* multiply-adds of all groups */
     double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups;
 
-    return !p->contract.scheme && (limber_is_tiny(p) || (!p->fine && work <= WORK && !ctx->machine.backend->remote && !p->shape));
+    return limber_is_tiny(p) || (!p->fine && work <= WORK && !ctx->machine.backend->remote && !p->shape);
 }
 
 enum { SAMPLED = 1 << 26 };     /* multiply-adds: fewer are not worth parts of their own */
