@@ -246,6 +246,7 @@ bool limber_mask_excerpt(struct mask *out, const struct mask *m, const struct ex
 enum class_use {
     CLASS_coarse = 1,       /* far fewer classes */
     CLASS_widths = 2,       /* every bit is kept: only how many there are matters, not where */
+    CLASS_named = 8,        /* a scheme is asked for, and has to serve all data that it can */
     CLASS_ranges = 4        /* emin and emax matter by themselves, not only whether formats hold them */
 };
 void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct node *arg);

@@ -128,13 +128,14 @@ static int64_t one_of(const int *steps, size_t n, int64_t x)
     return x > steps[n - 1] ? ANY : up_to(steps, n, x, 1);
 }
 
-static int64_t width_class(int64_t x, bool coarse)
+static int64_t width_class(int64_t x, bool coarse, bool all)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
     /* two of 164 bits and 2^12 products are what all moduli hold */
     static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 164, 165 };
 
-    return coarse ? one_of(few, COUNT(few), x) : up_to(steps, COUNT(steps), x, 4);
+    /* else `exact` is hardly slower with one double an element, and needs no kernel */
+    return coarse ? one_of(few, COUNT(few) - (all ? 0 : 3), x) : up_to(steps, COUNT(steps), x, 4);
 }
 
 /* Hi/Lo limbs hold 28 binades in FP16, 99 in the others. */
@@ -185,13 +186,13 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
 {
     bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
     bool coarse = use & CLASS_coarse && !integer;
-    int64_t width = width_class(m->width, coarse), spread = spread_class(m->spread, coarse);
+    int64_t width = width_class(m->width, coarse, use & CLASS_named || limber_format_sig(f) > 64), spread = spread_class(m->spread, coarse);
 
     if (!m->scanned)
         return;
     if (integer || m->zero) {       /* bits of the integers themselves */
         limber_node_set(arg, ATTR_emin, 0);
-        limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1, false) - 1);
+        limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1, false, false) - 1);
     } else {
         range_class(m, f, use, arg);
     }

@@ -66,7 +66,7 @@ static unsigned use_of_classes(const limber_context *ctx, const struct problem *
 {
     return (limber_is_coarse(ctx, p) ? CLASS_coarse : 0) |
            (p->contract.promise == LIMBER_CORRECT && !p->shape ? CLASS_widths : 0) |
-           (p->shape ? CLASS_ranges : 0);
+           (p->contract.scheme ? CLASS_named : 0) | (p->shape ? CLASS_ranges : 0);
 }
 
 /* Operands of like widths get one width, so that few pairs of classes occur. */

@@ -52,6 +52,7 @@ static bool take_rows(limber_context *generic, const struct problem *p, struct m
     if (!limber_engine_run_plain(generic, &part, &w->report, &ignored))
         return false;           /* nothing of these is written */
     w->rest.m = first;
+    w->rest.kept[0] = NULL;     /* whose limbs are those of all rows */
     took = limber_now() - took;
     if (took < slice / 2)
         *count *= 2;

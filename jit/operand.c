@@ -94,7 +94,7 @@ static struct kept *take(void *self, int variant, size_t bytes)
 
     pthread_mutex_lock(&o->lock);
     for (l = o->limbs; l && (memcmp(l->key, of->key, sizeof l->key) || l->side != of->side ||
-                             l->variant != variant);)
+                             l->variant != variant || l->bytes != bytes);)
         l = l->next;
     if (!l)
         l = add(o, of, variant, bytes);

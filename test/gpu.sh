@@ -16,7 +16,7 @@ expect 0 'Limber native .* x cuBLAS SGEMM' cat results/gpu.txt
 expect 0 'Limber fp32-f fast' cat results/gpu.txt
 expect 0 '"state":.*"ok"' cat results/gpu.json
 expect 0 'not emulated' cat results/gpu.txt
-expect 0 'Limber correct \(.*ozaki2?' gpu --rows fp64,quad --sizes 20 --json all.json
+expect 0 'Limber correct \((.*ozaki2|pairs)' gpu --rows fp64,quad --sizes 20 --json all.json
 expect 0 '"data":.*"uniform' cat all.json
 expect 0 'i16 to i64, exact .*TOPS +0' gpu --rows int --sizes 17
 expect 0 'copy on the device .*GB/s' gpu --rows units --sizes 16

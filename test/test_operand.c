@@ -2,6 +2,8 @@
  * Prepared operands: limber_gemm's bits in every case, limbs made once, bounds kept, changes noticed. */
 #include "support.h"
 
+#include "jit/engine.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -298,6 +300,35 @@ static void test_mixed(void **state)
     clear(&o);
 }
 
+/* Limbs of fewer lines, as of the rows that are left of a call, are other limbs. */
+static void test_sizes_of_limbs(void **state)
+{
+    struct rng r = { 17 };
+    struct operands o = make(&r, &trials[0], 40, 40, 40, 0);
+    limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, 0);
+    const struct facts facts = { .scheme = "none" };
+    struct kept *few, *all, *again;
+    const struct keeper *keep;
+    struct keeping of;
+
+    (void)state;
+    keep = limber_operand_keeper(a, &facts, 0, &of);
+    assert_non_null(keep);
+    few = keep->take(keep->self, 0, 1000);
+    assert_non_null(few);
+    keep->packed(keep->self, few);
+    all = keep->take(keep->self, 0, 2000);
+    assert_true(all != few);
+    again = keep->take(keep->self, 0, 1000);
+    assert_ptr_equal(again, few);
+    keep->give(keep->self, few);
+    keep->give(keep->self, again);
+    if (all)
+        keep->give(keep->self, all);
+    limber_operand_free(a);
+    clear(&o);
+}
+
 static void test_empty(void **state)
 {
     static const int64_t sizes[][3] = { { 0, 4, 5 }, { 4, 0, 5 }, { 4, 5, 0 }, { 0, 0, 0 } };
@@ -570,7 +601,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_scheme), cmocka_unit_test(test_interp),
         cmocka_unit_test(test_small_workspace), cmocka_unit_test(test_cut_k),
-        cmocka_unit_test(test_mixed), cmocka_unit_test(test_empty), cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_mixed), cmocka_unit_test(test_sizes_of_limbs), cmocka_unit_test(test_empty), cmocka_unit_test(test_kept),
         cmocka_unit_test(test_threads), cmocka_unit_test(test_changes), cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_arguments),
     };
