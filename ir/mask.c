@@ -186,7 +186,8 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
 {
     bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
     bool coarse = use & CLASS_coarse && !integer;
-    int64_t width = width_class(m->width, coarse, use & CLASS_named || limber_format_sig(f) > 64), spread = spread_class(m->spread, coarse);
+    bool all = use & CLASS_named || limber_format_sig(f) > 64;
+    int64_t width = width_class(m->width, coarse, all), spread = spread_class(m->spread, coarse);
 
     if (!m->scanned)
         return;

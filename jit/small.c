@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Multiply-adds of a product, 32 cubed: more are faster by kernels, or nearly so.  Native products, which keep
- * most contracts in bits, are faster from 16 cubed on. */
+/* Multiply-adds of a product, 32 cubed: more are faster by kernels, or nearly so.  Native products,
+ * which keep most contracts in bits, are faster from 16 cubed on. */
 enum { WORK = 1 << 15, BITS_WORK = 1 << 12 };
 
 static bool is_binary(limber_format f)
@@ -23,8 +23,8 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p)
     int64_t work = promise == LIMBER_BITS ? BITS_WORK : WORK;
 
     return ctx->small && ctx->machine.backend->small &&
-           (promise == LIMBER_CORRECT || promise == LIMBER_BITS) && (!p->contract.scheme || limber_asks(p, "pairs")) &&
-           !p->shape && !p->roundings &&
+           (promise == LIMBER_CORRECT || promise == LIMBER_BITS) &&
+           (!p->contract.scheme || limber_asks(p, "pairs")) && !p->shape && !p->roundings &&
            p->k <= LIMBER_SMALL_K && p->m <= work && p->n <= work && p->m * p->n <= work &&
            p->m * p->n * p->k <= work && is_binary(p->fa) && is_binary(p->fb) && is_binary(p->fc) &&
            p->c.inner >= p->n && !p->c.rows && !p->c.cols &&    /* rows and columns, not pairs */
@@ -35,8 +35,8 @@ bool limber_check_small(const limber_context *ctx, const struct problem *p, stru
 {
     return !limber_asks(p, "pairs") || limber_is_small(ctx, p) ||
            ctx->machine.backend == &limber_backend_interp ||
-           limber_fail(d, LIMBER_NO_SCHEME, "scheme pairs: serves correct and bits of f64 and f32 on CPUs, to "
-                       "%d and %d multiply-adds and k = %d", WORK, BITS_WORK, LIMBER_SMALL_K);
+           limber_fail(d, LIMBER_NO_SCHEME, "scheme pairs: serves correct and bits of f64 and f32 on "
+                       "CPUs, to %d and %d multiply-adds and k = %d", WORK, BITS_WORK, LIMBER_SMALL_K);
 }
 
 struct small {
@@ -49,21 +49,21 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
 {
     struct small *s = arg;
     const struct problem *p = s->p;
-    int64_t slow;
+    const struct target *t = &s->ctx->machine.target;
     const struct call call = {
         .m = p->m, .n = p->n, .k = p->k, .a = limber_group_a(p, g), .b = limber_group_b(p, g),
         .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
     };
+    double allowed = p->contract.promise == LIMBER_BITS ? ldexp(1, -p->contract.bits) : 0;
+    int64_t slow = s->ctx->machine.backend->small(&call, t, p->fa, p->fb, p->fc, allowed);
 
     (void)worker, (void)d;
-    slow = s->ctx->machine.backend->small(&call, &s->ctx->machine.target, p->fa, p->fb, p->fc,
-                                   p->contract.promise == LIMBER_BITS ? ldexp(1, -p->contract.bits) : 0);
     if (slow)
         atomic_fetch_add(&s->slow, slow);
     return true;
 }
 
-/* As limber_runner: the caller alone. */
+/* The caller alone. */
 static void run_here(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     (void)self;
@@ -88,7 +88,7 @@ void limber_small_run(limber_context *ctx, const struct problem *p, limber_repor
     struct diag ignored = { 0 };
     double start = r ? limber_now() : 0;
 
-    if (p->groups > 1 && (double)p->m * (double)p->n * (double)p->k * (double)p->groups > 4 * WORK) {
+    if (p->groups > 1 && p->groups > 4 * WORK / (p->m * p->n * p->k + 1)) {
         all = limber_pool_runner(ctx->pool);
         limber_pool_enter(ctx->pool);
     }

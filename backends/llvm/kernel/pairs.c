@@ -324,11 +324,11 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
     for (int l = 0; l < LANES; l++) {
         if (!(left >> l & 1))
             continue;
-        if (class[l] - class[l] != 0)
+        if (class[l] - class[l] != 0) {
             limber_store_class(to[l], x->fc, class[l], &sc);
-        else if (exact >> l & 1)
+        } else if (exact >> l & 1) {
             put(x, to[l], sum[l], narrow_of(sum[l], rest[l]));
-        else {
+        } else {
             store_slow(x, i, j + l, to[l]);
             x->slow++;
         }
@@ -381,8 +381,8 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                 double allowed)
 {
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64)));
-    struct product x = { .c = c, .fa = fa, .fb = fb, .fc = fc, .a = c->a, .b = c->b, .to = c->c, .strip = strip, .allowed = allowed,
-                         .m = c->m, .n = c->n, .alpha = c->alpha ? value(fc, c->alpha) : 1,
+    struct product x = { .c = c, .fa = fa, .fb = fb, .fc = fc, .a = c->a, .b = c->b,
+                         .to = c->c, .strip = strip, .allowed = allowed, .m = c->m, .n = c->n, .alpha = c->alpha ? value(fc, c->alpha) : 1,
                          .beta = c->beta ? value(fc, c->beta) : 0 };
 
     if (c->m > c->n || (c->m == c->n && c->b.line != 1 && c->a.line == 1)) {
