@@ -22,12 +22,6 @@ int limber_dot_words(limber_format a, limber_format b, int kbits)
 
 /* ---- binary32 and binary64 ------------------------------------------------------------------- */
 
-static bool is_binary(limber_format f)
-{
-    return f.kind == LIMBER_KIND_FLOAT && !f.carried &&
-           ((f.size == 8 && f.frac_bits == 52) || (f.size == 4 && f.frac_bits == 23));
-}
-
 /* m 2^(exp + emin of its format) is the magnitude; 0 for what is not finite. */
 struct binary { uint64_t m; int exp, sign; };
 
@@ -146,7 +140,7 @@ void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, 
                 const struct view *b, limber_format fb, int64_t j, int64_t k)
 {
     limber_big_zero(sum);
-    if (is_binary(fa) && is_binary(fb)) {
+    if (limber_format_is_binary(fa) && limber_format_is_binary(fb)) {
         dot_binary(sum, a, fa.size, i, b, fb.size, j, k);
         return;
     }

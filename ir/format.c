@@ -145,6 +145,12 @@ double limber_format_roundoff(limber_format f)
     return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
+bool limber_format_is_binary(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && !f.carried &&
+           ((f.size == 8 && f.frac_bits == 52) || (f.size == 4 && f.frac_bits == 23));
+}
+
 int limber_format_emin(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_NO_SUBNORMAL ? 1 - f.bias :

@@ -42,6 +42,7 @@ void limber_text_clear(struct text *t);
 
 int limber_format_sig(limber_format f);     /* significant bits, the hidden one included; dd: 107 */
 double limber_format_roundoff(limber_format f);     /* u = 2^-sig; dd: 2^-106; integers: 0 */
+bool limber_format_is_binary(limber_format f);     /* binary64 or binary32, as they are stored */
 int limber_format_emin(limber_format f);    /* exponent of the smallest nonzero magnitude */
 int limber_format_quantum(limber_format f); /* of the lowest bit that any number has */
 double limber_format_largest(limber_format f);      /* of a float of at most binary64 */

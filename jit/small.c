@@ -11,12 +11,6 @@
  * which keep most contracts in bits, are faster from 16 cubed on. */
 enum { WORK = 1 << 15, BITS_WORK = 1 << 12 };
 
-static bool is_binary(limber_format f)
-{
-    return f.kind == LIMBER_KIND_FLOAT && !f.carried &&
-           ((f.size == 8 && f.frac_bits == 52) || (f.size == 4 && f.frac_bits == 23));
-}
-
 bool limber_is_small(const limber_context *ctx, const struct problem *p)
 {
     limber_promise promise = p->contract.promise;
@@ -26,7 +20,8 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p)
            (promise == LIMBER_CORRECT || promise == LIMBER_BITS) &&
            (!p->contract.scheme || limber_asks(p, "pairs")) && !p->shape && !p->roundings &&
            p->k <= LIMBER_SMALL_K && p->m <= work && p->n <= work && p->m * p->n <= work &&
-           p->m * p->n * p->k <= work && is_binary(p->fa) && is_binary(p->fb) && is_binary(p->fc) &&
+           p->m * p->n * p->k <= work && limber_format_is_binary(p->fa) &&
+           limber_format_is_binary(p->fb) && limber_format_is_binary(p->fc) &&
            p->c.inner >= p->n && !p->c.rows && !p->c.cols &&    /* rows and columns, not pairs */
            !p->a.patch && !p->b.patch && !p->a.excerpt && !p->b.excerpt;
 }
@@ -63,14 +58,6 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
-/* The caller alone. */
-static void run_here(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
-{
-    (void)self;
-    for (int64_t i = 0; i < tasks; i++)
-        fn(arg, i, 0);
-}
-
 void limber_small_report(const limber_context *ctx, limber_report *r)
 {
     const double scan = r->seconds_scan;
@@ -82,19 +69,19 @@ void limber_small_report(const limber_context *ctx, limber_report *r)
 
 void limber_small_run(limber_context *ctx, const struct problem *p, limber_report *r)
 {
-    const struct runner alone = { 1, run_here, NULL };
-    struct runner all = alone;
+    struct runner all = limber_pool_runner(ctx->pool);
     struct small s = { .ctx = ctx, .p = p };
     struct diag ignored = { 0 };
     double start = r ? limber_now() : 0;
 
     if (p->groups > 1 && p->groups > 4 * WORK / (p->m * p->n * p->k + 1)) {
-        all = limber_pool_runner(ctx->pool);
         limber_pool_enter(ctx->pool);
-    }
-    limber_groups_run(&all, p->groups, run_group, &s, &ignored);
-    if (all.run != alone.run)
+        limber_groups_run(&all, p->groups, run_group, &s, &ignored);
         limber_pool_leave(ctx->pool);
+    } else {
+        for (int64_t g = 0; g < p->groups; g++)
+            run_group(&s, g, 0, &ignored);
+    }
     if (!r)
         return;
     limber_small_report(ctx, r);

@@ -107,12 +107,6 @@ static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber
         put_wide(&l[0], p, line, x[0].hi, x[0].exp + 64, x[0].sign);
 }
 
-static bool is_binary(limber_format f, int size)
-{
-    return f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == size &&
-           f.frac_bits == (size == 8 ? 52 : 23);
-}
-
 /* The elements of one line; stride 0: they are looked up one by one. */
 FLAT void put_line(const struct limb *l, int64_t k, int line, const char *at, int64_t stride,
                    int size)
@@ -149,9 +143,9 @@ static void pack(const struct kernel_call *c, int side, int64_t panel)
         int64_t i = o->line0 + panel * PANEL + line;
         const char *at = line < lines && plain ? limber_view_at(v, i, 0, s->f.size) : NULL;
 
-        if (at && is_binary(s->f, 8))
+        if (at && limber_format_is_binary(s->f) && s->f.size == 8)
             put_line(l, c->k, line, at, v->p * 8, 8);
-        else if (at && is_binary(s->f, 4))
+        else if (at && limber_format_is_binary(s->f))
             put_line(l, c->k, line, at, v->p * 4, 4);
         else
             for (int64_t p = 0; p < c->k; p++)
@@ -307,7 +301,7 @@ FLAT void sum_window(struct strip *s, bool first)
 
 static bool stores_fast(const struct kernel_config *f)
 {
-    return f->plain && (is_binary(f->c, 8) || is_binary(f->c, 4));
+    return f->plain && limber_format_is_binary(f->c);
 }
 
 /* The first window as a double-double, where that decides a binary64 or binary32; what is left out

@@ -73,15 +73,9 @@ static inline __attribute__((always_inline)) void word_of(struct bits *all, cons
     }
 }
 
-static bool is_binary(limber_format f, int size)
-{
-    return f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == size &&
-           f.frac_bits == (size == 8 ? 52 : 23);
-}
-
 static struct bits bits_of(const struct view *v, limber_format f, int64_t line, int64_t p0, int count)
 {
-    bool plain = !v->patch && !v->excerpt && (is_binary(f, 8) || is_binary(f, 4));
+    bool plain = !v->patch && !v->excerpt && limber_format_is_binary(f);
     struct bits all = { 0, 0, 0, 0 };
 
     if (plain && f.size == 8)
