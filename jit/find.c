@@ -261,10 +261,11 @@ static bool count_slices(limber_context *ctx, struct finding *f, const struct pr
     return true;
 }
 
-/* 0: no class has as many. */
+/* 0: no class has as many.  A scheme that the caller names gets all there are: without them it might
+ * have to refuse. */
 static int trust_class(int bits, bool coarse, bool wide)
 {
-    enum { STEP = 4, MOST = 165 };
+    enum { STEP = 4, MOST = 164 };  /* two of them and 2^12 products are what all moduli hold */
     static const int few[] = { 80, 112, MOST };
 
     if (!coarse)
@@ -297,7 +298,8 @@ static void estimate_trust(limber_context *ctx, struct finding *f, const struct 
         return;
     bits = limber_estimate_trust(p, f->a, f->b, limber_k_class(p->k));
     if (bits)
-        bits = trust_class(bits, limber_is_coarse(ctx, p), limber_format_sig(p->fc) > 64);
+        bits = trust_class(bits, limber_is_coarse(ctx, p),
+                           limber_format_sig(p->fc) > 64 || p->contract.scheme);
     if (bits && bits <= MOST && (a > bits ? a - bits : 0) + (b > bits ? b - bits : 0) >= GAIN)
         f->trust = bits;
 }
