@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A backend makes bytes of a finished plan, and of such bytes something that runs.  The halves
  * are apart so that a kernel from disk needs no compiler: load() and launch() may not touch LLVM.
- * Every slot but `fixed` is filled; a backend that cannot serve this machine says so once, in probe(). */
+ * Every slot but `fixed` is filled; a backend that cannot serve this machine says so once, in
+ * probe(). */
 #ifndef LIMBER_BACKEND_H
 #define LIMBER_BACKEND_H
 
@@ -50,55 +51,57 @@ struct guard {
 
 /* Limbs of an operand that outlive a call. */
 struct kept {
-    char *memory;           /* aligned to 64 bytes */
-    bool packed;            /* by an earlier call; else by this one, which then says so */
+    char *memory; /* aligned to 64 bytes */
+    bool packed; /* by an earlier call; else by this one, which then says so */
 };
 struct keeper {
-    /* For the limbs that the kernel makes of all of the operand in this variant, each of one size; NULL:
-     * this call has to make them elsewhere. */
-    struct kept *(*take)(void *self, int variant, size_t bytes);
+    /* For the limbs that the kernel makes of all of the operand in this variant, each of one size;
+     * NULL: this call has to make them elsewhere. */
+    struct kept *(*alloc)(void *self, int variant, size_t bytes);
     void (*packed)(void *self, struct kept *);
-    void (*give)(void *self, struct kept *);
+    void (*free)(void *self, struct kept *);
     void *self;
 };
 
-/* Memory for launches, taken before the first of them stores: a launch that has it cannot fail for want
- * of any. */
+/* Memory for launches, taken before the first of them stores: a launch that has it cannot fail for
+ * want of any. */
 struct room {
     char *memory;
     size_t bytes;
-    void *own;                  /* the backend's own matter */
+    void *own; /* the backend's own matter */
 };
 
 struct call {
     int64_t m, n, k;
     struct view a, b;
-    struct place c;
-    const void *alpha, *beta;           /* in the result's format (integers: i64); NULL: 1, 0 */
+    struct output_view c;
+    const void *alpha, *beta; /* in the result's format (integers: i64); NULL: 1, 0 */
     const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
-    const struct keeper *keep[2];       /* of a, b; NULL: limbs are of this call alone */
+    const struct keeper *keep[2]; /* of a, b; NULL: limbs are of this call alone */
     const struct runner *runner;
-    const limber_allocator *allocator;  /* of what grows with the operands; NULL: the system's */
-    const struct room *room;            /* NULL: the launch takes its own */
-    size_t workspace_limit;             /* packed limbs held at once; chunked to fit */
-    size_t workspace;                   /* out: bytes at the peak */
-    int64_t overflow;                   /* out: elements that did not fit (wrap=0) */
-    int64_t repaired;                   /* out: elements that were summed again, exactly */
-    uint64_t seed;                      /* of the model's stochastic rounding */
-    struct unit_counts counts;          /* out: where the plan counts */
-    int device;                         /* which of the backend's */
-    const limber_queue *queue;          /* of the device; NULL: the backend's own */
-    const struct guard *guard;          /* NULL: masks are those of the data */
-    bool dry;                           /* only count what does not fit, and store nothing */
+    const limber_allocator *allocator; /* of what grows with the operands; NULL: the system's */
+    const struct room *room; /* NULL: the launch takes its own */
+    size_t workspace_limit; /* packed limbs held at once; chunked to fit */
+    size_t workspace; /* out: bytes at the peak */
+    int64_t overflow; /* out: elements that did not fit (wrap=0) */
+    int64_t recomputed; /* out: elements that were summed again, exactly */
+    uint64_t seed; /* of the model's stochastic rounding */
+    struct unit_counts counts; /* out: where the plan counts */
+    int device; /* which of the backend's */
+    const limber_queue *queue; /* of the device; NULL: the backend's own */
+    const struct guard *guard; /* NULL: masks are those of the data */
+    bool dry; /* only count what does not fit, and store nothing */
 };
 
 /* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.
  * Compared and hashed as bytes: no holes. */
-struct strides { int64_t row, col; };   /* in elements */
+struct strides {
+    int64_t row, col;
+}; /* in elements */
 struct fixed {
     int64_t m, n, k;
-    struct strides a, b, c;             /* c: one of them is 1 where it matters */
-    int64_t add;                        /* 0: C = A B; 1: C += A B */
+    struct strides a, b, c; /* c: one of them is 1 where it matters */
+    int64_t add; /* 0: C = A B; 1: C += A B */
 };
 
 /* Plan and shape -> bytes -> a C function, void (const void *a, const void *b, void *c), that is
@@ -114,29 +117,30 @@ struct functions {
 
 struct kernel;
 
-/* What a scan of operands in a device's memory finds, field after field of `lines` numbers: exponents
- * and lowest bits as struct mask has them, INT32_MAX and INT32_MIN where a line is zero. */
+/* What a scan of operands in a device's memory finds, field after field of `lines` numbers:
+ * exponents and lowest bits as struct mask has them, INT32_MAX and INT32_MIN where a line is zero.
+ */
 enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
 
-/* What complex factors multiply: `width` numbers at `to` for each of the m x n pairs at c, where width
- * is 4 the third and fourth those of c (integers: in i64); and the factors, at `factors`. */
+/* What complex factors multiply: `width` numbers at `to` for each of the m x n pairs at c, where
+ * width is 4 the third and fourth those of c (integers: in i64); and the factors, at `factors`. */
 struct terms_job {
     const void *c;
-    int64_t row, col;           /* strides of c, in numbers */
+    int64_t row, col; /* strides of c, in numbers */
     int64_t m, n, width;
     void *to, *factors;
-    char value[128];            /* of the factors, 2 x width numbers as those at `to` */
+    char value[128]; /* of the factors, 2 x width numbers as those at `to` */
 };
 
-/* to[i] = sum over p of |x_ip| weights[p], in binary64 from p = 0 on; what is not finite counts as 0.
- * x_ip is element (i, p) of the view, or `across` element (p, i).  weights: NULL, all 1. */
+/* to[i] = sum over p of |x_ip| weights[p], in binary64 from p = 0 on; what is not finite counts as
+ * 0. x_ip is element (i, p) of the view, or `across` element (p, i).  weights: NULL, all 1. */
 struct weigh_job {
     const struct view *view;
     bool across;
     int64_t lines, length;
     const double *weights;
-    double *to;                 /* both in host memory */
+    double *to; /* both in host memory */
 };
 
 /* Sums re + im, or re - im, of outer x inner pairs; steps count numbers.  Integers become twice as
@@ -145,12 +149,13 @@ struct sums_job {
     const void *from;
     int64_t outer, inner, outer_step, inner_step;
     bool minus;
-    void *to;                   /* dense, the inner ones together */
+    void *to; /* dense, the inner ones together */
     bool measures;
-    uint64_t most;              /* out, where it measures: the largest magnitude of an integer */
+    uint64_t most; /* out, where it measures: the largest magnitude of an integer */
 };
 
-/* Three products of `count` numbers each become pairs, `width` numbers apart (jit/complex3.c). */
+/* Three products of `count` numbers each become pairs, `width` numbers apart (jit/api/complex3.c).
+ */
 struct pairs_job {
     const void *product[3];
     int64_t count, width;
@@ -159,15 +164,15 @@ struct pairs_job {
 };
 
 /* Of backends whose devices have memory of their own. */
-struct remote {
-    bool (*holds)(const void *p, int device);   /* false: host memory */
-    bool (*compile_scan)(limber_format f, const struct target *, const struct dump *,
-                         struct blob *, struct diag *);
+struct device_ops {
+    bool (*holds)(const void *p, int device); /* false: host memory */
+    bool (*compile_scan)(limber_format f, const struct target *, const struct dump *, struct blob *,
+                         struct diag *);
     /* tiles: NULL, or for the same of tiles, field after field of all of them. */
     bool (*scan)(struct kernel *, const struct view *, int64_t lines, int64_t length, int device,
                  const limber_queue *, int32_t *found, int32_t *tiles, struct diag *);
-    bool (*records)(const limber_queue *, int device);      /* into a graph */
-    bool (*ready)(struct kernel *, int device, struct diag *);      /* nothing is left to load */
+    bool (*records)(const limber_queue *, int device); /* into a graph */
+    bool (*ready)(struct kernel *, int device, struct diag *); /* nothing is left to load */
     /* By the kernel that scans c's format; with a queue, in its order. */
     bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
                   struct diag *);
@@ -179,9 +184,9 @@ struct remote {
     bool (*pairs)(struct kernel *, const struct pairs_job *, int device, const limber_queue *,
                   struct diag *);
     /* The device's memory, taken and given back in the queue's order. */
-    bool (*take)(void **p, size_t bytes, const char *what, int device, const limber_queue *,
-                 struct diag *);
-    void (*give)(void *p, int device, const limber_queue *);
+    bool (*alloc)(void **p, size_t bytes, const char *what, int device, const limber_queue *,
+                  struct diag *);
+    void (*free)(void *p, int device, const limber_queue *);
 };
 
 enum { LIMBER_SMALL_K = 256 };
@@ -191,35 +196,35 @@ struct backend {
     /* Describes this machine; false with a reason when the backend cannot run here. */
     bool (*probe)(struct target *, struct diag *);
     /* Plan -> bytes.  dump may be NULL. */
-    bool (*compile)(const struct plan *, const struct target *, const struct dump *,
-                    struct blob *, struct diag *);
+    bool (*compile)(const struct plan *, const struct target *, const struct dump *, struct blob *,
+                    struct diag *);
     /* Bytes -> kernel.  Damaged bytes give false, never a crash. */
     bool (*load)(const unsigned char *data, size_t size, struct kernel **, struct diag *);
     /* C is what it was after a failure. */
     bool (*launch)(struct kernel *, struct call *, struct diag *);
     void (*unload)(struct kernel *);
-    /* Bytes of workspace of a call: the fewest, and those that hold all of it at once.  NULL: it takes
-     * none of the caller's. */
+    /* Bytes of workspace of a call: the fewest, and those that hold all of it at once.  NULL: it
+     * takes none of the caller's. */
     void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
-    const struct functions *fixed;      /* NULL: makes no functions */
-    const struct remote *remote;        /* NULL: operands lie in host memory */
-    /* A product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K, by code that needs no plan
-     * and no memory.  Each element is correctly rounded, or, where that takes longer, off by at most
-     * allowed |A||B| before it is rounded.  target: of the machine.  Answers how many elements were summed
-     * again, exactly.  NULL: there is none. */
+    const struct functions *fixed; /* NULL: makes no functions */
+    const struct device_ops *device_ops; /* NULL: operands lie in host memory */
+    /* A product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K, by code that needs no
+     * plan and no memory.  Each element is correctly rounded, or, where that takes longer, off by
+     * at most allowed |A||B| before it is rounded.  target: of the machine.  Answers how many
+     * elements were summed again, exactly.  NULL: there is none. */
     int64_t (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
-                  limber_format c, double allowed);
+                     limber_format c, double allowed);
     /* What of a plan decides about compile()'s bytes, the target aside.  NULL: all of it. */
-    bool (*essence)(const struct plan *, const struct target *, struct blob *, struct diag *);
-    /* For calls that are several launches, all memory first.  NULL: who needs all of them or none keeps
-     * a copy of C. */
+    bool (*code_key)(const struct plan *, const struct target *, struct blob *, struct diag *);
+    /* For calls that are several launches, all memory first.  NULL: who needs all of them or none
+     * keeps a copy of C. */
     const struct rooms *rooms;
 };
 
 struct rooms {
-    size_t (*bytes)(const struct kernel *, const struct call *);    /* of one launch */
-    bool (*take)(const struct call *, size_t bytes, struct room *, struct diag *);
-    void (*give)(const struct call *, const struct room *);
+    size_t (*bytes)(const struct kernel *, const struct call *); /* of one launch */
+    bool (*alloc)(const struct call *, size_t bytes, struct room *, struct diag *);
+    void (*free)(const struct call *, const struct room *);
 };
 
 /* list.c: the backends of this build, best first, NULL at the end. */

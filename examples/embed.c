@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limber inside another program: a cache directory and memory of the program's, lines to its log, errors
- * that are handed on, kernels made while calls go on, and threads that share one context and one prepared
- * matrix.
+ * Limber inside another program: a cache directory and memory of the program's, lines to its log,
+ * errors that are handed on, kernels made while calls go on, and threads that share one context and
+ * one prepared matrix.
  *
  *     embed [DIRECTORY]      kernels are kept there; without it in memory only */
 #include <limber/limber.h>
@@ -56,7 +56,7 @@ static void give(void *user, void *memory)
 /* One matrix A meets the matrix B of each thread. */
 struct shared {
     limber_context *ctx;
-    limber_operand *operand;
+    limber_prepared *operand;
     limber_matrix a;
     double element[M * K];
 };
@@ -71,15 +71,15 @@ struct job {
 
 static void *work(void *of)
 {
-    const limber_contract contract = { .promise = LIMBER_CORRECT,
-                                       .meanwhile = LIMBER_MEANWHILE_GENERIC };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT,
+                                       .on_miss = LIMBER_ON_MISS_GENERIC };
     struct job *j = of;
     limber_format f64 = j->shared->a.format;
 
     j->status = limber_gemm_prepared(j->shared->ctx, &contract, M, N, K, NULL, j->shared->operand,
                                      j->shared->a, NULL, (limber_matrix){ j->b, f64, N, 1 }, NULL,
                                      (limber_matrix){ j->c, f64, N, 1 }, &j->report);
-    if (j->status != LIMBER_OK)
+    if (j->status != LIMBER_STATUS_OK)
         snprintf(j->error, sizeof j->error, "%s", limber_error_text());
     return NULL;
 }
@@ -119,12 +119,13 @@ static int run(struct job *job)
     for (int t = 0; t < started; t++) {
         const limber_report *r = &job[t].report;
 
-        if (job[t].status != LIMBER_OK) {
+        if (job[t].status != LIMBER_STATUS_OK) {
             printf("thread %d: %s: %s\n", t, limber_status_name(job[t].status), job[t].error);
             wrong++;
             continue;
         }
-        printf("thread %d: %s on %s, %d limb products, bound %g, compiled in %.0f us, run in %.0f us\n",
+        printf("thread %d: %s on %s, %d limb products, bound %g, compiled in %.0f us, run in %.0f "
+               "us\n",
                t, r->scheme, r->backend, r->rows, r->bound, 1e6 * r->seconds_compile,
                1e6 * r->seconds_run);
         wrong += count_wrong(&job[t], t);
@@ -135,7 +136,7 @@ static int run(struct job *job)
 /* What cannot be had is refused with a reason, and the result's matrix stays as it was. */
 static int be_refused(limber_context *ctx, limber_format f64)
 {
-    const limber_contract contract = { .promise = LIMBER_EXACT };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_EXACT };
     double one = 1, c = 5;
     limber_matrix x = { &one, f64, 1, 1 };
     limber_status status = limber_gemm(ctx, &contract, 1, 1, 1, NULL, x, x, NULL,
@@ -143,7 +144,7 @@ static int be_refused(limber_context *ctx, limber_format f64)
 
     printf("refused: %s (%s): %s\n", limber_status_name(status), limber_status_meaning(status),
            limber_error_text());
-    return status == LIMBER_OK || c != 5;
+    return status == LIMBER_STATUS_OK || c != 5;
 }
 
 static int compute(struct shared *s, limber_format f64)
@@ -153,12 +154,12 @@ static int compute(struct shared *s, limber_format f64)
 
     make(s, job);
     s->a = (limber_matrix){ s->element, f64, K, 1 };
-    if (limber_operand_prepare(s->ctx, s->a, M, K, 1, NULL, &s->operand) != LIMBER_OK) {
+    if (limber_prepare(s->ctx, s->a, M, K, 1, NULL, &s->operand) != LIMBER_STATUS_OK) {
         printf("%s\n", limber_error_text());
         return 1;
     }
     bad = run(job) + be_refused(s->ctx, f64);
-    limber_operand_free(s->operand);
+    limber_prepared_free(s->operand);
     return bad;
 }
 
@@ -168,24 +169,27 @@ int main(int argc, char **argv)
     static limber_cache_info info;
     struct log log = { PTHREAD_MUTEX_INITIALIZER, 0 };
     static struct account account;
-    const limber_config config = { .cache_dir = argc > 1 ? argv[1] : "", .verbose = 1,
-                                   .log = write_line, .log_user = &log,
+    const limber_config config = { .cache_dir = argc > 1 ? argv[1] : "",
+                                   .verbose = 1,
+                                   .log = write_line,
+                                   .log_user = &log,
                                    .allocator = { take, give, &account } };
     limber_format f64;
     int bad;
 
     limber_format_named("f64", &f64);
-    if (limber_create(&shared.ctx, &config) != LIMBER_OK) {
+    if (limber_create(&shared.ctx, &config) != LIMBER_STATUS_OK) {
         printf("%s\n", limber_error_text());
         return 1;
     }
     bad = compute(&shared, f64);
-    if (limber_cache_describe(shared.ctx, &info) == LIMBER_OK)
+    if (limber_cache_describe(shared.ctx, &info) == LIMBER_STATUS_OK)
         printf("kernels on disk: %zu; directory: %s\n", info.entries,
                info.directory[0] ? info.directory : info.why_not);
     limber_destroy(shared.ctx);
     pthread_mutex_destroy(&log.lock);
-    printf("memory from the program: %zu bytes, not given back: %d\n", (size_t)account.taken, account.open);
+    printf("memory from the program: %zu bytes, not given back: %d\n", (size_t)account.taken,
+           account.open);
     printf("%d lines in the log; elements or calls that are wrong: %d\n", log.lines, bad);
     return bad != 0 || log.lines == 0 || account.open != 0;
 }

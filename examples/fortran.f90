@@ -15,11 +15,11 @@ program fortran
   a(1, :) = [1e16_real64, 1.0_real64, -1e16_real64]
   b = 1
   c = 0
-  correct%promise = LIMBER_CORRECT
+  correct%promise = LIMBER_CONTRACT_CORRECT
   call limber_open(ctx, stat=stat, errmsg=text)
-  if (stat == LIMBER_OK) &
+  if (stat == LIMBER_STATUS_OK) &
     call limber_multiply(ctx, correct, a, b, c(2:2, 2:2), report=report, stat=stat, errmsg=text)
-  if (stat /= LIMBER_OK) then
+  if (stat /= LIMBER_STATUS_OK) then
     print '(a)', trim(text)
     error stop 1
   end if

@@ -26,11 +26,16 @@ static struct {
 
 static int open_driver(void)
 {
-    static const char *const name[] = {
-        "cuInit", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuStreamCreate",
-        "cuStreamDestroy_v2", "cuStreamSynchronize", "cuMemAlloc_v2", "cuMemFree_v2",
-        "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"
-    };
+    static const char *const name[] = { "cuInit",
+                                        "cuDevicePrimaryCtxRetain",
+                                        "cuCtxSetCurrent",
+                                        "cuStreamCreate",
+                                        "cuStreamDestroy_v2",
+                                        "cuStreamSynchronize",
+                                        "cuMemAlloc_v2",
+                                        "cuMemFree_v2",
+                                        "cuMemcpyHtoDAsync_v2",
+                                        "cuMemcpyDtoHAsync_v2" };
     /* the library opens the same one */
     const char *wish = limber_variable_value("LIMBER_CUDA");
     void *library = dlopen(wish ? wish : "libcuda.so.1", RTLD_NOW), **slot = (void **)&cuda;
@@ -68,8 +73,9 @@ static int count_wrong(void)
 /* Everything is put into the stream; the program waits once, at the end. */
 static int multiply(limber_context *ctx, void *stream, uint64_t at[4], size_t workspace)
 {
-    const limber_contract contract = { .promise = LIMBER_CORRECT };
-    const limber_queue queue = { .stream = stream, .workspace = (void *)(uintptr_t)at[3],
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_queue queue = { .stream = stream,
+                                 .workspace = (void *)(uintptr_t)at[3],
                                  .bytes = workspace };
     limber_report report;
     limber_format f64;
@@ -82,7 +88,7 @@ static int multiply(limber_context *ctx, void *stream, uint64_t at[4], size_t wo
                           (limber_matrix){ (void *)(uintptr_t)at[0], f64, K, 1 },
                           (limber_matrix){ (void *)(uintptr_t)at[1], f64, N, 1 }, NULL,
                           (limber_matrix){ (void *)(uintptr_t)at[2], f64, N, 1 },
-                          &report) != LIMBER_OK) {
+                          &report) != LIMBER_STATUS_OK) {
         fprintf(stderr, "%s\n", limber_error_text());
         return 0;
     }
@@ -101,9 +107,9 @@ int main(void)
     limber_status status = limber_create(&ctx, &config);
     int good;
 
-    if (status != LIMBER_OK) {
+    if (status != LIMBER_STATUS_OK) {
         printf("no GPU here: %s\n", limber_error_text());
-        return status != LIMBER_DEVICE;
+        return status != LIMBER_STATUS_DEVICE;
     }
     make();
     good = open_driver() && cuda.cuStreamCreate(&stream, 1) == 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Solutions of A x = b to all digits of binary128 from one factorisation in plain FP64: iterative
  * refinement whose residuals b - A x are computed by Limber, exactly and rounded once to binary128.
- * Where that diverges, the corrections come from GMRES that the FP64 factors precondition.  Beside it
- * refinement in FP64 alone, and elimination in binary128, whole and in blocks.
+ * Where that diverges, the corrections come from GMRES that the FP64 factors precondition.  Beside
+ * it refinement in FP64 alone, and elimination in binary128, whole and in blocks.
  *
  *     refine [FILE.mtx]      a square matrix in Matrix Market's real coordinate format; without one
  *                            LIMBER_DATA/mtx/bp__1400.mtx where that is, else a generated matrix
  *     refine N DIGITS        a generated N x N matrix of condition 10^DIGITS, at most 10^15
  *
- * Sources  Wilkinson, Rounding Errors in Algebraic Processes, 1963; Carson, Higham, SIAM J. Sci. Comput.
- *          40 (2018): converges while cond(A) is well below 2^53, and 39 (2017): GMRES beyond it; Higham,
- *          ACM TOMS 14 (1988), 381: the estimate of the condition. */
+ * Sources  Wilkinson, Rounding Errors in Algebraic Processes, 1963; Carson, Higham, SIAM J. Sci.
+ * Comput. 40 (2018): converges while cond(A) is well below 2^53, and 39 (2017): GMRES beyond it;
+ * Higham, ACM TOMS 14 (1988), 381: the estimate of the condition. */
 #include <limber/environment.h>
 #include <limber/limber.h>
 
@@ -61,7 +61,8 @@ static double draw(int bits)
     return ldexp((double)(int64_t)(state >> (63 - bits)), -bits) - 1;
 }
 
-/* ---- the matrix ---------------------------------------------------------------------------------- */
+/* ---- the matrix
+ * ---------------------------------------------------------------------------------- */
 
 /* Householder's reflection of all rows (or columns) by a drawn vector. */
 static int reflect(double *a, int n, int across, int along)
@@ -86,8 +87,8 @@ static int reflect(double *a, int n, int across, int along)
     return 1;
 }
 
-/* Singular values from 1 to 10^-digits in reflected coordinates, then cut to multiples of 2^-52: few
- * enough bits that a product with 20 more is exact in binary128. */
+/* Singular values from 1 to 10^-digits in reflected coordinates, then cut to multiples of 2^-52:
+ * few enough bits that a product with 20 more is exact in binary128. */
 static double *generate(int n, int digits)
 {
     double *a = calloc((size_t)n * n, sizeof *a);
@@ -130,14 +131,16 @@ static double *read_matrix(const char *path, int *n)
     fclose(f);
     return a;
 bad:
-    fprintf(stderr, "%s: no square matrix in Matrix Market's real general coordinate format\n", path);
+    fprintf(stderr, "%s: no square matrix in Matrix Market's real general coordinate format\n",
+            path);
     if (f)
         fclose(f);
     free(a);
     return NULL;
 }
 
-/* ---- FP64: factors, solutions, condition ----------------------------------------------------------- */
+/* ---- FP64: factors, solutions, condition
+ * ----------------------------------------------------------- */
 
 static int factor(struct system *s)
 {
@@ -170,24 +173,25 @@ static int factor(struct system *s)
     return 1;
 }
 
-/* x = A^-1 x by factors; a column whose elements are `step` apart.  swap NULL: its rows are swapped. */
-#define SOLVE(name, factors, element)                                                             \
-    static void name(int n, const factors *lu, const int *swap, element *x, int step)             \
-    {                                                                                             \
-        for (int k = 0; swap && k < n; k++) {                                                     \
-            element t = x[k * step];                                                              \
-                                                                                                  \
-            x[k * step] = x[swap[k] * step];                                                      \
-            x[swap[k] * step] = t;                                                                \
-        }                                                                                         \
-        for (int i = 0; i < n; i++)                                                               \
-            for (int j = 0; j < i; j++)                                                           \
-                x[i * step] -= lu[(size_t)i * n + j] * x[j * step];                               \
-        for (int i = n - 1; i >= 0; i--) {                                                        \
-            for (int j = i + 1; j < n; j++)                                                       \
-                x[i * step] -= lu[(size_t)i * n + j] * x[j * step];                               \
-            x[i * step] /= lu[(size_t)i * n + i];                                                 \
-        }                                                                                         \
+/* x = A^-1 x by factors; a column whose elements are `step` apart.  swap NULL: its rows are
+ * swapped. */
+#define SOLVE(name, factors, element) \
+    static void name(int n, const factors *lu, const int *swap, element *x, int step) \
+    { \
+        for (int k = 0; swap && k < n; k++) { \
+            element t = x[k * step]; \
+\
+            x[k * step] = x[swap[k] * step]; \
+            x[swap[k] * step] = t; \
+        } \
+        for (int i = 0; i < n; i++) \
+            for (int j = 0; j < i; j++) \
+                x[i * step] -= lu[(size_t)i * n + j] * x[j * step]; \
+        for (int i = n - 1; i >= 0; i--) { \
+            for (int j = i + 1; j < n; j++) \
+                x[i * step] -= lu[(size_t)i * n + j] * x[j * step]; \
+            x[i * step] /= lu[(size_t)i * n + i]; \
+        } \
     }
 SOLVE(solve, double, double)
 SOLVE(solve_wide, double, quad)         /* factors in FP64, arithmetic in binary128 */
@@ -251,7 +255,8 @@ static double condition(const struct system *s)
     return norm * inverse;
 }
 
-/* ---- binary128 ----------------------------------------------------------------------------------- */
+/* ---- binary128
+ * ----------------------------------------------------------------------------------- */
 
 static double size_of(quad x)
 {
@@ -286,20 +291,21 @@ static double digits_of(double error)
 
 static int limber(limber_status status)
 {
-    if (status != LIMBER_OK)
+    if (status != LIMBER_STATUS_OK)
         fprintf(stderr, "%s\n", limber_error_text());
-    return status == LIMBER_OK;
+    return status == LIMBER_STATUS_OK;
 }
 
 /* b = A truth, both ways: by Limber and by a loop, which agree where nothing is rounded. */
 static int make_sides(struct system *s)
 {
-    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
     int n = s->n, inexact = 0;
 
     for (int e = 0; e < n * RHS; e++)
         s->truth[e] = draw(20);
-    if (!limber(limber_gemm(s->ctx, &correct, n, RHS, n, NULL, (limber_matrix){ s->a, s->f64, n, 1 },
+    if (!limber(limber_gemm(s->ctx, &correct, n, RHS, n, NULL,
+                            (limber_matrix){ s->a, s->f64, n, 1 },
                             (limber_matrix){ s->truth, s->f128, RHS, 1 }, NULL,
                             (limber_matrix){ s->b, s->f128, RHS, 1 }, NULL)))
         return 0;
@@ -316,7 +322,8 @@ static int make_sides(struct system *s)
     return 1;
 }
 
-/* ---- corrections by GMRES ------------------------------------------------------------------------ */
+/* ---- corrections by GMRES
+ * ------------------------------------------------------------------------ */
 
 static quad root(quad x)
 {
@@ -391,9 +398,13 @@ static void krylov(const struct system *s, quad *d, quad *v)
     }
 }
 
-/* ---- refinement ---------------------------------------------------------------------------------- */
+/* ---- refinement
+ * ---------------------------------------------------------------------------------- */
 
-struct outcome { double error, seconds, compile; int converged; };
+struct outcome {
+    double error, seconds, compile;
+    int converged;
+};
 
 /* x += A^-1 r, by the FP64 factors alone or, v not NULL, by GMRES; the largest correction. */
 static double correct_by(const struct system *s, quad *v, const quad *r, quad *x)
@@ -424,10 +435,10 @@ static double correct_by(const struct system *s, quad *v, const quad *r, quad *x
 }
 
 /* Steps with x and r in binary128 until x settles or corrections do not shrink. */
-static int refine_steps(struct system *s, limber_operand *operand, quad *v, quad *x, quad *r,
+static int refine_steps(struct system *s, limber_prepared *operand, quad *v, quad *x, quad *r,
                         struct outcome *o)
 {
-    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
     const quad minus = -1, one = 1;
     size_t count = (size_t)s->n * RHS;
     double last = INFINITY;
@@ -446,8 +457,8 @@ static int refine_steps(struct system *s, limber_operand *operand, quad *v, quad
         o->compile += report.seconds_compile;
         o->error = error_of(s, x);
         printf("%4d  %14.1e  %14.1e  %14.1e  %7.1f   %s, %.2f ms\n", step, change,
-               largest(r, count) / largest(s->b, count), o->error, digits_of(o->error), report.scheme,
-               1e3 * (report.seconds_scan + report.seconds_run));
+               largest(r, count) / largest(s->b, count), o->error, digits_of(o->error),
+               report.scheme, 1e3 * (report.seconds_scan + report.seconds_run));
         o->converged = change <= 0x1p-110;
         if (step > 1 && !o->converged && !(change < last / 2)) {
             printf("      corrections do not shrink: %s do not suit this matrix\n",
@@ -466,10 +477,10 @@ static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
     quad *x = calloc(count, sizeof *x), *r = malloc(count * sizeof *r);
     quad *v = by_krylov ? malloc((size_t)(KRYLOV + 2) * s->n * sizeof *v) : NULL;
     double start = seconds();
-    limber_operand *operand = NULL;
+    limber_prepared *operand = NULL;
     int good = x && r && (v || !by_krylov) &&
-               limber(limber_operand_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n,
-                                             s->n, 1, NULL, &operand));
+               limber(limber_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n, s->n,
+                                     1, NULL, &operand));
 
     memset(o, 0, sizeof *o);
     printf("\nrefinement, residuals in binary128 by Limber%s\n"
@@ -477,7 +488,7 @@ static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
            by_krylov ? ", corrections by GMRES" : "");
     good = good && refine_steps(s, operand, v, x, r, o);
     o->seconds = seconds() - start;
-    limber_operand_free(operand);
+    limber_prepared_free(operand);
     free(x);
     free(r);
     free(v);
@@ -540,11 +551,11 @@ static void eliminate(quad *a, quad *x, int n, int k, int w)
     }
 }
 
-/* Elimination of A x = b in binary128, blocks of columns at a time; what a block does to the columns
- * behind it is one product by Limber.  block = n: elimination alone. */
+/* Elimination of A x = b in binary128, blocks of columns at a time; what a block does to the
+ * columns behind it is one product by Limber.  block = n: elimination alone. */
 static int eliminate_all(struct system *s, int block, struct outcome *o)
 {
-    const limber_contract native = { .promise = LIMBER_NATIVE };
+    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
     const quad minus = -1, one = 1;
     int n = s->n, good;
     quad *a = malloc((size_t)n * n * sizeof *a), *x = malloc((size_t)n * RHS * sizeof *x);
@@ -587,7 +598,8 @@ static int eliminate_all(struct system *s, int block, struct outcome *o)
     return good;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------- */
+/* ---- all of it
+ * ------------------------------------------------------------------------------------- */
 
 static void row(const char *what, const struct outcome *o)
 {
@@ -625,7 +637,8 @@ static int compare(struct system *s)
     if (!wide.converged)
         wide = gmres;
     if (!wide.converged)
-        printf("\nnot refined; elimination in binary128 has %.1f digits\n", digits_of(blocks.error));
+        printf("\nnot refined; elimination in binary128 has %.1f digits\n",
+               digits_of(blocks.error));
     else if (wide.error > 1e-30)
         printf("\nanother solution than the chosen one: to binary128 the matrix is singular\n");
     else

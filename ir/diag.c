@@ -59,7 +59,7 @@ bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
 {
     va_list list;
 
-    if (!d || d->status != LIMBER_OK)
+    if (!d || d->status != LIMBER_STATUS_OK)
         return false;
     d->status = s;
     va_start(list, format);
@@ -73,7 +73,7 @@ void limber_fail_in(struct diag *d, const char *where)
 {
     size_t n = strlen(where), room = sizeof d->text - 3, kept;
 
-    if (!d || d->status == LIMBER_OK || n > room)
+    if (!d || d->status == LIMBER_STATUS_OK || n > room)
         return;
     kept = strlen(d->text);
     if (kept > room - n)

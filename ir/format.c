@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Formats as data: names, range, precision, and conversion of arrays. */
 #include "ir/ir.h"
-#include "ir/prim_num.h"
+#include "ir/num/prim_num.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,9 +43,12 @@ static int numbers(const char *s, int *v, int room)
 
 static limber_format ieee(int e, int m)
 {
-    return (limber_format){ .kind = LIMBER_KIND_FLOAT, .exp_bits = (uint8_t)e,
-                            .frac_bits = (uint8_t)m, .bias = (int16_t)((1 << (e - 1)) - 1),
-                            .size = e <= 8 && m <= 23 ? 4 : 8, .carried = 1 };
+    return (limber_format){ .kind = LIMBER_KIND_FLOAT,
+                            .exp_bits = (uint8_t)e,
+                            .frac_bits = (uint8_t)m,
+                            .bias = (int16_t)((1 << (e - 1)) - 1),
+                            .size = e <= 8 && m <= 23 ? 4 : 8,
+                            .carried = 1 };
 }
 
 /* "(1,e,m)" in the smallest carrier, or all that a float is: "(1,e,m,bias,flags,size,carried)". */
@@ -62,9 +65,12 @@ static bool free_form(const char *s, limber_format *out)
         *out = ieee(v[1], v[2]);
         return true;
     }
-    f = (limber_format){ .kind = LIMBER_KIND_FLOAT, .exp_bits = (uint8_t)v[1],
-                         .frac_bits = (uint8_t)v[2], .bias = (int16_t)v[3],
-                         .flags = (uint8_t)v[4], .size = (uint8_t)v[5],
+    f = (limber_format){ .kind = LIMBER_KIND_FLOAT,
+                         .exp_bits = (uint8_t)v[1],
+                         .frac_bits = (uint8_t)v[2],
+                         .bias = (int16_t)v[3],
+                         .flags = (uint8_t)v[4],
+                         .size = (uint8_t)v[5],
                          .carried = (uint8_t)v[6] };
     if (f.exp_bits != v[1] || f.frac_bits != v[2] || f.bias != v[3] || f.flags != v[4] ||
         f.size != v[5] || f.carried != v[6] || !limber_format_check("", f, NULL))
@@ -76,16 +82,16 @@ static bool free_form(const char *s, limber_format *out)
 limber_status limber_format_named(const char *name, limber_format *out)
 {
     if (!out)
-        return LIMBER_BAD_ARGUMENT;
+        return LIMBER_STATUS_BAD_ARGUMENT;
     memset(out, 0, sizeof *out);
     if (!name)
-        return LIMBER_BAD_ARGUMENT;
+        return LIMBER_STATUS_BAD_ARGUMENT;
     for (size_t i = 0; i < COUNT(named); i++)
         if (!strcmp(name, named[i].name)) {
             *out = named[i].format;
-            return LIMBER_OK;
+            return LIMBER_STATUS_OK;
         }
-    return free_form(name, out) ? LIMBER_OK : LIMBER_BAD_ARGUMENT;
+    return free_form(name, out) ? LIMBER_STATUS_OK : LIMBER_STATUS_BAD_ARGUMENT;
 }
 
 const char *limber_format_name(limber_format f, char *text, size_t size)
@@ -118,23 +124,19 @@ int limber_format_equal(limber_format a, limber_format b)
 
 int limber_format_quantum(limber_format f)
 {
-    return f.kind == LIMBER_KIND_DD ? -1074 :
-           f.kind == LIMBER_KIND_FLOAT ? 1 - f.bias - f.frac_bits : 0;
+    return f.kind == LIMBER_KIND_DD    ? -1074 :
+           f.kind == LIMBER_KIND_FLOAT ? 1 - f.bias - f.frac_bits :
+                                         0;
 }
 
 int limber_format_sig(limber_format f)
 {
     switch (f.kind) {
-    case LIMBER_KIND_FLOAT:
-        return f.frac_bits + 1;
-    case LIMBER_KIND_INT:
-        return 8 * f.size - 1;
-    case LIMBER_KIND_UINT:
-        return 8 * f.size;
-    case LIMBER_KIND_DD:
-        return 107;
-    default:
-        return 0;
+    case LIMBER_KIND_FLOAT: return f.frac_bits + 1;
+    case LIMBER_KIND_INT: return 8 * f.size - 1;
+    case LIMBER_KIND_UINT: return 8 * f.size;
+    case LIMBER_KIND_DD: return 107;
+    default: return 0;
     }
 }
 
@@ -153,8 +155,9 @@ bool limber_format_is_binary(limber_format f)
 
 int limber_format_emin(limber_format f)
 {
-    return f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_NO_SUBNORMAL ? 1 - f.bias :
-           limber_format_quantum(f);
+    return f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_NO_SUBNORMAL ?
+               1 - f.bias :
+               limber_format_quantum(f);
 }
 
 int limber_format_emax(limber_format f)
@@ -163,15 +166,12 @@ int limber_format_emax(limber_format f)
 
     switch (f.kind) {
     case LIMBER_KIND_FLOAT:
-        return top - f.bias - !(f.flags & LIMBER_FORMAT_FINITE ||
-                                (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits));
+        return top - f.bias -
+               !(f.flags & LIMBER_FORMAT_FINITE || (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits));
     case LIMBER_KIND_INT:
-    case LIMBER_KIND_UINT:
-        return 8 * f.size - 1;
-    case LIMBER_KIND_DD:
-        return 1023;
-    default:
-        return 0;
+    case LIMBER_KIND_UINT: return 8 * f.size - 1;
+    case LIMBER_KIND_DD: return 1023;
+    default: return 0;
     }
 }
 
@@ -230,51 +230,55 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
     limber_format c = limber_num_carrier(f);
 
     if (f.exp_bits < 1 || f.exp_bits > 15)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: exp_bits = %d is not in 1..15", what,
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: exp_bits = %d is not in 1..15", what,
                            f.exp_bits);
     if (f.frac_bits > 112)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: frac_bits = %d is not in 0..112", what,
-                           f.frac_bits);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: frac_bits = %d is not in 0..112",
+                           what, f.frac_bits);
     if (f.flags & LIMBER_FORMAT_FINITE && f.flags & LIMBER_FORMAT_NO_INF)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: flags = %d: finite formats have no NaN",
-                           what, f.flags);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: flags = %d: finite formats have no NaN", what, f.flags);
     if (!f.frac_bits && (f.exp_bits == 1 || !(f.flags & LIMBER_FORMAT_NO_INF)))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: frac_bits = 0 leaves no code for NaN",
-                           what);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: frac_bits = 0 leaves no code for NaN", what);
     if (f.exp_bits == 1 && f.flags & LIMBER_FORMAT_NO_SUBNORMAL)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT,
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: exp_bits = 1 holds only subnormals, which flags forbid", what);
     if (f.carried && f.size != 4 && f.size != 8)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d; a carrier has 4 or 8 bytes",
-                           what, f.size);
-    if (f.carried && (f.frac_bits > c.frac_bits || limber_format_quantum(f) < limber_format_quantum(c) ||
-                      limber_format_emax(f) > limber_format_emax(c)))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT,
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: size = %d; a carrier has 4 or 8 bytes", what, f.size);
+    if (f.carried &&
+        (f.frac_bits > c.frac_bits || limber_format_quantum(f) < limber_format_quantum(c) ||
+         limber_format_emax(f) > limber_format_emax(c)))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: a carrier of %d bytes cannot hold (1,%d,%d) with bias %d", what,
                            f.size, f.exp_bits, f.frac_bits, f.bias);
     if (!f.carried && 1 + f.exp_bits + f.frac_bits != 8 * f.size &&
         !(f.flags & LIMBER_FORMAT_FINITE && f.size == 1 && f.exp_bits + f.frac_bits < 8))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d bytes, but (1,%d,%d) has %d bits",
-                           what, f.size, f.exp_bits, f.frac_bits, 1 + f.exp_bits + f.frac_bits);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: size = %d bytes, but (1,%d,%d) has %d bits", what, f.size,
+                           f.exp_bits, f.frac_bits, 1 + f.exp_bits + f.frac_bits);
     return true;
 }
 
 bool limber_format_check(const char *what, limber_format f, struct diag *d)
 {
     if (f.kind == LIMBER_KIND_EXACT || f.kind == LIMBER_KIND_NONE)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: kind = %d has no elements in memory",
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: kind = %d has no elements in memory",
                            what, f.kind);
     if (f.kind > LIMBER_KIND_EXACT)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: kind = %d is unknown", what, f.kind);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: kind = %d is unknown", what, f.kind);
     if (f.flags & ~15)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: flags = %d is not a set of flags", what,
-                           f.flags);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: flags = %d is not a set of flags",
+                           what, f.flags);
     if (f.carried > (f.kind == LIMBER_KIND_FLOAT))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: carried = %d is not allowed", what,
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: carried = %d is not allowed", what,
                            f.carried);
-    if (f.kind == LIMBER_KIND_DD ? f.size != 16 :
-        f.kind == LIMBER_KIND_UINT ? f.size != 1 : bad_size(f))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s: size = %d is not allowed", what, f.size);
+    if (f.kind == LIMBER_KIND_DD   ? f.size != 16 :
+        f.kind == LIMBER_KIND_UINT ? f.size != 1 :
+                                     bad_size(f))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: size = %d is not allowed", what,
+                           f.size);
     return f.kind != LIMBER_KIND_FLOAT || check_float(what, f, d);
 }
 
@@ -303,10 +307,10 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
 
     if (!limber_format_check("to", to, d) || !limber_format_check("from", from, d))
         return false;
-    if ((unsigned)mode > LIMBER_RO)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "mode = %d is no rounding", (int)mode);
+    if ((unsigned)mode > LIMBER_ROUND_ODD)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "mode = %d is no rounding", (int)mode);
     if (count && (!dst || !src))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%s is NULL", dst ? "src" : "dst");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", dst ? "src" : "dst");
     for (size_t i = 0; i < count; i++) {
         sticky = load(&x, from, (const char *)src + i * from.size);
         store((char *)dst + i * to.size, to, &x, sticky, mode);
@@ -321,7 +325,7 @@ double limber_format_value(limber_format f, const void *p)
     struct diag d = { 0 };
     double x = 0;
 
-    limber_format_convert(&x, binary64, p, f, 1, LIMBER_RN, &d);
+    limber_format_convert(&x, binary64, p, f, 1, LIMBER_ROUND_NEAREST, &d);
     return x;
 }
 
@@ -330,6 +334,6 @@ double limber_format_round(limber_format f, double x)
     unsigned char bytes[16];
     struct diag d = { 0 };
 
-    limber_format_convert(bytes, f, &x, binary64, 1, LIMBER_RN, &d);
+    limber_format_convert(bytes, f, &x, binary64, 1, LIMBER_ROUND_NEAREST, &d);
     return limber_format_value(f, bytes);
 }

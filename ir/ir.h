@@ -14,8 +14,8 @@
 
 /* ---- diag.c: the first error with its path ---------------------------------------------- */
 
-/* From here on, in this thread, numbers have a point whatever the program's locale is; to be ended by
- * uselocale of what it answers.  What is printed below needs none. */
+/* From here on, in this thread, numbers have a point whatever the program's locale is; to be ended
+ * by uselocale of what it answers.  What is printed below needs none. */
 locale_t limber_plain_numbers(void);
 
 struct diag {
@@ -40,14 +40,18 @@ void limber_text_clear(struct text *t);
 
 /* ---- format.c ------------------------------------------------------------------------------ */
 
-int limber_format_sig(limber_format f);     /* significant bits, the hidden one included; dd: 107 */
-double limber_format_roundoff(limber_format f);     /* u = 2^-sig; dd: 2^-106; integers: 0 */
-bool limber_format_is_binary(limber_format f);     /* binary64 or binary32, as they are stored */
-int limber_format_emin(limber_format f);    /* exponent of the smallest nonzero magnitude */
+int limber_format_sig(limber_format f); /* significant bits, the hidden one included; dd: 107 */
+double limber_format_roundoff(limber_format f); /* u = 2^-sig; dd: 2^-106; integers: 0 */
+static inline bool limber_is_integer(limber_format f)
+{
+    return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
+}
+bool limber_format_is_binary(limber_format f); /* binary64 or binary32, as they are stored */
+int limber_format_emin(limber_format f); /* exponent of the smallest nonzero magnitude */
 int limber_format_quantum(limber_format f); /* of the lowest bit that any number has */
-double limber_format_largest(limber_format f);      /* of a float of at most binary64 */
-int limber_format_emax(limber_format f);    /* exponent of the largest finite magnitude */
-bool limber_format_embeds(limber_format small, limber_format large);    /* every value is exact */
+double limber_format_largest(limber_format f); /* of a float of at most binary64 */
+int limber_format_emax(limber_format f); /* exponent of the largest finite magnitude */
+bool limber_format_embeds(limber_format small, limber_format large); /* every value is exact */
 /* Is f a format of elements in memory?  If not, the text names the field of `what`. */
 bool limber_format_check(const char *what, limber_format f, struct diag *d);
 /* limber_convert with its reason. */
@@ -63,8 +67,8 @@ double limber_format_round(limber_format f, double x);
 bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
 bool limber_unit_verify(const limber_unit *unit, struct diag *d);
 void limber_unit_print(const limber_unit *unit, struct text *out);
-/* The tensor core that sums as the products say (sums=, unit=); false: by fused multiply-adds, or there
- * is none.  One instruction takes 32 bytes along k. */
+/* The tensor core that sums as the products say (sums=, unit=); false: by fused multiply-adds, or
+ * there is none.  One instruction takes 32 bytes along k. */
 struct node;
 bool limber_unit_of_sums(const struct node *products, limber_unit *unit);
 /* limber_unit_lpgemm with its reason. */
@@ -91,7 +95,7 @@ enum op_flags { OP_EXACT = 1, OP_MANY = 2, OP_ROWS = 4 };
 struct op_info {
     const char *name;
     int least, most;
-    uint64_t attrs;         /* bit per enum attr */
+    uint64_t attrs; /* bit per enum attr */
     int flags;
 };
 struct attr_info {
@@ -107,95 +111,113 @@ extern const struct attr_info limber_attrs[ATTR_count];
  * acc = round(acc + a*b) with one rounding (a fused multiply-add), integer chains are exact.
  * Chains are then added to the total: float totals in the accumulator's format in the order
  * of k, i64 totals exactly. */
-enum unit { UNIT_f64, UNIT_f32, UNIT_f16, UNIT_bf16, UNIT_tf32, UNIT_e4m3, UNIT_e5m2, UNIT_i8,
-            UNIT_exact, UNIT_model, UNIT_count };
+enum unit {
+    UNIT_f64,
+    UNIT_f32,
+    UNIT_f16,
+    UNIT_bf16,
+    UNIT_tf32,
+    UNIT_e4m3,
+    UNIT_e5m2,
+    UNIT_i8,
+    UNIT_exact,
+    UNIT_model,
+    UNIT_count
+};
 struct unit_info {
     const char *name;
-    const char *in, *acc;   /* format names; i8 takes i8 and u8 in any mix, acc i32 */
-    int exact_bits;         /* integers up to 2^exact_bits are exact in the accumulator; 0: all */
-    bool tensor;            /* floats of tensor cores, which sums= names */
+    const char *in, *acc; /* format names; i8 takes i8 and u8 in any mix, acc i32 */
+    int exact_bits; /* integers up to 2^exact_bits are exact in the accumulator; 0: all */
+    bool tensor; /* floats of tensor cores, which sums= names */
 };
 extern const struct unit_info limber_units[UNIT_count];
 
 enum counts { COUNT_none, COUNT_swamped /* fully: in acc and in outer sums */, COUNT_all };
 enum { AXIS_none, AXIS_row, AXIS_col, AXIS_all };
-enum { VIA_sum, VIA_shift, VIA_crt };
+enum { RECONSTRUCT_sum, RECONSTRUCT_shift, RECONSTRUCT_crt };
 enum { SIGN_signed, SIGN_unsigned };
 enum { ORDER_crs, ORDER_rsc };
 enum { SPLIT_ahead, SPLIT_inside };
 
-struct dims_list { const int64_t *v; size_t n; };
+struct dims_list {
+    const int64_t *v;
+    size_t n;
+};
 
 /* A type: "f64[m,k]" or "u8[128,k]x16".  A dimension is a number, or minus a letter. */
 struct type {
     limber_format format;
-    int rank;               /* 2 or 4 */
+    int rank; /* 2 or 4 */
     int64_t dim[4];
-    int count;              /* limbs or accumulators; 1 without x */
+    int count; /* limbs or accumulators; 1 without x */
 };
 
 /* One limb product.  The product of limb a of A and limb b of B is added to accumulator acc. */
 struct row {
     int a, b, acc;
-    int weight;             /* the accumulator counts 2^weight (crt: its modulus' index is acc) */
-    double share;           /* dropping it moves an element by at most share*|A||B|;
-                               INFINITY: never droppable */
+    int weight; /* the accumulator counts 2^weight (crt: its modulus' index is acc) */
+    double share; /* dropping it moves an element by at most share*|A||B|;
+                     INFINITY: never droppable */
 };
 
-struct node {               /* one operation and its one value */
+struct node { /* one operation and its one value */
     enum op op;
-    const char *name;       /* without % */
-    int in[2], nin;         /* indices into plan.node */
+    const char *name; /* without % */
+    int in[2], nin; /* indices into plan.node */
     struct type type;
-    uint64_t has;           /* bit per attribute that is set */
-    int64_t num[ATTR_count];            /* INT, WORD (index of the word) */
-    struct dims_list list[ATTR_count];  /* LIST */
+    uint64_t has; /* bit per attribute that is set */
+    int64_t num[ATTR_count]; /* INT, WORD (index of the word) */
+    struct dims_list list[ATTR_count]; /* LIST */
     struct row *row;
     size_t rows;
-    int line;               /* in the text it was parsed from, else 0 */
+    int line; /* in the text it was parsed from, else 0 */
 };
 
 struct plan {
-    const char *name;       /* "gemm", "conv2d" or what the text says */
+    const char *name; /* "gemm", "conv2d" or what the text says */
     limber_promise promise;
-    int bits;               /* promise bits */
-    const limber_unit *model;       /* promise simulate: in the arena, its seed 0; else NULL */
-    int counts;             /* enum counts: what a kernel counts inside the model */
-    const char *wanted;     /* scheme asked for by the caller, or NULL */
-    int slices;             /* asked for by the caller or estimated; 0: no wish */
-    limber_split split;     /* where the caller wants limbs made */
-    int kbits;              /* k <= 2^kbits */
-    int size;               /* schemes are compared at m = n = 2^size, k = 2^kbits; 0: at 1024 */
-    double budget;          /* what the promise allows: coefficient of |A||B|; INFINITY: any */
-    double spent;           /* what the plan may cost; NAN until known */
-    double cost;            /* predicted seconds for 2^30 multiply-adds, NAN until known */
-    struct price {          /* predicted seconds of one core or device; zeros until known */
-        double product, a, b, result, call;     /* a multiply-add of the contract's, an element of A,
-                                                   of B, of C, a launch */
-        bool skips;         /* products of tiles that are not shown take no time */
+    int bits; /* promise bits */
+    const limber_unit *model; /* promise simulate: in the arena, its seed 0; else NULL */
+    int counts; /* enum counts: what a kernel counts inside the model */
+    const char *wanted; /* scheme asked for by the caller, or NULL */
+    int slices; /* asked for by the caller or estimated; 0: no wish */
+    limber_split split; /* where the caller wants limbs made */
+    int kbits; /* k <= 2^kbits */
+    int size; /* schemes are compared at m = n = 2^size, k = 2^kbits; 0: at 1024 */
+    double budget; /* what the promise allows: coefficient of |A||B|; INFINITY: any */
+    double spent; /* what the plan may cost; NAN until known */
+    double cost; /* predicted seconds for 2^30 multiply-adds, NAN until known */
+    struct price { /* predicted seconds of one core or device; zeros until known */
+        double product, a, b, result, call; /* a multiply-add of the contract's, an element of A,
+                                               of B, of C, a launch */
+        bool skips; /* products of tiles that are not shown take no time */
     } price;
-    int trust;              /* correct: bits that seem enough for all but a few elements; 0: all bits */
-    int roundings;          /* how often other parts of a product round what this plan rounds once */
-    const char *scheme;     /* chosen; NULL before choose */
-    int pruned;             /* rows deleted so far */
-    double dropped;         /* their shares, summed */
-    struct text refused;    /* one line a scheme: why not, or what it would cost */
+    int first_pass_bits; /* correct: bits that seem enough for all but a few elements; 0: all bits
+                          */
+    int roundings; /* how often other parts of a product round what this plan rounds once */
+    const char *scheme; /* chosen; NULL before choose */
+    int pruned; /* rows deleted so far */
+    double dropped; /* their shares, summed */
+    struct text refused; /* one line a scheme: why not, or what it would cost */
     struct node *node;
     size_t nodes, room;
-    int ret;                /* index of the returned value, -1 */
+    int ret; /* index of the returned value, -1 */
     void *arena;
 };
 
 /* plan.c.  A plan owns an arena; whatever hangs on it dies with it.  All take zeroed plans. */
 void limber_plan_init(struct plan *p);
 void limber_plan_clear(struct plan *p);
-void *limber_plan_alloc(struct plan *p, size_t bytes);      /* zeroed; NULL: out of memory */
+void *limber_plan_alloc(struct plan *p, size_t bytes); /* zeroed; NULL: out of memory */
 const char *limber_plan_string(struct plan *p, const char *s);
 /* Appends an operation; name NULL gives a fresh one.  Returns its index or -1. */
 int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, struct type t);
 void limber_node_set(struct node *n, enum attr a, int64_t value);
 bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t *v, size_t count);
-static inline bool limber_node_has(const struct node *n, enum attr a) { return n->has >> a & 1; }
+static inline bool limber_node_has(const struct node *n, enum attr a)
+{
+    return n->has >> a & 1;
+}
 /* The order along k of a convolution's views, of which v is one, or limbs of one; crs of others. */
 int limber_plan_order(const struct plan *p, int v);
 /* Rows of the accumulator that has most. */
@@ -220,57 +242,65 @@ bool limber_plan_verify(const struct plan *p, struct diag *d);
 /* ---- mask.c: what one scan found ------------------------------------------------------------- */
 
 struct mask {
-    bool scanned;           /* false: nothing below is known */
+    bool scanned; /* false: nothing below is known */
     bool zero, special, negative;
-    int emin, emax;         /* of finite nonzeros; exponent of 2^e <= |x| < 2^(e+1) */
+    int emin, emax; /* of finite nonzeros; exponent of 2^e <= |x| < 2^(e+1) */
     int spread, width, sig; /* as the attributes of the same name */
-    int64_t lines, length;  /* rows of A or columns of B; k */
-    int32_t *line_emax;     /* per line; INT32_MIN for a zero line; NULL when not asked for */
-    uint8_t *line_special;  /* per line */
-    /* per block of LIMBER_TILE lines, of which there are tile_rows: as the fields of the same names */
-    struct block_mask { int32_t emin, emax, spread, width, sig; uint8_t flags; } *block;
+    int64_t lines, length; /* rows of A or columns of B; k */
+    int32_t *line_emax; /* per line; INT32_MIN for a zero line; NULL when not asked for */
+    uint8_t *line_special; /* per line */
+    /* per block of LIMBER_TILE lines, of which there are tile_rows: as the fields of the same names
+     */
+    struct block_mask {
+        int32_t emin, emax, spread, width, sig;
+        uint8_t flags;
+    } *block;
     /* per tile of LIMBER_TILE lines x LIMBER_TILE elements, row by row; NULL: not known */
     int64_t tile_rows, tile_cols;
-    struct tile_mask { int16_t emin, emax, low /* lowest bit */; uint8_t sig, flags; } *tile;
+    struct tile_mask {
+        int16_t emin, emax, low /* lowest bit */;
+        uint8_t sig, flags;
+    } *tile;
 };
 enum { LIMBER_TILE = 64 };
 enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
 void limber_mask_clear(struct mask *m);
-/* The mask of what an excerpt of `count` of m's blocks shows, without tiles.  Where it leaves out tiles,
- * all lines of a block have its largest exponent. */
-struct excerpt;
-void limber_mask_join(struct mask *out, const struct mask *m, const struct excerpt *x, int64_t count);
+/* The mask of what an excerpt of `count` of m's blocks shows, without tiles.  Where it leaves out
+ * tiles, all lines of a block have its largest exponent. */
+struct tile_subset;
+void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,
+                      int64_t count);
 /* The same with what launches need of the lines; false: no memory. */
-bool limber_mask_excerpt(struct mask *out, const struct mask *m, const struct excerpt *x,
-                         int64_t count);
+bool limber_mask_subset(struct mask *out, const struct mask *m, const struct tile_subset *x,
+                        int64_t count);
 /* Writes the mask's class (rounded outwards so that like data share kernels) into an arg node. */
 enum class_use {
-    CLASS_coarse = 1,       /* far fewer classes */
-    CLASS_widths = 2,       /* every bit is kept: only how many there are matters, not where */
-    CLASS_named = 8,        /* a scheme is asked for, and has to serve all data that it can */
-    CLASS_ranges = 4        /* emin and emax matter by themselves, not only whether formats hold them */
+    CLASS_coarse = 1, /* far fewer classes */
+    CLASS_widths = 2, /* every bit is kept: only how many there are matters, not where */
+    CLASS_named = 8, /* a scheme is asked for, and has to serve all data that it can */
+    CLASS_ranges = 4 /* emin and emax matter by themselves, not only whether formats hold them */
 };
 void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct node *arg);
 
 /* ---- target.c: a machine, described to the passes -------------------------------------------- */
 
 struct target {
-    char backend[16];       /* "interp", "llvm", "cuda" */
-    char isa[16];           /* "any", "avx512", "sm_90a", ... */
-    char features[1024];    /* backend's own words, sorted, comma-separated: part of the key */
-    int vector_bits;        /* of the widest vector; 0 for interp */
-    int registers;          /* vector registers */
-    int64_t l1, l2;         /* bytes of data cache */
-    double rate[UNIT_count];        /* multiply-adds per second of one core; 0: unit absent */
-    int group;              /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd) */
-    int tile[UNIT_count][3];        /* mr, mb, nb by measurement; zeros: by rule */
-    int matrix;             /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
-    double bandwidth;       /* bytes per second of its memory; 0: nobody asks */
-    int device;             /* which of the backend's devices; not part of the text */
-    char sums[8];           /* whose tensor cores: a word of products' sums; "": none */
-    int64_t shared;         /* bytes of memory that a block of threads shares; 0: no such blocks */
+    char backend[16]; /* "interp", "llvm", "cuda" */
+    char isa[16]; /* "any", "avx512", "sm_90a", ... */
+    char features[1024]; /* backend's own words, sorted, comma-separated: part of the key */
+    int vector_bits; /* of the widest vector; 0 for interp */
+    int registers; /* vector registers */
+    int64_t l1, l2; /* bytes of data cache */
+    double rate[UNIT_count]; /* multiply-adds per second of one core; 0: unit absent */
+    int group; /* i8: products summed at once into one i32 lane (4: VNNI, 2: madd) */
+    int tile[UNIT_count][3]; /* mr, mb, nb by measurement; zeros: by rule */
+    int matrix; /* i8: rows and columns of a tile of the matrix unit; 0: there is none */
+    double bandwidth; /* bytes per second of its memory; 0: nobody asks */
+    int device; /* which of the backend's devices; not part of the text */
+    char sums[8]; /* whose tensor cores: a word of products' sums; "": none */
+    int64_t shared; /* bytes of memory that a block of threads shares; 0: no such blocks */
 };
-enum { WINDOW_LINE = 16 };  /* bytes of it that a convolution's kernel needs for a line of B */
+enum { WINDOW_LINE = 16 }; /* bytes of it that a convolution's kernel needs for a line of B */
 /* Is the word one of the features? */
 bool limber_target_has(const struct target *t, const char *feature);
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);

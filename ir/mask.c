@@ -43,7 +43,7 @@ static int64_t lines_of(const struct mask *m, int32_t block)
 }
 
 /* A block's tiles that are shown, together. */
-static struct block_mask shown(const struct mask *m, const struct excerpt *x, int32_t block)
+static struct block_mask shown(const struct mask *m, const struct tile_subset *x, int32_t block)
 {
     struct block_mask b = { .flags = TILE_zero };
     int64_t span = ((int64_t)1 << x->shift) / LIMBER_TILE;
@@ -73,7 +73,8 @@ static struct block_mask shown(const struct mask *m, const struct excerpt *x, in
     return b;
 }
 
-void limber_mask_join(struct mask *out, const struct mask *m, const struct excerpt *x, int64_t count)
+void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,
+                      int64_t count)
 {
     *out = (struct mask){ .scanned = true, .zero = true, .length = m->length, .tile_rows = count };
     for (int64_t i = 0; i < count; i++) {
@@ -84,8 +85,8 @@ void limber_mask_join(struct mask *out, const struct mask *m, const struct excer
     }
 }
 
-bool limber_mask_excerpt(struct mask *out, const struct mask *m, const struct excerpt *x,
-                         int64_t count)
+bool limber_mask_subset(struct mask *out, const struct mask *m, const struct tile_subset *x,
+                        int64_t count)
 {
     int64_t at = 0;
 
@@ -101,8 +102,9 @@ bool limber_mask_excerpt(struct mask *out, const struct mask *m, const struct ex
         struct block_mask b = shown(m, x, x->block[i]);
 
         for (int64_t l = 0; l < lines; l++, at++) {
-            out->line_emax[at] = !x->tile ? m->line_emax[from + l] :
-                                 b.flags & TILE_zero ? INT32_MIN : b.emax;
+            out->line_emax[at] = !x->tile            ? m->line_emax[from + l] :
+                                 b.flags & TILE_zero ? INT32_MIN :
+                                                       b.emax;
             out->line_special[at] = m->line_special[from + l];
         }
     }
@@ -119,8 +121,8 @@ static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
     return (x + multiple - 1) / multiple * multiple;
 }
 
-/* Few classes, where a kernel of their own would cost more than it spares.  What is wider than scaled
- * integers can be is of one class. */
+/* Few classes, where a kernel of their own would cost more than it spares.  What is wider than
+ * scaled integers can be is of one class. */
 enum { ANY = 1 << 16 };
 
 static int64_t one_of(const int *steps, size_t n, int64_t x)
@@ -159,13 +161,14 @@ static int64_t down_to(int64_t x, int64_t multiple)
     return (x >= 0 ? x : x - multiple + 1) / multiple * multiple;
 }
 
-/* Where the exponents lie is the kernel's argument.  A class says only which units hold the elements
- * and their products: binary16 (from 2^-2 on its lo limb needs no scale), binary32 with and without
- * room, binary64 with room for products, anything. */
+/* Where the exponents lie is the kernel's argument.  A class says only which units hold the
+ * elements and their products: binary16 (from 2^-2 on its lo limb needs no scale), binary32 with
+ * and without room, binary64 with room for products, anything. */
 static void range_class(const struct mask *m, limber_format f, unsigned use, struct node *arg)
 {
-    static const int range[][2] = { { -2, 14 }, { -14, 14 }, { -30, 30 }, { -60, 39 },
-                                    { -400, 400 } };
+    static const int range[][2] = {
+        { -2, 14 }, { -14, 14 }, { -30, 30 }, { -60, 39 }, { -400, 400 }
+    };
     int64_t low = limber_format_emin(f), high = limber_format_emax(f);
 
     if (use & CLASS_ranges && (m->emin < -14 || m->emax > 14)) {
@@ -191,7 +194,7 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
 
     if (!m->scanned)
         return;
-    if (integer || m->zero) {       /* bits of the integers themselves */
+    if (integer || m->zero) { /* bits of the integers themselves */
         limber_node_set(arg, ATTR_emin, 0);
         limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1, false, false) - 1);
     } else {

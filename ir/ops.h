@@ -9,29 +9,30 @@
  *     ROWS        owns a product table                                                       */
 
 /* operands, with what the scan found (absent attributes: not scanned) */
-OP(arg,      0, 0, A(index) | A(emin) | A(emax) | A(spread) | A(width) | A(sig) | A(sign) | A(special), EXACT)
+OP(arg, 0, 0, A(index) | A(emin) | A(emax) | A(spread) | A(width) | A(sig) | A(sign) | A(special),
+   EXACT)
 
 /* problems: what a caller states; none is left after split */
-OP(gemm,     2, 2, 0,                                               0)
-OP(conv2d,   2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout), 0)
+OP(gemm, 2, 2, 0, 0)
+OP(conv2d, 2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout), 0)
 
 /* index maps of convolution: views, nothing is copied */
-OP(patches,  1, 1, A(stride) | A(pad) | A(dilate) | A(layout) | A(order), EXACT)  /* x as k x n */
-OP(filters,  1, 1, A(layout) | A(order),                            EXACT)  /* w as m x k */
-OP(image,    1, 1, A(layout),                                       EXACT)  /* m x n as y */
+OP(patches, 1, 1, A(stride) | A(pad) | A(dilate) | A(layout) | A(order), EXACT)  /* x as k x n */
+OP(filters, 1, 1, A(layout) | A(order), EXACT)  /* w as m x k */
+OP(image, 1, 1, A(layout), EXACT)  /* m x n as y */
 
 /* limbs: operands become pieces that a unit can multiply */
-OP(whole,    1, 1, 0,                                               MANY)   /* converted as it is */
-OP(hilo,     1, 1, A(axis) | A(top) | A(shift),                     MANY)
-OP(slices,   1, 1, A(axis) | A(bits) | A(step) | A(sign),           MANY)
-OP(quantize, 1, 1, A(axis),                                         MANY)   /* as the model loads it */
-OP(residues, 1, 1, A(axis) | A(bits) | A(moduli) | A(sign),         MANY)
+OP(whole, 1, 1, 0, MANY)   /* converted as it is */
+OP(hilo, 1, 1, A(axis) | A(top) | A(shift), MANY)
+OP(slices, 1, 1, A(axis) | A(bits) | A(step) | A(sign), MANY)
+OP(quantize, 1, 1, A(axis), MANY)   /* as the model loads it */
+OP(residues, 1, 1, A(axis) | A(bits) | A(moduli) | A(sign), MANY)
 
 /* products: the table, and the sum of what it left behind */
 OP(products, 2, 2, A(unit) | A(chunk) | A(sums) | A(tile) | A(split), MANY | ROWS)
-OP(combine,  1, 1, A(via) | A(moduli) | A(doubt),                   0)
+OP(combine, 1, 1, A(reconstruct) | A(moduli) | A(uncertain), 0)
 
 /* alpha x + beta c0, rounded once to the result's format when x is exact */
-OP(epilogue, 1, 2, A(alpha) | A(beta) | A(wrap),                    0)
+OP(epilogue, 1, 2, A(alpha) | A(beta) | A(wrap), 0)
 
 #undef OP

@@ -27,13 +27,13 @@ struct parser {
 
 static bool bad(struct parser *s, struct word w, const char *what)
 {
-    return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: '%.*s': %s", s->line,
+    return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s': %s", s->line,
                        (int)(w.n < 60 ? w.n : 60), w.s, what);
 }
 
 static bool no_memory(struct parser *s)
 {
-    return limber_fail(s->d, LIMBER_NO_MEMORY, "out of memory for the plan");
+    return limber_fail(s->d, LIMBER_STATUS_NO_MEMORY, "out of memory for the plan");
 }
 
 /* The next word of this line; a comment is as good as the line's end, which is an empty word. */
@@ -77,8 +77,8 @@ static bool expect(struct parser *s, const char *text)
 
     if (limber_lex_is(w, text))
         return true;
-    return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: '%.*s' where '%s' is due", s->line,
-                       (int)(w.n < 60 ? w.n : 60), w.s, text);
+    return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s' where '%s' is due",
+                       s->line, (int)(w.n < 60 ? w.n : 60), w.s, text);
 }
 
 static bool is_name(struct word w)
@@ -115,16 +115,15 @@ static const char *keep(struct parser *s, struct word w)
     return copy;
 }
 
-static bool read_int(struct parser *s, struct word all, struct word w, int64_t least,
-                     int64_t most, int *v)
+static bool read_int(struct parser *s, struct word all, struct word w, int64_t least, int64_t most,
+                     int *v)
 {
     int64_t wide;
 
     if (!limber_lex_int(w, &wide) || wide < least || wide > most)
-        return limber_fail(s->d, LIMBER_BAD_ARGUMENT,
-                           "line %d: '%.*s': not a number in %lld..%lld", s->line,
-                           (int)(all.n < 60 ? all.n : 60), all.s, (long long)least,
-                           (long long)most);
+        return limber_fail(
+            s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s': not a number in %lld..%lld",
+            s->line, (int)(all.n < 60 ? all.n : 60), all.s, (long long)least, (long long)most);
     *v = (int)wide;
     return true;
 }
@@ -155,8 +154,24 @@ static bool read_word(struct word w, const char *words, int64_t *v)
 
 /* ---- the head ------------------------------------------------------------------------------ */
 
-enum head { H_promise, H_bits, H_wanted, H_slices, H_split, H_kbits, H_size, H_trust, H_roundings,
-            H_budget, H_spent, H_scheme, H_pruned, H_dropped, H_model, H_counts };
+enum head {
+    H_promise,
+    H_bits,
+    H_wanted,
+    H_slices,
+    H_split,
+    H_kbits,
+    H_size,
+    H_first_pass_bits,
+    H_roundings,
+    H_budget,
+    H_spent,
+    H_scheme,
+    H_pruned,
+    H_dropped,
+    H_model,
+    H_counts
+};
 
 /* The words of a unit with bars between them. */
 static bool read_model(struct parser *s, struct word all, struct word v)
@@ -188,39 +203,25 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
             return bad(s, all, "no such promise");
         p->promise = (limber_promise)promise;
         return true;
-    case H_model:
-        return read_model(s, all, v);
-    case H_counts:
-        return read_int(s, all, v, COUNT_swamped, COUNT_all, &p->counts);
-    case H_bits:
-        return read_int(s, all, v, 1, 1000, &p->bits);
-    case H_wanted:
-        return is_label(v) ? (p->wanted = keep(s, v)) != NULL : bad(s, all, "no name");
-    case H_slices:
-        return read_int(s, all, v, 1, MAX_COUNT, &p->slices);
+    case H_model: return read_model(s, all, v);
+    case H_counts: return read_int(s, all, v, COUNT_swamped, COUNT_all, &p->counts);
+    case H_bits: return read_int(s, all, v, 1, 1000, &p->bits);
+    case H_wanted: return is_label(v) ? (p->wanted = keep(s, v)) != NULL : bad(s, all, "no name");
+    case H_slices: return read_int(s, all, v, 1, MAX_COUNT, &p->slices);
     case H_split:
         if (!read_word(v, "ahead|inside", &split))
             return bad(s, all, "neither ahead nor inside");
         p->split = split == SPLIT_inside ? LIMBER_SPLIT_INSIDE : LIMBER_SPLIT_AHEAD;
         return true;
-    case H_kbits:
-        return read_int(s, all, v, 0, 62, &p->kbits);
-    case H_size:
-        return read_int(s, all, v, 1, 30, &p->size);
-    case H_trust:
-        return read_int(s, all, v, 1, 165, &p->trust);
-    case H_roundings:
-        return read_int(s, all, v, 1, 64, &p->roundings);
-    case H_budget:
-        return read_number(s, all, v, "any", &p->budget);
-    case H_spent:
-        return read_number(s, all, v, "any", &p->spent);
-    case H_scheme:
-        return is_label(v) ? (p->scheme = keep(s, v)) != NULL : bad(s, all, "no name");
-    case H_pruned:
-        return read_int(s, all, v, 0, 1 << 24, &p->pruned);
-    default:
-        return read_number(s, all, v, "any", &p->dropped);
+    case H_kbits: return read_int(s, all, v, 0, 62, &p->kbits);
+    case H_size: return read_int(s, all, v, 1, 30, &p->size);
+    case H_first_pass_bits: return read_int(s, all, v, 1, 165, &p->first_pass_bits);
+    case H_roundings: return read_int(s, all, v, 1, 64, &p->roundings);
+    case H_budget: return read_number(s, all, v, "any", &p->budget);
+    case H_spent: return read_number(s, all, v, "any", &p->spent);
+    case H_scheme: return is_label(v) ? (p->scheme = keep(s, v)) != NULL : bad(s, all, "no name");
+    case H_pruned: return read_int(s, all, v, 0, 1 << 24, &p->pruned);
+    default: return read_number(s, all, v, "any", &p->dropped);
     }
 }
 
@@ -231,7 +232,8 @@ static bool parse_head(struct parser *s)
     int64_t which;
 
     if (!w.n && !next_line(s, &w))
-        return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: the text holds no plan", s->line);
+        return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: the text holds no plan",
+                           s->line);
     if (!limber_lex_is(w, "plan"))
         return bad(s, w, "a plan begins with 'plan NAME'");
     w = next(s);
@@ -244,8 +246,10 @@ static bool parse_head(struct parser *s)
         struct word v = w;
 
         key = limber_lex_cut(&v, '=');
-        if (!read_word(key, "promise|bits|wanted|slices|split|kbits|size|trust|roundings|budget|spent|"
-                       "scheme|pruned|dropped|model|counts", &which))
+        if (!read_word(key,
+                       "promise|bits|wanted|slices|split|kbits|size|trust|roundings|budget|spent|"
+                       "scheme|pruned|dropped|model|counts",
+                       &which))
             return bad(s, w, "unknown word in the head of a plan");
         if (seen >> which & 1)
             return bad(s, w, "said twice");
@@ -314,8 +318,7 @@ static bool read_type(struct parser *s, struct word w, struct type *t)
     return read_int(s, w, rest, 1, MAX_COUNT, &t->count);
 }
 
-static bool read_list(struct parser *s, struct word all, struct word w, struct node *n,
-                      enum attr a)
+static bool read_list(struct parser *s, struct word all, struct word w, struct node *n, enum attr a)
 {
     int64_t v[MAX_LIST];
     size_t count = 0;
@@ -342,20 +345,19 @@ static bool read_attr(struct parser *s, struct word w, struct node *n)
     if (a == ATTR_count)
         return bad(s, w, "unknown attribute");
     if (!(limber_ops[n->op].attrs >> a & 1))
-        return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: '%.*s': %s has no such attribute",
-                           s->line, (int)(w.n < 60 ? w.n : 60), w.s, limber_ops[n->op].name);
+        return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "line %d: '%.*s': %s has no such attribute", s->line,
+                           (int)(w.n < 60 ? w.n : 60), w.s, limber_ops[n->op].name);
     if (limber_node_has(n, (enum attr)a))
         return bad(s, w, "said twice");
     n->has |= UINT64_C(1) << a;
     switch (limber_attrs[a].kind) {
-    case ATTR_INT:
-        return limber_lex_int(v, &n->num[a]) || bad(s, w, "not a number");
+    case ATTR_INT: return limber_lex_int(v, &n->num[a]) || bad(s, w, "not a number");
     case ATTR_WORD:
         return read_word(v, limber_attrs[a].words, &n->num[a]) ||
-               limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: '%.*s': not one of %s", s->line,
-                           (int)(w.n < 60 ? w.n : 60), w.s, limber_attrs[a].words);
-    default:
-        return read_list(s, w, v, n, (enum attr)a);
+               limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s': not one of %s",
+                           s->line, (int)(w.n < 60 ? w.n : 60), w.s, limber_attrs[a].words);
+    default: return read_list(s, w, v, n, (enum attr)a);
     }
 }
 
@@ -423,7 +425,7 @@ static bool read_rows(struct parser *s, struct node *n)
         return false;
     for (;;) {
         if (!next_line(s, &w))
-            return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: the table has no '}'",
+            return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: the table has no '}'",
                                s->line);
         if (limber_lex_is(w, "}"))
             return line_ends(s);
@@ -491,7 +493,7 @@ static bool parse_node(struct parser *s, struct word w)
         return false;
     if (limber_ops[op].flags & OP_ROWS ? !read_rows(s, n) : !line_ends(s))
         return false;
-    n->name = keep(s, name);        /* only now: a value is not its own operand */
+    n->name = keep(s, name); /* only now: a value is not its own operand */
     return n->name != NULL;
 }
 
@@ -501,7 +503,8 @@ static bool parse_body(struct parser *s)
 
     for (;;) {
         if (!next_line(s, &w))
-            return limber_fail(s->d, LIMBER_BAD_ARGUMENT, "line %d: the plan has no '}'", s->line);
+            return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: the plan has no '}'",
+                               s->line);
         if (limber_lex_is(w, "}"))
             break;
         if (limber_lex_is(w, "ret")) {
@@ -526,7 +529,8 @@ bool limber_plan_parse(struct plan *p, const char *text, struct diag *d)
 
     limber_plan_init(p);
     if (strlen(text) > MAX_TEXT)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "the plan is longer than %d bytes", MAX_TEXT);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "the plan is longer than %d bytes",
+                           MAX_TEXT);
     if (parse_head(&s) && parse_body(&s))
         return true;
     limber_plan_clear(p);

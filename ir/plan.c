@@ -36,7 +36,7 @@ const struct unit_info limber_units[UNIT_count] = {
     [UNIT_e5m2] = { "e5m2", "e5m2", "f32", 14, true },
     [UNIT_i8] = { "i8", "i8", "i32", 31, false },
     [UNIT_exact] = { "exact", "exact", "exact", 0, false },    /* takes any format */
-    [UNIT_model] = { "model", "f32", "f32", 24, false },       /* plan.model says what it computes */
+    [UNIT_model] = { "model", "f32", "f32", 24, false }, /* plan.model says what it computes */
 };
 
 struct block {
@@ -163,7 +163,7 @@ bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t
 
 int limber_plan_order(const struct plan *p, int v)
 {
-    for (const struct node *n = &p->node[v]; ; n = &p->node[n->in[0]])
+    for (const struct node *n = &p->node[v];; n = &p->node[n->in[0]])
         if (n->op == OP_patches || n->op == OP_filters || n->nin != 1)
             return limber_node_has(n, ATTR_order) ? (int)n->num[ATTR_order] : ORDER_crs;
 }
@@ -202,8 +202,8 @@ static bool copy_node(struct plan *to, struct node *n, const struct node *from)
         memcpy(row, from->row, from->rows * sizeof *row);
     n->row = row;
     for (int a = 0; a < ATTR_count; a++)
-        if (from->list[a].v && !limber_node_list(to, n, (enum attr)a, from->list[a].v,
-                                                 from->list[a].n))
+        if (from->list[a].v &&
+            !limber_node_list(to, n, (enum attr)a, from->list[a].v, from->list[a].n))
             return false;
     n->has = from->has;
     return true;
@@ -234,8 +234,7 @@ bool limber_plan_copy(struct plan *to, const struct plan *from)
     to->room = from->nodes;
     to->node = limber_plan_alloc(to, from->nodes * sizeof *to->node);
     ok = to->node && !to->refused.failed && !to->name == !from->name &&
-         !to->wanted == !from->wanted && !to->scheme == !from->scheme &&
-         !to->model == !from->model;
+         !to->wanted == !from->wanted && !to->scheme == !from->scheme && !to->model == !from->model;
     for (size_t i = 0; ok && i < from->nodes; i++)
         ok = copy_node(to, &to->node[i], &from->node[i]);
     if (!ok)

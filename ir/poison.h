@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tests have all memory filled before it is used, so that whoever reads what nobody has written gives
- * a wrong result, and not by chance the last call's.  Off, this costs one look. */
+ * Tests have all memory filled before it is used, so that whoever reads what nobody has written
+ * gives a wrong result, and not by chance the last call's.  Off, this costs one look. */
 #ifndef LIMBER_POISON_H
 #define LIMBER_POISON_H
 

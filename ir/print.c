@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const promises[] = { "native", "bits", "correct", "exact", "fast",
-                                        "simulate" };
+static const char *const promises[] = { "native", "bits", "correct", "exact", "fast", "simulate" };
 
 static void print_bound(struct text *out, double v)
 {
@@ -46,8 +45,8 @@ static void print_head(const struct plan *p, struct text *out)
     limber_text_add(out, " kbits=%d", p->kbits);
     if (p->size)
         limber_text_add(out, " size=%d", p->size);
-    if (p->trust)
-        limber_text_add(out, " trust=%d", p->trust);
+    if (p->first_pass_bits)
+        limber_text_add(out, " trust=%d", p->first_pass_bits);
     if (p->roundings)
         limber_text_add(out, " roundings=%d", p->roundings);
     limber_text_add(out, " budget=");

@@ -99,7 +99,11 @@ static bool tile(struct target *t, const char *key, size_t k, const char *s, siz
 
 static bool set(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
-    static const struct { const char *name; size_t at; bool wide; } fields[] = {
+    static const struct {
+        const char *name;
+        size_t at;
+        bool wide;
+    } fields[] = {
         { "vector", offsetof(struct target, vector_bits), false },
         { "registers", offsetof(struct target, registers), false },
         { "group", offsetof(struct target, group), false },
@@ -143,18 +147,19 @@ bool limber_target_parse(struct target *t, const char *text, struct diag *d)
 
     memset(t, 0, sizeof *t);
     if (strncmp(s, "target ", 7))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: expected \"target NAME word=value ...\"");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "target: expected \"target NAME word=value ...\"");
     s += 7;
     n = strcspn(s, " \n");
     if (n == 0 || !copy(t->backend, sizeof t->backend, s, n))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: no backend's name");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: no backend's name");
     for (s += n, s += strspn(s, " \t\n"); *s; s += n, s += strspn(s, " \t\n")) {
         size_t key;
 
         n = strcspn(s, " \t\n");
         key = strcspn(s, "=");
         if (key >= n || !set(t, s, key, s + key + 1, n - key - 1))
-            return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: \"%.*s\" is not understood",
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: \"%.*s\" is not understood",
                                (int)(n < 60 ? n : 60), s);
     }
     return true;

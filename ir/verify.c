@@ -28,7 +28,7 @@ static bool bad(const struct check *c, const char *format, ...)
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    return limber_fail(c->d, LIMBER_BAD_ARGUMENT, "%%%.48s: %s", c->n->name, text);
+    return limber_fail(c->d, LIMBER_STATUS_BAD_ARGUMENT, "%%%.48s: %s", c->n->name, text);
 }
 
 static const struct node *in(const struct check *c, int i)
@@ -50,7 +50,7 @@ static bool is_format(limber_format f, const char *name)
 {
     limber_format g;
 
-    return limber_format_named(name, &g) == LIMBER_OK && limber_format_equal(f, g);
+    return limber_format_named(name, &g) == LIMBER_STATUS_OK && limber_format_equal(f, g);
 }
 
 /* A dimension as text. */
@@ -102,7 +102,7 @@ static bool check_type(const struct check *c)
     if (t->rank != 2 && t->rank != 4)
         return bad(c, "the type has %d dimensions, not 2 or 4", t->rank);
     for (int i = 0; i < t->rank; i++)
-        if (t->dim[i] < 0 ? t->dim[i] > -'a' || t->dim[i] < -'z' : t->dim[i] >> 48)
+        if (t->dim[i] < 0 ? t->dim[i] > -'a' || t->dim[i] < -'z' : (t->dim[i] >> 48) != 0)
             return bad(c, "dimension %d is neither a size nor a letter", i);
     if (many ? t->count < 1 || t->count > 4096 : t->count != 1)
         return bad(c, many ? "a set of %d" : "x%d, but the value is no set", t->count);
@@ -110,26 +110,24 @@ static bool check_type(const struct check *c)
 }
 
 /* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
- * without crt, doubt where nothing is cut, sums where they are by fused multiply-adds, the order along
- * k where it is crs, limbs made ahead. */
+ * without crt, doubt where nothing is cut, sums where they are by fused multiply-adds, the order
+ * along k where it is crs, limbs made ahead. */
 static uint64_t optional(const struct node *n)
 {
-    uint64_t mask = BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) |
-                    BIT(special);
+    uint64_t mask =
+        BIT(emin) | BIT(emax) | BIT(spread) | BIT(width) | BIT(sig) | BIT(sign) | BIT(special);
 
     switch (n->op) {
-    case OP_arg:
-        return n->has & mask ? 0 : mask;
-    case OP_products:
-        return BIT(tile) | BIT(sums) | BIT(split);
+    case OP_arg: return n->has & mask ? 0 : mask;
+    case OP_products: return BIT(tile) | BIT(sums) | BIT(split);
     case OP_patches:
-    case OP_filters:
-        return BIT(order);
+    case OP_filters: return BIT(order);
     case OP_combine:
-        return BIT(doubt) | (limber_node_has(n, ATTR_via) && n->num[ATTR_via] == VIA_crt ? 0 :
-                             BIT(moduli));
-    default:
-        return 0;
+        return BIT(uncertain) | (limber_node_has(n, ATTR_reconstruct) &&
+                                         n->num[ATTR_reconstruct] == RECONSTRUCT_crt ?
+                                     0 :
+                                     BIT(moduli));
+    default: return 0;
     }
 }
 
@@ -172,8 +170,8 @@ static bool list(const struct check *c, enum attr a, size_t count, int64_t least
         return bad(c, "%s takes %zu numbers, not %zu", limber_attrs[a].name, count, l->n);
     for (size_t i = 0; i < count; i++)
         if (l->v[i] < least || l->v[i] > most)
-            return bad(c, "%s: %lld is not in %lld..%lld", limber_attrs[a].name,
-                       (long long)l->v[i], (long long)least, (long long)most);
+            return bad(c, "%s: %lld is not in %lld..%lld", limber_attrs[a].name, (long long)l->v[i],
+                       (long long)least, (long long)most);
     return true;
 }
 
@@ -479,14 +477,12 @@ static int64_t largest_byte(const struct node *n)
     int64_t most = 0;
 
     switch (n->op) {
-    case OP_slices:
-        return ((int64_t)1 << num(n, ATTR_step)) - 1;
+    case OP_slices: return ((int64_t)1 << num(n, ATTR_step)) - 1;
     case OP_residues:
         for (size_t i = 0; i < n->list[ATTR_moduli].n; i++)
             most = n->list[ATTR_moduli].v[i] > most ? n->list[ATTR_moduli].v[i] : most;
         return n->type.format.kind == LIMBER_KIND_INT ? most / 2 : most - 1;
-    default:
-        return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
+    default: return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
     }
 }
 
@@ -494,8 +490,8 @@ static int64_t largest_byte(const struct node *n)
 static bool byte_chain(const struct check *c)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
-    bool positive = a->type.format.kind == LIMBER_KIND_UINT &&
-                    b->type.format.kind == LIMBER_KIND_UINT;
+    bool positive =
+        a->type.format.kind == LIMBER_KIND_UINT && b->type.format.kind == LIMBER_KIND_UINT;
     int64_t most = largest_byte(a) * largest_byte(b), limit = positive ? UINT32_MAX : INT32_MAX;
 
     return num(c->n, ATTR_chunk) <= limit / (most ? most : 1) ||
@@ -517,9 +513,11 @@ static bool slice_chain(const struct check *c, const struct unit_info *unit)
     for (int64_t reach = 1; reach < chunk; reach *= 2)
         bits++;
     if (bits > unit->exact_bits)
-        return bad(c, "chains of %lld are not exact: steps %lld and %lld need %lld bits, unit %s "
-                   "has %d", (long long)chunk, (long long)num(a, ATTR_step),
-                   (long long)num(b, ATTR_step), (long long)bits, unit->name, unit->exact_bits);
+        return bad(c,
+                   "chains of %lld are not exact: steps %lld and %lld need %lld bits, unit %s "
+                   "has %d",
+                   (long long)chunk, (long long)num(a, ATTR_step), (long long)num(b, ATTR_step),
+                   (long long)bits, unit->name, unit->exact_bits);
     return is_format(c->n->type.format, "i64") ||
            bad(c, "totals of slices are i64, not %s", format_name(c->n->type.format, name));
 }
@@ -535,7 +533,7 @@ static bool unit_takes(const struct check *c, const struct node *limb, const str
     if ((num(c->n, ATTR_unit) == UNIT_model) != (limb->op == OP_quantize))
         return bad(c, "unit model takes quantized operands, and nothing else does");
     if (num(c->n, ATTR_unit) == UNIT_i8 ? is_byte(limb->type.format) :
-        is_format(limb->type.format, unit->in))
+                                          is_format(limb->type.format, unit->in))
         return true;
     return bad(c, "unit %s does not take %%%s: %s", unit->name, limb->name,
                format_name(limb->type.format, name));
@@ -595,8 +593,8 @@ static bool check_weights(const struct check *c)
         if (first[r->acc] == INT32_MIN)
             first[r->acc] = r->weight;
         else if (first[r->acc] != r->weight)
-            return bad(c, "row %zu: accumulator %d counts 2^%d, not 2^%d", i, r->acc,
-                       first[r->acc], r->weight);
+            return bad(c, "row %zu: accumulator %d counts 2^%d, not 2^%d", i, r->acc, first[r->acc],
+                       r->weight);
     }
     return true;
 }
@@ -605,7 +603,7 @@ static bool check_rows(const struct check *c)
 {
     size_t pairs = (size_t)in(c, 0)->type.count * (size_t)in(c, 1)->type.count;
     unsigned char *seen = calloc(pairs / 8 + 1, 1);
-    bool ok = seen || limber_fail(c->d, LIMBER_NO_MEMORY, "verify: out of memory");
+    bool ok = seen || limber_fail(c->d, LIMBER_STATUS_NO_MEMORY, "verify: out of memory");
 
     for (size_t i = 0; ok && i < c->n->rows; i++)
         ok = check_row(c, i, seen);
@@ -670,24 +668,26 @@ static bool check_crt(const struct check *c, const struct node *table)
 static bool check_combine(const struct check *c)
 {
     const struct node *table = in(c, 0);
-    int64_t via = num(c->n, ATTR_via);
+    int64_t reconstruct = num(c->n, ATTR_reconstruct);
     bool exact = c->n->type.format.kind == LIMBER_KIND_EXACT;
 
     if (table->op != OP_products)
         return bad(c, "%%%s is no table of products", table->name);
     if (!same_shape(c, table))
         return false;
-    if (via != VIA_crt && (limber_node_has(c->n, ATTR_moduli) || limber_node_has(c->n, ATTR_doubt)))
+    if (reconstruct != RECONSTRUCT_crt &&
+        (limber_node_has(c->n, ATTR_moduli) || limber_node_has(c->n, ATTR_uncertain)))
         return bad(c, "only crt has moduli, and doubt");
-    if (limber_node_has(c->n, ATTR_doubt) && !range(c, ATTR_doubt, 0, 400))
+    if (limber_node_has(c->n, ATTR_uncertain) && !range(c, ATTR_uncertain, 0, 400))
         return false;
-    if (via != VIA_sum && !is_format(table->type.format, "i64"))
-        return bad(c, "%s needs totals of i64", via == VIA_crt ? "crt" : "shift");
-    if (via != VIA_sum ? !exact : exact != (table->type.format.kind == LIMBER_KIND_EXACT))
+    if (reconstruct != RECONSTRUCT_sum && !is_format(table->type.format, "i64"))
+        return bad(c, "%s needs totals of i64", reconstruct == RECONSTRUCT_crt ? "crt" : "shift");
+    if (reconstruct != RECONSTRUCT_sum ? !exact :
+                                         exact != (table->type.format.kind == LIMBER_KIND_EXACT))
         return bad(c, exact ? "a sum of floats is not exact" : "its value is exact");
     if (!exact && c->n->type.format.kind != LIMBER_KIND_FLOAT)
         return bad(c, "a sum of floats is a float");
-    return via != VIA_crt || check_crt(c, table);
+    return reconstruct != RECONSTRUCT_crt || check_crt(c, table);
 }
 
 static bool check_epilogue(const struct check *c)
@@ -699,7 +699,7 @@ static bool check_epilogue(const struct check *c)
         return false;
     if (c->n->nin != 1 + two)
         return bad(c, two ? "beta=arg needs the value that beta scales" :
-                   "beta=zero takes no second operand");
+                            "beta=zero takes no second operand");
     if (num(c->n, ATTR_wrap) && c->n->type.format.kind != LIMBER_KIND_INT)
         return bad(c, "wrap=1, but %s does not wrap", format_name(c->n->type.format, name));
     return !two || (same_shape(c, in(c, 1)) && same_format(c, in(c, 1)));
@@ -722,22 +722,22 @@ static bool check_node(const struct check *c)
 
 static bool check_head(const struct plan *p, struct diag *d)
 {
-    if ((unsigned)p->promise > LIMBER_SIMULATE)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "promise: %d is none", (int)p->promise);
+    if ((unsigned)p->promise > LIMBER_CONTRACT_SIMULATE)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "promise: %d is none", (int)p->promise);
     if (p->kbits < 0 || p->kbits > 62)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "kbits: %d is not in 0..62", p->kbits);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "kbits: %d is not in 0..62", p->kbits);
     if (!(p->budget >= 0))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "budget: not a number from 0 on");
-    if ((p->promise == LIMBER_SIMULATE) != (p->model != NULL))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, p->model ?
-                           "model: only the promise simulate has one" :
-                           "model: the promise simulate needs one");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "budget: not a number from 0 on");
+    if ((p->promise == LIMBER_CONTRACT_SIMULATE) != (p->model != NULL))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           p->model ? "model: only the promise simulate has one" :
+                                      "model: the promise simulate needs one");
     if (p->counts && !p->model)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "counts: only models are counted in");
-    if ((p->promise == LIMBER_BITS) != (p->bits > 0))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, p->bits > 0 ?
-                           "bits: only the promise bits has them" :
-                           "bits: the promise bits needs them");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "counts: only models are counted in");
+    if ((p->promise == LIMBER_CONTRACT_BITS) != (p->bits > 0))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           p->bits > 0 ? "bits: only the promise bits has them" :
+                                         "bits: the promise bits needs them");
     return true;
 }
 
@@ -749,9 +749,9 @@ bool limber_plan_verify(const struct plan *p, struct diag *d)
         if (!check_node(&(struct check){ p, &p->node[i], d }))
             return false;
     if (p->ret < 0 || (size_t)p->ret >= p->nodes)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "ret: the plan returns nothing");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ret: the plan returns nothing");
     if (limber_ops[p->node[p->ret].op].flags & OP_MANY)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "%%%s: a set cannot be returned",
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%%%s: a set cannot be returned",
                            p->node[p->ret].name);
     return true;
 }

@@ -19,9 +19,17 @@ static int64_t depth_of(int64_t channels, int bytes)
 static struct patch filters_of(const struct view *v, const struct patch *image)
 {
     return (struct patch){
-        .h = image->r, .w = image->s, .r = image->r, .s = image->s, .oh = 1, .ow = 1,
-        .stride = { 1, 1 }, .dilate = { 1, 1 },
-        .image = v->line, .channel = image->r * image->s * v->p, .row = image->s * v->p,
+        .h = image->r,
+        .w = image->s,
+        .r = image->r,
+        .s = image->s,
+        .oh = 1,
+        .ow = 1,
+        .stride = { 1, 1 },
+        .dilate = { 1, 1 },
+        .image = v->line,
+        .channel = image->r * image->s * v->p,
+        .row = image->s * v->p,
         .col = v->p,
     };
 }
@@ -49,8 +57,10 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
         return 0;
     *x = (struct pixels){
         .view = { v->data, w->col, w->channel, 0 },
-        .lines = w->h * w->w, .length = length / (w->r * w->s),
-        .images = lines / (w->oh * w->ow), .image = w->image,
+        .lines = w->h * w->w,
+        .length = length / (w->r * w->s),
+        .images = lines / (w->oh * w->ow),
+        .image = w->image,
     };
     if (x->image == x->lines * w->col) {        /* pixels of all images are as far apart */
         x->lines *= x->images;

@@ -18,29 +18,30 @@
 
 enum { LIMBER_BLOCK = 64 };     /* lines of a block */
 
-/* What a view shows of a matrix, where that is not all: some blocks of its lines, in a new order, and of
- * these blocks' tiles, each of 2^shift elements along k, those whose class is kept.  The other tiles
- * are zero. */
-struct excerpt {
+/* What a view shows of a matrix, where that is not all: some blocks of its lines, in a new order,
+ * and of these blocks' tiles, each of 2^shift elements along k, those whose class is kept.  The
+ * other tiles are zero. */
+struct tile_subset {
     const int32_t *block;   /* line i is line i % LIMBER_BLOCK of block[i / LIMBER_BLOCK] */
-    const uint8_t *tile;    /* [block of the matrix][tile]: its class, below 32; NULL: all are shown */
-    int64_t tiles;          /* of a block */
-    uint32_t keep;          /* bit c: class c is shown */
+    const uint8_t *tile; /* [block of the matrix][tile]: its class, below 32; NULL: all are shown */
+    int64_t tiles; /* of a block */
+    uint32_t keep; /* bit c: class c is shown */
     int32_t shift;
 };
 
 /* Line i of what is in the order of block. */
 PRIM int64_t limber_block_line(const int32_t *block, int64_t i)
 {
-    return (int64_t)LIMBER_READ(int32_t, block + i / LIMBER_BLOCK) * LIMBER_BLOCK + i % LIMBER_BLOCK;
+    return (int64_t)LIMBER_READ(int32_t, block + i / LIMBER_BLOCK) * LIMBER_BLOCK +
+           i % LIMBER_BLOCK;
 }
 
 /* Is element p of a line of the matrix shown? */
-PRIM int limber_excerpt_shows(const struct excerpt *x, int64_t line, int64_t p)
+PRIM int limber_tile_subset_shows(const struct tile_subset *x, int64_t line, int64_t p)
 {
-    return !x->tile ||
-           x->keep >> LIMBER_READ(uint8_t, x->tile + line / LIMBER_BLOCK * x->tiles +
-                                           (p >> x->shift)) & 1;
+    return !x->tile || x->keep >> LIMBER_READ(uint8_t, x->tile + line / LIMBER_BLOCK * x->tiles +
+                                                           (p >> x->shift)) &
+                           1;
 }
 
 /* How element (line, p) of an operand is found; p runs along k.  A line is a row of A or a column
@@ -48,22 +49,22 @@ PRIM int limber_excerpt_shows(const struct excerpt *x, int64_t line, int64_t p)
  * numbers. */
 struct view {
     const void *data;
-    int64_t line, p;        /* strides in elements */
+    int64_t line, p; /* strides in elements */
     const struct patch *patch;
-    const struct excerpt *excerpt;      /* NULL: all of it is shown */
+    const struct tile_subset *tile_subset; /* NULL: all of it is shown */
 };
 struct patch {
-    int64_t h, w;                       /* of the image */
-    int64_t r, s;                       /* of the window; p = (c*r + y)*s + x, or, */
-    int64_t depth;                      /* where this is not 0, p = (y*s + x)*depth + c; elements */
-    int64_t channels;                   /* from c = channels on are zero */
-    int64_t oh, ow;                     /* of the result; line = (image*oh + y)*ow + x */
-    int64_t stride[2], pad[2], dilate[2];   /* pad: top, left */
-    int64_t image, channel, row, col;   /* strides in elements */
-    int32_t pairs;                      /* PAIRS_...: no image */
-    int32_t minus;                      /* bit 2 (line % 2) + p % 2: these change their signs */
-    int32_t stored, is_unsigned;        /* bytes of integers in memory that are read as wider ones;
-                                           0: as they are */
+    int64_t h, w; /* of the image */
+    int64_t r, s; /* of the window; p = (c*r + y)*s + x, or, */
+    int64_t depth; /* where this is not 0, p = (y*s + x)*depth + c; elements */
+    int64_t channels; /* from c = channels on are zero */
+    int64_t oh, ow; /* of the result; line = (image*oh + y)*ow + x */
+    int64_t stride[2], pad[2], dilate[2]; /* pad: top, left */
+    int64_t image, channel, row, col; /* strides in elements */
+    int32_t pairs; /* PAIRS_...: no image */
+    int32_t minus; /* bit 2 (line % 2) + p % 2: these change their signs */
+    int32_t stored, is_unsigned; /* bytes of integers in memory that are read as wider ones;
+                                    0: as they are */
 };
 
 /* Complex elements (re, im) as real operands; view.line and view.p are strides of pairs, counted in
@@ -76,8 +77,8 @@ PRIM const char *limber_pair_at(const struct view *v, int64_t line, int64_t p, i
     int64_t pair = w->pairs == PAIRS_square ? line / 2 : line;
     int64_t number = w->pairs == PAIRS_square ? (line ^ p) & 1 : p & 1;
 
-    return (const char *)v->data + (pair * v->line + p / 2 * v->p + number) *
-                                   (w->stored ? w->stored : size);
+    return (const char *)v->data +
+           (pair * v->line + p / 2 * v->p + number) * (w->stored ? w->stored : size);
 }
 
 /* Whether the number at (line, p) is the negative of what lies there. */
@@ -92,15 +93,16 @@ PRIM int64_t limber_quotient(int64_t a, int64_t b)
     return (a | b) >> 31 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* Address of element p of a line, or NULL where there is only padding, or nothing is shown (zero). */
+/* Address of element p of a line, or NULL where there is only padding, or nothing is shown (zero).
+ */
 PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
 {
     const struct patch *w = v->patch;
     int64_t y, x, c, r, s, image;
 
-    if (v->excerpt) {
-        line = limber_block_line(v->excerpt->block, line);
-        if (!limber_excerpt_shows(v->excerpt, line, p))
+    if (v->tile_subset) {
+        line = limber_block_line(v->tile_subset->block, line);
+        if (!limber_tile_subset_shows(v->tile_subset, line, p))
             return NULL;
     }
     if (!w)
@@ -124,8 +126,8 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
     y = (y - image * w->oh) * w->stride[0] + r * w->dilate[0] - w->pad[0];
     if (y < 0 || y >= w->h || x < 0 || x >= w->w || (w->depth && c >= w->channels))
         return NULL;
-    return (const char *)v->data + (image * w->image + c * w->channel + y * w->row + x * w->col) *
-                                   size;
+    return (const char *)v->data +
+           (image * w->image + c * w->channel + y * w->row + x * w->col) * size;
 }
 
 #ifndef LIMBER_DEVICE_H
@@ -133,36 +135,36 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
  * many bytes; the new views point to patch.  Returns k with its padding (docs/ir.md, "patches"). */
 int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int bytes);
 
-/* What the lines of a convolution's image are made of: pixels, which are lines of channels.  A line's
- * elements are those of the pixels that its window sees. */
+/* What the lines of a convolution's image are made of: pixels, which are lines of channels.  A
+ * line's elements are those of the pixels that its window sees. */
 struct pixels {
-    struct view view;               /* of the first image */
-    int64_t lines, length;          /* of one image */
-    int64_t images, image;          /* image: elements from one to the next */
+    struct view view; /* of the first image */
+    int64_t lines, length; /* of one image */
+    int64_t images, image; /* image: elements from one to the next */
 };
 /* False where the windows see no more elements than the images have, or the view is no image. */
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length);
 #endif
 
 /* Element (i,j) of the result is at i*row + (j / inner)*outer + (j % inner)*col; inner >= 1. */
-struct place {
+struct output_view {
     void *data;
     int64_t row, col, inner, outer;
-    const int32_t *rows, *cols;         /* blocks, as of an excerpt: i and j count in their order; or
-                                           NULL */
+    const int32_t *rows, *cols; /* blocks, as of an excerpt: i and j count in their order; or
+                                   NULL */
 };
 
-PRIM char *limber_place_at(const struct place *c, int64_t i, int64_t j, int size)
+PRIM char *limber_output_at(const struct output_view *c, int64_t i, int64_t j, int size)
 {
     int64_t outer;
 
     i = c->rows ? limber_block_line(c->rows, i) : i;
     j = c->cols ? limber_block_line(c->cols, j) : j;
-    if (j < c->inner)           /* spares matrices the division */
+    if (j < c->inner) /* spares matrices the division */
         return (char *)c->data + (i * c->row + j * c->col) * size;
     outer = limber_quotient(j, c->inner);
-    return (char *)c->data + (i * c->row + outer * c->outer + (j - outer * c->inner) * c->col) *
-                             size;
+    return (char *)c->data +
+           (i * c->row + outer * c->outer + (j - outer * c->inner) * c->col) * size;
 }
 
 #endif

@@ -4,7 +4,7 @@
  * A kernel serves every call of one description: formats, contract, class of k, classes of the
  * masks, geometry of a convolution; sizes and strides are arguments.  The plan is stated from the
  * description alone, so equal descriptions cannot mean different plans. */
-#include "jit/call.h"
+#include "jit/engine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void report_facts(limber_report *r, const limber_context *ctx, const stru
 /* One line whose beginning is a command that repeats the call. */
 static void tell(const limber_context *ctx, const struct problem *p, const limber_report *r)
 {
-    static const char *const from[] = { "compiled", "disk", "hit", "meanwhile" };
+    static const char *const from[] = { "compiled", "disk", "hit", "interpreter" };
     struct text t = { 0 };
     char a[16], b[16], c[16], promise[16];
     const limber_conv *s = p->shape;
@@ -42,9 +42,8 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
     else
         limber_text_add(&t, "limber gemm m=%lld n=%lld k=%lld", (long long)p->m, (long long)p->n,
                         (long long)p->k);
-    limber_text_add(&t, " a=%s b=%s c=%s contract=%s",
-                    limber_format_name(p->fa, a, sizeof a), limber_format_name(p->fb, b, sizeof b),
-                    limber_format_name(p->fc, c, sizeof c),
+    limber_text_add(&t, " a=%s b=%s c=%s contract=%s", limber_format_name(p->fa, a, sizeof a),
+                    limber_format_name(p->fb, b, sizeof b), limber_format_name(p->fc, c, sizeof c),
                     limber_promise_name(&p->contract, promise, sizeof promise));
     if (!s && p->groups != 1)
         limber_text_add(&t, "  # %lld products:", (long long)p->groups);
@@ -58,23 +57,23 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
     }
     limber_text_add(&t, " %s:%s %d rows %s %.3g ms", r->backend,
                     strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
-                    ctx->machine.target.isa,
+                                                                     ctx->machine.target.isa,
                     r->rows, from[r->from],
                     1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
-    if (r->repaired > 0)
-        limber_text_add(&t, ", %lld elements repaired", (long long)r->repaired);
+    if (r->recomputed > 0)
+        limber_text_add(&t, ", %lld elements recomputed", (long long)r->recomputed);
     if (!t.failed)
         ctx->log(ctx->log_user, t.s);
     limber_text_clear(&t);
 }
 
 /* r may be NULL: nobody wants to know. */
-static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct finding *f,
-                              struct description *desc, limber_report *r, struct diag *d)
+static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct scan_result *f,
+                              struct kernel_key *desc, limber_report *r, struct diag *d)
 {
     double start = r ? limber_now() : 0;
 
-    if (!limber_find(ctx, f, p, d) || !limber_describe(ctx, desc, p, f, d))
+    if (!limber_scan_operands(ctx, f, p, d) || !limber_kernel_key_make(ctx, desc, p, f, d))
         return false;
     if (r)
         r->seconds_scan = limber_now() - start;
@@ -86,7 +85,7 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
 struct priced {
     struct priced *next;
     struct price price;
-    struct description d;
+    struct kernel_key d;
 };
 
 enum { MOST_PRICES = 1024 };
@@ -101,9 +100,9 @@ void limber_priced_free(struct priced *list)
     }
 }
 
-static bool known_price(limber_context *ctx, const struct description *d, struct price *price)
+static bool known_price(limber_context *ctx, const struct kernel_key *d, struct price *price)
 {
-    size_t size = limber_description_size(d);
+    size_t size = limber_kernel_key_size(d);
     const struct priced *at;
 
     pthread_mutex_lock(&ctx->lock);
@@ -115,11 +114,11 @@ static bool known_price(limber_context *ctx, const struct description *d, struct
     return at != NULL;
 }
 
-static void keep_price(limber_context *ctx, const struct description *d, const struct price *price)
+static void keep_price(limber_context *ctx, const struct kernel_key *d, const struct price *price)
 {
     struct priced *new = malloc(sizeof *new);
 
-    if (!new)                   /* it is found again when it is asked for again */
+    if (!new) /* it is found again when it is asked for again */
         return;
     *new = (struct priced){ .price = *price, .d = *d };
     pthread_mutex_lock(&ctx->lock);
@@ -132,17 +131,17 @@ static void keep_price(limber_context *ctx, const struct description *d, const s
     pthread_mutex_unlock(&ctx->lock);
 }
 
-static bool find_price(limber_context *ctx, const struct description *desc, struct price *price,
+static bool find_price(limber_context *ctx, const struct kernel_key *desc, struct price *price,
                        struct diag *d)
 {
     struct pass_watch nobody = { NULL, NULL };
     struct plan plan = { 0 };
     struct diag why = { 0 };
-    bool ok = limber_state(&plan, desc, NULL, &why) &&
+    bool ok = limber_plan_state(&plan, desc, NULL, &why) &&
               limber_passes_run(&plan, &ctx->machine.target, "conv_to_gemm,choose", nobody, &why);
 
     *price = ok ? plan.price : (struct price){ .product = INFINITY };
-    if (!ok && why.status == LIMBER_NO_SCHEME)
+    if (!ok && why.status == LIMBER_STATUS_NO_SCHEME)
         ok = true;
     else if (!ok)
         limber_fail(d, why.status, "%s", why.text);
@@ -153,11 +152,13 @@ static bool find_price(limber_context *ctx, const struct description *desc, stru
 bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d)
 {
-    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices,
-                               .trust = p->trust };
-    struct description desc;
+    const struct scan_result f = { .all_a = *a,
+                                   .all_b = *b,
+                                   .slices = p->contract.slices,
+                                   .first_pass_bits = p->first_pass_bits };
+    struct kernel_key desc;
 
-    if (!limber_describe(ctx, &desc, p, &f, d))
+    if (!limber_kernel_key_make(ctx, &desc, p, &f, d))
         return false;
     if (known_price(ctx, &desc, price))
         return true;
@@ -170,15 +171,15 @@ bool limber_engine_price(limber_context *ctx, const struct problem *p, const str
 /* ---- calls that are recorded ----------------------------------------------------------------- */
 
 /* What a call was found to be: without a look at its operands, and with. */
-struct warm {
-    struct warm *next;
-    struct description plain, full;
+struct recordable {
+    struct recordable *next;
+    struct kernel_key plain, full;
 };
 
-void limber_warm_free(struct warm *list)
+void limber_recordable_free(struct recordable *list)
 {
     while (list) {
-        struct warm *next = list->next;
+        struct recordable *next = list->next;
 
         free(list);
         list = next;
@@ -186,24 +187,26 @@ void limber_warm_free(struct warm *list)
 }
 
 /* found: NULL, or whether it was there. */
-static bool entry_of(limber_context *ctx, const struct description *desc, struct entry **e, bool *found,
-                     struct diag *d)
+static bool entry_of(limber_context *ctx, const struct kernel_key *desc, struct entry **e,
+                     bool *found, struct diag *d)
 {
-    const struct maker maker = { limber_make_kernel, &(struct making){ ctx, desc, NULL, &ctx->machine } };
+    const struct kernel_maker kernel_maker = {
+        limber_make_kernel, &(struct compile_job){ ctx, desc, NULL, &ctx->machine }
+    };
 
-    return limber_memory_get(ctx->memory, desc, limber_description_size(desc), maker, e,
-                             found ? found : &(bool){ false }, d);
+    return limber_kernels_get(ctx->memory, desc, limber_kernel_key_size(desc), kernel_maker, e,
+                              found ? found : &(bool){ false }, d);
 }
 
-static bool is_scanned(const struct description *d)
+static bool is_scanned(const struct kernel_key *d)
 {
     return d->has[0] || d->has[1];
 }
 
 /* The same contract with any scheme that asks nothing of the data. */
-static struct description any_data(const struct description *plain)
+static struct kernel_key any_data(const struct kernel_key *plain)
 {
-    struct description d = *plain;
+    struct kernel_key d = *plain;
 
     memset(d.wanted, 0, sizeof d.wanted);
     d.slices = 0;
@@ -211,10 +214,11 @@ static struct description any_data(const struct description *plain)
 }
 
 /* Kernels and the module of a guard.  They stay in use for the context's life, as graphs may. */
-static bool take_guard(limber_context *ctx, const struct warm *w, struct guard *g, struct diag *d)
+static bool take_guard(limber_context *ctx, const struct recordable *w, struct guard *g,
+                       struct diag *d)
 {
-    const struct remote *remote = ctx->machine.backend->remote;
-    struct description other = any_data(&w->plain);
+    const struct device_ops *device_ops = ctx->machine.backend->device_ops;
+    struct kernel_key other = any_data(&w->plain);
     const limber_format f[2] = { w->full.fa, w->full.fb };
     int device = ctx->machine.target.device;
     struct entry *e;
@@ -222,43 +226,44 @@ static bool take_guard(limber_context *ctx, const struct warm *w, struct guard *
     memset(g, 0, sizeof *g);
     if (!is_scanned(&w->full))
         return true;
-    if (!entry_of(ctx, &other, &e, NULL, d) || !remote->ready(e->kernel, device, d))
+    if (!entry_of(ctx, &other, &e, NULL, d) || !device_ops->ready(e->kernel, device, d))
         return false;
     g->fallback = e->kernel;
     for (int i = 0; i < 2; i++) {
         const int64_t *m = w->full.mask[i];
 
-        if (!limber_remote_scanner(ctx, f[i], &e, d) || !remote->ready(e->kernel, device, d))
+        if (!limber_device_scanner(ctx, f[i], &e, d) || !device_ops->ready(e->kernel, device, d))
             return false;
         g->scan[i] = e->kernel;
         g->bounds[i] = (struct bounds){
-            (int32_t)m[ATTR_emin - MASK_FIRST], (int32_t)m[ATTR_emax - MASK_FIRST],
+            (int32_t)m[ATTR_emin - MASK_FIRST],   (int32_t)m[ATTR_emax - MASK_FIRST],
             (int32_t)m[ATTR_spread - MASK_FIRST], (int32_t)m[ATTR_width - MASK_FIRST],
-            (int32_t)m[ATTR_sig - MASK_FIRST], (int32_t)m[ATTR_sign - MASK_FIRST],
+            (int32_t)m[ATTR_sig - MASK_FIRST],    (int32_t)m[ATTR_sign - MASK_FIRST],
             (int32_t)m[ATTR_special - MASK_FIRST]
         };
     }
     return true;
 }
 
-static bool remember(limber_context *ctx, const struct problem *p, const struct description *full,
+static bool remember(limber_context *ctx, const struct problem *p, const struct kernel_key *full,
                      struct diag *d)
 {
-    const struct finding unscanned = { .slices = p->contract.slices };
-    struct warm *w = calloc(1, sizeof *w), *same;
+    const struct scan_result unscanned = { .slices = p->contract.slices };
+    struct recordable *w = calloc(1, sizeof *w), *same;
     struct guard ignored;
 
     if (!w)
-        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a call to record");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a call to record");
     w->full = *full;
-    if (!limber_describe(ctx, &w->plain, p, &unscanned, d) || !take_guard(ctx, w, &ignored, d)) {
+    if (!limber_kernel_key_make(ctx, &w->plain, p, &unscanned, d) ||
+        !take_guard(ctx, w, &ignored, d)) {
         free(w);
         return false;
     }
     pthread_mutex_lock(&ctx->lock);
     for (same = ctx->warm; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
         same = same->next;
-    if (same) {                 /* the newest look holds */
+    if (same) { /* the newest look holds */
         same->full = w->full;
         free(w);
     } else {
@@ -269,12 +274,13 @@ static bool remember(limber_context *ctx, const struct problem *p, const struct 
     return true;
 }
 
-static bool recall(limber_context *ctx, const struct problem *p, struct warm *w, struct diag *d)
+static bool recall(limber_context *ctx, const struct problem *p, struct recordable *w,
+                   struct diag *d)
 {
-    const struct finding unscanned = { .slices = p->contract.slices };
-    const struct warm *same;
+    const struct scan_result unscanned = { .slices = p->contract.slices };
+    const struct recordable *same;
 
-    if (!limber_describe(ctx, &w->plain, p, &unscanned, d))
+    if (!limber_kernel_key_make(ctx, &w->plain, p, &unscanned, d))
         return false;
     pthread_mutex_lock(&ctx->lock);
     for (same = ctx->warm; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
@@ -282,17 +288,18 @@ static bool recall(limber_context *ctx, const struct problem *p, struct warm *w,
     if (same)
         w->full = same->full;
     pthread_mutex_unlock(&ctx->lock);
-    return same || limber_fail(d, LIMBER_DEVICE, "queue.stream is being captured: make this call "
+    return same || limber_fail(d, LIMBER_STATUS_DEVICE,
+                               "queue.stream is being captured: make this call "
                                "once before, with queue.graph set");
 }
 
 static bool run_recorded(limber_context *ctx, const struct problem *p, limber_report *r,
                          struct diag *d)
 {
-    const struct finding unscanned = { 0 };
+    const struct scan_result unscanned = { 0 };
     struct guard guard;
     struct entry *e;
-    struct warm w;
+    struct recordable w;
 
     if (!recall(ctx, p, &w, d) || !take_guard(ctx, &w, &guard, d) ||
         !entry_of(ctx, &w.full, &e, NULL, d))
@@ -306,22 +313,24 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, limber_re
 
 static bool waits(const struct problem *p)
 {
-    return p->contract.meanwhile == LIMBER_MEANWHILE_WAIT ||
-           p->contract.meanwhile == LIMBER_MEANWHILE_COMPILE;
+    return p->contract.on_miss == LIMBER_ON_MISS_WAIT ||
+           p->contract.on_miss == LIMBER_ON_MISS_COMPILE;
 }
 
 /* Callers that have another way to compute want none that is so slow. */
-static bool may_interpret(limber_context *ctx, const struct problem *p, const struct entry *e, struct diag *d)
+static bool may_interpret(limber_context *ctx, const struct problem *p, const struct entry *e,
+                          struct diag *d)
 {
-    bool other = p->contract.meanwhile == LIMBER_MEANWHILE_REFUSE ||
-                 p->contract.meanwhile == LIMBER_MEANWHILE_COMPILE;
-    const char *why = other && e->backend == &limber_backend_interp ? limber_interpreted(ctx) : "";
+    bool other = p->contract.on_miss == LIMBER_ON_MISS_REFUSE ||
+                 p->contract.on_miss == LIMBER_ON_MISS_COMPILE;
+    const char *why =
+        other && e->backend == &limber_backend_interp ? limber_fallback_reason(ctx) : "";
 
-    return !*why || limber_fail(d, LIMBER_DEVICE, "%s", why);
+    return !*why || limber_fail(d, LIMBER_STATUS_DEVICE, "%s", why);
 }
 
 /* r may be NULL. */
-static bool find_entry(limber_context *ctx, const struct problem *p, const struct description *desc,
+static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *desc,
                        struct entry **e, limber_report *r, struct diag *d)
 {
     bool found;
@@ -329,7 +338,7 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
     if (!entry_of(ctx, desc, e, &found, d))
         return false;
     if (!may_interpret(ctx, p, *e, d)) {
-        limber_memory_put(ctx->memory, *e);
+        limber_kernels_put(ctx->memory, *e);
         return false;
     }
     if (r) {
@@ -340,8 +349,8 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
     return true;
 }
 
-static bool run_kernel(limber_context *ctx, const struct problem *p, const struct finding *f,
-                       const struct description *desc, limber_report *r, struct diag *d)
+static bool run_kernel(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                       const struct kernel_key *desc, limber_report *r, struct diag *d)
 {
     bool stays = p->queue && p->queue->graph, ok;
     struct entry *e;
@@ -350,48 +359,48 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     if (!find_entry(ctx, p, desc, &e, r, d))
         return false;
     start = r ? limber_now() : 0;
-    stays = stays && e->backend->remote;
+    stays = stays && e->backend->device_ops;
     ok = (!stays || remember(ctx, p, desc, d)) &&
          limber_launch(ctx, &(struct step){ p, f, e, r }, 1, p, d);
     if (r)
         r->seconds_run = limber_now() - start;
     if (!stays)
-        limber_memory_put(ctx->memory, e);
+        limber_kernels_put(ctx->memory, e);
     return ok;
 }
 
 /* ---- kernels made in the background ---------------------------------------------------------- */
 
-void limber_engine_make(void *context, const void *description)
+void limber_engine_make(void *context, const void *kernel_key)
 {
-    const struct description *desc = description;
+    const struct kernel_key *desc = kernel_key;
     limber_context *ctx = context;
-    struct diag ignored = { 0 };    /* the next call meets it, and tells */
+    struct diag ignored = { 0 }; /* the next call meets it, and tells */
     struct entry *e;
 
     if (entry_of(ctx, desc, &e, NULL, &ignored))
-        limber_memory_put(ctx->memory, e);
+        limber_kernels_put(ctx->memory, e);
 }
 
 /* The kernel is there; or it is being made, under the whole of the description. */
-static bool is_there(limber_context *ctx, const struct description *desc)
+static bool is_there(limber_context *ctx, const struct kernel_key *desc)
 {
-    return limber_memory_has(ctx->memory, desc, limber_description_size(desc)) ||
+    return limber_kernels_has(ctx->memory, desc, limber_kernel_key_size(desc)) ||
            !limber_background_ask(ctx->background, desc, sizeof *desc);
 }
 
-static bool run_meanwhile(limber_context *ctx, const struct problem *p, const struct finding *f,
-                          const struct description *desc, limber_report *r, struct diag *d)
+static bool run_meanwhile(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                          const struct kernel_key *desc, limber_report *r, struct diag *d)
 {
     const struct awaited kernel = { desc, sizeof *desc };
     struct diag why = { 0 };
-    struct meanwhile w;
+    struct on_miss w;
     double start = limber_now();
     bool ok = true;
 
-    if (limber_meanwhile_run(ctx, p, &kernel, &w))
+    if (limber_on_miss_run(ctx, p, &kernel, &w))
         ok = run_kernel(ctx, &w.rest, f, desc, r, &why);
-    if (!limber_meanwhile_finish(ctx, p, &w, ok))
+    if (!limber_on_miss_finish(ctx, p, &w, ok))
         return limber_fail(d, why.status, "%s", why.text);
     if (r && w.report.rows) {
         if (!ok || w.rest.m == 0)
@@ -403,33 +412,33 @@ static bool run_meanwhile(limber_context *ctx, const struct problem *p, const st
     return true;
 }
 
-static bool run_found(limber_context *ctx, const struct problem *p, const struct finding *f,
-                      const struct description *desc, limber_report *r, struct diag *d)
+static bool run_found(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                      const struct kernel_key *desc, limber_report *r, struct diag *d)
 {
-    const double from_disk = 2e-3;      /* seconds in which an entry is read */
+    const double from_disk = 2e-3; /* seconds in which an entry is read */
 
     if (waits(p) || is_there(ctx, desc))
         return run_kernel(ctx, p, f, desc, r, d);
     if (!limber_background_busy(ctx->background, desc, sizeof *desc, from_disk))
         return run_kernel(ctx, p, f, desc, r, d);
-    if (p->contract.meanwhile == LIMBER_MEANWHILE_REFUSE)
-        return limber_fail(d, LIMBER_NOT_READY, "the kernel is being made");
+    if (p->contract.on_miss == LIMBER_ON_MISS_REFUSE)
+        return limber_fail(d, LIMBER_STATUS_NOT_READY, "the kernel is being made");
     return run_meanwhile(ctx, p, f, desc, r, d);
 }
 
 bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d)
 {
     const struct problem *p = s->p;
-    struct description desc;
+    struct kernel_key desc;
 
-    if (!limber_describe(ctx, &desc, p, s->f, d))
+    if (!limber_kernel_key_make(ctx, &desc, p, s->f, d))
         return false;
     *ready = waits(p) || is_there(ctx, &desc);
     return !*ready || find_entry(ctx, p, &desc, &s->e, s->report, d);
 }
 
 /* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */
-static bool may_mix(const limber_context *ctx, const struct problem *p, const struct finding *f)
+static bool may_mix(const limber_context *ctx, const struct problem *p, const struct scan_result *f)
 {
     limber_promise promise = p->contract.promise;
 
@@ -439,20 +448,22 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
         return false;
     if (limber_names_two(p))
         return true;
-    return promise != LIMBER_SIMULATE && promise != LIMBER_FAST && !limber_asks(p, "native");
+    return promise != LIMBER_CONTRACT_SIMULATE && promise != LIMBER_CONTRACT_FAST &&
+           !limber_asks(p, "native");
 }
 
-static bool run(limber_context *ctx, const struct problem *p, struct finding *f, limber_report *r,
-                struct diag *d)
+static bool run(limber_context *ctx, const struct problem *p, struct scan_result *f,
+                limber_report *r, struct diag *d)
 {
-    struct description desc;
+    struct kernel_key desc;
     bool done = false;
 
-    if (limber_remote_records(ctx, p->queue))
+    if (limber_device_records(ctx, p->queue))
         return run_recorded(ctx, p, r, d);
     if (!scan_and_describe(ctx, p, f, &desc, r, d))
         return false;
-    if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f->a, f->b, f->trust, &done, r, d))
+    if (may_mix(ctx, p, f) &&
+        !limber_mixed_run(ctx, p, f->a, f->b, f->first_pass_bits, &done, r, d))
         return false;
     return done || run_found(ctx, p, f, &desc, r, d);
 }
@@ -460,68 +471,70 @@ static bool run(limber_context *ctx, const struct problem *p, struct finding *f,
 /* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
  * are the same either way, so are the sums. */
 static const struct problem *turn(const limber_context *ctx, const struct problem *p,
-                                  struct problem *turned)
+                                  struct problem *transposed)
 {
     if (p->shape || p->c.row != 1 || p->c.col == 1 || p->c.inner < p->n ||
         !limber_format_equal(p->fa, p->fb) || limber_depth_of(ctx, p) != SCAN_probe)
         return p;
-    *turned = *p;
-    turned->turned = true;
-    turned->m = p->n;
-    turned->n = p->m;
-    turned->a = p->b;
-    turned->b = p->a;
-    turned->step_a = p->step_b;
-    turned->step_b = p->step_a;
-    turned->each_a = p->each_b;
-    turned->each_b = p->each_a;
-    turned->kept[0] = p->kept[1];
-    turned->kept[1] = p->kept[0];
-    turned->c = (struct place){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
-    return turned;
+    *transposed = *p;
+    transposed->transposed = true;
+    transposed->m = p->n;
+    transposed->n = p->m;
+    transposed->a = p->b;
+    transposed->b = p->a;
+    transposed->step_a = p->step_b;
+    transposed->step_b = p->step_a;
+    transposed->each_a = p->each_b;
+    transposed->each_b = p->each_a;
+    transposed->kept[0] = p->kept[1];
+    transposed->kept[1] = p->kept[0];
+    transposed->c = (struct output_view){ p->c.data, p->c.col, p->c.row, p->m > 0 ? p->m : 1, 0 };
+    return transposed;
 }
 
-static bool workspace_of(limber_context *ctx, const struct problem *p, const struct description *desc,
-                         size_t *least, size_t *best, struct diag *d)
+static bool workspace_of(limber_context *ctx, const struct problem *p,
+                         const struct kernel_key *desc, size_t *least, size_t *best, struct diag *d)
 {
     const struct runner runner = limber_pool_runner(ctx->pool);
-    const struct call call = { .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c,
-                               .runner = &runner };
+    const struct call call = {
+        .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c, .runner = &runner
+    };
     struct entry *e;
 
     if (!entry_of(ctx, desc, &e, NULL, d))
         return false;
     if (e->backend->workspace)
         e->backend->workspace(e->kernel, &call, least, best);
-    limber_memory_put(ctx->memory, e);
+    limber_kernels_put(ctx->memory, e);
     return true;
 }
 
 bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                                     struct mask *b, size_t *least, size_t *best, struct diag *d)
 {
-    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
-    struct description desc;
+    const struct scan_result f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
+    struct kernel_key desc;
 
-    return limber_describe(ctx, &desc, p, &f, d) && workspace_of(ctx, p, &desc, least, best, d);
+    return limber_kernel_key_make(ctx, &desc, p, &f, d) &&
+           workspace_of(ctx, p, &desc, least, best, d);
 }
 
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
                              size_t *best, struct diag *d)
 {
-    struct finding f = { 0 };
-    struct description desc;
-    struct problem turned;
+    struct scan_result f = { 0 };
+    struct kernel_key desc;
+    struct problem transposed;
     bool ok;
 
     *least = *best = 0;
     if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0)
         return true;
-    p = turn(ctx, p, &turned);
+    p = turn(ctx, p, &transposed);
     ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
          workspace_of(ctx, p, &desc, least, best, d) &&
          (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
-    limber_finding_clear(&f, p->groups);
+    limber_scan_result_clear(&f, p->groups);
     return ok;
 }
 
@@ -529,7 +542,7 @@ struct running {
     limber_context *ctx;
     const struct problem *p;
     limber_report *report;
-    struct text *out;           /* of a plan */
+    struct text *out; /* of a plan */
     limber_cut *cut;
 };
 
@@ -537,15 +550,16 @@ static bool run_here(void *arg, struct diag *d)
 {
     const struct running *r = arg;
 
-    return r->p->contract.promise == LIMBER_SIMULATE ?
-           limber_simulate_run(r->ctx, r->p, r->report, d) :
-           limber_engine_run_plain(r->ctx, r->p, r->report, d);
+    return r->p->contract.promise == LIMBER_CONTRACT_SIMULATE ?
+               limber_simulate_run(r->ctx, r->p, r->report, d) :
+               limber_engine_run_plain(r->ctx, r->p, r->report, d);
 }
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
                        struct diag *d)
 {
-    return limber_with_stack(STACK_run, run_here, &(struct running){ ctx, p, report, NULL, NULL }, d);
+    return limber_with_stack(STACK_run, run_here, &(struct running){ ctx, p, report, NULL, NULL },
+                             d);
 }
 
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
@@ -553,8 +567,8 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
 {
     bool wanted = report || ctx->verbose > 0, ok = true;
     limber_report r = { 0 };
-    struct finding f = { 0 };
-    struct problem turned;
+    struct scan_result f = { 0 };
+    struct problem transposed;
 
     if (!limber_check_small(ctx, p, d))
         return false;
@@ -563,8 +577,8 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
         if (ctx->verbose > 0)
             tell(ctx, p, &r);
     } else if (p->m > 0 && p->n > 0 && p->groups > 0) {
-        ok = run(ctx, turn(ctx, p, &turned), &f, wanted ? &r : NULL, d);
-        limber_finding_clear(&f, p->groups);
+        ok = run(ctx, turn(ctx, p, &transposed), &f, wanted ? &r : NULL, d);
+        limber_scan_result_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)
             tell(ctx, p, &r);
     }
@@ -573,23 +587,22 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
     return ok;
 }
 
-static bool plan_story(limber_context *ctx, const struct problem *p,
-                       const struct description *desc, struct text *out, limber_report *r,
-                       struct diag *d)
+static bool plan_story(limber_context *ctx, const struct problem *p, const struct kernel_key *desc,
+                       struct text *out, limber_report *r, struct diag *d)
 {
-    struct story story = { .out = out };
+    struct trace trace = { .out = out };
     struct facts facts = { .rows = 0 };
     struct plan plan = { 0 };
     bool ok;
 
-    ok = limber_state(&plan, desc, NULL, d) &&
+    ok = limber_plan_state(&plan, desc, NULL, d) &&
          limber_plan_key(ctx, &ctx->machine, &plan, NULL, facts.key, NULL, d) &&
-         limber_passes_told(&plan, &ctx->machine.target, NULL, &story, d);
+         limber_passes_traced(&plan, &ctx->machine.target, NULL, &trace, d);
     if (ok) {
         limber_gather(&facts, &plan, NULL);
         report_facts(r, ctx, ctx->machine.backend, p, &facts);
     }
-    limber_story_clear(&story);
+    limber_trace_clear(&trace);
     limber_plan_clear(&plan);
     return ok;
 }
@@ -598,11 +611,14 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
                                const struct mask *b, struct text *out, limber_report *report,
                                struct diag *d)
 {
-    const struct finding f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices,
-                               .trust = p->trust };
-    struct description desc;
+    const struct scan_result f = { .all_a = *a,
+                                   .all_b = *b,
+                                   .slices = p->contract.slices,
+                                   .first_pass_bits = p->first_pass_bits };
+    struct kernel_key desc;
 
-    return limber_describe(ctx, &desc, p, &f, d) && plan_story(ctx, p, &desc, out, report, d);
+    return limber_kernel_key_make(ctx, &desc, p, &f, d) &&
+           plan_story(ctx, p, &desc, out, report, d);
 }
 
 static bool plan_here(void *arg, struct diag *d)
@@ -611,25 +627,27 @@ static bool plan_here(void *arg, struct diag *d)
     limber_context *ctx = x->ctx;
     const struct problem *p = x->p;
     limber_report r = { 0 };
-    struct finding f = { 0 };
-    struct description desc;
-    struct problem turned;
+    struct scan_result f = { 0 };
+    struct kernel_key desc;
+    struct problem transposed;
     bool done = false, ok;
 
     const bool small = limber_is_small(ctx, p);
 
     if (small && x->out)
-        limber_text_add(x->out, "; pairs compute this product, which needs no plan.  Without them (LIMBER_SMALL=0):\n");
-    p = turn(ctx, p, &turned);
+        limber_text_add(
+            x->out,
+            "; pairs compute this product, which needs no plan.  Without them (LIMBER_SMALL=0):\n");
+    p = turn(ctx, p, &transposed);
     ok = limber_check_small(ctx, p, d) &&
-         (p->contract.promise != LIMBER_SIMULATE || limber_simulate_check(p, d)) &&
+         (p->contract.promise != LIMBER_CONTRACT_SIMULATE || limber_simulate_check(p, d)) &&
          scan_and_describe(ctx, p, &f, &desc, &r, d);
     if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
-        ok = limber_mixed_plan(ctx, p, f.a, f.b, f.trust, &done, x->out, x->cut, &r, d);
+        ok = limber_mixed_plan(ctx, p, f.a, f.b, f.first_pass_bits, &done, x->out, x->cut, &r, d);
     ok = ok && (done || plan_story(ctx, p, &desc, x->out, &r, d));
-    limber_finding_clear(&f, p->groups);
+    limber_scan_result_clear(&f, p->groups);
     if (ok && x->out && x->out->failed)
-        ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
+        ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
     if (ok && small)
         limber_small_report(ctx, &r);
     if (ok && x->report)
@@ -640,38 +658,47 @@ static bool plan_here(void *arg, struct diag *d)
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         limber_cut *cut, limber_report *report, struct diag *d)
 {
-    return limber_with_stack(STACK_run, plan_here, &(struct running){ ctx, p, report, out, cut }, d);
+    return limber_with_stack(STACK_run, plan_here, &(struct running){ ctx, p, report, out, cut },
+                             d);
 }
 
 bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
                             const struct fixed *fixed, limber_format f, void **address,
                             struct diag *d)
 {
-    struct { struct description d; struct fixed f; } what;
-    const struct maker maker = { limber_make_kernel, &(struct making){ ctx, &what.d, &what.f,
-                                                        &ctx->machine } };
-    const struct finding unscanned = { 0 };
-    const struct problem p = { .contract = *contract, .k = fixed->k, .fa = f, .fb = f, .fc = f,
-                               .beta = fixed->add ? fixed : NULL };     /* only whether */
+    struct {
+        struct kernel_key d;
+        struct fixed f;
+    } what;
+    const struct kernel_maker kernel_maker = {
+        limber_make_kernel, &(struct compile_job){ ctx, &what.d, &what.f, &ctx->machine }
+    };
+    const struct scan_result unscanned = { 0 };
+    const struct problem p = { .contract = *contract,
+                               .k = fixed->k,
+                               .fa = f,
+                               .fb = f,
+                               .fc = f,
+                               .beta = fixed->add ? fixed : NULL }; /* only whether */
     struct entry *e;
     bool found;
 
     if (!ctx->machine.backend->fixed)
-        return limber_fail(d, LIMBER_DEVICE, "backend %s makes no functions for one shape",
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s makes no functions for one shape",
                            ctx->machine.backend->name);
-    if (!limber_describe(ctx, &what.d, &p, &unscanned, d))
+    if (!limber_kernel_key_make(ctx, &what.d, &p, &unscanned, d))
         return false;
     what.f = *fixed;
-    if (!limber_memory_get(ctx->functions, &what, sizeof what, maker, &e, &found, d))
+    if (!limber_kernels_get(ctx->functions, &what, sizeof what, kernel_maker, &e, &found, d))
         return false;
-    *address = e->address;      /* kept in use, so that it stays */
+    *address = e->address; /* kept in use, so that it stays */
     return true;
 }
 
 static bool replay(limber_context *ctx, const char *text, const char *names, const char *target,
                    struct text *out, struct diag *d)
 {
-    struct story story = { .out = out };
+    struct trace trace = { .out = out };
     struct target t = ctx->machine.target;
     struct plan plan = { 0 };
     bool ok;
@@ -683,23 +710,26 @@ static bool replay(limber_context *ctx, const char *text, const char *names, con
     ok = limber_plan_parse(&plan, text, d) && limber_plan_verify(&plan, d);
     if (!ok)
         limber_fail_in(d, "plan");
-    ok = ok && limber_passes_told(&plan, &t, names, &story, d);
-    limber_story_clear(&story);
+    ok = ok && limber_passes_traced(&plan, &t, names, &trace, d);
+    limber_trace_clear(&trace);
     limber_plan_clear(&plan);
     if (ok && out->failed)
-        ok = limber_fail(d, LIMBER_NO_MEMORY, "no memory for the plan's text");
+        ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
     return ok;
 }
 
 limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *names,
                                const char *target, char **text)
 {
-    APART;
+    CALL_SCOPE;
     struct diag d = { 0 };
     struct text out = { 0 };
 
     if (!ctx || !plan || !text)
-        limber_fail(&d, LIMBER_BAD_ARGUMENT, "%s is NULL", !ctx ? "ctx" : !plan ? "plan" : "text");
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL",
+                    !ctx  ? "ctx" :
+                    !plan ? "plan" :
+                            "text");
     else if (!replay(ctx, plan, names, target, &out, &d))
         limber_text_clear(&out);
     if (text)
@@ -709,9 +739,10 @@ limber_status limber_plan_text(limber_context *ctx, const char *plan, const char
     return limber_error_set(&d);
 }
 
-bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_report *r, struct diag *d)
+bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_report *r,
+                               struct diag *d)
 {
-    const struct making m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
+    const struct compile_job m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
     struct entry e = { .kernel = NULL };
 
     if (!limber_make_kernel((void *)&m, &e, d))
@@ -727,4 +758,3 @@ bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_rep
     limber_entry_clear(&e);
     return true;
 }
-

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Problems of several groups: where each one's matrices lie, and one task a group. */
-#include "jit/engine.h"
+#include "jit/problem.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -26,25 +26,27 @@ struct view limber_group_b(const struct problem *p, int64_t g)
     return v;
 }
 
-struct place limber_group_c(const struct problem *p, int64_t g)
+struct output_view limber_group_c(const struct problem *p, int64_t g)
 {
-    struct place c = p->c;
+    struct output_view c = p->c;
 
     c.data = p->each_c ? p->each_c[g] : shifted(c.data, g, p->step_c, p->fc);
     return c;
 }
 
-void limber_place_copy(const struct place *to, const struct place *from, int64_t m, int64_t n, int size)
+void limber_output_copy(const struct output_view *to, const struct output_view *from, int64_t m,
+                        int64_t n, int size)
 {
     bool rows = to->col == 1 && from->col == 1 && to->inner >= n && from->inner >= n && !to->rows &&
                 !to->cols && !from->rows && !from->cols;
 
     for (int64_t i = 0; i < m && rows; i++)
-        memcpy((char *)to->data + i * to->row * size, (const char *)from->data + i * from->row * size,
-               (size_t)(n * size));
+        memcpy((char *)to->data + i * to->row * size,
+               (const char *)from->data + i * from->row * size, (size_t)(n * size));
     for (int64_t i = 0; i < m && !rows; i++)
         for (int64_t j = 0; j < n; j++)
-            memcpy(limber_place_at(to, i, j, size), limber_place_at(from, i, j, size), (size_t)size);
+            memcpy(limber_output_at(to, i, j, size), limber_output_at(from, i, j, size),
+                   (size_t)size);
 }
 
 /* ---- one task a group ------------------------------------------------------------------------ */
@@ -52,7 +54,7 @@ void limber_place_copy(const struct place *to, const struct place *from, int64_t
 struct sharing {
     bool (*fn)(void *arg, int64_t g, int worker, struct diag *d);
     void *arg;
-    struct diag *d;             /* of the first that fails */
+    struct diag *d; /* of the first that fails */
     atomic_flag told;
     atomic_bool failed;
 };

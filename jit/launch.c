@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Runs a kernel over the groups of a call. */
-#include "jit/call.h"
+#include "jit/engine.h"
 
 enum { LINE = 64 };
 
 /* No sum of products can leave the result's format: |a b| < 2^(emax_a + emax_b + 2). */
-static bool fits(const struct problem *p, const struct finding *f)
+static bool fits(const struct problem *p, const struct scan_result *f)
 {
     const struct mask *a = &f->all_a, *b = &f->all_b;
     bool wide = p->fc.kind == LIMBER_KIND_UINT;
     int bits = 8 * p->fc.size - !wide, k = 0;
 
-    if (f->fractional || p->alpha || p->beta || !a->scanned || !b->scanned || a->special || b->special)
+    if (f->fractional || p->alpha || p->beta || !a->scanned || !b->scanned || a->special ||
+        b->special)
         return false;
     if (a->zero || b->zero)
         return true;
@@ -23,7 +24,7 @@ static bool fits(const struct problem *p, const struct finding *f)
 /* The caller's own, of a call in host memory. */
 static bool has_workspace(const limber_context *ctx, const struct problem *p)
 {
-    return !ctx->machine.backend->remote && p->queue && p->queue->workspace;
+    return !ctx->machine.backend->device_ops && p->queue && p->queue->workspace;
 }
 
 static size_t workspace(const limber_context *ctx, const struct problem *p)
@@ -36,7 +37,7 @@ static size_t workspace(const limber_context *ctx, const struct problem *p)
         return ctx->workspace;
     bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
             (double)p->m * (double)p->n * p->fc.size;
-    if (ctx->machine.backend->remote)   /* all limbs of most products; the largest go in parts */
+    if (ctx->machine.backend->device_ops) /* all limbs of most products; the largest go in parts */
         return (size_t)(bytes * 1.25) + ((size_t)256 << 20);
     return (size_t)(bytes / 4) + ((size_t)64 << 20);
 }
@@ -59,16 +60,16 @@ static double seconds(const struct problem *p, const struct facts *f)
 
 struct launching {
     limber_context *ctx;
-    const struct problem *p;    /* with the result where it is computed */
-    const struct finding *f;
+    const struct problem *p; /* with the result where it is computed */
+    const struct scan_result *f;
     struct entry *e;
-    struct runner runner;       /* of one group */
-    pthread_mutex_t lock;       /* of what follows */
+    struct runner runner; /* of one group */
+    pthread_mutex_t lock; /* of what follows */
     bool dry;
     const struct guard *guard;
-    int64_t overflow, repaired;
-    size_t workspace;           /* of one group */
-    const struct room *room;    /* NULL: launches take their own; else a share of it for each worker */
+    int64_t overflow, recomputed;
+    size_t workspace; /* of one group */
+    const struct room *room; /* NULL: launches take their own; else a share of it for each worker */
     size_t share;
 };
 
@@ -85,7 +86,7 @@ static void add_call(struct launching *l, const struct call *call)
 {
     pthread_mutex_lock(&l->lock);
     l->overflow += call->overflow;
-    l->repaired += call->repaired;
+    l->recomputed += call->recomputed;
     if (call->workspace > l->workspace)
         l->workspace = call->workspace;
     if (l->p->counts)
@@ -96,21 +97,30 @@ static void add_call(struct launching *l, const struct call *call)
 static struct call call_of(const struct launching *l, int64_t g, struct keeping of[2])
 {
     const struct problem *p = l->p;
-    const struct finding *f = l->f;
+    const struct scan_result *f = l->f;
     bool scanned = f->all_a.scanned && f->all_b.scanned;
 
     return (struct call){
-        .m = p->m, .n = p->n, .k = p->k, .a = limber_group_a(p, g), .b = limber_group_b(p, g),
-        .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .a = limber_group_a(p, g),
+        .b = limber_group_b(p, g),
+        .c = limber_group_c(p, g),
+        .alpha = p->alpha,
+        .beta = p->beta,
         .mask_a = scanned ? limber_mask_of(p, f->a, true, g) : NULL,
         .mask_b = scanned ? limber_mask_of(p, f->b, false, g) : NULL,
-        .runner = &l->runner, .allocator = l->ctx->allocator.take ? &l->ctx->allocator : NULL,
-        .queue = p->queue, .device = l->ctx->machine.target.device,
-        .workspace_limit = workspace(l->ctx, p), .dry = l->dry,
+        .runner = &l->runner,
+        .allocator = l->ctx->allocator.alloc ? &l->ctx->allocator : NULL,
+        .queue = p->queue,
+        .device = l->ctx->machine.target.device,
+        .workspace_limit = workspace(l->ctx, p),
+        .dry = l->dry,
         .guard = l->guard,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
                   limber_operand_keeper(p->kept[1], &l->e->facts, 1, &of[1]) },
-        .seed = p->contract.promise == LIMBER_SIMULATE ? p->contract.unit->seed : 0,
+        .seed = p->contract.promise == LIMBER_CONTRACT_SIMULATE ? p->contract.unit->seed : 0,
     };
 }
 
@@ -131,20 +141,21 @@ static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
-/* Brief products are tasks, side by side; others are done in turn, each by all threads, or by a device,
- * on which they follow each other. */
+/* Brief products are tasks, side by side; others are done in turn, each by all threads, or by a
+ * device, on which they follow each other. */
 static struct launching plan_launches(limber_context *ctx, const struct step *s, int64_t *at_once)
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
     double one = seconds(p, &s->e->facts);
     bool small = limber_is_tiny(p) || one < brief;
-    bool beside = small && !s->e->backend->remote && !has_workspace(ctx, p) &&
+    bool beside = small && !s->e->backend->device_ops && !has_workspace(ctx, p) &&
                   one * (double)p->groups >= brief;
 
     *at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
-    return (struct launching){ .ctx = ctx, .p = p, .f = s->f, .e = s->e,
-                               .runner = small ? alone : all };
+    return (struct launching){
+        .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small ? alone : all
+    };
 }
 
 static bool run_step(limber_context *ctx, const struct step *s, bool dry, const struct guard *guard,
@@ -168,10 +179,10 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
     pthread_mutex_destroy(&l.lock);
     if (s->report) {
         s->report->workspace = l.workspace * (size_t)at_once;
-        s->report->repaired = l.repaired;
+        s->report->recomputed = l.recomputed;
     }
     if (ok && l.overflow > 0)
-        return limber_fail(d, LIMBER_RANGE, "%lld of the result's elements do not fit %s",
+        return limber_fail(d, LIMBER_STATUS_RANGE, "%lld of the result's elements do not fit %s",
                            (long long)l.overflow, limber_format_name(p->fc, name, sizeof name));
     return ok;
 }
@@ -226,24 +237,26 @@ static bool run_in_room(limber_context *ctx, const struct step *s, int count, st
         share = (rooms->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)at_once;
         most = share > most ? share : most;
     }
-    if (!rooms->take(&call, most, &room, d))
+    if (!rooms->alloc(&call, most, &room, d))
         return false;
     ok = run_steps(ctx, s, count, &room, d);
-    rooms->give(&call, &room);
+    rooms->free(&call, &room);
     return ok;
 }
 
-/* The only place that decides how C stays what it was where a call fails.  One launch of a backend changes
- * C or fails.  Of several, a later one could fail for want of memory, so that of all of them is taken first;
- * where a backend cannot do that, or a result might not fit its format, a copy of C is kept. */
-bool limber_launch(limber_context *ctx, const struct step *s, int count, const struct problem *whole,
-                   struct diag *d)
+/* The only place that decides how C stays what it was where a call fails.  One launch of a backend
+ * changes C or fails.  Of several, a later one could fail for want of memory, so that of all of
+ * them is taken first; where a backend cannot do that, or a result might not fit its format, a copy
+ * of C is kept. */
+bool limber_launch(limber_context *ctx, const struct step *s, int count,
+                   const struct problem *whole, struct diag *d)
 {
-    bool sure = !limber_is_integer(s->p->fc) || s->p->contract.promise == LIMBER_NATIVE ||
-                fits(s->p, s->f), ok;
-    struct keep keep;
+    bool sure = !limber_is_integer(s->p->fc) || s->p->contract.promise == LIMBER_CONTRACT_NATIVE ||
+                fits(s->p, s->f),
+         ok;
+    struct backup keep;
 
-    if (!sure && s->e->backend->remote) {       /* nothing is stored before all is known to fit */
+    if (!sure && s->e->backend->device_ops) { /* nothing is stored before all is known to fit */
         if (!run_step(ctx, s, true, NULL, NULL, d))
             return false;
         sure = true;
@@ -252,9 +265,9 @@ bool limber_launch(limber_context *ctx, const struct step *s, int count, const s
         return run_steps(ctx, s, count, NULL, d);
     if (sure && have_rooms(s, count))
         return run_in_room(ctx, s, count, d);
-    if (!limber_keep(ctx, whole, &keep, d))
+    if (!limber_backup(ctx, whole, &keep, d))
         return false;
     ok = run_steps(ctx, s, count, NULL, d);
-    limber_keep_end(&keep, ok);
+    limber_backup_end(&keep, ok);
     return ok;
 }

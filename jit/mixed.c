@@ -4,7 +4,7 @@
  * A part sees its groups of blocks of lines through an excerpt, and stores to C by the same blocks.
  * Parts that are sums over other tiles of the same elements follow each other, the first with the
  * caller's beta, the others with 1. */
-#include "jit/call.h"
+#include "jit/engine.h"
 
 #include "passes/partition.h"
 
@@ -18,10 +18,10 @@ enum { TILE_SHIFT = 8 };    /* of tiles along k: what kernels leave out at once 
 struct mixing {
     limber_context *ctx;
     const struct problem *p;
-    int trust;
+    int first_pass_bits;
     char scheme[2][32];     /* "narrow+wide" apart; else the caller's wish, or "" */
     bool plans;             /* nothing is run; */
-    struct text *story;     /* plans of the parts, or NULL */
+    struct text *trace;     /* plans of the parts, or NULL */
     double workers;
 };
 
@@ -36,11 +36,11 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.n = n;
     part.contract.scheme = scheme;
     part.roundings = roundings;
-    part.trust = x->trust;
+    part.first_pass_bits = x->first_pass_bits;
     part.fine = !limber_is_coarse(x->ctx, x->p);
-    if (x->ctx->machine.backend->remote)        /* limbs are made inside of whole matrices only */
+    if (x->ctx->machine.backend->device_ops) /* limbs are made inside of whole matrices only */
         part.contract.split = LIMBER_SPLIT_AHEAD;
-    part.kept[0] = part.kept[1] = NULL;     /* parts show excerpts */
+    part.kept[0] = part.kept[1] = NULL; /* parts show excerpts */
     return part;
 }
 
@@ -63,29 +63,34 @@ static void split_name(struct mixing *x)
         snprintf(x->scheme[1], sizeof x->scheme[1], "%s", plus + 1);
 }
 
-/* Parts along k may be stored in between.  Under a contract in bits no sum so far may leave C's format, nor be
- * so small that its rounding is no longer relative; beta c is not known. */
+/* Parts along k may be stored in between.  Under a contract in bits no sum so far may leave C's
+ * format, nor be so small that its rounding is no longer relative; beta c is not known. */
 static bool may_sum(const struct mixing *x, const struct mask *a, const struct mask *b)
 {
     const struct problem *p = x->p;
     int64_t low = (int64_t)a->emin + b->emin, high = (int64_t)a->emax + b->emax + 2;
 
-    if (p->contract.promise != LIMBER_BITS)
-        return p->contract.promise != LIMBER_CORRECT;
-    return !p->alpha && !p->beta && (a->zero || b->zero ||
-           (high + limber_k_class(p->k) < limber_format_emax(p->fc) &&
-            low - p->contract.bits > limber_format_emin(p->fc) + 8));
+    if (p->contract.promise != LIMBER_CONTRACT_BITS)
+        return p->contract.promise != LIMBER_CONTRACT_CORRECT;
+    return !p->alpha && !p->beta &&
+           (a->zero || b->zero ||
+            (high + limber_k_class(p->k) < limber_format_emax(p->fc) &&
+             low - p->contract.bits > limber_format_emin(p->fc) + 8));
 }
 
 static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
                    struct partition *parts, bool *worth, struct diag *d)
 {
     const struct partition_input in = {
-        .mask = { a, b }, .k = x->p->k, .shift = TILE_SHIFT,
-        .grain = { x->ctx->machine.backend->remote ? 4 : 1, x->ctx->machine.backend->remote ? 2 : 1 },
+        .mask = { a, b },
+        .k = x->p->k,
+        .shift = TILE_SHIFT,
+        .grain = { x->ctx->machine.backend->device_ops ? 4 : 1,
+                   x->ctx->machine.backend->device_ops ? 2 : 1 },
         .sums = may_sum(x, a, b),
         .scheme = { *x->scheme[0] ? x->scheme[0] : NULL, *x->scheme[1] ? x->scheme[1] : NULL },
-        .price = price, .user = x,
+        .price = price,
+        .user = x,
     };
     struct price whole;
 
@@ -106,10 +111,11 @@ static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
 /* ---- running and planning -------------------------------------------------------------------- */
 
 static void add_report(const struct mixing *x, limber_report *all, const limber_report *r,
-                       const struct partition_part *part, const struct mask *a, const struct mask *b)
+                       const struct partition_part *part, const struct mask *a,
+                       const struct mask *b)
 {
     limber_part *to = &all->part[all->parts++];
-    int left = x->p->turned;    /* the side that is the caller's A */
+    int left = x->p->transposed; /* the side that is the caller's A */
 
     memcpy(to->scheme, r->scheme, sizeof to->scheme);
     memcpy(to->kernel, r->kernel, sizeof to->kernel);
@@ -133,7 +139,7 @@ static void add_report(const struct mixing *x, limber_report *all, const limber_
     all->seconds_compile += r->seconds_compile;
     all->seconds_run += r->seconds_run;
     all->from = r->from < all->from || all->parts == 1 ? r->from : all->from;
-    all->repaired += r->repaired;
+    all->recomputed += r->recomputed;
     all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
 }
 
@@ -144,15 +150,15 @@ static void one_of(limber_format f, char *out)
     struct diag ignored = { 0 };
 
     limber_format_named("f64", &binary64);
-    limber_format_convert(out, f, &one, binary64, 1, LIMBER_RN, &ignored);
+    limber_format_convert(out, f, &one, binary64, 1, LIMBER_ROUND_NEAREST, &ignored);
 }
 
 /* A part, ready to be asked for or run; it stays where it is until it is cleared. */
 struct ready {
-    struct excerpt show[2];
+    struct tile_subset show[2];
     struct mask m[2];
     struct problem p;
-    struct finding f;
+    struct scan_result f;
     limber_report report;
     char one[16];
 };
@@ -168,22 +174,26 @@ static bool make_ready(const struct mixing *x, const struct partition *parts,
 {
     memset(r, 0, sizeof *r);
     for (int side = 0; side < 2; side++) {
-        r->show[side] = limber_partition_excerpt(parts, part, side);
-        if (!limber_mask_excerpt(&r->m[side], parts->side[side].mask, &r->show[side],
-                                 limber_partition_blocks(parts, part, side))) {
+        r->show[side] = limber_partition_subset(parts, part, side);
+        if (!limber_mask_subset(&r->m[side], parts->side[side].mask, &r->show[side],
+                                limber_partition_blocks(parts, part, side))) {
             clear(r);
-            return limber_fail(d, LIMBER_NO_MEMORY, "no memory for the masks of a part");
+            return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the masks of a part");
         }
     }
     r->p = sized(x, r->m[0].lines, r->m[1].lines, part->scheme, part->roundings);
     one_of(r->p.fc, r->one);
-    r->p.a.excerpt = &r->show[0];
-    r->p.b.excerpt = &r->show[1];
+    r->p.a.tile_subset = &r->show[0];
+    r->p.b.tile_subset = &r->show[1];
     r->p.c.rows = r->show[0].block;
     r->p.c.cols = r->show[1].block;
     r->p.beta = part->adds ? r->one : r->p.beta;
-    r->f = (struct finding){ .a = &r->m[0], .b = &r->m[1], .all_a = r->m[0], .all_b = r->m[1],
-                             .slices = r->p.contract.slices, .trust = r->p.trust };
+    r->f = (struct scan_result){ .a = &r->m[0],
+                                 .b = &r->m[1],
+                                 .all_a = r->m[0],
+                                 .all_b = r->m[1],
+                                 .slices = r->p.contract.slices,
+                                 .first_pass_bits = r->p.first_pass_bits };
     return true;
 }
 
@@ -195,11 +205,11 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, limber_r
     for (int i = 0; i < parts->parts && ok; i++) {
         struct ready r;
 
-        if (x->story)
-            limber_text_add(x->story, "; part %d\n", i + 1);
+        if (x->trace)
+            limber_text_add(x->trace, "; part %d\n", i + 1);
         if (!make_ready(x, parts, &parts->part[i], &r, d))
             return false;
-        ok = limber_engine_plan_masked(x->ctx, &r.p, &r.m[0], &r.m[1], x->story, &r.report, d);
+        ok = limber_engine_plan_masked(x->ctx, &r.p, &r.m[0], &r.m[1], x->trace, &r.report, d);
         if (ok && report)
             add_report(x, report, &r.report, &parts->part[i], &r.m[0], &r.m[1]);
         clear(&r);
@@ -207,14 +217,14 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, limber_r
     return ok;
 }
 
-/* All kernels first, so that no part is refused after others are stored; *all is false, and nothing is run,
- * where one is not there yet. */
-static bool run_parts(struct mixing *x, const struct partition *parts, limber_report *report, bool *all,
-                      struct diag *d)
+/* All kernels first, so that no part is refused after others are stored; *all is false, and nothing
+ * is run, where one is not there yet. */
+static bool run_parts(struct mixing *x, const struct partition *parts, limber_report *report,
+                      bool *all, struct diag *d)
 {
     struct ready *r = calloc((size_t)parts->parts, sizeof *r);
     struct step step[PARTITION_PARTS] = { { .p = NULL } };
-    bool ok = r || limber_fail(d, LIMBER_NO_MEMORY, "no memory for the parts of a product");
+    bool ok = r || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the parts of a product");
     int made = 0;
 
     *all = true;
@@ -232,7 +242,7 @@ static bool run_parts(struct mixing *x, const struct partition *parts, limber_re
         if (ok && *all && report)
             add_report(x, report, &r[i].report, &parts->part[i], &r[i].m[0], &r[i].m[1]);
         if (step[i].e)
-            limber_memory_put(x->ctx->memory, step[i].e);
+            limber_kernels_put(x->ctx->memory, step[i].e);
         clear(&r[i]);
     }
     free(r);
@@ -246,7 +256,7 @@ static void finish_report(limber_report *r, const struct problem *p, double scan
 
     for (int i = 0; i < r->parts; i++)
         r->part[i].share /= all;
-    for (int i = 0; i < r->parts; i++)      /* parts of the same elements */
+    for (int i = 0; i < r->parts; i++) /* parts of the same elements */
         sums += r->part[i].m == r->part[0].m && r->part[i].n == r->part[0].n;
     r->bound += r->bound > 0 || sums > 1 ? (sums - 1) * u : 0;
     r->seconds_scan = scan;
@@ -254,8 +264,8 @@ static void finish_report(limber_report *r, const struct problem *p, double scan
 }
 
 /* Parts where they pay. */
-static bool mix(struct mixing *x, const struct mask *a, const struct mask *b, struct partition *parts,
-                bool *done, limber_report *report, struct diag *d)
+static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
+                struct partition *parts, bool *done, limber_report *report, struct diag *d)
 {
     double start = report ? limber_now() : 0, scan = report ? report->seconds_scan : 0;
     limber_report sum = { .from = 0 };
@@ -269,7 +279,7 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b, st
         return ok;
     scan += report ? limber_now() - start : 0;
     ok = x->plans ? plan_parts(x, parts, &sum, d) :
-         run_parts(x, parts, report ? &sum : NULL, &all, d);
+                    run_parts(x, parts, report ? &sum : NULL, &all, d);
     *done = ok && all;
     if (*done && report) {
         finish_report(&sum, x->p, scan);
@@ -279,10 +289,10 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b, st
 }
 
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
-                      const struct mask *b, int trust, bool *done, limber_report *report,
+                      const struct mask *b, int first_pass_bits, bool *done, limber_report *report,
                       struct diag *d)
 {
-    struct mixing x = { .ctx = ctx, .p = p, .trust = trust };
+    struct mixing x = { .ctx = ctx, .p = p, .first_pass_bits = first_pass_bits };
     struct partition parts = { .parts = 0 };
     bool ok = mix(&x, a, b, &parts, done, report, d);
 
@@ -291,23 +301,26 @@ bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct
 }
 
 bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct mask *a,
-                       const struct mask *b, int trust, bool *done, struct text *out, limber_cut *cut,
-                       limber_report *report, struct diag *d)
+                       const struct mask *b, int first_pass_bits, bool *done, struct text *out,
+                       limber_cut *cut, limber_report *report, struct diag *d)
 {
-    struct text story = { 0 };
-    struct mixing x = { .ctx = ctx, .p = p, .trust = trust, .plans = true,
-                        .story = out ? &story : NULL };
+    struct text trace = { 0 };
+    struct mixing x = { .ctx = ctx,
+                        .p = p,
+                        .first_pass_bits = first_pass_bits,
+                        .plans = true,
+                        .trace = out ? &trace : NULL };
     struct partition parts = { .parts = 0 };
     bool ok = mix(&x, a, b, &parts, done, report, d);
 
     if (*done)
-        ok = limber_parts_cut(cut, &parts, p->turned, report, parts.whole / x.workers, d);
+        ok = limber_parts_cut(cut, &parts, p->transposed, report, parts.whole / x.workers, d);
     if (*done && ok && out) {
         limber_parts_text(out, cut);
-        limber_text_add(out, "%s", story.s ? story.s : "");
-        out->failed = out->failed || story.failed;
+        limber_text_add(out, "%s", trace.s ? trace.s : "");
+        out->failed = out->failed || trace.failed;
     }
-    limber_text_clear(&story);
+    limber_text_clear(&trace);
     limber_partition_clear(&parts);
     return ok;
 }
@@ -328,7 +341,8 @@ bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const 
         ok = make_ready(&x, &parts, &parts.part[i], &ready, d);
         if (!ok)
             break;
-        ok = limber_engine_workspace_masked(ctx, &ready.p, &ready.m[0], &ready.m[1], &few, &many, d);
+        ok =
+            limber_engine_workspace_masked(ctx, &ready.p, &ready.m[0], &ready.m[1], &few, &many, d);
         *least = ok && few > *least ? few : *least;
         *best = ok && many > *best ? many : *best;
         clear(&ready);

@@ -2,7 +2,7 @@
  * Calls that simulate a unit: what they ask of a problem, and their statistics. */
 #include "jit/engine.h"
 
-#include "ir/unit_num.h"
+#include "ir/unit/num.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,10 +26,11 @@ static bool check_integer(const struct problem *p, struct diag *d)
     const limber_unit *u = p->contract.unit;
 
     if (!limber_format_equal(p->fa, u->a.format) || !limber_format_equal(p->fb, u->b.format))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: operands of this unit are in "
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.unit: operands of this unit are in "
                            "its own formats");
     return limber_format_equal(p->fc, u->acc.format) ||
-           limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: C of this unit is i32");
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.unit: C of this unit is i32");
 }
 
 bool limber_simulate_check(const struct problem *p, struct diag *d)
@@ -41,10 +42,12 @@ bool limber_simulate_check(const struct problem *p, struct diag *d)
     if (!u->start_c)
         return true;
     if (!starts_from_c(p))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: start=c needs alpha = 1 and "
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.unit: start=c needs alpha = 1 and "
                            "beta = 1");
     return (p->fc.kind == LIMBER_KIND_FLOAT && limber_format_embeds(p->fc, binary32)) ||
-           limber_fail(d, LIMBER_BAD_ARGUMENT, "contract.unit: start=c needs C in a format that "
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "contract.unit: start=c needs C in a format that "
                        "f32 holds");
 }
 
@@ -54,7 +57,7 @@ static bool run_integer(limber_context *ctx, const struct problem *p, limber_rep
 {
     struct problem q = *p;
 
-    q.contract = (limber_contract){ .promise = LIMBER_NATIVE, .scheme = "integer" };
+    q.contract = (limber_contract){ .promise = LIMBER_CONTRACT_NATIVE, .scheme = "integer" };
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
@@ -77,10 +80,11 @@ static bool run_plain(limber_context *ctx, const struct problem *p, limber_repor
 static bool check_statistics(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
     for (int64_t g = 0; g < p->groups; g++)
-        if (limber_remote_holds(ctx, limber_group_a(p, g).data) ||
-            limber_remote_holds(ctx, limber_group_b(p, g).data) ||
-            limber_remote_holds(ctx, limber_group_c(p, g).data))
-            return limber_fail(d, LIMBER_NO_SCHEME, "contract.statistics: matrices in a device's "
+        if (limber_device_holds(ctx, limber_group_a(p, g).data) ||
+            limber_device_holds(ctx, limber_group_b(p, g).data) ||
+            limber_device_holds(ctx, limber_group_c(p, g).data))
+            return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                               "contract.statistics: matrices in a device's "
                                "memory are not looked at");
     return true;
 }
@@ -90,14 +94,14 @@ static bool run_counted(limber_context *ctx, const struct problem *p, limber_rep
                         struct diag *d)
 {
     struct unit_counts counts = { 0 };
-    struct keep keep;
+    struct backup keep;
     bool ok;
 
-    if (!check_statistics(ctx, p, d) || !limber_keep(ctx, p, &keep, d))
+    if (!check_statistics(ctx, p, d) || !limber_backup(ctx, p, &keep, d))
         return false;
     ok = run_plain(ctx, p, report, &counts, d) &&
          limber_statistics_fill(ctx, p, &counts, p->contract.statistics, d);
-    limber_keep_end(&keep, ok);
+    limber_backup_end(&keep, ok);
     return ok;
 }
 
@@ -106,5 +110,5 @@ bool limber_simulate_run(limber_context *ctx, const struct problem *p, limber_re
 {
     return limber_simulate_check(p, d) &&
            (p->contract.statistics ? run_counted(ctx, p, report, d) :
-            run_plain(ctx, p, report, NULL, d));
+                                     run_plain(ctx, p, report, NULL, d));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Small products to a contract, by code that is there already: no scan, no key, nothing compiled.
  * Correctly rounded results keep contracts in bits, too. */
-#include "jit/call.h"
+#include "jit/engine.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -14,30 +14,32 @@ enum { WORK = 1 << 15, BITS_WORK = 1 << 12 };
 bool limber_is_small(const limber_context *ctx, const struct problem *p)
 {
     limber_promise promise = p->contract.promise;
-    int64_t work = promise == LIMBER_BITS ? BITS_WORK : WORK;
+    int64_t work = promise == LIMBER_CONTRACT_BITS ? BITS_WORK : WORK;
 
     return ctx->small && ctx->machine.backend->small &&
-           (promise == LIMBER_CORRECT || promise == LIMBER_BITS) &&
+           (promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_BITS) &&
            (!p->contract.scheme || limber_asks(p, "pairs")) && !p->shape && !p->roundings &&
            p->k <= LIMBER_SMALL_K && p->m <= work && p->n <= work && p->m * p->n <= work &&
            p->m * p->n * p->k <= work && limber_format_is_binary(p->fa) &&
-           limber_format_is_binary(p->fb) && limber_format_is_binary(p->fc) &&
-           p->c.inner >= p->n && !p->c.rows && !p->c.cols &&    /* rows and columns, not pairs */
-           !p->a.patch && !p->b.patch && !p->a.excerpt && !p->b.excerpt;
+           limber_format_is_binary(p->fb) && limber_format_is_binary(p->fc) && p->c.inner >= p->n &&
+           !p->c.rows && !p->c.cols && /* rows and columns, not pairs */
+           !p->a.patch && !p->b.patch && !p->a.tile_subset && !p->b.tile_subset;
 }
 
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
     return !limber_asks(p, "pairs") || limber_is_small(ctx, p) ||
            ctx->machine.backend == &limber_backend_interp ||
-           limber_fail(d, LIMBER_NO_SCHEME, "scheme pairs: serves correct and bits of f64 and f32 on "
-                       "CPUs, to %d and %d multiply-adds and k = %d", WORK, BITS_WORK, LIMBER_SMALL_K);
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "scheme pairs: serves correct and bits of f64 and f32 on "
+                       "CPUs, to %d and %d multiply-adds and k = %d",
+                       WORK, BITS_WORK, LIMBER_SMALL_K);
 }
 
 struct small {
     limber_context *ctx;
     const struct problem *p;
-    atomic_llong slow;          /* elements that were summed again, exactly */
+    atomic_llong slow; /* elements that were summed again, exactly */
 };
 
 static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
@@ -46,10 +48,16 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
     const struct problem *p = s->p;
     const struct target *t = &s->ctx->machine.target;
     const struct call call = {
-        .m = p->m, .n = p->n, .k = p->k, .a = limber_group_a(p, g), .b = limber_group_b(p, g),
-        .c = limber_group_c(p, g), .alpha = p->alpha, .beta = p->beta,
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .a = limber_group_a(p, g),
+        .b = limber_group_b(p, g),
+        .c = limber_group_c(p, g),
+        .alpha = p->alpha,
+        .beta = p->beta,
     };
-    double allowed = p->contract.promise == LIMBER_BITS ? ldexp(1, -p->contract.bits) : 0;
+    double allowed = p->contract.promise == LIMBER_CONTRACT_BITS ? ldexp(1, -p->contract.bits) : 0;
     int64_t slow = s->ctx->machine.backend->small(&call, t, p->fa, p->fb, p->fc, allowed);
 
     (void)worker, (void)d;
@@ -85,6 +93,6 @@ void limber_small_run(limber_context *ctx, const struct problem *p, limber_repor
     if (!r)
         return;
     limber_small_report(ctx, r);
-    r->repaired = s.slow;
+    r->recomputed = s.slow;
     r->seconds_run = limber_now() - start;
 }

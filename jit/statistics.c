@@ -3,7 +3,7 @@
  * distributed, and how far the result is from the exact one. */
 #include "jit/engine.h"
 
-#include "ir/unit_num.h"
+#include "ir/unit/num.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void seen(limber_distribution *d)
 struct copies {
     double *a, *b, *la, *lb;
     double *exact, *wide;
-    int64_t *nonzero[2];        /* for every index along k: lines that are not zero there */
+    int64_t *nonzero[2]; /* for every index along k: lines that are not zero there */
 };
 
 static double *doubles(int64_t rows, int64_t cols)
@@ -85,7 +85,7 @@ static bool copies_new(struct copies *c, const struct problem *p, bool compare, 
     }
     return (c->a && c->b && c->la && c->lb && c->nonzero[0] && c->nonzero[1] &&
             (!compare || (c->exact && c->wide))) ||
-           limber_fail(d, LIMBER_NO_MEMORY, "no memory for the statistics");
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the statistics");
 }
 
 static void copies_free(struct copies *c)
@@ -107,7 +107,7 @@ struct loading {
     limber_format f;
     int side;
     double *given, *loaded;
-    struct loaded *line;        /* of each worker */
+    struct loaded *line; /* of each worker */
     bool rounds;
 };
 
@@ -116,7 +116,7 @@ static double value(limber_format f, const char *at)
     double x;
     float y;
 
-    if (limber_format_equal(f, binary64)) {     /* spares most elements a conversion */
+    if (limber_format_equal(f, binary64)) { /* spares most elements a conversion */
         memcpy(&x, at, sizeof x);
         return x;
     }
@@ -157,21 +157,24 @@ static void look(limber_distribution *d, int64_t *nonzero, const double *x, int6
 }
 
 static bool load_side(limber_context *ctx, const struct problem *p, int side, int64_t group,
-                      struct copies *c, limber_distribution *d, int64_t *nonzero,
-                      struct diag *diag)
+                      struct copies *c, limber_distribution *d, int64_t *nonzero, struct diag *diag)
 {
     struct runner runner = limber_pool_runner(ctx->pool);
     limber_format acc = p->contract.unit->acc.format;
     int64_t lines = side ? p->n : p->m;
     struct loading l = {
-        .p = p, .v = side ? limber_group_b(p, group) : limber_group_a(p, group), .f = side ? p->fb : p->fa, .side = side,
-        .given = side ? c->b : c->a, .loaded = side ? c->lb : c->la,
+        .p = p,
+        .v = side ? limber_group_b(p, group) : limber_group_a(p, group),
+        .f = side ? p->fb : p->fa,
+        .side = side,
+        .given = side ? c->b : c->a,
+        .loaded = side ? c->lb : c->la,
         .line = malloc((size_t)(p->k + 1) * (size_t)runner.workers * sizeof *l.line),
         .rounds = acc.kind != LIMBER_KIND_INT && !limber_format_equal(acc, binary64),
     };
 
     if (!l.line)
-        return limber_fail(diag, LIMBER_NO_MEMORY, "no memory for the statistics");
+        return limber_fail(diag, LIMBER_STATUS_NO_MEMORY, "no memory for the statistics");
     runner.run(runner.self, lines, load_line, &l);
     free(l.line);
     look(d, nonzero, l.loaded, lines, p->k);
@@ -181,29 +184,39 @@ static bool load_side(limber_context *ctx, const struct problem *p, int side, in
 /* ---- comparison ------------------------------------------------------------------------------ */
 
 /* to = a b in binary64. */
-static bool multiply(limber_context *ctx, const struct problem *p, const double *a,
-                     const double *b, double *to, struct diag *d)
+static bool multiply(limber_context *ctx, const struct problem *p, const double *a, const double *b,
+                     double *to, struct diag *d)
 {
     const struct problem q = {
-        .contract = { .promise = LIMBER_NATIVE, .scheme = "native" },
-        .m = p->m, .n = p->n, .k = p->k, .groups = 1, .fa = binary64, .fb = binary64,
-        .fc = binary64, .a = { a, p->k, 1, NULL }, .b = { b, p->k, 1, NULL },
+        .contract = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" },
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .groups = 1,
+        .fa = binary64,
+        .fb = binary64,
+        .fc = binary64,
+        .a = { a, p->k, 1, NULL },
+        .b = { b, p->k, 1, NULL },
         .c = { .data = to, .row = p->n, .col = 1, .inner = p->n > 0 ? p->n : 1 },
     };
 
     return limber_engine_run_plain(ctx, &q, NULL, d);
 }
 
-struct distance { double far, size; int64_t count; };
+struct distance {
+    double far, size;
+    int64_t count;
+};
 
 static void compare(const struct problem *p, int64_t group, const struct copies *c,
                     limber_distribution *result, limber_distribution *wide, struct distance *far)
 {
-    struct place at = limber_group_c(p, group);
+    struct output_view at = limber_group_c(p, group);
 
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
-            double x = value(p->fc, limber_place_at(&at, i, j, p->fc.size));
+            double x = value(p->fc, limber_output_at(&at, i, j, p->fc.size));
 
             see(result, x);
             if (!c->exact)
@@ -233,14 +246,13 @@ static void conclude(const struct problem *p, limber_statistics *s, limber_distr
     s->relative = plain && far->size > 0 ? far->far / far->size : NAN;
 }
 
-static void take_counts(limber_statistics *s, const struct problem *p,
-                        const struct unit_counts *c)
+static void take_counts(limber_statistics *s, const struct problem *p, const struct unit_counts *c)
 {
     s->products = p->m * p->n * p->k * p->groups;
     s->swamped = c->swamped;
     s->outer_sums = c->outer_sums;
     s->outer_swamped = c->outer_swamped;
-    if (s->swamped_only)        /* a backend may count more than it is asked to */
+    if (s->swamped_only) /* a backend may count more than it is asked to */
         return;
     s->mul_inexact = c->mul_inexact;
     s->mul_underflow = c->mul_underflow;
@@ -251,8 +263,7 @@ static void take_counts(limber_statistics *s, const struct problem *p,
 }
 
 bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
-                            const struct unit_counts *counts, limber_statistics *s,
-                            struct diag *d)
+                            const struct unit_counts *counts, limber_statistics *s, struct diag *d)
 {
     limber_statistics all = { .compare = s->compare, .swamped_only = s->swamped_only };
     limber_distribution wide = { 0 };

@@ -31,8 +31,7 @@ static double representation(const struct plan *p, int limbs)
         if (!limber_node_has(mask, ATTR_spread))
             return NAN;
         return ldexp(1 + dd, (int)(spread + 1 - n->num[ATTR_bits]));
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
@@ -49,10 +48,10 @@ static int below_normal(const struct plan *p, int limbs)
     return n->op == OP_whole && least < normal ? (int)(normal - least) : 0;
 }
 
-/* Tensor cores: every instruction aligns its products and the sum so far to the largest exponent, cuts
- * them to frac bits behind it, and cuts the sum to its format.  The first accumulator is promoted
- * after every chunk; what the others sum is smaller by the bits of a limb.  length: k with its
- * padding. */
+/* Tensor cores: every instruction aligns its products and the sum so far to the largest exponent,
+ * cuts them to frac bits behind it, and cuts the sum to its format.  The first accumulator is
+ * promoted after every chunk; what the others sum is smaller by the bits of a limb.  length: k with
+ * its padding. */
 static double tensor_accumulation(const struct plan *p, const struct node *products,
                                   const limber_unit *u, double k, double length)
 {
@@ -72,9 +71,9 @@ static double tensor_accumulation(const struct plan *p, const struct node *produ
     return n / (1 - n) * (1 + 0x1p-6) + products->type.count * 0x1p-52;
 }
 
-/* What leaves the accumulator's range, where operands are not scaled: nothing may overflow on the way, and
- * each addition to a sum below the normal numbers errs by half of the least one, beside products that
- * are at least as large as those of the smallest elements. */
+/* What leaves the accumulator's range, where operands are not scaled: nothing may overflow on the
+ * way, and each addition to a sum below the normal numbers errs by half of the least one, beside
+ * products that are at least as large as those of the smallest elements. */
 static double out_of_range(const struct plan *p, const struct node *products, double k)
 {
     const struct unit_info *unit = &limber_units[products->num[ATTR_unit]];
@@ -83,7 +82,8 @@ static double out_of_range(const struct plan *p, const struct node *products, do
 
     limber_format_named(unit->acc, &acc);
     for (int i = 0; i < 2; i++) {
-        const struct node *limbs = &p->node[products->in[i]], *mask = limber_source(p, products->in[i]);
+        const struct node *limbs = &p->node[products->in[i]],
+                          *mask = limber_source(p, products->in[i]);
         bool known = limber_node_has(mask, ATTR_emin);
 
         if (limbs->op != OP_whole || mask->type.format.kind != LIMBER_KIND_FLOAT)
@@ -108,7 +108,7 @@ static double accumulation(const struct plan *p, const struct node *products,
     limber_unit model;
     limber_format acc;
 
-    if (combine->num[ATTR_via] != VIA_sum || unit->exact_bits == 0 || k == 0)
+    if (combine->num[ATTR_reconstruct] != RECONSTRUCT_sum || unit->exact_bits == 0 || k == 0)
         return 0;
     length = limber_plan_order(p, products->in[1]) == ORDER_rsc ? 2 * k : k;
     if (limber_unit_of_sums(products, &model))
@@ -119,7 +119,7 @@ static double accumulation(const struct plan *p, const struct node *products,
     if (n * u >= 0.5)
         return INFINITY;
     n = n * u / (1 - n * u);
-    if (p->promise == LIMBER_BITS)      /* native's promise is that of binary64 or binary32 */
+    if (p->promise == LIMBER_CONTRACT_BITS) /* native's promise is that of binary64 or binary32 */
         n += out_of_range(p, products, k);
     return products->rows > 1 ? n * (1 + 0x1p-6) + products->type.count * 0x1p-52 : n;
 }
@@ -135,12 +135,12 @@ double limber_spent(const struct plan *p, double k)
         return NAN;
     a = representation(p, products->in[0]);
     b = representation(p, products->in[1]);
-    if (limber_node_has(combine, ATTR_doubt))   /* what the cut could change is summed exactly */
+    if (limber_node_has(combine, ATTR_uncertain)) /* what the cut could change is summed exactly */
         a = b = 0;
     sum = a + b + a * b + p->dropped + accumulation(p, products, combine, k);
     /* native counts the final rounding, the other promises grant it */
-    if (p->promise == LIMBER_NATIVE && !limber_format_equal(combine->type.format,
-                                                            out->type.format))
+    if (p->promise == LIMBER_CONTRACT_NATIVE &&
+        !limber_format_equal(combine->type.format, out->type.format))
         sum += limber_format_roundoff(out->type.format) * (1 + 0x1p-6);
     return sum;
 }
@@ -156,15 +156,16 @@ double limber_budget(const struct plan *p, double k)
 {
     double u = roundoff(p);
 
-    if (p->promise == LIMBER_NATIVE && u > 0)
+    if (p->promise == LIMBER_CONTRACT_NATIVE && u > 0)
         return (k + 2 - p->roundings) * u;
     return p->budget;
 }
 
 enum { POINTS = 6 };
 
-/* Between these k, from least to most, budget and spent are linear, or one goes by equal steps, blocks
- * in a chunk, of which the first and the last are here.  Padding may double what is counted. */
+/* Between these k, from least to most, budget and spent are linear, or one goes by equal steps,
+ * blocks in a chunk, of which the first and the last are here.  Padding may double what is counted.
+ */
 static void points(const struct plan *p, double least, double most, double at[POINTS])
 {
     const struct node *products = limber_plan_find(p, OP_products);
@@ -191,7 +192,7 @@ static double tightest(const struct plan *p, double *k)
     double u = roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS], slack = INFINITY;
 
     *k = most;
-    if (p->promise == LIMBER_NATIVE && u > 0)
+    if (p->promise == LIMBER_CONTRACT_NATIVE && u > 0)
         least = fmax(p->budget / u - 2 + p->roundings, 1);
     points(p, least, most, at);
     for (int i = 0; i < POINTS; i++) {
@@ -217,14 +218,16 @@ bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
     double k = 1, slack;
 
     (void)t;
-    if (p->model) {             /* it is what it is */
+    if (p->model) { /* it is what it is */
         p->spent = INFINITY;
         return true;
     }
     slack = tightest(p, &k);
     p->spent = limber_spent(p, ldexp(1, p->kbits));
-    if (p->promise == LIMBER_FAST || slack >= 0)
+    if (p->promise == LIMBER_CONTRACT_FAST || slack >= 0)
         return true;
-    return limber_fail(d, LIMBER_NO_SCHEME, "its bound %.3g |A||B| exceeds the contract's %.3g "
-                       "at k = %.0f", limber_spent(p, k), limber_budget(p, k), k);
+    return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "its bound %.3g |A||B| exceeds the contract's %.3g "
+                       "at k = %.0f",
+                       limber_spent(p, k), limber_budget(p, k), k);
 }

@@ -14,8 +14,9 @@
 /* Doubles that hold an element; `exact` multiplies each of one operand by each of the other. */
 static int pieces(limber_format f)
 {
-    return f.kind == LIMBER_KIND_FLOAT && f.size == 16 && !f.carried ? 3 :
-           f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_INT && f.size == 8) ? 2 : 1;
+    return f.kind == LIMBER_KIND_FLOAT && f.size == 16 && !f.carried              ? 3 :
+           f.kind == LIMBER_KIND_DD || (f.kind == LIMBER_KIND_INT && f.size == 8) ? 2 :
+                                                                                    1;
 }
 
 static bool is_exact(const struct node *products)
@@ -36,13 +37,14 @@ static double prepare_ns(const struct plan *p, const struct node *products, int 
     case OP_quantize: return 2;
     case OP_hilo: return 0.5 + 0.7 * n->type.count;
     case OP_residues: return (pair ? 3 : 1) + 0.2 * n->type.count;
-    default: return n->num[ATTR_bits] <= 30 && !pair ? 0.5 + 0.1 * n->type.count :
-                    (pair ? 3 : 1) + 0.2 * n->type.count;
+    default:
+        return n->num[ATTR_bits] <= 30 && !pair ? 0.5 + 0.1 * n->type.count :
+                                                  (pair ? 3 : 1) + 0.2 * n->type.count;
     }
 }
 
-/* One element in a thousand is expected to be summed again, exactly; those that are not plain, or no
- * binary64 or binary32, are looked at one by one. */
+/* One element in a thousand is expected to be summed again, exactly; those that are not plain, or
+ * no binary64 or binary32, are looked at one by one. */
 static double doubt_ns(const struct plan *p, const struct node *out)
 {
     limber_format f = out->type.format;
@@ -63,9 +65,12 @@ static double combine_ns(const struct plan *p, const struct node *products,
     int64_t bits = a->num[ATTR_bits] + b->num[ATTR_bits] + p->kbits;
     bool narrow = bits <= 61;
 
-    switch (combine->num[ATTR_via]) {
-    case VIA_crt: return (limber_node_has(combine, ATTR_doubt) ? doubt_ns(p, out) : 0) + (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
-    case VIA_shift: return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;
+    switch (combine->num[ATTR_reconstruct]) {
+    case RECONSTRUCT_crt:
+        return (limber_node_has(combine, ATTR_uncertain) ? doubt_ns(p, out) : 0) +
+               (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
+    case RECONSTRUCT_shift:
+        return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;
     default: return is_exact(products) ? (plain && binary ? 20 : 300) : 1;
     }
 }
@@ -86,9 +91,11 @@ static struct price price_of(const struct plan *p, const struct target *t)
         return limber_device_price(p, t, &inside);
     return (struct price){
         .product = times / rate,
-        .a = 1e-9 * prepare_ns(p, products, 0), .b = 1e-9 * prepare_ns(p, products, 1),
+        .a = 1e-9 * prepare_ns(p, products, 0),
+        .b = 1e-9 * prepare_ns(p, products, 1),
         .result = 1e-9 * combine_ns(p, products, combine),
-        .skips = products->num[ATTR_unit] != UNIT_i8 || combine->num[ATTR_via] != VIA_shift,
+        .skips = products->num[ATTR_unit] != UNIT_i8 ||
+                 combine->num[ATTR_reconstruct] != RECONSTRUCT_shift,
     };
 }
 
@@ -112,10 +119,10 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
 {
     struct plan copy = { 0 };
     bool ok = limber_plan_copy(&copy, p) ||
-              limber_fail(why, LIMBER_NO_MEMORY, "choose: out of memory");
+              limber_fail(why, LIMBER_STATUS_NO_MEMORY, "choose: out of memory");
 
     if (ok && t->rate[s->unit] <= 0)
-        ok = limber_fail(why, LIMBER_NO_SCHEME, "%s has no %s unit", t->backend,
+        ok = limber_fail(why, LIMBER_STATUS_NO_SCHEME, "%s has no %s unit", t->backend,
                          limber_units[s->unit].name);
     copy.scheme = s->name;
     ok = ok && limber_pass_split(&copy, t, why) && limber_pass_prune(&copy, t, why) &&
@@ -132,8 +139,8 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
 static bool none(struct plan *p, const struct diag *only, struct diag *d)
 {
     if (p->wanted)
-        return limber_fail(d, LIMBER_NO_SCHEME, "scheme %s: %s", p->wanted, only->text);
-    return limber_fail(d, LIMBER_NO_SCHEME, "no scheme keeps the contract:\n%s",
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "scheme %s: %s", p->wanted, only->text);
+    return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "no scheme keeps the contract:\n%s",
                        p->refused.s ? p->refused.s : "");
 }
 
@@ -146,7 +153,7 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
     if (!limber_plan_find(p, OP_gemm) || p->scheme)
         return true;
     if (p->wanted && !limber_scheme_find(p->wanted))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "no scheme is called \"%s\"", p->wanted);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "no scheme is called \"%s\"", p->wanted);
     for (size_t i = 0; i < limber_scheme_count; i++) {
         const struct scheme *s = &limber_schemes[i];
         struct diag why = { 0 };
@@ -167,7 +174,7 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
                 p->price = price;
             }
         } else {
-            if (why.status == LIMBER_NO_MEMORY)
+            if (why.status == LIMBER_STATUS_NO_MEMORY)
                 return limber_fail(d, why.status, "%s", why.text);
             limber_text_add(&p->refused, "%s: refused: %s\n", s->name, why.text);
             last = why;

@@ -21,7 +21,7 @@ static bool copy_lists(struct plan *p, struct node *to, const struct node *from,
 
     for (size_t i = 0; i < COUNT(lists); i++)
         if (!limber_node_list(p, to, lists[i], from->list[lists[i]].v, from->list[lists[i]].n))
-            return limber_fail(d, LIMBER_NO_MEMORY, "conv_to_gemm: out of memory");
+            return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "conv_to_gemm: out of memory");
     return true;
 }
 
@@ -43,7 +43,7 @@ static bool finish(struct plan *p, int conv, int gemm, int64_t layout, struct di
     struct type t, flat;
 
     if (!out)
-        return limber_fail(d, LIMBER_INTERNAL, "conv_to_gemm: a plan without epilogue");
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "conv_to_gemm: a plan without epilogue");
     for (size_t i = 0; i < p->nodes; i++)
         for (int j = 0; j < p->node[i].nin; j++)
             if (p->node[i].in[j] == conv)
@@ -55,7 +55,7 @@ static bool finish(struct plan *p, int conv, int gemm, int64_t layout, struct di
         p->node[out->in[1]].type = flat;
     image = limber_plan_add(p, OP_image, NULL, (int)(out - p->node), -1, t);
     if (image < 0)
-        return limber_fail(d, LIMBER_NO_MEMORY, "conv_to_gemm: out of memory");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "conv_to_gemm: out of memory");
     limber_node_set(&p->node[image], ATTR_layout, layout);
     p->ret = image;
     return true;
@@ -76,7 +76,7 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
     filters = limber_plan_add(p, OP_filters, NULL, w, -1, matrix(p->node[w].type.format, 'm', 'k'));
     patches = limber_plan_add(p, OP_patches, NULL, x, -1, matrix(p->node[x].type.format, 'k', 'n'));
     if (filters < 0 || patches < 0)
-        return limber_fail(d, LIMBER_NO_MEMORY, "conv_to_gemm: out of memory");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "conv_to_gemm: out of memory");
     limber_node_set(&p->node[filters], ATTR_layout, layout);
     limber_node_set(&p->node[patches], ATTR_layout, layout);
     set_order(p, &p->node[filters], &p->node[patches], t);
@@ -85,7 +85,8 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
     gemm = limber_plan_add(p, OP_gemm, NULL, filters, patches,
                            matrix(p->node[c].type.format, 'm', 'n'));
     if (gemm < 0)
-        return limber_fail(d, LIMBER_NO_MEMORY, "conv_to_gemm: out of memory");
-    return finish(p, c, gemm, layout, d) && (limber_plan_sweep(p) ||
-           limber_fail(d, LIMBER_NO_MEMORY, "conv_to_gemm: out of memory"));
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "conv_to_gemm: out of memory");
+    return finish(p, c, gemm, layout, d) &&
+           (limber_plan_sweep(p) ||
+            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "conv_to_gemm: out of memory"));
 }

@@ -23,17 +23,17 @@ struct block_shape limber_block_shape(const struct node *n, const struct target 
 
     if (is_small(u) && limber_target_has(t, "wgmma"))
         return u == UNIT_i8 ? (struct block_shape){ 64, 256, 128, 256, 128 } :
-               (struct block_shape){ 64, 128, 128, 128, 128 };
+                              (struct block_shape){ 64, 128, 128, 128, 128 };
     if (is_small(u) && limber_target_has(t, "mma"))
         return side_by_side ? (struct block_shape){ 32, 32, 128, 64, 64 } :
                u == UNIT_i8 ? (struct block_shape){ 64, 32, 128, 128, 128 } :
-               (struct block_shape){ 32, 32, 128, 64, 128 };
+                              (struct block_shape){ 32, 32, 128, 64, 128 };
     if (u == UNIT_f16)
         return (struct block_shape){ 32, 32, 64, 64, 64 };
     if (u == UNIT_f64 && limber_target_has(t, "mma"))
         return (struct block_shape){ 32, 32, 128, 64, 128 };
     return u == UNIT_f64 ? (struct block_shape){ 32, 32, 128, 64, 64 } :
-           (struct block_shape){ 32, 64, 128, 128, 64 };
+                           (struct block_shape){ 32, 64, 128, 128, 64 };
 }
 
 /* Barriers and alignment take a kilobyte.  Elements for warpgroups come 128 lines by 32 at once. */
@@ -41,7 +41,7 @@ int64_t limber_block_stages(const struct plan *p, const struct target *t, bool i
 {
     const struct node *n = limber_plan_find(p, OP_products);
     const struct node *a = &p->node[n->in[0]], *b = &p->node[n->in[1]];
-    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum;
+    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum;
     struct block_shape s = limber_block_shape(n, t, side_by_side);
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
     int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
@@ -55,8 +55,8 @@ int64_t limber_block_stages(const struct plan *p, const struct target *t, bool i
     }
     stages = room / limbs > 4 ? 4 : room / limbs;
     if (n->num[ATTR_unit] == UNIT_f16 && !limber_target_has(t, "mma"))
-        return stages < 2 ? stages : 2;     /* copies are not asynchronous there, and sums need room
-                                               to leave */
+        return stages < 2 ? stages : 2; /* copies are not asynchronous there, and sums need room
+                                           to leave */
     return stages;
 }
 
@@ -69,18 +69,22 @@ bool limber_can_split_inside(const struct plan *p, const struct target *t, struc
 
     limber_format_named("f32", &f32);
     if (!t->shared || !limber_target_has(t, "mma"))
-        return limber_fail(d, LIMBER_NO_SCHEME, "split=inside: %s has no kernel for that",
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "split=inside: %s has no kernel for that",
                            t->backend);
     for (int i = 0; i < 2; i++) {
         const struct node *limbs = &p->node[n->in[i]], *x = &p->node[limbs->in[0]];
 
         if (limbs->op != OP_hilo || x->op != OP_arg || !limber_format_equal(x->type.format, f32))
-            return limber_fail(d, LIMBER_NO_SCHEME, "split=inside: %%%s are no Hi/Lo limbs of a "
-                               "matrix of f32", limbs->name);
+            return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                               "split=inside: %%%s are no Hi/Lo limbs of a "
+                               "matrix of f32",
+                               limbs->name);
     }
     return limber_block_stages(p, t, true) >= 2 ||
-           limber_fail(d, LIMBER_NO_SCHEME, "split=inside: elements and limbs do not fit the %lld "
-                       "bytes that threads share", (long long)t->shared);
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "split=inside: elements and limbs do not fit the %lld "
+                       "bytes that threads share",
+                       (long long)t->shared);
 }
 
 /* Bytes that kernels move for an element.  Ahead: operands are read and limbs written, limbs are
@@ -98,14 +102,15 @@ static double result_bytes(const struct plan *p, const struct node *products,
                            const struct node *combine)
 {
     limber_format f = limber_plan_find(p, OP_epilogue)->type.format;
-    double total = combine->num[ATTR_via] == VIA_crt ? 1 : combine->num[ATTR_via] == VIA_shift ? 8 :
-                   0;
+    double total = combine->num[ATTR_reconstruct] == RECONSTRUCT_crt   ? 1 :
+                   combine->num[ATTR_reconstruct] == RECONSTRUCT_shift ? 8 :
+                                                                         0;
 
     return f.size + 2 * total * products->type.count;
 }
 
-enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 };     /* of three or four kernels, of one */
-enum { CUT_STEPS = 10 };        /* instructions that fetch and cut an element (docs/gpu.md) */
+enum { LAUNCHES_NS = 15000, LAUNCH_NS = 5000 }; /* of three or four kernels, of one */
+enum { CUT_STEPS = 10 }; /* instructions that fetch and cut an element (docs/gpu.md) */
 
 /* Bytes of shared memory a multiply-add: limbs are read for every row by groups of 64 lines,
  * elements written and read, limbs written. */
@@ -113,8 +118,8 @@ static double shared_bytes(const struct plan *p, const struct node *products, st
 {
     const struct type *limb = &p->node[products->in[0]].type;
     double depth = (double)s.bytes / limb->format.size, lines = (double)(s.mb + s.nb);
-    double read = (double)products->rows * (double)s.mb / 64 * (double)(64 + s.nb) *
-                  (double)s.bytes;
+    double read =
+        (double)products->rows * (double)s.mb / 64 * (double)(64 + s.nb) * (double)s.bytes;
 
     return (read + lines * (8 * depth + limb->count * (double)s.bytes)) /
            ((double)(s.mb * s.nb) * depth);
@@ -142,7 +147,7 @@ static struct price price(const struct plan *p, const struct target *t, bool ins
     const struct node *combine = limber_plan_find(p, OP_combine);
     double rate = t->rate[products->num[ATTR_unit]], product;
 
-    if (p->scheme && strcmp(p->scheme, "cublas") == 0)   /* operands are read as they lie */
+    if (p->scheme && strcmp(p->scheme, "cublas") == 0) /* operands are read as they lie */
         return (struct price){ .product = 1 / (0.9 * rate) };
     product = (double)products->rows / (0.75 * rate);
     return (struct price){

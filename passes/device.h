@@ -6,19 +6,21 @@
 #include "ir/ir.h"
 
 /* Of a warp, of a block, and the bytes of a line in one stage. */
-struct block_shape { int64_t mr, nr, mb, nb, bytes; };
+struct block_shape {
+    int64_t mr, nr, mb, nb, bytes;
+};
 
 /* side_by_side: a stage holds all limbs. */
 struct block_shape limber_block_shape(const struct node *products, const struct target *t,
                                       bool side_by_side);
-/* Stages of the ring that the shared memory holds, of limbs, or of elements beside two stages of limbs;
- * fewer than 2: it does not do. */
+/* Stages of the ring that the shared memory holds, of limbs, or of elements beside two stages of
+ * limbs; fewer than 2: it does not do. */
 int64_t limber_block_stages(const struct plan *p, const struct target *t, bool inside);
 
 /* Can the multiply kernel make the limbs?  If not, why. */
 bool limber_can_split_inside(const struct plan *p, const struct target *t, struct diag *d);
-/* The price of a plan by the way to make limbs that is the faster at the plan's size, of those that the
- * caller allows. */
+/* The price of a plan by the way to make limbs that is the faster at the plan's size, of those that
+ * the caller allows. */
 struct price limber_device_price(const struct plan *p, const struct target *t, bool *inside);
 
 #endif

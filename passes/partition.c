@@ -7,8 +7,8 @@
  *           within such a rectangle, where the contract allows C to be summed in parts, classes of
  *           tiles: narrow ones by narrow ones, wide ones by all, narrow ones by wide ones
  *   proof   docs/accuracy.md, "Mixed products"
- *   source  Ma et al., ICS 2022, sections 5.2 and 5.3: classes of tiles, and the count of their pairs
- *           by a product of the masks */
+ *   source  Ma et al., ICS 2022, sections 5.2 and 5.3: classes of tiles, and the count of their
+ * pairs by a product of the masks */
 #include "passes/partition.h"
 
 #include "passes/passes.h"
@@ -34,7 +34,7 @@ struct work {
 
 static bool no_memory(struct diag *d)
 {
-    return limber_fail(d, LIMBER_NO_MEMORY, "partition: out of memory");
+    return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "partition: out of memory");
 }
 
 /* ---- prices ---------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ static struct mask about(const struct partition_side *s, const int32_t *block, i
 {
     struct mask m;
 
-    limber_mask_join(&m, s->mask, &(struct excerpt){ .block = block }, count);
+    limber_mask_join(&m, s->mask, &(struct tile_subset){ .block = block }, count);
     return m;
 }
 
@@ -99,7 +99,7 @@ static int thresholds(const struct partition_side *s, int g, int out[THRESHOLDS]
     for (int k = 0; k < KEYS; k++)
         if (seen[k])
             all[n++] = 4 * k;
-    n--;                        /* nothing lies above the largest */
+    n--; /* nothing lies above the largest */
     for (int i = 0; i < n && kept < THRESHOLDS; i++)
         if (n <= THRESHOLDS || i * THRESHOLDS / n >= kept)
             out[kept++] = all[i];
@@ -143,7 +143,8 @@ struct split {
     double seconds[2][PARTITION_GROUPS];
 };
 
-/* Both sides at once, before either is cut: wide lines of each may hide what a cut of one would gain. */
+/* Both sides at once, before either is cut: wide lines of each may hide what a cut of one would
+ * gain. */
 struct double_split {
     int threshold[2];
     double gain;
@@ -170,7 +171,7 @@ static void try_group(struct work *w, int side, int g, int32_t *room, struct spl
         struct split t = { .side = side, .group = g, .threshold = at[i] };
 
         t.gain = before - halves(w, side, half, t.seconds);
-        if (isnan(t.gain))      /* neither way has a plan */
+        if (isnan(t.gain)) /* neither way has a plan */
             t.gain = 0;
         if (t.gain > best->gain)
             *best = t;
@@ -277,10 +278,16 @@ static bool cut_lines(struct work *w)
 
 /* Tiles are narrow when they fit below one power of two a block: with all exponents, or with all
  * bits, within so many binades. */
-struct narrow { bool bits; int binades; };
+struct narrow {
+    bool bits;
+    int binades;
+};
 
 /* A tile of 2^shift elements along k. */
-struct tile { int low, high; bool zero; };
+struct tile {
+    int low, high;
+    bool zero;
+};
 
 static struct tile tile_at(const struct partition_side *s, int32_t block, int64_t c, bool bits)
 {
@@ -328,7 +335,7 @@ static int anchor(const struct tile *t, int64_t n, int binades)
 }
 
 /* false: there is no memory. */
-static bool classify(struct partition_side *s, struct narrow how)
+static bool classify(struct partition_side *s, struct narrow limits)
 {
     struct tile *t = malloc((size_t)(s->tiles + 1) * sizeof *t);
 
@@ -336,11 +343,12 @@ static bool classify(struct partition_side *s, struct narrow how)
         int top;
 
         for (int64_t c = 0; c < s->tiles; c++)
-            t[c] = tile_at(s, (int32_t)b, c, how.bits);
-        top = anchor(t, s->tiles, how.binades);
+            t[c] = tile_at(s, (int32_t)b, c, limits.bits);
+        top = anchor(t, s->tiles, limits.binades);
         for (int64_t c = 0; c < s->tiles; c++)
-            s->tile[b * s->tiles + c] = (uint8_t)(t[c].zero ? CLASS_zero :
-                                        fits(&t[c], top, how.binades) ? CLASS_narrow : CLASS_wide);
+            s->tile[b * s->tiles + c] = (uint8_t)(t[c].zero                        ? CLASS_zero :
+                                                  fits(&t[c], top, limits.binades) ? CLASS_narrow :
+                                                                                     CLASS_wide);
     }
     free(t);
     return t != NULL;
@@ -387,7 +395,7 @@ static double share(const struct work *w, const struct partition_part *part)
 
 static struct mask about_tiles(const struct work *w, const struct partition_part *part, int side)
 {
-    struct excerpt x = limber_partition_excerpt(w->p, part, side);
+    struct tile_subset x = limber_partition_subset(w->p, part, side);
     struct mask m;
 
     limber_mask_join(&m, w->p->side[side].mask, &x, limber_partition_blocks(w->p, part, side));
@@ -402,18 +410,23 @@ static double part_seconds(struct work *w, struct partition_part *part)
     return part->share > 0 ? ask(w, &a, &b, part->scheme, part->roundings, part->share) : 0;
 }
 
-/* The parts of one rectangle of which there are any products; at least one, since C is to be written. */
+/* The parts of one rectangle of which there are any products; at least one, since C is to be
+ * written. */
 static int cut_rectangle(struct work *w, const int group[2], struct partition_part out[3],
                          double *seconds)
 {
     enum { NARROW = 1 << CLASS_narrow, WIDE = 1 << CLASS_wide };
-    static const uint32_t keep[3][2] = { { NARROW, NARROW }, { WIDE, NARROW | WIDE }, { NARROW, WIDE } };
+    static const uint32_t keep[3][2] = { { NARROW, NARROW },
+                                         { WIDE, NARROW | WIDE },
+                                         { NARROW, WIDE } };
     int n = 0;
 
     for (int i = 0; i < 3; i++) {
-        struct partition_part t = { .group = { group[0], group[1] }, .keep = { keep[i][0], keep[i][1] },
+        struct partition_part t = { .group = { group[0], group[1] },
+                                    .keep = { keep[i][0], keep[i][1] },
                                     .adds = n > 0,
-                                    .scheme = w->in->scheme[1] ? w->in->scheme[i > 0] : w->in->scheme[0] };
+                                    .scheme = w->in->scheme[1] ? w->in->scheme[i > 0] :
+                                                                 w->in->scheme[0] };
 
         t.share = share(w, &t);
         if (t.share > 0)
@@ -437,7 +450,7 @@ static bool pays(const struct work *w, int parts, double seconds, double whole)
     if (parts > 1 && !w->in->sums)
         return false;
     return w->in->scheme[1] ? isfinite(seconds) :
-           seconds < (parts > 1 ? worth_tiles : worth) * whole;
+                              seconds < (parts > 1 ? worth_tiles : worth) * whole;
 }
 
 /* Rectangles that gain by a cut along k, or that are to be cut, are; what all take then. */
@@ -458,9 +471,11 @@ static double cut_tiles(struct work *w, bool apply)
             if (n == 0 || !pays(w, n, seconds, w->seconds[g][h])) {
                 n = 1;
                 seconds = w->seconds[g][h];
-                part[0] = (struct partition_part){
-                    .group = { g, h }, .share = 1, .seconds = seconds,
-                    .scheme = w->in->scheme[1] ? w->in->scheme[1] : w->in->scheme[0] };
+                part[0] = (struct partition_part){ .group = { g, h },
+                                                   .share = 1,
+                                                   .seconds = seconds,
+                                                   .scheme = w->in->scheme[1] ? w->in->scheme[1] :
+                                                                                w->in->scheme[0] };
             }
             all += seconds;
             for (int i = 0; apply && i < n; i++)
@@ -469,14 +484,17 @@ static double cut_tiles(struct work *w, bool apply)
     return all;
 }
 
-static bool classify_both(struct work *w, struct narrow how)
+static bool classify_both(struct work *w, struct narrow limits)
 {
-    return (classify(&w->p->side[0], how) && classify(&w->p->side[1], how)) || no_memory(w->d);
+    return (classify(&w->p->side[0], limits) && classify(&w->p->side[1], limits)) ||
+           no_memory(w->d);
 }
 
 /* All that is not zero; the range of binary16 limbs with a scale; integers of one byte and two. */
 enum { ALL, RANGED, BYTES };
-static const struct narrow narrows[] = { { false, 1 << 20 }, { false, 28 }, { true, 8 }, { true, 16 } };
+static const struct narrow narrows[] = {
+    { false, 1 << 20 }, { false, 28 }, { true, 8 }, { true, 16 }
+};
 
 /* What is narrow to a scheme that is named: limbs of floats have a range, integers have bits. */
 static size_t narrow_for(const char *scheme)
@@ -541,8 +559,8 @@ static bool suits_all(struct work *w, const struct mask *a, const struct mask *b
         return false;
     w->p->seconds = seconds;
     w->p->parts = 1;
-    w->p->part[0] = (struct partition_part){ .scheme = w->in->scheme[0], .share = 1,
-                                             .seconds = seconds };
+    w->p->part[0] =
+        (struct partition_part){ .scheme = w->in->scheme[0], .share = 1, .seconds = seconds };
     return true;
 }
 
@@ -577,16 +595,18 @@ void limber_partition_clear(struct partition *p)
     memset(p, 0, sizeof *p);
 }
 
-struct excerpt limber_partition_excerpt(const struct partition *p, const struct partition_part *part,
-                                        int side)
+struct tile_subset limber_partition_subset(const struct partition *p,
+                                           const struct partition_part *part, int side)
 {
     const struct partition_side *s = &p->side[side];
 
-    return (struct excerpt){ s->block + s->first[part->group[side]], part->keep[side] ? s->tile : NULL,
-                             s->tiles, part->keep[side], s->shift };
+    return (struct tile_subset){ s->block + s->first[part->group[side]],
+                                 part->keep[side] ? s->tile : NULL, s->tiles, part->keep[side],
+                                 s->shift };
 }
 
-int64_t limber_partition_blocks(const struct partition *p, const struct partition_part *part, int side)
+int64_t limber_partition_blocks(const struct partition *p, const struct partition_part *part,
+                                int side)
 {
     const struct partition_side *s = &p->side[side];
     int g = part->group[side];

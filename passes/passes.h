@@ -6,13 +6,15 @@
 
 #include "ir/ir.h"
 
-#define LIMBER_PASSES(P)                                                                        \
-    P(conv_to_gemm, "convolution becomes an implicit GEMM")                                     \
-    P(choose,       "contract, mask and target give a scheme")                                  \
-    P(split,        "operands become limbs and a product table")                                \
-    P(prune,        "rows that the contract does not need go")                                  \
-    P(tile,         "register tiles and cache blocks")                                          \
+/* clang-format off */
+#define LIMBER_PASSES(P) \
+    P(conv_to_gemm, "convolution becomes an implicit GEMM") \
+    P(choose,       "contract, mask and target give a scheme") \
+    P(split,        "operands become limbs and a product table") \
+    P(prune,        "rows that the contract does not need go") \
+    P(tile,         "register tiles and cache blocks") \
     P(bound,        "prove that what is left keeps the contract")
+/* clang-format on */
 
 #define P(name, about) bool limber_pass_##name(struct plan *, const struct target *, struct diag *);
 LIMBER_PASSES(P)

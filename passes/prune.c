@@ -31,7 +31,7 @@ static bool wraps_away(const struct plan *p, const struct row *r)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
-    return limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_shift &&
+    return limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_shift &&
            out->type.format.kind == LIMBER_KIND_INT && out->num[ATTR_wrap] == 1 &&
            out->num[ATTR_alpha] == 0 && r->weight >= 8 * out->type.format.size;
 }
@@ -71,7 +71,7 @@ bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
     (void)t, (void)d;
     if (!table || !combine)
         return true;
-    slack = p->promise == LIMBER_FAST ? 0 : limber_slack(p);
+    slack = p->promise == LIMBER_CONTRACT_FAST ? 0 : limber_slack(p);
     kept = table->rows;
     for (size_t i = table->rows; i-- > 0 && kept > 1;) {    /* smallest share first */
         struct row *r = &table->row[i];
@@ -92,7 +92,7 @@ bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
         if (table->row[i].acc >= 0)
             table->row[kept++] = table->row[i];
     table->rows = kept;
-    if (combine->num[ATTR_via] != VIA_crt)
+    if (combine->num[ATTR_reconstruct] != RECONSTRUCT_crt)
         renumber(table);
     return true;
 }

@@ -30,7 +30,7 @@ static bool known(const char *names, struct diag *d)
             if (strlen(limber_passes[i].name) == n && strncmp(limber_passes[i].name, s, n) == 0)
                 break;
         if (i == limber_pass_count)
-            return limber_fail(d, LIMBER_BAD_ARGUMENT, "passes: no pass is called \"%.*s\"",
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "passes: no pass is called \"%.*s\"",
                                (int)n, s);
     }
     return true;
@@ -52,9 +52,10 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
         if (w.seen)
             w.seen(w.user, pass->name, p);
         if (!limber_plan_verify(p, &broken))
-            return broken.status == LIMBER_NO_MEMORY ? limber_fail(d, broken.status, "%s", broken.text) :
-                   limber_fail(d, LIMBER_INTERNAL, "pass %s broke the plan: %s", pass->name,
-                               broken.text);
+            return broken.status == LIMBER_STATUS_NO_MEMORY ?
+                       limber_fail(d, broken.status, "%s", broken.text) :
+                       limber_fail(d, LIMBER_STATUS_INTERNAL, "pass %s broke the plan: %s",
+                                   pass->name, broken.text);
     }
     return true;
 }

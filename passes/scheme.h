@@ -28,16 +28,16 @@ struct stated {
     struct type type;       /* of the gemm */
     limber_format fa, fb;   /* operands as stored */
     limber_format result;   /* of the epilogue */
-    const struct node *ma, *mb;     /* the arg nodes with the masks; valid until a node is added */
-    const struct node *out;         /* the epilogue */
-    bool wraps;                     /* the result is an integer that wraps */
+    const struct node *ma, *mb; /* the arg nodes with the masks; valid until a node is added */
+    const struct node *out; /* the epilogue */
+    bool wraps; /* the result is an integer that wraps */
 };
 bool limber_stated(const struct plan *p, struct stated *s, struct diag *d);
 
 /* Replaces the gemm by products of the limb sets a and b and a combine; rows are taken over. */
 bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, enum unit unit,
                          int64_t chunk, const struct row *row, size_t rows, int accumulators,
-                         int via, const int64_t *moduli, struct diag *d);
+                         int reconstruct, const int64_t *moduli, struct diag *d);
 
 /* The products' floats are summed as the target's tensor cores do. */
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d);

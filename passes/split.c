@@ -13,7 +13,7 @@ bool limber_pass_split(struct plan *p, const struct target *t, struct diag *d)
     if (!limber_plan_find(p, OP_gemm))
         return true;
     if (!s)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "split: no scheme is called \"%s\"",
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "split: no scheme is called \"%s\"",
                            p->scheme ? p->scheme : "");
     return s->split(p, s, t, d);
 }

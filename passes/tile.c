@@ -4,8 +4,8 @@
  *   needs   a product table
  *   leaves  products.tile = mr, nr, group, mb, nb, kc: the register tile is mr x nr, a panel of B
  *           (nr x kc) comes from L1 or next to it, a block of A (mb x kc) stays in a quarter
- *           of L2; group elements along k lie together.  kc divides the chunk: chains end with chunks.
- *           On a machine whose threads share memory in blocks: a warp has mr x nr, a block mb x nb,
+ *           of L2; group elements along k lie together.  kc divides the chunk: chains end with
+ * chunks. On a machine whose threads share memory in blocks: a warp has mr x nr, a block mb x nb,
  *           its memory a ring of `group` stages of kc elements.  products.split = inside where
  *           limbs are made by the kernel that multiplies them.
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
@@ -34,7 +34,8 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
     *group = u == UNIT_i8 ? t->group : 1;
 }
 
-/* What was measured, where it is legal: a register tile of at most 16 rows, blocks of whole tiles. */
+/* What was measured, where it is legal: a register tile of at most 16 rows, blocks of whole tiles.
+ */
 static bool measured(const struct node *n, const struct target *t, int64_t nr, int64_t *mr,
                      int64_t *mb, int64_t *nb, struct diag *d)
 {
@@ -44,9 +45,10 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
     if (!tile[0] || (u == UNIT_i8 && t->matrix))
         return true;
     if (tile[0] > 16 || tile[1] % tile[0] || tile[2] % nr)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: tile.%s=%d,%d,%d: at most 16 rows, "
-                           "blocks are multiples of them and of %d columns", limber_units[u].name,
-                           tile[0], tile[1], tile[2], (int)nr);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "target: tile.%s=%d,%d,%d: at most 16 rows, "
+                           "blocks are multiples of them and of %d columns",
+                           limber_units[u].name, tile[0], tile[1], tile[2], (int)nr);
     *mr = tile[0];
     *mb = n->type.count > 8 && tile[1] > 10 * *mr ? 10 * *mr : tile[1];
     *nb = tile[2];
@@ -71,20 +73,22 @@ static bool tile_model(struct plan *p, struct node *n, const struct target *t, s
             break;
     }
     i -= i == (int64_t)COUNT(sides);
-    if (stages > 3)     /* two blocks of threads share a multiprocessor */
+    if (stages > 3) /* two blocks of threads share a multiprocessor */
         stages = at_least((t->shared / 2 - 1024) / one, 2);
     stages = stages > 3 ? 3 : stages;
-    return (stages > 0 || limber_fail(d, LIMBER_NO_SCHEME, "the unit's block does not fit the "
+    return (stages > 0 || limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                                      "the unit's block does not fit the "
                                       "memory that threads share")) &&
-           (limber_node_list(p, n, ATTR_tile, (int64_t[]){ 16, 32, stages, sides[i][0], sides[i][1],
-                                                          slots }, 6) ||
-            limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory"));
+           (limber_node_list(p, n, ATTR_tile,
+                             (int64_t[]){ 16, 32, stages, sides[i][0], sides[i][1], slots }, 6) ||
+            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory"));
 }
 
 static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     const struct node *a = &p->node[n->in[0]];
-    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum, inside;
+    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum,
+         inside;
     struct block_shape s = limber_block_shape(n, t, side_by_side);
     int64_t stages;
 
@@ -93,13 +97,16 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
         return false;
     stages = limber_block_stages(p, t, inside);
     if (stages < 2)
-        return limber_fail(d, LIMBER_NO_SCHEME, "two stages of %lld bytes a line do not fit the "
-                           "%lld that threads share", (long long)s.bytes, (long long)t->shared);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "two stages of %lld bytes a line do not fit the "
+                           "%lld that threads share",
+                           (long long)s.bytes, (long long)t->shared);
     if (inside)
         limber_node_set(n, ATTR_split, SPLIT_inside);
-    return limber_node_list(p, n, ATTR_tile, (int64_t[]){ s.mr, s.nr, stages, s.mb, s.nb,
-                                                         s.bytes / a->type.format.size }, 6) ||
-           limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
+    return limber_node_list(
+               p, n, ATTR_tile,
+               (int64_t[]){ s.mr, s.nr, stages, s.mb, s.nb, s.bytes / a->type.format.size }, 6) ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
 }
 
 bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
@@ -114,7 +121,7 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     if (t->shared)
         return tile_blocks(p, n, t, d);
     if (t->group < 1)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: group = %d", t->group);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: group = %d", t->group);
     shape(n, t, &bytes, &lanes, &group);
     mr = t->registers >= 32 ? 12 : 6;
     nr = 2 * lanes;
@@ -125,26 +132,26 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
         nr = 32;
         if (!limber_node_list(p, n, ATTR_tile,
                               (int64_t[]){ mr, nr, 1, 5 * mr, 256, n->num[ATTR_chunk] }, 6))
-            return limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
+            return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
         return true;
     }
     if (n->num[ATTR_unit] == UNIT_i8 && t->matrix)
         mr = nr = 2 * t->matrix;
     chunk = n->num[ATTR_chunk];
-    if (limber_plan_find(p, OP_combine)->num[ATTR_via] == VIA_sum || chunk < 64)
-        kc = chunk;             /* float totals are added once a chunk */
-    else                        /* a part's tiles are left out block by block */
-        for (kc = 64; kc * 2 <= (p->roundings && chunk > 256 ? 256 : chunk) && chunk % (kc * 2) == 0 &&
-             kc * 2 * nr * bytes <= t->l1 * 3 / 2;)
+    if (limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum || chunk < 64)
+        kc = chunk; /* float totals are added once a chunk */
+    else /* a part's tiles are left out block by block */
+        for (kc = 64; kc * 2 <= (p->roundings && chunk > 256 ? 256 : chunk) &&
+                      chunk % (kc * 2) == 0 && kc * 2 * nr * bytes <= t->l1 * 3 / 2;)
             kc *= 2;
     mb = round_down(at_least(t->l2 / 4 / (kc * bytes), mr), mr);
     mb = mb > 20 * mr ? 20 * mr : mb;
-    if (n->type.count > 8)      /* the totals of a block stay at hand too */
+    if (n->type.count > 8) /* the totals of a block stay at hand too */
         mb = mb > 10 * mr ? 10 * mr : mb;
     nb = at_least(256 / nr, 1) * nr;
     if (!measured(n, t, nr, &mr, &mb, &nb, d))
         return false;
     if (!limber_node_list(p, n, ATTR_tile, (int64_t[]){ mr, nr, group, mb, nb, kc }, 6))
-        return limber_fail(d, LIMBER_NO_MEMORY, "tile: out of memory");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
     return true;
 }

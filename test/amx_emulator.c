@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 18) and 2 */
+ * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 18) and
+ * 2 */
 #define _GNU_SOURCE
 #include "amx_emulator.h"
 #include "fp16_emulator.h"
@@ -38,9 +39,14 @@ static bool decode(const uint8_t *p, struct instruction *i)
     rex_r = !(p[1] >> 7) << 3;
     rex_x = !(p[1] >> 6 & 1) << 3;
     rex_b = !(p[1] >> 5 & 1) << 3;
-    *i = (struct instruction){ .opcode = p[3], .prefix = p[2] & 3, .mod = p[4] >> 6,
-                               .reg = (p[4] >> 3 & 7) | rex_r, .rm = (p[4] & 7) | rex_b,
-                               .third = ~p[2] >> 3 & 15, .base = -1, .index = -1 };
+    *i = (struct instruction){ .opcode = p[3],
+                               .prefix = p[2] & 3,
+                               .mod = p[4] >> 6,
+                               .reg = (p[4] >> 3 & 7) | rex_r,
+                               .rm = (p[4] & 7) | rex_b,
+                               .third = ~p[2] >> 3 & 15,
+                               .base = -1,
+                               .index = -1 };
     if (i->opcode != 0x49 && i->opcode != 0x4b && i->opcode != 0x5e)
         return false;
     if (i->mod != 3) {
@@ -68,9 +74,9 @@ static bool decode(const uint8_t *p, struct instruction *i)
 
 static uint64_t value(const ucontext_t *c, int reg)
 {
-    static const int where[] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI,
-                                 REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13,
-                                 REG_R14, REG_R15 };
+    static const int where[] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                                 REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                 REG_R12, REG_R13, REG_R14, REG_R15 };
 
     return (uint64_t)c->uc_mcontext.gregs[where[reg]];
 }

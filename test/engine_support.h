@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "jit/engine.h"
+#include "jit/api/api.h"
 
 #include <ftw.h>
 #include <stdatomic.h>
@@ -57,8 +57,9 @@ static void counted_unload(struct kernel *k)
     limber_backend_interp.unload(k);
 }
 
-static const struct backend counted = { "counted", counted_probe, counted_compile, counted_load,
-                                        counted_launch, counted_unload, NULL, NULL, NULL };
+static const struct backend counted = { "counted",    counted_probe,  counted_compile,
+                                        counted_load, counted_launch, counted_unload,
+                                        NULL,         NULL,           NULL };
 static const struct backend *const counted_list[] = { &counted, NULL };
 
 static MAYBE_UNUSED limber_context *counted_context(const limber_config *c)
@@ -75,17 +76,17 @@ static MAYBE_UNUSED limber_format format(const char *name)
 {
     limber_format f;
 
-    assert_int_equal(limber_format_named(name, &f), LIMBER_OK);
+    assert_int_equal(limber_format_named(name, &f), LIMBER_STATUS_OK);
     return f;
 }
 
 /* C = A B for 3 x 4 times 4 x 2 small integers: exact in every order. */
-static MAYBE_UNUSED limber_status gemm_meanwhile(limber_context *ctx, limber_meanwhile meanwhile,
-                                                limber_report *report)
+static MAYBE_UNUSED limber_status gemm_meanwhile(limber_context *ctx, limber_on_miss on_miss,
+                                                 limber_report *report)
 {
     static const double want[6] = { 50, 60, 114, 140, 178, 220 };
     double a[12], b[8], c[6] = { -1, -1, -1, -1, -1, -1 };
-    const limber_contract contract = { .promise = LIMBER_NATIVE, .meanwhile = meanwhile };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE, .on_miss = on_miss };
     limber_format f64 = format("f64");
     limber_status s;
 
@@ -95,16 +96,16 @@ static MAYBE_UNUSED limber_status gemm_meanwhile(limber_context *ctx, limber_mea
         b[i] = i + 1;
     s = limber_gemm(ctx, &contract, 3, 2, 4, NULL, (limber_matrix){ a, f64, 4, 1 },
                     (limber_matrix){ b, f64, 2, 1 }, NULL, (limber_matrix){ c, f64, 2, 1 }, report);
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         for (int i = 0; i < 6; i++)
             if (c[i] != want[i])
-                return LIMBER_INTERNAL;
+                return LIMBER_STATUS_INTERNAL;
     return s;
 }
 
 static MAYBE_UNUSED limber_status small_gemm(limber_context *ctx, limber_report *report)
 {
-    return gemm_meanwhile(ctx, LIMBER_MEANWHILE_WAIT, report);
+    return gemm_meanwhile(ctx, LIMBER_ON_MISS_WAIT, report);
 }
 
 static MAYBE_UNUSED char *scratch(void)
@@ -143,9 +144,9 @@ static MAYBE_UNUSED void clear_environment(void)
     char key[4200];
 
     static const char *const names[] = {
-        "LIMBER_BACKEND", "LIMBER_THREADS", "OMP_NUM_THREADS", "LIMBER_CACHE_DIR",
-        "LIMBER_CACHE_MAXSIZE", "LIMBER_CACHE", "LIMBER_NO_COMPILE", "LIMBER_DUMP",
-        "LIMBER_VERBOSE", "LIMBER_PIN",
+        "LIMBER_BACKEND",       "LIMBER_THREADS", "OMP_NUM_THREADS",   "LIMBER_CACHE_DIR",
+        "LIMBER_CACHE_MAXSIZE", "LIMBER_CACHE",   "LIMBER_NO_COMPILE", "LIMBER_DUMP",
+        "LIMBER_VERBOSE",       "LIMBER_PIN",
     };
 
     for (size_t i = 0; i < COUNT(names); i++)

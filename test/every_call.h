@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every public call that computes, plans or looks, once, on small operands: for tests of what may happen to
- * any of them.  A call leaves its result in c. */
+ * Every public call that computes, plans or looks, once, on small operands: for tests of what may
+ * happen to any of them.  A call leaves its result in c. */
 #ifndef LIMBER_TEST_EVERY_CALL_H
 #define LIMBER_TEST_EVERY_CALL_H
 
 #include "support.h"
 
-#include "jit/engine.h"
+#include "jit/api/api.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,15 +25,15 @@ static limber_matrix matrix(const void *p, limber_format f, int64_t row)
     return (limber_matrix){ (void *)(uintptr_t)p, f, row, 1 };
 }
 
-static limber_status product(limber_context *ctx, const limber_contract *contract, const double *left,
-                             int m, int n, int k)
+static limber_status product(limber_context *ctx, const limber_contract *contract,
+                             const double *left, int m, int n, int k)
 {
     const double alpha = 0.75, beta = 0.5;
     limber_report r;
-    limber_status s = limber_gemm(ctx, contract, m, n, k, &alpha, matrix(left, f64, k), matrix(b, f64, n),
-                                  &beta, matrix(c, f64, n), &r);
+    limber_status s = limber_gemm(ctx, contract, m, n, k, &alpha, matrix(left, f64, k),
+                                  matrix(b, f64, n), &beta, matrix(c, f64, n), &r);
 
-    assert_true(s != LIMBER_OK || left != tiles || r.parts > 1);
+    assert_true(s != LIMBER_STATUS_OK || left != tiles || r.parts > 1);
     return s;
 }
 
@@ -44,50 +44,54 @@ static limber_status gemm(limber_context *ctx, const limber_contract *k, const d
 
 static limber_status native(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, a);
+    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, a);
 }
 
 static limber_status bits(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .promise = LIMBER_BITS, .bits = 40 }, a);
+    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_BITS, .bits = 40 }, a);
 }
 
 static limber_status correct(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, a);
+    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, a);
 }
 
 static limber_status mixed(limber_context *ctx)
 {
-    return product(ctx, &(limber_contract){ .promise = LIMBER_NATIVE, .scheme = "ozaki2+native" }, tiles,
-                   N, N, LONG);
+    return product(
+        ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" },
+        tiles, N, N, LONG);
 }
 
 static limber_status in_parts(limber_context *ctx)
 {
-    return product(ctx, &(limber_contract){ .promise = LIMBER_BITS, .bits = 90 }, a, ROWS, ROWS, N);
+    return product(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_BITS, .bits = 90 }, a, ROWS,
+                   ROWS, N);
 }
 
-static limber_status meanwhile(limber_context *ctx)
+static limber_status on_miss(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CORRECT,
-                                         .meanwhile = LIMBER_MEANWHILE_GENERIC }, a);
+    return gemm(
+        ctx,
+        &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT, .on_miss = LIMBER_ON_MISS_GENERIC },
+        a);
 }
 
 static limber_status integers(limber_context *ctx)
 {
-    return limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_EXACT }, N, N, N, NULL,
-                       matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL,
-                       matrix(c, i32, N), NULL);
+    return limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_EXACT }, N, N, N, NULL,
+                       matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL, matrix(c, i32, N),
+                       NULL);
 }
 
 static limber_status out_of_range(limber_context *ctx)
 {
-    limber_status s = limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_EXACT }, N, N, N, NULL,
-                                  matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL,
-                                  matrix(c, i8, N), NULL);
+    limber_status s =
+        limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_EXACT }, N, N, N, NULL,
+                    matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL, matrix(c, i8, N), NULL);
 
-    return s == LIMBER_RANGE && memcmp(c, before, sizeof c) == 0 ? LIMBER_OK : s;
+    return s == LIMBER_STATUS_RANGE && memcmp(c, before, sizeof c) == 0 ? LIMBER_STATUS_OK : s;
 }
 
 static limber_status simulated(limber_context *ctx, limber_statistics *s)
@@ -95,7 +99,11 @@ static limber_status simulated(limber_context *ctx, limber_statistics *s)
     limber_unit u;
     limber_status read = limber_unit_parse("in=e5m2 mul=e5m2:rn acc=(1,8,7):rn", &u);
 
-    return read ? read : gemm(ctx, &(limber_contract){ .promise = LIMBER_SIMULATE, .unit = &u, .statistics = s }, a);
+    return read ? read :
+                  gemm(ctx,
+                       &(limber_contract){
+                           .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u, .statistics = s },
+                       a);
 }
 
 static limber_status simulate(limber_context *ctx)
@@ -122,29 +130,32 @@ static limber_status batch_of(limber_context *ctx, const limber_contract *k, con
 
 static limber_status batch(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, a, b, f64, f64);
+    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, a, b, f64, f64);
 }
 
 static limber_status batch_correct(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, a, b, f64, f64);
+    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, a, b, f64, f64);
 }
 
 static limber_status batch_special(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, odd, b, f64, f64);
+    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, odd, b, f64,
+                    f64);
 }
 
 static limber_status batch_integers(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_EXACT }, bytes_a, bytes_b, i8, i32);
+    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_EXACT }, bytes_a, bytes_b,
+                    i8, i32);
 }
 
 static limber_status complex_of(limber_context *ctx, limber_promise promise, int products)
 {
     enum { SIDE = 40 };
     const double alpha[2] = { 1.5, -0.25 }, beta[2] = { 0, 2 };
-    const limber_contract k = { .promise = promise, .scheme = promise == LIMBER_FAST ? "native" : NULL };
+    const limber_contract k = { .promise = promise,
+                                .scheme = promise == LIMBER_CONTRACT_FAST ? "native" : NULL };
     limber_report r;
 
     return limber_gemm_complex(ctx, &k, NULL, SIDE, SIDE, SIDE, alpha, matrix(a, f64, SIDE), 1,
@@ -153,48 +164,56 @@ static limber_status complex_of(limber_context *ctx, limber_promise promise, int
 
 static limber_status complex_four(limber_context *ctx)
 {
-    return complex_of(ctx, LIMBER_CORRECT, 4);
+    return complex_of(ctx, LIMBER_CONTRACT_CORRECT, 4);
 }
 
 static limber_status complex_three(limber_context *ctx)
 {
-    return complex_of(ctx, LIMBER_FAST, 3);
+    return complex_of(ctx, LIMBER_CONTRACT_FAST, 3);
 }
 
-static const limber_conv window = { .n = 2, .c = 8, .h = 9, .w = 9, .o = 6, .r = 3, .s = 3,
-                                    .stride = { 1, 1 }, .pad = { 1, 1, 1, 1 }, .dilate = { 1, 1 },
+static const limber_conv window = { .n = 2,
+                                    .c = 8,
+                                    .h = 9,
+                                    .w = 9,
+                                    .o = 6,
+                                    .r = 3,
+                                    .s = 3,
+                                    .stride = { 1, 1 },
+                                    .pad = { 1, 1, 1, 1 },
+                                    .dilate = { 1, 1 },
                                     .groups = 2 };
 
 static limber_status conv(limber_context *ctx)
 {
-    return limber_conv2d(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, &window, NULL, a, f64, b, f64,
-                         NULL, c, f64, NULL);
+    return limber_conv2d(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, &window,
+                         NULL, a, f64, b, f64, NULL, c, f64, NULL);
 }
 
 static limber_status prepared(limber_context *ctx)
 {
-    limber_operand *left = NULL;
-    limber_status s = limber_operand_prepare(ctx, matrix(a, f64, N), N, N, 1, NULL, &left);
-    const limber_contract k = { .promise = LIMBER_CORRECT };
+    limber_prepared *left = NULL;
+    limber_status s = limber_prepare(ctx, matrix(a, f64, N), N, N, 1, NULL, &left);
+    const limber_contract k = { .promise = LIMBER_CONTRACT_CORRECT };
 
-    if (s == LIMBER_OK)
-        s = limber_gemm_prepared(ctx, &k, N, N, N, NULL, left, matrix(a, f64, N), NULL, matrix(b, f64, N),
-                                 NULL, matrix(c, f64, N), NULL);
-    limber_operand_free(left);
+    if (s == LIMBER_STATUS_OK)
+        s = limber_gemm_prepared(ctx, &k, N, N, N, NULL, left, matrix(a, f64, N), NULL,
+                                 matrix(b, f64, N), NULL, matrix(c, f64, N), NULL);
+    limber_prepared_free(left);
     return s;
 }
 
 /* A text, freed; it is NULL after a failure. */
 static limber_status told(limber_status s, char *text)
 {
-    assert_true(s == LIMBER_OK ? text != NULL : text == NULL);
+    assert_true(s == LIMBER_STATUS_OK ? text != NULL : text == NULL);
     limber_free(text);
     return s;
 }
 
 static limber_status plan(limber_context *ctx)
 {
-    const limber_contract k = { .promise = LIMBER_NATIVE, .scheme = "ozaki2+native" };
+    const limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" };
     char *text = NULL;
     limber_status s = limber_gemm_plan(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
                                        matrix(b, f64, N), NULL, matrix(c, f64, N), &text, NULL);
@@ -205,15 +224,16 @@ static limber_status plan(limber_context *ctx)
 static limber_status conv_plan(limber_context *ctx)
 {
     char *text = NULL;
-    limber_status s = limber_conv2d_plan(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, &window, NULL,
-                                         a, f64, b, f64, NULL, f64, &text, NULL);
+    limber_status s =
+        limber_conv2d_plan(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, &window,
+                           NULL, a, f64, b, f64, NULL, f64, &text, NULL);
 
     return told(s, text);
 }
 
 static limber_status cut(limber_context *ctx)
 {
-    const limber_contract k = { .promise = LIMBER_NATIVE, .scheme = "ozaki2+native" };
+    const limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" };
     limber_cut x;
     limber_status s = limber_gemm_cut(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
                                       matrix(b, f64, N), NULL, matrix(c, f64, N), &x, NULL);
@@ -224,11 +244,11 @@ static limber_status cut(limber_context *ctx)
 
 static limber_status look(limber_context *ctx)
 {
-    limber_look x;
-    limber_status s = limber_look_at(ctx, matrix(tiles, f64, LONG), N, LONG, 1, &x);
+    limber_inspection x;
+    limber_status s = limber_inspect(ctx, matrix(tiles, f64, LONG), N, LONG, 1, &x);
 
-    if (s == LIMBER_OK)
-        limber_look_free(&x);
+    if (s == LIMBER_STATUS_OK)
+        limber_inspection_free(&x);
     return s;
 }
 
@@ -236,21 +256,23 @@ static limber_status workspace(limber_context *ctx)
 {
     size_t least, best;
 
-    return limber_gemm_workspace(ctx, &(limber_contract){ .promise = LIMBER_CORRECT }, N, N, N, NULL,
-                                 matrix(a, f64, N), matrix(b, f64, N), NULL, matrix(c, f64, N), &least, &best);
+    return limber_gemm_workspace(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, N,
+                                 N, N, NULL, matrix(a, f64, N), matrix(b, f64, N), NULL,
+                                 matrix(c, f64, N), &least, &best);
 }
 
 static limber_status again(limber_context *ctx)
 {
     limber_report r = { .rows = 0 };
     char *text = NULL;
-    limber_status s = limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, 8, 8, 8, NULL,
-                                  matrix(a, f64, 8), matrix(b, f64, 8), NULL, matrix(c, f64, 8), &r);
+    limber_status s =
+        limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, 8, 8, 8, NULL,
+                    matrix(a, f64, 8), matrix(b, f64, 8), NULL, matrix(c, f64, 8), &r);
 
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         s = limber_kernel_plan(ctx, r.kernel, &text);
     memcpy(c, before, sizeof c);        /* the calls after the first write none */
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         s = limber_kernel_make(ctx, text, &r);
     limber_free(text);
     return s;
@@ -262,7 +284,7 @@ static limber_status bound(limber_context *ctx)
     static const char *const words =
         "int(m:i32 n:i32 k:i32 a:ptr lda:i32 b:ptr ldb:i32 c:ptr ldc:i32)";
     int (*multiply)(int, int, int, double *, int, double *, int, double *, int);
-    limber_contract k = { .promise = LIMBER_NATIVE };
+    limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_status s = limber_bind(ctx, &k, f64, f64, f64, words, (void (**)(void))&multiply);
 
     return s ? s : (limber_status)multiply(SIDE, SIDE, SIDE, a, SIDE, b, SIDE, c, SIDE);
@@ -272,12 +294,12 @@ static limber_status shape(limber_context *ctx)
 {
     const limber_matrix m = { NULL, f64, 6, 1 };
     limber_kernel f;
-    limber_status s = limber_bind_shape(ctx, &(limber_contract){ .promise = LIMBER_NATIVE }, 6, 6, 6, m, m, m,
-                                        0, &f);
+    limber_status s = limber_bind_shape(
+        ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, 6, 6, 6, m, m, m, 0, &f);
 
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         f(a, b, c);
-    return s == LIMBER_DEVICE ? LIMBER_OK : s;
+    return s == LIMBER_STATUS_DEVICE ? LIMBER_STATUS_OK : s;
 }
 
 static int one_more(void *user, const limber_cache_entry *e)
@@ -300,15 +322,33 @@ static const struct every_call {
     const char *name;
     limber_status (*call)(limber_context *ctx);
 } calls[] = {
-    { "native", native }, { "bits", bits }, { "correct", correct }, { "mixed", mixed },
-    { "in parts", in_parts }, { "meanwhile", meanwhile },
-    { "integers", integers }, { "out of range", out_of_range }, { "simulate", simulate },
-    { "statistics", statistics }, { "batch", batch }, { "batch, correct", batch_correct },
-    { "batch with NaN", batch_special }, { "batch of integers", batch_integers }, { "complex", complex_four },
-    { "complex by three", complex_three }, { "convolution", conv }, { "prepared", prepared },
-    { "plan", plan }, { "plan of a convolution", conv_plan }, { "cut", cut }, { "look", look },
-    { "workspace", workspace }, { "kernel made again", again }, { "bind", bound },
-    { "bind_shape", shape }, { "cache", cache },
+    { "native", native },
+    { "bits", bits },
+    { "correct", correct },
+    { "mixed", mixed },
+    { "in parts", in_parts },
+    { "meanwhile", on_miss },
+    { "integers", integers },
+    { "out of range", out_of_range },
+    { "simulate", simulate },
+    { "statistics", statistics },
+    { "batch", batch },
+    { "batch, correct", batch_correct },
+    { "batch with NaN", batch_special },
+    { "batch of integers", batch_integers },
+    { "complex", complex_four },
+    { "complex by three", complex_three },
+    { "convolution", conv },
+    { "prepared", prepared },
+    { "plan", plan },
+    { "plan of a convolution", conv_plan },
+    { "cut", cut },
+    { "look", look },
+    { "workspace", workspace },
+    { "kernel made again", again },
+    { "bind", bound },
+    { "bind_shape", shape },
+    { "cache", cache },
 };
 
 static void fill_operands(void)

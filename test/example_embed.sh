@@ -10,4 +10,4 @@ for directory in "" "$work/cache"; do
     grep -q '^refused: BAD_ARGUMENT ' "$work/out"
 done
 grep -q "^kernels on disk: [1-9].*; directory: $work/cache\$" "$work/out"
-grep -Eq ' (hit|meanwhile) ' "$work/out" || { cat "$work/out"; exit 1; }
+grep -Eq ' (hit|interpreter) ' "$work/out" || { cat "$work/out"; exit 1; }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 13: XSAVE)
- *         and 2 (2.7: EVEX); Intel AVX512-FP16 Architecture Specification */
+ * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 13:
+ * XSAVE) and 2 (2.7: EVEX); Intel AVX512-FP16 Architecture Specification */
 #define _GNU_SOURCE
 #include "fp16_emulator.h"
 
@@ -31,7 +31,7 @@ static uint8_t *component(uint8_t *area, int which)
 
     __cpuid_count(13, (unsigned)which, size, offset, c, d);
     memcpy(&present, area + HEADER, 8);
-    if (!(present >> which & 1)) {          /* in its first state: all zeros */
+    if (!(present >> which & 1)) { /* in its first state: all zeros */
         memset(area + offset, 0, size);
         present |= UINT64_C(1) << which;
         memcpy(area + HEADER, &present, 8);
@@ -73,9 +73,9 @@ static void put(ucontext_t *c, int reg, const uint8_t v[64])
 
 static uint64_t general(const ucontext_t *c, int reg)
 {
-    static const int where[] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI,
-                                 REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13,
-                                 REG_R14, REG_R15 };
+    static const int where[] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                                 REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                 REG_R12, REG_R13, REG_R14, REG_R15 };
 
     return (uint64_t)c->uc_mcontext.gregs[where[reg]];
 }
@@ -89,7 +89,7 @@ static int tuple(const struct evex *i)
 
     if (i->broadcast)
         return 2;
-    return i->map == 6 ? vector / 2 : vector;       /* conversions read half a vector */
+    return i->map == 6 ? vector / 2 : vector; /* conversions read half a vector */
 }
 
 static bool decode(const ucontext_t *c, struct evex *i)
@@ -102,9 +102,14 @@ static bool decode(const ucontext_t *c, struct evex *i)
 
     if (p[0] != 0x62 || p[1] >> 3 & 1 || !(p[2] >> 2 & 1))
         return false;
-    *i = (struct evex){ .map = p[1] & 7, .wide = p[2] >> 7, .prefix = p[2] & 3,
-                        .zeroing = p[3] >> 7, .length = p[3] >> 5 & 3,
-                        .broadcast = p[3] >> 4 & 1, .mask = p[3] & 7, .opcode = p[4],
+    *i = (struct evex){ .map = p[1] & 7,
+                        .wide = p[2] >> 7,
+                        .prefix = p[2] & 3,
+                        .zeroing = p[3] >> 7,
+                        .length = p[3] >> 5 & 3,
+                        .broadcast = p[3] >> 4 & 1,
+                        .mask = p[3] & 7,
+                        .opcode = p[4],
                         .mod = modrm >> 6,
                         .reg = (modrm >> 3 & 7) | !(p[1] >> 7) << 3 | !(p[1] >> 4 & 1) << 4,
                         .second = (~p[2] >> 3 & 15) | !(p[3] >> 3 & 1) << 4 };
@@ -147,7 +152,8 @@ static double value(uint16_t h)
 {
     int field = h >> 10 & 31, frac = h & 1023;
     double x = field == 31 ? (frac ? NAN : INFINITY) :
-               field ? ldexp(1024 + frac, field - 25) : ldexp(frac, -24);
+               field       ? ldexp(1024 + frac, field - 25) :
+                             ldexp(frac, -24);
 
     return h >> 15 ? -x : x;
 }

@@ -2,7 +2,7 @@
 #include "plans.h"
 
 #include "backends/backend.h"
-#include "jit/scan.h"
+#include "jit/scan/scan.h"
 #include "passes/passes.h"
 
 #include <math.h>
@@ -29,8 +29,9 @@ static int add_operand(struct plan *p, const char *name, int index, const struct
 
 void plan_state(struct plan *p, const struct planned *x)
 {
-    struct type t = { .format = { .kind = LIMBER_KIND_EXACT }, .rank = 2, .dim = { -'m', -'n' },
-                      .count = 1 };
+    struct type t = {
+        .format = { .kind = LIMBER_KIND_EXACT }, .rank = 2, .dim = { -'m', -'n' }, .count = 1
+    };
     int a, b, c, c0 = -1, d;
 
     limber_plan_init(p);
@@ -38,8 +39,11 @@ void plan_state(struct plan *p, const struct planned *x)
     p->promise = x->promise;
     p->kbits = x->kbits;
     p->wanted = x->scheme;
-    p->budget = x->promise == LIMBER_FAST ? INFINITY : x->promise == LIMBER_NATIVE ?
-                (ldexp(1, x->kbits - 1) + 3) * limber_format_roundoff(x->result) : 0;
+    p->budget = x->promise == LIMBER_CONTRACT_FAST ?
+                    INFINITY :
+                x->promise == LIMBER_CONTRACT_NATIVE ?
+                    (ldexp(1, x->kbits - 1) + 3) * limber_format_roundoff(x->result) :
+                    0;
     a = add_operand(p, "a", 0, x, x->a, 'm', 'k');
     b = add_operand(p, "b", 1, x, x->b, 'k', 'n');
     c = limber_plan_add(p, OP_gemm, "c", a, b, t);
@@ -64,8 +68,8 @@ struct operand {
     struct mask mask;
 };
 
-static void make_operand(struct operand *o, limber_format f, enum data data, int64_t lines, int64_t k,
-                         struct rng *r)
+static void make_operand(struct operand *o, limber_format f, enum data data, int64_t lines,
+                         int64_t k, struct rng *r)
 {
     struct diag d = { 0 };
 
@@ -78,10 +82,15 @@ static void make_operand(struct operand *o, limber_format f, enum data data, int
 static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,
                      struct operand *x, struct operand *y, char *c, struct diag *d)
 {
-    struct call call = { .m = x->lines, .n = y->lines, .k = x->k, .a = { x->data, x->k, 1, NULL },
+    struct call call = { .m = x->lines,
+                         .n = y->lines,
+                         .k = x->k,
+                         .a = { x->data, x->k, 1, NULL },
                          .b = { y->data, y->k, 1, NULL },
-                         .c = { c, y->lines, 1, y->lines, 0 }, .mask_a = &x->mask,
-                         .mask_b = &y->mask, .workspace_limit = 1 << 22 };
+                         .c = { c, y->lines, 1, y->lines, 0 },
+                         .mask_a = &x->mask,
+                         .mask_b = &y->mask,
+                         .workspace_limit = 1 << 22 };
     struct kernel *kernel = NULL;
     struct blob blob = { 0 };
     bool ok = b->compile(p, t, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
@@ -101,21 +110,23 @@ static bool same(limber_format f, const char *x, const char *y)
     return memcmp(x, y, f.size) == 0 || (a != a && b != b);
 }
 
-void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data, int64_t m,
-                  int64_t n, int64_t k)
+void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
+                  int64_t m, int64_t n, int64_t k)
 {
     struct rng r = { 70 + (uint64_t)k };
     struct operand a, b;
     struct diag d = { 0 };
     struct target t = { .device = 0 };
-    char *want = malloc((size_t)(m * n) * result.size), *got = malloc((size_t)(m * n) * result.size);
+    char *want = malloc((size_t)(m * n) * result.size),
+         *got = malloc((size_t)(m * n) * result.size);
     struct plan p;
 
     assert_true(limber_backend_cuda.probe(&t, &d));
     make_operand(&a, f, data, m, k, &r);
     make_operand(&b, f, data, n, k, &r);
-    plan_state(&p, &(struct planned){ LIMBER_FAST, scheme, f, result, &a.mask, &b.mask, 10, false });
-    p.split = LIMBER_SPLIT_AHEAD;       /* test_cuda_split has the other way */
+    plan_state(&p, &(struct planned){ LIMBER_CONTRACT_FAST, scheme, f, result, &a.mask, &b.mask, 10,
+                                      false });
+    p.split = LIMBER_SPLIT_AHEAD; /* test_cuda_split has the other way */
     if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
         if (!strstr(d.text, "cuda has no"))
             fail_msg("%s", d.text);

@@ -18,7 +18,7 @@ struct planned {
 void plan_state(struct plan *p, const struct planned *x);
 /* Fails unless the plan that a scheme gives for this GPU has the interpreter's bits there; passes
  * where the GPU has no such unit. */
-void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data, int64_t m,
-                  int64_t n, int64_t k);
+void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
+                  int64_t m, int64_t n, int64_t k);
 
 #endif

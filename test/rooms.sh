@@ -25,13 +25,13 @@ if grep -rnE '\b(exit|abort|printf|puts)\(' --include='*.c' ir passes backends j
 fi
 # One file reads the environment, and what others ask it for is in its table.
 if grep -rnE '\b(secure_)?getenv *\(' --include='*.[ch]' include ir passes backends jit tools examples |
-   grep -v '^jit/environment.c:'; then
-    echo "only jit/environment.c reads the environment"
+   grep -v '^jit/runtime/environment.c:'; then
+    echo "only jit/runtime/environment.c reads the environment"
     bad=1
 fi
 for name in $(grep -rhoE '"LIMBER_[A-Z0-9_]+"' --include='*.[ch]' ir passes backends jit tools examples |
               sort -u); do
-    grep -q "^    { $name," jit/environment.c || { echo "$name is not in jit/environment.c"; bad=1; }
+    grep -q "^    { $name," jit/runtime/environment.c || { echo "$name is not in jit/runtime/environment.c"; bad=1; }
 done
 
 # One file of the tools writes what the user names, with no harm to devices, links and permissions.

@@ -11,23 +11,25 @@
 
 /* ---- random ---------------------------------------------------------------------------------- */
 
-struct rng { uint64_t s; };
+struct rng {
+    uint64_t s;
+};
 uint64_t rng_next(struct rng *r);
-int rng_below(struct rng *r, int n);        /* 0 <= x < n */
-double rng_unit(struct rng *r);             /* [0, 1) */
+int rng_below(struct rng *r, int n); /* 0 <= x < n */
+double rng_unit(struct rng *r); /* [0, 1) */
 
 /* What a matrix holds. */
 enum data {
-    DATA_unit,          /* uniform in (-1, 1) */
-    DATA_bytes,         /* integers 0..255 */
-    DATA_ints,          /* signed integers of up to 15 bits */
-    DATA_spread,        /* exponents spread over 40 */
-    DATA_range,         /* exponents over most of the format's range */
-    DATA_tiny,          /* around the smallest normal, subnormals too */
-    DATA_zeros,         /* mostly zeros of both signs */
-    DATA_special,       /* a few NaN and infinities */
-    DATA_ties,          /* few bits: results often lie half-way */
-    DATA_nothing,       /* zeros of both signs, nothing else */
+    DATA_unit, /* uniform in (-1, 1) */
+    DATA_bytes, /* integers 0..255 */
+    DATA_ints, /* signed integers of up to 15 bits */
+    DATA_spread, /* exponents spread over 40 */
+    DATA_range, /* exponents over most of the format's range */
+    DATA_tiny, /* around the smallest normal, subnormals too */
+    DATA_zeros, /* mostly zeros of both signs */
+    DATA_special, /* a few NaN and infinities */
+    DATA_ties, /* few bits: results often lie half-way */
+    DATA_nothing, /* zeros of both signs, nothing else */
     DATA_count
 };
 const char *data_name(enum data d);
@@ -41,7 +43,7 @@ char *poisoned(size_t bytes);
 
 /* ---- MPFR ------------------------------------------------------------------------------------ */
 
-enum { REF_BITS = 70000 };  /* more than any sum of products of binary128 */
+enum { REF_BITS = 70000 }; /* more than any sum of products of binary128 */
 
 /* The element at p, exactly; decoded here, not by the library. */
 void ref_load(mpfr_t x, limber_format f, const void *p);

@@ -12,29 +12,45 @@ static const struct target_case {
     unsigned emulated;
     const char *i8, *f64, *never;       /* words of the assembly */
 } targets[] = {
-    { "avx2", "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
-      "group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10", 0,
-      "vpmaddwd", "vfmadd", "%zmm" },
-    { "avxvnni", "target llvm isa=avxvnni features=avx2,fma,avxvnni vector=256 registers=16 "
+    { "avx2",
+      "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
+      "group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8 "
+      "rate.model=1e10",
+      0, "vpmaddwd", "vfmadd", "%zmm" },
+    { "avxvnni",
+      "target llvm isa=avxvnni features=avx2,fma,avxvnni vector=256 registers=16 "
       "l1=32768 l2=262144 group=4 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=2e11 "
-      "rate.exact=1e8 rate.model=1e10", 0, "{vex}\tvpdpbusd", "vfmadd", "%zmm" },
-    { "avx512", "target llvm isa=avx512 features=avx2,fma,avx512 vector=512 registers=32 l1=32768 "
+      "rate.exact=1e8 rate.model=1e10",
+      0, "{vex}\tvpdpbusd", "vfmadd", "%zmm" },
+    { "avx512",
+      "target llvm isa=avx512 features=avx2,fma,avx512 vector=512 registers=32 l1=32768 "
       "l2=1048576 group=2 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 rate.i8=1.6e11 "
-      "rate.exact=1e8 rate.model=1e10", 0, "vpmaddwd", "vfmadd", "vpdpbusd" },
-    { "avx512vnni", "target llvm isa=avx512vnni features=avx2,fma,avx512,avx512vnni vector=512 "
+      "rate.exact=1e8 rate.model=1e10",
+      0, "vpmaddwd", "vfmadd", "vpdpbusd" },
+    { "avx512vnni",
+      "target llvm isa=avx512vnni features=avx2,fma,avx512,avx512vnni vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
-      "rate.i8=4e11 rate.exact=1e8 rate.model=1e10", 0, "vpdpbusd", "vfmadd", "tdpbusd" },
-    { "avx512vnni", "target llvm isa=amx features=avx2,fma,avx512,avx512vnni,amxint8 vector=512 "
+      "rate.i8=4e11 rate.exact=1e8 rate.model=1e10",
+      0, "vpdpbusd", "vfmadd", "tdpbusd" },
+    { "avx512vnni",
+      "target llvm isa=amx features=avx2,fma,avx512,avx512vnni,amxint8 vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 matrix=16 rate.f64=4e10 rate.f32=8e10 "
-      "rate.f16=8e10 rate.i8=4e12 rate.exact=1e8 rate.model=1e10", CPU_amx, "tdpbusd", "vfmadd", "sdot" },
-    { "avx512vnni", "target llvm isa=avx512fp16 features=avx2,fma,avx512,avx512vnni,avx512fp16 vector=512 "
+      "rate.f16=8e10 rate.i8=4e12 rate.exact=1e8 rate.model=1e10",
+      CPU_amx, "tdpbusd", "vfmadd", "sdot" },
+    { "avx512vnni",
+      "target llvm isa=avx512fp16 features=avx2,fma,avx512,avx512vnni,avx512fp16 vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
-      "rate.i8=4e11 rate.exact=1e8 rate.model=1e10", CPU_fp16, "vpdpbusd", "vfmadd", "tdpbusd" },
-    { NULL, "target llvm isa=dotprod features=neon,dotprod vector=128 registers=32 l1=65536 "
-      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10",
+      "rate.i8=4e11 rate.exact=1e8 rate.model=1e10",
+      CPU_fp16, "vpdpbusd", "vfmadd", "tdpbusd" },
+    { NULL,
+      "target llvm isa=dotprod features=neon,dotprod vector=128 registers=32 l1=65536 "
+      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "
+      "rate.model=1e10",
       0, "sdot", "fmla", "usdot" },
-    { NULL, "target llvm isa=i8mm features=neon,dotprod,i8mm vector=128 registers=32 l1=65536 "
-      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10",
+    { NULL,
+      "target llvm isa=i8mm features=neon,dotprod,i8mm vector=128 registers=32 l1=65536 "
+      "l2=1048576 group=4 rate.f64=1e10 rate.f32=2e10 rate.f16=2e10 rate.i8=8e10 rate.exact=1e8 "
+      "rate.model=1e10",
       0, "usdot", "fmla", "zmm" },
 };
 #endif

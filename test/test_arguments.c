@@ -34,7 +34,7 @@ static void good(struct trial *t)
 
     memset(t, 0, sizeof *t);
     t->ctx = shared;
-    t->contract = (limber_contract){ .promise = LIMBER_NATIVE };
+    t->contract = (limber_contract){ .promise = LIMBER_CONTRACT_NATIVE };
     t->pcontract = &t->contract;
     t->m = 3;
     t->n = 4;
@@ -56,19 +56,19 @@ static void refused(struct trial *t, const char *word)
 {
     limber_status s = go(t);
 
-    if (s != LIMBER_BAD_ARGUMENT || !strstr(limber_error_text(), word) ||
+    if (s != LIMBER_STATUS_BAD_ARGUMENT || !strstr(limber_error_text(), word) ||
         strncmp(limber_error_text(), "gemm: ", 6) != 0)
         fail_msg("status %d, \"%s\" does not name %s", s, limber_error_text(), word);
     for (int i = 0; i < 64; i++)
         assert_true(t->c[i] == 7);
 }
 
-#define BAD(change, word)           \
-    do {                            \
-        struct trial t;             \
-        good(&t);                   \
-        change;                     \
-        refused(&t, word);          \
+#define BAD(change, word) \
+    do { \
+        struct trial t; \
+        good(&t); \
+        change; \
+        refused(&t, word); \
     } while (0)
 
 static void a_good_call_passes(void **state)
@@ -77,7 +77,7 @@ static void a_good_call_passes(void **state)
 
     (void)state;
     good(&t);
-    assert_int_equal(go(&t), LIMBER_OK);
+    assert_int_equal(go(&t), LIMBER_STATUS_OK);
     for (int i = 0; i < 12; i++)
         assert_true(t.c[i] == 5);
     assert_true(t.c[12] == 7);
@@ -122,15 +122,15 @@ static void strides_that_are_distinct(void **state)
     good(&t);
     t.mc.row = 2;               /* (0,j) at 0 7 14 21, (1,j) at 2.., (2,j) at 4..: all differ */
     t.mc.col = 7;
-    assert_int_equal(go(&t), LIMBER_OK);
+    assert_int_equal(go(&t), LIMBER_STATUS_OK);
     assert_true(t.c[25] == 5 && t.c[1] == 7);
     good(&t);
     t.ma.row = t.ma.col = 0;    /* operands may repeat themselves */
-    assert_int_equal(go(&t), LIMBER_OK);
+    assert_int_equal(go(&t), LIMBER_STATUS_OK);
     good(&t);
     t.m = 1;
     t.mc.row = 0;               /* one row: its stride does not matter */
-    assert_int_equal(go(&t), LIMBER_OK);
+    assert_int_equal(go(&t), LIMBER_STATUS_OK);
 }
 
 static void empty_products(void **state)
@@ -142,16 +142,17 @@ static void empty_products(void **state)
     good(&t);
     t.m = 0;
     t.ma.data = t.mc.data = NULL;
-    assert_int_equal(go(&t), LIMBER_OK);
+    assert_int_equal(go(&t), LIMBER_STATUS_OK);
     good(&t);
     t.k = 0;
     t.ma.data = t.mb.data = NULL;
-    assert_int_equal(go(&t), LIMBER_OK);
+    assert_int_equal(go(&t), LIMBER_STATUS_OK);
     assert_true(t.c[0] == 0 && t.c[11] == 0 && t.c[12] == 7);
     good(&t);
     t.k = 0;
-    assert_int_equal(limber_gemm(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, &beta, t.mc,
-                                 NULL), LIMBER_OK);
+    assert_int_equal(
+        limber_gemm(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, &beta, t.mc, NULL),
+        LIMBER_STATUS_OK);
     assert_true(t.c[0] == 14 && t.c[12] == 7);
 }
 
@@ -166,7 +167,7 @@ static void overlaps(void **state)
     BAD((t.ma.data = t.c, t.ma.row = 0, t.ma.col = 0), "overlaps a");
     good(&t);
     t.ma.data = t.c + 12;       /* right behind */
-    assert_int_equal(go(&t), LIMBER_OK);
+    assert_int_equal(go(&t), LIMBER_STATUS_OK);
 }
 
 /* Blocks of one 8 x 8 array, as in a blocked factorisation: C -= A B in place. */
@@ -181,7 +182,7 @@ static void blocks_of_one_array(void **state)
     t.ma = (limber_matrix){ t.c + 4, t.ma.format, 1, 8 };       /* rows 4-7, columns 0-3 */
     t.mb = (limber_matrix){ t.c + 32, t.ma.format, 1, 8 };      /* rows 0-3, columns 4-7 */
     t.mc = (limber_matrix){ t.c + 36, t.ma.format, 1, 8 };      /* rows 4-7, columns 4-7 */
-    assert_int_equal(go(&t), LIMBER_OK);
+    assert_int_equal(go(&t), LIMBER_STATUS_OK);
     assert_true(t.c[36] == 4 * 49 && t.c[63] == 4 * 49 && t.c[35] == 7 && t.c[28] == 7);
     good(&t);
     t.m = t.n = t.k = 4;
@@ -209,10 +210,10 @@ static void contracts(void **state)
 {
     (void)state;
     BAD(t.contract.promise = (limber_promise)9, "contract.promise = 9");
-    BAD(t.contract.promise = LIMBER_EXACT, "c is f64");
-    BAD(t.contract.promise = LIMBER_BITS, "contract.bits = 0");
-    BAD((t.contract.promise = LIMBER_BITS, t.contract.bits = 161), "contract.bits = 161");
-    BAD(t.contract.promise = LIMBER_FAST, "contract.scheme is NULL");
+    BAD(t.contract.promise = LIMBER_CONTRACT_EXACT, "c is f64");
+    BAD(t.contract.promise = LIMBER_CONTRACT_BITS, "contract.bits = 0");
+    BAD((t.contract.promise = LIMBER_CONTRACT_BITS, t.contract.bits = 161), "contract.bits = 161");
+    BAD(t.contract.promise = LIMBER_CONTRACT_FAST, "contract.scheme is NULL");
     BAD(t.contract.scheme = "nonsense", "contract.scheme = \"nonsense\"");
     BAD(t.contract.slices = -1, "contract.slices = -1");
     BAD(t.contract.split = 3, "contract.split = 3");
@@ -223,12 +224,13 @@ static void contexts(void **state)
     limber_context *ctx = shared;
 
     (void)state;
-    assert_int_equal(limber_create(NULL, NULL), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_create(NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(limber_create(&ctx, &(limber_config){ .backend = "abacus" }),
-                     LIMBER_BAD_ARGUMENT);
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(ctx);
     assert_non_null(strstr(limber_error_text(), "backend = \"abacus\""));
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .threads = -1 }), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .threads = -1 }),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "threads = -1"));
     limber_destroy(NULL);
 }
@@ -236,18 +238,26 @@ static void contexts(void **state)
 static void the_environment(void **state)
 {
     static const char *const bad[][2] = {
-        { "LIMBER_THREADS", "many" }, { "LIMBER_THREADS", "0" },
-        { "LIMBER_THREADS", "-2" }, { "LIMBER_THREADS", "99999999999999999999" },
-        { "OMP_NUM_THREADS", "x" }, { "LIMBER_CACHE", "yes" }, { "LIMBER_CACHE_MAXSIZE", "-1" },
-        { "LIMBER_CACHE_MAXSIZE", "1X" }, { "LIMBER_CACHE_MAXSIZE", "99999999999G" },
-        { "LIMBER_NO_COMPILE", "2" }, { "LIMBER_WHOLE", "yes" }, { "LIMBER_VERBOSE", "loud" }, { "LIMBER_BACKEND", "abacus" },
+        { "LIMBER_THREADS", "many" },
+        { "LIMBER_THREADS", "0" },
+        { "LIMBER_THREADS", "-2" },
+        { "LIMBER_THREADS", "99999999999999999999" },
+        { "OMP_NUM_THREADS", "x" },
+        { "LIMBER_CACHE", "yes" },
+        { "LIMBER_CACHE_MAXSIZE", "-1" },
+        { "LIMBER_CACHE_MAXSIZE", "1X" },
+        { "LIMBER_CACHE_MAXSIZE", "99999999999G" },
+        { "LIMBER_NO_COMPILE", "2" },
+        { "LIMBER_NO_PARTS", "yes" },
+        { "LIMBER_VERBOSE", "loud" },
+        { "LIMBER_BACKEND", "abacus" },
     };
     limber_context *ctx;
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
         setenv(bad[i][0], bad[i][1], 1);
-        if (limber_create(&ctx, NULL) != LIMBER_BAD_ARGUMENT ||
+        if (limber_create(&ctx, NULL) != LIMBER_STATUS_BAD_ARGUMENT ||
             !strstr(limber_error_text(), bad[i][0]))
             fail_msg("%s=%s gives \"%s\"", bad[i][0], bad[i][1], limber_error_text());
         assert_null(ctx);
@@ -282,7 +292,7 @@ static void cache_directories(void **state)
     snprintf(want, sizeof want, "%s/.cache/limber", dir);
     limber_cache_describe(ctx, &info);
     assert_string_equal(info.directory, want);
-    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_STATUS_OK);
     limber_cache_describe(ctx, &info);
     assert_int_equal(info.entries, 1);
     limber_destroy(ctx);
@@ -297,7 +307,7 @@ static void cache_directories(void **state)
     limber_cache_describe(ctx, &info);
     assert_string_equal(info.directory, "");
     assert_non_null(strstr(info.why_not, "HOME"));
-    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     if (old_home)
         setenv("HOME", old_home, 1);
@@ -320,8 +330,16 @@ struct conv_trial {
 static void good_conv(struct conv_trial *t)
 {
     memset(t, 0, sizeof *t);
-    t->s = (limber_conv){ .n = 2, .c = 4, .h = 4, .w = 5, .o = 4, .r = 3, .s = 2,
-                          .stride = { 1, 2 }, .dilate = { 1, 1 }, .pad = { 1, 0, 0, 1 },
+    t->s = (limber_conv){ .n = 2,
+                          .c = 4,
+                          .h = 4,
+                          .w = 5,
+                          .o = 4,
+                          .r = 3,
+                          .s = 2,
+                          .stride = { 1, 2 },
+                          .dilate = { 1, 1 },
+                          .pad = { 1, 0, 0, 1 },
                           .groups = 2 };
     for (int i = 0; i < 256; i++) {
         t->x[i] = i % 7 - 3;
@@ -335,22 +353,22 @@ static void good_conv(struct conv_trial *t)
 
 static limber_status go_conv(struct conv_trial *t)
 {
-    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f64 = format("f64");
 
     return limber_conv2d(shared, &contract, &t->s, NULL, t->px, f64, t->pw, f64, NULL, t->py, f64,
                          NULL);
 }
 
-#define BAD_CONV(change, word)                                                          \
-    do {                                                                                \
-        struct conv_trial t;                                                            \
-        good_conv(&t);                                                                  \
-        change;                                                                         \
-        if (go_conv(&t) != LIMBER_BAD_ARGUMENT || !strstr(limber_error_text(), word))   \
-            fail_msg("\"%s\" does not name %s", limber_error_text(), word);             \
-        for (int i = 0; i < 256; i++)                                                   \
-            assert_true(t.y[i] == 7);                                                   \
+#define BAD_CONV(change, word) \
+    do { \
+        struct conv_trial t; \
+        good_conv(&t); \
+        change; \
+        if (go_conv(&t) != LIMBER_STATUS_BAD_ARGUMENT || !strstr(limber_error_text(), word)) \
+            fail_msg("\"%s\" does not name %s", limber_error_text(), word); \
+        for (int i = 0; i < 256; i++) \
+            assert_true(t.y[i] == 7); \
     } while (0)
 
 static void shapes(void **state)
@@ -384,8 +402,8 @@ static double pixel(const struct conv_trial *t, int64_t n, int64_t c, int64_t y,
 
     if (y < 0 || x < 0 || y >= s->h || x >= s->w)
         return 0;
-    return t->x[s->layout == LIMBER_NCHW ? ((n * s->c + c) * s->h + y) * s->w + x
-                                         : ((n * s->h + y) * s->w + x) * s->c + c];
+    return t->x[s->layout == LIMBER_LAYOUT_NCHW ? ((n * s->c + c) * s->h + y) * s->w + x :
+                                                  ((n * s->h + y) * s->w + x) * s->c + c];
 }
 
 static double filter(const struct conv_trial *t, int64_t o, int64_t d, int64_t y, int64_t x)
@@ -393,8 +411,8 @@ static double filter(const struct conv_trial *t, int64_t o, int64_t d, int64_t y
     const limber_conv *s = &t->s;
     int64_t depth = s->c / s->groups;
 
-    return t->w[s->layout == LIMBER_NCHW ? ((o * depth + d) * s->r + y) * s->s + x
-                                         : ((o * s->r + y) * s->s + x) * depth + d];
+    return t->w[s->layout == LIMBER_LAYOUT_NCHW ? ((o * depth + d) * s->r + y) * s->s + x :
+                                                  ((o * s->r + y) * s->s + x) * depth + d];
 }
 
 static double by_definition(const struct conv_trial *t, int64_t n, int64_t o, int64_t i, int64_t j)
@@ -423,16 +441,16 @@ static void convolution_by_its_definition(void **state)
         t.s.layout = (limber_layout)layout;
         t.s.h = 5;
         t.s.dilate[0] = 2;
-        assert_int_equal(limber_conv_output(&t.s, &oh, &ow), LIMBER_OK);
+        assert_int_equal(limber_conv_output(&t.s, &oh, &ow), LIMBER_STATUS_OK);
         assert_int_equal(oh, 2);
         assert_int_equal(ow, 3);
-        assert_int_equal(go_conv(&t), LIMBER_OK);
+        assert_int_equal(go_conv(&t), LIMBER_STATUS_OK);
         for (int64_t n = 0; n < t.s.n; n++)
             for (int64_t o = 0; o < t.s.o; o++)
                 for (int64_t i = 0; i < oh; i++)
                     for (int64_t j = 0; j < ow; j++)
-                        assert_true(t.y[layout ? ((n * oh + i) * ow + j) * t.s.o + o
-                                               : ((n * t.s.o + o) * oh + i) * ow + j] ==
+                        assert_true(t.y[layout ? ((n * oh + i) * ow + j) * t.s.o + o :
+                                                 ((n * t.s.o + o) * oh + i) * ow + j] ==
                                     by_definition(&t, n, o, i, j));
         assert_true(t.y[t.s.n * t.s.o * oh * ow] == 7);
     }
@@ -441,9 +459,17 @@ static void convolution_by_its_definition(void **state)
 /* The last of the groups overflows: what the others gave must not be seen. */
 static void exact_results_that_do_not_fit_leave_y(void **state)
 {
-    const limber_conv s = { .n = 1, .c = 3, .h = 2, .w = 2, .o = 3, .r = 1, .s = 1,
-                            .stride = { 1, 1 }, .dilate = { 1, 1 }, .groups = 3 };
-    const limber_contract exact = { .promise = LIMBER_EXACT };
+    const limber_conv s = { .n = 1,
+                            .c = 3,
+                            .h = 2,
+                            .w = 2,
+                            .o = 3,
+                            .r = 1,
+                            .s = 1,
+                            .stride = { 1, 1 },
+                            .dilate = { 1, 1 },
+                            .groups = 3 };
+    const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
     limber_format i8 = format("i8");
     signed char x[12], w[3] = { 1, 2, 2 }, y[12];
     const int64_t one = 1;
@@ -454,12 +480,12 @@ static void exact_results_that_do_not_fit_leave_y(void **state)
         for (int last = 63; last <= 64; last++) {
             for (int i = 0; i < 12; i++) {
                 x[i] = (signed char)i;
-                y[i] = beta;            /* 2*63 + 1 = 127 just fits */
+                y[i] = beta; /* 2*63 + 1 = 127 just fits */
             }
             x[11] = (signed char)last;
             st = limber_conv2d(shared, &exact, &s, NULL, x, i8, w, i8, beta ? &one : NULL, y, i8,
                                NULL);
-            assert_int_equal(st, last == 63 ? LIMBER_OK : LIMBER_RANGE);
+            assert_int_equal(st, last == 63 ? LIMBER_STATUS_OK : LIMBER_STATUS_RANGE);
             for (int i = 0; i < 12; i++)
                 assert_int_equal(y[i], last == 63 ? x[i] * w[i / 4] + beta : beta);
         }
@@ -475,13 +501,13 @@ static void remembered(void *user, const char *line)
 static void a_verbose_call_can_be_repeated(void **state)
 {
     char line[500] = "";
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "", .verbose = 1,
-                                                            .log = remembered, .log_user = line });
+    limber_context *ctx = counted_context(
+        &(limber_config){ .cache_dir = "", .verbose = 1, .log = remembered, .log_user = line });
 
     (void)state;
-    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
-    assert_int_equal(strncmp(line, "limber gemm m=3 n=2 k=4 a=f64 b=f64 c=f64 contract=native  # ",
-                             60), 0);
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_STATUS_OK);
+    assert_int_equal(
+        strncmp(line, "limber gemm m=3 n=2 k=4 a=f64 b=f64 c=f64 contract=native  # ", 60), 0);
     assert_non_null(strstr(line, "compiled"));
     limber_destroy(ctx);
 }
@@ -494,19 +520,22 @@ static void plans_are_told(void **state)
 
     (void)state;
     good(&t);
-    t.mc.data = NULL;           /* a plan does not touch C */
+    t.mc.data = NULL; /* a plan does not touch C */
     assert_int_equal(limber_gemm_plan(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, NULL,
-                                      t.mc, &text, &r), LIMBER_OK);
+                                      t.mc, &text, &r),
+                     LIMBER_STATUS_OK);
     assert_non_null(strstr(text, "gemm %a %b"));
     assert_non_null(strstr(text, r.scheme));
     limber_free(text);
     t.m = -1;
     assert_int_equal(limber_gemm_plan(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, NULL,
-                                      t.mc, &text, &r), LIMBER_BAD_ARGUMENT);
+                                      t.mc, &text, &r),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(text);
-    assert_int_equal(limber_plan_text(t.ctx, NULL, NULL, NULL, &text), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_plan_text(t.ctx, NULL, NULL, NULL, &text), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "plan is NULL"));
-    assert_int_equal(limber_plan_text(t.ctx, "plan {", NULL, NULL, &text), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_plan_text(t.ctx, "plan {", NULL, NULL, &text),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(text);
 }
 

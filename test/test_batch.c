@@ -3,7 +3,7 @@
  * that a failure leaves every result as it was. */
 #include "support.h"
 
-#include "jit/engine.h"
+#include "jit/api/api.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,10 +26,12 @@ static int make_contexts(void **state)
     (void)state;
     for (int i = 0; limber_backends[i]; i++)
         for (size_t t = 0; t < COUNT(threads); t++) {
-            limber_config c = { .backend = limber_backends[i]->name, .threads = threads[t],
-                                .cache_dir = "", .dump_dir = "" };
+            limber_config c = { .backend = limber_backends[i]->name,
+                                .threads = threads[t],
+                                .cache_dir = "",
+                                .dump_dir = "" };
 
-            if (limber_create(&contexts[context_count], &c) == LIMBER_OK)
+            if (limber_create(&contexts[context_count], &c) == LIMBER_STATUS_OK)
                 context_count++;
             else
                 print_message("%s\n", limber_error_text());
@@ -48,7 +50,7 @@ static int drop_contexts(void **state)
 /* ---- the same bits --------------------------------------------------------------------------- */
 
 struct trial {
-    int64_t count, m, n, k, step_a, step_b, step_c;     /* steps: in elements */
+    int64_t count, m, n, k, step_a, step_b, step_c; /* steps: in elements */
     limber_format fa, fb, fc;
     limber_contract contract;
     bool pointers, columns, scalars;
@@ -86,7 +88,7 @@ static void make(struct rng *r, struct trial *t)
     t->pa = calloc((size_t)t->count + 1, sizeof *t->pa);
     t->pb = calloc((size_t)t->count + 1, sizeof *t->pb);
     t->pc = calloc((size_t)t->count + 1, sizeof *t->pc);
-    for (int64_t g = 0; g < t->count; g++) {    /* the last first: addresses in no order */
+    for (int64_t g = 0; g < t->count; g++) { /* the last first: addresses in no order */
         t->pa[g] = t->a + g * t->step_a * t->fa.size;
         t->pb[g] = t->b + (t->count - 1 - g) * t->step_b * t->fb.size;
         t->pc[g] = t->c + (t->count - 1 - g) * t->step_c * t->fc.size;
@@ -124,9 +126,9 @@ static const void *scalar(const struct trial *t, int which)
 
 static limber_status one_by_one(limber_context *ctx, const struct trial *t)
 {
-    limber_status s = LIMBER_OK;
+    limber_status s = LIMBER_STATUS_OK;
 
-    for (int64_t g = 0; g < t->count && s == LIMBER_OK; g++) {
+    for (int64_t g = 0; g < t->count && s == LIMBER_STATUS_OK; g++) {
         const char *b = t->b + g * t->step_b * t->fb.size;
         char *c = t->want + g * t->step_c * t->fc.size;
 
@@ -159,9 +161,9 @@ static void compare(limber_context *ctx, struct trial *t)
     size_t bytes = elements(t->count, t->step_c, t->m, t->n) * t->fc.size;
     limber_report r;
 
-    if (one_by_one(ctx, t) != LIMBER_OK)
+    if (one_by_one(ctx, t) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
-    if (at_once(ctx, t, &r) != LIMBER_OK)
+    if (at_once(ctx, t, &r) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
     if (memcmp(t->c, t->want, bytes))
         fail_msg("%s: %lld x %lld x %lld, %lld products, promise %d, pointers %d, columns %d",
@@ -170,26 +172,36 @@ static void compare(limber_context *ctx, struct trial *t)
 }
 
 /* A scheme by name where the data decides: a batch is planned by all of its data. */
-static const struct { const char *a, *b, *c, *scheme; limber_promise promise; enum data data; }
-kinds[] = {
-    { "f64", "f64", "f64", "native", LIMBER_NATIVE, DATA_unit },
-    { "f32", "f32", "f32", "native", LIMBER_NATIVE, DATA_special },
-    { "f64", "f64", "f64", NULL, LIMBER_CORRECT, DATA_spread },
-    { "f32", "f32", "f32", NULL, LIMBER_CORRECT, DATA_unit },
-    { "f128", "f128", "f128", NULL, LIMBER_CORRECT, DATA_unit },
-    { "i8", "i8", "i32", NULL, LIMBER_EXACT, DATA_bytes },
-    { "i16", "i8", "i64", NULL, LIMBER_EXACT, DATA_ints },
-    { "i32", "i32", "i32", NULL, LIMBER_NATIVE, DATA_ints },
+static const struct {
+    const char *a, *b, *c, *scheme;
+    limber_promise promise;
+    enum data data;
+} kinds[] = {
+    { "f64", "f64", "f64", "native", LIMBER_CONTRACT_NATIVE, DATA_unit },
+    { "f32", "f32", "f32", "native", LIMBER_CONTRACT_NATIVE, DATA_special },
+    { "f64", "f64", "f64", NULL, LIMBER_CONTRACT_CORRECT, DATA_spread },
+    { "f32", "f32", "f32", NULL, LIMBER_CONTRACT_CORRECT, DATA_unit },
+    { "f128", "f128", "f128", NULL, LIMBER_CONTRACT_CORRECT, DATA_unit },
+    { "i8", "i8", "i32", NULL, LIMBER_CONTRACT_EXACT, DATA_bytes },
+    { "i16", "i8", "i64", NULL, LIMBER_CONTRACT_EXACT, DATA_ints },
+    { "i32", "i32", "i32", NULL, LIMBER_CONTRACT_NATIVE, DATA_ints },
 };
 
 static void try_kind(limber_context *ctx, size_t kind, struct rng *r, int way)
 {
     struct trial t = {
-        .count = rng_below(r, 9), .m = 1 + rng_below(r, 20), .n = 1 + rng_below(r, 40),
-        .k = rng_below(r, 30), .fa = named(kinds[kind].a), .fb = named(kinds[kind].b),
-        .fc = named(kinds[kind].c), .data = kinds[kind].data,
+        .count = rng_below(r, 9),
+        .m = 1 + rng_below(r, 20),
+        .n = 1 + rng_below(r, 40),
+        .k = rng_below(r, 30),
+        .fa = named(kinds[kind].a),
+        .fb = named(kinds[kind].b),
+        .fc = named(kinds[kind].c),
+        .data = kinds[kind].data,
         .contract = { .promise = kinds[kind].promise, .scheme = kinds[kind].scheme },
-        .pointers = way & 1, .columns = way & 2, .scalars = way & 4,
+        .pointers = way & 1,
+        .columns = way & 2,
+        .scalars = way & 4,
     };
 
     t.step_a = way & 8 ? 0 : t.m * t.k + rng_below(r, 3);
@@ -220,11 +232,19 @@ static void many_small_ones(void **state)
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 4; i++) {
             bool slow = strcmp(contexts[c]->machine.backend->name, "interp") == 0;
-            struct trial t = { .count = slow ? 200 : 3000, .m = 9, .n = 17, .k = 8, .step_a = 72,
-                               .step_b = i & 1 ? 0 : 136, .step_c = 153, .fa = named("f64"),
-                               .fb = named("f64"), .fc = named("f64"), .pointers = i == 2,
-                               .contract = { .promise = i & 2 ? LIMBER_CORRECT :
-                                                               LIMBER_NATIVE } };
+            struct trial t = { .count = slow ? 200 : 3000,
+                               .m = 9,
+                               .n = 17,
+                               .k = 8,
+                               .step_a = 72,
+                               .step_b = i & 1 ? 0 : 136,
+                               .step_c = 153,
+                               .fa = named("f64"),
+                               .fb = named("f64"),
+                               .fc = named("f64"),
+                               .pointers = i == 2,
+                               .contract = { .promise = i & 2 ? LIMBER_CONTRACT_CORRECT :
+                                                                LIMBER_CONTRACT_NATIVE } };
 
             make(&r, &t);
             compare(contexts[c], &t);
@@ -236,10 +256,17 @@ static void many_small_ones(void **state)
 static void a_few_large_ones(void **state)
 {
     struct rng r = { 3 };
-    struct trial t = { .count = 3, .m = 260, .n = 270, .k = 280, .step_a = 260 * 280,
-                       .step_b = 280 * 270, .step_c = 260 * 270, .fa = named("f32"),
-                       .fb = named("f32"), .fc = named("f32"),
-                       .contract = { .promise = LIMBER_CORRECT } };
+    struct trial t = { .count = 3,
+                       .m = 260,
+                       .n = 270,
+                       .k = 280,
+                       .step_a = 260 * 280,
+                       .step_b = 280 * 270,
+                       .step_c = 260 * 270,
+                       .fa = named("f32"),
+                       .fb = named("f32"),
+                       .fc = named("f32"),
+                       .contract = { .promise = LIMBER_CONTRACT_CORRECT } };
 
     (void)state;
     for (int c = 0; c < context_count; c++) {
@@ -254,15 +281,15 @@ static void a_few_large_ones(void **state)
 /* The result's matrices lie side by side in the rows of one array, or element by element. */
 static void results_may_interleave(void **state)
 {
-    const limber_contract contract = { .promise = LIMBER_EXACT };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_EXACT };
     const limber_format i32 = named("i32");
 
     (void)state;
     for (int c = 0; c < context_count; c++)
         for (int way = 0; way < 2; way++) {
             const int32_t a[4] = { 1, 2, 3, 4 }, b[8] = { 1, 0, 0, 1, 2, 0, 0, 2 };
-            limber_matrix to = way ? (limber_matrix){ NULL, i32, 4, 2 } :
-                               (limber_matrix){ NULL, i32, 4, 1 };
+            limber_matrix to =
+                way ? (limber_matrix){ NULL, i32, 4, 2 } : (limber_matrix){ NULL, i32, 4, 1 };
             limber_batch batch = { .count = 2, .b = 4, .c = way ? 1 : 2 };
             int32_t out[8] = { 0 };
             int32_t want[2][8] = { { 1, 2, 2, 4, 3, 4, 6, 8 }, { 1, 2, 2, 4, 3, 6, 4, 8 } };
@@ -271,7 +298,8 @@ static void results_may_interleave(void **state)
             assert_int_equal(limber_gemm_batch(contexts[c], &contract, NULL, &batch, 2, 2, 2, NULL,
                                                (limber_matrix){ (void *)(uintptr_t)a, i32, 2, 1 },
                                                (limber_matrix){ (void *)(uintptr_t)b, i32, 2, 1 },
-                                               NULL, to, NULL), LIMBER_OK);
+                                               NULL, to, NULL),
+                             LIMBER_STATUS_OK);
             assert_memory_equal(out, want[way], sizeof out);
         }
 }
@@ -282,23 +310,31 @@ static void simulated(void **state)
     limber_unit unit;
 
     (void)state;
-    assert_int_equal(limber_unit_parse("a100-fp16", &unit), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("a100-fp16", &unit), LIMBER_STATUS_OK);
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 4; i++) {
             limber_statistics one = { 0 }, all = { 0 };
-            struct trial t = { .count = 40, .m = 5, .n = 6, .k = 30, .step_a = 150,
-                               .step_b = 180, .step_c = 30, .fa = named("f16"),
-                               .fb = named("f16"), .fc = named("f32"), .pointers = i & 1,
-                               .contract = { .promise = LIMBER_SIMULATE, .unit = &unit } };
+            struct trial t = { .count = 40,
+                               .m = 5,
+                               .n = 6,
+                               .k = 30,
+                               .step_a = 150,
+                               .step_b = 180,
+                               .step_c = 30,
+                               .fa = named("f16"),
+                               .fb = named("f16"),
+                               .fc = named("f32"),
+                               .pointers = i & 1,
+                               .contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &unit } };
 
             make(&r, &t);
             compare(contexts[c], &t);
             if (i & 2) {
                 t.contract.statistics = &all;
-                assert_int_equal(at_once(contexts[c], &t, NULL), LIMBER_OK);
+                assert_int_equal(at_once(contexts[c], &t, NULL), LIMBER_STATUS_OK);
                 t.count = 1;
                 t.contract.statistics = &one;
-                assert_int_equal(at_once(contexts[c], &t, NULL), LIMBER_OK);
+                assert_int_equal(at_once(contexts[c], &t, NULL), LIMBER_STATUS_OK);
                 assert_int_equal(all.products, 40 * one.products);
                 assert_int_equal(all.a.count, 40 * one.a.count);
             }
@@ -316,10 +352,20 @@ static void range_leaves_all(void **state)
     (void)state;
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 4; i++) {
-            struct trial t = { .count = 300, .m = 6, .n = 7, .k = 3, .step_a = 18, .step_b = 21,
-                               .step_c = 42, .fa = named("i16"), .fb = named("i16"),
-                               .fc = named("i32"), .data = DATA_zeros, .pointers = i & 1,
-                               .scalars = i & 2, .contract = { .promise = LIMBER_EXACT } };
+            struct trial t = { .count = 300,
+                               .m = 6,
+                               .n = 7,
+                               .k = 3,
+                               .step_a = 18,
+                               .step_b = 21,
+                               .step_c = 42,
+                               .fa = named("i16"),
+                               .fb = named("i16"),
+                               .fc = named("i32"),
+                               .data = DATA_zeros,
+                               .pointers = i & 1,
+                               .scalars = i & 2,
+                               .contract = { .promise = LIMBER_CONTRACT_EXACT } };
             int16_t *a, *b;
 
             make(&r, &t);
@@ -329,22 +375,26 @@ static void range_leaves_all(void **state)
                 a[p] = INT16_MIN;
                 b[7 * p] = INT16_MIN;
             }
-            if (at_once(contexts[c], &t, NULL) != LIMBER_RANGE)
+            if (at_once(contexts[c], &t, NULL) != LIMBER_STATUS_RANGE)
                 fail_msg("not RANGE: %s", limber_error_text());
             assert_memory_equal(t.c, t.c0, elements(t.count, t.step_c, t.m, t.n) * t.fc.size);
             clear(&t);
         }
 }
 
-struct refusal { limber_batch batch; limber_matrix a, b, c; const char *text; };
+struct refusal {
+    limber_batch batch;
+    limber_matrix a, b, c;
+    const char *text;
+};
 
 static void refuse(const struct refusal *f)
 {
-    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_status s = limber_gemm_batch(contexts[0], &contract, NULL, &f->batch, 2, 2, 2, NULL,
                                         f->a, f->b, NULL, f->c, NULL);
 
-    if (s != LIMBER_BAD_ARGUMENT || !strstr(limber_error_text(), f->text))
+    if (s != LIMBER_STATUS_BAD_ARGUMENT || !strstr(limber_error_text(), f->text))
         fail_msg("\"%s\" in the place of \"%s\"", limber_error_text(), f->text);
     assert_non_null(strstr(limber_error_text(), "gemm_batch: "));
 }
@@ -388,7 +438,7 @@ static void arguments_are_named(void **state)
 /* Blocks of one array, as factorisations use them. */
 static void blocks_of_one_array(void **state)
 {
-    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE };
     const limber_format f64 = named("f64");
     double x[2 * 16] = { 0 };
     limber_batch batch = { .count = 2, .a = 16, .b = 16, .c = 16 };
@@ -401,7 +451,8 @@ static void blocks_of_one_array(void **state)
         assert_int_equal(limber_gemm_batch(contexts[0], &contract, NULL, &batch, 2, 2, 2, NULL,
                                            (limber_matrix){ x + 2, f64, 1, 4 },
                                            (limber_matrix){ x + 4, f64, 1, 4 }, NULL,
-                                           (limber_matrix){ x + 10, f64, 1, 4 }, NULL), LIMBER_OK);
+                                           (limber_matrix){ x + 10, f64, 1, 4 }, NULL),
+                         LIMBER_STATUS_OK);
         assert_true(x[10] == 1 * 1 + 1 * 2);
         batch.pc = pc;
     }
@@ -409,7 +460,7 @@ static void blocks_of_one_array(void **state)
 
 static void nothing_and_one(void **state)
 {
-    const limber_contract contract = { .promise = LIMBER_NATIVE };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE };
     const limber_format f64 = named("f64");
     double x = 3, y = 4, z = 5;
     limber_matrix a = { &x, f64, 1, 1 }, b = { &y, f64, 1, 1 }, c = { &z, f64, 1, 1 };
@@ -419,11 +470,13 @@ static void nothing_and_one(void **state)
 
     (void)state;
     assert_int_equal(limber_gemm_batch(contexts[0], &contract, NULL, &batch, 1, 1, 1, NULL, none,
-                                       none, NULL, none, &r), LIMBER_OK);
+                                       none, NULL, none, &r),
+                     LIMBER_STATUS_OK);
     assert_int_equal(r.rows, 0);
     assert_true(z == 5);
-    assert_int_equal(limber_gemm_batch(contexts[0], &contract, NULL, NULL, 1, 1, 1, NULL, a, b,
-                                       NULL, c, NULL), LIMBER_OK);
+    assert_int_equal(
+        limber_gemm_batch(contexts[0], &contract, NULL, NULL, 1, 1, 1, NULL, a, b, NULL, c, NULL),
+        LIMBER_STATUS_OK);
     assert_true(z == 12);
 }
 

@@ -4,15 +4,15 @@
  * beta, on every instruction set that runs here: the interpreter's bits; and of the interpreter,
  * the exact value, rounded once.
  *
- * A row of A is of one binade, a column of B of one or a few; so one call has hundreds of binades, and
- * few kernels are made.  LIMBER_TEST_BINADES=N: N rounds of other numbers, instruction sets and
+ * A row of A is of one binade, a column of B of one or a few; so one call has hundreds of binades,
+ * and few kernels are made.  LIMBER_TEST_BINADES=N: N rounds of other numbers, instruction sets and
  * scalars. */
 #include "engine_support.h"
 #include "support.h"
 #include "targets.h"
 
 #include "ir/poison.h"
-#include "ir/prim.h"
+#include "ir/num/prim.h"
 
 #include <math.h>
 
@@ -48,8 +48,9 @@ enum look { FULL, ONES, POWER, SHORT, LOOKS };
 /* Of binade e, stored as f stores it. */
 static void put(struct rng *r, limber_format f, int e, enum look look, void *to)
 {
-    struct limber_num x = { .hi = rng_next(r), .lo = rng_next(r), .kind = NUM_finite,
-                            .sign = (uint8_t)rng_below(r, 2) };
+    struct limber_num x = {
+        .hi = rng_next(r), .lo = rng_next(r), .kind = NUM_finite, .sign = (uint8_t)rng_below(r, 2)
+    };
 
     if (look == ONES)
         x.hi = x.lo = UINT64_MAX;
@@ -62,9 +63,9 @@ static void put(struct rng *r, limber_format f, int e, enum look look, void *to)
     x.hi |= (uint64_t)1 << 63;
     x.exp = e - 127;
     if (f.kind == LIMBER_KIND_DD)
-        limber_num_encode_dd(to, &x, 0, LIMBER_RZ);
-    else        /* toward zero: it stays in its binade */
-        limber_num_encode(to, f, &x, 0, LIMBER_RZ);
+        limber_num_encode_dd(to, &x, 0, LIMBER_ROUND_ZERO);
+    else /* toward zero: it stays in its binade */
+        limber_num_encode(to, f, &x, 0, LIMBER_ROUND_ZERO);
 }
 
 static void negate(limber_format f, char *x)
@@ -84,22 +85,50 @@ static void negate(limber_format f, char *x)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static const struct pair { const char *a, *b, *c; } pairs[] = {
-    { "f64", "f64", "f64" }, { "f64", "f64", "dd" }, { "f64", "f64", "f128" }, { "f64", "f64", "f32" },
-    { "f32", "f32", "f32" }, { "f32", "f32", "f64" }, { "f32", "f64", "dd" }, { "f128", "f128", "f128" },
-    { "f128", "f128", "f64" }, { "f128", "f64", "dd" }, { "dd", "dd", "dd" }, { "dd", "dd", "f64" },
-    { "dd", "f128", "f128" }, { "f16", "f16", "f16" }, { "f16", "f16", "f32" }, { "bf16", "bf16", "bf16" },
-    { "bf16", "f32", "f32" }, { "tf32", "tf32", "f32" }, { "tf32", "tf32", "tf32" },
-    { "(1,8,5)", "(1,8,5)", "f32" }, { "(1,5,2)", "(1,8,5)", "(1,8,5)" }, { "(1,11,20)", "f64", "f64" },
-    { "(1,5,7,15,2,4,1)", "(1,5,7,15,2,4,1)", "f32" }, { "e4m3", "e4m3", "f32" },
-    { "e4m3", "e4m3", "e4m3" }, { "e5m2", "e5m2", "e5m2" }, { "e5m2", "e3m2", "f16" },
-    { "i32", "i32", "i64" }, { "i64", "i64", "i64" }, { "i16", "i16", "f32" }, { "i64", "i64", "f64" },
+static const struct pair {
+    const char *a, *b, *c;
+} pairs[] = {
+    { "f64", "f64", "f64" },
+    { "f64", "f64", "dd" },
+    { "f64", "f64", "f128" },
+    { "f64", "f64", "f32" },
+    { "f32", "f32", "f32" },
+    { "f32", "f32", "f64" },
+    { "f32", "f64", "dd" },
+    { "f128", "f128", "f128" },
+    { "f128", "f128", "f64" },
+    { "f128", "f64", "dd" },
+    { "dd", "dd", "dd" },
+    { "dd", "dd", "f64" },
+    { "dd", "f128", "f128" },
+    { "f16", "f16", "f16" },
+    { "f16", "f16", "f32" },
+    { "bf16", "bf16", "bf16" },
+    { "bf16", "f32", "f32" },
+    { "tf32", "tf32", "f32" },
+    { "tf32", "tf32", "tf32" },
+    { "(1,8,5)", "(1,8,5)", "f32" },
+    { "(1,5,2)", "(1,8,5)", "(1,8,5)" },
+    { "(1,11,20)", "f64", "f64" },
+    { "(1,5,7,15,2,4,1)", "(1,5,7,15,2,4,1)", "f32" },
+    { "e4m3", "e4m3", "f32" },
+    { "e4m3", "e4m3", "e4m3" },
+    { "e5m2", "e5m2", "e5m2" },
+    { "e5m2", "e3m2", "f16" },
+    { "i32", "i32", "i64" },
+    { "i64", "i64", "i64" },
+    { "i16", "i16", "f32" },
+    { "i64", "i64", "f64" },
 };
 
-static const struct how { const char *scheme; limber_promise promise; } hows[] = {
-    { "ozaki2", LIMBER_CORRECT }, { "ozaki1-i8", LIMBER_CORRECT }, { "ozaki1-f64", LIMBER_CORRECT },
-    { "ozaki1-f16", LIMBER_CORRECT }, { "exact", LIMBER_CORRECT }, { "native", LIMBER_NATIVE },
-    { "integer", LIMBER_NATIVE }, { "fp32-f", LIMBER_FAST },
+static const struct request {
+    const char *scheme;
+    limber_promise promise;
+} requests[] = {
+    { "ozaki2", LIMBER_CONTRACT_CORRECT },     { "ozaki1-i8", LIMBER_CONTRACT_CORRECT },
+    { "ozaki1-f64", LIMBER_CONTRACT_CORRECT }, { "ozaki1-f16", LIMBER_CONTRACT_CORRECT },
+    { "exact", LIMBER_CONTRACT_CORRECT },      { "native", LIMBER_CONTRACT_NATIVE },
+    { "integer", LIMBER_CONTRACT_NATIVE },     { "fp32-f", LIMBER_CONTRACT_FAST },
 };
 
 /* Scalars that a product may have: neither, each, both, alpha far from 1. */
@@ -107,9 +136,9 @@ enum { PLAIN, ALPHA, BETA, BOTH, FAR, SCALARS };
 
 struct sweep {
     limber_format fa, fb, fc;
-    struct how how;
-    int scalars, most, m, k;    /* most rows; 0: any number */
-    int *row;                   /* binades */
+    struct request request;
+    int scalars, most, m, k; /* most rows; 0: any number */
+    int *row; /* binades */
     int column[COLUMNS];
     char *a, *b, *c0, alpha[16], beta[16];
 };
@@ -121,11 +150,14 @@ static int rounds(void)
     return s && atoi(s) > 0 ? atoi(s) : 1;
 }
 
-/* Both ends, and of what is between every `step`-th binade or a neighbour of it by chance; columns of
- * neighbouring binades leave out few of a result's, and those others in every call. */
+/* Both ends, and of what is between every `step`-th binade or a neighbour of it by chance; columns
+ * of neighbouring binades leave out few of a result's, and those others in every call. */
 static void choose_rows(struct sweep *s, struct rng *r)
 {
-    int low = lowest(s->fa), high = highest(s->fa), span = high - low, step = span < 64 ? 1 : span < 4500 ? STEP : 5 * STEP;
+    int low = lowest(s->fa), high = highest(s->fa), span = high - low,
+        step = span < 64   ? 1 :
+               span < 4500 ? STEP :
+                             5 * STEP;
     int e = low;
 
     s->row = malloc((size_t)(span + 2) * LOOKS * sizeof *s->row);
@@ -147,8 +179,8 @@ static void choose_rows(struct sweep *s, struct rng *r)
 static void choose_columns(struct sweep *s, struct rng *r)
 {
     int half = highest(s->fb) / 2;
-    const int more[] = { lowest(s->fb), lowest(s->fb) + rng_below(r, EDGE),
-                         highest(s->fb), -half + rng_below(r, 9) };
+    const int more[] = { lowest(s->fb), lowest(s->fb) + rng_below(r, EDGE), highest(s->fb),
+                         -half + rng_below(r, 9) };
 
     for (int j = 0; j < COLUMNS; j++)
         s->column[j] = within(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
@@ -171,7 +203,7 @@ static void make(struct sweep *s, struct rng *r)
 
         for (int p = 0; p < s->k; p++)
             put(r, s->fa, s->row[i], (enum look)(i % LOOKS), a + (size_t)p * sa);
-        if (i % 3 == 1) {       /* a pair that meets the opposite of another, off by some bit */
+        if (i % 3 == 1) { /* a pair that meets the opposite of another, off by some bit */
             memcpy(a + sa, a, sa);
             if (rng_below(r, 3) && s->fa.kind != LIMBER_KIND_DD && !s->fa.carried)
                 a[sa + (size_t)rng_below(r, (int)(sa + 1) / 2)] ^= 1;
@@ -231,8 +263,10 @@ static size_t result_bytes(const struct sweep *s)
 static limber_status multiply(limber_context *ctx, const struct sweep *s, char *c,
                               limber_report *report)
 {
-    const limber_contract contract = {      /* integers wrap, so that no range is left out */
-        .promise = is_integer(s->fc) ? LIMBER_NATIVE : s->how.promise, .scheme = s->how.scheme,
+    const limber_contract contract = {
+        /* integers wrap, so that no range is left out */
+        .promise = is_integer(s->fc) ? LIMBER_CONTRACT_NATIVE : s->request.promise,
+        .scheme = s->request.scheme,
     };
 
     if (beta_of(s))
@@ -240,8 +274,9 @@ static limber_status multiply(limber_context *ctx, const struct sweep *s, char *
     else
         limber_poison_fill(c, result_bytes(s));
     return limber_gemm(ctx, &contract, s->m, COLUMNS, s->k, alpha_of(s),
-                       (limber_matrix){ s->a, s->fa, s->k, 1 }, (limber_matrix){ s->b, s->fb, 1, s->k },
-                       beta_of(s), (limber_matrix){ c, s->fc, COLUMNS, 1 }, report);
+                       (limber_matrix){ s->a, s->fa, s->k, 1 },
+                       (limber_matrix){ s->b, s->fb, 1, s->k }, beta_of(s),
+                       (limber_matrix){ c, s->fc, COLUMNS, 1 }, report);
 }
 
 static void say(const struct sweep *s, const char *where, int at, const char *got, const char *want)
@@ -250,7 +285,7 @@ static void say(const struct sweep *s, const char *where, int at, const char *go
     const unsigned char *x[2] = { (const unsigned char *)got, (const unsigned char *)want };
 
     print_message("%s, %s: %s x %s to %s, scalars %d, row of 2^%d, column %d of 2^%d:", where,
-                  s->how.scheme, limber_format_name(s->fa, name[0], 40),
+                  s->request.scheme, limber_format_name(s->fa, name[0], 40),
                   limber_format_name(s->fb, name[1], 40), limber_format_name(s->fc, name[2], 40),
                   s->scalars, s->row[at / COLUMNS], at % COLUMNS, s->column[at % COLUMNS]);
     for (int w = 0; w < (want ? 2 : 1); w++) {
@@ -289,7 +324,7 @@ static long check_values(const struct sweep *s, const char *c, struct rng *r)
     mpfr_t sum, size, x, y;
     long checked = 0;
 
-    if (s->how.promise != LIMBER_CORRECT || is_integer(s->fc))
+    if (s->request.promise != LIMBER_CONTRACT_CORRECT || is_integer(s->fc))
         return 0;
     mpfr_inits2(REF_BITS, sum, size, x, y, (mpfr_ptr)0);
     for (int i = 0; i < s->m; i++) {
@@ -330,15 +365,17 @@ static bool play(struct target *t, struct diag *d)
 }
 
 enum { MOST = 8 };
-static struct { limber_context *ctx; const char *name; } sets[MOST];
+static struct {
+    limber_context *ctx;
+    const char *name;
+} sets[MOST];
 static int set_count;
 static limber_context *interp;
 
 /* The machine as it is, and as what it also could be. */
 static void open_sets(void)
 {
-    const limber_config plain = { .cache_dir = "", .dump_dir = "", .threads = 1,
-                                   .whole = 1 };
+    const limber_config plain = { .cache_dir = "", .dump_dir = "", .threads = 1, .whole = 1 };
 #ifdef LIMBER_HAVE_LLVM
     static struct backend played;
     static const struct backend *const list[] = { &played, NULL };
@@ -364,7 +401,9 @@ static void open_sets(void)
 
 static int open_contexts(void **state)
 {
-    const limber_config alone = { .backend = "interp", .cache_dir = "", .dump_dir = "", .threads = 1 };
+    const limber_config alone = {
+        .backend = "interp", .cache_dir = "", .dump_dir = "", .threads = 1
+    };
 
     (void)state;
     if (limber_create(&interp, &alone))
@@ -384,7 +423,9 @@ static int close_contexts(void **state)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-struct tally { long ran, checked, refused; };
+struct tally {
+    long ran, checked, refused;
+};
 
 static void run_sweep(struct sweep *s, int set, struct rng *r, struct tally *n)
 {
@@ -400,10 +441,10 @@ static void run_sweep(struct sweep *s, int set, struct rng *r, struct tally *n)
         n->checked += check_values(s, want, r);
     if (!status && set_count)
         status = multiply(sets[set].ctx, s, got, NULL);
-    if (status == LIMBER_NO_SCHEME) {
+    if (status == LIMBER_STATUS_NO_SCHEME) {
         n->refused++;
     } else if (status) {
-        fail_msg("%s: %s", s->how.scheme, limber_error_text());
+        fail_msg("%s: %s", s->request.scheme, limber_error_text());
     } else if (set_count) {
         compare(s, sets[set].name, got, want);
         n->ran++;
@@ -413,18 +454,20 @@ static void run_sweep(struct sweep *s, int set, struct rng *r, struct tally *n)
     clear(s);
 }
 
-/* Each scheme and pair of formats on one set, with one kind of scalars; in the next round, others. */
+/* Each scheme and pair of formats on one set, with one kind of scalars; in the next round, others.
+ */
 static void every_set_has_the_interpreter_s_bits(void **state)
 {
     struct tally n = { 0 };
 
     (void)state;
     for (int round = 0; round < rounds(); round++)
-        for (int i = 0; i < (int)(COUNT(pairs) * COUNT(hows)); i++) {
-            const struct pair *p = &pairs[i / (int)COUNT(hows)];
+        for (int i = 0; i < (int)(COUNT(pairs) * COUNT(requests)); i++) {
+            const struct pair *p = &pairs[i / (int)COUNT(requests)];
             struct rng r = { 100 + (uint64_t)i + 100000 * (uint64_t)round };
-            struct sweep s = { named(p->a), named(p->b), named(p->c), hows[i % (int)COUNT(hows)],
-                               (i / (int)COUNT(hows) + i + round) % SCALARS };
+            struct sweep s = { named(p->a), named(p->b), named(p->c),
+                               requests[i % (int)COUNT(requests)],
+                               (i / (int)COUNT(requests) + i + round) % SCALARS };
 
             run_sweep(&s, set_count ? (i + round) % set_count : 0, &r, &n);
         }
@@ -437,20 +480,20 @@ static void every_set_has_the_interpreter_s_bits(void **state)
  * binade of the result.  The columns that cancel are none that a sample of the data looks at. */
 static void doubts_are_settled_in_every_binade(void **state)
 {
-    enum { N = 412, CANCEL = 3 };     /* beyond that, classes have all numbers of bits */
+    enum { N = 412, CANCEL = 3 }; /* beyond that, classes have all numbers of bits */
     static const int cancel[CANCEL] = { 1, 3, 4 };
     static const char *const results[] = { "f32", "f64" };
     limber_format f64 = named("f64");
     double *a = malloc(N * N * sizeof *a), *b = malloc(N * N * sizeof *b);
-    long repaired = 0;
+    long recomputed = 0;
 
     (void)state;
     assert_true(a && b);
     for (int at = 0; set_count && at < 8; at++) {
         struct rng r = { 40 + (uint64_t)at };
         limber_format fc = named(results[at % 2]);
-        const limber_contract correct = { .promise = LIMBER_CORRECT };
-        const limber_contract exact = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+        const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+        const limber_contract exact = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
         int half = (fc.bias / 2 - 4) * (2 * (at / 2) - 3) / 3;
         char *c = poisoned(N * N * fc.size), *want = poisoned(N * fc.size);
         limber_context *ctx = sets[at / 2 % set_count].ctx;
@@ -463,13 +506,15 @@ static void doubts_are_settled_in_every_binade(void **state)
         for (int j = 0; j < CANCEL; j++)
             for (int p = 0; p < N; p++)
                 b[p * N + cancel[j]] = p == 0 ? ldexp(1 + rng_unit(&r), half) :
-                                       p == 1 ? -b[cancel[j]] : 0;
+                                       p == 1 ? -b[cancel[j]] :
+                                                0;
         for (int i = 0; i < N; i++)
             a[i * N + 1] = a[i * N] * (1 + ldexp(rng_unit(&r), -(i % 50)));
         if (limber_gemm(ctx, &correct, N, N, N, NULL, (limber_matrix){ a, f64, N, 1 },
-                        (limber_matrix){ b, f64, N, 1 }, NULL, (limber_matrix){ c, fc, N, 1 }, &report))
+                        (limber_matrix){ b, f64, N, 1 }, NULL, (limber_matrix){ c, fc, N, 1 },
+                        &report))
             fail_msg("%s", limber_error_text());
-        repaired += report.repaired;
+        recomputed += report.recomputed;
         for (int j = 0; j < CANCEL; j++) {
             if (limber_gemm(interp, &exact, N, 1, N, NULL, (limber_matrix){ a, f64, N, 1 },
                             (limber_matrix){ b + cancel[j], f64, N, 1 }, NULL,
@@ -485,8 +530,8 @@ static void doubts_are_settled_in_every_binade(void **state)
         free(c);
         free(want);
     }
-    print_message("%ld elements were in doubt\n", repaired);
-    assert_true(repaired > 0 || !set_count);
+    print_message("%ld elements were in doubt\n", recomputed);
+    assert_true(recomputed > 0 || !set_count);
     free(a);
     free(b);
 }
@@ -494,14 +539,20 @@ static void doubts_are_settled_in_every_binade(void **state)
 /* On the stand-ins of a GPU: a few, of few rows. */
 static void a_gpu_has_the_interpreter_s_bits(void **state)
 {
-    static const struct { struct pair pair; struct how how; int scalars; } few[] = {
-        { { "f64", "f64", "dd" }, { "ozaki2", LIMBER_CORRECT }, PLAIN },
-        { { "f128", "f128", "f128" }, { "ozaki2", LIMBER_CORRECT }, BOTH },
-        { { "f128", "f128", "f64" }, { "exact", LIMBER_CORRECT }, PLAIN },
-        { { "tf32", "tf32", "f32" }, { "exact", LIMBER_CORRECT }, PLAIN },
-        { { "(1,8,5)", "(1,8,5)", "(1,8,5)" }, { "exact", LIMBER_CORRECT }, ALPHA },
+    static const struct {
+        struct pair pair;
+        struct request request;
+        int scalars;
+    } few[] = {
+        { { "f64", "f64", "dd" }, { "ozaki2", LIMBER_CONTRACT_CORRECT }, PLAIN },
+        { { "f128", "f128", "f128" }, { "ozaki2", LIMBER_CONTRACT_CORRECT }, BOTH },
+        { { "f128", "f128", "f64" }, { "exact", LIMBER_CONTRACT_CORRECT }, PLAIN },
+        { { "tf32", "tf32", "f32" }, { "exact", LIMBER_CONTRACT_CORRECT }, PLAIN },
+        { { "(1,8,5)", "(1,8,5)", "(1,8,5)" }, { "exact", LIMBER_CONTRACT_CORRECT }, ALPHA },
     };
-    const limber_config device = { .backend = "cuda", .cache_dir = "", .dump_dir = "", .threads = 1 };
+    const limber_config device = {
+        .backend = "cuda", .cache_dir = "", .dump_dir = "", .threads = 1
+    };
     limber_context *cuda;
 
     (void)state;
@@ -512,7 +563,7 @@ static void a_gpu_has_the_interpreter_s_bits(void **state)
     for (size_t i = 0; i < COUNT(few); i++) {
         struct rng r = { 900 + i };
         struct sweep s = { named(few[i].pair.a), named(few[i].pair.b), named(few[i].pair.c),
-                           few[i].how, few[i].scalars, 60 };
+                           few[i].request,       few[i].scalars,       60 };
         char *want, *got;
 
         make(&s, &r);
@@ -520,7 +571,7 @@ static void a_gpu_has_the_interpreter_s_bits(void **state)
         got = poisoned(result_bytes(&s));
         make_scalars(&s, &r);
         if (multiply(interp, &s, want, NULL) || multiply(cuda, &s, got, NULL))
-            fail_msg("%s: %s", s.how.scheme, limber_error_text());
+            fail_msg("%s: %s", s.request.scheme, limber_error_text());
         check_values(&s, want, &r);
         compare(&s, "cuda", got, want);
         free(want);

@@ -10,7 +10,7 @@ typedef void dgemm_like(const char *, const char *, const int *, const int *, co
 typedef void cblas_like(int, int, int, int, int, int, double, const double *, int, const double *,
                         int, double, double *, int);
 
-static const limber_contract native = { .promise = LIMBER_NATIVE };
+static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
 static limber_context *ctx;
 
 static int open_context(void **state)
@@ -32,14 +32,20 @@ static void (*bound(const char *signature))(void)
     limber_format f64 = format("f64");
     void (*f)(void);
 
-    if (limber_bind(ctx, &native, f64, f64, f64, signature, &f) != LIMBER_OK)
+    if (limber_bind(ctx, &native, f64, f64, f64, signature, &f) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
     assert_true(f != NULL);
     return f;
 }
 
-static double a_at(int i, int p) { return i * 2 - p; }
-static double b_at(int p, int j) { return p + 3 * j - 4; }
+static double a_at(int i, int p)
+{
+    return i * 2 - p;
+}
+static double b_at(int p, int j)
+{
+    return p + 3 * j - 4;
+}
 
 /* alpha A B + beta 7, small integers: exact. */
 static double c_at(int i, int j, double alpha, double beta)
@@ -124,16 +130,16 @@ static void with_a_status_and_words_of_its_own(void **state)
     for (int p = 0; p < K; p++)
         for (int j = 0; j < N; j++)
             b[j + p * N] = b_at(p, j);
-    assert_int_equal(f(c, b, a, NULL, M, N, K, 'T'), LIMBER_OK);
+    assert_int_equal(f(c, b, a, NULL, M, N, K, 'T'), LIMBER_STATUS_OK);
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++)
             assert_true(c[i + j * M] == c_at(i, j, 1, 0));
     c[0] = 123;
-    assert_int_equal(f(c, b, a, NULL, -1, N, K, 'T'), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(f(c, b, a, NULL, -1, N, K, 'T'), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "m = -1"));
-    assert_int_equal(f(c, b, a, NULL, M, N, K, 'X'), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(f(c, b, a, NULL, M, N, K, 'X'), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "transb = 88"));
-    assert_int_equal(f(NULL, b, a, NULL, M, N, K, 'T'), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(f(NULL, b, a, NULL, M, N, K, 'T'), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "c.data"));
     assert_true(c[0] == 123);
 }
@@ -184,15 +190,19 @@ static void bad_signatures_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
         f = (void (*)(void))as_fortran_calls_it;
-        if (limber_bind(ctx, &native, f64, f64, f64, bad[i][0], &f) != LIMBER_BAD_ARGUMENT ||
+        if (limber_bind(ctx, &native, f64, f64, f64, bad[i][0], &f) != LIMBER_STATUS_BAD_ARGUMENT ||
             !strstr(limber_error_text(), bad[i][1]))
             fail_msg("\"%s\" gives \"%s\"", bad[i][0], limber_error_text());
         assert_true(f == NULL);
     }
-    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, NULL, &f), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_bind(ctx, NULL, f64, f64, f64, "dgemm_", &f), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_bind(NULL, &native, f64, f64, f64, "dgemm_", &f), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, "dgemm_", NULL), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, NULL, &f),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_bind(ctx, NULL, f64, f64, f64, "dgemm_", &f),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_bind(NULL, &native, f64, f64, f64, "dgemm_", &f),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, "dgemm_", NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
 }
 
 static void too_many_arguments(void **state)
@@ -204,7 +214,8 @@ static void too_many_arguments(void **state)
     (void)state;
     for (int i = 0; i < 100; i++)
         strcat(text, "_:i32 ");
-    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, text, &f), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_bind(ctx, &native, f64, f64, f64, text, &f),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "too many"));
 }
 
@@ -224,13 +235,15 @@ static void calls_by_text(void **state)
 
     (void)state;
     assert_int_equal(limber_call("int(m:i32 n:i64 alpha:f32 beta:f64 transa:*char)",
-                                 (void (*)(void))weighted, args), 42);
+                                 (void (*)(void))weighted, args),
+                     42);
     args[2] = NULL;
     assert_int_equal(limber_call("int(m:i32 n:i64 alpha:f32 beta:f64 transa:*char)",
-                                 (void (*)(void))weighted, args), LIMBER_BAD_ARGUMENT);
+                                 (void (*)(void))weighted, args),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "arguments[2]"));
-    assert_int_equal(limber_call("m:i32", NULL, args), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_call("m", (void (*)(void))weighted, args), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_call("m:i32", NULL, args), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_call("m", (void (*)(void))weighted, args), LIMBER_STATUS_BAD_ARGUMENT);
 }
 
 /* What was bound by text is called by text. */
@@ -241,11 +254,12 @@ static void calls_what_it_bound(void **state)
     double alpha = 1, beta = 0, a[4] = { 2, 0, 3, 0 }, b[2] = { 10, 100 }, c[2] = { 0, 7 };
     double *pa = a, *pb = b, *pc = c, *palpha = &alpha, *pbeta = &beta;
     const char *trans = "N";
-    void *args[] = { &trans, &trans, &pm, &pn, &pk, &palpha, &pa, &pld, &pb, &pld, &pbeta, &pc,
-                     &pld };
+    void *args[] = {
+        &trans, &trans, &pm, &pn, &pk, &palpha, &pa, &pld, &pb, &pld, &pbeta, &pc, &pld
+    };
 
     (void)state;
-    assert_int_equal(limber_call("dgemm_", f, args), LIMBER_OK);
+    assert_int_equal(limber_call("dgemm_", f, args), LIMBER_STATUS_OK);
     assert_true(c[0] == 320 && c[1] == 7);
 }
 

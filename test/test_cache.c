@@ -27,7 +27,10 @@ static void warn(void *user, const char *line)
 
 static struct disk *open_disk(const char *dir, size_t limit)
 {
-    const struct disk_options o = { .dir = dir, .limit = limit, .mode = CACHE_rw, .warn = warn,
+    const struct disk_options o = { .dir = dir,
+                                    .limit = limit,
+                                    .mode = CACHE_rw,
+                                    .warn = warn,
                                     .key_file = limber_variable_value("LIMBER_CACHE_KEY") };
     struct disk *disk = limber_disk_new(&o);
 
@@ -405,7 +408,8 @@ static void a_read_only_directory_degrades(void **state)
     discard(dir);
 }
 
-/* ---- forged entries ---------------------------------------------------------------------------- */
+/* ---- forged entries ----------------------------------------------------------------------------
+ */
 
 enum { SEAL = 16, SUM = 8 };
 
@@ -465,7 +469,7 @@ static void a_right_checksum_is_no_seal(void **state)
 
     (void)state;
     path_of(path, sizeof path, dir, 1);
-    for (size_t at = 0; at < 2 * BYTES; at += 7) {      /* of the code, and of what is said of it */
+    for (size_t at = 0; at < 2 * BYTES; at += 7) { /* of the code, and of what is said of it */
         store(disk, 1, BYTES);
         verified(disk, 1, 0, 0);
         forge(dir, at < BYTES ? at : FACTS + at % 8, at < BYTES, BYTES);
@@ -494,18 +498,20 @@ static void entries_that_others_made_do_not_run(void **state)
     setenv("LIMBER_CACHE_KEY", own, 1);
     disk = open_disk(mine, 1 << 20);
     store(disk, 2, 10);
-    snprintf(command, sizeof command, "tar -C '%s' -cf - . | tar -C '%s' --no-same-owner -xf -", theirs, mine);
+    snprintf(command, sizeof command, "tar -C '%s' -cf - . | tar -C '%s' --no-same-owner -xf -",
+             theirs, mine);
     assert_int_equal(system(command), 0);
     verified(disk, 1, 1, 0);
     assert_true(load(disk, 2));
     assert_false(load(disk, 1));
     verified(disk, 1, 0, 0);
-    store(disk, 1, 10);                 /* made again */
+    store(disk, 1, 10); /* made again */
     assert_true(load(disk, 1));
     limber_disk_free(disk);
 
     /* one's own may be copied and packed, and nothing of the key is in them */
-    snprintf(command, sizeof command, "rm -r '%s'/*; tar -C '%s' -cf - . | tar -C '%s' -xf -", theirs, mine, theirs);
+    snprintf(command, sizeof command, "rm -r '%s'/*; tar -C '%s' -cf - . | tar -C '%s' -xf -",
+             theirs, mine, theirs);
     assert_int_equal(system(command), 0);
     disk = open_disk(theirs, 1 << 20);
     assert_true(load(disk, 1) && load(disk, 2));
@@ -520,8 +526,10 @@ static void entries_that_others_made_do_not_run(void **state)
 
 static void without_a_key_nothing_is_kept(void **state)
 {
-    char *dir = with_an_entry(), *own = strdup(limber_variable_value("LIMBER_CACHE_KEY")), path[5000];
-    static const char *const reasons[] = { "LIMBER_CACHE_KEY", "no absolute path", "Not a directory" };
+    char *dir = with_an_entry(), *own = strdup(limber_variable_value("LIMBER_CACHE_KEY")),
+         path[5000];
+    static const char *const reasons[] = { "LIMBER_CACHE_KEY", "no absolute path",
+                                           "Not a directory" };
     struct disk *reader;
     limber_cache_info told;
 
@@ -543,13 +551,13 @@ static void without_a_key_nothing_is_kept(void **state)
         limber_disk_describe(disk, &info);
         assert_non_null(strstr(info.why_not, reasons[i]));
         assert_false(info.writable);
-        assert_true(exists(path));      /* whose it is cannot be told */
+        assert_true(exists(path)); /* whose it is cannot be told */
         limber_disk_free(disk);
     }
     snprintf(path, sizeof path, "%s/absent", dir);
     setenv("LIMBER_CACHE_KEY", path, 1);
-    reader = limber_disk_new(&(struct disk_options){ .dir = dir, .limit = 1 << 20, .mode = CACHE_ro,
-                                                     .key_file = path });
+    reader = limber_disk_new(
+        &(struct disk_options){ .dir = dir, .limit = 1 << 20, .mode = CACHE_ro, .key_file = path });
     limber_disk_describe(reader, &told);
     assert_non_null(strstr(told.why_not, "absent, and none is made"));
     assert_false(exists(path));
@@ -591,8 +599,8 @@ static void the_way_to_the_directory_is_looked_at(void **state)
     discard(top);
 }
 
-/* Runs as nobody.  Answers 0, or the number of what went wrong: of a folder of its own with a file of
- * root's, and of root's. */
+/* Runs as nobody.  Answers 0, or the number of what went wrong: of a folder of its own with a file
+ * of root's, and of root's. */
 static int reader_of_roots(const char *own, const char *site)
 {
     struct disk *disk;
@@ -608,14 +616,14 @@ static int reader_of_roots(const char *own, const char *site)
     limber_disk_free(disk);
     disk = open_disk(site, 1 << 20);
     if (load(disk, 1))
-        wrong = 3;              /* its checksum is wrong */
+        wrong = 3; /* its checksum is wrong */
     if (!load(disk, 2))
         wrong = 4;
     limber_disk_free(disk);
     unsetenv("LIMBER_CACHE_KEY");
     disk = open_disk(site, 1 << 20);
     if (!load(disk, 2))
-        wrong = 5;              /* there, no key is needed */
+        wrong = 5; /* there, no key is needed */
     limber_disk_free(disk);
     discard(keys);
     return wrong;
@@ -642,8 +650,8 @@ static void ownership_of_root_counts_in_roots_folders_only(void **state)
     n = slurp(path, data, sizeof data);
     data[n - 1] ^= 1;
     spill(path, data, n);
-    snprintf(command, sizeof command, "chmod -R a+rX '%s' '%s'; chown -R %d '%s'; chown 0 '%s'/*/*", own, site,
-             NOBODY, own, own);
+    snprintf(command, sizeof command, "chmod -R a+rX '%s' '%s'; chown -R %d '%s'; chown 0 '%s'/*/*",
+             own, site, NOBODY, own, own);
     assert_int_equal(system(command), 0);
     pid = fork();
     assert_true(pid >= 0);
@@ -651,7 +659,7 @@ static void ownership_of_root_counts_in_roots_folders_only(void **state)
         _exit(reader_of_roots(own, site));
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    disk = open_disk(site, 1 << 20);    /* root itself asks for its seal */
+    disk = open_disk(site, 1 << 20); /* root itself asks for its seal */
     forge(site, 0, true, 10);
     assert_false(load(disk, 1));
     limber_disk_free(disk);
@@ -676,12 +684,12 @@ static void what_is_in_the_way_of_an_entry_stops_no_other(void **state)
     snprintf(inner, sizeof inner, "%s/full", path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(mkdir(inner, 0700), 0);
-    store(disk, 1, 10);                 /* cannot be */
+    store(disk, 1, 10); /* cannot be */
     assert_false(load(disk, 1));
     path_of(path, sizeof path, dir, 2);
     *strrchr(path, '/') = '\0';
     spill(path, (const unsigned char *)"x", 1);
-    store(disk, 2, 10);                 /* a file in the place of its folder */
+    store(disk, 2, 10); /* a file in the place of its folder */
     assert_false(load(disk, 2));
     store(disk, 3, 10);
     assert_true(load(disk, 3));
@@ -707,7 +715,7 @@ static void the_oldest_make_room(void **state)
     }
     limber_disk_describe(disk, &info);
     assert_int_equal(info.entries, FIT);
-    store(disk, FIT, SIZE);     /* 11 entries of 1264 bytes: over the limit */
+    store(disk, FIT, SIZE); /* 11 entries of 1264 bytes: over the limit */
     limber_disk_describe(disk, &info);
     assert_true(info.bytes <= info.limit / 5 * 4);
     assert_true(info.entries >= FIT / 2);
@@ -763,16 +771,16 @@ static void controls_tell_and_clear(void **state)
     size = slurp(path, data, sizeof data);
     data[size - 1] ^= 1;
     spill(path, data, size);
-    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_OK);
+    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_STATUS_OK);
     assert_int_equal(info.entries, 3);
     assert_string_equal(info.directory, dir);
     assert_true(info.writable);
-    assert_int_equal(limber_cache_each(ctx, 1, tally, n), LIMBER_OK);
+    assert_int_equal(limber_cache_each(ctx, 1, tally, n), LIMBER_STATUS_OK);
     assert_int_equal(n[0], 1);
     assert_int_equal(n[1], 2);
-    assert_int_equal(limber_cache_clear(ctx, 1, &removed), LIMBER_OK);
+    assert_int_equal(limber_cache_clear(ctx, 1, &removed), LIMBER_STATUS_OK);
     assert_int_equal(removed, 1);
-    assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_OK);
+    assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_STATUS_OK);
     assert_int_equal(removed, 2);
     limber_destroy(ctx);
     discard(dir);
@@ -782,7 +790,7 @@ static bool no_compiler(const struct plan *p, const struct target *t, const stru
                         struct blob *out, struct diag *d)
 {
     (void)p, (void)t, (void)dump, (void)out;
-    return limber_fail(d, LIMBER_DEVICE, "no compiler is installed");
+    return limber_fail(d, LIMBER_STATUS_DEVICE, "no compiler is installed");
 }
 
 /* The interpreter serves, unless the backend was asked for by name. */
@@ -798,34 +806,38 @@ static void without_a_compiler(void **state)
     (void)state;
     bare.compile = no_compiler;
     assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "" }, list, &d));
-    assert_string_equal(limber_interpreted(ctx), "");
-    assert_int_equal(gemm_meanwhile(ctx, LIMBER_MEANWHILE_COMPILE, &r), LIMBER_DEVICE);
+    assert_string_equal(limber_fallback_reason(ctx), "");
+    assert_int_equal(gemm_meanwhile(ctx, LIMBER_ON_MISS_COMPILE, &r), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "no compiler is installed"));
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+        assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
         assert_string_equal(r.backend, "interp");
-        assert_string_equal(limber_interpreted(ctx), "no compiler is installed");
+        assert_string_equal(limber_fallback_reason(ctx), "no compiler is installed");
     }
-    assert_int_equal(gemm_meanwhile(ctx, LIMBER_MEANWHILE_COMPILE, &r), LIMBER_DEVICE);
+    assert_int_equal(gemm_meanwhile(ctx, LIMBER_ON_MISS_COMPILE, &r), LIMBER_STATUS_DEVICE);
     do
-        status = gemm_meanwhile(ctx, LIMBER_MEANWHILE_REFUSE, &r);
-    while (status == LIMBER_NOT_READY);
-    assert_int_equal(status, LIMBER_DEVICE);
+        status = gemm_meanwhile(ctx, LIMBER_ON_MISS_REFUSE, &r);
+    while (status == LIMBER_STATUS_NOT_READY);
+    assert_int_equal(status, LIMBER_STATUS_DEVICE);
     limber_destroy(ctx);
     ctx = counted_context(&(limber_config){ .cache_dir = "", .backend = "counted" });
-    assert_int_equal(gemm_meanwhile(ctx, LIMBER_MEANWHILE_COMPILE, &r), LIMBER_OK);
-    assert_string_equal(limber_interpreted(ctx), "");
+    assert_int_equal(gemm_meanwhile(ctx, LIMBER_ON_MISS_COMPILE, &r), LIMBER_STATUS_OK);
+    assert_string_equal(limber_fallback_reason(ctx), "");
     limber_destroy(ctx);
-    assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "",
-                                                            .backend = "counted" }, list, &d));
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_DEVICE);
+    assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "", .backend = "counted" },
+                                    list, &d));
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "no compiler is installed"));
     limber_destroy(ctx);
 }
 
 /* ---- kernels in memory ----------------------------------------------------------------------- */
 
-struct gate { sem_t entered, leave; int made; bool fails; };
+struct gate {
+    sem_t entered, leave;
+    int made;
+    bool fails;
+};
 
 static bool gated(void *user, struct entry *e, struct diag *d)
 {
@@ -835,7 +847,7 @@ static bool gated(void *user, struct entry *e, struct diag *d)
     g->made++;
     sem_post(&g->entered);
     sem_wait(&g->leave);
-    return !g->fails || limber_fail(d, LIMBER_DEVICE, "no such luck");
+    return !g->fails || limber_fail(d, LIMBER_STATUS_DEVICE, "no such luck");
 }
 
 static bool at_once(void *user, struct entry *e, struct diag *d)
@@ -844,7 +856,12 @@ static bool at_once(void *user, struct entry *e, struct diag *d)
     return true;
 }
 
-struct asker { struct memory *m; struct gate *gate; bool ok; struct diag d; };
+struct asker {
+    struct kernel_cache *m;
+    struct gate *gate;
+    bool ok;
+    struct diag d;
+};
 
 static void *ask(void *arg)
 {
@@ -852,9 +869,10 @@ static void *ask(void *arg)
     struct entry *e;
     bool found;
 
-    a->ok = limber_memory_get(a->m, "slow", 4, (struct maker){ gated, a->gate }, &e, &found, &a->d);
+    a->ok = limber_kernels_get(a->m, "slow", 4, (struct kernel_maker){ gated, a->gate }, &e, &found,
+                               &a->d);
     if (a->ok)
-        limber_memory_put(a->m, e);
+        limber_kernels_put(a->m, e);
     return NULL;
 }
 
@@ -862,7 +880,7 @@ static void *ask(void *arg)
 static void one_makes_and_the_others_wait(bool fails)
 {
     struct gate gate = { .fails = fails };
-    struct memory *m = limber_memory_new(100);
+    struct kernel_cache *m = limber_kernels_new(100);
     struct asker asker[8];
     pthread_t thread[8];
     struct entry *e;
@@ -871,19 +889,21 @@ static void one_makes_and_the_others_wait(bool fails)
 
     sem_init(&gate.entered, 0, 0);
     sem_init(&gate.leave, 0, 0);
-    assert_true(limber_memory_get(m, "fast", 4, (struct maker){ at_once, NULL }, &e, &found, &d));
+    assert_true(
+        limber_kernels_get(m, "fast", 4, (struct kernel_maker){ at_once, NULL }, &e, &found, &d));
     assert_false(found);
-    limber_memory_put(m, e);
+    limber_kernels_put(m, e);
     for (int i = 0; i < 8; i++) {
         asker[i] = (struct asker){ .m = m, .gate = &gate };
         pthread_create(&thread[i], NULL, ask, &asker[i]);
         if (i == 0)
-            sem_wait(&gate.entered);    /* the first makes it, and is held up */
+            sem_wait(&gate.entered); /* the first makes it, and is held up */
     }
-    assert_true(limber_memory_get(m, "fast", 4, (struct maker){ at_once, NULL }, &e, &found, &d));
+    assert_true(
+        limber_kernels_get(m, "fast", 4, (struct kernel_maker){ at_once, NULL }, &e, &found, &d));
     assert_true(found);
-    limber_memory_put(m, e);
-    usleep(50000);                      /* time for the others to come and wait */
+    limber_kernels_put(m, e);
+    usleep(50000); /* time for the others to come and wait */
     for (int i = 0; i < 8; i++)
         sem_post(&gate.leave);
     for (int i = 0; i < 8; i++) {
@@ -894,8 +914,8 @@ static void one_makes_and_the_others_wait(bool fails)
     }
     if (!fails)
         assert_int_equal(gate.made, 1);
-    assert_int_equal(limber_memory_count(m), fails ? 1 : 2);
-    limber_memory_free(m);
+    assert_int_equal(limber_kernels_count(m), fails ? 1 : 2);
+    limber_kernels_free(m);
     sem_destroy(&gate.entered);
     sem_destroy(&gate.leave);
 }
@@ -914,26 +934,26 @@ static void a_failure_is_shared_and_not_kept(void **state)
 
 static void memory_is_bounded(void **state)
 {
-    struct memory *m = limber_memory_new(4);
-    const struct maker maker = { at_once, NULL };
+    struct kernel_cache *m = limber_kernels_new(4);
+    const struct kernel_maker kernel_maker = { at_once, NULL };
     struct entry *held, *e;
     struct diag d = { 0 };
     bool found;
     int first = -1;
 
     (void)state;
-    assert_true(limber_memory_get(m, &first, sizeof first, maker, &held, &found, &d));
+    assert_true(limber_kernels_get(m, &first, sizeof first, kernel_maker, &held, &found, &d));
     for (int i = 0; i < 20; i++) {
-        assert_true(limber_memory_get(m, &i, sizeof i, maker, &e, &found, &d));
-        limber_memory_put(m, e);
-        assert_true(limber_memory_count(m) <= 4);
+        assert_true(limber_kernels_get(m, &i, sizeof i, kernel_maker, &e, &found, &d));
+        limber_kernels_put(m, e);
+        assert_true(limber_kernels_count(m) <= 4);
     }
-    assert_true(limber_memory_get(m, &first, sizeof first, maker, &e, &found, &d));
-    assert_true(found);         /* what is in use stays, however old */
+    assert_true(limber_kernels_get(m, &first, sizeof first, kernel_maker, &e, &found, &d));
+    assert_true(found); /* what is in use stays, however old */
     assert_ptr_equal(e, held);
-    limber_memory_put(m, e);
-    limber_memory_put(m, held);
-    limber_memory_free(m);
+    limber_kernels_put(m, e);
+    limber_kernels_put(m, held);
+    limber_kernels_free(m);
 }
 
 /* ---- whole calls ----------------------------------------------------------------------------- */
@@ -946,13 +966,13 @@ static void kernels_come_from_memory_then_from_disk(void **state)
 
     (void)state;
     compiles = unloads = loads = 0;
-    assert_int_equal(small_gemm(ctx, &first), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &first), LIMBER_STATUS_OK);
     assert_int_equal(first.from, 0);
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 2);
     limber_destroy(ctx);
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     assert_string_equal(r.kernel, first.kernel);
     assert_string_equal(r.scheme, first.scheme);
@@ -964,12 +984,13 @@ static void kernels_come_from_memory_then_from_disk(void **state)
     discard(dir);
 }
 
-static bool by_scheme(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
+static bool by_scheme(const struct plan *p, const struct target *t, struct blob *out,
+                      struct diag *d)
 {
     (void)t;
     out->size = strlen(p->scheme);
     out->data = (unsigned char *)strdup(p->scheme);
-    return out->data || limber_fail(d, LIMBER_NO_MEMORY, "no memory");
+    return out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory");
 }
 
 /* Eight numbers of bits, two schemes. */
@@ -982,7 +1003,7 @@ static void plans_of_one_code_share_it(void **state)
     char *dir = scratch();
 
     (void)state;
-    sharing.essence = by_scheme;
+    sharing.code_key = by_scheme;
     compiles = 0;
     for (int round = 0; round < 2; round++) {
         limber_context *ctx;
@@ -990,14 +1011,17 @@ static void plans_of_one_code_share_it(void **state)
 
         assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = dir }, list, &d));
         for (int i = 0; i < 8; i++) {
-            const limber_contract contract = { .promise = LIMBER_BITS, .bits = 20 + i / 2,
+            const limber_contract contract = { .promise = LIMBER_CONTRACT_BITS,
+                                               .bits = 20 + i / 2,
                                                .scheme = scheme[i % 2] };
             double a = 3, b = 5, c = 0;
             limber_report r;
 
-            assert_int_equal(limber_gemm(ctx, &contract, 1, 1, 1, NULL, (limber_matrix){ &a, f64, 1, 1 },
+            assert_int_equal(limber_gemm(ctx, &contract, 1, 1, 1, NULL,
+                                         (limber_matrix){ &a, f64, 1, 1 },
                                          (limber_matrix){ &b, f64, 1, 1 }, NULL,
-                                         (limber_matrix){ &c, f64, 1, 1 }, &r), LIMBER_OK);
+                                         (limber_matrix){ &c, f64, 1, 1 }, &r),
+                             LIMBER_STATUS_OK);
             assert_true(c == 15);
             assert_string_equal(r.scheme, scheme[i % 2]);
             /* others share the code: from disk once, then in memory */
@@ -1018,7 +1042,7 @@ static void a_damaged_kernel_is_made_again(void **state)
     unsigned char junk[100] = { 1, 2, 3 };
 
     (void)state;
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
     {
@@ -1037,12 +1061,12 @@ static void a_damaged_kernel_is_made_again(void **state)
     }
     spill(path, junk, sizeof junk);
     compiles = 0;
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 0);
     assert_int_equal(compiles, 1);
     limber_destroy(ctx);
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     limber_destroy(ctx);
     discard(dir);
@@ -1058,24 +1082,24 @@ static void tuning_is_kept(void **state)
     size_t removed;
 
     (void)state;
-    assert_int_equal(limber_tune(ctx, &brief), LIMBER_DEVICE);
-    assert_int_equal(limber_tune(ctx, &bad), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_tune(NULL, &brief), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_tune(ctx, &brief), LIMBER_STATUS_DEVICE);
+    assert_int_equal(limber_tune(ctx, &bad), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_tune(NULL, &brief), LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
-    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
         assert_null(strstr(ctx->machine.text.s, "tile.f64="));
         /* a search goes on where the last one ended, on however slow a machine */
         for (int i = 0; i < 1000 && !strstr(ctx->machine.text.s, "tile.f64="); i++) {
-            assert_int_equal(limber_tune(ctx, &brief), LIMBER_OK);
+            assert_int_equal(limber_tune(ctx, &brief), LIMBER_STATUS_OK);
             limber_destroy(ctx);
-            assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+            assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
         }
         assert_non_null(strstr(ctx->machine.text.s, "tile.f64="));
-        assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_OK);
+        assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_STATUS_OK);
         assert_true(removed >= 1);
         limber_destroy(ctx);
-        assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+        assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
         assert_null(strstr(ctx->machine.text.s, "tile.f64="));
     }
     limber_destroy(ctx);
@@ -1093,7 +1117,7 @@ static void write_record(const char *dir, int mr, int mb, int nb, double rate)
     struct blob bytes;
     limber_context *ctx;
 
-    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     assert_true(ctx->machine.backend->probe(&t, &d));
     limber_target_print(&t, &text);
     limber_key_make(facts.key, ctx->build, "tuning\n", text.s);
@@ -1111,7 +1135,7 @@ static void write_record(const char *dir, int mr, int mb, int nb, double rate)
 static bool follows(const char *dir, const char *tile)
 {
     const limber_config config = { .cache_dir = dir, .backend = "llvm", .threads = 1 };
-    limber_contract contract = { .promise = LIMBER_NATIVE };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE };
     double one = 1;
     limber_matrix m = { .data = &one, .row = 1, .col = 1 };
     limber_cache_info info;
@@ -1119,11 +1143,11 @@ static bool follows(const char *dir, const char *tile)
     bool found;
     char *text;
 
-    assert_int_equal(limber_format_named("f64", &m.format), LIMBER_OK);
-    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    assert_int_equal(limber_format_named("f64", &m.format), LIMBER_STATUS_OK);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     assert_int_equal(limber_gemm_plan(ctx, &contract, 1, 1, 1, NULL, m, m, NULL, m, &text, NULL),
-                     LIMBER_OK);
-    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_OK);
+                     LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_STATUS_OK);
     found = strstr(text, tile) != NULL;
     assert_int_equal(info.tuned, found);
     limber_free(text);
@@ -1161,7 +1185,7 @@ static void records_are_followed_or_ignored(void **state)
     int mr, columns;
 
     (void)state;
-    if (limber_create(&ctx, &config) != LIMBER_OK)
+    if (limber_create(&ctx, &config) != LIMBER_STATUS_OK)
         skip();
     dir = scratch();
     mr = ctx->machine.target.registers >= 32 ? 8 : 6;
@@ -1201,24 +1225,24 @@ static void units_are_tuned_on_request(void **state)
     limber_context *ctx;
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
         struct target before = ctx->machine.target;
 
-        assert_int_equal(limber_tune(ctx, &how), LIMBER_OK);
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_STATUS_OK);
         assert_non_null(strstr(first.s, "tried f32 "));
         assert_null(strstr(first.s, "tried f64 "));
         how.user = &again;
-        assert_int_equal(limber_tune(ctx, &how), LIMBER_OK);
-        first.s[strcspn(first.s, ".") - 1] = 0;     /* the first tile, without its rate */
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_STATUS_OK);
+        first.s[strcspn(first.s, ".") - 1] = 0; /* the first tile, without its rate */
         assert_true(!again.s || !strstr(again.s, first.s));
         limber_destroy(ctx);
-        assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+        assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
         assert_true(ctx->machine.target.tile[UNIT_f32][0] > 0);
         assert_int_equal(ctx->machine.target.tile[UNIT_f64][0], 0);
         assert_memory_equal(ctx->machine.target.rate, before.rate, sizeof before.rate);
         how.units = "f64,f65";
-        assert_int_equal(limber_tune(ctx, &how), LIMBER_BAD_ARGUMENT);
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_STATUS_BAD_ARGUMENT);
         assert_non_null(strstr(limber_error_text(), "\"f65\""));
     }
     limber_text_clear(&first);
@@ -1237,23 +1261,23 @@ static void modes_of_the_cache(void **state)
     (void)state;
     setenv("LIMBER_CACHE", "ro", 1);
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
-    assert_int_equal(limber_cache_each(ctx, 0, tally, n), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_each(ctx, 0, tally, n), LIMBER_STATUS_OK);
     assert_int_equal(n[0] + n[1], 0);
     limber_destroy(ctx);
     setenv("LIMBER_CACHE", "rw", 1);
     setenv("LIMBER_NO_COMPILE", "1", 1);
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_DEVICE);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "LIMBER_NO_COMPILE"));
     limber_destroy(ctx);
     unsetenv("LIMBER_NO_COMPILE");
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     setenv("LIMBER_NO_COMPILE", "1", 1);
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     limber_destroy(ctx);
     unsetenv("LIMBER_NO_COMPILE");
@@ -1268,15 +1292,15 @@ static void a_call_survives_a_cache_that_cannot_be(void **state)
     limber_report r;
 
     (void)state;
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 2);
-    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_OK);
+    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_STATUS_OK);
     assert_true(*info.why_not);
     limber_destroy(ctx);
 }
 
-enum { COMPILED = 77 };         /* exit status */
+enum { COMPILED = 77 }; /* exit status */
 
 /* A child of the storm: its own context on the common, empty directory. */
 static int storm_child(const char *dir)
@@ -1291,7 +1315,7 @@ static int storm_child(const char *dir)
     compiles = 0;
     s = small_gemm(ctx, NULL);
     limber_destroy(ctx);
-    return s != LIMBER_OK || compiles > 1 ? 2 : compiles ? COMPILED : 0;
+    return s != LIMBER_STATUS_OK || compiles > 1 ? 2 : compiles ? COMPILED : 0;
 }
 
 static int no_temporary(const char *path, const struct stat *st, int flag, struct FTW *ftw)
@@ -1328,11 +1352,11 @@ static void many_processes_compile_once(void **state)
     assert_int_equal(made, 1);
     compile_delay = 0;
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(limber_cache_each(ctx, 1, tally, n), LIMBER_OK);
+    assert_int_equal(limber_cache_each(ctx, 1, tally, n), LIMBER_STATUS_OK);
     assert_int_equal(n[0], 0);
     assert_int_equal(n[1], 1);
     assert_int_equal(nftw(dir, no_temporary, 16, FTW_PHYS), 0);
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     limber_destroy(ctx);
     discard(dir);
@@ -1358,7 +1382,7 @@ static void a_killed_maker_is_succeeded(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     compile_delay = 0;
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 0);
     limber_destroy(ctx);
     discard(dir);
@@ -1369,7 +1393,10 @@ static void claims_are_waited_for_and_not_for_ever(void **state)
 {
     static const unsigned char key[KEY_BYTES] = { 1, 2, 3 }, other[KEY_BYTES] = { 1, 2, 4 };
     char *dir = scratch();
-    struct disk_options o = { .dir = dir, .limit = 1 << 20, .mode = CACHE_rw, .patience = 0.02,
+    struct disk_options o = { .dir = dir,
+                              .limit = 1 << 20,
+                              .mode = CACHE_rw,
+                              .patience = 0.02,
                               .key_file = limber_variable_value("LIMBER_CACHE_KEY") };
     struct disk *one = limber_disk_new(&o), *two = limber_disk_new(&o), *reader;
     int first, second;
@@ -1402,31 +1429,31 @@ static void kernels_are_made_ahead(void **state)
     limber_report used, r;
 
     (void)state;
-    assert_int_equal(small_gemm(ctx, &used), LIMBER_OK);
-    assert_int_equal(limber_kernel_plan(ctx, used.kernel, &plan), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &used), LIMBER_STATUS_OK);
+    assert_int_equal(limber_kernel_plan(ctx, used.kernel, &plan), LIMBER_STATUS_OK);
     assert_non_null(strstr(plan, "plan gemm promise=native"));
     assert_null(strstr(plan, "scheme="));
     assert_int_equal(limber_kernel_plan(ctx, "00000000000000000000000000000000", &again),
-                     LIMBER_BAD_ARGUMENT);
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "not in memory"));
-    assert_int_equal(limber_kernel_plan(ctx, "abc", &again), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_kernel_plan(ctx, "abc", &again), LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
 
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
     compiles = loads = unloads = 0;
-    assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_OK);
+    assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 0);
     assert_string_equal(r.kernel, used.kernel);
     assert_string_equal(r.scheme, used.scheme);
-    assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_OK);
+    assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     assert_int_equal(compiles, 1);
     assert_int_equal(loads, unloads);
-    assert_int_equal(limber_kernel_make(ctx, "plan gemm {", NULL), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_kernel_make(ctx, "plan gemm {", NULL), LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
 
     ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     assert_string_equal(r.kernel, used.kernel);
     limber_destroy(ctx);
@@ -1453,7 +1480,7 @@ static void many_threads_compile_once(void **state)
         void *answer;
 
         pthread_join(thread[i], &answer);
-        assert_int_equal((intptr_t)answer, LIMBER_OK);
+        assert_int_equal((intptr_t)answer, LIMBER_STATUS_OK);
     }
     compile_delay = 0;
     assert_int_equal(compiles, 1);
@@ -1470,10 +1497,10 @@ static void a_dump_tells_the_whole_way(void **state)
     size_t n;
 
     (void)state;
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     ctx = counted_context(&(limber_config){ .cache_dir = cache, .dump_dir = dir });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     snprintf(path, sizeof path, "%s/%.12s/00-stated.lir", dir, r.kernel);
     n = slurp(path, data, sizeof data - 1);
     data[n] = '\0';
@@ -1516,12 +1543,11 @@ static int dumped(const char *dir, bool *closed)
 static void dump(const char *dir, const char *reason)
 {
     struct text all = { 0 };
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "", .dump_dir = dir,
-                                                            .verbose = 1, .log = gather_lines,
-                                                            .log_user = &all });
+    limber_context *ctx = counted_context(&(limber_config){
+        .cache_dir = "", .dump_dir = dir, .verbose = 1, .log = gather_lines, .log_user = &all });
     limber_report r;
 
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     assert_non_null(all.s);
     if (reason)
@@ -1554,7 +1580,7 @@ static void a_dump_follows_no_links(void **state)
 
     /* links and second names in the place of a file are replaced, not written through */
     ctx = counted_context(&(limber_config){ .cache_dir = "" });
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     spill(victim, (const unsigned char *)"mine", 4);
     snprintf(path, sizeof path, "%s/%.12s/plan.txt", fresh, r.kernel);
@@ -1579,7 +1605,7 @@ static void a_dump_follows_no_links(void **state)
     snprintf(link, sizeof link, "%s/%.12s", fresh, r.kernel);
     assert_int_equal(symlink(path, link), 0);
     dump(fresh, "it is a link");
-    assert_int_equal(dumped(path, &closed), files);     /* what was there */
+    assert_int_equal(dumped(path, &closed), files); /* what was there */
     assert_int_equal(unlink(link), 0);
 
     /* nor folders of others */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Threads that are cancelled, and limits: a thread with a cancellation pending calls every public function,
- * with nothing in memory or on disk, and is cancelled behind the call and not in it; a cache that may not
- * grow is a cache that is not written.  No clock decides: a pending cancellation acts at the first place
- * where it may. */
+ * Threads that are cancelled, and limits: a thread with a cancellation pending calls every public
+ * function, with nothing in memory or on disk, and is cancelled behind the call and not in it; a
+ * cache that may not grow is a cache that is not written.  No clock decides: a pending cancellation
+ * acts at the first place where it may. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,8 @@ static void discard(const char *dir)
 
 static double want[2 * ALL];    /* the result of a call that nothing happened to */
 
-/* ---- a cancellation that waits ---------------------------------------------------------------- */
+/* ---- a cancellation that waits ----------------------------------------------------------------
+ */
 
 struct victim {
     const char *backend, *dir, *name;
@@ -70,7 +71,9 @@ static void *doomed(void *arg)
 static void *doomed_life(void *arg)
 {
     struct victim *v = arg;
-    const limber_config config = { .backend = v->backend, .threads = 2, .cache_dir = v->dir, .dump_dir = "" };
+    const limber_config config = {
+        .backend = v->backend, .threads = 2, .cache_dir = v->dir, .dump_dir = ""
+    };
 
     pthread_cancel(pthread_self());
     v->status = limber_create(&v->ctx, &config);
@@ -88,7 +91,8 @@ static void cancel(struct victim *v, void *(*run)(void *))
     assert_int_equal(pthread_create(&thread, NULL, run, v), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
     if (!v->done || v->status)
-        fail_msg("%s, %s: %s %s", v->backend, v->name, v->done ? "failed:" : "was cancelled half-way", v->text);
+        fail_msg("%s, %s: %s %s", v->backend, v->name,
+                 v->done ? "failed:" : "was cancelled half-way", v->text);
     assert_ptr_equal(result, PTHREAD_CANCELED);
 }
 
@@ -99,10 +103,13 @@ static void cancelled_behind_the_call(void **state)
     for (int k = 0; limber_backends[k]; k++)
         for (size_t i = 0; i <= COUNT(calls); i++) {
             char dir[] = "/tmp/limber-cancel-XXXXXX";
-            struct victim v = { .backend = limber_backends[k]->name, .dir = dir, .name = "create",
+            struct victim v = { .backend = limber_backends[k]->name,
+                                .dir = dir,
+                                .name = "create",
                                 .call = i ? calls[i - 1].call : NULL };
-            const limber_config config = { .backend = v.backend, .threads = 2, .cache_dir = dir,
-                                           .dump_dir = "" };
+            const limber_config config = {
+                .backend = v.backend, .threads = 2, .cache_dir = dir, .dump_dir = ""
+            };
 
             if (limber_create(&v.ctx, &config))
                 break;
@@ -116,7 +123,7 @@ static void cancelled_behind_the_call(void **state)
                 cancel(&v, doomed);
                 memcpy(want, c, sizeof c);
                 reset();        /* its kernel is there for others */
-                assert_int_equal(v.call(v.ctx), LIMBER_OK);
+                assert_int_equal(v.call(v.ctx), LIMBER_STATUS_OK);
                 assert_memory_equal(c, want, sizeof c);
                 limber_destroy(v.ctx);
             }
@@ -124,7 +131,8 @@ static void cancelled_behind_the_call(void **state)
         }
 }
 
-/* ---- files that may not grow ------------------------------------------------------------------ */
+/* ---- files that may not grow ------------------------------------------------------------------
+ */
 
 static atomic_int signals;
 
@@ -138,7 +146,9 @@ static void count_signal(int n)
 static int under_a_limit(const char *backend, const char *dir, const char *dumps, rlim_t bytes)
 {
     const struct rlimit limit = { bytes, bytes };
-    const limber_config config = { .backend = backend, .threads = 2, .cache_dir = dir, .dump_dir = dumps };
+    const limber_config config = {
+        .backend = backend, .threads = 2, .cache_dir = dir, .dump_dir = dumps
+    };
     limber_cache_info info;
     limber_context *ctx;
     sigset_t pending;
@@ -169,7 +179,8 @@ static void limits_are_errors(void **state)
             int status;
             pid_t pid;
 
-            if (limber_create(&ctx, &(limber_config){ .backend = name, .threads = 1, .cache_dir = "" }))
+            if (limber_create(&ctx,
+                              &(limber_config){ .backend = name, .threads = 1, .cache_dir = "" }))
                 break;
             limber_destroy(ctx);
             assert_non_null(mkdtemp(dir));
@@ -187,12 +198,15 @@ static void limits_are_errors(void **state)
         }
 }
 
-/* ---- address space that ends ------------------------------------------------------------------ */
+/* ---- address space that ends ------------------------------------------------------------------
+ */
 
 /* In a child: a kernel is made, or there is no memory and C is what it was. */
 static int with_megabytes(const char *backend, const char *dir, rlim_t megabytes)
 {
-    const limber_config config = { .backend = backend, .threads = 1, .cache_dir = dir, .dump_dir = "" };
+    const limber_config config = {
+        .backend = backend, .threads = 1, .cache_dir = dir, .dump_dir = ""
+    };
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "re");
     limber_context *ctx;
@@ -207,11 +221,11 @@ static int with_megabytes(const char *backend, const char *dir, rlim_t megabytes
         return 3;
     reset();
     s = limber_create(&ctx, &config);
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         s = native(ctx);
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         return 0;
-    return s != LIMBER_NO_MEMORY || memcmp(c, before, sizeof c) ? 4 : 0;
+    return s != LIMBER_STATUS_NO_MEMORY || memcmp(c, before, sizeof c) ? 4 : 0;
 }
 
 static void address_space_that_ends(void **state)

@@ -3,7 +3,7 @@
  * NaN and infinities, and what three products promise. */
 #include "support.h"
 
-#include "jit/engine.h"
+#include "jit/api/api.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -23,10 +23,11 @@ static int make_contexts(void **state)
 {
     (void)state;
     for (int i = 0; limber_backends[i]; i++) {
-        limber_config c = { .backend = limber_backends[i]->name, .threads = 2, .cache_dir = "",
-                            .dump_dir = "" };
+        limber_config c = {
+            .backend = limber_backends[i]->name, .threads = 2, .cache_dir = "", .dump_dir = ""
+        };
 
-        if (limber_create(&contexts[context_count], &c) == LIMBER_OK)
+        if (limber_create(&contexts[context_count], &c) == LIMBER_STATUS_OK)
             context_count++;
     }
     return context_count > 0 ? 0 : -1;
@@ -162,8 +163,8 @@ static void exact_part(const struct trial *t, int64_t i, int64_t j, int imaginar
 
 static limber_status run(limber_context *ctx, const struct trial *t, limber_report *r)
 {
-    return limber_gemm_complex(ctx, &t->contract, NULL, t->m, t->n, t->k, t->alpha, t->a,
-                               t->conj_a, t->b, t->conj_b, t->beta, t->c, r, t->products);
+    return limber_gemm_complex(ctx, &t->contract, NULL, t->m, t->n, t->k, t->alpha, t->a, t->conj_a,
+                               t->b, t->conj_b, t->beta, t->c, r, t->products);
 }
 
 static void describe(const struct trial *t, const char *what, int64_t i, int64_t j, int imaginary)
@@ -171,13 +172,13 @@ static void describe(const struct trial *t, const char *what, int64_t i, int64_t
     char a[16], b[16], c[16];
 
     print_error("%s: %lld x %lld x %lld %s %s %s data=%s promise=%d conj=%d%d scalars=%d "
-                "strides a=%lld,%lld b=%lld,%lld c=%lld,%lld at (%lld,%lld) part %d\n", what,
-                (long long)t->m, (long long)t->n, (long long)t->k,
+                "strides a=%lld,%lld b=%lld,%lld c=%lld,%lld at (%lld,%lld) part %d\n",
+                what, (long long)t->m, (long long)t->n, (long long)t->k,
                 limber_format_name(t->fa, a, sizeof a), limber_format_name(t->fb, b, sizeof b),
                 limber_format_name(t->fc, c, sizeof c), data_name(t->data), t->contract.promise,
                 t->conj_a, t->conj_b, t->scalars, (long long)t->a.row, (long long)t->a.col,
-                (long long)t->b.row, (long long)t->b.col, (long long)t->c.row,
-                (long long)t->c.col, (long long)i, (long long)j, imaginary);
+                (long long)t->b.row, (long long)t->b.col, (long long)t->c.row, (long long)t->c.col,
+                (long long)i, (long long)j, imaginary);
     fail();
 }
 
@@ -190,7 +191,7 @@ static bool same_class(const mpfr_t x, limber_format f, const char *p)
     mpfr_init2(got, 300);
     ref_load(got, f, p);
     ok = mpfr_nan_p(x) ? mpfr_nan_p(got) != 0 :
-         mpfr_inf_p(got) && mpfr_signbit(got) == mpfr_signbit(x);
+                         mpfr_inf_p(got) && mpfr_signbit(got) == mpfr_signbit(x);
     mpfr_clear(got);
     return ok;
 }
@@ -226,11 +227,12 @@ static void check_part(const struct trial *t, const limber_report *r, int64_t i,
     if (!mpfr_number_p(x)) {
         if (!same_class(x, t->fc, got))
             describe(t, "special", i, j, imaginary);
-    } else if (t->contract.promise == LIMBER_CORRECT) {
+    } else if (t->contract.promise == LIMBER_CONTRACT_CORRECT) {
         if (!ref_rounds_to(x, t->fc, got))
             describe(t, "not correctly rounded", i, j, imaginary);
     } else if (!ref_rounds_to(x, t->fc, got)) {
-        double limit = r->bound + (t->contract.promise == LIMBER_NATIVE ? 0 : roundoff(t->fc));
+        double limit =
+            r->bound + (t->contract.promise == LIMBER_CONTRACT_NATIVE ? 0 : roundoff(t->fc));
 
         if (ref_error(x, t->fc, got, all) > limit)
             describe(t, "bound exceeded", i, j, imaginary);
@@ -271,8 +273,11 @@ static void check(const struct trial *t, const limber_report *r)
 
 static struct trial any(struct rng *r, int i)
 {
-    return (struct trial){ .m = 1 + rng_below(r, 9), .n = 1 + rng_below(r, 12),
-                           .k = rng_below(r, 14), .conj_a = i & 1, .conj_b = i >> 1 & 1 };
+    return (struct trial){ .m = 1 + rng_below(r, 9),
+                           .n = 1 + rng_below(r, 12),
+                           .k = rng_below(r, 14),
+                           .conj_a = i & 1,
+                           .conj_b = i >> 1 & 1 };
 }
 
 static void one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
@@ -282,10 +287,10 @@ static void one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
 
     make(r, t);
     s = run(ctx, t, &rep);
-    if (s == LIMBER_OK) {
+    if (s == LIMBER_STATUS_OK) {
         ++*ran;
         check(t, &rep);
-    } else if (s != LIMBER_NO_SCHEME) {
+    } else if (s != LIMBER_STATUS_NO_SCHEME) {
         fail_msg("%s", limber_error_text());
     }
     clear(t);
@@ -306,7 +311,7 @@ static void correct_is_correct(void **state)
             t.fa = t.fb = t.fc = named(formats[i / DATA_count % 6]);
             if (t.fc.size == 1)         /* its overflow is another test's matter */
                 t.fc = named("f32");
-            t.contract.promise = LIMBER_CORRECT;
+            t.contract.promise = LIMBER_CONTRACT_CORRECT;
             t.scalars = t.fc.kind == LIMBER_KIND_DD ? SCALARS_none : rng_below(&r, SCALARS_beta);
             one(contexts[c], &r, &t, &ran);
         }
@@ -320,10 +325,14 @@ static void bounds_hold(void **state)
         limber_promise promise;
         int bits;
     } rows[] = {
-        { "f64", NULL, LIMBER_NATIVE, 0 },          { "f32", NULL, LIMBER_NATIVE, 0 },
-        { "f64", NULL, LIMBER_BITS, 40 },           { "f64", "ozaki2", LIMBER_BITS, 60 },
-        { "f64", "ozaki1-i8", LIMBER_FAST, 0 },     { "f32", "fp32-b", LIMBER_FAST, 0 },
-        { "f128", NULL, LIMBER_BITS, 100 },         { "dd", NULL, LIMBER_BITS, 90 },
+        { "f64", NULL, LIMBER_CONTRACT_NATIVE, 0 },
+        { "f32", NULL, LIMBER_CONTRACT_NATIVE, 0 },
+        { "f64", NULL, LIMBER_CONTRACT_BITS, 40 },
+        { "f64", "ozaki2", LIMBER_CONTRACT_BITS, 60 },
+        { "f64", "ozaki1-i8", LIMBER_CONTRACT_FAST, 0 },
+        { "f32", "fp32-b", LIMBER_CONTRACT_FAST, 0 },
+        { "f128", NULL, LIMBER_CONTRACT_BITS, 100 },
+        { "dd", NULL, LIMBER_CONTRACT_BITS, 90 },
     };
 
     (void)state;
@@ -336,7 +345,8 @@ static void bounds_hold(void **state)
                 struct trial t = any(&r, j);
 
                 t.fa = t.fb = t.fc = named(rows[i].format);
-                t.contract = (limber_contract){ .promise = rows[i].promise, .bits = rows[i].bits,
+                t.contract = (limber_contract){ .promise = rows[i].promise,
+                                                .bits = rows[i].bits,
                                                 .scheme = rows[i].scheme };
                 one(contexts[c], &r, &t, &ran);
             }
@@ -357,14 +367,14 @@ static void complex_scalars(void **state)
             mpfr_t x, all;
 
             t.fa = t.fb = t.fc = named(formats[i % 3]);
-            t.contract.promise = i < 24 ? LIMBER_CORRECT : LIMBER_NATIVE;
+            t.contract.promise = i < 24 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
             t.scalars = i & 8 ? SCALARS_complex : SCALARS_beta;
             make(&r, &t);
             plain = t;
             plain.c = copy_of(t.c0, t.m, t.n);
             plain.alpha = plain.beta = NULL;
-            assert_int_equal(run(contexts[c], &plain, NULL), LIMBER_OK);
-            assert_int_equal(run(contexts[c], &t, NULL), LIMBER_OK);
+            assert_int_equal(run(contexts[c], &plain, NULL), LIMBER_STATUS_OK);
+            assert_int_equal(run(contexts[c], &t, NULL), LIMBER_STATUS_OK);
             mpfr_init2(x, REF_BITS);
             mpfr_init2(all, REF_BITS);
             for (int64_t e = 0; e < 2 * t.m * t.n; e++) {
@@ -378,9 +388,9 @@ static void complex_scalars(void **state)
                 add_product(x, all, t.fc, ai, t.fc, part(plain.c, row, col, !im), !im);
                 add_product(x, all, t.fc, t.beta, t.fc, part(t.c0, row, col, im), false);
                 add_product(x, all, t.fc, bi, t.fc, part(t.c0, row, col, !im), !im);
-                if (t.contract.promise == LIMBER_NATIVE ?
-                    ref_error(x, t.fc, part(t.c, row, col, im), all) > 6 * roundoff(t.fc) :
-                    !ref_rounds_to(x, t.fc, part(t.c, row, col, im)))
+                if (t.contract.promise == LIMBER_CONTRACT_NATIVE ?
+                        ref_error(x, t.fc, part(t.c, row, col, im), all) > 6 * roundoff(t.fc) :
+                        !ref_rounds_to(x, t.fc, part(t.c, row, col, im)))
                     describe(&t, "complex scalars", row, col, im);
             }
             check_gaps(&t);
@@ -457,13 +467,13 @@ static void check_integers(const struct trial *t, limber_status s)
             integer_element(t, i, j, want);
             for (int x = 0; x < 2; x++) {
                 all_fit = all_fit && fits(t, want[x]);
-                if (s == LIMBER_OK && memcmp(&want[x], part(t->c, i, j, x), t->fc.size))
+                if (s == LIMBER_STATUS_OK && memcmp(&want[x], part(t->c, i, j, x), t->fc.size))
                     describe(t, "not exact", i, j, x);
             }
         }
-    if (t->contract.promise == LIMBER_EXACT)
-        assert_int_equal(s == LIMBER_OK, all_fit);
-    if (s != LIMBER_OK)
+    if (t->contract.promise == LIMBER_CONTRACT_EXACT)
+        assert_int_equal(s == LIMBER_STATUS_OK, all_fit);
+    if (s != LIMBER_STATUS_OK)
         assert_memory_equal(t->c.data, t->c0.data, bytes);
     else
         check_gaps(t);
@@ -485,15 +495,15 @@ static void integers_are_exact(void **state)
             t.fa = named(in[rng_below(&r, 4)]);
             t.fb = named(in[rng_below(&r, 4)]);
             t.fc = named(out[rng_below(&r, 3)]);
-            t.contract.promise = i & 4 ? LIMBER_EXACT : LIMBER_NATIVE;
+            t.contract.promise = i & 4 ? LIMBER_CONTRACT_EXACT : LIMBER_CONTRACT_NATIVE;
             t.products = i & 8 ? 3 : 4;
             t.scalars = rng_below(&r, SCALARS_count);
             t.data = rng_below(&r, 3) ? DATA_bytes : DATA_unit;
             make(&r, &t);
             s = run(contexts[c], &t, NULL);
-            ran += s == LIMBER_OK;
-            out_of_range += s == LIMBER_RANGE;
-            if (s == LIMBER_OK || s == LIMBER_RANGE)
+            ran += s == LIMBER_STATUS_OK;
+            out_of_range += s == LIMBER_STATUS_RANGE;
+            if (s == LIMBER_STATUS_OK || s == LIMBER_STATUS_RANGE)
                 check_integers(&t, s);
             else
                 fail_msg("%s", limber_error_text());
@@ -510,13 +520,14 @@ static void least_integers(void **state)
     (void)state;
     for (int i = 0; i < 32; i++) {
         struct rng r = { 1 };
-        struct trial t = { .m = 2, .n = 3, .k = 2, .conj_a = i & 1, .conj_b = i >> 1 & 1,
-                           .products = i & 4 ? 3 : 4 };
+        struct trial t = {
+            .m = 2, .n = 3, .k = 2, .conj_a = i & 1, .conj_b = i >> 1 & 1, .products = i & 4 ? 3 : 4
+        };
         limber_status s;
 
         t.fa = t.fb = named(in[i / 8]);
         t.fc = named("i64");
-        t.contract.promise = i / 8 == 3 ? LIMBER_NATIVE : LIMBER_EXACT;
+        t.contract.promise = i / 8 == 3 ? LIMBER_CONTRACT_NATIVE : LIMBER_CONTRACT_EXACT;
         make(&r, &t);
         for (int64_t e = 1; e <= 4 * 6 * 2; e++)
             for (int x = 0; x < 2; x++) {
@@ -526,7 +537,7 @@ static void least_integers(void **state)
                 p[e * t.fa.size - 1] = x ? (char)0x80 : e % 3 ? (char)0x80 : 0x40;
             }
         s = run(contexts[0], &t, NULL);
-        if (t.fa.size == 4 && s == LIMBER_NO_SCHEME && t.products == 3) {
+        if (t.fa.size == 4 && s == LIMBER_STATUS_NO_SCHEME && t.products == 3) {
             clear(&t);
             continue;
         }
@@ -540,8 +551,8 @@ static void least_integers(void **state)
 /* (Inf + 0i) (0 + 1i) is NaN + Inf i by the formula. */
 static void specials_follow_the_formula(void **state)
 {
-    const limber_contract contracts[] = { { .promise = LIMBER_NATIVE },
-                                          { .promise = LIMBER_CORRECT } };
+    const limber_contract contracts[] = { { .promise = LIMBER_CONTRACT_NATIVE },
+                                          { .promise = LIMBER_CONTRACT_CORRECT } };
     const limber_format f64 = named("f64");
 
     (void)state;
@@ -551,13 +562,15 @@ static void specials_follow_the_formula(void **state)
             double alpha[2] = { 1, 1 }, one[2] = { 1, 2 };
             limber_matrix x = { a, f64, 1, 1 }, y = { b, f64, 1, 1 }, z = { out, f64, 1, 1 };
 
-            assert_int_equal(limber_gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, NULL,
-                                                 x, 0, y, 0, NULL, z, NULL, 0), LIMBER_OK);
+            assert_int_equal(limber_gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, NULL, x,
+                                                 0, y, 0, NULL, z, NULL, 0),
+                             LIMBER_STATUS_OK);
             assert_true(isnan(out[0]) && out[1] == INFINITY);
             y.data = one;
             a[1] = 1;
             assert_int_equal(limber_gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, alpha,
-                                                 x, 0, y, 0, NULL, z, NULL, 0), LIMBER_OK);
+                                                 x, 0, y, 0, NULL, z, NULL, 0),
+                             LIMBER_STATUS_OK);
             assert_true(isnan(out[0]) && out[1] == INFINITY);
         }
 }
@@ -575,11 +588,11 @@ static void three_products_of_floats(void **state)
 
         t.k = 1 + rng_below(&r, 60);
         t.fa = t.fb = t.fc = named(i & 4 ? "f32" : "f64");
-        t.contract = (limber_contract){ .promise = LIMBER_FAST,
+        t.contract = (limber_contract){ .promise = LIMBER_CONTRACT_FAST,
                                         .scheme = i & 4 ? "fp32-b" : "ozaki1-i8" };
         t.products = 3;
         make(&r, &t);
-        if (run(contexts[context_count - 1], &t, &rep) != LIMBER_OK)
+        if (run(contexts[context_count - 1], &t, &rep) != LIMBER_STATUS_OK)
             fail_msg("%s", limber_error_text());
         mpfr_inits2(REF_BITS, x, all, re, im, (mpfr_ptr)0);
         for (int64_t e = 0; e < t.m * t.n; e++) {
@@ -615,35 +628,35 @@ struct refusal {
 static void arguments_are_named(void **state)
 {
     const limber_format f64 = named("f64"), i32 = named("i32");
-    const limber_contract native = { .promise = LIMBER_NATIVE };
-    const limber_contract exact = { .promise = LIMBER_EXACT };
+    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
     double x[64] = { 0 }, y[64] = { 0 }, b[64] = { 0 };
     limber_matrix a = { x, f64, 2, 1 }, c = { y, f64, 2, 1 }, none = { NULL, f64, 2, 1 };
     limber_matrix minus = { x, f64, -2, 1 }, inside = { x + 6, f64, 2, 1 };
     limber_matrix after = { x + 8, f64, 2, 1 }, far = { x, f64, INT64_MAX / 2, 1 };
     limber_matrix same = { y, f64, 1, 1 }, whole = { y, i32, 2, 1 };
     const struct refusal rows[] = {
-        { 2, native, a, c, 0, LIMBER_OK, "" },
-        { 2, native, a, after, 0, LIMBER_OK, "" },
-        { -2, native, a, c, 0, LIMBER_BAD_ARGUMENT, "m = -2 is negative" },
-        { 2, native, minus, c, 0, LIMBER_BAD_ARGUMENT, "a.row = -2 is negative" },
-        { 2, native, far, c, 0, LIMBER_BAD_ARGUMENT, "exceed the address space" },
-        { 2, native, none, c, 0, LIMBER_BAD_ARGUMENT, "a.data is NULL" },
-        { 2, native, a, none, 0, LIMBER_BAD_ARGUMENT, "c.data is NULL" },
-        { 2, native, a, inside, 0, LIMBER_BAD_ARGUMENT, "c overlaps a" },
-        { 2, native, a, same, 0, LIMBER_BAD_ARGUMENT, "into the same place" },
-        { 2, exact, a, c, 0, LIMBER_BAD_ARGUMENT, "exact needs an integer result" },
-        { 2, native, a, c, 5, LIMBER_BAD_ARGUMENT, "products = 5 is none of 0, 3, 4" },
-        { 2, native, a, c, 3, LIMBER_NO_SCHEME, "contract.promise fast" },
-        { 2, exact, a, whole, 3, LIMBER_NO_SCHEME, "must be integers" },
+        { 2, native, a, c, 0, LIMBER_STATUS_OK, "" },
+        { 2, native, a, after, 0, LIMBER_STATUS_OK, "" },
+        { -2, native, a, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "m = -2 is negative" },
+        { 2, native, minus, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "a.row = -2 is negative" },
+        { 2, native, far, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "exceed the address space" },
+        { 2, native, none, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "a.data is NULL" },
+        { 2, native, a, none, 0, LIMBER_STATUS_BAD_ARGUMENT, "c.data is NULL" },
+        { 2, native, a, inside, 0, LIMBER_STATUS_BAD_ARGUMENT, "c overlaps a" },
+        { 2, native, a, same, 0, LIMBER_STATUS_BAD_ARGUMENT, "into the same place" },
+        { 2, exact, a, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "exact needs an integer result" },
+        { 2, native, a, c, 5, LIMBER_STATUS_BAD_ARGUMENT, "products = 5 is none of 0, 3, 4" },
+        { 2, native, a, c, 3, LIMBER_STATUS_NO_SCHEME, "contract.promise fast" },
+        { 2, exact, a, whole, 3, LIMBER_STATUS_NO_SCHEME, "must be integers" },
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         const struct refusal *f = &rows[i];
-        limber_status s = limber_gemm_complex(contexts[0], &f->contract, NULL, f->m, 2, 2, NULL,
-                                              f->a, 0, (limber_matrix){ b, f64, 2, 1 }, 0, NULL,
-                                              f->c, NULL, f->products);
+        limber_status s =
+            limber_gemm_complex(contexts[0], &f->contract, NULL, f->m, 2, 2, NULL, f->a, 0,
+                                (limber_matrix){ b, f64, 2, 1 }, 0, NULL, f->c, NULL, f->products);
 
         if (s != f->status || !strstr(limber_error_text(), s ? f->text : ""))
             fail_msg("\"%s\" in the place of \"%s\"", limber_error_text(), f->text);
@@ -653,14 +666,10 @@ static void arguments_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(correct_is_correct),
-        cmocka_unit_test(bounds_hold),
-        cmocka_unit_test(complex_scalars),
-        cmocka_unit_test(integers_are_exact),
-        cmocka_unit_test(least_integers),
-        cmocka_unit_test(specials_follow_the_formula),
-        cmocka_unit_test(three_products_of_floats),
-        cmocka_unit_test(arguments_are_named),
+        cmocka_unit_test(correct_is_correct),       cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(complex_scalars),          cmocka_unit_test(integers_are_exact),
+        cmocka_unit_test(least_integers),           cmocka_unit_test(specials_follow_the_formula),
+        cmocka_unit_test(three_products_of_floats), cmocka_unit_test(arguments_are_named),
     };
 
     return cmocka_run_group_tests(tests, make_contexts, drop_contexts);

@@ -29,10 +29,10 @@ static int make_contexts(void **state)
 
     (void)state;
     c.backend = "interp";
-    if (limber_create(&interp, &c) != LIMBER_OK)
+    if (limber_create(&interp, &c) != LIMBER_STATUS_OK)
         return -1;
     c.backend = "auto";
-    return limber_create(&llvm, &c) == LIMBER_OK ? 0 : -1;
+    return limber_create(&llvm, &c) == LIMBER_STATUS_OK ? 0 : -1;
 }
 
 static int drop_contexts(void **state)
@@ -82,8 +82,8 @@ static limber_status run(limber_context *ctx, const struct trial *t, char *c, li
     memcpy(c, t->c0, (size_t)(t->m * t->n) * t->fc.size);
     return limber_gemm(ctx, &t->contract, t->m, t->n, t->k, t->scalars ? t->alpha : NULL,
                        matrix(t->a, t->fa, t->m, t->k, t->trans_a),
-                       matrix(t->b, t->fb, t->k, t->n, t->trans_b),
-                       t->scalars ? t->beta : NULL, matrix(c, t->fc, t->m, t->n, false), rep);
+                       matrix(t->b, t->fb, t->k, t->n, t->trans_b), t->scalars ? t->beta : NULL,
+                       matrix(c, t->fc, t->m, t->n, false), rep);
 }
 
 static void describe(const struct trial *t, const char *what, int64_t i, int64_t j)
@@ -91,10 +91,10 @@ static void describe(const struct trial *t, const char *what, int64_t i, int64_t
     char a[32], c[32];
 
     print_error("%s: m=%lld n=%lld k=%lld a=%s c=%s data=%s promise=%d bits=%d scheme=%s "
-                "scalars=%d trans=%d%d at (%lld,%lld)\n", what, (long long)t->m, (long long)t->n,
-                (long long)t->k, limber_format_name(t->fa, a, sizeof a),
-                limber_format_name(t->fc, c, sizeof c), data_name(t->data),
-                t->contract.promise, t->contract.bits,
+                "scalars=%d trans=%d%d at (%lld,%lld)\n",
+                what, (long long)t->m, (long long)t->n, (long long)t->k,
+                limber_format_name(t->fa, a, sizeof a), limber_format_name(t->fc, c, sizeof c),
+                data_name(t->data), t->contract.promise, t->contract.bits,
                 t->contract.scheme ? t->contract.scheme : "-", t->scalars, t->trans_a, t->trans_b,
                 (long long)i, (long long)j);
 }
@@ -141,7 +141,7 @@ static bool same_class(const mpfr_t x, limber_format f, const char *p)
     mpfr_init2(got, 300);
     ref_load(got, f, p);
     ok = mpfr_nan_p(x) ? mpfr_nan_p(got) != 0 :
-         mpfr_inf_p(got) && mpfr_signbit(got) == mpfr_signbit(x);
+                         mpfr_inf_p(got) && mpfr_signbit(got) == mpfr_signbit(x);
     mpfr_clear(got);
     return ok;
 }
@@ -172,7 +172,7 @@ static double check(const struct trial *t, const char *c, const limber_report *r
                 }
                 continue;
             }
-            if (t->contract.promise == LIMBER_CORRECT) {
+            if (t->contract.promise == LIMBER_CONTRACT_CORRECT) {
                 if (!ref_rounds_to(x, t->fc, p)) {
                     describe(t, "not correctly rounded", i, j);
                     print_error("exact %.17g, scheme %s\n", mpfr_get_d(x, MPFR_RNDN), rep->scheme);
@@ -183,7 +183,8 @@ static double check(const struct trial *t, const char *c, const limber_report *r
             if (ref_rounds_to(x, t->fc, p))     /* overflow included */
                 continue;
             e = ref_error(x, t->fc, p, scale);
-            limit = rep->bound + (t->contract.promise == LIMBER_NATIVE ? 0 : roundoff(t->fc));
+            limit =
+                rep->bound + (t->contract.promise == LIMBER_CONTRACT_NATIVE ? 0 : roundoff(t->fc));
             if (e > limit) {
                 describe(t, "bound exceeded", i, j);
                 print_error("error %g, bound %g, scheme %s\n", e, limit, rep->scheme);
@@ -205,8 +206,8 @@ static bool same_bits(limber_format f, const char *a, const char *b, size_t coun
 
         if (memcmp(a, b, f.size) == 0)
             continue;
-        if (limber_convert(&x, named("f64"), a, f, 1, LIMBER_RN) != LIMBER_OK ||
-            limber_convert(&y, named("f64"), b, f, 1, LIMBER_RN) != LIMBER_OK ||
+        if (limber_convert(&x, named("f64"), a, f, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK ||
+            limber_convert(&y, named("f64"), b, f, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK ||
             !isnan(x) || !isnan(y))
             return false;
     }
@@ -222,16 +223,16 @@ static bool both(const struct trial *t, char *c, limber_report *rep)
     struct trial same_scheme = *t;
     limber_status s = run(llvm, t, c, rep);
 
-    if (s != LIMBER_OK && s != LIMBER_NO_SCHEME && s != LIMBER_RANGE) {
+    if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_NO_SCHEME && s != LIMBER_STATUS_RANGE) {
         describe(t, limber_error_text(), 0, 0);
         fail();
     }
-    if (s == LIMBER_OK) {
+    if (s == LIMBER_STATUS_OK) {
         limber_report mine;
 
         forced.scheme = rep->scheme[0] ? rep->scheme : NULL;
         same_scheme.contract = forced;
-        if (run(interp, &same_scheme, other, &mine) != LIMBER_OK) {
+        if (run(interp, &same_scheme, other, &mine) != LIMBER_STATUS_OK) {
             describe(t, limber_error_text(), 0, 0);
             fail();
         }
@@ -244,7 +245,7 @@ static bool both(const struct trial *t, char *c, limber_report *rep)
         assert_memory_equal(c, t->c0, size);
     }
     free(other);
-    return s == LIMBER_OK;
+    return s == LIMBER_STATUS_OK;
 }
 
 static double one(struct rng *r, struct trial *t, int *ran)
@@ -274,9 +275,11 @@ static void correct_is_correct(void **state)
     (void)state;
     for (int i = 0; i < 6 * DATA_count; i++) {
         struct rng r = { 1000 + (uint64_t)i };
-        struct trial t = { .m = 1 + rng_below(&r, 18), .n = 1 + rng_below(&r, 34),
-                           .k = 1 + rng_below(&r, 40), .data = (enum data)(i % DATA_count),
-                           .contract = { .promise = LIMBER_CORRECT } };
+        struct trial t = { .m = 1 + rng_below(&r, 18),
+                           .n = 1 + rng_below(&r, 34),
+                           .k = 1 + rng_below(&r, 40),
+                           .data = (enum data)(i % DATA_count),
+                           .contract = { .promise = LIMBER_CONTRACT_CORRECT } };
 
         t.fa = t.fb = t.fc = named(formats[i / DATA_count]);
         one(&r, &t, &ran);
@@ -292,9 +295,12 @@ static void correct_with_scalars(void **state)
     (void)state;
     for (int i = 0; i < 3 * 4; i++) {
         struct rng r = { 2000 + (uint64_t)i };
-        struct trial t = { .m = 1 + rng_below(&r, 9), .n = 1 + rng_below(&r, 20),
-                           .k = 1 + rng_below(&r, 30), .data = (enum data)(i % 4),
-                           .contract = { .promise = LIMBER_CORRECT }, .scalars = true };
+        struct trial t = { .m = 1 + rng_below(&r, 9),
+                           .n = 1 + rng_below(&r, 20),
+                           .k = 1 + rng_below(&r, 30),
+                           .data = (enum data)(i % 4),
+                           .contract = { .promise = LIMBER_CONTRACT_CORRECT },
+                           .scalars = true };
 
         t.fa = t.fb = t.fc = named(formats[i / 4]);
         one(&r, &t, &ran);
@@ -311,8 +317,11 @@ static void correct_under_cancellation(void **state)
     (void)state;
     for (int i = 0; i < 12; i++) {
         struct rng r = { 7000 + (uint64_t)i };
-        struct trial t = { .m = 9, .n = 20, .k = 24, .data = i & 1 ? DATA_unit : DATA_spread,
-                           .contract = { .promise = LIMBER_CORRECT } };
+        struct trial t = { .m = 9,
+                           .n = 20,
+                           .k = 24,
+                           .data = i & 1 ? DATA_unit : DATA_spread,
+                           .contract = { .promise = LIMBER_CONTRACT_CORRECT } };
         limber_report rep;
         size_t size;
         char *c;
@@ -322,7 +331,7 @@ static void correct_under_cancellation(void **state)
         t.trans_a = t.trans_b = false;
         size = t.fa.size;
         for (int64_t p = 0; p + 2 < t.k; p += 2) {
-            for (int64_t x = 0; x < t.m; x++) {     /* a_(p+1) = -a_p, sometimes one ulp off */
+            for (int64_t x = 0; x < t.m; x++) { /* a_(p+1) = -a_p, sometimes one ulp off */
                 char *a = t.a + (x * t.k + p) * size;
 
                 memcpy(a + size, a, size);
@@ -350,12 +359,13 @@ static void dd_sees_the_far_end(void **state)
         double far = ldexp(1, -e), tie = ldexp(1, -e - 53), least = ldexp(1, -e - 120);
         double a[][2] = { { 1, 0 }, { far, 0 }, { tie, 0 }, { least, 0 } };
         double b[][2] = { { 1, 0 }, { 1, 0 }, { 1, 0 }, { 1, 0 } }, c[2] = { 0 };
-        limber_contract contract = { .promise = LIMBER_CORRECT };
+        limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT };
         limber_format dd = named("dd");
 
         assert_int_equal(limber_gemm(llvm, &contract, 1, 1, 4, NULL, matrix(a, dd, 1, 4, false),
                                      matrix(b, dd, 4, 1, false), NULL, matrix(c, dd, 1, 1, false),
-                                     NULL), LIMBER_OK);
+                                     NULL),
+                         LIMBER_STATUS_OK);
         assert_true(c[0] == 1 && c[1] == nextafter(far, 1));
     }
 }
@@ -363,19 +373,32 @@ static void dd_sees_the_far_end(void **state)
 /* Every scheme, at a number of bits that it can reach, on its own kind of data. */
 static void bounds_hold(void **state)
 {
-    static const struct { const char *scheme, *format; limber_promise promise; int bits; } rows[] = {
-        { "native", "f64", LIMBER_NATIVE, 0 },    { "native", "f32", LIMBER_NATIVE, 0 },
-        { "native", "f16", LIMBER_NATIVE, 0 },    { "fp32-f", "f32", LIMBER_FAST, 0 },
-        { "fp32-t", "f32", LIMBER_FAST, 0 },      { "fp32-b", "f32", LIMBER_FAST, 0 },
-        { "fp32-b9", "f32", LIMBER_FAST, 0 },     { "ozaki1-f16", "f64", LIMBER_BITS, 30 },
-        { "ozaki1-bf16", "f64", LIMBER_BITS, 50 }, { "ozaki1-i8", "f64", LIMBER_BITS, 45 },
-        { "ozaki1-f64", "f64", LIMBER_BITS, 52 }, { "ozaki2", "f64", LIMBER_BITS, 40 },
-        { "ozaki2", "f128", LIMBER_BITS, 100 },   { "ozaki2", "dd", LIMBER_BITS, 90 },
-        { "ozaki1-f16", "f64", LIMBER_FAST, 0 },  { "ozaki1-i8", "f64", LIMBER_FAST, 0 },
-        { "ozaki1-bf16", "f64", LIMBER_FAST, 0 }, { "ozaki1-f64", "f64", LIMBER_FAST, 0 },
-        { "fp32-m", "f32", LIMBER_FAST, 0 },
+    static const struct {
+        const char *scheme, *format;
+        limber_promise promise;
+        int bits;
+    } rows[] = {
+        { "native", "f64", LIMBER_CONTRACT_NATIVE, 0 },
+        { "native", "f32", LIMBER_CONTRACT_NATIVE, 0 },
+        { "native", "f16", LIMBER_CONTRACT_NATIVE, 0 },
+        { "fp32-f", "f32", LIMBER_CONTRACT_FAST, 0 },
+        { "fp32-t", "f32", LIMBER_CONTRACT_FAST, 0 },
+        { "fp32-b", "f32", LIMBER_CONTRACT_FAST, 0 },
+        { "fp32-b9", "f32", LIMBER_CONTRACT_FAST, 0 },
+        { "ozaki1-f16", "f64", LIMBER_CONTRACT_BITS, 30 },
+        { "ozaki1-bf16", "f64", LIMBER_CONTRACT_BITS, 50 },
+        { "ozaki1-i8", "f64", LIMBER_CONTRACT_BITS, 45 },
+        { "ozaki1-f64", "f64", LIMBER_CONTRACT_BITS, 52 },
+        { "ozaki2", "f64", LIMBER_CONTRACT_BITS, 40 },
+        { "ozaki2", "f128", LIMBER_CONTRACT_BITS, 100 },
+        { "ozaki2", "dd", LIMBER_CONTRACT_BITS, 90 },
+        { "ozaki1-f16", "f64", LIMBER_CONTRACT_FAST, 0 },
+        { "ozaki1-i8", "f64", LIMBER_CONTRACT_FAST, 0 },
+        { "ozaki1-bf16", "f64", LIMBER_CONTRACT_FAST, 0 },
+        { "ozaki1-f64", "f64", LIMBER_CONTRACT_FAST, 0 },
+        { "fp32-m", "f32", LIMBER_CONTRACT_FAST, 0 },
     };
-    static const enum data kinds[] = { DATA_unit, DATA_spread, DATA_bytes };   /* fp32-m: bytes */
+    static const enum data kinds[] = { DATA_unit, DATA_spread, DATA_bytes }; /* fp32-m: bytes */
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -384,9 +407,12 @@ static void bounds_hold(void **state)
 
         for (int j = 0; j < 3; j++) {
             struct rng r = { 3000 + 10 * i + (uint64_t)j };
-            struct trial t = { .m = 1 + rng_below(&r, 30), .n = 1 + rng_below(&r, 40),
-                               .k = 40 + rng_below(&r, 200), .data = kinds[j],
-                               .contract = { .promise = rows[i].promise, .bits = rows[i].bits,
+            struct trial t = { .m = 1 + rng_below(&r, 30),
+                               .n = 1 + rng_below(&r, 40),
+                               .k = 40 + rng_below(&r, 200),
+                               .data = kinds[j],
+                               .contract = { .promise = rows[i].promise,
+                                             .bits = rows[i].bits,
                                              .scheme = rows[i].scheme } };
             double w;
 
@@ -403,22 +429,24 @@ static void bounds_hold(void **state)
 /* Whatever the library chooses, for any mix of formats and shapes. */
 static void anything_goes(void **state)
 {
-    static const char *const formats[] = { "f64", "f32", "f16", "bf16", "e4m3", "e5m2", "f128",
-                                           "dd", "(1,5,2)", "tf32" };
+    static const char *const formats[] = { "f64",  "f32",  "f16", "bf16",    "e4m3",
+                                           "e5m2", "f128", "dd",  "(1,5,2)", "tf32" };
     int ran = 0;
 
     (void)state;
     for (int i = 0; i < 60; i++) {
         struct rng r = { 4000 + (uint64_t)i };
-        struct trial t = { .m = rng_below(&r, 20), .n = rng_below(&r, 40), .k = rng_below(&r, 50),
+        struct trial t = { .m = rng_below(&r, 20),
+                           .n = rng_below(&r, 40),
+                           .k = rng_below(&r, 50),
                            .data = (enum data)rng_below(&r, DATA_count) };
 
         t.fa = named(formats[rng_below(&r, 10)]);
         t.fb = named(formats[rng_below(&r, 10)]);
         t.fc = named(formats[rng_below(&r, 2)]);
-        t.contract.promise = rng_below(&r, 2) ? LIMBER_CORRECT : LIMBER_NATIVE;
+        t.contract.promise = rng_below(&r, 2) ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
         if (t.data == DATA_tiny || t.data == DATA_range)
-            t.contract.promise = LIMBER_CORRECT;
+            t.contract.promise = LIMBER_CONTRACT_CORRECT;
         one(&r, &t, &ran);
     }
     assert_true(ran > 45);
@@ -433,7 +461,8 @@ static void integers_are_exact(void **state)
     (void)state;
     for (int i = 0; i < 30; i++) {
         struct rng r = { 5000 + (uint64_t)i };
-        struct trial t = { .m = 1 + rng_below(&r, 14), .n = 1 + rng_below(&r, 36),
+        struct trial t = { .m = 1 + rng_below(&r, 14),
+                           .n = 1 + rng_below(&r, 36),
                            .k = rng_below(&r, 60),
                            .data = rng_below(&r, 2) ? DATA_bytes : DATA_unit };
         limber_report rep;
@@ -442,7 +471,7 @@ static void integers_are_exact(void **state)
         t.fa = named(in[i % 5]);
         t.fb = named(in[rng_below(&r, 5)]);
         t.fc = named(out[rng_below(&r, 3)]);
-        t.contract.promise = rng_below(&r, 2) ? LIMBER_EXACT : LIMBER_NATIVE;
+        t.contract.promise = rng_below(&r, 2) ? LIMBER_CONTRACT_EXACT : LIMBER_CONTRACT_NATIVE;
         make(&r, &t);
         c = poisoned((size_t)(t.m * t.n) * t.fc.size);
         if (both(&t, c, &rep)) {

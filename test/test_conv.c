@@ -3,7 +3,7 @@
  * The data are small integers, so the definition in doubles is exact. */
 #include "support.h"
 
-#include "jit/scan.h"
+#include "jit/scan/scan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,10 +25,10 @@ static int make_contexts(void **state)
     limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2, .backend = "interp" };
 
     (void)state;
-    if (limber_create(&ctx[0], &c) != LIMBER_OK)
+    if (limber_create(&ctx[0], &c) != LIMBER_STATUS_OK)
         return -1;
     c.backend = "auto";
-    return limber_create(&ctx[1], &c) == LIMBER_OK ? 0 : -1;
+    return limber_create(&ctx[1], &c) == LIMBER_STATUS_OK ? 0 : -1;
 }
 
 static int drop_contexts(void **state)
@@ -58,8 +58,8 @@ static void make(struct rng *r, struct trial *t)
         s->pad[i] = rng_below(r, 3);
     s->h = 1 + s->dilate[0] * (s->r - 1) + rng_below(r, 6);
     s->w = 1 + s->dilate[1] * (s->s - 1) + rng_below(r, 9);
-    s->layout = rng_below(r, 2) ? LIMBER_NCHW : LIMBER_NHWC;
-    assert_int_equal(limber_conv_output(s, &t->oh, &t->ow), LIMBER_OK);
+    s->layout = rng_below(r, 2) ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC;
+    assert_int_equal(limber_conv_output(s, &t->oh, &t->ow), LIMBER_STATUS_OK);
     nx = (size_t)(s->n * s->c * s->h * s->w);
     nw = (size_t)(s->o * s->c / s->groups * s->r * s->s);
     t->x = malloc(nx * sizeof *t->x);
@@ -78,10 +78,11 @@ static char *lay_out(const double *v, int64_t n, int64_t c, int64_t h, int64_t w
 
     for (int64_t i = 0; i < n * c * h * w; i++) {
         int64_t x = i % w, y = i / w % h, d = i / (w * h) % c, b = i / (w * h * c);
-        int64_t at = l == LIMBER_NCHW ? i : ((b * h + y) * w + x) * c + d;
+        int64_t at = l == LIMBER_LAYOUT_NCHW ? i : ((b * h + y) * w + x) * c + d;
 
-        assert_int_equal(limber_convert(out + at * f.size, f, &v[i], named("f64"), 1, LIMBER_RN),
-                         LIMBER_OK);
+        assert_int_equal(
+            limber_convert(out + at * f.size, f, &v[i], named("f64"), 1, LIMBER_ROUND_NEAREST),
+            LIMBER_STATUS_OK);
     }
     return out;
 }
@@ -113,15 +114,15 @@ static void check(const struct trial *t, const char *y, limber_format f, const c
         for (int64_t o = 0; o < s->o; o++)
             for (int64_t i = 0; i < t->oh; i++)
                 for (int64_t j = 0; j < t->ow; j++) {
-                    int64_t at = s->layout == LIMBER_NCHW ?
-                                 ((b * s->o + o) * t->oh + i) * t->ow + j :
-                                 ((b * t->oh + i) * t->ow + j) * s->o + o;
+                    int64_t at = s->layout == LIMBER_LAYOUT_NCHW ?
+                                     ((b * s->o + o) * t->oh + i) * t->ow + j :
+                                     ((b * t->oh + i) * t->ow + j) * s->o + o;
                     double got, want = by_definition(t, b, o, i, j);
 
-                    limber_convert(&got, named("f64"), y + at * f.size, f, 1, LIMBER_RN);
+                    limber_convert(&got, named("f64"), y + at * f.size, f, 1, LIMBER_ROUND_NEAREST);
                     if (got != want)
-                        fail_msg("%s: (%d,%d,%d,%d) is %g, not %g", scheme, (int)b, (int)o,
-                                 (int)i, (int)j, got, want);
+                        fail_msg("%s: (%d,%d,%d,%d) is %g, not %g", scheme, (int)b, (int)o, (int)i,
+                                 (int)j, got, want);
                 }
 }
 
@@ -140,7 +141,7 @@ static void run(struct rng *r, const char *format, const limber_contract *contra
 
         memset(y, 0x55, (size_t)(t.s.n * t.s.o * t.oh * t.ow) * f.size);
         if (limber_conv2d(ctx[i], contract, &t.s, NULL, x, f, w, f, NULL, y, f, &report) !=
-            LIMBER_OK)
+            LIMBER_STATUS_OK)
             fail_msg("%s: %s", contract->scheme ? contract->scheme : "-", limber_error_text());
         check(&t, y, f, report.scheme);
     }
@@ -153,15 +154,25 @@ static void run(struct rng *r, const char *format, const limber_contract *contra
 
 static void every_scheme_convolves(void **state)
 {
-    static const struct { const char *scheme, *format; limber_promise promise; } rows[] = {
-        { "native", "f64", LIMBER_NATIVE }, { "native", "f32", LIMBER_NATIVE },
-        { "fp32-f", "f32", LIMBER_FAST }, { "fp32-t", "f32", LIMBER_FAST },
-        { "fp32-m", "f32", LIMBER_FAST }, { "fp32-b9", "f32", LIMBER_FAST },
-        { "fp32-b", "f32", LIMBER_FAST }, { "ozaki1-f16", "f64", LIMBER_CORRECT },
-        { "ozaki1-bf16", "f64", LIMBER_CORRECT }, { "ozaki1-i8", "f64", LIMBER_CORRECT },
-        { "ozaki1-f64", "f64", LIMBER_CORRECT }, { "ozaki2", "f128", LIMBER_CORRECT },
-        { "ozaki2", "dd", LIMBER_CORRECT }, { "integer", "i32", LIMBER_EXACT },
-        { "exact", "f64", LIMBER_CORRECT },
+    static const struct {
+        const char *scheme, *format;
+        limber_promise promise;
+    } rows[] = {
+        { "native", "f64", LIMBER_CONTRACT_NATIVE },
+        { "native", "f32", LIMBER_CONTRACT_NATIVE },
+        { "fp32-f", "f32", LIMBER_CONTRACT_FAST },
+        { "fp32-t", "f32", LIMBER_CONTRACT_FAST },
+        { "fp32-m", "f32", LIMBER_CONTRACT_FAST },
+        { "fp32-b9", "f32", LIMBER_CONTRACT_FAST },
+        { "fp32-b", "f32", LIMBER_CONTRACT_FAST },
+        { "ozaki1-f16", "f64", LIMBER_CONTRACT_CORRECT },
+        { "ozaki1-bf16", "f64", LIMBER_CONTRACT_CORRECT },
+        { "ozaki1-i8", "f64", LIMBER_CONTRACT_CORRECT },
+        { "ozaki1-f64", "f64", LIMBER_CONTRACT_CORRECT },
+        { "ozaki2", "f128", LIMBER_CONTRACT_CORRECT },
+        { "ozaki2", "dd", LIMBER_CONTRACT_CORRECT },
+        { "integer", "i32", LIMBER_CONTRACT_EXACT },
+        { "exact", "f64", LIMBER_CONTRACT_CORRECT },
     };
 
     (void)state;
@@ -178,7 +189,7 @@ static void any_shape(void **state)
     (void)state;
     for (int i = 0; i < 40; i++) {
         struct rng r = { 900 + (uint64_t)i };
-        limber_contract c = { .promise = i % 2 ? LIMBER_CORRECT : LIMBER_NATIVE };
+        limber_contract c = { .promise = i % 2 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE };
 
         run(&r, i % 3 ? "f64" : "f32", &c);
     }
@@ -230,14 +241,22 @@ static void a_scan_finds_what_windows_see(void **state)
 
         make(&r, &t);
         const limber_conv *s = &t.s;
-        const bool nchw = s->layout == LIMBER_NCHW;
+        const bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
         const int64_t depth = s->c / s->groups, lines = s->n * t.oh * t.ow;
         const int64_t k = depth * s->r * s->s;
         const struct patch patch = {
-            .h = s->h, .w = s->w, .r = s->r, .s = s->s, .oh = t.oh, .ow = t.ow,
-            .stride = { s->stride[0], s->stride[1] }, .pad = { s->pad[0], s->pad[2] },
-            .dilate = { s->dilate[0], s->dilate[1] }, .image = s->c * s->h * s->w,
-            .channel = nchw ? s->h * s->w : 1, .row = nchw ? s->w : s->w * s->c,
+            .h = s->h,
+            .w = s->w,
+            .r = s->r,
+            .s = s->s,
+            .oh = t.oh,
+            .ow = t.ow,
+            .stride = { s->stride[0], s->stride[1] },
+            .pad = { s->pad[0], s->pad[2] },
+            .dilate = { s->dilate[0], s->dilate[1] },
+            .image = s->c * s->h * s->w,
+            .channel = nchw ? s->h * s->w : 1,
+            .row = nchw ? s->w : s->w * s->c,
             .col = nchw ? 1 : s->c,
         };
         x = malloc((size_t)(s->n * s->c * s->h * s->w) * f.size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Data and shapes chosen to make calls slow.  Times are not looked at: kernels that are made, schemes and
- * predicted costs are, which are what decides about the time. */
+ * Data and shapes chosen to make calls slow.  Times are not looked at: kernels that are made,
+ * schemes and predicted costs are, which are what decides about the time. */
 #include "engine_support.h"
 
 #include "support.h"
@@ -40,7 +40,8 @@ static limber_report multiply(double *a, double *b, double *c, int m, int n, int
     limber_report report;
 
     if (limber_gemm(ctx, &contract, m, n, k, NULL, (limber_matrix){ a, f64, k, 1 },
-                    (limber_matrix){ b, f64, n, 1 }, NULL, (limber_matrix){ c, f64, n, 1 }, &report))
+                    (limber_matrix){ b, f64, n, 1 }, NULL, (limber_matrix){ c, f64, n, 1 },
+                    &report))
         fail_msg("%s", limber_error_text());
     return report;
 }
@@ -57,13 +58,14 @@ static void fill_any(struct rng *r, double *x, int count)
     int binades = 1 + (rng_below(r, 3) ? rng_below(r, 60) : rng_below(r, 500));
 
     for (int i = 0; i < count; i++)
-        x[i] = ldexp(floor(ldexp(2 * rng_unit(r) - 1, bits)), middle - bits - rng_below(r, binades));
+        x[i] =
+            ldexp(floor(ldexp(2 * rng_unit(r) - 1, bits)), middle - bits - rng_below(r, binades));
 }
 
 static void random_work_converges(void **state)
 {
     enum { CALLS = 300, FIRST = 150, MOST = 40, LATE = 2 };
-    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
     struct rng r = { 81 };
     int made = 0, late = 0;
 
@@ -87,8 +89,10 @@ static void random_work_converges(void **state)
 static void scales_are_no_part_of_a_kernel(void **state)
 {
     static const limber_contract contracts[] = {
-        { .promise = LIMBER_CORRECT }, { .promise = LIMBER_BITS, .bits = 40 },
-        { .promise = LIMBER_BITS, .bits = 53 }, { .promise = LIMBER_CORRECT, .scheme = "ozaki2" },
+        { .promise = LIMBER_CONTRACT_CORRECT },
+        { .promise = LIMBER_CONTRACT_BITS, .bits = 40 },
+        { .promise = LIMBER_CONTRACT_BITS, .bits = 53 },
+        { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" },
     };
     struct rng r = { 82 };
 
@@ -108,7 +112,7 @@ static void scales_are_no_part_of_a_kernel(void **state)
                 b[j] *= y;
             }
             report = multiply(a, b, c, SIDE, SIDE, SIDE, contracts[q]);
-            if (report.from == 0 && i > 2)      /* classes of binary16, of binary32 */
+            if (report.from == 0 && i > 2) /* classes of binary16, of binary32 */
                 fail_msg("contract %zu: scaled data made a kernel", q);
             for (int j = 0; j < SIDE * SIDE; j++) {
                 a[j] /= x;
@@ -156,10 +160,11 @@ static void weaker_contracts_cost_no_more(void **state)
     need_context();
     for (size_t i = 0; i < COUNT(binades); i++) {
         double *x = spread_over(&r, binades[i]), *y = spread_over(&r, binades[i]);
-        double cost = planned(x, y, (limber_contract){ .promise = LIMBER_CORRECT }).cost;
+        double cost = planned(x, y, (limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }).cost;
 
         for (size_t q = 0; q < COUNT(bits); q++) {
-            limber_report weak = planned(x, y, (limber_contract){ .promise = LIMBER_BITS, .bits = bits[q] });
+            limber_report weak = planned(
+                x, y, (limber_contract){ .promise = LIMBER_CONTRACT_BITS, .bits = bits[q] });
 
             if (weak.cost > cost * 1.05)
                 fail_msg("%d binades: bits=%d costs %g by %s, more than a stronger contract's %g",
@@ -172,7 +177,7 @@ static void weaker_contracts_cost_no_more(void **state)
 
 static void wide_and_special_data_cost_little_more(void **state)
 {
-    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
     struct rng r = { 84 };
     double *x = spread_over(&r, 1), *y = spread_over(&r, 1), *wide = spread_over(&r, 2000);
     limber_report narrow, report;
@@ -185,7 +190,8 @@ static void wide_and_special_data_cost_little_more(void **state)
     narrow = planned(x, y, correct);
     report = planned(wide, y, correct);
     if (report.cost > 10 * narrow.cost)
-        fail_msg("the full range costs %g by %s, plain data %g", report.cost, report.scheme, narrow.cost);
+        fail_msg("the full range costs %g by %s, plain data %g", report.cost, report.scheme,
+                 narrow.cost);
     for (int i = 0; i < LARGE * LARGE; i += 100)
         x[i] = i % 300 ? NAN : INFINITY;
     report = planned(x, y, correct);
@@ -200,7 +206,7 @@ static void wide_and_special_data_cost_little_more(void **state)
 static void small_products_stay_fast(void **state)
 {
     enum { N = 32, KINDS = 5 };
-    const limber_contract correct = { .promise = LIMBER_CORRECT, .scheme = "pairs" };
+    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "pairs" };
     struct rng r = { 85 };
 
     (void)state;
@@ -215,14 +221,14 @@ static void small_products_stay_fast(void **state)
                 a[i] *= 0x1p-80, b[i] *= 0x1p-80;
             if (kind == 2)
                 a[i] = floor(8 * a[i]), b[i] = floor(8 * b[i]);
-            if (kind == 3) {    /* sums that vanish */
+            if (kind == 3) { /* sums that vanish */
                 a[i] = i % 2 ? -a[i - 1] : a[i];
                 b[i] = i / N % 2 ? b[i - N] : b[i];
             }
         }
         report = multiply(a, b, c, N, N, N, correct);
-        if (report.repaired > N * N / 20)
-            fail_msg("data %d: %lld of %d elements", kind, (long long)report.repaired, N * N);
+        if (report.recomputed > N * N / 20)
+            fail_msg("data %d: %lld of %d elements", kind, (long long)report.recomputed, N * N);
     }
 }
 

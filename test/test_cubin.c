@@ -6,7 +6,7 @@
 #include "support.h"
 
 #include "backends/cuda/cuda.h"
-#include "jit/scan.h"
+#include "jit/scan/scan.h"
 #include "passes/passes.h"
 
 #include <setjmp.h>
@@ -25,7 +25,7 @@ static const struct machine {
     int major, minor;
     int64_t shared;
 } machines[] = {
-    { "sm_75", 7, 5, 64 << 10 }, { "sm_80", 8, 0, 163 << 10 }, { "sm_86", 8, 6, 99 << 10 },
+    { "sm_75", 7, 5, 64 << 10 }, { "sm_80", 8, 0, 163 << 10 },  { "sm_86", 8, 6, 99 << 10 },
     { "sm_89", 8, 9, 99 << 10 }, { "sm_90a", 9, 0, 227 << 10 }, { "sm_100a", 10, 0, 227 << 10 },
 };
 
@@ -40,43 +40,45 @@ static const struct work {
     int stack;
     int split, roundings;
 } works[] = {
-    { "native", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0, ANY },
-    { "native", "f64", "f64", DATA_unit, LIMBER_NATIVE, true, 0, ANY },
-    { "native", "f16", "f16", DATA_unit, LIMBER_FAST, false, 0, ANY },
-    { "tensor-e4m3", "e4m3", "bf16", DATA_unit, LIMBER_FAST, true, 0, ANY },
-    { "tensor-e5m2", "e5m2", "f32", DATA_unit, LIMBER_FAST, false, 0, ANY },
-    { "tensor-f16", "f16", "f16", DATA_unit, LIMBER_NATIVE, false, 0, ANY },
-    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0, AHEAD },
-    { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0, AHEAD },
-    { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, AHEAD },
-    { "fp32-b", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, AHEAD },
-    { "fp32-b9", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, AHEAD },
-    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_NATIVE, true, 0, INSIDE },
-    { "fp32-f", "f32", "f32", DATA_tiny, LIMBER_FAST, false, 0, INSIDE },
-    { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_FAST, false, 0, INSIDE },
-    { "fp32-t", "f32", "f32", DATA_unit, LIMBER_FAST, false, 0, INSIDE },
-    { "fp32-b", "f32", "f32", DATA_special, LIMBER_FAST, false, 0, INSIDE },
-    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_FAST, true, 0, AHEAD, 2 },
-    { "fp32-b", "f32", "f32", DATA_unit, LIMBER_FAST, true, 0, AHEAD, 2 },
-    { "ozaki2", "f64", "f64", DATA_unit, LIMBER_FAST, true, 8192, AHEAD, 2 },
-    { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_FAST, true, 8192, AHEAD, 2 },
-    { "ozaki1-f16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
-    { "ozaki1-bf16", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
-    { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
-    { "ozaki1-f64", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
-    { "ozaki2", "f32", "f32", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
-    { "ozaki2", "f64", "f64", DATA_unit, LIMBER_CORRECT, false, 0, ANY },
-    { "ozaki2", "f64", "f64", DATA_special, LIMBER_CORRECT, true, 8192, ANY },
-    { "ozaki2", "dd", "dd", DATA_unit, LIMBER_CORRECT, false, 64, ANY },
-    { "ozaki2", "f128", "f128", DATA_spread, LIMBER_CORRECT, false, 0, ANY },
-    { "integer", "i8", "i32", DATA_bytes, LIMBER_EXACT, false, 0, ANY },
-    { "integer", "i32", "i64", DATA_ints, LIMBER_EXACT, false, 0, ANY },
-    { "exact", "f64", "f64", DATA_range, LIMBER_CORRECT, false, 8192, ANY },
+    { "native", "f32", "f32", DATA_unit, LIMBER_CONTRACT_NATIVE, true, 0, ANY },
+    { "native", "f64", "f64", DATA_unit, LIMBER_CONTRACT_NATIVE, true, 0, ANY },
+    { "native", "f16", "f16", DATA_unit, LIMBER_CONTRACT_FAST, false, 0, ANY },
+    { "tensor-e4m3", "e4m3", "bf16", DATA_unit, LIMBER_CONTRACT_FAST, true, 0, ANY },
+    { "tensor-e5m2", "e5m2", "f32", DATA_unit, LIMBER_CONTRACT_FAST, false, 0, ANY },
+    { "tensor-f16", "f16", "f16", DATA_unit, LIMBER_CONTRACT_NATIVE, false, 0, ANY },
+    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_CONTRACT_NATIVE, true, 0, AHEAD },
+    { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_CONTRACT_FAST, false, 0, AHEAD },
+    { "fp32-t", "f32", "f32", DATA_unit, LIMBER_CONTRACT_FAST, false, 0, AHEAD },
+    { "fp32-b", "f32", "f32", DATA_unit, LIMBER_CONTRACT_FAST, false, 0, AHEAD },
+    { "fp32-b9", "f32", "f32", DATA_unit, LIMBER_CONTRACT_FAST, false, 0, AHEAD },
+    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_CONTRACT_NATIVE, true, 0, INSIDE },
+    { "fp32-f", "f32", "f32", DATA_tiny, LIMBER_CONTRACT_FAST, false, 0, INSIDE },
+    { "fp32-m", "f32", "f32", DATA_bytes, LIMBER_CONTRACT_FAST, false, 0, INSIDE },
+    { "fp32-t", "f32", "f32", DATA_unit, LIMBER_CONTRACT_FAST, false, 0, INSIDE },
+    { "fp32-b", "f32", "f32", DATA_special, LIMBER_CONTRACT_FAST, false, 0, INSIDE },
+    { "fp32-f", "f32", "f32", DATA_unit, LIMBER_CONTRACT_FAST, true, 0, AHEAD, 2 },
+    { "fp32-b", "f32", "f32", DATA_unit, LIMBER_CONTRACT_FAST, true, 0, AHEAD, 2 },
+    { "ozaki2", "f64", "f64", DATA_unit, LIMBER_CONTRACT_FAST, true, 8192, AHEAD, 2 },
+    { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CONTRACT_FAST, true, 8192, AHEAD, 2 },
+    { "ozaki1-f16", "f32", "f32", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki1-bf16", "f32", "f32", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki1-i8", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki1-f64", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki2", "f32", "f32", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki2", "f64", "f64", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "ozaki2", "f64", "f64", DATA_special, LIMBER_CONTRACT_CORRECT, true, 8192, ANY },
+    { "ozaki2", "dd", "dd", DATA_unit, LIMBER_CONTRACT_CORRECT, false, 64, ANY },
+    { "ozaki2", "f128", "f128", DATA_spread, LIMBER_CONTRACT_CORRECT, false, 0, ANY },
+    { "integer", "i8", "i32", DATA_bytes, LIMBER_CONTRACT_EXACT, false, 0, ANY },
+    { "integer", "i32", "i64", DATA_ints, LIMBER_CONTRACT_EXACT, false, 0, ANY },
+    { "exact", "f64", "f64", DATA_range, LIMBER_CONTRACT_CORRECT, false, 8192, ANY },
 };
 
 /* ---- what ptxas says ------------------------------------------------------------------------- */
 
-struct log { char *text; };
+struct log {
+    char *text;
+};
 
 static void keep(void *user, const char *name, const char *data, size_t size)
 {
@@ -97,7 +99,10 @@ static const char *line_of(const char *at, const char *from)
     return at;
 }
 
-struct usage { char name[64]; int registers, stack, stores, loads; };
+struct usage {
+    char name[64];
+    int registers, stack, stores, loads;
+};
 
 /* The next kernel of the log; NULL behind the last. */
 static const char *next_usage(const char *log, const char *at, struct usage *u)
@@ -111,8 +116,10 @@ static const char *next_usage(const char *log, const char *at, struct usage *u)
     frame = strstr(kernel, "bytes stack frame");
     used = strstr(kernel, "Used ");
     if (!frame || !used || sscanf(used, "Used %d", &u->registers) != 1 ||
-        sscanf(line_of(frame, log), "%*[^0-9]%d bytes stack frame, %d bytes spill stores, %d bytes spill "
-               "loads", &u->stack, &u->stores, &u->loads) != 3)
+        sscanf(line_of(frame, log),
+               "%*[^0-9]%d bytes stack frame, %d bytes spill stores, %d bytes spill "
+               "loads",
+               &u->stack, &u->stores, &u->loads) != 3)
         fail_msg("ptxas' report of %s is not understood: %.600s", u->name, kernel);
     return used;
 }
@@ -125,8 +132,8 @@ static void look(void *bytes, const struct work *w, limber_format f, struct mask
     struct diag d = { 0 };
 
     fill(&r, w->data, f, bytes, 16 * 16);
-    assert_true(limber_scan(m, &(struct view){ bytes, 16, 1, NULL }, f, 16, 16, SCAN_full, true,
-                            NULL, &d));
+    assert_true(
+        limber_scan(m, &(struct view){ bytes, 16, 1, NULL }, f, 16, 16, SCAN_full, true, NULL, &d));
 }
 
 static bool no_nvrtc(const struct diag *d)
@@ -151,7 +158,7 @@ static bool check(const struct work *w, const struct machine *m, FILE *table)
     bool ok;
 
     if (w->roundings && strcmp(m->name, "sm_90a"))
-        return true;            /* tiles are left out by warpgroups only */
+        return true; /* tiles are left out by warpgroups only */
     look(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     plan_state(&p, &(struct planned){ w->promise, w->scheme, f, named(w->result), &mask, &mask, 12,
@@ -179,11 +186,14 @@ static bool check(const struct work *w, const struct machine *m, FILE *table)
                      u.loads);
         if (table)
             fprintf(table, "| %s, %s%s | %s | %s | %d | %d | %d |\n", w->scheme, w->format,
-                    w->split == INSIDE ? ", inside" : w->roundings ? ", in parts" : "", m->name, u.name + 7,
-                    u.registers, u.stack, multiply ? config.shared : 0);
+                    w->split == INSIDE ? ", inside" :
+                    w->roundings       ? ", in parts" :
+                                         "",
+                    m->name, u.name + 7, u.registers, u.stack, multiply ? config.shared : 0);
     }
     assert_true(config.shared <= m->shared);
-    if (config.way == WAY_group)    /* what is launched with, before registers move to consumers */
+    if (config.mma_path ==
+        MMA_PATH_group) /* what is launched with, before registers move to consumers */
         assert_true(config.threads * 168 <= 65536);
 done:
     free(log.text);
@@ -205,7 +215,7 @@ static bool check_scan(const char *format, const struct machine *m)
     bool ok;
 
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
-    ok = limber_backend_cuda.remote->compile_scan(named(format), &t, &dump, &blob, &d);
+    ok = limber_backend_cuda.device_ops->compile_scan(named(format), &t, &dump, &blob, &d);
     if (!ok && !no_nvrtc(&d))
         fail_msg("scan of %s for %s: %s\n%s", format, m->name, d.text, log.text ? log.text : "");
     for (const char *at = log.text; ok && (at = next_usage(log.text, at, &u));)

@@ -6,7 +6,7 @@
 #include "support.h"
 
 #include "backends/backend.h"
-#include "jit/scan.h"
+#include "jit/scan/scan.h"
 #include "passes/passes.h"
 
 #include <dlfcn.h>
@@ -101,20 +101,20 @@ static int close_contexts(void **state)
 /* ---- one product on both --------------------------------------------------------------------- */
 
 struct product {
-    const char *scheme;         /* NULL: the library's choice */
+    const char *scheme; /* NULL: the library's choice */
     limber_contract contract;
     const char *fa, *fb, *fc;
     enum data data;
     int64_t m, n, k;
-    bool turn_a, turn_b, turn_c;        /* column-major */
-    double alpha, beta;         /* 1 and 0: not given */
+    bool transpose_a, transpose_b, transpose_c; /* column-major */
+    double alpha, beta; /* 1 and 0: not given */
 };
 
-static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool turned,
-                            int64_t gap)
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
+                            bool transposed, int64_t gap)
 {
-    return turned ? (limber_matrix){ data, f, 1, rows + gap } :
-           (limber_matrix){ data, f, cols + gap, 1 };
+    return transposed ? (limber_matrix){ data, f, 1, rows + gap } :
+                        (limber_matrix){ data, f, cols + gap, 1 };
 }
 
 static void scalar(char to[16], limber_format c, double v)
@@ -123,7 +123,7 @@ static void scalar(char to[16], limber_format c, double v)
 
     if (c.kind == LIMBER_KIND_INT)
         f = named("i64");
-    assert_int_equal(limber_convert(to, f, &v, f64, 1, LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(to, f, &v, f64, 1, LIMBER_ROUND_NEAREST), LIMBER_STATUS_OK);
 }
 
 /* NaN is NaN. */
@@ -134,8 +134,8 @@ static bool same(limber_format f, const char *x, const char *y)
     if (memcmp(x, y, f.size) == 0)
         return true;
     if (f.kind == LIMBER_KIND_INT ||
-        limber_convert(&a, named("f64"), x, f, 1, LIMBER_RN) ||
-        limber_convert(&b, named("f64"), y, f, 1, LIMBER_RN))
+        limber_convert(&a, named("f64"), x, f, 1, LIMBER_ROUND_NEAREST) ||
+        limber_convert(&b, named("f64"), y, f, 1, LIMBER_ROUND_NEAREST))
         return false;
     return a != a && b != b;
 }
@@ -161,22 +161,22 @@ static void compare(const struct product *p, uint64_t seed)
     memcpy(got, want, nc * fc.size);
     scalar(alpha, fc, p->alpha);
     scalar(beta, fc, p->beta);
-#define RUN(ctx, to) limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha == 1 ? NULL : alpha,   \
-                                 matrix(a, fa, p->m, p->k, p->turn_a, gap),                        \
-                                 matrix(b, fb, p->k, p->n, p->turn_b, gap),                        \
-                                 p->beta == 0 ? NULL : beta,                                       \
-                                 matrix(to, fc, p->m, p->n, p->turn_c, gap), &report)
+#define RUN(ctx, to) \
+    limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha == 1 ? NULL : alpha, \
+                matrix(a, fa, p->m, p->k, p->transpose_a, gap), \
+                matrix(b, fb, p->k, p->n, p->transpose_b, gap), p->beta == 0 ? NULL : beta, \
+                matrix(to, fc, p->m, p->n, p->transpose_c, gap), &report)
     if (p->scheme && strcmp(p->scheme, "cublas") == 0)
         contract.scheme = "native";
     s = RUN(reference, want);
     contract.scheme = p->scheme;
     t = RUN(cuda, got);
-    if (t == LIMBER_NO_SCHEME && strstr(limber_error_text(), "cuda has no"))
-        goto done;              /* older devices have fewer units */
+    if (t == LIMBER_STATUS_NO_SCHEME && strstr(limber_error_text(), "cuda has no"))
+        goto done; /* older devices have fewer units */
     if (s != t)
         fail_msg("%s %s: interp says %s, cuda %s: %s", p->scheme ? p->scheme : "any", p->fa,
                  limber_status_name(s), limber_status_name(t), limber_error_text());
-    if (s == LIMBER_OK && p->m > 0)
+    if (s == LIMBER_STATUS_OK && p->m > 0)
         assert_string_equal(report.backend, "cuda");
     for (size_t i = 0; i < nc; i++)
         if (!same(fc, want + i * fc.size, got + i * fc.size))
@@ -192,79 +192,98 @@ done:
 
 /* ---- the schemes ----------------------------------------------------------------------------- */
 
-static const limber_contract native = { .promise = LIMBER_NATIVE };
-static const limber_contract plain = { .promise = LIMBER_NATIVE, .scheme = "native" };
-static const limber_contract correct = { .promise = LIMBER_CORRECT };
-static const limber_contract exact = { .promise = LIMBER_EXACT };
+static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract plain = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
+static const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
 
 static void native_has_the_bits_of_fused_multiply_adds(void **state)
 {
     (void)state;
     compare(&(struct product){ "native", native, "f32", "f32", "f32", DATA_unit, 37, 51, 300,
-                               .alpha = 1 }, 1);
+                               .alpha = 1 },
+            1);
     compare(&(struct product){ "native", native, "f64", "f64", "f64", DATA_range, 130, 70, 290,
-                               .alpha = 1, .turn_a = true }, 2);
+                               .alpha = 1, .transpose_a = true },
+            2);
     compare(&(struct product){ "native", native, "f32", "f32", "f32", DATA_special, 20, 30, 40,
-                               .alpha = 1.5, .beta = -2, .turn_c = true }, 3);
+                               .alpha = 1.5, .beta = -2, .transpose_c = true },
+            3);
     compare(&(struct product){ "native", native, "f16", "bf16", "f16", DATA_unit, 20, 30, 40,
-                               .alpha = 2, .turn_b = true }, 4);
+                               .alpha = 2, .transpose_b = true },
+            4);
 }
 
 static void residues_have_the_bits_of_the_exact_integer(void **state)
 {
     (void)state;
     compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
-                               .alpha = 1 }, 5);
+                               .alpha = 1 },
+            5);
     compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_ties, 33, 40, 65,
-                               .alpha = 3, .beta = 0.5, .turn_c = true, .turn_a = true }, 6);
+                               .alpha = 3, .beta = 0.5, .transpose_c = true, .transpose_a = true },
+            6);
     compare(&(struct product){ "ozaki2", correct, "f128", "f128", "f128", DATA_spread, 9, 45, 50,
-                               .alpha = 1 }, 7);
+                               .alpha = 1 },
+            7);
     compare(&(struct product){ "ozaki2", correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
-                               .alpha = 1, .turn_c = true }, 8);
+                               .alpha = 1, .transpose_c = true },
+            8);
     compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
-                               .alpha = 1 }, 9);
+                               .alpha = 1 },
+            9);
     compare(&(struct product){ "ozaki2", correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
-                               .alpha = 1 }, 10);
+                               .alpha = 1 },
+            10);
 }
 
 static void slices_have_the_bits_of_the_exact_integer(void **state)
 {
-    static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16",
-                                           "ozaki1-f64" };
+    static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16", "ozaki1-f64" };
 
     (void)state;
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         compare(&(struct product){ schemes[i], correct, "f64", "f64", "f64", DATA_ties, 30, 40, 70,
-                                   .alpha = 1 }, 20 + i);
+                                   .alpha = 1 },
+                20 + i);
         compare(&(struct product){ schemes[i], correct, "f32", "f32", "f32", DATA_unit, 30, 21, 170,
-                                   .alpha = 1, .turn_b = true }, 30 + i);
+                                   .alpha = 1, .transpose_b = true },
+                30 + i);
     }
 }
 
 static void integers_are_exact(void **state)
 {
     (void)state;
-    compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, 140, 30, 100,
-                               .alpha = 1 }, 40);
-    compare(&(struct product){ NULL, exact, "u8", "i8", "i32", DATA_bytes, 30, 30, 100,
-                               .alpha = 2, .beta = 3 }, 41);
-    compare(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 30, 30, 100,
-                               .alpha = 1, .turn_c = true }, 42);
-    compare(&(struct product){ NULL, exact, "i32", "i32", "i64", DATA_ints, 30, 30, 100,
-                               .alpha = 1 }, 43);
-    compare(&(struct product){ NULL, native, "i32", "i32", "i32", DATA_range, 30, 30, 100,
-                               .alpha = 1 }, 44);
-    compare(&(struct product){ NULL, exact, "i16", "i16", "i16", DATA_range, 30, 30, 100,
-                               .alpha = 1 }, 45);
+    compare(
+        &(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, 140, 30, 100, .alpha = 1 },
+        40);
+    compare(&(struct product){ NULL, exact, "u8", "i8", "i32", DATA_bytes, 30, 30, 100, .alpha = 2,
+                               .beta = 3 },
+            41);
+    compare(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 30, 30, 100, .alpha = 1,
+                               .transpose_c = true },
+            42);
+    compare(
+        &(struct product){ NULL, exact, "i32", "i32", "i64", DATA_ints, 30, 30, 100, .alpha = 1 },
+        43);
+    compare(
+        &(struct product){ NULL, native, "i32", "i32", "i32", DATA_range, 30, 30, 100, .alpha = 1 },
+        44);
+    compare(
+        &(struct product){ NULL, exact, "i16", "i16", "i16", DATA_range, 30, 30, 100, .alpha = 1 },
+        45);
 }
 
 static void long_accumulators_serve_any_data(void **state)
 {
     (void)state;
     compare(&(struct product){ "exact", correct, "f64", "f64", "f64", DATA_range, 11, 13, 20,
-                               .alpha = 1 }, 50);
+                               .alpha = 1 },
+            50);
     compare(&(struct product){ "exact", correct, "f32", "f32", "f64", DATA_special, 11, 13, 20,
-                               .alpha = -1, .beta = 2, .turn_c = true }, 51);
+                               .alpha = -1, .beta = 2, .transpose_c = true },
+            51);
 }
 
 /* ---- sums of tensor cores -------------------------------------------------------------------- */
@@ -315,7 +334,7 @@ static void same_batch(int64_t m, int64_t n, int64_t k)
                                            NULL, (limber_matrix){ a, f, k, 1 },
                                            (limber_matrix){ b, f, 1, k }, NULL,
                                            (limber_matrix){ i ? got : want, fc, n, 1 }, NULL),
-                         LIMBER_OK);
+                         LIMBER_STATUS_OK);
     assert_memory_equal(got, want, (size_t)(2 * m * n * 4));
     free(a);
     free(b);
@@ -323,8 +342,8 @@ static void same_batch(int64_t m, int64_t n, int64_t k)
     free(got);
 }
 
-/* One row of tiles is for blocks by themselves; of an odd number the last has a block beside it that
- * has none. */
+/* One row of tiles is for blocks by themselves; of an odd number the last has a block beside it
+ * that has none. */
 static void clusters_have_the_same_bits(void **state)
 {
     static const int64_t rows[] = { 100, 256, 300, 600 };
@@ -334,19 +353,25 @@ static void clusters_have_the_same_bits(void **state)
         return;
     for (size_t i = 0; i < COUNT(rows); i++) {
         compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, rows[i], 20, 300,
-                                   .alpha = 1, .turn_b = i & 1 }, 90 + i);
+                                   .alpha = 1, .transpose_b = i & 1 },
+                90 + i);
         same_plan("fp32-f", DATA_unit, rows[i], 12, 70);
     }
     compare(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 140, 270, 130,
-                               .alpha = 2, .beta = 3, .turn_c = true }, 94);
+                               .alpha = 2, .beta = 3, .transpose_c = true },
+            94);
     compare(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 259, 9, 140,
-                               .alpha = 1 }, 95);
+                               .alpha = 1 },
+            95);
     same_batch(200, 30, 150);
 }
 
 /* ---- memory of the device -------------------------------------------------------------------- */
 
-struct there { uint64_t at; size_t bytes; };
+struct there {
+    uint64_t at;
+    size_t bytes;
+};
 
 static struct there put(const void *data, size_t bytes)
 {
@@ -366,32 +391,44 @@ static void get(void *to, struct there r)
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
-struct layer { int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups; limber_layout layout; };
+struct layer {
+    int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups;
+    limber_layout layout;
+};
 
 static limber_conv shape_of(const struct layer *l)
 {
     return (limber_conv){
-        .n = l->n, .c = l->c, .h = l->h, .w = l->w, .o = l->o, .r = l->r, .s = l->s,
-        .stride = { l->stride, l->stride }, .pad = { l->pad, l->pad, l->pad, l->pad },
-        .dilate = { l->dilate, l->dilate }, .groups = l->groups, .layout = l->layout,
+        .n = l->n,
+        .c = l->c,
+        .h = l->h,
+        .w = l->w,
+        .o = l->o,
+        .r = l->r,
+        .s = l->s,
+        .stride = { l->stride, l->stride },
+        .pad = { l->pad, l->pad, l->pad, l->pad },
+        .dilate = { l->dilate, l->dilate },
+        .groups = l->groups,
+        .layout = l->layout,
     };
 }
 
 /* ResNet's kinds of layers, and what else a shape may be. */
 static const struct layer layers[] = {
-    { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_NCHW },
-    { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_NHWC },
-    { 1, 3, 21, 21, 16, 7, 7, 2, 3, 1, 1, LIMBER_NCHW },
-    { 2, 32, 8, 8, 40, 1, 1, 2, 0, 1, 1, LIMBER_NHWC },
-    { 3, 13, 6, 7, 10, 3, 2, 1, 2, 2, 1, LIMBER_NCHW },
-    { 2, 24, 7, 9, 18, 3, 3, 3, 1, 1, 3, LIMBER_NHWC },
-    { 1, 80, 5, 5, 130, 3, 3, 1, 1, 1, 2, LIMBER_NCHW },
+    { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NCHW },
+    { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NHWC },
+    { 1, 3, 21, 21, 16, 7, 7, 2, 3, 1, 1, LIMBER_LAYOUT_NCHW },
+    { 2, 32, 8, 8, 40, 1, 1, 2, 0, 1, 1, LIMBER_LAYOUT_NHWC },
+    { 3, 13, 6, 7, 10, 3, 2, 1, 2, 2, 1, LIMBER_LAYOUT_NCHW },
+    { 2, 24, 7, 9, 18, 3, 3, 3, 1, 1, 3, LIMBER_LAYOUT_NHWC },
+    { 1, 80, 5, 5, 130, 3, 3, 1, 1, 1, 2, LIMBER_LAYOUT_NCHW },
 };
 
 struct tensors {
     limber_format f, fy;
     char *x, *w, *y;
-    size_t nx, nw, ny;          /* elements */
+    size_t nx, nw, ny; /* elements */
     int64_t oh, ow;
 };
 
@@ -402,7 +439,7 @@ static struct tensors make_tensors(const struct layer *l, const char *format, co
     limber_conv s = shape_of(l);
     struct rng r = { 400 + (uint64_t)(l->h * l->c) };
 
-    assert_int_equal(limber_conv_output(&s, &t.oh, &t.ow), LIMBER_OK);
+    assert_int_equal(limber_conv_output(&s, &t.oh, &t.ow), LIMBER_STATUS_OK);
     t.nx = (size_t)(l->n * l->c * l->h * l->w);
     t.nw = (size_t)(l->o * l->c / l->groups * l->r * l->s);
     t.ny = (size_t)(l->n * l->o * t.oh * t.ow);
@@ -445,9 +482,10 @@ static void convolve(limber_contract contract, const char *format, const char *r
     assert_memory_equal(got, t.y, bytes);
     if (strcmp(device.kernel, report.kernel))
         fail_msg("layer %d: a scan on the device finds another class", (int)(l - layers));
-    if (contract.promise == LIMBER_CORRECT || contract.promise == LIMBER_EXACT) {
+    if (contract.promise == LIMBER_CONTRACT_CORRECT || contract.promise == LIMBER_CONTRACT_EXACT) {
         assert_int_equal(limber_conv2d(reference, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL,
-                                       t.y, t.fy, NULL), LIMBER_OK);
+                                       t.y, t.fy, NULL),
+                         LIMBER_STATUS_OK);
         if (memcmp(got, t.y, bytes))
             fail_msg("%s of %s, layer %d differs", report.scheme, format, (int)(l - layers));
     }
@@ -458,24 +496,44 @@ static void convolve(limber_contract contract, const char *format, const char *r
     drop_tensors(&t);
 }
 
-/* One group's operands, as jit/conv.c has them. */
+/* One group's operands, as jit/api/conv.c has them. */
 static struct call call_of(const struct layer *l, const struct tensors *t, struct patch patch[2],
                            int64_t group, char *y)
 {
-    bool nchw = l->layout == LIMBER_NCHW;
+    bool nchw = l->layout == LIMBER_LAYOUT_NCHW;
     int64_t depth = l->c / l->groups, m = l->o / l->groups, size = depth * l->r * l->s;
     int64_t pixels = t->oh * t->ow;
 
-    patch[0] = (struct patch){ .h = l->r, .w = l->s, .r = l->r, .s = l->s, .oh = 1, .ow = 1,
-                               .stride = { 1, 1 }, .dilate = { 1, 1 }, .image = size, .channel = 1,
-                               .row = l->s * depth, .col = depth };
-    patch[1] = (struct patch){ .h = l->h, .w = l->w, .r = l->r, .s = l->s, .oh = t->oh,
-                               .ow = t->ow, .stride = { l->stride, l->stride },
-                               .pad = { l->pad, l->pad }, .dilate = { l->dilate, l->dilate },
-                               .image = l->c * l->h * l->w, .channel = nchw ? l->h * l->w : 1,
-                               .row = nchw ? l->w : l->w * l->c, .col = nchw ? 1 : l->c };
+    patch[0] = (struct patch){ .h = l->r,
+                               .w = l->s,
+                               .r = l->r,
+                               .s = l->s,
+                               .oh = 1,
+                               .ow = 1,
+                               .stride = { 1, 1 },
+                               .dilate = { 1, 1 },
+                               .image = size,
+                               .channel = 1,
+                               .row = l->s * depth,
+                               .col = depth };
+    patch[1] = (struct patch){ .h = l->h,
+                               .w = l->w,
+                               .r = l->r,
+                               .s = l->s,
+                               .oh = t->oh,
+                               .ow = t->ow,
+                               .stride = { l->stride, l->stride },
+                               .pad = { l->pad, l->pad },
+                               .dilate = { l->dilate, l->dilate },
+                               .image = l->c * l->h * l->w,
+                               .channel = nchw ? l->h * l->w : 1,
+                               .row = nchw ? l->w : l->w * l->c,
+                               .col = nchw ? 1 : l->c };
     return (struct call){
-        .m = m, .n = l->n * pixels, .k = size, .workspace_limit = 1 << 22,
+        .m = m,
+        .n = l->n * pixels,
+        .k = size,
+        .workspace_limit = 1 << 22,
         .a = { t->w + group * m * size * t->f.size, nchw ? size : 0, nchw, nchw ? NULL : patch },
         .b = { t->x + group * depth * (nchw ? l->h * l->w : 1) * t->f.size, 0, 0, patch + 1 },
         .c = { y + group * m * (nchw ? pixels : 1) * t->fy.size, nchw ? pixels : 1, nchw ? 1 : l->o,
@@ -501,13 +559,15 @@ static int add_tensor(struct plan *p, const char *name, int index, const struct 
 static void state_conv(struct plan *p, const char *scheme, const struct layer *l,
                        const struct tensors *t, const struct mask *mw, const struct mask *mx)
 {
-    struct type type = { .format = { .kind = LIMBER_KIND_EXACT }, .rank = 4,
-                         .dim = { -'n', -'o', -'p', -'q' }, .count = 1 };
+    struct type type = { .format = { .kind = LIMBER_KIND_EXACT },
+                         .rank = 4,
+                         .dim = { -'n', -'o', -'p', -'q' },
+                         .count = 1 };
     int x, w, c, d;
 
     limber_plan_init(p);
     p->name = "conv2d";
-    p->promise = LIMBER_FAST;
+    p->promise = LIMBER_CONTRACT_FAST;
     p->kbits = 12;
     p->budget = INFINITY;
     p->wanted = scheme;
@@ -518,7 +578,7 @@ static void state_conv(struct plan *p, const char *scheme, const struct layer *l
     limber_node_list(p, &p->node[c], ATTR_pad, (int64_t[]){ l->pad, l->pad, l->pad, l->pad }, 4);
     limber_node_list(p, &p->node[c], ATTR_dilate, (int64_t[]){ l->dilate, l->dilate }, 2);
     limber_node_set(&p->node[c], ATTR_groups, l->groups);
-    limber_node_set(&p->node[c], ATTR_layout, l->layout == LIMBER_NHWC);
+    limber_node_set(&p->node[c], ATTR_layout, l->layout == LIMBER_LAYOUT_NHWC);
     type.format = t->fy;
     d = limber_plan_add(p, OP_epilogue, "d", c, -1, type);
     limber_node_set(&p->node[d], ATTR_alpha, 0);
@@ -541,9 +601,13 @@ static bool run_conv(const struct backend *b, const struct plan *p, const struct
     return ok;
 }
 
-enum { ROOM = 1 << 24 };        /* for all limbs of any layer here */
+enum { ROOM = 1 << 24 }; /* for all limbs of any layer here */
 
-struct conv_run { const char *scheme, *format; enum data data; size_t limit; };
+struct conv_run {
+    const char *scheme, *format;
+    enum data data;
+    size_t limit;
+};
 
 /* The plan for this device on both, by workspaces of `limit` bytes: the first element that differs,
  * or -1, or d tells; the bytes that the GPU's took. */
@@ -593,7 +657,7 @@ static size_t same_conv(const char *scheme, const char *format, enum data data,
     int64_t at = compare_conv(how, l, &took, &d);
 
     if (d.status && strstr(d.text, "cuda has no"))
-        return 0;               /* older devices have fewer units */
+        return 0; /* older devices have fewer units */
     if (d.status)
         fail_msg("%s: %s", scheme, d.text);
     if (at >= 0)
@@ -623,7 +687,7 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
 /* What no window sees is no part of the class: stride 2 leaves the last row and column. */
 static void unseen_pixels_may_hold_anything(void **state)
 {
-    static const struct layer layer = { 2, 5, 8, 8, 7, 3, 3, 2, 0, 1, 1, LIMBER_NHWC };
+    static const struct layer layer = { 2, 5, 8, 8, 7, 3, 3, 2, 0, 1, 1, LIMBER_LAYOUT_NHWC };
     struct tensors t = make_tensors(&layer, "f64", "f64", DATA_unit);
     limber_conv shape = shape_of(&layer);
     size_t bytes = t.ny * 8;
@@ -639,7 +703,7 @@ static void unseen_pixels_may_hold_anything(void **state)
         x = put(t.x, t.nx * 8);
         assert_int_equal(limber_conv2d(cuda, &correct, &shape, NULL, (void *)x.at, t.f,
                                        (void *)w.at, t.f, NULL, (void *)y.at, t.fy, &report[i]),
-                         LIMBER_OK);
+                         LIMBER_STATUS_OK);
         get(i ? t.y : want, y);
         driver.cuMemFree_v2(x.at);
     }
@@ -721,20 +785,20 @@ static void faults_of_windows_are_found(void **state)
         "sync_warp();\n    if (lane() == 0)\n        barrier=>if (lane() == 0) barrier",
         "barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);\n    if=>if",
     };
-    const char *scheme = has_unit(UNIT_bf16) ? "fp32-f" : "native";    /* not in WMMA */
+    const char *scheme = has_unit(UNIT_bf16) ? "fp32-f" : "native"; /* not in WMMA */
     struct target t = { .device = 0 };
     struct diag d = { 0 };
 
     (void)state;
     if (getenv("LIMBER_TEST_GPU"))
-        return;                 /* faults are planted by the harness */
+        return; /* faults are planted by the harness */
     assert_true(limber_backend_cuda.probe(&t, &d));
     for (size_t i = 0; i < COUNT(faults); i++)
         if (!fault_is_found(faults[i], scheme, "f32", DATA_unit, &layers[4]))
             fail_msg("not found: %s", faults[i]);
     /* what is behind the last position meets zeros of A */
-    assert_true(fault_is_found("if (r >= w.r)=>if (r > w.r)", "native", "f32", DATA_special,
-                               &layers[2]));
+    assert_true(
+        fault_is_found("if (r >= w.r)=>if (r > w.r)", "native", "f32", DATA_special, &layers[2]));
     if (!limber_target_has(&t, "wgmma"))
         return;
     for (size_t i = 0; i < COUNT(group); i++)
@@ -771,7 +835,8 @@ static void everywhere(limber_contract contract, const char *format, const char 
     memcpy(got, c, nc);
     assert_int_equal(limber_gemm_batch(cuda, &contract, NULL, batch, M, N, K, NULL,
                                        (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
-                                       NULL, (limber_matrix){ got, fc, N, 1 }, &host), s);
+                                       NULL, (limber_matrix){ got, fc, N, 1 }, &host),
+                     s);
     assert_memory_equal(got, want, nc);
     ra = put(a, na);
     rb = put(b, nb);
@@ -786,7 +851,7 @@ static void everywhere(limber_contract contract, const char *format, const char 
     get(got, rc);
     assert_memory_equal(got, want, nc);
     /* of subnormal numbers the host's scan is content with a wider class */
-    if (s == LIMBER_OK && data != DATA_tiny && strcmp(device.kernel, host.kernel))
+    if (s == LIMBER_STATUS_OK && data != DATA_tiny && strcmp(device.kernel, host.kernel))
         fail_msg("%s of %s: a scan on the device finds another class", data_name(data), format);
     driver.cuMemFree_v2(ra.at);
     driver.cuMemFree_v2(rb.at);
@@ -800,8 +865,8 @@ static void everywhere(limber_contract contract, const char *format, const char 
 
 static void operands_may_lie_on_the_device(void **state)
 {
-    static const enum data data[] = { DATA_unit, DATA_range, DATA_special, DATA_zeros, DATA_tiny,
-                                      DATA_ints };
+    static const enum data data[] = { DATA_unit,  DATA_range, DATA_special,
+                                      DATA_zeros, DATA_tiny,  DATA_ints };
     const limber_batch batch = { .count = MANY, .a = M * K, .b = 0, .c = M * N };
 
     (void)state;
@@ -813,19 +878,19 @@ static void operands_may_lie_on_the_device(void **state)
     everywhere(correct, "dd", "dd", DATA_unit, NULL, NULL);
     everywhere(correct, "f128", "f128", DATA_spread, NULL, NULL);
     everywhere(exact, "i16", "i64", DATA_ints, NULL, &batch);
-    everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch);      /* RANGE: C stays */
+    everywhere(exact, "i16", "i16", DATA_ints, NULL, &batch); /* RANGE: C stays */
 }
 
 /* Masks of one scan on the host or on the device serve products of both sides. */
 static void prepared_operands_have_the_same_bits(void **state)
 {
     enum { M = 70, N = 50, K = 90 };
-    const limber_operand_config checked = { .check = 1 };
+    const limber_prepare_config checked = { .check = 1 };
     limber_format f64 = named("f64");
     struct rng r = { 77 };
     double a[M * K], b[K * N], want[M * N], got[M * N];
     struct there at, bt, ct;
-    limber_operand *oa, *ob;
+    limber_prepared *oa, *ob;
     limber_report plain, prepared;
 
     (void)state;
@@ -839,25 +904,26 @@ static void prepared_operands_have_the_same_bits(void **state)
         limber_matrix mb = { there ? (void *)bt.at : b, f64, N, 1 };
         limber_matrix mc = { there ? (void *)ct.at : got, f64, N, 1 }, mw = { want, f64, N, 1 };
 
-        assert_int_equal(limber_operand_prepare(cuda, ma, M, K, 1, NULL, &oa), LIMBER_OK);
-        assert_int_equal(limber_operand_prepare(cuda, mb, K, N, 0, NULL, &ob), LIMBER_OK);
+        assert_int_equal(limber_prepare(cuda, ma, M, K, 1, NULL, &oa), LIMBER_STATUS_OK);
+        assert_int_equal(limber_prepare(cuda, mb, K, N, 0, NULL, &ob), LIMBER_STATUS_OK);
         assert_int_equal(limber_gemm(cuda, &correct, M, N, K, NULL, ma, mb, NULL, mw, &plain),
-                         LIMBER_OK);
+                         LIMBER_STATUS_OK);
         for (int sides = 1; sides < 4; sides++) {
             memset(got, 0, sizeof got);
-            assert_int_equal(limber_gemm_prepared(cuda, &correct, M, N, K, NULL, sides & 1 ? oa : NULL,
-                                                  ma, sides & 2 ? ob : NULL, mb, NULL, mc, &prepared),
-                             LIMBER_OK);
+            assert_int_equal(limber_gemm_prepared(cuda, &correct, M, N, K, NULL,
+                                                  sides & 1 ? oa : NULL, ma, sides & 2 ? ob : NULL,
+                                                  mb, NULL, mc, &prepared),
+                             LIMBER_STATUS_OK);
             if (there)
                 get(got, ct);
             assert_memory_equal(got, want, sizeof got);
             assert_string_equal(plain.kernel, prepared.kernel);
         }
-        limber_operand_free(oa);
-        limber_operand_free(ob);
-        assert_int_equal(limber_operand_prepare(cuda, ma, M, K, 1, &checked, &oa),
-                         there ? LIMBER_BAD_ARGUMENT : LIMBER_OK);
-        limber_operand_free(oa);
+        limber_prepared_free(oa);
+        limber_prepared_free(ob);
+        assert_int_equal(limber_prepare(cuda, ma, M, K, 1, &checked, &oa),
+                         there ? LIMBER_STATUS_BAD_ARGUMENT : LIMBER_STATUS_OK);
+        limber_prepared_free(oa);
     }
     driver.cuMemFree_v2(at.at);
     driver.cuMemFree_v2(bt.at);
@@ -867,7 +933,7 @@ static void prepared_operands_have_the_same_bits(void **state)
 /* By the same sums as the host's. */
 static void slices_are_estimated_on_the_device(void **state)
 {
-    const limber_contract fast = { .promise = LIMBER_FAST, .scheme = "ozaki1-i8" };
+    const limber_contract fast = { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8" };
     const limber_batch batch = { .count = MANY, .a = 0, .b = K * N, .c = M * N };
 
     (void)state;
@@ -904,8 +970,9 @@ static void cublas_multiplies_where_it_may(void **state)
     for (int i = 0; i < 8; i++)
         compare(&(struct product){ "cublas", contract, i & 1 ? "f32" : "f64", i & 1 ? "f32" : "f64",
                                    i & 1 ? "f32" : "f64", DATA_bytes, 33, 17, 20, .alpha = 1,
-                                   .beta = i & 1, .turn_a = i & 2, .turn_b = i & 4,
-                                   .turn_c = i > 3 }, (uint64_t)(80 + i));
+                                   .beta = i & 1, .transpose_a = i & 2, .transpose_b = i & 4,
+                                   .transpose_c = i > 3 },
+                (uint64_t)(80 + i));
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -966,13 +1033,15 @@ static void recorded(limber_contract contract, const char *format, const char *a
     xa = (limber_matrix){ (void *)ra.at, f, K, 1 };
     xb = (limber_matrix){ (void *)rb.at, f, N, 1 };
     xc = (limber_matrix){ (void *)rc.at, f, 1, M };
-    assert_int_equal(limber_gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, xc,
-                                           &least, &best), LIMBER_OK);
+    assert_int_equal(
+        limber_gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, xc, &least, &best),
+        LIMBER_STATUS_OK);
     assert_true(least > 0 && least <= best);
     room = make_queue(&queue, best);
-#define CALL() limber_gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, xc, NULL)
+#define CALL() \
+    limber_gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, xc, NULL)
     assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
-    assert_int_equal(CALL(), LIMBER_DEVICE);    /* not warm */
+    assert_int_equal(CALL(), LIMBER_STATUS_DEVICE); /* not warm */
     assert_non_null(strstr(limber_error_text(), "graph"));
     assert_int_equal(driver.cuStreamEndCapture(queue.stream, &graph), 0);
     driver.cuGraphDestroy(graph);
@@ -995,7 +1064,8 @@ static void recorded(limber_contract contract, const char *format, const char *a
         other.scheme = i < 2 ? contract.scheme : any;
         assert_int_equal(limber_gemm(reference, &other, M, N, K, NULL,
                                      (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
-                                     NULL, (limber_matrix){ want, f, 1, M }, NULL), LIMBER_OK);
+                                     NULL, (limber_matrix){ want, f, 1, M }, NULL),
+                         LIMBER_STATUS_OK);
         for (size_t e = 0; e < M * N; e++)
             if (!same(f, want + e * f.size, got + e * f.size))
                 fail_msg("%s, played with %s: element %zu", format, data_name(data[i]), e);
@@ -1050,17 +1120,18 @@ static void recorded_conv(limber_contract contract, const char *format, const ch
     limber_queue queue;
     void *play;
 
-    memset(t.x, 0, t.nx / 4 * t.f.size);        /* lines whose scales are not that of all */
+    memset(t.x, 0, t.nx / 4 * t.f.size); /* lines whose scales are not that of all */
     x = put(t.x, t.nx * t.f.size);
     w = put(t.w, t.nw * t.f.size);
     y = put(t.y, bytes);
     assert_int_equal(limber_conv2d_workspace(cuda, &contract, &shape, NULL, (void *)x.at, t.f,
                                              (void *)w.at, t.f, NULL, t.fy, &least, &best),
-                     LIMBER_OK);
+                     LIMBER_STATUS_OK);
     assert_true(least > 0 && least <= best);
     room = make_queue(&queue, whole ? best : least);
-#define CONV() limber_conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f,       \
-                                   (void *)w.at, t.f, NULL, (void *)y.at, t.fy, NULL)
+#define CONV() \
+    limber_conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f, (void *)w.at, \
+                        t.f, NULL, (void *)y.at, t.fy, NULL)
     if (CONV())
         fail_msg("%s", limber_error_text());
     assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
@@ -1083,7 +1154,8 @@ static void recorded_conv(limber_contract contract, const char *format, const ch
         get(got, y);
         other.scheme = i < 2 ? contract.scheme : any;
         assert_int_equal(limber_conv2d(i < 2 || any ? cuda : reference, &other, &shape, NULL, t.x,
-                                       t.f, t.w, t.f, NULL, t.y, t.fy, NULL), LIMBER_OK);
+                                       t.f, t.w, t.f, NULL, t.y, t.fy, NULL),
+                         LIMBER_STATUS_OK);
         for (size_t e = 0; e < t.ny; e++)
             if (!same(t.fy, t.y + e * t.fy.size, got + e * t.fy.size))
                 fail_msg("layer %d of %s, played with %s: element %zu", (int)(l - layers), format,
@@ -1101,11 +1173,11 @@ static void recorded_conv(limber_contract contract, const char *format, const ch
 
 static void convolutions_are_recorded_into_graphs(void **state)
 {
-    const limber_contract limbs = { .promise = LIMBER_FAST, .scheme = "fp32-f" };
+    const limber_contract limbs = { .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f" };
     limber_contract residues = correct;
 
     (void)state;
-    if (has_unit(UNIT_f16))     /* the bits tell which kernels computed */
+    if (has_unit(UNIT_f16)) /* the bits tell which kernels computed */
         recorded_conv(limbs, "f32", "native", &layers[0], true);
     residues.scheme = "ozaki2";
     recorded_conv(residues, "f64", NULL, &layers[3], true);
@@ -1122,10 +1194,11 @@ static void *multiply_first(void *arg)
     double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4] = { 0 };
     limber_context *ctx;
 
-    *ok = limber_create(&ctx, &config) == LIMBER_OK &&
+    *ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK &&
           limber_gemm(ctx, &correct, 2, 2, 2, NULL, (limber_matrix){ a, f, 2, 1 },
                       (limber_matrix){ b, f, 2, 1 }, NULL, (limber_matrix){ c, f, 2, 1 },
-                      NULL) == LIMBER_OK && c[0] == 19 && c[3] == 50;
+                      NULL) == LIMBER_STATUS_OK &&
+          c[0] == 19 && c[3] == 50;
     if (*ok)
         limber_destroy(ctx);
     else
@@ -1146,7 +1219,7 @@ static void kernels_load_beside_captures(void **state)
         assert_int_equal(pthread_create(&thread, NULL, multiply_first, &ok), 0);
         pthread_join(thread, NULL);
         assert_true(ok);
-        multiply_first(&ok);    /* and in the thread that captures */
+        multiply_first(&ok); /* and in the thread that captures */
         assert_true(ok);
         assert_int_equal(driver.cuStreamEndCapture(stream, &graph), 0);
         driver.cuGraphDestroy(graph);
@@ -1154,9 +1227,14 @@ static void kernels_load_beside_captures(void **state)
     }
 }
 
-/* ---- threads, devices ---------------------------------------------------------------------------- */
+/* ---- threads, devices
+ * ---------------------------------------------------------------------------- */
 
-struct worker { limber_context *ctx; uint64_t seed; bool same; };
+struct worker {
+    limber_context *ctx;
+    uint64_t seed;
+    bool same;
+};
 
 static void *multiply_often(void *arg)
 {
@@ -1170,13 +1248,14 @@ static void *multiply_often(void *arg)
     for (int i = 0; i < 4 && w->same; i++) {
         fill(&r, DATA_ties, f, a, SIDE * SIDE);
         fill(&r, DATA_ties, f, b, SIDE * SIDE);
-        w->same = limber_gemm(reference, &correct, SIDE, SIDE, SIDE, NULL,
-                              (limber_matrix){ a, f, SIDE, 1 }, (limber_matrix){ b, f, SIDE, 1 },
-                              NULL, (limber_matrix){ want, f, SIDE, 1 }, NULL) == LIMBER_OK &&
-                  limber_gemm(w->ctx, &correct, SIDE, SIDE, SIDE, NULL,
-                              (limber_matrix){ a, f, SIDE, 1 }, (limber_matrix){ b, f, SIDE, 1 },
-                              NULL, (limber_matrix){ got, f, SIDE, 1 }, NULL) == LIMBER_OK &&
-                  memcmp(want, got, sizeof want) == 0;
+        w->same =
+            limber_gemm(reference, &correct, SIDE, SIDE, SIDE, NULL,
+                        (limber_matrix){ a, f, SIDE, 1 }, (limber_matrix){ b, f, SIDE, 1 }, NULL,
+                        (limber_matrix){ want, f, SIDE, 1 }, NULL) == LIMBER_STATUS_OK &&
+            limber_gemm(w->ctx, &correct, SIDE, SIDE, SIDE, NULL, (limber_matrix){ a, f, SIDE, 1 },
+                        (limber_matrix){ b, f, SIDE, 1 }, NULL, (limber_matrix){ got, f, SIDE, 1 },
+                        NULL) == LIMBER_STATUS_OK &&
+            memcmp(want, got, sizeof want) == 0;
     }
     return NULL;
 }
@@ -1190,10 +1269,10 @@ static void threads_share_contexts_and_devices(void **state)
     limber_context *other, *absent;
 
     (void)state;
-    assert_int_equal(limber_create(&absent, &none), LIMBER_DEVICE);
+    assert_int_equal(limber_create(&absent, &none), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "device = 99"));
     if (limber_create(&other, &second))
-        other = cuda;           /* there is one device */
+        other = cuda; /* there is one device */
     for (uint64_t i = 0; i < COUNT(thread); i++) {
         worker[i] = (struct worker){ i & 1 ? other : cuda, 500 + i, false };
         assert_int_equal(pthread_create(&thread[i], NULL, multiply_often, &worker[i]), 0);
@@ -1208,26 +1287,36 @@ static void threads_share_contexts_and_devices(void **state)
 
 /* ---- the harness finds what is wrong --------------------------------------------------------- */
 
-/* In kernels for which capability what becomes of which line.  Compiled for another scheme or device
- * the line is not there to be wrong. */
+/* In kernels for which capability what becomes of which line.  Compiled for another scheme or
+ * device the line is not there to be wrong. */
 static const struct gpu_fault faults[] = {
-    { 80, "a dropped barrier", "        meet<of_warp>();        /* the stage is there for all=>        /*" },
-    { 80, "a wrong stage", "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
-    { 80, "a missing edge", "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
+    { 80, "a dropped barrier",
+      "        meet<of_warp>();        /* the stage is there for all=>        /*" },
+    { 80, "a wrong stage",
+      "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
+    { 80, "a missing edge",
+      "        if (line < lines && p0 + p < length)=>        if (line < lines)" },
     { 80, "an edge off by one", "                if (row < r.m)=>                if (row <= r.m)" },
-    { 90, "a barrier that is not awaited", "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"
-          "        product(d, at" },
-    { 90, "a stage given back too early", "        group_wait<1>();\\n        if (held >= 0)\\n"
-          "            release(a, held);\\n        held=>        release(a, r.stage);\\n        group_wait<1>();\\n"
-          "        held" },
-    { 90, "a wrong stage", "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        if=>"
-          "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        if" },
-    { 90, "a block that leaves too early", "    sync_cluster();             /* until=>    /* until" },
-    { 90, "a block that is not there yet", "    sync_cluster();\\n    if=>    sync_block();\\n    if" },
+    { 90, "a barrier that is not awaited",
+      "r.parity);\\n        product(d, at=>r.parity ^ 1);\\n"
+      "        product(d, at" },
+    { 90, "a stage given back too early",
+      "        group_wait<1>();\\n        if (held >= 0)\\n"
+      "            release(a, held);\\n        held=>        release(a, r.stage);\\n        "
+      "group_wait<1>();\\n"
+      "        held" },
+    { 90, "a wrong stage",
+      "        uint32_t at = (uint32_t)(r.stage * STAGE);\\n\\n        if=>"
+      "        uint32_t at = (uint32_t)((r.stage + 1) % STAGES * STAGE);\\n\\n        if" },
+    { 90, "a block that leaves too early",
+      "    sync_cluster();             /* until=>    /* until" },
+    { 90, "a block that is not there yet",
+      "    sync_cluster();\\n    if=>    sync_block();\\n    if" },
     { 90, "a stage that one block gave back", "4 * GROUPS * args.cluster=>4 * GROUPS" },
     { 90, "the other block's half", "line + from, limb=>line + lines - from, limb" },
     { 90, "a half for one block", "(1u << a.cluster) - 1=>1u << block() % a.cluster" },
-    { 90, "sums that are not awaited", "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
+    { 90, "sums that are not awaited",
+      "    group_wait<0>();\\n    group_keep(d);\\n=>    group_keep(d);\\n" },
 };
 
 static int run_faulty(void *unused)
@@ -1248,7 +1337,7 @@ static int run_faulty(void *unused)
     if (limber_create(&ctx, &config))
         return 2;
     if (limber_gemm(ctx, &contract, 200, 200, 700, NULL, xa, xb, NULL,
-                    (limber_matrix){ c, f, 200, 1 }, NULL) != LIMBER_OK)
+                    (limber_matrix){ c, f, 200, 1 }, NULL) != LIMBER_STATUS_OK)
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
     limber_gemm(reference, &contract, 200, 200, 700, NULL, xa, xb, NULL,
                 (limber_matrix){ want, f, 200, 1 }, NULL);
@@ -1265,11 +1354,13 @@ static void empty_products_are_beta_c(void **state)
 {
     (void)state;
     compare(&(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 5, 7, 0,
-                               .alpha = 1, .beta = 2 }, 60);
-    compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_unit, 5, 7, 0,
-                               .alpha = 1 }, 61);
-    compare(&(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 0, 7, 3,
-                               .alpha = 1 }, 62);
+                               .alpha = 1, .beta = 2 },
+            60);
+    compare(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_unit, 5, 7, 0, .alpha = 1 },
+            61);
+    compare(
+        &(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 0, 7, 3, .alpha = 1 },
+        62);
 }
 
 int main(void)

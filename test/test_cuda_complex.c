@@ -78,7 +78,7 @@ static int close_contexts(void **state)
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-enum { ROWS_together, COLUMNS_together, APART, LAYOUTS };
+enum { ROWS_together, COLUMNS_together, CALL_SCOPE, LAYOUTS };
 enum { ON_a = 1, ON_b = 2, ON_c = 4, ON_all = 7 };
 enum { SCALARS_none, SCALARS_real, SCALARS_alpha, SCALARS_complex, SCALARS_count };
 
@@ -102,7 +102,8 @@ static struct matrix make(struct rng *r, const char *format, enum data data, int
                           int64_t cols, int layout, bool on_device)
 {
     limber_format f = named(format);
-    int64_t gap = layout == APART ? 2 : 1, lead = (layout == ROWS_together ? cols : rows) + gap;
+    int64_t gap = layout == CALL_SCOPE ? 2 : 1,
+            lead = (layout == ROWS_together ? cols : rows) + gap;
     struct matrix x = { .here = { NULL, f, lead, 1 }, .on_device = on_device };
     int64_t count = 2 * gap * (lead * (layout == ROWS_together ? rows : cols) + 1);
 
@@ -153,16 +154,16 @@ struct trial {
     limber_contract contract;
     const char *fa, *fb, *fc;
     enum data data;
-    int conj, scalars;          /* conj: bit 0 of A, bit 1 of B */
+    int conj, scalars; /* conj: bit 0 of A, bit 1 of B */
     int la, lb, lc;
     int on;
-    limber_status status;       /* expected of both */
+    limber_status status; /* expected of both */
 };
 
-static const limber_contract native = { .promise = LIMBER_NATIVE, .scheme = "native" };
-static const limber_contract wraps = { .promise = LIMBER_NATIVE };
-static const limber_contract correct = { .promise = LIMBER_CORRECT };
-static const limber_contract exact = { .promise = LIMBER_EXACT };
+static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
+static const limber_contract wraps = { .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
 
 /* NaN is NaN. */
 static bool same(limber_format f, const char *x, const char *y)
@@ -171,8 +172,9 @@ static bool same(limber_format f, const char *x, const char *y)
 
     if (memcmp(x, y, f.size) == 0)
         return true;
-    if (f.kind == LIMBER_KIND_INT || limber_convert(&a, named("f64"), x, f, 1, LIMBER_RN) ||
-        limber_convert(&b, named("f64"), y, f, 1, LIMBER_RN))
+    if (f.kind == LIMBER_KIND_INT ||
+        limber_convert(&a, named("f64"), x, f, 1, LIMBER_ROUND_NEAREST) ||
+        limber_convert(&b, named("f64"), y, f, 1, LIMBER_ROUND_NEAREST))
         return false;
     return a != a && b != b;
 }
@@ -180,17 +182,23 @@ static bool same(limber_format f, const char *x, const char *y)
 static void make_scalars(limber_format c, int scalars, char alpha[32], char beta[32])
 {
     static const double value[SCALARS_count][4] = {
-        { 1, 0, 0, 0 }, { 3, 0, -2, 0 }, { 2, -1, 0, 0 }, { -2, 3, 1, -3 },
+        { 1, 0, 0, 0 },
+        { 3, 0, -2, 0 },
+        { 2, -1, 0, 0 },
+        { -2, 3, 1, -3 },
     };
     limber_format f = c.kind == LIMBER_KIND_INT ? named("i64") : c;
 
-    assert_int_equal(limber_convert(alpha, f, value[scalars], named("f64"), 2, LIMBER_RN), 0);
-    assert_int_equal(limber_convert(beta, f, value[scalars] + 2, named("f64"), 2, LIMBER_RN), 0);
+    assert_int_equal(
+        limber_convert(alpha, f, value[scalars], named("f64"), 2, LIMBER_ROUND_NEAREST), 0);
+    assert_int_equal(
+        limber_convert(beta, f, value[scalars] + 2, named("f64"), 2, LIMBER_ROUND_NEAREST), 0);
 }
 
 enum { M = 13, N = 18, K = 21 };
 
-static void compare_in(const struct trial *t, const limber_queue *queue, int products, uint64_t seed)
+static void compare_in(const struct trial *t, const limber_queue *queue, int products,
+                       uint64_t seed)
 {
     struct rng r = { seed };
     struct matrix a = make(&r, t->fa, t->data, M, K, t->la, t->on & ON_a);
@@ -202,13 +210,13 @@ static void compare_in(const struct trial *t, const limber_queue *queue, int pro
     limber_status s;
 
     make_scalars(fc, t->scalars, alpha, beta);
-#define RUN(ctx, q, where, report)                                                                \
-    limber_gemm_complex(ctx, &t->contract, q, M, N, K, alpha, a.where, t->conj & 1, b.where,      \
+#define RUN(ctx, q, where, report) \
+    limber_gemm_complex(ctx, &t->contract, q, M, N, K, alpha, a.where, t->conj & 1, b.where, \
                         t->conj >> 1, beta, c.where, report, products)
     s = RUN(cuda, queue, there, &report);
     if (s != t->status)
         fail_msg("%s, conj %d, on %d: %s", t->fa, t->conj, t->on, limber_error_text());
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         assert_string_equal(report.backend, "cuda");
     assert_int_equal(RUN(reference, NULL, here, NULL), t->status);
     if (queue)
@@ -217,8 +225,9 @@ static void compare_in(const struct trial *t, const limber_queue *queue, int pro
     for (size_t e = 0; e < c.bytes / fc.size; e++)
         if (!same(fc, got + e * fc.size, (char *)c.here.data + e * fc.size))
             fail_msg("%s of %s %s %s, %s, conj %d, scalars %d, layouts %d%d%d, on %d: number %zu "
-                     "differs", report.scheme, t->fa, t->fb, t->fc, data_name(t->data), t->conj,
-                     t->scalars, t->la, t->lb, t->lc, t->on, e);
+                     "differs",
+                     report.scheme, t->fa, t->fb, t->fc, data_name(t->data), t->conj, t->scalars,
+                     t->la, t->lb, t->lc, t->on, e);
     free(got);
     drop(&a);
     drop(&b);
@@ -267,8 +276,8 @@ static void formats(void **state)
     }
     compare((struct trial){ exact, "u8", "u8", "i32", DATA_bytes, 3, SCALARS_real, 0, 0, 0, ON_all,
                             0 });
-    compare((struct trial){ exact, "u8", "i16", "i16", DATA_range, 2, SCALARS_none, 0, 0, 0,
-                            ON_all, LIMBER_RANGE });
+    compare((struct trial){ exact, "u8", "i16", "i16", DATA_range, 2, SCALARS_none, 0, 0, 0, ON_all,
+                            LIMBER_STATUS_RANGE });
 }
 
 static void special_values(void **state)
@@ -307,9 +316,11 @@ static void streams_are_the_callers(void **state)
     assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
     for (int scalars = 0; scalars < SCALARS_count; scalars++) {
         compare_in(&(struct trial){ correct, "f64", "f64", "f64", DATA_unit, scalars, scalars, 0, 0,
-                                    1, ON_all, 0 }, &queue, 0, 500);
+                                    1, ON_all, 0 },
+                   &queue, 0, 500);
         compare_in(&(struct trial){ native, "f64", "f64", "f64", DATA_unit, scalars, scalars, 1, 0,
-                                    0, ON_all, 0 }, &queue, 0, 501);
+                                    0, ON_all, 0 },
+                   &queue, 0, 501);
     }
     driver.cuStreamDestroy_v2(queue.stream);
 }
@@ -326,7 +337,8 @@ static void three_products(void **state)
     (void)state;
     for (int i = 0; i < 8; i++) {
         const char *f = i & 1 ? "f32" : "f64";
-        limber_contract fast = { .promise = LIMBER_FAST, .scheme = i & 2 ? "ozaki2" : "native" };
+        limber_contract fast = { .promise = LIMBER_CONTRACT_FAST,
+                                 .scheme = i & 2 ? "ozaki2" : "native" };
 
         compare_three((struct trial){ fast, f, f, f, i < 6 ? DATA_unit : DATA_special, i % 4,
                                       i / 2 % SCALARS_count, i % LAYOUTS, i / 3 % LAYOUTS,
@@ -341,34 +353,34 @@ static void three_products(void **state)
     compare_three((struct trial){ wraps, "i64", "i64", "i64", DATA_range, 1, SCALARS_none, 0, 1, 0,
                                   ON_all, 0 });
     compare_three((struct trial){ exact, "i64", "i64", "i64", DATA_range, 0, SCALARS_none, 0, 0, 0,
-                                  ON_all, LIMBER_NO_SCHEME });
-    compare_three((struct trial){ correct, "f64", "f64", "f64", DATA_unit, 0, SCALARS_none, 0, 0,
-                                  0, ON_all, LIMBER_NO_SCHEME });
+                                  ON_all, LIMBER_STATUS_NO_SCHEME });
+    compare_three((struct trial){ correct, "f64", "f64", "f64", DATA_unit, 0, SCALARS_none, 0, 0, 0,
+                                  ON_all, LIMBER_STATUS_NO_SCHEME });
 }
 
 static void units_are_simulated(void **state)
 {
-    static const char *const units[] = {
-        "h100-fp16", "in=e5m2 mul=e5m2 acc=e5m2 group=16", "b200-nvfp4",
-        "in=bf16 acc=(1,8,10):rs seed=7 split=3 total=f32", "h100-fp64"
-    };
+    static const char *const units[] = { "h100-fp16", "in=e5m2 mul=e5m2 acc=e5m2 group=16",
+                                         "b200-nvfp4",
+                                         "in=bf16 acc=(1,8,10):rs seed=7 split=3 total=f32",
+                                         "h100-fp64" };
     limber_unit unit;
-    limber_contract k = { .promise = LIMBER_SIMULATE, .unit = &unit };
+    limber_contract k = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &unit };
 
     (void)state;
     for (int i = 0; i < 5; i++) {
         const char *f = i == 4 ? "f64" : i == 3 ? "bf16" : "f32", *c = i == 4 ? f : "f32";
 
-        assert_int_equal(limber_unit_parse(units[i], &unit), LIMBER_OK);
+        assert_int_equal(limber_unit_parse(units[i], &unit), LIMBER_STATUS_OK);
         compare((struct trial){ k, f, f, c, i & 1 ? DATA_special : DATA_unit, i % 4, i % 2,
                                 i % LAYOUTS, i / 2 % LAYOUTS, i % LAYOUTS, ON_all, 0 });
         compare((struct trial){ k, f, f, c, DATA_unit, 3 - i % 4, SCALARS_none, i / 2 % LAYOUTS, 0,
                                 1, i + 1, 0 });
     }
-    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_STATUS_OK);
     for (int conj = 0; conj < 4; conj++)
-        compare((struct trial){ k, "i8", "i8", "i32", DATA_bytes, conj, SCALARS_none, conj % LAYOUTS,
-                                1, 0, ON_all, 0 });
+        compare((struct trial){ k, "i8", "i8", "i32", DATA_bytes, conj, SCALARS_none,
+                                conj % LAYOUTS, 1, 0, ON_all, 0 });
 }
 
 /* ---- integers at their ends, and what is refused -------------------------------------------- */
@@ -390,9 +402,11 @@ static void of_least(const char *format, const char *result, limber_contract con
     driver.cuMemFree_v2((uintptr_t)b.there.data);
     put(&b);
     assert_int_equal(limber_gemm_complex(cuda, &contract, NULL, 3, 5, 4, NULL, a.there, 1, b.there,
-                                         0, NULL, c.there, NULL, 0), status);
+                                         0, NULL, c.there, NULL, 0),
+                     status);
     assert_int_equal(limber_gemm_complex(reference, &contract, NULL, 3, 5, 4, NULL, a.here, 1,
-                                         b.here, 0, NULL, c.here, NULL, 0), status);
+                                         b.here, 0, NULL, c.here, NULL, 0),
+                     status);
     got = get(&c);
     assert_memory_equal(got, c.here.data, c.bytes);
     free(got);
@@ -404,23 +418,24 @@ static void of_least(const char *format, const char *result, limber_contract con
 static void the_least_integer_has_a_negative(void **state)
 {
     limber_unit unit;
-    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit };
+    const limber_contract simulate = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &unit };
 
     (void)state;
-    of_least("i8", "i32", exact, LIMBER_OK);
-    of_least("i16", "i64", exact, LIMBER_OK);
-    of_least("i32", "i64", wraps, LIMBER_OK);
-    of_least("i64", "i64", wraps, LIMBER_OK);
-    of_least("i64", "i64", exact, LIMBER_RANGE);
-    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_OK);
-    of_least("i8", "i32", simulate, LIMBER_BAD_ARGUMENT);
+    of_least("i8", "i32", exact, LIMBER_STATUS_OK);
+    of_least("i16", "i64", exact, LIMBER_STATUS_OK);
+    of_least("i32", "i64", wraps, LIMBER_STATUS_OK);
+    of_least("i64", "i64", wraps, LIMBER_STATUS_OK);
+    of_least("i64", "i64", exact, LIMBER_STATUS_RANGE);
+    assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_STATUS_OK);
+    of_least("i8", "i32", simulate, LIMBER_STATUS_BAD_ARGUMENT);
 }
 
 static void some_calls_are_refused(void **state)
 {
     limber_unit unit;
     limber_statistics statistics = { 0 };
-    const limber_contract simulate = { .promise = LIMBER_SIMULATE, .unit = &unit,
+    const limber_contract simulate = { .promise = LIMBER_CONTRACT_SIMULATE,
+                                       .unit = &unit,
                                        .statistics = &statistics };
     struct rng r = { 8 };
     struct matrix a = make(&r, "i16", DATA_bytes, 3, 4, 0, true);
@@ -429,10 +444,12 @@ static void some_calls_are_refused(void **state)
 
     (void)state;
     assert_int_equal(limber_gemm_complex(cuda, &exact, NULL, 3, 5, 0, NULL, a.there, 0, b.there, 0,
-                                         NULL, c.there, NULL, 4), LIMBER_OK);
-    assert_int_equal(limber_unit_parse("h100-fp16", &unit), LIMBER_OK);
+                                         NULL, c.there, NULL, 4),
+                     LIMBER_STATUS_OK);
+    assert_int_equal(limber_unit_parse("h100-fp16", &unit), LIMBER_STATUS_OK);
     assert_int_equal(limber_gemm_complex(cuda, &simulate, NULL, 3, 5, 4, NULL, a.there, 0, b.there,
-                                         0, NULL, c.there, NULL, 0), LIMBER_NO_SCHEME);
+                                         0, NULL, c.there, NULL, 0),
+                     LIMBER_STATUS_NO_SCHEME);
     assert_non_null(strstr(limber_error_text(), "contract.statistics"));
     drop(&a);
     drop(&b);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Mixed products on a GPU, or on the harness: parts see their lines and tiles, leave out the others,
- * and store where they should. */
+ * Mixed products on a GPU, or on the harness: parts see their lines and tiles, leave out the
+ * others, and store where they should. */
 #include "gpus.h"
 #include "support.h"
 
-#include "jit/engine.h"
+#include "jit/api/api.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -94,8 +94,8 @@ static void clear(struct operand *o)
 }
 
 static void multiply(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
-                     int64_t k, const float *a, const float *b, const float *beta, float *c, bool turn,
-                     limber_report *report)
+                     int64_t k, const float *a, const float *b, const float *beta, float *c,
+                     bool turn, limber_report *report)
 {
     limber_format f = named("f32");
 
@@ -115,8 +115,12 @@ static void same_bits(const float *want, const float *got, int64_t count)
 /* The parts are what products of matrices with zeros are, added up. */
 static void parts_are_products_with_zeros(void **state)
 {
-    static const struct { const char *both, *narrow, *wide; int every_a, every_b; } cases[] = {
-        { "fp32-f+fp32-b", "fp32-f", "fp32-b", 3, 3 }, { "fp32-f+fp32-b9", "fp32-f", "fp32-b9", 2, 0 },
+    static const struct {
+        const char *both, *narrow, *wide;
+        int every_a, every_b;
+    } cases[] = {
+        { "fp32-f+fp32-b", "fp32-f", "fp32-b", 3, 3 },
+        { "fp32-f+fp32-b9", "fp32-f", "fp32-b9", 2, 0 },
         { "fp32-f+fp32-t", "fp32-f", "fp32-t", 0, 2 },
     };
     struct rng r = { 91 };
@@ -128,18 +132,22 @@ static void parts_are_products_with_zeros(void **state)
         struct operand a = make(&r, m, k, cases[c].every_a), b = make(&r, n, k, cases[c].every_b);
         float *an = only(&a, true, false), *aw = only(&a, false, true), *bn = only(&b, true, false);
         float *bw = only(&b, false, true), one = 1;
-        float *want = calloc((size_t)(m * n), sizeof *want), *got = calloc((size_t)(m * n), sizeof *got);
-        limber_contract both = { .promise = LIMBER_FAST, .scheme = cases[c].both };
-        limber_contract narrow = { .promise = LIMBER_FAST, .scheme = cases[c].narrow,
+        float *want = calloc((size_t)(m * n), sizeof *want),
+              *got = calloc((size_t)(m * n), sizeof *got);
+        limber_contract both = { .promise = LIMBER_CONTRACT_FAST, .scheme = cases[c].both };
+        limber_contract narrow = { .promise = LIMBER_CONTRACT_FAST,
+                                   .scheme = cases[c].narrow,
                                    .split = LIMBER_SPLIT_AHEAD };
-        limber_contract wide = { .promise = LIMBER_FAST, .scheme = cases[c].wide,
+        limber_contract wide = { .promise = LIMBER_CONTRACT_FAST,
+                                 .scheme = cases[c].wide,
                                  .split = LIMBER_SPLIT_AHEAD };
-        limber_contract probe = { .promise = LIMBER_FAST, .scheme = cases[c].narrow };
+        limber_contract probe = { .promise = LIMBER_CONTRACT_FAST, .scheme = cases[c].narrow };
         limber_report report;
 
         if (limber_gemm(whole, &probe, 1, 1, 1, NULL, (limber_matrix){ a.x, named("f32"), 1, 1 },
                         (limber_matrix){ b.x, named("f32"), 1, 1 }, NULL,
-                        (limber_matrix){ got, named("f32"), 1, 1 }, NULL) == LIMBER_NO_SCHEME)
+                        (limber_matrix){ got, named("f32"), 1, 1 },
+                        NULL) == LIMBER_STATUS_NO_SCHEME)
             goto next;          /* no such tensor cores */
         multiply(cuda, &both, m, n, k, a.x, b.x, NULL, got, turn, &report);
         assert_true(report.parts >= (cases[c].every_a && cases[c].every_b ? 3 : 2));
@@ -149,7 +157,7 @@ static void parts_are_products_with_zeros(void **state)
         if (cases[c].every_b)
             multiply(whole, &wide, m, n, k, an, bw, &one, want, turn, NULL);
         same_bits(want, got, m * n);
-next:
+    next:
         free(an);
         free(aw);
         free(bn);
@@ -162,17 +170,22 @@ next:
 }
 
 static const struct gpu_fault faults[] = {
-    { 90, "a step that is fetched and not multiplied", "            if (is_shown(a, t, s)) {=>            {" },
-    { 90, "a step that is multiplied and was not fetched", "if (!is_shown(a, t, s))\\n                continue;=>" },
+    { 90, "a step that is fetched and not multiplied",
+      "            if (is_shown(a, t, s)) {=>            {" },
+    { 90, "a step that is multiplied and was not fetched",
+      "if (!is_shown(a, t, s))\\n                continue;=>" },
     { 90, "another row's tiles", "a.shown_a + t.i / a.cluster * a.shown=>a.shown_a" },
 };
 
-struct wanted { struct operand a, b; float *c; };
+struct wanted {
+    struct operand a, b;
+    float *c;
+};
 
 static int run_faulty(void *arg)
 {
     const limber_config config = { .backend = "cuda", .cache_dir = "" };
-    const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f+fp32-b" };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f+fp32-b" };
     const struct operand *a = &((struct wanted *)arg)->a, *b = &((struct wanted *)arg)->b;
     size_t bytes = (size_t)(a->lines * b->lines) * sizeof(float);
     limber_format f = named("f32");
@@ -190,7 +203,7 @@ static int run_faulty(void *arg)
 
 static void planted_faults_are_found(void **state)
 {
-    const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f+fp32-b" };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f+fp32-b" };
     struct rng r = { 93 };
     struct wanted w = { make(&r, 600, 600, 2), make(&r, 70, 600, 2), NULL };
 
@@ -211,7 +224,7 @@ static void groups_of_lines(void **state)
     struct rng r = { 92 };
     double *a = malloc(M * K * 8), *b = malloc(N * K * 8);
     double *want = calloc(M * N, 8), *got = calloc(M * N, 8);
-    limber_contract contract = { .promise = LIMBER_CORRECT };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT };
     limber_report report;
 
     (void)state;

@@ -7,7 +7,7 @@
 #include "support.h"
 
 #include "backends/backend.h"
-#include "jit/scan.h"
+#include "jit/scan/scan.h"
 #include "passes/passes.h"
 
 #include <dlfcn.h>
@@ -86,7 +86,7 @@ static int close_device(void **state)
 
 /* How an operand lies: elements of a line together or lines, in whole pieces of 16 bytes or not, or
  * all apart. */
-enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, APART };
+enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, CALL_SCOPE };
 
 struct operand {
     float *data;
@@ -98,15 +98,20 @@ static void make_operand(struct operand *o, enum lies lies, enum data data, int6
                          int64_t k, struct rng *r)
 {
     int64_t along = (k + 3) / 4 * 4 + 4, across = (lines + 3) / 4 * 4;
-    int64_t line = lies == ALONG || lies == ALONG_moved ? along : lies == ALONG_odd ? along + 1 :
-                   lies == APART ? 2 * along + 1 : 1;
-    int64_t p = lies == ACROSS ? across : lies == ACROSS_odd ? across + 3 : lies == APART ? 2 : 1;
+    int64_t line = lies == ALONG || lies == ALONG_moved ? along :
+                   lies == ALONG_odd                    ? along + 1 :
+                   lies == CALL_SCOPE                   ? 2 * along + 1 :
+                                                          1;
+    int64_t p = lies == ACROSS     ? across :
+                lies == ACROSS_odd ? across + 3 :
+                lies == CALL_SCOPE ? 2 :
+                                     1;
     size_t count = (size_t)(2 * (lines + 4) * (k + 12));
     struct diag d = { 0 };
 
     *o = (struct operand){ .data = malloc(count * 4) };
     fill(r, data, named("f32"), o->data, count);
-    for (int64_t i = 0; data == DATA_range && i < lines; i++)   /* lines of very different sizes */
+    for (int64_t i = 0; data == DATA_range && i < lines; i++) /* lines of very different sizes */
         for (int64_t x = 0; x < k; x++)
             o->data[i * line + x * p] = (float)(x + 1) * (i % 2 ? 0x1p-140f : 0x1p100f);
     o->view = (struct view){ o->data + (lies == ALONG_moved), line, p, NULL };
@@ -120,7 +125,7 @@ struct product {
     enum lies a, b;
     bool scalars;
     limber_split split;
-    bool half;                  /* C is f16, finished by a kernel of its own, in parts */
+    bool half; /* C is f16, finished by a kernel of its own, in parts */
 };
 
 static bool run_plan(const struct backend *b, const struct plan *p, struct call *call,
@@ -128,8 +133,8 @@ static bool run_plan(const struct backend *b, const struct plan *p, struct call 
 {
     struct kernel *kernel = NULL;
     struct blob blob = { 0 };
-    bool ok = b->compile(p, &target, NULL, &blob, d) &&
-              b->load(blob.data, blob.size, &kernel, d) && b->launch(kernel, call, d);
+    bool ok = b->compile(p, &target, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
+              b->launch(kernel, call, d);
 
     if (kernel)
         b->unload(kernel);
@@ -163,14 +168,21 @@ static int64_t compare(const struct product *x, struct diag *d)
 
     make_operand(&a, x->a, x->data, x->m, x->k, &r);
     make_operand(&b, x->b, x->data, x->n, x->k, &r);
-    plan_state(&p, &(struct planned){ LIMBER_FAST, x->scheme, named("f32"),
-                                      named(x->half ? "f16" : "f32"), &a.mask,
-                                      &b.mask, 10, x->scalars });
+    plan_state(&p, &(struct planned){ LIMBER_CONTRACT_FAST, x->scheme, named("f32"),
+                                      named(x->half ? "f16" : "f32"), &a.mask, &b.mask, 10,
+                                      x->scalars });
     p.split = x->split;
-    call = (struct call){ .m = x->m, .n = x->n, .k = x->k, .a = a.view, .b = b.view,
-                          .c = { want, x->n, 1, x->n, 0 }, .mask_a = &a.mask, .mask_b = &b.mask,
+    call = (struct call){ .m = x->m,
+                          .n = x->n,
+                          .k = x->k,
+                          .a = a.view,
+                          .b = b.view,
+                          .c = { want, x->n, 1, x->n, 0 },
+                          .mask_a = &a.mask,
+                          .mask_b = &b.mask,
                           .workspace_limit = x->half ? 1 : 1 << 22,
-                          .alpha = x->scalars ? &alpha : NULL, .beta = x->scalars ? &beta : NULL };
+                          .alpha = x->scalars ? &alpha : NULL,
+                          .beta = x->scalars ? &beta : NULL };
     fill(&r, DATA_unit, p.node[p.ret].type.format, want, (size_t)(x->m * x->n));
     memcpy(got, want, bytes);
     if (!limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d) ||
@@ -226,7 +238,8 @@ static void operands_may_lie_in_any_way(void **state)
     same((struct product){ "fp32-f", DATA_unit, 130, 9, 64, ACROSS, ALONG_odd, true, IN, false });
     same((struct product){ "fp32-f", DATA_unit, 9, 140, 97, ALONG_moved, ACROSS_odd, false, IN,
                            false });
-    same((struct product){ "fp32-t", DATA_unit, 33, 20, 70, APART, APART, false, IN, false });
+    same((struct product){ "fp32-t", DATA_unit, 33, 20, 70, CALL_SCOPE, CALL_SCOPE, false, IN,
+                           false });
     same((struct product){ "fp32-b", DATA_unit, 1, 1, 1, ALONG, ACROSS, false, IN, false });
     same((struct product){ "fp32-f", DATA_unit, 140, 150, 40, ALONG, ACROSS, false, IN, true });
 }
@@ -260,7 +273,9 @@ static float *put(enum data data, size_t count, struct rng *r)
 /* On the device, where complex numbers are seen as they lie; *best is the workspace. */
 static void run_call(limber_split split, bool complex, float *to, size_t *best)
 {
-    const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "fp32-f", .split = split };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_FAST,
+                                       .scheme = "fp32-f",
+                                       .split = split };
     const limber_batch batch = { .count = MANY, .a = M * K, .b = K * N, .c = M * N };
     limber_format f = named("f32");
     struct rng r = { 12 };
@@ -302,7 +317,9 @@ static void calls_have_the_same_bits(void **state)
 
 static void what_cannot_be_split_inside_is_refused(void **state)
 {
-    const limber_contract contract = { .promise = LIMBER_FAST, .scheme = "ozaki1-f16", .slices = 2,
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_FAST,
+                                       .scheme = "ozaki1-f16",
+                                       .slices = 2,
                                        .split = LIMBER_SPLIT_INSIDE };
     limber_format f = named("f32");
     float a = 1, c = 0;
@@ -310,7 +327,8 @@ static void what_cannot_be_split_inside_is_refused(void **state)
     (void)state;
     assert_int_equal(limber_gemm(cuda, &contract, 1, 1, 1, NULL, (limber_matrix){ &a, f, 1, 1 },
                                  (limber_matrix){ &a, f, 1, 1 }, NULL,
-                                 (limber_matrix){ &c, f, 1, 1 }, NULL), LIMBER_NO_SCHEME);
+                                 (limber_matrix){ &c, f, 1, 1 }, NULL),
+                     LIMBER_STATUS_NO_SCHEME);
     assert_non_null(strstr(limber_error_text(), "split=inside"));
 }
 
@@ -319,20 +337,24 @@ static void what_cannot_be_split_inside_is_refused(void **state)
 static const struct gpu_fault faults[] = {
     { 80, "no barrier between cutting and multiplying",
       "        meet<of_warp>();        /* the stage is there for all=>        /*" },
-    { 80, "limbs multiplied before they are cut", "with((uint32_t)((s - 1) % 2 * STAGE), s - 1);=>"
-          "with((uint32_t)(s % 2 * STAGE), s - 1);" },
+    { 80, "limbs multiplied before they are cut",
+      "with((uint32_t)((s - 1) % 2 * STAGE), s - 1);=>"
+      "with((uint32_t)(s % 2 * STAGE), s - 1);" },
     { 80, "an edge off by one", "int64_t left = row < rows ?=>int64_t left = row <= rows ?" },
     { 90, "no barrier between cutting and multiplying",
-      "            barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);\\n            group_fence=>"
+      "            barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);\\n            "
+      "group_fence=>"
       "            group_fence" },
     { 90, "no fence between cutting and multiplying",
       "            fence_async();      /* products=>            /* products" },
     { 90, "no order among the lanes that cut",
-      "            sync_warp();\\n            if (lane() == 0)\\n                barrier_arrive((uint32_t)(FULL=>"
+      "            sync_warp();\\n            if (lane() == 0)\\n                "
+      "barrier_arrive((uint32_t)(FULL=>"
       "            if (lane() == 31)\\n                barrier_arrive((uint32_t)(FULL" },
     { 90, "elements read before they are there",
       "        meet<of_warp>();        /* the stage is there for all=>        /*" },
-    { 90, "limbs cut over those being multiplied", "        if (x % SQUARES == 0)\\n=>        if (x < 0)\\n" },
+    { 90, "limbs cut over those being multiplied",
+      "        if (x % SQUARES == 0)\\n=>        if (x < 0)\\n" },
 };
 
 static int run_faulty(void *unused)

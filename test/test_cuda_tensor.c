@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands as they are on tensor cores: who is chosen for which contract, the interpreter's bits, and
- * errors within the bound. */
+ * Operands as they are on tensor cores: who is chosen for which contract, the interpreter's bits,
+ * and errors within the bound. */
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"
@@ -34,9 +34,11 @@ static int open_harness(void **state)
 
 static void tensor_cores_have_the_interpreters_bits(void **state)
 {
-    static const struct { const char *scheme, *f, *result; } kinds[] = {
+    static const struct {
+        const char *scheme, *f, *result;
+    } kinds[] = {
         { "tensor-e4m3", "e4m3", "bf16" }, { "tensor-e5m2", "e5m2", "f32" },
-        { "tensor-f16", "e4m3", "f32" }, { "tensor-f16", "e5m2", "f16" },
+        { "tensor-f16", "e4m3", "f32" },   { "tensor-f16", "e5m2", "f16" },
         { "tensor-f16", "f16", "f32" },
     };
     static const enum data data[] = { DATA_unit, DATA_range, DATA_tiny, DATA_special };
@@ -60,8 +62,8 @@ static void plan_for(struct plan *p, struct target *t, int capability, const str
 {
     struct diag d = { 0 };
 
-    assert_true(limber_cuda_arch(t, capability / 10, capability % 10, 132, 1.7e9, 227 << 10,
-                                 50 << 20, &d));
+    assert_true(
+        limber_cuda_arch(t, capability / 10, capability % 10, 132, 1.7e9, 227 << 10, 50 << 20, &d));
     plan_state(p, x);
     if (!limber_passes_run(p, t, NULL, (struct pass_watch){ 0 }, &d))
         fail_msg("%s", d.text);
@@ -77,22 +79,23 @@ static void contracts_choose_the_unit(void **state)
         int kbits;
         const char *scheme;
     } cases[] = {
-        { 90, "e4m3", "bf16", LIMBER_NATIVE, 10, "tensor-e4m3" },
-        { 90, "e5m2", "f16", LIMBER_NATIVE, 10, "tensor-e5m2" },
-        { 90, "e4m3", "e4m3", LIMBER_NATIVE, 4, "tensor-e4m3" },
-        { 90, "e4m3", "f32", LIMBER_FAST, 10, "tensor-e4m3" },
-        { 89, "e5m2", "bf16", LIMBER_NATIVE, 10, "tensor-e5m2" },
+        { 90, "e4m3", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-e4m3" },
+        { 90, "e5m2", "f16", LIMBER_CONTRACT_NATIVE, 10, "tensor-e5m2" },
+        { 90, "e4m3", "e4m3", LIMBER_CONTRACT_NATIVE, 4, "tensor-e4m3" },
+        { 90, "e4m3", "f32", LIMBER_CONTRACT_FAST, 10, "tensor-e4m3" },
+        { 89, "e5m2", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-e5m2" },
         /* 14 bits are not enough */
-        { 90, "e4m3", "f32", LIMBER_NATIVE, 10, "tensor-f16" },
-        { 90, "e5m2", "f32", LIMBER_NATIVE, 12, "tensor-f16" },
-        { 90, "e4m3", "f16", LIMBER_NATIVE, 4, "tensor-f16" },
-        { 90, "e4m3", "f32", LIMBER_NATIVE, 5, "native" },
-        { 90, "f16", "f16", LIMBER_NATIVE, 10, "tensor-f16" },
-        { 90, "f16", "f32", LIMBER_NATIVE, 10, "native" },      /* subnormals may be all there is */
+        { 90, "e4m3", "f32", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
+        { 90, "e5m2", "f32", LIMBER_CONTRACT_NATIVE, 12, "tensor-f16" },
+        { 90, "e4m3", "f16", LIMBER_CONTRACT_NATIVE, 4, "tensor-f16" },
+        { 90, "e4m3", "f32", LIMBER_CONTRACT_NATIVE, 5, "native" },
+        { 90, "f16", "f16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
+        { 90, "f16", "f32", LIMBER_CONTRACT_NATIVE, 10,
+          "native" }, /* subnormals may be all there is */
         /* no FP8, or none that is known */
-        { 80, "e4m3", "bf16", LIMBER_NATIVE, 10, "tensor-f16" },
-        { 100, "e5m2", "bf16", LIMBER_NATIVE, 10, "tensor-f16" },
-        { 75, "e4m3", "bf16", LIMBER_NATIVE, 10, "tensor-f16" },
+        { 80, "e4m3", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
+        { 100, "e5m2", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
+        { 75, "e4m3", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
     };
 
     (void)state;
@@ -113,8 +116,8 @@ static void contracts_choose_the_unit(void **state)
 
 /* ---- the bound ------------------------------------------------------------------------------- */
 
-/* Exponents anywhere in the format, more of them at its ends: large products beside many small ones, and
- * subnormals beside both. */
+/* Exponents anywhere in the format, more of them at its ends: large products beside many small
+ * ones, and subnormals beside both. */
 static void fill_ends(struct rng *r, limber_format f, char *p, size_t count)
 {
     int low = limber_format_emin(f), high = limber_format_emax(f), edge = low + rng_below(r, 6);
@@ -123,8 +126,9 @@ static void fill_ends(struct rng *r, limber_format f, char *p, size_t count)
         int e = rng_below(r, 8) ? edge + rng_below(r, 3) : low + rng_below(r, high - low);
         double x = ldexp(1 + rng_unit(r), e) * (rng_below(r, 8) ? 1 : -1);
 
-        assert_int_equal(limber_convert(p + i * f.size, f, &x, named("f64"), 1, LIMBER_RN),
-                         LIMBER_OK);
+        assert_int_equal(
+            limber_convert(p + i * f.size, f, &x, named("f64"), 1, LIMBER_ROUND_NEAREST),
+            LIMBER_STATUS_OK);
     }
 }
 
@@ -141,8 +145,8 @@ static void fill_worst(limber_format f, char *a, char *b, size_t lines)
             x = ldexp(1, limber_format_emin(f));
             y = ldexp(1, top);
         }
-        limber_convert(a + i, f, &x, named("f64"), 1, LIMBER_RN);
-        limber_convert(b + i, f, &y, named("f64"), 1, LIMBER_RN);
+        limber_convert(a + i, f, &x, named("f64"), 1, LIMBER_ROUND_NEAREST);
+        limber_convert(b + i, f, &y, named("f64"), 1, LIMBER_ROUND_NEAREST);
     }
 }
 
@@ -154,8 +158,12 @@ static double error_of(const struct plan *p, const struct target *t, limber_form
 {
     char a[SIDE * MOST_K * 2], b[SIDE * MOST_K * 2];
     float c[SIDE * SIDE];
-    struct call call = { .m = SIDE, .n = SIDE, .k = k, .a = { a, k, 1, NULL },
-                         .b = { b, k, 1, NULL }, .c = { c, SIDE, 1, SIDE, 0 },
+    struct call call = { .m = SIDE,
+                         .n = SIDE,
+                         .k = k,
+                         .a = { a, k, 1, NULL },
+                         .b = { b, k, 1, NULL },
+                         .c = { c, SIDE, 1, SIDE, 0 },
                          .workspace_limit = 1 << 22 };
     struct kernel *kernel = NULL;
     struct blob blob = { 0 };
@@ -175,7 +183,7 @@ static double error_of(const struct plan *p, const struct target *t, limber_form
     limber_backend_interp.unload(kernel);
     free(blob.data);
     for (int i = 0; i < SIDE * SIDE; i++) {
-        double sum = 0, size = 0;       /* exact: few bits each, exponents within 2^64 */
+        double sum = 0, size = 0; /* exact: few bits each, exponents within 2^64 */
 
         for (int q = 0; q < k; q++) {
             double x = limber_format_value(f, a + (i / SIDE * k + q) * f.size) *
@@ -191,9 +199,12 @@ static double error_of(const struct plan *p, const struct target *t, limber_form
 
 static void errors_stay_within_the_bound(void **state)
 {
-    static const struct { int capability; const char *scheme, *f; } cases[] = {
+    static const struct {
+        int capability;
+        const char *scheme, *f;
+    } cases[] = {
         { 90, "tensor-e4m3", "e4m3" }, { 90, "tensor-e5m2", "e5m2" }, { 89, "tensor-e4m3", "e4m3" },
-        { 90, "tensor-f16", "e5m2" }, { 80, "tensor-f16", "e5m2" },
+        { 90, "tensor-f16", "e5m2" },  { 80, "tensor-f16", "e5m2" },
     };
     static const int lengths[] = { 20, 128, MOST_K };
     struct rng r = { 31 };
@@ -206,8 +217,8 @@ static void errors_stay_within_the_bound(void **state)
         struct plan p;
 
         plan_for(&p, &t, cases[i].capability,
-                 &(struct planned){ LIMBER_FAST, cases[i].scheme, f, named("f32"), &unknown,
-                                    &unknown, 10, false });
+                 &(struct planned){ LIMBER_CONTRACT_FAST, cases[i].scheme, f, named("f32"),
+                                    &unknown, &unknown, 10, false });
         for (int j = 0; j < 30; j++) {
             int k = lengths[j % 3];
 
@@ -231,7 +242,7 @@ static void programs_get_fp8_products(void **state)
 {
     enum { M = 140, N = 33, K = 200 };
     const limber_config config = { .backend = "cuda", .cache_dir = "" };
-    const limber_contract native = { .promise = LIMBER_NATIVE };
+    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f = named("e4m3"), fc = named("bf16");
     limber_report report;
     limber_context *ctx;
@@ -243,7 +254,7 @@ static void programs_get_fp8_products(void **state)
 
     (void)state;
     assert_true(limber_backend_cuda.probe(&t, &d));
-    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     fill(&r, DATA_unit, f, a, M * K);
     fill(&r, DATA_unit, f, b, K * N);
     if (limber_gemm(ctx, &native, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },

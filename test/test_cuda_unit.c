@@ -40,7 +40,7 @@ static limber_unit unit(const char *text)
 {
     limber_unit u;
 
-    if (limber_unit_parse(text, &u) != LIMBER_OK)
+    if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", text, limber_error_text());
     return u;
 }
@@ -51,10 +51,10 @@ struct simulated {
     const char *text;
     limber_unit u;
     int64_t m, n, k;
-    int kind;                   /* of values */
-    const char *in, *out;       /* formats; NULL: f32 */
+    int kind; /* of values */
+    const char *in, *out; /* formats; NULL: f32 */
     bool turn, counts, swamped_only;
-    double alpha, beta;         /* 0, 0: not given */
+    double alpha, beta; /* 0, 0: not given */
 };
 
 /* One NaN is as good as another; zeros have signs. */
@@ -64,20 +64,22 @@ static bool same(limber_format f, const char *x, const char *y)
 
     if (memcmp(x, y, f.size) == 0)
         return true;
-    assert_int_equal(limber_convert(&a, named("f64"), x, f, 1, LIMBER_RN), LIMBER_OK);
-    assert_int_equal(limber_convert(&b, named("f64"), y, f, 1, LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(&a, named("f64"), x, f, 1, LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
+    assert_int_equal(limber_convert(&b, named("f64"), y, f, 1, LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
     return a != a && b != b;
 }
 
 static void same_counts(const struct simulated *p, const limber_statistics *s,
                         const limber_statistics *want)
 {
-    const int64_t have[] = { s->mul_inexact, s->mul_underflow, s->mul_overflow, s->swamped,
-                             s->partly_swamped, s->sum_overflow, s->outer_sums, s->outer_swamped,
-                             s->outer_partly };
-    const int64_t due[] = { want->mul_inexact, want->mul_underflow, want->mul_overflow,
-                            want->swamped, want->partly_swamped, want->sum_overflow,
-                            want->outer_sums, want->outer_swamped, want->outer_partly };
+    const int64_t have[] = { s->mul_inexact, s->mul_underflow,  s->mul_overflow,
+                             s->swamped,     s->partly_swamped, s->sum_overflow,
+                             s->outer_sums,  s->outer_swamped,  s->outer_partly };
+    const int64_t due[] = { want->mul_inexact, want->mul_underflow,  want->mul_overflow,
+                            want->swamped,     want->partly_swamped, want->sum_overflow,
+                            want->outer_sums,  want->outer_swamped,  want->outer_partly };
 
     for (size_t i = 0; i < COUNT(have); i++)
         if (have[i] != due[i])
@@ -90,21 +92,24 @@ static void *converted(const double *x, size_t count, limber_format f)
 {
     char *to = malloc((count + 1) * f.size);
 
-    assert_int_equal(limber_convert(to, f, x, named("f64"), count, LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(to, f, x, named("f64"), count, LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
     return to;
 }
 
-static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool turned)
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
+                            bool transposed)
 {
-    return turned ? (limber_matrix){ data, f, 1, rows > 0 ? rows : 1 } :
-           (limber_matrix){ data, f, cols > 0 ? cols : 1, 1 };
+    return transposed ? (limber_matrix){ data, f, 1, rows > 0 ? rows : 1 } :
+                        (limber_matrix){ data, f, cols > 0 ? cols : 1, 1 };
 }
 
 static limber_status run(limber_context *ctx, const struct simulated *p, void *a, void *b, void *c,
                          limber_statistics *s)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
-    limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &p->u,
+    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = &p->u,
                                  .statistics = p->counts ? s : NULL };
     char *alpha = converted(&p->alpha, 1, out), *beta = converted(&p->beta, 1, out);
     limber_report report = { .rows = 0 };
@@ -114,7 +119,7 @@ static limber_status run(limber_context *ctx, const struct simulated *p, void *a
     status = limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha != 0 ? alpha : NULL,
                          matrix(a, in, p->m, p->k, p->turn), matrix(b, in, p->k, p->n, !p->turn),
                          p->beta != 0 ? beta : NULL, matrix(c, out, p->m, p->n, p->turn), &report);
-    if (status != LIMBER_OK)
+    if (status != LIMBER_STATUS_OK)
         fail_msg("%s: %s", p->text, limber_error_text());
     if (ctx == cuda && p->m > 0 && p->n > 0)
         assert_string_equal(report.backend, "cuda");
@@ -139,8 +144,8 @@ static void compare(const struct simulated *p, struct rng *r)
         if (!same(out, want + i * out.size, got + i * out.size)) {
             double v[2];
 
-            limber_convert(&v[0], named("f64"), got + i * out.size, out, 1, LIMBER_RN);
-            limber_convert(&v[1], named("f64"), want + i * out.size, out, 1, LIMBER_RN);
+            limber_convert(&v[0], named("f64"), got + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
+            limber_convert(&v[1], named("f64"), want + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
             fail_msg("%s, data %d, %d x %d x %d: element %d is %a, not %a", p->text, p->kind,
                      (int)p->m, (int)p->n, (int)p->k, (int)i, v[0], v[1]);
         }
@@ -165,8 +170,12 @@ static void presets_have_the_bits_of_the_interpreter(void **state)
 
     (void)state;
     for (int i = 0; (preset = limber_unit_preset_at(i)); i++) {
-        struct simulated p = { .text = preset->name, .u = unit(preset->name), .m = 5 + i % 3 * 30,
-                             .n = 67 - i, .k = 60 + i, .counts = i % 2 };
+        struct simulated p = { .text = preset->name,
+                               .u = unit(preset->name),
+                               .m = 5 + i % 3 * 30,
+                               .n = 67 - i,
+                               .k = 60 + i,
+                               .counts = i % 2 };
 
         if (p.u.acc.format.kind == LIMBER_KIND_INT)
             continue;
@@ -195,7 +204,7 @@ static void random_units_compute_what_they_describe(void **state)
 
         p.counts = rng_below(&r, 3) > 0;
         p.swamped_only = rng_below(&r, 3) == 0;
-        for (int data = 0; data < 4; data++) {      /* of one kernel */
+        for (int data = 0; data < 4; data++) { /* of one kernel */
             p.m = 1 + rng_below(&r, data ? 9 : 70);
             p.n = 1 + rng_below(&r, data ? 70 : 9);
             p.k = rng_below(&r, 90);
@@ -211,10 +220,12 @@ static void random_units_compute_what_they_describe(void **state)
 static void corners_have_the_bits_of_the_interpreter(void **state)
 {
     static const char *const texts[] = {
-        "in=(1,7,9) mul=(1,3,23) acc=f32 narrow=yes", "in=f16 acc=f32 block=4 frac=10 floor=500",
+        "in=(1,7,9) mul=(1,3,23) acc=f32 narrow=yes",
+        "in=f16 acc=f32 block=4 frac=10 floor=500",
         "in=e4m3 acc=f16 block=128 frac=22 zeros=keep",
         "in=e5m2 mul=e5m2 acc=e5m2 group=3 outer=e4m3",
-        "in=bf16 acc=(1,7,8):ra", "in=bf16 mul=bf16:ru acc=bf16:ru",
+        "in=bf16 acc=(1,7,8):ra",
+        "in=bf16 mul=bf16:ru acc=bf16:ru",
         "in=e2m1 scale=ue4m3:16 acc=f32 block=32 frac=20",
         "in=f16 mul=f16 acc=f16 block=4 tree=yes group=12 outer=f32",
         "in=f16 mul=(1,2,8) acc=(1,2,8) split=5 total=e4m3:ro",
@@ -224,17 +235,28 @@ static void corners_have_the_bits_of_the_interpreter(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(texts); i++)
         for (int kind = 0; kind < VALUE_KINDS; kind += 2)
-            compare(&(struct simulated){ .text = texts[i], .u = unit(texts[i]), .m = 20, .n = 33,
-                                       .k = 150, .kind = kind, .counts = true }, &r);
+            compare(&(struct simulated){ .text = texts[i],
+                                         .u = unit(texts[i]),
+                                         .m = 20,
+                                         .n = 33,
+                                         .k = 150,
+                                         .kind = kind,
+                                         .counts = true },
+                    &r);
 }
 
 static void results_are_scaled_and_stored(void **state)
 {
-    static const struct { const char *text, *in, *out; double alpha, beta; } cases[] = {
+    static const struct {
+        const char *text, *in, *out;
+        double alpha, beta;
+    } cases[] = {
         { "in=e5m2 mul=e5m2 acc=f16", "f16", "f16", 0, 0 },
-        { "h100-bf16", "bf16", "f64", -1.5, 2 }, { "a100-tf32", "f64", "dd", 3, 0 },
+        { "h100-bf16", "bf16", "f64", -1.5, 2 },
+        { "a100-tf32", "f64", "dd", 3, 0 },
         { "a100-tf32", "f32", "dd", 1, -3 },
-        { "in=f16 acc=f32 start=c split=2", "f32", "f16", 1, 1 }, { "ada-e4m3", "e4m3", "bf16", 1, -1 },
+        { "in=f16 acc=f32 start=c split=2", "f32", "f16", 1, 1 },
+        { "ada-e4m3", "e4m3", "bf16", 1, -1 },
         { "in=(1,5,7) mul=(1,5,7) acc=(1,6,9)", "(1,5,7)", "f32", 0, 3 },
     };
     struct rng r = { 21 };
@@ -242,10 +264,17 @@ static void results_are_scaled_and_stored(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int turn = 0; turn < 2; turn++)
-            compare(&(struct simulated){ .text = cases[i].text, .u = unit(cases[i].text), .m = 35,
-                                       .n = 39, .k = 41, .in = cases[i].in, .out = cases[i].out,
-                                       .turn = turn, .alpha = cases[i].alpha,
-                                       .beta = cases[i].beta }, &r);
+            compare(&(struct simulated){ .text = cases[i].text,
+                                         .u = unit(cases[i].text),
+                                         .m = 35,
+                                         .n = 39,
+                                         .k = 41,
+                                         .in = cases[i].in,
+                                         .out = cases[i].out,
+                                         .turn = turn,
+                                         .alpha = cases[i].alpha,
+                                         .beta = cases[i].beta },
+                    &r);
 }
 
 static void seeds_and_empty_products(void **state)
@@ -271,17 +300,24 @@ static void seeds_and_empty_products(void **state)
 static void parts_have_the_same_bits(void **state)
 {
     static const char *const texts[] = {
-        "in=e4m3 scale=e8m0:8 mul=(1,5,4):rs acc=f16 group=10 outer=f16:rs seed=4", "b200-nvfp4" };
-    const limber_config small = { .backend = "cuda", .cache_dir = "", .threads = 1,
-                                  .workspace_bytes = 200000 };
+        "in=e4m3 scale=e8m0:8 mul=(1,5,4):rs acc=f16 group=10 outer=f16:rs seed=4", "b200-nvfp4"
+    };
+    const limber_config small = {
+        .backend = "cuda", .cache_dir = "", .threads = 1, .workspace_bytes = 200000
+    };
     limber_context *whole = cuda;
     struct rng r = { 41 };
 
     (void)state;
-    assert_int_equal(limber_create(&cuda, &small), LIMBER_OK);
+    assert_int_equal(limber_create(&cuda, &small), LIMBER_STATUS_OK);
     for (size_t i = 0; i < COUNT(texts); i++)
-        compare(&(struct simulated){ .text = texts[i], .u = unit(texts[i]), .m = 100, .n = 150,
-                                   .k = 100, .counts = true }, &r);
+        compare(&(struct simulated){ .text = texts[i],
+                                     .u = unit(texts[i]),
+                                     .m = 100,
+                                     .n = 150,
+                                     .k = 100,
+                                     .counts = true },
+                &r);
     limber_destroy(cuda);
     cuda = whole;
 }
@@ -289,26 +325,36 @@ static void parts_have_the_same_bits(void **state)
 static void convolutions_are_simulated(void **state)
 {
     static const char *const texts[] = {
-        "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16", "a100-bf16",
-        "in=e4m3 scale=e8m0:4 acc=f32", "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse",
+        "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16",
+        "a100-bf16",
+        "in=e4m3 scale=e8m0:4 acc=f32",
+        "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse",
     };
     enum { IMAGE = 2 * 4 * 5 * 6, FILTERS = 6 * 2 * 3 * 2, RESULT = 2 * 6 * 400 };
-    limber_conv shape = { .n = 2, .c = 4, .h = 5, .w = 6, .o = 6, .r = 3, .s = 2,
-                          .stride = { 2, 1 }, .dilate = { 1, 2 }, .pad = { 1, 0, 1, 2 },
+    limber_conv shape = { .n = 2,
+                          .c = 4,
+                          .h = 5,
+                          .w = 6,
+                          .o = 6,
+                          .r = 3,
+                          .s = 2,
+                          .stride = { 2, 1 },
+                          .dilate = { 1, 2 },
+                          .pad = { 1, 0, 1, 2 },
                           .groups = 2 };
     struct rng r = { 51 };
 
     (void)state;
     for (size_t i = 0; i < COUNT(texts); i++) {
         limber_unit u = unit(texts[i]);
-        limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u };
+        limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
         double *x = any_matrix(&r, IMAGE, 0), *w = any_matrix(&r, FILTERS, 0);
         float *c[2] = { calloc(RESULT, 4), calloc(RESULT, 4) };
 
-        shape.layout = i % 2 ? LIMBER_NHWC : LIMBER_NCHW;
+        shape.layout = i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
         for (int ctx = 0; ctx < 2; ctx++)
             if (limber_conv2d(ctx ? cuda : reference, &contract, &shape, NULL, x, named("f64"), w,
-                              named("f64"), NULL, c[ctx], named("f32"), NULL) != LIMBER_OK)
+                              named("f64"), NULL, c[ctx], named("f32"), NULL) != LIMBER_STATUS_OK)
                 fail_msg("%s: %s", texts[i], limber_error_text());
         assert_memory_equal(c[0], c[1], RESULT * 4);
         free(x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Matrices that nobody drew (LIMBER_DATA): a basis of a linear programme, images, unitaries of quantum
- * circuits.  Every contract holds for samples of their products, by MPFR. */
+ * Matrices that nobody drew (LIMBER_DATA): a basis of a linear programme, images, unitaries of
+ * quantum circuits.  Every contract holds for samples of their products, by MPFR. */
 #define _GNU_SOURCE
 #include "support.h"
 
@@ -22,7 +22,7 @@ static int make_context(void **state)
     const limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2 };
 
     (void)state;
-    return limber_create(&ctx, &c) == LIMBER_OK ? 0 : -1;
+    return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
 }
 
 static int drop_context(void **state)
@@ -56,15 +56,24 @@ static FILE *data_file(const char *name, bool packed)
 
 /* ---- contracts ------------------------------------------------------------------------------- */
 
-static const struct { limber_promise promise; int bits; const char *scheme; } contracts[] = {
-    { LIMBER_NATIVE, 0, NULL }, { LIMBER_CORRECT, 0, NULL }, { LIMBER_BITS, 40, NULL },
-    { LIMBER_NATIVE, 0, "ozaki2" }, { LIMBER_BITS, 20, "ozaki1-i8" }, { LIMBER_NATIVE, 0, "fp32-f" },
-    { LIMBER_NATIVE, 0, "fp32-f+fp32-b" }, { LIMBER_NATIVE, 0, "fp32-b" },
+static const struct {
+    limber_promise promise;
+    int bits;
+    const char *scheme;
+} contracts[] = {
+    { LIMBER_CONTRACT_NATIVE, 0, NULL },
+    { LIMBER_CONTRACT_CORRECT, 0, NULL },
+    { LIMBER_CONTRACT_BITS, 40, NULL },
+    { LIMBER_CONTRACT_NATIVE, 0, "ozaki2" },
+    { LIMBER_CONTRACT_BITS, 20, "ozaki1-i8" },
+    { LIMBER_CONTRACT_NATIVE, 0, "fp32-f" },
+    { LIMBER_CONTRACT_NATIVE, 0, "fp32-f+fp32-b" },
+    { LIMBER_CONTRACT_NATIVE, 0, "fp32-b" },
 };
 
 /* C = A B^T for lines of A and of B. */
-static void hold(const double *a, int64_t m, const double *b, int64_t n, int64_t k, const char *format,
-                 int samples)
+static void hold(const double *a, int64_t m, const double *b, int64_t n, int64_t k,
+                 const char *format, int samples)
 {
     limber_format f = named(format), f64 = named("f64");
     char *x = malloc((size_t)(m * k) * f.size), *y = malloc((size_t)(n * k) * f.size);
@@ -73,27 +82,30 @@ static void hold(const double *a, int64_t m, const double *b, int64_t n, int64_t
     struct rng r = { 7 };
     mpfr_t s, scale;
 
-    assert_int_equal(limber_convert(x, f, a, f64, (size_t)(m * k), LIMBER_RN), LIMBER_OK);
-    assert_int_equal(limber_convert(y, f, b, f64, (size_t)(n * k), LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(x, f, a, f64, (size_t)(m * k), LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
+    assert_int_equal(limber_convert(y, f, b, f64, (size_t)(n * k), LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
     mpfr_inits2(REF_BITS, s, scale, (mpfr_ptr)NULL);
     for (size_t q = 0; q < sizeof contracts / sizeof *contracts; q++) {
-        const limber_contract contract = { .promise = contracts[q].promise, .bits = contracts[q].bits,
+        const limber_contract contract = { .promise = contracts[q].promise,
+                                           .bits = contracts[q].bits,
                                            .scheme = contracts[q].scheme };
-        double allowed = contract.promise == LIMBER_BITS ? ldexp(1, -contract.bits) + u :
-                         (double)(k + 2) * u;
-        limber_status status = limber_gemm(ctx, &contract, m, n, k, NULL, (limber_matrix){ x, f, k, 1 },
-                                           (limber_matrix){ y, f, 1, k }, NULL,
-                                           (limber_matrix){ c, f, n, 1 }, NULL);
+        double allowed = contract.promise == LIMBER_CONTRACT_BITS ? ldexp(1, -contract.bits) + u :
+                                                                    (double)(k + 2) * u;
+        limber_status status =
+            limber_gemm(ctx, &contract, m, n, k, NULL, (limber_matrix){ x, f, k, 1 },
+                        (limber_matrix){ y, f, 1, k }, NULL, (limber_matrix){ c, f, n, 1 }, NULL);
 
-        if (status == LIMBER_NO_SCHEME && contract.scheme)
-            continue;           /* the data is too wide for it, and it says so */
-        assert_int_equal(status, LIMBER_OK);
+        if (status == LIMBER_STATUS_NO_SCHEME && contract.scheme)
+            continue; /* the data is too wide for it, and it says so */
+        assert_int_equal(status, LIMBER_STATUS_OK);
         for (int i = 0; i < samples; i++) {
             int64_t row = rng_below(&r, (int)m), col = rng_below(&r, (int)n);
             const char *at = c + (row * n + col) * f.size;
 
             ref_dot(s, scale, f, x + row * k * f.size, 1, f, y + col * k * f.size, 1, k);
-            if (contract.promise == LIMBER_CORRECT)
+            if (contract.promise == LIMBER_CONTRACT_CORRECT)
                 assert_true(ref_rounds_to(s, f, at));
             else
                 assert_true(ref_error(s, f, at, scale) <= allowed);
@@ -144,7 +156,7 @@ static void images(void **state)
 {
     enum { COUNT = 400, PIXELS = 28 * 28, HEAD = 16 };
     FILE *f = data_file("mnist/t10k-images-idx3-ubyte.gz", true);
-    const limber_contract exact = { .promise = LIMBER_EXACT };
+    const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
     unsigned char *pixel;
     int32_t *c;
     double *x;
@@ -163,7 +175,8 @@ static void images(void **state)
     assert_int_equal(limber_gemm(ctx, &exact, COUNT, COUNT, PIXELS, NULL,
                                  (limber_matrix){ pixel + HEAD, named("u8"), PIXELS, 1 },
                                  (limber_matrix){ pixel + HEAD, named("u8"), 1, PIXELS }, NULL,
-                                 (limber_matrix){ c, named("i32"), COUNT, 1 }, NULL), LIMBER_OK);
+                                 (limber_matrix){ c, named("i32"), COUNT, 1 }, NULL),
+                     LIMBER_STATUS_OK);
     for (int i = 0; i < COUNT; i++)
         for (int j = i; j < COUNT; j++) {
             int32_t sum = 0;
@@ -183,7 +196,7 @@ enum { MOST_QUBITS = 8 };
 
 struct circuit {
     int qubits;
-    double complex *u;          /* columns of the unitary: states that the basis becomes */
+    double complex *u; /* columns of the unitary: states that the basis becomes */
 };
 
 /* A product of numbers and pi with signs. */
@@ -198,7 +211,8 @@ static double angle(const char *s)
 
         for (; *s == ' ' || *s == '-'; s++)
             sign = *s == '-' ? -sign : sign;
-        x = strncmp(s, "pi", 2) == 0 ? (end = (char *)(uintptr_t)(s + 2), acos(-1)) : strtod(s, &end);
+        x = strncmp(s, "pi", 2) == 0 ? (end = (char *)(uintptr_t)(s + 2), acos(-1)) :
+                                       strtod(s, &end);
         v = op == '*' ? v * sign * x : v / (sign * x);
         op = *end;
         if (op != '*' && op != '/')
@@ -266,7 +280,8 @@ static bool gate(struct circuit *c, char *line)
         apply(c, not, q[0], -1);
     else if (strcmp(name, "h") == 0)
         apply(c, h, q[0], -1);
-    else if (!strcmp(name, "rx") || !strcmp(name, "ry") || !strcmp(name, "rz") || !strcmp(name, "u3")) {
+    else if (!strcmp(name, "rx") || !strcmp(name, "ry") || !strcmp(name, "rz") ||
+             !strcmp(name, "u3")) {
         rotate(g, name, t);
         apply(c, g, q[0], -1);
     } else {
@@ -309,7 +324,8 @@ static void circuits(void **state)
         int64_t n;
 
         if (f && read_circuit(f, &c)) {
-            double *re = malloc(sizeof *re << 2 * c.qubits), *im = malloc(sizeof *im << 2 * c.qubits);
+            double *re = malloc(sizeof *re << 2 * c.qubits),
+                   *im = malloc(sizeof *im << 2 * c.qubits);
             double sum = 0;
 
             any = true;
@@ -318,7 +334,7 @@ static void circuits(void **state)
                 re[i] = creal(c.u[i]);
                 im[i] = cimag(c.u[i]);
             }
-            for (int64_t i = 0; i < n; i++)     /* a unitary's columns have length 1 */
+            for (int64_t i = 0; i < n; i++) /* a unitary's columns have length 1 */
                 sum += re[i] * re[i] + im[i] * im[i];
             assert_true(fabs(sum - 1) < 1e-9);
             hold(re, n, im, n, n, "f64", 30);

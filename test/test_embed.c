@@ -8,7 +8,10 @@
 
 /* ---- an allocator that counts and can run dry ------------------------------------------------ */
 
-struct store { atomic_int taken, given, left; atomic_size_t bytes; };
+struct store {
+    atomic_int taken, given, left;
+    atomic_size_t bytes;
+};
 
 static void *take(void *user, size_t bytes, size_t alignment)
 {
@@ -19,7 +22,7 @@ static void *take(void *user, size_t bytes, size_t alignment)
         return NULL;
     p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     assert_non_null(p);
-    memset(p, 0xff, bytes);     /* NaN, for those who read before they write */
+    memset(p, 0xff, bytes); /* NaN, for those who read before they write */
     s->taken++;
     s->bytes += bytes;
     return p;
@@ -39,7 +42,7 @@ static limber_context *stored_context(struct store *s)
     const limber_config config = { .cache_dir = "", .threads = 2, .allocator = { take, give, s } };
     limber_context *ctx;
 
-    assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     return ctx;
 }
 
@@ -85,7 +88,7 @@ static void assert_right(const double *c)
 /* i32 from i8 by the contract exact, which computes C elsewhere first. */
 static limber_status integers(limber_context *ctx, int32_t *c)
 {
-    const limber_contract k = { .promise = LIMBER_EXACT };
+    const limber_contract k = { .promise = LIMBER_CONTRACT_EXACT };
     static int16_t a[N * N], b[N * N];
     limber_format f16 = format("i16"), f32 = format("i32");
 
@@ -94,12 +97,13 @@ static limber_status integers(limber_context *ctx, int32_t *c)
         b[i] = 2;
     }
     return limber_gemm(ctx, &k, N, N, N, &(int64_t){ 3 }, (limber_matrix){ a, f16, N, 1 },
-                       (limber_matrix){ b, f16, N, 1 }, NULL, (limber_matrix){ c, f32, N, 1 }, NULL);
+                       (limber_matrix){ b, f16, N, 1 }, NULL, (limber_matrix){ c, f32, N, 1 },
+                       NULL);
 }
 
 static limber_status complex_product(limber_context *ctx, double *c)
 {
-    const limber_contract k = { .promise = LIMBER_CORRECT };
+    const limber_contract k = { .promise = LIMBER_CONTRACT_CORRECT };
     static double a[2 * N * N], b[2 * N * N];
     const double alpha[2] = { 0, 1 };
     limber_format f = format("f64");
@@ -113,19 +117,19 @@ static limber_status complex_product(limber_context *ctx, double *c)
 
 static limber_status prepared(limber_context *ctx, double *c)
 {
-    const limber_contract k = { .promise = LIMBER_CORRECT };
+    const limber_contract k = { .promise = LIMBER_CONTRACT_CORRECT };
     static double a[N * N], b[N * N];
     limber_format f = format("f64");
     limber_matrix xa = { a, f, N, 1 }, xb = { b, f, N, 1 };
-    limber_operand *o;
+    limber_prepared *o;
     limber_status s;
 
     numbers(a, N * N, 1);
     numbers(b, N * N, 2);
-    assert_int_equal(limber_operand_prepare(ctx, xa, N, N, 1, NULL, &o), LIMBER_OK);
+    assert_int_equal(limber_prepare(ctx, xa, N, N, 1, NULL, &o), LIMBER_STATUS_OK);
     s = limber_gemm_prepared(ctx, &k, N, N, N, NULL, o, xa, NULL, xb, NULL,
                              (limber_matrix){ c, f, N, 1 }, NULL);
-    limber_operand_free(o);
+    limber_prepared_free(o);
     return s;
 }
 
@@ -140,19 +144,19 @@ static void what_grows_comes_from_the_allocator(void **state)
     int before;
 
     (void)state;
-    assert_int_equal(multiply(ctx, LIMBER_CORRECT, c, NULL, NULL), LIMBER_OK);
+    assert_int_equal(multiply(ctx, LIMBER_CONTRACT_CORRECT, c, NULL, NULL), LIMBER_STATUS_OK);
     assert_right(c);
     if (strcmp(ctx->machine.backend->name, "interp") != 0)
         assert_true(s.taken > 0 && s.bytes > N * N);
     before = s.taken;
-    assert_int_equal(integers(ctx, ci), LIMBER_OK);
+    assert_int_equal(integers(ctx, ci), LIMBER_STATUS_OK);
     assert_int_equal(ci[N + 1], 3 * 2000 * N);
     assert_true(s.taken > before);
     before = s.taken;
-    assert_int_equal(complex_product(ctx, c), LIMBER_OK);
+    assert_int_equal(complex_product(ctx, c), LIMBER_STATUS_OK);
     assert_true(s.taken > before + 1);
     memset(c, 0, sizeof c);
-    assert_int_equal(prepared(ctx, c), LIMBER_OK);
+    assert_int_equal(prepared(ctx, c), LIMBER_STATUS_OK);
     assert_right(c);
     limber_destroy(ctx);
     assert_int_equal(s.taken, s.given);
@@ -168,13 +172,13 @@ static void an_allocator_that_runs_dry(void **state)
     int needed = s.taken, refused = 0;
 
     (void)state;
-    assert_int_equal(complex_product(ctx, c), LIMBER_OK);
+    assert_int_equal(complex_product(ctx, c), LIMBER_STATUS_OK);
     needed = s.taken - needed;
     for (int i = 0; i < 2 * N * N; i++)
         before[i] = c[i] = i;
     for (int enough = 0; enough < needed; enough++) {
         s.left = enough;
-        assert_int_equal(complex_product(ctx, c), LIMBER_NO_MEMORY);
+        assert_int_equal(complex_product(ctx, c), LIMBER_STATUS_NO_MEMORY);
         assert_memory_equal(c, before, sizeof c);
         refused++;
     }
@@ -182,11 +186,11 @@ static void an_allocator_that_runs_dry(void **state)
     s.left = 0;
     for (int i = 0; i < N * N; i++)
         ci[i] = i;
-    assert_int_equal(integers(ctx, ci), LIMBER_NO_MEMORY);
+    assert_int_equal(integers(ctx, ci), LIMBER_STATUS_NO_MEMORY);
     for (int i = 0; i < N * N; i++)
         assert_int_equal(ci[i], i);
     s.left = 1 << 20;
-    assert_int_equal(multiply(ctx, LIMBER_CORRECT, c, NULL, NULL), LIMBER_OK);
+    assert_int_equal(multiply(ctx, LIMBER_CONTRACT_CORRECT, c, NULL, NULL), LIMBER_STATUS_OK);
     assert_right(c);
     limber_destroy(ctx);
     assert_int_equal(s.taken, s.given);
@@ -197,12 +201,12 @@ static void half_an_allocator_is_refused(void **state)
     limber_context *ctx;
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .allocator = { .take = take } }),
-                     LIMBER_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "allocator.give is NULL"));
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .allocator = { .give = give } }),
-                     LIMBER_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "allocator.take is NULL"));
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .allocator = { .alloc = take } }),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "allocator.free is NULL"));
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .allocator = { .free = give } }),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "allocator.alloc is NULL"));
 }
 
 /* Any address, nothing outside, the same bits with much and with little. */
@@ -210,7 +214,7 @@ static void a_workspace_of_the_callers(void **state)
 {
     enum { GUARD = 100 };
     static double c[N * N], a[N * N];
-    const limber_contract k = { .promise = LIMBER_CORRECT };
+    const limber_contract k = { .promise = LIMBER_CONTRACT_CORRECT };
     limber_format f = format("f64");
     struct store s = { .left = 0 };
     limber_context *ctx = stored_context(&s);
@@ -220,7 +224,8 @@ static void a_workspace_of_the_callers(void **state)
     numbers(a, N * N, 1);
     assert_int_equal(limber_gemm_workspace(ctx, &k, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
                                            (limber_matrix){ a, f, N, 1 }, NULL,
-                                           (limber_matrix){ NULL, f, N, 1 }, &least, &best), LIMBER_OK);
+                                           (limber_matrix){ NULL, f, N, 1 }, &least, &best),
+                     LIMBER_STATUS_OK);
     if (strcmp(ctx->machine.backend->name, "interp") == 0) {
         assert_int_equal(best, 0);
         limber_destroy(ctx);
@@ -236,11 +241,11 @@ static void a_workspace_of_the_callers(void **state)
 
         memset(w, 0xa5, bytes + 2 * GUARD);
         memset(c, 0, sizeof c);
-        status = multiply(ctx, LIMBER_CORRECT, c, &queue, &r);
+        status = multiply(ctx, LIMBER_CONTRACT_CORRECT, c, &queue, &r);
         for (size_t at = 0; at < GUARD; at++)
             assert_true(w[at] == 0xa5 && w[GUARD + bytes + at] == 0xa5);
         free(w);
-        assert_int_equal(status, i == 2 ? LIMBER_NO_MEMORY : LIMBER_OK);
+        assert_int_equal(status, i == 2 ? LIMBER_STATUS_NO_MEMORY : LIMBER_STATUS_OK);
         if (i == 2) {
             assert_non_null(strstr(limber_error_text(), "queue.workspace has"));
             continue;
@@ -262,8 +267,8 @@ static void flags_are_the_callers(void **state)
     (void)state;
     for (int i = 0; i < N * N; i++)
         a[i] = i % 97 == 0 ? NAN : i % 89 == 0 ? INFINITY : ldexp(1.0 / (1 + i), i % 2000 - 1000);
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "" }), LIMBER_OK);
-    for (int promise = LIMBER_NATIVE; promise <= LIMBER_CORRECT; promise++) {
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "" }), LIMBER_STATUS_OK);
+    for (int promise = LIMBER_CONTRACT_NATIVE; promise <= LIMBER_CONTRACT_CORRECT; promise++) {
         const limber_contract k = { .promise = promise, .bits = 60 };
 
         for (int raised = 0; raised < 2; raised++) {
@@ -272,7 +277,8 @@ static void flags_are_the_callers(void **state)
                 feraiseexcept(FE_OVERFLOW | FE_DIVBYZERO);
             assert_int_equal(limber_gemm(ctx, &k, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
                                          (limber_matrix){ a, f, 1, N }, NULL,
-                                         (limber_matrix){ c, raised ? f32 : f, N, 1 }, NULL), LIMBER_OK);
+                                         (limber_matrix){ c, raised ? f32 : f, N, 1 }, NULL),
+                             LIMBER_STATUS_OK);
             assert_int_equal(fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_UNDERFLOW | FE_OVERFLOW),
                              raised ? FE_OVERFLOW | FE_DIVBYZERO : 0);
         }
@@ -291,9 +297,9 @@ static void the_library_can_be_closed(void **state)
         __typeof__(&limber_create) create;
         __typeof__(&limber_gemm) gemm;
         __typeof__(&limber_destroy) destroy;
-        const limber_contract k = { .promise = LIMBER_CORRECT,
-                                    .meanwhile = i > 2 ? LIMBER_MEANWHILE_GENERIC :
-                                                         LIMBER_MEANWHILE_WAIT };
+        const limber_contract k = { .promise = LIMBER_CONTRACT_CORRECT,
+                                    .on_miss =
+                                        i > 2 ? LIMBER_ON_MISS_GENERIC : LIMBER_ON_MISS_WAIT };
         static double x[N * N], c[N * N];
         limber_context *ctx;
 
@@ -303,13 +309,15 @@ static void the_library_can_be_closed(void **state)
         *(void **)&gemm = dlsym(library, "limber_gemm");
         *(void **)&destroy = dlsym(library, "limber_destroy");
         numbers(x, N * N, i);
-        assert_int_equal(create(&ctx, &(limber_config){ .cache_dir = "", .threads = 3 }), LIMBER_OK);
+        assert_int_equal(create(&ctx, &(limber_config){ .cache_dir = "", .threads = 3 }),
+                         LIMBER_STATUS_OK);
         assert_int_equal(gemm(ctx, &k, N, N, N, NULL, (limber_matrix){ x, f, N, 1 },
-                              (limber_matrix){ x, f, N, 1 }, NULL, (limber_matrix){ c, f, N, 1 }, NULL),
-                         LIMBER_OK);
+                              (limber_matrix){ x, f, N, 1 }, NULL, (limber_matrix){ c, f, N, 1 },
+                              NULL),
+                         LIMBER_STATUS_OK);
         destroy(ctx);
         assert_int_equal(dlclose(library), 0);
-        if (k.meanwhile == LIMBER_MEANWHILE_WAIT)       /* else it stays until this thread ends */
+        if (k.on_miss == LIMBER_ON_MISS_WAIT) /* else it stays until this thread ends */
             assert_null(dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_NOLOAD));
     }
 }

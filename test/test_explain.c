@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the library tells of data and of what it makes of it: looks, cuts, plans of parts, lines a call. */
+ * What the library tells of data and of what it makes of it: looks, cuts, plans of parts, lines a
+ * call. */
 #include "support.h"
 
 #include <limits.h>
@@ -25,11 +26,12 @@ static void remember(void *user, const char *text)
 
 static int make_context(void **state)
 {
-    const limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2, .verbose = 1,
-                              .log = remember };
+    const limber_config c = {
+        .cache_dir = "", .dump_dir = "", .threads = 2, .verbose = 1, .log = remember
+    };
 
     (void)state;
-    return limber_create(&ctx, &c) == LIMBER_OK ? 0 : -1;
+    return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
 }
 
 static int drop_context(void **state)
@@ -58,7 +60,9 @@ static int lowest(double x)
     return e;
 }
 
-struct seen { int emin, emax, low, bits, flags; };
+struct seen {
+    int emin, emax, low, bits, flags;
+};
 
 static struct seen look_slowly(const double *x, int64_t lines, int64_t length, int64_t at)
 {
@@ -73,13 +77,13 @@ static struct seen look_slowly(const double *x, int64_t lines, int64_t length, i
             if (!isfinite(v) || v == 0)
                 continue;
             finite = true;
-            s.flags |= v < 0 ? LIMBER_LOOK_NEGATIVE : 0;
+            s.flags |= v < 0 ? LIMBER_TILE_HAS_NEGATIVE : 0;
             s.emin = exponent(v) < s.emin ? exponent(v) : s.emin;
             s.emax = exponent(v) > s.emax ? exponent(v) : s.emax;
             s.low = lowest(v) < s.low ? lowest(v) : s.low;
             s.bits = exponent(v) - lowest(v) + 1 > s.bits ? exponent(v) - lowest(v) + 1 : s.bits;
         }
-    s.flags |= special ? LIMBER_LOOK_SPECIAL : finite ? 0 : LIMBER_LOOK_ZERO;
+    s.flags |= special ? LIMBER_TILE_HAS_SPECIAL : finite ? 0 : LIMBER_TILE_IS_ZERO;
     if (!finite)
         s.emin = s.emax = s.low = 0;
     return s;
@@ -105,11 +109,11 @@ static void looks(void **state)
 {
     struct rng r = { 7 };
     double *x = make(&r, M, K);
-    limber_look right, left;
+    limber_inspection right, left;
 
     (void)state;
-    assert_int_equal(limber_look_at(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, 1, &left),
-                     LIMBER_OK);
+    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, 1, &left),
+                     LIMBER_STATUS_OK);
     assert_int_equal(left.lines, M);
     assert_int_equal(left.length, K);
     assert_int_equal(left.tile_rows, 4);
@@ -144,19 +148,19 @@ static void looks(void **state)
         assert_int_equal(left.bits, s.bits);
     }
     /* the same matrix as a right operand, transposed */
-    assert_int_equal(limber_look_at(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, 0, &right),
-                     LIMBER_OK);
+    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, 0, &right),
+                     LIMBER_STATUS_OK);
     assert_int_equal(right.lines, M);
     assert_memory_equal(left.tile, right.tile, 40 * sizeof *left.tile);
-    limber_look_free(&left);
-    limber_look_free(&right);
+    limber_inspection_free(&left);
+    limber_inspection_free(&right);
     assert_null(left.tile);
-    limber_look_free(NULL);
+    limber_inspection_free(NULL);
     memset(x, 0, M * K * sizeof *x);
-    assert_int_equal(limber_look_at(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, 1, &left),
-                     LIMBER_OK);
+    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, 1, &left),
+                     LIMBER_STATUS_OK);
     assert_true(left.zero && left.emin == 0 && left.emax == 0 && left.width == 0);
-    limber_look_free(&left);
+    limber_inspection_free(&left);
     free(x);
 }
 
@@ -164,20 +168,20 @@ static void looks_refused(void **state)
 {
     double x[4] = { 1, 2, 3, 4 };
     limber_matrix m = { x, named("f64"), 2, 1 };
-    limber_look look;
+    limber_inspection look;
 
     (void)state;
-    assert_int_equal(limber_look_at(NULL, m, 2, 2, 1, &look), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_look_at(ctx, m, 2, 2, 1, NULL), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(NULL, m, 2, 2, 1, &look), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(ctx, m, 2, 2, 1, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "out is NULL"));
-    assert_int_equal(limber_look_at(ctx, m, 2, -1, 1, &look), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(ctx, m, 2, -1, 1, &look), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "cols = -1"));
     m.data = NULL;
-    assert_int_equal(limber_look_at(ctx, m, 2, 2, 1, &look), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(ctx, m, 2, 2, 1, &look), LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(look.tile);
-    assert_int_equal(limber_look_at(ctx, m, 0, 2, 1, &look), LIMBER_OK);
+    assert_int_equal(limber_inspect(ctx, m, 0, 2, 1, &look), LIMBER_STATUS_OK);
     assert_int_equal(look.lines, 0);
-    limber_look_free(&look);
+    limber_inspection_free(&look);
 }
 
 /* ---- cuts ------------------------------------------------------------------------------------ */
@@ -212,8 +216,12 @@ static struct call make_call(const char *scheme, bool columns)
 {
     struct rng r = { 8 };
 
-    return (struct call){ spread(&r, M, 10), spread(&r, N, 1), malloc(M * N * sizeof(float)),
-                          { .promise = LIMBER_NATIVE, .scheme = scheme }, columns, { .parts = 0 } };
+    return (struct call){ spread(&r, M, 10),
+                          spread(&r, N, 1),
+                          malloc(M * N * sizeof(float)),
+                          { .promise = LIMBER_CONTRACT_NATIVE, .scheme = scheme },
+                          columns,
+                          { .parts = 0 } };
 }
 
 static void drop_call(struct call *x)
@@ -229,17 +237,18 @@ static limber_cut cut(struct call *x)
 
     assert_int_equal(limber_gemm_cut(ctx, &x->contract, M, N, K, NULL,
                                      (limber_matrix){ x->a, named("f32"), K, 1 },
-                                     (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x), &out,
-                                     &x->report), LIMBER_OK);
+                                     (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x),
+                                     &out, &x->report),
+                     LIMBER_STATUS_OK);
     return out;
 }
 
 static void run(struct call *x)
 {
-    assert_int_equal(limber_gemm(ctx, &x->contract, M, N, K, NULL,
-                                 (limber_matrix){ x->a, named("f32"), K, 1 },
-                                 (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x),
-                                 &x->report), LIMBER_OK);
+    assert_int_equal(
+        limber_gemm(ctx, &x->contract, M, N, K, NULL, (limber_matrix){ x->a, named("f32"), K, 1 },
+                    (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x), &x->report),
+        LIMBER_STATUS_OK);
 }
 
 static char *plan(struct call *x)
@@ -249,7 +258,8 @@ static char *plan(struct call *x)
     assert_int_equal(limber_gemm_plan(ctx, &x->contract, M, N, K, NULL,
                                       (limber_matrix){ x->a, named("f32"), K, 1 },
                                       (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x),
-                                      &text, &x->report), LIMBER_OK);
+                                      &text, &x->report),
+                     LIMBER_STATUS_OK);
     return text;
 }
 
@@ -323,18 +333,20 @@ static void whole_products_are_not_cut(void **state)
     drop_call(&x);
 }
 
-/* A product of native is done as its transpose where C's columns lie together; nobody hears of it. */
+/* A product of native is done as its transpose where C's columns lie together; nobody hears of it.
+ */
 static void transposed_products(void **state)
 {
     enum { SIZE = 1024, WIDTH = 640 };
     struct rng r = { 9 };
-    double *a = calloc((size_t)SIZE * SIZE, sizeof *a), *b = malloc((size_t)SIZE * WIDTH * sizeof *b);
+    double *a = calloc((size_t)SIZE * SIZE, sizeof *a),
+           *b = malloc((size_t)SIZE * WIDTH * sizeof *b);
     double *c = malloc((size_t)SIZE * WIDTH * sizeof *c);
-    limber_contract native = { .promise = LIMBER_NATIVE };
+    limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f = named("f64");
 
     (void)state;
-    for (int i = 0; i < SIZE * SIZE; i++)       /* A is zero but for its upper left quarter */
+    for (int i = 0; i < SIZE * SIZE; i++) /* A is zero but for its upper left quarter */
         a[i] = i / SIZE < SIZE / 2 && i % SIZE < SIZE / 2 ? rng_unit(&r) : 0;
     for (int i = 0; i < SIZE * WIDTH; i++)
         b[i] = rng_unit(&r);
@@ -345,10 +357,12 @@ static void transposed_products(void **state)
         int64_t rows = 0;
         limber_cut cut;
 
-        assert_int_equal(limber_gemm_cut(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, mc, &cut,
-                                         &planned), LIMBER_OK);
-        assert_int_equal(limber_gemm(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, mc, &done),
-                         LIMBER_OK);
+        assert_int_equal(limber_gemm_cut(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, mc,
+                                         &cut, &planned),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(
+            limber_gemm(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, mc, &done),
+            LIMBER_STATUS_OK);
         assert_true(cut.parts >= 1);
         assert_int_equal(done.parts, cut.parts);
         assert_int_equal(cut.blocks[0], SIZE / 64);
@@ -377,7 +391,7 @@ static void repairs_are_told(void **state)
     struct rng r = { 45 };
     double *a = malloc(ROWS * LENGTH * sizeof *a), *b = malloc(ROWS * LENGTH * sizeof *b);
     double *c = malloc(ROWS * ROWS * sizeof *c);
-    limber_contract correct = { .promise = LIMBER_CORRECT, .scheme = "ozaki2" };
+    limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" };
     limber_format f = named("f64");
     limber_report report;
     char said[64];
@@ -389,14 +403,17 @@ static void repairs_are_told(void **state)
             double y = ldexp(rng_unit(&r) - 0.5, rng_below(&r, 150) - 60);
 
             a[i * LENGTH + p] = x;
-            a[i * LENGTH + p + LENGTH / 2] = i % 2 ? -x * (1 + 0x1p-18 * (p % 7 == 0)) : rng_unit(&r);
+            a[i * LENGTH + p + LENGTH / 2] =
+                i % 2 ? -x * (1 + 0x1p-18 * (p % 7 == 0)) : rng_unit(&r);
             b[i * LENGTH + p] = b[i * LENGTH + p + LENGTH / 2] = y;
         }
     assert_int_equal(limber_gemm(ctx, &correct, ROWS, ROWS, LENGTH, NULL,
-                                 (limber_matrix){ a, f, LENGTH, 1 }, (limber_matrix){ b, f, 1, LENGTH },
-                                 NULL, (limber_matrix){ c, f, ROWS, 1 }, &report), LIMBER_OK);
-    assert_true(report.repaired > 0);
-    snprintf(said, sizeof said, " ms, %lld elements repaired", (long long)report.repaired);
+                                 (limber_matrix){ a, f, LENGTH, 1 },
+                                 (limber_matrix){ b, f, 1, LENGTH }, NULL,
+                                 (limber_matrix){ c, f, ROWS, 1 }, &report),
+                     LIMBER_STATUS_OK);
+    assert_true(report.recomputed > 0);
+    snprintf(said, sizeof said, " ms, %lld elements recomputed", (long long)report.recomputed);
     assert_non_null(strstr(line, said));
     free(a);
     free(b);
@@ -417,7 +434,9 @@ static void texts(void **state)
         "   1  a:n   a:n      200 x 130       77.78%  fp32-f       ",
         "\n   2  a:W   a:nW     200 x 130       16.67%  native       ",
         "\n   3  a:n   a:W      200 x 130        5.56%  native       ",
-        "; part 1\n; 00-stated.lir\n", "; part 2\n", "; part 3\n",
+        "; part 1\n; 00-stated.lir\n",
+        "; part 2\n",
+        "; part 3\n",
     };
     struct call x = make_call("fp32-f+native", false);
     char *text = plan(&x), *at = text;
@@ -437,10 +456,10 @@ static void texts(void **state)
     if (!strstr(line, "# mixed: 77.8% fp32-f, 22.2% native; 3 parts "))
         print_error("%s\n", line);
     assert_non_null(strstr(line, "# mixed: 77.8% fp32-f, 22.2% native; 3 parts "));
-    assert_int_equal(limber_report_parts(&x.report, &text), LIMBER_OK);
+    assert_int_equal(limber_report_parts(&x.report, &text), LIMBER_STATUS_OK);
     assert_non_null(strstr(text, "scheme       predicted  measured     bound\n"));
     limber_free(text);
-    assert_int_equal(limber_report_parts(NULL, &text), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_report_parts(NULL, &text), LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(text);
     drop_call(&x);
 }

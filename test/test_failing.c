@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Allocations that fail: for every public call, on every backend, the first, the second, ... up to the last
- * one it makes.  The call then gives the bits it gives with memory, or NO_MEMORY with C as it was; nothing
- * is leaked.  Memory is that of the library's own calls of malloc and its like (wrapped by the linker, so
- * that other libraries' are not touched) and that of a host's allocator. */
+ * Allocations that fail: for every public call, on every backend, the first, the second, ... up to
+ * the last one it makes.  The call then gives the bits it gives with memory, or NO_MEMORY with C as
+ * it was; nothing is leaked.  Memory is that of the library's own calls of malloc and its like
+ * (wrapped by the linker, so that other libraries' are not touched) and that of a host's allocator.
+ */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,9 +41,9 @@ void __wrap_free(void *p);
 enum { LIVE = 1 << 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *live[LIVE];        /* open addressing; a block that went leaves a mark */
+static void *live[LIVE]; /* open addressing; a block that went leaves a mark */
 static char gone;
-static long count, fails_at;    /* takes since armed; the one that fails, 0: none */
+static long count, fails_at; /* takes since armed; the one that fails, 0: none */
 static bool armed;
 
 static size_t place_of(const void *p)
@@ -169,20 +170,23 @@ static void give(void *user, void *p)
 
 /* ---- every one of them ----------------------------------------------------------------------- */
 
-enum { SHORT = 40 };            /* trials of a context's whole life, where nobody has time */
+enum { SHORT = 40 }; /* trials of a context's whole life, where nobody has time */
 
 static char folder[] = "/tmp/limber-failing-XXXXXX";
 
 static limber_status context(limber_context **ctx, const char *backend, const char *dir, bool host)
 {
-    limber_config config = { .backend = backend, .threads = 2, .cache_dir = dir, .dump_dir = "",
+    limber_config config = { .backend = backend,
+                             .threads = 2,
+                             .cache_dir = dir,
+                             .dump_dir = "",
                              .workspace_bytes = 1 << 16 };
     limber_status s;
 
     if (host)
         config.allocator = (limber_allocator){ take, give, NULL };
     s = limber_create(ctx, &config);
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         (*ctx)->brief = 0;
     return s;
 }
@@ -190,12 +194,13 @@ static limber_status context(limber_context **ctx, const char *backend, const ch
 static void judge(const char *backend, size_t i, long at, limber_status s)
 {
     /* a cache that was not opened for want of memory says so as IO */
-    if (s != LIMBER_OK && s != LIMBER_NO_MEMORY && !strstr(limber_error_text(), "is not used: no memory"))
-        fail_msg("%s, %s, allocation %ld: %s: %s", backend, calls[i].name, at, limber_status_name(s),
-                 limber_error_text());
-    if (s == LIMBER_OK ? memcmp(c, want, sizeof c) : memcmp(c, before, sizeof c))
-        fail_msg("%s, %s, allocation %ld: %s and %s", backend, calls[i].name, at, limber_status_name(s),
-                 s == LIMBER_OK ? "other bits" : "C changed");
+    if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_NO_MEMORY &&
+        !strstr(limber_error_text(), "is not used: no memory"))
+        fail_msg("%s, %s, allocation %ld: %s: %s", backend, calls[i].name, at,
+                 limber_status_name(s), limber_error_text());
+    if (s == LIMBER_STATUS_OK ? memcmp(c, want, sizeof c) : memcmp(c, before, sizeof c))
+        fail_msg("%s, %s, allocation %ld: %s and %s", backend, calls[i].name, at,
+                 limber_status_name(s), s == LIMBER_STATUS_OK ? "other bits" : "C changed");
 }
 
 /* Of a context that is made, and one call; what is left when it is gone. */
@@ -205,7 +210,7 @@ static limber_status whole_life(const char *backend, const char *dir, size_t i)
     limber_status s = context(&ctx, backend, dir, false);
 
     reset();
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         s = calls[i].call(ctx);
     else
         assert_null(ctx);
@@ -219,14 +224,14 @@ static void fail_each(const char *backend, const char *dir, size_t i)
     bool failed;
     int alive;
 
-    if (whole_life(backend, dir, i) != LIMBER_OK)
+    if (whole_life(backend, dir, i) != LIMBER_STATUS_OK)
         fail_msg("%s, %s: %s", backend, calls[i].name, limber_error_text());
     memcpy(want, c, sizeof c);
     arm(0);
     whole_life(backend, dir, i);
     all = disarm();
     step = getenv("LIMBER_TEST_LONG") || all < SHORT ? 1 : all / SHORT;
-    alive = still_alive();      /* what the process keeps */
+    alive = still_alive(); /* what the process keeps */
     do {
         limber_status s;
 
@@ -249,9 +254,9 @@ static void fail_warm(const char *backend, const char *dir, size_t i, bool host)
     limber_context *ctx;
     long at = 0, all;
 
-    assert_int_equal(context(&ctx, backend, dir, host), LIMBER_OK);
+    assert_int_equal(context(&ctx, backend, dir, host), LIMBER_STATUS_OK);
     reset();
-    if (calls[i].call(ctx) != LIMBER_OK)
+    if (calls[i].call(ctx) != LIMBER_STATUS_OK)
         fail_msg("%s, %s: %s", backend, calls[i].name, limber_error_text());
     memcpy(want, c, sizeof c);
     do {
@@ -280,7 +285,7 @@ static void each_backend(void (*run)(const char *backend, const char *dir, size_
         const char *name = limber_backends[k]->name;
         limber_context *ctx;
 
-        if (context(&ctx, name, folder, false) != LIMBER_OK)
+        if (context(&ctx, name, folder, false) != LIMBER_STATUS_OK)
             continue;
         limber_destroy(ctx);
         for (size_t i = 0; i < COUNT(calls); i++)

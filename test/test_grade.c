@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products graded from outside, as the tests for grading GEMM do: errors against |A||B| that grow at most
- * linearly, zeros that must stay zeros, scales that undo fixed-point arithmetic; and results that
- * permutations, powers of two, threads and workspaces may not change.
+ * Products graded from outside, as the tests for grading GEMM do: errors against |A||B| that grow
+ * at most linearly, zeros that must stay zeros, scales that undo fixed-point arithmetic; and
+ * results that permutations, powers of two, threads and workspaces may not change.
  *
  *   source  Demmel, Li, Langou, Pereira, Gates, Rubio-Gonzalez, tests for grading GEMM (2024) */
 #define _GNU_SOURCE
@@ -23,11 +23,11 @@ static int make_contexts(void **state)
     limber_config c = { .backend = "auto", .cache_dir = "", .dump_dir = "", .threads = 1 };
 
     (void)state;
-    if (limber_create(&one, &c) != LIMBER_OK)
+    if (limber_create(&one, &c) != LIMBER_STATUS_OK)
         return -1;
     c.threads = 2;
     c.workspace_bytes = 1 << 20;
-    return limber_create(&two, &c) == LIMBER_OK ? 0 : -1;
+    return limber_create(&two, &c) == LIMBER_STATUS_OK ? 0 : -1;
 }
 
 static int drop_contexts(void **state)
@@ -44,13 +44,17 @@ struct product {
     int64_t m, n, k;
     const char *format;
     limber_contract contract;
-    double *a, *b;          /* m x k; n x k, columns of B */
+    double *a, *b; /* m x k; n x k, columns of B */
 };
 
 static struct product make(int64_t m, int64_t n, int64_t k, const char *format,
                            limber_promise promise, const char *scheme)
 {
-    return (struct product){ m, n, k, format, { .promise = promise, .scheme = scheme },
+    return (struct product){ m,
+                             n,
+                             k,
+                             format,
+                             { .promise = promise, .scheme = scheme },
                              calloc((size_t)(m * k) + 1, sizeof(double)),
                              calloc((size_t)(n * k) + 1, sizeof(double)) };
 }
@@ -66,7 +70,8 @@ static char *convert(const struct product *p, const double *x, int64_t count)
     limber_format f = named(p->format);
     char *out = malloc((size_t)(count + 1) * f.size);
 
-    assert_int_equal(limber_convert(out, f, x, named("f64"), (size_t)count, LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(out, f, x, named("f64"), (size_t)count, LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
     return out;
 }
 
@@ -76,16 +81,16 @@ static char *run(limber_context *ctx, const struct product *p)
     limber_format f = named(p->format);
     char *a = convert(p, p->a, p->m * p->k), *b = convert(p, p->b, p->n * p->k);
     char *c = malloc((size_t)(p->m * p->n) * f.size);
-    limber_status s = limber_gemm(ctx, &p->contract, p->m, p->n, p->k, NULL,
-                                  (limber_matrix){ a, f, p->k, 1 }, (limber_matrix){ b, f, 1, p->k },
-                                  NULL, (limber_matrix){ c, f, p->n, 1 }, NULL);
+    limber_status s =
+        limber_gemm(ctx, &p->contract, p->m, p->n, p->k, NULL, (limber_matrix){ a, f, p->k, 1 },
+                    (limber_matrix){ b, f, 1, p->k }, NULL, (limber_matrix){ c, f, p->n, 1 }, NULL);
 
     free(a);
     free(b);
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         return c;
     free(c);
-    assert_int_equal(s, LIMBER_NO_SCHEME);
+    assert_int_equal(s, LIMBER_STATUS_NO_SCHEME);
     return NULL;
 }
 
@@ -117,10 +122,12 @@ static double worst(struct rng *r, const struct product *p, const char *c, int s
     return most;
 }
 
-static const struct { const char *scheme, *format; } graded[] = {
-    { NULL, "f64" }, { NULL, "f32" }, { "native", "f64" }, { "native", "f32" }, { "fp32-f", "f32" },
-    { "fp32-t", "f32" }, { "fp32-b", "f32" }, { "fp32-b9", "f32" }, { "ozaki1-i8", "f64" },
-    { "ozaki1-f16", "f32" }, { "ozaki2", "f64" }, { "ozaki2", "f32" },
+static const struct {
+    const char *scheme, *format;
+} graded[] = {
+    { NULL, "f64" },        { NULL, "f32" },         { "native", "f64" }, { "native", "f32" },
+    { "fp32-f", "f32" },    { "fp32-t", "f32" },     { "fp32-b", "f32" }, { "fp32-b9", "f32" },
+    { "ozaki1-i8", "f64" }, { "ozaki1-f16", "f32" }, { "ozaki2", "f64" }, { "ozaki2", "f32" },
 };
 enum { GRADED = sizeof graded / sizeof *graded };
 
@@ -139,7 +146,8 @@ static void errors_grow_at_most_linearly(void **state)
 
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             int k = sizes[s];
-            struct product p = make(40, 40, k, graded[g].format, LIMBER_NATIVE, graded[g].scheme);
+            struct product p =
+                make(40, 40, k, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
             char *c;
             double e;
 
@@ -148,7 +156,7 @@ static void errors_grow_at_most_linearly(void **state)
             for (int64_t i = 0; i < p.n * k; i++)
                 p.b[i] = rng_unit(&r);
             c = run(one, &p);
-            if (c) {            /* else its bound is too large for this k, and it said so */
+            if (c) { /* else its bound is too large for this k, and it said so */
                 e = worst(&r, &p, c, 60);
                 assert_true(e <= k + 2);
                 first = small ? first : e;
@@ -172,7 +180,8 @@ static void zeros_stay_zeros(void **state)
 
     (void)state;
     for (int g = 0; g < GRADED; g++) {
-        struct product p = make(70, 70, 400, graded[g].format, LIMBER_NATIVE, graded[g].scheme);
+        struct product p =
+            make(70, 70, 400, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
         limber_format f = named(p.format);
         char zero[16] = { 0 }, *c;
 
@@ -191,12 +200,13 @@ static void zeros_stay_zeros(void **state)
     }
 }
 
-/* Test 4: powers of two over nearly the whole range along k, of which B has the inverse; rows of A are
- * cyclic shifts, so that every row meets every scale.  Plain scaling by rows loses all digits of most
- * products here. */
+/* Test 4: powers of two over nearly the whole range along k, of which B has the inverse; rows of A
+ * are cyclic shifts, so that every row meets every scale.  Plain scaling by rows loses all digits
+ * of most products here. */
 static void fixed_point_is_found_out(void **state)
 {
-    static const limber_promise promises[] = { LIMBER_NATIVE, LIMBER_BITS, LIMBER_CORRECT };
+    static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_BITS,
+                                               LIMBER_CONTRACT_CORRECT };
     struct rng r = { 74 };
 
     (void)state;
@@ -206,7 +216,7 @@ static void fixed_point_is_found_out(void **state)
             int range = strcmp(p.format, "f64") ? 60 : 480;
             char *c;
 
-            p.contract.bits = promises[q] == LIMBER_BITS ? 18 : 0;
+            p.contract.bits = promises[q] == LIMBER_CONTRACT_BITS ? 18 : 0;
             for (int64_t i = 0; i < p.k; i++) {
                 int scale = (int)(i * 2 * range / p.k) - range;
 
@@ -217,10 +227,11 @@ static void fixed_point_is_found_out(void **state)
             }
             c = run(one, &p);
             if (c)
-                assert_true(worst(&r, &p, c, 40) <=
-                            (q == 1 ? ldexp(1, -18) / unit_of(p.format) + 1 : q ? 1 :
-                             (double)p.k + 2));
-            assert_true(c || graded[g].scheme);     /* without a wish there is always a way */
+                assert_true(worst(&r, &p, c, 40) <= (q == 1 ?
+                                                         ldexp(1, -18) / unit_of(p.format) + 1 :
+                                                     q ? 1 :
+                                                         (double)p.k + 2));
+            assert_true(c || graded[g].scheme); /* without a wish there is always a way */
             free(c);
             clear(&p);
         }
@@ -230,15 +241,17 @@ static void fixed_point_is_found_out(void **state)
 
 static struct product hard_product(struct rng *r)
 {
-    struct product p = make(150, 140, 330, "f64", LIMBER_CORRECT, NULL);
+    struct product p = make(150, 140, 330, "f64", LIMBER_CONTRACT_CORRECT, NULL);
 
-    for (int64_t i = 0; i < p.m; i++)       /* graded, mixed, cancelling */
+    for (int64_t i = 0; i < p.m; i++) /* graded, mixed, cancelling */
         for (int64_t q = 0; q < p.k; q++)
-            p.a[i * p.k + q] = ldexp(rng_unit(r) - 0.5, (int)(-i / 4) + (i % 3 ? 0 : rng_below(r, 60)));
+            p.a[i * p.k + q] =
+                ldexp(rng_unit(r) - 0.5, (int)(-i / 4) + (i % 3 ? 0 : rng_below(r, 60)));
     for (int64_t j = 0; j < p.n; j++)
         for (int64_t q = 0; q < p.k; q++)
-            p.b[j * p.k + q] = (__builtin_popcountll((uint64_t)(q & j)) % 2 ? -1 : 1) *
-                               ldexp(1 + 0x1p-40 * rng_unit(r), j % 5 ? 0 : rng_below(r, 300) - 150);
+            p.b[j * p.k + q] =
+                (__builtin_popcountll((uint64_t)(q & j)) % 2 ? -1 : 1) *
+                ldexp(1 + 0x1p-40 * rng_unit(r), j % 5 ? 0 : rng_below(r, 300) - 150);
     return p;
 }
 
@@ -252,7 +265,7 @@ static void permuted_and_scaled(void **state)
 
     (void)state;
     for (int64_t i = 0; i < p.m; i++)
-        row[i] = (i * 77 + 5) % p.m;        /* 77 and 150, 127 and 330 have no divisor in common */
+        row[i] = (i * 77 + 5) % p.m; /* 77 and 150, 127 and 330 have no divisor in common */
     for (int64_t i = 0; i < p.k; i++)
         inner[i] = (i * 127 + 3) % p.k;
     for (int64_t i = 0; i < p.m; i++)
@@ -277,7 +290,8 @@ static void permuted_and_scaled(void **state)
     clear(&q);
 }
 
-/* Threads, workspaces, schemes, parts or the whole, backends, a warm cache on disk: the same bits. */
+/* Threads, workspaces, schemes, parts or the whole, backends, a warm cache on disk: the same bits.
+ */
 static void the_same_bits(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki2", "exact" };
@@ -294,14 +308,14 @@ static void the_same_bits(void **state)
 
         c.whole = way == 3;
         c.backend = way == 4 ? "interp" : "auto";
-        if (way > 1)            /* 2 and 5: a cold cache, then a warm one */
-            assert_int_equal(limber_create(&own, &c), LIMBER_OK);
+        if (way > 1) /* 2 and 5: a cold cache, then a warm one */
+            assert_int_equal(limber_create(&own, &c), LIMBER_STATUS_OK);
         for (int s = 0; s < (way == 4 ? 1 : 3); s++) {
             char *got;
 
             p.contract.scheme = schemes[s];
             got = run(own ? own : way ? two : one, &p);
-            assert_true(got || s == 1);     /* the data may be too wide for so many moduli */
+            assert_true(got || s == 1); /* the data may be too wide for so many moduli */
             if (got)
                 assert_memory_equal(got, first, (size_t)(p.m * p.n) * sizeof(double));
             free(got);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What comes from outside and lies: kernels whose object files have two fields of a section, or any byte,
- * changed; units that nobody checked.  They are refused, or understood; nothing is read outside of them.  */
+ * What comes from outside and lies: kernels whose object files have two fields of a section, or any
+ * byte, changed; units that nobody checked.  They are refused, or understood; nothing is read
+ * outside of them.  */
 #include "engine_support.h"
 
 #include "support.h"
@@ -9,18 +10,21 @@
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static const uint64_t values[] = { 0, 1, 2, 3, 8, 0x7fffffff, 0x80000000, 0xfffffff8, (uint64_t)1 << 40,
-                                   UINT64_MAX, UINT64_MAX - 7 };
+static const uint64_t values[] = {
+    0, 1, 2, 3, 8, 0x7fffffff, 0x80000000, 0xfffffff8, (uint64_t)1 << 40, UINT64_MAX, UINT64_MAX - 7
+};
 
-struct field { size_t at, size; };
-#define FIELD(of, name) { offsetof(of, name), sizeof ((of *)0)->name }
+struct field {
+    size_t at, size;
+};
+#define FIELD(of, name) { offsetof(of, name), sizeof((of *)0)->name }
 static const struct field header[] = {
-    FIELD(Elf64_Ehdr, e_shoff), FIELD(Elf64_Ehdr, e_shentsize), FIELD(Elf64_Ehdr, e_shnum),
+    FIELD(Elf64_Ehdr, e_shoff),    FIELD(Elf64_Ehdr, e_shentsize), FIELD(Elf64_Ehdr, e_shnum),
     FIELD(Elf64_Ehdr, e_shstrndx), FIELD(Elf64_Ehdr, e_type),
 };
 static const struct field section[] = {
-    FIELD(Elf64_Shdr, sh_type), FIELD(Elf64_Shdr, sh_flags), FIELD(Elf64_Shdr, sh_offset),
-    FIELD(Elf64_Shdr, sh_size), FIELD(Elf64_Shdr, sh_link), FIELD(Elf64_Shdr, sh_info),
+    FIELD(Elf64_Shdr, sh_type),      FIELD(Elf64_Shdr, sh_flags), FIELD(Elf64_Shdr, sh_offset),
+    FIELD(Elf64_Shdr, sh_size),      FIELD(Elf64_Shdr, sh_link),  FIELD(Elf64_Shdr, sh_info),
     FIELD(Elf64_Shdr, sh_addralign),
 };
 
@@ -49,14 +53,15 @@ static void load(struct object_of *o, const unsigned char *bytes)
         else
             o->backend->unload(k);
     } else {
-        assert_true(d.status == LIMBER_IO || d.status == LIMBER_NO_MEMORY || d.status == LIMBER_DEVICE ||
-                    d.status == LIMBER_BAD_ARGUMENT);
+        assert_true(d.status == LIMBER_STATUS_IO || d.status == LIMBER_STATUS_NO_MEMORY ||
+                    d.status == LIMBER_STATUS_DEVICE || d.status == LIMBER_STATUS_BAD_ARGUMENT);
     }
     free(copy);
     o->tried++;
 }
 
-static void lie_about(struct object_of *o, unsigned char *bytes, size_t at, const struct field *f, size_t count)
+static void lie_about(struct object_of *o, unsigned char *bytes, size_t at, const struct field *f,
+                      size_t count)
 {
     unsigned char saved[sizeof(Elf64_Shdr)];
 
@@ -89,7 +94,7 @@ static void lie(struct object_of *o, unsigned char *bytes)
     while (at + sizeof head < o->good.size && memcmp(bytes + at, ELFMAG, SELFMAG))
         at++;
     if (at + sizeof head >= o->good.size)
-        return;                 /* no object */
+        return; /* no object */
     memcpy(&head, bytes + at, sizeof head);
     lie_about(o, bytes, at, header, COUNT(header));
     for (size_t i = 0; i < head.e_shnum; i++)
@@ -133,23 +138,27 @@ static void kernels_that_lie(void **state)
     (void)state;
     for (int i = 0; limber_backends[i]; i++) {
         struct entries x = { .backend = limber_backends[i] };
-        const limber_contract native = { .promise = LIMBER_NATIVE };
+        const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
         const limber_matrix m = { NULL, format("f64"), 4, 1 };
         double a[16] = { 1 }, b[16] = { 2 }, c[16];
         limber_kernel function;
         char *dir = scratch();
 
-        if (limber_create(&x.ctx, &(limber_config){ .backend = x.backend->name, .threads = 1,
-                                                    .cache_dir = dir, .dump_dir = "" }))
+        if (limber_create(&x.ctx, &(limber_config){ .backend = x.backend->name,
+                                                    .threads = 1,
+                                                    .cache_dir = dir,
+                                                    .dump_dir = "" }))
             goto next;
-        assert_int_equal(limber_gemm(x.ctx, &native, 4, 4, 4, NULL, (limber_matrix){ a, m.format, 4, 1 },
+        assert_int_equal(limber_gemm(x.ctx, &native, 4, 4, 4, NULL,
+                                     (limber_matrix){ a, m.format, 4, 1 },
                                      (limber_matrix){ b, m.format, 4, 1 }, NULL,
-                                     (limber_matrix){ c, m.format, 4, 1 }, NULL), LIMBER_OK);
+                                     (limber_matrix){ c, m.format, 4, 1 }, NULL),
+                         LIMBER_STATUS_OK);
         limber_bind_shape(x.ctx, &native, 4, 4, 4, m, m, m, 0, &function);
-        assert_int_equal(limber_cache_each(x.ctx, 0, each_entry, &x), LIMBER_OK);
+        assert_int_equal(limber_cache_each(x.ctx, 0, each_entry, &x), LIMBER_STATUS_OK);
         assert_true(x.count > 0);
         limber_destroy(x.ctx);
-next:
+    next:
         discard(dir);
     }
 }
@@ -168,15 +177,17 @@ static void units_that_nobody_checked(void **state)
                 limber_unit u, back;
                 char text[600];
 
-                assert_int_equal(limber_unit_parse(limber_unit_preset_at(p)->words, &u), LIMBER_OK);
+                assert_int_equal(limber_unit_parse(limber_unit_preset_at(p)->words, &u),
+                                 LIMBER_STATUS_OK);
                 memcpy((char *)&u + at, &bytes[v], 1);
                 limber_unit_text(&u, text, sizeof text);
-                if (limber_unit_check(&u) != LIMBER_OK) {
+                if (limber_unit_check(&u) != LIMBER_STATUS_OK) {
                     assert_string_equal(text, "");
                     refused++;
                 } else {
-                    if (limber_unit_parse(text, &back) != LIMBER_OK)
-                        fail_msg("byte %zu = %d: \"%s\": %s", at, bytes[v], text, limber_error_text());
+                    if (limber_unit_parse(text, &back) != LIMBER_STATUS_OK)
+                        fail_msg("byte %zu = %d: \"%s\": %s", at, bytes[v], text,
+                                 limber_error_text());
                 }
             }
     assert_true(refused > 1000);

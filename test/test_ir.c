@@ -17,13 +17,15 @@
 /* Canonical and well-formed. */
 static const char *const texts[] = {
     "plan gemm promise=native kbits=11 budget=0x1.008p-43 {\n"
-    "  %a = arg index=0 emin=-16 emax=7 spread=12 width=64 sig=53 sign=signed special=0 : f64[m,k]\n"
+    "  %a = arg index=0 emin=-16 emax=7 spread=12 width=64 sig=53 sign=signed special=0 : "
+    "f64[m,k]\n"
     "  %b = arg index=1 : f64[k,n]\n"
     "  %c = gemm %a %b : exact[m,n]\n"
     "  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[m,n]\n"
     "  ret %d\n"
     "}\n",
-    "plan conv2d promise=bits bits=30 wanted=ozaki1-i8 slices=4 split=ahead kbits=12 budget=2^-30 {\n"
+    "plan conv2d promise=bits bits=30 wanted=ozaki1-i8 slices=4 split=ahead kbits=12 budget=2^-30 "
+    "{\n"
     "  %x = arg index=0 : f16[2,4,8,9]\n"
     "  %w = arg index=1 : e4m3[6,2,3,3]\n"
     "  %c = conv2d %x %w stride=1,2 pad=1,1,0,0 dilate=1,1 groups=2 layout=nhwc : exact[2,6,8,4]\n"
@@ -41,7 +43,7 @@ static const char *const texts[] = {
     "    row %al.1 %bl.1 acc=1 w=2^0 share=all\n"
     "    row %al.2 %bl.2 acc=2 w=2^0 share=all\n"
     "  }\n"
-    "  %e = combine %s via=crt moduli=256,255,253 : exact[128,n]\n"
+    "  %e = combine %s reconstruct=crt moduli=256,255,253 : exact[128,n]\n"
     "  %d = epilogue %e alpha=one beta=zero wrap=0 : dd[128,n]\n"
     "  ret %d\n"
     "}\n",
@@ -56,7 +58,7 @@ static const char *const texts[] = {
     "    row %al.0 %bl.1 acc=1 w=2^-12 share=2^-11\n"
     "    row %al.1 %bl.0 acc=1 w=2^-12 share=0x1.8p-11\n"
     "  }\n"
-    "  %e = combine %s via=sum : f64[m,n]\n"
+    "  %e = combine %s reconstruct=sum : f64[m,n]\n"
     "  %d = epilogue %e alpha=one beta=zero wrap=0 : f32[m,n]\n"
     "  ret %d\n"
     "}\n",
@@ -69,7 +71,7 @@ static const char *const texts[] = {
     "    row %al.3 %bl.0 acc=0 w=2^0 share=all\n"
     "    row %al.2 %bl.0 acc=1 w=2^8 share=0\n"
     "  }\n"
-    "  %e = combine %s via=shift : exact[m,n]\n"
+    "  %e = combine %s reconstruct=shift : exact[m,n]\n"
     "  %d = epilogue %e alpha=one beta=zero wrap=1 : i64[m,n]\n"
     "  ret %d\n"
     "}\n",
@@ -82,7 +84,7 @@ static const char *const texts[] = {
     "  %pl = whole %p : f128[k,n]x1\n"
     "  %s = products %fl %pl unit=exact chunk=4611686018427387904 : exact[m,n]x1 {\n"
     "  }\n"
-    "  %c = combine %s via=sum : exact[m,n]\n"
+    "  %c = combine %s reconstruct=sum : exact[m,n]\n"
     "  %d = epilogue %c alpha=one beta=zero wrap=0 : f128[m,n]\n"
     "  %y = image %d layout=nchw : f128[n,o,p,q]\n"
     "  ret %y\n"
@@ -137,14 +139,15 @@ static void texts_come_back(void **state)
 static void loose_text_becomes_canonical(void **state)
 {
     (void)state;
-    assert_prints("; before\n\n plan   g kbits=4 budget=8 promise=bits bits=9 {   ; any order\r\n"
-                  "\t%a = arg special=0 sign=signed sig=53 width=60 spread=12 emax=7 emin=-16 index=0"
-                  " : f64[m,k];a comment\n\n"
-                  "%b = whole %a : f64[m,k]x1\nret %a ; the end\n}\n; after\n",
-                  "plan g promise=bits bits=9 kbits=4 budget=2^3 {\n"
-                  "  %a = arg index=0 emin=-16 emax=7 spread=12 width=60 sig=53 sign=signed "
-                  "special=0 : f64[m,k]\n"
-                  "  %b = whole %a : f64[m,k]x1\n  ret %a\n}\n");
+    assert_prints(
+        "; before\n\n plan   g kbits=4 budget=8 promise=bits bits=9 {   ; any order\r\n"
+        "\t%a = arg special=0 sign=signed sig=53 width=60 spread=12 emax=7 emin=-16 index=0"
+        " : f64[m,k];a comment\n\n"
+        "%b = whole %a : f64[m,k]x1\nret %a ; the end\n}\n; after\n",
+        "plan g promise=bits bits=9 kbits=4 budget=2^3 {\n"
+        "  %a = arg index=0 emin=-16 emax=7 spread=12 width=60 sig=53 sign=signed "
+        "special=0 : f64[m,k]\n"
+        "  %b = whole %a : f64[m,k]x1\n  ret %a\n}\n");
 }
 
 static void copies_are_deep(void **state)
@@ -177,7 +180,9 @@ static void text_ignores_the_locale(void **state)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static const struct { const char *text, *error; } refused[] = {
+static const struct {
+    const char *text, *error;
+} refused[] = {
     { "", "line 1: the text holds no plan" },
     { "\n; only a comment\n", "the text holds no plan" },
     { "gemm {", "line 1: 'gemm': a plan begins" },
@@ -197,7 +202,8 @@ static const struct { const char *text, *error; } refused[] = {
     { "plan gemm {\n  return %a\n}\n", "line 2: 'return': a line begins with" },
     { "plan gemm {\n  ret %a\n}\n", "line 2: '%a': not defined above" },
     { "plan gemm {\n  ret a\n}\n", "'a': no value; values begin with %" },
-    { "plan gemm {\n  %a = arg index=0 : f64[m,k]\n  ret %a\n  ret %a\n}\n", "line 4: 'ret': said twice" },
+    { "plan gemm {\n  %a = arg index=0 : f64[m,k]\n  ret %a\n  ret %a\n}\n",
+      "line 4: 'ret': said twice" },
     { "plan gemm {\n  %1 = arg index=0 : f64[m,k]\n}\n", "'%1': no name for a value" },
     { "plan gemm {\n  %a = arg index=0 : f64[m,k]\n  %a = arg index=1 : f64[m,k]\n}\n",
       "line 3: '%a': defined twice" },
@@ -224,7 +230,8 @@ static const struct { const char *text, *error; } refused[] = {
     { "plan gemm {\n  %a = arg index=0 : f64[m,k]\n  %b = gemm %a %a %a : f64[m,k]\n}\n",
       "too many operands" },
     { "plan gemm {\n  %a = arg index=0 : f64[m,k]\n"
-      "  %s = products %a %a unit=f64 chunk=1 : f64[m,k]x1\n}\n", "'' where '{' is due" },
+      "  %s = products %a %a unit=f64 chunk=1 : f64[m,k]x1\n}\n",
+      "'' where '{' is due" },
     { "plan gemm {\n  %a = arg index=0 : f64[m,k]\n  %b = whole %a : f64[m,k]x1\n"
       "  %s = products %b %b unit=f64 chunk=1 : f64[m,k]x1 {\n    row %a.0 %b.0 acc=0\n  }\n}\n",
       "line 5: '%a.0': not the operand" },
@@ -238,7 +245,7 @@ static void bad_text_is_refused_by_line_and_word(void **state)
         struct plan p = { 0 };
 
         assert_false(limber_plan_parse(&p, refused[i].text, &d));
-        assert_int_equal(d.status, LIMBER_BAD_ARGUMENT);
+        assert_int_equal(d.status, LIMBER_STATUS_BAD_ARGUMENT);
         if (strncmp(d.text, "line ", 5) || !strstr(d.text, refused[i].error))
             fail_msg("\"%s\" does not say \"%s\" of\n%s", d.text, refused[i].error,
                      refused[i].text);
@@ -248,7 +255,11 @@ static void bad_text_is_refused_by_line_and_word(void **state)
 
 static void sizes_are_limited(void **state)
 {
-    static const struct { const char *before, *piece; int times; const char *error; } cases[] = {
+    static const struct {
+        const char *before, *piece;
+        int times;
+        const char *error;
+    } cases[] = {
         { "", "x", 5 << 20, "longer than" },
         { "plan a {\n  %a = arg index=0 : ", "((", 1 << 20, "no type" },
         { "plan a {\n  %a = conv2d stride=", "9,", 1000, "the list is too long" },
@@ -289,14 +300,15 @@ static void check_refusal(void *user, const char *path)
     snprintf(want, sizeof want, "%.*s", (int)strcspn(mark + 9, "\n"), mark + 9);
     if (!limber_plan_parse(&p, text, &d))
         fail_msg("%s does not parse: %s", path, d.text);
-    if (limber_plan_verify(&p, &d) || d.status != LIMBER_BAD_ARGUMENT || !strstr(d.text, want))
+    if (limber_plan_verify(&p, &d) || d.status != LIMBER_STATUS_BAD_ARGUMENT ||
+        !strstr(d.text, want))
         fail_msg("%s: \"%s\" does not say \"%s\"", path, d.text, want);
     if (sscanf(d.text, "%%%60[^:]:", name) == 1) {
         for (size_t i = 0; i < p.nodes; i++)
             if (!strcmp(p.node[i].name, name) && p.node[i].line != line)
                 fail_msg("%s: blames line %d, not %d", path, p.node[i].line, line);
     } else {
-        assert_int_equal(line, 1);      /* of the plan as a whole */
+        assert_int_equal(line, 1); /* of the plan as a whole */
     }
     limber_plan_clear(&p);
     free(text);
@@ -347,9 +359,32 @@ static uint32_t rng(uint32_t below)
 /* One small change, sometimes more of them; digits often become other digits. */
 static void mutate(char *s, size_t room)
 {
-    static const char *const bits[] = { "%", "{", "}", "\n", ";", "=", ":", "x", "0", "-", "2^",
-        "18446744073709551616", "9223372036854775807", "all", "any", "row ", "0x1p", ",", "[m]",
-        "nan", "%s.0", "(1,5,2)", "\x80", "exact", "arg", "products " };
+    static const char *const bits[] = { "%",
+                                        "{",
+                                        "}",
+                                        "\n",
+                                        ";",
+                                        "=",
+                                        ":",
+                                        "x",
+                                        "0",
+                                        "-",
+                                        "2^",
+                                        "18446744073709551616",
+                                        "9223372036854775807",
+                                        "all",
+                                        "any",
+                                        "row ",
+                                        "0x1p",
+                                        ",",
+                                        "[m]",
+                                        "nan",
+                                        "%s.0",
+                                        "(1,5,2)",
+                                        "\x80",
+                                        "exact",
+                                        "arg",
+                                        "products " };
 
     for (int changes = rng(3) ? 0 : (int)rng(6); changes >= 0; changes--) {
         size_t n = strlen(s), at = rng((uint32_t)n + 1), m;
@@ -377,7 +412,7 @@ static void mutate(char *s, size_t room)
                 memcpy(s + at, piece, m);
             }
             break;
-        case 3:                 /* a piece again, elsewhere */
+        case 3: /* a piece again, elsewhere */
             m = rng(60);
             if (at + m <= n && n + m + 1 < room) {
                 char copy[64];
@@ -399,7 +434,7 @@ static void survives(const char *text, size_t *parsed, size_t *verified)
     char *once;
 
     if (!limber_plan_parse(&p, text, &d)) {
-        assert_int_equal(d.status, LIMBER_BAD_ARGUMENT);
+        assert_int_equal(d.status, LIMBER_STATUS_BAD_ARGUMENT);
         assert_true(d.text[0]);
         assert_null(p.arena);
         return;
@@ -414,7 +449,7 @@ static void survives(const char *text, size_t *parsed, size_t *verified)
         if (!limber_plan_verify(&copy, &v))
             fail_msg("swept: %s\n%s", v.text, once);
     } else {
-        assert_true(v.status == LIMBER_BAD_ARGUMENT && v.text[0]);
+        assert_true(v.status == LIMBER_STATUS_BAD_ARGUMENT && v.text[0]);
     }
     limber_plan_clear(&copy);
     limber_plan_clear(&p);
@@ -466,7 +501,7 @@ static void sweeping_orders_and_drops(void **state)
     assert_int_equal(p.node[2].in[0], 1);
     assert_int_equal(p.ret, 2);
     assert_true(limber_plan_add(&p, OP_gemm, "again", 0, 0, t) == 3);
-    p.node[1].in[0] = 2;                /* a cycle is left for verify */
+    p.node[1].in[0] = 2; /* a cycle is left for verify */
     assert_true(limber_plan_sweep(&p));
     assert_int_equal(p.ret, 2);
     limber_plan_clear(&p);
@@ -497,9 +532,9 @@ static void errors_keep_the_first(void **state)
     char many[600];
 
     (void)state;
-    assert_false(limber_fail(&d, LIMBER_RANGE, "k = %d", -3));
-    assert_false(limber_fail(&d, LIMBER_IO, "later"));
-    assert_int_equal(d.status, LIMBER_RANGE);
+    assert_false(limber_fail(&d, LIMBER_STATUS_RANGE, "k = %d", -3));
+    assert_false(limber_fail(&d, LIMBER_STATUS_IO, "later"));
+    assert_int_equal(d.status, LIMBER_STATUS_RANGE);
     limber_fail_in(&d, "gemm");
     assert_string_equal(d.text, "gemm: k = -3");
     memset(many, 'x', sizeof many - 1);
@@ -509,9 +544,9 @@ static void errors_keep_the_first(void **state)
     many[470] = 0;
     limber_fail_in(&d, many);
     assert_int_equal(strlen(d.text), sizeof d.text - 1);
-    assert_string_equal(limber_status_name(LIMBER_NO_SCHEME), "NO_SCHEME");
+    assert_string_equal(limber_status_name(LIMBER_STATUS_NO_SCHEME), "NO_SCHEME");
     assert_string_equal(limber_status_name((limber_status)99), "UNKNOWN");
-    assert_true(strlen(limber_status_meaning(LIMBER_IO)) > 0);
+    assert_true(strlen(limber_status_meaning(LIMBER_STATUS_IO)) > 0);
 }
 
 /* ---- targets and masks ----------------------------------------------------------------------- */
@@ -526,11 +561,24 @@ static void targets_come_back(void **state)
         "target interp isa=any vector=0 registers=16 l1=32768 l2=1048576 group=1 rate.f64=1e8 "
         "rate.exact=7\n",
     };
-    static const char *const bad[] = { "", "machine x", "target ", "target x vector", "target x y=1",
-        "target x vector=-1", "target x vector=1x", "target x rate.f64=fast", "target x rate.f65=1",
-        "target x rate.f64=-1", "target averyveryverylongname", "target x l1=99999999999999999999",
-        "target x tile.f64=1,2", "target x tile.f64=1,2,3,4", "target x tile.f64=0,2,3",
-        "target x tile.f65=1,2,3", "target x tile.f64=1,2,x", "target x tile.f64=" };
+    static const char *const bad[] = { "",
+                                       "machine x",
+                                       "target ",
+                                       "target x vector",
+                                       "target x y=1",
+                                       "target x vector=-1",
+                                       "target x vector=1x",
+                                       "target x rate.f64=fast",
+                                       "target x rate.f65=1",
+                                       "target x rate.f64=-1",
+                                       "target averyveryverylongname",
+                                       "target x l1=99999999999999999999",
+                                       "target x tile.f64=1,2",
+                                       "target x tile.f64=1,2,3,4",
+                                       "target x tile.f64=0,2,3",
+                                       "target x tile.f65=1,2,3",
+                                       "target x tile.f64=1,2,x",
+                                       "target x tile.f64=" };
 
     (void)state;
     for (size_t i = 0; i < COUNT(good_texts); i++) {
@@ -549,7 +597,7 @@ static void targets_come_back(void **state)
         struct target t;
 
         assert_false(limber_target_parse(&t, bad[i], &d));
-        assert_int_equal(d.status, LIMBER_BAD_ARGUMENT);
+        assert_int_equal(d.status, LIMBER_STATUS_BAD_ARGUMENT);
     }
 }
 
@@ -562,8 +610,9 @@ static void classes_widen(void **state)
     limber_format_named("f64", &f64);
     seed = 7;
     for (int i = 0; i < 20000; i++) {
-        struct mask m = { .scanned = true, .emin = (int)rng(1800) - 1000, .negative = rng(2),
-                          .special = rng(2) };
+        struct mask m = {
+            .scanned = true, .emin = (int)rng(1800) - 1000, .negative = rng(2), .special = rng(2)
+        };
         struct node n = { .op = OP_arg };
 
         m.emax = m.emin + (int)rng(200);

@@ -12,7 +12,8 @@ static bool has_comma(void)
     char command[5000];
 
     locales = scratch();
-    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s/comma.UTF-8' > /dev/null 2>&1", locales);
+    snprintf(command, sizeof command,
+             "localedef -i de_DE -f UTF-8 '%s/comma.UTF-8' > /dev/null 2>&1", locales);
     if (system(command) != 0)
         return false;
     setenv("LOCPATH", locales, 1);
@@ -29,9 +30,13 @@ static void write_texts(struct text *out)
 {
     enum { N = 8 };
     const limber_contract all[] = {
-        { .promise = LIMBER_NATIVE }, { .promise = LIMBER_BITS, .bits = 70 }, { .promise = LIMBER_CORRECT },
-        { .promise = LIMBER_FAST, .scheme = "ozaki1-i8", .slices = 4 },
-        { .promise = LIMBER_BITS, .bits = 60, .scheme = "native" },     /* refused, with numbers */
+        { .promise = LIMBER_CONTRACT_NATIVE },
+        { .promise = LIMBER_CONTRACT_BITS, .bits = 70 },
+        { .promise = LIMBER_CONTRACT_CORRECT },
+        { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8", .slices = 4 },
+        { .promise = LIMBER_CONTRACT_BITS,
+          .bits = 60,
+          .scheme = "native" },     /* refused, with numbers */
     };
     limber_context *ctx;
     limber_format f64 = format("f64");
@@ -41,26 +46,32 @@ static void write_texts(struct text *out)
 
     for (int i = 0; i < N * N; i++)
         a[i] = (i % 5 - 2) * 0.375;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "", .threads = 1 }), LIMBER_OK);
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "", .threads = 1 }),
+                     LIMBER_STATUS_OK);
     for (size_t i = 0; i < COUNT(all); i++) {
         limber_matrix m = { a, f64, N, 1 }, to = { c, f64, N, 1 };
         char *plan = NULL;
         limber_report r;
 
-        if (limber_gemm_plan(ctx, &all[i], N, N, N, NULL, m, m, NULL, to, &plan, &r) == LIMBER_OK)
+        if (limber_gemm_plan(ctx, &all[i], N, N, N, NULL, m, m, NULL, to, &plan, &r) ==
+            LIMBER_STATUS_OK)
             limber_text_add(out, "%s", plan);
         else
             limber_text_add(out, "%s\n", limber_error_text());
         limber_free(plan);
-        r = (limber_report){ .scheme = "mixed", .parts = 2, .part = { { "native", .cost = 0.25, .bound = 1e-16,
-                             .seconds = 1.5, .share = 0.5 }, { "exact", .cost = 0.125, .share = 0.5 } } };
-        if (limber_report_parts(&r, &plan) == LIMBER_OK)
+        r = (limber_report){ .scheme = "mixed",
+                             .parts = 2,
+                             .part = { { "native", .cost = 0.25, .bound = 1e-16, .seconds = 1.5,
+                                         .share = 0.5 },
+                                       { "exact", .cost = 0.125, .share = 0.5 } } };
+        if (limber_report_parts(&r, &plan) == LIMBER_STATUS_OK)
             limber_text_add(out, "%s", plan);
         limber_free(plan);
     }
-    assert_int_equal(limber_unit_parse("in=e5m2 mul=e5m2:rz acc=(1,8,7):rn", &u), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("in=e5m2 mul=e5m2:rz acc=(1,8,7):rn", &u), LIMBER_STATUS_OK);
     limber_text_add(out, "%s\n", limber_unit_text(&u, text, sizeof text));
-    assert_int_equal(limber_tune(ctx, &(limber_tuning){ .seconds = -0.5 }), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_tune(ctx, &(limber_tuning){ .seconds = -0.5 }),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     limber_text_add(out, "%s\n", limber_error_text());
     limber_destroy(ctx);
 }
@@ -84,13 +95,13 @@ static void texts_are_the_same(void **state)
 static void lines_that_tell_times_have_points(void **state)
 {
     struct text lines = { 0 };
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "", .verbose = 1, .log = say,
-                                                            .log_user = &lines });
+    limber_context *ctx = counted_context(
+        &(limber_config){ .cache_dir = "", .verbose = 1, .log = say, .log_user = &lines });
     limber_report r;
 
     (void)state;
     for (int i = 0; i < 20; i++)
-        assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+        assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     for (const char *s = lines.s; (s = strchr(s, ',')); s++)
         if (s[-1] >= '0' && s[-1] <= '9' && s[1] >= '0' && s[1] <= '9')
@@ -112,17 +123,17 @@ static void records_are_read_anywhere(void **state)
         limber_status s;
 
         setlocale(LC_ALL, i ? "C" : "comma.UTF-8");
-        assert_int_equal(limber_create(&ctx, &config), LIMBER_OK);
+        assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
         how.user = &lines[i];
         how.seconds = i ? 1e-9 : 0.2;
         s = limber_tune(ctx, &how);
         limber_destroy(ctx);
-        if (s == LIMBER_DEVICE) {       /* nothing is tuned here */
+        if (s == LIMBER_STATUS_DEVICE) {       /* nothing is tuned here */
             setlocale(LC_ALL, "comma.UTF-8");
             discard(dir);
             skip();
         }
-        assert_int_equal(s, LIMBER_OK);
+        assert_int_equal(s, LIMBER_STATUS_OK);
     }
     assert_non_null(lines[0].s);
     for (char *line = strtok(lines[0].s, "\n"); line; line = strtok(NULL, "\n")) {

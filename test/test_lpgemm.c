@@ -12,21 +12,20 @@
 
 /* ---- configurations ------------------------------------------------------------------------ */
 
-static const char good[] =
-    "# the template\n"
-    "groupedCumulativeLength = 16\n"
-    "targetFloatType = (1, 5, 2)   # FP8\r\n"
-    "roundingType = \"nearest\"\n"
-    "quantLayer = [conv1, 'FC#1', \"FC2\"]\n"
-    "\n"
-    "[ 'FC#1' ]\n"
-    "[FC2]\n"
-    "targetFloatType = BF16\n"
-    "roundingType = stochastic\n"
-    "seed = 18446744073709551615\n"
-    "groupedCumulativeLength = 1\n"
-    "[conv9]\n"
-    "targetFloatType = FP32";
+static const char good[] = "# the template\n"
+                           "groupedCumulativeLength = 16\n"
+                           "targetFloatType = (1, 5, 2)   # FP8\r\n"
+                           "roundingType = \"nearest\"\n"
+                           "quantLayer = [conv1, 'FC#1', \"FC2\"]\n"
+                           "\n"
+                           "[ 'FC#1' ]\n"
+                           "[FC2]\n"
+                           "targetFloatType = BF16\n"
+                           "roundingType = stochastic\n"
+                           "seed = 18446744073709551615\n"
+                           "groupedCumulativeLength = 1\n"
+                           "[conv9]\n"
+                           "targetFloatType = FP32";
 
 static void reads(const char *text, const char *layer, int wanted, const char *words)
 {
@@ -34,7 +33,7 @@ static void reads(const char *text, const char *layer, int wanted, const char *w
     char got[512];
     int listed;
 
-    if (limber_unit_lpgemm(text, layer, &unit, &listed) != LIMBER_OK)
+    if (limber_unit_lpgemm(text, layer, &unit, &listed) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", layer ? layer : "all", limber_error_text());
     assert_int_equal(listed, wanted);
     if (!words) {
@@ -42,7 +41,7 @@ static void reads(const char *text, const char *layer, int wanted, const char *w
         assert_memory_equal(&unit, &same, sizeof same);
         return;
     }
-    assert_int_equal(limber_unit_parse(words, &same), LIMBER_OK);
+    assert_int_equal(limber_unit_parse(words, &same), LIMBER_STATUS_OK);
     assert_string_equal(limber_unit_text(&unit, got, sizeof got),
                         limber_unit_text(&same, (char[512]){ 0 }, 512));
 }
@@ -70,7 +69,7 @@ static void refuses(const char *text, const char *layer, const char *why)
     int listed = 7;
 
     memset(&zero, 0, sizeof zero);
-    assert_int_equal(limber_unit_lpgemm(text, layer, &unit, &listed), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_unit_lpgemm(text, layer, &unit, &listed), LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(listed, 0);
     assert_memory_equal(&unit, &zero, sizeof zero);
     if (!strstr(limber_error_text(), why))
@@ -92,7 +91,8 @@ static void bad_configurations(void **state)
     refuses("targetFloatType = e5m2:sat", NULL, "line 1: targetFloatType");
     refuses("targetFloatType = f16 seed=1", NULL, "line 1: targetFloatType");
     refuses("targetFloatType =", NULL, "line 1: targetFloatType: '' is no format");
-    refuses("targetFloatType = FP16\ntargetFloatType = FP16", NULL, "line 2: key: "
+    refuses("targetFloatType = FP16\ntargetFloatType = FP16", NULL,
+            "line 2: key: "
             "'targetFloatType' stands twice");
     refuses("roundingType = up", NULL, "line 1: roundingType: 'up' is none of");
     refuses("targetFloatType=f16\nroundingType = rs", NULL, "line 2: roundingType: stochastic");
@@ -109,8 +109,9 @@ static void bad_configurations(void **state)
     refuses("[x]\n[x]", "x", "line 2: section");
     refuses("nonsense", NULL, "line 1: line: 'nonsense'");
     refuses("targetFloatType=f16\n[y]\nroundingType = up", "x", "line 3: roundingType");
-    assert_int_equal(limber_unit_lpgemm("", NULL, NULL, NULL), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_unit_lpgemm("targetFloatType=f16", NULL, &unit, NULL), LIMBER_OK);
+    assert_int_equal(limber_unit_lpgemm("", NULL, NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_unit_lpgemm("targetFloatType=f16", NULL, &unit, NULL),
+                     LIMBER_STATUS_OK);
 }
 
 /* ---- retention ----------------------------------------------------------------------------- */
@@ -125,7 +126,7 @@ static double of_unit(const char *words, int64_t k)
 {
     limber_unit unit;
 
-    assert_int_equal(limber_unit_parse(words, &unit), LIMBER_OK);
+    assert_int_equal(limber_unit_parse(words, &unit), LIMBER_STATUS_OK);
     return limber_unit_retention(&unit, k);
 }
 

@@ -31,12 +31,13 @@ static bool gated_compile(const struct plan *p, const struct target *t, const st
         pthread_cond_wait(&changed, &lock);
     fails = broken;
     pthread_mutex_unlock(&lock);
-    return fails ? limber_fail(d, LIMBER_INTERNAL, "broken") :
-           counted_compile(p, t, dump, out, d);
+    return fails ? limber_fail(d, LIMBER_STATUS_INTERNAL, "broken") :
+                   counted_compile(p, t, dump, out, d);
 }
 
-static const struct backend gated = { "gated", counted_probe, gated_compile, counted_load,
-                                      counted_launch, counted_unload, NULL, NULL, NULL };
+static const struct backend gated = { "gated",      counted_probe,  gated_compile,
+                                      counted_load, counted_launch, counted_unload,
+                                      NULL,         NULL,           NULL };
 static const struct backend *const gated_list[] = { &gated, NULL };
 
 static limber_context *gated_context(const char *cache_dir)
@@ -55,9 +56,12 @@ static limber_context *gated_context(const char *cache_dir)
 /* ---- products -------------------------------------------------------------------------------- */
 
 enum { M = 37, N = 29, K = 41, LDC = N + 3, GUARD = 12345 };
-struct numbers { double a[M * K], b[K * N], c[M * LDC], want[M * LDC]; };
+struct numbers {
+    double a[M * K], b[K * N], c[M * LDC], want[M * LDC];
+};
 
-/* Small integers: every order of sums gives the same.  Between the rows of C is what nobody may touch. */
+/* Small integers: every order of sums gives the same.  Between the rows of C is what nobody may
+ * touch. */
 static void fill(struct numbers *x, double beta)
 {
     for (int i = 0; i < M * K; i++)
@@ -75,15 +79,16 @@ static void fill(struct numbers *x, double beta)
         }
 }
 
-static limber_status multiply(limber_context *ctx, struct numbers *x, limber_meanwhile meanwhile,
+static limber_status multiply(limber_context *ctx, struct numbers *x, limber_on_miss on_miss,
                               limber_promise promise, double beta, limber_report *r)
 {
-    const limber_contract k = { .promise = promise, .meanwhile = meanwhile };
+    const limber_contract k = { .promise = promise, .on_miss = on_miss };
     limber_format f = format("f64");
 
     fill(x, beta);
     return limber_gemm(ctx, &k, M, N, K, NULL, (limber_matrix){ x->a, f, K, 1 },
-                       (limber_matrix){ x->b, f, N, 1 }, &beta, (limber_matrix){ x->c, f, LDC, 1 }, r);
+                       (limber_matrix){ x->b, f, N, 1 }, &beta, (limber_matrix){ x->c, f, LDC, 1 },
+                       r);
 }
 
 static void assert_right(const struct numbers *x)
@@ -95,9 +100,10 @@ static void wait_until_ready(limber_context *ctx, struct numbers *x, limber_prom
 {
     limber_status s;
 
-    while ((s = multiply(ctx, x, LIMBER_MEANWHILE_REFUSE, promise, 1, NULL)) == LIMBER_NOT_READY)
+    while ((s = multiply(ctx, x, LIMBER_ON_MISS_REFUSE, promise, 1, NULL)) ==
+           LIMBER_STATUS_NOT_READY)
         usleep(1000);
-    assert_int_equal(s, LIMBER_OK);
+    assert_int_equal(s, LIMBER_STATUS_OK);
     assert_right(x);
 }
 
@@ -110,11 +116,13 @@ static void the_interpreter_serves_until_the_kernel_is_there(void **state)
     limber_report r;
 
     (void)state;
-    for (int promise = LIMBER_NATIVE; promise <= LIMBER_CORRECT; promise += LIMBER_CORRECT) {
+    for (int promise = LIMBER_CONTRACT_NATIVE; promise <= LIMBER_CONTRACT_CORRECT;
+         promise += LIMBER_CONTRACT_CORRECT) {
         shut = true;
         compiles = 0;
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_GENERIC, promise, 1, &r), LIMBER_OK);
+            assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_GENERIC, promise, 1, &r),
+                             LIMBER_STATUS_OK);
             assert_right(&x);
             assert_int_equal(r.from, 3);
             assert_string_equal(r.backend, "interp");
@@ -122,7 +130,8 @@ static void the_interpreter_serves_until_the_kernel_is_there(void **state)
         set(&shut, false);
         wait_until_ready(ctx, &x, promise);
         assert_int_equal(compiles, 1);
-        assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_GENERIC, promise, 1, &r), LIMBER_OK);
+        assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_GENERIC, promise, 1, &r),
+                         LIMBER_STATUS_OK);
         assert_right(&x);
         assert_int_equal(r.from, 2);
         assert_string_equal(r.backend, "gated");
@@ -138,12 +147,12 @@ static void a_refused_call_leaves_c_alone(void **state)
     (void)state;
     shut = true;
     fill(&before, 1);
-    assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_REFUSE, LIMBER_NATIVE, 1, NULL),
-                     LIMBER_NOT_READY);
+    assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1, NULL),
+                     LIMBER_STATUS_NOT_READY);
     assert_non_null(strstr(limber_error_text(), "being made"));
     assert_memory_equal(x.c, before.c, sizeof x.c);
     set(&shut, false);
-    wait_until_ready(ctx, &x, LIMBER_NATIVE);
+    wait_until_ready(ctx, &x, LIMBER_CONTRACT_NATIVE);
     limber_destroy(ctx);
 }
 
@@ -155,11 +164,11 @@ static void others_go_on(void **state)
     limber_report r;
 
     (void)state;
-    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_STATUS_OK);
     shut = true;
-    assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_REFUSE, LIMBER_CORRECT, 1, NULL),
-                     LIMBER_NOT_READY);
-    assert_int_equal(small_gemm(ctx, &r), LIMBER_OK);
+    assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_CORRECT, 1, NULL),
+                     LIMBER_STATUS_NOT_READY);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 2);
     set(&shut, false);
     limber_destroy(ctx);
@@ -172,11 +181,12 @@ static void a_kernel_on_disk_is_waited_for(void **state)
     limber_context *ctx = gated_context(dir);
 
     (void)state;
-    assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_WAIT, LIMBER_CORRECT, 1, NULL), LIMBER_OK);
+    assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_WAIT, LIMBER_CONTRACT_CORRECT, 1, NULL),
+                     LIMBER_STATUS_OK);
     limber_destroy(ctx);
     ctx = gated_context(dir);
     shut = true;
-    wait_until_ready(ctx, &x, LIMBER_CORRECT);
+    wait_until_ready(ctx, &x, LIMBER_CONTRACT_CORRECT);
     assert_int_equal(compiles, 0);
     shut = false;
     limber_destroy(ctx);
@@ -192,18 +202,19 @@ static void a_kernel_that_cannot_be_made_is_told(void **state)
 
     (void)state;
     broken = true;
-    s = multiply(ctx, &x, LIMBER_MEANWHILE_GENERIC, LIMBER_NATIVE, 1, NULL);
-    if (s == LIMBER_OK)
+    s = multiply(ctx, &x, LIMBER_ON_MISS_GENERIC, LIMBER_CONTRACT_NATIVE, 1, NULL);
+    if (s == LIMBER_STATUS_OK)
         assert_right(&x);
     else
-        assert_int_equal(s, LIMBER_INTERNAL);
+        assert_int_equal(s, LIMBER_STATUS_INTERNAL);
     do
-        s = multiply(ctx, &x, LIMBER_MEANWHILE_REFUSE, LIMBER_NATIVE, 1, NULL);
-    while (s == LIMBER_NOT_READY);
-    assert_int_equal(s, LIMBER_INTERNAL);
+        s = multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1, NULL);
+    while (s == LIMBER_STATUS_NOT_READY);
+    assert_int_equal(s, LIMBER_STATUS_INTERNAL);
     assert_non_null(strstr(limber_error_text(), "broken"));
     broken = false;
-    assert_int_equal(multiply(ctx, &x, LIMBER_MEANWHILE_WAIT, LIMBER_NATIVE, 1, NULL), LIMBER_OK);
+    assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_WAIT, LIMBER_CONTRACT_NATIVE, 1, NULL),
+                     LIMBER_STATUS_OK);
     assert_right(&x);
     limber_destroy(ctx);
 }
@@ -213,14 +224,22 @@ static void c_is_made_what_it_was(void **state)
 {
     static struct numbers x, before;
     limber_context *ctx = gated_context("");
-    const limber_contract k = { .promise = LIMBER_CORRECT, .scheme = "fp32-f" };
+    const limber_contract k = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "fp32-f" };
     limber_format f = format("f64");
     const struct problem p = {
-        .contract = k, .m = M, .n = N, .k = K, .groups = 1, .fa = f, .fb = f, .fc = f,
-        .a = { x.a, K, 1, NULL, NULL }, .b = { x.b, 1, N, NULL, NULL },
+        .contract = k,
+        .m = M,
+        .n = N,
+        .k = K,
+        .groups = 1,
+        .fa = f,
+        .fb = f,
+        .fc = f,
+        .a = { x.a, K, 1, NULL, NULL },
+        .b = { x.b, 1, N, NULL, NULL },
         .c = { .data = x.c, .row = LDC, .col = 1, .inner = N },
     };
-    struct meanwhile w = { .rest = p };
+    struct on_miss w = { .rest = p };
 
     (void)state;
     fill(&x, 0);
@@ -229,10 +248,11 @@ static void c_is_made_what_it_was(void **state)
     w.saved = malloc(sizeof(double) * M * N);
     for (int i = 20; i < M; i++)
         for (int j = 0; j < N; j++) {
-            memcpy(w.saved + sizeof(double) * (size_t)(i * N + j), &x.c[i * LDC + j], sizeof(double));
+            memcpy(w.saved + sizeof(double) * (size_t)(i * N + j), &x.c[i * LDC + j],
+                   sizeof(double));
             x.c[i * LDC + j] = 4711;
         }
-    assert_false(limber_meanwhile_finish(ctx, &p, &w, false));
+    assert_false(limber_on_miss_finish(ctx, &p, &w, false));
     assert_memory_equal(x.c, before.c, sizeof x.c);
     limber_destroy(ctx);
 }
@@ -252,10 +272,10 @@ static uint64_t hash(const double *x, size_t n)
     return h;
 }
 
-static limber_status random_product(limber_context *ctx, int64_t n, limber_meanwhile meanwhile,
+static limber_status random_product(limber_context *ctx, int64_t n, limber_on_miss on_miss,
                                     limber_promise promise, uint64_t *bits, limber_report *r)
 {
-    const limber_contract k = { .promise = promise, .meanwhile = meanwhile };
+    const limber_contract k = { .promise = promise, .on_miss = on_miss };
     double *a = malloc(sizeof *a * (size_t)(3 * n * n)), *b = a + n * n, *c = b + n * n;
     limber_format f = format("f64");
     uint64_t seed = 1;
@@ -282,17 +302,24 @@ static void correct_bits_do_not_tell(void **state)
     for (int64_t n = 50; n <= 200; n += 150) {
         limber_context *ctx;
 
-        assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "" }), LIMBER_OK);
-        assert_int_equal(random_product(ctx, n, LIMBER_MEANWHILE_GENERIC, LIMBER_CORRECT, &got, NULL),
-                         LIMBER_OK);
-        assert_int_equal(random_product(ctx, n, LIMBER_MEANWHILE_WAIT, LIMBER_CORRECT, &want, NULL),
-                         LIMBER_OK);
+        assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "" }),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(
+            random_product(ctx, n, LIMBER_ON_MISS_GENERIC, LIMBER_CONTRACT_CORRECT, &got, NULL),
+            LIMBER_STATUS_OK);
+        assert_int_equal(
+            random_product(ctx, n, LIMBER_ON_MISS_WAIT, LIMBER_CONTRACT_CORRECT, &want, NULL),
+            LIMBER_STATUS_OK);
         assert_true(got == want);
         limber_destroy(ctx);
     }
 }
 
-struct busy { limber_context *ctx; int first; atomic_int leave, failures; };
+struct busy {
+    limber_context *ctx;
+    int first;
+    atomic_int leave, failures;
+};
 
 /* New kernels all the time. */
 static void *keep_compiling(void *arg)
@@ -300,9 +327,10 @@ static void *keep_compiling(void *arg)
     struct busy *b = arg;
 
     for (int i = b->first; !b->leave; i++) {
-        limber_meanwhile meanwhile = i % 2 ? LIMBER_MEANWHILE_GENERIC : LIMBER_MEANWHILE_WAIT;
-        const limber_contract k = { .promise = LIMBER_BITS, .bits = 10 + i % 140,
-                                    .meanwhile = meanwhile };
+        limber_on_miss on_miss = i % 2 ? LIMBER_ON_MISS_GENERIC : LIMBER_ON_MISS_WAIT;
+        const limber_contract k = { .promise = LIMBER_CONTRACT_BITS,
+                                    .bits = 10 + i % 140,
+                                    .on_miss = on_miss };
         double x[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, y[9];
         limber_format f = format("f64");
 
@@ -316,12 +344,12 @@ static void *keep_compiling(void *arg)
 
 static int child(limber_context *ctx, int i)
 {
-    const limber_meanwhile meanwhile = i % 2 ? LIMBER_MEANWHILE_WAIT : LIMBER_MEANWHILE_GENERIC;
+    const limber_on_miss on_miss = i % 2 ? LIMBER_ON_MISS_WAIT : LIMBER_ON_MISS_GENERIC;
     uint64_t bits;
 
     alarm(100);
-    if (random_product(ctx, 20 + i, meanwhile, LIMBER_CORRECT, &bits, NULL) ||
-        random_product(ctx, 3, meanwhile, LIMBER_NATIVE, &bits, NULL))
+    if (random_product(ctx, 20 + i, on_miss, LIMBER_CONTRACT_CORRECT, &bits, NULL) ||
+        random_product(ctx, 3, on_miss, LIMBER_CONTRACT_NATIVE, &bits, NULL))
         return 1;
     limber_destroy(ctx);
     return 0;
@@ -337,7 +365,8 @@ static void a_child_finds_everything_at_rest(void **state)
     limber_context *ctx;
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = dir, .threads = 2 }), LIMBER_OK);
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = dir, .threads = 2 }),
+                     LIMBER_STATUS_OK);
     for (int i = 0; i < THREADS; i++) {
         busy[i] = (struct busy){ .ctx = ctx, .first = 47 * i };
         assert_int_equal(pthread_create(&thread[i], NULL, keep_compiling, &busy[i]), 0);
@@ -381,7 +410,8 @@ static void a_process_may_end_at_any_time(void **state)
 
             alarm(100);
             if (limber_create(&ctx, &(limber_config){ .cache_dir = "" }) ||
-                random_product(ctx, 3, LIMBER_MEANWHILE_GENERIC, LIMBER_CORRECT, &bits, NULL))
+                random_product(ctx, 3, LIMBER_ON_MISS_GENERIC, LIMBER_CONTRACT_CORRECT, &bits,
+                               NULL))
                 _exit(1);
             usleep((useconds_t)(8000 * i));
             exit(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of unlike data: parts by their own plans keep the contract, give every backend's bits, and
- * are taken where they should be. */
+ * Products of unlike data: parts by their own plans keep the contract, give every backend's bits,
+ * and are taken where they should be. */
 #include "support.h"
 
 #include <math.h>
@@ -21,8 +21,8 @@ enum kind {
     KIND_byte_tiles,    /* tiles of small integers and of uniform numbers */
     KIND_count
 };
-static const char *const kind_names[] = { "plain", "hot row", "wide tiles", "far tiles", "zero tiles",
-                                          "byte tiles" };
+static const char *const kind_names[] = { "plain",     "hot row",    "wide tiles",
+                                          "far tiles", "zero tiles", "byte tiles" };
 
 struct trial {
     int64_t m, n, k;
@@ -41,10 +41,10 @@ static int make_contexts(void **state)
 
     (void)state;
     c.backend = "interp";
-    if (limber_create(&interp, &c) != LIMBER_OK)
+    if (limber_create(&interp, &c) != LIMBER_STATUS_OK)
         return -1;
     c.backend = "auto";
-    return limber_create(&fast, &c) == LIMBER_OK ? 0 : -1;
+    return limber_create(&fast, &c) == LIMBER_STATUS_OK ? 0 : -1;
 }
 
 static int drop_contexts(void **state)
@@ -91,7 +91,8 @@ static void *make_operand(struct rng *r, const struct trial *t, enum kind kind, 
             rng_next(&tile);
             x[i * t->k + p] = element(r, kind, i, rng_unit(&tile) < t->share);
         }
-    assert_int_equal(limber_convert(out, f, x, f64, (size_t)(lines * t->k), LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(out, f, x, f64, (size_t)(lines * t->k), LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
     free(x);
     return out;
 }
@@ -104,8 +105,10 @@ struct matrices {
 static struct matrices make(struct rng *r, const struct trial *t)
 {
     limber_format f = named(t->format);
-    struct matrices d = { make_operand(r, t, t->a, t->m), make_operand(r, t, t->b, t->n), NULL, { 0 },
-                      { 0 }, (size_t)(t->m * t->n) * f.size };
+    struct matrices d = {
+        make_operand(r, t, t->a, t->m), make_operand(r, t, t->b, t->n), NULL, { 0 }, { 0 },
+        (size_t)(t->m * t->n) * f.size
+    };
 
     d.c0 = malloc(d.bytes);
     fill(r, DATA_unit, f, d.c0, (size_t)(t->m * t->n));
@@ -134,15 +137,15 @@ static void run(limber_context *ctx, const struct trial *t, const struct matrice
                     (limber_matrix){ d->a, f, t->k, 1 }, (limber_matrix){ d->b, f, 1, t->k },
                     t->scalars ? d->beta : NULL,
                     (limber_matrix){ c, f, t->columns ? 1 : t->n, t->columns ? t->m : 1 }, report);
-    if (s != LIMBER_OK)
+    if (s != LIMBER_STATUS_OK)
         print_error("%s x %s, %s: %s\n", kind_names[t->a], kind_names[t->b],
                     t->contract.scheme ? t->contract.scheme : "-", limber_error_text());
-    assert_int_equal(s, LIMBER_OK);
+    assert_int_equal(s, LIMBER_STATUS_OK);
 }
 
 /* alpha sum + beta c0 and alpha |A||B| + |beta c0|, exactly. */
-static void exact_element(const struct trial *t, const struct matrices *d, int64_t i, int64_t j, mpfr_t x,
-                          mpfr_t scale)
+static void exact_element(const struct trial *t, const struct matrices *d, int64_t i, int64_t j,
+                          mpfr_t x, mpfr_t scale)
 {
     limber_format f = named(t->format);
     int64_t at = t->columns ? j * t->m + i : i * t->n + j;
@@ -169,8 +172,8 @@ static double allowed(const struct trial *t)
 {
     double u = ldexp(1, strcmp(t->format, "f32") ? -53 : -24);
 
-    return t->contract.promise == LIMBER_BITS ? ldexp(1, -t->contract.bits) + u :
-           (double)(t->k + 2 + 2 * t->scalars) * u;
+    return t->contract.promise == LIMBER_CONTRACT_BITS ? ldexp(1, -t->contract.bits) + u :
+                                                         (double)(t->k + 2 + 2 * t->scalars) * u;
 }
 
 static void check(struct rng *r, const struct trial *t, const struct matrices *d, const char *c,
@@ -186,8 +189,9 @@ static void check(struct rng *r, const struct trial *t, const struct matrices *d
         bool ok;
 
         exact_element(t, d, i, j, x, scale);
-        ok = t->contract.promise == LIMBER_CORRECT ? ref_rounds_to(x, f, at) :
-             ref_error(x, f, at, scale) <= allowed(t);
+        ok = t->contract.promise == LIMBER_CONTRACT_CORRECT ?
+                 ref_rounds_to(x, f, at) :
+                 ref_error(x, f, at, scale) <= allowed(t);
         if (!ok)
             print_error("%s x %s, %s: (%lld,%lld) errs by %g, allowed %g\n", kind_names[t->a],
                         kind_names[t->b], report->scheme, (long long)i, (long long)j,
@@ -205,10 +209,11 @@ static void compare(const struct trial *t, const char *what, const char *c, cons
         if (memcmp(c + i, e + i, f.size)) {
             print_error("%s x %s, %s: %s differ at element %zu: %a and %a\n", kind_names[t->a],
                         kind_names[t->b], t->contract.scheme ? t->contract.scheme : "-", what,
-                        i / f.size, f.size == 4 ? *(const float *)(const void *)(c + i) :
-                        *(const double *)(const void *)(c + i),
+                        i / f.size,
+                        f.size == 4 ? *(const float *)(const void *)(c + i) :
+                                      *(const double *)(const void *)(c + i),
                         f.size == 4 ? *(const float *)(const void *)(e + i) :
-                        *(const double *)(const void *)(e + i));
+                                      *(const double *)(const void *)(e + i));
             fail();
         }
 }
@@ -235,7 +240,11 @@ static void try_both(struct rng *r, const struct trial *t, bool same, limber_rep
 
 static void pairs_of_schemes(void **state)
 {
-    static const struct { const char *scheme, *format; enum kind a, b; int least; } cases[] = {
+    static const struct {
+        const char *scheme, *format;
+        enum kind a, b;
+        int least;
+    } cases[] = {
         { "fp32-f+fp32-b", "f32", KIND_wide_tiles, KIND_wide_tiles, 3 },
         { "fp32-f+fp32-b", "f32", KIND_wide_tiles, KIND_plain, 2 },
         { "fp32-f+fp32-b", "f32", KIND_plain, KIND_wide_tiles, 2 },
@@ -250,10 +259,17 @@ static void pairs_of_schemes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int way = 0; way < 2; way++) {
-            struct trial t = { .m = 150 + 31 * way, .n = 201 - 40 * way, .k = 600 - 88 * way,
-                               .format = cases[i].format, .a = cases[i].a, .b = cases[i].b,
-                               .contract = { .promise = LIMBER_NATIVE, .scheme = cases[i].scheme },
-                               .scalars = way, .columns = way, .share = 0.4 };
+            struct trial t = { .m = 150 + 31 * way,
+                               .n = 201 - 40 * way,
+                               .k = 600 - 88 * way,
+                               .format = cases[i].format,
+                               .a = cases[i].a,
+                               .b = cases[i].b,
+                               .contract = { .promise = LIMBER_CONTRACT_NATIVE,
+                                             .scheme = cases[i].scheme },
+                               .scalars = way,
+                               .columns = way,
+                               .share = 0.4 };
             limber_report report;
 
             try_both(&r, &t, true, &report);
@@ -264,8 +280,14 @@ static void pairs_of_schemes(void **state)
 static void lines_apart(void **state)
 {
     struct rng r = { 42 };
-    struct trial t = { .m = 640, .n = 500, .k = 700, .format = "f64", .a = KIND_hot_row,
-                       .b = KIND_plain, .contract = { .promise = LIMBER_CORRECT }, .share = 0.3 };
+    struct trial t = { .m = 640,
+                       .n = 500,
+                       .k = 700,
+                       .format = "f64",
+                       .a = KIND_hot_row,
+                       .b = KIND_plain,
+                       .contract = { .promise = LIMBER_CONTRACT_CORRECT },
+                       .share = 0.3 };
     limber_report report;
     double share = 0;
 
@@ -278,7 +300,7 @@ static void lines_apart(void **state)
     assert_string_equal(report.scheme, "mixed");
     assert_true(report.bound == 0);
     t.b = KIND_hot_row;
-    t.scalars = true;           /* to be left whole, or not: results are combined one by one */
+    t.scalars = true; /* to be left whole, or not: results are combined one by one */
     try_both(&r, &t, false, &report);
 }
 
@@ -289,9 +311,14 @@ static void correct_everywhere(void **state)
 
     (void)state;
     for (int a = 0; a < KIND_count; a++) {
-        struct trial t = { .m = 130, .n = 140, .k = 520, .format = a % 2 ? "f64" : "f32",
-                           .a = (enum kind)a, .b = (enum kind)rng_below(&r, KIND_count),
-                           .contract = { .promise = LIMBER_CORRECT }, .share = 0.3 };
+        struct trial t = { .m = 130,
+                           .n = 140,
+                           .k = 520,
+                           .format = a % 2 ? "f64" : "f32",
+                           .a = (enum kind)a,
+                           .b = (enum kind)rng_below(&r, KIND_count),
+                           .contract = { .promise = LIMBER_CONTRACT_CORRECT },
+                           .share = 0.3 };
         limber_report report;
 
         try_both(&r, &t, true, &report);
@@ -306,8 +333,11 @@ static void doubtful_elements(void **state)
 
     (void)state;
     for (int c = 0; c < 4; c++) {
-        struct trial t = { .m = 96, .n = 97, .k = 300, .format = formats[c % 2],
-                           .contract = { .promise = LIMBER_CORRECT, .scheme = "ozaki2" },
+        struct trial t = { .m = 96,
+                           .n = 97,
+                           .k = 300,
+                           .format = formats[c % 2],
+                           .contract = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" },
                            .scalars = c > 1 };
         limber_format f = named(t.format);
         struct matrices d = make(&r, &t);
@@ -318,20 +348,24 @@ static void doubtful_elements(void **state)
         for (int64_t i = 0; i < t.m + t.n; i++)
             for (int64_t p = 0; p < half; p++) {
                 char *line = i < t.m ? d.a + i * t.k * f.size : d.b + (i - t.m) * t.k * f.size;
-                double size = normal_like(&r);  /* in one order with every compiler */
+                double size = normal_like(&r); /* in one order with every compiler */
                 double x = ldexp(size, rng_below(&r, f.size == 4 ? 90 : 150) - 60);
-                double y = i >= t.m ? x : i % 2 ? -x * (1 + 0x1p-18 * (p % 7 == 0)) : normal_like(&r);
+                double y = i >= t.m ? x :
+                           i % 2    ? -x * (1 + 0x1p-18 * (p % 7 == 0)) :
+                                      normal_like(&r);
 
-                assert_int_equal(limber_convert(line + p * f.size, f, &x, named("f64"), 1, LIMBER_RN),
-                                 LIMBER_OK);
+                assert_int_equal(
+                    limber_convert(line + p * f.size, f, &x, named("f64"), 1, LIMBER_ROUND_NEAREST),
+                    LIMBER_STATUS_OK);
                 assert_int_equal(limber_convert(line + (p + half) * f.size, f, &y, named("f64"), 1,
-                                                LIMBER_RN), LIMBER_OK);
+                                                LIMBER_ROUND_NEAREST),
+                                 LIMBER_STATUS_OK);
             }
         run(fast, &t, &d, out, &report);
-        assert_true(report.repaired > 0 && report.repaired < t.m * t.n);
+        assert_true(report.recomputed > 0 && report.recomputed < t.m * t.n);
         check(&r, &t, &d, out, &report);
         run(interp, &t, &d, again, &other);
-        assert_true(other.repaired > 0);
+        assert_true(other.recomputed > 0);
         compare(&t, "the backends", out, again, d.bytes);
         free(out);
         free(again);
@@ -343,8 +377,11 @@ static void doubtful_elements(void **state)
 static void whole_range(void **state)
 {
     struct rng r = { 46 };
-    struct trial t = { .m = 130, .n = 90, .k = 200, .format = "f64",
-                       .contract = { .promise = LIMBER_CORRECT } };
+    struct trial t = { .m = 130,
+                       .n = 90,
+                       .k = 200,
+                       .format = "f64",
+                       .contract = { .promise = LIMBER_CONTRACT_CORRECT } };
     struct matrices d = make(&r, &t);
     char *out = malloc(d.bytes), *again = malloc(d.bytes);
     limber_report report;
@@ -368,11 +405,17 @@ static void bits_and_native(void **state)
     (void)state;
     for (int a = 0; a < KIND_count; a++)
         for (int bits = 0; bits < 2; bits++) {
-            struct trial t = { .m = 700, .n = 650, .k = 800, .format = a % 2 ? "f64" : "f32",
-                               .a = (enum kind)a, .b = (enum kind)rng_below(&r, KIND_count),
-                               .contract = { .promise = bits ? LIMBER_BITS : LIMBER_NATIVE,
+            struct trial t = { .m = 700,
+                               .n = 650,
+                               .k = 800,
+                               .format = a % 2 ? "f64" : "f32",
+                               .a = (enum kind)a,
+                               .b = (enum kind)rng_below(&r, KIND_count),
+                               .contract = { .promise = bits ? LIMBER_CONTRACT_BITS :
+                                                               LIMBER_CONTRACT_NATIVE,
                                              .bits = bits ? 20 : 0 },
-                               .scalars = bits, .share = 0.3 };
+                               .scalars = bits,
+                               .share = 0.3 };
             limber_report report;
 
             try_both(&r, &t, false, &report);
@@ -382,12 +425,9 @@ static void bits_and_native(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_of_schemes),
-        cmocka_unit_test(lines_apart),
-        cmocka_unit_test(correct_everywhere),
-        cmocka_unit_test(doubtful_elements),
-        cmocka_unit_test(whole_range),
-        cmocka_unit_test(bits_and_native),
+        cmocka_unit_test(pairs_of_schemes),   cmocka_unit_test(lines_apart),
+        cmocka_unit_test(correct_everywhere), cmocka_unit_test(doubtful_elements),
+        cmocka_unit_test(whole_range),        cmocka_unit_test(bits_and_native),
     };
 
     return cmocka_run_group_tests_name("mixed", tests, make_contexts, drop_contexts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The program's floating-point modes: whatever it has set (another rounding, subnormals flushed to zero as
- * -ffast-math does, traps), every public call gives the bits that it gives without, raises no trap, and leaves
- * modes and flags as they were. */
+ * The program's floating-point modes: whatever it has set (another rounding, subnormals flushed to
+ * zero as -ffast-math does, traps), every public call gives the bits that it gives without, raises
+ * no trap, and leaves modes and flags as they were. */
 #define _GNU_SOURCE     /* feenableexcept */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,9 +26,18 @@ static void flush_to_zero(void)
 #endif
 }
 
-static void round_up(void) { fesetround(FE_UPWARD); }
-static void round_down(void) { fesetround(FE_DOWNWARD); }
-static void round_to_zero(void) { fesetround(FE_TOWARDZERO); }
+static void round_up(void)
+{
+    fesetround(FE_UPWARD);
+}
+static void round_down(void)
+{
+    fesetround(FE_DOWNWARD);
+}
+static void round_to_zero(void)
+{
+    fesetround(FE_TOWARDZERO);
+}
 
 static void trap(void)
 {
@@ -36,9 +45,15 @@ static void trap(void)
     feenableexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW | FE_INEXACT);
 }
 
-static const struct { const char *name; void (*set)(void); } modes[] = {
-    { "rounding up", round_up }, { "rounding down", round_down }, { "rounding to zero", round_to_zero },
-    { "subnormals flushed", flush_to_zero }, { "traps", trap },
+static const struct {
+    const char *name;
+    void (*set)(void);
+} modes[] = {
+    { "rounding up", round_up },
+    { "rounding down", round_down },
+    { "rounding to zero", round_to_zero },
+    { "subnormals flushed", flush_to_zero },
+    { "traps", trap },
 };
 
 static unsigned controls(void)
@@ -65,7 +80,9 @@ static void modes_change_nothing(void **state)
     fill_operands();
     make_tiny();
     for (int k = 0; limber_backends[k]; k++) {
-        const limber_config config = { .backend = limber_backends[k]->name, .threads = 2, .cache_dir = "" };
+        const limber_config config = { .backend = limber_backends[k]->name,
+                                       .threads = 2,
+                                       .cache_dir = "" };
         limber_context *ctx;
 
         if (limber_create(&ctx, &config))
@@ -74,7 +91,7 @@ static void modes_change_nothing(void **state)
             if (!strcmp(calls[i].name, "bind_shape"))   /* its code is the program's own */
                 continue;
             reset();
-            assert_int_equal(calls[i].call(ctx), LIMBER_OK);
+            assert_int_equal(calls[i].call(ctx), LIMBER_STATUS_OK);
             memcpy(want, c, sizeof c);
             for (size_t m = 0; m < COUNT(modes); m++) {
                 unsigned before, after;
@@ -89,9 +106,11 @@ static void modes_change_nothing(void **state)
                 after = controls();
                 fesetenv(&usual);
                 if (status || memcmp(c, want, sizeof c))
-                    fail_msg("%s, %s: %s", calls[i].name, modes[m].name, status ? "failed" : "other bits");
+                    fail_msg("%s, %s: %s", calls[i].name, modes[m].name,
+                             status ? "failed" : "other bits");
                 if (before != after)
-                    fail_msg("%s, %s: modes or flags are not as they were", calls[i].name, modes[m].name);
+                    fail_msg("%s, %s: modes or flags are not as they were", calls[i].name,
+                             modes[m].name);
             }
         }
         limber_destroy(ctx);
@@ -102,7 +121,7 @@ static void modes_change_nothing(void **state)
 static void threads_have_modes_of_their_own(void **state)
 {
     enum { LARGE = 300 };
-    const limber_contract correct = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
     double *x = calloc(LARGE * LARGE, sizeof *x), *y[2];
     struct rng r = { 2 };
 
@@ -118,10 +137,12 @@ static void threads_have_modes_of_their_own(void **state)
             round_up();
             flush_to_zero();
         }
-        if (limber_create(&ctx, &(limber_config){ .threads = 3, .cache_dir = "" }) == LIMBER_OK)
+        if (limber_create(&ctx, &(limber_config){ .threads = 3, .cache_dir = "" }) ==
+            LIMBER_STATUS_OK)
             assert_int_equal(limber_gemm(ctx, &correct, LARGE, LARGE, 20, NULL, matrix(x, f64, 20),
-                                         matrix(x, f64, LARGE), NULL, matrix(y[m], f64, LARGE), NULL),
-                             LIMBER_OK);
+                                         matrix(x, f64, LARGE), NULL, matrix(y[m], f64, LARGE),
+                                         NULL),
+                             LIMBER_STATUS_OK);
         limber_destroy(ctx);
         fesetenv(&usual);
     }

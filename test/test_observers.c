@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Whoever looks on changes nothing: with a dump, lines to the log, reports, plans, looks, prepared
- * operands and statistics the entries of the cache are, byte by byte, those of a run without, and so
- * are the results. */
+ * operands and statistics the entries of the cache are, byte by byte, those of a run without, and
+ * so are the results. */
 #include "engine_support.h"
 #include "support.h"
 
@@ -10,8 +10,14 @@
 enum { MOST = 4000 };       /* results, and entries of a cache */
 
 /* Some bytes with a name: a result, or a file of the cache. */
-struct bytes { char *name, *data; size_t size; };
-struct shelf { struct bytes *item; size_t count; };
+struct bytes {
+    char *name, *data;
+    size_t size;
+};
+struct shelf {
+    struct bytes *item;
+    size_t count;
+};
 
 static void shelf_add(struct shelf *s, const char *name, const void *data, size_t size)
 {
@@ -74,36 +80,36 @@ static const struct work {
     enum data data;
     const char *unit;
 } cpu_works[] = {
-    { NULL, LIMBER_NATIVE, 0, "f64", "f64", DATA_unit, NULL },
-    { NULL, LIMBER_NATIVE, 0, "f32", "f32", DATA_unit, NULL },
-    { NULL, LIMBER_NATIVE, 0, "f16", "f32", DATA_unit, NULL },
-    { NULL, LIMBER_NATIVE, 0, "i8", "i32", DATA_bytes, NULL },
-    { NULL, LIMBER_NATIVE, 0, "i16", "i16", DATA_ints, NULL },
-    { NULL, LIMBER_BITS, 40, "f64", "f64", DATA_unit, NULL },
-    { NULL, LIMBER_BITS, 20, "f32", "f64", DATA_spread, NULL },
-    { NULL, LIMBER_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
-    { NULL, LIMBER_CORRECT, 0, "f64", "f64", DATA_special, NULL },
-    { NULL, LIMBER_CORRECT, 0, "f32", "f64", DATA_spread, NULL },
-    { NULL, LIMBER_CORRECT, 0, "f128", "f128", DATA_unit, NULL },
-    { NULL, LIMBER_CORRECT, 0, "dd", "dd", DATA_unit, NULL },
-    { NULL, LIMBER_CORRECT, 0, "tf32", "bf16", DATA_unit, NULL },
-    { NULL, LIMBER_EXACT, 0, "i32", "i64", DATA_ints, NULL },
-    { "exact", LIMBER_CORRECT, 0, "f64", "f64", DATA_range, NULL },
-    { "fp32-f", LIMBER_FAST, 0, "f32", "f32", DATA_bytes, NULL },
-    { "fp32-m", LIMBER_FAST, 0, "f32", "f32", DATA_bytes, NULL },
-    { "fp32-b", LIMBER_FAST, 0, "f32", "f32", DATA_bytes, NULL },
-    { "ozaki1-i8", LIMBER_CORRECT, 0, "f64", "f64", DATA_ints, NULL },
-    { "ozaki1-f16", LIMBER_CORRECT, 0, "f32", "f32", DATA_unit, NULL },
-    { "ozaki1-f64", LIMBER_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
-    { "ozaki2", LIMBER_CORRECT, 0, "f64", "dd", DATA_zeros, NULL },
-    { NULL, LIMBER_SIMULATE, 0, "f16", "f32", DATA_unit, "h100-fp16" },
-    { NULL, LIMBER_SIMULATE, 0, "f32", "f32", DATA_unit, "in=e5m2 mul=e5m2 acc=f16 group=8 outer=f32" },
+    { NULL, LIMBER_CONTRACT_NATIVE, 0, "f64", "f64", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_NATIVE, 0, "f32", "f32", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_NATIVE, 0, "f16", "f32", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_NATIVE, 0, "i8", "i32", DATA_bytes, NULL },
+    { NULL, LIMBER_CONTRACT_NATIVE, 0, "i16", "i16", DATA_ints, NULL },
+    { NULL, LIMBER_CONTRACT_BITS, 40, "f64", "f64", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_BITS, 20, "f32", "f64", DATA_spread, NULL },
+    { NULL, LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_special, NULL },
+    { NULL, LIMBER_CONTRACT_CORRECT, 0, "f32", "f64", DATA_spread, NULL },
+    { NULL, LIMBER_CONTRACT_CORRECT, 0, "f128", "f128", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_CORRECT, 0, "dd", "dd", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_CORRECT, 0, "tf32", "bf16", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_EXACT, 0, "i32", "i64", DATA_ints, NULL },
+    { "exact", LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_range, NULL },
+    { "fp32-f", LIMBER_CONTRACT_FAST, 0, "f32", "f32", DATA_bytes, NULL },
+    { "fp32-m", LIMBER_CONTRACT_FAST, 0, "f32", "f32", DATA_bytes, NULL },
+    { "fp32-b", LIMBER_CONTRACT_FAST, 0, "f32", "f32", DATA_bytes, NULL },
+    { "ozaki1-i8", LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_ints, NULL },
+    { "ozaki1-f16", LIMBER_CONTRACT_CORRECT, 0, "f32", "f32", DATA_unit, NULL },
+    { "ozaki1-f64", LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
+    { "ozaki2", LIMBER_CONTRACT_CORRECT, 0, "f64", "dd", DATA_zeros, NULL },
+    { NULL, LIMBER_CONTRACT_SIMULATE, 0, "f16", "f32", DATA_unit, "h100-fp16" },
+    { NULL, LIMBER_CONTRACT_SIMULATE, 0, "f32", "f32", DATA_unit, "in=e5m2 mul=e5m2 acc=f16 group=8 outer=f32" },
 }, gpu_works[] = {
-    { NULL, LIMBER_NATIVE, 0, "f64", "f64", DATA_unit, NULL },
-    { NULL, LIMBER_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
-    { "fp32-b", LIMBER_FAST, 0, "f32", "f32", DATA_unit, NULL },
-    { NULL, LIMBER_EXACT, 0, "i8", "i32", DATA_bytes, NULL },
-    { NULL, LIMBER_SIMULATE, 0, "f16", "f32", DATA_unit, "a100-fp16" },
+    { NULL, LIMBER_CONTRACT_NATIVE, 0, "f64", "f64", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
+    { "fp32-b", LIMBER_CONTRACT_FAST, 0, "f32", "f32", DATA_unit, NULL },
+    { NULL, LIMBER_CONTRACT_EXACT, 0, "i8", "i32", DATA_bytes, NULL },
+    { NULL, LIMBER_CONTRACT_SIMULATE, 0, "f16", "f32", DATA_unit, "a100-fp16" },
 };
 
 static size_t scalar_size(limber_format f)
@@ -115,7 +121,8 @@ static void make_scalar(void *to, limber_format f, double x)
 {
     limber_format as = scalar_size(f) == f.size ? f : named("i64");
 
-    assert_int_equal(limber_convert(to, as, &x, named("f64"), 1, LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(to, as, &x, named("f64"), 1, LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
 }
 
 static void ok(limber_status s, const char *name)
@@ -130,23 +137,26 @@ static void ask(const struct run *r, const limber_contract *k, const int64_t siz
                 limber_matrix c, const char *name)
 {
     limber_cut cut;
-    limber_look look;
+    limber_inspection look;
     char *text = NULL;
     limber_report report;
     size_t least, best;
 
     if (r->watch & PLAN) {
-        ok(limber_gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &text, &report),
+        ok(limber_gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &text,
+                            &report),
            name);
         limber_free(text);
-        ok(limber_gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &cut, NULL), name);
+        ok(limber_gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &cut, NULL),
+           name);
         limber_cut_free(&cut);
         ok(limber_gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &least,
-                                 &best), name);
+                                 &best),
+           name);
     }
     if (r->watch & LOOK) {
-        ok(limber_look_at(r->ctx, a, size[0], size[2], 1, &look), name);
-        limber_look_free(&look);
+        ok(limber_inspect(r->ctx, a, size[0], size[2], 1, &look), name);
+        limber_inspection_free(&look);
     }
 }
 
@@ -155,9 +165,10 @@ static limber_report *report_of(struct run *r)
     return r->watch & REPORT ? &r->report : NULL;
 }
 
-static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool turned)
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
+                            bool transposed)
 {
-    return (limber_matrix){ data, f, turned ? 1 : cols, turned ? rows : 1 };
+    return (limber_matrix){ data, f, transposed ? 1 : cols, transposed ? rows : 1 };
 }
 
 /* scaled: with alpha and beta. */
@@ -200,13 +211,14 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
         memset(&statistics, 0, sizeof statistics);
         ask(r, &contract, size, pa, ma, mb, pb, mc, name);
         if (r->watch & CHECK && !w->unit) {
-            const limber_operand_config checked = { .check = 1 };
-            limber_operand *kept;
+            const limber_prepare_config checked = { .check = 1 };
+            limber_prepared *kept;
 
-            ok(limber_operand_prepare(r->ctx, mb, k, n, 0, &checked, &kept), name);
+            ok(limber_prepare(r->ctx, mb, k, n, 0, &checked, &kept), name);
             ok(limber_gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb, mc,
-                                    report_of(r)), name);
-            limber_operand_free(kept);
+                                    report_of(r)),
+               name);
+            limber_prepared_free(kept);
         } else {
             ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, mc, report_of(r)), name);
         }
@@ -227,21 +239,31 @@ static void complex_products(struct run *r, limber_promise promise)
 
     fill(&rng, DATA_unit, f64, a, COUNT(a));
     fill(&rng, DATA_unit, f64, b, COUNT(b));
-    for (int turned = 0; turned < 2; turned++) {
+    for (int transposed = 0; transposed < 2; transposed++) {
         memset(c, 0xa5, sizeof c);
-        ok(limber_gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, turned), 1,
-                               matrix(b, f64, K, N, !turned), 0, NULL, matrix(c, f64, M, N, turned),
-                               report_of(r), 4), "complex");
+        ok(limber_gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, transposed), 1,
+                               matrix(b, f64, K, N, !transposed), 0, NULL,
+                               matrix(c, f64, M, N, transposed), report_of(r), 4),
+           "complex");
         shelf_add(r->results, "complex", c, sizeof c);
     }
 }
 
 static void convolutions(struct run *r, limber_promise promise)
 {
-    const limber_conv shape = { .n = 2, .c = 3, .h = 9, .w = 8, .o = 5, .r = 3, .s = 3,
-                                .stride = { 1, 1 }, .dilate = { 1, 1 }, .pad = { 1, 1, 1, 1 },
-                                .groups = 1, .layout = promise == LIMBER_NATIVE ? LIMBER_NHWC :
-                                                       LIMBER_NCHW };
+    const limber_conv shape = { .n = 2,
+                                .c = 3,
+                                .h = 9,
+                                .w = 8,
+                                .o = 5,
+                                .r = 3,
+                                .s = 3,
+                                .stride = { 1, 1 },
+                                .dilate = { 1, 1 },
+                                .pad = { 1, 1, 1, 1 },
+                                .groups = 1,
+                                .layout = promise == LIMBER_CONTRACT_NATIVE ? LIMBER_LAYOUT_NHWC :
+                                                                              LIMBER_LAYOUT_NCHW };
     static float x[2 * 3 * 9 * 8], w[5 * 3 * 3 * 3], y[2 * 5 * 9 * 8];
     const limber_contract k = { .promise = promise };
     limber_format f32 = named("f32");
@@ -252,7 +274,8 @@ static void convolutions(struct run *r, limber_promise promise)
     fill(&rng, DATA_unit, f32, w, COUNT(w));
     memset(y, 0xa5, sizeof y);
     if (r->watch & PLAN) {
-        ok(limber_conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL), "conv");
+        ok(limber_conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL),
+           "conv");
         limber_free(text);
     }
     ok(limber_conv2d(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, y, f32, report_of(r)), "conv");
@@ -263,7 +286,7 @@ static void one_shapes(struct run *r)
 {
     enum { N = 13, K = 9 };
     static double a[N * K], b[K * N], c[N * N];
-    const limber_contract k = { .promise = LIMBER_NATIVE };
+    const limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f64 = named("f64");
     struct rng rng = { 7 };
     limber_kernel f;
@@ -272,7 +295,8 @@ static void one_shapes(struct run *r)
     fill(&rng, DATA_unit, f64, b, COUNT(b));
     for (int at = 0; at < 8; at++) {
         ok(limber_bind_shape(r->ctx, &k, N, N, K, matrix(NULL, f64, N, K, at & 1),
-                             matrix(NULL, f64, K, N, at & 2), matrix(NULL, f64, N, N, at & 4), 0, &f),
+                             matrix(NULL, f64, K, N, at & 2), matrix(NULL, f64, N, N, at & 4), 0,
+                             &f),
            "bind_shape");
         memset(c, 0xa5, sizeof c);
         f(a, b, c);
@@ -286,10 +310,10 @@ static void do_cpu(struct run *r, bool compiled)
 
     for (size_t i = 0; i < COUNT(cpu_works); i++)
         products_of(r, &cpu_works[i], i & 1, compiled ? large : small, compiled ? 8 : 2);
-    complex_products(r, LIMBER_NATIVE);
-    complex_products(r, LIMBER_BITS);
-    convolutions(r, LIMBER_NATIVE);
-    convolutions(r, LIMBER_CORRECT);
+    complex_products(r, LIMBER_CONTRACT_NATIVE);
+    complex_products(r, LIMBER_CONTRACT_BITS);
+    convolutions(r, LIMBER_CONTRACT_NATIVE);
+    convolutions(r, LIMBER_CONTRACT_CORRECT);
     if (compiled)
         one_shapes(r);
 }
@@ -356,8 +380,13 @@ static bool run(const char *backend, void (*work)(struct run *), int watch, cons
 {
     struct run r = { .watch = watch, .results = results };
     const limber_config config = {
-        .backend = backend, .threads = 1, .cache_dir = cache, .log_user = &r, .log = count_line,
-        .dump_dir = watch & DUMP ? dumps : "", .verbose = watch & LOG ? 9 : 0,
+        .backend = backend,
+        .threads = 1,
+        .cache_dir = cache,
+        .log_user = &r,
+        .log = count_line,
+        .dump_dir = watch & DUMP ? dumps : "",
+        .verbose = watch & LOG ? 9 : 0,
     };
 
     if (limber_create(&r.ctx, &config))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prepared operands: limber_gemm's bits in every case, limbs made once, bounds kept, changes noticed. */
+ * Prepared operands: limber_gemm's bits in every case, limbs made once, bounds kept, changes
+ * noticed. */
 #include "support.h"
 
-#include "jit/engine.h"
+#include "jit/api/api.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,7 +18,10 @@ static limber_context *interp, *fast, *tight;   /* tight: products go in parts *
 
 static limber_context *context(const char *backend, size_t workspace)
 {
-    const limber_config c = { .backend = backend, .cache_dir = "", .dump_dir = "", .threads = 2,
+    const limber_config c = { .backend = backend,
+                              .cache_dir = "",
+                              .dump_dir = "",
+                              .threads = 2,
                               .workspace_bytes = workspace };
     limber_context *ctx = NULL;
 
@@ -52,26 +56,29 @@ struct trial {
 };
 
 static const struct trial trials[] = {
-    { "f64", "f64", { .promise = LIMBER_NATIVE }, DATA_unit },
-    { "f64", "f64", { .promise = LIMBER_NATIVE }, DATA_bytes },
-    { "f64", "f64", { .promise = LIMBER_NATIVE, .scheme = "native" }, DATA_special },
-    { "f64", "f64", { .promise = LIMBER_BITS, .bits = 40 }, DATA_spread },
-    { "f64", "f64", { .promise = LIMBER_CORRECT }, DATA_unit },
-    { "f64", "f64", { .promise = LIMBER_CORRECT }, DATA_special },
-    { "f64", "f64", { .promise = LIMBER_CORRECT }, DATA_range },
-    { "f64", "f64", { .promise = LIMBER_FAST, .scheme = "ozaki1-i8" }, DATA_unit },
-    { "f64", "f64", { .promise = LIMBER_FAST, .scheme = "ozaki1-f64", .slices = 3 }, DATA_special },
-    { "f64", "f64", { .promise = LIMBER_FAST, .scheme = "ozaki2" }, DATA_ints },
-    { "f32", "f32", { .promise = LIMBER_NATIVE }, DATA_unit },
-    { "f32", "f32", { .promise = LIMBER_FAST, .scheme = "fp32-f" }, DATA_special },
-    { "f32", "f64", { .promise = LIMBER_CORRECT }, DATA_zeros },
-    { "f16", "f32", { .promise = LIMBER_NATIVE }, DATA_range },
-    { "f128", "f128", { .promise = LIMBER_CORRECT }, DATA_unit },
-    { "dd", "dd", { .promise = LIMBER_BITS, .bits = 90 }, DATA_unit },
-    { "i8", "i32", { .promise = LIMBER_EXACT }, DATA_ints },
-    { "u8", "i32", { .promise = LIMBER_EXACT }, DATA_bytes },
-    { "i16", "i64", { .promise = LIMBER_EXACT }, DATA_ints },
-    { "i32", "i32", { .promise = LIMBER_NATIVE }, DATA_range },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_unit },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_bytes },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" }, DATA_special },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_BITS, .bits = 40 }, DATA_spread },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_special },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_range },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8" }, DATA_unit },
+    { "f64",
+      "f64",
+      { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-f64", .slices = 3 },
+      DATA_special },
+    { "f64", "f64", { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki2" }, DATA_ints },
+    { "f32", "f32", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_unit },
+    { "f32", "f32", { .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f" }, DATA_special },
+    { "f32", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_zeros },
+    { "f16", "f32", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_range },
+    { "f128", "f128", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit },
+    { "dd", "dd", { .promise = LIMBER_CONTRACT_BITS, .bits = 90 }, DATA_unit },
+    { "i8", "i32", { .promise = LIMBER_CONTRACT_EXACT }, DATA_ints },
+    { "u8", "i32", { .promise = LIMBER_CONTRACT_EXACT }, DATA_bytes },
+    { "i16", "i64", { .promise = LIMBER_CONTRACT_EXACT }, DATA_ints },
+    { "i32", "i32", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_range },
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
@@ -80,7 +87,7 @@ struct operands {
     int64_t m, n, k;
     limber_matrix a, b;
     char *c0;
-    bool columns;               /* C by columns */
+    bool columns; /* C by columns */
     char alpha[16], beta[16];
     bool scalars;
 };
@@ -108,8 +115,16 @@ static struct operands make(struct rng *r, const struct trial *t, int64_t m, int
                             int layout)
 {
     limber_format f = named(t->out), s = t->out[0] == 'i' ? named("i64") : f;
-    struct operands o = { m, n, k, matrix(r, t, m, k, layout & 1), matrix(r, t, k, n, layout & 2),
-                          NULL, layout & 4, { 0 }, { 0 }, layout & 8 };
+    struct operands o = { m,
+                          n,
+                          k,
+                          matrix(r, t, m, k, layout & 1),
+                          matrix(r, t, k, n, layout & 2),
+                          NULL,
+                          layout & 4,
+                          { 0 },
+                          { 0 },
+                          layout & 8 };
 
     o.c0 = filled(r, t->out[0] == 'i' ? DATA_bytes : DATA_unit, f, m * n);
     fill(r, DATA_bytes, s, o.alpha, 1);
@@ -127,7 +142,7 @@ static void clear(struct operands *o)
 /* ---- running --------------------------------------------------------------------------------- */
 
 static limber_status status_of(limber_context *ctx, const struct trial *t, const struct operands *o,
-                               limber_operand *a, limber_operand *b, char *out,
+                               limber_prepared *a, limber_prepared *b, char *out,
                                limber_report *report)
 {
     limber_matrix c = { out, named(t->out), o->columns ? 1 : o->n, o->columns ? o->m : 1 };
@@ -136,28 +151,28 @@ static limber_status status_of(limber_context *ctx, const struct trial *t, const
     memcpy(out, o->c0, (size_t)(o->m * o->n) * c.format.size);
     if (!a && !b)
         return limber_gemm(ctx, &t->contract, o->m, o->n, o->k, alpha, o->a, o->b, beta, c, report);
-    return limber_gemm_prepared(ctx, &t->contract, o->m, o->n, o->k, alpha, a, o->a, b, o->b, beta, c,
-                                report);
+    return limber_gemm_prepared(ctx, &t->contract, o->m, o->n, o->k, alpha, a, o->a, b, o->b, beta,
+                                c, report);
 }
 
 static void run(limber_context *ctx, const struct trial *t, const struct operands *o,
-                limber_operand *a, limber_operand *b, char *out, limber_report *report)
+                limber_prepared *a, limber_prepared *b, char *out, limber_report *report)
 {
     limber_status s = status_of(ctx, t, o, a, b, out, report);
 
-    if (s != LIMBER_OK)
+    if (s != LIMBER_STATUS_OK)
         print_error("%s: %s\n", t->in, limber_error_text());
-    assert_int_equal(s, LIMBER_OK);
+    assert_int_equal(s, LIMBER_STATUS_OK);
 }
 
-static limber_operand *prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
-                               int left, size_t bytes)
+static limber_prepared *prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
+                                int left, size_t bytes)
 {
-    const limber_operand_config config = { .bytes = bytes };
-    limber_operand *o;
+    const limber_prepare_config config = { .bytes = bytes };
+    limber_prepared *o;
 
-    assert_int_equal(limber_operand_prepare(ctx, x, rows, cols, left, bytes ? &config : NULL, &o),
-                     LIMBER_OK);
+    assert_int_equal(limber_prepare(ctx, x, rows, cols, left, bytes ? &config : NULL, &o),
+                     LIMBER_STATUS_OK);
     return o;
 }
 
@@ -168,7 +183,7 @@ static char *result(const struct trial *t, const struct operands *o)
 
 /* The same bits, and of the same plan. */
 static void compare(limber_context *ctx, const struct trial *t, const struct operands *o,
-                    limber_operand *a, limber_operand *b)
+                    limber_prepared *a, limber_prepared *b)
 {
     char *want = result(t, o), *got = result(t, o);
     limber_report plain, prepared;
@@ -179,8 +194,8 @@ static void compare(limber_context *ctx, const struct trial *t, const struct ope
         if (memcmp(got, want, (size_t)(o->m * o->n) * named(t->out).size) ||
             strcmp(plain.kernel, prepared.kernel))
             fail_msg("%s %s %s %lld x %lld x %lld, prepared %d %d, time %d", t->in, plain.scheme,
-                     data_name(t->data), (long long)o->m, (long long)o->n, (long long)o->k, a != NULL,
-                     b != NULL, again);
+                     data_name(t->data), (long long)o->m, (long long)o->n, (long long)o->k,
+                     a != NULL, b != NULL, again);
         assert_int_equal(plain.parts, prepared.parts);
     }
     free(want);
@@ -190,11 +205,11 @@ static void compare(limber_context *ctx, const struct trial *t, const struct ope
 /* ---- the same bits --------------------------------------------------------------------------- */
 
 /* One A for products with B of several widths, and the other way round. */
-static void all_sides(limber_context *ctx, struct rng *r, const struct trial *t, int64_t m, int64_t n,
-                      int64_t k, int layout)
+static void all_sides(limber_context *ctx, struct rng *r, const struct trial *t, int64_t m,
+                      int64_t n, int64_t k, int layout)
 {
     struct operands o = make(r, t, m, n, k, layout);
-    limber_operand *a = prepare(ctx, o.a, m, k, 1, 0), *b = prepare(ctx, o.b, k, n, 0, 0);
+    limber_prepared *a = prepare(ctx, o.a, m, k, 1, 0), *b = prepare(ctx, o.b, k, n, 0, 0);
 
     compare(ctx, t, &o, a, NULL);
     compare(ctx, t, &o, NULL, b);
@@ -205,11 +220,11 @@ static void all_sides(limber_context *ctx, struct rng *r, const struct trial *t,
     o.m = m / 2 + 1;
     compare(ctx, t, &o, NULL, b);
     o.m = m;
-    o.columns = !o.columns;     /* another way of storing, and beta or none */
+    o.columns = !o.columns; /* another way of storing, and beta or none */
     o.scalars = !o.scalars;
     compare(ctx, t, &o, a, b);
-    limber_operand_free(a);
-    limber_operand_free(b);
+    limber_prepared_free(a);
+    limber_prepared_free(b);
     clear(&o);
 }
 
@@ -242,14 +257,14 @@ static void test_small_workspace(void **state)
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         const struct trial *t = &trials[some[i]];
         struct operands o = make(&r, t, 530, 610, 150, (int)i);
-        limber_operand *a = prepare(tight, o.a, 530, 150, 1, 64 << 20);
-        limber_operand *b = prepare(tight, o.b, 150, 610, 0, 64 << 20);
+        limber_prepared *a = prepare(tight, o.a, 530, 150, 1, 64 << 20);
+        limber_prepared *b = prepare(tight, o.b, 150, 610, 0, 64 << 20);
 
         compare(tight, t, &o, a, NULL);
         compare(tight, t, &o, NULL, b);
         compare(tight, t, &o, a, b);
-        limber_operand_free(a);
-        limber_operand_free(b);
+        limber_prepared_free(a);
+        limber_prepared_free(b);
         clear(&o);
     }
 }
@@ -257,8 +272,14 @@ static void test_small_workspace(void **state)
 /* So long that k is cut and C holds the sum so far. */
 static void test_cut_k(void **state)
 {
-    static const struct { int trial; int64_t m, n, k; } cut[] = {
-        { 0, 4100, 17, 1300 }, { 0, 33, 2050, 2100 }, { 10, 4100, 17, 2300 }, { 16, 6000, 20, 6000 },
+    static const struct {
+        int trial;
+        int64_t m, n, k;
+    } cut[] = {
+        { 0, 4100, 17, 1300 },
+        { 0, 33, 2050, 2100 },
+        { 10, 4100, 17, 2300 },
+        { 16, 6000, 20, 6000 },
     };
     struct rng r = { 14 };
 
@@ -266,13 +287,14 @@ static void test_cut_k(void **state)
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
         const struct trial *t = &trials[cut[i].trial];
         struct operands o = make(&r, t, cut[i].m, cut[i].n, cut[i].k, 1);
-        limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, 0), *b = prepare(fast, o.b, o.k, o.n, 0, 0);
+        limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0),
+                        *b = prepare(fast, o.b, o.k, o.n, 0, 0);
 
         compare(fast, t, &o, a, NULL);
         compare(fast, t, &o, NULL, b);
         compare(fast, t, &o, a, b);
-        limber_operand_free(a);
-        limber_operand_free(b);
+        limber_prepared_free(a);
+        limber_prepared_free(b);
         clear(&o);
     }
 }
@@ -280,10 +302,12 @@ static void test_cut_k(void **state)
 /* A row that spreads over many binades: masks serve the parts. */
 static void test_mixed(void **state)
 {
-    static const struct trial t = { "f64", "f64", { .promise = LIMBER_CORRECT }, DATA_unit };
+    static const struct trial t = {
+        "f64", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit
+    };
     struct rng r = { 15 };
     struct operands o = make(&r, &t, 448, 384, 512, 1);
-    limber_operand *a, *b;
+    limber_prepared *a, *b;
     limber_report report;
     char *c = result(&t, &o);
 
@@ -294,8 +318,8 @@ static void test_mixed(void **state)
     run(fast, &t, &o, a, b, c, &report);
     assert_true(report.parts > 1 || !strcmp(report.backend, "interp"));
     compare(fast, &t, &o, a, b);
-    limber_operand_free(a);
-    limber_operand_free(b);
+    limber_prepared_free(a);
+    limber_prepared_free(b);
     free(c);
     clear(&o);
 }
@@ -305,7 +329,7 @@ static void test_sizes_of_limbs(void **state)
 {
     struct rng r = { 17 };
     struct operands o = make(&r, &trials[0], 40, 40, 40, 0);
-    limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, 0);
+    limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0);
     const struct facts facts = { .scheme = "none" };
     struct kept *few, *all, *again;
     const struct keeper *keep;
@@ -314,18 +338,18 @@ static void test_sizes_of_limbs(void **state)
     (void)state;
     keep = limber_operand_keeper(a, &facts, 0, &of);
     assert_non_null(keep);
-    few = keep->take(keep->self, 0, 1000);
+    few = keep->alloc(keep->self, 0, 1000);
     assert_non_null(few);
     keep->packed(keep->self, few);
-    all = keep->take(keep->self, 0, 2000);
+    all = keep->alloc(keep->self, 0, 2000);
     assert_true(all != few);
-    again = keep->take(keep->self, 0, 1000);
+    again = keep->alloc(keep->self, 0, 1000);
     assert_ptr_equal(again, few);
-    keep->give(keep->self, few);
-    keep->give(keep->self, again);
+    keep->free(keep->self, few);
+    keep->free(keep->self, again);
     if (all)
-        keep->give(keep->self, all);
-    limber_operand_free(a);
+        keep->free(keep->self, all);
+    limber_prepared_free(a);
     clear(&o);
 }
 
@@ -338,12 +362,12 @@ static void test_empty(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int layout = 0; layout < 16; layout += 8) {
             struct operands o = make(&r, &trials[4], sizes[i][0], sizes[i][1], sizes[i][2], layout);
-            limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, 0);
-            limber_operand *b = prepare(fast, o.b, o.k, o.n, 0, 0);
+            limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0);
+            limber_prepared *b = prepare(fast, o.b, o.k, o.n, 0, 0);
 
             compare(fast, &trials[4], &o, a, b);
-            limber_operand_free(a);
-            limber_operand_free(b);
+            limber_prepared_free(a);
+            limber_prepared_free(b);
             clear(&o);
         }
 }
@@ -379,7 +403,7 @@ static void find_kept(size_t bound, const int *trial, int count, bool *kept)
     struct rng r = { 17 };
     struct operands o = make(&r, &trials[trial[0]], 100, 90, 80, 1);
     size_t bytes = (size_t)(o.m * o.n) * 8;
-    limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, bound);
+    limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, bound);
     char *before[4], *after = malloc(bytes), *now = malloc(bytes);
 
     for (int i = 0; i < count; i++) {
@@ -397,7 +421,7 @@ static void find_kept(size_t bound, const int *trial, int count, bool *kept)
     }
     free(after);
     free(now);
-    limber_operand_free(a);
+    limber_prepared_free(a);
     clear(&o);
 }
 
@@ -413,18 +437,18 @@ static void test_kept(void **state)
     assert_true(kept[0]);
     find_kept(0, two, 2, kept);
     assert_true(kept[0] && kept[1]);
-    find_kept(1, two, 2, kept);             /* nothing fits */
+    find_kept(1, two, 2, kept); /* nothing fits */
     assert_false(kept[0] || kept[1]);
-    find_kept(80 << 10, one, 1, kept);      /* 100 x 80 doubles, and panels' ends */
+    find_kept(80 << 10, one, 1, kept); /* 100 x 80 doubles, and panels' ends */
     assert_true(kept[0]);
-    find_kept(150 << 10, two, 2, kept);     /* residues make native's limbs leave */
+    find_kept(150 << 10, two, 2, kept); /* residues make native's limbs leave */
     assert_true(!kept[0] && kept[1]);
 }
 
 struct racer {
     const struct trial *t;
     const struct operands *o;
-    limber_operand *a, *b;
+    limber_prepared *a, *b;
     pthread_barrier_t *start;
     char *out;
     bool ok;
@@ -435,7 +459,7 @@ static void *race(void *arg)
     struct racer *x = arg;
 
     pthread_barrier_wait(x->start);
-    x->ok = status_of(fast, x->t, x->o, x->a, x->b, x->out, NULL) == LIMBER_OK;
+    x->ok = status_of(fast, x->t, x->o, x->a, x->b, x->out, NULL) == LIMBER_STATUS_OK;
     return NULL;
 }
 
@@ -457,8 +481,8 @@ static void test_threads(void **state)
     }
     for (int time = 0; time < TIMES; time++) {
         size_t bound = time % 2 ? 700 << 10 : 0;
-        limber_operand *a = prepare(fast, o.a, o.m, o.k, 1, bound);
-        limber_operand *b = prepare(fast, o.b, o.k, o.n, 0, bound);
+        limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, bound);
+        limber_prepared *b = prepare(fast, o.b, o.k, o.n, 0, bound);
         struct racer x[THREADS];
         pthread_t thread[THREADS];
         pthread_barrier_t start;
@@ -475,8 +499,8 @@ static void test_threads(void **state)
             free(x[i].out);
         }
         pthread_barrier_destroy(&start);
-        limber_operand_free(a);
-        limber_operand_free(b);
+        limber_prepared_free(a);
+        limber_prepared_free(b);
     }
     for (int i = 0; i < THREADS; i++)
         free(want[i]);
@@ -487,16 +511,16 @@ static void test_threads(void **state)
 
 static void notices(limber_context *ctx, int trial, int layout)
 {
-    const limber_operand_config config = { .check = 1 };
+    const limber_prepare_config config = { .check = 1 };
     const struct trial *t = &trials[trial];
     struct rng r = { 19 + (uint64_t)layout };
     struct operands o = make(&r, t, 37, 29, 300, layout);
     char *c = result(t, &o), *want = result(t, &o);
-    limber_operand *a, *b;
+    limber_prepared *a, *b;
 
     run(ctx, t, &o, NULL, NULL, want, NULL);
-    assert_int_equal(limber_operand_prepare(ctx, o.a, o.m, o.k, 1, &config, &a), LIMBER_OK);
-    assert_int_equal(limber_operand_prepare(ctx, o.b, o.k, o.n, 0, &config, &b), LIMBER_OK);
+    assert_int_equal(limber_prepare(ctx, o.a, o.m, o.k, 1, &config, &a), LIMBER_STATUS_OK);
+    assert_int_equal(limber_prepare(ctx, o.b, o.k, o.n, 0, &config, &b), LIMBER_STATUS_OK);
     for (int i = 0; i < 20; i++) {
         const limber_matrix *x = i % 2 ? &o.b : &o.a;
         int64_t rows = i % 2 ? o.k : o.m, cols = i % 2 ? o.n : o.k;
@@ -506,19 +530,19 @@ static void notices(limber_context *ctx, int trial, int layout)
 
         at += rng_below(&r, x->format.size);
         *at ^= 1;
-        assert_int_equal(status_of(ctx, t, &o, a, b, c, NULL), LIMBER_BAD_ARGUMENT);
-        assert_non_null(strstr(limber_error_text(), i % 2 ?
-                               "operand b has changed since it was prepared" :
-                               "operand a has changed since it was prepared"));
+        assert_int_equal(status_of(ctx, t, &o, a, b, c, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+        assert_non_null(
+            strstr(limber_error_text(), i % 2 ? "operand b has changed since it was prepared" :
+                                                "operand a has changed since it was prepared"));
         assert_memory_equal(c, o.c0, (size_t)(o.m * o.n) * named(t->out).size);
-        assert_int_equal(limber_operand_check(i % 2 ? b : a), LIMBER_BAD_ARGUMENT);
-        assert_int_equal(limber_operand_check(i % 2 ? a : b), LIMBER_OK);
+        assert_int_equal(limber_prepared_check(i % 2 ? b : a), LIMBER_STATUS_BAD_ARGUMENT);
+        assert_int_equal(limber_prepared_check(i % 2 ? a : b), LIMBER_STATUS_OK);
         *at ^= 1;
         run(ctx, t, &o, a, b, c, NULL);
         assert_memory_equal(c, want, (size_t)(o.m * o.n) * named(t->out).size);
     }
-    limber_operand_free(a);
-    limber_operand_free(b);
+    limber_prepared_free(a);
+    limber_prepared_free(b);
     free(c);
     free(want);
     clear(&o);
@@ -538,25 +562,25 @@ static void test_gaps(void **state)
 {
     struct rng r = { 23 };
     struct operands o = make(&r, &trials[0], 8, 8, 8, 1);
-    limber_operand *a = prepare(fast, o.a, 8, 8, 1, 0);
+    limber_prepared *a = prepare(fast, o.a, 8, 8, 1, 0);
 
     (void)state;
-    ((double *)o.a.data)[8] += 1;           /* behind the first row */
-    assert_int_equal(limber_operand_check(a), LIMBER_OK);
+    ((double *)o.a.data)[8] += 1; /* behind the first row */
+    assert_int_equal(limber_prepared_check(a), LIMBER_STATUS_OK);
     ((double *)o.a.data)[7] += 1;
-    assert_int_equal(limber_operand_check(a), LIMBER_BAD_ARGUMENT);
-    limber_operand_free(a);
+    assert_int_equal(limber_prepared_check(a), LIMBER_STATUS_BAD_ARGUMENT);
+    limber_prepared_free(a);
     clear(&o);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static void refused(limber_context *ctx, const struct operands *o, limber_operand *a, limber_operand *b,
-                    const char *why)
+static void refused(limber_context *ctx, const struct operands *o, limber_prepared *a,
+                    limber_prepared *b, const char *why)
 {
     char c[8 * 8 * 8];
 
-    assert_int_equal(status_of(ctx, &trials[0], o, a, b, c, NULL), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(status_of(ctx, &trials[0], o, a, b, c, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     if (!strstr(limber_error_text(), why))
         fail_msg("%s lacks %s", limber_error_text(), why);
 }
@@ -565,7 +589,7 @@ static void test_arguments(void **state)
 {
     struct rng r = { 24 };
     struct operands o = make(&r, &trials[0], 8, 6, 7, 1), other;
-    limber_operand *a = prepare(fast, o.a, 8, 7, 1, 0), *b = prepare(fast, o.b, 7, 6, 0, 0), *x;
+    limber_prepared *a = prepare(fast, o.a, 8, 7, 1, 0), *b = prepare(fast, o.b, 7, 6, 0, 0), *x;
     limber_matrix none = o.a;
 
     (void)state;
@@ -583,26 +607,33 @@ static void test_arguments(void **state)
     refused(fast, &other, a, b, "operand a was prepared of another matrix");
 
     none.data = NULL;
-    assert_int_equal(limber_operand_prepare(fast, none, 8, 7, 1, NULL, &x), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, none, 8, 7, 1, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(x);
-    assert_int_equal(limber_operand_prepare(fast, o.a, -8, 7, 1, NULL, &x), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, o.a, -8, 7, 1, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "rows = -8"));
-    assert_int_equal(limber_operand_prepare(NULL, o.a, 8, 7, 1, NULL, &x), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_operand_prepare(fast, o.a, 8, 7, 1, NULL, NULL), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_operand_check(NULL), LIMBER_BAD_ARGUMENT);
-    limber_operand_free(NULL);
-    limber_operand_free(a);
-    limber_operand_free(b);
+    assert_int_equal(limber_prepare(NULL, o.a, 8, 7, 1, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, o.a, 8, 7, 1, NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepared_check(NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    limber_prepared_free(NULL);
+    limber_prepared_free(a);
+    limber_prepared_free(b);
     clear(&o);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_scheme), cmocka_unit_test(test_interp),
-        cmocka_unit_test(test_small_workspace), cmocka_unit_test(test_cut_k),
-        cmocka_unit_test(test_mixed), cmocka_unit_test(test_sizes_of_limbs), cmocka_unit_test(test_empty), cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_threads), cmocka_unit_test(test_changes), cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_every_scheme),
+        cmocka_unit_test(test_interp),
+        cmocka_unit_test(test_small_workspace),
+        cmocka_unit_test(test_cut_k),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_sizes_of_limbs),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_arguments),
     };
 

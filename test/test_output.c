@@ -226,7 +226,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(new_files_have_the_umask, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(files_keep_their_permissions_and_owner, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(files_keep_their_permissions_and_owner, make_dir,
+                                        remove_dir),
         cmocka_unit_test_setup_teardown(a_failure_leaves_what_was_there, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(links_are_followed, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(pipes_are_written_to, make_dir, remove_dir),

@@ -177,7 +177,7 @@ static void stressed(void *user, const char *path)
         if (limber_plan_parse(&p, input, &bad) && limber_plan_verify(&p, &bad)) {
             ++*ran;
             if (!limber_passes_run(&p, &machine, NULL, (struct pass_watch){ 0 }, &d) &&
-                (d.status == LIMBER_OK || d.status == LIMBER_INTERNAL || !d.text[0]))
+                (d.status == LIMBER_STATUS_OK || d.status == LIMBER_STATUS_INTERNAL || !d.text[0]))
                 fail_msg("%s: %s\n%s", path, d.text, input);
         }
         limber_plan_clear(&p);
@@ -207,7 +207,7 @@ static void unknown_passes_are_named(void **state)
     (void)state;
     limber_plan_init(&p);
     assert_false(limber_passes_run(&p, &t, "prune,polish", (struct pass_watch){ 0 }, &d));
-    assert_int_equal(d.status, LIMBER_BAD_ARGUMENT);
+    assert_int_equal(d.status, LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(d.text, "polish"));
     limber_plan_clear(&p);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Random products on the compiled backend against the interpreter's bits: formats, shapes, strides,
- * scalars, schemes, threads and small workspaces, mixed as they come.  Products are not cut into parts,
- * which may be others on each backend. */
+ * scalars, schemes, threads and small workspaces, mixed as they come.  Products are not cut into
+ * parts, which may be others on each backend. */
 #include "engine_support.h"
 #include "support.h"
 
@@ -9,10 +9,11 @@
 
 enum { PRODUCTS = 250, MOST = 90, MOST_K = 700 };
 
-static const char *const formats[] = { "f64", "f64", "f32", "f128", "dd", "i8", "i16", "i32", "i64",
-                                       "u8", "f16", "bf16" };
-static const char *const schemes[] = { NULL, NULL, NULL, NULL, "ozaki2", "ozaki1-i8", "ozaki1-f64",
-                                       "integer", "fp32-f", "fp32-b", "ozaki1-f16" };
+static const char *const formats[] = { "f64", "f64", "f32", "f128", "dd",  "i8",
+                                       "i16", "i32", "i64", "u8",   "f16", "bf16" };
+static const char *const schemes[] = { NULL,     NULL,        NULL,         NULL,
+                                       "ozaki2", "ozaki1-i8", "ozaki1-f64", "integer",
+                                       "fp32-f", "fp32-b",    "ozaki1-f16" };
 
 static bool is_integer(limber_format f)
 {
@@ -47,14 +48,16 @@ static char *elements(struct rng *r, limber_format f, size_t count, int kind)
     assert_true(v && p);
     for (size_t i = 0; i < count; i++)
         v[i] = value(r, f, kind);
-    assert_int_equal(limber_convert(p, f, v, named("f64"), count, LIMBER_RN), LIMBER_OK);
+    assert_int_equal(limber_convert(p, f, v, named("f64"), count, LIMBER_ROUND_NEAREST),
+                     LIMBER_STATUS_OK);
     free(v);
     return p;
 }
 
-static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool turned)
+static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
+                            bool transposed)
 {
-    return (limber_matrix){ data, f, turned ? 1 : cols, turned ? rows : 1 };
+    return (limber_matrix){ data, f, transposed ? 1 : cols, transposed ? rows : 1 };
 }
 
 /* One NaN is as good as another. */
@@ -66,8 +69,8 @@ static bool equal(const char *a, const char *b, limber_format f)
         return true;
     if (is_integer(f))
         return false;
-    limber_convert(&x, named("f64"), a, f, 1, LIMBER_RN);
-    limber_convert(&y, named("f64"), b, f, 1, LIMBER_RN);
+    limber_convert(&x, named("f64"), a, f, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(&y, named("f64"), b, f, 1, LIMBER_ROUND_NEAREST);
     return isnan(x) && isnan(y);
 }
 
@@ -83,11 +86,14 @@ static limber_format result_of(struct rng *r, limber_format f)
 /* Answers whether the contract could be kept at all. */
 static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
 {
-    int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST), k = rng_below(r, 12) ? rng_below(r, MOST_K) : 0;
+    int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST),
+            k = rng_below(r, 12) ? rng_below(r, MOST_K) : 0;
     limber_format fa = named(formats[rng_below(r, (int)COUNT(formats))]), fc = result_of(r, fa);
     limber_contract contract = {
-        .promise = is_integer(fa) ? (rng_below(r, 2) ? LIMBER_NATIVE : LIMBER_EXACT) :
-                   rng_below(r, 2) ? LIMBER_NATIVE : LIMBER_CORRECT,
+        .promise = is_integer(fa) ?
+                       (rng_below(r, 2) ? LIMBER_CONTRACT_NATIVE : LIMBER_CONTRACT_EXACT) :
+                   rng_below(r, 2) ? LIMBER_CONTRACT_NATIVE :
+                                     LIMBER_CONTRACT_CORRECT,
         .scheme = schemes[rng_below(r, (int)COUNT(schemes))],
     };
     int kind = rng_below(r, 8), turns = rng_below(r, 8);
@@ -106,7 +112,7 @@ static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
     scalar[1] = rng_below(r, 3) ? NULL : scalar[1];
     memcpy(want, got, (size_t)(m * n) * fc.size);
     kept = limber_gemm(compiled, &contract, m, n, k, scalar[0], ma, mb, scalar[1], mc, &report) ==
-           LIMBER_OK;
+           LIMBER_STATUS_OK;
     if (kept) {
         contract.scheme = report.scheme;
         mc.data = want;
@@ -134,18 +140,25 @@ static void compiled_products_equal_the_interpreter(void **state)
     int kept = 0;
 
     (void)state;
-    assert_int_equal(limber_create(&interp, &(limber_config){ .backend = "interp", .whole = 1 }), LIMBER_OK);
-    if (limber_create(&compiled, &(limber_config){ .backend = "llvm", .whole = 1 }) != LIMBER_OK) {
+    assert_int_equal(limber_create(&interp, &(limber_config){ .backend = "interp", .whole = 1 }),
+                     LIMBER_STATUS_OK);
+    if (limber_create(&compiled, &(limber_config){ .backend = "llvm", .whole = 1 }) !=
+        LIMBER_STATUS_OK) {
         limber_destroy(interp);
         skip();
     }
     for (int i = 0; i < PRODUCTS; i++) {
         if (i % 10 == 0) {
             limber_destroy(compiled);
-            assert_int_equal(limber_create(&compiled, &(limber_config){
-                .backend = "llvm", .threads = 1 + rng_below(&r, 3),
-                .workspace_bytes = rng_below(&r, 2) ? 0 : (size_t)(4096 + rng_below(&r, 1 << 18)) }),
-                LIMBER_OK);
+            assert_int_equal(
+                limber_create(&compiled,
+                              &(limber_config){ .backend = "llvm",
+                                                .threads = 1 + rng_below(&r, 3),
+                                                .workspace_bytes =
+                                                    rng_below(&r, 2) ?
+                                                        0 :
+                                                        (size_t)(4096 + rng_below(&r, 1 << 18)) }),
+                LIMBER_STATUS_OK);
         }
         kept += one(&r, compiled, interp);
     }

@@ -2,7 +2,7 @@
  * The scan's ways of reading memory find what a look at element after element finds. */
 #include "support.h"
 
-#include "jit/scan.h"
+#include "jit/scan/scan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-static const char *const formats[] = { "f64", "f32", "f16", "bf16", "f128", "dd", "i64", "i32", "i16",
-                                       "i8", "u8" };
+static const char *const formats[] = { "f64", "f32", "f16", "bf16", "f128", "dd",
+                                       "i64", "i32", "i16", "i8",   "u8" };
 
 static struct mask scan(const void *data, int64_t line, int64_t p, limber_format f, int64_t lines,
                         int64_t length, enum scan_depth depth)
@@ -58,7 +58,8 @@ static void same(const struct mask *a, const struct mask *b)
 static void sprinkle(struct rng *r, limber_format f, char *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 1 + rng_below(r, 900)) {
-        static const enum data rare[] = { DATA_special, DATA_tiny, DATA_zeros, DATA_range, DATA_ties };
+        static const enum data rare[] = { DATA_special, DATA_tiny, DATA_zeros, DATA_range,
+                                          DATA_ties };
 
         fill(r, rare[rng_below(r, 5)], f, x + i * f.size, 1);
     }
@@ -105,8 +106,8 @@ static void compare(struct rng *r, limber_format f, int data, int64_t lines, int
 
 static void test_ways(void **state)
 {
-    static const int64_t sizes[][2] = { { 1, 1 }, { 7, 65 }, { 64, 64 }, { 72, 131 }, { 3, 2100 },
-                                        { 1100, 70 }, { 139, 9 } };
+    static const int64_t sizes[][2] = { { 1, 1 },    { 7, 65 },    { 64, 64 }, { 72, 131 },
+                                        { 3, 2100 }, { 1100, 70 }, { 139, 9 } };
     struct rng r = { 5 };
 
     (void)state;
@@ -119,8 +120,9 @@ static void test_ways(void **state)
 /* One value in zeros, wherever it is. */
 static void test_alone(void **state)
 {
-    static const double values[] = { 1, -1, 3, 0x1.0000000000001p-1000, 0x1p-1022, -0x1p-1074,
-                                     0x1.8p-1070, 0x1.fffffffffffffp1023, -0.0, 0x1.8p-3 };
+    static const double values[] = { 1,         -1,         3,           0x1.0000000000001p-1000,
+                                     0x1p-1022, -0x1p-1074, 0x1.8p-1070, 0x1.fffffffffffffp1023,
+                                     -0.0,      0x1.8p-3 };
     static const int widths[] = { 1, 1, 2, 53, 1, 1, 2, 53, 0, 2 };
     double x[70 * 70];
 

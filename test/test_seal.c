@@ -2,7 +2,7 @@
  * Seals and what they rest on: the hash, the key's file, the way to a folder. */
 #include "engine_support.h"
 
-#include "jit/seal.h"
+#include "jit/cache/seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,11 +40,22 @@ static const char *in_dir(const char *name)
 /* Of the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
 static void the_hash_is_siphash(void **state)
 {
-    static const struct { size_t n; unsigned char want[SEAL_BYTES]; } known[] = {
-        { 0, { 0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6, 0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55, 0x02, 0x93 } },
-        { 1, { 0xda, 0x87, 0xc1, 0xd8, 0x6b, 0x99, 0xaf, 0x44, 0x34, 0x76, 0x59, 0x11, 0x9b, 0x22, 0xfc, 0x45 } },
-        { 2, { 0x81, 0x77, 0x22, 0x8d, 0xa4, 0xa4, 0x5d, 0xc7, 0xfc, 0xa3, 0x8b, 0xde, 0xf6, 0x0a, 0xff, 0xe4 } },
-        { 63, { 0x51, 0x50, 0xd1, 0x77, 0x2f, 0x50, 0x83, 0x4a, 0x50, 0x3e, 0x06, 0x9a, 0x97, 0x3f, 0xbd, 0x7c } },
+    static const struct {
+        size_t n;
+        unsigned char want[SEAL_BYTES];
+    } known[] = {
+        { 0,
+          { 0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6, 0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55,
+            0x02, 0x93 } },
+        { 1,
+          { 0xda, 0x87, 0xc1, 0xd8, 0x6b, 0x99, 0xaf, 0x44, 0x34, 0x76, 0x59, 0x11, 0x9b, 0x22,
+            0xfc, 0x45 } },
+        { 2,
+          { 0x81, 0x77, 0x22, 0x8d, 0xa4, 0xa4, 0x5d, 0xc7, 0xfc, 0xa3, 0x8b, 0xde, 0xf6, 0x0a,
+            0xff, 0xe4 } },
+        { 63,
+          { 0x51, 0x50, 0xd1, 0x77, 0x2f, 0x50, 0x83, 0x4a, 0x50, 0x3e, 0x06, 0x9a, 0x97, 0x3f,
+            0xbd, 0x7c } },
     };
     unsigned char text[64], got[SEAL_BYTES], whole[SEAL_BYTES];
     struct seal_key key;
@@ -58,7 +69,7 @@ static void the_hash_is_siphash(void **state)
         assert_memory_equal(got, known[i].want, sizeof got);
     }
     limber_seal(&key, text, sizeof text, NULL, 0, whole);
-    for (size_t n = 0; n <= sizeof text; n++) {     /* wherever it is cut */
+    for (size_t n = 0; n <= sizeof text; n++) { /* wherever it is cut */
         limber_seal(&key, text, n, text + n, sizeof text - n, got);
         assert_memory_equal(got, whole, sizeof got);
     }
@@ -115,7 +126,7 @@ static void keys_that_others_may_know_are_refused(void **state)
     assert_false(limber_seal_key(in_dir("link"), true, &key, why, sizeof why));
     assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
     assert_false(limber_seal_key(in_dir("pipe"), true, &key, why, sizeof why));
-    for (size_t n = 0; n < 20; n += 5) {        /* nothing is made anew in its place */
+    for (size_t n = 0; n < 20; n += 5) { /* nothing is made anew in its place */
         spoil(in_dir("key"), n, 0600);
         assert_false(limber_seal_key(in_dir("key"), true, &key, why, sizeof why));
         assert_non_null(strstr(why, "does not hold 16 bytes"));
@@ -143,7 +154,7 @@ static void many_who_make_a_key_end_with_one(void **state)
             char c;
 
             close(go[1]);
-            _exit(read(go[0], &c, 1) != 0 ||        /* until all are there */
+            _exit(read(go[0], &c, 1) != 0 || /* until all are there */
                   !limber_seal_key(in_dir("one/key"), true, &key[i], why, sizeof why) ||
                   write(out[i][1], &key[i], sizeof key[i]) != (ssize_t)sizeof key[i]);
         }
@@ -160,7 +171,8 @@ static void many_who_make_a_key_end_with_one(void **state)
         ;
 }
 
-/* ---- the way ---------------------------------------------------------------------------------- */
+/* ---- the way ----------------------------------------------------------------------------------
+ */
 
 static void opens(const char *path)
 {
@@ -221,7 +233,7 @@ static void links_on_the_way_are_looked_at(void **state)
     assert_int_equal(symlink(in_dir("open/on"), in_dir("first")), 0);
     assert_int_equal(symlink(in_dir("real"), in_dir("open/on")), 0);
     opens(in_dir("first/folder"));
-    assert_int_equal(chmod(in_dir("open"), 0777), 0);       /* where the second link is */
+    assert_int_equal(chmod(in_dir("open"), 0777), 0); /* where the second link is */
     is_refused(in_dir("first/folder"), "others may write");
     if (geteuid() == 0) {
         snprintf(text, sizeof text, "%s", in_dir("relative"));
@@ -242,7 +254,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_hash_is_siphash),
         cmocka_unit_test_setup_teardown(a_key_is_made_once, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(keys_that_others_may_know_are_refused, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(keys_that_others_may_know_are_refused, make_dir,
+                                        remove_dir),
         cmocka_unit_test_setup_teardown(many_who_make_a_key_end_with_one, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(every_ancestor_is_looked_at, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(links_on_the_way_are_looked_at, make_dir, remove_dir),

@@ -12,14 +12,16 @@
 
 extern const struct backend limber_backend_llvm;
 
-static const limber_contract native = { .promise = LIMBER_NATIVE, .scheme = "native" };
+static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
 
 static limber_context *open_context(const char *backend, const char *cache, const char *dump)
 {
     limber_context *ctx;
 
-    if (limber_create(&ctx, &(limber_config){ .backend = backend, .cache_dir = cache,
-                                              .dump_dir = dump, .threads = 1 }) != LIMBER_OK)
+    if (limber_create(&ctx, &(limber_config){ .backend = backend,
+                                              .cache_dir = cache,
+                                              .dump_dir = dump,
+                                              .threads = 1 }) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
     return ctx;
 }
@@ -28,7 +30,10 @@ static limber_context *open_context(const char *backend, const char *cache, cons
 
 enum { PAGE = 4096, ROOM = 1 << 21 };
 
-struct ground { char *map, *at; size_t bytes; };
+struct ground {
+    char *map, *at;
+    size_t bytes;
+};
 
 static struct ground ground(size_t bytes)
 {
@@ -50,11 +55,16 @@ static void leave(struct ground g)
 enum way { ROWS, COLUMNS, SPARSE };
 
 /* A matrix of these strides on ground of its own, all of it filled. */
-static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols, enum way way,
-                            int gap, struct ground *g)
+static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
+                            enum way way, int gap, struct ground *g)
 {
-    limber_matrix x = { NULL, f, way == ROWS ? cols + gap : way == COLUMNS ? 1 : 2,
-                        way == ROWS ? 1 : way == COLUMNS ? rows + gap : 2 * rows + 1 };
+    limber_matrix x = { NULL, f,
+                        way == ROWS    ? cols + gap :
+                        way == COLUMNS ? 1 :
+                                         2,
+                        way == ROWS    ? 1 :
+                        way == COLUMNS ? rows + gap :
+                                         2 * rows + 1 };
     int64_t elements = (rows - 1) * x.row + (cols - 1) * x.col + 1;
 
     *g = ground((size_t)elements * f.size);
@@ -68,7 +78,12 @@ static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_
     return x;
 }
 
-struct shape { int64_t m, n, k; limber_format f; enum way a, b, c; int gap, add; };
+struct shape {
+    int64_t m, n, k;
+    limber_format f;
+    enum way a, b, c;
+    int gap, add;
+};
 
 static void describe(const struct shape *s, char *text, size_t size)
 {
@@ -95,10 +110,11 @@ static void compare(limber_context *ctx, limber_context *interp, const struct sh
     gd = ground(gc.bytes);
     memcpy(gd.map, gc.map, ROOM);
     d.data = gd.at;
-    if (limber_bind_shape(ctx, &native, s->m, s->n, s->k, a, b, c, s->add, &f) != LIMBER_OK)
+    if (limber_bind_shape(ctx, &native, s->m, s->n, s->k, a, b, c, s->add, &f) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", text, limber_error_text());
     f(a.data, b.data, c.data);
-    if (limber_gemm(interp, &native, s->m, s->n, s->k, NULL, a, b, beta, d, NULL) != LIMBER_OK)
+    if (limber_gemm(interp, &native, s->m, s->n, s->k, NULL, a, b, beta, d, NULL) !=
+        LIMBER_STATUS_OK)
         fail_msg("%s: %s", text, limber_error_text());
     if (memcmp(gc.map, gd.map, ROOM))
         fail_msg("%s: the bits differ", text);
@@ -116,9 +132,12 @@ static void same_bits_as_the_interpreter(void **state)
 
     (void)state;
     for (int i = 0; i < 240; i++) {
-        struct shape s = { .f = named(i % 2 ? "f32" : "f64"), .add = i / 2 % 2,
-                           .a = (enum way)(i / 4 % 3), .b = (enum way)(i / 12 % 3),
-                           .c = (enum way)(i / 36 % 2), .gap = rng_below(&r, 4) };
+        struct shape s = { .f = named(i % 2 ? "f32" : "f64"),
+                           .add = i / 2 % 2,
+                           .a = (enum way)(i / 4 % 3),
+                           .b = (enum way)(i / 12 % 3),
+                           .c = (enum way)(i / 36 % 2),
+                           .gap = rng_below(&r, 4) };
 
         s.m = edge[rng_below(&r, COUNT(edge))];
         s.n = edge[rng_below(&r, COUNT(edge))];
@@ -136,9 +155,15 @@ static void the_largest(void **state)
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        struct shape s = { i == 0 ? 256 : 129, i == 1 ? 256 : 43, i == 2 ? 256 : 251,
-                           named(i % 2 ? "f32" : "f64"), (enum way)(i % 3), (enum way)(i / 2),
-                           (enum way)(i / 2), 0, i % 2 };
+        struct shape s = { i == 0 ? 256 : 129,
+                           i == 1 ? 256 : 43,
+                           i == 2 ? 256 : 251,
+                           named(i % 2 ? "f32" : "f64"),
+                           (enum way)(i % 3),
+                           (enum way)(i / 2),
+                           (enum way)(i / 2),
+                           0,
+                           i % 2 };
 
         compare(ctx, interp, &s, &r);
     }
@@ -154,8 +179,14 @@ static void vectors(void **state)
 
     (void)state;
     for (int i = 0; i < 24; i++) {
-        struct shape s = { i % 2 ? 1 : 11, i % 2 ? 13 : 1, 6, named(i % 4 < 2 ? "f64" : "f32"),
-                           (enum way)(i / 4 % 3), SPARSE, (enum way)(i / 12 ? SPARSE : ROWS), 1,
+        struct shape s = { i % 2 ? 1 : 11,
+                           i % 2 ? 13 : 1,
+                           6,
+                           named(i % 4 < 2 ? "f64" : "f32"),
+                           (enum way)(i / 4 % 3),
+                           SPARSE,
+                           (enum way)(i / 12 ? SPARSE : ROWS),
+                           1,
                            i % 3 == 0 };
 
         compare(ctx, interp, &s, &r);
@@ -174,7 +205,7 @@ static void rows_and_columns_alike(void **state)
     (void)state;
     for (int i = 0; i < 6; i++) {
         limber_context *ctx = open_context(i % 2 ? "interp" : "llvm", "", "");
-        const limber_contract any = { .promise = LIMBER_NATIVE };
+        const limber_contract any = { .promise = LIMBER_CONTRACT_NATIVE };
         int64_t m = size[i / 2][0], n = size[i / 2][1], k = size[i / 2][2];
         struct ground ga, gb, gc, gd;
         limber_matrix a = matrix(&r, named("f64"), m, k, ROWS, 1, &ga);
@@ -184,8 +215,10 @@ static void rows_and_columns_alike(void **state)
 
         for (int64_t j = 0; j < m * n; j++)
             ((double *)d.data)[j / n + j % n * m] = ((double *)c.data)[j];
-        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, c, NULL), LIMBER_OK);
-        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, d, NULL), LIMBER_OK);
+        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, c, NULL),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, d, NULL),
+                         LIMBER_STATUS_OK);
         for (int64_t j = 0; j < m * n; j++)
             assert_memory_equal((double *)d.data + j / n + j % n * m, (double *)c.data + j, 8);
         leave(ga);
@@ -198,11 +231,13 @@ static void rows_and_columns_alike(void **state)
 
 /* ---- other targets, short chains ------------------------------------------------------------- */
 
-static const struct { const char *needs, *text; } targets[] = {
+static const struct {
+    const char *needs, *text;
+} targets[] = {
     { "avx2", "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
-      "group=2 rate.f64=2e10 rate.f32=4e10 rate.exact=1e8" },
+              "group=2 rate.f64=2e10 rate.f32=4e10 rate.exact=1e8" },
     { "avx512", "target llvm isa=avx512 features=avx2,fma,avx512 vector=512 registers=32 l1=32768 "
-      "l2=1048576 group=2 rate.f64=4e10 rate.f32=8e10 rate.exact=1e8" },
+                "l2=1048576 group=2 rate.f64=4e10 rate.f32=8e10 rate.exact=1e8" },
 };
 
 static void plan_of(struct plan *p, const char *format, const struct fixed *f, int chunk)
@@ -210,12 +245,13 @@ static void plan_of(struct plan *p, const char *format, const struct fixed *f, i
     struct text t = { 0 };
     struct diag d = { 0 };
 
-    limber_text_add(&t, "plan gemm promise=native kbits=8 budget=1 scheme=native {\n"
+    limber_text_add(&t,
+                    "plan gemm promise=native kbits=8 budget=1 scheme=native {\n"
                     "  %%a = arg index=0 : %s[%d,%d]\n  %%b = arg index=1 : %s[%d,%d]\n"
                     "  %%x = whole %%a : %s[%d,%d]x1\n  %%y = whole %%b : %s[%d,%d]x1\n"
                     "  %%s = products %%x %%y unit=%s chunk=%d : %s[%d,%d]x1 {\n"
                     "    row %%x.0 %%y.0 acc=0 w=2^0 share=all\n  }\n"
-                    "  %%e = combine %%s via=sum : %s[%d,%d]\n"
+                    "  %%e = combine %%s reconstruct=sum : %s[%d,%d]\n"
                     "  %%d = epilogue %%e alpha=one beta=zero wrap=0 : %s[%d,%d]\n  ret %%d\n}\n",
                     format, (int)f->m, (int)f->k, format, (int)f->k, (int)f->n, format, (int)f->m,
                     (int)f->k, format, (int)f->k, (int)f->n, format, chunk, format, (int)f->m,
@@ -233,8 +269,8 @@ static double element(const struct fixed *f, const double *a, const double *b, i
     double total = 0, chain = 0;
 
     for (int64_t p = 0; p < f->k; p++) {
-        chain = __builtin_fma(a[i * f->a.row + p * f->a.col], b[p * f->b.row + j * f->b.col],
-                              chain);
+        chain =
+            __builtin_fma(a[i * f->a.row + p * f->a.col], b[p * f->b.row + j * f->b.col], chain);
         if ((p + 1) % chunk == 0 || p + 1 == f->k) {
             total += chain;
             chain = 0;
@@ -274,7 +310,7 @@ static void on_target(const struct target *t, const struct fixed *f, int chunk, 
         fail_msg("%s m=%d n=%d k=%d chunk=%d: the bits differ", t->isa, (int)f->m, (int)f->n,
                  (int)f->k, chunk);
     fixed->unload(function);
-    for (size_t size = 0; size < blob.size; size += 1 + size / 3) {     /* cut short */
+    for (size_t size = 0; size < blob.size; size += 1 + size / 3) { /* cut short */
         memset(&diag, 0, sizeof diag);
         assert_false(fixed->load(blob.data, size, &function, &at, &diag));
         assert_null(function);
@@ -333,14 +369,17 @@ static void identity(limber_kernel f, int n)
 
 enum { THREADS = 8, SHAPES = 6 };
 
-struct worker { limber_context *ctx; limber_kernel got[SHAPES]; };
+struct worker {
+    limber_context *ctx;
+    limber_kernel got[SHAPES];
+};
 
 static void *ask_all(void *arg)
 {
     struct worker *w = arg;
 
     for (int i = 0; i < SHAPES; i++)
-        if (ask(w->ctx, 3 + i, &w->got[i]) == LIMBER_OK)
+        if (ask(w->ctx, 3 + i, &w->got[i]) == LIMBER_STATUS_OK)
             identity(w->got[i], 3 + i);
     return NULL;
 }
@@ -389,19 +428,19 @@ static void kept_on_disk(void **state)
     limber_kernel f;
 
     (void)state;
-    assert_int_equal(ask(ctx, 5, &f), LIMBER_OK);
+    assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     setenv("LIMBER_NO_COMPILE", "1", 1);
     ctx = open_context("llvm", dir, "");
-    assert_int_equal(ask(ctx, 5, &f), LIMBER_OK);
+    assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
     identity(f, 5);
-    assert_int_equal(ask(ctx, 6, &f), LIMBER_DEVICE);
+    assert_int_equal(ask(ctx, 6, &f), LIMBER_STATUS_DEVICE);
     assert_null(f);
     limber_destroy(ctx);
     unsetenv("LIMBER_NO_COMPILE");
     ctx = open_context("llvm", dir, "");
-    assert_int_equal(limber_cache_each(ctx, 0, damage, dir), LIMBER_OK);
-    assert_int_equal(ask(ctx, 5, &f), LIMBER_OK);
+    assert_int_equal(limber_cache_each(ctx, 0, damage, dir), LIMBER_STATUS_OK);
+    assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
     identity(f, 5);
     limber_destroy(ctx);
     discard(dir);
@@ -425,7 +464,7 @@ static void dumped(void **state)
     limber_kernel f;
 
     (void)state;
-    assert_int_equal(ask(ctx, 5, &f), LIMBER_OK);
+    assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
     compiles = 0;
     nftw(dir, count_file, 16, FTW_PHYS);
     assert_int_equal(compiles, 4);
@@ -440,12 +479,13 @@ static void none_is_dropped(void **state)
     limber_kernel first, again;
 
     (void)state;
-    assert_int_equal(ask(ctx, 2, &first), LIMBER_OK);
+    assert_int_equal(ask(ctx, 2, &first), LIMBER_STATUS_OK);
     for (int64_t ld = 3; ld < 40; ld++)
         assert_int_equal(limber_bind_shape(ctx, &native, 2, 2, 2, rows_of(ld), rows_of(2),
-                                           rows_of(2), 0, &again), LIMBER_OK);
+                                           rows_of(2), 0, &again),
+                         LIMBER_STATUS_OK);
     identity(first, 2);
-    assert_int_equal(ask(ctx, 2, &again), LIMBER_OK);
+    assert_int_equal(ask(ctx, 2, &again), LIMBER_STATUS_OK);
     assert_true(first == again);
     limber_destroy(ctx);
 }
@@ -477,7 +517,10 @@ static void errors_name_the_argument(void **state)
     limber_kernel f;
 
     (void)state;
-#define TRY(change, status, text) r = good; change; refused(ctx, r, LIMBER_##status, text)
+#define TRY(change, status, text) \
+    r = good; \
+    change; \
+    refused(ctx, r, LIMBER_STATUS_##status, text)
     TRY(r.m = 0, BAD_ARGUMENT, "bind_shape: m = 0");
     TRY(r.n = -1, BAD_ARGUMENT, "n = -1");
     TRY(r.k = 257, NO_SCHEME, "k = 257");
@@ -489,18 +532,20 @@ static void errors_name_the_argument(void **state)
     TRY(r.c.format = named("i32"), NO_SCHEME, "c: functions for one shape");
     TRY(r.c.col = 2, BAD_ARGUMENT, "c: strides");
     TRY((r.c.row = 9, r.c.col = 2), NO_SCHEME, "neither row = 9 nor col = 2");
-    TRY(r.contract.promise = LIMBER_CORRECT, NO_SCHEME, "contract.promise");
+    TRY(r.contract.promise = LIMBER_CONTRACT_CORRECT, NO_SCHEME, "contract.promise");
     TRY(r.contract.scheme = "ozaki2", NO_SCHEME, "contract.scheme");
     TRY(r.contract.scheme = "none", BAD_ARGUMENT, "contract.scheme");
 #undef TRY
-    refused(NULL, good, LIMBER_BAD_ARGUMENT, "ctx is NULL");
-    assert_int_equal(limber_bind_shape(ctx, NULL, 1, 1, 1, rows_of(1), rows_of(1), rows_of(1), 0,
-                                       &f), LIMBER_BAD_ARGUMENT);
-    assert_int_equal(limber_bind_shape(ctx, &native, 1, 1, 1, rows_of(1), rows_of(1), rows_of(1),
-                                       0, NULL), LIMBER_BAD_ARGUMENT);
+    refused(NULL, good, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    assert_int_equal(
+        limber_bind_shape(ctx, NULL, 1, 1, 1, rows_of(1), rows_of(1), rows_of(1), 0, &f),
+        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(
+        limber_bind_shape(ctx, &native, 1, 1, 1, rows_of(1), rows_of(1), rows_of(1), 0, NULL),
+        LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
     ctx = open_context("interp", "", "");
-    refused(ctx, good, LIMBER_DEVICE, "backend interp");
+    refused(ctx, good, LIMBER_STATUS_DEVICE, "backend interp");
     limber_destroy(ctx);
 }
 

@@ -22,7 +22,10 @@ typedef uint64_t address;
 /* ---- the two libraries ---------------------------------------------------------------------- */
 
 /* CUlaunchConfig */
-struct launch_attribute { int id, unused; unsigned value[16]; };
+struct launch_attribute {
+    int id, unused;
+    unsigned value[16];
+};
 struct launch_config {
     unsigned grid[3], block[3], shared;
     void *stream;
@@ -30,37 +33,41 @@ struct launch_config {
     unsigned attributes;
 };
 
-#define FUNCTIONS(F)                                                                               \
-    F(cuInit, (unsigned)) F(cuDeviceGetAttribute, (int *, int, int))                               \
-    F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuCtxSetCurrent, (void *))                       \
-    F(cuCtxSynchronize, (void)) F(cuMemAlloc_v2, (address *, size_t)) F(cuMemFree_v2, (address))   \
+/* clang-format off */
+#define FUNCTIONS(F) \
+    F(cuInit, (unsigned)) F(cuDeviceGetAttribute, (int *, int, int)) \
+    F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuCtxSetCurrent, (void *)) \
+    F(cuCtxSynchronize, (void)) F(cuMemAlloc_v2, (address *, size_t)) F(cuMemFree_v2, (address)) \
     F(cuMemAllocAsync, (address *, size_t, void *)) F(cuMemHostAlloc, (void **, size_t, unsigned)) \
-    F(cuMemFreeHost, (void *)) F(cuMemGetInfo_v2, (size_t *, size_t *))                            \
-    F(cuMemcpyHtoDAsync_v2, (address, const void *, size_t, void *))                               \
-    F(cuMemcpyDtoHAsync_v2, (void *, address, size_t, void *))                                     \
-    F(cuMemsetD32Async, (address, unsigned, size_t, void *))                                       \
-    F(cuStreamCreate, (void **, unsigned)) F(cuStreamDestroy_v2, (void *))                         \
-    F(cuStreamSynchronize, (void *)) F(cuStreamBeginCapture_v2, (void *, int))                     \
-    F(cuStreamEndCapture, (void *, void **))                                                       \
-    F(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                          \
+    F(cuMemFreeHost, (void *)) F(cuMemGetInfo_v2, (size_t *, size_t *)) \
+    F(cuMemcpyHtoDAsync_v2, (address, const void *, size_t, void *)) \
+    F(cuMemcpyDtoHAsync_v2, (void *, address, size_t, void *)) \
+    F(cuMemsetD32Async, (address, unsigned, size_t, void *)) \
+    F(cuStreamCreate, (void **, unsigned)) F(cuStreamDestroy_v2, (void *)) \
+    F(cuStreamSynchronize, (void *)) F(cuStreamBeginCapture_v2, (void *, int)) \
+    F(cuStreamEndCapture, (void *, void **)) \
+    F(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
     F(cuGraphLaunch, (void *, void *)) F(cuGraphExecDestroy, (void *)) F(cuGraphDestroy, (void *)) \
-    F(cuModuleLoadData, (void **, const void *)) F(cuModuleUnload, (void *))                       \
-    F(cuModuleGetFunction, (void **, void *, const char *))                                        \
-    F(cuFuncSetAttribute, (void *, int, int))                                                      \
-    F(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,         \
-                       unsigned, void *, void **, void **))                                        \
-    F(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **))                  \
-    F(cuOccupancyMaxActiveClusters, (int *, void *, const struct launch_config *))                 \
+    F(cuModuleLoadData, (void **, const void *)) F(cuModuleUnload, (void *)) \
+    F(cuModuleGetFunction, (void **, void *, const char *)) \
+    F(cuFuncSetAttribute, (void *, int, int)) \
+    F(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+                       unsigned, void *, void **, void **)) \
+    F(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **)) \
+    F(cuOccupancyMaxActiveClusters, (int *, void *, const struct launch_config *)) \
     F(cuTensorMapEncodeTiled, (void *, int, unsigned, address, const uint64_t *, const uint64_t *, \
                                const uint32_t *, const uint32_t *, int, int, int, int))
-#define COMPILER(F)                                                                                \
-    F(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *,          \
-                           const char *const *))                                                   \
-    F(nvrtcCompileProgram, (void *, int, const char *const *)) F(nvrtcDestroyProgram, (void **))   \
-    F(nvrtcGetProgramLogSize, (void *, size_t *)) F(nvrtcGetProgramLog, (void *, char *))          \
+/* clang-format on */
+/* clang-format off */
+#define COMPILER(F) \
+    F(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, \
+                           const char *const *)) \
+    F(nvrtcCompileProgram, (void *, int, const char *const *)) F(nvrtcDestroyProgram, (void **)) \
+    F(nvrtcGetProgramLogSize, (void *, size_t *)) F(nvrtcGetProgramLog, (void *, char *)) \
     F(nvrtcGetCUBINSize, (void *, size_t *)) F(nvrtcGetCUBIN, (void *, char *))
+/* clang-format on */
 
-#define DECLARE(name, args) static int (*name) args;
+#define DECLARE(name, args) static int(*name) args;
 FUNCTIONS(DECLARE)
 COMPILER(DECLARE)
 static const char *(*simt_error)(void);
@@ -112,16 +119,22 @@ struct args {
     int n, m;
 };
 
-#define HEAD "#include \"device.h\"\n"                                                             \
+#define HEAD \
+    "#include \"device.h\"\n" \
     "struct args { uint64_t map[2][16]; const char *a, *b; char *c; int n, m; };\n"
-#define HEAD90 "#include \"device.h\"\n"                                                           \
+#define HEAD90 \
+    "#include \"device.h\"\n" \
     "struct args { tensor_map map[2]; const char *a, *b; char *c; int n, m; };\n"
 
 /* Too early a read finds what another wrote, or what no one wrote yet. */
 #define MIXED "shared memory"
 
-struct kernel { const char *source; int capability, threads, blocks; uint32_t shared;
-                int cluster; };
+struct kernel {
+    const char *source;
+    int capability, threads, blocks;
+    uint32_t shared;
+    int cluster;
+};
 
 /* NULL, or what is wrong. */
 static const char *build(const struct kernel *k, const char *fault, void **module, void **function)
@@ -130,7 +143,7 @@ static const char *build(const struct kernel *k, const char *fault, void **modul
     static char log[4096];
     const char *options[] = { k->capability == 90 ? "--gpu-architecture=sm_90a" :
                               k->capability == 80 ? "--gpu-architecture=sm_80" :
-                              "--gpu-architecture=sm_70" };
+                                                    "--gpu-architecture=sm_70" };
     void *program;
     size_t size;
     char *image;
@@ -168,8 +181,9 @@ static int launch(const struct kernel *k, void *function, struct args *args)
 {
     void *list[] = { args };
     struct launch_attribute cluster = { 4, 0, { (unsigned)k->cluster, 1, 1 } };
-    struct launch_config config = { { (unsigned)k->blocks, 1, 1 }, { (unsigned)k->threads, 1, 1 },
-                                    k->shared, NULL, &cluster, 1 };
+    struct launch_config config = {
+        { (unsigned)k->blocks, 1, 1 }, { (unsigned)k->threads, 1, 1 }, k->shared, NULL, &cluster, 1
+    };
 
     if (k->shared > 48 * 1024)
         assert_int_equal(cuFuncSetAttribute(function, 8, (int)k->shared), 0);
@@ -220,7 +234,9 @@ static const char *run(const struct kernel *k, const struct job *d, const char *
 }
 
 /* Without a fault the kernel is right, with each it is found to be wrong. */
-struct fault { const char *text, *told; };
+struct fault {
+    const char *text, *told;
+};
 
 static void check(const struct kernel *k, const struct job *d, const struct fault *faults,
                   int count)
@@ -245,18 +261,24 @@ static void check(const struct kernel *k, const struct job *d, const struct faul
 
 static void shared_memory_is_watched(void **state)
 {
-    static const struct kernel k = { HEAD
-        "KERNEL(k, args, 128, 1) {\n"
-        "  int t = thread(), v = load<int>(args.a + 4 * (block() * 128 + t));\n"
-        "  store_shared<int>(4 * t, v); /* fill */\n"
-        "  sync_block(); // first\n"
-        "  int w = load_shared<int>(4 * (127 - t));\n"
-        "  sync_block(); // second\n"
-        "  store_shared<uint8_t>(t, (uint8_t)w);\n"
-        "  sync_block(); // third\n"
-        "  v = load_shared<uint8_t>(t ^ 1) + 1000 * w;\n"
-        "  store(args.c + 4 * (block() * 128 + t), v);\n"
-        "}\n", 80, 128, 5, 512, 1 };
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 128, 1) {\n"
+             "  int t = thread(), v = load<int>(args.a + 4 * (block() * 128 + t));\n"
+             "  store_shared<int>(4 * t, v); /* fill */\n"
+             "  sync_block(); // first\n"
+             "  int w = load_shared<int>(4 * (127 - t));\n"
+             "  sync_block(); // second\n"
+             "  store_shared<uint8_t>(t, (uint8_t)w);\n"
+             "  sync_block(); // third\n"
+             "  v = load_shared<uint8_t>(t ^ 1) + 1000 * w;\n"
+             "  store(args.c + 4 * (block() * 128 + t), v);\n"
+             "}\n",
+        80,
+        128,
+        5,
+        512,
+        1
+    };
     static const struct fault faults[] = {
         { "sync_block(); // first=>", MIXED },
         { "sync_block(); // second=>", MIXED },
@@ -266,8 +288,7 @@ static void shared_memory_is_watched(void **state)
         { "4 * (127 - t)=>4 * (128 - t)", "load of bytes 512 to 515" },
         { "4 * (127 - t)=>4 * (127 - t) + 2", "not aligned" },
         { "block() * 128 + t));=>block() * 128 + t + 1));", "out of bounds" },
-        { "store_shared<int>(4 * t, v);=>if (t != 77) store_shared<int>(4 * t, v);",
-          MIXED },
+        { "store_shared<int>(4 * t, v);=>if (t != 77) store_shared<int>(4 * t, v);", MIXED },
         { "store_shared<int>(4 * t, v);=>store_shared<uint16_t>(4 * t, v);", MIXED },
         { "args.c + 4 * (block() * 128 + t)=>args.c + 4 * (block() * 128 + t + 1)",
           "out of bounds" },
@@ -292,8 +313,9 @@ static void shared_memory_is_watched(void **state)
 
 static void planted_faults_must_be_there_once(void **state)
 {
-    static const struct kernel k = { HEAD "KERNEL(k, args, 32, 1) { sync_warp(); sync_warp(); }\n",
-                                     80, 32, 1, 0, 1 };
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) { sync_warp(); sync_warp(); }\n", 80, 32, 1, 0, 1
+    };
     void *m, *f;
 
     (void)state;
@@ -307,24 +329,30 @@ static void planted_faults_must_be_there_once(void **state)
 
 static void copies_of_16_bytes_land_late(void **state)
 {
-    static const struct kernel k = { HEAD
-        "DEVICE void ask(const args &args, int stage, int step) {\n"
-        "  if (step < args.n)\n"
-        "    copy16(stage * 1024 + 16 * thread(), args.a + 1024 * step + 16 * thread(), 16);\n"
-        "  copy_group(); // commit\n"
-        "}\n"
-        "KERNEL(k, args, 64, 1) {\n"
-        "  int sum = 0;\n"
-        "  ask(args, 0, 0); ask(args, 1, 1);\n"
-        "  ROLL for (int i = 0; i < args.n; i++) {\n"
-        "    copy_wait<1>(); // wait\n"
-        "    sync_block(); // meet\n"
-        "    ask(args, (i + 2) % 3, i + 2);\n"
-        "    UNROLL for (int j = 0; j < 4; j++)\n"
-        "      sum += load_shared<int>(i % 3 * 1024 + 16 * (63 - thread()) + 4 * j);\n"
-        "  }\n"
-        "  store(args.c + 4 * thread(), sum);\n"
-        "}\n", 80, 64, 1, 3072, 1 };
+    static const struct kernel k = {
+        HEAD "DEVICE void ask(const args &args, int stage, int step) {\n"
+             "  if (step < args.n)\n"
+             "    copy16(stage * 1024 + 16 * thread(), args.a + 1024 * step + 16 * thread(), 16);\n"
+             "  copy_group(); // commit\n"
+             "}\n"
+             "KERNEL(k, args, 64, 1) {\n"
+             "  int sum = 0;\n"
+             "  ask(args, 0, 0); ask(args, 1, 1);\n"
+             "  ROLL for (int i = 0; i < args.n; i++) {\n"
+             "    copy_wait<1>(); // wait\n"
+             "    sync_block(); // meet\n"
+             "    ask(args, (i + 2) % 3, i + 2);\n"
+             "    UNROLL for (int j = 0; j < 4; j++)\n"
+             "      sum += load_shared<int>(i % 3 * 1024 + 16 * (63 - thread()) + 4 * j);\n"
+             "  }\n"
+             "  store(args.c + 4 * thread(), sum);\n"
+             "}\n",
+        80,
+        64,
+        1,
+        3072,
+        1
+    };
     static const struct fault faults[] = {
         { "copy_wait<1>(); // wait=>", "in flight" },
         { "copy_wait<1>(); // wait=>copy_wait<2>();", "in flight" },
@@ -349,12 +377,15 @@ static void copies_of_16_bytes_land_late(void **state)
 
 static const char *const unit_names[2][9] = {
     { [SIMT_F16] = "a100-fp16", [SIMT_BF16] = "a100-bf16", [SIMT_TF32] = "a100-tf32" },
-    { [SIMT_F16] = "h100-fp16", [SIMT_BF16] = "h100-bf16", [SIMT_TF32] = "h100-tf32",
-      [SIMT_E4M3] = "h100-e4m3", [SIMT_E5M2] = "h100-e5m2" },
+    { [SIMT_F16] = "h100-fp16",
+      [SIMT_BF16] = "h100-bf16",
+      [SIMT_TF32] = "h100-tf32",
+      [SIMT_E4M3] = "h100-e4m3",
+      [SIMT_E5M2] = "h100-e5m2" },
 };
 static const char *const format_names[9] = {
-    [SIMT_F16] = "f16", [SIMT_BF16] = "bf16", [SIMT_TF32] = "f32", [SIMT_E4M3] = "e4m3",
-    [SIMT_E5M2] = "e5m2",
+    [SIMT_F16] = "f16",   [SIMT_BF16] = "bf16", [SIMT_TF32] = "f32",
+    [SIMT_E4M3] = "e4m3", [SIMT_E5M2] = "e5m2",
 };
 
 /* What the interpreter says. */
@@ -369,8 +400,9 @@ static float model_dot(const limber_unit *u, int kind, const unsigned char *a,
     struct model_dot d = { .u = u, .a = x, .b = y, .k = n, .start = c, .counts = &counts };
 
     for (int side = 0; side < 2; side++) {
-        assert_int_equal(limber_convert(v, named("f64"), side ? b : a, f, (size_t)n, LIMBER_RN),
-                         LIMBER_OK);
+        assert_int_equal(
+            limber_convert(v, named("f64"), side ? b : a, f, (size_t)n, LIMBER_ROUND_NEAREST),
+            LIMBER_STATUS_OK);
         limber_unit_load(u, side, v, n, side ? y : x);
     }
     return (float)limber_interp_dot(&d);
@@ -386,7 +418,7 @@ static void random_operand(struct rng *r, int kind, int how, void *p)
     for (int i = 0; i < n; i++) {
         unsigned char *top = bytes + (i + 1) * size - 1;
 
-        if (how % 4 && kind != SIMT_E4M3)       /* mostly near one, some zeros and subnormals */
+        if (how % 4 && kind != SIMT_E4M3) /* mostly near one, some zeros and subnormals */
             *top = (unsigned char)((*top & 0x83) | 0x38);
         else if (how % 8)
             *top &= 0xbf;
@@ -411,7 +443,7 @@ static void models_agree_with_the_interpreter(void **state)
             if (!unit_names[c][kind])
                 continue;
             assert_true(simt_model(kind, capabilities[c], &m));
-            assert_int_equal(limber_unit_parse(unit_names[c][kind], &u), LIMBER_OK);
+            assert_int_equal(limber_unit_parse(unit_names[c][kind], &u), LIMBER_STATUS_OK);
             for (int i = 0; i < 4000; i++) {
                 unsigned char a[32], b[32];
                 struct line x, y;
@@ -438,26 +470,29 @@ static void models_agree_with_the_interpreter(void **state)
 /* A (16 rows) and B (8 columns) of 32 bytes, C of 16 x 8. */
 static void warps_multiply(void **state)
 {
-    static const char source[] = HEAD
-        "KERNEL(k, args, 32, 1) {\n"
-        "  int l = lane(), g = l >> 2, t = l & 3;\n"
-        "  store_shared(32 * l, load<bytes16>(args.a + 32 * l));\n"
-        "  store_shared(32 * l + 16, load<bytes16>(args.a + 32 * l + 16));\n"
-        "  sync_warp(); // meet\n"
-        "  uint32_t a[4], b[4];\n"
-        "  NUMBER d[4] = { (NUMBER)1, (NUMBER)-2, (NUMBER)3, (NUMBER)l };\n"
-        "  load_fragments(a, 32 * ((l & 7) + 8 * (l >> 3 & 1)) + 16 * (l >> 4));\n"
-        "  load_fragments(b, 512 + 32 * (l & 7) + 16 * (l >> 3 & 1));\n"
-        "  PRODUCT(d, a, b); // product\n"
-        "  store(args.c + 4 * (g * 8 + 2 * t), d[0]);\n"
-        "  store(args.c + 4 * (g * 8 + 2 * t + 1), d[1]);\n"
-        "  store(args.c + 4 * ((g + 8) * 8 + 2 * t), d[2]);\n"
-        "  store(args.c + 4 * ((g + 8) * 8 + 2 * t + 1), d[3]);\n"
-        "}\n";
-    static const struct { int kind; const char *number, *product; } kinds[] = {
-        { SIMT_I8, "int", "(mma_i8<0, 0>)" }, { SIMT_I8 + 1, "int", "(mma_i8<1, 0>)" },
+    static const char source[] =
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  int l = lane(), g = l >> 2, t = l & 3;\n"
+             "  store_shared(32 * l, load<bytes16>(args.a + 32 * l));\n"
+             "  store_shared(32 * l + 16, load<bytes16>(args.a + 32 * l + 16));\n"
+             "  sync_warp(); // meet\n"
+             "  uint32_t a[4], b[4];\n"
+             "  NUMBER d[4] = { (NUMBER)1, (NUMBER)-2, (NUMBER)3, (NUMBER)l };\n"
+             "  load_fragments(a, 32 * ((l & 7) + 8 * (l >> 3 & 1)) + 16 * (l >> 4));\n"
+             "  load_fragments(b, 512 + 32 * (l & 7) + 16 * (l >> 3 & 1));\n"
+             "  PRODUCT(d, a, b); // product\n"
+             "  store(args.c + 4 * (g * 8 + 2 * t), d[0]);\n"
+             "  store(args.c + 4 * (g * 8 + 2 * t + 1), d[1]);\n"
+             "  store(args.c + 4 * ((g + 8) * 8 + 2 * t), d[2]);\n"
+             "  store(args.c + 4 * ((g + 8) * 8 + 2 * t + 1), d[3]);\n"
+             "}\n";
+    static const struct {
+        int kind;
+        const char *number, *product;
+    } kinds[] = {
+        { SIMT_I8, "int", "(mma_i8<0, 0>)" },     { SIMT_I8 + 1, "int", "(mma_i8<1, 0>)" },
         { SIMT_I8 + 2, "int", "(mma_i8<0, 1>)" }, { SIMT_I8 + 3, "int", "(mma_i8<1, 1>)" },
-        { SIMT_F16, "float", "mma_f16" }, { SIMT_BF16, "float", "mma_bf16" },
+        { SIMT_F16, "float", "mma_f16" },         { SIMT_BF16, "float", "mma_bf16" },
         { SIMT_TF32, "float", "mma_tf32" },
     };
     struct rng r = { 3 };
@@ -512,15 +547,21 @@ static void warps_multiply(void **state)
 
 static void warps_multiply_in_binary64(void **state)
 {
-    static const struct kernel k = { HEAD
-        "KERNEL(k, args, 32, 1) {\n"
-        "  int l = lane(), g = l >> 2, t = l & 3;\n"
-        "  double d[2] = { 1, 2 };\n"
-        "  int at = 8 * (g * 4 + t);\n"
-        "  mma_f64(d, load<double>(args.a + at), load<double>(args.b + at));\n"
-        "  store(args.c + 8 * (g * 8 + 2 * t), d[0]);\n"
-        "  store(args.c + 8 * (g * 8 + 2 * t + 1), d[1]);\n"
-        "}\n", 80, 32, 1, 0, 1 };
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  int l = lane(), g = l >> 2, t = l & 3;\n"
+             "  double d[2] = { 1, 2 };\n"
+             "  int at = 8 * (g * 4 + t);\n"
+             "  mma_f64(d, load<double>(args.a + at), load<double>(args.b + at));\n"
+             "  store(args.c + 8 * (g * 8 + 2 * t), d[0]);\n"
+             "  store(args.c + 8 * (g * 8 + 2 * t + 1), d[1]);\n"
+             "}\n",
+        80,
+        32,
+        1,
+        0,
+        1
+    };
     double a[8][4], b[8][4], c[8][8];
     struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
     struct rng r = { 5 };
@@ -541,7 +582,8 @@ static void warps_multiply_in_binary64(void **state)
 
 static void the_portable_form_multiplies(void **state)
 {
-    static const struct kernel k = { HEAD
+    static const struct kernel k = {
+        HEAD
         "KERNEL(k, args, 32, 1) {\n"
         "  int l = lane();\n"
         "  uint32_t a[8], b[8];\n"
@@ -559,11 +601,17 @@ static void the_portable_form_multiplies(void **state)
         "  sync_warp(); // three\n"
         "  for (int i = 0; i < 8; i++)\n"
         "    store(args.c + 4 * (32 * i + l), load_shared<float>(2048 + 4 * (32 * i + l)));\n"
-        "}\n", 70, 32, 1, 3072, 1 };
+        "}\n",
+        70,
+        32,
+        1,
+        3072,
+        1
+    };
     static const struct fault faults[] = {
-        { "sync_warp(); // one=>", MIXED }, { "sync_warp(); // two=>", MIXED },
+        { "sync_warp(); // one=>", MIXED },   { "sync_warp(); // two=>", MIXED },
         { "sync_warp(); // three=>", MIXED }, { "b, 768, 16=>b, 784, 16", "not aligned" },
-        { "b, 768, 16=>b, 768, 24", MIXED }, { "wmma_f16(d, a, b)=>wmma_f16(d, b, a)", "wrong" },
+        { "b, 768, 16=>b, 768, 24", MIXED },  { "wmma_f16(d, a, b)=>wmma_f16(d, b, a)", "wrong" },
     };
     unsigned char a[512], b[512];
     float c[256] = { 0 };
@@ -572,7 +620,7 @@ static void the_portable_form_multiplies(void **state)
     limber_unit u;
 
     (void)state;
-    assert_int_equal(limber_unit_parse("v100-fp16", &u), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("v100-fp16", &u), LIMBER_STATUS_OK);
     for (int p = 0; p < 512; p += 32) {
         random_operand(&r, SIMT_F16, 1, a + p);
         random_operand(&r, SIMT_F16, 1, b + p);
@@ -585,7 +633,7 @@ static void the_portable_form_multiplies(void **state)
 
 /* ---- Hopper ---------------------------------------------------------------------------------- */
 
-enum { ROWS = 100, COLUMNS = 120, STEPS = 5 };     /* of a tile's 128; of 128 bytes along k */
+enum { ROWS = 100, COLUMNS = 120, STEPS = 5 }; /* of a tile's 128; of 128 bytes along k */
 
 /* Of ROWS rows, of which the last box holds fewer than its 64 or 128. */
 static void encode_maps(struct args *args)
@@ -598,61 +646,68 @@ static void encode_maps(struct args *args)
         uint32_t box[3] = { 64, i ? 128 : 64, 1 };
 
         assert_int_equal(cuTensorMapEncodeTiled(args->map[i], 6, 3, i ? args->b : args->a, size,
-                                                stride, box, step, 0, 3, 2, 0), 0);
+                                                stride, box, step, 0, 3, 2, 0),
+                         0);
     }
 }
 
 static void warpgroups_multiply(void **state)
 {
-    static const struct kernel k = { HEAD90
-        "enum { STAGES = 2, STAGE = 128 * 256, FULL = STAGES * STAGE, EMPTY = FULL + 16 };\n"
-        "KERNEL(k, args, 384, 1) {\n"
-        "  int t = thread(), w = warp(), l = lane();\n"
-        "  if (t == 0) {\n"
-        "    for (int i = 0; i < STAGES; i++) {\n"
-        "      barrier_init(FULL + 8 * i, 1);\n"
-        "      barrier_init(EMPTY + 8 * i, 2);\n"
-        "    }\n"
-        "    barrier_init_done(); // init\n"
-        "  }\n"
-        "  sync_block(); // start\n"
-        "  if (w < 4) {\n"
-        "    registers_less<40>();\n"
-        "    if (t == 0)\n"
-        "      for (int s = 0; s < args.n; s++) {\n"
-        "        int at = s % STAGES * STAGE, full = FULL + s % STAGES * 8;\n"
-        "        barrier_wait(EMPTY + s % STAGES * 8, (s / STAGES & 1) ^ 1); // empty\n"
-        "        barrier_expect(full, STAGE); // bytes\n"
-        "        tensor_load(at, &args.map[0], 64 * s, 0, 0, full);\n"
-        "        tensor_load(at + 8192, &args.map[0], 64 * s, 64, 0, full);\n"
-        "        tensor_load(at + 16384, &args.map[1], 64 * s, 0, 0, full);\n"
-        "      }\n"
-        "  } else {\n"
-        "    registers_more<232>();\n"
-        "    int g = w / 4 - 1;\n"
-        "    float d[64];\n"
-        "    for (int s = 0; s < args.n; s++) {\n"
-        "      int at = s % STAGES * STAGE;\n"
-        "      barrier_wait(FULL + s % STAGES * 8, s / STAGES & 1); // full\n"
-        "      group_fence(); // fence\n"
-        "      for (int i = 0; i < 4; i++)\n"
-        "        group_f16<128>(d, tile_descriptor(at + 8192 * g, 32 * i),\n"
-        "                       tile_descriptor(at + 16384, 32 * i), s || i);\n"
-        "      group_commit(); // commit\n"
-        "      group_wait<1>(); // one\n"
-        "      if (s && t % 128 == 0)\n"
-        "        barrier_arrive(EMPTY + (s - 1) % STAGES * 8); // free\n"
-        "    }\n"
-        "    group_wait<0>(); // all\n"
-        "    group_keep(d);\n"
-        "    for (int j = 0; j < 64; j++) {\n"
-        "      int row = 64 * g + w % 4 * 16 + l / 4 + (j / 2 & 1) * 8;\n"
-        "      int column = j / 4 * 8 + l % 4 * 2 + j % 2;\n"
-        "      if (row < 100 && column < 120)\n"
-        "        store(args.c + 4 * (row * 120 + column), d[j]);\n"
-        "    }\n"
-        "  }\n"
-        "}\n", 90, 384, 1, 2 * 128 * 256 + 32, 1 };
+    static const struct kernel k = {
+        HEAD90 "enum { STAGES = 2, STAGE = 128 * 256, FULL = STAGES * STAGE, EMPTY = FULL + 16 };\n"
+               "KERNEL(k, args, 384, 1) {\n"
+               "  int t = thread(), w = warp(), l = lane();\n"
+               "  if (t == 0) {\n"
+               "    for (int i = 0; i < STAGES; i++) {\n"
+               "      barrier_init(FULL + 8 * i, 1);\n"
+               "      barrier_init(EMPTY + 8 * i, 2);\n"
+               "    }\n"
+               "    barrier_init_done(); // init\n"
+               "  }\n"
+               "  sync_block(); // start\n"
+               "  if (w < 4) {\n"
+               "    registers_less<40>();\n"
+               "    if (t == 0)\n"
+               "      for (int s = 0; s < args.n; s++) {\n"
+               "        int at = s % STAGES * STAGE, full = FULL + s % STAGES * 8;\n"
+               "        barrier_wait(EMPTY + s % STAGES * 8, (s / STAGES & 1) ^ 1); // empty\n"
+               "        barrier_expect(full, STAGE); // bytes\n"
+               "        tensor_load(at, &args.map[0], 64 * s, 0, 0, full);\n"
+               "        tensor_load(at + 8192, &args.map[0], 64 * s, 64, 0, full);\n"
+               "        tensor_load(at + 16384, &args.map[1], 64 * s, 0, 0, full);\n"
+               "      }\n"
+               "  } else {\n"
+               "    registers_more<232>();\n"
+               "    int g = w / 4 - 1;\n"
+               "    float d[64];\n"
+               "    for (int s = 0; s < args.n; s++) {\n"
+               "      int at = s % STAGES * STAGE;\n"
+               "      barrier_wait(FULL + s % STAGES * 8, s / STAGES & 1); // full\n"
+               "      group_fence(); // fence\n"
+               "      for (int i = 0; i < 4; i++)\n"
+               "        group_f16<128>(d, tile_descriptor(at + 8192 * g, 32 * i),\n"
+               "                       tile_descriptor(at + 16384, 32 * i), s || i);\n"
+               "      group_commit(); // commit\n"
+               "      group_wait<1>(); // one\n"
+               "      if (s && t % 128 == 0)\n"
+               "        barrier_arrive(EMPTY + (s - 1) % STAGES * 8); // free\n"
+               "    }\n"
+               "    group_wait<0>(); // all\n"
+               "    group_keep(d);\n"
+               "    for (int j = 0; j < 64; j++) {\n"
+               "      int row = 64 * g + w % 4 * 16 + l / 4 + (j / 2 & 1) * 8;\n"
+               "      int column = j / 4 * 8 + l % 4 * 2 + j % 2;\n"
+               "      if (row < 100 && column < 120)\n"
+               "        store(args.c + 4 * (row * 120 + column), d[j]);\n"
+               "    }\n"
+               "  }\n"
+               "}\n",
+        90,
+        384,
+        1,
+        2 * 128 * 256 + 32,
+        1
+    };
     static const struct fault faults[] = {
         { "barrier_wait(FULL + s % STAGES * 8, s / STAGES & 1); // full=>", MIXED },
         { "barrier_wait(FULL=>if (t % 128 < 96) barrier_wait(FULL", "" },
@@ -675,8 +730,10 @@ static void warpgroups_multiply(void **state)
     };
     unsigned char *a = calloc(ROWS, STEPS * 128), *b = calloc(COLUMNS, STEPS * 128);
     float *c = calloc(ROWS * COLUMNS, 4);
-    struct job d = { a, b, c, ROWS * STEPS * 128, COLUMNS * STEPS * 128, ROWS * COLUMNS * 4, STEPS,
-                     0, encode_maps };
+    struct job d = {
+        a,     b, c,          ROWS * STEPS * 128, COLUMNS * STEPS * 128, ROWS * COLUMNS * 4,
+        STEPS, 0, encode_maps
+    };
     struct rng r = { 9 };
     struct model m;
 
@@ -685,7 +742,7 @@ static void warpgroups_multiply(void **state)
     for (int i = 0; i < (ROWS + COLUMNS) * STEPS * 4; i++)
         random_operand(&r, SIMT_F16, 1,
                        i < ROWS * STEPS * 4 ? a + 32 * i : b + 32 * (i - ROWS * STEPS * 4));
-    for (int i = 0; i < ROWS; i++)      /* the maps end 8 elements before the rows do */
+    for (int i = 0; i < ROWS; i++) /* the maps end 8 elements before the rows do */
         for (int j = 0; j < COLUMNS; j++)
             for (int p = 0; p < STEPS * 4; p++) {
                 unsigned char x[32], y[32];
@@ -708,7 +765,8 @@ static void warpgroups_multiply(void **state)
 /* Tiles that threads have written. */
 static void products_read_what_was_fenced(void **state)
 {
-    static const struct kernel k = { HEAD90
+    static const struct kernel k = {
+        HEAD90
         "KERNEL(k, args, 128, 1) {\n"
         "  int t = thread(), w = warp(), l = lane();\n"
         "  int d[32];\n"
@@ -729,7 +787,13 @@ static void products_read_what_was_fenced(void **state)
         "  for (int j = 0; j < 32; j++)\n"
         "    store(args.c + 256 * (w * 16 + l / 4 + (j / 2 & 1) * 8) +\n"
         "          4 * (j / 4 * 8 + l % 4 * 2 + j % 2), d[j]);\n"
-        "}\n", 90, 128, 2, 16384, 1 };
+        "}\n",
+        90,
+        128,
+        2,
+        16384,
+        1
+    };
     static const struct fault faults[] = {
         { "fence_async(); // fence=>", "without fence_async" },
         { "fence_async(); // fence\\n    sync_block();=>sync_block(); fence_async();", "" },
@@ -763,14 +827,16 @@ static void encode_halves(struct args *args)
     uint64_t size[3] = { (uint64_t)args->n * 32, 16, 1 };
     uint64_t stride[2] = { (uint64_t)args->n * 128, (uint64_t)args->n * 128 * 16 };
 
-    assert_int_equal(cuTensorMapEncodeTiled(args->map[0], 2, 3, args->a, size, stride, box, step, 0,
-                                            3, 2, 0), 0);
+    assert_int_equal(
+        cuTensorMapEncodeTiled(args->map[0], 2, 3, args->a, size, stride, box, step, 0, 3, 2, 0),
+        0);
 }
 
 /* Each of two blocks fetches half of what both read. */
 static void blocks_of_a_cluster_share_copies(void **state)
 {
-    static const struct kernel k = { HEAD90
+    static const struct kernel k = {
+        HEAD90
         "enum { STAGE = 2048, FULL = 2 * STAGE, EMPTY = FULL + 16 };\n"
         "KERNEL(k, args, 64, 1) {\n"
         "  int t = thread(), rank = block() % 2, sum = 0;\n"
@@ -801,7 +867,13 @@ static void blocks_of_a_cluster_share_copies(void **state)
         "    store(args.c + 4 * (32 * block() + lane()), sum);\n"
         "  }\n"
         "  sync_cluster(); // end\n"
-        "}\n", 90, 64, 6, 2 * 2048 + 32, 2 };
+        "}\n",
+        90,
+        64,
+        6,
+        2 * 2048 + 32,
+        2
+    };
     static const struct fault faults[] = {
         { "sync_cluster(); // start=>sync_block();", "barrier" },
         { "sync_cluster(); // end=>", "ended" },
@@ -839,8 +911,9 @@ static void blocks_of_a_cluster_share_copies(void **state)
 
 static void launches_of_clusters_are_checked(void **state)
 {
-    static const struct kernel k = { HEAD "KERNEL(k, args, 64, 1) { sync_block(); }\n", 90, 64, 4,
-                                     0, 2 };
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 64, 1) { sync_block(); }\n", 90, 64, 4, 0, 2
+    };
     struct args args = { .n = 5 };
     struct kernel other = k;
     struct launch_attribute cluster = { 4, 0, { 2, 1, 1 } };
@@ -858,7 +931,7 @@ static void launches_of_clusters_are_checked(void **state)
     other.cluster = 3;
     assert_int_equal(launch(&other, f, &args), 1);
     assert_int_equal(cuOccupancyMaxActiveClusters(&n, f, &config), 0);
-    assert_int_equal(n, 4);             /* of 5 multiprocessors, two blocks on each */
+    assert_int_equal(n, 4); /* of 5 multiprocessors, two blocks on each */
     assert_int_equal(cuModuleUnload(m), 0);
     start(80, 1);
     other = k;
@@ -872,24 +945,31 @@ static void launches_of_clusters_are_checked(void **state)
 
 static void blocks_share_work_by_counting(void **state)
 {
-    static const struct kernel k = { HEAD
-        "KERNEL(k, args, 64, 1) {\n"
-        "  for (;;) {\n"
-        "    if (thread() == 0)\n"
-        "      store_shared<int>(0, atomic_next((int *)args.b));\n"
-        "    sync_block(); // one\n"
-        "    int next = load_shared<int>(0);\n"
-        "    sync_block(); // two\n"
-        "    if (next >= args.n)\n"
-        "      break;\n"
-        "    uint32_t v = load<int>(args.a + 4 * (next * 64 + thread()));\n"
-        "    v += shuffle_xor(v, 1);\n"
-        "    v = permute(v, 0x12345678, 0x7610); // bytes\n"
-        "    store(args.c + 4 * (next * 64 + thread()), v);\n"
-        "  }\n"
-        "}\n", 80, 64, 5, 4, 1 };
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 64, 1) {\n"
+             "  for (;;) {\n"
+             "    if (thread() == 0)\n"
+             "      store_shared<int>(0, atomic_next((int *)args.b));\n"
+             "    sync_block(); // one\n"
+             "    int next = load_shared<int>(0);\n"
+             "    sync_block(); // two\n"
+             "    if (next >= args.n)\n"
+             "      break;\n"
+             "    uint32_t v = load<int>(args.a + 4 * (next * 64 + thread()));\n"
+             "    v += shuffle_xor(v, 1);\n"
+             "    v = permute(v, 0x12345678, 0x7610); // bytes\n"
+             "    store(args.c + 4 * (next * 64 + thread()), v);\n"
+             "  }\n"
+             "}\n",
+        80,
+        64,
+        5,
+        4,
+        1
+    };
     static const struct fault faults[] = {
-        { "sync_block(); // one=>", "" }, { "sync_block(); // two=>", "" },
+        { "sync_block(); // one=>", "" },
+        { "sync_block(); // two=>", "" },
         { "sync_block(); // two=>if (warp() == 1) sync_block();", "" },
         { "atomic_next((int *)args.b)=>atomic_next((int *)args.c)", "never written" },
         { "shuffle_xor(v, 1)=>(lane() < 16 ? shuffle_xor(v, 1) : 0)", "" },
@@ -902,7 +982,7 @@ static void blocks_share_work_by_counting(void **state)
     (void)state;
     for (int i = 0; i < 1280; i++)
         in[i] = i * 1000;
-    for (int i = 0; i < 1280; i++) {    /* bytes 0, 1, 6 and 7 of the two words */
+    for (int i = 0; i < 1280; i++) { /* bytes 0, 1, 6 and 7 of the two words */
         uint32_t sum = (uint32_t)(in[i] + in[i ^ 1]);
 
         out[i] = (sum & 0xffff) | 0x12340000;
@@ -939,10 +1019,16 @@ static void memory_ends(void **state)
 
 static void launches_are_captured(void **state)
 {
-    static const struct kernel k = { HEAD
-        "KERNEL(k, args, 32, 1) {\n"
-        "  store(args.c + 4 * thread(), load<int>(args.c + 4 * thread()) + args.n);\n"
-        "}\n", 90, 32, 1, 0, 1 };
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  store(args.c + 4 * thread(), load<int>(args.c + 4 * thread()) + args.n);\n"
+             "}\n",
+        90,
+        32,
+        1,
+        0,
+        1
+    };
     struct args args = { .n = 5 };
     void *list[] = { &args }, *m, *f, *stream, *graph, *exec, *pinned;
     int32_t got[32];
@@ -987,8 +1073,9 @@ static void launches_are_captured(void **state)
 
 static void launches_are_checked(void **state)
 {
-    static const struct kernel k = { HEAD "KERNEL(k, args, 64, 1) { sync_block(); }\n", 80, 64, 1,
-                                     0, 1 };
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 64, 1) { sync_block(); }\n", 80, 64, 1, 0, 1
+    };
     struct args args = { .n = 5 };
     void *list[] = { &args }, *m, *f;
     int v;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the library computes by code of its own: small products in pairs of doubles, sums in windows, NaN
- * and infinities by bits.  The interpreter has the bits, on every instruction set at hand. */
+ * What the library computes by code of its own: small products in pairs of doubles, sums in
+ * windows, NaN and infinities by bits.  The interpreter has the bits, on every instruction set at
+ * hand. */
 #include "engine_support.h"
 
 #include "support.h"
@@ -35,7 +36,8 @@ static int make_contexts(void **state)
             snprintf(t->features, sizeof t->features, "%s", sets[i]);
     }
 #endif
-    return limber_create(&interp, &(limber_config){ .backend = "interp", .cache_dir = "", .threads = 1 });
+    return limber_create(&interp,
+                         &(limber_config){ .backend = "interp", .cache_dir = "", .threads = 1 });
 }
 
 static int free_contexts(void **state)
@@ -50,13 +52,19 @@ static int free_contexts(void **state)
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* What one matrix holds: few or many binades, integers, pairs that cancel, zeros, NaN. */
-struct kind { int binades, middle, bits, cancels, zeros, specials; };
+struct kind {
+    int binades, middle, bits, cancels, zeros, specials;
+};
 
 static struct kind draw_kind(struct rng *r, bool specials)
 {
     static const int ranges[] = { 1, 8, 40, 300, 2100, 9000 };
-    struct kind k = { ranges[rng_below(r, COUNT(ranges))], 0, rng_below(r, 3) ? 0 : 1 + rng_below(r, 20),
-                      rng_below(r, 4) == 0, rng_below(r, 3) ? 9 : 2, specials && rng_below(r, 4) == 0 };
+    struct kind k = { ranges[rng_below(r, COUNT(ranges))],
+                      0,
+                      rng_below(r, 3) ? 0 : 1 + rng_below(r, 20),
+                      rng_below(r, 4) == 0,
+                      rng_below(r, 3) ? 9 : 2,
+                      specials && rng_below(r, 4) == 0 };
 
     if (rng_below(r, 4) == 0)
         k.middle = rng_below(r, 2000) - 1000;
@@ -80,8 +88,8 @@ static void element(struct rng *r, const struct kind *k, limber_format f, char *
         x = rng_below(r, 2) ? 0 : -0.0;
     if (k->specials && rng_below(r, 40) == 0)
         x = rng_below(r, 3) ? copysign(INFINITY, x) : NAN;
-    limber_convert(to, f, &x, named("f64"), 1, LIMBER_RN);
-    if (f.kind == LIMBER_KIND_DD && isfinite(x)) {      /* a lower part */
+    limber_convert(to, f, &x, named("f64"), 1, LIMBER_ROUND_NEAREST);
+    if (f.kind == LIMBER_KIND_DD && isfinite(x)) { /* a lower part */
         double low = x * 0x1p-54 * rng_unit(r);
 
         memcpy(to + 8, &low, 8);
@@ -111,12 +119,12 @@ static bool is_nan(limber_format f, const char *p)
     double x = 0;
 
     if (f.kind != LIMBER_KIND_INT)
-        limber_convert(&x, named("f64"), p, f, 1, LIMBER_RN);
+        limber_convert(&x, named("f64"), p, f, 1, LIMBER_ROUND_NEAREST);
     return isnan(x);
 }
 
-static void compare(const char *got, const char *want, int64_t count, limber_format f, const char *what,
-                    int trial)
+static void compare(const char *got, const char *want, int64_t count, limber_format f,
+                    const char *what, int trial)
 {
     for (int64_t i = 0; i < count; i++) {
         const char *x = got + i * f.size, *y = want + i * f.size;
@@ -128,9 +136,11 @@ static void compare(const char *got, const char *want, int64_t count, limber_for
 
 static void one(struct rng *r, const char *const *formats, int count, const char *scheme, int trial)
 {
-    static char a[MOST * MOST_K * 16], b[MOST * MOST_K * 16], c[MOST * MOST * 16], old[MOST * MOST * 16];
+    static char a[MOST * MOST_K * 16], b[MOST * MOST_K * 16], c[MOST * MOST * 16],
+        old[MOST * MOST * 16];
     static char want[MOST * MOST * 16];
-    limber_format fa = named(formats[rng_below(r, count)]), fb = named(formats[rng_below(r, count)]);
+    limber_format fa = named(formats[rng_below(r, count)]),
+                  fb = named(formats[rng_below(r, count)]);
     limber_format fc = named(formats[rng_below(r, count < 5 ? count : 5)]);
     int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST), k = rng_below(r, MOST_K);
     struct kind ka = draw_kind(r, true), kb = draw_kind(r, true), kc = { 100, 0, 0, 0, 9, 0 };
@@ -139,7 +149,7 @@ static void one(struct rng *r, const char *const *formats, int count, const char
     limber_matrix ma = { a, fa, across & 1 ? 1 : k ? k : 1, across & 1 ? m : 1 };
     limber_matrix mb = { b, fb, across & 2 ? 1 : n, across & 2 ? (k ? k : 1) : 1 };
     limber_matrix mc = { want, fc, across & 4 ? 1 : n, across & 4 ? m : 1 };
-    limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
 
     fill_kind(r, &ka, fa, a, m * k, true);
     fill_kind(r, &kb, fb, b, k * n, false);
@@ -148,15 +158,17 @@ static void one(struct rng *r, const char *const *formats, int count, const char
     element(r, &kc, fc, beta);
     memcpy(want, old, sizeof want);
     assert_int_equal(limber_gemm(interp, &contract, m, n, k, scalars & 1 ? alpha : NULL, ma, mb,
-                                 scalars & 2 ? beta : NULL, mc, NULL), LIMBER_OK);
+                                 scalars & 2 ? beta : NULL, mc, NULL),
+                     LIMBER_STATUS_OK);
     contract.scheme = scheme;
     mc.data = c;
     for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
         limber_report report;
 
         memcpy(c, old, sizeof c);
-        assert_int_equal(limber_gemm(compiled[i], &contract, m, n, k, scalars & 1 ? alpha : NULL, ma, mb,
-                                     scalars & 2 ? beta : NULL, mc, &report), LIMBER_OK);
+        assert_int_equal(limber_gemm(compiled[i], &contract, m, n, k, scalars & 1 ? alpha : NULL,
+                                     ma, mb, scalars & 2 ? beta : NULL, mc, &report),
+                         LIMBER_STATUS_OK);
         assert_string_equal(report.scheme, scheme ? scheme : "pairs");
         compare(c, want, m * n, fc, sets[i] ? sets[i] : "here", trial);
     }
@@ -170,13 +182,14 @@ static void pairs_round_correctly(void **state)
     (void)state;
     for (int trial = 0; trial < 1500; trial++)
         one(&r, formats, COUNT(formats), NULL, trial);
-    for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++)    /* and no kernel was made */
-        assert_int_equal(limber_memory_count(compiled[i]->memory), 0);
+    for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) /* and no kernel was made */
+        assert_int_equal(limber_kernels_count(compiled[i]->memory), 0);
 }
 
 static void windows_round_correctly(void **state)
 {
-    static const char *const formats[] = { "f64", "f32", "f128", "dd", "f16", "i64", "i32", "tf32", "bf16" };
+    static const char *const formats[] = { "f64", "f32", "f128", "dd",  "f16",
+                                           "i64", "i32", "tf32", "bf16" };
     struct rng r = { 72 };
 
     (void)state;
@@ -196,10 +209,11 @@ static void classes_of_results(void **state)
     limber_format f64 = named("f64");
 
     (void)state;
-    for (int k = 2; k <= 70; k += 68)   /* the classes lie at the ends of the words of bits */
+    for (int k = 2; k <= 70; k += 68) /* the classes lie at the ends of the words of bits */
         for (size_t s = 0; s < COUNT(schemes); s++)
             for (size_t set = 0; set < COUNT(sets) && compiled[set]; set++) {
-                const limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = schemes[s] };
+                const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT,
+                                                   .scheme = schemes[s] };
 
                 memset(a, 0, sizeof a);
                 memset(b, 0, sizeof b);
@@ -207,14 +221,15 @@ static void classes_of_results(void **state)
                     a[i * k] = b[i] = value[i / COUNT(value)];
                     a[i * k + k - 1] = b[(k - 1) * ALL + i] = value[i % COUNT(value)];
                 }
-                if (set && s > 1)       /* kernels, not the library's code */
+                if (set && s > 1) /* kernels, not the library's code */
                     continue;
-                for (int j = 0; j < ALL; j += 9) {      /* few columns are a small product */
+                for (int j = 0; j < ALL; j += 9) { /* few columns are a small product */
                     int n = ALL - j < 9 ? ALL - j : 9;
 
                     if (limber_gemm(compiled[set], &contract, ALL, n, k, NULL,
-                                    (limber_matrix){ a, f64, k, 1 }, (limber_matrix){ b + j, f64, ALL, 1 },
-                                    NULL, (limber_matrix){ c + j, f64, ALL, 1 }, NULL))
+                                    (limber_matrix){ a, f64, k, 1 },
+                                    (limber_matrix){ b + j, f64, ALL, 1 }, NULL,
+                                    (limber_matrix){ c + j, f64, ALL, 1 }, NULL))
                         fail_msg("%s", limber_error_text());
                 }
                 for (int i = 0; i < ALL * ALL; i++) {
@@ -222,8 +237,9 @@ static void classes_of_results(void **state)
                     double want = x[0] * y[0] + x[k - 1] * y[(k - 1) * ALL];
 
                     if (isnan(want) ? !isnan(c[i]) : c[i] != want)
-                        fail_msg("%s, k = %d: %g %g times %g %g gives %g", schemes[s] ? schemes[s] : "pairs",
-                                 k, x[0], x[k - 1], y[0], y[(k - 1) * ALL], c[i]);
+                        fail_msg("%s, k = %d: %g %g times %g %g gives %g",
+                                 schemes[s] ? schemes[s] : "pairs", k, x[0], x[k - 1], y[0],
+                                 y[(k - 1) * ALL], c[i]);
                 }
             }
 }
@@ -234,7 +250,7 @@ static void batches_are_served_too(void **state)
 {
     enum { COUNT_ = 300, N = 9 };
     static double a[COUNT_ * N * N], b[COUNT_ * N * N], c[COUNT_ * N * N], want[COUNT_ * N * N];
-    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
     const limber_batch batch = { .count = COUNT_, .a = N * N, .b = N * N, .c = N * N };
     limber_format f64 = named("f64");
     limber_context *threads;
@@ -244,22 +260,26 @@ static void batches_are_served_too(void **state)
     (void)state;
     if (!compiled[0])
         skip();
-    assert_int_equal(limber_create(&threads, &(limber_config){ .backend = "llvm", .cache_dir = "",
-                                                               .threads = 3 }), LIMBER_OK);
+    assert_int_equal(
+        limber_create(&threads,
+                      &(limber_config){ .backend = "llvm", .cache_dir = "", .threads = 3 }),
+        LIMBER_STATUS_OK);
     fill(&r, DATA_spread, f64, a, COUNT_ * N * N);
     fill(&r, DATA_spread, f64, b, COUNT_ * N * N);
     for (int which = 0; which < 2; which++)
-        assert_int_equal(limber_gemm_batch(which ? interp : threads, &correct, NULL, &batch, N, N, N, NULL,
-                                           (limber_matrix){ a, f64, N, 1 }, (limber_matrix){ b, f64, N, 1 },
-                                           NULL, (limber_matrix){ which ? want : c, f64, N, 1 },
-                                           which ? NULL : &report), LIMBER_OK);
+        assert_int_equal(limber_gemm_batch(which ? interp : threads, &correct, NULL, &batch, N, N,
+                                           N, NULL, (limber_matrix){ a, f64, N, 1 },
+                                           (limber_matrix){ b, f64, N, 1 }, NULL,
+                                           (limber_matrix){ which ? want : c, f64, N, 1 },
+                                           which ? NULL : &report),
+                         LIMBER_STATUS_OK);
     assert_string_equal(report.scheme, "pairs");
     assert_memory_equal(c, want, sizeof c);
     limber_destroy(threads);
 }
 
-/* Sums beside a number half-way between two others, which a last term far below decides: at every distance from
- * the largest product; or what the low bits of products leave that others cancel. */
+/* Sums beside a number half-way between two others, which a last term far below decides: at every
+ * distance from the largest product; or what the low bits of products leave that others cancel. */
 static void tails_decide(void **state)
 {
     static const char *const schemes[] = { NULL, "exact" };
@@ -271,30 +291,35 @@ static void tails_decide(void **state)
     for (int distance = 54; distance < LAST; distance += distance < 340 ? 1 : 37)
         for (int way = 0; way < 4; way++) {
             double sign = way & 1 ? -1 : 1, half = ldexp(1, -distance / 2), c;
-            double a[TERMS] = { 1, 0x1p-53, sign * half }, b[TERMS] = { 1, 1, ldexp(1, distance / 2 - distance) };
+            double a[TERMS] = { 1, 0x1p-53, sign * half },
+                   b[TERMS] = { 1, 1, ldexp(1, distance / 2 - distance) };
 
-            if (way & 2) {      /* (1 + 2^-52)^2 less its upper two bits, of 105 */
+            if (way & 2) { /* (1 + 2^-52)^2 less its upper two bits, of 105 */
                 a[2] = sign * half * x, b[2] *= x;
                 a[3] = -sign * half, b[3] = ldexp(1, distance / 2 - distance);
                 a[4] = -sign * half * 0x1p-51, b[4] = b[3];
             }
             for (size_t s = 0; s < COUNT(schemes); s++)
                 for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
-                    const limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = schemes[s] };
+                    const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT,
+                                                       .scheme = schemes[s] };
 
                     assert_int_equal(limber_gemm(compiled[i], &contract, 1, 1, TERMS, NULL,
                                                  (limber_matrix){ a, f64, TERMS, 1 },
                                                  (limber_matrix){ b, f64, 1, 1 }, NULL,
-                                                 (limber_matrix){ &c, f64, 1, 1 }, NULL), LIMBER_OK);
+                                                 (limber_matrix){ &c, f64, 1, 1 }, NULL),
+                                     LIMBER_STATUS_OK);
                     if (c != (way & 1 ? 1 : 1 + 0x1p-52))
-                        fail_msg("%s, 2^-%d, way %d: %a", schemes[s] ? schemes[s] : "pairs", distance, way, c);
+                        fail_msg("%s, 2^-%d, way %d: %a", schemes[s] ? schemes[s] : "pairs",
+                                 distance, way, c);
                 }
         }
 }
 
 #if defined(__SIZEOF_FLOAT128__)
-/* Random terms, and two that bring their sum as near to a number half-way between two doubles as pairs of doubles
- * can tell: what is left is of the size of what pairs, and columns, may be off by. */
+/* Random terms, and two that bring their sum as near to a number half-way between two doubles as
+ * pairs of doubles can tell: what is left is of the size of what pairs, and columns, may be off by.
+ */
 static void sums_beside_midpoints(void **state)
 {
     enum { MOST_TERMS = 60000, TRIALS = 900 };
@@ -305,7 +330,7 @@ static void sums_beside_midpoints(void **state)
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
         int k = trial % 300 == 299 ? MOST_TERMS : 3 + rng_below(&r, 250);
-        limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+        limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
         __float128 sum = 0, middle;
         double want, c;
 
@@ -319,17 +344,22 @@ static void sums_beside_midpoints(void **state)
         a[k - 2] = a[k - 1] = 1;
         b[k - 2] = (double)(middle - sum);
         b[k - 1] = (double)(middle - sum - b[k - 2]);
-        assert_int_equal(limber_gemm(interp, &contract, 1, 1, k, NULL, (limber_matrix){ a, f64, k, 1 },
+        assert_int_equal(limber_gemm(interp, &contract, 1, 1, k, NULL,
+                                     (limber_matrix){ a, f64, k, 1 },
                                      (limber_matrix){ b, f64, 1, 1 }, NULL,
-                                     (limber_matrix){ &want, f64, 1, 1 }, NULL), LIMBER_OK);
+                                     (limber_matrix){ &want, f64, 1, 1 }, NULL),
+                         LIMBER_STATUS_OK);
         for (int way = 0; way < 2; way++)
             for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
                 contract.scheme = way && k <= 256 ? "pairs" : "exact";
                 assert_int_equal(limber_gemm(compiled[i], &contract, 1, 1, k, NULL,
-                                             (limber_matrix){ a, f64, k, 1 }, (limber_matrix){ b, f64, 1, 1 },
-                                             NULL, (limber_matrix){ &c, f64, 1, 1 }, NULL), LIMBER_OK);
+                                             (limber_matrix){ a, f64, k, 1 },
+                                             (limber_matrix){ b, f64, 1, 1 }, NULL,
+                                             (limber_matrix){ &c, f64, 1, 1 }, NULL),
+                                 LIMBER_STATUS_OK);
                 if (c != want)
-                    fail_msg("%s, trial %d, k = %d: %a, not %a", contract.scheme, trial, k, c, want);
+                    fail_msg("%s, trial %d, k = %d: %a, not %a", contract.scheme, trial, k, c,
+                             want);
             }
     }
 }
@@ -339,7 +369,7 @@ static void sums_beside_midpoints(void **state)
 static void fractions_are_no_integers(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
-    const limber_contract exact = { .promise = LIMBER_EXACT };
+    const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
     limber_format i64 = named("i64"), f64 = named("f64");
 
     (void)state;
@@ -354,12 +384,13 @@ static void fractions_are_no_integers(void **state)
 
                 if (!ctx)
                     continue;
-                limber_convert(a, format, x, f64, 2, LIMBER_RN);
-                limber_convert(b, format, y, f64, 2, LIMBER_RN);
-                assert_int_equal(limber_gemm(ctx, &exact, 1, 1, 2, NULL, (limber_matrix){ a, format, 2, 1 },
+                limber_convert(a, format, x, f64, 2, LIMBER_ROUND_NEAREST);
+                limber_convert(b, format, y, f64, 2, LIMBER_ROUND_NEAREST);
+                assert_int_equal(limber_gemm(ctx, &exact, 1, 1, 2, NULL,
+                                             (limber_matrix){ a, format, 2, 1 },
                                              (limber_matrix){ b, format, 1, 1 }, NULL,
                                              (limber_matrix){ &c, i64, 1, 1 }, NULL),
-                                 whole ? LIMBER_OK : LIMBER_RANGE);
+                                 whole ? LIMBER_STATUS_OK : LIMBER_STATUS_RANGE);
                 assert_int_equal(c, whole ? 9 : 77);
             }
 }
@@ -368,7 +399,7 @@ static void fractions_are_no_integers(void **state)
 static void very_long_sums(void **state)
 {
     enum { K = 9000000 };
-    const limber_contract exact = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+    const limber_contract exact = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
     limber_format f64 = named("f64");
     double *x, c = 0;
 
@@ -379,14 +410,15 @@ static void very_long_sums(void **state)
     for (int i = 0; i < K; i++)
         x[i] = 2 - 0x1p-10;
     for (int sign = 0; sign < 2; sign++) {
-        double want = (sign ? -1 : 1) * (2 - 0x1p-10) * (2 - 0x1p-10) * K;     /* exact: 21 + 24 bits */
+        double want = (sign ? -1 : 1) * (2 - 0x1p-10) * (2 - 0x1p-10) * K; /* exact: 21 + 24 bits */
 
         for (int i = 0; i < K && sign; i++)
             x[i] = i % 2 ? 2 - 0x1p-10 : 0x1p-10 - 2;
         assert_int_equal(limber_gemm(compiled[0], &exact, 1, 1, sign ? K / 2 : K, NULL,
                                      (limber_matrix){ x, f64, 2 * K, sign ? 2 : 1 },
                                      (limber_matrix){ x + sign, f64, sign ? 2 : 1, 1 }, NULL,
-                                     (limber_matrix){ &c, f64, 1, 1 }, NULL), LIMBER_OK);
+                                     (limber_matrix){ &c, f64, 1, 1 }, NULL),
+                         LIMBER_STATUS_OK);
         assert_true(c == (sign ? want / 2 : want));
     }
     free(x);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small stacks: every public call, its kernel made, found on disk and in memory, by a thread with a stack of
- * 48 KiB and on a stack of the program's own making.  Both are painted, so that what a call takes is
- * measured. */
+ * Small stacks: every public call, its kernel made, found on disk and in memory, by a thread with a
+ * stack of 48 KiB and on a stack of the program's own making.  Both are painted, so that what a
+ * call takes is measured. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,9 @@ struct errand {
 /* Each time a context, the last time two calls of it. */
 static void run_errand(struct errand *e)
 {
-    const limber_config config = { .backend = e->backend, .threads = 2, .cache_dir = e->dir, .dump_dir = "" };
+    const limber_config config = {
+        .backend = e->backend, .threads = 2, .cache_dir = e->dir, .dump_dir = ""
+    };
     limber_context *ctx;
 
     for (int i = 0; i < 2; i++) {
@@ -114,7 +116,8 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
 
 static void each(void (*on)(struct errand *e))
 {
-    unsigned char *memory = mmap(NULL, GUARD + STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *memory =
+        mmap(NULL, GUARD + STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     assert_true(memory != MAP_FAILED);
     assert_int_equal(mprotect(memory, GUARD, PROT_NONE), 0);
@@ -123,10 +126,13 @@ static void each(void (*on)(struct errand *e))
     for (int k = 0; limber_backends[k]; k++)
         for (size_t i = 0; i < COUNT(calls); i++) {
             char dir[] = "/tmp/limber-stack-XXXXXX";
-            struct errand e = { .call = &calls[i], .backend = limber_backends[k]->name, .dir = dir };
+            struct errand e = { .call = &calls[i],
+                                .backend = limber_backends[k]->name,
+                                .dir = dir };
             limber_context *ctx;
 
-            if (limber_create(&ctx, &(limber_config){ .backend = e.backend, .threads = 1, .cache_dir = "" }))
+            if (limber_create(
+                    &ctx, &(limber_config){ .backend = e.backend, .threads = 1, .cache_dir = "" }))
                 break;
             limber_destroy(ctx);
             assert_non_null(mkdtemp(dir));

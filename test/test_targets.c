@@ -11,7 +11,7 @@
 #ifdef LIMBER_HAVE_LLVM
 #include "backends/llvm/cpu.h"
 #endif
-#include "jit/scan.h"
+#include "jit/scan/scan.h"
 #include "passes/passes.h"
 
 #include <math.h>
@@ -25,12 +25,15 @@
 #ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
 
-static const struct { const char *scheme, *format, *result; enum data data; } works[] = {
-    { "native", "f64", "f64", DATA_unit }, { "native", "f32", "f32", DATA_unit },
+static const struct {
+    const char *scheme, *format, *result;
+    enum data data;
+} works[] = {
+    { "native", "f64", "f64", DATA_unit },     { "native", "f32", "f32", DATA_unit },
     { "ozaki1-f16", "f32", "f32", DATA_unit }, { "ozaki1-i8", "f64", "f64", DATA_bytes },
-    { "ozaki1-i8", "f64", "f64", DATA_ints }, { "ozaki2", "f64", "f64", DATA_unit },
+    { "ozaki1-i8", "f64", "f64", DATA_ints },  { "ozaki2", "f64", "f64", DATA_unit },
     { "ozaki2", "f128", "f128", DATA_spread }, { "integer", "i8", "i32", DATA_bytes },
-    { "integer", "u8", "i32", DATA_unit }, { "integer", "i32", "i64", DATA_ints },
+    { "integer", "u8", "i32", DATA_unit },     { "integer", "i32", "i64", DATA_ints },
 };
 
 static void run_here(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
@@ -57,10 +60,12 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
     limber_plan_init(p);
     p->name = "gemm";
     p->model = w->model;
-    p->promise = w->model ? LIMBER_SIMULATE : !strcmp(scheme, "native") ? LIMBER_NATIVE :
-                 !strcmp(scheme, "integer") ? LIMBER_EXACT : LIMBER_CORRECT;
+    p->promise = w->model                   ? LIMBER_CONTRACT_SIMULATE :
+                 !strcmp(scheme, "native")  ? LIMBER_CONTRACT_NATIVE :
+                 !strcmp(scheme, "integer") ? LIMBER_CONTRACT_EXACT :
+                                              LIMBER_CONTRACT_CORRECT;
     p->kbits = 8;
-    p->budget = p->promise == LIMBER_NATIVE ? 20 * limber_format_roundoff(w->f) : 0;
+    p->budget = p->promise == LIMBER_CONTRACT_NATIVE ? 20 * limber_format_roundoff(w->f) : 0;
     p->wanted = scheme;
     if (w->model)
         p->budget = INFINITY;
@@ -87,10 +92,16 @@ static void run(const struct backend *b, const struct target *t, const struct wo
                 const char *scheme, char *c)
 {
     const struct runner runner = { 1, run_here, NULL };
-    struct call call = { .m = w->m, .n = w->n, .k = w->k, .a = { w->a, w->k, 1, NULL },
+    struct call call = { .m = w->m,
+                         .n = w->n,
+                         .k = w->k,
+                         .a = { w->a, w->k, 1, NULL },
                          .b = { w->b, 1, w->n, NULL },
-                         .c = { c, w->n, 1, w->n, 0 }, .mask_a = &w->ma, .mask_b = &w->mb,
-                         .runner = &runner, .workspace_limit = 1 << 16 };
+                         .c = { c, w->n, 1, w->n, 0 },
+                         .mask_a = &w->ma,
+                         .mask_b = &w->mb,
+                         .runner = &runner,
+                         .workspace_limit = 1 << 16 };
     struct kernel *kernel = NULL;
     struct blob blob = { 0 };
     struct diag d = { 0 };
@@ -118,7 +129,10 @@ static void same_bits_everywhere(void **state_)
         skip();
     for (size_t i = 0; i < COUNT(works); i++) {
         struct rng r = { 600 + i };
-        struct work w = { .m = 37, .n = 71, .k = 130, .f = named(works[i].format),
+        struct work w = { .m = 37,
+                          .n = 71,
+                          .k = 130,
+                          .f = named(works[i].format),
                           .result = named(works[i].result) };
         size_t size = (size_t)(w.m * w.n) * w.result.size;
         char *want = malloc(size), *got = malloc(size);
@@ -161,18 +175,29 @@ static void same_bits_everywhere(void **state_)
         assert_true(amx_emulated() > 0);
 }
 
-/* Roundings and blocks that lanes of binary32 do with AVX-512 alone, and those that they do anywhere;
- * each unit on every machine at hand, and compiled for the others. */
+/* Roundings and blocks that lanes of binary32 do with AVX-512 alone, and those that they do
+ * anywhere; each unit on every machine at hand, and compiled for the others. */
 static void units_are_simulated_everywhere(void **state_)
 {
     static const char *const units[] = {
-        "in=f16 mul=f16 acc=f16", "in=f16 mul=f16 acc=f16 group=9 outer=f16 order=evenodd",
-        "in=e5m2 mul=e5m2 acc=e5m2 split=2", "in=e5m2 mul=e5m2 acc=e5m2", "in=e4m3 mul=e4m3 acc=e4m3:sat group=16",
-        "in=f16 mul=f16:rz acc=f16:ra", "in=bf16 mul=bf16:ru acc=bf16:rd",
-        "in=f16 acc=f16", "in=f16 mul=f16:ro acc=(1,8,20) group=8 outer=f32:rz",
-        "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=3", "a100-bf16", "h100-e4m3 group=64 outer=f32",
-        "h100-fp16-acc16", "b200-mxe4m3", "b200-nvfp4", "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)",
-        "in=e5m2 mul=e5m2 acc=f16 block=8 tree=yes", "in=f32 mul=f32 acc=f32 group=16",
+        "in=f16 mul=f16 acc=f16",
+        "in=f16 mul=f16 acc=f16 group=9 outer=f16 order=evenodd",
+        "in=e5m2 mul=e5m2 acc=e5m2 split=2",
+        "in=e5m2 mul=e5m2 acc=e5m2",
+        "in=e4m3 mul=e4m3 acc=e4m3:sat group=16",
+        "in=f16 mul=f16:rz acc=f16:ra",
+        "in=bf16 mul=bf16:ru acc=bf16:rd",
+        "in=f16 acc=f16",
+        "in=f16 mul=f16:ro acc=(1,8,20) group=8 outer=f32:rz",
+        "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=3",
+        "a100-bf16",
+        "h100-e4m3 group=64 outer=f32",
+        "h100-fp16-acc16",
+        "b200-mxe4m3",
+        "b200-nvfp4",
+        "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)",
+        "in=e5m2 mul=e5m2 acc=f16 block=8 tree=yes",
+        "in=f32 mul=f32 acc=f32 group=16",
     };
     struct target here, interp;
     struct diag d = { 0 };
@@ -190,7 +215,7 @@ static void units_are_simulated_everywhere(void **state_)
         char *want = malloc(size), *got = malloc(size);
         limber_unit u;
 
-        assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_OK);
+        assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_STATUS_OK);
         u.seed = 0;
         w.model = &u;
         w.a = malloc((size_t)(w.m * w.k) * 4);
@@ -226,9 +251,9 @@ static void units_are_simulated_everywhere(void **state_)
             if (limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, &d) &&
                 limber_backend_llvm.compile(&p, &target, NULL, &blob, &d))
                 compiled++;
-            else if (d.status != LIMBER_DEVICE)
+            else if (d.status != LIMBER_STATUS_DEVICE)
                 fail_msg("%s on %s: %s", units[i], target.isa, d.text);
-            d.status = LIMBER_OK;
+            d.status = LIMBER_STATUS_OK;
             free(blob.data);
             limber_plan_clear(&p);
         }
@@ -237,8 +262,9 @@ static void units_are_simulated_everywhere(void **state_)
         free(want);
         free(got);
     }
-    print_message("%d kernels ran, %d were compiled for other machines, %ld emulated instructions\n",
-                  ran, compiled, amx_emulated() - emulated);
+    print_message(
+        "%d kernels ran, %d were compiled for other machines, %ld emulated instructions\n", ran,
+        compiled, amx_emulated() - emulated);
     assert_true(ran > 0);
     if (strstr(here.features, "avx512vnni") && !strstr(here.features, "avx512fp16"))
         assert_true(amx_emulated() > emulated);
@@ -268,8 +294,13 @@ static bool assemble(const struct target *t, const char *scheme, const char *for
 {
     const struct dump dump = { keep, a };
     struct work w = { .f = named(format), .result = named(format) };
-    struct mask seen = { .scanned = true, .negative = true, .emin = -8, .emax = 0, .spread = 8,
-                         .width = 60, .sig = 53 };
+    struct mask seen = { .scanned = true,
+                         .negative = true,
+                         .emin = -8,
+                         .emax = 0,
+                         .spread = 8,
+                         .width = 60,
+                         .sig = 53 };
     struct plan p;
     bool ok;
 
@@ -290,7 +321,8 @@ static void must(const struct target *t, const struct assembly *a, const char *w
 /* Where binary16 has instructions, units of its own format use them. */
 static void halves_are_used(void **state_)
 {
-    static const char *const units[] = { "in=f16 mul=f16 acc=f16", "in=(1,5,2) mul=(1,5,2) acc=(1,5,2)" };
+    static const char *const units[] = { "in=f16 mul=f16 acc=f16",
+                                         "in=(1,5,2) mul=(1,5,2) acc=(1,5,2)" };
     struct target here, t;
     struct diag d = { 0 };
 
@@ -307,7 +339,7 @@ static void halves_are_used(void **state_)
         limber_unit u;
         struct plan p;
 
-        assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_OK);
+        assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_STATUS_OK);
         w.model = &u;
         state(&p, &w, NULL);
         assert_true(limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d));
@@ -336,10 +368,11 @@ static void small_floats_fit_halves(void **state_)
     for (size_t i = 0; i < COUNT(targets); i++)
         if (targets[i].emulated & CPU_fp16)
             assert_true(limber_target_parse(&t, targets[i].text, &d));
-    assert_int_equal(limber_unit_parse("in=e5m2 mul=e5m2 acc=e5m2", &u), LIMBER_OK);
+    assert_int_equal(limber_unit_parse("in=e5m2 mul=e5m2 acc=e5m2", &u), LIMBER_STATUS_OK);
     for (int k = 1; k <= 2; k++) {
-        struct work w = { .m = CODES, .n = CODES, .k = k, .f = named("e5m2"),
-                          .result = named("f32"), .model = &u };
+        struct work w = {
+            .m = CODES, .n = CODES, .k = k, .f = named("e5m2"), .result = named("f32"), .model = &u
+        };
         size_t size = CODES * CODES * sizeof(float);
         float *want = malloc(size), *got = malloc(size);
 
@@ -453,7 +486,7 @@ static void assembly_has_its_instructions(void **state_)
             struct blob blob = { 0 };
 
             if (!assemble(&t, exact ? "ozaki2" : "native", "f64", &a, &blob, &d)) {
-                if (!targets[i].needs && d.status == LIMBER_DEVICE) {
+                if (!targets[i].needs && d.status == LIMBER_STATUS_DEVICE) {
                     print_message("%s: %s\n", t.isa, d.text);
                     d = (struct diag){ 0 };
                     break;
@@ -464,7 +497,7 @@ static void assembly_has_its_instructions(void **state_)
             must(&t, &a, targets[i].never, false);
             if (!targets[i].needs) {    /* is not loaded here */
                 assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
-                assert_int_equal(d.status, LIMBER_DEVICE);
+                assert_int_equal(d.status, LIMBER_STATUS_DEVICE);
                 d = (struct diag){ 0 };
             }
             free(a.text);
@@ -490,7 +523,7 @@ static void foreign_kernels_are_refused(void **state_)
             assert_true(limber_target_parse(&t, targets[i].text, &d));
     assert_true(assemble(&t, "ozaki2", "f64", &a, &blob, &d));
     assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
-    assert_int_equal(d.status, LIMBER_DEVICE);
+    assert_int_equal(d.status, LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(d.text, "amxint8"));
     free(a.text);
     free(blob.data);

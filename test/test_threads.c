@@ -57,7 +57,9 @@ static void every_task_is_done_once(void **state)
 }
 
 /* Two tasks that wait for each other end only when two threads work. */
-struct meeting { pthread_barrier_t at; };
+struct meeting {
+    pthread_barrier_t at;
+};
 
 static void meet(void *arg, int64_t task, int worker)
 {
@@ -188,14 +190,21 @@ static void the_environment_pins(void **state)
         limber_destroy(ctx);
     }
     setenv("LIMBER_PIN", "yes", 1);
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .threads = 2 }), LIMBER_BAD_ARGUMENT);
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .threads = 2 }),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "LIMBER_PIN"));
     unsetenv("LIMBER_PIN");
 }
 
 /* In a parallel region of OpenMP a run keeps to its thread. */
-struct region { struct pool *pool; atomic_int runs, strangers; };
-struct alone { struct region *region; pthread_t caller; };
+struct region {
+    struct pool *pool;
+    atomic_int runs, strangers;
+};
+struct alone {
+    struct region *region;
+    pthread_t caller;
+};
 
 static void am_i_alone(void *arg, int64_t task, int worker)
 {
@@ -253,7 +262,10 @@ static void tasks_run_side_by_side(void **state)
     limber_pool_free(p);
 }
 
-struct nest { struct pool *pool; atomic_int inner; };
+struct nest {
+    struct pool *pool;
+    atomic_int inner;
+};
 
 static void inner(void *arg, int64_t task, int worker)
 {
@@ -334,7 +346,7 @@ static void forks(void **state)
 
     (void)state;
     run_once(ctx->pool, TASKS);
-    assert_int_equal(small_gemm(ctx, NULL), LIMBER_OK);
+    assert_int_equal(small_gemm(ctx, NULL), LIMBER_STATUS_OK);
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -353,7 +365,7 @@ static void forks(void **state)
 static void *many_calls(void *arg)
 {
     for (int i = 0; i < 50; i++)
-        if (small_gemm(arg, NULL) != LIMBER_OK)
+        if (small_gemm(arg, NULL) != LIMBER_STATUS_OK)
             return arg;
     return NULL;
 }
@@ -397,8 +409,8 @@ static void same_bits(const char *in, const char *out, limber_promise promise, i
     unsigned char *a, *b, *c[2];
     size_t size;
 
-    assert_int_equal(limber_format_named(in, &fi), LIMBER_OK);
-    assert_int_equal(limber_format_named(out, &fo), LIMBER_OK);
+    assert_int_equal(limber_format_named(in, &fi), LIMBER_STATUS_OK);
+    assert_int_equal(limber_format_named(out, &fo), LIMBER_STATUS_OK);
     size = (size_t)M * N * fo.size;
     a = malloc((size_t)(M * K) * fi.size);
     b = malloc((size_t)(K * N) * fi.size);
@@ -411,12 +423,13 @@ static void same_bits(const char *in, const char *out, limber_promise promise, i
         limber_contract contract = { .promise = promise };
         unsigned char *to = c[threads > 1];
 
-        assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "",
-                                                               .threads = threads }), LIMBER_OK);
+        assert_int_equal(
+            limber_create(&ctx, &(limber_config){ .cache_dir = "", .threads = threads }),
+            LIMBER_STATUS_OK);
         memset(to, threads, size);
         if (limber_gemm(ctx, &contract, M, N, K, NULL, (limber_matrix){ a, fi, K, 1 },
                         (limber_matrix){ b, fi, N, 1 }, NULL, (limber_matrix){ to, fo, N, 1 },
-                        NULL) != LIMBER_OK)
+                        NULL) != LIMBER_STATUS_OK)
             fail_msg("%s with %d threads: %s", in, threads, limber_error_text());
         if (threads > 1 && memcmp(c[0], c[1], size))
             fail_msg("%s: %d threads give other bits than one", in, threads);
@@ -432,11 +445,11 @@ static void threads_do_not_change_bits(void **state)
 {
     (void)state;
     /* k is long enough for none of these to be left to its caller */
-    same_bits("f64", "f64", LIMBER_NATIVE, 400);
-    same_bits("f32", "f32", LIMBER_NATIVE, 800);
-    same_bits("f64", "f64", LIMBER_CORRECT, 190);
-    same_bits("f128", "f128", LIMBER_CORRECT, 190);
-    same_bits("i8", "i32", LIMBER_NATIVE, 3000);
+    same_bits("f64", "f64", LIMBER_CONTRACT_NATIVE, 400);
+    same_bits("f32", "f32", LIMBER_CONTRACT_NATIVE, 800);
+    same_bits("f64", "f64", LIMBER_CONTRACT_CORRECT, 190);
+    same_bits("f128", "f128", LIMBER_CONTRACT_CORRECT, 190);
+    same_bits("i8", "i32", LIMBER_CONTRACT_NATIVE, 3000);
 }
 
 static void *fails_alone(void *arg)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units against an oracle by MPFR: descriptions, all values of small formats, random units,
- * counters, and what must not change the bits. */
+ * Simulated units against an oracle by MPFR: descriptions, all values of small formats, random
+ * units, counters, and what must not change the bits. */
 #include "engine_support.h"
 #include "support.h"
 #include "unit_any.h"
@@ -17,7 +17,7 @@ static int make_contexts(void **state)
     for (int i = 0; i < 2; i++) {
         limber_config c = { .backend = backend_name[i], .cache_dir = "", .threads = 1 };
 
-        if (limber_create(&backend[i], &c) != LIMBER_OK && i == 0)
+        if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
             return -1;
     }
     return 0;
@@ -35,7 +35,7 @@ static limber_unit unit(const char *text)
 {
     limber_unit u;
 
-    if (limber_unit_parse(text, &u) != LIMBER_OK)
+    if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", text, limber_error_text());
     return u;
 }
@@ -65,7 +65,7 @@ static void presets_read_back(void **state)
 
         v = unit(limber_unit_text(&u, text, sizeof text));
         assert_string_equal(limber_unit_text(&v, again, sizeof again), text);
-        assert_int_equal(limber_unit_check(&v), LIMBER_OK);
+        assert_int_equal(limber_unit_check(&v), LIMBER_STATUS_OK);
         assert_true(strlen(p->source) > 0);
     }
     assert_true(n > 40);
@@ -74,7 +74,9 @@ static void presets_read_back(void **state)
 
 static void texts_become_canonical(void **state)
 {
-    static const struct { const char *given, *canonical; } texts[] = {
+    static const struct {
+        const char *given, *canonical;
+    } texts[] = {
         { "acc=fp16:rne in=e5m2", "in=e5m2 acc=f16" },
         { "a=e5m2 b=e4m3 acc=f32:rz", "a=e5m2 b=e4m3 acc=f32:rz" },
         { "in=e5m2 mul=(1,5,2):sr acc=(1,6,9):sat:ftz group=16 seed=7",
@@ -98,30 +100,51 @@ static void texts_become_canonical(void **state)
 
 static void contradictions_name_their_key(void **state)
 {
-    static const struct { const char *text, *key; } bad[] = {
-        { "", "in:" }, { "in=e5m2", "acc:" }, { "acc=f16", "in:" }, { "e5m2", "'e5m2'" },
-        { "in=e5m2 acc=f16 v100-fp16", "v100-fp16" }, { "in=e5m2 acc=f16 speed=9", "speed" },
-        { "in=e5m2 in=f16 acc=f16", "in: said twice" }, { "in=e5m2 acc=(1,9,3)", "acc: e = 9" },
-        { "in=(1,5,24) acc=f32", "a: m = 24" }, { "in=e5m2 acc=f17", "acc:" },
-        { "in=e5m2 acc=f16:rx", "acc:" }, { "in=e5m2 acc=f16:sat:inf", "acc:" },
-        { "in=e5m2 acc=f16 group=0", "group:" }, { "in=e5m2 acc=f16 group=-3", "group:" },
-        { "in=e5m2 acc=f16 group=x", "group:" }, { "in=e5m2 acc=f16 outer=f32", "outer:" },
-        { "in=e5m2 acc=f16 total=f32", "total:" }, { "in=e5m2 acc=f16 split=0", "split:" },
-        { "in=e5m2 acc=f16 block=0", "block:" }, { "in=e5m2 acc=f16 block=129 frac=9", "block:" },
-        { "in=e5m2 acc=f16 block=4", "frac:" }, { "in=e5m2 acc=f16 frac=10", "frac:" },
-        { "in=e5m2 acc=f16 floor=-10", "floor:" }, { "in=e5m2 acc=f16 zeros=keep", "zeros:" },
+    static const struct {
+        const char *text, *key;
+    } bad[] = {
+        { "", "in:" },
+        { "in=e5m2", "acc:" },
+        { "acc=f16", "in:" },
+        { "e5m2", "'e5m2'" },
+        { "in=e5m2 acc=f16 v100-fp16", "v100-fp16" },
+        { "in=e5m2 acc=f16 speed=9", "speed" },
+        { "in=e5m2 in=f16 acc=f16", "in: said twice" },
+        { "in=e5m2 acc=(1,9,3)", "acc: e = 9" },
+        { "in=(1,5,24) acc=f32", "a: m = 24" },
+        { "in=e5m2 acc=f17", "acc:" },
+        { "in=e5m2 acc=f16:rx", "acc:" },
+        { "in=e5m2 acc=f16:sat:inf", "acc:" },
+        { "in=e5m2 acc=f16 group=0", "group:" },
+        { "in=e5m2 acc=f16 group=-3", "group:" },
+        { "in=e5m2 acc=f16 group=x", "group:" },
+        { "in=e5m2 acc=f16 outer=f32", "outer:" },
+        { "in=e5m2 acc=f16 total=f32", "total:" },
+        { "in=e5m2 acc=f16 split=0", "split:" },
+        { "in=e5m2 acc=f16 block=0", "block:" },
+        { "in=e5m2 acc=f16 block=129 frac=9", "block:" },
+        { "in=e5m2 acc=f16 block=4", "frac:" },
+        { "in=e5m2 acc=f16 frac=10", "frac:" },
+        { "in=e5m2 acc=f16 floor=-10", "floor:" },
+        { "in=e5m2 acc=f16 zeros=keep", "zeros:" },
         { "in=e5m2 mul=f16 acc=f16 block=4 frac=9", "mul:" },
-        { "in=e5m2 acc=f16 block=6 tree=yes", "tree:" }, { "in=e5m2 acc=f16 tree=yes", "tree:" },
+        { "in=e5m2 acc=f16 block=6 tree=yes", "tree:" },
+        { "in=e5m2 acc=f16 tree=yes", "tree:" },
         { "in=e5m2 acc=f16 block=4 tree=yes frac=3", "frac:" },
-        { "in=e5m2 mul=f16 acc=e5m2", "acc:" }, { "in=e5m2 acc=f16:rs", "seed:" },
-        { "in=e5m2:rs acc=f16 seed=1", "a:" }, { "in=e5m2 acc=f16:rs seed=-1", "seed:" },
+        { "in=e5m2 mul=f16 acc=e5m2", "acc:" },
+        { "in=e5m2 acc=f16:rs", "seed:" },
+        { "in=e5m2:rs acc=f16 seed=1", "a:" },
+        { "in=e5m2 acc=f16:rs seed=-1", "seed:" },
         { "in=e5m2 acc=f16:rs seed=1 bits=17", "bits:" },
         { "in=e2m1 acc=f32 block=32 frac=9 sub=5", "sub:" },
         { "in=e5m2 acc=f32 block=32 frac=9 sub=4", "sub:" },
         { "in=e5m2 acc=f32 block=8 frac=9 group=12", "group:" },
-        { "in=e5m2 acc=f32 order=quads", "order:" }, { "in=e5m2 acc=f32 order=sideways", "order:" },
-        { "in=e5m2 acc=f32 scale=e4m3", "scale:" }, { "in=f64 acc=f32", "in:" },
-        { "in=i8 acc=f32", "acc:" }, { "in=i8 acc=i32 group=4", "in:" },
+        { "in=e5m2 acc=f32 order=quads", "order:" },
+        { "in=e5m2 acc=f32 order=sideways", "order:" },
+        { "in=e5m2 acc=f32 scale=e4m3", "scale:" },
+        { "in=f64 acc=f32", "in:" },
+        { "in=i8 acc=f32", "acc:" },
+        { "in=i8 acc=i32 group=4", "in:" },
         { "in=e2m1 acc=f32 scale=ue4m3:16:ceil", "scale:" },
     };
 
@@ -129,7 +152,7 @@ static void contradictions_name_their_key(void **state)
     for (size_t i = 0; i < COUNT(bad); i++) {
         limber_unit u;
 
-        if (limber_unit_parse(bad[i].text, &u) != LIMBER_BAD_ARGUMENT)
+        if (limber_unit_parse(bad[i].text, &u) != LIMBER_STATUS_BAD_ARGUMENT)
             fail_msg("\"%s\" was taken", bad[i].text);
         if (!strstr(limber_error_text(), bad[i].key))
             fail_msg("\"%s\": %s", bad[i].text, limber_error_text());
@@ -142,15 +165,22 @@ static void calls_ask_for_a_whole_unit(void **state)
     float x = 1, y = 0, half = 0.5f;
     limber_unit u = unit("in=f16 acc=f16"), broken = u, start = unit("in=f16 acc=f16 start=c");
     limber_statistics s = { 0 };
-    limber_contract none = { .promise = LIMBER_SIMULATE },
-                    bad = { .promise = LIMBER_SIMULATE, .unit = &broken },
-                    from_c = { .promise = LIMBER_SIMULATE, .unit = &start },
-                    other = { .promise = LIMBER_SIMULATE, .unit = &u, .scheme = "native" },
-                    counted = { .promise = LIMBER_NATIVE, .statistics = &s };
-    const struct { limber_contract *k; const void *beta; const char *text; } cases[] = {
-        { &none, NULL, "contract.unit is NULL" }, { &bad, NULL, "group: 3 is no multiple" },
-        { &from_c, &half, "start=c" }, { &from_c, NULL, "start=c" },
-        { &other, NULL, "contract.scheme" }, { &counted, NULL, "contract.statistics" },
+    limber_contract none = { .promise = LIMBER_CONTRACT_SIMULATE },
+                    bad = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &broken },
+                    from_c = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &start },
+                    other = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u, .scheme = "native" },
+                    counted = { .promise = LIMBER_CONTRACT_NATIVE, .statistics = &s };
+    const struct {
+        limber_contract *k;
+        const void *beta;
+        const char *text;
+    } cases[] = {
+        { &none, NULL, "contract.unit is NULL" },
+        { &bad, NULL, "group: 3 is no multiple" },
+        { &from_c, &half, "start=c" },
+        { &from_c, NULL, "start=c" },
+        { &other, NULL, "contract.scheme" },
+        { &counted, NULL, "contract.statistics" },
     };
 
     (void)state;
@@ -161,7 +191,7 @@ static void calls_ask_for_a_whole_unit(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         assert_int_equal(limber_gemm(backend[0], cases[i].k, 1, 1, 1, NULL, rows(&x, "f32", 1),
                                      rows(&x, "f32", 1), cases[i].beta, rows(&y, "f32", 1), NULL),
-                         LIMBER_BAD_ARGUMENT);
+                         LIMBER_STATUS_BAD_ARGUMENT);
         if (!strstr(limber_error_text(), cases[i].text))
             fail_msg("%s", limber_error_text());
         assert_true(y == 0);
@@ -174,10 +204,10 @@ static void calls_ask_for_a_whole_unit(void **state)
 static void product(limber_context *ctx, const limber_unit *u, int64_t m, int64_t n, int64_t k,
                     double *a, double *b, float *c, limber_statistics *s)
 {
-    limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = u, .statistics = s };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = u, .statistics = s };
 
     if (limber_gemm(ctx, &contract, m, n, k, NULL, rows(a, "f64", k), rows(b, "f64", n), NULL,
-                    rows(c, "f32", n), NULL) != LIMBER_OK)
+                    rows(c, "f32", n), NULL) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
 }
 
@@ -191,7 +221,7 @@ static int all_values(limber_format f, double v[256])
     for (int code = 0; code < n; code++) {
         int field = code >> f.frac_bits & ((1 << f.exp_bits) - 1), frac = code & ones;
         double x = field ? ldexp(ones + 1 + frac, field - f.bias - f.frac_bits) :
-                   ldexp(frac, 1 - f.bias - f.frac_bits);
+                           ldexp(frac, 1 - f.bias - f.frac_bits);
 
         if (field == (1 << f.exp_bits) - 1 && !(f.flags & LIMBER_FORMAT_FINITE)) {
             if (f.flags & LIMBER_FORMAT_NO_INF)
@@ -222,26 +252,26 @@ static void all_pairs(const char *format, const char *more)
                  sums ? more : "");
         u = unit(text);
         n = all_values(u.a.format, v);
-        for (int i = 0; i < n; i++) {       /* (x, 1) times (1; y) */
+        for (int i = 0; i < n; i++) { /* (x, 1) times (1; y) */
             wide[2 * i] = v[i];
             wide[2 * i + 1] = 1;
             twice[i] = 1;
             twice[n + i] = v[i];
         }
-        for (int i = 0; i < n; i++) {       /* 0 + p, or (0 + x) + y */
+        for (int i = 0; i < n; i++) { /* 0 + p, or (0 + x) + y */
             double first = oracle_round(&u.acc, 0 + v[i], 0, 0);
 
             for (int j = 0; j < n; j++)
                 want[i * n + j] = sums ? oracle_round(&u.acc, first + v[j], 0, 0) :
-                                  0 + oracle_round(&u.mul, v[i] * v[j], 0, 0);
+                                         0 + oracle_round(&u.mul, v[i] * v[j], 0, 0);
         }
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
             product(backend[ctx], &u, n, n, sums ? 2 : 1, sums ? wide : v, sums ? twice : v, got,
                     NULL);
             for (int e = 0; e < n * n; e++)
                 if (!same(got[e], want[e]))
-                    fail_msg("%s on %s: %a %c %a is %a, not %a", text, backend_name[ctx],
-                             v[e / n], sums ? '+' : '*', v[e % n], got[e], want[e]);
+                    fail_msg("%s on %s: %a %c %a is %a, not %a", text, backend_name[ctx], v[e / n],
+                             sums ? '+' : '*', v[e % n], got[e], want[e]);
         }
     }
     free(got);
@@ -251,7 +281,7 @@ static void all_pairs(const char *format, const char *more)
 static void eight_bits_exhaustively(void **state)
 {
     static const char *const formats[] = { "(1,5,2)", "(1,4,3)", "e4m3", "e5m2", "(1,3,4)",
-                                           "(1,2,5)", "e3m2", "e2m3", "e2m1" };
+                                           "(1,2,5)", "e3m2",    "e2m3", "e2m1" };
 
     (void)state;
     for (size_t i = 0; i < COUNT(formats); i++)
@@ -274,10 +304,12 @@ static void every_number_is_loaded(const char *format)
     for (int code = 0; code < codes; code++) {
         int field = code >> f.frac_bits, frac = code & ((1 << f.frac_bits) - 1);
         double low = field ? ldexp((1 << f.frac_bits) + frac, field - f.bias - f.frac_bits) :
-                     ldexp(frac, 1 - f.bias - f.frac_bits);
+                             ldexp(frac, 1 - f.bias - f.frac_bits);
         double unit = ldexp(1, (field ? field : 1) - f.bias - f.frac_bits);
-        float points[6] = { (float)low, nextafterf((float)low, INFINITY),
-                            nextafterf((float)(low + unit / 2), 0), (float)(low + unit / 2),
+        float points[6] = { (float)low,
+                            nextafterf((float)low, INFINITY),
+                            nextafterf((float)(low + unit / 2), 0),
+                            (float)(low + unit / 2),
                             nextafterf((float)(low + unit / 2), INFINITY),
                             nextafterf((float)(low + unit), 0) };
 
@@ -287,22 +319,24 @@ static void every_number_is_loaded(const char *format)
         }
     }
     for (size_t m = 0; m < COUNT(modes); m++) {
-        static const limber_rounding mode[] = { LIMBER_RN, LIMBER_RA, LIMBER_RZ, LIMBER_RU,
-                                                LIMBER_RD, LIMBER_RO };
+        static const limber_rounding mode[] = { LIMBER_ROUND_NEAREST, LIMBER_ROUND_AWAY,
+                                                LIMBER_ROUND_ZERO,    LIMBER_ROUND_UP,
+                                                LIMBER_ROUND_DOWN,    LIMBER_ROUND_ODD };
         limber_unit u;
 
         snprintf(text, sizeof text, "in=%s:%s acc=f32", format, modes[m]);
         u = unit(text);
-        assert_int_equal(limber_convert(stored, f, x, named("f64"), (size_t)n, mode[m]), LIMBER_OK);
+        assert_int_equal(limber_convert(stored, f, x, named("f64"), (size_t)n, mode[m]),
+                         LIMBER_STATUS_OK);
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
             if (ctx == 0 && m % 3)
-                continue;       /* the interpreter loads as it converts */
+                continue; /* the interpreter loads as it converts */
             product(backend[ctx], &u, n, 1, 1, x, &one, got, NULL);
             for (int i = 0; i < n; i++) {
                 double want = oracle_round(&u.a, x[i], 0, 0), converted;
 
                 limber_convert(&converted, named("f64"), (char *)stored + i * f.size, f, 1,
-                               LIMBER_RN);
+                               LIMBER_ROUND_NEAREST);
                 if (!same(converted, want) || !same(got[i], 0 + want))
                     fail_msg("%s: %a becomes %a and %a, not %a", text, x[i], got[i], converted,
                              want);
@@ -341,18 +375,18 @@ static struct oracle_value *load_lines(const limber_unit *u, int side, const dou
 static void same_counts(const char *text, const char *where, const limber_statistics *s,
                         const limber_statistics *want)
 {
-    const int64_t have[] = { s->nonzero, s->mul_inexact, s->mul_underflow, s->mul_overflow,
-                             s->swamped, s->partly_swamped, s->sum_overflow, s->outer_sums,
+    const int64_t have[] = { s->nonzero,       s->mul_inexact,    s->mul_underflow, s->mul_overflow,
+                             s->swamped,       s->partly_swamped, s->sum_overflow,  s->outer_sums,
                              s->outer_swamped, s->outer_partly };
-    const int64_t due[] = { want->nonzero, want->mul_inexact, want->mul_underflow,
-                            want->mul_overflow, want->swamped, want->partly_swamped,
-                            want->sum_overflow, want->outer_sums, want->outer_swamped,
+    const int64_t due[] = { want->nonzero,      want->mul_inexact, want->mul_underflow,
+                            want->mul_overflow, want->swamped,     want->partly_swamped,
+                            want->sum_overflow, want->outer_sums,  want->outer_swamped,
                             want->outer_partly };
 
     for (size_t i = 0; i < COUNT(have); i++)
         if (have[i] != due[i])
-            fail_msg("%s on %s: counter %zu is %lld, not %lld", text, where, i,
-                     (long long)have[i], (long long)due[i]);
+            fail_msg("%s on %s: counter %zu is %lld, not %lld", text, where, i, (long long)have[i],
+                     (long long)due[i]);
 }
 
 static void one_random_unit(struct rng *r)
@@ -377,7 +411,8 @@ static void one_random_unit(struct rng *r)
     }
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
         limber_statistics s = { 0 };
-        limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u,
+        limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE,
+                                     .unit = &u,
                                      .statistics = counts ? &s : NULL };
 
         memcpy(c, c0, (size_t)(m * n) * sizeof *c);
@@ -441,15 +476,19 @@ static void nothing_else_changes_the_bits(void **state)
 {
     static const char *const units[] = {
         "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs group=16 outer=(1,6,9):rs seed=5",
-        "in=bf16 mul=bf16 acc=bf16 split=3", "h100-e4m3 group=128 outer=f32",
-        "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)", "b200-mxe4m3", "in=f16 mul=f16:ro acc=(1,8,20):ru",
-        "in=(1,7,9) mul=(1,3,23) acc=f32 narrow=yes", "in=f16 acc=f32 block=4 frac=10 floor=500",
+        "in=bf16 mul=bf16 acc=bf16 split=3",
+        "h100-e4m3 group=128 outer=f32",
+        "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)",
+        "b200-mxe4m3",
+        "in=f16 mul=f16:ro acc=(1,8,20):ru",
+        "in=(1,7,9) mul=(1,3,23) acc=f32 narrow=yes",
+        "in=f16 acc=f32 block=4 frac=10 floor=500",
         "in=f16 mul=(1,2,8) acc=(1,2,8) split=5 total=e4m3:ro",
     };
     enum { M = 70, N = 90, K = 150 };
     struct rng r = { 8 };
     double *a = any_matrix(&r, M * K, 0), *b = any_matrix(&r, K * N, 0), *bt = malloc(K * N * 8);
-    float *want = malloc(M * N * 4), *got = malloc(M * N * 4), *turned = malloc(M * N * 4);
+    float *want = malloc(M * N * 4), *got = malloc(M * N * 4), *transposed = malloc(M * N * 4);
 
     (void)state;
     for (int p = 0; p < K; p++)
@@ -457,21 +496,23 @@ static void nothing_else_changes_the_bits(void **state)
             bt[j * K + p] = b[p * N + j];
     for (size_t i = 0; i < COUNT(units); i++) {
         limber_unit u = unit(units[i]);
-        limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u };
+        limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
 
         product(backend[0], &u, M, N, K, a, b, want, NULL);
         for (int way = 0; way < 4 && backend[1]; way++) {
-            limber_config c = { .backend = "llvm", .cache_dir = "", .threads = 1 + way,
+            limber_config c = { .backend = "llvm",
+                                .cache_dir = "",
+                                .threads = 1 + way,
                                 .workspace_bytes = way > 1 ? (size_t)20000 << way : 0 };
             limber_context *ctx;
 
-            assert_int_equal(limber_create(&ctx, &c), LIMBER_OK);
+            assert_int_equal(limber_create(&ctx, &c), LIMBER_STATUS_OK);
             assert_int_equal(limber_gemm(ctx, &contract, M, N, K, NULL, rows(a, "f64", K),
                                          (limber_matrix){ bt, named("f64"), 1, K }, NULL,
-                                         (limber_matrix){ turned, named("f32"), 1, M }, NULL),
-                             LIMBER_OK);
+                                         (limber_matrix){ transposed, named("f32"), 1, M }, NULL),
+                             LIMBER_STATUS_OK);
             for (int e = 0; e < M * N; e++)
-                got[e] = turned[e / N + e % N * M];
+                got[e] = transposed[e / N + e % N * M];
             if (memcmp(got, want, M * N * 4) != 0)
                 fail_msg("%s: way %d", units[i], way);
             limber_destroy(ctx);
@@ -482,7 +523,7 @@ static void nothing_else_changes_the_bits(void **state)
     free(bt);
     free(want);
     free(got);
-    free(turned);
+    free(transposed);
 }
 
 /* Stochastic rounding is right on average, and follows its seed. */
@@ -495,7 +536,7 @@ static void chance_is_fair_and_repeats(void **state)
 
     (void)state;
     for (int i = 0; i < N; i++)
-        x[i] = 1.0625 + 0x1p-20;            /* a quarter of the way from 1 to 1.25 */
+        x[i] = 1.0625 + 0x1p-20; /* a quarter of the way from 1 to 1.25 */
     product(backend[0], &u, 1, N, 1, &one, x, got, NULL);
     for (int i = 0; i < N; i++)
         mean += got[i] / N;
@@ -531,13 +572,13 @@ static void distributions_are_told(void **state)
         assert_int_equal(s.a.zeros, 1);
         assert_int_equal(s.a.special, 1);
         assert_true(s.a.least == -2 && s.a.largest == 4);
-        assert_true(fabs(s.a.mean - 3.3125 / 5) < 1e-15);   /* 0.3 is loaded as 0.3125 */
+        assert_true(fabs(s.a.mean - 3.3125 / 5) < 1e-15); /* 0.3 is loaded as 0.3125 */
         assert_int_equal(s.a.exponents[160], 1);
         assert_int_equal(s.a.exponents[161], 1);
         assert_int_equal(s.a.exponents[158], 1);
         assert_int_equal(s.a.exponents[162], 1);
         assert_int_equal(s.result.special, 1);
-        assert_true(s.distance == 0);       /* of what is finite */
+        assert_true(s.distance == 0); /* of what is finite */
     }
 }
 
@@ -572,7 +613,11 @@ static double measured(const char *text, int n, int many)
 
 static void retention_is_as_published(void **state)
 {
-    static const struct { const char *unit; int n; double want, error; } table[] = {
+    static const struct {
+        const char *unit;
+        int n;
+        double want, error;
+    } table[] = {
         { "in=(1,8,2) mul=(1,8,2) acc=(1,8,2)", 64, 0.777, 0.03 },
         { "in=(1,8,2) mul=(1,8,2) acc=(1,8,2)", 1024, 0.193, 0.02 },
         { "in=(1,8,2) mul=(1,8,2) acc=(1,8,2):rz", 64, 0.106, 0.02 },
@@ -600,28 +645,37 @@ static void convolutions_are_simulated(void **state)
     static const char *const units[] = { "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16",
                                          "a100-bf16", "in=e4m3 scale=e8m0:4 acc=f32",
                                          "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse" };
-    limber_conv shape = { .n = 2, .c = 4, .h = 5, .w = 6, .o = 6, .r = 3, .s = 2,
-                          .stride = { 2, 1 }, .dilate = { 1, 2 }, .pad = { 1, 0, 1, 2 },
+    limber_conv shape = { .n = 2,
+                          .c = 4,
+                          .h = 5,
+                          .w = 6,
+                          .o = 6,
+                          .r = 3,
+                          .s = 2,
+                          .stride = { 2, 1 },
+                          .dilate = { 1, 2 },
+                          .pad = { 1, 0, 1, 2 },
                           .groups = 2 };
     int64_t oh, ow, k = 2 * 3 * 2;
     struct rng r = { 6 };
 
     (void)state;
-    assert_int_equal(limber_conv_output(&shape, &oh, &ow), LIMBER_OK);
+    assert_int_equal(limber_conv_output(&shape, &oh, &ow), LIMBER_STATUS_OK);
     for (size_t i = 0; i < 2 * COUNT(units); i++) {
         limber_unit u = unit(units[i / 2]);
         bool nhwc = i % 2;
         double *x = any_matrix(&r, 2 * 4 * 5 * 6, 0), *w = any_matrix(&r, 6 * k, 0);
         float *y = calloc((size_t)(2 * 6 * oh * ow), sizeof *y);
-        struct oracle_value *la = calloc((size_t)k, sizeof *la), *lb = calloc((size_t)k, sizeof *lb);
+        struct oracle_value *la = calloc((size_t)k, sizeof *la),
+                            *lb = calloc((size_t)k, sizeof *lb);
 
-        shape.layout = nhwc ? LIMBER_NHWC : LIMBER_NCHW;
+        shape.layout = nhwc ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-            limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u };
+            limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
 
             assert_int_equal(limber_conv2d(backend[ctx], &contract, &shape, NULL, x, named("f64"),
                                            w, named("f64"), NULL, y, named("f32"), NULL),
-                             LIMBER_OK);
+                             LIMBER_STATUS_OK);
             for (int64_t at = 0; at < 2 * 6 * oh * ow; at++) {
                 int64_t image = at / (6 * oh * ow), o = at / (oh * ow) % 6, row = at / ow % oh;
                 int64_t col = at % ow, g = o / 3, index;
@@ -635,8 +689,9 @@ static void convolutions_are_simulated(void **state)
                     bool inside = iy >= 0 && iy < 5 && ix >= 0 && ix < 6;
 
                     line[0][p] = nhwc ? w[((o * 3 + fr) * 2 + fs) * 2 + p / 6] : w[o * k + p];
-                    line[1][p] = !inside ? 0 : nhwc ? x[((image * 5 + iy) * 6 + ix) * 4 + c] :
-                                 x[((image * 4 + c) * 5 + iy) * 6 + ix];
+                    line[1][p] = !inside ? 0 :
+                                 nhwc    ? x[((image * 5 + iy) * 6 + ix) * 4 + c] :
+                                           x[((image * 4 + c) * 5 + iy) * 6 + ix];
                 }
                 oracle_load(&u, 0, line[0], k, la);
                 oracle_load(&u, 1, line[1], k, lb);
@@ -661,7 +716,7 @@ static void bytes_and_doubles_run_on_the_machine(void **state)
     int32_t c[4];
     double x[] = { 1e16, 1, -1e16 }, y[] = { 1, 1, 1 }, z;
     limber_unit bytes = unit("int8"), doubles = unit("a100-fp64");
-    limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &bytes };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &bytes };
 
     (void)state;
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
@@ -670,35 +725,37 @@ static void bytes_and_doubles_run_on_the_machine(void **state)
         contract.unit = &bytes;
         contract.statistics = &s;
         assert_int_equal(limber_gemm(backend[ctx], &contract, 2, 2, 2, NULL, rows(a, "i8", 2),
-                                     rows(b, "i8", 2), NULL, rows(c, "i32", 2), NULL), LIMBER_OK);
+                                     rows(b, "i8", 2), NULL, rows(c, "i32", 2), NULL),
+                         LIMBER_STATUS_OK);
         assert_true(c[0] == 127 * 127 - 128 && c[3] == -5 * 128 - 7);
         assert_int_equal(s.nonzero, 8);
         contract.unit = &doubles;
         contract.statistics = NULL;
         assert_int_equal(limber_gemm(backend[ctx], &contract, 1, 1, 3, NULL, rows(x, "f64", 3),
                                      rows(y, "f64", 1), NULL, rows(&z, "f64", 1), NULL),
-                         LIMBER_OK);
-        assert_true(z == 0);                /* one chain: 1e16 + 1 is 1e16 */
+                         LIMBER_STATUS_OK);
+        assert_true(z == 0); /* one chain: 1e16 + 1 is 1e16 */
     }
 }
 
 static void bound_functions_keep_their_unit(void **state)
 {
     limber_unit u = unit("in=e5m2 mul=e5m2 acc=e5m2");
-    limber_contract contract = { .promise = LIMBER_SIMULATE, .unit = &u };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
     float a[] = { 1, 1 }, b[] = { 4, 0.25f }, c = 0;
     void (*f)(void);
-    int (*gemm)(int64_t, int64_t, int64_t, const float *, int64_t, const float *, int64_t,
-                float *, int64_t);
+    int (*gemm)(int64_t, int64_t, int64_t, const float *, int64_t, const float *, int64_t, float *,
+                int64_t);
 
     (void)state;
     assert_int_equal(limber_bind(backend[0], &contract, named("f32"), named("f32"), named("f32"),
                                  "int(m:i64 n:i64 k:i64 a:ptr lda:i64 b:ptr ldb:i64 c:ptr ldc:i64)",
-                                 &f), LIMBER_OK);
+                                 &f),
+                     LIMBER_STATUS_OK);
     memset(&u, 0, sizeof u);
     memcpy(&gemm, &f, sizeof gemm);
     assert_int_equal(gemm(1, 1, 2, a, 1, b, 2, &c, 1), 0);
-    assert_true(c == 4);                    /* 4.25, where e5m2 has whole numbers */
+    assert_true(c == 4); /* 4.25, where e5m2 has whole numbers */
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What real tensor cores answered (LIMBER_DATA/tensor-core), bit for bit: every row of every file on
- * both backends.  Skips, saying so, where the data is absent. */
+ * What real tensor cores answered (LIMBER_DATA/tensor-core), bit for bit: every row of every file
+ * on both backends.  Skips, saying so, where the data is absent. */
 #include "engine_support.h"
 #include "support.h"
 
@@ -16,7 +16,7 @@ static int make_contexts(void **state)
     for (int i = 0; i < 2; i++) {
         limber_config c = { .backend = names[i], .cache_dir = "", .threads = 1 };
 
-        if (limber_create(&backend[i], &c) != LIMBER_OK && i == 0)
+        if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
             return -1;
     }
     return 0;
@@ -36,7 +36,10 @@ struct set {
     bool from_zero;             /* taken with C = 0 though a file of C exists */
 };
 
-struct table { float *v; int64_t rows, cols; };
+struct table {
+    float *v;
+    int64_t rows, cols;
+};
 
 /* Numbers of a file, hexadecimal or 32 binary digits, a row a line. */
 static bool read_table(const char *root, const char *folder, char which, const char *name,
@@ -75,14 +78,14 @@ static int agree(limber_context *ctx, const struct set *s, const struct table t[
 {
     static const float one = 1;
     limber_format f32 = named("f32");
-    limber_contract contract = { .promise = LIMBER_SIMULATE };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE };
     bool narrow = strcmp(s->result, "fp16") == 0;
     limber_unit u;
     char words[64];
     int good = 0;
 
     snprintf(words, sizeof words, "%s%s", s->unit, s->from_zero ? "" : " start=c");
-    assert_int_equal(limber_unit_parse(words, &u), LIMBER_OK);
+    assert_int_equal(limber_unit_parse(words, &u), LIMBER_STATUS_OK);
     contract.unit = &u;
     for (int64_t row = 0; row < t[0].rows; row++) {
         float c = s->from_zero ? 0 : t[2].v[row * MOST_K];
@@ -92,11 +95,11 @@ static int agree(limber_context *ctx, const struct set *s, const struct table t[
         if (narrow) {           /* the unit's addend is binary16 */
             unsigned char half[2];
 
-            limber_convert(half, named("f16"), &c, f32, 1, LIMBER_RN);
-            limber_convert(&c, f32, half, named("f16"), 1, LIMBER_RN);
+            limber_convert(half, named("f16"), &c, f32, 1, LIMBER_ROUND_NEAREST);
+            limber_convert(&c, f32, half, named("f16"), 1, LIMBER_ROUND_NEAREST);
         }
         if (limber_gemm(ctx, &contract, 1, 1, t[0].cols, NULL, a, b, s->from_zero ? NULL : &one,
-                        (limber_matrix){ &c, f32, 1, 1 }, NULL) != LIMBER_OK)
+                        (limber_matrix){ &c, f32, 1, 1 }, NULL) != LIMBER_STATUS_OK)
             fail_msg("%s: %s", s->unit, limber_error_text());
         good += memcmp(&c, &t[3].v[row * MOST_K], sizeof c) == 0;
     }
@@ -157,8 +160,8 @@ static void tensor_cores_are_met_bit_for_bit(void **state)
     }
 }
 
-/* An H100's answer to 16 pairs of BF16 whose products lie below 2^-126, C = 0: 11 2^-149, by an issue
- * report (MATLAB-tensor-core, number 7).  Only an alignment that ends at 2^-133 gives it. */
+/* An H100's answer to 16 pairs of BF16 whose products lie below 2^-126, C = 0: 11 2^-149, by an
+ * issue report (MATLAB-tensor-core, number 7).  Only an alignment that ends at 2^-133 gives it. */
 static void the_floor_of_the_alignment_is_met(void **state)
 {
     static const uint32_t bits[2][16] = {
@@ -170,7 +173,7 @@ static void the_floor_of_the_alignment_is_met(void **state)
           0x9a680000, 0x17350000 },
     };
     limber_format f32 = named("f32");
-    limber_contract contract = { .promise = LIMBER_SIMULATE };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE };
     float x[2][16];
 
     (void)state;
@@ -182,12 +185,14 @@ static void the_floor_of_the_alignment_is_met(void **state)
             float c;
 
             snprintf(words, sizeof words, "h100-bf16 floor=%d", floor);
-            assert_int_equal(limber_unit_parse(floor == -133 ? "h100-bf16" : words, &u), LIMBER_OK);
+            assert_int_equal(limber_unit_parse(floor == -133 ? "h100-bf16" : words, &u),
+                             LIMBER_STATUS_OK);
             contract.unit = &u;
             assert_int_equal(limber_gemm(backend[ctx], &contract, 1, 1, 16, NULL,
                                          (limber_matrix){ x[0], f32, 16, 1 },
                                          (limber_matrix){ x[1], f32, 1, 1 }, NULL,
-                                         (limber_matrix){ &c, f32, 1, 1 }, NULL), LIMBER_OK);
+                                         (limber_matrix){ &c, f32, 1, 1 }, NULL),
+                             LIMBER_STATUS_OK);
             assert_true((c == 0x1.6p-146f) == (floor == -133));
         }
 }

@@ -17,8 +17,8 @@ static const char *any_mode(struct rng *r, bool random)
 
 static const char *any_format(struct rng *r, char *text, bool wide)
 {
-    static const char *const names[] = { "f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3",
-                                         "e2m1", "f32" };
+    static const char *const names[] = { "f16",  "bf16", "tf32", "e4m3", "e5m2",
+                                         "e3m2", "e2m3", "e2m1", "f32" };
 
     if (rng_below(r, 3) == 0)
         return names[rng_below(r, wide ? 9 : 8)];
@@ -58,8 +58,10 @@ static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
         add_words(t, size, " group=%d outer=f32:%s order=%s", block * (1 + rng_below(r, 4)),
                   any_mode(r, true), rng_below(r, 3) ? "forward" : "quads");
     if (rng_below(r, 4) == 0)
-        add_words(t, size, " scale=%s", rng_below(r, 2) ? "e8m0:8:ceil" : rng_below(r, 2) ?
-                  "ue4m3:4" : "e8m0:7:even");
+        add_words(t, size, " scale=%s",
+                  rng_below(r, 2) ? "e8m0:8:ceil" :
+                  rng_below(r, 2) ? "ue4m3:4" :
+                                    "e8m0:7:even");
 }
 
 /* Blocks whose terms are sums of neighbours. */
@@ -69,9 +71,9 @@ static void describe_sums(struct rng *r, char *t, size_t size)
     int sub = 2 << rng_below(r, 4), block = sub * (1 + rng_below(r, 5));
     char acc[32];
 
-    snprintf(t, size, "in=%s acc=%s:%s%s block=%d sub=%d frac=%d zeros=%s",
-             small[rng_below(r, 5)], any_format(r, acc, true), any_mode(r, true), more(r), block,
-             sub, 1 + rng_below(r, 40), rng_below(r, 4) ? "drop" : "keep");
+    snprintf(t, size, "in=%s acc=%s:%s%s block=%d sub=%d frac=%d zeros=%s", small[rng_below(r, 5)],
+             any_format(r, acc, true), any_mode(r, true), more(r), block, sub, 1 + rng_below(r, 40),
+             rng_below(r, 4) ? "drop" : "keep");
     if (rng_below(r, 3))
         add_words(t, size, " scale=%s:%d", rng_below(r, 2) ? "e8m0" : "ue4m3",
                   sub * (1 + rng_below(r, 3)));
@@ -120,7 +122,7 @@ limber_unit any_unit(struct rng *r, char *text, size_t size)
         if (rng_below(r, 8) == 0)
             add_words(text, size, " start=c");
         add_words(text, size, " seed=%d bits=%d", rng_below(r, 1000), 1 + rng_below(r, 16));
-    } while (limber_unit_parse(text, &u) != LIMBER_OK);
+    } while (limber_unit_parse(text, &u) != LIMBER_STATUS_OK);
     return u;
 }
 

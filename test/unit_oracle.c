@@ -12,7 +12,9 @@ enum { BITS = 1024, FAR = -1000000 };
 
 /* ---- rounding ------------------------------------------------------------------------------ */
 
-struct lost { bool inexact, overflow; };
+struct lost {
+    bool inexact, overflow;
+};
 
 static double largest(limber_format f)
 {
@@ -46,16 +48,16 @@ static void to_units(mpfr_t y, const limber_step *s, bool minus, uint32_t r, int
     mpfr_trunc(t, y);
     mpfr_sub(d, y, t, MPFR_RNDN);
     switch (s->rounding) {
-    case LIMBER_RN: mpfr_roundeven(y, y); break;
-    case LIMBER_RA: mpfr_round(y, y); break;
-    case LIMBER_RU: minus ? mpfr_trunc(y, y) : mpfr_ceil(y, y); break;
-    case LIMBER_RD: minus ? mpfr_ceil(y, y) : mpfr_trunc(y, y); break;
-    case LIMBER_RO:
+    case LIMBER_ROUND_NEAREST: mpfr_roundeven(y, y); break;
+    case LIMBER_ROUND_AWAY: mpfr_round(y, y); break;
+    case LIMBER_ROUND_UP: minus ? mpfr_trunc(y, y) : mpfr_ceil(y, y); break;
+    case LIMBER_ROUND_DOWN: minus ? mpfr_ceil(y, y) : mpfr_trunc(y, y); break;
+    case LIMBER_ROUND_ODD:
         if (!mpfr_zero_p(d) && mpfr_get_ui(t, MPFR_RNDZ) % 2 == 0)
             mpfr_add_ui(t, t, 1, MPFR_RNDN);
         mpfr_set(y, t, MPFR_RNDN);
         break;
-    case LIMBER_RS:
+    case LIMBER_ROUND_STOCHASTIC:
         mpfr_mul_2si(d, d, bits, MPFR_RNDN);
         if (mpfr_get_ui(d, MPFR_RNDZ) + r >= 1ul << bits)
             mpfr_add_ui(t, t, 1, MPFR_RNDN);
@@ -70,9 +72,9 @@ static bool overflows_to_infinity(const limber_step *s, bool minus)
 {
     if (s->format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
         return false;
-    return s->overflow || s->rounding == LIMBER_RN || s->rounding == LIMBER_RA ||
-           s->rounding == LIMBER_RS || (s->rounding == LIMBER_RU && !minus) ||
-           (s->rounding == LIMBER_RD && minus);
+    return s->overflow || s->rounding == LIMBER_ROUND_NEAREST || s->rounding == LIMBER_ROUND_AWAY ||
+           s->rounding == LIMBER_ROUND_STOCHASTIC || (s->rounding == LIMBER_ROUND_UP && !minus) ||
+           (s->rounding == LIMBER_ROUND_DOWN && minus);
 }
 
 static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int bits,
@@ -105,7 +107,8 @@ static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int 
     if (v > largest(f)) {
         *lost = (struct lost){ true, true };
         v = !overflows_to_infinity(s, minus) ? largest(f) :
-            f.flags & LIMBER_FORMAT_NO_INF ? NAN : INFINITY;
+            f.flags & LIMBER_FORMAT_NO_INF   ? NAN :
+                                               INFINITY;
     }
     mpfr_clear(y);
     return minus ? -v : v;
@@ -145,7 +148,9 @@ static int encoded(limber_format f, double x)
 static double block_scale(const limber_unit *u, const limber_step *s, double most)
 {
     static const limber_step ue4m3 = { { LIMBER_KIND_FLOAT, 4, 3,
-        LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_SATURATE, 7, 1, 0 }, LIMBER_RN, 0 };
+                                         LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_SATURATE, 7, 1, 0 },
+                                       LIMBER_ROUND_NEAREST,
+                                       0 };
     int top = exponent(largest(s->format)), e;
     struct lost lost;
     mpfr_t x;
@@ -153,8 +158,8 @@ static double block_scale(const limber_unit *u, const limber_step *s, double mos
 
     if (most == 0)
         return 1;
-    if (u->scale == LIMBER_UE4M3) {
-        mpfr_init2(x, BITS);        /* as good as exact: a tie is a short fraction */
+    if (u->scale == LIMBER_SCALE_UE4M3) {
+        mpfr_init2(x, BITS); /* as good as exact: a tie is a short fraction */
         mpfr_set_d(x, most, MPFR_RNDN);
         mpfr_div_d(x, x, largest(s->format), MPFR_RNDN);
         v = round_exact(&ue4m3, x, 0, 0, &lost);
@@ -162,11 +167,12 @@ static double block_scale(const limber_unit *u, const limber_step *s, double mos
         return v;
     }
     e = exponent(most) - top;
-    if (u->scale_rule == LIMBER_SCALE_CEIL && ldexp(most, -e) > largest(s->format))
+    if (u->scale_rule == LIMBER_SCALE_RULE_CEIL && ldexp(most, -e) > largest(s->format))
         e++;
-    if (u->scale_rule == LIMBER_SCALE_EVEN) {
+    if (u->scale_rule == LIMBER_SCALE_RULE_EVEN) {
         limber_step wide = { { LIMBER_KIND_FLOAT, 11, s->format.frac_bits, 0, 1023, 8, 1 },
-                             LIMBER_RN, 0 };
+                             LIMBER_ROUND_NEAREST,
+                             0 };
 
         e = exponent(oracle_round(&wide, most, 0, 0)) - top;
     }
@@ -215,15 +221,15 @@ static int64_t place(const struct oracle *o, int64_t p)
 {
     int64_t g = o->u->group, from, len, n = 0;
 
-    if (o->u->order == LIMBER_REVERSE)
+    if (o->u->order == LIMBER_ORDER_REVERSE)
         return o->k - 1 - p;
-    if (o->u->order == LIMBER_FORWARD)
+    if (o->u->order == LIMBER_ORDER_FORWARD)
         return p;
     from = p / g * g;
     len = o->k - from < g ? o->k - from : g;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t q = 0; q < len; q++) {
-            bool first = o->u->order == LIMBER_EVENODD ? q % 2 == 0 : q % 4 < 2;
+            bool first = o->u->order == LIMBER_ORDER_EVENODD ? q % 2 == 0 : q % 4 < 2;
 
             if (first == (pass == 0) && n++ == p - from)
                 return from + q;
@@ -277,7 +283,7 @@ static double count_add(const struct oracle *o, double sum, double x, uint32_t r
 static double multiply(const struct oracle *o, int64_t p, uint32_t r)
 {
     int64_t at = place(o, p);
-    double x = o->a[at].value * o->b[at].value, v;     /* 48 bits: exact */
+    double x = o->a[at].value * o->b[at].value, v; /* 48 bits: exact */
     struct lost lost;
     mpfr_t y;
 
@@ -411,9 +417,8 @@ static double part(const struct oracle *o, double sum, int64_t from, int64_t to)
     return sum;
 }
 
-double oracle_dot(const limber_unit *u, const struct oracle_value *a,
-                  const struct oracle_value *b, int64_t k, double start, int64_t i, int64_t j,
-                  limber_statistics *counts)
+double oracle_dot(const limber_unit *u, const struct oracle_value *a, const struct oracle_value *b,
+                  int64_t k, double start, int64_t i, int64_t j, limber_statistics *counts)
 {
     const struct oracle o = { u, a, b, k, i, j, counts };
     int64_t whole = u->group ? u->group : u->block, length = (k + u->split - 1) / u->split;
@@ -426,10 +431,9 @@ double oracle_dot(const limber_unit *u, const struct oracle_value *a,
         sum = outer(&o, &u->total, sum, part(&o, 0, p, p + length < k ? p + length : k), 2,
                     p / length);
     for (int64_t p = 0; p < k; p++)
-        counts->nonzero += a[p].value != 0 && b[p].value != 0 && isfinite(a[p].value) &&
-                           isfinite(b[p].value);
+        counts->nonzero +=
+            a[p].value != 0 && b[p].value != 0 && isfinite(a[p].value) && isfinite(b[p].value);
     if (u->out.format.kind)
-        sum = oracle_round(&u->out, sum, number(&o, 3, 0) >> (32 - u->random_bits),
-                           u->random_bits);
+        sum = oracle_round(&u->out, sum, number(&o, 3, 0) >> (32 - u->random_bits), u->random_bits);
     return sum;
 }

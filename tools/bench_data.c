@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Measuring what is done to operands: products with one prepared beside plain ones, compared, and the
- * scan beside reading the same memory. */
+ * Measuring what is done to operands: products with one prepared beside plain ones, compared, and
+ * the scan beside reading the same memory. */
 #define _GNU_SOURCE
 #include "bench.h"
 
@@ -19,7 +19,7 @@ static bool no_memory(const char *what)
 struct pair {
     const struct prepared_work *w;
     double *a, *b, *c[2];
-    limber_operand *operand;
+    limber_prepared *operand;
 };
 
 static bool multiply(const struct pair *x, bool prepared, limber_report *report)
@@ -31,7 +31,7 @@ static bool multiply(const struct pair *x, bool prepared, limber_report *report)
 
     if (limber_gemm_prepared(w->ctx, &w->contract, w->m, w->n, w->k, NULL,
                              prepared ? x->operand : NULL, a, NULL, b, NULL, c,
-                             report) == LIMBER_OK)
+                             report) == LIMBER_STATUS_OK)
         return true;
     complain("bench: %s: %s", w->what, limber_error_text());
     return false;
@@ -69,8 +69,8 @@ static bool begin(struct pair *x, limber_report *report)
         x->a[i] = random_normal(&state);
     for (size_t i = 0; i < count_b; i++)
         x->b[i] = random_normal(&state);
-    if (limber_operand_prepare(w->ctx, (limber_matrix){ x->a, format_of("f64"), w->k, 1 }, w->m, w->k,
-                               1, NULL, &x->operand) != LIMBER_OK)
+    if (limber_prepare(w->ctx, (limber_matrix){ x->a, format_of("f64"), w->k, 1 }, w->m, w->k, 1,
+                       NULL, &x->operand) != LIMBER_STATUS_OK)
         return complain("bench: %s: %s", w->what, limber_error_text()), false;
     if (!multiply(x, false, report) || !multiply(x, true, report))
         return false;
@@ -92,7 +92,7 @@ bool measure_prepared(const struct prepared_work *w, struct outcome *o)
         o->r[i].name = i ? "plain calls" : "prepared";
         o->r[i].median = median(seconds[i], w->runs, &o->r[i].best);
     }
-    limber_operand_free(x.operand);
+    limber_prepared_free(x.operand);
     free(x.a);
     free(x.b);
     free(x.c[0]);
@@ -105,7 +105,7 @@ bool measure_prepared(const struct prepared_work *w, struct outcome *o)
 /* One scan of a, rows of whose lines lie along k or across it, as the report of a plan tells it. */
 static bool scan(const struct scan_work *w, void *a, int64_t lines, double *seconds)
 {
-    static const limber_contract bits = { .promise = LIMBER_BITS, .bits = 40 };
+    static const limber_contract bits = { .promise = LIMBER_CONTRACT_BITS, .bits = 40 };
     const int64_t k = SCAN_LENGTH;
     double column[SCAN_LENGTH] = { 1 };
     const limber_matrix x = { a, w->f, w->across ? 1 : k, w->across ? lines : 1 };
@@ -114,7 +114,7 @@ static bool scan(const struct scan_work *w, void *a, int64_t lines, double *seco
     limber_report report;
     char *text = NULL;
     bool ok = limber_gemm_plan(w->ctx, &bits, lines, 1, k, NULL, x, y, NULL, z, &text, &report) ==
-              LIMBER_OK;
+              LIMBER_STATUS_OK;
 
     limber_free(text);
     if (!ok)
@@ -148,7 +148,7 @@ bool measure_scan(const struct scan_work *w, struct outcome *o)
     if (ok)
         fill(w, a);
     *o = (struct outcome){ .count = 2, .runs = w->runs };
-    for (int i = -1; ok && i < w->runs; i++) {      /* the first warms up */
+    for (int i = -1; ok && i < w->runs; i++) { /* the first warms up */
         ok = scan(w, a, lines, &seconds[0][i < 0 ? 0 : i]);
         seconds[1][i < 0 ? 0 : i] = limits_read(w->threads, a, w->bytes);
     }

@@ -48,7 +48,7 @@ static bool one(const struct hostile *x, bool plain, limber_report *report, doub
     start = now();
     if (limber_gemm(x->w->ctx, plain ? &x->w->plain : &x->w->contract, n, n, n, NULL,
                     (limber_matrix){ x->a, f, n, 1 }, (limber_matrix){ x->b, f, n, 1 }, NULL,
-                    (limber_matrix){ x->c, f, n, 1 }, report) != LIMBER_OK)
+                    (limber_matrix){ x->c, f, n, 1 }, report) != LIMBER_STATUS_OK)
         return complain("bench: %s: %s", x->w->what, limber_error_text()), false;
     *seconds = now() - start;
     return true;

@@ -48,38 +48,38 @@ void quad_gemm(void *call)
  * fused one rounds is near 2^-106.  (Fused into the first sum too, the product would bring bits
  * below those of h, and TwoSum would lose them: the build must not contract expressions.)  The low
  * sums join the high ones at the end. */
-#define STEP(FMA, FMS, h, l, ah, al, bh, bl)    \
-    do {                                        \
-        __typeof__(h) s_ = (h) + (ah) * (bh);   \
-        __typeof__(h) t_ = s_ - (h);            \
-        __typeof__(h) e_ = FMS(ah, bh, t_);     \
-                                                \
-        e_ = FMA(ah, bl, e_);                   \
-        e_ = FMA(al, bh, e_);                   \
-        (l) += e_ + ((h) - (s_ - t_));          \
-        (h) = s_;                               \
+#define STEP(FMA, FMS, h, l, ah, al, bh, bl) \
+    do { \
+        __typeof__(h) s_ = (h) + (ah) * (bh); \
+        __typeof__(h) t_ = s_ - (h); \
+        __typeof__(h) e_ = FMS(ah, bh, t_); \
+\
+        e_ = FMA(ah, bl, e_); \
+        e_ = FMA(al, bh, e_); \
+        (l) += e_ + ((h) - (s_ - t_)); \
+        (h) = s_; \
     } while (0)
 
 struct tile {
-    const double *a, *b;    /* packed panels */
-    double *out;            /* high and low vectors, rows then columns */
+    const double *a, *b; /* packed panels */
+    double *out; /* high and low vectors, rows then columns */
     long k;
 };
 
-#define WIDE_ROW(i)                                                              \
-    do {                                                                         \
-        __m512d ah_ = _mm512_set1_pd(a[2 * (i)]);                                \
-        __m512d al_ = _mm512_set1_pd(a[2 * (i) + 1]);                            \
-                                                                                 \
+#define WIDE_ROW(i) \
+    do { \
+        __m512d ah_ = _mm512_set1_pd(a[2 * (i)]); \
+        __m512d al_ = _mm512_set1_pd(a[2 * (i) + 1]); \
+\
         STEP(_mm512_fmadd_pd, _mm512_fmsub_pd, h##i##0, l##i##0, ah_, al_, b0, c0); \
         STEP(_mm512_fmadd_pd, _mm512_fmsub_pd, h##i##1, l##i##1, ah_, al_, b1, c1); \
     } while (0)
-#define WIDE_SAVE(i)                                                             \
-    do {                                                                         \
-        _mm512_storeu_pd(t->out + 32 * (i), h##i##0);                            \
-        _mm512_storeu_pd(t->out + 32 * (i) + 8, h##i##1);                        \
-        _mm512_storeu_pd(t->out + 32 * (i) + 16, l##i##0);                       \
-        _mm512_storeu_pd(t->out + 32 * (i) + 24, l##i##1);                       \
+#define WIDE_SAVE(i) \
+    do { \
+        _mm512_storeu_pd(t->out + 32 * (i), h##i##0); \
+        _mm512_storeu_pd(t->out + 32 * (i) + 8, h##i##1); \
+        _mm512_storeu_pd(t->out + 32 * (i) + 16, l##i##0); \
+        _mm512_storeu_pd(t->out + 32 * (i) + 24, l##i##1); \
     } while (0)
 
 /* 3 rows by 2 vectors of 8: twelve registers of sums, four of B. */
@@ -102,17 +102,17 @@ static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
     WIDE_SAVE(2);
 }
 
-#define NARROW_ROW(i)                                                            \
-    do {                                                                         \
-        __m256d ah_ = _mm256_set1_pd(a[2 * (i)]);                                \
-        __m256d al_ = _mm256_set1_pd(a[2 * (i) + 1]);                            \
-                                                                                 \
-        STEP(_mm256_fmadd_pd, _mm256_fmsub_pd, h##i, l##i, ah_, al_, b0, c0);    \
+#define NARROW_ROW(i) \
+    do { \
+        __m256d ah_ = _mm256_set1_pd(a[2 * (i)]); \
+        __m256d al_ = _mm256_set1_pd(a[2 * (i) + 1]); \
+\
+        STEP(_mm256_fmadd_pd, _mm256_fmsub_pd, h##i, l##i, ah_, al_, b0, c0); \
     } while (0)
-#define NARROW_SAVE(i)                                                           \
-    do {                                                                         \
-        _mm256_storeu_pd(t->out + 8 * (i), h##i);                                \
-        _mm256_storeu_pd(t->out + 8 * (i) + 4, l##i);                            \
+#define NARROW_SAVE(i) \
+    do { \
+        _mm256_storeu_pd(t->out + 8 * (i), h##i); \
+        _mm256_storeu_pd(t->out + 8 * (i) + 4, l##i); \
     } while (0)
 
 /* 3 rows by one vector of 4: sixteen registers hold no more. */
@@ -143,7 +143,8 @@ static int columns(void)
 const char *dd_kernel(void)
 {
     return cpu_has("avx512") ? "AVX-512, 3 rows x 2 vectors" :
-           cpu_has("fma") ? "AVX2, 3 rows x 1 vector" : NULL;
+           cpu_has("fma")    ? "AVX2, 3 rows x 1 vector" :
+                               NULL;
 }
 
 /* Rows i0.. of A, k by k: high and low of each row. */

@@ -42,32 +42,40 @@ struct loop {
 
 #if defined(__x86_64__)
 
-#define TIMES24(X)                                                                              \
+/* clang-format off */
+#define TIMES24(X) \
     X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) \
     X(17) X(18) X(19) X(20) X(21) X(22) X(23)
+/* clang-format on */
 #define TIMES12(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-#define LOW                                                                                     \
-    "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",       \
-    "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+#define LOW \
+    "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 
 /* Zeros first: left-over bits could be subnormals, which some units take slowly.  The registers
  * above 15 are not named as clobbered because compilers know them only for AVX-512 targets; none
  * is live across a call. */
 #define ZERO_Z(r) "vpxorq %%zmm" #r ", %%zmm" #r ", %%zmm" #r "\n"
 #define ZERO_Y(r) "vpxor %%ymm" #r ", %%ymm" #r ", %%ymm" #r "\n"
-#define WIDE(name, X)                                                                           \
-    static __attribute__((noinline)) void name(long n, const char *buffer)                     \
-    {                                                                                           \
-        (void)buffer;                                                                           \
-        __asm__ volatile(TIMES24(ZERO_Z) ZERO_Z(30) ZERO_Z(31) "1:\n" TIMES24(X)                \
-                         "dec %0\njnz 1b\nvzeroupper" : "+r"(n) : : LOW);                       \
+#define WIDE(name, X) \
+    static __attribute__((noinline)) void name(long n, const char *buffer) \
+    { \
+        (void)buffer; \
+        __asm__ volatile(TIMES24(ZERO_Z) ZERO_Z(30) \
+                             ZERO_Z(31) "1:\n" TIMES24(X) "dec %0\njnz 1b\nvzeroupper" \
+                         : "+r"(n) \
+                         : \
+                         : LOW); \
     }
-#define NARROW(name, X)                                                                         \
-    static __attribute__((noinline)) void name(long n, const char *buffer)                     \
-    {                                                                                           \
-        (void)buffer;                                                                           \
-        __asm__ volatile(TIMES12(ZERO_Y) ZERO_Y(14) ZERO_Y(15) "1:\n" TIMES12(X)                \
-                         "dec %0\njnz 1b\nvzeroupper" : "+r"(n) : : LOW);                       \
+#define NARROW(name, X) \
+    static __attribute__((noinline)) void name(long n, const char *buffer) \
+    { \
+        (void)buffer; \
+        __asm__ volatile(TIMES12(ZERO_Y) ZERO_Y(14) \
+                             ZERO_Y(15) "1:\n" TIMES12(X) "dec %0\njnz 1b\nvzeroupper" \
+                         : "+r"(n) \
+                         : \
+                         : LOW); \
     }
 
 #define DOT_Z(r) "vpdpbusd %%zmm30, %%zmm31, %%zmm" #r "\n"
@@ -93,16 +101,20 @@ NARROW(ps_y, PS_Y)
 static __attribute__((noinline)) void read_z(long n, const char *p)
 {
     __asm__ volatile("1:\n" LOAD_Z(0) LOAD_Z(1) LOAD_Z(2) LOAD_Z(3) LOAD_Z(4) LOAD_Z(5) LOAD_Z(6)
-                     LOAD_Z(7) "add $512, %1\ndec %0\njnz 1b\nvzeroupper"
-                     : "+r"(n), "+r"(p) : : "memory", LOW);
+                         LOAD_Z(7) "add $512, %1\ndec %0\njnz 1b\nvzeroupper"
+                     : "+r"(n), "+r"(p)
+                     :
+                     : "memory", LOW);
 }
 
 static __attribute__((noinline)) void read_y(long n, const char *p)
 {
     __asm__ volatile("1:\n" LOAD_Y(0) LOAD_Y(1) LOAD_Y(2) LOAD_Y(3) LOAD_Y(4) LOAD_Y(5) LOAD_Y(6)
-                     LOAD_Y(7) LOAD_Y(8) LOAD_Y(9) LOAD_Y(10) LOAD_Y(11) LOAD_Y(12) LOAD_Y(13)
-                     LOAD_Y(14) LOAD_Y(15) "add $512, %1\ndec %0\njnz 1b\nvzeroupper"
-                     : "+r"(n), "+r"(p) : : "memory", LOW);
+                         LOAD_Y(7) LOAD_Y(8) LOAD_Y(9) LOAD_Y(10) LOAD_Y(11) LOAD_Y(12) LOAD_Y(13)
+                             LOAD_Y(14) LOAD_Y(15) "add $512, %1\ndec %0\njnz 1b\nvzeroupper"
+                     : "+r"(n), "+r"(p)
+                     :
+                     : "memory", LOW);
 }
 
 static const struct loop loops[] = {

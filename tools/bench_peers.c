@@ -105,12 +105,30 @@ static void run_sgemm(int library, const struct call *c)
                    c->n, 1, c->a, c->n, c->b, c->n, 0, c->c, c->n);
 }
 
-static void openblas_d(void *c) { run_dgemm(OPENBLAS, c); }
-static void openblas_s(void *c) { run_sgemm(OPENBLAS, c); }
-static void blis_d(void *c) { run_dgemm(BLIS, c); }
-static void blis_s(void *c) { run_sgemm(BLIS, c); }
-static void mkl_d(void *c) { run_dgemm(MKL, c); }
-static void mkl_s(void *c) { run_sgemm(MKL, c); }
+static void openblas_d(void *c)
+{
+    run_dgemm(OPENBLAS, c);
+}
+static void openblas_s(void *c)
+{
+    run_sgemm(OPENBLAS, c);
+}
+static void blis_d(void *c)
+{
+    run_dgemm(BLIS, c);
+}
+static void blis_s(void *c)
+{
+    run_sgemm(BLIS, c);
+}
+static void mkl_d(void *c)
+{
+    run_dgemm(MKL, c);
+}
+static void mkl_s(void *c)
+{
+    run_sgemm(MKL, c);
+}
 
 static bool find_blas(int library)
 {
@@ -159,7 +177,7 @@ static bool open_openblas(struct library *l)
     if (misdetected(core))
         return refuse(l, "took this CPU for an old one; set OPENBLAS_CORETYPE");
     narrow = cpu_has("avx512") && !is_wide(core) && !strcasestr(core, "zen");
-    if (get_config)     /* "OpenBLAS 0.3.21 ..." */
+    if (get_config) /* "OpenBLAS 0.3.21 ..." */
         sscanf(get_config(), "OpenBLAS %63s", l->version);
     snprintf(l->kernels, sizeof l->kernels, "%s%s; %s", core,
              narrow ? " (narrower than this CPU's vectors)" : "", get_config ? get_config() : "");
@@ -196,7 +214,7 @@ static bool open_blis(struct library *l)
         return refuse(l, "has none of the interface that sets it up");
     snprintf(l->version, sizeof l->version, "%s", version());
     name_blis_kernels(l->version);
-    init();     /* before asking for kernels: BLIS aborts when asked earlier */
+    init(); /* before asking for kernels: BLIS aborts when asked earlier */
     arch = arch_name(arch_id());
     if (!strcmp(arch, "generic") && cpu_has("avx2"))
         return refuse(l, "has no kernels for this CPU; set BLIS_ARCH_TYPE");
@@ -242,9 +260,20 @@ static bool open_mkl(struct library *l)
 
 /* Releases 2 and 3 differ in who owns a memory descriptor: in 2 it is a structure of the caller
  * (696 bytes in 2.6), in 3 an object behind a pointer.  Both are held by pointer here. */
-enum { DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6, DNN_ANY = 1, DNN_CPU = 1,
-       DNN_IN_ORDER = 1, DNN_WEIGHTS_MD = 131, DNN_SRC = 1, DNN_DST = 17, DNN_WEIGHTS = 33,
-       DNN_ROOM = 8192 };
+enum {
+    DNN_F32 = 3,
+    DNN_S32 = 4,
+    DNN_S8 = 5,
+    DNN_U8 = 6,
+    DNN_ANY = 1,
+    DNN_CPU = 1,
+    DNN_IN_ORDER = 1,
+    DNN_WEIGHTS_MD = 131,
+    DNN_SRC = 1,
+    DNN_DST = 17,
+    DNN_WEIGHTS = 33,
+    DNN_ROOM = 8192
+};
 
 struct dnn_argument {
     int which;
@@ -269,22 +298,20 @@ static struct {
     int (*desc_destroy)(void *);
     int (*reorder_create)(void **, const void *, void *, const void *, void *, const void *);
     int (*matmul_init)(void *, const void *, const void *, const void *, const void *); /* 2 */
-    int (*desc_create)(void **, const void *, const void *, void *, const void *);      /* 2 */
-    int (*strides2)(void *, int, const int64_t *, int, const int64_t *);                /* 2 */
-    int (*tag2)(void *, int, const int64_t *, int, int);                                /* 2 */
-    int (*matmul_create)(void **, void *, const void *, const void *, const void *,
-                         const void *, const void *);                                   /* 3 */
-    int (*strides3)(void **, int, const int64_t *, int, const int64_t *);               /* 3 */
-    int (*tag3)(void **, int, const int64_t *, int, int);                               /* 3 */
-    int (*md_destroy)(void *);                                                          /* 3 */
+    int (*desc_create)(void **, const void *, const void *, void *, const void *); /* 2 */
+    int (*strides2)(void *, int, const int64_t *, int, const int64_t *); /* 2 */
+    int (*tag2)(void *, int, const int64_t *, int, int); /* 2 */
+    int (*matmul_create)(void **, void *, const void *, const void *, const void *, const void *,
+                         const void *); /* 3 */
+    int (*strides3)(void **, int, const int64_t *, int, const int64_t *); /* 3 */
+    int (*tag3)(void **, int, const int64_t *, int, int); /* 3 */
+    int (*md_destroy)(void *); /* 3 */
     int (*sgemm)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t,
                  const float *, int64_t, float, float *, int64_t);
-    int (*u8)(char, char, char, int64_t, int64_t, int64_t, float, const uint8_t *, int64_t,
-              uint8_t, const int8_t *, int64_t, int8_t, float, int32_t *, int64_t,
-              const int32_t *);
-    int (*s8)(char, char, char, int64_t, int64_t, int64_t, float, const int8_t *, int64_t,
-              int8_t, const int8_t *, int64_t, int8_t, float, int32_t *, int64_t,
-              const int32_t *);
+    int (*u8)(char, char, char, int64_t, int64_t, int64_t, float, const uint8_t *, int64_t, uint8_t,
+              const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *);
+    int (*s8)(char, char, char, int64_t, int64_t, int64_t, float, const int8_t *, int64_t, int8_t,
+              const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *);
     void (*omp_threads)(int);
 } dnn;
 
@@ -292,8 +319,8 @@ static void dnn_sgemm(void *state)
 {
     const struct call *c = state;
 
-    dnn.sgemm(c->ta ? 'T' : 'N', c->tb ? 'T' : 'N', c->n, c->n, c->n, 1, c->a, c->n, c->b, c->n,
-              0, c->c, c->n);
+    dnn.sgemm(c->ta ? 'T' : 'N', c->tb ? 'T' : 'N', c->n, c->n, c->n, 1, c->a, c->n, c->b, c->n, 0,
+              c->c, c->n);
 }
 
 static void dnn_u8(void *state)
@@ -419,8 +446,7 @@ static void *prepare_matmul(const struct call *call, int ta, int tb, int tc)
     void *pd = describe_matmul(a, any, c);
     bool ok = s && b && pd && !dnn.primitive_create(&s->primitive, pd) &&
               !dnn.memory_create(&s->a, a, dnn.engine, (void *)(uintptr_t)call->a) &&
-              !dnn.memory_create(&s->c, c, dnn.engine, call->c) &&
-              pack_weights(s, pd, b, call->b);
+              !dnn.memory_create(&s->c, c, dnn.engine, call->c) && pack_weights(s, pd, b, call->b);
 
     if (pd)
         dnn.desc_destroy(pd);
@@ -435,14 +461,24 @@ static void *prepare_matmul(const struct call *call, int ta, int tb, int tc)
     return s;
 }
 
-static void *prepare_f32(struct call *c) { return prepare_matmul(c, DNN_F32, DNN_F32, DNN_F32); }
-static void *prepare_u8(struct call *c) { return prepare_matmul(c, DNN_U8, DNN_S8, DNN_S32); }
-static void *prepare_s8(struct call *c) { return prepare_matmul(c, DNN_S8, DNN_S8, DNN_S32); }
+static void *prepare_f32(struct call *c)
+{
+    return prepare_matmul(c, DNN_F32, DNN_F32, DNN_F32);
+}
+static void *prepare_u8(struct call *c)
+{
+    return prepare_matmul(c, DNN_U8, DNN_S8, DNN_S32);
+}
+static void *prepare_s8(struct call *c)
+{
+    return prepare_matmul(c, DNN_S8, DNN_S8, DNN_S32);
+}
 
 static void dnn_matmul(void *state)
 {
     struct dnn_state *s = state;
-    struct dnn_argument arguments[] = { { DNN_SRC, s->a }, { DNN_WEIGHTS, s->b },
+    struct dnn_argument arguments[] = { { DNN_SRC, s->a },
+                                        { DNN_WEIGHTS, s->b },
                                         { DNN_DST, s->c } };
 
     if (!dnn.execute(s->primitive, dnn.stream, 3, arguments))
@@ -451,9 +487,8 @@ static void dnn_matmul(void *state)
 
 static bool find_dnn_gemm(void)
 {
-    return FIND(dnn.version, ONEDNN, "dnnl_version") &&
-           FIND(dnn.sgemm, ONEDNN, "dnnl_sgemm") && FIND(dnn.u8, ONEDNN, "dnnl_gemm_u8s8s32") &&
-           FIND(dnn.s8, ONEDNN, "dnnl_gemm_s8s8s32");
+    return FIND(dnn.version, ONEDNN, "dnnl_version") && FIND(dnn.sgemm, ONEDNN, "dnnl_sgemm") &&
+           FIND(dnn.u8, ONEDNN, "dnnl_gemm_u8s8s32") && FIND(dnn.s8, ONEDNN, "dnnl_gemm_s8s8s32");
 }
 
 static bool find_dnn_matmul(void)
@@ -487,22 +522,30 @@ static bool find_dnn_matmul(void)
 
 static void add_dnn_matmul(void)
 {
-    static const struct { const char *name; enum kind kind; void *(*prepare)(struct call *); }
-    ways[] = {
+    static const struct {
+        const char *name;
+        enum kind kind;
+        void *(*prepare)(struct call *);
+    } ways[] = {
         { "oneDNN f32, B packed before", KIND_F32, prepare_f32 },
         { "oneDNN u8s8s32, B packed before", KIND_U8, prepare_u8 },
         { "oneDNN s8s8s32, B packed before", KIND_I8, prepare_s8 },
     };
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        add((struct peer){ .name = ways[i].name, .kind = ways[i].kind,
-                           .packed_before = true, .prepare = ways[i].prepare,
-                           .run = dnn_matmul, .release = dnn_release });
+        add((struct peer){ .name = ways[i].name,
+                           .kind = ways[i].kind,
+                           .packed_before = true,
+                           .prepare = ways[i].prepare,
+                           .run = dnn_matmul,
+                           .release = dnn_release });
 }
 
 static bool open_onednn(struct library *l)
 {
-    const struct { int major, minor, patch; } *v;
+    const struct {
+        int major, minor, patch;
+    } *v;
     bool matmul;
 
     if (!load(l))
@@ -574,8 +617,14 @@ static void *prepare_xsmm(struct call *c, bool single)
     return s;
 }
 
-static void *prepare_xsmm_d(struct call *c) { return prepare_xsmm(c, false); }
-static void *prepare_xsmm_s(struct call *c) { return prepare_xsmm(c, true); }
+static void *prepare_xsmm_d(struct call *c)
+{
+    return prepare_xsmm(c, false);
+}
+static void *prepare_xsmm_s(struct call *c)
+{
+    return prepare_xsmm(c, true);
+}
 
 static bool open_xsmm(struct library *l)
 {
@@ -591,10 +640,20 @@ static bool open_xsmm(struct library *l)
     snprintf(l->version, sizeof l->version, "1");
     if (FIND(arch, XSMM, "libxsmm_get_target_arch"))
         snprintf(l->kernels, sizeof l->kernels, "%s", arch());
-    add((struct peer){ .name = "LIBXSMM", .kind = KIND_F64, .largest = 128, .plain = true,
-                       .prepare = prepare_xsmm_d, .run = run_xsmm, .release = free });
-    add((struct peer){ .name = "LIBXSMM", .kind = KIND_F32, .largest = 128, .plain = true,
-                       .prepare = prepare_xsmm_s, .run = run_xsmm, .release = free });
+    add((struct peer){ .name = "LIBXSMM",
+                       .kind = KIND_F64,
+                       .largest = 128,
+                       .plain = true,
+                       .prepare = prepare_xsmm_d,
+                       .run = run_xsmm,
+                       .release = free });
+    add((struct peer){ .name = "LIBXSMM",
+                       .kind = KIND_F32,
+                       .largest = 128,
+                       .plain = true,
+                       .prepare = prepare_xsmm_s,
+                       .run = run_xsmm,
+                       .release = free });
     return true;
 }
 
@@ -687,8 +746,14 @@ static void *prepare_flint(struct call *c, bool wide)
     return s;
 }
 
-static void *prepare_flint_wide(struct call *c) { return prepare_flint(c, true); }
-static void *prepare_flint_int(struct call *c) { return prepare_flint(c, false); }
+static void *prepare_flint_wide(struct call *c)
+{
+    return prepare_flint(c, true);
+}
+static void *prepare_flint_int(struct call *c)
+{
+    return prepare_flint(c, false);
+}
 
 static void run_flint(void *state)
 {
@@ -735,8 +800,8 @@ static bool open_flint(struct library *l)
     if (!FIND(flint.mat_init, FLINT, "fmpz_mat_init") ||
         !FIND(flint.mat_clear, FLINT, "fmpz_mat_clear") ||
         !FIND(flint.mat_mul, FLINT, "fmpz_mat_mul") ||
-        !FIND(flint.entry, FLINT, "fmpz_mat_entry") ||
-        !FIND(flint.set_si, FLINT, "fmpz_set_si") || !FIND(flint.get_si, FLINT, "fmpz_get_si") ||
+        !FIND(flint.entry, FLINT, "fmpz_mat_entry") || !FIND(flint.set_si, FLINT, "fmpz_set_si") ||
+        !FIND(flint.get_si, FLINT, "fmpz_get_si") ||
         !FIND(flint.set_limbs, FLINT, "fmpz_set_signed_ui_array") ||
         !FIND(flint.get_limbs, FLINT, "fmpz_get_signed_ui_array") ||
         !FIND(flint.init, FLINT, "fmpz_init") || !FIND(flint.clear, FLINT, "fmpz_clear"))
@@ -745,13 +810,23 @@ static bool open_flint(struct library *l)
     version = dlsym(l->handle, "flint_version");
     snprintf(l->version, sizeof l->version, "%.32s", version ? version : "");
     snprintf(l->kernels, sizeof l->kernels, "fmpz_mat_mul");
-    add((struct peer){ .name = "FLINT fmpz_mat", .kind = KIND_INT, .largest = 1024,
-                       .plain = true, .prepare = prepare_flint_int, .run = run_flint,
-                       .fetch = fetch_flint, .release = release_flint });
+    add((struct peer){ .name = "FLINT fmpz_mat",
+                       .kind = KIND_INT,
+                       .largest = 1024,
+                       .plain = true,
+                       .prepare = prepare_flint_int,
+                       .run = run_flint,
+                       .fetch = fetch_flint,
+                       .release = release_flint });
     if (sizeof(quad) == 16)
-        add((struct peer){ .name = "FLINT fmpz_mat, 113 bits", .kind = KIND_QUAD, .largest = 256,
-                           .plain = true, .prepare = prepare_flint_wide, .run = run_flint,
-                           .fetch = fetch_flint, .release = release_flint });
+        add((struct peer){ .name = "FLINT fmpz_mat, 113 bits",
+                           .kind = KIND_QUAD,
+                           .largest = 256,
+                           .plain = true,
+                           .prepare = prepare_flint_wide,
+                           .run = run_flint,
+                           .fetch = fetch_flint,
+                           .release = release_flint });
     return true;
 }
 
@@ -839,9 +914,14 @@ static bool open_arb(struct library *l)
     version = dlsym(l->handle, "arb_version");
     snprintf(l->version, sizeof l->version, "%.32s", version && *version ? *version : "");
     snprintf(l->kernels, sizeof l->kernels, "arb_mat_mul at %d bits", PRECISION);
-    add((struct peer){ .name = "Arb arb_mat, 113 bits", .kind = KIND_QUAD, .largest = 256,
-                       .plain = true, .prepare = prepare_arb, .run = run_arb,
-                       .fetch = fetch_arb, .release = release_arb });
+    add((struct peer){ .name = "Arb arb_mat, 113 bits",
+                       .kind = KIND_QUAD,
+                       .largest = 256,
+                       .plain = true,
+                       .prepare = prepare_arb,
+                       .run = run_arb,
+                       .fetch = fetch_arb,
+                       .release = release_arb });
     return true;
 }
 
@@ -850,18 +930,24 @@ static bool open_arb(struct library *l)
 static void add_own_kernels(void)
 {
     if (sizeof(quad) == 16)
-        add((struct peer){ .name = "the compiler's binary128, blocked", .kind = KIND_QUAD,
-                           .largest = 128, .plain = true, .run = quad_gemm });
+        add((struct peer){ .name = "the compiler's binary128, blocked",
+                           .kind = KIND_QUAD,
+                           .largest = 128,
+                           .plain = true,
+                           .run = quad_gemm });
     if (dd_kernel())
-        add((struct peer){ .name = "double-double by FMA", .kind = KIND_DD, .largest = 512,
-                           .plain = true, .run = dd_gemm });
+        add((struct peer){ .name = "double-double by FMA",
+                           .kind = KIND_DD,
+                           .largest = 512,
+                           .plain = true,
+                           .run = dd_gemm });
 }
 
 int peers_open(struct library **list)
 {
     static bool (*const open[LIBRARIES])(struct library *) = {
-        [OPENBLAS] = open_openblas, [BLIS] = open_blis, [MKL] = open_mkl, [ONEDNN] = open_onednn,
-        [XSMM] = open_xsmm, [FLINT] = open_flint, [ARB] = open_arb,
+        [OPENBLAS] = open_openblas, [BLIS] = open_blis,   [MKL] = open_mkl, [ONEDNN] = open_onednn,
+        [XSMM] = open_xsmm,         [FLINT] = open_flint, [ARB] = open_arb,
     };
 
     for (int i = 0; i < LIBRARIES; i++)

@@ -29,14 +29,14 @@ static void fill(float *x, size_t count, uint64_t state)
         x[i] = (float)random_normal(&state);
 }
 
-static bool multiply(struct field *f, limber_context *ctx, const limber_contract *how, int m,
-                     int n, float *c, limber_report *report)
+static bool multiply(struct field *f, limber_context *ctx, const limber_contract *how, int m, int n,
+                     float *c, limber_report *report)
 {
     limber_format single = format_of("f32");
     int64_t k = f->w->n;
     limber_matrix a = { f->a, single, k, 1 }, b = { f->b, single, k, 1 }, y = { c, single, n, 1 };
 
-    if (limber_gemm(ctx, how, m, n, k, NULL, a, b, NULL, y, report) == LIMBER_OK)
+    if (limber_gemm(ctx, how, m, n, k, NULL, a, b, NULL, y, report) == LIMBER_STATUS_OK)
         return true;
     complain("bench: %s, n = %d: %s", f->w->what, f->w->n, limber_error_text());
     return false;
@@ -72,12 +72,13 @@ static bool check_counts(struct field *f, const limber_statistics *wanted)
 static bool check_corner(struct field *f)
 {
     limber_statistics counts = { .swamped_only = f->w->counts == UNIT_swamped };
-    limber_contract plain = { .promise = LIMBER_SIMULATE, .unit = &f->unit,
+    limber_contract plain = { .promise = LIMBER_CONTRACT_SIMULATE,
+                              .unit = &f->unit,
                               .statistics = f->w->counts ? &counts : NULL };
     limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "" };
     limber_context *ctx = NULL;
     float corner[CORNER * CORNER];
-    bool ok = limber_create(&ctx, &config) == LIMBER_OK;
+    bool ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK;
 
     if (!ok)
         complain("bench: %s", limber_error_text());
@@ -112,7 +113,7 @@ static bool check_peer(const struct field *f)
 
 static bool call(struct field *f, int side)
 {
-    static const limber_contract native = { .promise = LIMBER_NATIVE };
+    static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
     int n = f->w->n;
 
     if (side == 0)
@@ -139,14 +140,15 @@ static bool time_one(struct field *f, int side, double *seconds)
     return true;
 }
 
-/* CPFloat knows what rounds every product and every sum in one format to nearest.  In binary32 itself
- * it leaves both to the compiler, which may fuse them. */
+/* CPFloat knows what rounds every product and every sum in one format to nearest.  In binary32
+ * itself it leaves both to the compiler, which may fuse them. */
 static bool takes_part(const struct field *f)
 {
     const limber_unit *u = &f->unit;
 
     return cpfloat_name() && f->w->threads == 1 && f->w->n <= 512 && !f->w->counts &&
-           u->acc.format.frac_bits < 23 && u->block == 1 && u->mul.format.kind && u->acc.rounding == LIMBER_RN &&
+           u->acc.format.frac_bits < 23 && u->block == 1 && u->mul.format.kind &&
+           u->acc.rounding == LIMBER_ROUND_NEAREST &&
            limber_format_equal(u->mul.format, u->acc.format) &&
            limber_format_equal(u->a.format, u->acc.format) &&
            (!u->group || limber_format_equal(u->outer.format, u->acc.format));
@@ -158,9 +160,10 @@ static bool prepare(struct field *f, const struct unit_work *w)
 
     f->w = w;
     f->statistics.swamped_only = w->counts == UNIT_swamped;
-    if (limber_unit_parse(w->words, &f->unit) != LIMBER_OK)
+    if (limber_unit_parse(w->words, &f->unit) != LIMBER_STATUS_OK)
         return complain("bench: %s: %s", w->what, limber_error_text()), false;
-    f->contract = (limber_contract){ .promise = LIMBER_SIMULATE, .unit = &f->unit,
+    f->contract = (limber_contract){ .promise = LIMBER_CONTRACT_SIMULATE,
+                                     .unit = &f->unit,
                                      .statistics = w->counts ? &f->statistics : NULL };
     f->a = malloc(count * sizeof *f->a);
     f->b = malloc(count * sizeof *f->b);

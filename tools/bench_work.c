@@ -41,14 +41,10 @@ static double integer(uint64_t *state, int bits)
 static double value(const struct work *w, uint64_t *state)
 {
     switch (w->data) {
-    case NORMAL:
-        return random_normal(state);
-    case FLOATS:
-        return float_value(state);
-    case INTEGERS:
-        return integer(state, w->bits);
-    default:
-        return uniform(state);
+    case NORMAL: return random_normal(state);
+    case FLOATS: return float_value(state);
+    case INTEGERS: return integer(state, w->bits);
+    default: return uniform(state);
     }
 }
 
@@ -78,8 +74,8 @@ static bool fill(const struct work *w, limber_format f, void *out, uint64_t seed
         if (f.kind == LIMBER_KIND_UINT)
             ((double *)x)[i] = fabs(((double *)x)[i]);
     }
-    ok = ok && limber_convert(out, f, x, format_of(wide ? "f128" : "f64"), count, LIMBER_RN) ==
-         LIMBER_OK;
+    ok = ok && limber_convert(out, f, x, format_of(wide ? "f128" : "f64"), count,
+                              LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
     free(x);
     return ok;
 }
@@ -91,22 +87,22 @@ struct operands {
 };
 
 struct contender {
-    const struct own *own;      /* or */
+    const struct own *own; /* or */
     const struct peer *peer;
     struct call call;
-    void *state;                /* NULL until prepared */
+    void *state; /* NULL until prepared */
     double seconds[MOST_RUNS];
 };
 
 struct ring {
     const struct work *w;
-    void *a, *b, *c;                    /* Limber's */
-    double *na, *nb;                    /* norms of rows of A and columns of B */
-    struct operands of[KINDS];          /* the peers' */
+    void *a, *b, *c; /* Limber's */
+    double *na, *nb; /* norms of rows of A and columns of B */
+    struct operands of[KINDS]; /* the peers' */
     void *result[KINDS];
     struct contender *list;
     int count;
-    int pieces;                         /* calls in one timing */
+    int pieces; /* calls in one timing */
     limber_report report;
     double run_seconds[MOST_RUNS];
 };
@@ -140,7 +136,7 @@ static bool call_own(struct ring *r, const struct own *o)
     }
     return limber_gemm(o->ctx, &w->contract, n, n, n, NULL, matrix(r->a, w->fa, n, w->ta),
                        matrix(r->b, w->fb, n, w->tb), NULL, matrix(r->c, w->fc, n, false),
-                       &r->report) == LIMBER_OK;
+                       &r->report) == LIMBER_STATUS_OK;
 }
 
 static bool call_once(struct ring *r, const struct contender *c)
@@ -179,10 +175,11 @@ static quad load_quad(const void *data, limber_format f, size_t at)
     double d = 0;
 
     if (sizeof(quad) == 16 &&
-        limber_convert(&x, format_of("f128"), (const char *)data + at * f.size, f, 1, LIMBER_RN)
-        == LIMBER_OK)
+        limber_convert(&x, format_of("f128"), (const char *)data + at * f.size, f, 1,
+                       LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)
         return x;
-    limber_convert(&d, format_of("f64"), (const char *)data + at * f.size, f, 1, LIMBER_RN);
+    limber_convert(&d, format_of("f64"), (const char *)data + at * f.size, f, 1,
+                   LIMBER_ROUND_NEAREST);
     return (quad)d;
 }
 
@@ -214,7 +211,7 @@ static double element_error(const struct ring *r, int i, int j)
         scale += magnitude(p);
     }
     error = magnitude(got - sum);
-    if (w->contract.promise == LIMBER_CORRECT)
+    if (w->contract.promise == LIMBER_CONTRACT_CORRECT)
         allowed = magnitude(sum) * (quad)unit;
     else
         allowed = scale * (quad)((double)(n + 2) * unit);
@@ -235,7 +232,8 @@ static bool check_samples(const struct ring *r)
 
         if (!(e <= 1)) {
             complain("bench: %s, n = %d: element (%d,%d) is wrong: %.3g times what the contract "
-                     "allows", r->w->what, r->w->n, i, j, e);
+                     "allows",
+                     r->w->what, r->w->n, i, j, e);
             return false;
         }
     }
@@ -249,7 +247,8 @@ static double *norms(const struct work *w, const void *data, limber_format f, bo
     size_t n = (size_t)w->n, count = n * n;
     double *x = malloc(count * sizeof *x), *out = calloc(n, sizeof *out);
     bool ok = x && out &&
-              limber_convert(x, format_of("f64"), data, f, count, LIMBER_RN) == LIMBER_OK;
+              limber_convert(x, format_of("f64"), data, f, count, LIMBER_ROUND_NEAREST) ==
+                  LIMBER_STATUS_OK;
 
     for (size_t i = 0; ok && i < n; i++)
         for (size_t j = 0; j < n; j++)
@@ -297,10 +296,10 @@ static bool compare(const struct ring *r, const struct contender *c, double *wor
     for (size_t i = 0; ok && i < n; i += step) {
         double e;
 
-        ok = limber_convert(x, f, (char *)r->c + i * n * w->fc.size, w->fc, n, LIMBER_RN) ==
-             LIMBER_OK &&
+        ok = limber_convert(x, f, (char *)r->c + i * n * w->fc.size, w->fc, n,
+                            LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK &&
              limber_convert(y, f, (char *)c->call.c + i * n * kind_c(k).size, kind_c(k), n,
-                            LIMBER_RN) == LIMBER_OK;
+                            LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
         e = ok ? row_error(r, x, y, unit, (int)i) : 0;
         *worst = e > *worst || e != e ? e : *worst;
     }
@@ -328,8 +327,8 @@ static bool operands_of(struct ring *r, enum kind k)
     o->b = malloc(count * fb.size);
     r->result[k] = calloc(count, fc.size);
     return o->a && o->b && r->result[k] &&
-           limber_convert(o->a, fa, r->a, w->fa, count, LIMBER_RN) == LIMBER_OK &&
-           limber_convert(o->b, fb, r->b, w->fb, count, LIMBER_RN) == LIMBER_OK;
+           limber_convert(o->a, fa, r->a, w->fa, count, LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK &&
+           limber_convert(o->b, fb, r->b, w->fb, count, LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
 }
 
 static bool takes_part(const struct work *w, const struct peer *p)
@@ -347,11 +346,11 @@ static bool join(struct ring *r, const struct peer *p)
     if (!operands_of(r, p->kind))
         return false;
     c->peer = p;
-    c->call = (struct call){ r->w->n, r->w->ta, r->w->tb, r->of[p->kind].a, r->of[p->kind].b,
-                             r->result[p->kind] };
+    c->call = (struct call){ r->w->n,          r->w->ta,         r->w->tb,
+                             r->of[p->kind].a, r->of[p->kind].b, r->result[p->kind] };
     c->state = p->prepare ? p->prepare(&c->call) : &c->call;
     if (!c->state)
-        return true;    /* it has no kernel for this: its ratio is left out */
+        return true; /* it has no kernel for this: its ratio is left out */
     r->count++;
     return true;
 }
@@ -368,8 +367,7 @@ static bool enter(struct ring *r, const struct work *w)
     r->a = malloc(count * w->fa.size);
     r->b = malloc(count * w->fb.size);
     r->c = malloc(count * w->fc.size);
-    if (!r->list || !r->a || !r->b || !r->c || !fill(w, w->fa, r->a, 1) ||
-        !fill(w, w->fb, r->b, 2))
+    if (!r->list || !r->a || !r->b || !r->c || !fill(w, w->fa, r->a, 1) || !fill(w, w->fb, r->b, 2))
         return false;
     r->na = norms(w, r->a, w->fa, !w->ta);
     r->nb = norms(w, r->b, w->fb, w->tb);
@@ -415,8 +413,8 @@ static bool warm_up(struct ring *r, double errors[])
     for (int i = 0; i < r->count; i++) {
         struct contender *c = &r->list[i];
 
-        memset(c->own ? r->c : c->call.c, 0x55, elements(r->w) * (c->own ? r->w->fc.size :
-                                                                  kind_c(c->peer->kind).size));
+        memset(c->own ? r->c : c->call.c, 0x55,
+               elements(r->w) * (c->own ? r->w->fc.size : kind_c(c->peer->kind).size));
         errors[i] = 0;
         if (!call_once(r, c))
             return fail(r);

@@ -44,7 +44,8 @@ static double small_float(limber_format f, unsigned code)
     bool no_inf = f.flags & LIMBER_FORMAT_NO_INF;
     double x;
 
-    if (e == top && !(f.flags & LIMBER_FORMAT_FINITE) && (no_inf ? m == (1 << f.frac_bits) - 1 : true))
+    if (e == top && !(f.flags & LIMBER_FORMAT_FINITE) &&
+        (no_inf ? m == (1 << f.frac_bits) - 1 : true))
         x = m ? NAN : INFINITY;
     else
         x = ldexp(m + (e ? 1 << f.frac_bits : 0), (e ? e : 1) - f.bias - f.frac_bits);
@@ -179,14 +180,17 @@ static int64_t pick(int64_t i, int64_t picks, int64_t elements)
 {
     if (picks == elements)
         return i;
-    return (int64_t)(((unsigned __int128)i * elements + (uint64_t)i * 2654435761u % 97 *
-                      (uint64_t)(elements / picks) / 97) / picks) % elements;
+    return (int64_t)(((unsigned __int128)i * elements +
+                      (uint64_t)i * 2654435761u % 97 * (uint64_t)(elements / picks) / 97) /
+                     picks) %
+           elements;
 }
 
 static void progress(int64_t i, int64_t n)
 {
     if (isatty(2) && (i + 1 == n || i % 64 == 0))
-        fprintf(stderr, "\rchecking %" PRId64 "/%" PRId64 "%s", i + 1, n, i + 1 == n ? "\r\033[K" : "");
+        fprintf(stderr, "\rchecking %" PRId64 "/%" PRId64 "%s", i + 1, n,
+                i + 1 == n ? "\r\033[K" : "");
 }
 
 static bool is_wide(limber_format f)
@@ -197,12 +201,11 @@ static bool is_wide(limber_format f)
 struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, const void *a,
                           limber_format fb, const void *b, limber_format fc, const void *c)
 {
-    struct product p = { .a = { .data = (void *)(uintptr_t)a, .format = fa, .rank = 2,
-                                .dim = { m, k } },
-                         .b = { .data = (void *)(uintptr_t)b, .format = fb, .rank = 2,
-                                .dim = { k, n } },
-                         .c = { .data = (void *)(uintptr_t)c, .format = fc, .rank = 2,
-                                .dim = { m, n } } };
+    struct product p = {
+        .a = { .data = (void *)(uintptr_t)a, .format = fa, .rank = 2, .dim = { m, k } },
+        .b = { .data = (void *)(uintptr_t)b, .format = fb, .rank = 2, .dim = { k, n } },
+        .c = { .data = (void *)(uintptr_t)c, .format = fc, .rank = 2, .dim = { m, n } }
+    };
 
     return check_product(&p, NULL);
 }
@@ -213,10 +216,10 @@ static void gemm_element(struct walk *w, const struct product *p, int64_t at)
     int64_t k = p->a.dim[!p->trans_a], lda = p->a.dim[1], ldb = p->b.dim[1];
 
     for (int64_t q = 0; q < k; q++) {
-        load(w->x, p->a.format, (char *)p->a.data +
-             (p->trans_a ? q * lda + i : i * lda + q) * p->a.format.size);
-        load(w->y, p->b.format, (char *)p->b.data +
-             (p->trans_b ? j * ldb + q : q * ldb + j) * p->b.format.size);
+        load(w->x, p->a.format,
+             (char *)p->a.data + (p->trans_a ? q * lda + i : i * lda + q) * p->a.format.size);
+        load(w->y, p->b.format,
+             (char *)p->b.data + (p->trans_b ? j * ldb + q : q * ldb + j) * p->b.format.size);
         add_product(w);
     }
 }
@@ -224,7 +227,7 @@ static void gemm_element(struct walk *w, const struct product *p, int64_t at)
 static void conv_element(struct walk *w, const struct product *p, int64_t at)
 {
     const limber_conv *s = &p->conv;
-    bool nchw = s->layout == LIMBER_NCHW;
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
     int64_t oh = p->c.dim[nchw ? 2 : 1], ow = p->c.dim[nchw ? 3 : 2], depth = s->c / s->groups;
     int64_t x = nchw ? at % ow : at / s->o % ow, y = nchw ? at / ow % oh : at / (s->o * ow) % oh;
     int64_t o = nchw ? at / (ow * oh) % s->o : at % s->o, image = at / (s->o * oh * ow);
@@ -238,12 +241,14 @@ static void conv_element(struct walk *w, const struct product *p, int64_t at)
 
                 if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
                     continue;
-                load(w->x, p->a.format, (char *)p->a.data + p->a.format.size *
-                     (nchw ? ((image * s->c + c) * s->h + iy) * s->w + ix :
-                      ((image * s->h + iy) * s->w + ix) * s->c + c));
-                load(w->y, p->b.format, (char *)p->b.data + p->b.format.size *
-                     (nchw ? ((o * depth + d) * s->r + i) * s->s + j :
-                      ((o * s->r + i) * s->s + j) * depth + d));
+                load(w->x, p->a.format,
+                     (char *)p->a.data +
+                         p->a.format.size * (nchw ? ((image * s->c + c) * s->h + iy) * s->w + ix :
+                                                    ((image * s->h + iy) * s->w + ix) * s->c + c));
+                load(w->y, p->b.format,
+                     (char *)p->b.data +
+                         p->b.format.size * (nchw ? ((o * depth + d) * s->r + i) * s->s + j :
+                                                    ((o * s->r + i) * s->s + j) * depth + d));
                 add_product(w);
             }
 }

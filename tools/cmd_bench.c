@@ -29,9 +29,9 @@ struct bench {
 
 #define KIND(k) (1u << (k))
 
-static const limber_contract native = { .promise = LIMBER_NATIVE };
-static const limber_contract correct = { .promise = LIMBER_CORRECT };
-static const limber_contract exact = { .promise = LIMBER_EXACT };
+static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
@@ -51,11 +51,11 @@ struct row {
     const char *group, *work, *scheme, *unit;
     int n;
     double value, best;
-    double ratio;               /* 0: none */
+    double ratio; /* 0: none */
     const char *of;
-    char note[64];              /* more about the ratio */
-    double share;               /* of the time that the byte products need at their peak; 0 */
-    const struct outcome *o;    /* NULL: none; for the ratios to all peers */
+    char note[64]; /* more about the ratio */
+    double share; /* of the time that the byte products need at their peak; 0 */
+    const struct outcome *o; /* NULL: none; for the ratios to all peers */
 };
 
 static void json_peers(cJSON *j, const struct outcome *o)
@@ -116,7 +116,9 @@ static void print_row(struct bench *b, const struct row *r)
         snprintf(n, sizeof n, "%d", r->n);
     printf("%-46s %5s  %-12s %9.1f %9.1f %-7s", r->work, n, r->scheme, r->value, r->best, r->unit);
     if (r->ratio > 0)
-        printf(r->ratio < 0.1 ? " %6.3f x %s" : r->ratio < 10 ? " %6.2f x %s" : " %6.1f x %s",
+        printf(r->ratio < 0.1 ? " %6.3f x %s" :
+               r->ratio < 10  ? " %6.2f x %s" :
+                                " %6.1f x %s",
                r->ratio, r->of);
     if (r->ratio > 0 && *r->note)
         printf("; %s", r->note);
@@ -135,7 +137,10 @@ static void table_head(const struct bench *b)
 
 static void features(char *text, size_t size)
 {
-    snprintf(text, size, "%s%s%s", cpu_has("avx512") ? " AVX-512" : cpu_has("avx2") ? " AVX2" : "",
+    snprintf(text, size, "%s%s%s",
+             cpu_has("avx512") ? " AVX-512" :
+             cpu_has("avx2")   ? " AVX2" :
+                                 "",
              cpu_has("vnni") ? " VNNI" : "", cpu_has("avxvnni") ? " AVX-VNNI" : "");
 }
 
@@ -156,8 +161,10 @@ static void head(const struct bench *b)
         else
             printf("%s: %s; rows against it are left out\n", l->name, l->why_not);
     }
-    printf("CPFloat: %s\n", cpfloat_name() ? cpfloat_name() : "its headers were not there at build "
-           "time (CPFLOAT_INCLUDE_DIR); ratios to it are left out");
+    printf("CPFloat: %s\n", cpfloat_name() ?
+                                cpfloat_name() :
+                                "its headers were not there at build "
+                                "time (CPFLOAT_INCLUDE_DIR); ratios to it are left out");
     if (dd_kernel())
         printf("double-double by FMA: %s\n", dd_kernel());
 }
@@ -215,8 +222,13 @@ static double cube(int n)
 
 static struct work work_of(const struct bench *b, const char *group, const char *what, int n)
 {
-    return (struct work){ .group = group, .what = what, .n = n, .own = &b->own, .owns = 1,
-                          .runs = b->runs, .threads = b->threads };
+    return (struct work){ .group = group,
+                          .what = what,
+                          .n = n,
+                          .own = &b->own,
+                          .owns = 1,
+                          .runs = b->runs,
+                          .threads = b->threads };
 }
 
 static bool run(struct bench *b, const struct work *w, struct outcome *o)
@@ -252,11 +264,16 @@ static struct row rate_row(const struct work *w, const struct outcome *o, double
 {
     const struct result *peer = best_peer(o, true), *fair = best_peer(o, false);
     double work = 1e-9 * per_product * cube(w->n);
-    struct row r = { .group = w->group, .work = w->what, .scheme = o->report.scheme,
-                     .unit = unit, .n = w->n, .value = work / o->r[0].median,
+    struct row r = { .group = w->group,
+                     .work = w->what,
+                     .scheme = o->report.scheme,
+                     .unit = unit,
+                     .n = w->n,
+                     .value = work / o->r[0].median,
                      .best = work / o->r[0].best,
                      .ratio = peer ? peer->median / o->r[0].median : 0,
-                     .of = peer ? peer->name : "", .o = o };
+                     .of = peer ? peer->name : "",
+                     .o = o };
 
     if (fair && fair != peer)
         snprintf(r.note, sizeof r.note, "%.2f x %s", fair->median / o->r[0].median, fair->name);
@@ -288,9 +305,12 @@ static bool limit_rows(struct bench *b)
     note(b, "the machine's limits", 0);
     n = limits_measure(b->threads, list);
     for (int i = 0; i < n; i++)
-        print_row(b, &(struct row){ .group = "limits", .work = list[i].what, .unit = list[i].unit,
+        print_row(b, &(struct row){ .group = "limits",
+                                    .work = list[i].what,
+                                    .unit = list[i].unit,
                                     .scheme = list[i].unit[1] == 'B' ? "memory" : "registers",
-                                    .value = 1e-9 * list[i].rate, .best = 1e-9 * list[i].rate });
+                                    .value = 1e-9 * list[i].rate,
+                                    .best = 1e-9 * list[i].rate });
     return true;
 }
 
@@ -305,8 +325,8 @@ static bool float_rows(struct bench *b, bool single)
 
     for (int i = 0; i < 4 + b->full + 3; i++) {
         int turn = i < 4 + b->full ? 0 : i - 3 - b->full;
-        struct work w = work_of(b, single ? "fp32" : "fp64", names[single][turn],
-                                turn ? 1024 : sizes[i]);
+        struct work w =
+            work_of(b, single ? "fp32" : "fp64", names[single][turn], turn ? 1024 : sizes[i]);
 
         w.fa = w.fb = w.fc = f;
         w.contract = native;
@@ -319,8 +339,14 @@ static bool float_rows(struct bench *b, bool single)
     return true;
 }
 
-static bool fp64_rows(struct bench *b) { return float_rows(b, false); }
-static bool fp32_rows(struct bench *b) { return float_rows(b, true); }
+static bool fp64_rows(struct bench *b)
+{
+    return float_rows(b, false);
+}
+static bool fp32_rows(struct bench *b)
+{
+    return float_rows(b, true);
+}
 
 /* Three rows: against peers, against the machine, and the latter without the scan. */
 static bool int8_row(struct bench *b, const struct work *w)
@@ -353,15 +379,16 @@ static bool int8_rows(struct bench *b)
 
     for (int unsigned_a = 0; unsigned_a < 2; unsigned_a++)
         for (int i = 0; i < 3; i++) {
-            struct work w = work_of(b, "int8", unsigned_a ? "u8 x i8 -> i32" : "i8 x i8 -> i32",
-                                    sizes[i]);
+            struct work w =
+                work_of(b, "int8", unsigned_a ? "u8 x i8 -> i32" : "i8 x i8 -> i32", sizes[i]);
 
             w.fa = format_of(unsigned_a ? "u8" : "i8");
             w.fb = format_of("i8");
             w.fc = format_of("i32");
             w.data = INTEGERS;
             w.bits = 7;
-            w.contract = (limber_contract){ .promise = LIMBER_NATIVE, .scheme = "integer" };
+            w.contract =
+                (limber_contract){ .promise = LIMBER_CONTRACT_NATIVE, .scheme = "integer" };
             w.kinds = KIND(unsigned_a ? KIND_U8 : KIND_I8);
             if (!int8_row(b, &w))
                 return false;
@@ -384,7 +411,10 @@ static bool correct_row(struct bench *b, const char *what, enum data data, int n
 static bool correct_rows(struct bench *b)
 {
     static const int small[] = { 4, 8, 16, 32, 64, 128 };
-    static const struct { const char *what; enum data data; } sets[] = {
+    static const struct {
+        const char *what;
+        enum data data;
+    } sets[] = {
         { "FP64 correct, multiples of 2^-53 in (-1,1)", UNIFORM },
         { "FP64 correct, normal N(0,1)", NORMAL },
     };
@@ -430,7 +460,11 @@ static bool quad_peer_row(struct bench *b, const struct peer *p, double rate)
 
 static bool quad_rows(struct bench *b)
 {
-    static const struct { const char *what, *in, *out; enum data data; enum kind kind; } ways[] = {
+    static const struct {
+        const char *what, *in, *out;
+        enum data data;
+        enum kind kind;
+    } ways[] = {
         { "binary128 from binary128", "f128", "f128", UNIFORM_QUAD, KIND_QUAD },
         { "binary128 from binary64", "f64", "f128", UNIFORM, KINDS },
         { "double-double", "dd", "dd", UNIFORM_QUAD, KIND_DD },
@@ -460,7 +494,12 @@ static bool quad_rows(struct bench *b)
 
 static bool mask_rows(struct bench *b)
 {
-    static const struct { const char *what; enum data data; int bits; bool correct; } sets[] = {
+    static const struct {
+        const char *what;
+        enum data data;
+        int bits;
+        bool correct;
+    } sets[] = {
         { "doubles that hold integers to 127", INTEGERS, 7, false },
         { "doubles that hold integers to 32767", INTEGERS, 15, false },
         { "doubles born as floats", FLOATS, 0, false },
@@ -484,7 +523,10 @@ static bool mask_rows(struct bench *b)
 
 static bool integer_rows(struct bench *b)
 {
-    static const struct { const char *what, *in; int bits; } ways[] = {
+    static const struct {
+        const char *what, *in;
+        int bits;
+    } ways[] = {
         { "i16 -> i64 exact", "i16", 15 },
         { "i32 -> i64 exact, values of 26 bits", "i32", 26 },
         { "i64 -> i64 exact, values of 20 bits", "i64", 20 },
@@ -522,11 +564,17 @@ static bool unit_row(struct bench *b, const struct unit_work *w)
     note(b, w->what, w->n);
     if (!measure_unit(w, &o))
         return false;
-    r = (struct row){ .group = "simulate", .work = w->what, .scheme = o.report.scheme,
-                      .unit = "GMAC/s", .n = w->n, .value = work / o.r[0].median,
-                      .best = work / o.r[0].best, .ratio = o.r[1].median / o.r[0].median,
-                      .of = o.r[1].name, .o = &o };
-    if (w->counts) {            /* the comparison with FP64 is none of the simulation's work */
+    r = (struct row){ .group = "simulate",
+                      .work = w->what,
+                      .scheme = o.report.scheme,
+                      .unit = "GMAC/s",
+                      .n = w->n,
+                      .value = work / o.r[0].median,
+                      .best = work / o.r[0].best,
+                      .ratio = o.r[1].median / o.r[0].median,
+                      .of = o.r[1].name,
+                      .o = &o };
+    if (w->counts) { /* the comparison with FP64 is none of the simulation's work */
         r.value = work / o.median_run;
         r.best = work / o.best_run;
         r.ratio = o.r[1].median / o.median_run;
@@ -539,7 +587,10 @@ static bool unit_row(struct bench *b, const struct unit_work *w)
 
 static bool simulate_rows(struct bench *b)
 {
-    static const struct { const char *what, *words; int counts; } units[] = {
+    static const struct {
+        const char *what, *words;
+        int counts;
+    } units[] = {
         { "(1,5,10), all rounded", "in=f16 mul=f16 acc=f16", UNIT_uncounted },
         { "(1,5,2), all rounded", "in=e5m2 mul=e5m2 acc=e5m2", UNIT_uncounted },
         { "(1,4,3), all rounded", "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)", UNIT_uncounted },
@@ -550,11 +601,15 @@ static bool simulate_rows(struct bench *b)
         { "(1,5,2), swamping counted", "in=e5m2 mul=e5m2 acc=e5m2", UNIT_swamped },
         { "(1,5,2), all counted", "in=e5m2 mul=e5m2 acc=e5m2", UNIT_counted },
         { "(1,6,9), swamping counted", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)", UNIT_swamped },
-        { "(1,5,2) in (1,6,9), stochastic", "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=1", UNIT_uncounted },
+        { "(1,5,2) in (1,6,9), stochastic", "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=1",
+          UNIT_uncounted },
         { "(1,8,7), stochastic", "in=bf16 mul=bf16:rs acc=bf16:rs seed=1", UNIT_uncounted },
-        { "v100-fp16", "v100-fp16", 0 }, { "a100-fp16", "a100-fp16", 0 },
-        { "a100-bf16", "a100-bf16", 0 }, { "h100-fp16", "h100-fp16", 0 },
-        { "h100-bf16", "h100-bf16", 0 }, { "h100-e4m3", "h100-e4m3", 0 },
+        { "v100-fp16", "v100-fp16", 0 },
+        { "a100-fp16", "a100-fp16", 0 },
+        { "a100-bf16", "a100-bf16", 0 },
+        { "h100-fp16", "h100-fp16", 0 },
+        { "h100-bf16", "h100-bf16", 0 },
+        { "h100-e4m3", "h100-e4m3", 0 },
     };
 
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
@@ -570,20 +625,20 @@ static bool simulate_rows(struct bench *b)
 /* How small products are called. */
 enum way { WAY_gemm, WAY_bound, WAY_shape, WAY_count };
 
-/* LIMBER_DEVICE: this backend makes no such functions. */
+/* LIMBER_STATUS_DEVICE: this backend makes no such functions. */
 static limber_status small_kernel(struct bench *b, int n, bool single, enum way way,
                                   struct own *own)
 {
     limber_format f = format_of(single ? "f32" : "f64");
     limber_matrix m = { NULL, f, n, 1 };
-    limber_status status = LIMBER_OK;
+    limber_status status = LIMBER_STATUS_OK;
 
     if (way == WAY_bound)
         status = limber_bind(b->ctx, &native, f, f, f, single ? "cblas_sgemm" : "cblas_dgemm",
                              &own->bound);
     else if (way == WAY_shape)
         status = limber_bind_shape(b->ctx, &native, n, n, n, m, m, m, 0, &own->shape);
-    if (status != LIMBER_OK && status != LIMBER_DEVICE)
+    if (status != LIMBER_STATUS_OK && status != LIMBER_STATUS_DEVICE)
         complain("bench: %s", limber_error_text());
     return status;
 }
@@ -601,8 +656,8 @@ static bool small_row(struct bench *b, int n, bool single, enum way way)
     struct row r;
 
     status = small_kernel(b, n, single, way, &own);
-    if (status != LIMBER_OK)
-        return status == LIMBER_DEVICE;
+    if (status != LIMBER_STATUS_OK)
+        return status == LIMBER_STATUS_DEVICE;
     w.own = &own;
     w.fa = w.fb = w.fc = format_of(single ? "f32" : "f64");
     w.contract = native;
@@ -654,7 +709,8 @@ static bool one_call(limber_context *ctx, struct moment *m)
     limber_format f = format_of("f64");
     double a[64] = { 1 }, y[64], start = now();
     limber_matrix in = { a, f, 8, 1 }, out = { y, f, 8, 1 };
-    bool ok = limber_gemm(ctx, &native, 8, 8, 8, NULL, in, in, NULL, out, &m->report) == LIMBER_OK;
+    bool ok =
+        limber_gemm(ctx, &native, 8, 8, 8, NULL, in, in, NULL, out, &m->report) == LIMBER_STATUS_OK;
 
     m->seconds = now() - start;
     if (!ok)
@@ -676,7 +732,7 @@ static bool three_calls(const char *dir, struct moment m[3])
     for (int i = 0; ok && i < 3; i++) {
         if (i < 2) {
             context_end(ctx);
-            ok = limber_create(&ctx, &config) == LIMBER_OK;
+            ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK;
             if (!ok)
                 complain("bench: %s", limber_error_text());
         }
@@ -688,13 +744,18 @@ static bool three_calls(const char *dir, struct moment m[3])
 
 static void latency_row(struct bench *b, const char *what, const char *scheme, double seconds)
 {
-    print_row(b, &(struct row){ .group = "latency", .work = what, .scheme = scheme, .unit = "us",
-                                .n = 8, .value = 1e6 * seconds, .best = 1e6 * seconds });
+    print_row(b, &(struct row){ .group = "latency",
+                                .work = what,
+                                .scheme = scheme,
+                                .unit = "us",
+                                .n = 8,
+                                .value = 1e6 * seconds,
+                                .best = 1e6 * seconds });
 }
 
 static void print_latency(struct bench *b, const struct moment *m)
 {
-    static const char *const from[] = { "compiled", "disk", "memory", "meanwhile" };
+    static const char *const from[] = { "compiled", "disk", "memory", "interpreter" };
     static const char *const what[] = { "first call, empty cache", "first call, cache on disk",
                                         "later call" };
 
@@ -737,17 +798,26 @@ static bool prepared_row(struct bench *b, const struct prepared_work *w)
     note(b, w->what, (int)w->n);
     if (!measure_prepared(w, &o))
         return false;
-    print_row(b, &(struct row){ .group = "prepared", .work = w->what, .scheme = o.report.scheme,
-                                .unit = "GFLOPS", .n = (int)w->n, .value = work / o.r[0].median,
-                                .best = work / o.r[0].best, .ratio = o.r[1].median / o.r[0].median,
+    print_row(b, &(struct row){ .group = "prepared",
+                                .work = w->what,
+                                .scheme = o.report.scheme,
+                                .unit = "GFLOPS",
+                                .n = (int)w->n,
+                                .value = work / o.r[0].median,
+                                .best = work / o.r[0].best,
+                                .ratio = o.r[1].median / o.r[0].median,
                                 .of = o.r[1].name });
     return true;
 }
 
 static bool prepared_rows(struct bench *b)
 {
-    static const struct { const char *what; int m, n, k; } shapes[] = {
-        { "A prepared, %s", 256, 256, 256 }, { "A prepared, %s", 1024, 1024, 1024 },
+    static const struct {
+        const char *what;
+        int m, n, k;
+    } shapes[] = {
+        { "A prepared, %s", 256, 256, 256 },
+        { "A prepared, %s", 1024, 1024, 1024 },
         { "A prepared, %s, m = k = 4096", 4096, 64, 4096 },
         { "A prepared, %s, m = k = 4096", 4096, 8, 4096 },
     };
@@ -757,8 +827,9 @@ static bool prepared_rows(struct bench *b)
             char what[64];
 
             snprintf(what, sizeof what, shapes[i].what, c ? "FP64 correct" : "FP64 native");
-            if (!prepared_row(b, &(struct prepared_work){ what, shapes[i].m, shapes[i].n, shapes[i].k,
-                                                          c ? correct : native, b->ctx, b->runs }))
+            if (!prepared_row(b,
+                              &(struct prepared_work){ what, shapes[i].m, shapes[i].n, shapes[i].k,
+                                                       c ? correct : native, b->ctx, b->runs }))
                 return false;
         }
     return true;
@@ -766,7 +837,10 @@ static bool prepared_rows(struct bench *b)
 
 static bool hostile_rows(struct bench *b)
 {
-    static const struct { const char *what; int binades, special, bits; } sets[] = {
+    static const struct {
+        const char *what;
+        int binades, special, bits;
+    } sets[] = {
         { "1% NaN and infinities, correct", 1, 100, 0 },
         { "2^120, correct", 120, 0, 0 },
         { "2^120, bits=53", 120, 0, 53 },
@@ -776,19 +850,24 @@ static bool hostile_rows(struct bench *b)
     };
 
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        struct hostile_work w = { sets[i].what, 512, sets[i].binades, sets[i].special, correct, correct,
-                                  b->ctx, b->runs };
+        struct hostile_work w = { sets[i].what, 512,     sets[i].binades, sets[i].special,
+                                  correct,      correct, b->ctx,          b->runs };
         struct outcome o;
 
         if (sets[i].bits)
-            w.contract = (limber_contract){ .promise = LIMBER_BITS, .bits = sets[i].bits };
+            w.contract = (limber_contract){ .promise = LIMBER_CONTRACT_BITS, .bits = sets[i].bits };
         note(b, w.what, w.n);
         if (!measure_hostile(&w, &o))
             return false;
-        print_row(b, &(struct row){ .group = "hostile", .work = w.what, .scheme = o.report.scheme,
-                                    .unit = "GFLOPS", .n = w.n, .value = 2e-9 * cube(w.n) / o.r[0].median,
+        print_row(b, &(struct row){ .group = "hostile",
+                                    .work = w.what,
+                                    .scheme = o.report.scheme,
+                                    .unit = "GFLOPS",
+                                    .n = w.n,
+                                    .value = 2e-9 * cube(w.n) / o.r[0].median,
                                     .best = 2e-9 * cube(w.n) / o.r[0].best,
-                                    .ratio = o.r[1].median / o.r[0].median, .of = o.r[1].name });
+                                    .ratio = o.r[1].median / o.r[0].median,
+                                    .of = o.r[1].name });
     }
     return true;
 }
@@ -801,9 +880,14 @@ static bool scan_row(struct bench *b, const struct scan_work *w)
     note(b, w->what, 0);
     if (!measure_scan(w, &o))
         return false;
-    print_row(b, &(struct row){ .group = "scan", .work = w->what, .scheme = "scan", .unit = "GB/s",
-                                .value = size / o.r[0].median, .best = size / o.r[0].best,
-                                .ratio = o.r[1].best / o.r[0].best, .of = "reading it, bests" });
+    print_row(b, &(struct row){ .group = "scan",
+                                .work = w->what,
+                                .scheme = "scan",
+                                .unit = "GB/s",
+                                .value = size / o.r[0].median,
+                                .best = size / o.r[0].best,
+                                .ratio = o.r[1].best / o.r[0].best,
+                                .of = "reading it, bests" });
     return true;
 }
 
@@ -815,8 +899,10 @@ static bool scan_rows(struct bench *b)
         for (int across = 0; across < 2; across++)
             for (int i = 0; i < 3; i++) {
                 char what[64];
-                struct scan_work w = { what, format_of(single ? "f32" : "f64"), across,
-                                       (size_t)mebibytes[i] << 20, b->ctx, b->runs, b->threads };
+                struct scan_work w = { what,      format_of(single ? "f32" : "f64"),
+                                       across,    (size_t)mebibytes[i] << 20,
+                                       b->ctx,    b->runs,
+                                       b->threads };
 
                 snprintf(what, sizeof what, "%s, lines %s, %d MiB", single ? "FP32" : "FP64",
                          across ? "side by side" : "along k", mebibytes[i]);
@@ -832,7 +918,7 @@ static bool make_context(int threads, limber_context **ctx)
 {
     limber_config config = { .threads = threads };
 
-    if (limber_create(ctx, &config) == LIMBER_OK)
+    if (limber_create(ctx, &config) == LIMBER_STATUS_OK)
         return true;
     complain("%s", limber_error_text());
     return false;
@@ -841,7 +927,9 @@ static bool make_context(int threads, limber_context **ctx)
 static void describe(struct work *w, int which)
 {
     static const char *const formats[][3] = {
-        { "f64", "f64", "f64" }, { "f64", "f64", "f64" }, { "f128", "f128", "f128" },
+        { "f64", "f64", "f64" },
+        { "f64", "f64", "f64" },
+        { "f128", "f128", "f128" },
         { "i8", "i8", "i32" },
     };
 
@@ -910,9 +998,14 @@ static bool workspace_rows(struct bench *b)
             return false;
         bytes = (double)o.report.workspace / (1 << 20);
         operands = (double)w.n * w.n * (w.fa.size + w.fb.size + w.fc.size) / (1 << 20);
-        print_row(b, &(struct row){ .group = w.group, .work = w.what, .n = w.n,
-                                    .scheme = o.report.scheme, .unit = "MiB", .value = bytes,
-                                    .best = bytes, .ratio = bytes / operands,
+        print_row(b, &(struct row){ .group = w.group,
+                                    .work = w.what,
+                                    .n = w.n,
+                                    .scheme = o.report.scheme,
+                                    .unit = "MiB",
+                                    .value = bytes,
+                                    .best = bytes,
+                                    .ratio = bytes / operands,
                                     .of = "the bytes of A, B and C" });
     }
     return true;
@@ -922,25 +1015,17 @@ static bool workspace_rows(struct bench *b)
 
 static const struct {
     const char *name;
-    bool once;      /* does not depend on --threads */
+    bool once; /* does not depend on --threads */
     bool (*rows)(struct bench *);
 } groups[] = {
-    { "limits", false, limit_rows },
-    { "fp64", false, fp64_rows },
-    { "fp32", false, fp32_rows },
-    { "int8", false, int8_rows },
-    { "correct", false, correct_rows },
-    { "quad", false, quad_rows },
-    { "mask", false, mask_rows },
-    { "integers", false, integer_rows },
-    { "simulate", false, simulate_rows },
-    { "small", false, small_rows },
-    { "prepared", false, prepared_rows },
-    { "hostile", false, hostile_rows },
-    { "scan", false, scan_rows },
-    { "latency", true, latency_rows },
-    { "threads", true, thread_rows },
-    { "workspace", true, workspace_rows },
+    { "limits", false, limit_rows },      { "fp64", false, fp64_rows },
+    { "fp32", false, fp32_rows },         { "int8", false, int8_rows },
+    { "correct", false, correct_rows },   { "quad", false, quad_rows },
+    { "mask", false, mask_rows },         { "integers", false, integer_rows },
+    { "simulate", false, simulate_rows }, { "small", false, small_rows },
+    { "prepared", false, prepared_rows }, { "hostile", false, hostile_rows },
+    { "scan", false, scan_rows },         { "latency", true, latency_rows },
+    { "threads", true, thread_rows },     { "workspace", true, workspace_rows },
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
@@ -1051,12 +1136,13 @@ int cmd_bench(int argc, const char **argv)
     struct poptOption table[] = {
         { "full", 0, POPT_ARG_NONE, &full, 0, "larger sizes too", NULL },
         { "threads", 0, POPT_ARG_STRING, &threads, 0, "threads, or a list of such (1)", "1,2" },
-        { "rows", 0, POPT_ARG_STRING, &rows, 0, "only these: limits fp64 fp32 int8 correct quad "
-          "mask integers simulate small prepared scan latency threads workspace", "WORD,WORD" },
+        { "rows", 0, POPT_ARG_STRING, &rows, 0,
+          "only these: limits fp64 fp32 int8 correct quad "
+          "mask integers simulate small prepared scan latency threads workspace",
+          "WORD,WORD" },
         { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
+        POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     struct bench b = { 0 };
@@ -1071,8 +1157,9 @@ int cmd_bench(int argc, const char **argv)
     else if (runs < 1 || runs > 99)
         complain("bench: --runs takes a number from 1 to 99");
     else if (n > 0 && known_groups(rows)) {
-        b = (struct bench){ .runs = runs, .full = full, .only = rows,
-                            .rows = json ? cJSON_CreateArray() : NULL };
+        b = (struct bench){
+            .runs = runs, .full = full, .only = rows, .rows = json ? cJSON_CreateArray() : NULL
+        };
         status = json && !b.rows ? complain("out of memory") : bench(&b, counts, n);
     }
     poptFreeContext(o);

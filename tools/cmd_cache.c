@@ -34,7 +34,10 @@ static int seen(void *user, const limber_cache_entry *e)
         cJSON_AddBoolToObject(j, "foreign", e->foreign);
         cJSON_AddItemToArray(l->entries, j);
     } else {
-        printf("%.12s  %8zu  %s  %-7s  %s\n", e->key, e->bytes, when, e->good ? "good" : e->foreign ? "FOREIGN" : "DAMAGED",
+        printf("%.12s  %8zu  %s  %-7s  %s\n", e->key, e->bytes, when,
+               e->good    ? "good" :
+               e->foreign ? "FOREIGN" :
+                            "DAMAGED",
                e->plan);
     }
     return 0;
@@ -53,7 +56,7 @@ static int info(limber_context *ctx, bool json)
 {
     limber_cache_info i;
 
-    if (limber_cache_describe(ctx, &i) != LIMBER_OK)
+    if (limber_cache_describe(ctx, &i) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     if (json) {
         cJSON *j = cJSON_CreateObject();
@@ -80,15 +83,17 @@ static int list(limber_context *ctx, bool verify, bool json)
 {
     struct listing l = { json ? cJSON_CreateArray() : NULL, 0 };
 
-    if (limber_cache_each(ctx, verify, seen, &l) != LIMBER_OK) {
+    if (limber_cache_each(ctx, verify, seen, &l) != LIMBER_STATUS_OK) {
         cJSON_Delete(l.entries);
         return complain("%s", limber_error_text());
     }
     if (json)
         print_object(l.entries);
     if (verify && l.bad)
-        return complain("%d entries are damaged, or sealed by another key than this user's; they will be "
-                        "compiled again, or remove them with limber cache clear --damaged", l.bad);
+        return complain(
+            "%d entries are damaged, or sealed by another key than this user's; they will be "
+            "compiled again, or remove them with limber cache clear --damaged",
+            l.bad);
     return 0;
 }
 
@@ -96,7 +101,7 @@ static int clear(limber_context *ctx, bool damaged)
 {
     size_t removed;
 
-    if (limber_cache_clear(ctx, damaged, &removed) != LIMBER_OK)
+    if (limber_cache_clear(ctx, damaged, &removed) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     printf("%zu removed\n", removed);
     return 0;
@@ -105,12 +110,10 @@ static int clear(limber_context *ctx, bool damaged)
 int cmd_cache(int argc, const char **argv)
 {
     int json = 0, damaged = 0, code, status;
-    struct poptOption table[] = {
-        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-        { "damaged", 0, POPT_ARG_NONE, &damaged, 0, "clear: damaged and foreign entries only", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
-    };
+    struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+                                  { "damaged", 0, POPT_ARG_NONE, &damaged, 0,
+                                    "clear: damaged and foreign entries only", NULL },
+                                  POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     limber_context *ctx = NULL;
     const char *what;
@@ -119,11 +122,11 @@ int cmd_cache(int argc, const char **argv)
     code = poptGetNextOpt(o);
     what = poptGetArg(o);
     if (code < -1)
-        status = complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS),
-                          poptStrerror(code)) + 1;
+        status =
+            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
     else if (!what)
         status = complain("cache takes info, list, verify or clear") + 1;
-    else if (limber_create(&ctx, NULL) != LIMBER_OK)
+    else if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK)
         status = complain("%s", limber_error_text());
     else if (!strcmp(what, "info"))
         status = info(ctx, json);

@@ -17,9 +17,9 @@ struct way {
     limber_promise promise;
 };
 static const struct way ways[] = {
-    { "plain FP64", "f64", LIMBER_NATIVE },
-    { "correct", "f64", LIMBER_CORRECT },
-    { "binary128", "f128", LIMBER_NATIVE },
+    { "plain FP64", "f64", LIMBER_CONTRACT_NATIVE },
+    { "correct", "f64", LIMBER_CONTRACT_CORRECT },
+    { "binary128", "f128", LIMBER_CONTRACT_NATIVE },
 };
 
 static void heading(const char *what)
@@ -47,7 +47,7 @@ static int row(limber_context *ctx, const struct way *w, int64_t m, int64_t n, i
     if (isatty(2))
         fprintf(stderr, "\r%s ...\033[K", w->name);
     start = now();
-    if (limber_gemm(ctx, &contract, m, n, k, NULL, ma, mb, NULL, mc, &r) != LIMBER_OK) {
+    if (limber_gemm(ctx, &contract, m, n, k, NULL, ma, mb, NULL, mc, &r) != LIMBER_STATUS_OK) {
         array_clear(&p.c);
         return complain("%s: %s", w->name, limber_error_text());
     }
@@ -58,8 +58,8 @@ static int row(limber_context *ctx, const struct way *w, int64_t m, int64_t n, i
     v = check_product(&p, NULL);
     if (isatty(2))
         fprintf(stderr, "\r\033[K");
-    printf("  %-11s %-6s %-11s %13.4g %13.3g %10.2f ms %10.2f ms\n", w->name, w->as, r.scheme, v.ulp,
-           v.relative, 1e3 * first, 1e3 * second);
+    printf("  %-11s %-6s %-11s %13.4g %13.3g %10.2f ms %10.2f ms\n", w->name, w->as, r.scheme,
+           v.ulp, v.relative, 1e3 * first, 1e3 * second);
     array_clear(&p.c);
     return 0;
 }
@@ -87,7 +87,7 @@ static double choose(int n, int k)
     double c = 1;
 
     for (int i = 1; i <= k; i++)
-        c = c * (n - k + i) / i;    /* exact: every step is a binomial coefficient */
+        c = c * (n - k + i) / i; /* exact: every step is a binomial coefficient */
     return c;
 }
 
@@ -95,7 +95,7 @@ static double choose(int n, int k)
 static int hilbert(limber_context *ctx)
 {
     enum { N = 10 };
-    const double lcm = 232792560;   /* of 1 .. 19 */
+    const double lcm = 232792560; /* of 1 .. 19 */
     struct array h, inverse;
     int status = 1;
 
@@ -105,13 +105,16 @@ static int hilbert(limber_context *ctx)
         for (int i = 1; i <= N; i++)
             for (int j = 1; j <= N; j++) {
                 double c = choose(i + j - 2, i - 1);
-                double v = (i + j - 1) * choose(N + i - 1, N - j) * choose(N + j - 1, N - i) * c * c;
+                double v =
+                    (i + j - 1) * choose(N + i - 1, N - j) * choose(N + j - 1, N - i) * c * c;
 
                 ((double *)h.data)[(i - 1) * N + j - 1] = lcm / (i + j - 1);
                 ((double *)inverse.data)[(i - 1) * N + j - 1] = (i + j) % 2 ? -v : v;
             }
-        status = table(ctx, "Hilbert matrix of order 10, scaled to integers, times its inverse: the "
-                       "result is 232792560 I", N, N, N, &h, false, &inverse);
+        status = table(ctx,
+                       "Hilbert matrix of order 10, scaled to integers, times its inverse: the "
+                       "result is 232792560 I",
+                       N, N, N, &h, false, &inverse);
     }
     array_clear(&h);
     array_clear(&inverse);
@@ -143,8 +146,10 @@ static int wide_range(limber_context *ctx)
     if (matrix(&b, N, N)) {
         wide(&a, 1);
         wide(&b, 2);
-        status = table(ctx, "Random 1024 x 1024, entries from 2^-32 to 2^32 (errors of 2000 sampled "
-                       "elements)", N, N, N, &a, false, &b);
+        status = table(ctx,
+                       "Random 1024 x 1024, entries from 2^-32 to 2^32 (errors of 2000 sampled "
+                       "elements)",
+                       N, N, N, &a, false, &b);
     }
     array_clear(&a);
     array_clear(&b);
@@ -174,10 +179,11 @@ static int mnist(limber_context *ctx, const char *data)
         return 1;
     if (matrix(&doubles, images.dim[0], images.dim[1]) &&
         limber_convert(doubles.data, doubles.format, images.data, images.format,
-                       (size_t)array_size(&images), LIMBER_RN) == LIMBER_OK)
-        status = table(ctx, "Gram matrix of the MNIST images: doubles that hold bytes (784 x 784, "
-                       "inner 10000)", images.dim[1], images.dim[1], images.dim[0], &doubles, true,
-                       &doubles);
+                       (size_t)array_size(&images), LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)
+        status = table(ctx,
+                       "Gram matrix of the MNIST images: doubles that hold bytes (784 x 784, "
+                       "inner 10000)",
+                       images.dim[1], images.dim[1], images.dim[0], &doubles, true, &doubles);
     array_clear(&images);
     array_clear(&doubles);
     return status;
@@ -214,7 +220,7 @@ int cmd_demo(int argc, const char **argv)
     poptFreeContext(o);
     if (code < -1)
         return 2;
-    if (limber_create(&ctx, NULL) != LIMBER_OK)
+    if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     status = hilbert(ctx) || wide_range(ctx);
     if (!status && data)

@@ -84,11 +84,11 @@ static bool describe(const struct explore *e, struct trial *t)
                  t->rounding);
     if (!strcmp(t->rounding, "rs") || !strcmp(t->rounding, "sr"))
         snprintf(seed, sizeof seed, " seed=%lld", e->seed);
-    length = snprintf(words, sizeof words, "in=%s mul=%s acc=%s:%s%s%s",
-                      e->in ? e->in : t->format, mul, t->format, t->rounding, groups, seed);
+    length = snprintf(words, sizeof words, "in=%s mul=%s acc=%s:%s%s%s", e->in ? e->in : t->format,
+                      mul, t->format, t->rounding, groups, seed);
     if (length < 0 || length >= (int)sizeof words)
         return complain("explore: %s is no format", t->format), false;
-    if (limber_unit_parse(words, &t->unit) != LIMBER_OK)
+    if (limber_unit_parse(words, &t->unit) != LIMBER_STATUS_OK)
         return complain("explore: %s: %s", words, limber_error_text()), false;
     t->bits = width(t->unit.acc.format);
     t->product_bits = product_width(&t->unit);
@@ -181,8 +181,9 @@ static bool multiply_exactly(struct explore *e, limber_context *ctx)
     if (!array_alloc(&e->exact, "result"))
         return false;
     q.c = e->exact;
-    q.promise = (limber_contract){ .promise = LIMBER_CORRECT };
-    return product_run(&q, ctx, NULL) == LIMBER_OK || (complain("%s", limber_error_text()), false);
+    q.promise = (limber_contract){ .promise = LIMBER_CONTRACT_CORRECT };
+    return product_run(&q, ctx, NULL) == LIMBER_STATUS_OK ||
+           (complain("%s", limber_error_text()), false);
 }
 
 static double frobenius(const float *c, const double *exact, int64_t n)
@@ -207,10 +208,10 @@ static bool try(struct explore *e, limber_context *ctx, struct trial *t)
     limber_statistics *s = &e->p.statistics;
     limber_report report;
 
-    e->p.promise = (limber_contract){ .promise = LIMBER_SIMULATE, .unit = &t->unit,
-                                      .statistics = s };
+    e->p.promise =
+        (limber_contract){ .promise = LIMBER_CONTRACT_SIMULATE, .unit = &t->unit, .statistics = s };
     *s = (limber_statistics){ .compare = 1 };
-    if (product_run(&e->p, ctx, &report) != LIMBER_OK)
+    if (product_run(&e->p, ctx, &report) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text()), false;
     t->error = frobenius(e->p.c.data, e->exact.data, array_size(&e->exact));
     t->distance = s->distance;
@@ -243,7 +244,8 @@ static bool run_trials(struct explore *e)
     limber_context *ctx = NULL;
     bool shown = isatty(2), ok;
 
-    ok = product_context(&e->p, &ctx) == LIMBER_OK || (complain("%s", limber_error_text()), false);
+    ok = product_context(&e->p, &ctx) == LIMBER_STATUS_OK ||
+         (complain("%s", limber_error_text()), false);
     ok = ok && multiply_exactly(e, ctx);
     for (int i = 0; ok && i < e->trials; i++) {
         const struct trial *t = &e->trial[i];
@@ -268,8 +270,8 @@ static const struct trial *smallest(const struct explore *e)
     for (int i = 0; i < e->trials; i++) {
         const struct trial *t = &e->trial[i];
 
-        if (t->error <= e->keep && (!best || t->bits < best->bits ||
-                                    (t->bits == best->bits && t->error < best->error)))
+        if (t->error <= e->keep &&
+            (!best || t->bits < best->bits || (t->bits == best->bits && t->error < best->error)))
             best = t;
     }
     return best;
@@ -324,8 +326,9 @@ static void print_text(const struct explore *e)
         snprintf(groups, sizeof groups, "groups of %lld", (long long)best->group);
     if (e->keep > 0 && best)
         printf("smallest accumulator that keeps %g: %s, %d bits, %s, %s, products %s "
-               "(error %.4g)\n", e->keep, best->format, best->bits, groups, best->rounding,
-               best->products, best->error);
+               "(error %.4g)\n",
+               e->keep, best->format, best->bits, groups, best->rounding, best->products,
+               best->error);
     else if (e->keep > 0)
         printf("none of these keeps %g\n", e->keep);
 }
@@ -391,8 +394,8 @@ static bool write_csv(const struct explore *e, const char *path)
                  "frontier\n");
     for (int i = 0; i < e->trials; i++) {
         const struct trial *t = &e->trial[i];
-        const double x[] = { t->error, t->distance, t->relative, t->swamped, t->partly,
-                             t->retention, t->predicted, t->seconds };
+        const double x[] = { t->error,  t->distance,  t->relative,  t->swamped,
+                             t->partly, t->retention, t->predicted, t->seconds };
         char unit[UNIT_TEXT];
 
         fprintf(d.f, "\"%s\",\"%s\",%s,%lld,%s,%d,%d",
@@ -412,8 +415,8 @@ static bool plot(const struct explore *e)
     bool absent, ok;
 
     shape_text(e, shape, sizeof shape);
-    snprintf(title, sizeof title, "%s; operands in %s", shape, e->in ? e->in :
-             "the accumulator's format");
+    snprintf(title, sizeof title, "%s; operands in %s", shape,
+             e->in ? e->in : "the accumulator's format");
     ok = explore_plot(e->plot, title, e->trial, e->trials, &absent);
     if (absent && !e->csv && asprintf(&beside, "%s.csv", e->plot) >= 0) {
         if (write_csv(e, beside))
@@ -456,8 +459,9 @@ static int explore(struct explore *e, const char *const *files)
 
 static void clear(struct explore *e)
 {
-    char *strings[] = { e->formats.text, e->groups.text, e->roundings.text, e->products.text, e->in,
-                        e->outer, e->random, e->csv, e->plot };
+    char *strings[] = { e->formats.text,  e->groups.text, e->roundings.text,
+                        e->products.text, e->in,          e->outer,
+                        e->random,        e->csv,         e->plot };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         free(strings[i]);
@@ -471,21 +475,31 @@ int cmd_explore(int argc, const char **argv)
     struct explore e = { .seed = 1 };
     int conv = 0;
     struct poptOption table[] = {
-        { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0, "accumulators, of e5m2 f16 (1,e,m) "
-          "... (e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16)", "LIST" },
+        { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0,
+          "accumulators, of e5m2 f16 (1,e,m) "
+          "... (e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16)",
+          "LIST" },
         { "groups", 0, POPT_ARG_STRING, &e.groups.text, 0, "lengths of groups, 0: none (0,16,64)",
           "LIST" },
         { "roundings", 0, POPT_ARG_STRING, &e.roundings.text, 0, "of rn ra rz ru rd ro rs (rn)",
           "LIST" },
-        { "mul", 0, POPT_ARG_STRING, &e.products.text, 0, "products: rounded to the accumulator's "
-          "format (default), exact (default with --in) or both", "LIST" },
-        { "in", 0, POPT_ARG_STRING, &e.in, 0, "operands in this format; default: the "
-          "accumulator's", "FORMAT" },
-        { "outer", 0, POPT_ARG_STRING, &e.outer, 0, "outer sums in this format; default: the "
-          "accumulator's", "FORMAT" },
+        { "mul", 0, POPT_ARG_STRING, &e.products.text, 0,
+          "products: rounded to the accumulator's "
+          "format (default), exact (default with --in) or both",
+          "LIST" },
+        { "in", 0, POPT_ARG_STRING, &e.in, 0,
+          "operands in this format; default: the "
+          "accumulator's",
+          "FORMAT" },
+        { "outer", 0, POPT_ARG_STRING, &e.outer, 0,
+          "outer sums in this format; default: the "
+          "accumulator's",
+          "FORMAT" },
         { "seed", 0, POPT_ARG_LONGLONG, &e.seed, 0, "of stochastic rounding (1)", "N" },
-        { "keep", 0, POPT_ARG_DOUBLE, &e.keep, 0, "name the smallest accumulator with at most this "
-          "error", "ERROR" },
+        { "keep", 0, POPT_ARG_DOUBLE, &e.keep, 0,
+          "name the smallest accumulator with at most this "
+          "error",
+          "ERROR" },
         { "random", 0, POPT_ARG_STRING, &e.random, 0, "normal numbers instead of files",
           "M,N,K[,SEED]" },
         { "csv", 0, POPT_ARG_STRING, &e.csv, 0, "write the figures", "FILE" },
@@ -502,14 +516,14 @@ int cmd_explore(int argc, const char **argv)
         { "backend", 0, POPT_ARG_STRING, &e.p.backend, 0, "auto, interp or llvm", "NAME" },
         { "threads", 0, POPT_ARG_INT, &e.p.threads, 0, "worker threads", "N" },
         { "json", 0, POPT_ARG_NONE, &e.p.json, 0, "print one JSON object", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
+        POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     const char *const *files;
     int code, n = 0, status = 2;
 
-    poptSetOtherOptionHelp(o, "A B | --conv X W | --random M,N,K [options]\n\nexample: limber "
+    poptSetOtherOptionHelp(o,
+                           "A B | --conv X W | --random M,N,K [options]\n\nexample: limber "
                            "explore A.npy B.npy --in e5m2 --groups 0,64 --keep 1e-2 --plot e.svg");
     code = poptGetNextOpt(o);
     files = poptGetArgs(o);

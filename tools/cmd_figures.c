@@ -51,8 +51,13 @@ bool factors_take(struct factors *x, int64_t m, int64_t n, int64_t k, const char
 {
     limber_format f = format_of(format);
 
-    *x = (struct factors){ m, n, k, f, malloc((size_t)(m * k) * f.size),
-                           malloc((size_t)(k * n) * f.size), calloc((size_t)(m * n), f.size) };
+    *x = (struct factors){ m,
+                           n,
+                           k,
+                           f,
+                           malloc((size_t)(m * k) * f.size),
+                           malloc((size_t)(k * n) * f.size),
+                           calloc((size_t)(m * n), f.size) };
     return (x->a && x->b && x->c) || !complain("figures: out of memory");
 }
 
@@ -85,8 +90,8 @@ struct verdict factors_check(const struct factors *x)
     for (int64_t i = 0; i < rows; i++) {
         int64_t from = i * x->m / rows;
 
-        memcpy((char *)y.a + (size_t)(i * x->k) * size,
-               (char *)x->a + (size_t)(from * x->k) * size, (size_t)x->k * size);
+        memcpy((char *)y.a + (size_t)(i * x->k) * size, (char *)x->a + (size_t)(from * x->k) * size,
+               (size_t)x->k * size);
         for (int64_t j = 0; j < cols; j++)
             memcpy((char *)y.c + (size_t)(i * cols + j) * size,
                    (char *)x->c + (size_t)(from * x->n + j * x->n / cols) * size, size);
@@ -118,15 +123,15 @@ double factors_time(const struct figures *f, limber_context *ctx, const limber_c
         double start = seconds(f), t;
         limber_status s = factors_multiply(ctx, contract, x, report);
 
-        if (s == LIMBER_NO_SCHEME)
+        if (s == LIMBER_STATUS_NO_SCHEME)
             return NAN;
-        if (s != LIMBER_OK) {
+        if (s != LIMBER_STATUS_OK) {
             *failed = true;
             complain("%s", limber_error_text());
             return NAN;
         }
         t = seconds(f) - start;
-        if (run > 0) {          /* the first one may compile */
+        if (run > 0) { /* the first one may compile */
             best = t < best ? t : best;
             spent += t;
         }
@@ -161,10 +166,10 @@ static bool wanted(const char *const *names, const char *name)
 static bool open_contexts(struct figures *f)
 {
     limber_config config = { .threads = f->threads };
-    bool ok = limber_create(&f->ctx, &config) == LIMBER_OK;
+    bool ok = limber_create(&f->ctx, &config) == LIMBER_STATUS_OK;
 
     config.whole = 1;
-    ok = ok && limber_create(&f->whole, &config) == LIMBER_OK;
+    ok = ok && limber_create(&f->whole, &config) == LIMBER_STATUS_OK;
     return ok || !complain("%s", limber_error_text());
 }
 
@@ -204,7 +209,8 @@ static const char *usage(void)
     for (int i = 0; i < FIGURES; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, "  %-13s  %s\n", list[i].name,
                        list[i].about);
-    snprintf(text + at, sizeof text - (size_t)at, "\nexample: limber figures out type-error "
+    snprintf(text + at, sizeof text - (size_t)at,
+             "\nexample: limber figures out type-error "
              "gemm-error");
     return text;
 }
@@ -217,8 +223,7 @@ int cmd_figures(int argc, const char **argv)
         { "quick", 0, POPT_ARG_NONE, &quick, 0, "small sizes, for tests", NULL },
         { "threads", 0, POPT_ARG_INT, &f.threads, 0, "worker threads (1)", "N" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
+        POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     const char *const *args;

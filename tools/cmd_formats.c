@@ -7,8 +7,9 @@
 #include <math.h>
 #include <popt.h>
 
-static const char *const names[] = { "f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3",
-                                     "e2m1", "f32", "f64", "f128", "dd", "i8", "i16", "i32", "i64", "u8" };
+static const char *const names[] = { "f16",  "bf16", "tf32", "e4m3", "e5m2", "e3m2",
+                                     "e2m3", "e2m1", "f32",  "f64",  "f128", "dd",
+                                     "i8",   "i16",  "i32",  "i64",  "u8" };
 enum { NAMES = sizeof names / sizeof *names };
 
 /* Exponents of the largest finite and of the smallest positive value, significant bits. */
@@ -17,7 +18,8 @@ static void measures(limber_format f, int *sig, int *top, int *low)
     *low = 0;
     if (f.kind == LIMBER_KIND_FLOAT) {
         *sig = f.frac_bits + 1;
-        *top = (1 << f.exp_bits) - 1 - f.bias - !(f.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE));
+        *top = (1 << f.exp_bits) - 1 - f.bias -
+               !(f.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE));
         *low = 1 - f.bias - f.frac_bits;
     } else if (f.kind == LIMBER_KIND_DD) {
         *sig = 107;
@@ -57,11 +59,8 @@ static void row(const char *name, cJSON *array)
 int cmd_formats(int argc, const char **argv)
 {
     int json = 0, code;
-    struct poptOption table[] = {
-        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
-    };
+    struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+                                  POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     cJSON *array = NULL;
 

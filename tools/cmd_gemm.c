@@ -16,8 +16,8 @@ static void shape_text(const struct product *p, char *s, size_t size)
         snprintf(s, size, "%lld x %lld x %lld x %lld", (long long)p->c.dim[0],
                  (long long)p->c.dim[1], (long long)p->c.dim[2], (long long)p->c.dim[3]);
     else
-        snprintf(s, size, "%lld x %lld, inner %lld", (long long)p->c.dim[0],
-                 (long long)p->c.dim[1], (long long)p->a.dim[!p->trans_a]);
+        snprintf(s, size, "%lld x %lld, inner %lld", (long long)p->c.dim[0], (long long)p->c.dim[1],
+                 (long long)p->a.dim[!p->trans_a]);
 }
 
 /* Of two runs the second, which compiled nothing. */
@@ -57,8 +57,10 @@ static void print_json(const struct product *p, const struct measured *o)
         cJSON_AddNumberToObject(shape, "k", (double)p->a.dim[!p->trans_a]);
     }
     cJSON_AddStringToObject(j, "type", limber_format_name(p->c.format, name, sizeof name));
-    cJSON_AddStringToObject(j, "contract", p->promise.unit ? "simulate" :
-                            p->contract ? p->contract : "native");
+    cJSON_AddStringToObject(j, "contract",
+                            p->promise.unit ? "simulate" :
+                            p->contract     ? p->contract :
+                                              "native");
     if (p->promise.unit)
         cJSON_AddStringToObject(j, "unit", limber_unit_text(&p->unit, unit, sizeof unit));
     if (p->lpgemm)
@@ -95,21 +97,24 @@ static void print_text(const struct product *p, const struct measured *o)
         printf("layer     %s is not quantised: native f32\n", p->layer ? p->layer : "any");
     if (p->promise.unit)
         printf("unit      %s\n", limber_unit_text(&p->unit, unit, sizeof unit));
-    printf("contract  %s, by %s on %s\n", p->promise.unit ? "simulate" :
-           p->contract ? p->contract : "native", o->cold.scheme, o->cold.backend);
+    printf("contract  %s, by %s on %s\n",
+           p->promise.unit ? "simulate" :
+           p->contract     ? p->contract :
+                             "native",
+           o->cold.scheme, o->cold.backend);
     printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
     if (!p->promise.unit)
         printf("bound     %.3g |A||B|%s\n", o->cold.bound, o->cold.bound == 0 ? " (exact)" : "");
     if (p->check)
-        printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", o->v.ulp,
-               o->v.relative, (long long)o->v.checked, (long long)o->v.elements);
+        printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", o->v.ulp, o->v.relative,
+               (long long)o->v.checked, (long long)o->v.elements);
     printf("seconds   %.6f (%s)", o->seconds_cold, source[o->cold.from]);
     if (o->timed)
         printf(", warm %.6f", o->seconds_warm);
     printf("\n");
-    if (o->cold.repaired)
-        printf("repaired  %lld of %lld elements, undecided by fewer bits\n",
-               (long long)o->cold.repaired, (long long)array_size(&p->c));
+    if (o->cold.recomputed)
+        printf("recomputed  %lld of %lld elements, undecided by fewer bits\n",
+               (long long)o->cold.recomputed, (long long)array_size(&p->c));
     if (o->cold.parts)
         parts_print(last(o));
     if (p->promise.statistics)
@@ -136,10 +141,10 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
         return complain("out of memory"), false;
     memcpy(before, p->c.data, bytes);
     o->timed = p->time || p->json || p->check || p->run;
-    ok = timed(p, ctx, &o->cold, &o->seconds_cold) == LIMBER_OK;
+    ok = timed(p, ctx, &o->cold, &o->seconds_cold) == LIMBER_STATUS_OK;
     if (ok && o->timed) {
         memcpy(p->c.data, before, bytes);
-        ok = timed(p, ctx, &o->warm, &o->seconds_warm) == LIMBER_OK;
+        ok = timed(p, ctx, &o->warm, &o->seconds_warm) == LIMBER_STATUS_OK;
     }
     if (!ok)
         complain("%s", limber_error_text());
@@ -155,7 +160,7 @@ static int run(struct product *p)
     limber_context *ctx = NULL;
     int status = 0;
 
-    if (product_context(p, &ctx) != LIMBER_OK)
+    if (product_context(p, &ctx) != LIMBER_STATUS_OK)
         status = complain("%s", limber_error_text());
     else if (!product_measure(p, ctx, &o) || (p->out && !array_write(p->out, &p->c)))
         status = 1;

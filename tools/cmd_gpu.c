@@ -15,9 +15,10 @@ static const struct {
     const char *name;
     void (*rows)(struct gpu_bench *);
 } groups[] = {
-    { "units", rows_units }, { "fp32", rows_fp32 }, { "fp64", rows_fp64 }, { "quad", rows_quad },
-    { "int", rows_int }, { "conv", rows_conv }, { "small", rows_small },
-    { "workspace", rows_workspace },
+    { "units", rows_units }, { "fp32", rows_fp32 },
+    { "fp64", rows_fp64 },   { "quad", rows_quad },
+    { "int", rows_int },     { "conv", rows_conv },
+    { "small", rows_small }, { "workspace", rows_workspace },
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
@@ -175,8 +176,7 @@ static void list_peers(struct gpu_bench *b, const struct peer_library *const *pe
 {
     for (int i = 0; i < count; i++)
         if (peers[i]->usable)
-            gpu_line(b, "%s%s%s", peers[i]->name, *peers[i]->version ? " " : "",
-                     peers[i]->version);
+            gpu_line(b, "%s%s%s", peers[i]->name, *peers[i]->version ? " " : "", peers[i]->version);
         else
             gpu_line(b, "%s: skipped: %s", peers[i]->name, peers[i]->why);
 }
@@ -234,10 +234,10 @@ static int with_device(struct gpu_bench *b, const struct options *o)
         return NO_DEVICE;
     }
     status = limber_create(&b->ctx, &config);
-    if (status != LIMBER_OK) {
+    if (status != LIMBER_STATUS_OK) {
         complain("gpu: %s", limber_error_text());
         gpu_close();
-        return status == LIMBER_DEVICE ? NO_DEVICE : 1;
+        return status == LIMBER_STATUS_DEVICE ? NO_DEVICE : 1;
     }
     code = bench_with_table(b, o);
     context_end(b->ctx);
@@ -247,9 +247,13 @@ static int with_device(struct gpu_bench *b, const struct options *o)
 
 static int run(const struct options *o)
 {
-    struct gpu_bench b = { .backend = o->backend ? o->backend : "cuda", .device = o->device,
-                           .seconds = o->seconds, .batch = o->batch, .seed = (uint64_t)o->seed,
-                           .start = now(), .group = "" };
+    struct gpu_bench b = { .backend = o->backend ? o->backend : "cuda",
+                           .device = o->device,
+                           .seconds = o->seconds,
+                           .batch = o->batch,
+                           .seed = (uint64_t)o->seed,
+                           .start = now(),
+                           .group = "" };
     int status = 1;
 
     if (!known_groups(o->rows) || !read_sizes(&b, o->sizes))
@@ -280,8 +284,10 @@ int cmd_gpu(int argc, const char **argv)
 {
     struct options v = { .seconds = 300, .batch = 64, .seed = 1 };
     struct poptOption table[] = {
-        { "rows", 0, POPT_ARG_STRING, &v.rows, 0, "only these: units fp32 fp64 quad int conv "
-          "small workspace", "WORD,WORD" },
+        { "rows", 0, POPT_ARG_STRING, &v.rows, 0,
+          "only these: units fp32 fp64 quad int conv "
+          "small workspace",
+          "WORD,WORD" },
         { "sizes", 0, POPT_ARG_STRING, &v.sizes, 0, "n of products, instead of each group's own",
           "N,N" },
         { "batch", 0, POPT_ARG_INT, &v.batch, 0, "images of a convolution (64)", "N" },
@@ -291,16 +297,19 @@ int cmd_gpu(int argc, const char **argv)
         { "out", 0, POPT_ARG_STRING, &v.out, 0, "write gpu.txt and gpu.json to this folder",
           "FOLDER" },
         { "device", 0, POPT_ARG_INT, &v.device, 0, "which GPU (0)", "N" },
-        { "backend", 0, POPT_ARG_STRING, &v.backend, 0, "of Limber's rows (cuda); others compute "
-          "on the host", "NAME" },
+        { "backend", 0, POPT_ARG_STRING, &v.backend, 0,
+          "of Limber's rows (cuda); others compute "
+          "on the host",
+          "NAME" },
         { "seed", 0, POPT_ARG_INT, &v.seed, 0, "of the random operands (1)", "N" },
-        POPT_AUTOHELP
-        POPT_TABLEEND
+        POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     int code, status = 2;
 
-    poptSetOtherOptionHelp(o, "[options]\n\n"
+    poptSetOtherOptionHelp(
+        o,
+        "[options]\n\n"
         "Measures Limber beside cuBLAS and cuDNN on an NVIDIA GPU; their libraries are opened\n"
         "where they are found.  Every row is compared with exact values.  Exit status: 0; 1: a\n"
         "row is WRONG or failed; 2: usage; 77: no GPU or no driver.  tools/gpu.sh builds, tests\n"

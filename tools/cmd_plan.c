@@ -30,7 +30,7 @@ static int show(char *text, bool json)
 
 /* What there is to tell of a product beside its plan. */
 struct told {
-    limber_look look[2];
+    limber_inspection look[2];
     limber_cut cut;
     limber_report plan;
     struct measured run;
@@ -70,8 +70,8 @@ static int tell_text(const struct product *p, const struct told *t, const char *
     fputs(text, stdout);
     if (!p->run)
         return 0;
-    printf("; run\nscheme  %s, bound %.3g |A||B|\nseconds %.3g, predicted %.3g\n", t->run.warm.scheme,
-           t->run.warm.bound, t->run.seconds_warm, t->plan.cost);
+    printf("; run\nscheme  %s, bound %.3g |A||B|\nseconds %.3g, predicted %.3g\n",
+           t->run.warm.scheme, t->run.warm.bound, t->run.seconds_warm, t->plan.cost);
     if (p->check)
         printf("error   %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", t->run.v.ulp,
                t->run.v.relative, (long long)t->run.v.checked, (long long)t->run.v.elements);
@@ -86,7 +86,8 @@ static int tell(struct product *p, limber_context *ctx, char *text)
     int status = 0;
 
     p->run = p->run || p->check;
-    if (product_look(p, ctx, t.look) != LIMBER_OK || product_cut(p, ctx, &t.cut, &t.plan) != LIMBER_OK)
+    if (product_look(p, ctx, t.look) != LIMBER_STATUS_OK ||
+        product_cut(p, ctx, &t.cut, &t.plan) != LIMBER_STATUS_OK)
         status = complain("%s", limber_error_text());
     else if (p->run && !product_measure(p, ctx, &t.run))
         status = 1;
@@ -94,8 +95,8 @@ static int tell(struct product *p, limber_context *ctx, char *text)
         status = 1;
     else
         status = p->json ? tell_json(p, &t, text) : tell_text(p, &t, text);
-    limber_look_free(&t.look[0]);
-    limber_look_free(&t.look[1]);
+    limber_inspection_free(&t.look[0]);
+    limber_inspection_free(&t.look[1]);
     limber_cut_free(&t.cut);
     return status;
 }
@@ -109,7 +110,7 @@ static int of_product(int argc, const char **argv, bool is_conv)
 
     if (status)
         return status - 1;
-    if (product_context(&p, &ctx) == LIMBER_OK)
+    if (product_context(&p, &ctx) == LIMBER_STATUS_OK)
         product_plan(&p, ctx, &text);
     if (!text || is_conv) {
         status = show(text, p.json);
@@ -125,13 +126,14 @@ static int of_product(int argc, const char **argv, bool is_conv)
 static int of_file(const char *path, const char *passes, const char *target_file,
                    const char *backend, bool json)
 {
-    char *plan = text_read(path), *target = target_file ? text_read(target_file) : NULL, *text = NULL;
+    char *plan = text_read(path), *target = target_file ? text_read(target_file) : NULL,
+         *text = NULL;
     limber_config config = { .backend = backend };
     limber_context *ctx = NULL;
     int status = 1;
 
     if (plan && (!target_file || target)) {
-        if (limber_create(&ctx, &config) == LIMBER_OK)
+        if (limber_create(&ctx, &config) == LIMBER_STATUS_OK)
             limber_plan_text(ctx, plan, passes, target, &text);
         status = show(text, json);
     }
@@ -151,8 +153,7 @@ int cmd_plan(int argc, const char **argv)
         { "target", 0, POPT_ARG_STRING, &target, 0, "a machine as text", "FILE" },
         { "backend", 0, POPT_ARG_STRING, &backend, 0, "auto, interp or llvm", "NAME" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
+        POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o;
 
@@ -160,12 +161,12 @@ int cmd_plan(int argc, const char **argv)
         return of_product(argc - 1, argv + 1, argv[1][0] == 'c');
     o = poptGetContext("limber", argc, argv, table, 0);
     poptSetOtherOptionHelp(o, "gemm A B [options] | conv X W [options] | FILE.lir [options]\n\n"
-                           "example: limber plan gemm A.npy B.npy --contract bits=40");
+                              "example: limber plan gemm A.npy B.npy --contract bits=40");
     code = poptGetNextOpt(o);
     path = poptGetArg(o);
     if (code < -1)
-        status = complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS),
-                          poptStrerror(code)) + 1;
+        status =
+            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
     else if (!path)
         status = complain("plan takes gemm, conv or a file (see limber plan --help)") + 1;
     else

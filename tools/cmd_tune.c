@@ -45,9 +45,9 @@ static int tune(double seconds, const char *units, int json)
     if (!json)
         printf("unit  mr,mb,nb\n");
     status = limber_create(&ctx, NULL);
-    if (status == LIMBER_OK)
+    if (status == LIMBER_STATUS_OK)
         status = limber_tune(ctx, &how);
-    ok = status == LIMBER_OK;
+    ok = status == LIMBER_STATUS_OK;
     if (!ok)
         complain("%s", limber_error_text());
     else if (!json)
@@ -60,7 +60,7 @@ static int tune(double seconds, const char *units, int json)
     }
     cJSON_Delete(shown.rows);
     context_end(ctx);
-    return ok ? 0 : status == LIMBER_BAD_ARGUMENT ? 2 : 1;
+    return ok ? 0 : status == LIMBER_STATUS_BAD_ARGUMENT ? 2 : 1;
 }
 
 int cmd_tune(int argc, const char **argv)
@@ -72,8 +72,7 @@ int cmd_tune(int argc, const char **argv)
         { "seconds", 0, POPT_ARG_DOUBLE, &seconds, 0, "search about so long (10)", "N" },
         { "unit", 0, POPT_ARG_STRING, &units, 0, "of f64,f32,i8 those to measure (all)", "LIST" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
+        POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
 

@@ -50,7 +50,7 @@ static int spell(const char *words, bool json)
     char text[UNIT_TEXT];
     cJSON *j;
 
-    if (limber_unit_parse(words, &unit) != LIMBER_OK)
+    if (limber_unit_parse(words, &unit) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     limber_unit_text(&unit, text, sizeof text);
     if (!json) {
@@ -65,21 +65,18 @@ static int spell(const char *words, bool json)
 int cmd_units(int argc, const char **argv)
 {
     int json = 0, code, status;
-    struct poptOption table[] = {
-        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
-    };
+    struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+                                  POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     const char *words;
 
     poptSetOtherOptionHelp(o, "[\"UNIT\"] [options]\n\n"
-                           "example: limber units \"h100-e4m3 group=128 outer=f32\"");
+                              "example: limber units \"h100-e4m3 group=128 outer=f32\"");
     code = poptGetNextOpt(o);
     words = poptGetArg(o);
     if (code < -1)
-        status = complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS),
-                          poptStrerror(code)) + 1;
+        status =
+            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
     else if (words && poptPeekArg(o))
         status = complain("units takes one description, in quotes") + 1;
     else

@@ -45,7 +45,7 @@ static bool make_plan(struct warming *w, const char *path, const char *plan)
     limber_report r = { 0 };
     char what[100];
 
-    if (limber_kernel_make(w->ctx, plan, &r) != LIMBER_OK) {
+    if (limber_kernel_make(w->ctx, plan, &r) != LIMBER_STATUS_OK) {
         complain("%s: %s", path, limber_error_text());
         return false;
     }
@@ -62,7 +62,8 @@ static bool from_report(struct warming *w, const char *path, const char *text)
 
     if (!ok)
         complain("%s: no report: it has no list of kernels", path);
-    cJSON_ArrayForEach(k, kernels) {
+    cJSON_ArrayForEach(k, kernels)
+    {
         const cJSON *plan = cJSON_GetObjectItem(k, "plan");
 
         if (ok && !cJSON_IsString(plan))
@@ -81,8 +82,8 @@ struct shape {
     bool is_complex, alpha, beta;
 };
 
-/* Of the sizes a kernel knows the class of k alone, unless they are very small or for a device: fewer lines
- * are made sooner. */
+/* Of the sizes a kernel knows the class of k alone, unless they are very small or for a device:
+ * fewer lines are made sooner. */
 enum { ENOUGH = 1 << 26, LINES = 128 };
 
 static void shrink(struct shape *s, bool device)
@@ -102,19 +103,22 @@ static bool fill(const char *kind, limber_format f, int64_t count, void *to)
     for (int64_t i = 0; i < count; i++) {
         double x = *kind == 'n' ? random_normal(&state) :
                    *kind == 'u' ? (double)(int64_t)random_bits(&state) * 0x1p-63 :
-                   (double)(random_bits(&state) % 255) - 127;
+                                  (double)(random_bits(&state) % 255) - 127;
         char *at = (char *)to + i * f.size;
 
-        if (limber_convert(at, f, &x, f64, 1, LIMBER_RN) != LIMBER_OK)
+        if (limber_convert(at, f, &x, f64, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
             return false;
     }
     return true;
 }
 
-static bool run(struct warming *w, const struct shape *s, const limber_contract *k, limber_report *r)
+static bool run(struct warming *w, const struct shape *s, const limber_contract *k,
+                limber_report *r)
 {
-    limber_format f = format_of(s->format), scalar = f.kind == LIMBER_KIND_FLOAT ? f : format_of("i64");
-    int64_t parts = s->is_complex ? 2 : 1, sides[3][2] = { { s->m, s->k }, { s->k, s->n }, { s->m, s->n } };
+    limber_format f = format_of(s->format),
+                  scalar = f.kind == LIMBER_KIND_FLOAT ? f : format_of("i64");
+    int64_t parts = s->is_complex ? 2 : 1,
+            sides[3][2] = { { s->m, s->k }, { s->k, s->n }, { s->m, s->n } };
     char values[2][64] = { { 0 } };
     const double two[2] = { 2, 0 };
     struct array x[3] = { { .data = NULL } };
@@ -126,16 +130,17 @@ static bool run(struct warming *w, const struct shape *s, const limber_contract 
         ok = array_alloc(&x[i], "warm") && fill(w->data, f, array_size(&x[i]), x[i].data);
     }
     for (int i = 0; i < 2 && ok; i++)
-        ok = limber_convert(values[i], scalar, two, format_of("f64"), 2, LIMBER_RN) == LIMBER_OK;
+        ok = limber_convert(values[i], scalar, two, format_of("f64"), 2, LIMBER_ROUND_NEAREST) ==
+             LIMBER_STATUS_OK;
     if (ok) {
         const void *alpha = s->alpha ? values[0] : NULL, *beta = s->beta ? values[1] : NULL;
         limber_matrix a = { x[0].data, f, s->k, 1 }, b = { x[1].data, f, s->n, 1 };
         limber_matrix c = { x[2].data, f, s->n, 1 };
 
-        status = s->is_complex ?
-                 limber_gemm_complex(w->ctx, k, NULL, s->m, s->n, s->k, alpha, a, 0, b, 0, beta, c, r, 0) :
-                 limber_gemm(w->ctx, k, s->m, s->n, s->k, alpha, a, b, beta, c, r);
-        if (status != LIMBER_OK)
+        status = s->is_complex ? limber_gemm_complex(w->ctx, k, NULL, s->m, s->n, s->k, alpha, a, 0,
+                                                     b, 0, beta, c, r, 0) :
+                                 limber_gemm(w->ctx, k, s->m, s->n, s->k, alpha, a, b, beta, c, r);
+        if (status != LIMBER_STATUS_OK)
             ok = complain("%s", limber_error_text()) == 0;
     }
     for (int i = 0; i < 3; i++)
@@ -167,12 +172,12 @@ static bool read_format(struct shape *s)
         s->is_complex = letter - letters >= 2;
         strcpy(s->format, (letter - letters) % 2 ? "f64" : "f32");
     }
-    return limber_format_named(s->format, &f) == LIMBER_OK;
+    return limber_format_named(s->format, &f) == LIMBER_STATUS_OK;
 }
 
 static bool shape_of(struct warming *w, const char *path, int at, char *line)
 {
-    limber_contract k = { .promise = LIMBER_NATIVE };
+    limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_report r = { 0 };
     struct shape s = { .m = 0 };
     long long m, n, p;
@@ -180,16 +185,18 @@ static bool shape_of(struct warming *w, const char *path, int at, char *line)
     int used = 0;
 
     snprintf(what, sizeof what, "%s", line);
-    if (sscanf(line, "%lld %lld %lld %23s %23s%n", &m, &n, &p, s.format, s.contract, &used) < 5 || m < 1 ||
-        n < 1 || p < 1)
-        return complain("%s:%d: a line is M N K FORMAT CONTRACT [scheme=NAME] [alpha] [beta]", path, at) == 0;
+    if (sscanf(line, "%lld %lld %lld %23s %23s%n", &m, &n, &p, s.format, s.contract, &used) < 5 ||
+        m < 1 || n < 1 || p < 1)
+        return complain("%s:%d: a line is M N K FORMAT CONTRACT [scheme=NAME] [alpha] [beta]", path,
+                        at) == 0;
     if (!read_format(&s))
         return complain("%s:%d: \"%s\" is no format, and none of s d c z", path, at, s.format) == 0;
     if (!contract_of(s.contract, &k))
         return complain("%s:%d: \"%s\" is no contract", path, at, s.contract) == 0;
     for (rest = line + used; (word = strtok_r(rest, " \t", &rest));)
         if (!read_word(&s, word))
-            return complain("%s:%d: \"%s\" is none of scheme=NAME, alpha, beta", path, at, word) == 0;
+            return complain("%s:%d: \"%s\" is none of scheme=NAME, alpha, beta", path, at, word) ==
+                   0;
     k.scheme = *s.scheme ? s.scheme : NULL;
     s.m = m;
     s.n = n;
@@ -221,7 +228,7 @@ static bool from_file(struct warming *w, const char *path)
 {
     char *text = text_read(path);
     bool ok = text && (text[strspn(text, " \t\r\n")] == '{' ? from_report(w, path, text) :
-                       from_shapes(w, path, text));
+                                                              from_shapes(w, path, text));
 
     free(text);
     return ok;
@@ -229,11 +236,12 @@ static bool from_file(struct warming *w, const char *path)
 
 static bool works_on_device(limber_context *ctx)
 {
-    const limber_contract native = { .promise = LIMBER_NATIVE };
-    limber_matrix one = { &(float){ 1 }, format_of("f32"), 1, 1 }, c = { &(float){ 0 }, one.format, 1, 1 };
+    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+    limber_matrix one = { &(float){ 1 }, format_of("f32"), 1, 1 },
+                  c = { &(float){ 0 }, one.format, 1, 1 };
     limber_report r;
 
-    return limber_gemm(ctx, &native, 1, 1, 1, NULL, one, one, NULL, c, &r) == LIMBER_OK &&
+    return limber_gemm(ctx, &native, 1, 1, 1, NULL, one, one, NULL, c, &r) == LIMBER_STATUS_OK &&
            strcmp(r.backend, "cuda") == 0;
 }
 
@@ -243,8 +251,8 @@ static int warm(struct warming *w, poptContext o)
     const char *path;
     bool ok = true;
 
-    if (limber_create(&w->ctx, &(limber_config){ .whole = 1 }) != LIMBER_OK ||
-        limber_cache_describe(w->ctx, &info) != LIMBER_OK)
+    if (limber_create(&w->ctx, &(limber_config){ .whole = 1 }) != LIMBER_STATUS_OK ||
+        limber_cache_describe(w->ctx, &info) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     w->device = works_on_device(w->ctx);
     if (!info.writable)
@@ -266,24 +274,24 @@ int cmd_warm(int argc, const char **argv)
     struct warming w = { .data = NULL };
     char *data = NULL;
     int json = 0, code, status;
-    struct poptOption table[] = {
-        { "data", 0, POPT_ARG_STRING, &data, 0, "of a list of shapes: normal, uniform or bytes (normal)",
-          "KIND" },
-        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
-    };
+    struct poptOption table[] = { { "data", 0, POPT_ARG_STRING, &data, 0,
+                                    "of a list of shapes: normal, uniform or bytes (normal)",
+                                    "KIND" },
+                                  { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+                                  POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
 
-    poptSetOtherOptionHelp(o, "FILE... [options]\n\nA FILE is a report that LIMBER_REPORT has written, whose "
-                           "kernels are made, or lines of\nM N K FORMAT CONTRACT [scheme=NAME] [alpha] "
-                           "[beta], where FORMAT may be s, d, c or z.\nKernels depend on what data is like: "
-                           "a report names them, shapes are tried on random data.\n\nexample: echo "
-                           "\"2000 2000 500 d correct beta\" > shapes; limber warm shapes");
+    poptSetOtherOptionHelp(
+        o, "FILE... [options]\n\nA FILE is a report that LIMBER_REPORT has written, whose "
+           "kernels are made, or lines of\nM N K FORMAT CONTRACT [scheme=NAME] [alpha] "
+           "[beta], where FORMAT may be s, d, c or z.\nKernels depend on what data is like: "
+           "a report names them, shapes are tried on random data.\n\nexample: echo "
+           "\"2000 2000 500 d correct beta\" > shapes; limber warm shapes");
     code = poptGetNextOpt(o);
     w.data = data ? data : "normal";
     if (code < -1)
-        status = complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
+        status =
+            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
     else if (strcmp(w.data, "normal") && strcmp(w.data, "uniform") && strcmp(w.data, "bytes"))
         status = complain("--data: \"%s\" is none of normal, uniform, bytes", data) + 1;
     else if (!poptPeekArg(o))

@@ -12,7 +12,7 @@ struct trial {
     limber_unit unit;
     int bits, product_bits;     /* of the accumulator; of one product */
     double error;               /* relative, Frobenius; infinite when C has a NaN or infinity that
-                                   A B has not */
+       A B has not */
     double distance, relative, swamped, partly, retention, predicted, seconds;
     bool frontier;              /* none has fewer bits and no larger error */
 };

@@ -90,9 +90,11 @@ static void script(FILE *f, const char *title, const struct trial *t, int n)
     fprintf(f, "set terminal svg size 960,600 dynamic noenhanced font 'sans,13' "
                "background rgb 'white'\nset title ");
     quoted(f, title);
-    fprintf(f, "\nset xlabel 'bits of the accumulator'\nset ylabel 'relative error (Frobenius)'\n"
-               "set logscale y\nset format y '%%.0e'\nset grid\nset key outside right top\n"
-               "set xrange [%d:%d]\nset xtics 2\n", least - 1, most + 1);
+    fprintf(f,
+            "\nset xlabel 'bits of the accumulator'\nset ylabel 'relative error (Frobenius)'\n"
+            "set logscale y\nset format y '%%.0e'\nset grid\nset key outside right top\n"
+            "set xrange [%d:%d]\nset xtics 2\n",
+            least - 1, most + 1);
     for (int i = 0; i < n; i++)
         if (leads(t, i))
             curve(f, t, n, i);
@@ -104,8 +106,10 @@ static void script(FILE *f, const char *title, const struct trial *t, int n)
     for (int i = 0; i < n; i++)
         if (leads(t, i)) {
             color++;
-            fprintf(f, "$points%d using 1:2 with points pt 7 lc %d notitle, "
-                       "$line%d using 1:2 with lines lw 2 lc %d title ", i, color, i, color);
+            fprintf(f,
+                    "$points%d using 1:2 with points pt 7 lc %d notitle, "
+                    "$line%d using 1:2 with lines lw 2 lc %d title ",
+                    i, color, i, color);
             key(f, t, n, i);
             fprintf(f, ", ");
         }

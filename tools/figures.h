@@ -33,12 +33,12 @@ struct sheet {
     FILE *f;
     char *text;
     size_t size;
-    bool within;                /* a line has begun */
+    bool within; /* a line has begun */
 };
 
 bool sheet_open(struct sheet *s, const char *heads);
 void sheet_word(struct sheet *s, const char *word);
-void sheet_number(struct sheet *s, double x);   /* NaN: an empty cell */
+void sheet_number(struct sheet *s, double x); /* NaN: an empty cell */
 void sheet_end_line(struct sheet *s);
 void sheet_clear(struct sheet *s);
 
@@ -70,6 +70,6 @@ struct verdict factors_check(const struct factors *x);
  * machine.  NAN: the contract is refused; *failed: another failure, after a message. */
 double factors_time(const struct figures *f, limber_context *ctx, const limber_contract *contract,
                     const struct factors *x, limber_report *report, bool *failed);
-double random_unit(uint64_t *state);        /* in [0,1) */
+double random_unit(uint64_t *state); /* in [0,1) */
 
 #endif

@@ -4,9 +4,9 @@
  * The library takes lines where they hold all, else windows.
  *
  * Tiles have 64 lines and 256 elements along k.  unscaled: a tile is out when an element leaves
- * [2^-14, 2^15); lines: when one of its lines, scaled as a whole, spreads over more than 28 binades;
- * windows: when the tile leaves the 28 binades that hold most tiles of its block of lines.  A product of two
- * tiles is out when one of them is.
+ * [2^-14, 2^15); lines: when one of its lines, scaled as a whole, spreads over more than 28
+ * binades; windows: when the tile leaves the 28 binades that hold most tiles of its block of lines.
+ * A product of two tiles is out when one of them is.
  *
  *   source  Ma et al., ICS 2022, sections 4.3, 5.2 */
 #include "figures.h"
@@ -22,7 +22,9 @@ enum { INDEPENDENT, ROW_LEVELS, TILE_LEVELS, KINDS };
 /* Exponents of a side: of every line in every tile. */
 struct side {
     int blocks, tiles;
-    struct span { int low, high; } line[BLOCKS][TILES][LINES], tile[BLOCKS][TILES];
+    struct span {
+        int low, high;
+    } line[BLOCKS][TILES][LINES], tile[BLOCKS][TILES];
 };
 
 static struct span join(struct span a, struct span b)
@@ -54,8 +56,8 @@ static void note(struct side *s, int64_t line, int64_t p, float x)
 }
 
 /* One operand of lines x k, element (i,p) at x[i row + p col]. */
-static void draw(int kind, double sigma, int64_t lines, int64_t k, float *x, int64_t row, int64_t col,
-                 struct side *s, uint64_t *state)
+static void draw(int kind, double sigma, int64_t lines, int64_t k, float *x, int64_t row,
+                 int64_t col, struct side *s, uint64_t *state)
 {
     double tile[BLOCKS][TILES];
 
@@ -66,9 +68,10 @@ static void draw(int kind, double sigma, int64_t lines, int64_t k, float *x, int
         double of_row = level(sigma, state);
 
         for (int64_t p = 0; p < k; p++) {
-            double y = kind == INDEPENDENT ? level(sigma, state) :
-                       (kind == ROW_LEVELS ? of_row : tile[i / LINES][p / LENGTH]) *
-                       exp2(6 * random_unit(state) - 3);
+            double y = kind == INDEPENDENT ?
+                           level(sigma, state) :
+                           (kind == ROW_LEVELS ? of_row : tile[i / LINES][p / LENGTH]) *
+                               exp2(6 * random_unit(state) - 3);
 
             x[i * row + p * col] = (float)y * (random_bits(state) >> 63 ? 1.0f : -1.0f);
             note(s, i, p, (float)y);
@@ -156,16 +159,17 @@ static void shares(const struct side *a, const struct side *b,
 /* The share of the product that the library gave to the wide scheme; NAN: it refused. */
 static double reported(struct figures *f, const struct factors *x, bool *ok)
 {
-    static const limber_contract fast = { .promise = LIMBER_FAST, .scheme = "fp32-f+native" };
+    static const limber_contract fast = { .promise = LIMBER_CONTRACT_FAST,
+                                          .scheme = "fp32-f+native" };
     limber_report r;
     limber_status s = factors_multiply(f->ctx, &fast, x, &r);
     double wide = 0;
 
-    if (s != LIMBER_OK && s != LIMBER_NO_SCHEME)
+    if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_NO_SCHEME)
         *ok = (complain("%s", limber_error_text()), false);
-    for (int i = 0; s == LIMBER_OK && i < r.parts; i++)
+    for (int i = 0; s == LIMBER_STATUS_OK && i < r.parts; i++)
         wide += strcmp(r.part[i].scheme, "fp32-f") ? r.part[i].share : 0;
-    return s == LIMBER_OK && r.parts ? wide : NAN;
+    return s == LIMBER_STATUS_OK && r.parts ? wide : NAN;
 }
 
 /* ---- the figure ------------------------------------------------------------------------------ */
@@ -173,7 +177,8 @@ static double reported(struct figures *f, const struct factors *x, bool *ok)
 static bool measure(struct figures *f, int kind, double sigma, const struct factors *x,
                     struct side side[2], struct sheet *data)
 {
-    static void (*const judges[])(const struct side *s, verdicts out) = { unscaled, lines, windows };
+    static void (*const judges[])(const struct side *s, verdicts out) = { unscaled, lines,
+                                                                          windows };
     uint64_t state = 7;
     bool ok = true;
 
@@ -200,7 +205,8 @@ static const char script[] =
     "array J = ['unscaled', 'lines scaled', 'windows of blocks']\n"
     "do for [k=1:3] {\nset title K[k]\n"
     "plot for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(1+2*j) : NaN) with lines lw 2 dt 2 "
-    "lc j title 'tiles, '.J[j], for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(2+2*j) : NaN) "
+    "lc j title 'tiles, '.J[j], for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(2+2*j) : "
+    "NaN) "
     "with linespoints pt 7 ps 0.5 lw 2 lc j title 'products, '.J[j], "
     "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc rgb 'black' "
     "title 'reported by the library'\n}\nunset multiplot";

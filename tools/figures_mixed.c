@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Figures mixed-sweep and overhead: products of unlike parts, by one plan, by plans of their own, and
- * by what the library decides.
+ * Figures mixed-sweep and overhead: products of unlike parts, by one plan, by plans of their own,
+ * and by what the library decides.
  *
  *   source  Ma et al., ICS 2022, figures 8 and 16 */
 #include "figures.h"
@@ -33,7 +33,7 @@ static void fill(const struct factors *x, double share, bool tiles, bool exponen
                 int64_t blocks = x->m / LINES;
                 uint64_t tile = (uint64_t)(side << 40 | (i / LINES) << 20 | p / LENGTH) * 7919 + 1;
                 bool wide = tiles ? random_unit(&tile) < share :
-                            !side && (double)(i / LINES) < share * (double)blocks - 0.5;
+                                    !side && (double)(i / LINES) < share * (double)blocks - 0.5;
                 double y = element(wide, exponents, &state);
 
                 if (side)
@@ -49,11 +49,19 @@ static const struct sweep {
     const char *name;
     limber_promise promise;
     bool tiles, exponents;
-    const char *scheme[WAYS];   /* beside the choice for the whole */
+    const char *scheme[WAYS]; /* beside the choice for the whole */
 } sweeps[] = {
-    { "native rows", LIMBER_NATIVE, false, false, { "native", "ozaki2", "ozaki1-i8+native" } },
-    { "native tiles", LIMBER_NATIVE, true, false, { "native", "ozaki2", "ozaki1-i8+native" } },
-    { "correct rows", LIMBER_CORRECT, false, true, { "ozaki1-i8", "ozaki2" } },
+    { "native rows",
+      LIMBER_CONTRACT_NATIVE,
+      false,
+      false,
+      { "native", "ozaki2", "ozaki1-i8+native" } },
+    { "native tiles",
+      LIMBER_CONTRACT_NATIVE,
+      true,
+      false,
+      { "native", "ozaki2", "ozaki1-i8+native" } },
+    { "correct rows", LIMBER_CONTRACT_CORRECT, false, true, { "ozaki1-i8", "ozaki2" } },
 };
 enum { SWEEPS = sizeof sweeps / sizeof *sweeps };
 
@@ -76,7 +84,8 @@ static bool measure_share(struct figures *f, const struct sweep *s, const struct
     for (; n <= WAYS && !failed; n++) {
         c.scheme = s->scheme[n - 1];
         time[n] = !c.scheme ? NAN :
-                  factors_time(f, strchr(c.scheme, '+') ? f->ctx : f->whole, &c, x, NULL, &failed);
+                              factors_time(f, strchr(c.scheme, '+') ? f->ctx : f->whole, &c, x,
+                                           NULL, &failed);
     }
     sheet_word(data, s->name);
     sheet_number(data, share);
@@ -98,11 +107,13 @@ static const char sweep_script[] =
     "set xlabel 'share of wide data'\nset ylabel 'milliseconds'\nset key outside right top\n"
     "set xrange [-0.02:1.02]\nset logscale y 2\nset multiplot layout 3,1\n"
     "array S = ['native rows', 'native tiles', 'correct rows']\n"
-    "array A = ['native', 'native', 'INT8 slices']\narray B = ['Ozaki II', 'Ozaki II', 'Ozaki II']\n"
+    "array A = ['native', 'native', 'INT8 slices']\narray B = ['Ozaki II', 'Ozaki II', 'Ozaki "
+    "II']\n"
     "array C = ['INT8 slices + native', 'INT8 slices + native', '']\n"
     "do for [s=1:3] {\nset title S[s]\n"
     "y(i) = strcol(1) eq S[s] ? column(i) : NaN\n"
-    "plot $data using 2:(y(4)) with linespoints pt 4 ps 0.6 lw 2 dt 2 lc 1 title 'chosen for the whole', "
+    "plot $data using 2:(y(4)) with linespoints pt 4 ps 0.6 lw 2 dt 2 lc 1 title 'chosen for the "
+    "whole', "
     "$data using 2:(y(5)) with linespoints pt 5 ps 0.6 lw 2 dt 2 lc 2 title A[s], "
     "$data using 2:(y(6)) with linespoints pt 9 ps 0.6 lw 2 dt 2 lc 3 title B[s], "
     "$data using 2:(y(7)) with linespoints pt 11 ps 0.6 lw 2 dt 2 lc 4 title C[s], "
@@ -151,7 +162,7 @@ static bool measure_overhead(struct figures *f, const char *name, limber_promise
 
     figure_note(f, "overhead: %s, n = %lld", name, (long long)x->n);
     for (int run = 0; run < (f->quick ? 2 : 6); run++) {
-        if (factors_multiply(f->ctx, &c, x, &r) != LIMBER_OK)
+        if (factors_multiply(f->ctx, &c, x, &r) != LIMBER_STATUS_OK)
             return complain("%s", limber_error_text()), false;
         if (run > 0 && r.seconds_scan + r.seconds_run < least) {
             least = r.seconds_scan + r.seconds_run;
@@ -169,12 +180,14 @@ static bool measure_overhead(struct figures *f, const char *name, limber_promise
     return true;
 }
 
-static const char overhead_script[] =
-    "set style data histograms\nset style histogram rowstacked\nset style fill solid 0.8 border -1\n"
-    "set boxwidth 0.7\nset ylabel 'share of the call'\nset yrange [0:1.05]\nset key outside right top\n"
-    "set xtics rotate by -25\n"
-    "plot $data using ($3/($3+$4)):xtic(sprintf('%s, n = %g', strcol(1), $2)) title 'scan and decision', "
-    "$data using ($4/($3+$4)) title 'parts'";
+static const char overhead_script[] = "set style data histograms\nset style histogram "
+                                      "rowstacked\nset style fill solid 0.8 border -1\n"
+                                      "set boxwidth 0.7\nset ylabel 'share of the call'\nset "
+                                      "yrange [0:1.05]\nset key outside right top\n"
+                                      "set xtics rotate by -25\n"
+                                      "plot $data using ($3/($3+$4)):xtic(sprintf('%s, n = %g', "
+                                      "strcol(1), $2)) title 'scan and decision', "
+                                      "$data using ($4/($3+$4)) title 'parts'";
 
 bool figure_overhead(struct figures *f)
 {

@@ -13,15 +13,15 @@ static const struct way {
     const char *name;
     limber_contract contract;
 } ways[] = {
-    { "native FP64", { .promise = LIMBER_NATIVE, .scheme = "native" } },
-    { "Ozaki I native", { .promise = LIMBER_NATIVE, .scheme = "ozaki1-i8" } },
-    { "Ozaki II native", { .promise = LIMBER_NATIVE, .scheme = "ozaki2" } },
-    { "Ozaki I bits=40", { .promise = LIMBER_BITS, .bits = 40, .scheme = "ozaki1-i8" } },
-    { "Ozaki II bits=40", { .promise = LIMBER_BITS, .bits = 40, .scheme = "ozaki2" } },
-    { "Ozaki I correct", { .promise = LIMBER_CORRECT, .scheme = "ozaki1-i8" } },
-    { "Ozaki II correct", { .promise = LIMBER_CORRECT, .scheme = "ozaki2" } },
-    { "Ozaki I 7 slices", { .promise = LIMBER_FAST, .slices = 7, .scheme = "ozaki1-i8" } },
-    { "Ozaki I 9 slices", { .promise = LIMBER_FAST, .slices = 9, .scheme = "ozaki1-i8" } },
+    { "native FP64", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" } },
+    { "Ozaki I native", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki1-i8" } },
+    { "Ozaki II native", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2" } },
+    { "Ozaki I bits=40", { .promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki1-i8" } },
+    { "Ozaki II bits=40", { .promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki2" } },
+    { "Ozaki I correct", { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki1-i8" } },
+    { "Ozaki II correct", { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" } },
+    { "Ozaki I 7 slices", { .promise = LIMBER_CONTRACT_FAST, .slices = 7, .scheme = "ozaki1-i8" } },
+    { "Ozaki I 9 slices", { .promise = LIMBER_CONTRACT_FAST, .slices = 9, .scheme = "ozaki1-i8" } },
 };
 enum { WIDTHS = sizeof widths / sizeof *widths, WAYS = sizeof ways / sizeof *ways };
 
@@ -65,23 +65,25 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     "array N = ['native FP64', 'Ozaki I native', 'Ozaki II native', 'Ozaki I bits=40', " \
     "'Ozaki II bits=40', 'Ozaki I correct', 'Ozaki II correct', 'Ozaki I 7 slices', " \
     "'Ozaki I 9 slices']\n" \
-    "set datafile missing NaN\n"    /* rows of other ways lie between those of one, and are no gap in it */ \
+    "set datafile missing NaN\n" /* rows of other ways lie between those of one, and are no gap in \
+                                    it */ \
     "set xlabel 'phi'\nset key outside right top\nset logscale y 10\n"
 #define CURVES(from, y) \
     "for [i=" from ":7] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with linespoints pt 7 " \
     "ps 0.6 lw 2 lc i title N[i], for [i=8:9] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) " \
     "with linespoints pt 7 ps 0.6 lw 2 dt 2 lc i title N[i]"
 
-static const char accuracy[] = HEAD
-    "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\n"
-    "set title 'solid: a contract; dashed: a fixed number of slices'\n"
-    "plot " CURVES("1", "$4");
+static const char accuracy[] =
+    HEAD "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\n"
+         "set title 'solid: a contract; dashed: a fixed number of slices'\n"
+         "plot " CURVES("1", "$4");
 
-static const char cost[] = HEAD
-    "set ylabel 'time / native FP64'\n"
-    "set title 'solid and dashed: measured; points: predicted'\n"
-    "plot " CURVES("2", "$7") ", "
-    "for [i=2:9] $data using 2:(strcol(1) eq N[i] ? $6 : NaN) with points pt 2 lc i notitle";
+static const char cost[] =
+    HEAD "set ylabel 'time / native FP64'\n"
+         "set title 'solid and dashed: measured; points: predicted'\n"
+         "plot " CURVES("2", "$7") ", "
+                                   "for [i=2:9] $data using 2:(strcol(1) eq N[i] ? $6 : NaN) with "
+                                   "points pt 2 lc i notitle";
 
 bool figure_range(struct figures *f)
 {
@@ -97,8 +99,10 @@ bool figure_range(struct figures *f)
         uint64_t state = 2504;
 
         for (int64_t i = 0; i < n * n; i++) {
-            ((double *)x.a)[i] = (random_unit(&state) - 0.5) * exp(widths[w] * random_normal(&state));
-            ((double *)x.b)[i] = (random_unit(&state) - 0.5) * exp(widths[w] * random_normal(&state));
+            ((double *)x.a)[i] =
+                (random_unit(&state) - 0.5) * exp(widths[w] * random_normal(&state));
+            ((double *)x.b)[i] =
+                (random_unit(&state) - 0.5) * exp(widths[w] * random_normal(&state));
         }
         ok = measure(f, widths[w], &x, &data);
     }

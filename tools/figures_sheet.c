@@ -149,8 +149,9 @@ static void write_script(FILE *out, const void *user)
 {
     const struct drawing *d = user;
 
-    fprintf(out, "set terminal svg size 900,%d dynamic enhanced font 'sans,13' background rgb "
-                 "'white'\nset datafile separator ','\nset grid\n$data << END\n%sEND\n%s\n",
+    fprintf(out,
+            "set terminal svg size 900,%d dynamic enhanced font 'sans,13' background rgb "
+            "'white'\nset datafile separator ','\nset grid\n$data << END\n%sEND\n%s\n",
             d->picture->height, strchr(d->data->text, '\n') + 1, d->picture->script);
 }
 
@@ -182,8 +183,8 @@ static bool draw(struct figures *f, const struct picture *p, const struct sheet 
 {
     const struct drawing d = { p, s };
     char *path = f->undrawn ? NULL : path_of(f, p->name, "svg");
-    bool ok = f->undrawn || (path && (gnuplot(path, p->name, write_script, &d, &f->undrawn) ||
-                                      f->undrawn));
+    bool ok = f->undrawn ||
+              (path && (gnuplot(path, p->name, write_script, &d, &f->undrawn) || f->undrawn));
 
     free(path);
     return ok;

@@ -2,8 +2,8 @@
  * Figure gemm-error: errors of FP32 products from limbs whose sums are those of tensor cores.
  *
  * The sums are simulated (h100-fp16, h100-tf32, h100-bf16): one chain over all of k, or with the
- * first accumulator added to a binary32 total after every 64 products (group=64), which is what plans
- * with sums=h100 do.  Limbs, rows and accumulators are those of the schemes under `fast`.
+ * first accumulator added to a binary32 total after every 64 products (group=64), which is what
+ * plans with sums=h100 do.  Limbs, rows and accumulators are those of the schemes under `fast`.
  *
  *   source  Ma et al., ICS 2022, figure 15; docs/accuracy.md, section 12 */
 #include "figures.h"
@@ -23,7 +23,12 @@ struct emulation {
 static const struct emulation emulations[] = {
     { "FP32-F", "f16", "h100-fp16", 2, 12, 3, { { 0, 0 }, { 0, 1 }, { 1, 0 } } },
     { "FP32-T", "tf32", "h100-tf32", 2, 0, 3, { { 0, 0 }, { 0, 1 }, { 1, 0 } } },
-    { "FP32-B", "bf16", "h100-bf16", 3, 0, 6,
+    { "FP32-B",
+      "bf16",
+      "h100-bf16",
+      3,
+      0,
+      6,
       { { 0, 0 }, { 0, 1 }, { 1, 0 }, { 0, 2 }, { 1, 1 }, { 2, 0 } } },
 };
 enum { EMULATIONS = sizeof emulations / sizeof *emulations, CURVES = 2 + 2 * EMULATIONS };
@@ -43,8 +48,8 @@ static bool cut(const struct emulation *e, const float *x, int64_t n, float *lim
             double scaled = ldexp(rest, i * e->shift);
             char stored[8];
 
-            limber_convert(stored, f, &scaled, f64, 1, LIMBER_RN);
-            limber_convert(&limb[i][at], f32, stored, f, 1, LIMBER_RN);
+            limber_convert(stored, f, &scaled, f64, 1, LIMBER_ROUND_NEAREST);
+            limber_convert(&limb[i][at], f32, stored, f, 1, LIMBER_ROUND_NEAREST);
             rest -= ldexp(limb[i][at], -i * e->shift);
         }
     }
@@ -58,7 +63,7 @@ static bool accumulate(limber_context *ctx, const struct emulation *e, const str
 {
     int rows = to - from;
     int64_t length = x->k * rows;
-    limber_contract contract = { .promise = LIMBER_SIMULATE };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE };
     limber_unit unit;
     struct factors y;
     bool ok;
@@ -75,8 +80,8 @@ static bool accumulate(limber_context *ctx, const struct emulation *e, const str
             ((float *)y.b)[p * x->n + j] = b[row[1]][k * x->n + j];
     }
     contract.unit = &unit;
-    ok = (limber_unit_parse(words, &unit) == LIMBER_OK &&
-          factors_multiply(ctx, &contract, &y, NULL) == LIMBER_OK) ||
+    ok = (limber_unit_parse(words, &unit) == LIMBER_STATUS_OK &&
+          factors_multiply(ctx, &contract, &y, NULL) == LIMBER_STATUS_OK) ||
          !complain("%s", limber_error_text());
     if (ok)
         memcpy(c, y.c, (size_t)(x->m * x->n) * sizeof *c);
@@ -108,20 +113,20 @@ static bool emulate(limber_context *ctx, const struct emulation *e, bool promote
 
 static bool chain(limber_context *ctx, const struct factors *x)
 {
-    limber_contract contract = { .promise = LIMBER_SIMULATE };
+    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE };
     limber_unit unit;
 
     contract.unit = &unit;
-    return (limber_unit_parse("in=f32 acc=f32", &unit) == LIMBER_OK &&
-            factors_multiply(ctx, &contract, x, NULL) == LIMBER_OK) ||
+    return (limber_unit_parse("in=f32 acc=f32", &unit) == LIMBER_STATUS_OK &&
+            factors_multiply(ctx, &contract, x, NULL) == LIMBER_STATUS_OK) ||
            !complain("%s", limber_error_text());
 }
 
 static bool native(limber_context *ctx, const struct factors *x)
 {
-    const limber_contract contract = { .promise = LIMBER_NATIVE, .scheme = "native" };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
 
-    return factors_multiply(ctx, &contract, x, NULL) == LIMBER_OK ||
+    return factors_multiply(ctx, &contract, x, NULL) == LIMBER_STATUS_OK ||
            !complain("%s", limber_error_text());
 }
 
@@ -143,8 +148,9 @@ static bool measure(struct figures *f, int64_t k, bool is_signed, struct sheet *
     for (int i = 0; i < CURVES && ok; i++) {
         struct verdict v;
 
-        ok = i == 0 ? chain(f->whole, &x) : i == 1 ? native(f->whole, &x) :
-             emulate(f->whole, &emulations[(i - 2) / 2], i % 2, &x);
+        ok = i == 0 ? chain(f->whole, &x) :
+             i == 1 ? native(f->whole, &x) :
+                      emulate(f->whole, &emulations[(i - 2) / 2], i % 2, &x);
         v = ok ? factors_check(&x) : (struct verdict){ .ulp = 0 };
         sheet_number(data, v.relative * 0x1p24);
         ulp[i] = v.ulp;

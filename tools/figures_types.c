@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Figure type-error: what representing one binary32 number by limbs costs, binade by binade.
  *
- * published: the sum of the limbs as their papers define them, unscaled, by conversions; scaled: x 1
- * under `fast`, where each x is a line with a scale of its own; beside 1: lines (x, 1), whose scale
- * has to serve both.
+ * published: the sum of the limbs as their papers define them, unscaled, by conversions; scaled: x
+ * 1 under `fast`, where each x is a line with a scale of its own; beside 1: lines (x, 1), whose
+ * scale has to serve both.
  *
  *   source  Ma et al., ICS 2022, figure 14 */
 #include "figures.h"
@@ -20,12 +20,9 @@ struct type {
     int limbs, shift, bits;     /* held: to a relative error of 2^-bits */
 };
 static const struct type types[] = {
-    { "FP16", "f16", NULL, 1, 0, 11 },
-    { "BF16", "bf16", NULL, 1, 0, 8 },
-    { "TF32", "tf32", NULL, 1, 0, 11 },
-    { "FP32-F", "f16", "fp32-f", 2, 12, 23 },
-    { "FP32-M", "f16", "fp32-m", 2, 0, 23 },
-    { "FP32-T", "tf32", "fp32-t", 2, 0, 23 },
+    { "FP16", "f16", NULL, 1, 0, 11 },        { "BF16", "bf16", NULL, 1, 0, 8 },
+    { "TF32", "tf32", NULL, 1, 0, 11 },       { "FP32-F", "f16", "fp32-f", 2, 12, 23 },
+    { "FP32-M", "f16", "fp32-m", 2, 0, 23 },  { "FP32-T", "tf32", "fp32-t", 2, 0, 23 },
     { "FP32-B", "bf16", "fp32-b", 3, 0, 23 },
 };
 enum { TYPES = sizeof types / sizeof *types };
@@ -49,8 +46,8 @@ static double published(const struct type *t, float x)
         double scaled = ldexp(rest, i * t->shift), back;
         char stored[8];
 
-        limber_convert(stored, limb, &scaled, f64, 1, LIMBER_RN);
-        limber_convert(&back, f64, stored, limb, 1, LIMBER_RN);
+        limber_convert(stored, limb, &scaled, f64, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(&back, f64, stored, limb, 1, LIMBER_ROUND_NEAREST);
         back = ldexp(back, -i * t->shift);
         sum += back;
         rest -= back;
@@ -129,7 +126,7 @@ static void brief_line(struct sheet *s, const char *name, const char *how, int b
 /* ---- by the library -------------------------------------------------------------------------- */
 
 struct samples {
-    int each;                   /* of a binade */
+    int each; /* of a binade */
     float x[BINADES * MOST];
 };
 
@@ -137,7 +134,7 @@ struct samples {
 static bool multiply(limber_context *ctx, const struct type *t, const struct samples *s, int b,
                      int binades, bool beside, double *error)
 {
-    const limber_contract fast = { .promise = LIMBER_FAST, .scheme = t->scheme };
+    const limber_contract fast = { .promise = LIMBER_CONTRACT_FAST, .scheme = t->scheme };
     struct factors x;
     limber_status status;
 
@@ -152,13 +149,14 @@ static bool multiply(limber_context *ctx, const struct type *t, const struct sam
     memcpy(x.b, (float[]){ 1, 0 }, (size_t)x.k * sizeof(float));
     status = factors_multiply(ctx, &fast, &x, NULL);
     for (int64_t i = 0; i < x.m; i++) {
-        double e = status == LIMBER_OK ? error_of(((float *)x.c)[i], s->x[b * s->each + i]) : 1;
+        double e =
+            status == LIMBER_STATUS_OK ? error_of(((float *)x.c)[i], s->x[b * s->each + i]) : 1;
         double *to = &error[b + i / s->each];
 
         *to = i % s->each == 0 || e > *to ? e : *to;
     }
     factors_clear(&x);
-    return status == LIMBER_OK || status == LIMBER_NO_SCHEME ||
+    return status == LIMBER_STATUS_OK || status == LIMBER_STATUS_NO_SCHEME ||
            !complain("%s", limber_error_text());
 }
 
@@ -167,7 +165,8 @@ static bool multiply_all(struct figures *f, const struct samples *s,
 {
     const limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "" };
     limber_context *ctx;
-    bool ok = limber_create(&ctx, &config) == LIMBER_OK || !complain("%s", limber_error_text());
+    bool ok =
+        limber_create(&ctx, &config) == LIMBER_STATUS_OK || !complain("%s", limber_error_text());
 
     for (int i = 0; i < SCALING && ok; i++) {
         const struct type *t = &types[scaling[i]];
@@ -241,8 +240,7 @@ bool figure_types(struct figures *f)
                            "FP32-T scaled,FP32-B scaled,FP32-F beside 1,FP32-T beside 1,"
                            "FP32-B beside 1") &&
          sheet_open(&brief, "type,limbs,from,to,error,lost half-way at") &&
-         fill(f, s, &data, &brief) &&
-         figure_write(f, "type-error", &data, &brief, &picture, 1);
+         fill(f, s, &data, &brief) && figure_write(f, "type-error", &data, &brief, &picture, 1);
     sheet_clear(&data);
     sheet_clear(&brief);
     free(s);

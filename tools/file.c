@@ -100,8 +100,7 @@ bool array_read(const char *path, bool wide, struct array *a)
         ok = npy_read(f, path, a);
     else if (n >= 2 && memcmp(magic, "%%", 2) == 0)
         ok = mtx_read(f, path, wide, a);
-    else if (n >= 4 && ((magic[0] == 0 && magic[1] == 0) || (magic[0] == 0x1f &&
-                                                             magic[1] == 0x8b)))
+    else if (n >= 4 && ((magic[0] == 0 && magic[1] == 0) || (magic[0] == 0x1f && magic[1] == 0x8b)))
         ok = idx_read(path, a);
     else
         ok = (complain("%s: neither .npy nor Matrix Market nor IDX", path), false);
@@ -204,7 +203,7 @@ static void to_f128(mpfr_t x, int rounded, unsigned char *out)
         code[15] = 0x7f;
         code[13] = mpfr_nan_p(x) ? 0x80 : 0;
     } else if (!mpfr_zero_p(x)) {
-        e = mpfr_get_z_2exp(z, x);      /* x = z 2^e, z of 113 bits */
+        e = mpfr_get_z_2exp(z, x); /* x = z 2^e, z of 113 bits */
         mpz_abs(z, z);
         for (; e < -16494; e++)
             mpz_fdiv_q_2exp(z, z, 1);
@@ -257,7 +256,7 @@ bool parse_number(const char *text, limber_format f, void *out)
 
         errno = 0;
         v = strtoll(text, &end, 10);
-        memcpy(out, &v, 8);             /* scalars of integers are i64 */
+        memcpy(out, &v, 8); /* scalars of integers are i64 */
         return end != text && *end == 0 && errno != ERANGE;
     }
     if (limber_format_equal(f, format_of("dd"))) {
@@ -285,11 +284,13 @@ bool parse_number(const char *text, limber_format f, void *out)
         return ok;
     }
     if (f.kind == LIMBER_KIND_FLOAT) {
-        double d = limber_format_equal(f, format_of("f64")) ? strtod(text, &end) : to_odd(text, &end);
+        double d =
+            limber_format_equal(f, format_of("f64")) ? strtod(text, &end) : to_odd(text, &end);
 
         if (end == text || *end)
             return false;
-        return limber_convert(out, f, &d, format_of("f64"), 1, LIMBER_RN) == LIMBER_OK;
+        return limber_convert(out, f, &d, format_of("f64"), 1, LIMBER_ROUND_NEAREST) ==
+               LIMBER_STATUS_OK;
     }
     return false;
 }

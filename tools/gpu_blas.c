@@ -21,12 +21,12 @@ static struct {
     int (*workspace)(void *, void *, size_t);
     int (*stream)(void *, void *);
     int (*strategy)(void *, int);       /* NULL: from before there was emulation */
-    int (*sgemm)(void *, int, int, int, int, int, const float *, const float *, int,
-                 const float *, int, const float *, float *, int);
+    int (*sgemm)(void *, int, int, int, int, int, const float *, const float *, int, const float *,
+                 int, const float *, float *, int);
     int (*dgemm)(void *, int, int, int, int, int, const double *, const double *, int,
                  const double *, int, const double *, double *, int);
-    int (*gemm)(void *, int, int, int, int, int, const void *, const void *, int, int,
-                const void *, int, int, const void *, void *, int, int, int, int);
+    int (*gemm)(void *, int, int, int, int, int, const void *, const void *, int, int, const void *,
+                int, int, const void *, void *, int, int, int, int);
 } blas;
 
 static struct peer_library blas_about = { .name = "cuBLAS" }, lt_about = { .name = "cuBLASLt" };
@@ -37,8 +37,7 @@ static bool refuse(struct peer_library *l, const char *why)
     return false;
 }
 
-#define FIND(library, where, name) \
-    (*(void **)&(where) = dlsym(library, name))
+#define FIND(library, where, name) (*(void **)&(where) = dlsym(library, name))
 
 static bool find_blas(void *l)
 {
@@ -54,7 +53,8 @@ static bool start_blas(void)
 {
     struct peer_library *l = &blas_about;
     void *library = gpu_library("libcublas.so.13 libcublas.so.12 "
-                                "/usr/local/cuda/lib64/libcublas.so", l->why, sizeof l->why);
+                                "/usr/local/cuda/lib64/libcublas.so",
+                                l->why, sizeof l->why);
     int code, version = 0;
 
     if (!library)
@@ -88,15 +88,18 @@ static bool answer(struct contender *c, int code)
     if (code == 0)
         return true;
     if (code == NOT_SUPPORTED)
-        return contender_stop(c, STATE_skipped, "cuBLAS does not offer it on this GPU "
+        return contender_stop(c, STATE_skipped,
+                              "cuBLAS does not offer it on this GPU "
                               "(NOT_SUPPORTED)");
     return contender_stop(c, STATE_failed, "cuBLAS answers %d", code);
 }
 
 /* Types of operands and result, and what it computes in. */
-static const struct type { int in, out, as; } types[] = {
-    [BY_f16] = { R_16F, R_32F, AS_32F }, [BY_bf16] = { R_16BF, R_32F, AS_32F },
-    [BY_tf32] = { R_32F, R_32F, AS_TF32 }, [BY_i8] = { R_8I, R_32I, AS_32I },
+static const struct type {
+    int in, out, as;
+} types[] = {
+    [BY_f16] = { R_16F, R_32F, AS_32F },       [BY_bf16] = { R_16BF, R_32F, AS_32F },
+    [BY_tf32] = { R_32F, R_32F, AS_TF32 },     [BY_i8] = { R_8I, R_32I, AS_32I },
     [BY_bf16x9] = { R_32F, R_32F, AS_BF16X9 }, [BY_fixed] = { R_64F, R_64F, AS_FIXED },
 };
 
@@ -125,16 +128,18 @@ static int call_ex(const struct contender *c, const struct gpu_work *w, const vo
     static const double one_d = 1, zero_d = 0;
     static const int32_t one_i = 1, zero_i = 0;
     const struct type *t = &types[c->by];
-    const void *one = t->out == R_64F ? (const void *)&one_d : t->out == R_32I ?
-                      (const void *)&one_i : (const void *)&one_f;
-    const void *zero = t->out == R_64F ? (const void *)&zero_d : t->out == R_32I ?
-                       (const void *)&zero_i : (const void *)&zero_f;
+    const void *one = t->out == R_64F ? (const void *)&one_d :
+                      t->out == R_32I ? (const void *)&one_i :
+                                        (const void *)&one_f;
+    const void *zero = t->out == R_64F ? (const void *)&zero_d :
+                       t->out == R_32I ? (const void *)&zero_i :
+                                         (const void *)&zero_f;
     int m = (int)w->m, n = (int)w->n, k = (int)w->k;
 
     if (c->emulation)
         prepare_emulation(w);
-    return blas.gemm(blas.handle, w->tb ? OP_T : OP_N, OP_N, n, m, k, one, b, t->in,
-                     w->tb ? k : n, a, t->in, k, zero, y, t->out, n, t->as, DEFAULT);
+    return blas.gemm(blas.handle, w->tb ? OP_T : OP_N, OP_N, n, m, k, one, b, t->in, w->tb ? k : n,
+                     a, t->in, k, zero, y, t->out, n, t->as, DEFAULT);
 }
 
 bool blas_call(struct contender *c, const struct gpu_work *w, const void *a, const void *b, void *y)
@@ -166,7 +171,7 @@ struct heuristic {
 
 static struct {
     void *handle, *desc, *rows, *cols, *result, *preference, *workspace;
-    int64_t m, n, k;            /* what the layouts are for; 0: none */
+    int64_t m, n, k; /* what the layouts are for; 0: none */
     struct heuristic found;
     int (*create)(void **);
     int (*destroy)(void *);
@@ -204,7 +209,8 @@ static bool start_lt(void)
     struct peer_library *l = &lt_about;
     size_t bytes = LT_WORKSPACE;
     void *library = gpu_library("libcublasLt.so.13 libcublasLt.so.12 "
-                                "/usr/local/cuda/lib64/libcublasLt.so", l->why, sizeof l->why);
+                                "/usr/local/cuda/lib64/libcublasLt.so",
+                                l->why, sizeof l->why);
 
     if (!library)
         return false;
@@ -255,8 +261,8 @@ static int lt_shape(const struct gpu_work *w)
         (code = lt.layout_new(&lt.cols, R_E4M3, k, n, w->k)) ||
         (code = lt.layout_new(&lt.rows, R_E4M3, k, m, w->k)) ||
         (code = lt.layout_new(&lt.result, R_32F, n, m, w->n)) ||
-        (code = lt.choose(lt.handle, lt.desc, lt.cols, lt.rows, lt.result, lt.result,
-                          lt.preference, 1, &lt.found, &found)))
+        (code = lt.choose(lt.handle, lt.desc, lt.cols, lt.rows, lt.result, lt.result, lt.preference,
+                          1, &lt.found, &found)))
         return code;
     if (found < 1)
         return NOT_SUPPORTED;
@@ -275,8 +281,8 @@ bool lt_call(struct contender *c, const struct gpu_work *w, const void *a, const
     code = lt_shape(w);
     if (code == 0)
         code = lt.matmul(lt.handle, lt.desc, &(float){ 1 }, b, lt.cols, a, lt.rows, &(float){ 0 },
-                         y, lt.result, y, lt.result, lt.found.algorithm, lt.workspace,
-                         LT_WORKSPACE, gpu_stream());
+                         y, lt.result, y, lt.result, lt.found.algorithm, lt.workspace, LT_WORKSPACE,
+                         gpu_stream());
     return answer(c, code);
 }
 

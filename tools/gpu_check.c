@@ -91,7 +91,7 @@ static void gather_conv(struct vectors *v, const struct gpu_work *w, const struc
                         const struct tensor *b, int64_t at)
 {
     const limber_conv *s = w->conv;
-    bool nchw = s->layout == LIMBER_NCHW;
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
     int64_t oh = 0, ow = 0, x, y, o, image, c = s->c;
 
     limber_conv_output(s, &oh, &ow);
@@ -116,9 +116,10 @@ static bool spread(double **parts, quad *wide, limber_format f, const void *in, 
     size_t n = (size_t)count;
 
     if (parts_of(f) == 1)
-        return limber_convert(parts[0], format_of("f64"), in, f, n, LIMBER_RN) == LIMBER_OK;
+        return limber_convert(parts[0], format_of("f64"), in, f, n, LIMBER_ROUND_NEAREST) ==
+               LIMBER_STATUS_OK;
     if (sizeof(quad) != 16 ||
-        limber_convert(wide, format_of("f128"), in, f, n, LIMBER_RN) != LIMBER_OK)
+        limber_convert(wide, format_of("f128"), in, f, n, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         return false;
     for (size_t i = 0; i < n; i++)
         for (int p = 0; p < PARTS; p++) {
@@ -218,7 +219,7 @@ static bool load(mpfr_t x, limber_format f, const void *p)
     int64_t integer;
     quad q;
 
-    if (wide) {                 /* i64 has more bits than a double */
+    if (wide) { /* i64 has more bits than a double */
         memcpy(&integer, p, sizeof integer);
         mpfr_set_sj(x, integer, MPFR_RNDN);
         return true;
@@ -235,16 +236,11 @@ static double allowed(const struct contender *c, const struct gpu_work *w, doubl
     double u = unit_roundoff(w->fc);
 
     switch (c->promise) {
-    case PROMISE_sum:
-        return c->factor * (double)(w->k + 2);
-    case PROMISE_bits:
-        return (ldexp(1, -(int)c->factor) + u * fabs(sum) / scale) / u;
-    case PROMISE_bound:
-        return c->report.bound / u + fabs(sum) / scale;
-    case PROMISE_loose:
-        return ldexp(1, -(int)c->factor) / u;
-    default:
-        return 0;
+    case PROMISE_sum: return c->factor * (double)(w->k + 2);
+    case PROMISE_bits: return (ldexp(1, -(int)c->factor) + u * fabs(sum) / scale) / u;
+    case PROMISE_bound: return c->report.bound / u + fabs(sum) / scale;
+    case PROMISE_loose: return ldexp(1, -(int)c->factor) / u;
+    default: return 0;
     }
 }
 
@@ -295,8 +291,10 @@ bool reference_check(const struct reference *r, const struct gpu_work *w, struct
             wrong = i;
     mpfr_clears(got, error, (mpfr_ptr)NULL);
     if (wrong >= 0)
-        contender_stop(c, STATE_wrong, "row %lld, column %lld breaks its contract; largest error "
-                       "%.3g, allowed %.3g", (long long)(r->place[wrong] / w->n),
-                       (long long)(r->place[wrong] % w->n), c->error, c->allowed);
+        contender_stop(c, STATE_wrong,
+                       "row %lld, column %lld breaks its contract; largest error "
+                       "%.3g, allowed %.3g",
+                       (long long)(r->place[wrong] / w->n), (long long)(r->place[wrong] % w->n),
+                       c->error, c->allowed);
     return wrong < 0;
 }

@@ -28,8 +28,8 @@ static double value(enum gpu_data data, int bits, uint64_t *state)
     return random_bits(state) & 1 ? -x : x;
 }
 
-/* Each segment has a power of two of its own, where the data is to be scaled; of a mixed pool 3 in 10
- * have one for each element. */
+/* Each segment has a power of two of its own, where the data is to be scaled; of a mixed pool 3 in
+ * 10 have one for each element. */
 static void draw(const struct pool *p, enum gpu_data data, int bits, void *out, uint64_t *state)
 {
     for (int64_t s = 0; s < p->segments; s++) {
@@ -38,8 +38,8 @@ static void draw(const struct pool *p, enum gpu_data data, int bits, void *out, 
 
         for (int64_t i = s * p->length; i < (s + 1) * p->length; i++)
             if (wide)
-                ((double *)out)[i] = ldexp(value(data, bits, state),
-                                           (int)(random_bits(state) % 60) - 30);
+                ((double *)out)[i] =
+                    ldexp(value(data, bits, state), (int)(random_bits(state) % 60) - 30);
             else if (data == DATA_quad)
                 ((quad *)out)[i] = (quad)uniform(state) + (quad)uniform(state) * (quad)0x1p-60;
             else
@@ -67,7 +67,7 @@ bool pool_fill(struct pool *p, enum gpu_data data, int bits, limber_format f, in
     if (ok) {
         draw(p, data, bits, x, &seed);
         ok = limber_convert(p->data, f, x, format_of(data == DATA_quad ? "f128" : "f64"), count,
-                            LIMBER_RN) == LIMBER_OK;
+                            LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
     }
     free(x);
     if (!ok)

@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* Constants of cudnn_graph.h, cudnn_ops.h and cudnn_cnn.h. */
-enum { FLOATS = 0, CROSS_CORRELATION = 1, FMA_MATH = 3, NOT_SUPPORTED = 3000,
-       ALGORITHMS = 16 };
+enum { FLOATS = 0, CROSS_CORRELATION = 1, FMA_MATH = 3, NOT_SUPPORTED = 3000, ALGORITHMS = 16 };
 
 /* cudnnConvolutionFwdAlgoPerf_t */
 struct found {
@@ -120,16 +119,16 @@ static void forget(void)
 static int describe(const limber_conv *s)
 {
     int64_t oh = 0, ow = 0;
-    int code, layout = s->layout == LIMBER_NHWC;    /* as cudnnTensorFormat_t counts */
+    int code, layout = s->layout == LIMBER_LAYOUT_NHWC; /* as cudnnTensorFormat_t counts */
 
     limber_conv_output(s, &oh, &ow);
     if ((code = dnn.tensor_new(&dnn.x)) || (code = dnn.tensor_new(&dnn.y)) ||
         (code = dnn.filter_new(&dnn.f)) || (code = dnn.conv_new(&dnn.conv)) ||
-        (code = dnn.tensor_set(dnn.x, layout, FLOATS, (int)s->n, (int)s->c, (int)s->h,
-                               (int)s->w)) ||
+        (code =
+             dnn.tensor_set(dnn.x, layout, FLOATS, (int)s->n, (int)s->c, (int)s->h, (int)s->w)) ||
         (code = dnn.tensor_set(dnn.y, layout, FLOATS, (int)s->n, (int)s->o, (int)oh, (int)ow)) ||
-        (code = dnn.filter_set(dnn.f, FLOATS, layout, (int)s->o, (int)s->c, (int)s->r,
-                               (int)s->s)) ||
+        (code =
+             dnn.filter_set(dnn.f, FLOATS, layout, (int)s->o, (int)s->c, (int)s->r, (int)s->s)) ||
         (code = dnn.conv_set(dnn.conv, (int)s->pad[0], (int)s->pad[2], (int)s->stride[0],
                              (int)s->stride[1], 1, 1, CROSS_CORRELATION, FLOATS)))
         return code;
@@ -177,9 +176,9 @@ bool dnn_call(struct contender *c, const struct gpu_work *w, const void *x, cons
         dnn.ready = code == 0;
     }
     if (code == 0)
-        code = dnn.forward(dnn.handle, &(float){ 1 }, dnn.x, x, dnn.f, f, dnn.conv,
-                           dnn.best.algorithm, dnn.workspace, dnn.best.memory, &(float){ 0 },
-                           dnn.y, y);
+        code =
+            dnn.forward(dnn.handle, &(float){ 1 }, dnn.x, x, dnn.f, f, dnn.conv, dnn.best.algorithm,
+                        dnn.workspace, dnn.best.memory, &(float){ 0 }, dnn.y, y);
     snprintf(c->report.scheme, sizeof c->report.scheme, "algorithm %d", dnn.best.algorithm);
     return answer(c, code);
 }

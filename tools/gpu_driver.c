@@ -61,24 +61,44 @@ static struct {
     struct gpu_about about;
 } gpu;
 
-static const struct { const char *name; void *function; } needed[] = {
-    { "cuInit", &cu.init }, { "cuGetErrorString", &cu.error_text },
-    { "cuDriverGetVersion", &cu.version }, { "cuDeviceGetCount", &cu.count },
-    { "cuDeviceGet", &cu.get }, { "cuDeviceGetName", &cu.name },
-    { "cuDeviceGetAttribute", &cu.attribute }, { "cuDeviceTotalMem_v2", &cu.total },
-    { "cuDevicePrimaryCtxRetain", &cu.retain }, { "cuDevicePrimaryCtxRelease_v2", &cu.release },
-    { "cuCtxSetCurrent", &cu.current }, { "cuCtxSynchronize", &cu.wait },
-    { "cuMemGetInfo_v2", &cu.memory }, { "cuMemAlloc_v2", &cu.alloc },
-    { "cuMemFree_v2", &cu.free }, { "cuMemHostAlloc", &cu.alloc_host },
-    { "cuMemFreeHost", &cu.free_host }, { "cuMemcpyHtoD_v2", &cu.put },
-    { "cuMemcpyDtoH_v2", &cu.get_back }, { "cuMemcpyDtoDAsync_v2", &cu.copy },
-    { "cuMemsetD8Async", &cu.fill }, { "cuStreamCreate", &cu.stream },
-    { "cuStreamDestroy_v2", &cu.end_stream }, { "cuEventCreate", &cu.event },
-    { "cuEventDestroy_v2", &cu.end_event }, { "cuEventRecord", &cu.record },
-    { "cuEventSynchronize", &cu.event_wait }, { "cuEventElapsedTime", &cu.elapsed },
-    { "cuStreamBeginCapture_v2", &cu.capture }, { "cuStreamEndCapture", &cu.end_capture },
-    { "cuGraphInstantiateWithFlags", &cu.graph }, { "cuGraphLaunch", &cu.launch },
-    { "cuGraphExecDestroy", &cu.end_exec }, { "cuGraphDestroy", &cu.end_graph },
+static const struct {
+    const char *name;
+    void *function;
+} needed[] = {
+    { "cuInit", &cu.init },
+    { "cuGetErrorString", &cu.error_text },
+    { "cuDriverGetVersion", &cu.version },
+    { "cuDeviceGetCount", &cu.count },
+    { "cuDeviceGet", &cu.get },
+    { "cuDeviceGetName", &cu.name },
+    { "cuDeviceGetAttribute", &cu.attribute },
+    { "cuDeviceTotalMem_v2", &cu.total },
+    { "cuDevicePrimaryCtxRetain", &cu.retain },
+    { "cuDevicePrimaryCtxRelease_v2", &cu.release },
+    { "cuCtxSetCurrent", &cu.current },
+    { "cuCtxSynchronize", &cu.wait },
+    { "cuMemGetInfo_v2", &cu.memory },
+    { "cuMemAlloc_v2", &cu.alloc },
+    { "cuMemFree_v2", &cu.free },
+    { "cuMemHostAlloc", &cu.alloc_host },
+    { "cuMemFreeHost", &cu.free_host },
+    { "cuMemcpyHtoD_v2", &cu.put },
+    { "cuMemcpyDtoH_v2", &cu.get_back },
+    { "cuMemcpyDtoDAsync_v2", &cu.copy },
+    { "cuMemsetD8Async", &cu.fill },
+    { "cuStreamCreate", &cu.stream },
+    { "cuStreamDestroy_v2", &cu.end_stream },
+    { "cuEventCreate", &cu.event },
+    { "cuEventDestroy_v2", &cu.end_event },
+    { "cuEventRecord", &cu.record },
+    { "cuEventSynchronize", &cu.event_wait },
+    { "cuEventElapsedTime", &cu.elapsed },
+    { "cuStreamBeginCapture_v2", &cu.capture },
+    { "cuStreamEndCapture", &cu.end_capture },
+    { "cuGraphInstantiateWithFlags", &cu.graph },
+    { "cuGraphLaunch", &cu.launch },
+    { "cuGraphExecDestroy", &cu.end_exec },
+    { "cuGraphDestroy", &cu.end_graph },
 };
 
 const char *gpu_error(void)
@@ -140,8 +160,7 @@ static bool find_functions(void)
         void *f = dlsym(gpu.library, needed[i].name);
 
         if (!f) {
-            snprintf(gpu.error, sizeof gpu.error, "the driver's library has no %s",
-                     needed[i].name);
+            snprintf(gpu.error, sizeof gpu.error, "the driver's library has no %s", needed[i].name);
             return false;
         }
         memcpy(needed[i].function, &f, sizeof f);
@@ -261,7 +280,8 @@ bool gpu_copy(void *to, const void *from, size_t bytes)
 bool gpu_fill(void *to, int byte, size_t bytes)
 {
     return good(cu.fill((address)(uintptr_t)to, (unsigned char)byte, bytes, gpu.stream),
-                "cuMemsetD8Async") && gpu_wait();
+                "cuMemsetD8Async") &&
+           gpu_wait();
 }
 
 /* ---- timing ---------------------------------------------------------------------------------- */

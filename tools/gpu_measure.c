@@ -31,10 +31,16 @@ static void shape_tensors(const struct gpu_work *w, struct tensor *a, struct ten
 {
     const limber_conv *s = w->conv;
 
-    *a = (struct tensor){ .format = w->fa, .rows = s ? s->n : w->m,
+    *a = (struct tensor){ .format = w->fa,
+                          .rows = s ? s->n : w->m,
                           .cols = s ? s->c * s->h * s->w : w->k };
-    *b = (struct tensor){ .format = w->fb, .rows = s ? s->o : w->tb ? w->n : w->k,
-                          .cols = s ? s->c * s->r * s->s : w->tb ? w->k : w->n };
+    *b = (struct tensor){ .format = w->fb,
+                          .rows = s     ? s->o :
+                                  w->tb ? w->n :
+                                          w->k,
+                          .cols = s     ? s->c * s->r * s->s :
+                                  w->tb ? w->k :
+                                          w->n };
     *c = (struct tensor){ .format = w->fc, .rows = w->m, .cols = w->n };
 }
 
@@ -76,9 +82,9 @@ static bool result_sets(struct bench_set *s)
 static bool make_pools(struct bench_set *s, const struct gpu_work *w, uint64_t seed)
 {
     return pool_fill(&s->pa, w->data, w->bits, w->fa, s->a[0].cols, seed) &&
-           pool_fill(&s->pb, w->data == DATA_scaled || w->data == DATA_mixed ?
-                     DATA_normal : w->data, w->bits, w->fb,
-                     s->b[0].cols, seed + 1);
+           pool_fill(&s->pb,
+                     w->data == DATA_scaled || w->data == DATA_mixed ? DATA_normal : w->data,
+                     w->bits, w->fb, s->b[0].cols, seed + 1);
 }
 
 static bool room_for(const struct bench_set *s, struct gpu_work *w)
@@ -170,8 +176,8 @@ static limber_status gemm(struct contender *c, const struct gpu_work *w, limber_
 {
     limber_queue queue = { .stream = gpu_stream() };
 
-    return limber_gemm_batch(ctx, &c->contract, &queue, NULL, w->m, w->n, w->k, NULL, a, b, NULL,
-                             y, &c->report);
+    return limber_gemm_batch(ctx, &c->contract, &queue, NULL, w->m, w->n, w->k, NULL, a, b, NULL, y,
+                             &c->report);
 }
 
 static limber_status own_call(struct contender *c, const struct gpu_work *w, limber_context *ctx,
@@ -198,12 +204,14 @@ bool contender_call(struct contender *c, const struct gpu_work *w, limber_contex
     if (c->by != BY_limber)
         return blas_call(c, w, a, b, y);
     status = own_call(c, w, ctx, a, b, y);
-    if (status == LIMBER_OK)
+    if (status == LIMBER_STATUS_OK)
         return true;
-    c->refused = status == LIMBER_NO_SCHEME;
-    return contender_stop(c, status == LIMBER_NO_SCHEME || status == LIMBER_NO_MEMORY ?
-                          STATE_skipped : STATE_failed, "%s: %.160s", limber_status_name(status),
-                          limber_error_text());
+    c->refused = status == LIMBER_STATUS_NO_SCHEME;
+    return contender_stop(c,
+                          status == LIMBER_STATUS_NO_SCHEME || status == LIMBER_STATUS_NO_MEMORY ?
+                              STATE_skipped :
+                              STATE_failed,
+                          "%s: %.160s", limber_status_name(status), limber_error_text());
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -225,10 +233,10 @@ static bool checked_call(struct contender *c, const struct gpu_work *w, const st
 /* A scheme whose own bound is too large for `native` at this k is still worth a row. */
 static bool weaken(struct contender *c, const struct gpu_work *w)
 {
-    if (!c->refused || c->contract.promise != LIMBER_NATIVE || !c->contract.scheme ||
+    if (!c->refused || c->contract.promise != LIMBER_CONTRACT_NATIVE || !c->contract.scheme ||
         w->fc.kind != LIMBER_KIND_FLOAT)
         return false;
-    c->contract.promise = LIMBER_FAST;
+    c->contract.promise = LIMBER_CONTRACT_FAST;
     c->promise = PROMISE_bound;
     c->name = "fast";
     c->state = STATE_ok;
@@ -273,7 +281,7 @@ static void calibrate(struct contender *c, const struct gpu_work *w, const struc
     n = t > 0 ? m->sample / t : MOST_REPEATS;
     c->repeats = n < 1 ? 1 : n > MOST_REPEATS ? MOST_REPEATS : (int)n;
     c->samples = 0;
-    c->best = t;                /* until there are samples */
+    c->best = t; /* until there are samples */
 }
 
 static int samples_wanted(const struct contender *c)

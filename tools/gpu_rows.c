@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const limber_contract native = { .promise = LIMBER_NATIVE };
-static const limber_contract correct = { .promise = LIMBER_CORRECT };
-static const limber_contract bits53 = { .promise = LIMBER_BITS, .bits = 53 };
-static const limber_contract exact = { .promise = LIMBER_EXACT };
+static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract bits53 = { .promise = LIMBER_CONTRACT_BITS, .bits = 53 };
+static const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
 
 /* Room for what fast algorithms lose that promise nothing (Winograd's, FP8's sums). */
 enum { LOOSE = 8 };
@@ -20,15 +20,18 @@ static void note(void *user, const struct gpu_work *w, const struct contender *c
 {
     gpu_progress(user, "%s%s%s, n = %lld, %s", w->what, w->data_name ? ", " : "",
                  w->data_name ? w->data_name : "", (long long)w->n,
-                 c->contract.scheme ? c->contract.scheme : c->name ? c->name : "Limber");
+                 c->contract.scheme ? c->contract.scheme :
+                 c->name            ? c->name :
+                                      "Limber");
 }
 
 static struct gpu_work square(const char *what, const char *in, const char *out, int n)
 {
     limber_format f = format_of(in);
 
-    return (struct gpu_work){ .what = what, .m = n, .n = n, .k = n, .fa = f, .fb = f,
-                          .fc = format_of(out) };
+    return (struct gpu_work){
+        .what = what, .m = n, .n = n, .k = n, .fa = f, .fb = f, .fc = format_of(out)
+    };
 }
 
 static struct contender *add(struct gpu_work *w, enum by by, const char *name, enum promise promise,
@@ -51,13 +54,15 @@ static struct contender *add_own(struct gpu_work *w, const char *name, limber_co
                                  const char *scheme)
 {
     static const enum promise promises[] = {
-        [LIMBER_NATIVE] = PROMISE_sum, [LIMBER_BITS] = PROMISE_bits,
-        [LIMBER_CORRECT] = PROMISE_rounded, [LIMBER_EXACT] = PROMISE_exact,
+        [LIMBER_CONTRACT_NATIVE] = PROMISE_sum,
+        [LIMBER_CONTRACT_BITS] = PROMISE_bits,
+        [LIMBER_CONTRACT_CORRECT] = PROMISE_rounded,
+        [LIMBER_CONTRACT_EXACT] = PROMISE_exact,
     };
     bool integers = w->fc.kind == LIMBER_KIND_INT;
-    struct contender *c = add(w, BY_limber, name, integers ? PROMISE_exact :
-                              promises[contract.promise],
-                              contract.promise == LIMBER_BITS ? contract.bits : 1);
+    struct contender *c =
+        add(w, BY_limber, name, integers ? PROMISE_exact : promises[contract.promise],
+            contract.promise == LIMBER_CONTRACT_BITS ? contract.bits : 1);
 
     c->contract = contract;
     c->contract.scheme = scheme;
@@ -69,8 +74,7 @@ static const struct contender *base_of(const struct gpu_work *w)
     const struct contender *best = NULL;
 
     for (int i = 0; i < w->count; i++)
-        if (w->list[i].base && w->list[i].median > 0 &&
-            (!best || w->list[i].median < best->median))
+        if (w->list[i].base && w->list[i].median > 0 && (!best || w->list[i].median < best->median))
             best = &w->list[i];
     return best;
 }
@@ -88,8 +92,12 @@ static bool same_bits(const struct gpu_work *w, const struct contender *x,
 static bool measure_work(struct gpu_bench *b, struct gpu_work *w, bool timed)
 {
     /* a work's samples end when it has had its part of the time */
-    struct measuring m = { .ctx = b->ctx, .until = now() + b->seconds / 20, .sample = 0.02,
-                           .seed = random_bits(&b->seed), .timed = timed, .note = note,
+    struct measuring m = { .ctx = b->ctx,
+                           .until = now() + b->seconds / 20,
+                           .sample = 0.02,
+                           .seed = random_bits(&b->seed),
+                           .timed = timed,
+                           .note = note,
                            .user = b };
 
     if (!gpu_time_left(b))
@@ -117,11 +125,14 @@ static void print_work(struct gpu_bench *b, const struct gpu_work *w, double amo
         const struct contender *c = &w->list[i];
         bool same = c->emulation && base && c->state == STATE_ok && same_bits(w, c, base);
 
-        gpu_row(b, &(struct gpu_row){ .w = w, .c = c, .amount = amount, .unit = unit,
-                                      .base = base && c != base ? base->median : 0,
-                                      .base_name = base ? base->name : NULL,
-                                      .note = same ? "the plain product's bits: not emulated" :
-                                              NULL });
+        gpu_row(
+            b, &(struct gpu_row){ .w = w,
+                                  .c = c,
+                                  .amount = amount,
+                                  .unit = unit,
+                                  .base = base && c != base ? base->median : 0,
+                                  .base_name = base ? base->name : NULL,
+                                  .note = same ? "the plain product's bits: not emulated" : NULL });
     }
 }
 
@@ -153,10 +164,13 @@ static void unit_row(struct gpu_bench *b, enum by by, const char *what, const ch
 
     w.data = bytes ? DATA_integer : DATA_normal;
     w.bits = 7;
-    w.tb = bytes || by == BY_e4m3;      /* as these units read their operands fastest */
+    w.tb = bytes || by == BY_e4m3; /* as these units read their operands fastest */
     /* tensor cores cut off below their accumulator's last bit */
-    add(&w, by, by == BY_e4m3 ? "cuBLASLt" : "cuBLAS", bytes ? PROMISE_exact :
-        by == BY_e4m3 ? PROMISE_loose : PROMISE_sum, by == BY_e4m3 ? LOOSE : 4);
+    add(&w, by, by == BY_e4m3 ? "cuBLASLt" : "cuBLAS",
+        bytes         ? PROMISE_exact :
+        by == BY_e4m3 ? PROMISE_loose :
+                        PROMISE_sum,
+        by == BY_e4m3 ? LOOSE : 4);
     run(b, &w);
 }
 
@@ -234,8 +248,8 @@ static void copy_row(struct gpu_bench *b)
         copy_checked(c, to, from, bytes, random_bits(&b->seed));
     gpu_free(to);
     gpu_free(from);
-    gpu_row(b, &(struct gpu_row){ .w = &w, .c = c, .amount = 2e-9 * (double)bytes,
-                                  .unit = "GB/s" });
+    gpu_row(b,
+            &(struct gpu_row){ .w = &w, .c = c, .amount = 2e-9 * (double)bytes, .unit = "GB/s" });
 }
 
 void rows_units(struct gpu_bench *b)
@@ -408,16 +422,11 @@ static const struct layer {
     const char *name;
     int c, h, o, r, stride;
 } layers[] = {
-    { "conv1 7x7/2", 3, 224, 64, 7, 2 },
-    { "layer1 3x3", 64, 56, 64, 3, 1 },
-    { "layer2 3x3/2", 64, 56, 128, 3, 2 },
-    { "layer2 1x1/2", 64, 56, 128, 1, 2 },
-    { "layer2 3x3", 128, 28, 128, 3, 1 },
-    { "layer3 3x3/2", 128, 28, 256, 3, 2 },
-    { "layer3 1x1/2", 128, 28, 256, 1, 2 },
-    { "layer3 3x3", 256, 14, 256, 3, 1 },
-    { "layer4 3x3/2", 256, 14, 512, 3, 2 },
-    { "layer4 1x1/2", 256, 14, 512, 1, 2 },
+    { "conv1 7x7/2", 3, 224, 64, 7, 2 },    { "layer1 3x3", 64, 56, 64, 3, 1 },
+    { "layer2 3x3/2", 64, 56, 128, 3, 2 },  { "layer2 1x1/2", 64, 56, 128, 1, 2 },
+    { "layer2 3x3", 128, 28, 128, 3, 1 },   { "layer3 3x3/2", 128, 28, 256, 3, 2 },
+    { "layer3 1x1/2", 128, 28, 256, 1, 2 }, { "layer3 3x3", 256, 14, 256, 3, 1 },
+    { "layer4 3x3/2", 256, 14, 512, 3, 2 }, { "layer4 1x1/2", 256, 14, 512, 1, 2 },
     { "layer4 3x3", 512, 7, 512, 3, 1 },
 };
 
@@ -425,15 +434,24 @@ static limber_conv conv_of(const struct layer *l, int batch, limber_layout layou
 {
     int pad = l->r / 2;
 
-    return (limber_conv){ .n = batch, .c = l->c, .h = l->h, .w = l->h, .o = l->o, .r = l->r,
-                          .s = l->r, .stride = { l->stride, l->stride }, .dilate = { 1, 1 },
-                          .pad = { pad, pad, pad, pad }, .groups = 1, .layout = layout };
+    return (limber_conv){ .n = batch,
+                          .c = l->c,
+                          .h = l->h,
+                          .w = l->h,
+                          .o = l->o,
+                          .r = l->r,
+                          .s = l->r,
+                          .stride = { l->stride, l->stride },
+                          .dilate = { 1, 1 },
+                          .pad = { pad, pad, pad, pad },
+                          .groups = 1,
+                          .layout = layout };
 }
 
 static void conv_work(struct gpu_work *w, const struct layer *l, const limber_conv *s)
 {
     static const char *const schemes[] = { "fp32-f", "fp32-b", "native", NULL };
-    bool nhwc = s->layout == LIMBER_NHWC;
+    bool nhwc = s->layout == LIMBER_LAYOUT_NHWC;
     int64_t oh = 0, ow = 0;
 
     *w = square(l->name, "f32", "f32", 1);
@@ -452,7 +470,8 @@ static void conv_work(struct gpu_work *w, const struct layer *l, const limber_co
 /* Both layouts; all ratios are to the faster of cuDNN's two. */
 static void conv_rows(struct gpu_bench *b, const struct layer *l)
 {
-    limber_conv s[2] = { conv_of(l, b->batch, LIMBER_NCHW), conv_of(l, b->batch, LIMBER_NHWC) };
+    limber_conv s[2] = { conv_of(l, b->batch, LIMBER_LAYOUT_NCHW),
+                         conv_of(l, b->batch, LIMBER_LAYOUT_NHWC) };
     struct gpu_work *w = calloc(2, sizeof *w);
     const struct contender *x, *y;
 
@@ -499,10 +518,12 @@ void rows_workspace(struct gpu_bench *b)
             gpu_skip(b, w.what, w.why);
             return;
         }
-        gpu_row(b, &(struct gpu_row){ .w = &w, .c = c, .unit = "MiB", .untimed = true,
+        gpu_row(b, &(struct gpu_row){ .w = &w,
+                                      .c = c,
+                                      .unit = "MiB",
+                                      .untimed = true,
                                       .value = (double)c->report.workspace / (1 << 20),
-                                      .value_ratio = (double)c->report.workspace /
-                                                     (double)w.bytes,
+                                      .value_ratio = (double)c->report.workspace / (double)w.bytes,
                                       .base_name = "the bytes of A, B and C" });
     }
 }

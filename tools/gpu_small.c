@@ -27,8 +27,7 @@ static bool lost(struct contender *c)
 
 static bool call(struct small *s)
 {
-    return contender_call(s->c, s->w, s->ctx, s->set.a[0].data, s->set.b[0].data,
-                          s->set.c[0].data);
+    return contender_call(s->c, s->w, s->ctx, s->set.a[0].data, s->set.b[0].data, s->set.c[0].data);
 }
 
 /* From the call to the result, as the caller's clock sees it. */
@@ -49,18 +48,19 @@ static bool one_call(struct small *s, double *seconds)
 
 static bool fresh_context(struct small *s)
 {
-    limber_config config = { .backend = s->b->backend, .device = s->b->device,
+    limber_config config = { .backend = s->b->backend,
+                             .device = s->b->device,
                              .cache_dir = s->dir };
 
     context_end(s->ctx);
-    if (limber_create(&s->ctx, &config) == LIMBER_OK)
+    if (limber_create(&s->ctx, &config) == LIMBER_STATUS_OK)
         return true;
     return contender_stop(s->c, STATE_failed, "%.160s", limber_error_text());
 }
 
 static void row(struct small *s, const char *what)
 {
-    static const char *const from[] = { "compiled", "from disk", "from memory", "meanwhile" };
+    static const char *const from[] = { "compiled", "from disk", "from memory", "interpreter" };
     struct contender *c = s->c;
     double sorted[MOST_SAMPLES];
 
@@ -68,7 +68,9 @@ static void row(struct small *s, const char *what)
     if (c->samples > 0)
         c->median = median(sorted, c->samples, &c->best);
     s->w->what = what;
-    gpu_row(s->b, &(struct gpu_row){ .w = s->w, .c = c, .unit = "TFLOPS",
+    gpu_row(s->b, &(struct gpu_row){ .w = s->w,
+                                     .c = c,
+                                     .unit = "TFLOPS",
                                      .note = from[c->report.from],
                                      .amount = 2e-12 * (double)s->w->m * (double)s->w->n *
                                                (double)s->w->k });
@@ -203,9 +205,17 @@ static bool folder(struct small *s)
 static void series(struct gpu_bench *b, const char *format, int n, limber_promise promise)
 {
     limber_format f = format_of(format);
-    struct gpu_work w = { .what = "small", .data_name = promise == LIMBER_CORRECT ? "FP64 correct" :
-                      "FP32 native", .m = n, .n = n, .k = n, .fa = f, .fb = f, .fc = f,
-                      .data = DATA_normal, .count = 1 };
+    struct gpu_work w = { .what = "small",
+                          .data_name =
+                              promise == LIMBER_CONTRACT_CORRECT ? "FP64 correct" : "FP32 native",
+                          .m = n,
+                          .n = n,
+                          .k = n,
+                          .fa = f,
+                          .fb = f,
+                          .fc = f,
+                          .data = DATA_normal,
+                          .count = 1 };
     struct small *s = calloc(1, sizeof *s);
 
     if (!s)
@@ -213,9 +223,11 @@ static void series(struct gpu_bench *b, const char *format, int n, limber_promis
     s->b = b;
     s->w = &w;
     s->c = &w.list[0];
-    *s->c = (struct contender){ .by = BY_limber, .contract = { .promise = promise }, .factor = 1,
-                                .promise = promise == LIMBER_CORRECT ? PROMISE_rounded :
-                                           PROMISE_sum };
+    *s->c = (struct contender){ .by = BY_limber,
+                                .contract = { .promise = promise },
+                                .factor = 1,
+                                .promise = promise == LIMBER_CONTRACT_CORRECT ? PROMISE_rounded :
+                                                                                PROMISE_sum };
     if (!folder(s)) {
         free(s);
         return;
@@ -239,7 +251,7 @@ void rows_small(struct gpu_bench *b)
         gpu_skip(b, "small calls", "time is up");
         return;
     }
-    series(b, "f32", n, LIMBER_NATIVE);
+    series(b, "f32", n, LIMBER_CONTRACT_NATIVE);
     if (!gpu_lost())
-        series(b, "f64", n, LIMBER_CORRECT);
+        series(b, "f64", n, LIMBER_CONTRACT_CORRECT);
 }

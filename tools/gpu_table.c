@@ -10,8 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const states[] = { [STATE_ok] = "ok", [STATE_wrong] = "WRONG",
-                                      [STATE_skipped] = "skipped", [STATE_failed] = "FAILED" };
+static const char *const states[] = { [STATE_ok] = "ok",
+                                      [STATE_wrong] = "WRONG",
+                                      [STATE_skipped] = "skipped",
+                                      [STATE_failed] = "FAILED" };
 
 static bool terminal(void)
 {
@@ -64,12 +66,16 @@ void gpu_head(struct gpu_bench *b)
 {
     const struct gpu_about *g = gpu_about();
 
-    gpu_line(b, "Limber %s, backend %s; %s: %d multiprocessors, %.0f GiB, %.0f MiB of L2, "
-             "sm_%d%d; driver for CUDA %d.%d", LIMBER_VERSION, b->backend, g->name, g->units,
-             (double)g->memory / (1 << 30), (double)g->l2 / (1 << 20), g->major, g->minor,
-             g->driver / 1000, g->driver % 1000 / 10);
-    gpu_line(b, "medians; every row checked against %d exact elements; error: the largest, in "
-             "units of u |A||B|", PICKS);
+    gpu_line(b,
+             "Limber %s, backend %s; %s: %d multiprocessors, %.0f GiB, %.0f MiB of L2, "
+             "sm_%d%d; driver for CUDA %d.%d",
+             LIMBER_VERSION, b->backend, g->name, g->units, (double)g->memory / (1 << 30),
+             (double)g->l2 / (1 << 20), g->major, g->minor, g->driver / 1000,
+             g->driver % 1000 / 10);
+    gpu_line(b,
+             "medians; every row checked against %d exact elements; error: the largest, in "
+             "units of u |A||B|",
+             PICKS);
 }
 
 void gpu_group(struct gpu_bench *b, const char *name)
@@ -89,7 +95,7 @@ static void size_text(const struct gpu_work *w, char *text, size_t size)
         snprintf(text, size, "%lldx%lldx%lld", (long long)w->m, (long long)w->n, (long long)w->k);
 }
 
-static const char *const splits[] = { "", " ahead", " inside" };      /* by limber_split */
+static const char *const splits[] = { "", " ahead", " inside" }; /* by limber_split */
 
 /* "Limber fp32-f inside" or the peer's name; what Limber chose itself stands in brackets. */
 static void by_text(const struct contender *c, char *text, size_t size)
@@ -209,7 +215,8 @@ static void json_shape(cJSON *j, const struct gpu_work *w)
     cJSON_AddNumberToObject(j, "n", (double)w->n);
     cJSON_AddNumberToObject(j, "k", (double)w->k);
     if (w->conv)
-        cJSON_AddStringToObject(j, "layout", w->conv->layout == LIMBER_NHWC ? "nhwc" : "nchw");
+        cJSON_AddStringToObject(j, "layout",
+                                w->conv->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
 }
 
 static void json_row(struct gpu_bench *b, const struct gpu_row *r)

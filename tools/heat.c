@@ -4,8 +4,8 @@
  *
  * Cells of one colour are one path; neighbours in it are merged into rectangles.
  *
- * source  colours: viridis and cividis (van der Walt, Smith, 2015; Nunez et al., 2018), equal steps to
- *         the eye; of schemes those of Tol (2021) */
+ * source  colours: viridis and cividis (van der Walt, Smith, 2015; Nunez et al., 2018), equal steps
+ * to the eye; of schemes those of Tol (2021) */
 #define _GNU_SOURCE
 #include "cli.h"
 
@@ -13,25 +13,40 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { CELLS = 256, SIDE = 280, LEAST = 16, STRIP = 9, GAP = 58, ROW = 17, LEFT = 24, TOP = 64, LEVELS = 24 };
+enum {
+    CELLS = 256,
+    SIDE = 280,
+    LEAST = 16,
+    STRIP = 9,
+    GAP = 58,
+    ROW = 17,
+    LEFT = 24,
+    TOP = 64,
+    LEVELS = 24
+};
 enum { CODE_zero, CODE_special, CODE_first };   /* of cells; then levels, or rectangles of C */
 
-static const uint32_t viridis[] = { 0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e, 0x1f9e89, 0x35b779,
-                                    0x6ece58, 0xb5de2b, 0xfde725 };
-static const uint32_t cividis[] = { 0x00224e, 0x123570, 0x3b496c, 0x575d6d, 0x707173, 0x8a8678, 0xa59c74,
-                                    0xc3b369, 0xe1cc55, 0xfee838 };
+static const uint32_t viridis[] = { 0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e,
+                                    0x1f9e89, 0x35b779, 0x6ece58, 0xb5de2b, 0xfde725 };
+static const uint32_t cividis[] = { 0x00224e, 0x123570, 0x3b496c, 0x575d6d, 0x707173,
+                                    0x8a8678, 0xa59c74, 0xc3b369, 0xe1cc55, 0xfee838 };
 static const char *const group_colour[] = { "#999999", "#e69f00", "#000000" };
-static const char *const scheme_colour[] = { "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",
-                                             "#aa3377", "#bbbbbb" };
-enum { STOPS = sizeof viridis / sizeof *viridis,
-       SCHEMES = sizeof scheme_colour / sizeof *scheme_colour };
+static const char *const scheme_colour[] = { "#4477aa", "#ee6677", "#228833", "#ccbb44",
+                                             "#66ccee", "#aa3377", "#bbbbbb" };
+enum {
+    STOPS = sizeof viridis / sizeof *viridis,
+    SCHEMES = sizeof scheme_colour / sizeof *scheme_colour
+};
 
-struct scale { const uint32_t *stop; int least, most; };
+struct scale {
+    const uint32_t *stop;
+    int least, most;
+};
 
 struct drawing {
     FILE *f;
     const struct product *p;
-    const limber_look *look;
+    const limber_inspection *look;
     const limber_cut *cut;
     const limber_report *r;
     double pixels;              /* of an element */
@@ -40,7 +55,9 @@ struct drawing {
     int schemes;
 };
 
-struct box { double x, y, w, h; };
+struct box {
+    double x, y, w, h;
+};
 
 /* ---- colours and text ------------------------------------------------------------------------ */
 
@@ -109,8 +126,10 @@ static void words(const struct drawing *d, double x, double y, const char *forma
 
 static void rectangle(const struct drawing *d, struct box b, const char *fill, const char *stroke)
 {
-    fprintf(d->f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\" stroke=\"%s\"/>\n",
-            b.x, b.y, b.w, b.h, fill, stroke);
+    fprintf(
+        d->f,
+        "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\" stroke=\"%s\"/>\n",
+        b.x, b.y, b.w, b.h, fill, stroke);
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -120,7 +139,8 @@ struct field {
     uint8_t code[CELLS][CELLS];
 };
 
-/* The rectangle of equal codes that begins at (y, x), to the right and then down; it is taken out. */
+/* The rectangle of equal codes that begins at (y, x), to the right and then down; it is taken out.
+ */
 static void merge(struct field *f, int64_t y, int64_t x, int64_t *h, int64_t *w)
 {
     uint8_t code = f->code[y][x];
@@ -169,7 +189,8 @@ static void draw_code(const struct drawing *d, struct field *f, struct box b, ui
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static void draw_field(const struct drawing *d, struct field *f, struct box b, const struct scale *s)
+static void draw_field(const struct drawing *d, struct field *f, struct box b,
+                       const struct scale *s)
 {
     draw_code(d, f, b, CODE_special, "#e31a1c");
     for (int i = 0; i < levels(s); i++) {
@@ -190,8 +211,9 @@ static void draw_operand(const struct drawing *d, int side, bool bits, struct bo
         for (int64_t x = 0; x < f.g.across; x++) {
             struct cell c = masks_cell(&d->look[side], side, &f.g, y, x);
 
-            f.code[y][x] = (uint8_t)(c.special ? CODE_special : c.zero ? CODE_zero :
-                                     CODE_first + level_of(s, bits ? c.bits : c.emax));
+            f.code[y][x] = (uint8_t)(c.special ? CODE_special :
+                                     c.zero    ? CODE_zero :
+                                                 CODE_first + level_of(s, bits ? c.bits : c.emax));
         }
     draw_field(d, &f, b, s);
 }
@@ -208,7 +230,8 @@ static void draw_groups(const struct drawing *d, int side, struct box of)
         return;
     *(side ? &f.g.across : &f.g.down) = (n + step - 1) / step;
     for (int64_t i = 0; i < n; i += step)
-        f.code[side ? 0 : i / step][side ? i / step : 0] = (uint8_t)(CODE_first + d->cut->group[side][i]);
+        f.code[side ? 0 : i / step][side ? i / step : 0] =
+            (uint8_t)(CODE_first + d->cut->group[side][i]);
     for (int g = 0; g < (int)(sizeof group_colour / sizeof *group_colour); g++)
         draw_code(d, &f, b, (uint8_t)(CODE_first + g), group_colour[g]);
 }
@@ -235,7 +258,8 @@ static void define_stripes(const struct drawing *d, int g, int h)
     enum { PERIOD = 12 };
     double at = 0, all = 0;
 
-    fprintf(d->f, "<pattern id=\"c%d%d\" width=\"%d\" height=\"%d\" patternUnits=\"userSpaceOnUse\" "
+    fprintf(d->f,
+            "<pattern id=\"c%d%d\" width=\"%d\" height=\"%d\" patternUnits=\"userSpaceOnUse\" "
             "patternTransform=\"rotate(45)\"><rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>",
             g, h, PERIOD, PERIOD, PERIOD, PERIOD);
     for (int i = 0; i < d->r->parts; i++) {
@@ -279,7 +303,8 @@ static void draw_result(const struct drawing *d, struct box b)
 
 /* ---- legends --------------------------------------------------------------------------------- */
 
-static void draw_scale(const struct drawing *d, const struct scale *s, double x, double y, const char *what)
+static void draw_scale(const struct drawing *d, const struct scale *s, double x, double y,
+                       const char *what)
 {
     enum { LENGTH = 200, TICKS = 5 };
     int n = levels(s), ticks = n < TICKS ? n : TICKS;
@@ -289,17 +314,20 @@ static void draw_scale(const struct drawing *d, const struct scale *s, double x,
         char fill[16];
 
         snprintf(fill, sizeof fill, "#%06x", (unsigned)level_colour(s, i));
-        rectangle(d, (struct box){ x + (double)LENGTH * i / n, y + 5, (double)LENGTH / n, 10 }, fill, "none");
+        rectangle(d, (struct box){ x + (double)LENGTH * i / n, y + 5, (double)LENGTH / n, 10 },
+                  fill, "none");
     }
     for (int i = 0; i < ticks; i++) {
         int level = ticks > 1 ? i * (n - 1) / (ticks - 1) : 0;
-        int64_t value = s->least + ((int64_t)level * (s->most - s->least) + (n - 1) / 2) / (n > 1 ? n - 1 : 1);
+        int64_t value =
+            s->least + ((int64_t)level * (s->most - s->least) + (n - 1) / 2) / (n > 1 ? n - 1 : 1);
 
         words(d, x + (level + 0.5) * LENGTH / n - 6, y + 27, "%lld", (long long)value);
     }
 }
 
-static void draw_key(const struct drawing *d, double x, double y, const char *fill, const char *text)
+static void draw_key(const struct drawing *d, double x, double y, const char *fill,
+                     const char *text)
 {
     rectangle(d, (struct box){ x, y - 9, 11, 11 }, fill, "#999");
     words(d, x + 17, y, "%s", text);
@@ -316,8 +344,8 @@ static void draw_groups_key(const struct drawing *d, double x, double *y)
                 count[side] += d->cut->group[side][i] == g;
         if (count[0] + count[1] == 0)
             continue;
-        snprintf(text, sizeof text, "group %c: %lld blocks of A, %lld of B", 'a' + g, (long long)count[0],
-                 (long long)count[1]);
+        snprintf(text, sizeof text, "group %c: %lld blocks of A, %lld of B", 'a' + g,
+                 (long long)count[0], (long long)count[1]);
         draw_key(d, x, *y += ROW, group_colour[g], text);
     }
 }
@@ -338,8 +366,8 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
             cost += p->cost;
             bound = p->bound > bound ? p->bound : bound;
         }
-        snprintf(text, sizeof text, "%s: %.3g%% of products, %.3g s predicted, bound %.3g", d->scheme[i],
-                 100 * share, cost, bound);
+        snprintf(text, sizeof text, "%s: %.3g%% of products, %.3g s predicted, bound %.3g",
+                 d->scheme[i], 100 * share, cost, bound);
         draw_key(d, x, *y += ROW, scheme_colour[i % SCHEMES], text);
     }
 }
@@ -348,7 +376,8 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
 
 static struct box size_of(const struct drawing *d, double x, double y, int64_t rows, int64_t cols)
 {
-    return (struct box){ x, y, fmax((double)cols * d->pixels, LEAST), fmax((double)rows * d->pixels, LEAST) };
+    return (struct box){ x, y, fmax((double)cols * d->pixels, LEAST),
+                         fmax((double)rows * d->pixels, LEAST) };
 }
 
 static void draw_page(struct drawing *d)
@@ -361,8 +390,10 @@ static void draw_page(struct drawing *d)
     struct box bits[2] = { a, b };
     const char *name[] = { "A", "B" };
 
-    fprintf(d->f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-            "font-family=\"sans-serif\" font-size=\"11\" fill=\"#222\">\n<title>", c.x + fmax(c.w, 340) + LEFT,
+    fprintf(d->f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+            "font-family=\"sans-serif\" font-size=\"11\" fill=\"#222\">\n<title>",
+            c.x + fmax(c.w, 340) + LEFT,
             a.y + high + GAP + LEFT + fmax(high, 82 + ROW * (7 + d->schemes)));
     escaped(d->f, d->p->name[0]);
     fputs(" times ", d->f);
@@ -371,9 +402,10 @@ static void draw_page(struct drawing *d)
     for (int i = 0; i < 9 && d->cut->parts; i++)
         define_stripes(d, i / 3, i % 3);
     fputs("</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-          "<g shape-rendering=\"crispEdges\">\n", d->f);
-    words(d, LEFT, 20, "%s times %s: %lld x %lld, inner %lld", d->p->name[0], d->p->name[1], (long long)m,
-          (long long)n, (long long)k);
+          "<g shape-rendering=\"crispEdges\">\n",
+          d->f);
+    words(d, LEFT, 20, "%s times %s: %lld x %lld, inner %lld", d->p->name[0], d->p->name[1],
+          (long long)m, (long long)n, (long long)k);
     for (int side = 0; side < 2; side++) {
         struct box *of = side ? &b : &a;
 
@@ -407,11 +439,15 @@ static void name_schemes(struct drawing *d)
         d->scheme[d->schemes++] = d->r->scheme;
 }
 
-bool heat_write(const char *path, const struct product *p, const limber_look look[2],
+bool heat_write(const char *path, const struct product *p, const limber_inspection look[2],
                 const limber_cut *cut, const limber_report *r)
 {
     int64_t longest = look[0].lines > look[1].lines ? look[0].lines : look[1].lines;
-    struct drawing d = { .p = p, .look = look, .cut = cut, .r = r, .exponents = { viridis, 0, 0 },
+    struct drawing d = { .p = p,
+                         .look = look,
+                         .cut = cut,
+                         .r = r,
+                         .exponents = { viridis, 0, 0 },
                          .bits = { cividis, 1, 1 } };
     struct draft draft;
 

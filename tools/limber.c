@@ -49,9 +49,10 @@ void context_end(limber_context *ctx)
 {
     static bool told;
 
-    if (*limber_interpreted(ctx) && !told) {
+    if (*limber_fallback_reason(ctx) && !told) {
         complain("the interpreter computed, some hundred times slower than compiled code: %s "
-                 "(LIMBER_LLVM=FILE names libLLVM)", limber_interpreted(ctx));
+                 "(LIMBER_LLVM=FILE names libLLVM)",
+                 limber_fallback_reason(ctx));
         told = true;
     }
     limber_destroy(ctx);
@@ -108,7 +109,8 @@ int main(int argc, const char **argv)
         complain("it does not run with rights that its user does not have");
         return 2;
     }
-    signal(SIGXFSZ, SIG_IGN);   /* a limit is an error of the write, which is told and cleaned up after */
+    signal(SIGXFSZ,
+           SIG_IGN);   /* a limit is an error of the write, which is told and cleaned up after */
     if (argc < 2) {
         help(stderr);
         return 2;

@@ -9,7 +9,7 @@
 enum { HIGH = 32, WIDE = 64, LEVELS = 8 };
 static const char ramp[LEVELS + 1] = ":-=+*#%@";
 
-struct grid masks_grid(const limber_look *l, int side, int64_t high, int64_t wide)
+struct grid masks_grid(const limber_inspection *l, int side, int64_t high, int64_t wide)
 {
     int64_t down = side ? l->tile_cols : l->tile_rows, across = side ? l->tile_rows : l->tile_cols;
     int64_t dy = down > high ? (down + high - 1) / high : 1;
@@ -22,14 +22,15 @@ static void take(struct cell *c, const limber_tile *t)
 {
     bool finite = t->bits > 0;
 
-    c->special = c->special || t->flags & LIMBER_LOOK_SPECIAL;
+    c->special = c->special || t->flags & LIMBER_TILE_HAS_SPECIAL;
     if (finite && (c->zero || t->emax > c->emax))
         c->emax = t->emax;
     c->bits = t->bits > c->bits ? t->bits : c->bits;
     c->zero = c->zero && !finite;
 }
 
-struct cell masks_cell(const limber_look *l, int side, const struct grid *g, int64_t y, int64_t x)
+struct cell masks_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
+                       int64_t x)
 {
     struct cell c = { .zero = true };
     int64_t row = side ? x * g->dx : y * g->dy, rows = side ? g->dx : g->dy;
@@ -41,7 +42,7 @@ struct cell masks_cell(const limber_look *l, int side, const struct grid *g, int
     return c;
 }
 
-bool masks_range(const limber_look look[2], int *least, int *most)
+bool masks_range(const limber_inspection look[2], int *least, int *most)
 {
     *least = INT_MAX;
     *most = INT_MIN;
@@ -70,27 +71,29 @@ static char sign_of(const struct cell *c, int least, int most)
     return c->special ? '!' : c->zero ? '.' : ramp[(c->emax - least) / step_of(least, most)];
 }
 
-static double zeros(const limber_look *l)
+static double zeros(const limber_inspection *l)
 {
     int64_t n = l->tile_rows * l->tile_cols, zero = 0;
 
     for (int64_t i = 0; i < n; i++)
-        zero += l->tile[i].flags & LIMBER_LOOK_ZERO;
+        zero += l->tile[i].flags & LIMBER_TILE_IS_ZERO;
     return n ? 100. * (double)zero / (double)n : 0;
 }
 
-static void print_one(const struct product *p, const limber_look *l, int side, int least, int most)
+static void print_one(const struct product *p, const limber_inspection *l, int side, int least,
+                      int most)
 {
     struct grid g = masks_grid(l, side, HIGH, WIDE);
     char format[64];
 
-    printf("%c  %s, %lld x %lld of %s: ", "AB"[side], p->name[side],
+    printf("%c  %s, %lld x %lld of %s: ", "AB"[side], p -> name[side],
            (long long)(side ? l->length : l->lines), (long long)(side ? l->lines : l->length),
            limber_format_name(side ? p->b.format : p->a.format, format, sizeof format));
     if (l->zero)
         printf("zero");
     else
-        printf("exponents %d to %d, %d bits an element, %d a line", l->emin, l->emax, l->bits, l->width);
+        printf("exponents %d to %d, %d bits an element, %d a line", l->emin, l->emax, l->bits,
+               l->width);
     printf(", %.3g%% of tiles zero%s\n", zeros(l), l->special ? ", NaN or infinities" : "");
     for (int64_t y = 0; y < g.down; y++) {
         printf("   ");
@@ -103,7 +106,7 @@ static void print_one(const struct product *p, const limber_look *l, int side, i
     }
 }
 
-void masks_print(const struct product *p, const limber_look look[2])
+void masks_print(const struct product *p, const limber_inspection look[2])
 {
     int least, most;
     bool any = masks_range(look, &least, &most);
@@ -123,12 +126,12 @@ void masks_print(const struct product *p, const limber_look look[2])
     printf(" . zero ! NaN or infinity\n\n");
 }
 
-cJSON *masks_json(const limber_look look[2])
+cJSON *masks_json(const limber_inspection look[2])
 {
     cJSON *j = cJSON_CreateObject();
 
     for (int side = 0; side < 2; side++) {
-        const limber_look *l = &look[side];
+        const limber_inspection *l = &look[side];
         cJSON *o = cJSON_AddObjectToObject(j, side ? "b" : "a");
 
         cJSON_AddNumberToObject(o, "lines", (double)l->lines);

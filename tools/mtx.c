@@ -13,7 +13,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { SPARSE_SHARE = 8 };  /* the dense form of a sparse matrix takes at most this part of the memory */
+enum {
+    SPARSE_SHARE = 8
+};  /* the dense form of a sparse matrix takes at most this part of the memory */
 
 struct reader {
     FILE *f;
@@ -50,8 +52,9 @@ static bool banner(struct reader *r)
     char object[64], layout[64], field[64], symmetry[64];
 
     if (!fgets(r->text, sizeof r->text, r->f) ||
-        sscanf(r->text, "%%%%MatrixMarket %63s %63s %63s %63s", object, layout, field,
-               symmetry) != 4 || strcasecmp(object, "matrix"))
+        sscanf(r->text, "%%%%MatrixMarket %63s %63s %63s %63s", object, layout, field, symmetry) !=
+            4 ||
+        strcasecmp(object, "matrix"))
         return bad(r, "expected \"%%MatrixMarket matrix LAYOUT FIELD SYMMETRY\"");
     r->line = 1;
     r->coordinate = strcasecmp(layout, "coordinate") == 0;
@@ -220,11 +223,11 @@ static bool write_element(FILE *f, limber_format fmt, const char *p)
     int n;
 
     if (fmt.kind == LIMBER_KIND_INT || fmt.kind == LIMBER_KIND_UINT) {
-        limber_convert(&v, format_of("i64"), p, fmt, 1, LIMBER_RN);
+        limber_convert(&v, format_of("i64"), p, fmt, 1, LIMBER_ROUND_NEAREST);
         return fprintf(f, "%" PRId64 "\n", v) > 0;
     }
     if (fmt.kind == LIMBER_KIND_FLOAT && fmt.size < 16) {
-        limber_convert(&d, format_of("f64"), p, fmt, 1, LIMBER_RN);
+        limber_convert(&d, format_of("f64"), p, fmt, 1, LIMBER_ROUND_NEAREST);
         return fprintf(f, "%.17g\n", d) > 0;
     }
     mpfr_init2(x, 2200);

@@ -119,9 +119,9 @@ static const struct type {
     const char *format;
     bool widens;        /* unsigned, read as the next wider signed format */
 } types[] = {
-    { "b1", 1, "u8", false }, { "u1", 1, "u8", false }, { "i1", 1, "i8", false },
+    { "b1", 1, "u8", false },  { "u1", 1, "u8", false },  { "i1", 1, "i8", false },
     { "i2", 2, "i16", false }, { "i4", 4, "i32", false }, { "i8", 8, "i64", false },
-    { "u2", 2, "i32", true }, { "u4", 4, "i64", true }, { "u8", 8, "i64", true },
+    { "u2", 2, "i32", true },  { "u4", 4, "i64", true },  { "u8", 8, "i64", true },
     { "f2", 2, "f16", false }, { "f4", 4, "f32", false }, { "f8", 8, "f64", false },
 };
 
@@ -208,7 +208,7 @@ bool npy_read(FILE *f, const char *path, struct array *a)
 static const char *descr_of(limber_format f)
 {
     static const char *const codes[][2] = {
-        { "f16", "<f2" }, { "f32", "<f4" }, { "f64", "<f8" }, { "u8", "|u1" }, { "i8", "|i1" },
+        { "f16", "<f2" }, { "f32", "<f4" }, { "f64", "<f8" }, { "u8", "|u1" },   { "i8", "|i1" },
         { "i16", "<i2" }, { "i32", "<i4" }, { "i64", "<i8" }, { "tf32", "<f4" },
     };
 
@@ -229,9 +229,9 @@ bool npy_write(FILE *f, const char *path, const struct array *a)
         return bad(path, ".npy has no type for this format; write .mtx, or choose --as");
     for (int i = 0; i < a->rank; i++)
         n += snprintf(shape + n, sizeof shape - (size_t)n, "%lld, ", (long long)a->dim[i]);
-    length = (size_t)snprintf(dict, sizeof dict,
-                              "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr,
-                              shape);
+    length =
+        (size_t)snprintf(dict, sizeof dict,
+                         "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape);
     while ((10 + length + 1) % 64)
         dict[length++] = ' ';
     dict[length++] = '\n';

@@ -11,8 +11,8 @@
 
 enum { TRIES = 100 };
 
-/* The descriptor that a name such as /dev/stdout stands for; -1: none.  To open the name would begin a
- * redirected file anew, and fails for sockets. */
+/* The descriptor that a name such as /dev/stdout stands for; -1: none.  To open the name would
+ * begin a redirected file anew, and fails for sockets. */
 static int descriptor_of(const char *path)
 {
     static const char *const folder[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -24,8 +24,8 @@ static int descriptor_of(const char *path)
     for (size_t i = 0; i < sizeof folder / sizeof *folder; i++) {
         const char *digits = path + strlen(folder[i]);
 
-        if (strncmp(path, folder[i], strlen(folder[i])) == 0 && *digits &&
-            strlen(digits) < 9 && strspn(digits, "0123456789") == strlen(digits))
+        if (strncmp(path, folder[i], strlen(folder[i])) == 0 && *digits && strlen(digits) < 9 &&
+            strspn(digits, "0123456789") == strlen(digits))
             return atoi(digits);
     }
     return -1;
@@ -54,8 +54,8 @@ static int open_temporary(struct output *o)
     return fd;
 }
 
-/* The file's owner may read what the old one let them; where it cannot have the same owner, the umask
- * decides as for a new one. */
+/* The file's owner may read what the old one let them; where it cannot have the same owner, the
+ * umask decides as for a new one. */
 static void keep_access(int fd, const struct stat *old)
 {
     struct stat new;
@@ -78,7 +78,7 @@ static int open_file(struct output *o, const char *path)
         return fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (there && !S_ISREG(st.st_mode))
         return open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (!there && lstat(path, &st) == 0)    /* a link to nothing: the file that it names is made */
+    if (!there && lstat(path, &st) == 0) /* a link to nothing: the file that it names is made */
         return open(path, O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
     o->path = there ? realpath(path, NULL) : strdup(path);
     fd = o->path ? open_temporary(o) : -1;

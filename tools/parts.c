@@ -21,7 +21,7 @@ void parts_print(const limber_report *r)
 {
     char *text;
 
-    if (limber_report_parts(r, &text) == LIMBER_OK)
+    if (limber_report_parts(r, &text) == LIMBER_STATUS_OK)
         fputs(text, stdout);
     limber_free(text);
 }

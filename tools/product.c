@@ -21,9 +21,14 @@ static bool parse_split(struct product *p)
 
 bool contract_of(const char *words, limber_contract *k)
 {
-    static const struct { const char *name; limber_promise promise; } names[] = {
-        { "native", LIMBER_NATIVE }, { "correct", LIMBER_CORRECT }, { "exact", LIMBER_EXACT },
-        { "fast", LIMBER_FAST },
+    static const struct {
+        const char *name;
+        limber_promise promise;
+    } names[] = {
+        { "native", LIMBER_CONTRACT_NATIVE },
+        { "correct", LIMBER_CONTRACT_CORRECT },
+        { "exact", LIMBER_CONTRACT_EXACT },
+        { "fast", LIMBER_CONTRACT_FAST },
     };
     long bits;
     char *end;
@@ -36,7 +41,7 @@ bool contract_of(const char *words, limber_contract *k)
     if (strncmp(words, "bits=", 5) != 0)
         return false;
     bits = strtol(words + 5, &end, 10);
-    k->promise = LIMBER_BITS;
+    k->promise = LIMBER_CONTRACT_BITS;
     k->bits = (int)bits;
     return end != words + 5 && *end == 0 && bits >= 1 && bits <= 160;
 }
@@ -56,7 +61,8 @@ static bool parse_contract(struct product *p)
     if (contract_of(s, &p->promise))
         return true;
     complain("--contract: \"%s\" is none of native, correct, bits=1..160, exact, fast, "
-             "simulate=UNIT", s);
+             "simulate=UNIT",
+             s);
     return false;
 }
 
@@ -95,7 +101,8 @@ bool product_geometry(struct product *p)
     s->groups = p->groups ? p->groups : 1;
     if (p->layout && strcmp(p->layout, "nchw") && strcmp(p->layout, "nhwc"))
         return complain("--layout: \"%s\" is neither nchw nor nhwc", p->layout), false;
-    s->layout = p->layout && strcmp(p->layout, "nhwc") == 0 ? LIMBER_NHWC : LIMBER_NCHW;
+    s->layout =
+        p->layout && strcmp(p->layout, "nhwc") == 0 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
     return parse_list("stride", p->stride, s->stride, 2) &&
            parse_list("dilate", p->dilate, s->dilate, 2) && parse_list("pad", p->pad, s->pad, 4);
 }
@@ -109,7 +116,7 @@ static bool result_format(struct product *p, limber_format *f)
                 b.kind != LIMBER_KIND_FLOAT && b.kind != LIMBER_KIND_DD;
 
     if (p->as) {
-        if (limber_format_named(p->as, f) != LIMBER_OK || f->kind == LIMBER_KIND_EXACT)
+        if (limber_format_named(p->as, f) != LIMBER_STATUS_OK || f->kind == LIMBER_KIND_EXACT)
             return complain("--as: no format is called \"%s\" (see limber formats)", p->as), false;
         return true;
     }
@@ -117,7 +124,8 @@ static bool result_format(struct product *p, limber_format *f)
         *f = format_of("f32");
     else if (p->promise.unit)
         *f = p->unit.acc.format.size == 8 || p->unit.acc.format.kind == LIMBER_KIND_INT ?
-             p->unit.acc.format : format_of("f32");
+                 p->unit.acc.format :
+                 format_of("f32");
     else if (ints)
         *f = format_of("i64");
     else if (a.kind == LIMBER_KIND_FLOAT && (b.kind != LIMBER_KIND_FLOAT || a.size >= b.size))
@@ -131,7 +139,8 @@ static bool gemm_shape(struct product *p, const char *const *files)
 {
     if (p->a.rank > 2 || p->b.rank > 2)
         return complain("%s: a matrix has at most two dimensions",
-                        p->a.rank > 2 ? files[0] : files[1]), false;
+                        p->a.rank > 2 ? files[0] : files[1]),
+               false;
     for (int i = 0; i < 2; i++) {
         struct array *v = i ? &p->b : &p->a;
 
@@ -144,7 +153,8 @@ static bool gemm_shape(struct product *p, const char *const *files)
     if (p->a.dim[!p->trans_a] != p->b.dim[!!p->trans_b])
         return complain("inner dimensions differ: %s has %lld, %s has %lld", files[0],
                         (long long)p->a.dim[!p->trans_a], files[1],
-                        (long long)p->b.dim[!!p->trans_b]), false;
+                        (long long)p->b.dim[!!p->trans_b]),
+               false;
     p->c.rank = 2;
     p->c.dim[0] = p->a.dim[!!p->trans_a];
     p->c.dim[1] = p->b.dim[!p->trans_b];
@@ -154,13 +164,14 @@ static bool gemm_shape(struct product *p, const char *const *files)
 static bool conv_shape(struct product *p, const char *const *files)
 {
     limber_conv *s = &p->conv;
-    bool nchw = s->layout == LIMBER_NCHW;
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
     const int64_t *x = p->a.dim, *w = p->b.dim;
     int64_t oh, ow;
 
     if (p->a.rank != 4 || p->b.rank != 4)
         return complain("%s: a convolution's tensors have four dimensions",
-                        p->a.rank != 4 ? files[0] : files[1]), false;
+                        p->a.rank != 4 ? files[0] : files[1]),
+               false;
     s->n = x[0];
     s->c = x[nchw ? 1 : 3];
     s->h = x[nchw ? 2 : 1];
@@ -171,8 +182,9 @@ static bool conv_shape(struct product *p, const char *const *files)
     if (s->groups < 1 || w[nchw ? 1 : 3] * s->groups != s->c)
         return complain("%s: %lld channels a filter in %lld groups do not make the image's %lld",
                         files[1], (long long)w[nchw ? 1 : 3], (long long)s->groups,
-                        (long long)s->c), false;
-    if (limber_conv_output(s, &oh, &ow) != LIMBER_OK)
+                        (long long)s->c),
+               false;
+    if (limber_conv_output(s, &oh, &ow) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text()), false;
     p->c.rank = 4;
     p->c.dim[0] = s->n;
@@ -204,10 +216,11 @@ static bool read_c0(struct product *p)
     if (!p->beta)
         p->beta = strdup("1");
     ok = array_read(p->c0, p->c.format.size == 16, &c0);
-    if (ok && (c0.rank != p->c.rank || memcmp(c0.dim, p->c.dim, sizeof c0.dim[0] * (size_t)c0.rank)))
+    if (ok &&
+        (c0.rank != p->c.rank || memcmp(c0.dim, p->c.dim, sizeof c0.dim[0] * (size_t)c0.rank)))
         ok = (complain("%s: its shape is not the result's", p->c0), false);
     if (ok && limber_convert(p->c.data, p->c.format, c0.data, c0.format, (size_t)array_size(&c0),
-                             LIMBER_RN) != LIMBER_OK)
+                             LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         ok = (complain("%s: %s", p->c0, limber_error_text()), false);
     array_clear(&c0);
     return ok;
@@ -224,7 +237,7 @@ static bool to_single(struct array *a)
     if (!array_alloc(&single, "operand"))
         return false;
     ok = limber_convert(single.data, single.format, a->data, a->format, (size_t)array_size(a),
-                        LIMBER_RN) == LIMBER_OK;
+                        LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
     if (!ok)
         complain("%s", limber_error_text());
     array_clear(ok ? a : &single);
@@ -279,19 +292,27 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     };
     struct poptOption table[] = {
         { NULL, 'o', POPT_ARG_STRING, &p->out, 0, "write the result (.npy or .mtx)", "FILE" },
-        { "as", 0, POPT_ARG_STRING, &p->as, 0, "the result's format; default: the wider "
-          "operand's, i64 for integers", "FORMAT" },
+        { "as", 0, POPT_ARG_STRING, &p->as, 0,
+          "the result's format; default: the wider "
+          "operand's, i64 for integers",
+          "FORMAT" },
         { "contract", 0, POPT_ARG_STRING, &p->contract, 0,
           "native (default), correct, bits=N, exact, fast or \"simulate=UNIT\"", "WORD" },
-        { "lpgemm", 0, POPT_ARG_STRING, &p->lpgemm, 0, "simulate the unit of LPGEMM's "
-          "configuration", "FILE" },
+        { "lpgemm", 0, POPT_ARG_STRING, &p->lpgemm, 0,
+          "simulate the unit of LPGEMM's "
+          "configuration",
+          "FILE" },
         { "layer", 0, POPT_ARG_STRING, &p->layer, 0, "of --lpgemm this layer", "NAME" },
-        { "statistics", 0, POPT_ARG_NONE, &p->count, 0, "of a simulated unit: what happened "
-          "inside", NULL },
+        { "statistics", 0, POPT_ARG_NONE, &p->count, 0,
+          "of a simulated unit: what happened "
+          "inside",
+          NULL },
         { "scheme", 0, POPT_ARG_STRING, &p->scheme, 0, "this scheme alone", "NAME" },
         { "slices", 0, POPT_ARG_INT, &p->slices, 0, "Ozaki I: slices an operand", "N" },
-        { "split", 0, POPT_ARG_STRING, &p->split, 0, "fp32-* on a GPU: limbs are made \"ahead\" of "
-          "the product or \"inside\"", "WORD" },
+        { "split", 0, POPT_ARG_STRING, &p->split, 0,
+          "fp32-* on a GPU: limbs are made \"ahead\" of "
+          "the product or \"inside\"",
+          "WORD" },
         { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0, "factor of the product", "X" },
         { "beta", 0, POPT_ARG_STRING, &p->beta, 0, "factor of C0", "X" },
         { "c", 0, POPT_ARG_STRING, &p->c0, 0, "what beta multiplies", "FILE" },
@@ -304,8 +325,7 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         { "check", 0, POPT_ARG_NONE, &p->check, 0, "compare with the exact result", NULL },
         { "time", 0, POPT_ARG_NONE, &p->time, 0, "run twice: cold and warm", NULL },
         { "json", 0, POPT_ARG_NONE, &p->json, 0, "print one JSON object", NULL },
-        POPT_AUTOHELP
-        POPT_TABLEEND
+        POPT_AUTOHELP POPT_TABLEEND
     };
     const char *const *files;
     poptContext o;
@@ -315,9 +335,11 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     memset(p, 0, sizeof *p);
     p->is_conv = is_conv;
     o = poptGetContext("limber", argc, argv, table, 0);
-    poptSetOtherOptionHelp(o, is_conv ?
-        "X W [options]\n\nexample: limber conv image.npy filters.npy --pad 1 --contract correct -o y.npy" :
-        "A B [options]\n\nexample: limber gemm A.npy B.mtx --as f128 --check -o C.mtx");
+    poptSetOtherOptionHelp(
+        o, is_conv ?
+               "X W [options]\n\nexample: limber conv image.npy filters.npy --pad 1 --contract "
+               "correct -o y.npy" :
+               "A B [options]\n\nexample: limber gemm A.npy B.mtx --as f128 --check -o C.mtx");
     code = poptGetNextOpt(o);
     files = poptGetArgs(o);
     while (files && files[n])
@@ -326,8 +348,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
     else if (n != 2)
         complain("%s takes two files, %d given (see limber %s --help)", argv[0], n, argv[0]);
-    else if (picture_named(p->svg, "--svg") && keep_names(p, files) && parse_contract(p) && unit_counts(p) &&
-             (!is_conv || product_geometry(p)))
+    else if (picture_named(p->svg, "--svg") && keep_names(p, files) && parse_contract(p) &&
+             unit_counts(p) && (!is_conv || product_geometry(p)))
         ok = product_open(p, files);
     else
         code = -2;
@@ -340,9 +362,11 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
 
 void product_clear(struct product *p)
 {
-    char **strings[] = { &p->out, &p->as, &p->contract, &p->scheme, &p->alpha, &p->beta, &p->c0,
-                         &p->backend, &p->stride, &p->pad, &p->dilate, &p->layout, &p->lpgemm,
-                         &p->layer, &p->split, &p->svg, &p->name[0], &p->name[1] };
+    char **strings[] = {
+        &p->out,    &p->as,      &p->contract, &p->scheme, &p->alpha,   &p->beta,
+        &p->c0,     &p->backend, &p->stride,   &p->pad,    &p->dilate,  &p->layout,
+        &p->lpgemm, &p->layer,   &p->split,    &p->svg,    &p->name[0], &p->name[1]
+    };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         free(*strings[i]);          /* popt's copies */
@@ -386,15 +410,17 @@ limber_status product_run(const struct product *p, limber_context *ctx, limber_r
 }
 
 /* A convolution's operands are no matrices. */
-limber_status product_look(const struct product *p, limber_context *ctx, limber_look look[2])
+limber_status product_look(const struct product *p, limber_context *ctx, limber_inspection look[2])
 {
     int64_t m = p->c.dim[0], n = p->c.dim[1], k = p->a.dim[!p->trans_a];
-    limber_status s = limber_look_at(ctx, view(&p->a, p->trans_a), m, k, 1, &look[0]);
+    limber_status s = limber_inspect(ctx, view(&p->a, p->trans_a), m, k, 1, &look[0]);
 
-    return s == LIMBER_OK ? limber_look_at(ctx, view(&p->b, p->trans_b), k, n, 0, &look[1]) : s;
+    return s == LIMBER_STATUS_OK ? limber_inspect(ctx, view(&p->b, p->trans_b), k, n, 0, &look[1]) :
+                                   s;
 }
 
-limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut, limber_report *r)
+limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,
+                          limber_report *r)
 {
     return limber_gemm_cut(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
                            product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
@@ -405,8 +431,8 @@ limber_status product_plan(const struct product *p, limber_context *ctx, char **
 {
     if (p->is_conv)
         return limber_conv2d_plan(ctx, &p->promise, &p->conv, product_alpha(p), p->a.data,
-                                  p->a.format, p->b.data, p->b.format, product_beta(p),
-                                  p->c.format, text, NULL);
+                                  p->a.format, p->b.data, p->b.format, product_beta(p), p->c.format,
+                                  text, NULL);
     return limber_gemm_plan(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
                             product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
                             product_beta(p), view(&p->c, false), text, NULL);

@@ -12,13 +12,13 @@
 
 static void simulate(struct product *p)
 {
-    p->promise.promise = LIMBER_SIMULATE;
+    p->promise.promise = LIMBER_CONTRACT_SIMULATE;
     p->promise.unit = &p->unit;
 }
 
 bool unit_of_words(struct product *p, const char *words)
 {
-    if (limber_unit_parse(words, &p->unit) != LIMBER_OK)
+    if (limber_unit_parse(words, &p->unit) != LIMBER_STATUS_OK)
         return complain("--contract simulate=%s: %s", words, limber_error_text()), false;
     simulate(p);
     return true;
@@ -39,7 +39,7 @@ bool unit_of_lpgemm(struct product *p)
         return false;
     status = limber_unit_lpgemm(text, p->layer, &p->unit, &listed);
     free(text);
-    if (status != LIMBER_OK)
+    if (status != LIMBER_STATUS_OK)
         return complain("%s: %s", p->lpgemm, limber_error_text()), false;
     p->unquantised = !listed;
     if (listed)
@@ -60,7 +60,7 @@ bool unit_counts(struct product *p)
 
 /* ---- statistics as text ---------------------------------------------------------------------- */
 
-enum { BINS = 64 };     /* wider spreads of exponents are shown by their ends alone */
+enum { BINS = 64 }; /* wider spreads of exponents are shown by their ends alone */
 
 static void count(const char *what, int64_t n, int64_t of)
 {
@@ -113,8 +113,8 @@ static void exponents(const limber_statistics *s)
     for (int e = most; e >= least; e--) {
         printf("  %8d", e - LIMBER_EXPONENTS / 2);
         for (int i = 0; i < 3; i++)
-            printf(" %8.3f%%", d[i]->count ? 100 * (double)d[i]->exponents[e] /
-                   (double)d[i]->count : 0);
+            printf(" %8.3f%%",
+                   d[i]->count ? 100 * (double)d[i]->exponents[e] / (double)d[i]->count : 0);
         printf("\n");
     }
 }
@@ -129,10 +129,10 @@ static void measure(const char *what, double x, const char *more)
 
 static const char *rounding_of(const limber_step *s)
 {
-    static const char *const words[] = { "to nearest even", "toward zero", "up", "down",
-                                         "to nearest away", "to odd", "stochastic" };
+    static const char *const words[] = { "to nearest even", "toward zero", "up",        "down",
+                                         "to nearest away", "to odd",      "stochastic" };
 
-    return s->rounding <= LIMBER_RS ? words[s->rounding] : "";
+    return s->rounding <= LIMBER_ROUND_STOCHASTIC ? words[s->rounding] : "";
 }
 
 void statistics_print(const limber_unit *u, const limber_statistics *s)
@@ -213,9 +213,12 @@ static void json_distribution(cJSON *j, const char *name, const limber_distribut
 
 cJSON *statistics_json(const limber_statistics *s)
 {
-    const struct { const char *name; int64_t n; } counts[] = {
-        { "mul_inexact", s->mul_inexact }, { "mul_underflow", s->mul_underflow },
-        { "mul_overflow", s->mul_overflow }, { "swamped", s->swamped },
+    const struct {
+        const char *name;
+        int64_t n;
+    } counts[] = {
+        { "mul_inexact", s->mul_inexact },       { "mul_underflow", s->mul_underflow },
+        { "mul_overflow", s->mul_overflow },     { "swamped", s->swamped },
         { "partly_swamped", s->partly_swamped }, { "sum_overflow", s->sum_overflow },
     };
     cJSON *j = cJSON_CreateObject(), *shares;

@@ -36,15 +36,14 @@ static bool pack(const struct cuda_config *c, const struct blob *cubin, struct b
     out->size = sizeof head + cubin->size;
     out->data = malloc(out->size);
     if (!out->data)
-        return limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for a kernel");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for a kernel");
     memcpy(out->data, &head, sizeof head);
     memcpy(out->data + sizeof head, cubin->data, cubin->size);
     return true;
 }
 
-static bool to_blob(const struct cuda_config *c, const struct text *source,
-                    const struct target *t, const struct dump *dump, struct blob *out,
-                    struct diag *d)
+static bool to_blob(const struct cuda_config *c, const struct text *source, const struct target *t,
+                    const struct dump *dump, struct blob *out, struct diag *d)
 {
     struct blob cubin = { 0 };
     bool ok;
@@ -81,11 +80,10 @@ static bool compile_scan(limber_format f, const struct target *t, const struct d
     bool ok;
 
     memset(&config, 0, sizeof config);
-    config.way = WAY_scan;
+    config.mma_path = MMA_PATH_scan;
     config.side[0].f = config.side[1].f = config.result = config.scalars = f;
     config.side[0].limb = config.side[1].limb = f;
-    ok = limber_cuda_scan_source(&config, &source, d) &&
-         to_blob(&config, &source, t, dump, out, d);
+    ok = limber_cuda_scan_source(&config, &source, d) && to_blob(&config, &source, t, dump, out, d);
     limber_text_clear(&source);
     return ok;
 }
@@ -96,16 +94,16 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     struct kernel *k;
 
     if (size <= sizeof head)
-        return limber_fail(d, LIMBER_IO, "cuda: a kernel of %zu bytes", size);
+        return limber_fail(d, LIMBER_STATUS_IO, "cuda: a kernel of %zu bytes", size);
     memcpy(&head, data, sizeof head);
     if (head.magic != magic || head.version != KERNEL_VERSION)
-        return limber_fail(d, LIMBER_IO, "cuda: these bytes are no kernel");
+        return limber_fail(d, LIMBER_STATUS_IO, "cuda: these bytes are no kernel");
     k = calloc(1, sizeof *k);
     if (k)
         k->cubin = malloc(size - sizeof head);
     if (!k || !k->cubin) {
         free(k);
-        return limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for a kernel");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for a kernel");
     }
     pthread_mutex_init(&k->lock, NULL);
     k->config = head.config;
@@ -136,13 +134,13 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-static const struct remote remote = {
-    limber_cuda_holds, compile_scan, limber_cuda_scan, limber_cuda_records, limber_cuda_ready,
-    limber_cuda_terms, limber_cuda_weigh, limber_cuda_sums,
-    limber_cuda_pairs, limber_cuda_take, limber_cuda_give
+static const struct device_ops device_ops = {
+    limber_cuda_holds, compile_scan,      limber_cuda_scan,  limber_cuda_records,
+    limber_cuda_ready, limber_cuda_terms, limber_cuda_weigh, limber_cuda_sums,
+    limber_cuda_pairs, limber_cuda_alloc, limber_cuda_free
 };
 
 const struct backend limber_backend_cuda = {
-    "cuda", probe, compile, load, limber_cuda_launch, unload,
-    limber_cuda_workspace, NULL, &remote
+    "cuda", probe,      compile, load, limber_cuda_launch, unload, limber_cuda_workspace,
+    NULL,   &device_ops
 };

@@ -8,7 +8,8 @@ static struct cu_launch launch_of(const struct cuda_config *f, int64_t blocks,
     *cluster = (struct cu_launch_attribute){ CU_LAUNCH_CLUSTER, 0, { (unsigned)f->cluster, 1, 1 } };
     return (struct cu_launch){ .grid = { (unsigned)blocks, 1, 1 },
                                .block = { (unsigned)f->threads, 1, 1 },
-                               .shared = (unsigned)f->shared, .attribute = cluster,
+                               .shared = (unsigned)f->shared,
+                               .attribute = cluster,
                                .attributes = 1 };
 }
 
@@ -41,7 +42,8 @@ bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struc
     if (args->cluster == 1)
         return limber_cuda_start(r, KERNEL_multiply, clusters, f->threads, f->shared, args, d);
     launch.stream = r->stream;
-    return limber_cuda_ok(r->driver, r->driver->cuLaunchKernelEx(
-                          &launch, r->loaded->function[KERNEL_multiply], (void *[]){ args }, NULL),
+    return limber_cuda_ok(r->driver,
+                          r->driver->cuLaunchKernelEx(&launch, r->loaded->function[KERNEL_multiply],
+                                                      (void *[]){ args }, NULL),
                           "limber_multiply, by clusters", d);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A plan as the constants of its kernels. */
 #include "backends/cuda/cuda.h"
-#include "ir/dot.h"
+#include "ir/num/dot.h"
 
 #include <string.h>
 
-static void set_side(const struct plan *p, int limbs, struct cuda_config *c,
-                     struct cuda_side *s)
+static void set_side(const struct plan *p, int limbs, struct cuda_config *c, struct cuda_side *s)
 {
     const struct node *n = &p->node[limbs];
     const struct node *source = n;
@@ -15,35 +14,38 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c,
         source = &p->node[source->in[0]];
     s->f = source->type.format;
     s->limb = n->type.format;
-    s->how = n->op == OP_hilo ? HOW_hilo : n->op == OP_slices ? HOW_slices :
-             n->op == OP_residues ? HOW_residues : HOW_whole;
+    s->limb_kind = n->op == OP_hilo     ? LIMB_KIND_hilo :
+                   n->op == OP_slices   ? LIMB_KIND_slices :
+                   n->op == OP_residues ? LIMB_KIND_residues :
+                                          LIMB_KIND_whole;
     s->limbs = n->type.count;
     s->scaled = !limber_node_has(n, ATTR_axis) || n->num[ATTR_axis] == AXIS_none ? 0 :
-                n->num[ATTR_axis] == AXIS_all ? SCALED_all : SCALED_lines;
+                n->num[ATTR_axis] == AXIS_all                                    ? SCALED_all :
+                                                                                   SCALED_lines;
     s->top = (int32_t)(n->op == OP_hilo ? n->num[ATTR_top] : n->num[ATTR_bits]);
     s->shift = (int32_t)n->num[ATTR_shift];
     s->step = (int32_t)n->num[ATTR_step];
     s->is_signed = !limber_node_has(n, ATTR_sign) || n->num[ATTR_sign] == SIGN_signed;
-    c->special |= s->how != HOW_whole && source->num[ATTR_special] == 1;
+    c->special |= s->limb_kind != LIMB_KIND_whole && source->num[ATTR_special] == 1;
     s->digits = (int32_t)(n->num[ATTR_bits] + 1 + 31) / 32;
 }
 
 /* Who multiplies on this unit. */
-static int way_of(enum unit u, const struct target *t)
+static int mma_path_of(enum unit u, const struct target *t)
 {
     bool small = u == UNIT_i8 || limber_units[u].tensor;
 
     if (u == UNIT_exact)
-        return WAY_element;
+        return MMA_PATH_element;
     if (u == UNIT_model)
-        return WAY_unit;
+        return MMA_PATH_unit;
     if (small && limber_target_has(t, "wgmma"))
-        return WAY_group;
+        return MMA_PATH_group;
     if ((small || u == UNIT_f64) && limber_target_has(t, "mma"))
-        return WAY_warp;
+        return MMA_PATH_warp;
     if (u == UNIT_f16 && limber_target_has(t, "wmma"))
-        return WAY_portable;
-    return WAY_lane;
+        return MMA_PATH_portable;
+    return MMA_PATH_lane;
 }
 
 static void set_tile(struct cuda_config *c, const struct node *n)
@@ -59,20 +61,22 @@ static void set_tile(struct cuda_config *c, const struct node *n)
     c->step = (int32_t)tile[5] * c->bytes;
     c->shared = (c->inside ? 2 : c->stages) * c->step * (held_a * c->bm + held_b * c->bn);
     if (c->inside)              /* stages are of elements; those of warpgroups are 128 x 32 */
-        c->shared += c->stages * 4 * (c->way == WAY_group ? 128 * 32 :
-                                      c->step / c->bytes * (c->bm + c->bn));
+        c->shared +=
+            c->stages * 4 *
+            (c->mma_path == MMA_PATH_group ? 128 * 32 : c->step / c->bytes * (c->bm + c->bn));
     c->threads = c->bm / c->wm * (c->bn / c->wn) * 32;
-    if (c->way == WAY_portable) {   /* padded lines, and a tile of sums for each that is added up */
+    if (c->mma_path ==
+        MMA_PATH_portable) {   /* padded lines, and a tile of sums for each that is added up */
         c->shared = c->stages * (c->step + 16) * (held_a * c->bm + held_b * c->bn) +
                     c->threads / 32 * (c->totals ? 1 : c->accumulators) * 1536;
         c->window = 0;
     }
-    if (c->way == WAY_group) {
+    if (c->mma_path == MMA_PATH_group) {
         c->threads = (c->bm / 64 + 1) * 128;
         c->shared += 16 * (c->inside ? 2 : c->stages);
     }
     /* by twos, columns' limbs come from L2 half as often; through a window threads fetch them */
-    c->cluster = c->way == WAY_group && !c->window && !c->inside ? 2 : 1;
+    c->cluster = c->mma_path == MMA_PATH_group && !c->window && !c->inside ? 2 : 1;
     if (c->window)
         c->shared += WINDOW_LINE * c->bn;
 }
@@ -85,7 +89,7 @@ static void set_lengths(struct cuda_config *c, const struct node *n)
     c->chunk_steps = steps < 1 ? 1 : steps > INT32_MAX / 128 ? INT32_MAX / 128 : (int32_t)steps;
     c->flush_steps = c->chunk_steps;
     if (limber_units[c->unit].tensor)
-        c->flush_steps *= 64;   /* sums of 64 chains below 2^24 fit 31 bits */
+        c->flush_steps *= 64; /* sums of 64 chains below 2^24 fit 31 bits */
 }
 
 static bool set_exact(struct cuda_config *c)
@@ -100,13 +104,14 @@ static bool set_exact(struct cuda_config *c)
 static bool check_tile(const struct cuda_config *c, const struct node *n, struct diag *d)
 {
     if (!limber_node_has(n, ATTR_tile) || n->list[ATTR_tile].n != 6)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: %%%s has no tile", n->name);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: %%%s has no tile", n->name);
     for (int i = 0; i < 6; i++)
         if (n->list[ATTR_tile].v[i] < 1 || n->list[ATTR_tile].v[i] > 1024)
-            return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: %%%s: tile %d is out of range",
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: %%%s: tile %d is out of range",
                                n->name, i);
     return (c->rows <= CUDA_ROWS && c->accumulators <= CUDA_ACCUMULATORS) ||
-           limber_fail(d, LIMBER_NO_SCHEME, "cuda: %d rows are too many for a kernel", c->rows);
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "cuda: %d rows are too many for a kernel",
+                       c->rows);
 }
 
 bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
@@ -118,7 +123,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
 
     memset(c, 0, sizeof *c);
     if (!products || !combine || !out)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: the plan is not finished");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: the plan is not finished");
     set_side(p, products->in[0], c, &c->side[0]);
     set_side(p, products->in[1], c, &c->side[1]);
     c->result = out->type.format;
@@ -126,33 +131,35 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     if (c->result.kind == LIMBER_KIND_INT)
         limber_format_named("i64", &c->scalars);
     c->unit = (int32_t)products->num[ATTR_unit];
-    c->way = way_of((enum unit)c->unit, t);
-    c->via = (int32_t)combine->num[ATTR_via];
+    c->mma_path = mma_path_of((enum unit)c->unit, t);
+    c->reconstruct = (int32_t)combine->num[ATTR_reconstruct];
     c->rsc = limber_plan_order(p, products->in[1]) == ORDER_rsc;
-    c->window = c->rsc && c->side[1].scaled != SCALED_lines;   /* pixels are in many lines */
+    c->window = c->rsc && c->side[1].scaled != SCALED_lines; /* pixels are in many lines */
     c->rows = (int32_t)products->rows;
     c->accumulators = products->type.count;
     c->most_rows = limber_most_rows(products);
     c->bytes = c->side[0].limb.size;
-    c->totals = c->via != VIA_sum;
+    c->totals = c->reconstruct != RECONSTRUCT_sum;
     c->direct = !c->totals && c->result.kind == LIMBER_KIND_FLOAT && !c->result.carried &&
                 ((c->result.size == 4 && c->result.frac_bits == 23) || c->result.size == 8);
-    c->total_bytes = c->via == VIA_crt ? 1 : c->totals ? 4 : 8;
+    c->total_bytes = c->reconstruct == RECONSTRUCT_crt ? 1 : c->totals ? 4 : 8;
     c->alpha = out->num[ATTR_alpha] != 0;
     c->beta = out->num[ATTR_beta] != 0;
     c->wrap = (int32_t)out->num[ATTR_wrap];
     c->library = p->scheme && strcmp(p->scheme, "cublas") == 0;
-    if (c->way == WAY_element) {
+    if (c->mma_path == MMA_PATH_element) {
         c->special = 1;
         return set_exact(c);
     }
-    if (c->way == WAY_unit)
+    if (c->mma_path == MMA_PATH_unit)
         limber_cuda_unit(p, c);
     c->inside = products->num[ATTR_split] == SPLIT_inside;
     c->parted = p->roundings > 0;
-    if (c->inside && c->way != WAY_warp && c->way != WAY_group)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: %%%s: split=inside is for tensor cores of "
-                           "8.0 and later", products->name);
+    if (c->inside && c->mma_path != MMA_PATH_warp && c->mma_path != MMA_PATH_group)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "cuda: %%%s: split=inside is for tensor cores of "
+                           "8.0 and later",
+                           products->name);
     if (!check_tile(c, products, d))
         return false;
     set_tile(c, products);

@@ -79,8 +79,8 @@ static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
         result = cublas.create(h);
         limber_cuda_restore(v->driver, mode);
     }
-    return result == 0 || limber_fail(d, LIMBER_DEVICE, "cuBLAS gives no handle: error %d",
-                                      result);
+    return result == 0 ||
+           limber_fail(d, LIMBER_STATUS_DEVICE, "cuBLAS gives no handle: error %d", result);
 }
 
 static void give_handle(struct device *v, cublas_handle h)
@@ -102,7 +102,10 @@ static void give_handle(struct device *v, cublas_handle h)
 /* ---- layouts --------------------------------------------------------------------------------- */
 
 /* A column-major operand of `rows` rows. */
-struct operand { const void *data; int op, ld; };
+struct operand {
+    const void *data;
+    int op, ld;
+};
 
 static bool fits(int64_t stride, int64_t rows, struct operand *o)
 {
@@ -113,22 +116,22 @@ static bool fits(int64_t stride, int64_t rows, struct operand *o)
 }
 
 /* The view as a matrix of lines x k, or with `turned` of k x lines. */
-static bool operand_of(const struct view *v, int64_t lines, int64_t k, bool turned,
+static bool operand_of(const struct view *v, int64_t lines, int64_t k, bool transposed,
                        struct operand *o)
 {
     o->data = v->data;
     if (v->patch || (v->line != 1 && v->p != 1) || v->line < 1 || v->p < 1)
         return false;
-    if (v->line == 1) {         /* columns are elements along k */
-        o->op = turned ? OP_T : OP_N;
+    if (v->line == 1) { /* columns are elements along k */
+        o->op = transposed ? OP_T : OP_N;
         return fits(v->p, lines, o);
     }
-    o->op = turned ? OP_N : OP_T;
+    o->op = transposed ? OP_N : OP_T;
     return fits(v->line, k, o);
 }
 
 struct job {
-    int64_t m, n, k;            /* column-major */
+    int64_t m, n, k; /* column-major */
     struct operand a, b, c;
 };
 
@@ -136,12 +139,13 @@ struct job {
 static bool job_of(const struct run *r, struct job *j)
 {
     const struct call *c = r->call;
-    const struct place *p = &r->place;
+    const struct output_view *p = &r->place;
     bool by_columns = p->row == 1;
     int64_t rows = by_columns ? c->m : c->n, stride = by_columns ? p->col : p->row;
 
-    if (r->excerpt[0].block || r->excerpt[1].block || p->inner < c->n || (p->row != 1 && p->col != 1) || c->m > INT32_MAX || c->n > INT32_MAX ||
-        c->k > INT32_MAX || stride < rows)
+    if (r->tile_subset[0].block || r->tile_subset[1].block || p->inner < c->n ||
+        (p->row != 1 && p->col != 1) || c->m > INT32_MAX || c->n > INT32_MAX || c->k > INT32_MAX ||
+        stride < rows)
         return false;
     j->c.data = p->data;
     j->k = c->k;
@@ -149,9 +153,9 @@ static bool job_of(const struct run *r, struct job *j)
     j->n = by_columns ? c->n : c->m;
     return fits(stride, rows, &j->c) &&
            (by_columns ? operand_of(&r->view[0], c->m, c->k, false, &j->a) &&
-                         operand_of(&r->view[1], c->n, c->k, true, &j->b) :
+                             operand_of(&r->view[1], c->n, c->k, true, &j->b) :
                          operand_of(&r->view[1], c->n, c->k, false, &j->a) &&
-                         operand_of(&r->view[0], c->m, c->k, true, &j->b));
+                             operand_of(&r->view[0], c->m, c->k, true, &j->b));
 }
 
 /* ---- the product ----------------------------------------------------------------------------- */
@@ -185,5 +189,5 @@ bool limber_cublas_run(struct run *r, bool *done, struct diag *d)
     if (result == 0)
         result = gemm(h, &job, r->call, r->kernel->config.result.size);
     give_handle(r->device, h);
-    return result == 0 || limber_fail(d, LIMBER_DEVICE, "cuBLAS: error %d", result);
+    return result == 0 || limber_fail(d, LIMBER_STATUS_DEVICE, "cuBLAS: error %d", result);
 }

@@ -5,18 +5,33 @@
 
 #include "backends/cuda/driver.h"
 #include "backends/cuda/kernel/args.h"
-#include "ir/crt.h"
+#include "ir/num/crt.h"
 
-enum cuda_how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_unit, HOW_count };
+enum cuda_limb_kind {
+    LIMB_KIND_whole,
+    LIMB_KIND_hilo,
+    LIMB_KIND_slices,
+    LIMB_KIND_residues,
+    LIMB_KIND_unit,
+    LIMB_KIND_count
+};
 
 /* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma), warps
  * in the portable form (WMMA); elements one by
  * one where there is no unit; lanes as a simulated unit; a scan multiplies nothing. */
-enum cuda_way { WAY_lane, WAY_warp, WAY_group, WAY_portable, WAY_element, WAY_unit, WAY_scan };
+enum cuda_mma_path {
+    MMA_PATH_lane,
+    MMA_PATH_warp,
+    MMA_PATH_group,
+    MMA_PATH_portable,
+    MMA_PATH_element,
+    MMA_PATH_unit,
+    MMA_PATH_scan
+};
 
 struct cuda_side {
     limber_format f, limb;      /* as stored; of a limb, carriers included */
-    int32_t how, limbs, scaled, top, shift, step, is_signed;
+    int32_t limb_kind, limbs, scaled, top, shift, step, is_signed;
     int32_t digits;             /* 32-bit words of a scaled integer */
 };
 
@@ -26,7 +41,7 @@ enum { CUDA_ROWS = 1024, CUDA_ACCUMULATORS = 128 };
 struct cuda_config {
     struct cuda_side side[2];
     limber_format result, scalars;
-    int32_t way, unit, via;
+    int32_t mma_path, unit, reconstruct;
     int32_t totals;             /* exact totals in memory, finished by a second kernel */
     int32_t direct;             /* the multiply kernel stores C */
     int32_t rows, accumulators, most_rows;      /* of one accumulator */

@@ -13,8 +13,8 @@ static bool open_device(struct device *v, int ordinal, struct diag *d)
     int device;
 
     if (!c || !limber_cuda_ok(c, c->cuDeviceGet(&device, ordinal), "finding the device", d) ||
-        !limber_cuda_ok(c, c->cuDeviceGetAttribute(&v->multiprocessors, CU_MULTIPROCESSORS,
-                                                   device), "counting multiprocessors", d) ||
+        !limber_cuda_ok(c, c->cuDeviceGetAttribute(&v->multiprocessors, CU_MULTIPROCESSORS, device),
+                        "counting multiprocessors", d) ||
         !limber_cuda_ok(c, c->cuDevicePrimaryCtxRetain(&v->context, device),
                         "taking the device's context", d))
         return false;
@@ -28,7 +28,7 @@ struct device *limber_cuda_device(int ordinal, struct diag *d)
     struct device *v = NULL;
 
     if (ordinal < 0 || ordinal >= CUDA_DEVICES) {
-        limber_fail(d, LIMBER_DEVICE, "device = %d is beyond %d", ordinal, CUDA_DEVICES);
+        limber_fail(d, LIMBER_STATUS_DEVICE, "device = %d is beyond %d", ordinal, CUDA_DEVICES);
         return NULL;
     }
     pthread_mutex_lock(&lock);

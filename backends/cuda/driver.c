@@ -15,10 +15,11 @@ static bool opened;
 
 static bool resolve(void *handle, struct diag *d)
 {
-#define GET(name, arguments)                                                                      \
-    *(void **)&driver.name = dlsym(handle, #name);                                                \
-    if (!driver.name)                                                                             \
-        return limber_fail(d, LIMBER_DEVICE, "the CUDA driver has no " #name ": it is too old");
+#define GET(name, arguments) \
+    *(void **)&driver.name = dlsym(handle, #name); \
+    if (!driver.name) \
+        return limber_fail(d, LIMBER_STATUS_DEVICE, \
+                           "the CUDA driver has no " #name ": it is too old");
     LIMBER_CUDA_DRIVER(GET)
 #undef GET
     *(void **)&driver.cuLaunchKernelEx = dlsym(handle, "cuLaunchKernelEx");
@@ -36,7 +37,7 @@ static bool start(struct diag *d)
     return limber_cuda_ok(&driver, driver.cuDriverGetVersion(&driver.version),
                           "asking the CUDA driver for its version", d) &&
            limber_cuda_ok(&driver, driver.cuDeviceGetCount(&count), "counting CUDA devices", d) &&
-           (count > 0 || limber_fail(d, LIMBER_DEVICE, "the CUDA driver finds no device"));
+           (count > 0 || limber_fail(d, LIMBER_STATUS_DEVICE, "the CUDA driver finds no device"));
 }
 
 static bool open_driver(struct diag *d)
@@ -48,7 +49,7 @@ static bool open_driver(struct diag *d)
         name = "libcuda.so.1";
     handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
-        return limber_fail(d, LIMBER_DEVICE, "no CUDA driver: %s", dlerror());
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "no CUDA driver: %s", dlerror());
     if (resolve(handle, d) && start(d))
         return true;
     dlclose(handle);
@@ -72,10 +73,12 @@ bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, s
         return true;
     c->cuGetErrorName(result, &name);
     c->cuGetErrorString(result, &text);
-    return limber_fail(d, result == CU_OUT_OF_MEMORY ? LIMBER_NO_MEMORY : LIMBER_DEVICE,
+    return limber_fail(d,
+                       result == CU_OUT_OF_MEMORY ? LIMBER_STATUS_NO_MEMORY : LIMBER_STATUS_DEVICE,
                        "%s: %s (%s)%s", what, name ? name : "unknown error", text ? text : "",
                        result == CU_UNSUPPORTED_PTX || result == CU_NO_BINARY ?
-                       "; is the driver older than the toolkit?" : "");
+                           "; is the driver older than the toolkit?" :
+                           "");
 }
 
 int limber_cuda_relax(const struct cuda_driver *c)

@@ -14,13 +14,22 @@ typedef struct cu_stream *cu_stream;
 typedef struct cu_event *cu_event;
 
 enum {                                          /* CUdevice_attribute */
-    CU_MULTIPROCESSORS = 16, CU_CLOCK_KHZ = 13, CU_L2_BYTES = 38, CU_MAJOR = 75, CU_MINOR = 76,
-    CU_MEMORY_KHZ = 36, CU_BUS_BITS = 37,
-    CU_SHARED_OPTIN = 97, CU_MEMORY_POOLS = 115
+       CU_MULTIPROCESSORS = 16,
+       CU_CLOCK_KHZ = 13,
+       CU_L2_BYTES = 38,
+       CU_MAJOR = 75,
+       CU_MINOR = 76,
+       CU_MEMORY_KHZ = 36,
+       CU_BUS_BITS = 37,
+       CU_SHARED_OPTIN = 97,
+       CU_MEMORY_POOLS = 115
 };
 enum { CU_POINTER_MEMORY_TYPE = 2, CU_MEMORY_HOST = 1, CU_POINTER_DEVICE = 9 };
-enum { CU_FUNCTION_SHARED = 8 /* MAX_DYNAMIC_SHARED_SIZE_BYTES */, CU_FUNCTION_REGISTERS = 4,
-       CU_FUNCTION_LOCAL = 3 };
+enum {
+    CU_FUNCTION_SHARED = 8 /* MAX_DYNAMIC_SHARED_SIZE_BYTES */,
+    CU_FUNCTION_REGISTERS = 4,
+    CU_FUNCTION_LOCAL = 3
+};
 enum { CU_OUT_OF_MEMORY = 2, CU_NO_BINARY = 209, CU_UNSUPPORTED_PTX = 222 };
 
 enum { CU_LAUNCH_CLUSTER = 4 };                 /* CUlaunchAttributeID */
@@ -36,52 +45,53 @@ struct cu_launch {                              /* CUlaunchConfig */
     unsigned attributes;
 };
 
-#define LIMBER_CUDA_DRIVER(F)                                                                     \
-    F(cuInit, (unsigned))                                                                         \
-    F(cuDriverGetVersion, (int *))                                                                \
-    F(cuGetErrorName, (int, const char **))                                                       \
-    F(cuGetErrorString, (int, const char **))                                                     \
-    F(cuDeviceGetCount, (int *))                                                                  \
-    F(cuDeviceGet, (int *, int))                                                                  \
-    F(cuDeviceGetName, (char *, int, int))                                                        \
-    F(cuDeviceGetAttribute, (int *, int, int))                                                    \
-    F(cuDevicePrimaryCtxRetain, (cu_context *, int))                                              \
-    F(cuDevicePrimaryCtxRelease_v2, (int))                                                        \
-    F(cuCtxPushCurrent_v2, (cu_context))                                                          \
-    F(cuCtxPopCurrent_v2, (cu_context *))                                                         \
-    F(cuMemAlloc_v2, (cu_pointer *, size_t))                                                      \
-    F(cuMemFree_v2, (cu_pointer))                                                                 \
-    F(cuMemAllocAsync, (cu_pointer *, size_t, cu_stream))                                         \
-    F(cuMemFreeAsync, (cu_pointer, cu_stream))                                                    \
-    F(cuMemcpyHtoDAsync_v2, (cu_pointer, const void *, size_t, cu_stream))                        \
-    F(cuMemcpyDtoHAsync_v2, (void *, cu_pointer, size_t, cu_stream))                              \
-    F(cuMemcpyDtoDAsync_v2, (cu_pointer, cu_pointer, size_t, cu_stream))                          \
-    F(cuMemsetD8Async, (cu_pointer, unsigned char, size_t, cu_stream))                            \
-    F(cuMemsetD32Async, (cu_pointer, unsigned, size_t, cu_stream))                                \
-    F(cuPointerGetAttribute, (void *, int, cu_pointer))                                           \
-    F(cuStreamCreate, (cu_stream *, unsigned))                                                    \
-    F(cuStreamDestroy_v2, (cu_stream))                                                            \
-    F(cuStreamSynchronize, (cu_stream))                                                           \
-    F(cuStreamIsCapturing, (cu_stream, int *))                                                    \
-    F(cuThreadExchangeStreamCaptureMode, (int *))                                                 \
-    F(cuModuleLoadData, (cu_module *, const void *))                                              \
-    F(cuModuleUnload, (cu_module))                                                                \
-    F(cuModuleGetFunction, (cu_function *, cu_module, const char *))                              \
-    F(cuFuncSetAttribute, (cu_function, int, int))                                                \
-    F(cuFuncGetAttribute, (int *, int, cu_function))                                              \
-    F(cuLaunchKernel, (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,   \
+/* clang-format off */
+#define LIMBER_CUDA_DRIVER(F) \
+    F(cuInit, (unsigned)) \
+    F(cuDriverGetVersion, (int *)) \
+    F(cuGetErrorName, (int, const char **)) \
+    F(cuGetErrorString, (int, const char **)) \
+    F(cuDeviceGetCount, (int *)) \
+    F(cuDeviceGet, (int *, int)) \
+    F(cuDeviceGetName, (char *, int, int)) \
+    F(cuDeviceGetAttribute, (int *, int, int)) \
+    F(cuDevicePrimaryCtxRetain, (cu_context *, int)) \
+    F(cuDevicePrimaryCtxRelease_v2, (int)) \
+    F(cuCtxPushCurrent_v2, (cu_context)) \
+    F(cuCtxPopCurrent_v2, (cu_context *)) \
+    F(cuMemAlloc_v2, (cu_pointer *, size_t)) \
+    F(cuMemFree_v2, (cu_pointer)) \
+    F(cuMemAllocAsync, (cu_pointer *, size_t, cu_stream)) \
+    F(cuMemFreeAsync, (cu_pointer, cu_stream)) \
+    F(cuMemcpyHtoDAsync_v2, (cu_pointer, const void *, size_t, cu_stream)) \
+    F(cuMemcpyDtoHAsync_v2, (void *, cu_pointer, size_t, cu_stream)) \
+    F(cuMemcpyDtoDAsync_v2, (cu_pointer, cu_pointer, size_t, cu_stream)) \
+    F(cuMemsetD8Async, (cu_pointer, unsigned char, size_t, cu_stream)) \
+    F(cuMemsetD32Async, (cu_pointer, unsigned, size_t, cu_stream)) \
+    F(cuPointerGetAttribute, (void *, int, cu_pointer)) \
+    F(cuStreamCreate, (cu_stream *, unsigned)) \
+    F(cuStreamDestroy_v2, (cu_stream)) \
+    F(cuStreamSynchronize, (cu_stream)) \
+    F(cuStreamIsCapturing, (cu_stream, int *)) \
+    F(cuThreadExchangeStreamCaptureMode, (int *)) \
+    F(cuModuleLoadData, (cu_module *, const void *)) \
+    F(cuModuleUnload, (cu_module)) \
+    F(cuModuleGetFunction, (cu_function *, cu_module, const char *)) \
+    F(cuFuncSetAttribute, (cu_function, int, int)) \
+    F(cuFuncGetAttribute, (int *, int, cu_function)) \
+    F(cuLaunchKernel, (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
                        unsigned, cu_stream, void **, void **))
+/* clang-format on */
 
 struct cuda_driver {
-#define FIELD(name, arguments) int (*name) arguments;
+#define FIELD(name, arguments) int(*name) arguments;
     LIMBER_CUDA_DRIVER(FIELD)
 #undef FIELD
     /* From driver 12.0 on; else NULL. */
     int (*cuLaunchKernelEx)(const struct cu_launch *, cu_function, void **, void **);
     int (*cuOccupancyMaxActiveClusters)(int *, cu_function, const struct cu_launch *);
-    int (*cuTensorMapEncodeTiled)(void *, int, unsigned, void *, const uint64_t *,
-                                  const uint64_t *, const unsigned *, const unsigned *, int, int,
-                                  int, int);
+    int (*cuTensorMapEncodeTiled)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
+                                  const unsigned *, const unsigned *, int, int, int, int);
     int version;
 };
 
@@ -90,8 +100,9 @@ const struct cuda_driver *limber_cuda(struct diag *d);
 /* Records what the driver answered; true for success. */
 bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, struct diag *d);
 
-/* What loads or allocates at once would spoil captures of other threads' streams (and be refused), for
- * fear that it waits for them.  Between these two it is taken for what it is: no part of any. */
+/* What loads or allocates at once would spoil captures of other threads' streams (and be refused),
+ * for fear that it waits for them.  Between these two it is taken for what it is: no part of any.
+ */
 int limber_cuda_relax(const struct cuda_driver *c);
 void limber_cuda_restore(const struct cuda_driver *c, int mode);
 

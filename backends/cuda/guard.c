@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls that a stream records into a graph.  Nothing is allocated, copied or waited for: the operands
- * are scanned in the caller's workspace, one kernel judges whether they are what the plan was made
- * for, and of the plan's kernels and the fallback's those return at once whose turn it is not. */
+ * Calls that a stream records into a graph.  Nothing is allocated, copied or waited for: the
+ * operands are scanned in the caller's workspace, one kernel judges whether they are what the plan
+ * was made for, and of the plan's kernels and the fallback's those return at once whose turn it is
+ * not. */
 #include "backends/cuda/launch.h"
 
 enum { ALIGN = 256, THREADS = 256 };
@@ -24,8 +25,8 @@ static struct guard_room lay_out(cu_pointer at, const struct call *c)
     for (int i = 0; i < 2; i++) {
         r.found[i] = at;
         r.pixels[i] = aligned(at + (cu_pointer)lines[i] * SCAN_fields * sizeof(int32_t));
-        r.special[i] = aligned(r.pixels[i] +
-                               limber_cuda_scan_pixels(i ? &c->b : &c->a, lines[i], c->k));
+        r.special[i] =
+            aligned(r.pixels[i] + limber_cuda_scan_pixels(i ? &c->b : &c->a, lines[i], c->k));
         at = aligned(r.special[i] + (cu_pointer)lines[i]);
     }
     r.choice = at;
@@ -45,47 +46,54 @@ static bool scan(struct call *c, int side, const struct guard_room *room, struct
     struct run r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = side ? c->n : c->m;
     const struct bounds *b = &c->guard->bounds[side];
-    const struct scan_room start = {
-        room->found[side], room->pixels[side], side ? 0 : room->choice, room->most[side]
-    };
+    const struct scan_room start = { room->found[side], room->pixels[side], side ? 0 : room->choice,
+                                     room->most[side] };
     struct decide_args args = {
-        .found = (const int32_t *)(uintptr_t)room->found[side], .lines = lines,
+        .found = (const int32_t *)(uintptr_t)room->found[side],
+        .lines = lines,
         .special = (uint8_t *)(uintptr_t)room->special[side],
         .choice = (int32_t *)(uintptr_t)room->choice,
-        .most = (int32_t *)(uintptr_t)room->most[side], .emin = b->emin, .emax = b->emax,
-        .spread = b->spread, .width = b->width, .sig = b->sig, .is_unsigned = b->is_unsigned,
+        .most = (int32_t *)(uintptr_t)room->most[side],
+        .emin = b->emin,
+        .emax = b->emax,
+        .spread = b->spread,
+        .width = b->width,
+        .sig = b->sig,
+        .is_unsigned = b->is_unsigned,
         .may_be_special = b->special,
     };
     bool ok;
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_scan_start(&r, side ? &c->b : &c->a, lines, c->k, &start, d) &&
-         limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args,
-                           d);
+    ok =
+        limber_cuda_scan_start(&r, side ? &c->b : &c->a, lines, c->k, &start, d) &&
+        limber_cuda_start(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0, &args, d);
     limber_cuda_leave(&r);
     return ok;
 }
 
 /* Exponents by which a side is scaled: of each line, or of all. */
-static cu_pointer exponents(const struct kernel *k, const struct call *c, const struct guard_room *room,
-                            int side)
+static cu_pointer exponents(const struct kernel *k, const struct call *c,
+                            const struct guard_room *room, int side)
 {
     switch (k->config.side[side].scaled) {
     case SCALED_lines:
         return room->found[side] + (cu_pointer)(side ? c->n : c->m) * SCAN_emax * sizeof(int32_t);
-    case SCALED_all:
-        return room->most[side];
-    default:
-        return 0;
+    case SCALED_all: return room->most[side];
+    default: return 0;
     }
 }
 
 static bool run(struct kernel *k, struct call *c, const struct guard_room *room, int32_t mine,
                 struct diag *d)
 {
-    struct run r = { .kernel = k, .call = c, .choice = room->choice, .mine = mine,
-                     .view = { c->a, c->b }, .place = c->c };
+    struct run r = { .kernel = k,
+                     .call = c,
+                     .choice = room->choice,
+                     .mine = mine,
+                     .view = { c->a, c->b },
+                     .place = c->c };
     bool ok;
 
     if (!limber_cuda_enter(&r, d))
@@ -112,19 +120,21 @@ static bool check(const struct kernel *k, const struct call *c, struct diag *d)
     r.driver = r.device->driver;
     for (int i = 0; i < 3; i++)
         if (!limber_cuda_on_device(&r, at[i]))
-            return limber_fail(d, LIMBER_DEVICE, "%c lies in host memory: it cannot be recorded",
-                               "abc"[i]);
+            return limber_fail(d, LIMBER_STATUS_DEVICE,
+                               "%c lies in host memory: it cannot be recorded", "abc"[i]);
     if (k->config.result.kind == LIMBER_KIND_INT && !k->config.wrap)
-        return limber_fail(d, LIMBER_DEVICE, "an exact integer result cannot be recorded: whether "
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "an exact integer result cannot be recorded: whether "
                            "it fits is known when it is played");
     limber_cuda_workspace(k, c, &least, &most);
     if (c->guard->fallback)
         limber_cuda_workspace(c->guard->fallback, c, &other, &most);
     least = other > least ? other : least;
     if (!c->queue->workspace || c->queue->bytes < least)
-        return limber_fail(d, LIMBER_DEVICE, "queue.bytes = %zu: a recorded call needs a workspace "
-                           "of at least %zu bytes", c->queue->workspace ? c->queue->bytes : 0,
-                           least);
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "queue.bytes = %zu: a recorded call needs a workspace "
+                           "of at least %zu bytes",
+                           c->queue->workspace ? c->queue->bytes : 0, least);
     return true;
 }
 

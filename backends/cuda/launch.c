@@ -3,13 +3,22 @@
  * where the workspace does not hold all limbs. */
 #include "backends/cuda/launch.h"
 
-#include "ir/unit_num.h"
+#include "ir/unit/num.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES = 32, ELEMENTS = 64, PREPARE_THREADS = 256, SIDE = 32, FINISH_THREADS = 256,
-       ELEMENT_THREADS = 128, SCALE_THREADS = 256, LINE_BYTES = 128, ALIGN = 256 };
+enum {
+    LINES = 32,
+    ELEMENTS = 64,
+    PREPARE_THREADS = 256,
+    SIDE = 32,
+    FINISH_THREADS = 256,
+    ELEMENT_THREADS = 128,
+    SCALE_THREADS = 256,
+    LINE_BYTES = 128,
+    ALIGN = 256
+};
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -24,27 +33,27 @@ static int64_t round_up(int64_t a, int64_t b)
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char *const names[KERNEL_count] = {
-    "limber_prepare_a", "limber_prepare_b", "limber_multiply", "limber_finish", "limber_special",
-    "limber_exact", "limber_scale_a", "limber_scale_b", "limber_scan", "limber_scan_start",
-    "limber_scan_windows", "limber_decide", "limber_terms", "limber_weigh",
-    "limber_sums", "limber_pairs"
+    "limber_prepare_a", "limber_prepare_b",  "limber_multiply",     "limber_finish",
+    "limber_special",   "limber_exact",      "limber_scale_a",      "limber_scale_b",
+    "limber_scan",      "limber_scan_start", "limber_scan_windows", "limber_decide",
+    "limber_terms",     "limber_weigh",      "limber_sums",         "limber_pairs"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
 {
-    if ((c->way == WAY_scan) != (i >= KERNEL_scan))
+    if ((c->mma_path == MMA_PATH_scan) != (i >= KERNEL_scan))
         return false;
-    if (c->way == WAY_scan)
+    if (c->mma_path == MMA_PATH_scan)
         return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
     if (i == KERNEL_special)
-        return c->special && c->way != WAY_element;
+        return c->special && c->mma_path != MMA_PATH_element;
     if (i == KERNEL_prepare_a || i == KERNEL_prepare_b)
-        return !c->inside && c->way != WAY_element;
+        return !c->inside && c->mma_path != MMA_PATH_element;
     if (i == KERNEL_finish && c->direct)
         return false;
     if (i == KERNEL_scale_a || i == KERNEL_scale_b)
         return c->model.scale_block > 0;
-    return (i == KERNEL_exact) == (c->way == WAY_element);
+    return (i == KERNEL_exact) == (c->mma_path == MMA_PATH_element);
 }
 
 static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
@@ -57,11 +66,11 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
             !limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
                             "finding a kernel", d))
             return false;
-    if (f->way == WAY_element || f->way == WAY_scan)
+    if (f->mma_path == MMA_PATH_element || f->mma_path == MMA_PATH_scan)
         return true;
-    if (!limber_cuda_ok(c, c->cuFuncSetAttribute(l->function[KERNEL_multiply], CU_FUNCTION_SHARED,
-                                                 f->shared),
-                        "giving a kernel its shared memory", d))
+    if (!limber_cuda_ok(
+            c, c->cuFuncSetAttribute(l->function[KERNEL_multiply], CU_FUNCTION_SHARED, f->shared),
+            "giving a kernel its shared memory", d))
         return false;
     l->clusters = limber_cuda_clusters(c, f, l->function[KERNEL_multiply]);
     return true;
@@ -71,8 +80,8 @@ static bool load_kernel(struct run *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
     int mode = limber_cuda_relax(c);
-    bool ok = limber_cuda_ok(c, c->cuModuleLoadData(&l->module, r->kernel->cubin),
-                             "loading a kernel", d);
+    bool ok =
+        limber_cuda_ok(c, c->cuModuleLoadData(&l->module, r->kernel->cubin), "loading a kernel", d);
 
     if (ok && !load_functions(r, l, d)) {
         c->cuModuleUnload(l->module);
@@ -104,11 +113,13 @@ bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, in
     if (blocks == 0)
         return true;
     if (blocks > INT32_MAX)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: a grid of %lld blocks is too large",
-                           (long long)blocks);
-    return limber_cuda_ok(r->driver, r->driver->cuLaunchKernel(
-                          r->loaded->function[which], (unsigned)blocks, 1, 1, (unsigned)threads, 1,
-                          1, (unsigned)shared, r->stream, list, NULL), names[which], d);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "cuda: a grid of %lld blocks is too large", (long long)blocks);
+    return limber_cuda_ok(r->driver,
+                          r->driver->cuLaunchKernel(r->loaded->function[which], (unsigned)blocks, 1,
+                                                    1, (unsigned)threads, 1, 1, (unsigned)shared,
+                                                    r->stream, list, NULL),
+                          names[which], d);
 }
 
 /* ---- a part of C ----------------------------------------------------------------------------- */
@@ -121,8 +132,8 @@ static int64_t steps_of(const struct cuda_config *f, int64_t k)
 /* Totals are saved once, into 32 bits, or added up in 64. */
 static bool is_wide(const struct cuda_config *f, int64_t k)
 {
-    return f->via == VIA_shift && (f->unit == UNIT_f64 ||
-                                   f->most_rows * steps_of(f, k) > f->flush_steps);
+    return f->reconstruct == RECONSTRUCT_shift &&
+           (f->unit == UNIT_f64 || f->most_rows * steps_of(f, k) > f->flush_steps);
 }
 
 /* How k fills slots: see kernel/args.h. */
@@ -153,8 +164,9 @@ static int64_t scale_bytes(const struct part *p, int side)
 
 static int64_t unit_bytes(const struct cuda_config *f, const struct part *p, int side)
 {
-    return f->way == WAY_unit ?
-           scale_bytes(p, side) + round_up((side ? p->tiles_n : p->tiles_m) * 4, ALIGN) : 0;
+    return f->mma_path == MMA_PATH_unit ?
+               scale_bytes(p, side) + round_up((side ? p->tiles_n : p->tiles_m) * 4, ALIGN) :
+               0;
 }
 
 static void lay_out(const struct run *r, struct part *p)
@@ -165,22 +177,21 @@ static void lay_out(const struct run *r, struct part *p)
     p->tiles_m = ceil_div(p->m, f->bm);
     p->tiles_n = ceil_div(p->n, f->bn);
     p->pitch = round_up(k > 0 ? k * f->bytes : 1, LINE_BYTES);
-    if (f->way == WAY_unit) {
+    if (f->mma_path == MMA_PATH_unit) {
         p->slots = slots_of(&f->model, k);
         p->pitch = round_up((int64_t)p->slots.count * 4, f->step);
         p->scale_blocks = f->model.scale_block ? ceil_div(k, f->model.scale_block) : 0;
     }
     if (!f->inside) {
         p->limb[0] = p->tiles_m * f->bm * p->pitch;
-        p->limb[1] = r->images ? p->images * limber_cuda_image(r) :
-                     p->tiles_n * f->bn * p->pitch;
+        p->limb[1] = r->images ? p->images * limber_cuda_image(r) : p->tiles_n * f->bn * p->pitch;
     }
     p->total_pitch = f->direct ? 0 : p->tiles_n * f->bn * size;
     p->total_size = p->m * p->total_pitch;
     p->bytes = (size_t)(round_up(f->side[0].limbs * p->limb[0], ALIGN) +
                         round_up(f->side[1].limbs * p->limb[1], ALIGN) +
-                        (f->totals ? f->accumulators : 1) * p->total_size +
-                        unit_bytes(f, p, 0) + unit_bytes(f, p, 1));
+                        (f->totals ? f->accumulators : 1) * p->total_size + unit_bytes(f, p, 0) +
+                        unit_bytes(f, p, 1));
 }
 
 /* Limbs stay where they are for smaller parts, too, that still use them. */
@@ -235,16 +246,17 @@ static struct part fit(const struct run *r, size_t limit)
 }
 
 /* What a unit's operands need first: the scales of their blocks, flags of tiles. */
-static bool prepare_unit(struct run *r, const struct part *p, int side,
-                         struct prepare_args *args, struct diag *d)
+static bool prepare_unit(struct run *r, const struct part *p, int side, struct prepare_args *args,
+                         struct diag *d)
 {
     size_t tiles = (size_t)(side ? p->tiles_n : p->tiles_m);
 
-    return limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(p->wide[side], 0, tiles,
-                                                                 r->stream), "clearing", d) &&
+    return limber_cuda_ok(r->driver,
+                          r->driver->cuMemsetD32Async(p->wide[side], 0, tiles, r->stream),
+                          "clearing", d) &&
            limber_cuda_start(r, side ? KERNEL_scale_b : KERNEL_scale_a,
-                 ceil_div(args->lines * args->scale_blocks, SCALE_THREADS), SCALE_THREADS, 0, args,
-                 d);
+                             ceil_div(args->lines * args->scale_blocks, SCALE_THREADS),
+                             SCALE_THREADS, 0, args, d);
 }
 
 /* Exponents of lines from `line` on, or of all. */
@@ -277,25 +289,35 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
     const struct cuda_config *f = &r->kernel->config;
     int64_t line0 = side ? p->j : p->i;
     struct prepare_args args = {
-        .view = r->ordered[side], .line0 = line0, .lines = side ? p->n : p->m,
-        .length = r->k, .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
-        .limbs = (char *)(uintptr_t)p->limbs[side], .pitch = p->pitch, .limb = p->limb[side],
-        .emax = scales_of(r, side, line0), .excerpt = r->excerpt[side],
-        .patched = r->ordered[side].patch != NULL, .blocks = INT32_MAX,
+        .view = r->ordered[side],
+        .line0 = line0,
+        .lines = side ? p->n : p->m,
+        .length = r->k,
+        .padded = side ? p->tiles_n * f->bn : p->tiles_m * f->bm,
+        .limbs = (char *)(uintptr_t)p->limbs[side],
+        .pitch = p->pitch,
+        .limb = p->limb[side],
+        .emax = scales_of(r, side, line0),
+        .tile_subset = r->tile_subset[side],
+        .patched = r->ordered[side].patch != NULL,
+        .blocks = INT32_MAX,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
-        .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine,
-        .slots = p->slots, .scales = (float *)(uintptr_t)p->scales[side],
-        .scale_blocks = p->scale_blocks, .wide = (uint32_t *)(uintptr_t)p->wide[side],
+        .choice = (const int32_t *)(uintptr_t)r->choice,
+        .mine = r->mine,
+        .slots = p->slots,
+        .scales = (float *)(uintptr_t)p->scales[side],
+        .scale_blocks = p->scale_blocks,
+        .wide = (uint32_t *)(uintptr_t)p->wide[side],
     };
 
     if (args.patched)
         args.patch = *args.view.patch;
     args.view.patch = NULL;
-    if (f->way == WAY_unit && !prepare_unit(r, p, side, &args, d))
+    if (f->mma_path == MMA_PATH_unit && !prepare_unit(r, p, side, &args, d))
         return false;
     return limber_cuda_start(r, side ? KERNEL_prepare_b : KERNEL_prepare_a,
-                 ceil_div(args.padded, LINES) * args.blocks_p, PREPARE_THREADS,
-                 LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
+                             ceil_div(args.padded, LINES) * args.blocks_p, PREPARE_THREADS,
+                             LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
 }
 
 static struct result_args result_of(const struct run *r, const struct part *p)
@@ -303,14 +325,23 @@ static struct result_args result_of(const struct run *r, const struct part *p)
     const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
     struct result_args a = {
-        .choice = (const int32_t *)(uintptr_t)r->choice, .mine = r->mine,
-        .dry = c->dry, .m = p->m, .n = p->n, .i0 = p->i, .j0 = p->j, .c = r->place,
-        .emax_a = scales_of(r, 0, p->i), .emax_b = scales_of(r, 1, p->j),
+        .choice = (const int32_t *)(uintptr_t)r->choice,
+        .mine = r->mine,
+        .dry = c->dry,
+        .m = p->m,
+        .n = p->n,
+        .i0 = p->i,
+        .j0 = p->j,
+        .c = r->place,
+        .emax_a = scales_of(r, 0, p->i),
+        .emax_b = scales_of(r, 1, p->j),
         .special_a = r->special[0] ? (const uint8_t *)(uintptr_t)r->special[0] + p->i : NULL,
         .special_b = r->special[1] ? (const uint8_t *)(uintptr_t)r->special[1] + p->j : NULL,
         .overflow = (uint64_t *)(uintptr_t)r->overflow,
-        .totals = (char *)(uintptr_t)p->totals, .total_pitch = p->total_pitch,
-        .total_size = p->total_size, .wide = f->way != WAY_element && is_wide(f, r->k),
+        .totals = (char *)(uintptr_t)p->totals,
+        .total_pitch = p->total_pitch,
+        .total_size = p->total_size,
+        .wide = f->mma_path != MMA_PATH_element && is_wide(f, r->k),
     };
 
     if (c->alpha)
@@ -327,19 +358,24 @@ static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
 {
     enum { U8 = 0, U16 = 1, U32 = 2, RANK = 3, SWIZZLE_128 = 3, L2_256 = 3 };
     const struct cuda_config *f = &r->kernel->config;
-    uint64_t size[RANK] = { (uint64_t)(p->pitch / f->bytes),
-                            (uint64_t)(p->limb[side] / p->pitch),
+    uint64_t size[RANK] = { (uint64_t)(p->pitch / f->bytes), (uint64_t)(p->limb[side] / p->pitch),
                             (uint64_t)f->side[side].limbs };
     uint64_t stride[RANK - 1] = { (uint64_t)p->pitch, (uint64_t)p->limb[side] };
-    unsigned box[RANK] = { (unsigned)(f->step / f->bytes), (unsigned)((side ? f->bn : f->bm) / blocks), 1 };
+    unsigned box[RANK] = { (unsigned)(f->step / f->bytes),
+                           (unsigned)((side ? f->bn : f->bm) / blocks), 1 };
     unsigned every[RANK] = { 1, 1, 1 };
 
     if (!r->driver->cuTensorMapEncodeTiled)
-        return limber_fail(d, LIMBER_DEVICE, "the CUDA driver is too old for tensor maps");
-    return limber_cuda_ok(r->driver, r->driver->cuTensorMapEncodeTiled(
-                          map, f->bytes == 1 ? U8 : f->bytes == 2 ? U16 : U32, RANK,
-                          (void *)(uintptr_t)p->limbs[side], size, stride, box, every, 0,
-                          SWIZZLE_128, L2_256, 0), "describing limbs to the device", d);
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "the CUDA driver is too old for tensor maps");
+    return limber_cuda_ok(r->driver,
+                          r->driver->cuTensorMapEncodeTiled(map,
+                                                            f->bytes == 1 ? U8 :
+                                                            f->bytes == 2 ? U16 :
+                                                                            U32,
+                                                            RANK, (void *)(uintptr_t)p->limbs[side],
+                                                            size, stride, box, every, 0,
+                                                            SWIZZLE_128, L2_256, 0),
+                          "describing limbs to the device", d);
 }
 
 static struct origin origin_of(const struct run *r, int side)
@@ -359,19 +395,21 @@ static struct origin origin_of(const struct run *r, int side)
 /* Where rows or columns of tiles, `lines` lines each, show anything. */
 static bool show(struct run *r, const struct part *p, int side, int64_t lines, struct diag *d)
 {
-    const struct excerpt *x = side ? r->call->b.excerpt : r->call->a.excerpt;
+    const struct tile_subset *x = side ? r->call->b.tile_subset : r->call->a.tile_subset;
     int64_t from = side ? p->j : p->i, count = side ? p->n : p->m, rows = ceil_div(count, lines);
     uint8_t *any = calloc((size_t)(rows * x->tiles) + 1, 1);
-    bool ok = any || limber_fail(d, LIMBER_NO_MEMORY, "no memory for a part's tiles");
+    bool ok = any || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a part's tiles");
 
     for (int64_t i = 0; ok && i < count; i += LIMBER_BLOCK - (from + i) % LIMBER_BLOCK)
         for (int64_t c = 0; c < x->tiles; c++)
             any[i / lines * x->tiles + c] |=
-                limber_excerpt_shows(x, limber_block_line(x->block, from + i), c << x->shift) != 0;
+                limber_tile_subset_shows(x, limber_block_line(x->block, from + i), c << x->shift) !=
+                0;
     limber_cuda_release(r, &r->shown[side]);
     ok = ok && limber_cuda_memory(r, &r->shown[side], (size_t)(rows * x->tiles), "tiles", d) &&
-         limber_cuda_ok(r->driver, r->driver->cuMemcpyHtoDAsync_v2(
-                        r->shown[side], any, (size_t)(rows * x->tiles), r->stream),
+         limber_cuda_ok(r->driver,
+                        r->driver->cuMemcpyHtoDAsync_v2(r->shown[side], any,
+                                                        (size_t)(rows * x->tiles), r->stream),
                         "copying to the device", d);
     free(any);
     return ok;
@@ -382,10 +420,10 @@ static bool leave_out(struct run *r, const struct part *p, struct multiply_args 
                       struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    const struct excerpt *x = r->call->a.excerpt, *y = r->call->b.excerpt;
+    const struct tile_subset *x = r->call->a.tile_subset, *y = r->call->b.tile_subset;
 
-    if (!f->parted || f->way != WAY_group || f->window || f->inside || !x || !y || !x->tile ||
-        !y->tile)
+    if (!f->parted || f->mma_path != MMA_PATH_group || f->window || f->inside || !x || !y ||
+        !x->tile || !y->tile)
         return true;
     if (!show(r, p, 0, f->bm * args->cluster, d) || !show(r, p, 1, f->bn, d))
         return false;
@@ -399,29 +437,36 @@ static bool leave_out(struct run *r, const struct part *p, struct multiply_args 
 static bool multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    int cluster = f->way == WAY_group ? limber_cuda_cluster(r, p->tiles_m) : 1;
+    int cluster = f->mma_path == MMA_PATH_group ? limber_cuda_cluster(r, p->tiles_m) : 1;
     int64_t rows = ceil_div(p->tiles_m, cluster);
     int64_t tasks = rows * p->tiles_n * (f->totals ? f->accumulators : 1);
     struct multiply_args args = {
         .limbs_a = (const char *)(uintptr_t)p->limbs[0],
         .limbs_b = (const char *)(uintptr_t)p->limbs[1],
-        .pitch = p->pitch, .limb_a = p->limb[0], .limb_b = p->limb[1],
-        .tiles_m = (int32_t)rows, .tiles_n = (int32_t)p->tiles_n, .tasks = (int32_t)tasks,
+        .pitch = p->pitch,
+        .limb_a = p->limb[0],
+        .limb_b = p->limb[1],
+        .tiles_m = (int32_t)rows,
+        .tiles_n = (int32_t)p->tiles_n,
+        .tasks = (int32_t)tasks,
         .cluster = cluster,
-        .steps = (int32_t)steps_of(f, r->k), .r = result_of(r, p),
-        .slots = p->slots, .seed = r->call->seed, .counts = (uint64_t *)(uintptr_t)r->counts,
+        .steps = (int32_t)steps_of(f, r->k),
+        .r = result_of(r, p),
+        .slots = p->slots,
+        .seed = r->call->seed,
+        .counts = (uint64_t *)(uintptr_t)r->counts,
         .wide_a = (const uint32_t *)(uintptr_t)p->wide[0],
         .wide_b = (const uint32_t *)(uintptr_t)p->wide[1],
     };
 
-    if (f->way == WAY_unit)
+    if (f->mma_path == MMA_PATH_unit)
         args.steps = (int32_t)(p->pitch / f->step);
     if (f->window)
         args.window = limber_cuda_window(r, p);
     for (int side = 0; side < 2 && f->inside; side++)
         args.origin[side] = origin_of(r, side);
     args.k = r->k;
-    if (f->way == WAY_group)
+    if (f->mma_path == MMA_PATH_group)
         return leave_out(r, p, &args, d) && (f->inside || map_limbs(r, p, 0, 1, &args.map_a, d)) &&
                (f->inside || f->window || map_limbs(r, p, 1, cluster, &args.map_b, d)) &&
                limber_cuda_start_clusters(r, &args, d);
@@ -431,9 +476,14 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
 static struct element_args elements_of(const struct run *r, const struct part *p)
 {
     struct element_args e = {
-        .a = r->view[0], .b = r->view[1], .patched_a = r->view[0].patch != NULL,
-        .patched_b = r->view[1].patch != NULL, .excerpt_a = r->excerpt[0],
-        .excerpt_b = r->excerpt[1], .k = r->call->k, .seed = r->call->seed,
+        .a = r->view[0],
+        .b = r->view[1],
+        .patched_a = r->view[0].patch != NULL,
+        .patched_b = r->view[1].patch != NULL,
+        .subset_a = r->tile_subset[0],
+        .subset_b = r->tile_subset[1],
+        .k = r->call->k,
+        .seed = r->call->seed,
         .r = result_of(r, p),
     };
 
@@ -471,8 +521,9 @@ static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
         return true;
     }
     if (r->room)
-        return limber_fail(d, LIMBER_NO_MEMORY, "queue.bytes = %zu: the smallest part needs %zu",
-                           r->call->queue->bytes, bytes + r->call->queue->bytes - r->room_bytes);
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                           "queue.bytes = %zu: the smallest part needs %zu", r->call->queue->bytes,
+                           bytes + r->call->queue->bytes - r->room_bytes);
     r->own_workspace = true;
     return limber_cuda_memory(r, &r->workspace, bytes, "limbs", d);
 }
@@ -495,8 +546,8 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
             place_in(&r->kernel->config, most, p, r->workspace);
             if ((r->images && p->i == 0 && p->j == first && !prepare_images(r, p, d)) ||
                 (ahead && rows && !prepare(r, p, 0, d)) ||
-                (ahead && !r->images && !prepare(r, p, 1, d)) ||
-                !multiply(r, p, d) || !finish(r, p, d))
+                (ahead && !r->images && !prepare(r, p, 1, d)) || !multiply(r, p, d) ||
+                !finish(r, p, d))
                 return false;
         }
     }
@@ -532,8 +583,8 @@ static bool run_elements(struct run *r, struct diag *d)
     struct element_args e = elements_of(r, &p);
     int64_t blocks = ceil_div(p.m * p.n, ELEMENT_THREADS), most = 8 * r->device->multiprocessors;
 
-    return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0,
-                             &e, d);
+    return limber_cuda_start(r, KERNEL_exact, blocks < most ? blocks : most, ELEMENT_THREADS, 0, &e,
+                             d);
 }
 
 /* Outer sums need no counting. */
@@ -562,8 +613,7 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
         r->room = (cu_pointer)(uintptr_t)c->queue->workspace;
         r->room_bytes = r->room ? c->queue->bytes : 0;
     }
-    if (find_kernel(r, c->device, d) &&
-        (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
+    if (find_kernel(r, c->device, d) && (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
         return true;
     r->own_stream = false;
     limber_cuda_leave(r);
@@ -587,7 +637,7 @@ bool limber_cuda_run(struct run *r, struct diag *d)
         return false;
     if (done)
         return true;
-    return r->kernel->config.way == WAY_element ? run_elements(r, d) : run_limbs(r, d);
+    return r->kernel->config.mma_path == MMA_PATH_element ? run_elements(r, d) : run_limbs(r, d);
 }
 
 bool limber_cuda_records(const limber_queue *queue, int device)
@@ -621,11 +671,12 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
 {
     size_t guard = limber_cuda_guard_bytes(c);
     struct call call = *c;
-    struct run r = { .kernel = (struct kernel *)(uintptr_t)k, .call = &call,
+    struct run r = { .kernel = (struct kernel *)(uintptr_t)k,
+                     .call = &call,
                      .view = { c->a, c->b } };
 
     *least = *most = guard;
-    if (k->config.way == WAY_element)
+    if (k->config.mma_path == MMA_PATH_element)
         return;
     limber_cuda_order(&r);
     *least += fit(&r, 0).bytes;

@@ -24,10 +24,25 @@ struct device *limber_cuda_device(int ordinal, struct diag *d);
 bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
 void limber_cuda_stream_back(struct device *v, cu_stream s);
 
-enum cuda_kernel { KERNEL_prepare_a, KERNEL_prepare_b, KERNEL_multiply, KERNEL_finish,
-                   KERNEL_special, KERNEL_exact, KERNEL_scale_a, KERNEL_scale_b, KERNEL_scan,
-                   KERNEL_scan_start, KERNEL_scan_windows, KERNEL_decide, KERNEL_terms,
-                   KERNEL_weigh, KERNEL_sums, KERNEL_pairs, KERNEL_count };
+enum cuda_kernel {
+    KERNEL_prepare_a,
+    KERNEL_prepare_b,
+    KERNEL_multiply,
+    KERNEL_finish,
+    KERNEL_special,
+    KERNEL_exact,
+    KERNEL_scale_a,
+    KERNEL_scale_b,
+    KERNEL_scan,
+    KERNEL_scan_start,
+    KERNEL_scan_windows,
+    KERNEL_decide,
+    KERNEL_terms,
+    KERNEL_weigh,
+    KERNEL_sums,
+    KERNEL_pairs,
+    KERNEL_count
+};
 
 struct kernel {
     struct cuda_config config;
@@ -53,9 +68,9 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
                       struct diag *d);
 bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
                        const limber_queue *queue, struct diag *d);
-bool limber_cuda_take(void **p, size_t bytes, const char *what, int device,
-                      const limber_queue *queue, struct diag *d);
-void limber_cuda_give(void *p, int device, const limber_queue *queue);
+bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
+                       const limber_queue *queue, struct diag *d);
+void limber_cuda_free(void *p, int device, const limber_queue *queue);
 
 bool limber_cuda_records(const limber_queue *queue, int device);
 bool limber_cuda_ready(struct kernel *k, int device, struct diag *d);
@@ -77,7 +92,8 @@ struct run {                    /* one call */
     cu_pointer a, b, c;         /* copies of ours, or 0 */
     cu_pointer emax[2], special[2], overflow, counts;
     cu_pointer blocks[2], tiles[2], shown[2];
-    struct excerpt excerpt[2];  /* of the operands, on the device; block is NULL where all is shown */
+    struct tile_subset
+        tile_subset[2];  /* of the operands, on the device; block is NULL where all is shown */
     cu_pointer room;            /* the caller's workspace, or 0 */
     size_t room_bytes;
     cu_pointer workspace;
@@ -85,7 +101,7 @@ struct run {                    /* one call */
     cu_pointer choice;          /* on the device: which alternative is taken; 0: there is one */
     int32_t mine;
     struct view view[2];        /* on the device */
-    struct place place;
+    struct output_view place;
     int64_t k;                  /* along limbs: with a convolution's padding */
     struct view ordered[2];     /* as limbs are made: in the plan's order along k */
     struct patch patch[2];
@@ -131,8 +147,8 @@ bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
 /* The kernels of a call whose operands are where they can be reached. */
 bool limber_cuda_run(struct run *r, struct diag *d);
-/* Where a scan leaves what it finds of lines and, where each is looked at once, of pixels; choice and
- * most, where they are not 0, it makes ready for a decision. */
+/* Where a scan leaves what it finds of lines and, where each is looked at once, of pixels; choice
+ * and most, where they are not 0, it makes ready for a decision. */
 struct scan_room {
     cu_pointer found, pixels, choice, most, tiles;
 };
@@ -144,8 +160,9 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
                             const struct scan_room *room, struct diag *d);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
-/* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many rows
- * of tiles has in each; starts `tasks` of them, or as many as fit, which take all tasks in turn. */
+/* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many
+ * rows of tiles has in each; starts `tasks` of them, or as many as fit, which take all tasks in
+ * turn. */
 int limber_cuda_clusters(const struct cuda_driver *c, const struct cuda_config *f,
                          cu_function multiply);
 int limber_cuda_cluster(const struct run *r, int64_t tiles_m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands where kernels can reach them.  Device memory is used as it is; what lies in host memory is
- * copied over, and C back, element by element where it is not dense. */
+ * Operands where kernels can reach them.  Device memory is used as it is; what lies in host memory
+ * is copied over, and C back, element by element where it is not dense. */
 #include "backends/cuda/launch.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@ bool limber_cuda_memory(struct run *r, cu_pointer *p, size_t bytes, const char *
     int result = r->driver->cuMemAllocAsync(p, bytes ? bytes : 1, r->stream);
 
     if (result == CU_OUT_OF_MEMORY)
-        return limber_fail(d, LIMBER_NO_MEMORY, "no device memory for %zu bytes of %s", bytes,
-                           what);
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no device memory for %zu bytes of %s",
+                           bytes, what);
     return limber_cuda_ok(r->driver, result, "taking device memory", d);
 }
 
@@ -51,8 +51,8 @@ bool limber_cuda_holds(const void *p, int device)
     return holds;
 }
 
-static bool upload(struct run *r, cu_pointer *to, const void *from, size_t bytes,
-                   const char *what, struct diag *d)
+static bool upload(struct run *r, cu_pointer *to, const void *from, size_t bytes, const char *what,
+                   struct diag *d)
 {
     return limber_cuda_memory(r, to, bytes, what, d) &&
            (bytes == 0 ||
@@ -63,7 +63,7 @@ static bool upload(struct run *r, cu_pointer *to, const void *from, size_t bytes
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* Behind the last line of the matrix that is seen. */
-static int64_t end_of(const struct excerpt *x, int64_t lines)
+static int64_t end_of(const struct tile_subset *x, int64_t lines)
 {
     int64_t end = 0;
 
@@ -84,22 +84,24 @@ static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
 
     if (lines == 0 || k == 0)
         return 0;
-    lines = v->excerpt ? end_of(v->excerpt, lines) : lines;
+    lines = v->tile_subset ? end_of(v->tile_subset, lines) : lines;
     if (!w)
         return (size_t)((lines - 1) * v->line + (k - 1) * v->p + 1) * (size_t)size;
     if (w->pairs)
         return (size_t)((w->pairs == PAIRS_square ? (lines - 1) / 2 : lines - 1) * v->line +
-                        (k - 1) / 2 * v->p + 2) * (size_t)(w->stored ? w->stored : size);
+                        (k - 1) / 2 * v->p + 2) *
+               (size_t)(w->stored ? w->stored : size);
     images = lines / (w->oh * w->ow);
     return (size_t)((images - 1) * w->image + (k / (w->r * w->s) - 1) * w->channel +
-                    (w->h - 1) * w->row + (w->w - 1) * w->col + 1) * (size_t)size;
+                    (w->h - 1) * w->row + (w->w - 1) * w->col + 1) *
+           (size_t)size;
 }
 
 static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
 {
     const struct view *v = side ? &r->call->b : &r->call->a;
-    size_t bytes = extent(v, side ? r->call->n : r->call->m, r->call->k,
-                          r->kernel->config.side[side].f.size);
+    size_t bytes =
+        extent(v, side ? r->call->n : r->call->m, r->call->k, r->kernel->config.side[side].f.size);
 
     r->view[side] = *v;
     if (bytes == 0 || limber_cuda_on_device(r, v->data))
@@ -112,22 +114,23 @@ static bool reach(struct run *r, int side, cu_pointer *copy, struct diag *d)
 }
 
 /* Blocks of lines and classes of tiles. */
-static bool reach_excerpt(struct run *r, int side, struct diag *d)
+static bool reach_subset(struct run *r, int side, struct diag *d)
 {
-    const struct excerpt *x = r->view[side].excerpt;
+    const struct tile_subset *x = r->view[side].tile_subset;
     int64_t lines = side ? r->call->n : r->call->m, end;
 
     if (!x)
         return true;
     end = (end_of(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
-    r->view[side].excerpt = NULL;
-    r->excerpt[side] = *x;
-    if (!upload(r, &r->blocks[side], x->block, (size_t)((lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK) *
-                sizeof *x->block, "blocks", d) ||
+    r->view[side].tile_subset = NULL;
+    r->tile_subset[side] = *x;
+    if (!upload(r, &r->blocks[side], x->block,
+                (size_t)((lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK) * sizeof *x->block, "blocks",
+                d) ||
         (x->tile && !upload(r, &r->tiles[side], x->tile, (size_t)(end * x->tiles), "tiles", d)))
         return false;
-    r->excerpt[side].block = (const int32_t *)(uintptr_t)r->blocks[side];
-    r->excerpt[side].tile = (const uint8_t *)(uintptr_t)r->tiles[side];
+    r->tile_subset[side].block = (const int32_t *)(uintptr_t)r->blocks[side];
+    r->tile_subset[side].tile = (const uint8_t *)(uintptr_t)r->tiles[side];
     return true;
 }
 
@@ -152,7 +155,8 @@ static bool reach_mask(struct run *r, int side, struct diag *d)
 
     if (r->kernel->config.side[side].scaled) {
         if (!m || !m->line_emax)
-            return limber_fail(d, LIMBER_INTERNAL, "cuda: a scaled operand without its scan");
+            return limber_fail(d, LIMBER_STATUS_INTERNAL,
+                               "cuda: a scaled operand without its scan");
         if (!reach_scales(r, side, m, lines, d))
             return false;
     }
@@ -167,14 +171,14 @@ static bool reach_mask(struct run *r, int side, struct diag *d)
 static void stage(const struct run *r, bool out)
 {
     const struct call *c = r->call;
-    struct place dense = r->place;
+    struct output_view dense = r->place;
     int size = r->kernel->config.result.size;
 
     dense.data = r->staged;
     for (int64_t i = 0; i < c->m; i++)
         for (int64_t j = 0; j < c->n; j++) {
-            char *at = limber_place_at(&c->c, i, j, size);
-            char *copy = limber_place_at(&dense, i, j, size);
+            char *at = limber_output_at(&c->c, i, j, size);
+            char *copy = limber_output_at(&dense, i, j, size);
 
             memcpy(out ? at : copy, out ? copy : at, (size_t)size);
         }
@@ -192,20 +196,20 @@ static bool reach_c(struct run *r, struct diag *d)
     size_t bytes = (size_t)(c->m * c->n) * (size_t)r->kernel->config.result.size;
 
     r->place = c->c;
-    r->place.rows = c->c.rows ? r->excerpt[0].block : NULL;
-    r->place.cols = c->c.cols ? r->excerpt[1].block : NULL;
+    r->place.rows = c->c.rows ? r->tile_subset[0].block : NULL;
+    r->place.cols = c->c.cols ? r->tile_subset[1].block : NULL;
     if (bytes == 0 || limber_cuda_on_device(r, c->c.data))
         return true;
     r->host = true;
-    r->place = c->c.row == 1 ? (struct place){ .row = 1, .col = c->m, .inner = c->n } :
-               (struct place){ .row = c->n, .col = 1, .inner = c->n };
+    r->place = c->c.row == 1 ? (struct output_view){ .row = 1, .col = c->m, .inner = c->n } :
+                               (struct output_view){ .row = c->n, .col = 1, .inner = c->n };
     r->staged = malloc(bytes);
     if (!r->staged)
-        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a copy of C");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a copy of C");
     if (reads_c(r))
         stage(r, false);
     if (!(reads_c(r) ? upload(r, &r->c, r->staged, bytes, "C", d) :
-          limber_cuda_memory(r, &r->c, bytes, "C", d)))
+                       limber_cuda_memory(r, &r->c, bytes, "C", d)))
         return false;
     r->place.data = (void *)(uintptr_t)r->c;
     return true;
@@ -216,8 +220,8 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
     const int32_t zero[2] = { 0, 0 };
     const struct unit_counts none = { 0 };
 
-    return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_excerpt(r, 0, d) &&
-           reach_excerpt(r, 1, d) && reach_mask(r, 0, d) && reach_mask(r, 1, d) && reach_c(r, d) &&
+    return reach(r, 0, &r->a, d) && reach(r, 1, &r->b, d) && reach_subset(r, 0, d) &&
+           reach_subset(r, 1, d) && reach_mask(r, 0, d) && reach_mask(r, 1, d) && reach_c(r, d) &&
            (r->kernel->config.result.kind != LIMBER_KIND_INT || r->kernel->config.wrap ||
             upload(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
            (!r->kernel->config.model.counts ||
@@ -229,19 +233,19 @@ static bool fetch(struct run *r, struct diag *d)
     size_t bytes = (size_t)(r->call->m * r->call->n) * (size_t)r->kernel->config.result.size;
     const struct cuda_driver *c = r->driver;
 
-    if (r->overflow &&
-        !limber_cuda_ok(c, c->cuMemcpyDtoHAsync_v2(&r->call->overflow, r->overflow,
-                                                   sizeof r->call->overflow, r->stream),
-                        "copying from the device", d))
+    if (r->overflow && !limber_cuda_ok(c,
+                                       c->cuMemcpyDtoHAsync_v2(&r->call->overflow, r->overflow,
+                                                               sizeof r->call->overflow, r->stream),
+                                       "copying from the device", d))
         return false;
-    if (r->counts &&
-        !limber_cuda_ok(c, c->cuMemcpyDtoHAsync_v2(&r->call->counts, r->counts,
-                                                   sizeof r->call->counts, r->stream),
-                        "copying from the device", d))
+    if (r->counts && !limber_cuda_ok(c,
+                                     c->cuMemcpyDtoHAsync_v2(&r->call->counts, r->counts,
+                                                             sizeof r->call->counts, r->stream),
+                                     "copying from the device", d))
         return false;
-    return !r->staged || limber_cuda_ok(c, c->cuMemcpyDtoHAsync_v2(r->staged, r->c, bytes,
-                                                                   r->stream),
-                                        "copying from the device", d);
+    return !r->staged ||
+           limber_cuda_ok(c, c->cuMemcpyDtoHAsync_v2(r->staged, r->c, bytes, r->stream),
+                          "copying from the device", d);
 }
 
 bool limber_cuda_download(struct run *r, bool ok, struct diag *d)

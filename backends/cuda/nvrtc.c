@@ -11,19 +11,21 @@
 
 typedef struct nvrtc_program *nvrtc_program;
 
-#define NVRTC(F)                                                                                  \
-    F(nvrtcVersion, (int *, int *))                                                               \
+/* clang-format off */
+#define NVRTC(F) \
+    F(nvrtcVersion, (int *, int *)) \
     F(nvrtcCreateProgram, (nvrtc_program *, const char *, const char *, int, const char *const *, \
-                           const char *const *))                                                  \
-    F(nvrtcDestroyProgram, (nvrtc_program *))                                                     \
-    F(nvrtcCompileProgram, (nvrtc_program, int, const char *const *))                             \
-    F(nvrtcGetProgramLogSize, (nvrtc_program, size_t *))                                          \
-    F(nvrtcGetProgramLog, (nvrtc_program, char *))                                                \
-    F(nvrtcGetCUBINSize, (nvrtc_program, size_t *))                                               \
+                           const char *const *)) \
+    F(nvrtcDestroyProgram, (nvrtc_program *)) \
+    F(nvrtcCompileProgram, (nvrtc_program, int, const char *const *)) \
+    F(nvrtcGetProgramLogSize, (nvrtc_program, size_t *)) \
+    F(nvrtcGetProgramLog, (nvrtc_program, char *)) \
+    F(nvrtcGetCUBINSize, (nvrtc_program, size_t *)) \
     F(nvrtcGetCUBIN, (nvrtc_program, char *))
+/* clang-format on */
 
 static struct {
-#define FIELD(name, arguments) int (*name) arguments;
+#define FIELD(name, arguments) int(*name) arguments;
     NVRTC(FIELD)
 #undef FIELD
     const char *(*nvrtcGetErrorString)(int);
@@ -50,7 +52,7 @@ static bool open_nvrtc(struct diag *d)
     void *handle = find();
 
     if (!handle)
-        return limber_fail(d, LIMBER_DEVICE, "no NVRTC to compile kernels: %s", dlerror());
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "no NVRTC to compile kernels: %s", dlerror());
 #define GET(name, arguments) *(void **)&nvrtc.name = dlsym(handle, #name);
     NVRTC(GET)
 #undef GET
@@ -61,7 +63,7 @@ static bool open_nvrtc(struct diag *d)
     if (nvrtc.opened)
         return true;
     dlclose(handle);
-    return limber_fail(d, LIMBER_DEVICE, "NVRTC is too old: it gives no cubins");
+    return limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC is too old: it gives no cubins");
 }
 
 static bool ready(struct diag *d)
@@ -92,8 +94,11 @@ static void tell(nvrtc_program p, int result, const char *arch, const struct dum
         dump->file(dump->user, "nvrtc.log", log, strlen(log));
     if (result) {
         error = log ? strstr(log, "error") : NULL;
-        limber_fail(d, LIMBER_DEVICE, "NVRTC for %s: %s: %.300s", arch,
-                    nvrtc.nvrtcGetErrorString(result), error ? error : log ? log : "");
+        limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC for %s: %s: %.300s", arch,
+                    nvrtc.nvrtcGetErrorString(result),
+                    error ? error :
+                    log   ? log :
+                            "");
     }
     free(log);
 }
@@ -103,13 +108,13 @@ static bool take(nvrtc_program p, struct blob *out, struct diag *d)
     size_t size = 0;
 
     if (nvrtc.nvrtcGetCUBINSize(p, &size) || size == 0)
-        return limber_fail(d, LIMBER_DEVICE, "NVRTC gave no cubin");
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC gave no cubin");
     out->data = malloc(size);
     if (!out->data)
-        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a cubin");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a cubin");
     out->size = size;
     return nvrtc.nvrtcGetCUBIN(p, (char *)out->data) == 0 ||
-           limber_fail(d, LIMBER_DEVICE, "NVRTC gave no cubin");
+           limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC gave no cubin");
 }
 
 bool limber_nvrtc(const char *source, const struct cuda_header *headers, int count,
@@ -129,11 +134,12 @@ bool limber_nvrtc(const char *source, const struct cuda_header *headers, int cou
     }
     limber_text_add(&target, "--gpu-architecture=%s", arch);
     if (target.failed || nvrtc.nvrtcCreateProgram(&p, source, "limber.cu", count, texts, names))
-        return limber_fail(d, LIMBER_NO_MEMORY, "no memory for a CUDA program");
-    result = nvrtc.nvrtcCompileProgram(p, 7, (const char *const[]){
-        target.s, "--std=c++17", "--fmad=false", "--device-int128", "--device-as-default-execution-space",
-        "--ptxas-options=-v",
-        "--diag-suppress=177,550,128,186,1650" });
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a CUDA program");
+    result = nvrtc.nvrtcCompileProgram(
+        p, 7,
+        (const char *const[]){ target.s, "--std=c++17", "--fmad=false", "--device-int128",
+                               "--device-as-default-execution-space", "--ptxas-options=-v",
+                               "--diag-suppress=177,550,128,186,1650" });
     tell(p, result, arch, dump, d);
     ok = result == 0 && take(p, out, d);
     nvrtc.nvrtcDestroyProgram(&p);

@@ -29,17 +29,23 @@ static bool finish(struct run *r, bool waits, struct diag *d)
 static bool run_sums(struct run *r, struct sums_job *j, cu_pointer most, struct diag *d)
 {
     struct sums_args args = {
-        .from = j->from, .outer = j->outer, .inner = j->inner, .outer_step = j->outer_step,
-        .inner_step = j->inner_step, .to = j->to, .most = (uint64_t *)(uintptr_t)most,
+        .from = j->from,
+        .outer = j->outer,
+        .inner = j->inner,
+        .outer_step = j->outer_step,
+        .inner_step = j->inner_step,
+        .to = j->to,
+        .most = (uint64_t *)(uintptr_t)most,
         .minus = j->minus,
     };
 
     return (!most || limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(most, 0, 2, r->stream),
                                     "clearing", d)) &&
            start(r, KERNEL_sums, j->outer * j->inner, &args, d) &&
-           (!most || limber_cuda_ok(r->driver, r->driver->cuMemcpyDtoHAsync_v2(
-                                    &j->most, most, sizeof j->most, r->stream),
-                                    "copying from the device", d));
+           (!most || limber_cuda_ok(
+                         r->driver,
+                         r->driver->cuMemcpyDtoHAsync_v2(&j->most, most, sizeof j->most, r->stream),
+                         "copying from the device", d));
 }
 
 bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
@@ -67,8 +73,11 @@ bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
     struct call call = { .device = device, .queue = queue };
     struct run r = { .kernel = k, .call = &call };
     struct pairs_args args = {
-        .product = { j->product[0], j->product[1], j->product[2] }, .count = j->count,
-        .width = j->width, .to = j->to, .plus = j->plus,
+        .product = { j->product[0], j->product[1], j->product[2] },
+        .count = j->count,
+        .width = j->width,
+        .to = j->to,
+        .plus = j->plus,
     };
     bool ok;
 

@@ -18,7 +18,8 @@ size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t leng
     struct pixels x;
 
     return limber_view_pixels(&x, v, lines, length) ?
-           (size_t)(x.images * x.lines) * SCAN_fields * sizeof(int32_t) : 0;
+               (size_t)(x.images * x.lines) * SCAN_fields * sizeof(int32_t) :
+               0;
 }
 
 int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
@@ -41,13 +42,15 @@ static bool start(struct run *r, struct scan_args *args, int64_t images, struct 
                              LINES * (ELEMENTS + 1) * r->kernel->config.side[0].f.size, args, d);
 }
 
-static bool start_pixels(struct run *r, const struct view *v, const struct pixels *x,
-                         int64_t lines, struct scan_args *args, const struct scan_room *room,
-                         struct diag *d)
+static bool start_pixels(struct run *r, const struct view *v, const struct pixels *x, int64_t lines,
+                         struct scan_args *args, const struct scan_room *room, struct diag *d)
 {
     struct windows_args w = {
-        .patch = *v->patch, .pixels = (const int32_t *)(uintptr_t)room->pixels,
-        .count = x->images * x->lines, .found = args->found, .lines = lines,
+        .patch = *v->patch,
+        .pixels = (const int32_t *)(uintptr_t)room->pixels,
+        .count = x->images * x->lines,
+        .found = args->found,
+        .lines = lines,
     };
 
     args->view = x->view;
@@ -64,11 +67,14 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
                             const struct scan_room *room, struct diag *d)
 {
     struct scan_args args = {
-        .view = *v, .lines = lines, .length = length,
+        .view = *v,
+        .lines = lines,
+        .length = length,
         .found = (int32_t *)(uintptr_t)room->found,
         .tiles = (int32_t *)(uintptr_t)room->tiles,
         .tile_rows = (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
-        .choice = (int32_t *)(uintptr_t)room->choice, .most = (int32_t *)(uintptr_t)room->most,
+        .choice = (int32_t *)(uintptr_t)room->choice,
+        .most = (int32_t *)(uintptr_t)room->most,
     };
     struct pixels x;
 
@@ -89,8 +95,8 @@ bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int
     struct run r = { .kernel = k, .call = &call };
     size_t bytes = (size_t)lines * SCAN_fields * sizeof *found;
     size_t pixels = limber_cuda_scan_pixels(v, lines, length);
-    size_t tile_bytes = tiles ? (size_t)limber_cuda_scan_tiles(lines, length) * SCAN_fields *
-                                sizeof *tiles : 0;
+    size_t tile_bytes =
+        tiles ? (size_t)limber_cuda_scan_tiles(lines, length) * SCAN_fields * sizeof *tiles : 0;
     struct scan_room room = { .found = 0 };
     bool ok;
 
@@ -98,17 +104,17 @@ bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_memory(&r, &room.found, bytes, "a scan", d) &&
-         (pixels == 0 || limber_cuda_memory(&r, &room.pixels, pixels, "a scan", d)) &&
-         (tile_bytes == 0 || limber_cuda_memory(&r, &room.tiles, tile_bytes, "a scan", d)) &&
-         limber_cuda_scan_start(&r, v, lines, length, &room, d) &&
-         limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, room.found, bytes,
-                                                                 r.stream),
-                        "copying from the device", d) &&
-         (tile_bytes == 0 ||
-          limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(tiles, room.tiles, tile_bytes,
-                                                                  r.stream),
-                         "copying from the device", d));
+    ok =
+        limber_cuda_memory(&r, &room.found, bytes, "a scan", d) &&
+        (pixels == 0 || limber_cuda_memory(&r, &room.pixels, pixels, "a scan", d)) &&
+        (tile_bytes == 0 || limber_cuda_memory(&r, &room.tiles, tile_bytes, "a scan", d)) &&
+        limber_cuda_scan_start(&r, v, lines, length, &room, d) &&
+        limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, room.found, bytes, r.stream),
+                       "copying from the device", d) &&
+        (tile_bytes == 0 ||
+         limber_cuda_ok(r.driver,
+                        r.driver->cuMemcpyDtoHAsync_v2(tiles, room.tiles, tile_bytes, r.stream),
+                        "copying from the device", d));
     limber_cuda_release(&r, &room.found);
     limber_cuda_release(&r, &room.pixels);
     limber_cuda_release(&r, &room.tiles);

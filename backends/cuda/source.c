@@ -6,52 +6,53 @@
 
 /* ---- the kernels' files, embedded ----------------------------------------------------------- */
 
-#define FILES(F)                                                                                  \
-    F(device, "device.h", "backends/cuda/kernel/device.h")                                        \
-    F(args, "args.h", "backends/cuda/kernel/args.h")                                              \
-    F(common, "common.h", "backends/cuda/kernel/common.h")                                        \
-    F(stage, "stage.h", "backends/cuda/kernel/stage.h")                                           \
-    F(read, "read.h", "backends/cuda/kernel/read.h")                                              \
-    F(scan, "scan.h", "backends/cuda/kernel/scan.h")                                              \
-    F(terms, "terms.h", "backends/cuda/kernel/terms.h")                                           \
-    F(weigh, "weigh.h", "backends/cuda/kernel/weigh.h")                                           \
-    F(planes, "planes.h", "backends/cuda/kernel/planes.h")                                        \
-    F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h")                                     \
-    F(result, "result.h", "backends/cuda/kernel/result.h")                                        \
-    F(tile, "tile.h", "backends/cuda/kernel/tile.h")                                              \
-    F(window, "window.h", "backends/cuda/kernel/window.h")                                        \
-    F(cut, "cut.h", "backends/cuda/kernel/cut.h")                                                 \
-    F(lane, "lane.h", "backends/cuda/kernel/lane.h")                                              \
-    F(warp, "warp.h", "backends/cuda/kernel/warp.h")                                              \
-    F(portable, "portable.h", "backends/cuda/kernel/portable.h")                                  \
-    F(group, "group.h", "backends/cuda/kernel/group.h")                                           \
-    F(unit, "unit.h", "backends/cuda/kernel/unit.h")                                              \
-    F(unit_load, "unit_load.h", "backends/cuda/kernel/unit_load.h")                               \
-    F(unit_round, "unit_round.h", "backends/cuda/kernel/unit_round.h")                            \
-    F(unit_wide, "unit_wide.h", "backends/cuda/kernel/unit_wide.h")                               \
-    F(unit_narrow, "unit_narrow.h", "backends/cuda/kernel/unit_narrow.h")                         \
-    F(finish, "finish.h", "backends/cuda/kernel/finish.h")                                        \
-    F(element, "element.h", "backends/cuda/kernel/element.h")                                     \
-    F(view, "ir/view.h", "ir/view.h")                                                             \
-    F(prim, "ir/prim.h", "ir/prim.h")                                                             \
-    F(num, "ir/prim_num.h", "ir/prim_num.h")                                                      \
-    F(unit_num, "ir/unit_num.h", "ir/unit_num.h")                                                 \
-    F(units, "limber/unit.h", "include/limber/unit.h")                                            \
-    F(format, "limber/format.h", "include/limber/format.h")                                       \
-    F(format_beside, "format.h", "include/limber/format.h")                                       \
+/* clang-format off */
+#define FILES(F) \
+    F(device, "device.h", "backends/cuda/kernel/device.h") \
+    F(args, "args.h", "backends/cuda/kernel/args.h") \
+    F(common, "common.h", "backends/cuda/kernel/common.h") \
+    F(stage, "stage.h", "backends/cuda/kernel/stage.h") \
+    F(read, "read.h", "backends/cuda/kernel/read.h") \
+    F(scan, "scan.h", "backends/cuda/kernel/scan.h") \
+    F(terms, "terms.h", "backends/cuda/kernel/terms.h") \
+    F(weigh, "weigh.h", "backends/cuda/kernel/weigh.h") \
+    F(planes, "planes.h", "backends/cuda/kernel/planes.h") \
+    F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h") \
+    F(result, "result.h", "backends/cuda/kernel/result.h") \
+    F(tile, "tile.h", "backends/cuda/kernel/tile.h") \
+    F(window, "window.h", "backends/cuda/kernel/window.h") \
+    F(cut, "cut.h", "backends/cuda/kernel/cut.h") \
+    F(lane, "lane.h", "backends/cuda/kernel/lane.h") \
+    F(warp, "warp.h", "backends/cuda/kernel/warp.h") \
+    F(portable, "portable.h", "backends/cuda/kernel/portable.h") \
+    F(group, "group.h", "backends/cuda/kernel/group.h") \
+    F(unit, "unit.h", "backends/cuda/kernel/unit.h") \
+    F(unit_load, "unit_load.h", "backends/cuda/kernel/unit_load.h") \
+    F(unit_round, "unit_round.h", "backends/cuda/kernel/unit_round.h") \
+    F(unit_wide, "unit_wide.h", "backends/cuda/kernel/unit_wide.h") \
+    F(unit_narrow, "unit_narrow.h", "backends/cuda/kernel/unit_narrow.h") \
+    F(finish, "finish.h", "backends/cuda/kernel/finish.h") \
+    F(element, "element.h", "backends/cuda/kernel/element.h") \
+    F(view, "ir/view.h", "ir/view.h") \
+    F(prim, "ir/num/prim.h", "ir/num/prim.h") \
+    F(num, "ir/num/prim_num.h", "ir/num/prim_num.h") \
+    F(unit_num, "ir/unit/num.h", "ir/unit/num.h") \
+    F(units, "limber/unit.h", "include/limber/unit.h") \
+    F(format, "limber/format.h", "include/limber/format.h") \
+    F(format_beside, "format.h", "include/limber/format.h") \
     F(status, "status.h", "include/limber/status.h")
+/* clang-format on */
 
-#define EMBED(id, name, path)                                                                     \
-    __asm__(".section .rodata\n"                                                                  \
-            "limber_cuda_file_" #id ":\n.incbin \"" LIMBER_SOURCE "/" path "\"\n.byte 0\n"        \
-            ".previous\n");                                                                       \
+#define EMBED(id, name, path) \
+    __asm__(".section .rodata\n" \
+            "limber_cuda_file_" #id ":\n.incbin \"" LIMBER_SOURCE "/" path "\"\n.byte 0\n" \
+            ".previous\n"); \
     extern const char limber_cuda_file_##id[] __attribute__((visibility("hidden")));
 FILES(EMBED)
 
 const struct cuda_header limber_cuda_headers[] = {
 #define HEADER(id, name, path) { name, limber_cuda_file_##id },
-    FILES(HEADER)
-    { "stddef.h", "" },         /* device.h declares what there is */
+    FILES(HEADER){ "stddef.h", "" },         /* device.h declares what there is */
     { "stdint.h", "" },
 };
 const int limber_cuda_header_count = COUNT(limber_cuda_headers);
@@ -76,25 +77,25 @@ static void format(struct text *t, limber_format f)
 
 static void enums(struct text *t)
 {
-    static const char *const how[] = { "whole", "hilo", "slices", "residues", "unit" };
-    static const char *const via[] = { "sum", "shift", "crt" };
+    static const char *const limb_kind[] = { "whole", "hilo", "slices", "residues", "unit" };
+    static const char *const reconstruct[] = { "sum", "shift", "crt" };
 
     limber_text_add(t, "enum {");
     for (int i = 0; i < UNIT_count; i++)
         limber_text_add(t, " UNIT_%s,", limber_units[i].name);
     limber_text_add(t, " };\nenum {");
-    for (size_t i = 0; i < COUNT(how); i++)
-        limber_text_add(t, " HOW_%s,", how[i]);
+    for (size_t i = 0; i < COUNT(limb_kind); i++)
+        limber_text_add(t, " LIMB_KIND_%s,", limb_kind[i]);
     limber_text_add(t, " };\nenum {");
-    for (size_t i = 0; i < COUNT(via); i++)
-        limber_text_add(t, " VIA_%s,", via[i]);
+    for (size_t i = 0; i < COUNT(reconstruct); i++)
+        limber_text_add(t, " RECONSTRUCT_%s,", reconstruct[i]);
     limber_text_add(t, " };\n");
 }
 
 static void sides(struct text *t, const struct cuda_config *c)
 {
     limber_text_add(t, "struct side {\n    limber_format f, limb;\n"
-                       "    int how, limbs, scaled, top, shift, step, is_signed;\n};\n"
+                       "    int limb_kind, limbs, scaled, top, shift, step, is_signed;\n};\n"
                        "constexpr struct side SIDES[2] = {\n");
     for (int i = 0; i < 2; i++) {
         const struct cuda_side *s = &c->side[i];
@@ -103,7 +104,7 @@ static void sides(struct text *t, const struct cuda_config *c)
         format(t, s->f);
         limber_text_add(t, ", ");
         format(t, s->limb);
-        limber_text_add(t, ", %d, %d, %d, %d, %d, %d, %d },\n", s->how, s->limbs, s->scaled,
+        limber_text_add(t, ", %d, %d, %d, %d, %d, %d, %d },\n", s->limb_kind, s->limbs, s->scaled,
                         s->top, s->shift, s->step, s->is_signed);
     }
     limber_text_add(t, "};\nconstexpr int DIGITS[2] = { %d, %d };\n", c->side[0].digits,
@@ -117,25 +118,27 @@ static void sides(struct text *t, const struct cuda_config *c)
 
 static void shape(struct text *t, const struct cuda_config *c)
 {
-    limber_text_add(t, "enum {\n"
-                    "    UNIT = UNIT_%s, VIA = %d, TOTALS = %d, DIRECT = %d, ROWS = %d, "
-                    "ONE_EACH = %d, "
-                    "ACCUMULATORS = %d,\n"
-                    "    LIMBS_A = %d, LIMBS_B = %d, BYTES = %d, SCALED = %d, ALPHA = %d, "
-                    "BETA = %d, WRAP = %d,\n"
-                    "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
-                    "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
-                    "PARTED = %d\n};\n"
-                    "#define LONG_WORDS %d\n#define SPECIAL %d\n#define INSIDE %d\n",
-                    limber_units[c->unit].name, c->via, c->totals, c->direct, c->rows,
-                    c->most_rows == 1 && c->rows == c->accumulators,
-                    c->accumulators, c->side[0].limbs, c->side[1].limbs, c->bytes,
-                    c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta, c->wrap, c->bm,
-                    c->bn, c->wm, c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps,
-                    c->flush_steps, c->long_base, c->window, c->parted, c->long_words, c->special,
-                    c->inside);
-    limber_text_add(t, "typedef %s sum_type;\n", c->unit == UNIT_i8 ? "int32_t" :
-                    c->unit == UNIT_f64 ? "double" : "float");
+    limber_text_add(
+        t,
+        "enum {\n"
+        "    UNIT = UNIT_%s, RECONSTRUCT = %d, TOTALS = %d, DIRECT = %d, ROWS = %d, "
+        "ONE_EACH = %d, "
+        "ACCUMULATORS = %d,\n"
+        "    LIMBS_A = %d, LIMBS_B = %d, BYTES = %d, SCALED = %d, ALPHA = %d, "
+        "BETA = %d, WRAP = %d,\n"
+        "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
+        "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
+        "PARTED = %d\n};\n"
+        "#define LONG_WORDS %d\n#define SPECIAL %d\n#define INSIDE %d\n",
+        limber_units[c->unit].name, c->reconstruct, c->totals, c->direct, c->rows,
+        c->most_rows == 1 && c->rows == c->accumulators, c->accumulators, c->side[0].limbs,
+        c->side[1].limbs, c->bytes, c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta,
+        c->wrap, c->bm, c->bn, c->wm, c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps,
+        c->flush_steps, c->long_base, c->window, c->parted, c->long_words, c->special, c->inside);
+    limber_text_add(t, "typedef %s sum_type;\n",
+                    c->unit == UNIT_i8  ? "int32_t" :
+                    c->unit == UNIT_f64 ? "double" :
+                                          "float");
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -143,7 +146,7 @@ static void shape(struct text *t, const struct cuda_config *c)
 /* Is limb l of this operand a signed one? */
 static int sign_of(const struct cuda_side *s, int l)
 {
-    return s->is_signed && (s->how != HOW_slices || l == 0);
+    return s->is_signed && (s->limb_kind != LIMB_KIND_slices || l == 0);
 }
 
 /* Rows accumulator by accumulator: as a table, for loops, and as constants. */
@@ -158,11 +161,11 @@ static void rows(struct text *t, const struct cuda_config *c, const struct node 
         for (size_t i = 0; i < n->rows; i++) {
             if (n->row[i].acc != acc)
                 continue;
-            weight[acc] = c->via == VIA_crt ? 0 : n->row[i].weight;
+            weight[acc] = c->reconstruct == RECONSTRUCT_crt ? 0 : n->row[i].weight;
             a[count] = n->row[i].a;
             b[count] = n->row[i].b;
-            signs[count] = 2 * sign_of(&c->side[0], n->row[i].a) +
-                           sign_of(&c->side[1], n->row[i].b);
+            signs[count] =
+                2 * sign_of(&c->side[0], n->row[i].a) + sign_of(&c->side[1], n->row[i].b);
             used |= 1 << signs[count++];
         }
     }
@@ -204,8 +207,7 @@ static uint32_t power(uint32_t base, int e, uint32_t p)
 static void powers(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
 {
     limber_text_add(t, "TABLE uint32_t POWER[2][%d][%d] = {", crt->count,
-                    c->side[0].digits > c->side[1].digits ? c->side[0].digits :
-                    c->side[1].digits);
+                    c->side[0].digits > c->side[1].digits ? c->side[0].digits : c->side[1].digits);
     for (int s = 0; s < 2; s++) {
         limber_text_add(t, "\n    {");
         for (int l = 0; l < crt->count; l++) {
@@ -258,9 +260,10 @@ static void remainders(struct text *t, const struct cuda_config *c, const struct
         limber_text_add(t, " %af,", (double)(float)(1.0f / (float)crt->modulus[l]));
     limber_text_add(t, " };\n");
     powers(t, c, crt);
-    limber_text_add(t, "enum { SHARE_BITS = %d, COLUMNS = %d, WORDS = %d };\n"
-                       "TABLE uint32_t PRODUCT[] = {", SHARE_BITS, crt->digits,
-                    (crt->digits + 1) / 2);
+    limber_text_add(t,
+                    "enum { SHARE_BITS = %d, COLUMNS = %d, WORDS = %d };\n"
+                    "TABLE uint32_t PRODUCT[] = {",
+                    SHARE_BITS, crt->digits, (crt->digits + 1) / 2);
     for (int i = 0; i < crt->digits; i++)
         limber_text_add(t, " 0x%xu,", crt->product[i]);
     limber_text_add(t, " };\nTABLE uint32_t COFACTOR[%d][%d] = {\n", crt->count, crt->digits);
@@ -282,8 +285,9 @@ static void columns(struct text *t, const struct cuda_config *c, const struct no
         most = n->row[i].weight > most ? n->row[i].weight : most;
     limber_text_add(t, "enum { SHARE_BITS = 1, COLUMNS = %d, WORDS = %d };\n", (most + 48) / 32 + 3,
                     (most + 64 + 16) / 64 + 1);
-    if (c->via != VIA_crt)      /* named, but never used */
-        limber_text_add(t, "TABLE uint32_t MODULUS[1] = { 3 };\nTABLE int32_t QUOTIENT[1] = { 0 };\n"
+    if (c->reconstruct != RECONSTRUCT_crt) /* named, but never used */
+        limber_text_add(t,
+                        "TABLE uint32_t MODULUS[1] = { 3 };\nTABLE int32_t QUOTIENT[1] = { 0 };\n"
                         "TABLE uint64_t SHARE[1] = { 0 };\nTABLE float RECIPROCAL[1] = { 0 };\n"
                         "TABLE uint32_t POWER[2][1][8] = { { { 0 } } }, PRODUCT[16] = { 0 };\n"
                         "TABLE uint32_t COFACTOR[1][16] = { { 0 } };\n"
@@ -292,13 +296,14 @@ static void columns(struct text *t, const struct cuda_config *c, const struct no
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-static const char *const way_file[] = { "lane.h", "warp.h", "group.h", "portable.h" };
+static const char *const mma_path_file[] = { "lane.h", "warp.h", "group.h", "portable.h" };
 
 /* Words that alpha and beta may stretch an exact result to. */
 static int big_words(const struct cuda_config *c)
 {
-    return !c->alpha && !c->beta ? 4 : c->result.size == 16 && c->result.kind == LIMBER_KIND_FLOAT ?
-           1640 : 200;
+    return !c->alpha && !c->beta                                       ? 4 :
+           c->result.size == 16 && c->result.kind == LIMBER_KIND_FLOAT ? 1640 :
+                                                                         200;
 }
 
 bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,
@@ -308,49 +313,56 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     const struct node *combine = limber_plan_find(p, OP_combine);
     struct limber_crt crt;
 
-    if (c->via == VIA_crt && !limber_crt_init(&crt, combine->list[ATTR_moduli].v,
-                                              combine->list[ATTR_moduli].n))
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "cuda: bad moduli");
-    limber_text_add(out, "#define LIMBER_BIG_WORDS %d\n#include \"device.h\"\n"
-                         "#include \"ir/prim.h\"\n#include \"args.h\"\n\n",
+    if (c->reconstruct == RECONSTRUCT_crt &&
+        !limber_crt_init(&crt, combine->list[ATTR_moduli].v, combine->list[ATTR_moduli].n))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: bad moduli");
+    limber_text_add(out,
+                    "#define LIMBER_BIG_WORDS %d\n#include \"device.h\"\n"
+                    "#include \"ir/num/prim.h\"\n#include \"args.h\"\n\n",
                     big_words(c) > 2 * c->long_words + 8 ? big_words(c) : 2 * c->long_words + 8);
     enums(out);
     sides(out, c);
     shape(out, c);
-    if (c->way != WAY_element)
+    if (c->mma_path != MMA_PATH_element)
         rows(out, c, n);
-    if (c->via == VIA_crt)
+    if (c->reconstruct == RECONSTRUCT_crt)
         remainders(out, c, &crt);
     else
         columns(out, c, n);
-    if (c->way == WAY_unit)
+    if (c->mma_path == MMA_PATH_unit)
         limber_cuda_unit_source(p, c, out);
     limber_text_add(out, "\n#include \"common.h\"\n");
-    if (c->way == WAY_unit)
-        limber_text_add(out, "#include \"unit_load.h\"\n#include \"unit_round.h\"\n"
-                             "#include \"result.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
-                             "#include \"unit.h\"\n"
-                             "%s", c->direct ? "" : "#include \"finish.h\"\n");
-    else if (c->way == WAY_element)
+    if (c->mma_path == MMA_PATH_unit)
+        limber_text_add(out,
+                        "#include \"unit_load.h\"\n#include \"unit_round.h\"\n"
+                        "#include \"result.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
+                        "#include \"unit.h\"\n"
+                        "%s",
+                        c->direct ? "" : "#include \"finish.h\"\n");
+    else if (c->mma_path == MMA_PATH_element)
         limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
     else
-        limber_text_add(out, "%s#include \"result.h\"\n"
-                             "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
-                             "#include \"%s\"\n%s#include \"element.h\"\n",
+        limber_text_add(out,
+                        "%s#include \"result.h\"\n"
+                        "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
+                        "#include \"%s\"\n%s#include \"element.h\"\n",
                         c->inside ? "#include \"cut.h\"\n" :
-                        "#include \"read.h\"\n#include \"prepare.h\"\n", way_file[c->way],
-                        c->direct ? "" : "#include \"finish.h\"\n");
-    return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
+                                    "#include \"read.h\"\n#include \"prepare.h\"\n",
+                        mma_path_file[c->mma_path], c->direct ? "" : "#include \"finish.h\"\n");
+    return !out->failed ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }
 
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d)
 {
-    limber_text_add(out, "#include \"device.h\"\n#include \"ir/prim.h\"\n#include \"args.h\"\n\n"
-                         "enum { STEP = 128 };\n");
+    limber_text_add(out,
+                    "#include \"device.h\"\n#include \"ir/num/prim.h\"\n#include \"args.h\"\n\n"
+                    "enum { STEP = 128 };\n");
     sides(out, c);
     limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n"
                          "#include \"terms.h\"\n#include \"weigh.h\"\n");
     if (limber_cuda_has_planes(c->side[0].f))
         limber_text_add(out, "#include \"planes.h\"\n");
-    return !out->failed || limber_fail(d, LIMBER_NO_MEMORY, "cuda: no memory for the source");
+    return !out->failed ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }

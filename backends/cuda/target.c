@@ -15,14 +15,14 @@ struct arch {
     double bandwidth;           /* where the device does not tell: bytes per second */
 };
 static const struct arch archs[] = {
-    { 7, 0, "sm_70",   "wmma",         "v100", 32,   64, 512,    0,    0,    0,    256,  9e11 },
-    { 7, 5, "sm_75",   "wmma",         "t4",   2,    64, 512,    0,    0,    0,    256,  3.2e11 },
-    { 8, 0, "sm_80",   "mma",          "a100", 64,   64, 1024, 1024, 512,  0,    2048, 1.9e12 },
-    { 8, 6, "sm_86",   "mma",          "a100", 2,   128, 256,  256,  128,  0,    1024, 7e11 },
-    { 8, 9, "sm_89",   "mma",          "ada",  2,   128, 512,  512,  256,  1024, 1024, 9e11 },
-    { 9, 0, "sm_90a",  "mma,wgmma",    "h100", 128, 128, 2048, 2048, 1024, 4096, 4096, 4.3e12 },
+    { 7, 0, "sm_70", "wmma", "v100", 32, 64, 512, 0, 0, 0, 256, 9e11 },
+    { 7, 5, "sm_75", "wmma", "t4", 2, 64, 512, 0, 0, 0, 256, 3.2e11 },
+    { 8, 0, "sm_80", "mma", "a100", 64, 64, 1024, 1024, 512, 0, 2048, 1.9e12 },
+    { 8, 6, "sm_86", "mma", "a100", 2, 128, 256, 256, 128, 0, 1024, 7e11 },
+    { 8, 9, "sm_89", "mma", "ada", 2, 128, 512, 512, 256, 1024, 1024, 9e11 },
+    { 9, 0, "sm_90a", "mma,wgmma", "h100", 128, 128, 2048, 2048, 1024, 4096, 4096, 4.3e12 },
     /* FP8 by mma.sync sums as no one has checked */
-    { 10, 0, "sm_100a", "mma",         "b200", 64,  128, 1024, 1024, 512,  0,    2048, 7e12 },
+    { 10, 0, "sm_100a", "mma", "b200", 64, 128, 1024, 1024, 512, 0, 2048, 7e12 },
 };
 
 static const struct arch *find(int major, int minor)
@@ -43,8 +43,8 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
 
     memset(t, 0, sizeof *t);
     if (!a)
-        return limber_fail(d, LIMBER_DEVICE, "compute capability %d.%d is not supported", major,
-                           minor);
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "compute capability %d.%d is not supported",
+                           major, minor);
     snprintf(t->backend, sizeof t->backend, "cuda");
     snprintf(t->isa, sizeof t->isa, "%s", a->isa);
     snprintf(t->features, sizeof t->features, "%s", a->features);
@@ -69,8 +69,8 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
 
 bool limber_cuda_target(struct target *t, int ordinal, struct diag *d)
 {
-    static const int which[] = { CU_MAJOR, CU_MINOR, CU_MULTIPROCESSORS, CU_CLOCK_KHZ,
-                                 CU_SHARED_OPTIN, CU_L2_BYTES, CU_MEMORY_KHZ, CU_BUS_BITS };
+    static const int which[] = { CU_MAJOR,        CU_MINOR,    CU_MULTIPROCESSORS, CU_CLOCK_KHZ,
+                                 CU_SHARED_OPTIN, CU_L2_BYTES, CU_MEMORY_KHZ,      CU_BUS_BITS };
     const struct cuda_driver *c = limber_cuda(d);
     int device, count = 0, v[COUNT(which)];
 
@@ -78,8 +78,8 @@ bool limber_cuda_target(struct target *t, int ordinal, struct diag *d)
         return false;
     c->cuDeviceGetCount(&count);
     if (ordinal < 0 || ordinal >= count)
-        return limber_fail(d, LIMBER_DEVICE, "device = %d: the CUDA driver lists %d", ordinal,
-                           count);
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "device = %d: the CUDA driver lists %d",
+                           ordinal, count);
     if (!limber_cuda_ok(c, c->cuDeviceGet(&device, ordinal), "finding the device", d))
         return false;
     for (size_t i = 0; i < COUNT(which); i++)

@@ -17,8 +17,14 @@ static int64_t blocks_of(const struct run *r, const struct terms_job *j)
 static bool run(struct run *r, const struct terms_job *j, struct diag *d)
 {
     struct terms_args args = {
-        .c = j->c, .row = j->row, .col = j->col, .m = j->m, .n = j->n, .width = j->width,
-        .to = j->to, .factors = j->factors,
+        .c = j->c,
+        .row = j->row,
+        .col = j->col,
+        .m = j->m,
+        .n = j->n,
+        .width = j->width,
+        .to = j->to,
+        .factors = j->factors,
     };
 
     memcpy(args.value, j->value, sizeof args.value);
@@ -37,7 +43,8 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
     ok = run(&r, j, d);
     if (r.own_stream)
         ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel",
-                            d) && ok;
+                            d) &&
+             ok;
     limber_cuda_leave(&r);
     return ok;
 }
@@ -64,8 +71,8 @@ static bool enter(struct run *r, int device, const limber_queue *queue, struct d
     return false;
 }
 
-bool limber_cuda_take(void **p, size_t bytes, const char *what, int device,
-                      const limber_queue *queue, struct diag *d)
+bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
+                       const limber_queue *queue, struct diag *d)
 {
     struct run r = { .own_stream = false };
     cu_pointer at = 0;
@@ -81,7 +88,7 @@ bool limber_cuda_take(void **p, size_t bytes, const char *what, int device,
     return ok;
 }
 
-void limber_cuda_give(void *p, int device, const limber_queue *queue)
+void limber_cuda_free(void *p, int device, const limber_queue *queue)
 {
     struct diag ignored = { 0 };
     struct run r = { .own_stream = false };

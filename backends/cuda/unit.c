@@ -32,14 +32,14 @@ static bool ends_early(limber_format f)
 static bool step_fits(const limber_unit *u, const limber_step *s, bool fused)
 {
     limber_format f = s->format;
-    bool cut = s->rounding == LIMBER_RA || s->rounding == LIMBER_RS;
+    bool cut = s->rounding == LIMBER_ROUND_AWAY || s->rounding == LIMBER_ROUND_STOCHASTIC;
 
     if (!f.kind)
         return true;
-    if (f.frac_bits == 22 || (f.frac_bits == 23 && (cut || f.bias != 127)) || f.bias > 127 || f.bias < -60 ||
-        limber_format_emax(f) < 0)
+    if (f.frac_bits == 22 || (f.frac_bits == 23 && (cut || f.bias != 127)) || f.bias > 127 ||
+        f.bias < -60 || limber_format_emax(f) < 0)
         return false;
-    if (s->rounding == LIMBER_RS && f.frac_bits + u->random_bits > 23)
+    if (s->rounding == LIMBER_ROUND_STOCHASTIC && f.frac_bits + u->random_bits > 23)
         return false;
     if (!ends_early(f))
         return !(f.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE));
@@ -50,18 +50,19 @@ static bool step_fits(const limber_unit *u, const limber_step *s, bool fused)
  * 24 >= 2 p + 2 (Figueroa 1995), and no term has bits below the format's least. */
 static bool is_safe(const limber_step *from, const limber_step *to)
 {
-    return to->rounding == LIMBER_RN && from->format.frac_bits <= to->format.frac_bits &&
+    return to->rounding == LIMBER_ROUND_NEAREST && from->format.frac_bits <= to->format.frac_bits &&
            to->format.frac_bits <= 10 && quantum_of(from->format) >= quantum_of(to->format);
 }
 
 /* Products are exact in binary32, or rounded there, or not at all before they are added. */
 static bool products_fit(const limber_unit *u, int counts)
 {
-    int bits = u->a.format.frac_bits + u->b.format.frac_bits + (u->scale == LIMBER_UE4M3 ? 8 : 0);
+    int bits =
+        u->a.format.frac_bits + u->b.format.frac_bits + (u->scale == LIMBER_SCALE_UE4M3 ? 8 : 0);
 
-    return bits <= 22 ||
-           (!counts && u->block == 1 && (!u->mul.format.kind || (u->mul.format.frac_bits == 23 &&
-                                                                  u->mul.rounding == LIMBER_RN)));
+    return bits <= 22 || (!counts && u->block == 1 &&
+                          (!u->mul.format.kind || (u->mul.format.frac_bits == 23 &&
+                                                   u->mul.rounding == LIMBER_ROUND_NEAREST)));
 }
 
 /* Sums of neighbours, which share their scales, in units of the least product: exact? */
@@ -71,7 +72,7 @@ static bool sums_fit(const limber_unit *u)
                    (limber_format_largest(u->b.format) / quantum_of(u->b.format)) * u->sub;
 
     return u->sub % 4 == 0 && u->block / u->sub <= 4 &&
-           units * (u->scale == LIMBER_UE4M3 ? 225 : 1) <= 0x1p24;
+           units * (u->scale == LIMBER_SCALE_UE4M3 ? 225 : 1) <= 0x1p24;
 }
 
 static bool block_fits(const limber_unit *u, struct limits *l)
@@ -91,8 +92,8 @@ static bool block_fits(const limber_unit *u, struct limits *l)
     return true;
 }
 
-/* Without overflow in formats that end late: |sums| < 2^(2 most + 1 + 24) for 2^24 products, and 2^16
- * for what roundings away from zero add. */
+/* Without overflow in formats that end late: |sums| < 2^(2 most + 1 + 24) for 2^24 products, and
+ * 2^16 for what roundings away from zero add. */
 static void bound(const limber_unit *u, struct limits *l)
 {
     const limber_step *all[] = { &u->mul, &u->acc, &u->outer, &u->total };
@@ -101,8 +102,8 @@ static void bound(const limber_unit *u, struct limits *l)
     l->k = 1 << 24;
     for (size_t i = 0; i < COUNT(all); i++) {
         limber_format f = all[i]->format;
-        bool near = all[i]->rounding == LIMBER_RN || all[i]->rounding == LIMBER_RA ||
-                    all[i]->rounding == LIMBER_RZ;
+        bool near = all[i]->rounding == LIMBER_ROUND_NEAREST ||
+                    all[i]->rounding == LIMBER_ROUND_AWAY || all[i]->rounding == LIMBER_ROUND_ZERO;
         int most = (limber_format_emax(f) - 43) / 2;
         int64_t k = (int64_t)ldexp(11, f.frac_bits);
 
@@ -124,12 +125,12 @@ static bool is_narrow(const limber_unit *u, int counts, struct limits *l)
 
     memset(l, 0, sizeof *l);
     l->fused = u->block > 1 && !u->tree;
-    l->head = u->scale == LIMBER_UE4M3 ? 4 : 2;
+    l->head = u->scale == LIMBER_SCALE_UE4M3 ? 4 : 2;
     l->safe = rounds && is_safe(&u->mul, &u->acc);
     l->clamps = rounds && (quantum_of(u->mul.format) < quantum_of(u->acc.format) ||
                            u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL);
-    l->safe_outer = (!u->group || is_safe(&u->acc, &u->outer)) &&
-                    (u->split == 1 || is_safe(sum, &u->total));
+    l->safe_outer =
+        (!u->group || is_safe(&u->acc, &u->outer)) && (u->split == 1 || is_safe(sum, &u->total));
     bound(u, l);
     return !u->start_c && products_fit(u, counts) && block_fits(u, l) &&
            step_fits(u, &u->mul, false) && (u->sub > 1 || step_fits(u, &u->acc, l->fused)) &&
@@ -185,8 +186,10 @@ static void model(struct text *t, const limber_unit *u)
     numbers(t, (int32_t[]){ u->scale, u->scale_rule, u->scale_block }, 3);
     step(t, &u->mul);
     step(t, &u->acc);
-    numbers(t, (int32_t[]){ u->block, u->sub, u->frac, u->floor, u->zeros, u->tree, u->order,
-                            u->group }, 8);
+    numbers(
+        t,
+        (int32_t[]){ u->block, u->sub, u->frac, u->floor, u->zeros, u->tree, u->order, u->group },
+        8);
     step(t, &u->outer);
     numbers(t, &u->split, 1);
     step(t, &u->total);
@@ -201,13 +204,14 @@ void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, 
     struct limits l;
 
     is_narrow(p->model, p->counts, &l);
-    limber_text_add(out, "\n#include \"ir/unit_num.h\"\n");
+    limber_text_add(out, "\n#include \"ir/unit/num.h\"\n");
     model(out, p->model);
-    limber_text_add(out, "enum { COUNT_none, COUNT_swamped, COUNT_all };\n"
-                         "enum {\n    COUNTS = %d, FUSED = %d, PIECE = %d, MOST = %d, LEAST = %d,\n"
-                         "    SAFE = %d, SAFE_OUTER = %d, CLAMPS = %d, ENDS = %d, CHUNK = %d, "
-                         "ONE_SUM = %d,\n    NARROW_K = %lld\n};\n"
-                         "#define NARROW %d\n#define SCALE_BLOCK %d\n",
+    limber_text_add(out,
+                    "enum { COUNT_none, COUNT_swamped, COUNT_all };\n"
+                    "enum {\n    COUNTS = %d, FUSED = %d, PIECE = %d, MOST = %d, LEAST = %d,\n"
+                    "    SAFE = %d, SAFE_OUTER = %d, CLAMPS = %d, ENDS = %d, CHUNK = %d, "
+                    "ONE_SUM = %d,\n    NARROW_K = %lld\n};\n"
+                    "#define NARROW %d\n#define SCALE_BLOCK %d\n",
                     p->counts, l.fused, c->model.piece, l.most, LEAST, l.safe, l.safe_outer,
                     l.clamps, l.ends, l.chunk ? l.chunk : 1, l.one_sum, (long long)l.k,
                     c->model.narrow, c->model.scale_block);

@@ -9,21 +9,27 @@ static bool run(struct run *r, const struct weigh_job *j, cu_pointer weights, cu
 {
     size_t bytes = (size_t)j->length * sizeof *j->weights;
     struct weigh_args args = {
-        .view = *j->view, .patched = j->view->patch != NULL, .across = j->across,
-        .lines = j->lines, .length = j->length, .weights = (const double *)(uintptr_t)weights,
+        .view = *j->view,
+        .patched = j->view->patch != NULL,
+        .across = j->across,
+        .lines = j->lines,
+        .length = j->length,
+        .weights = (const double *)(uintptr_t)weights,
         .to = (double *)(uintptr_t)to,
     };
 
     if (args.patched)
         args.patch = *args.view.patch;
     args.view.patch = NULL;
-    return (!weights || limber_cuda_ok(r->driver, r->driver->cuMemcpyHtoDAsync_v2(
-                                       weights, j->weights, bytes, r->stream),
-                                       "copying to the device", d)) &&
-           limber_cuda_start(r, KERNEL_weigh, (j->lines + THREADS - 1) / THREADS, THREADS, 0,
-                             &args, d) &&
-           limber_cuda_ok(r->driver, r->driver->cuMemcpyDtoHAsync_v2(
-                          j->to, to, (size_t)j->lines * sizeof *j->to, r->stream),
+    return (!weights ||
+            limber_cuda_ok(r->driver,
+                           r->driver->cuMemcpyHtoDAsync_v2(weights, j->weights, bytes, r->stream),
+                           "copying to the device", d)) &&
+           limber_cuda_start(r, KERNEL_weigh, (j->lines + THREADS - 1) / THREADS, THREADS, 0, &args,
+                             d) &&
+           limber_cuda_ok(r->driver,
+                          r->driver->cuMemcpyDtoHAsync_v2(
+                              j->to, to, (size_t)j->lines * sizeof *j->to, r->stream),
                           "copying from the device", d);
 }
 

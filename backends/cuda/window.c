@@ -8,9 +8,9 @@ enum { PIECE = 16, MOST = 1 << 27 /* rows or columns, so that sums of them fit *
 
 static bool small(const struct patch *w)
 {
-    int64_t sizes[] = { w->h, w->w, w->oh, w->ow, w->r, w->s, w->stride[0], w->stride[1],
-                        w->dilate[0], w->dilate[1], w->pad[0], w->pad[1], w->h * w->w,
-                        w->oh * w->ow };
+    int64_t sizes[] = { w->h,      w->w,         w->oh,        w->ow,        w->r,
+                        w->s,      w->stride[0], w->stride[1], w->dilate[0], w->dilate[1],
+                        w->pad[0], w->pad[1],    w->h * w->w,  w->oh * w->ow };
 
     for (size_t i = 0; i < COUNT(sizes); i++)
         if (sizes[i] > MOST)
@@ -36,7 +36,8 @@ void limber_cuda_order(struct run *r)
         return;
     r->k = limber_view_rsc(r->ordered, r->patch, r->k, f->bytes);
     r->images = f->window && r->k > 0 && pays(&r->patch[1], f->bytes) ?
-                r->call->n / (r->patch[1].oh * r->patch[1].ow) : 0;
+                    r->call->n / (r->patch[1].oh * r->patch[1].ow) :
+                    0;
 }
 
 /* Bytes of a limb of one image. */
@@ -51,15 +52,27 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
 {
     const struct patch *w = &r->patch[1];
     struct window a = {
-        .h = 1, .w = (int32_t)p->n, .r = 1, .s = 1, .oh = 1, .ow = (int32_t)p->n,
-        .stride = { 1, 1 }, .dilate = { 1, 1 }, .pieces = (int32_t)(p->pitch / PIECE),
+        .h = 1,
+        .w = (int32_t)p->n,
+        .r = 1,
+        .s = 1,
+        .oh = 1,
+        .ow = (int32_t)p->n,
+        .stride = { 1, 1 },
+        .dilate = { 1, 1 },
+        .pieces = (int32_t)(p->pitch / PIECE),
     };
 
     if (!r->images)
         return a;
     a = (struct window){
-        .line0 = p->j - p->image * w->oh * w->ow, .h = (int32_t)w->h, .w = (int32_t)w->w,
-        .r = (int32_t)w->r, .s = (int32_t)w->s, .oh = (int32_t)w->oh, .ow = (int32_t)w->ow,
+        .line0 = p->j - p->image * w->oh * w->ow,
+        .h = (int32_t)w->h,
+        .w = (int32_t)w->w,
+        .r = (int32_t)w->r,
+        .s = (int32_t)w->s,
+        .oh = (int32_t)w->oh,
+        .ow = (int32_t)w->ow,
         .pieces = (int32_t)(w->depth * r->kernel->config.bytes / PIECE),
     };
     for (int i = 0; i < 2; i++) {
@@ -79,7 +92,10 @@ struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p
 
     return (struct prepare_args){
         .view = { data, w->col, w->channel, NULL },
-        .lines = w->h * w->w, .length = w->channels, .padded = w->h * w->w,
-        .pitch = w->depth * r->kernel->config.bytes, .image = w->image,
+        .lines = w->h * w->w,
+        .length = w->channels,
+        .padded = w->h * w->w,
+        .pitch = w->depth * r->kernel->config.bytes,
+        .image = w->image,
     };
 }

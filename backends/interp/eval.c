@@ -4,8 +4,8 @@
 #include "backends/interp/eval.h"
 #include "backends/interp/unit.h"
 
-#include "ir/crt.h"
-#include "ir/dot.h"
+#include "ir/num/crt.h"
+#include "ir/num/dot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static void *many(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
     void *p = n < (__int128)PTRDIFF_MAX ? calloc((size_t)n, 1) : NULL;
 
     if (!p)
-        limber_fail(e->d, LIMBER_NO_MEMORY, "interp: out of memory");
+        limber_fail(e->d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory");
     return p;
 }
 
@@ -74,14 +74,14 @@ static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 
 static bool eval_image(struct eval *e, const struct node *n, struct val *v)
 {
-    (void)e, (void)n, (void)v;      /* struct place is the map; the epilogue wrote through it */
+    (void)e, (void)n, (void)v; /* struct output_view is the map; the epilogue wrote through it */
     return true;
 }
 
 static bool eval_gemm(struct eval *e, const struct node *n, struct val *v)
 {
     (void)v;
-    return limber_fail(e->d, LIMBER_INTERNAL, "interp: %%%s was not split", n->name);
+    return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "interp: %%%s was not split", n->name);
 }
 
 static bool eval_conv2d(struct eval *e, const struct node *n, struct val *v)
@@ -128,8 +128,8 @@ static int line_emax(const struct view *v, limber_format f, int64_t line, int64_
     return most;
 }
 
-/* The same of what the whole block shows, where tiles are left out: a line's own part of a tile is not
- * what scans know. */
+/* The same of what the whole block shows, where tiles are left out: a line's own part of a tile is
+ * not what scans know. */
 static int block_emax(const struct view *v, limber_format f, int64_t line, int64_t lines, int64_t k)
 {
     int64_t from = line / LIMBER_BLOCK * LIMBER_BLOCK, to = from + LIMBER_BLOCK;
@@ -148,7 +148,7 @@ static bool scale_lines(struct eval *e, const struct node *n, struct val *v, lim
                         int top)
 {
     int64_t axis = n->num[ATTR_axis];
-    bool tiles = v->view->excerpt && v->view->excerpt->tile;
+    bool tiles = v->view->tile_subset && v->view->tile_subset->tile;
     int all = INT32_MIN, most = INT32_MIN;
 
     v->scale = many(e, v->lines, 1, 1, sizeof *v->scale);
@@ -219,8 +219,8 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-static void fix(const struct eval *e, const struct val *v, limber_format f, int64_t line,
-                int64_t p, int shift, uint64_t w[LIMBER_WIDE])
+static void fix(const struct eval *e, const struct val *v, limber_format f, int64_t line, int64_t p,
+                int shift, uint64_t w[LIMBER_WIDE])
 {
     const char *at = limber_view_at(v->view, line, p, f.size);
 
@@ -242,8 +242,7 @@ static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 
             fix(e, v, f, i, p, v->scale[i], w);
             for (int l = 0; l < n->type.count; l++)
-                *limb_at(e, v, l, i, p) = limber_slice(w, l, n->type.count,
-                                                       (int)n->num[ATTR_step],
+                *limb_at(e, v, l, i, p) = limber_slice(w, l, n->type.count, (int)n->num[ATTR_step],
                                                        n->num[ATTR_sign] == SIGN_signed);
         }
     return true;
@@ -274,8 +273,9 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
             for (int l = 0; l < n->type.count; l++) {
                 int m = (int)n->list[ATTR_moduli].v[l], r = residue(w, m);
 
-                *limb_at(e, v, l, i, p) = n->num[ATTR_sign] == SIGN_unsigned ? r :
-                                          limber_symmetric((uint32_t)r, (uint32_t)m);
+                *limb_at(e, v, l, i, p) = n->num[ATTR_sign] == SIGN_unsigned ?
+                                              r :
+                                              limber_symmetric((uint32_t)r, (uint32_t)m);
             }
         }
     return true;
@@ -372,7 +372,7 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
                                      j, &e->c->counts };
 
             if (u->start_c)
-                dot.start = limber_format_value(f, limber_place_at(&e->c->c, i, j, f.size));
+                dot.start = limber_format_value(f, limber_output_at(&e->c->c, i, j, f.size));
             v->total[i * cols + j] = limber_interp_dot(&dot);
         }
     return true;
@@ -395,7 +395,7 @@ struct tensor {
     const struct node *n;
     const limber_unit *u;
     const struct loaded *a, *b;
-    int64_t lines_a, lines_b, k, step;  /* step: of one instruction */
+    int64_t lines_a, lines_b, k, step; /* step: of one instruction */
 };
 
 /* Products p .. p + len of one accumulator, rows in turn every step, onto d. */
@@ -406,11 +406,15 @@ static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j
         for (size_t r = 0; r < t->n->rows; r++) {
             const struct row *row = &t->n->row[r];
             struct unit_counts ignored;
-            struct model_dot dot = {
-                t->u, t->a + (row->a * t->lines_a + i) * t->k + q,
-                t->b + (row->b * t->lines_b + j) * t->k + q,
-                p + len - q < t->step ? p + len - q : t->step, d, 0, 0, 0, &ignored
-            };
+            struct model_dot dot = { t->u,
+                                     t->a + (row->a * t->lines_a + i) * t->k + q,
+                                     t->b + (row->b * t->lines_b + j) * t->k + q,
+                                     p + len - q < t->step ? p + len - q : t->step,
+                                     d,
+                                     0,
+                                     0,
+                                     0,
+                                     &ignored };
 
             if (row->acc == acc)
                 d = limber_interp_dot(&dot);
@@ -419,13 +423,14 @@ static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j
 }
 
 /* The first accumulator is added to its total after every chunk, the others run through. */
-static bool products_tensor(struct eval *e, const struct node *n, const limber_unit *u, struct val *v)
+static bool products_tensor(struct eval *e, const struct node *n, const limber_unit *u,
+                            struct val *v)
 {
     const struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
     struct loaded *la = load_limbs(e, a, e->p->node[n->in[0]].type.count, u->a.format);
     struct loaded *lb = load_limbs(e, b, e->p->node[n->in[1]].type.count, u->b.format);
-    struct tensor t = { n, u, la, lb, a->lines, b->lines, e->k,
-                        32 / e->p->node[n->in[0]].type.format.size };
+    struct tensor t = { n,        u,        la,   lb,
+                        a->lines, b->lines, e->k, 32 / e->p->node[n->in[0]].type.format.size };
     int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = n->num[ATTR_chunk];
 
     v->total = many(e, n->type.count, m, cols, sizeof *v->total);
@@ -437,7 +442,8 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
                 if (acc)
                     *total = tensor_chain(&t, acc, i, j, 0, k, 0);
                 for (int64_t p = 0; acc == 0 && p < k; p += chunk)
-                    add_chain(total, tensor_chain(&t, acc, i, j, p, k - p < chunk ? k - p : chunk, 0),
+                    add_chain(total,
+                              tensor_chain(&t, acc, i, j, p, k - p < chunk ? k - p : chunk, 0),
                               p == 0, true);
             }
     free(la);
@@ -505,7 +511,7 @@ static void combine_sum(struct eval *e, const struct node *products, const struc
     int last = products->type.count - 1;
     double x = 0;
 
-    for (int acc = last; acc >= 0; acc--) {     /* smallest first */
+    for (int acc = last; acc >= 0; acc--) { /* smallest first */
         double t = ldexp(s->total[acc * size + at], weight_of(products, acc));
 
         x = acc == last ? t : x + t;
@@ -547,7 +553,7 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
 {
     const struct node *products = &e->p->node[n->in[0]];
     const struct val *s = &e->val[n->in[0]];
-    int64_t m = e->c->m, cols = e->c->n, via = n->num[ATTR_via];
+    int64_t m = e->c->m, cols = e->c->n, reconstruct = n->num[ATTR_reconstruct];
     struct limber_crt crt;
 
     v->scale_a = s->scale_a;
@@ -560,10 +566,11 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
             memcpy(v->word, s->word, (size_t)(m * cols * v->words) * sizeof *v->word);
         return v->word != NULL;
     }
-    if (via == VIA_crt && !limber_crt_init(&crt, n->list[ATTR_moduli].v, n->list[ATTR_moduli].n))
-        return limber_fail(e->d, LIMBER_INTERNAL, "%%%s: bad moduli", n->name);
-    v->words = via == VIA_crt ? (crt.digits + 1) / 2 : 32;
-    if (via == VIA_sum)
+    if (reconstruct == RECONSTRUCT_crt &&
+        !limber_crt_init(&crt, n->list[ATTR_moduli].v, n->list[ATTR_moduli].n))
+        return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "%%%s: bad moduli", n->name);
+    v->words = reconstruct == RECONSTRUCT_crt ? (crt.digits + 1) / 2 : 32;
+    if (reconstruct == RECONSTRUCT_sum)
         v->total = many(e, m, cols, 1, sizeof *v->total);
     else
         v->word = many(e, m, cols, v->words, sizeof *v->word);
@@ -571,9 +578,9 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
         return false;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < cols; j++)
-            if (via == VIA_sum)
+            if (reconstruct == RECONSTRUCT_sum)
                 combine_sum(e, products, s, v, i * cols + j, i, j);
-            else if (via == VIA_shift)
+            else if (reconstruct == RECONSTRUCT_shift)
                 combine_shift(e, products, s, v, i * cols + j);
             else
                 combine_crt(e, &crt, s, v, i * cols + j);
@@ -616,11 +623,12 @@ static bool store_doubtful(struct eval *e, const struct val *x, limber_format f,
                            limber_format fb, int64_t i, int64_t j, const struct limber_scalars *sc)
 {
     const struct node *combine = limber_plan_find(e->p, OP_combine);
-    char *dst = limber_place_at(&e->c->c, i, j, f.size);
+    char *dst = limber_output_at(&e->c->c, i, j, f.size);
     struct limber_big sum = { NULL, limber_dot_words(fa, fb, 62), limber_dot_base(fa, fb) };
 
     if (limber_store_certain(dst, f, x->word + (i * e->c->n + j) * x->words, x->words,
-                             (int)combine->num[ATTR_doubt], -(x->scale_a[i] + x->scale_b[j]), sc))
+                             (int)combine->num[ATTR_uncertain], -(x->scale_a[i] + x->scale_b[j]),
+                             sc))
         return true;
     sum.w = many(e, sum.n, 1, 1, sizeof *sum.w);
     if (!sum.w)
@@ -628,7 +636,7 @@ static bool store_doubtful(struct eval *e, const struct val *x, limber_format f,
     limber_dot(&sum, &e->c->a, fa, i, &e->c->b, fb, j, e->c->k);
     limber_store_exact(dst, f, sum.w, sum.n, sum.base, sc);
     free(sum.w);
-    e->c->repaired++;
+    e->c->recomputed++;
     return true;
 }
 
@@ -645,31 +653,33 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
     bool ok = true;
 
     (void)v;
-    e->c->repaired = 0;
+    e->c->recomputed = 0;
     if (sc.alpha)
         alpha = limber_format_value(fs, sc.alpha);
     if (sc.beta)
         beta = limber_format_value(fs, sc.beta);
     for (int64_t i = 0; i < e->c->m; i++)
         for (int64_t j = 0; j < e->c->n; j++) {
-            char *dst = limber_place_at(&e->c->c, i, j, f.size);
+            char *dst = limber_output_at(&e->c->c, i, j, f.size);
             int64_t at = i * e->c->n + j;
             int flags = 0, exp = x->base - (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0);
 
             if (is_special(e->c, i, j))
                 limber_store_class(dst, f, special(e, fa, fb, i, j), &sc);
             else if (x->total)
-                limber_store_float(dst, f, x->total[at], sc.alpha != NULL, alpha,
-                                   sc.beta != NULL, beta);
-            else if (limber_node_has(limber_plan_find(e->p, OP_combine), ATTR_doubt))
+                limber_store_float(dst, f, x->total[at], sc.alpha != NULL, alpha, sc.beta != NULL,
+                                   beta);
+            else if (limber_node_has(limber_plan_find(e->p, OP_combine), ATTR_uncertain))
                 ok = ok && store_doubtful(e, x, f, fa, fb, i, j, &sc);
             else if (f.kind == LIMBER_KIND_INT && n->num[ATTR_wrap])
-                limber_store_wrapped(dst, f, limber_big_units(x->word + at * x->words, x->words, exp), &sc);
+                limber_store_wrapped(dst, f,
+                                     limber_big_units(x->word + at * x->words, x->words, exp), &sc);
             else
                 flags = limber_store_exact(dst, f, x->word + at * x->words, x->words, exp, &sc);
-            e->c->overflow += f.kind == LIMBER_KIND_INT &&
-                              (flags & (e->p->promise == LIMBER_EXACT ? NUM_overflow | NUM_inexact :
-                                        NUM_overflow));
+            e->c->overflow +=
+                f.kind == LIMBER_KIND_INT &&
+                (flags & (e->p->promise == LIMBER_CONTRACT_EXACT ? NUM_overflow | NUM_inexact :
+                                                                   NUM_overflow));
         }
     return ok;
 }
@@ -699,7 +709,7 @@ bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
     bool ok;
 
     e.val = calloc(p->nodes ? p->nodes : 1, sizeof *e.val);
-    ok = e.val || limber_fail(d, LIMBER_NO_MEMORY, "interp: out of memory");
+    ok = e.val || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory");
     c->overflow = 0;
     set_order(&e);
     for (size_t i = 0; ok && i < p->nodes; i++)

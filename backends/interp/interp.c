@@ -37,7 +37,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     limber_plan_print(p, &s);
     if (s.failed || !s.s) {
         limber_text_clear(&s);
-        return limber_fail(d, LIMBER_NO_MEMORY, "interp: out of memory");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory");
     }
     out->data = (unsigned char *)s.s;
     out->size = s.n;
@@ -56,7 +56,7 @@ static bool load(const unsigned char *data, size_t size, struct kernel **kernel,
         limber_plan_init(&k->plan);
         ok = limber_plan_parse(&k->plan, text, d) && limber_plan_verify(&k->plan, d);
     } else {
-        limber_fail(d, LIMBER_NO_MEMORY, "interp: out of memory");
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory");
     }
     free(text);
     if (!ok && k) {
@@ -81,6 +81,5 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-const struct backend limber_backend_interp = {
-    "interp", probe, compile, load, launch, unload, NULL, NULL, NULL
-};
+const struct backend limber_backend_interp = { "interp", probe, compile, load, launch,
+                                               unload,   NULL,  NULL,    NULL };

@@ -107,8 +107,8 @@ static double step(const struct machine *m, const limber_step *s, const struct l
 {
     struct limber_num out;
 
-    limber_step_round(&out, s, x, sticky, r >> (32 - m->d->u->random_bits),
-                      m->d->u->random_bits, loss);
+    limber_step_round(&out, s, x, sticky, r >> (32 - m->d->u->random_bits), m->d->u->random_bits,
+                      loss);
     return limber_num_value(&out);
 }
 
@@ -198,8 +198,8 @@ static double tree(const struct machine *m, double acc, int64_t p, int64_t n)
 
 /* A term of a fused block. */
 struct term {
-    double value;               /* exact */
-    int exponent;               /* of its encoding, not normalised */
+    double value; /* exact */
+    int exponent; /* of its encoding, not normalised */
 };
 
 /* Integer of the term in units of 2^unit, cut toward zero. */
@@ -263,7 +263,7 @@ static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
     const limber_unit *u = d->u;
     struct term t[MOST + 1];
     int terms = 1;
-    double rest = 0;            /* NaN or infinity where there is one */
+    double rest = 0; /* NaN or infinity where there is one */
 
     t[0] = (struct term){ acc, limber_unit_exponent(binary32, acc) };
     rest += isfinite(acc) ? 0 : acc;
@@ -274,7 +274,7 @@ static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
             double x = (double)d->a[at].value * (double)d->b[at].value;
 
             rest += isfinite(x) ? 0 : x;
-            t[terms].value += x;        /* exact: few bits where sub > 1 */
+            t[terms].value += x; /* exact: few bits where sub > 1 */
             t[terms].exponent = d->a[at].exponent + d->b[at].exponent;
         }
         terms++;
@@ -297,8 +297,9 @@ static double chain(const struct machine *m, double acc, int64_t from, int64_t t
     for (int64_t p = from; p < to; p += u->block) {
         int64_t n = to - p < u->block ? to - p : u->block;
 
-        acc = u->tree ? tree(m, acc, p, n) : u->block > 1 ? fused(m, acc, p, n) :
-              one_by_one(m, acc, p);
+        acc = u->tree      ? tree(m, acc, p, n) :
+              u->block > 1 ? fused(m, acc, p, n) :
+                             one_by_one(m, acc, p);
     }
     return acc;
 }
@@ -310,8 +311,8 @@ static double outer(const struct machine *m, const limber_step *s, double sum, d
     struct unit_counts *c = m->d->counts;
     struct limber_num x = number(part);
     int loss;
-    double after = accumulate(m, s, sum, &x,
-                              limber_unit_number(m->element, stream, (uint32_t)index), &loss);
+    double after =
+        accumulate(m, s, sum, &x, limber_unit_number(m->element, stream, (uint32_t)index), &loss);
 
     c->outer_sums++;
     if (part != 0 && isfinite(part) && isfinite(sum)) {
@@ -349,8 +350,8 @@ double limber_interp_dot(const struct model_dot *d)
         sum = part(&m, sum, 0, d->k);
     else
         for (int64_t p = 0; p < d->k; p += length)
-            sum = outer(&m, &u->total, sum,
-                        part(&m, 0, p, d->k - p < length ? d->k : p + length), 2, p / length);
+            sum = outer(&m, &u->total, sum, part(&m, 0, p, d->k - p < length ? d->k : p + length),
+                        2, p / length);
     if (u->out.format.kind) {
         struct limber_num x = number(sum);
 

@@ -4,7 +4,7 @@
 #define LIMBER_INTERP_UNIT_H
 
 #include "backends/backend.h"
-#include "ir/unit_num.h"
+#include "ir/unit/num.h"
 
 /* One element of the result: a line of A and a line of B, k elements each, in the order of k. */
 struct model_dot {

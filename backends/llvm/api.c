@@ -13,10 +13,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct llvm llvm;        /* written once under the lock, constant afterwards */
 static bool ready;
 
-static const char *const name[] = {
-    "libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so", "libLLVM.so.20.1", "libLLVM.so.21.1",
-    "libLLVM.so.22.1"
-};
+static const char *const name[] = { "libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so",
+                                    "libLLVM.so.20.1", "libLLVM.so.21.1", "libLLVM.so.22.1" };
 
 static void *open_any(const char *wish)
 {
@@ -33,10 +31,10 @@ static void *open_any(const char *wish)
 
 static bool resolve(void *h, struct diag *d)
 {
-#define F(name)                                                                                 \
-    *(void **)&llvm.name = dlsym(h, #name);                                                     \
-    if (!llvm.name)                                                                             \
-        return limber_fail(d, LIMBER_DEVICE, "llvm: libLLVM lacks " #name);
+#define F(name) \
+    *(void **)&llvm.name = dlsym(h, #name); \
+    if (!llvm.name) \
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: libLLVM lacks " #name);
     LIMBER_LLVM_API(F)
 #undef F
     return true;
@@ -45,22 +43,23 @@ static bool resolve(void *h, struct diag *d)
 /* libLLVM may have been built without it. */
 static bool start_aarch64(void *h)
 {
-#define F(name)                                                                                 \
-    {                                                                                           \
-        __typeof__(&name) start;                                                                \
-                                                                                                \
-        *(void **)&start = dlsym(h, #name);                                                     \
-        if (!start)                                                                             \
-            return false;                                                                       \
-        start();                                                                                \
+#define F(name) \
+    { \
+        __typeof__(&name) start; \
+\
+        *(void **)&start = dlsym(h, #name); \
+        if (!start) \
+            return false; \
+        start(); \
     }
     LIMBER_LLVM_AARCH64(F)
 #undef F
     return true;
 }
 
-/* libLLVM ends the process where it gets no memory.  Under a limit on the address space it is not asked unless
- * there is much more than the largest kernel takes: some 130 MiB for the library, as much for its work. */
+/* libLLVM ends the process where it gets no memory.  Under a limit on the address space it is not
+ * asked unless there is much more than the largest kernel takes: some 130 MiB for the library, as
+ * much for its work. */
 enum { ROOM_MIB = 512 };
 
 static bool has_room(struct diag *d)
@@ -75,11 +74,13 @@ static bool has_room(struct diag *d)
     f = fopen("/proc/self/statm", "re");
     ok = !f || fscanf(f, "%lu", &pages) != 1 ||
          limit.rlim_cur / ((unsigned long)1 << 20) >=
-         pages / 256 + ROOM_MIB;        /* pages of 4 KiB, as on x86-64; larger ones are fewer */
+             pages / 256 + ROOM_MIB; /* pages of 4 KiB, as on x86-64; larger ones are fewer */
     if (f)
         fclose(f);
-    return ok || limber_fail(d, LIMBER_NO_MEMORY, "llvm: less than %d MiB are left of the address space that the "
-                             "system allows (RLIMIT_AS), and libLLVM would end the process", ROOM_MIB);
+    return ok || limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                             "llvm: less than %d MiB are left of the address space that the "
+                             "system allows (RLIMIT_AS), and libLLVM would end the process",
+                             ROOM_MIB);
 }
 
 const struct llvm *limber_llvm(struct diag *d)
@@ -94,16 +95,16 @@ const struct llvm *limber_llvm(struct diag *d)
 
         h = open_any(wish);
         if (!h && wish)
-            limber_fail(d, LIMBER_DEVICE, "llvm: LIMBER_LLVM: %s", dlerror());
+            limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: LIMBER_LLVM: %s", dlerror());
         else if (!h)
-            limber_fail(d, LIMBER_DEVICE, "llvm: no libLLVM 19 to 22 is installed");
+            limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: no libLLVM 19 to 22 is installed");
         else if (resolve(h, d)) {
             llvm.LLVMInitializeX86TargetInfo();
             llvm.LLVMInitializeX86Target();
             llvm.LLVMInitializeX86TargetMC();
             llvm.LLVMInitializeX86AsmPrinter();
             llvm.aarch64 = start_aarch64(h);
-            ready = true;       /* h stays open: LLVM cannot be unloaded safely */
+            ready = true; /* h stays open: LLVM cannot be unloaded safely */
         } else {
             dlclose(h);
         }

@@ -4,7 +4,7 @@
 #include "backends/llvm/llvm.h"
 
 #include "ir/poison.h"
-#include "ir/unit_num.h"
+#include "ir/unit/num.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,8 +26,12 @@ struct spare {
     size_t size;
     char memory[];
 };
-enum { SPARE_MOST = 256 << 20, HUGE_PAGE = 2 << 20, PART_BYTES = 32 << 20,
-       COLUMNS = 2 /* blocks that a part of C is wide at least */ };
+enum {
+    SPARE_MOST = 256 << 20,
+    HUGE_PAGE = 2 << 20,
+    PART_BYTES = 32 << 20,
+    COLUMNS = 2 /* blocks that a part of C is wide at least */
+};
 
 static _Atomic(struct spare *) spare_kept;
 static atomic_size_t kernels;
@@ -70,21 +74,23 @@ static bool take_room(const struct call *c, size_t bytes, struct room *r, struct
     *r = (struct room){ .bytes = bytes };
     if (c->queue && c->queue->workspace) {
         if (bytes > c->queue->bytes)
-            return limber_fail(d, LIMBER_NO_MEMORY, "a workspace of %zu bytes is needed, and "
-                               "queue.workspace has %zu", bytes, c->queue->bytes);
+            return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                               "a workspace of %zu bytes is needed, and "
+                               "queue.workspace has %zu",
+                               bytes, c->queue->bytes);
         r->memory = c->queue->workspace;
     } else if (c->allocator) {
-        r->memory = r->own = c->allocator->take(c->allocator->user, bytes, 64);
+        r->memory = r->own = c->allocator->alloc(c->allocator->user, bytes, 64);
     } else if ((r->own = spare = take_kept(bytes))) {
         r->memory = spare->memory;
     }
-    return r->memory || limber_fail(d, LIMBER_NO_MEMORY, "workspace of %zu bytes", bytes);
+    return r->memory || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "workspace of %zu bytes", bytes);
 }
 
 static void give_room(const struct call *c, const struct room *r)
 {
     if (r->own && c->allocator)
-        c->allocator->give(c->allocator->user, r->own);
+        c->allocator->free(c->allocator->user, r->own);
     else if (r->own)
         give_kept(r->own);
 }
@@ -99,7 +105,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     struct blob_head head = { sizeof(struct kernel_config), limber_cpu_of(t) };
     struct kernel_config *k = malloc(sizeof *k);
     struct blob object = { 0 };
-    bool ok = k || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 
     ok = ok && limber_kernel_config(p, t, k, d) &&
          (k->unit == UNIT_exact || limber_llvm_object(k, t, dump, &object, d));
@@ -109,7 +115,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
 
         out->size = at + object.size;
         out->data = calloc(1, out->size);
-        ok = out->data || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+        ok = out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
         if (ok) {
             memcpy(out->data, &head, sizeof head);
             memcpy(out->data + sizeof head, k, sizeof *k);
@@ -128,11 +134,11 @@ static bool take_config(struct kernel *k, const unsigned char *data, size_t size
     struct blob_head head;
 
     if (size < sizeof head + sizeof k->config)
-        return limber_fail(d, LIMBER_IO, "llvm: the kernel is cut short");
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
     memcpy(&head, data, sizeof head);
     memcpy(&k->config, data + sizeof head, sizeof k->config);
     if (head.config_size != sizeof k->config || k->config.version != KERNEL_VERSION)
-        return limber_fail(d, LIMBER_IO, "llvm: a kernel of another version");
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: a kernel of another version");
     if (head.cpu & ~limber_cpu())
         return limber_cpu_lacks(head.cpu & ~limber_cpu(), d);
     *cpu = head.cpu;
@@ -160,16 +166,17 @@ static void set_exact(struct kernel *k, unsigned cpu)
 static bool load_object(struct kernel *k, const unsigned char *data, size_t size, struct diag *d)
 {
     unsigned char *aligned = malloc(size + 1);
-    bool ok = aligned || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    bool ok = aligned || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 
     if (ok) {
         memcpy(aligned, data, size);
         ok = limber_object_map(aligned, size, &k->object, d);
     }
     if (ok) {
-        *(void **)&k->prepare = limber_object_symbol(aligned, size, &k->object, "limber_prepare");
+        *(void **)&k->prepare = limber_object_symbol(aligned, size, &k->object, "limber_pack");
         *(void **)&k->block = limber_object_symbol(aligned, size, &k->object, "limber_block");
-        ok = (k->prepare && k->block) || limber_fail(d, LIMBER_IO, "llvm: no entry in the kernel");
+        ok = (k->prepare && k->block) ||
+             limber_fail(d, LIMBER_STATUS_IO, "llvm: no entry in the kernel");
     }
     free(aligned);
     return ok;
@@ -180,7 +187,7 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     size_t at = (sizeof(struct blob_head) + sizeof(struct kernel_config) + 7) & ~(size_t)7;
     struct kernel *k = calloc(1, sizeof *k);
     unsigned cpu = 0;
-    bool ok = k || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 
     *out = NULL;
     ok = ok && take_config(k, data, size, &cpu, d);
@@ -188,7 +195,7 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
         set_exact(k, cpu);
     } else if (ok) {
         ok = size >= at ? load_object(k, data + at, size - at, d) :
-             limber_fail(d, LIMBER_IO, "llvm: the kernel is cut short");
+                          limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
     }
     if (ok) {
         atomic_fetch_add(&kernels, 1);
@@ -221,7 +228,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 struct part {
     const struct kernel *k;
     struct kernel_call call;
-    int64_t scratch;            /* bytes of a worker */
+    int64_t scratch; /* bytes of a worker */
     char *scratches;
 };
 
@@ -237,7 +244,7 @@ static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
     int64_t step = c->matrix ? 16 * c->group : c->group;
     int64_t lines = ceil_div(round_up(k, step) * c->side[side].lines * c->bytes, 64);
 
-    if (c->unit == UNIT_exact)      /* and each line's lowest exponent */
+    if (c->unit == UNIT_exact) /* and each line's lowest exponent */
         lines++;
     return (lines | 1) * 64;
 }
@@ -276,9 +283,11 @@ static int64_t scratch_bytes(const struct kernel_config *c)
     if (c->unit == UNIT_exact)
         return 64;
     /* a strip may read past the last column */
-    return block * (c->via == VIA_sum ? 0 : wide) +
+    return block * (c->reconstruct == RECONSTRUCT_sum ? 0 : wide) +
            block * (c->small ? 1 : c->accumulators) *
-               (c->via == VIA_sum ? wide : c->via == VIA_crt ? 1 : 8) +
+               (c->reconstruct == RECONSTRUCT_sum ? wide :
+                c->reconstruct == RECONSTRUCT_crt ? 1 :
+                                                    8) +
            KERNEL_LANES * 8;
 }
 
@@ -324,10 +333,10 @@ static void clear_side(const struct kernel_config *c, const struct packed *o, in
 /* Blocks of k in which a panel of elements that are packed as they are shows none is zero. */
 static void show(const struct kernel_config *c, const struct packed *o, int side, int64_t k)
 {
-    const struct excerpt *x = o->view.excerpt;
+    const struct tile_subset *x = o->view.tile_subset;
     int64_t lines = c->side[side].lines;
 
-    if (c->side[side].how != HOW_whole || c->unit == UNIT_exact)
+    if (c->side[side].limb_kind != LIMB_KIND_whole || c->unit == UNIT_exact)
         return;
     for (int64_t panel = 0; panel < o->panels; panel++)
         for (int64_t b = 0; b < o->blocks; b++) {
@@ -338,7 +347,8 @@ static void show(const struct kernel_config *c, const struct packed *o, int side
             *any = !x || !x->tile;
             for (int64_t i = panel * lines; i < to && !*any; i++)
                 for (int64_t p = b * c->kc; p < end && !*any; p += KERNEL_BLOCK)
-                    *any = limber_excerpt_shows(x, limber_block_line(x->block, o->line0 + i), p) != 0;
+                    *any = limber_tile_subset_shows(x, limber_block_line(x->block, o->line0 + i),
+                                                    p) != 0;
         }
 }
 
@@ -355,7 +365,7 @@ static void run_block(void *arg, int64_t task, int worker)
     struct part *p = arg;
     char *scratch = p->scratches + worker * p->scratch;
 
-    if (p->call.k > 0)          /* else the scratch is made zero, once */
+    if (p->call.k > 0) /* else the scratch is made zero, once */
         limber_poison(scratch, (size_t)p->scratch);
     p->k->block(&p->call, task, scratch);
 }
@@ -376,8 +386,8 @@ static int64_t share(const struct kernel_config *f, struct kernel_call *call, in
     return call->tasks[side];
 }
 
-/* Rows of a block: as even as whole panels allow, and where blocks are few, as many for each worker;
- * columns counts the blocks side by side. */
+/* Rows of a block: as even as whole panels allow, and where blocks are few, as many for each
+ * worker; columns counts the blocks side by side. */
 static int64_t even_rows(const struct kernel_config *f, int64_t m, int64_t columns, int workers)
 {
     int64_t blocks = ceil_div(m, f->mb);
@@ -390,8 +400,8 @@ static int64_t even_rows(const struct kernel_config *f, int64_t m, int64_t colum
 /* Register tiles may be stored to C: its rows are dense, and chains end with k. */
 static bool stores(const struct kernel_config *f, const struct call *c)
 {
-    return f->direct && c->c.col == 1 && c->c.inner >= c->n && !c->c.rows && !c->c.cols && c->k > 0 &&
-           !c->a.excerpt && !c->b.excerpt &&
+    return f->direct && c->c.col == 1 && c->c.inner >= c->n && !c->c.rows && !c->c.cols &&
+           c->k > 0 && !c->a.tile_subset && !c->b.tile_subset &&
            (f->unit != UNIT_i8 || c->k <= f->chunk);
 }
 
@@ -410,9 +420,9 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
 
 /* Sides whose limbs outlive the call, all of their lines and of k. */
 struct whole {
-    struct kept *kept[2];       /* NULL: limbs are made part by part */
+    struct kept *kept[2]; /* NULL: limbs are made part by part */
     struct packed side[2];
-    int64_t p;                  /* where a part begins along k */
+    int64_t p; /* where a part begins along k */
 };
 
 /* Packs a side unless an earlier call has. */
@@ -428,8 +438,8 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
     o->line0 = 0;
     o->lines = side ? c->n : c->m;
     /* sums that registers begin with are others than those taken away at the end */
-    kept = keep->take(keep->self, call->stores && f->offsets,
-                      (size_t)side_bytes(f, side, o->lines, call->k));
+    kept = keep->alloc(keep->self, call->stores && f->offsets,
+                       (size_t)side_bytes(f, side, o->lines, call->k));
     if (!kept)
         return;
     set_side(f, o, side, call->k, kept->memory);
@@ -452,7 +462,7 @@ static void keep_sides(struct kernel *k, const struct call *c, const struct kern
     if (f->unit == UNIT_exact || f->unit == UNIT_model || c->k == 0 || (cut && f->offsets))
         return;
     for (int side = 0; side < 2; side++)
-        if (c->keep[side] && !call->op[side].view.excerpt && !call->op[side].view.patch)
+        if (c->keep[side] && !call->op[side].view.tile_subset && !call->op[side].view.patch)
             keep_side(k, c, call, side, w);
 }
 
@@ -460,11 +470,12 @@ static void give_sides(const struct call *c, const struct whole *w)
 {
     for (int side = 0; side < 2; side++)
         if (w->kept[side])
-            c->keep[side]->give(c->keep[side]->self, w->kept[side]);
+            c->keep[side]->free(c->keep[side]->self, w->kept[side]);
 }
 
 /* The lines of a part; both begin where panels do. */
-static void part_of(const struct kernel_config *f, struct packed *o, const struct whole *w, int side)
+static void part_of(const struct kernel_config *f, struct packed *o, const struct whole *w,
+                    int side)
 {
     const struct packed *all = &w->side[side];
     int64_t lines = f->side[side].lines, panel = o->line0 / lines;
@@ -483,8 +494,8 @@ static void part_of(const struct kernel_config *f, struct packed *o, const struc
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 /* Memory of one part of C's rows and the widest part of its columns. */
-static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m, int64_t n,
-                          int64_t k, int workers)
+static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
+                          int64_t n, int64_t k, int workers)
 {
     return side_bytes(f, 0, w->kept[0] ? 0 : m, k) + side_bytes(f, 1, w->kept[1] ? 0 : n, k) +
            workers * round_up(scratch_bytes(f), 64) + 256;
@@ -528,7 +539,7 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     tasks = call->tasks[0] + call->tasks[1];
     if (call->k > 0 && tasks > 0)
         c->runner->run(c->runner->self, tasks, run_prepare, p);
-    call->tasks[0] = 0;         /* the rows are packed now */
+    call->tasks[0] = 0; /* the rows are packed now */
     call->blocks_j = ceil_div(width, f->nb);
     c->runner->run(c->runner->self, ceil_div(call->m, call->mb) * call->blocks_j, run_block, p);
     c->overflow += call->overflow;
@@ -544,8 +555,8 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
 
     p.call.m = height;
     p.call.i0 = i;
-    p.call.mb = even_rows(f, height, ceil_div(width < c->n ? width : c->n, f->nb),
-                          c->runner->workers);
+    p.call.mb =
+        even_rows(f, height, ceil_div(width < c->n ? width : c->n, f->nb), c->runner->workers);
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
     memory = begin_side(&p, w, 0, memory);
@@ -561,7 +572,7 @@ static const void *along(const struct view *v, int64_t p, int size)
 /* Parts of C whose limbs fit the workspace: few columns first, since rows once packed serve all of
  * them; then fewer rows.  Returns the bytes that no part exceeds. */
 static int64_t chunk(const struct kernel_config *f, const struct call *c, const struct whole *w,
-                  int64_t k, int64_t *m, int64_t *n)
+                     int64_t k, int64_t *m, int64_t *n)
 {
     int workers = c->runner->workers;
     int64_t bytes;
@@ -587,8 +598,8 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* All of C, part by part along k where C can hold the sum so far.  All memory is taken before anything is
- * stored. */
+/* All of C, part by part along k where C can hold the sum so far.  All memory is taken before
+ * anything is stored. */
 static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
                     const struct room *given, struct diag *d)
 {
@@ -604,7 +615,8 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     step = part_of_k(f, &call);
     keep_sides(k, c, &call, step < all, &w);
     chunk(f, c, &w, smaller(all, step), &m, &n);
-    c->workspace = (size_t)part_bytes(f, &w, smaller(m, c->m), n, smaller(all, step), c->runner->workers);
+    c->workspace =
+        (size_t)part_bytes(f, &w, smaller(m, c->m), n, smaller(all, step), c->runner->workers);
     ok = given->memory || take_room(c, c->workspace, &room, d);
     memory = (char *)(((uintptr_t)room.memory + 63) & ~(uintptr_t)63);
     for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
@@ -624,7 +636,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
 
 static bool is_scaled(const struct side *s)
 {
-    return s->how != HOW_whole && s->how < HOW_unit && s->axis != AXIS_none;
+    return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
 }
 
 /* Of the scales of all lines. */
@@ -641,7 +653,7 @@ static bool line_scales(const struct side *s, const struct mask *m, int64_t line
     if (!is_scaled(s))
         return true;
     if (!m || !m->line_emax)
-        return limber_fail(d, LIMBER_INTERNAL, "llvm: a scaled operand without its scan");
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: a scaled operand without its scan");
     *out = (int32_t *)(void *)*memory;
     *memory += scales_bytes(s, lines);
     for (int64_t i = 0; i < lines; i++)
@@ -688,7 +700,10 @@ static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
 static void workspace(const struct kernel *k, const struct call *c, size_t *least, size_t *most)
 {
     const struct kernel_config *f = &k->config;
-    const struct kernel_call call = { .m = c->m, .n = c->n, .k = c->k, .stores = stores(f, c),
+    const struct kernel_call call = { .m = c->m,
+                                      .n = c->n,
+                                      .k = c->k,
+                                      .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     const struct whole w = { .p = 0 };
     struct call small = *c;
@@ -700,7 +715,8 @@ static void workspace(const struct kernel *k, const struct call *c, size_t *leas
     *most = (size_t)part_bytes(f, &w, round_up(c->m, f->mr), c->n, part, c->runner->workers);
 }
 
-/* ---- what a launch has beside the parts: scales, and where NaN and infinities are -------------- */
+/* ---- what a launch has beside the parts: scales, and where NaN and infinities are --------------
+ */
 
 struct specials {
     struct classes of[2];
@@ -722,8 +738,8 @@ static void run_classes(void *arg, int64_t task, int worker)
 
 static bool looks_for_specials(const struct kernel_config *f)
 {
-    return f->side[0].how != HOW_half && f->unit != UNIT_model &&
-           (f->side[0].how != HOW_whole || f->unit == UNIT_exact);
+    return f->side[0].limb_kind != LIMB_KIND_half && f->unit != UNIT_model &&
+           (f->side[0].limb_kind != LIMB_KIND_whole || f->unit == UNIT_exact);
 }
 
 static void find_specials(struct specials *s, const struct kernel_config *f, const struct call *c,
@@ -755,7 +771,10 @@ static int64_t beside_bytes(const struct kernel_config *f, const struct call *c,
 static size_t room_bytes(const struct kernel *k, const struct call *c)
 {
     const struct kernel_config *f = &k->config;
-    const struct kernel_call call = { .m = c->m, .n = c->n, .k = c->k, .stores = stores(f, c),
+    const struct kernel_call call = { .m = c->m,
+                                      .n = c->n,
+                                      .k = c->k,
+                                      .stores = stores(f, c),
                                       .op = { { .view = c->a }, { .view = c->b } } };
     int64_t beside = beside_bytes(f, c, true), part = smaller(c->k, part_of_k(f, &call)), m, n;
     const struct whole w = { .p = 0 };
@@ -776,14 +795,14 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     bool ok;
 
     c->overflow = 0;
-    c->repaired = 0;
+    c->recomputed = 0;
     c->workspace = 0;
     if (c->m == 0 || c->n == 0)
         return true;
     beside = c->room ? c->room->memory : bytes ? malloc((size_t)bytes) : NULL;
     if (bytes && !beside)
-        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
-    if (c->room) {              /* sides that are kept leave the more of it to the others */
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+    if (c->room) { /* sides that are kept leave the more of it to the others */
         rest = (struct room){ beside + bytes, c->room->bytes - (size_t)bytes, NULL };
         c->workspace_limit = rest.bytes;
     }
@@ -792,26 +811,36 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
          line_scales(&f->side[1], c->mask_b, c->n, &at, &scale_b, d);
     if (ok) {
         struct kernel_call call = {
-            .config = f, .cold = &limber_kernel_cold, .m = c->m, .n = c->n, .k = c->k, .c = c->c,
-            .alpha = c->alpha, .beta = c->beta, .alpha_f64 = scalar(f, c->alpha, 1),
-            .beta_f64 = scalar(f, c->beta, 0), .repaired = &c->repaired,
+            .config = f,
+            .cold = &limber_kernel_cold,
+            .m = c->m,
+            .n = c->n,
+            .k = c->k,
+            .c = c->c,
+            .alpha = c->alpha,
+            .beta = c->beta,
+            .alpha_f64 = scalar(f, c->alpha, 1),
+            .beta_f64 = scalar(f, c->beta, 0),
+            .recomputed = &c->recomputed,
             .op = { { .view = c->a, .scale = scale_a, .special = special(c->mask_a) },
                     { .view = c->b, .scale = scale_b, .special = special(c->mask_b) } },
             .classes = specials.of,
         };
 
         find_specials(&specials, f, c, at);
-        ok = f->unit == UNIT_model ? run_model(k, c, call, &rest, d) : run_all(k, c, call, &rest, d);
+        ok =
+            f->unit == UNIT_model ? run_model(k, c, call, &rest, d) : run_all(k, c, call, &rest, d);
     }
     if (!c->room)
         free(beside);
     return ok;
 }
 
-static bool essence(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
+static bool code_key(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
 {
     struct kernel_config *k = malloc(sizeof *k);
-    bool ok = k ? limber_kernel_config(p, t, k, d) : limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    bool ok = k ? limber_kernel_config(p, t, k, d) :
+                  limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 
     if (!ok)
         free(k);
@@ -820,7 +849,7 @@ static bool essence(const struct plan *p, const struct target *t, struct blob *o
 }
 
 static int64_t small(const struct call *c, const struct target *t, limber_format a, limber_format b,
-                  limber_format to, double allowed)
+                     limber_format to, double allowed)
 {
     unsigned cpu = limber_cpu_of(t);
     kernel_pairs *run = limber_pairs_run;
@@ -835,6 +864,6 @@ static int64_t small(const struct call *c, const struct target *t, limber_format
 static const struct rooms rooms = { room_bytes, take_room, give_room };
 
 const struct backend limber_backend_llvm = {
-    "llvm", limber_llvm_probe, compile, load, launch, unload, workspace,
-    &limber_llvm_functions, NULL, small, essence, &rooms
+    "llvm",    limber_llvm_probe,      compile, load,  launch,   unload,
+    workspace, &limber_llvm_functions, NULL,    small, code_key, &rooms
 };

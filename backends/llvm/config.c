@@ -2,23 +2,26 @@
  * A finished plan as the constants of its kernel. */
 #include "backends/llvm/llvm.h"
 
-#include "ir/dot.h"
-#include "ir/prim.h"
+#include "ir/num/dot.h"
+#include "ir/num/prim.h"
 
 #include <math.h>
 #include <string.h>
 
-static enum how how_of(enum op op)
+static enum limb_kind limb_kind_of(enum op op)
 {
-    return op == OP_hilo ? HOW_hilo : op == OP_slices ? HOW_slices :
-           op == OP_residues ? HOW_residues : op == OP_quantize ? HOW_unit : HOW_whole;
+    return op == OP_hilo     ? LIMB_KIND_hilo :
+           op == OP_slices   ? LIMB_KIND_slices :
+           op == OP_residues ? LIMB_KIND_residues :
+           op == OP_quantize ? LIMB_KIND_unit :
+                               LIMB_KIND_whole;
 }
 
 /* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones only: A is
  * moved up to unsigned, B, and where there is no mixed instruction A, down to signed. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
-    bool is_signed = s->how == HOW_residues ? s->is_signed : limb == 0 && s->is_signed;
+    bool is_signed = s->limb_kind == LIMB_KIND_residues ? s->is_signed : limb == 0 && s->is_signed;
 
     if (k->group != 4)
         return 0;
@@ -33,23 +36,26 @@ static void set_side(const struct plan *p, const struct node *products, int whic
 
     s->f = p->node[n->in[0]].type.format;
     s->limb = n->type.format;
-    s->how = how_of(n->op);
+    s->limb_kind = limb_kind_of(n->op);
     s->limbs = n->type.count;
     s->axis = (int)n->num[ATTR_axis];
     s->top = (int)(n->op == OP_hilo ? n->num[ATTR_top] : n->num[ATTR_bits]);
     s->shift = (int)n->num[ATTR_shift];
     s->step = (int)n->num[ATTR_step];
     s->is_signed = n->num[ATTR_sign] == SIGN_signed;
-    if (s->how == HOW_residues && k->same_sign)     /* any remainder serves */
+    if (s->limb_kind == LIMB_KIND_residues && k->same_sign)     /* any remainder serves */
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
-                2 : s->f.kind == LIMBER_KIND_FLOAT && !s->f.carried && s->f.size == 16 ? 3 : 1;
+                    2 :
+                s->f.kind == LIMBER_KIND_FLOAT && !s->f.carried && s->f.size == 16 ? 3 :
+                                                                                     1;
     if (k->unit == UNIT_exact)
         s->limbs = s->pieces;
-    s->narrow = s->how == HOW_slices && n->num[ATTR_bits] <= 30 && s->pieces == 1;
-    s->base = s->how == HOW_residues ? KERNEL_DIGIT : s->step;
-    s->digits = s->how == HOW_residues ? ((int)n->num[ATTR_bits] + KERNEL_DIGIT) / KERNEL_DIGIT :
-                s->limbs;
+    s->narrow = s->limb_kind == LIMB_KIND_slices && n->num[ATTR_bits] <= 30 && s->pieces == 1;
+    s->base = s->limb_kind == LIMB_KIND_residues ? KERNEL_DIGIT : s->step;
+    s->digits = s->limb_kind == LIMB_KIND_residues ?
+                    ((int)n->num[ATTR_bits] + KERNEL_DIGIT) / KERNEL_DIGIT :
+                    s->limbs;
     s->lines = which ? k->nr : k->mr;
     for (size_t r = 0; r < products->rows; r++)
         s->used[which ? products->row[r].b : products->row[r].a] = 1;
@@ -58,10 +64,10 @@ static void set_side(const struct plan *p, const struct node *products, int whic
         k->offsets |= s->offset[l] != 0;
         k->side[!which].sums |= s->offset[l] != 0;
     }
-    s->copied = s->how == HOW_whole ?
-                s->f.kind == LIMBER_KIND_FLOAT && s->f.size == k->bytes && !s->f.carried :
-                k->unit == UNIT_i8 && k->group == 4 && s->limbs == 1 && s->axis == AXIS_none &&
-                s->f.size == 1;
+    s->copied = s->limb_kind == LIMB_KIND_whole ?
+                    s->f.kind == LIMBER_KIND_FLOAT && s->f.size == k->bytes && !s->f.carried :
+                    k->unit == UNIT_i8 && k->group == 4 && s->limbs == 1 && s->axis == AXIS_none &&
+                        s->f.size == 1;
 }
 
 static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
@@ -76,7 +82,7 @@ static bool set_tile(const struct node *products, struct kernel_config *k, struc
         return true;
     }
     if (tile->n != 6)
-        return limber_fail(d, LIMBER_INTERNAL, "llvm: products without a tile");
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: products without a tile");
     k->mr = (int)tile->v[0];
     k->nr = (int)tile->v[1];
     k->group = (int)tile->v[2];
@@ -94,7 +100,7 @@ static void set_words(const struct plan *p, struct kernel_config *k)
 
     k->whole = k->plain && k->c.kind == LIMBER_KIND_INT &&
                k->side[0].top + k->side[1].top + p->kbits <= 105;
-    if (k->via == VIA_crt) {
+    if (k->reconstruct == RECONSTRUCT_crt) {
         k->words = (k->crt.digits + 1) / 2;
         return;
     }
@@ -130,7 +136,7 @@ static void columns_of(const uint32_t *digit, double *column)
 static bool set_crt(const struct node *combine, struct kernel_config *k, struct diag *d)
 {
     if (!limber_crt_init(&k->crt, combine->list[ATTR_moduli].v, combine->list[ATTR_moduli].n))
-        return limber_fail(d, LIMBER_INTERNAL, "llvm: moduli are not pairwise coprime");
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: moduli are not pairwise coprime");
     columns_of(k->crt.product, k->product);
     k->columns = KERNEL_COLUMNS;
     while (k->columns > 1 && k->product[k->columns - 1] == 0)
@@ -154,13 +160,13 @@ static bool set_crt(const struct node *combine, struct kernel_config *k, struct 
 /* One code cuts both sides: they differ in lines, offsets and the sign of residues at most. */
 static bool are_alike(const struct side *a, const struct side *b)
 {
-    return limber_format_equal(a->f, b->f) && a->how == b->how &&
-           (a->how != HOW_hilo || limber_format_equal(a->limb, b->limb)) &&
+    return limber_format_equal(a->f, b->f) && a->limb_kind == b->limb_kind &&
+           (a->limb_kind != LIMB_KIND_hilo || limber_format_equal(a->limb, b->limb)) &&
            a->limbs == b->limbs && (a->axis == AXIS_none) == (b->axis == AXIS_none) &&
            a->shift == b->shift && a->step == b->step && a->pieces == b->pieces &&
            a->narrow == b->narrow && a->base == b->base && a->digits == b->digits &&
            a->copied == b->copied &&
-           (a->how == HOW_residues || a->is_signed == b->is_signed);
+           (a->limb_kind == LIMB_KIND_residues || a->is_signed == b->is_signed);
 }
 
 /* Register tiles hold elements of C: one product, unscaled, without alpha and beta. */
@@ -169,10 +175,10 @@ static bool is_direct(const struct kernel_config *k)
     if (k->rows != 1 || !k->plain || k->weight[0] != 0 || k->c.carried)
         return false;
     if (k->unit == UNIT_i8)
-        return k->via == VIA_shift && k->c.kind == LIMBER_KIND_INT && k->c.size == 4 &&
-               k->side[0].axis == AXIS_none && k->side[1].axis == AXIS_none &&
+        return k->reconstruct == RECONSTRUCT_shift && k->c.kind == LIMBER_KIND_INT &&
+               k->c.size == 4 && k->side[0].axis == AXIS_none && k->side[1].axis == AXIS_none &&
                k->side[1].offset[k->row[0].b] == 0;
-    return k->side[0].how == HOW_whole && k->c.kind == LIMBER_KIND_FLOAT &&
+    return k->side[0].limb_kind == LIMB_KIND_whole && k->c.kind == LIMBER_KIND_FLOAT &&
            (k->unit == UNIT_f64 ? k->c.size == 8 && k->c.frac_bits == 52 :
                                   k->c.size == 4 && k->c.frac_bits == 23);
 }
@@ -192,25 +198,24 @@ static double quantum_of(limber_format f)
     return ldexp(1, limber_format_quantum(f));
 }
 
-/* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding; with 23 fraction
- * bits they do not round again, which is right with binary32's own exponents alone. */
+/* Can binary32 lanes round to this step?  Only AVX-512's instructions state a rounding; with 23
+ * fraction bits they do not round again, which is right with binary32's own exponents alone. */
 static bool is_narrow(const limber_step *s, bool safe, bool avx512)
 {
-    bool cut = s->rounding == LIMBER_RA || s->rounding == LIMBER_RS;
+    bool cut = s->rounding == LIMBER_ROUND_AWAY || s->rounding == LIMBER_ROUND_STOCHASTIC;
 
     if (!s->format.kind)
         return true;
-    if (s->format.frac_bits == 22 ||
-        (s->format.frac_bits == 23 && (cut || s->format.bias != 127)))
+    if (s->format.frac_bits == 22 || (s->format.frac_bits == 23 && (cut || s->format.bias != 127)))
         return false;
-    return avx512 || (s->rounding == LIMBER_RN && (safe || s->format.frac_bits == 23));
+    return avx512 || (s->rounding == LIMBER_ROUND_NEAREST && (safe || s->format.frac_bits == 23));
 }
 
 /* Sums of values of `from` in binary32, to nearest, round to `to` as the exact sums do:
  * 24 >= 2 p + 2 (Figueroa 1995), and no term has bits below the format's least. */
 static bool is_safe(const limber_step *from, const limber_step *to)
 {
-    return to->rounding == LIMBER_RN && from->format.frac_bits <= to->format.frac_bits &&
+    return to->rounding == LIMBER_ROUND_NEAREST && from->format.frac_bits <= to->format.frac_bits &&
            to->format.frac_bits <= 10 && quantum_of(from->format) >= quantum_of(to->format);
 }
 
@@ -219,7 +224,7 @@ static bool random_fits(const limber_unit *u)
     const limber_step *all[] = { &u->mul, &u->acc, &u->outer, &u->total };
 
     for (size_t i = 0; i < COUNT(all); i++)
-        if (all[i]->format.kind && all[i]->rounding == LIMBER_RS &&
+        if (all[i]->format.kind && all[i]->rounding == LIMBER_ROUND_STOCHASTIC &&
             all[i]->format.frac_bits + u->random_bits > 23)
             return false;
     return true;
@@ -229,24 +234,25 @@ static bool random_fits(const limber_unit *u)
 static bool products_fit(const limber_unit *u, int counts)
 {
     return u->a.format.frac_bits + u->b.format.frac_bits <= 22 ||
-           (u->mul.format.frac_bits == 23 && u->mul.rounding == LIMBER_RN && !counts);
+           (u->mul.format.frac_bits == 23 && u->mul.rounding == LIMBER_ROUND_NEAREST && !counts);
 }
 
-/* Sums of neighbours, which share their scales, in units of the least product: exact in binary32? */
+/* Sums of neighbours, which share their scales, in units of the least product: exact in binary32?
+ */
 static bool sums_fit(const limber_unit *u)
 {
     double units = limber_format_largest(u->a.format) / quantum_of(u->a.format) *
                    (limber_format_largest(u->b.format) / quantum_of(u->b.format)) * u->sub;
 
     /* two scales of four bits each */
-    return units * (u->scale == LIMBER_UE4M3 ? 225 : 1) <= 0x1p24;
+    return units * (u->scale == LIMBER_SCALE_UE4M3 ? 225 : 1) <= 0x1p24;
 }
 
 static bool blocks_fit(const limber_unit *u, bool avx512)
 {
     if (u->block == 1)
         return u->mul.format.kind || avx512 ||
-               (u->acc.format.frac_bits == 23 && u->acc.rounding == LIMBER_RN);
+               (u->acc.format.frac_bits == 23 && u->acc.rounding == LIMBER_ROUND_NEAREST);
     if (u->tree)
         return u->mul.format.kind;
     if (u->sub > 1)
@@ -274,8 +280,9 @@ static void set_bounds(struct kernel_config *k)
     k->frees = !k->fused && ends_early(u->mul.format);
     for (size_t i = 0; i < COUNT(sums); i++) {
         limber_format f = sums[i]->format;
-        bool near = sums[i]->rounding == LIMBER_RN || sums[i]->rounding == LIMBER_RA ||
-                    sums[i]->rounding == LIMBER_RZ;
+        bool near = sums[i]->rounding == LIMBER_ROUND_NEAREST ||
+                    sums[i]->rounding == LIMBER_ROUND_AWAY ||
+                    sums[i]->rounding == LIMBER_ROUND_ZERO;
 
         if (!f.kind)
             continue;
@@ -299,7 +306,7 @@ static bool is_half(const limber_unit *u, int counts, unsigned cpu)
         limber_format f = all[i]->format;
 
         if (f.kind && (f.exp_bits != 5 || f.frac_bits != m || f.bias != 15 || f.flags ||
-                       (i > 1 && all[i]->rounding != LIMBER_RN)))
+                       (i > 1 && all[i]->rounding != LIMBER_ROUND_NEAREST)))
             return false;
     }
     return true;
@@ -323,17 +330,17 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
     k->safe = u->mul.format.kind && is_safe(&u->mul, &u->acc);
     k->clamps = u->mul.format.kind && (quantum_of(u->mul.format) < quantum_of(u->acc.format) ||
                                        u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL);
-    k->safe_outer = (!u->group || is_safe(&u->acc, &u->outer)) &&
-                    (u->split == 1 || is_safe(sum, &u->total));
+    k->safe_outer =
+        (!u->group || is_safe(&u->acc, &u->outer)) && (u->split == 1 || is_safe(sum, &u->total));
     k->narrow = !u->start_c && products_fit(u, p->counts) &&
-                (u->scale != LIMBER_UE4M3 || u->sub > 1) &&
-                blocks_fit(u, avx512) && random_fits(u) && is_narrow(&u->mul, true, avx512) &&
+                (u->scale != LIMBER_SCALE_UE4M3 || u->sub > 1) && blocks_fit(u, avx512) &&
+                random_fits(u) && is_narrow(&u->mul, true, avx512) &&
                 (u->sub > 1 || is_narrow(&u->acc, k->safe || k->fused, avx512)) &&
                 is_narrow(&u->outer, k->safe_outer, avx512) &&
                 is_narrow(&u->total, k->safe_outer, avx512);
     set_bounds(k);
     if (is_half(u, p->counts, cpu)) {
-        k->side[0].how = k->side[1].how = HOW_half;
+        k->side[0].limb_kind = k->side[1].limb_kind = LIMB_KIND_half;
         k->bytes = 2;
     }
     /* formats that end early: bounds rarely hold, sums rarely leave */
@@ -363,10 +370,11 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
 
     memset(k, 0, sizeof *k);
     if (!products || !combine || !out)
-        return limber_fail(d, LIMBER_INTERNAL, "llvm: the plan was not split");
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: the plan was not split");
     if (products->rows > KERNEL_ROWS || products->type.count > KERNEL_ACCUMULATORS)
-        return limber_fail(d, LIMBER_INTERNAL, "llvm: %zu rows and %d accumulators are too many",
-                           products->rows, products->type.count);
+        return limber_fail(d, LIMBER_STATUS_INTERNAL,
+                           "llvm: %zu rows and %d accumulators are too many", products->rows,
+                           products->type.count);
     k->version = KERNEL_VERSION;
     k->unit = (int)products->num[ATTR_unit];
     k->chunk = products->num[ATTR_chunk];
@@ -377,9 +385,9 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);
     for (int i = 0; i < 2; i++)     /* digits and their carries are exact in binary32 */
-        if (k->side[i].how == HOW_slices && !k->side[i].narrow && k->side[i].step > 22)
-            return limber_fail(d, LIMBER_NO_SCHEME, "llvm: slices of %d bits, at most 22 are cut",
-                               k->side[i].step);
+        if (k->side[i].limb_kind == LIMB_KIND_slices && !k->side[i].narrow && k->side[i].step > 22)
+            return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                               "llvm: slices of %d bits, at most 22 are cut", k->side[i].step);
     if (k->unit == UNIT_model)
         set_model(p, k, cpu);
     k->c = out->type.format;
@@ -388,7 +396,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         limber_format_named("i64", &k->scalars);
     k->rows = (int)products->rows;
     k->accumulators = products->type.count;
-    k->via = (int)combine->num[ATTR_via];
+    k->reconstruct = (int)combine->num[ATTR_reconstruct];
     for (int r = 0; r < k->rows; r++) {
         k->row[r].a = (int16_t)products->row[r].a;
         k->row[r].b = (int16_t)products->row[r].b;
@@ -400,14 +408,14 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     k->has_beta = (int)out->num[ATTR_beta];
     k->plain = !k->has_alpha && !k->has_beta;
     k->wrap = (int)out->num[ATTR_wrap];
-    k->integral = p->promise == LIMBER_EXACT;
-    k->doubts = limber_node_has(combine, ATTR_doubt);
-    k->doubt = (int)combine->num[ATTR_doubt];
-    if (k->unit == UNIT_exact || k->doubts)
+    k->integral = p->promise == LIMBER_CONTRACT_EXACT;
+    k->uncertain_count = limber_node_has(combine, ATTR_uncertain);
+    k->uncertain = (int)combine->num[ATTR_uncertain];
+    if (k->unit == UNIT_exact || k->uncertain_count)
         set_exact(p, k);
-    if (k->via == VIA_crt && !set_crt(combine, k, d))
+    if (k->reconstruct == RECONSTRUCT_crt && !set_crt(combine, k, d))
         return false;
-    if (k->unit != UNIT_exact && k->via != VIA_sum)
+    if (k->unit != UNIT_exact && k->reconstruct != RECONSTRUCT_sum)
         set_words(p, k);
     k->alike = are_alike(&k->side[0], &k->side[1]);
     k->direct = k->unit != UNIT_exact && is_direct(k);

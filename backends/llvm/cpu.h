@@ -7,9 +7,19 @@
 
 /* CPU features by name, from CPUID; see probe.c.  Bits of a mask. */
 enum cpu {
-    CPU_avx2 = 1, CPU_fma = 2, CPU_f16c = 4, CPU_avx512 = 8, CPU_vnni = 16, CPU_avxvnni = 32,
-    CPU_fp16 = 64, CPU_bf16 = 128, CPU_ifma = 256, CPU_amx = 512, CPU_neon = 1024,
-    CPU_dotprod = 2048, CPU_i8mm = 4096
+    CPU_avx2 = 1,
+    CPU_fma = 2,
+    CPU_f16c = 4,
+    CPU_avx512 = 8,
+    CPU_vnni = 16,
+    CPU_avxvnni = 32,
+    CPU_fp16 = 64,
+    CPU_bf16 = 128,
+    CPU_ifma = 256,
+    CPU_amx = 512,
+    CPU_neon = 1024,
+    CPU_dotprod = 2048,
+    CPU_i8mm = 4096
 };
 unsigned limber_cpu(void);
 unsigned limber_cpu_of(const struct target *t);     /* the features that a target names */

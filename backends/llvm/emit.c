@@ -9,12 +9,13 @@
 #include <string.h>
 
 /* One bitcode for each way to make limbs. */
-#define BITCODE(how)                                                                            \
-    __asm__(".section .rodata\n.balign 16\n"                                                    \
-            "limber_bitcode_" #how ":\n.incbin \"" LIMBER_BITCODE "/kernel_" #how ".bc\"\n"      \
-            "limber_bitcode_end_" #how ":\n.byte 0\n.previous\n");                               \
-    extern const char limber_bitcode_##how[] __attribute__((visibility("hidden")));             \
-    extern const char limber_bitcode_end_##how[] __attribute__((visibility("hidden")));
+#define BITCODE(limb_kind) \
+    __asm__(".section .rodata\n.balign 16\n" \
+            "limber_bitcode_" #limb_kind ":\n.incbin \"" LIMBER_BITCODE "/kernel_" #limb_kind \
+            ".bc\"\n" \
+            "limber_bitcode_end_" #limb_kind ":\n.byte 0\n.previous\n"); \
+    extern const char limber_bitcode_##limb_kind[] __attribute__((visibility("hidden"))); \
+    extern const char limber_bitcode_end_##limb_kind[] __attribute__((visibility("hidden")));
 BITCODE(0)
 BITCODE(1)
 BITCODE(2)
@@ -22,7 +23,9 @@ BITCODE(3)
 BITCODE(4)
 BITCODE(5)
 
-static const struct { const char *start, *end; } bitcode[HOW_count] = {
+static const struct {
+    const char *start, *end;
+} bitcode[LIMB_KIND_count] = {
     { limber_bitcode_0, limber_bitcode_end_0 }, { limber_bitcode_1, limber_bitcode_end_1 },
     { limber_bitcode_2, limber_bitcode_end_2 }, { limber_bitcode_3, limber_bitcode_end_3 },
     { limber_bitcode_4, limber_bitcode_end_4 }, { limber_bitcode_5, limber_bitcode_end_5 },
@@ -49,16 +52,17 @@ static bool start(struct emit *e, const struct target *t, struct diag *d)
     unsigned cpu = limber_cpu_of(t);
     bool arm = cpu & CPU_neon;
 
-    *e = (struct emit){ .l = limber_llvm(d), .d = d,
+    *e = (struct emit){ .l = limber_llvm(d),
+                        .d = d,
                         .triple = arm ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu",
                         .cpu = arm ? "generic" : "x86-64" };
     if (!e->l)
         return false;
     if (arm && !e->l->aarch64)
-        return limber_fail(d, LIMBER_DEVICE, "llvm: this libLLVM has no AArch64");
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: this libLLVM has no AArch64");
     limber_cpu_words(cpu, &e->features);
     if (e->features.failed || !e->features.s)
-        return limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     e->context = e->l->LLVMContextCreate();
     e->l->LLVMContextSetDiagnosticHandler(e->context, silent, NULL);
     return true;
@@ -66,7 +70,7 @@ static bool start(struct emit *e, const struct target *t, struct diag *d)
 
 static bool failed(struct emit *e, const char *what, char *message)
 {
-    limber_fail(e->d, LIMBER_INTERNAL, "llvm: %s: %s", what, message ? message : "unknown");
+    limber_fail(e->d, LIMBER_STATUS_INTERNAL, "llvm: %s: %s", what, message ? message : "unknown");
     if (message)
         e->l->LLVMDisposeMessage(message);
     return false;
@@ -74,15 +78,16 @@ static bool failed(struct emit *e, const char *what, char *message)
 
 static bool read_modules(struct emit *e, const struct kernel_config *k, const struct target *t)
 {
-    int how = k->side[0].how;
-    size_t size = (size_t)(bitcode[how].end - bitcode[how].start);
+    int limb_kind = k->side[0].limb_kind;
+    size_t size = (size_t)(bitcode[limb_kind].end - bitcode[limb_kind].start);
     LLVMMemoryBufferRef buffer;
     LLVMModuleRef micro = NULL;
     struct text text = { 0 };
     char *message = NULL;
     bool ok;
 
-    buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(bitcode[how].start, size, "kernel");
+    buffer =
+        e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(bitcode[limb_kind].start, size, "kernel");
     ok = !e->l->LLVMParseBitcodeInContext2(e->context, buffer, &e->module);
     e->l->LLVMDisposeMemoryBuffer(buffer);
     if (!ok)
@@ -91,7 +96,7 @@ static bool read_modules(struct emit *e, const struct kernel_config *k, const st
         return true;            /* no register tile: the declaration stays unused */
     if (!limber_micro_text(k, t, &text)) {
         limber_text_clear(&text);
-        return limber_fail(e->d, LIMBER_NO_MEMORY, "llvm: out of memory");
+        return limber_fail(e->d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     }
     buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text.s, text.n, "micro");
     limber_text_clear(&text);
@@ -107,7 +112,8 @@ static bool read_modules(struct emit *e, const struct kernel_config *k, const st
 /* The external constant becomes bytes that the optimiser reads. */
 static bool set_config(struct emit *e, const struct kernel_config *k)
 {
-    LLVMValueRef old = e->l->LLVMGetNamedGlobal(e->module, "limber_kernel_constants"), bytes, global;
+    LLVMValueRef old = e->l->LLVMGetNamedGlobal(e->module, "limber_kernel_constants"), bytes,
+                 global;
 
     if (!old)
         return failed(e, "the bitcode has no configuration", NULL);
@@ -129,8 +135,8 @@ static void set_attributes(struct emit *e)
 
     cpu = e->l->LLVMCreateStringAttribute(e->context, "target-cpu", 10, e->cpu,
                                           (unsigned)strlen(e->cpu));
-    feature = e->l->LLVMCreateStringAttribute(e->context, "target-features", 15,
-                                              e->features.s, (unsigned)e->features.n);
+    feature = e->l->LLVMCreateStringAttribute(e->context, "target-features", 15, e->features.s,
+                                              (unsigned)e->features.n);
     calls = e->l->LLVMCreateStringAttribute(e->context, "no-builtins", 11, "", 0);
     vectors = e->l->LLVMCreateStringAttribute(e->context, "prefer-vector-width", 19, "512", 3);
     nounwind = e->l->LLVMCreateEnumAttribute(
@@ -139,8 +145,9 @@ static void set_attributes(struct emit *e)
          f = e->l->LLVMGetNextFunction(f)) {
         size_t n;
         const char *name = e->l->LLVMGetValueName2(f, &n);
-        bool entry = !strcmp(name, "limber_prepare") || !strcmp(name, "limber_block") ||
-                     !strcmp(name, "limber_fixed") || !strcmp(name, "memset") || !strcmp(name, "memcpy");
+        bool entry = !strcmp(name, "limber_pack") || !strcmp(name, "limber_block") ||
+                     !strcmp(name, "limber_fixed") || !strcmp(name, "memset") ||
+                     !strcmp(name, "memcpy");
 
         if (e->l->LLVMIsDeclaration(f))
             continue;
@@ -163,9 +170,9 @@ static bool make_machine(struct emit *e)
 
     if (e->l->LLVMGetTargetFromTriple(e->triple, &target, &message))
         return failed(e, "no target", message);
-    e->machine = e->l->LLVMCreateTargetMachine(target, e->triple, e->cpu, e->features.s,
-                                               LLVMCodeGenLevelLess, LLVMRelocPIC,
-                                               LLVMCodeModelSmall);
+    e->machine =
+        e->l->LLVMCreateTargetMachine(target, e->triple, e->cpu, e->features.s,
+                                      LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelSmall);
     if (!e->machine)
         return failed(e, "no target machine", NULL);
     layout = e->l->LLVMCreateTargetDataLayout(e->machine);
@@ -193,7 +200,7 @@ static bool optimise(struct emit *e)
     if (!error)
         return true;
     message = e->l->LLVMGetErrorMessage(error);
-    limber_fail(e->d, LIMBER_INTERNAL, "llvm: passes: %s", message);
+    limber_fail(e->d, LIMBER_STATUS_INTERNAL, "llvm: passes: %s", message);
     e->l->LLVMDisposeErrorMessage(message);
     return false;
 }
@@ -218,7 +225,7 @@ static bool take(struct emit *e, struct blob *object)
     if (object->data)
         memcpy(object->data, e->l->LLVMGetBufferStart(buffer), object->size);
     e->l->LLVMDisposeMemoryBuffer(buffer);
-    return object->data || limber_fail(e->d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    return object->data || limber_fail(e->d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 }
 
 static void emit_clear(struct emit *e)

@@ -27,19 +27,21 @@ static bool check(const struct plan *p, const struct fixed *f, enum unit *unit, 
 
     *unit = n ? (enum unit)n->num[ATTR_unit] : UNIT_count;
     if (!n || !end || n->rows != 1 || (*unit != UNIT_f64 && *unit != UNIT_f32))
-        return limber_fail(d, LIMBER_NO_SCHEME, "llvm: no function of fixed shape for scheme %s",
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "llvm: no function of fixed shape for scheme %s",
                            p->scheme ? p->scheme : "none");
     limber_format_named(limber_units[*unit].in, &in);
     for (size_t i = 0; i < p->nodes; i++)
         if (p->node[i].op == OP_arg && !limber_format_equal(p->node[i].type.format, in))
-            return limber_fail(d, LIMBER_NO_SCHEME, "llvm: %%%s is not in the unit's format",
+            return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "llvm: %%%s is not in the unit's format",
                                p->node[i].name);
     if (!limber_format_equal(end->type.format, in))
-        return limber_fail(d, LIMBER_NO_SCHEME, "llvm: the result is not in the unit's format");
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "llvm: the result is not in the unit's format");
     *chunk = n->num[ATTR_chunk];
     if (f->m < 1 || f->n < 1 || f->k < 1 || *chunk < 1 ||
         (f->c.col != 1 && f->n > 1 && f->c.row != 1 && f->m > 1))
-        return limber_fail(d, LIMBER_INTERNAL, "llvm: a shape that is not served");
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: a shape that is not served");
     return true;
 }
 
@@ -56,14 +58,14 @@ static bool compile(const struct plan *p, const struct target *t, const struct f
     if (!check(p, f, &unit, &chunk, d))
         return false;
     ok = (limber_small_text(f, unit, chunk, t, &text) ||
-          limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory")) &&
+          limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory")) &&
          limber_llvm_text_object(&text, t, dump, &object, d);
     limber_text_clear(&text);
     if (ok) {
         head.cpu = limber_cpu_of(t);
         out->size = sizeof head + object.size;
         out->data = malloc(out->size);
-        ok = out->data || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+        ok = out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     }
     if (ok) {
         memcpy(out->data, &head, sizeof head);
@@ -78,10 +80,10 @@ static bool check_head(const unsigned char *data, size_t size, struct diag *d)
     struct head head;
 
     if (size < sizeof head)
-        return limber_fail(d, LIMBER_IO, "llvm: the function is cut short");
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: the function is cut short");
     memcpy(&head, data, sizeof head);
     if (memcmp(head.magic, model.magic, sizeof head.magic) || head.version != model.version)
-        return limber_fail(d, LIMBER_IO, "llvm: a function of another version");
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: a function of another version");
     if (head.cpu & ~limber_cpu())
         return limber_cpu_lacks(head.cpu & ~limber_cpu(), d);
     return true;
@@ -109,14 +111,14 @@ static bool load(const unsigned char *data, size_t size, struct function **out, 
     size -= sizeof(struct head);
     f = calloc(1, sizeof *f);
     aligned = malloc(size + 1);     /* the object's tables want it so */
-    ok = (f && aligned) || limber_fail(d, LIMBER_NO_MEMORY, "llvm: out of memory");
+    ok = (f && aligned) || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     if (ok) {
         memcpy(aligned, data + sizeof(struct head), size);
         ok = limber_object_map(aligned, size, &f->object, d);
     }
     if (ok) {
         *entry = limber_object_symbol(aligned, size, &f->object, "limber_fixed");
-        ok = *entry || limber_fail(d, LIMBER_IO, "llvm: no entry in the function");
+        ok = *entry || limber_fail(d, LIMBER_STATUS_IO, "llvm: no entry in the function");
     }
     free(aligned);
     if (ok)

@@ -12,15 +12,15 @@ find_program(LIMBER_OPT NAMES opt-${LIMBER_LLVM_VERSION} opt REQUIRED
 set(LIMBER_BITCODE ${CMAKE_CURRENT_BINARY_DIR}/bitcode)
 file(MAKE_DIRECTORY ${LIMBER_BITCODE})
 set(_kernel ${CMAKE_CURRENT_SOURCE_DIR}/backends/llvm/kernel)
-file(GLOB _headers CONFIGURE_DEPENDS ir/*.h backends/*.h backends/llvm/kernel/*.h include/limber/*.h)
+file(GLOB _headers CONFIGURE_DEPENDS ir/*.h ir/*/*.h backends/*.h backends/llvm/kernel/*.h include/limber/*.h)
 set(LIMBER_BITCODE_FILES)
-foreach(how RANGE 5)    # enum how of kernel.h
-  set(_bc ${LIMBER_BITCODE}/kernel_${how}.bc)
-  set(_half $<$<EQUAL:${how},5>:-mavx512fp16>)
+foreach(kind RANGE 5)    # enum limb_kind of kernel.h
+  set(_bc ${LIMBER_BITCODE}/kernel_${kind}.bc)
+  set(_half $<$<EQUAL:${kind},5>:-mavx512fp16>)
   add_custom_command(
     OUTPUT ${_bc}
     COMMAND ${LIMBER_CLANG} -std=gnu11 -O2 -Xclang -disable-llvm-passes -emit-llvm -c
-            -DKERNEL_HOW=${how} -march=x86-64-v4 ${_half} -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
+            -DKERNEL_LIMB_KIND=${kind} -march=x86-64-v4 ${_half} -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
             -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
             -Wall -Wextra -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include
             ${_kernel}/kernel.c -o ${_bc}.raw
@@ -28,27 +28,27 @@ foreach(how RANGE 5)    # enum how of kernel.h
             ${_bc}.raw -o ${_bc}
     DEPENDS ${_kernel}/kernel.c ${_kernel}/kernel.h ${_headers}
     COMMAND_EXPAND_LISTS
-    COMMENT "Kernel source to bitcode ${how}" VERBATIM)
+    COMMENT "Kernel source to bitcode ${kind}" VERBATIM)
   list(APPEND LIMBER_BITCODE_FILES ${_bc})
 endforeach()
 add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
 
 file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c
-     backends/llvm/kernel/cold.c backends/llvm/kernel/turn*.c
+     backends/llvm/kernel/cold.c backends/llvm/kernel/transpose*.c
      backends/llvm/kernel/exact*.c backends/llvm/kernel/pairs*.c
      backends/llvm/kernel/special.c)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/(turn|exact|pairs)_")
+  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/(transpose|exact|pairs)_")
 endif()
 list(APPEND LIMBER_SOURCES ${LIMBER_LLVM_SOURCES})
 set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  foreach(name turn exact pairs)
+  foreach(name transpose exact pairs)
     set_property(SOURCE backends/llvm/kernel/${name}_avx2.c PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
     set_property(SOURCE backends/llvm/kernel/${name}_avx512.c PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
   endforeach()
-  set_property(SOURCE backends/llvm/kernel/cold.c PROPERTY COMPILE_DEFINITIONS LIMBER_TURN_X86)
+  set_property(SOURCE backends/llvm/kernel/cold.c PROPERTY COMPILE_DEFINITIONS LIMBER_TRANSPOSE_X86)
   set_property(SOURCE backends/llvm/backend.c PROPERTY COMPILE_DEFINITIONS LIMBER_EXACT_X86)
 endif()
 file(GLOB _lanes backends/llvm/kernel/exact*.c backends/llvm/kernel/pairs*.c)

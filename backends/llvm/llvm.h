@@ -17,33 +17,37 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 
 /* Every function of LLVM's C API in use. */
-#define LIMBER_LLVM_API(F)                                                                      \
-    F(LLVMContextCreate) F(LLVMContextDispose) F(LLVMDisposeMessage)                            \
-    F(LLVMContextSetDiagnosticHandler)                                                          \
-    F(LLVMCreateMemoryBufferWithMemoryRangeCopy) F(LLVMDisposeMemoryBuffer)                     \
-    F(LLVMGetBufferStart) F(LLVMGetBufferSize)                                                  \
-    F(LLVMParseBitcodeInContext2) F(LLVMParseIRInContext) F(LLVMLinkModules2)                   \
-    F(LLVMDisposeModule) F(LLVMPrintModuleToString) F(LLVMVerifyModule)                         \
-    F(LLVMSetTarget) F(LLVMSetModuleDataLayout)                                                 \
-    F(LLVMGetNamedGlobal) F(LLVMAddGlobal) F(LLVMSetInitializer) F(LLVMSetGlobalConstant)       \
-    F(LLVMSetLinkage) F(LLVMSetAlignment) F(LLVMReplaceAllUsesWith) F(LLVMDeleteGlobal)         \
-    F(LLVMConstStringInContext) F(LLVMTypeOf)                                                   \
-    F(LLVMGetFirstFunction) F(LLVMGetNextFunction) F(LLVMIsDeclaration) F(LLVMGetValueName2)    \
-    F(LLVMCreateStringAttribute) F(LLVMAddAttributeAtIndex)                                     \
-    F(LLVMRemoveStringAttributeAtIndex) F(LLVMCreateEnumAttribute)                              \
-    F(LLVMGetEnumAttributeKindForName)                                                          \
-    F(LLVMGetTargetFromTriple) F(LLVMCreateTargetMachine) F(LLVMDisposeTargetMachine)           \
-    F(LLVMCreateTargetDataLayout) F(LLVMDisposeTargetData)                                      \
-    F(LLVMCreatePassBuilderOptions) F(LLVMDisposePassBuilderOptions) F(LLVMRunPasses)           \
-    F(LLVMGetErrorMessage) F(LLVMDisposeErrorMessage)                                           \
-    F(LLVMTargetMachineEmitToMemoryBuffer)                                                      \
-    F(LLVMInitializeX86TargetInfo) F(LLVMInitializeX86Target) F(LLVMInitializeX86TargetMC)      \
+/* clang-format off */
+#define LIMBER_LLVM_API(F) \
+    F(LLVMContextCreate) F(LLVMContextDispose) F(LLVMDisposeMessage) \
+    F(LLVMContextSetDiagnosticHandler) \
+    F(LLVMCreateMemoryBufferWithMemoryRangeCopy) F(LLVMDisposeMemoryBuffer) \
+    F(LLVMGetBufferStart) F(LLVMGetBufferSize) \
+    F(LLVMParseBitcodeInContext2) F(LLVMParseIRInContext) F(LLVMLinkModules2) \
+    F(LLVMDisposeModule) F(LLVMPrintModuleToString) F(LLVMVerifyModule) \
+    F(LLVMSetTarget) F(LLVMSetModuleDataLayout) \
+    F(LLVMGetNamedGlobal) F(LLVMAddGlobal) F(LLVMSetInitializer) F(LLVMSetGlobalConstant) \
+    F(LLVMSetLinkage) F(LLVMSetAlignment) F(LLVMReplaceAllUsesWith) F(LLVMDeleteGlobal) \
+    F(LLVMConstStringInContext) F(LLVMTypeOf) \
+    F(LLVMGetFirstFunction) F(LLVMGetNextFunction) F(LLVMIsDeclaration) F(LLVMGetValueName2) \
+    F(LLVMCreateStringAttribute) F(LLVMAddAttributeAtIndex) \
+    F(LLVMRemoveStringAttributeAtIndex) F(LLVMCreateEnumAttribute) \
+    F(LLVMGetEnumAttributeKindForName) \
+    F(LLVMGetTargetFromTriple) F(LLVMCreateTargetMachine) F(LLVMDisposeTargetMachine) \
+    F(LLVMCreateTargetDataLayout) F(LLVMDisposeTargetData) \
+    F(LLVMCreatePassBuilderOptions) F(LLVMDisposePassBuilderOptions) F(LLVMRunPasses) \
+    F(LLVMGetErrorMessage) F(LLVMDisposeErrorMessage) \
+    F(LLVMTargetMachineEmitToMemoryBuffer) \
+    F(LLVMInitializeX86TargetInfo) F(LLVMInitializeX86Target) F(LLVMInitializeX86TargetMC) \
     F(LLVMInitializeX86AsmPrinter)
+/* clang-format on */
 
 /* Of another architecture: compiled for, not run here. */
-#define LIMBER_LLVM_AARCH64(F)                                                                  \
-    F(LLVMInitializeAArch64TargetInfo) F(LLVMInitializeAArch64Target)                           \
+/* clang-format off */
+#define LIMBER_LLVM_AARCH64(F) \
+    F(LLVMInitializeAArch64TargetInfo) F(LLVMInitializeAArch64Target) \
     F(LLVMInitializeAArch64TargetMC) F(LLVMInitializeAArch64AsmPrinter)
+/* clang-format on */
 
 struct llvm {
 #define F(name) __typeof__(&name) name;
@@ -59,8 +63,8 @@ const struct llvm *limber_llvm(struct diag *d);
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
 bool limber_amx_text(const struct kernel_config *k, struct text *out);
 /* small.c: a product of fixed shape as LLVM assembly text, with the one function limber_fixed. */
-bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk,
-                       const struct target *t, struct text *out);
+bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
+                       struct text *out);
 /* fixed.c: its way to a C function. */
 extern const struct functions limber_llvm_functions;
 /* config.c: a plan's constants. */

@@ -23,7 +23,7 @@ struct layout {
 
 static bool bad(struct diag *d, const char *what)
 {
-    return limber_fail(d, LIMBER_IO, "object: %s", what);
+    return limber_fail(d, LIMBER_STATUS_IO, "object: %s", what);
 }
 
 static bool inside(const struct layout *l, uint64_t offset, uint64_t size)
@@ -102,7 +102,7 @@ static bool relocate_one(const struct layout *l, unsigned char *map, size_t sect
     case R_X86_64_PLT32:
     case R_X86_64_PC64: value = target - where; break;
     case R_X86_64_64: value = (uint64_t)(uintptr_t)map + target; break;
-    default: return limber_fail(d, LIMBER_IO, "object: relocation of kind %u", kind);
+    default: return limber_fail(d, LIMBER_STATUS_IO, "object: relocation of kind %u", kind);
     }
     if (width == 4 && (int64_t)value != (int32_t)value)
         return bad(d, "relocation out of range");
@@ -145,7 +145,7 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
         return false;
     map = mmap(NULL, l.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
-        return limber_fail(d, LIMBER_NO_MEMORY, "object: no memory for %zu bytes", l.total);
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "object: no memory for %zu bytes", l.total);
     for (int i = 0; i < l.head->e_shnum; i++)
         if (l.at[i] != SIZE_MAX)
             memcpy(map + l.at[i], data + l.section[i].sh_offset, l.section[i].sh_size);
@@ -155,7 +155,8 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
     }
     if (mprotect(map, l.total, PROT_READ | PROT_EXEC)) {
         munmap(map, l.total);
-        return limber_fail(d, LIMBER_NO_MEMORY, "object: the system refuses executable memory");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                           "object: the system refuses executable memory");
     }
     o->map = map;
     o->size = l.total;
@@ -184,8 +185,7 @@ void *limber_object_symbol(const unsigned char *data, size_t size, const struct 
             uint16_t in = sym[j].st_shndx;
 
             if (in == SHN_UNDEF || in >= l.head->e_shnum || l.at[in] == SIZE_MAX ||
-                sym[j].st_value >= l.section[in].sh_size ||
-                sym[j].st_name > strings->sh_size ||
+                sym[j].st_value >= l.section[in].sh_size || sym[j].st_name > strings->sh_size ||
                 strings->sh_size - sym[j].st_name <= length)
                 continue;
             if (memcmp(data + strings->sh_offset + sym[j].st_name, name, length + 1) == 0)

@@ -11,7 +11,10 @@
 #endif
 
 /* Names in targets, and what LLVM calls them. */
-static const struct { enum cpu bit; const char *name, *words; } names[] = {
+static const struct {
+    enum cpu bit;
+    const char *name, *words;
+} names[] = {
     { CPU_avx2, "avx2", "+avx2,+bmi,+bmi2,+lzcnt,+popcnt" },
     { CPU_fma, "fma", "+fma" },
     { CPU_f16c, "f16c", "+f16c" },
@@ -121,7 +124,8 @@ bool limber_cpu_lacks(unsigned missing, struct diag *d)
             strcat(list, list[0] ? "," : "");
             strcat(list, names[i].name);
         }
-    return limber_fail(d, LIMBER_DEVICE, "llvm: the kernel needs %s, which this CPU lacks", list);
+    return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: the kernel needs %s, which this CPU lacks",
+                       list);
 }
 
 static int64_t cache(int name, int64_t otherwise)
@@ -140,8 +144,10 @@ static void rates(struct target *t, unsigned cpu)
     t->rate[UNIT_f64] = 2 * lanes * cycle;
     t->rate[UNIT_f32] = t->rate[UNIT_f16] = t->rate[UNIT_bf16] = t->rate[UNIT_tf32] =
         4 * lanes * cycle;
-    t->rate[UNIT_i8] = (cpu & CPU_amx ? 128 : cpu & (CPU_vnni | CPU_avxvnni) ? 16 : 8) * lanes *
-                       cycle;
+    t->rate[UNIT_i8] = (cpu & CPU_amx                  ? 128 :
+                        cpu & (CPU_vnni | CPU_avxvnni) ? 16 :
+                                                         8) *
+                       lanes * cycle;
     t->rate[UNIT_exact] = cpu & CPU_avx512 ? 7e8 : cpu & CPU_avx2 ? 3.5e8 : 2e7;   /* measured */
     t->rate[UNIT_model] = t->rate[UNIT_f32] / 6;
 }
@@ -152,10 +158,13 @@ bool limber_llvm_probe(struct target *t, struct diag *d)
 
     memset(t, 0, sizeof *t);
     if ((cpu & (CPU_avx2 | CPU_fma)) != (CPU_avx2 | CPU_fma))
-        return limber_fail(d, LIMBER_DEVICE, "llvm: this CPU lacks AVX2 and FMA");
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: this CPU lacks AVX2 and FMA");
     strcpy(t->backend, "llvm");
-    strcpy(t->isa, cpu & CPU_amx ? "amx" : cpu & CPU_vnni ? "avx512vnni" :
-           cpu & CPU_avx512 ? "avx512" : cpu & CPU_avxvnni ? "avxvnni" : "avx2");
+    strcpy(t->isa, cpu & CPU_amx     ? "amx" :
+                   cpu & CPU_vnni    ? "avx512vnni" :
+                   cpu & CPU_avx512  ? "avx512" :
+                   cpu & CPU_avxvnni ? "avxvnni" :
+                                       "avx2");
     for (size_t i = 0; i < COUNT(names); i++)
         if (cpu & names[i].bit) {
             strcat(t->features, t->features[0] ? "," : "");

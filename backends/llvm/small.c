@@ -22,7 +22,9 @@ enum {
 
 /* `count` groups of `size` rows or vectors.  The last vector of a row may be narrower than the
  * others: `width` lanes, of which `used` are. */
-struct part { int size, count, width, used; };
+struct part {
+    int size, count, width, used;
+};
 
 struct small {
     struct text *out;
@@ -34,7 +36,7 @@ struct small {
     int rows, cols;
     bool straight;
     int value, label;       /* the last numbers given out */
-    const char *a, *b;      /* names of the products' operands: they trade places with C's roles */
+    const char *a, *b; /* names of the products' operands: they trade places with C's roles */
 };
 
 static int fresh(struct small *s)
@@ -134,7 +136,9 @@ static void choose_tiles(struct small *s)
 /* ---- words ----------------------------------------------------------------------------------- */
 
 /* Lanes of a vector, and how many of them are used. */
-struct lanes { int width, used; };
+struct lanes {
+    int width, used;
+};
 
 static void mask(struct small *s, struct lanes n)
 {
@@ -155,8 +159,10 @@ static int load(struct small *s, const char *base, int64_t at, struct lanes n)
                         s->scalar, p, s->bytes);
         return v;
     }
-    limber_text_add(s->out, "  %%v%d = call <%d x %s> @llvm.masked.load.v%d%s.p0(ptr %%v%d, "
-                    "i32 %d, ", v, n.width, s->scalar, n.width, s->suffix, p, s->bytes);
+    limber_text_add(s->out,
+                    "  %%v%d = call <%d x %s> @llvm.masked.load.v%d%s.p0(ptr %%v%d, "
+                    "i32 %d, ",
+                    v, n.width, s->scalar, n.width, s->suffix, p, s->bytes);
     mask(s, n);
     limber_text_add(s->out, ", <%d x %s> zeroinitializer)\n", n.width, s->scalar);
     return v;
@@ -174,9 +180,10 @@ static void store(struct small *s, int v, const char *base, int64_t at, struct l
                         name(v, room), p, s->bytes);
         return;
     }
-    limber_text_add(s->out, "  call void @llvm.masked.store.v%d%s.p0(<%d x %s> %s, ptr %%v%d, "
-                    "i32 %d, ", n.width, s->suffix, n.width, s->scalar, name(v, room), p,
-                    s->bytes);
+    limber_text_add(s->out,
+                    "  call void @llvm.masked.store.v%d%s.p0(<%d x %s> %s, ptr %%v%d, "
+                    "i32 %d, ",
+                    n.width, s->suffix, n.width, s->scalar, name(v, room), p, s->bytes);
     mask(s, n);
     limber_text_add(s->out, ")\n");
 }
@@ -186,9 +193,10 @@ static int element(struct small *s, const char *base, int64_t at)
 {
     int p = fresh(s), x = fresh(s);
 
-    limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
-                    "  %%v%d = load %s, ptr %%v%d, align %d\n", p, base, (long long)at, x,
-                    s->scalar, p, s->bytes);
+    limber_text_add(s->out,
+                    "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
+                    "  %%v%d = load %s, ptr %%v%d, align %d\n",
+                    p, base, (long long)at, x, s->scalar, p, s->bytes);
     return x;
 }
 
@@ -196,24 +204,31 @@ static int splat(struct small *s, int x, int width)
 {
     int i = fresh(s), v = fresh(s);
 
-    limber_text_add(s->out, "  %%v%d = insertelement <%d x %s> poison, %s %%v%d, i64 0\n"
+    limber_text_add(s->out,
+                    "  %%v%d = insertelement <%d x %s> poison, %s %%v%d, i64 0\n"
                     "  %%v%d = shufflevector <%d x %s> %%v%d, <%d x %s> poison, <%d x i32> "
-                    "zeroinitializer\n", i, width, s->scalar, s->scalar, x, v, width, s->scalar, i,
-                    width, s->scalar, width);
+                    "zeroinitializer\n",
+                    i, width, s->scalar, s->scalar, x, v, width, s->scalar, i, width, s->scalar,
+                    width);
     return v;
 }
 
 /* A loop's head and foot.  %iN counts; its pointers are %pN.X, which begin at `from` and advance by
  * `step` bytes. */
-struct walk { const char *from; int64_t step; const char *by; };  /* by: a value instead of step */
+struct walk {
+    const char *from;
+    int64_t step;
+    const char *by;
+}; /* by: a value instead of step */
 
 static int loop_head(struct small *s, const struct walk *walk, int walks)
 {
     int l = ++s->label;
 
-    limber_text_add(s->out, "  br label %%in%d\nin%d:\n  br label %%do%d\ndo%d:\n"
-                    "  %%i%d = phi i64 [ 0, %%in%d ], [ %%n%d, %%end%d ]\n", l, l, l, l, l, l, l,
-                    l);
+    limber_text_add(s->out,
+                    "  br label %%in%d\nin%d:\n  br label %%do%d\ndo%d:\n"
+                    "  %%i%d = phi i64 [ 0, %%in%d ], [ %%n%d, %%end%d ]\n",
+                    l, l, l, l, l, l, l, l);
     for (int w = 0; w < walks; w++)
         limber_text_add(s->out, "  %%p%d.%d = phi ptr [ %s, %%in%d ], [ %%q%d.%d, %%end%d ]\n", l,
                         w, walk[w].from, l, l, w, l);
@@ -230,20 +245,21 @@ static void loop_foot(struct small *s, int l, const struct walk *walk, int walks
         else
             limber_text_add(s->out, "%lld\n", (long long)walk[w].step);
     }
-    limber_text_add(s->out, "  %%n%d = add nuw nsw i64 %%i%d, 1\n"
+    limber_text_add(s->out,
+                    "  %%n%d = add nuw nsw i64 %%i%d, 1\n"
                     "  %%m%d = icmp ult i64 %%n%d, %lld\n"
-                    "  br i1 %%m%d, label %%do%d, label %%out%d\nout%d:\n", l, l, l, l,
-                    (long long)count, l, l, l, l);
+                    "  br i1 %%m%d, label %%do%d, label %%out%d\nout%d:\n",
+                    l, l, l, l, (long long)count, l, l, l, l);
 }
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
 struct tile {
     int high, wide;
-    struct lanes last;      /* of the last vector of its rows */
-    const char *a, *b, *c;  /* its first elements */
-    int64_t line;           /* bytes from one row of B to the next */
-    bool whole;             /* rows of B are full vectors, used or not */
+    struct lanes last; /* of the last vector of its rows */
+    const char *a, *b, *c; /* its first elements */
+    int64_t line; /* bytes from one row of B to the next */
+    bool whole; /* rows of B are full vectors, used or not */
     int sum[MOST_SUMS], total[MOST_SUMS];
 };
 
@@ -258,8 +274,8 @@ static void multiply_add(struct small *s, int n, int width, int a, int b, int su
     char type[24], room[24];
 
     snprintf(type, sizeof type, "<%d x %s>", width, s->scalar);
-    limber_text_add(s->out, "  %%v%d = call %s @llvm.fma.v%d%s(%s %%v%d, %s %%v%d, %s %s)\n", n, type,
-                    width, s->suffix, type, a, type, b, type, name(sum, room));
+    limber_text_add(s->out, "  %%v%d = call %s @llvm.fma.v%d%s(%s %%v%d, %s %%v%d, %s %s)\n", n,
+                    type, width, s->suffix, type, a, type, b, type, name(sum, room));
 }
 
 /* One step of k, whose elements lie at these distances; results get the numbers in `to` if any. */
@@ -309,14 +325,17 @@ static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
     int64_t ac = s->f.a.col * s->bytes;
     char a[24], b[24], room[24];
 
-    limber_text_add(s->out, "  %%x%d = getelementptr i8, ptr %s, i64 %lld\n"
+    limber_text_add(s->out,
+                    "  %%x%d = getelementptr i8, ptr %s, i64 %lld\n"
                     "  %%y%d = getelementptr i8, ptr %s, i64 %lld\n"
-                    "  br label %%in%d\nin%d:\n  br label %%do%d\ndo%d:\n", l, t->a,
-                    (long long)(from * ac), l, t->b, (long long)(from * t->line), l, l, l, l);
-    limber_text_add(s->out, "  %%i%d = phi i64 [ 0, %%in%d ], [ %%n%d, %%do%d ]\n"
+                    "  br label %%in%d\nin%d:\n  br label %%do%d\ndo%d:\n",
+                    l, t->a, (long long)(from * ac), l, t->b, (long long)(from * t->line), l, l, l,
+                    l);
+    limber_text_add(s->out,
+                    "  %%i%d = phi i64 [ 0, %%in%d ], [ %%n%d, %%do%d ]\n"
                     "  %%a%d = phi ptr [ %%x%d, %%in%d ], [ %%g%d, %%do%d ]\n"
-                    "  %%b%d = phi ptr [ %%y%d, %%in%d ], [ %%h%d, %%do%d ]\n", l, l, l, l, l, l,
-                    l, l, l, l, l, l, l, l);
+                    "  %%b%d = phi ptr [ %%y%d, %%in%d ], [ %%h%d, %%do%d ]\n",
+                    l, l, l, l, l, l, l, l, l, l, l, l, l, l);
     for (int i = 0; i < sums; i++) {
         int v = fresh(s);
 
@@ -330,11 +349,12 @@ static void looped(struct small *s, struct tile *t, int64_t from, int64_t count)
     snprintf(b, sizeof b, "%%b%d", l);
     for (int u = 0; u < deep; u++)
         step(s, t, a, u * ac, b, u * t->line, u == deep - 1 ? next : NULL);
-    limber_text_add(s->out, "  %%g%d = getelementptr i8, ptr %%a%d, i64 %lld\n"
+    limber_text_add(s->out,
+                    "  %%g%d = getelementptr i8, ptr %%a%d, i64 %lld\n"
                     "  %%h%d = getelementptr i8, ptr %%b%d, i64 %lld\n"
                     "  %%n%d = add nuw nsw i64 %%i%d, 1\n  %%m%d = icmp ult i64 %%n%d, %lld\n"
-                    "  br i1 %%m%d, label %%do%d, label %%out%d\nout%d:\n", l, l,
-                    (long long)(deep * ac), l, l, (long long)(deep * t->line), l, l, l, l,
+                    "  br i1 %%m%d, label %%do%d, label %%out%d\nout%d:\n",
+                    l, l, (long long)(deep * ac), l, l, (long long)(deep * t->line), l, l, l, l,
                     (long long)count, l, l, l, l);
 }
 
@@ -348,8 +368,8 @@ static void add(struct small *s, int *x, int y, int width)
         *x = y;
         return;
     }
-    limber_text_add(s->out, "  %%v%d = fadd <%d x %s> %s, %s\n", v, width, s->scalar,
-                    name(y, ry), name(*x, rx));
+    limber_text_add(s->out, "  %%v%d = fadd <%d x %s> %s, %s\n", v, width, s->scalar, name(y, ry),
+                    name(*x, rx));
     *x = v;
 }
 
@@ -416,9 +436,11 @@ static void transpose(struct small *s, int *v)
             if (i & w)
                 continue;
             for (int side = 0; side < 2; side++) {
-                limber_text_add(s->out, "  %%v%d = shufflevector <%d x %s> %s, <%d x %s> %s, "
-                                "<%d x i32> <", side ? high : low, s->lanes, s->scalar,
-                                name(v[i], x), s->lanes, s->scalar, name(v[i + w], y), s->lanes);
+                limber_text_add(s->out,
+                                "  %%v%d = shufflevector <%d x %s> %s, <%d x %s> %s, "
+                                "<%d x i32> <",
+                                side ? high : low, s->lanes, s->scalar, name(v[i], x), s->lanes,
+                                s->scalar, name(v[i + w], y), s->lanes);
                 for (int j = 0; j < s->lanes; j++)
                     limber_text_add(s->out, "%si32 %d", j ? ", " : "",
                                     (j & w ? s->lanes + j - w : j) + (side ? w : 0));
@@ -435,8 +457,9 @@ static void pack_block(struct small *s, const char *from, const char *to, int us
     int v[16];
 
     for (int i = 0; i < s->lanes; i++)
-        v[i] = i < used ? load(s, from, i * s->f.b.col * s->bytes,
-                               (struct lanes){ s->lanes, deep }) : 0;
+        v[i] = i < used ?
+                   load(s, from, i * s->f.b.col * s->bytes, (struct lanes){ s->lanes, deep }) :
+                   0;
     transpose(s, v);
     for (int i = 0; i < deep; i++) {
         int p = fresh(s);
@@ -485,7 +508,7 @@ static void pack_blocks(struct small *s, int used)
         loop_foot(s, l, walk, 2, turns);
         *strchr(from, 'p') = *strchr(to, 'p') = 'q';
     }
-    if (rest && turns && s->lanes > 8)      /* a few, and large blocks are slow to compile */
+    if (rest && turns && s->lanes > 8) /* a few, and large blocks are slow to compile */
         pack_elements(s, from, to, used, rest);
     else if (rest)
         pack_block(s, from, to, used, rest);
@@ -526,10 +549,11 @@ static void pack(struct small *s, const char *b, const struct part *c, int64_t l
     for (int v = 0; v < c->size; v++) {
         int from = fresh(s), to = fresh(s);
 
-        limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
+        limber_text_add(s->out,
+                        "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
                         "  %%v%d = getelementptr i8, ptr %%panel, i64 %d\n"
-                        "  call void @pack%d(ptr %%v%d, ptr %%v%d, i64 %lld)\n", from, b,
-                        (long long)(v * s->lanes * s->f.b.col * s->bytes), to,
+                        "  call void @pack%d(ptr %%v%d, ptr %%v%d, i64 %lld)\n",
+                        from, b, (long long)(v * s->lanes * s->f.b.col * s->bytes), to,
                         v * s->lanes * s->bytes, v == c->size - 1 ? c->used : s->lanes, from, to,
                         (long long)line);
     }
@@ -562,8 +586,9 @@ static void tiles_of_rows(struct small *s, const struct part *r, const char *a, 
 /* All rows of one group of columns. */
 static void columns(struct small *s, const struct part *col, const char *b, const char *c)
 {
-    struct tile t = { .wide = col->size, .last = { col->width, col->used }, .b = b,
-                      .line = s->f.b.row * s->bytes };
+    struct tile t = {
+        .wide = col->size, .last = { col->width, col->used }, .b = b, .line = s->f.b.row * s->bytes
+    };
     char pa[24], pc[24];
     int64_t down = 0;
 
@@ -576,9 +601,10 @@ static void columns(struct small *s, const struct part *col, const char *b, cons
     for (int i = 0; i < s->rows; i++) {
         int p = fresh(s), q = fresh(s);
 
-        limber_text_add(s->out, "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
-                        "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n", p, s->a,
-                        (long long)(down * s->f.a.row * s->bytes), q, c,
+        limber_text_add(s->out,
+                        "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n"
+                        "  %%v%d = getelementptr i8, ptr %s, i64 %lld\n",
+                        p, s->a, (long long)(down * s->f.a.row * s->bytes), q, c,
                         (long long)(down * s->f.c.row * s->bytes));
         tiles_of_rows(s, &s->row[i], name(p, pa), name(q, pc), t);
         down += s->row[i].size * s->row[i].count;
@@ -597,9 +623,10 @@ static void body(struct small *s)
         struct walk walk[2] = { { name(p, pb), wide * s->f.b.col * s->bytes, NULL },
                                 { name(q, pc), wide * s->bytes, NULL } };
 
-        limber_text_add(s->out, "  %s = getelementptr i8, ptr %s, i64 %lld\n"
-                        "  %s = getelementptr i8, ptr %%c, i64 %lld\n", pb, s->b,
-                        (long long)(along * s->f.b.col * s->bytes), pc,
+        limber_text_add(s->out,
+                        "  %s = getelementptr i8, ptr %s, i64 %lld\n"
+                        "  %s = getelementptr i8, ptr %%c, i64 %lld\n",
+                        pb, s->b, (long long)(along * s->f.b.col * s->bytes), pc,
                         (long long)(along * s->bytes));
         if (c->count > 1) {
             l = loop_head(s, walk, 2);
@@ -636,7 +663,8 @@ static void declare(struct small *s, int width)
     char v[24];
 
     snprintf(v, sizeof v, "<%d x %s>", width, s->scalar);
-    limber_text_add(s->out, "declare %s @llvm.fma.v%d%s(%s, %s, %s)\n"
+    limber_text_add(s->out,
+                    "declare %s @llvm.fma.v%d%s(%s, %s, %s)\n"
                     "declare %s @llvm.masked.load.v%d%s.p0(ptr, i32, <%d x i1>, %s)\n"
                     "declare void @llvm.masked.store.v%d%s.p0(%s, ptr, i32, <%d x i1>)\n",
                     v, width, s->suffix, v, v, v, v, width, s->suffix, width, v, width, s->suffix,
@@ -657,7 +685,8 @@ static void head(struct small *s)
     for (int i = 0; i < s->cols; i++)
         wide = s->col[i].size > wide ? s->col[i].size : wide;
     packers(s);
-    limber_text_add(s->out, "define void @limber_fixed(ptr noalias readonly %%a, ptr noalias readonly "
+    limber_text_add(s->out,
+                    "define void @limber_fixed(ptr noalias readonly %%a, ptr noalias readonly "
                     "%%b, ptr noalias %%c) align 64 prefix [8 x i64] zeroinitializer {\n");
     if (packs(s))
         limber_text_add(s->out, "  %%panel = alloca [%lld x i8], align 64\n",
@@ -675,12 +704,15 @@ static bool is_straight(const struct small *s)
     return total <= STRAIGHT;
 }
 
-bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk,
-                       const struct target *t, struct text *out)
+bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
+                       struct text *out)
 {
     bool large = t->vector_bits >= 512, wide = unit == UNIT_f64;
-    struct small s = { .out = out, .chunk = chunk, .registers = t->registers,
-                       .bytes = wide ? 8 : 4, .scalar = wide ? "double" : "float",
+    struct small s = { .out = out,
+                       .chunk = chunk,
+                       .registers = t->registers,
+                       .bytes = wide ? 8 : 4,
+                       .scalar = wide ? "double" : "float",
                        .suffix = wide ? "f64" : "f32" };
 
     s.lanes = (large ? 64 : 32) / s.bytes;

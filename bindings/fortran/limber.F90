@@ -14,25 +14,28 @@ module limber
              status_meaning_c, scheme_name_c
 
   enum, bind(c)     ! limber_status
-    enumerator :: LIMBER_OK, LIMBER_BAD_ARGUMENT, LIMBER_NO_SCHEME, LIMBER_RANGE, &
-                  LIMBER_NO_MEMORY, LIMBER_IO, LIMBER_DEVICE, LIMBER_INTERNAL, LIMBER_NOT_READY
+    enumerator :: LIMBER_STATUS_OK, LIMBER_STATUS_BAD_ARGUMENT, LIMBER_STATUS_NO_SCHEME, LIMBER_STATUS_RANGE, &
+                  LIMBER_STATUS_NO_MEMORY, LIMBER_STATUS_IO, LIMBER_STATUS_DEVICE, LIMBER_STATUS_INTERNAL, LIMBER_STATUS_NOT_READY
   end enum
   enum, bind(c)     ! limber_promise
-    enumerator :: LIMBER_NATIVE, LIMBER_BITS, LIMBER_CORRECT, LIMBER_EXACT, LIMBER_FAST, &
-                  LIMBER_SIMULATE
+    enumerator :: LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_BITS, &
+                  LIMBER_CONTRACT_CORRECT, LIMBER_CONTRACT_EXACT, LIMBER_CONTRACT_FAST, &
+                  LIMBER_CONTRACT_SIMULATE
   end enum
   enum, bind(c)     ! limber_split
     enumerator :: LIMBER_SPLIT_ANY, LIMBER_SPLIT_AHEAD, LIMBER_SPLIT_INSIDE
   end enum
-  enum, bind(c)     ! limber_meanwhile
-    enumerator :: LIMBER_MEANWHILE_WAIT, LIMBER_MEANWHILE_GENERIC, LIMBER_MEANWHILE_REFUSE, &
-                  LIMBER_MEANWHILE_COMPILE
+  enum, bind(c)     ! limber_on_miss
+    enumerator :: LIMBER_ON_MISS_WAIT, LIMBER_ON_MISS_GENERIC, LIMBER_ON_MISS_REFUSE, &
+                  LIMBER_ON_MISS_COMPILE
   end enum
   enum, bind(c)     ! limber_rounding
-    enumerator :: LIMBER_RN, LIMBER_RZ, LIMBER_RU, LIMBER_RD, LIMBER_RA, LIMBER_RO, LIMBER_RS
+    enumerator :: LIMBER_ROUND_NEAREST, LIMBER_ROUND_ZERO, LIMBER_ROUND_UP, &
+                  LIMBER_ROUND_DOWN, LIMBER_ROUND_AWAY, LIMBER_ROUND_ODD, &
+                  LIMBER_ROUND_STOCHASTIC
   end enum
   enum, bind(c)     ! limber_layout
-    enumerator :: LIMBER_NCHW, LIMBER_NHWC
+    enumerator :: LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC
   end enum
   integer, parameter :: LIMBER_PARTS = 27
 
@@ -43,7 +46,7 @@ module limber
   end type
 
   type, bind(c) :: limber_allocator
-    type(c_funptr) :: take = c_null_funptr, give = c_null_funptr
+    type(c_funptr) :: alloc = c_null_funptr, free = c_null_funptr
     type(c_ptr) :: user = c_null_ptr
   end type
 
@@ -82,11 +85,11 @@ module limber
   end type
 
   type, bind(c) :: limber_contract
-    integer(c_int) :: promise = LIMBER_NATIVE, bits = 0
+    integer(c_int) :: promise = LIMBER_CONTRACT_NATIVE, bits = 0
     type(c_ptr) :: scheme = c_null_ptr      ! limber_scheme
     integer(c_int) :: slices = 0, split = LIMBER_SPLIT_ANY
     type(c_ptr) :: unit = c_null_ptr, statistics = c_null_ptr
-    integer(c_int) :: meanwhile = LIMBER_MEANWHILE_WAIT
+    integer(c_int) :: on_miss = LIMBER_ON_MISS_WAIT
   end type
 
   type, bind(c) :: limber_part
@@ -106,7 +109,7 @@ module limber
     real(c_double) :: bound = 0, cost = 0, seconds_scan = 0, seconds_compile = 0, seconds_run = 0
     integer(c_int) :: from = 0
     integer(c_size_t) :: workspace = 0
-    integer(c_int64_t) :: repaired = 0
+    integer(c_int64_t) :: recomputed = 0
     integer(c_int) :: parts = 0
     type(limber_part) :: part(LIMBER_PARTS)
   end type
@@ -117,7 +120,7 @@ module limber
     integer(c_int64_t) :: row = 0, col = 0
   end type
 
-  type, bind(c) :: limber_operand_config
+  type, bind(c) :: limber_prepare_config
     integer(c_size_t) :: bytes = 0
     integer(c_int) :: check = 0
   end type
@@ -136,7 +139,7 @@ module limber
   type, bind(c) :: limber_conv
     integer(c_int64_t) :: n = 0, c = 0, h = 0, w = 0, o = 0, r = 0, s = 0
     integer(c_int64_t) :: stride(2) = 1, dilate(2) = 1, pad(4) = 0, groups = 1
-    integer(c_int) :: layout = LIMBER_NCHW
+    integer(c_int) :: layout = LIMBER_LAYOUT_NCHW
   end type
 
   type, bind(c) :: limber_tile
@@ -144,7 +147,7 @@ module limber
     integer(c_int8_t) :: bits = 0, flags = 0
   end type
 
-  type, bind(c) :: limber_look
+  type, bind(c) :: limber_inspection
     integer(c_int64_t) :: lines = 0, length = 0
     integer(c_int) :: zero = 0, special = 0, negative = 0, emin = 0, emax = 0, spread = 0, &
                       width = 0, bits = 0
@@ -226,7 +229,7 @@ module limber
       integer(c_int), value :: conj_a, conj_b, products
       integer(c_int) :: status
     end function
-    function limber_operand_prepare(ctx, x, rows, cols, left, config, operand) bind(c) &
+    function limber_prepare(ctx, x, rows, cols, left, config, operand) bind(c) &
         result(status)
       import
       type(c_ptr), value :: ctx, config
@@ -236,11 +239,11 @@ module limber
       type(c_ptr), intent(out) :: operand
       integer(c_int) :: status
     end function
-    subroutine limber_operand_free(operand) bind(c)
+    subroutine limber_prepared_free(operand) bind(c)
       import
       type(c_ptr), value :: operand
     end subroutine
-    function limber_operand_check(operand) bind(c) result(status)
+    function limber_prepared_check(operand) bind(c) result(status)
       import
       type(c_ptr), value :: operand
       integer(c_int) :: status
@@ -269,18 +272,18 @@ module limber
       type(limber_format), value :: xf, wf, yf
       integer(c_int) :: status
     end function
-    function limber_look_at(ctx, x, rows, cols, left, look) bind(c) result(status)
+    function limber_inspect(ctx, x, rows, cols, left, look) bind(c) result(status)
       import
       type(c_ptr), value :: ctx
       type(limber_matrix), value :: x
       integer(c_int64_t), value :: rows, cols
       integer(c_int), value :: left
-      type(limber_look), intent(out) :: look
+      type(limber_inspection), intent(out) :: look
       integer(c_int) :: status
     end function
-    subroutine limber_look_free(look) bind(c)
+    subroutine limber_inspection_free(look) bind(c)
       import
-      type(limber_look), intent(inout) :: look
+      type(limber_inspection), intent(inout) :: look
     end subroutine
     function limber_gemm_plan(ctx, contract, m, n, k, alpha, a, b, beta, c, text, report) bind(c) &
         result(status)
@@ -344,7 +347,7 @@ module limber
   ! call limber_multiply(ctx, contract, a, b, c [, alpha, beta, report, stat, errmsg])
   ! c = alpha a b + beta c for matrices of one kind, whole or sections: strides are passed on.  Copies
   ! are made only where a section runs backwards or its elements are components of larger ones.
-  ! Without beta c is not read.  As in ALLOCATE, stat is LIMBER_OK or says why c is as it was, errmsg
+  ! Without beta c is not read.  As in ALLOCATE, stat is LIMBER_STATUS_OK or says why c is as it was, errmsg
   ! then holds the text, and without stat a failure ends the program.
   interface limber_multiply
     procedure multiply_real32, multiply_real64, multiply_complex32, multiply_complex64
@@ -414,7 +417,7 @@ contains
     integer(c_int) :: status
 
     status = limber_format_named(trim(name)//c_null_char, format)
-    if (status /= LIMBER_OK) format = limber_format()
+    if (status /= LIMBER_STATUS_OK) format = limber_format()
   end function
 
   ! The scheme of that name, for limber_contract; c_null_ptr where there is none.
@@ -462,7 +465,7 @@ contains
     character(len=*), intent(inout), optional :: errmsg
 
     stat = int(status)
-    if (status /= LIMBER_OK .and. present(errmsg)) errmsg = limber_error_text()
+    if (status /= LIMBER_STATUS_OK .and. present(errmsg)) errmsg = limber_error_text()
   end subroutine
 
 #define MULTIPLY multiply_real32

@@ -38,7 +38,7 @@ enum limber_format_flags {
     LIMBER_FORMAT_NO_SUBNORMAL = 2, /* values below the smallest normal are flushed to zero */
     LIMBER_FORMAT_SATURATE = 4,     /* overflow gives the largest finite value */
     LIMBER_FORMAT_FINITE = 8        /* neither infinities nor NaN (OCP fp6, fp4): all codes are
-                                       numbers, overflow saturates, NaN becomes 0 */
+                         numbers, overflow saturates, NaN becomes 0 */
 };
 
 /* Plain data of eight bytes; compare with limber_format_equal. */
@@ -53,13 +53,13 @@ typedef struct limber_format {
 } limber_format;
 
 typedef enum limber_rounding {
-    LIMBER_RN,  /* to nearest, ties to even */
-    LIMBER_RZ,  /* toward zero */
-    LIMBER_RU,  /* toward plus infinity */
-    LIMBER_RD,  /* toward minus infinity */
-    LIMBER_RA,  /* to nearest, ties away from zero */
-    LIMBER_RO,  /* to odd: inexact results get an odd last bit */
-    LIMBER_RS   /* stochastic: in units only (unit.h) */
+    LIMBER_ROUND_NEAREST,  /* to nearest, ties to even */
+    LIMBER_ROUND_ZERO,  /* toward zero */
+    LIMBER_ROUND_UP,  /* toward plus infinity */
+    LIMBER_ROUND_DOWN,  /* toward minus infinity */
+    LIMBER_ROUND_AWAY,  /* to nearest, ties away from zero */
+    LIMBER_ROUND_ODD,  /* to odd: inexact results get an odd last bit */
+    LIMBER_ROUND_STOCHASTIC   /* stochastic: in units only (unit.h) */
 } limber_rounding;
 
 /* The format called name: f16 bf16 tf32 e4m3 e5m2 e3m2 e2m3 e2m1 f32 f64 f128 dd i8

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Low-precision units as data: what a described unit computes, bit for bit (LIMBER_SIMULATE).
+ * Low-precision units as data: what a described unit computes, bit for bit
+ * (LIMBER_CONTRACT_SIMULATE).
  *
  * A description is plain data; its text form (docs/simulation.md) is words "key=value", at most one
  * preset's name in front:
@@ -35,53 +36,53 @@ extern "C" {
 /* One rounding.  e <= 8 and m <= 23, or binary64 in a chain of FMAs. */
 typedef struct limber_step {
     limber_format format;   /* KIND_NONE: the step does not exist */
-    uint8_t rounding;       /* limber_rounding, LIMBER_RS included */
+    uint8_t rounding;       /* limber_rounding, LIMBER_ROUND_STOCHASTIC included */
     uint8_t overflow;       /* 0: as the rounding says (IEEE 754); 1: infinity in every mode */
 } limber_step;
 
 enum limber_unit_order {
-    LIMBER_FORWARD,         /* k = 0, 1, 2, ... */
-    LIMBER_REVERSE,         /* the last k first */
-    LIMBER_EVENODD,         /* in every group: even k, then odd k */
-    LIMBER_QUADS            /* in every group: k mod 4 in {0, 1}, then those in {2, 3} */
+    LIMBER_ORDER_FORWARD,         /* k = 0, 1, 2, ... */
+    LIMBER_ORDER_REVERSE,         /* the last k first */
+    LIMBER_ORDER_EVENODD,         /* in every group: even k, then odd k */
+    LIMBER_ORDER_QUADS            /* in every group: k mod 4 in {0, 1}, then those in {2, 3} */
 };
 
 enum limber_unit_scale {
-    LIMBER_UNSCALED,
-    LIMBER_E8M0,            /* a power of two for each block of an operand along k */
-    LIMBER_UE4M3            /* an unsigned OCP e4m3 number */
+    LIMBER_SCALE_NONE,
+    LIMBER_SCALE_E8M0,            /* a power of two for each block of an operand along k */
+    LIMBER_SCALE_UE4M3            /* an unsigned OCP e4m3 number */
 };
 
 enum limber_scale_rule {
-    LIMBER_SCALE_FLOOR,     /* 2^(floor(log2 largest) - emax of the element): OCP MX 1.0, 6.3 */
-    LIMBER_SCALE_CEIL,      /* the least power of two with which nothing saturates */
-    LIMBER_SCALE_EVEN       /* as floor, of the largest rounded to the element's precision */
-};                          /* ue4m3: largest / largest of the element, rounded to nearest even */
+    LIMBER_SCALE_RULE_FLOOR, /* 2^(floor(log2 largest) - emax of the element): OCP MX 1.0, 6.3 */
+    LIMBER_SCALE_RULE_CEIL, /* the least power of two with which nothing saturates */
+    LIMBER_SCALE_RULE_EVEN /* as floor, of the largest rounded to the element's precision */
+}; /* ue4m3: largest / largest of the element, rounded to nearest even */
 
 enum { LIMBER_NO_FLOOR = -10000 };
 
 typedef struct limber_unit {
-    limber_step a, b;       /* operands */
-    int32_t scale, scale_rule, scale_block;     /* limber_unit_scale; elements of a block */
-    limber_step mul;        /* NONE: products are exact */
+    limber_step a, b; /* operands */
+    int32_t scale, scale_rule, scale_block; /* limber_unit_scale; elements of a block */
+    limber_step mul; /* NONE: products are exact */
     limber_step acc;
-    int32_t block;          /* products that are summed at once; 1: one by one */
-    int32_t sub;            /* neighbours whose products are summed exactly before alignment */
-    int32_t frac;           /* block > 1: fraction bits kept by the alignment */
-    int32_t floor;          /* least exponent of an alignment; LIMBER_NO_FLOOR */
-    int32_t zeros;          /* 1: zero products and a zero acc take part in the alignment */
-    int32_t tree;           /* 1: block is a tree of additions */
-    int32_t order;          /* limber_unit_order */
-    int32_t group;          /* 0: no groups */
+    int32_t block; /* products that are summed at once; 1: one by one */
+    int32_t sub; /* neighbours whose products are summed exactly before alignment */
+    int32_t frac; /* block > 1: fraction bits kept by the alignment */
+    int32_t floor; /* least exponent of an alignment; LIMBER_NO_FLOOR */
+    int32_t zeros; /* 1: zero products and a zero acc take part in the alignment */
+    int32_t tree; /* 1: block is a tree of additions */
+    int32_t order; /* limber_unit_order */
+    int32_t group; /* 0: no groups */
     limber_step outer;
-    int32_t split;          /* parts of k; 1 */
+    int32_t split; /* parts of k; 1 */
     limber_step total;
-    int32_t start_c;        /* 1: the outermost sum starts from C (alpha = beta = 1) */
-    limber_step out;        /* NONE: none */
-    int32_t narrow;         /* 1: acc may be narrower than mul */
-    int32_t random_bits;    /* of stochastic rounding: 1..16 */
+    int32_t start_c; /* 1: the outermost sum starts from C (alpha = beta = 1) */
+    limber_step out; /* NONE: none */
+    int32_t narrow; /* 1: acc may be narrower than mul */
+    int32_t random_bits; /* of stochastic rounding: 1..16 */
     uint64_t seed;
-    uint64_t seeded;        /* 1: a seed was given */
+    uint64_t seeded; /* 1: a seed was given */
 } limber_unit;
 
 /* The unit that a text describes.  BAD_ARGUMENT names the key that is unknown, out of range or in
@@ -105,8 +106,8 @@ LIMBER_API const limber_unit_preset *limber_unit_preset_at(int i);
  *   roundingType = "nearest"            quantLayer = [conv1,FC1]
  * Keys under a line "[layer]" hold for that layer alone.  layer NULL: what holds for all.
  * *listed tells whether the layer is quantised at all (quantLayer; absent: every layer is). */
-LIMBER_API limber_status limber_unit_lpgemm(const char *text, const char *layer,
-                                            limber_unit *unit, int *listed);
+LIMBER_API limber_status limber_unit_lpgemm(const char *text, const char *layer, limber_unit *unit,
+                                            int *listed);
 
 /* Elements loaded from one random number each: the number for output (i,j), stream and index, the
  * same for any tiling, thread count and backend. */
@@ -115,40 +116,42 @@ LIMBER_API uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint
 
 /* ---- what happened inside ------------------------------------------------------------------ */
 
-enum { LIMBER_EXPONENTS = 320 };    /* bin e + 160 counts 2^e <= |x| < 2^(e+1); ends take the rest */
+enum { LIMBER_EXPONENTS = 320 }; /* bin e + 160 counts 2^e <= |x| < 2^(e+1); ends take the rest */
 
 typedef struct limber_distribution {
-    int64_t count, zeros, special;  /* special: NaN and infinities, in none of what follows */
+    int64_t count, zeros, special; /* special: NaN and infinities, in none of what follows */
     double mean, variance, least, largest;
     int64_t exponents[LIMBER_EXPONENTS];
 } limber_distribution;
 
 /* All counts are of additions and multiplications of the products themselves (m n k of them), but
  * for the outer ones.  A sum is swamped fully when a nonzero product leaves acc as it was, partly
- * when bits of the product are lost; in a fused block, when its term is cut to zero or loses bits. */
+ * when bits of the product are lost; in a fused block, when its term is cut to zero or loses bits.
+ */
 typedef struct limber_statistics {
     /* in */
-    int compare;            /* 1: also the fields behind `result`; needs a product in FP64 twice */
-    int swamped_only;       /* 1: of the kernel's counters only swamped and outer_swamped, which costs
-                               least; the others stay 0 */
+    int compare; /* 1: also the fields behind `result`; needs a product in FP64 twice */
+    int swamped_only; /* 1: of the kernel's counters only swamped and outer_swamped, which costs
+                         least; the others stay 0 */
     /* out */
-    int64_t products, nonzero;              /* m n k; with both factors nonzero and finite */
-    int64_t mul_inexact, mul_underflow, mul_overflow;   /* underflow: a nonzero product became 0 */
+    int64_t products, nonzero; /* m n k; with both factors nonzero and finite */
+    int64_t mul_inexact, mul_underflow, mul_overflow; /* underflow: a nonzero product became 0 */
     int64_t swamped, partly_swamped, sum_overflow;
-    int64_t outer_sums, outer_swamped, outer_partly;    /* of groups and parts of k */
-    limber_distribution a, b, result;       /* operands as loaded; C as stored */
-    double variance_wide;   /* of the same loaded operands' product, summed in FP64 */
-    double retention;       /* result.variance / variance_wide: the measured VRR */
-    double predicted;       /* by limber_unit_retention for this unit and k */
-    double distance;        /* mean |C - A B|, A and B as given: the mean Manhattan distance */
-    double relative;        /* sum |C - A B| / sum |A B| */
+    int64_t outer_sums, outer_swamped, outer_partly; /* of groups and parts of k */
+    limber_distribution a, b, result; /* operands as loaded; C as stored */
+    double variance_wide; /* of the same loaded operands' product, summed in FP64 */
+    double retention; /* result.variance / variance_wide: the measured VRR */
+    double predicted; /* by limber_unit_retention for this unit and k */
+    double distance; /* mean |C - A B|, A and B as given: the mean Manhattan distance */
+    double relative; /* sum |C - A B| / sum |A B| */
 } limber_statistics;
 
 /* Variance retention rate of n additions into acc_bits fraction bits of products with product_bits:
  * Sakr et al., ICLR 2019, theorem 1.  A model; NAN outside 1 <= bits <= 30, 1 <= n <= 2^24. */
 LIMBER_API double limber_retention(int acc_bits, int product_bits, int64_t n);
-/* The same in `groups` chunks of `length`, VRR(a, p, length) VRR(a, min(a, p + log2 length), groups).
- * By number != 0: log2 of groups in the place of length, as another implementation has it. */
+/* The same in `groups` chunks of `length`, VRR(a, p, length) VRR(a, min(a, p + log2 length),
+ * groups). By number != 0: log2 of groups in the place of length, as another implementation has it.
+ */
 LIMBER_API double limber_retention_chunked(int acc_bits, int product_bits, int64_t length,
                                            int64_t groups, int by_number);
 /* Of a unit at inner dimension k: its acc, its products, its groups. */

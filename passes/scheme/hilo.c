@@ -40,15 +40,16 @@ static bool fits(const struct scheme *s, const struct node *m, bool *scale, stru
 
     range(s, &low, &top);
     if (!limber_node_has(m, ATTR_spread))
-        return limber_fail(d, LIMBER_NO_SCHEME, "needs a scan of %%%s", m->name);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", m->name);
     *scale = false;
     if (m->num[ATTR_width] == 0 || (m->num[ATTR_emin] >= low && m->num[ATTR_emax] < top))
         return true;
     if (!s->scaled)
-        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s leaves [2^%d, 2^%d)", m->name, low, top);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s leaves [2^%d, 2^%d)", m->name, low,
+                           top);
     *scale = true;
     if (m->num[ATTR_spread] > top - 1 - low)
-        return limber_fail(d, LIMBER_NO_SCHEME,
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "exponents of one line of %%%s spread over %d, at most %d fit", m->name,
                            (int)m->num[ATTR_spread], top - 1 - low);
     return true;
@@ -89,8 +90,11 @@ static size_t rows(const struct scheme *s, bool published, bool joins, struct ro
             if (published && w >= s->kept)
                 *dropped += share;
             else
-                out[n++] = (struct row){ .a = i, .b = j, .acc = joins && w > 1 ? 1 : w,
-                                         .weight = -w * s->shift, .share = share };
+                out[n++] = (struct row){ .a = i,
+                                         .b = j,
+                                         .acc = joins && w > 1 ? 1 : w,
+                                         .weight = -w * s->shift,
+                                         .share = share };
         }
     return n;
 }
@@ -110,18 +114,19 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
     if (!limber_stated(p, &s, d))
         return false;
     if (!limber_format_embeds(s.fa, f32) || !limber_format_embeds(s.fb, f32))
-        return limber_fail(d, LIMBER_NO_SCHEME, "an operand does not embed in f32");
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "an operand does not embed in f32");
     if (s.result.kind != LIMBER_KIND_FLOAT || limber_format_sig(s.result) > 24)
-        return limber_fail(d, LIMBER_NO_SCHEME, "the result is no float of at most 24 bits");
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float of at most 24 bits");
     axis = limber_axis_b(p, &s, &mb);
     if (!fits(scheme, s.ma, &scale_a, d) || !fits(scheme, &mb, &scale_b, d))
         return false;
     a = add_limbs(p, scheme, s.a, AXIS_row, scale_a);
     b = add_limbs(p, scheme, s.b, axis, scale_b);
-    n = rows(scheme, p->promise == LIMBER_FAST, tensor && !scheme->shift, table, &p->dropped);
+    n = rows(scheme, p->promise == LIMBER_CONTRACT_FAST, tensor && !scheme->shift, table,
+             &p->dropped);
     for (size_t i = 0; i < n; i++)
         accumulators = table[i].acc >= accumulators ? table[i].acc + 1 : accumulators;
-    return limber_split_finish(p, &s, a, b, scheme->unit, CHUNK, table, n, accumulators, VIA_sum,
-                               NULL, d) &&
+    return limber_split_finish(p, &s, a, b, scheme->unit, CHUNK, table, n, accumulators,
+                               RECONSTRUCT_sum, NULL, d) &&
            (!tensor || limber_split_sums(p, t, d));
 }

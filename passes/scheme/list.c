@@ -8,40 +8,39 @@
 #include <string.h>
 
 const struct scheme limber_schemes[] = {
-    { "native", "the machine's own fused multiply-add",
-      limber_split_native, UNIT_f64, 1, 0, 1, false },
+    { "native", "the machine's own fused multiply-add", limber_split_native, UNIT_f64, 1, 0, 1,
+      false },
     { "cublas", "NVIDIA's own product, where it is at hand; its bits are its own",
       limber_split_cublas, UNIT_f64, 1, 0, 1, false },
-    { "tensor-e4m3", "operands as they are on FP8 (e4m3) tensor cores",
-      limber_split_tensor, UNIT_e4m3, 1, 0, 1, false },
-    { "tensor-e5m2", "operands as they are on FP8 (e5m2) tensor cores",
-      limber_split_tensor, UNIT_e5m2, 1, 0, 1, false },
+    { "tensor-e4m3", "operands as they are on FP8 (e4m3) tensor cores", limber_split_tensor,
+      UNIT_e4m3, 1, 0, 1, false },
+    { "tensor-e5m2", "operands as they are on FP8 (e5m2) tensor cores", limber_split_tensor,
+      UNIT_e5m2, 1, 0, 1, false },
     { "tensor-f16", "operands that FP16 holds, as they are, on FP16 tensor cores",
       limber_split_tensor, UNIT_f16, 1, 0, 1, false },
-    { "fp32-f", "FP32 from two scaled FP16 limbs, 3 products (Ape)",
-      limber_split_hilo, UNIT_f16, 2, 12, 2, true },
-    { "fp32-m", "FP32 from two unscaled FP16 limbs, 4 products (Markidis)",
-      limber_split_hilo, UNIT_f16, 2, 0, 3, false },
-    { "fp32-t", "FP32 from two TF32 limbs, 3 products (Ape)",
-      limber_split_hilo, UNIT_tf32, 2, 0, 2, true },
-    { "fp32-b", "FP32 from three BF16 limbs, 6 products (Ape)",
-      limber_split_hilo, UNIT_bf16, 3, 0, 3, true },
-    { "fp32-b9", "FP32 from three BF16 limbs, all 9 products",
-      limber_split_hilo, UNIT_bf16, 3, 0, 5, true },
-    { "ozaki1-f16", "error-free slices on FP16 units with FP32 sums",
-      limber_split_ozaki1, UNIT_f16, 0, 0, 0, true },
-    { "ozaki1-bf16", "error-free slices on BF16 units with FP32 sums",
-      limber_split_ozaki1, UNIT_bf16, 0, 0, 0, true },
-    { "ozaki1-i8", "error-free slices on INT8 units with INT32 sums",
-      limber_split_ozaki1, UNIT_i8, 0, 0, 0, true },
-    { "ozaki1-f64", "error-free slices on FP64 units",
-      limber_split_ozaki1, UNIT_f64, 0, 0, 0, true },
-    { "ozaki2", "residues on INT8 units, Chinese remainders",
-      limber_split_ozaki2, UNIT_i8, 0, 0, 0, true },
-    { "integer", "bytes of integers on INT8 units",
-      limber_split_integer, UNIT_i8, 0, 0, 0, false },
-    { "exact", "exact products in a long accumulator, for any data (Kulisch)",
-      limber_split_exact, UNIT_exact, 1, 0, 1, false },
+    { "fp32-f", "FP32 from two scaled FP16 limbs, 3 products (Ape)", limber_split_hilo, UNIT_f16, 2,
+      12, 2, true },
+    { "fp32-m", "FP32 from two unscaled FP16 limbs, 4 products (Markidis)", limber_split_hilo,
+      UNIT_f16, 2, 0, 3, false },
+    { "fp32-t", "FP32 from two TF32 limbs, 3 products (Ape)", limber_split_hilo, UNIT_tf32, 2, 0, 2,
+      true },
+    { "fp32-b", "FP32 from three BF16 limbs, 6 products (Ape)", limber_split_hilo, UNIT_bf16, 3, 0,
+      3, true },
+    { "fp32-b9", "FP32 from three BF16 limbs, all 9 products", limber_split_hilo, UNIT_bf16, 3, 0,
+      5, true },
+    { "ozaki1-f16", "error-free slices on FP16 units with FP32 sums", limber_split_ozaki1, UNIT_f16,
+      0, 0, 0, true },
+    { "ozaki1-bf16", "error-free slices on BF16 units with FP32 sums", limber_split_ozaki1,
+      UNIT_bf16, 0, 0, 0, true },
+    { "ozaki1-i8", "error-free slices on INT8 units with INT32 sums", limber_split_ozaki1, UNIT_i8,
+      0, 0, 0, true },
+    { "ozaki1-f64", "error-free slices on FP64 units", limber_split_ozaki1, UNIT_f64, 0, 0, 0,
+      true },
+    { "ozaki2", "residues on INT8 units, Chinese remainders", limber_split_ozaki2, UNIT_i8, 0, 0, 0,
+      true },
+    { "integer", "bytes of integers on INT8 units", limber_split_integer, UNIT_i8, 0, 0, 0, false },
+    { "exact", "exact products in a long accumulator, for any data (Kulisch)", limber_split_exact,
+      UNIT_exact, 1, 0, 1, false },
     { "pairs", "small products in pairs of doubles, correctly rounded, without a kernel",
       limber_split_exact, UNIT_exact, 1, 0, 1, false, true },
     { "simulate", "what a described low-precision unit computes, bit for bit",
@@ -81,7 +80,7 @@ bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
     const struct node *g = limber_plan_find(p, OP_gemm), *out = limber_plan_find(p, OP_epilogue);
 
     if (!g || !out)
-        return limber_fail(d, LIMBER_BAD_ARGUMENT, "the plan has no gemm with an epilogue");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "the plan has no gemm with an epilogue");
     s->gemm = (int)(g - p->node);
     s->a = g->in[0];
     s->b = g->in[1];
@@ -98,16 +97,16 @@ bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
 
 static bool no_memory(struct diag *d)
 {
-    return limber_fail(d, LIMBER_NO_MEMORY, "split: out of memory");
+    return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "split: out of memory");
 }
 
-static bool add_combine(struct plan *p, const struct stated *s, int products, int via,
+static bool add_combine(struct plan *p, const struct stated *s, int products, int reconstruct,
                         const int64_t *moduli, size_t count, struct diag *d)
 {
     struct type t = s->type;
     int c;
 
-    if (via == VIA_sum && limber_units[p->node[products].num[ATTR_unit]].exact_bits)
+    if (reconstruct == RECONSTRUCT_sum && limber_units[p->node[products].num[ATTR_unit]].exact_bits)
         limber_format_named(count > 1 ? "f64" : limber_units[p->node[products].num[ATTR_unit]].acc,
                             &t.format);
     else
@@ -115,8 +114,9 @@ static bool add_combine(struct plan *p, const struct stated *s, int products, in
     c = limber_plan_add(p, OP_combine, NULL, products, -1, t);
     if (c < 0)
         return no_memory(d);
-    limber_node_set(&p->node[c], ATTR_via, via);
-    if (via == VIA_crt && !limber_node_list(p, &p->node[c], ATTR_moduli, moduli, count))
+    limber_node_set(&p->node[c], ATTR_reconstruct, reconstruct);
+    if (reconstruct == RECONSTRUCT_crt &&
+        !limber_node_list(p, &p->node[c], ATTR_moduli, moduli, count))
         return no_memory(d);
     for (size_t i = 0; i < p->nodes; i++)
         for (int j = 0; j < p->node[i].nin; j++)
@@ -127,7 +127,7 @@ static bool add_combine(struct plan *p, const struct stated *s, int products, in
 
 bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, enum unit unit,
                          int64_t chunk, const struct row *row, size_t rows, int accumulators,
-                         int via, const int64_t *moduli, struct diag *d)
+                         int reconstruct, const int64_t *moduli, struct diag *d)
 {
     struct type t = s->type;
     struct row *copy = limber_plan_alloc(p, rows * sizeof *row);
@@ -135,7 +135,7 @@ bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, e
 
     if (a < 0 || b < 0 || !copy)
         return no_memory(d);
-    limber_format_named(via == VIA_sum ? limber_units[unit].acc : "i64", &t.format);
+    limber_format_named(reconstruct == RECONSTRUCT_sum ? limber_units[unit].acc : "i64", &t.format);
     t.count = accumulators;
     products = limber_plan_add(p, OP_products, NULL, a, b, t);
     if (products < 0)
@@ -145,7 +145,7 @@ bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, e
     p->node[products].rows = rows;
     limber_node_set(&p->node[products], ATTR_unit, unit);
     limber_node_set(&p->node[products], ATTR_chunk, chunk);
-    return add_combine(p, s, products, via, moduli, (size_t)accumulators, d);
+    return add_combine(p, s, products, reconstruct, moduli, (size_t)accumulators, d);
 }
 
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
@@ -163,7 +163,7 @@ bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
         }
         word += here + (word[here] == '|');
     }
-    return limber_fail(d, LIMBER_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
 }
 
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
@@ -173,27 +173,27 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
     int64_t width, need;
 
     if (!limber_node_has(mask, ATTR_width))
-        return limber_fail(d, LIMBER_NO_SCHEME, "needs a scan of %%%s", mask->name);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", mask->name);
     width = mask->num[ATTR_width];
     if (budget > 0 && budget < 1) {
         /* truncation of |X| >= 2^(bits-1-spread) by less than 1 (2 for the two parts of dd),
          * half of the budget for each operand, one more bit for their product and pruning */
-        need = (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) +
-               mask->num[ATTR_spread];
+        need =
+            (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) + mask->num[ATTR_spread];
         if (need < width)
             width = need;
     }
     if (width < 1)
         width = 1;
     if (width > INT32_MAX)
-        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s is too wide", mask->name);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s is too wide", mask->name);
     *bits = (int)width;
     return true;
 }
 
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask)
 {
-    enum { MORE = 32 };         /* bits, which cost less than limbs of every window */
+    enum { MORE = 32 }; /* bits, which cost less than limbs of every window */
     int64_t spread, width;
 
     *mask = *s->mb;

@@ -39,9 +39,9 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
     if (!limber_stated(p, &s, d))
         return false;
     if (s.result.kind != LIMBER_KIND_FLOAT)
-        return limber_fail(d, LIMBER_NO_SCHEME, "the result is no float");
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
     if (!pick(&s, t, &unit))
-        return limber_fail(d, LIMBER_NO_SCHEME, "no unit of %s holds operands and result",
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "no unit of %s holds operands and result",
                            t->backend);
     ta = p->node[s.a].type;
     tb = p->node[s.b].type;
@@ -49,7 +49,8 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
     tb.format = ta.format;
     a = limber_plan_add(p, OP_whole, NULL, s.a, -1, ta);
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, tb);
-    return limber_split_finish(p, &s, a, b, unit, p->roundings ? 128 : 256, &row, 1, 1, VIA_sum, NULL, d);
+    return limber_split_finish(p, &s, a, b, unit, p->roundings ? 128 : 256, &row, 1, 1,
+                               RECONSTRUCT_sum, NULL, d);
 }
 
 bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const struct target *t,
@@ -58,13 +59,14 @@ bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const stru
     struct stated s;
 
     if (!limber_target_has(t, "cublas"))
-        return limber_fail(d, LIMBER_NO_SCHEME, "%s has no cuBLAS at hand", t->backend);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no cuBLAS at hand", t->backend);
     if (!limber_stated(p, &s, d))
         return false;
     if (!limber_format_equal(s.fa, s.fb) || !limber_format_equal(s.fa, s.result) ||
         s.fa.kind != LIMBER_KIND_FLOAT || s.fa.carried ||
         !(s.fa.size == 8 || (s.fa.size == 4 && s.fa.frac_bits == 23)))
-        return limber_fail(d, LIMBER_NO_SCHEME, "operands and result are not all f32, or all f64");
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "operands and result are not all f32, or all f64");
     if (!limber_split_native(p, scheme, t, d))
         return false;
     /* one chain: no more is known of its order */

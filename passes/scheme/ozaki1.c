@@ -56,17 +56,17 @@ static bool measure(const struct plan *p, const struct node *mask, limber_format
     o->step = step;
     o->is_signed = !limber_node_has(mask, ATTR_sign) || mask->num[ATTR_sign] == SIGN_signed;
     o->spread = limber_node_has(mask, ATTR_spread) ? (int)mask->num[ATTR_spread] : 0;
-    if (p->slices > 0 && p->promise == LIMBER_FAST)
+    if (p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST)
         o->bits = p->slices * step - o->is_signed;
     else if (!limber_need_bits(p, mask, f, &o->bits, d))
         return false;
     o->slices = (o->bits + o->is_signed + step - 1) / step;
     if (o->bits > 165)          /* classes do not tell how many more */
-        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s needs more than 165 bits, at most 165 are cut",
-                           mask->name);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "%%%s needs more than 165 bits, at most 165 are cut", mask->name);
     if (o->slices > SLICES)
-        return limber_fail(d, LIMBER_NO_SCHEME, "%%%s needs %d bits, %d slices of %d", mask->name,
-                           o->bits, o->slices, step);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s needs %d bits, %d slices of %d",
+                           mask->name, o->bits, o->slices, step);
     return true;
 }
 
@@ -76,8 +76,7 @@ static int add_slices(struct plan *p, int operand, int axis, enum unit unit,
     struct type t = p->node[operand].type;
     int n;
 
-    limber_format_named(unit == UNIT_i8 && !o->is_signed ? "u8" : limber_units[unit].in,
-                        &t.format);
+    limber_format_named(unit == UNIT_i8 && !o->is_signed ? "u8" : limber_units[unit].in, &t.format);
     t.count = o->slices;
     n = limber_plan_add(p, OP_slices, NULL, operand, -1, t);
     if (n >= 0) {
@@ -117,7 +116,9 @@ static size_t rows(const struct operand *a, const struct operand *b, bool fast, 
                 continue;
             }
             *accumulators = w + 1;
-            out[n++] = (struct row){ .a = i, .b = j, .acc = w,
+            out[n++] = (struct row){ .a = i,
+                                     .b = j,
+                                     .acc = w,
                                      .weight = a->step * (a->slices - 1 - i) +
                                                b->step * (b->slices - 1 - j),
                                      .share = share(a, b, i, j) };
@@ -134,12 +135,13 @@ static bool finish(struct plan *p, const struct stated *s, enum unit unit, int64
     bool ok;
 
     if (!table)
-        return limber_fail(d, LIMBER_NO_MEMORY, "ozaki1: out of memory");
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "ozaki1: out of memory");
     a = add_slices(p, s->a, axis_b == AXIS_none ? axis_b : AXIS_row, unit, oa);
     b = add_slices(p, s->b, axis_b, unit, ob);
-    n = rows(oa, ob, p->promise == LIMBER_FAST && p->slices > 0, table, &accumulators,
+    n = rows(oa, ob, p->promise == LIMBER_CONTRACT_FAST && p->slices > 0, table, &accumulators,
              &p->dropped);
-    ok = limber_split_finish(p, s, a, b, unit, chunk, table, n, accumulators, VIA_shift, NULL, d);
+    ok = limber_split_finish(p, s, a, b, unit, chunk, table, n, accumulators, RECONSTRUCT_shift,
+                             NULL, d);
     free(table);
     return ok;
 }
@@ -157,10 +159,10 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
     if (!limber_stated(p, &s, d))
         return false;
     if (s.wraps)
-        return limber_fail(d, LIMBER_NO_SCHEME, "the result wraps, scaled operands do not");
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");
     shape(scheme->unit, p->kbits, &step, &chunk);
     axis = limber_axis_b(p, &s, &mb);
-    if (p->slices > 0 && p->promise == LIMBER_FAST) {   /* so many bits, and not more */
+    if (p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST) {   /* so many bits, and not more */
         axis = AXIS_col;
         mb = *s.mb;
     }
@@ -185,7 +187,7 @@ bool limber_split_integer(struct plan *p, const struct scheme *scheme, const str
         struct operand *o = i ? &ob : &oa;
 
         if (f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT)
-            return limber_fail(d, LIMBER_NO_SCHEME, "%%%s is no integer", mask->name);
+            return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s is no integer", mask->name);
         o->step = 8;
         o->spread = 0;
         o->is_signed = f.kind == LIMBER_KIND_INT &&

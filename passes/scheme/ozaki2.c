@@ -38,22 +38,24 @@ static int add_residues(struct plan *p, int operand, int axis, int bits, int cou
     return n;
 }
 
-/* Fewer bits than the operands have, where that seems enough: what the cut of both may move the sum by,
- * as a power of two; -1 where nothing is cut. */
-static int trust(const struct plan *p, const struct stated *s, int *bits_a, int *bits_b)
+/* Fewer bits than the operands have, where that seems enough: what the cut of both may move the sum
+ * by, as a power of two; -1 where nothing is cut. */
+static int first_pass_bits(const struct plan *p, const struct stated *s, int *bits_a, int *bits_b)
 {
-    int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, doubt = -1;
+    int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, uncertain = -1;
     bool pairs = s->fa.kind == LIMBER_KIND_DD || s->fb.kind == LIMBER_KIND_DD;
 
-    if (!p->trust || (p->promise != LIMBER_CORRECT && p->promise != LIMBER_BITS) || s->result.kind == LIMBER_KIND_INT)
+    if (!p->first_pass_bits ||
+        (p->promise != LIMBER_CONTRACT_CORRECT && p->promise != LIMBER_CONTRACT_BITS) ||
+        s->result.kind == LIMBER_KIND_INT)
         return -1;
     for (int i = 0; i < 2; i++)
-        if (p->trust < full[i])
-            *bits[i] = p->trust;
-    for (int i = 0; i < 2; i++)     /* each cut costs k times less than 2^bits of the other */
-        if (*bits[i] < full[i] && *bits[!i] > doubt)
-            doubt = *bits[!i];
-    return doubt < 0 ? -1 : doubt + p->kbits + 2 + pairs;
+        if (p->first_pass_bits < full[i])
+            *bits[i] = p->first_pass_bits;
+    for (int i = 0; i < 2; i++) /* each cut costs k times less than 2^bits of the other */
+        if (*bits[i] < full[i] && *bits[!i] > uncertain)
+            uncertain = *bits[!i];
+    return uncertain < 0 ? -1 : uncertain + p->kbits + 2 + pairs;
 }
 
 bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const struct target *t,
@@ -62,34 +64,34 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     struct row table[MODULI];
     struct stated s;
     double need, have = 0;
-    int bits_a, bits_b, count = 0, a, b, axis, doubt;
+    int bits_a, bits_b, count = 0, a, b, axis, uncertain;
     struct node mb;
 
     (void)t;
     if (!limber_stated(p, &s, d))
         return false;
     if (s.wraps)
-        return limber_fail(d, LIMBER_NO_SCHEME, "the result wraps, scaled operands do not");
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");
     axis = limber_axis_b(p, &s, &mb);
-    if (!limber_need_bits(p, s.ma, s.fa, &bits_a, d) ||
-        !limber_need_bits(p, &mb, s.fb, &bits_b, d))
+    if (!limber_need_bits(p, s.ma, s.fa, &bits_a, d) || !limber_need_bits(p, &mb, s.fb, &bits_b, d))
         return false;
-    doubt = trust(p, &s, &bits_a, &bits_b);
+    uncertain = first_pass_bits(p, &s, &bits_a, &bits_b);
     /* the margin keeps |S|/P away from 1/2 by more than the rounding of the quotient */
     need = bits_a + bits_b + p->kbits + 1 + 0x1p-16;
     while (count < MODULI && have < need)
         have += log2((double)moduli[count++]);
     if (have < need || bits_a > 165 || bits_b > 165)
-        return limber_fail(d, LIMBER_NO_SCHEME, "%d and %d bits with k up to 2^%d exceed %d moduli",
-                           bits_a, bits_b, p->kbits, MODULI);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "%d and %d bits with k up to 2^%d exceed %d moduli", bits_a, bits_b,
+                           p->kbits, MODULI);
     a = add_residues(p, s.a, AXIS_row, bits_a, count, SIGN_unsigned);
     b = add_residues(p, s.b, axis, bits_b, count, SIGN_signed);
     for (int i = 0; i < count; i++)
         table[i] = (struct row){ .a = i, .b = i, .acc = i, .share = INFINITY };
-    if (!limber_split_finish(p, &s, a, b, scheme->unit, 65536, table, (size_t)count, count, VIA_crt,
-                             moduli, d))
+    if (!limber_split_finish(p, &s, a, b, scheme->unit, 65536, table, (size_t)count, count,
+                             RECONSTRUCT_crt, moduli, d))
         return false;
-    if (doubt >= 0)
-        limber_node_set(limber_plan_find(p, OP_combine), ATTR_doubt, doubt);
+    if (uncertain >= 0)
+        limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, uncertain);
     return true;
 }

@@ -5,8 +5,8 @@
 
 #include "passes/scheme.h"
 
-#define SPLIT(name)                                                                             \
-    bool limber_split_##name(struct plan *, const struct scheme *, const struct target *,       \
+#define SPLIT(name) \
+    bool limber_split_##name(struct plan *, const struct scheme *, const struct target *, \
                              struct diag *)
 SPLIT(native);
 SPLIT(cublas);

@@ -16,7 +16,7 @@ bool limber_split_tensor(struct plan *p, const struct scheme *scheme, const stru
     int a, b;
 
     if (!t->sums[0])
-        return limber_fail(d, LIMBER_NO_SCHEME, "%s has no tensor cores", t->backend);
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no tensor cores", t->backend);
     if (!limber_stated(p, &s, d))
         return false;
     ta = p->node[s.a].type;
@@ -24,13 +24,13 @@ bool limber_split_tensor(struct plan *p, const struct scheme *scheme, const stru
     limber_format_named(limber_units[scheme->unit].in, &ta.format);
     tb.format = ta.format;
     if (!limber_format_embeds(s.fa, ta.format) || !limber_format_embeds(s.fb, tb.format))
-        return limber_fail(d, LIMBER_NO_SCHEME, "an operand does not embed in %s",
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "an operand does not embed in %s",
                            limber_units[scheme->unit].in);
     if (s.result.kind != LIMBER_KIND_FLOAT || limber_format_sig(s.result) > 24)
-        return limber_fail(d, LIMBER_NO_SCHEME, "the result is no float of at most 24 bits");
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float of at most 24 bits");
     a = limber_plan_add(p, OP_whole, NULL, s.a, -1, ta);
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, tb);
     return limber_split_finish(p, &s, a, b, scheme->unit, ta.format.size == 1 ? 128 : 64, &row, 1,
-                               1, VIA_sum, NULL, d) &&
+                               1, RECONSTRUCT_sum, NULL, d) &&
            limber_split_sums(p, t, d);
 }

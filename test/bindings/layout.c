@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sizes and offsets of the public structures, a line a structure ("type - 0 size") and a line a field
+ * Sizes and offsets of the public structures, a line a structure ("type - 0 size") and a line a
+ * field
  * ("type field offset size"), for comparison with what bindings declare. */
 #include <limber/limber.h>
 
 #include <stdio.h>
 
 #define TYPE(type) printf("%s - 0 %zu\n", #type, sizeof(type))
-#define FIELD(type, field)                                                                        \
-    printf("%s %s %zu %zu\n", #type, #field, offsetof(type, field), sizeof ((type *)0)->field)
+#define FIELD(type, field) \
+    printf("%s %s %zu %zu\n", #type, #field, offsetof(type, field), sizeof((type *)0)->field)
 
 int main(void)
 {
@@ -33,8 +34,8 @@ int main(void)
     FIELD(limber_config, whole);
     FIELD(limber_config, allocator);
     TYPE(limber_allocator);
-    FIELD(limber_allocator, take);
-    FIELD(limber_allocator, give);
+    FIELD(limber_allocator, alloc);
+    FIELD(limber_allocator, free);
     FIELD(limber_allocator, user);
     TYPE(limber_step);
     FIELD(limber_step, format);
@@ -73,7 +74,7 @@ int main(void)
     FIELD(limber_contract, split);
     FIELD(limber_contract, unit);
     FIELD(limber_contract, statistics);
-    FIELD(limber_contract, meanwhile);
+    FIELD(limber_contract, on_miss);
     TYPE(limber_part);
     FIELD(limber_part, scheme);
     FIELD(limber_part, rows);
@@ -99,7 +100,7 @@ int main(void)
     FIELD(limber_report, seconds_run);
     FIELD(limber_report, from);
     FIELD(limber_report, workspace);
-    FIELD(limber_report, repaired);
+    FIELD(limber_report, recomputed);
     FIELD(limber_report, parts);
     FIELD(limber_report, part);
     TYPE(limber_matrix);
@@ -107,9 +108,9 @@ int main(void)
     FIELD(limber_matrix, format);
     FIELD(limber_matrix, row);
     FIELD(limber_matrix, col);
-    TYPE(limber_operand_config);
-    FIELD(limber_operand_config, bytes);
-    FIELD(limber_operand_config, check);
+    TYPE(limber_prepare_config);
+    FIELD(limber_prepare_config, bytes);
+    FIELD(limber_prepare_config, check);
     TYPE(limber_batch);
     FIELD(limber_batch, count);
     FIELD(limber_batch, a);
@@ -142,20 +143,20 @@ int main(void)
     FIELD(limber_tile, low);
     FIELD(limber_tile, bits);
     FIELD(limber_tile, flags);
-    TYPE(limber_look);
-    FIELD(limber_look, lines);
-    FIELD(limber_look, length);
-    FIELD(limber_look, zero);
-    FIELD(limber_look, special);
-    FIELD(limber_look, negative);
-    FIELD(limber_look, emin);
-    FIELD(limber_look, emax);
-    FIELD(limber_look, spread);
-    FIELD(limber_look, width);
-    FIELD(limber_look, bits);
-    FIELD(limber_look, tile_rows);
-    FIELD(limber_look, tile_cols);
-    FIELD(limber_look, tile);
+    TYPE(limber_inspection);
+    FIELD(limber_inspection, lines);
+    FIELD(limber_inspection, length);
+    FIELD(limber_inspection, zero);
+    FIELD(limber_inspection, special);
+    FIELD(limber_inspection, negative);
+    FIELD(limber_inspection, emin);
+    FIELD(limber_inspection, emax);
+    FIELD(limber_inspection, spread);
+    FIELD(limber_inspection, width);
+    FIELD(limber_inspection, bits);
+    FIELD(limber_inspection, tile_rows);
+    FIELD(limber_inspection, tile_cols);
+    FIELD(limber_inspection, tile);
     TYPE(limber_cache_entry);
     FIELD(limber_cache_entry, key);
     FIELD(limber_cache_entry, plan);

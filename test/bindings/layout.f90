@@ -70,8 +70,8 @@ contains
     type(limber_allocator), target :: x
 
     call put('limber_allocator', '-', c_loc(x), c_loc(x), c_sizeof(x))
-    call put('limber_allocator', 'take', c_loc(x), c_loc(x%take), c_sizeof(x%take))
-    call put('limber_allocator', 'give', c_loc(x), c_loc(x%give), c_sizeof(x%give))
+    call put('limber_allocator', 'alloc', c_loc(x), c_loc(x%alloc), c_sizeof(x%alloc))
+    call put('limber_allocator', 'free', c_loc(x), c_loc(x%free), c_sizeof(x%free))
     call put('limber_allocator', 'user', c_loc(x), c_loc(x%user), c_sizeof(x%user))
   end subroutine
 
@@ -125,7 +125,7 @@ contains
     call put('limber_contract', 'split', c_loc(x), c_loc(x%split), c_sizeof(x%split))
     call put('limber_contract', 'unit', c_loc(x), c_loc(x%unit), c_sizeof(x%unit))
     call put('limber_contract', 'statistics', c_loc(x), c_loc(x%statistics), c_sizeof(x%statistics))
-    call put('limber_contract', 'meanwhile', c_loc(x), c_loc(x%meanwhile), c_sizeof(x%meanwhile))
+    call put('limber_contract', 'on_miss', c_loc(x), c_loc(x%on_miss), c_sizeof(x%on_miss))
   end subroutine
 
   subroutine limber_part_layout()
@@ -161,7 +161,7 @@ contains
     call put('limber_report', 'seconds_run', c_loc(x), c_loc(x%seconds_run), c_sizeof(x%seconds_run))
     call put('limber_report', 'from', c_loc(x), c_loc(x%from), c_sizeof(x%from))
     call put('limber_report', 'workspace', c_loc(x), c_loc(x%workspace), c_sizeof(x%workspace))
-    call put('limber_report', 'repaired', c_loc(x), c_loc(x%repaired), c_sizeof(x%repaired))
+    call put('limber_report', 'recomputed', c_loc(x), c_loc(x%recomputed), c_sizeof(x%recomputed))
     call put('limber_report', 'parts', c_loc(x), c_loc(x%parts), c_sizeof(x%parts))
     call put('limber_report', 'part', c_loc(x), c_loc(x%part), c_sizeof(x%part))
   end subroutine
@@ -177,11 +177,11 @@ contains
   end subroutine
 
   subroutine limber_operand_config_layout()
-    type(limber_operand_config), target :: x
+    type(limber_prepare_config), target :: x
 
-    call put('limber_operand_config', '-', c_loc(x), c_loc(x), c_sizeof(x))
-    call put('limber_operand_config', 'bytes', c_loc(x), c_loc(x%bytes), c_sizeof(x%bytes))
-    call put('limber_operand_config', 'check', c_loc(x), c_loc(x%check), c_sizeof(x%check))
+    call put('limber_prepare_config', '-', c_loc(x), c_loc(x), c_sizeof(x))
+    call put('limber_prepare_config', 'bytes', c_loc(x), c_loc(x%bytes), c_sizeof(x%bytes))
+    call put('limber_prepare_config', 'check', c_loc(x), c_loc(x%check), c_sizeof(x%check))
   end subroutine
 
   subroutine limber_batch_layout()
@@ -237,22 +237,22 @@ contains
   end subroutine
 
   subroutine limber_look_layout()
-    type(limber_look), target :: x
+    type(limber_inspection), target :: x
 
-    call put('limber_look', '-', c_loc(x), c_loc(x), c_sizeof(x))
-    call put('limber_look', 'lines', c_loc(x), c_loc(x%lines), c_sizeof(x%lines))
-    call put('limber_look', 'length', c_loc(x), c_loc(x%length), c_sizeof(x%length))
-    call put('limber_look', 'zero', c_loc(x), c_loc(x%zero), c_sizeof(x%zero))
-    call put('limber_look', 'special', c_loc(x), c_loc(x%special), c_sizeof(x%special))
-    call put('limber_look', 'negative', c_loc(x), c_loc(x%negative), c_sizeof(x%negative))
-    call put('limber_look', 'emin', c_loc(x), c_loc(x%emin), c_sizeof(x%emin))
-    call put('limber_look', 'emax', c_loc(x), c_loc(x%emax), c_sizeof(x%emax))
-    call put('limber_look', 'spread', c_loc(x), c_loc(x%spread), c_sizeof(x%spread))
-    call put('limber_look', 'width', c_loc(x), c_loc(x%width), c_sizeof(x%width))
-    call put('limber_look', 'bits', c_loc(x), c_loc(x%bits), c_sizeof(x%bits))
-    call put('limber_look', 'tile_rows', c_loc(x), c_loc(x%tile_rows), c_sizeof(x%tile_rows))
-    call put('limber_look', 'tile_cols', c_loc(x), c_loc(x%tile_cols), c_sizeof(x%tile_cols))
-    call put('limber_look', 'tile', c_loc(x), c_loc(x%tile), c_sizeof(x%tile))
+    call put('limber_inspection', '-', c_loc(x), c_loc(x), c_sizeof(x))
+    call put('limber_inspection', 'lines', c_loc(x), c_loc(x%lines), c_sizeof(x%lines))
+    call put('limber_inspection', 'length', c_loc(x), c_loc(x%length), c_sizeof(x%length))
+    call put('limber_inspection', 'zero', c_loc(x), c_loc(x%zero), c_sizeof(x%zero))
+    call put('limber_inspection', 'special', c_loc(x), c_loc(x%special), c_sizeof(x%special))
+    call put('limber_inspection', 'negative', c_loc(x), c_loc(x%negative), c_sizeof(x%negative))
+    call put('limber_inspection', 'emin', c_loc(x), c_loc(x%emin), c_sizeof(x%emin))
+    call put('limber_inspection', 'emax', c_loc(x), c_loc(x%emax), c_sizeof(x%emax))
+    call put('limber_inspection', 'spread', c_loc(x), c_loc(x%spread), c_sizeof(x%spread))
+    call put('limber_inspection', 'width', c_loc(x), c_loc(x%width), c_sizeof(x%width))
+    call put('limber_inspection', 'bits', c_loc(x), c_loc(x%bits), c_sizeof(x%bits))
+    call put('limber_inspection', 'tile_rows', c_loc(x), c_loc(x%tile_rows), c_sizeof(x%tile_rows))
+    call put('limber_inspection', 'tile_cols', c_loc(x), c_loc(x%tile_cols), c_sizeof(x%tile_cols))
+    call put('limber_inspection', 'tile', c_loc(x), c_loc(x%tile), c_sizeof(x%tile))
   end subroutine
 
   subroutine limber_cache_entry_layout()

@@ -10,7 +10,7 @@ program test_fortran
   type(limber_contract) :: correct
   integer :: failures = 0, code
 
-  correct%promise = LIMBER_CORRECT
+  correct%promise = LIMBER_CONTRACT_CORRECT
   call limber_open(ctx, threads=2, stat=code)
   call singles()
   call doubles()
@@ -146,17 +146,17 @@ contains
     c = 7
     text = ''
     call limber_multiply(ctx, correct, a, a, c, stat=stat, errmsg=text)
-    call check(stat == LIMBER_BAD_ARGUMENT .and. index(text, 'shapes') > 0, 'unequal shapes')
-    wrong%promise = LIMBER_FAST
+    call check(stat == LIMBER_STATUS_BAD_ARGUMENT .and. index(text, 'shapes') > 0, 'unequal shapes')
+    wrong%promise = LIMBER_CONTRACT_FAST
     call limber_multiply(ctx, wrong, a, b, c, stat=stat, errmsg=text)
-    call check(stat == LIMBER_BAD_ARGUMENT .and. index(text, 'scheme') > 0, 'fast without a scheme')
+    call check(stat == LIMBER_STATUS_BAD_ARGUMENT .and. index(text, 'scheme') > 0, 'fast without a scheme')
     call check(all(c == 7), 'c after a failure')
     call limber_open(none, backend='none', stat=stat, errmsg=text)
-    call check(stat == LIMBER_BAD_ARGUMENT .and. index(text, 'backend') > 0, 'a backend unknown')
+    call check(stat == LIMBER_STATUS_BAD_ARGUMENT .and. index(text, 'backend') > 0, 'a backend unknown')
     call check(.not. c_associated(none), 'a context after a failure')
     call check(.not. c_associated(limber_scheme('none')), 'a scheme unknown')
     call limber_multiply(ctx, correct, a, b, c, stat=stat)
-    call check(stat == LIMBER_OK .and. all(c == k), 'after failures')
+    call check(stat == LIMBER_STATUS_OK .and. all(c == k), 'after failures')
   end subroutine
 
   subroutine complexes()
@@ -201,8 +201,8 @@ contains
     integer(c_int), intent(in) :: status
     character(len=*), intent(in) :: what
 
-    call check(status == LIMBER_OK, what)
-    if (status /= LIMBER_OK) print '(a)', limber_error_text()
+    call check(status == LIMBER_STATUS_OK, what)
+    if (status /= LIMBER_STATUS_OK) print '(a)', limber_error_text()
   end subroutine
 
   ! Those that C has: bytes, a batch, prepared operands, a convolution, data, a plan, the cache.
@@ -214,9 +214,9 @@ contains
     type(limber_matrix) :: ma, mb, mc
     type(limber_batch) :: batch
     type(limber_cache_info) :: info
-    type(limber_look) :: look
+    type(limber_inspection) :: look
     type(limber_format) :: unknown
-    type(limber_operand_config), target :: config
+    type(limber_prepare_config), target :: config
     type(c_ptr) :: operand, text
 
     a = int(draw(m, k, 7), c_int8_t)
@@ -238,19 +238,19 @@ contains
     config%check = 1
     mc%data = c_loc(c)
     c = 0
-    call ok(limber_operand_prepare(ctx, mb, deep, wide, 0_c_int, c_loc(config), operand), &
-            'limber_operand_prepare')
+    call ok(limber_prepare(ctx, mb, deep, wide, 0_c_int, c_loc(config), operand), &
+            'limber_prepare')
     call ok(limber_gemm_prepared(ctx, correct, high, wide, deep, c_null_ptr, c_null_ptr, ma, operand, &
                                  mb, c_null_ptr, mc, c_null_ptr), 'limber_gemm_prepared')
     call check(all(c == exact), 'a prepared operand')
     b(1, 1) = ieor(b(1, 1), 1_c_int8_t)
-    call check(limber_operand_check(operand) == LIMBER_BAD_ARGUMENT, 'limber_operand_check')
+    call check(limber_prepared_check(operand) == LIMBER_STATUS_BAD_ARGUMENT, 'limber_prepared_check')
     call check(index(limber_error_text(), 'changed') > 0, 'limber_error_text')
-    call limber_operand_free(operand)
+    call limber_prepared_free(operand)
 
-    call ok(limber_look_at(ctx, ma, high, deep, 1_c_int, look), 'limber_look_at')
-    call check(look%lines == m .and. look%length == k .and. look%special == 0, 'limber_look')
-    call limber_look_free(look)
+    call ok(limber_inspect(ctx, ma, high, deep, 1_c_int, look), 'limber_inspect')
+    call check(look%lines == m .and. look%length == k .and. look%special == 0, 'limber_inspection')
+    call limber_inspection_free(look)
     call ok(limber_gemm_plan(ctx, correct, high, wide, deep, c_null_ptr, ma, mb, c_null_ptr, mc, text, &
                              c_null_ptr), 'limber_gemm_plan')
     call check(c_associated(text), 'a plan')

@@ -37,36 +37,36 @@ INTEGER NAME(isamax)(const INTEGER *n, const float *x, const INTEGER *step)
     return best;
 }
 
-#define GEMM(name, type, conjugate)                                                             \
-    void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n,               \
-              const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda,           \
+#define GEMM(name, type, conjugate) \
+    void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n, \
+              const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda, \
               const type *b, const INTEGER *ldb, const type *beta, type *c, const INTEGER *ldc, \
-              size_t la, size_t lb);                                                            \
-    void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n,               \
-              const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda,           \
+              size_t la, size_t lb); \
+    void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n, \
+              const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda, \
               const type *b, const INTEGER *ldb, const type *beta, type *c, const INTEGER *ldc, \
-              size_t la, size_t lb)                                                             \
-    {                                                                                           \
-        INTEGER info = *ldc < *m ? 13 : 0;                                                      \
-                                                                                                \
-        (void)la, (void)lb;                                                                     \
-        mock_calls++;                                                                           \
-        if (info) {                                                                             \
-            xerbla_(#name, &info, sizeof #name);                                                \
-            return;                                                                             \
-        }                                                                                       \
-        for (INTEGER i = 0; i < *m; i++)                                                        \
-            for (INTEGER j = 0; j < *n; j++) {                                                  \
-                type sum = 0;                                                                   \
-                                                                                                \
-                for (INTEGER p = 0; p < *k; p++) {                                              \
-                    type x = *ta == 'N' ? a[i + p * *lda] : a[p + i * *lda];                    \
-                    type y = *tb == 'N' ? b[p + j * *ldb] : b[j + p * *ldb];                    \
-                                                                                                \
-                    sum += (*ta == 'C' ? conjugate(x) : x) * (*tb == 'C' ? conjugate(y) : y);   \
-                }                                                                               \
-                c[i + j * *ldc] = *alpha * sum + (*beta == 0 ? 0 : *beta * c[i + j * *ldc]);    \
-            }                                                                                   \
+              size_t la, size_t lb) \
+    { \
+        INTEGER info = *ldc < *m ? 13 : 0; \
+\
+        (void)la, (void)lb; \
+        mock_calls++; \
+        if (info) { \
+            xerbla_(#name, &info, sizeof #name); \
+            return; \
+        } \
+        for (INTEGER i = 0; i < *m; i++) \
+            for (INTEGER j = 0; j < *n; j++) { \
+                type sum = 0; \
+\
+                for (INTEGER p = 0; p < *k; p++) { \
+                    type x = *ta == 'N' ? a[i + p * *lda] : a[p + i * *lda]; \
+                    type y = *tb == 'N' ? b[p + j * *ldb] : b[j + p * *ldb]; \
+\
+                    sum += (*ta == 'C' ? conjugate(x) : x) * (*tb == 'C' ? conjugate(y) : y); \
+                } \
+                c[i + j * *ldc] = *alpha * sum + (*beta == 0 ? 0 : *beta * c[i + j * *ldc]); \
+            } \
     }
 
 GEMM(NAME(sgemm), float, )

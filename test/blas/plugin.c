@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An extension module with a BLAS of its own, and what loads it apart from the global scope, as Python
- * does: `host PLUGIN` prints how many products that BLAS has computed. */
+ * An extension module with a BLAS of its own, and what loads it apart from the global scope, as
+ * Python does: `host PLUGIN` prints how many products that BLAS has computed. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A program on a BLAS: `program served`, where its products should come from elsewhere, or `program
- * left`; a third word asks for batches, which this BLAS does not have.  Each result is compared with sums of its own. */
+ * left`; a third word asks for batches, which this BLAS does not have.  Each result is compared
+ * with sums of its own. */
 #define _GNU_SOURCE     /* RTLD_DEFAULT */
 #include <complex.h>
 #include <dlfcn.h>
@@ -14,9 +15,9 @@
 
 extern int mock_calls, mock_errors, mock_info;
 
-#define FORTRAN(name)                                                                           \
-    void name(const char *, const char *, const INTEGER *, const INTEGER *, const INTEGER *,    \
-              const void *, const void *, const INTEGER *, const void *, const INTEGER *,       \
+#define FORTRAN(name) \
+    void name(const char *, const char *, const INTEGER *, const INTEGER *, const INTEGER *, \
+              const void *, const void *, const INTEGER *, const void *, const INTEGER *, \
               const void *, void *, const INTEGER *, size_t, size_t)
 FORTRAN(sgemm_);
 FORTRAN(dgemm_);
@@ -62,11 +63,14 @@ static double complex element(const void *x, char type, char op, int i, int j, i
     return op == 'C' ? conj(v) : v;
 }
 
-struct matrices { void *a, *b, *c, *before; };
+struct matrices {
+    void *a, *b, *c, *before;
+};
 
 static struct matrices make(char type)
 {
-    struct matrices m = { malloc(SIZE * 16), malloc(SIZE * 16), malloc(SIZE * 16), malloc(SIZE * 16) };
+    struct matrices m = { malloc(SIZE * 16), malloc(SIZE * 16), malloc(SIZE * 16),
+                          malloc(SIZE * 16) };
 
     for (int i = 0; i < SIZE; i++) {
         set(m.a, type, i, random_unit() + I * random_unit());
@@ -116,7 +120,8 @@ static void fortran(const char *name, char type, FORTRAN((*gemm)))
 
         set(alpha, type, 0, type == 'c' || type == 'z' ? 1.5 - 0.5 * I : 1.5);
         set(beta, type, 0, -0.5);
-        gemm(&ops[q][0], &ops[q][1], &m, &n, &k, alpha, x.a, &lead, x.b, &lead, beta, x.c, &lead, 1, 1);
+        gemm(&ops[q][0], &ops[q][1], &m, &n, &k, alpha, x.a, &lead, x.b, &lead, beta, x.c, &lead, 1,
+             1);
         check(name, &x, type, ops[q][0], ops[q][1], at(alpha, type, 0), -0.5, 0);
         drop(&x);
     }
@@ -128,8 +133,8 @@ static void cblas(void)
         for (int t = 0; t < 2; t++) {
             struct matrices x = make('d');
 
-            cblas_dgemm(rows ? 101 : 102, t ? 112 : 111, 111, M, N, K, 2, x.a, LEAD, x.b, LEAD, 0.25, x.c,
-                        LEAD);
+            cblas_dgemm(rows ? 101 : 102, t ? 112 : 111, 111, M, N, K, 2, x.a, LEAD, x.b, LEAD,
+                        0.25, x.c, LEAD);
             check(rows ? "rows" : "columns", &x, 'd', t ? 'T' : 'N', 'N', 2, 0.25, rows);
             drop(&x);
         }
@@ -151,33 +156,39 @@ static void wrong(void)
     drop(&x);
 }
 
-/* ---- batches: names that the BLAS here does not have ---------------------------------------------- */
+/* ---- batches: names that the BLAS here does not have
+ * ---------------------------------------------- */
 
 enum { BATCH = 3 };
 
 typedef const void *in;
-typedef void fortran_batch(const char *, const char *, in, in, in, in, in, in, in, in, in, in, in, in, in, size_t,
-                           size_t);
-typedef void c_batch(int, const int *, const int *, in, in, in, in, in, in, in, in, in, in, in, INTEGER, in);
-typedef void fortran_strided(const char *, const char *, in, in, in, in, in, in, in, in, in, in, in, void *, in,
-                             in, in, size_t, size_t);
-#define C_STRIDED(scalar)                                                                       \
-    void(int, int, int, INTEGER, INTEGER, INTEGER, scalar, in, INTEGER, INTEGER, in, INTEGER, INTEGER, \
-         scalar, void *, INTEGER, INTEGER, INTEGER)
-typedef void fortran_gemmt(const char *, const char *, const char *, in, in, in, in, in, in, in, in, void *, in,
-                           size_t, size_t, size_t);
+typedef void fortran_batch(const char *, const char *, in, in, in, in, in, in, in, in, in, in, in,
+                           in, in, size_t, size_t);
+typedef void c_batch(int, const int *, const int *, in, in, in, in, in, in, in, in, in, in, in,
+                     INTEGER, in);
+typedef void fortran_strided(const char *, const char *, in, in, in, in, in, in, in, in, in, in, in,
+                             void *, in, in, in, size_t, size_t);
+#define C_STRIDED(scalar) \
+    void(int, int, int, INTEGER, INTEGER, INTEGER, scalar, in, INTEGER, INTEGER, in, INTEGER, \
+         INTEGER, scalar, void *, INTEGER, INTEGER, INTEGER)
+typedef void fortran_gemmt(const char *, const char *, const char *, in, in, in, in, in, in, in, in,
+                           void *, in, size_t, size_t, size_t);
 typedef __typeof__(C_STRIDED(double)) c_strided_d;
 typedef __typeof__(C_STRIDED(in)) c_strided_z;
 
 /* The function of that name before us. */
-#define FIND(type, f, name) type *f; *(void **)&f = dlsym(RTLD_DEFAULT, name)
+#define FIND(type, f, name) \
+    type *f; \
+    *(void **)&f = dlsym(RTLD_DEFAULT, name)
 
 /* Two groups, of two products and of one with A transposed. */
 static void groups(char type, int rows, int by_c)
 {
-    const char *name = by_c ? type == 'd' ? "cblas_dgemm_batch" : "cblas_zgemm_batch"
-                            : type == 'd' ? "dgemm_batch_" : "zgemm_batch_";
-    const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD }, size[] = { 2, 1 }, two = 2;
+    const char *name = by_c        ? type == 'd' ? "cblas_dgemm_batch" : "cblas_zgemm_batch" :
+                       type == 'd' ? "dgemm_batch_" :
+                                     "zgemm_batch_";
+    const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD },
+                  size[] = { 2, 1 }, two = 2;
     const int ta[] = { 111, 112 }, tb[] = { 111, 111 };
     struct matrices x[BATCH];
     const void *a[BATCH], *b[BATCH];
@@ -199,7 +210,8 @@ static void groups(char type, int rows, int by_c)
     if (by_c)
         g(rows ? 101 : 102, ta, tb, m, n, k, alpha, a, lead, b, lead, beta, c, lead, two, size);
     else
-        f("NT", "NN", m, n, k, alpha, a, lead, b, lead, beta, c, lead, &two, size, (size_t)1, (size_t)1);
+        f("NT", "NN", m, n, k, alpha, a, lead, b, lead, beta, c, lead, &two, size, (size_t)1,
+          (size_t)1);
     for (int i = 0; i < BATCH; i++) {
         check(name, &x[i], type, i < 2 ? 'N' : 'T', 'N', i < 2 ? 1.5 : 2.5, i < 2 ? 0 : -0.5, rows);
         drop(&x[i]);
@@ -209,8 +221,10 @@ static void groups(char type, int rows, int by_c)
 /* All products share A; results lie SIZE apart. */
 static void strided(char type, int by_c)
 {
-    const char *name = by_c ? type == 'd' ? "cblas_dgemm_batch_strided" : "cblas_zgemm_batch_strided"
-                            : type == 'd' ? "dgemm_batch_strided_" : "zgemm_batch_strided_";
+    const char *name = by_c ?
+                           type == 'd' ? "cblas_dgemm_batch_strided" : "cblas_zgemm_batch_strided" :
+                       type == 'd' ? "dgemm_batch_strided_" :
+                                     "zgemm_batch_strided_";
     const INTEGER m = M, n = N, k = K, lead = LEAD, none = 0, step = SIZE, two = 2;
     size_t bytes = SIZE * (type == 'd' ? 8 : 16);
     struct matrices x[2] = { make(type), make(type) };
@@ -228,12 +242,13 @@ static void strided(char type, int by_c)
     set(alpha, type, 0, -1);
     set(beta, type, 0, 2);
     if (!by_c)
-        f("N", "c", &m, &n, &k, alpha, x[0].a, &lead, &none, b, &lead, &step, beta, c, &lead, &step, &two,
-          (size_t)1, (size_t)1);
+        f("N", "c", &m, &n, &k, alpha, x[0].a, &lead, &none, b, &lead, &step, beta, c, &lead, &step,
+          &two, (size_t)1, (size_t)1);
     else if (type == 'd')
         d(102, 111, 113, m, n, k, -1.0, x[0].a, lead, none, b, lead, step, 2.0, c, lead, step, two);
     else
-        z(102, 111, 113, m, n, k, alpha, x[0].a, lead, none, b, lead, step, beta, c, lead, step, two);
+        z(102, 111, 113, m, n, k, alpha, x[0].a, lead, none, b, lead, step, beta, c, lead, step,
+          two);
     for (int i = 0; i < 2; i++) {
         memcpy(x[i].c, c + i * bytes, bytes);
         check(name, &x[i], type, 'N', 'C', -1, 2, 0);
@@ -251,10 +266,12 @@ static void expect_error(const char *what, int before, int info, const struct ma
     failures++;
 }
 
-/* xerbla hears of Fortran's calls, cblas_xerbla of those of C: the mock makes the latter negative. */
+/* xerbla hears of Fortran's calls, cblas_xerbla of those of C: the mock makes the latter negative.
+ */
 static void wrong_batches(void)
 {
-    const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD }, size[] = { 1, 1 };
+    const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD },
+                  size[] = { 1, 1 };
     const INTEGER small[] = { LEAD, 3 }, two = 2, none = 0, minus = -1;
     struct matrices x = make('d');
     const void *a[] = { x.a, x.a }, *b[] = { x.b, x.b };
@@ -271,12 +288,14 @@ static void wrong_batches(void)
     expect_error("a batch's letter", before++, 1, &x);
     f("NN", "NN", m, n, k, one, a, lead, b, lead, one, c, lead, &minus, size, (size_t)1, (size_t)1);
     expect_error("a batch's number of groups", before++, 14, &x);
-    d(102, 111, 111, m[0], n[0], k[0], 1.0, x.a, lead[0], none, x.b, lead[0], none, 1.0, x.c, small[1], none,
-      two);
+    d(102, 111, 111, m[0], n[0], k[0], 1.0, x.a, lead[0], none, x.b, lead[0], none, 1.0, x.c,
+      small[1], none, two);
     expect_error("a strided batch's ldc", before++, -16, &x);
-    d(100, 111, 111, m[0], n[0], k[0], 1.0, x.a, lead[0], none, x.b, lead[0], none, 1.0, x.c, lead[0], none, two);
+    d(100, 111, 111, m[0], n[0], k[0], 1.0, x.a, lead[0], none, x.b, lead[0], none, 1.0, x.c,
+      lead[0], none, two);
     expect_error("a strided batch's order", before++, -1, &x);
-    t("U", "N", "N", n, &minus, one, x.a, lead, x.b, lead, one, x.c, lead, (size_t)1, (size_t)1, (size_t)1);
+    t("U", "N", "N", n, &minus, one, x.a, lead, x.b, lead, one, x.c, lead, (size_t)1, (size_t)1,
+      (size_t)1);
     expect_error("gemmt's k", before++, 5, &x);
     drop(&x);
 }

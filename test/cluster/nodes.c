@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Two kinds of nodes on one cache: this machine, and one that says it is an older one.  Each compiles
- * its own kernel once, neither takes the other's, and both results are right. */
+ * Two kinds of nodes on one cache: this machine, and one that says it is an older one.  Each
+ * compiles its own kernel once, neither takes the other's, and both results are right. */
 #include "backends/backend.h"
 #include "backends/llvm/cpu.h"
-#include "jit/engine.h"
+#include "jit/api/api.h"
 #include "passes/passes.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@
 enum { SIZE = 70 };
 
 extern const struct backend limber_backend_llvm;
-static const char old_target[] = "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 "
+static const char old_target[] =
+    "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 "
     "l2=262144 group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8 "
     "rate.model=1e10";
 
@@ -27,7 +28,7 @@ static bool probe_old(struct target *t, struct diag *d)
 static int first_product(const char *dir, bool old, limber_report *r)
 {
     static double a[SIZE][SIZE], b[SIZE][SIZE], c[SIZE][SIZE];
-    const limber_contract correct = { .promise = LIMBER_CORRECT };
+    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
     struct backend node = limber_backend_llvm;
     const struct backend *const list[] = { &node, NULL };
     limber_context *ctx;
@@ -44,7 +45,8 @@ static int first_product(const char *dir, bool old, limber_report *r)
         }
     if (!limber_context_make(&ctx, &(limber_config){ .cache_dir = dir, .threads = 1 }, list, &d) ||
         limber_gemm(ctx, &correct, SIZE, SIZE, SIZE, NULL, (limber_matrix){ a, f64, SIZE, 1 },
-                    (limber_matrix){ b, f64, SIZE, 1 }, NULL, (limber_matrix){ c, f64, SIZE, 1 }, r)) {
+                    (limber_matrix){ b, f64, SIZE, 1 }, NULL, (limber_matrix){ c, f64, SIZE, 1 },
+                    r)) {
         printf("%s%s\n", d.text, limber_error_text());
         limber_destroy(ctx);
         return 0;
@@ -69,7 +71,8 @@ static void expect(const char *dir, bool old, int from, limber_report *r)
     static const char *const name[] = { "compiled", "from disk", "from memory" };
     int got = first_product(dir, old, r);
 
-    printf("%s node: %s, kernel %.8s\n", old ? "old" : "this", got ? name[got - 1] : "failed", r->kernel);
+    printf("%s node: %s, kernel %.8s\n", old ? "old" : "this", got ? name[got - 1] : "failed",
+           r->kernel);
     if (got != 1 + from) {
         printf("FAILED: it should have been %s\n", name[from]);
         failures++;

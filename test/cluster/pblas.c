@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program on ScaLAPACK that knows nothing of Limber: `pblas ROWS COLS N ERROR` multiplies and solves
- * N x N matrices on a grid of ROWS by COLS processes.
+ * A program on ScaLAPACK that knows nothing of Limber: `pblas ROWS COLS N ERROR` multiplies and
+ * solves N x N matrices on a grid of ROWS by COLS processes.
  *
- * Elements are integers, functions of their indices, so every process knows all matrices and its part
- * of the result is compared with sums in 128-bit integers.  A product of small integers has to be exact.
- * Of large ones, whose sums cancel but are doubles whatever panels of k PBLAS adds to C, an element may
- * be off by ERROR |A||B|.  Solutions are judged as ScaLAPACK's own tests do: |A x - b| / (eps n |A| |x|)
- * < 3, in infinity norms.
+ * Elements are integers, functions of their indices, so every process knows all matrices and its
+ * part of the result is compared with sums in 128-bit integers.  A product of small integers has to
+ * be exact. Of large ones, whose sums cancel but are doubles whatever panels of k PBLAS adds to C,
+ * an element may be off by ERROR |A||B|.  Solutions are judged as ScaLAPACK's own tests do: |A x -
+ * b| / (eps n |A| |x|) < 3, in infinity norms.
  */
 #include <float.h>
 #include <math.h>
@@ -22,22 +22,26 @@ void Cblacs_gridinit(int *context, const char *order, int rows, int cols);
 void Cblacs_gridinfo(int context, int *rows, int *cols, int *row, int *col);
 void Cblacs_gridexit(int context);
 int numroc_(const int *n, const int *nb, const int *me, const int *first, const int *count);
-void descinit_(int *desc, const int *m, const int *n, const int *mb, const int *nb, const int *first_row,
-               const int *first_col, const int *context, const int *lead, int *info);
+void descinit_(int *desc, const int *m, const int *n, const int *mb, const int *nb,
+               const int *first_row, const int *first_col, const int *context, const int *lead,
+               int *info);
 void pdgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k,
              const double *alpha, const double *a, const int *ia, const int *ja, const int *da,
-             const double *b, const int *ib, const int *jb, const int *db, const double *beta, double *c,
-             const int *ic, const int *jc, const int *dc, size_t la, size_t lb);
+             const double *b, const int *ib, const int *jb, const int *db, const double *beta,
+             double *c, const int *ic, const int *jc, const int *dc, size_t la, size_t lb);
 void pdgesv_(const int *n, const int *nrhs, double *a, const int *ia, const int *ja, const int *da,
              int *pivots, double *b, const int *ib, const int *jb, const int *db, int *info);
-void pdposv_(const char *uplo, const int *n, const int *nrhs, double *a, const int *ia, const int *ja,
-             const int *da, double *b, const int *ib, const int *jb, const int *db, int *info, size_t lu);
+void pdposv_(const char *uplo, const int *n, const int *nrhs, double *a, const int *ia,
+             const int *ja, const int *da, double *b, const int *ib, const int *jb, const int *db,
+             int *info, size_t lu);
 
 enum { BLOCK = 64, K = 256, RIGHT = 2 };
 static int size;
 static const int one = 1, zero = 0, block = BLOCK;
 
-static struct { int context, rows, cols, row, col; } grid;
+static struct {
+    int context, rows, cols, row, col;
+} grid;
 static int rank, failures;
 
 /* ---- matrices as functions ------------------------------------------------------------------- */
@@ -57,20 +61,41 @@ static int64_t integer(int i, int j, int salt, int bits)
     return (int64_t)mix(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
 }
 
-static int64_t small_a(int i, int j) { return integer(i, j, 1, 5); }
-static int64_t small_b(int i, int j) { return integer(i, j, 2, 5); }
-static int64_t small_c(int i, int j) { return integer(i, j, 3, 5); }
+static int64_t small_a(int i, int j)
+{
+    return integer(i, j, 1, 5);
+}
+static int64_t small_b(int i, int j)
+{
+    return integer(i, j, 2, 5);
+}
+static int64_t small_c(int i, int j)
+{
+    return integer(i, j, 3, 5);
+}
 /* Columns by twos are equal, rows by twos nearly opposite. */
-static int64_t large_a(int i, int j) { return integer(i, j / 2, 4, 40); }
+static int64_t large_a(int i, int j)
+{
+    return integer(i, j / 2, 4, 40);
+}
 static int64_t large_b(int i, int j)
 {
     int64_t x = integer(i / 2, j, 5, 40);
 
     return i % 2 ? x + integer(i, j, 6, 5) : -x;
 }
-static int64_t nothing(int i, int j) { return 0 * i * j; }
-static int64_t general(int i, int j) { return integer(i, j, 7, 30); }
-static int64_t right(int i, int j) { return integer(i, j, 8, 30); }
+static int64_t nothing(int i, int j)
+{
+    return 0 * i * j;
+}
+static int64_t general(int i, int j)
+{
+    return integer(i, j, 7, 30);
+}
+static int64_t right(int i, int j)
+{
+    return integer(i, j, 8, 30);
+}
 /* Symmetric with a dominant diagonal, hence positive definite. */
 static int64_t definite(int i, int j)
 {
@@ -78,10 +103,19 @@ static int64_t definite(int i, int j)
 }
 
 /* Indices in the whole matrix of what lies here at i, j. */
-static int row_of(int i) { return (i / BLOCK * grid.rows + grid.row) * BLOCK + i % BLOCK; }
-static int col_of(int j) { return (j / BLOCK * grid.cols + grid.col) * BLOCK + j % BLOCK; }
+static int row_of(int i)
+{
+    return (i / BLOCK * grid.rows + grid.row) * BLOCK + i % BLOCK;
+}
+static int col_of(int j)
+{
+    return (j / BLOCK * grid.cols + grid.col) * BLOCK + j % BLOCK;
+}
 
-struct matrix { int desc[9], rows, cols; double *data; };
+struct matrix {
+    int desc[9], rows, cols;
+    double *data;
+};
 
 static struct matrix make(int m, int n, element of)
 {
@@ -109,7 +143,8 @@ static void say(const char *what, double worst, double allowed)
 
     MPI_Allreduce(&worst, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("%s: %.3g of %.3g allowed%s\n", what, all, allowed, all <= allowed ? "" : "  FAILED");
+        printf("%s: %.3g of %.3g allowed%s\n", what, all, allowed,
+               all <= allowed ? "" : "  FAILED");
     failures += !(all <= allowed);
 }
 
@@ -144,8 +179,8 @@ static void multiply(const char *what, element a, element b, element c0, double 
     const double alpha = 1, beta = -1;
     struct matrix x = make(n, K, a), y = make(K, n, b), z = make(n, n, c0);
 
-    pdgemm_("N", "N", &n, &n, &k, &alpha, x.data, &one, &one, x.desc, y.data, &one, &one, y.desc, &beta,
-            z.data, &one, &one, z.desc, 1, 1);
+    pdgemm_("N", "N", &n, &n, &k, &alpha, x.data, &one, &one, x.desc, y.data, &one, &one, y.desc,
+            &beta, z.data, &one, &one, z.desc, 1, 1);
     say(what, error_of(&z, a, b, c0), allowed);
     free(x.data);
     free(y.data);
@@ -205,7 +240,7 @@ static void solve(const char *what, element of, int symmetric)
 
 int main(int argc, char **argv)
 {
-        MPI_Init(&argc, &argv);
+    MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 5) {
         fprintf(stderr, "usage: pblas ROWS COLS N ERROR\n");

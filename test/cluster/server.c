@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A shared file system in miniature: preloaded, it lets each request of Limber for a name or a lock wait
- * for its turn at one server for all processes, which answers so many a second.
- * SERVER_FILE: where the processes share its clock and count; SERVER_RATE: requests a second. */
+ * A shared file system in miniature: preloaded, it lets each request of Limber for a name or a lock
+ * wait for its turn at one server for all processes, which answers so many a second. SERVER_FILE:
+ * where the processes share its clock and count; SERVER_RATE: requests a second. */
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,7 +26,8 @@ __attribute__((constructor)) static void start(void)
 {
     const char *file = getenv("SERVER_FILE"), *rate = getenv("SERVER_RATE");
     int fd = file ? open(file, O_RDWR | O_CLOEXEC) : -1;
-    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *server, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at =
+        fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *server, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     each = rate && atoi(rate) > 0 ? 1000000000 / atoi(rate) : 0;
     server = at == MAP_FAILED ? NULL : at;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Processes that begin at once with one cache (LIMBER_CACHE_DIR).
- *   storm run RANKS KERNELS    releases so many, each of which computes products that need a kernel each, and
- *                              tells when they had them and from where
- *   storm kill SECONDS         does so with a few, again and again, kills some of them at a random moment, and
- *                              looks whether the others end and what they leave can be used
- *   storm check KERNELS        looks at that once, and empties the cache
- *   storm rank KERNELS         is one of them
- * Results are compared with sums of integers. */
+ *   storm run RANKS KERNELS    releases so many, each of which computes products that need a kernel
+ * each, and tells when they had them and from where storm kill SECONDS         does so with a few,
+ * again and again, kills some of them at a random moment, and looks whether the others end and what
+ * they leave can be used storm check KERNELS        looks at that once, and empties the cache storm
+ * rank KERNELS         is one of them Results are compared with sums of integers. */
 #define _GNU_SOURCE     /* pipe2 */
 #include <limber/limber.h>
 
@@ -24,7 +22,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
 
 /* What a rank writes to its standard output, at once. */
 struct story {
@@ -57,7 +54,9 @@ static int multiply(limber_context *ctx, int kernel, int *from)
     static const char *const formats[] = { "f64", "f32", "f16", "bf16" };
     static char a[SIZE * SIZE * 8], b[SIZE * SIZE * 8];
     static double c[SIZE][SIZE];
-    const limber_contract contract = { .promise = LIMBER_BITS, .bits = 20, .scheme = "native" };
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_BITS,
+                                       .bits = 20,
+                                       .scheme = "native" };
     limber_format f64, fa, fb, fc;
     limber_report report;
 
@@ -69,16 +68,16 @@ static int multiply(limber_context *ctx, int kernel, int *from)
         for (int j = 0; j < SIZE; j++) {
             double x = value(i, j), y = value(j, i + 5);
 
-            limber_convert(a + (i * SIZE + j) * fa.size, fa, &x, f64, 1, LIMBER_RN);
-            limber_convert(b + (i * SIZE + j) * fb.size, fb, &y, f64, 1, LIMBER_RN);
+            limber_convert(a + (i * SIZE + j) * fa.size, fa, &x, f64, 1, LIMBER_ROUND_NEAREST);
+            limber_convert(b + (i * SIZE + j) * fb.size, fb, &y, f64, 1, LIMBER_ROUND_NEAREST);
         }
     if (limber_gemm(ctx, &contract, SIZE, SIZE, SIZE, NULL, (limber_matrix){ a, fa, SIZE, 1 },
                     (limber_matrix){ b, fb, SIZE, 1 }, NULL, (limber_matrix){ c, fc, SIZE, 1 },
-                    &report) != LIMBER_OK) {
+                    &report) != LIMBER_STATUS_OK) {
         fprintf(stderr, "storm: %s\n", limber_error_text());
         return 1;
     }
-    limber_convert(a, f64, c, fc, SIZE * SIZE, LIMBER_RN);
+    limber_convert(a, f64, c, fc, SIZE * SIZE, LIMBER_ROUND_NEAREST);
     memcpy(c, a, sizeof c);
     from[report.from]++;
     for (int i = 0; i < SIZE; i++)
@@ -121,7 +120,7 @@ static int rank(int kernels, double start, int piped)
     struct story story = { 0 };
     limber_context *ctx;
 
-    if (limber_create(&ctx, NULL) != LIMBER_OK) {
+    if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK) {
         fprintf(stderr, "storm: %s\n", limber_error_text());
         return 2;
     }
@@ -148,7 +147,7 @@ static int rank(int kernels, double start, int piped)
 struct crowd {
     int ranks;
     pid_t pid[MOST_RANKS];
-    int out;                /* where they write */
+    int out; /* where they write */
 };
 
 static _Noreturn void die(const char *what)
@@ -292,11 +291,12 @@ static int survives(int kernels)
     int damaged = 0, wrong = 0;
     limber_context *ctx;
 
-    if (limber_create(&ctx, NULL) != LIMBER_OK || limber_cache_each(ctx, 1, is_damaged, &damaged) != LIMBER_OK)
+    if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK ||
+        limber_cache_each(ctx, 1, is_damaged, &damaged) != LIMBER_STATUS_OK)
         die(limber_error_text());
     for (int i = 0; i < kernels; i++)
         wrong += multiply(ctx, i, s.from);
-    if (limber_cache_clear(ctx, 0, NULL) != LIMBER_OK)
+    if (limber_cache_clear(ctx, 0, NULL) != LIMBER_STATUS_OK)
         die(limber_error_text());
     limber_destroy(ctx);
     if (damaged || wrong)
@@ -319,7 +319,7 @@ static int kill_some(double seconds)
         double wait = usual * (rand() / (RAND_MAX + 1.0)), start = now();
         struct crowd crowd;
 
-        victims = usual > 0 ? victims : 0;      /* the first round shows how long one takes */
+        victims = usual > 0 ? victims : 0; /* the first round shows how long one takes */
         release(&crowd, RANKS, KERNELS);
         nanosleep(&(struct timespec){ (time_t)wait, (long)(1e9 * (wait - floor(wait))) }, NULL);
         for (int i = 0; i < victims; i++)
@@ -364,6 +364,7 @@ int main(int argc, char **argv)
         return puts("sound") < 0;
     if (argc == 3 && strcmp(argv[1], "kill") == 0)
         return kill_some(number(argv[2], 1, 3600));
-    fprintf(stderr, "usage: storm run RANKS KERNELS | storm kill SECONDS | storm check KERNELS | storm rank KERNELS\n");
+    fprintf(stderr, "usage: storm run RANKS KERNELS | storm kill SECONDS | storm check KERNELS | "
+                    "storm rank KERNELS\n");
     return 2;
 }

@@ -40,35 +40,35 @@ struct args {
     int64_t step_a, step_b, step_c, count;
 };
 
-#define DECLARE(NAME, INT, PARAMS, ...)                                                         \
-    int NAME(PARAMS(INT));                                                                      \
-    static int call_##NAME(struct args *y)                                                      \
-    {                                                                                           \
-        typedef INT T;                                                                          \
-        const struct call *x = &y->x;                                                           \
-                                                                                                \
+#define DECLARE(NAME, INT, PARAMS, ...) \
+    int NAME(PARAMS(INT)); \
+    static int call_##NAME(struct args *y) \
+    { \
+        typedef INT T; \
+        const struct call *x = &y->x; \
+\
         return NAME(handle, x->op_a, x->op_b, (T)x->m, (T)x->n, (T)x->k, y->alpha, __VA_ARGS__); \
     }
 #define ARRAY_OF(p) (const void *const *)(void *)(p)
-#define CALL_ONE(NAME, INT, TYPE, PRODUCTS)                                                     \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ONE, y->a, (T)x->lda, y->b, (T)x->ldb, y->beta, y->c,      \
+#define CALL_ONE(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ONE, y->a, (T)x->lda, y->b, (T)x->ldb, y->beta, y->c, \
             (T)x->ldc)
-#define CALL_EX(NAME, INT, TYPE, PRODUCTS)                                                      \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_EX, y->a, x->type_a, (T)x->lda, y->b, x->type_b,           \
-            (T)x->ldb, y->beta, y->c, x->type_c, (T)x->ldc, x->compute, -1)
-#define CALL_ARRAY(NAME, INT, TYPE, PRODUCTS)                                                   \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY, ARRAY_OF(y->a), (T)x->lda, ARRAY_OF(y->b),          \
-            (T)x->ldb, y->beta, (void *const *)(void *)y->c, (T)x->ldc, (T)y->count)
-#define CALL_ARRAY_EX(NAME, INT, TYPE, PRODUCTS)                                                \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY_EX, ARRAY_OF(y->a), x->type_a, (T)x->lda,            \
-            ARRAY_OF(y->b), x->type_b, (T)x->ldb, y->beta, (void *const *)(void *)y->c,         \
-            x->type_c, (T)x->ldc, (T)y->count, x->compute, -1)
-#define CALL_STRIDED(NAME, INT, TYPE, PRODUCTS)                                                 \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED, y->a, (T)x->lda, y->step_a, y->b, (T)x->ldb,      \
+#define CALL_EX(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_EX, y->a, x->type_a, (T)x->lda, y->b, x->type_b, (T)x->ldb, \
+            y->beta, y->c, x->type_c, (T)x->ldc, x->compute, -1)
+#define CALL_ARRAY(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY, ARRAY_OF(y->a), (T)x->lda, ARRAY_OF(y->b), (T)x->ldb, \
+            y->beta, (void *const *)(void *)y->c, (T)x->ldc, (T)y->count)
+#define CALL_ARRAY_EX(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY_EX, ARRAY_OF(y->a), x->type_a, (T)x->lda, \
+            ARRAY_OF(y->b), x->type_b, (T)x->ldb, y->beta, (void *const *)(void *)y->c, x->type_c, \
+            (T)x->ldc, (T)y->count, x->compute, -1)
+#define CALL_STRIDED(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED, y->a, (T)x->lda, y->step_a, y->b, (T)x->ldb, \
             y->step_b, y->beta, y->c, (T)x->ldc, y->step_c, (T)y->count)
-#define CALL_STRIDED_EX(NAME, INT, TYPE, PRODUCTS)                                              \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED_EX, y->a, x->type_a, (T)x->lda, y->step_a, y->b,   \
-            x->type_b, (T)x->ldb, y->step_b, y->beta, y->c, x->type_c, (T)x->ldc, y->step_c,    \
+#define CALL_STRIDED_EX(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED_EX, y->a, x->type_a, (T)x->lda, y->step_a, y->b, \
+            x->type_b, (T)x->ldb, y->step_b, y->beta, y->c, x->type_c, (T)x->ldc, y->step_c, \
             (T)y->count, x->compute, -1)
 CUBLAS_ONE(CALL_ONE)
 CUBLAS_EX(CALL_EX)
@@ -90,13 +90,14 @@ struct function {
 #define ROW_ARRAY_EX(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_array, TYPE, true },
 #define ROW_STRIDED(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_strided, TYPE, false },
 #define ROW_STRIDED_EX(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_strided, TYPE, true },
-static const struct function functions[] = {
-    CUBLAS_ONE(ROW_ONE) CUBLAS_EX(ROW_EX) CUBLAS_ARRAY(ROW_ARRAY) CUBLAS_ARRAY_EX(ROW_ARRAY_EX)
-    CUBLAS_STRIDED(ROW_STRIDED) CUBLAS_STRIDED_EX(ROW_STRIDED_EX)
-};
+static const struct function functions[] = { CUBLAS_ONE(ROW_ONE) CUBLAS_EX(ROW_EX) CUBLAS_ARRAY(
+    ROW_ARRAY) CUBLAS_ARRAY_EX(ROW_ARRAY_EX) CUBLAS_STRIDED(ROW_STRIDED)
+                                                 CUBLAS_STRIDED_EX(ROW_STRIDED_EX) };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-static const struct { int a, b, c, compute; } types[] = {
+static const struct {
+    int a, b, c, compute;
+} types[] = {
     { CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_32F },
     { CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, CUBLAS_64F },
     { CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_32F },
@@ -195,8 +196,8 @@ static struct args state(const struct function *f, int t, int op_a, int op_b)
     int type = f->type;
     struct args y = { .count = f->form == FORM_one ? 1 : COUNT };
 
-    y.x = (struct call){ op_a, op_b, M, N, K, (op_a ? K : M) + 1, (op_b ? N : K) + 2, M + 1, type,
-                         type, type, 0 };
+    y.x = (struct call){ op_a,  op_b, M,    N,    K, (op_a ? K : M) + 1, (op_b ? N : K) + 2,
+                         M + 1, type, type, type, 0 };
     if (f->states_types) {
         y.x.type_a = types[t].a;
         y.x.type_b = types[t].b;
@@ -345,7 +346,8 @@ static void one_capture(const struct function *f, int t, int mode, int scalars)
     if (!graph)
         return;
     expect(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0) == 0 &&
-           gpu.cuGraphLaunch(exec, handle->stream) == 0, "graph", f->name);
+               gpu.cuGraphLaunch(exec, handle->stream) == 0,
+           "graph", f->name);
     get(&got, y.c, sizeof got);
     expect(got == CAPTURED_MARK, "nothing captured", f->name);
     gpu.cuGraphExecDestroy(exec);
@@ -383,8 +385,9 @@ static void on_device(int device, void (*work)(void *stream))
     void *context = NULL, *stream = NULL;
 
     expect(gpu.cuDevicePrimaryCtxRetain(&context, device) == 0 &&
-           gpu.cuCtxSetCurrent(context) == 0 && cublasCreate_v2(&handle) == CUBLAS_SUCCESS &&
-           gpu.cuStreamCreate(&stream, 1) == 0, "start", "device");
+               gpu.cuCtxSetCurrent(context) == 0 && cublasCreate_v2(&handle) == CUBLAS_SUCCESS &&
+               gpu.cuStreamCreate(&stream, 1) == 0,
+           "start", "device");
     cublasSetStream_v2(handle, stream);
     for (struct many *const *x = (struct many *const[]){ &a, &b, &c, NULL }; *x; x++) {
         (*x)->there = room(MOST);

@@ -13,7 +13,10 @@ struct call {
 };
 
 /* What a mock's handle is; its functions say what cuBLAS would. */
-struct handle { void *stream; int mode, calls; };
+struct handle {
+    void *stream;
+    int mode, calls;
+};
 int cublasCreate_v2(struct handle **handle);
 int cublasDestroy_v2(struct handle *handle);
 int cublasSetStream_v2(struct handle *handle, void *stream);
@@ -32,8 +35,11 @@ static inline limber_format call_format(int type)
 
     limber_format_named(type == CUDA_R_32F || type == CUDA_C_32F ? "f32" :
                         type == CUDA_R_64F || type == CUDA_C_64F ? "f64" :
-                        type == CUDA_R_16F ? "f16" : type == CUDA_R_16BF ? "bf16" :
-                        type == CUDA_R_8I ? "i8" : "i32", &f);
+                        type == CUDA_R_16F                       ? "f16" :
+                        type == CUDA_R_16BF                      ? "bf16" :
+                        type == CUDA_R_8I                        ? "i8" :
+                                                                   "i32",
+                        &f);
     return f;
 }
 
@@ -47,8 +53,10 @@ static inline int call_scalar(const struct call *x)
 {
     if (call_is_complex(x->type_c))
         return x->type_c;
-    return x->compute == CUBLAS_64F ? CUDA_R_64F : x->compute == CUBLAS_32F ? CUDA_R_32F :
-           x->compute == CUBLAS_32I ? CUDA_R_32I : x->type_c;
+    return x->compute == CUBLAS_64F ? CUDA_R_64F :
+           x->compute == CUBLAS_32F ? CUDA_R_32F :
+           x->compute == CUBLAS_32I ? CUDA_R_32I :
+                                      x->type_c;
 }
 
 static inline double call_number(const char *from, int type, int64_t part)
@@ -57,7 +65,7 @@ static inline double call_number(const char *from, int type, int64_t part)
     double v;
 
     limber_format_named("f64", &f64);
-    limber_convert(&v, f64, from + part * f.size, f, 1, LIMBER_RN);
+    limber_convert(&v, f64, from + part * f.size, f, 1, LIMBER_ROUND_NEAREST);
     return v;
 }
 
@@ -66,7 +74,7 @@ static inline void call_store(char *to, int type, int64_t part, double v)
     limber_format f = call_format(type), f64;
 
     limber_format_named("f64", &f64);
-    limber_convert(to + part * f.size, f, &v, f64, 1, LIMBER_RN);
+    limber_convert(to + part * f.size, f, &v, f64, 1, LIMBER_ROUND_NEAREST);
 }
 
 static inline void call_pair(const char *data, int type, int64_t at, bool conj, double v[2])

@@ -126,7 +126,7 @@ static bool is_captured(const struct handle *h)
 static int mark(const struct handle *h, void *c)
 {
     return gpu.cuMemsetD32Async((uintptr_t)c, CAPTURED_MARK, 1, h->stream) ? EXECUTION_FAILED :
-           CUBLAS_SUCCESS;
+                                                                             CUBLAS_SUCCESS;
 }
 
 static int strided(struct handle *h, const struct call *x, const void *alpha, const char *a,
@@ -162,7 +162,8 @@ static int array(struct handle *h, const struct call *x, const void *alpha, cons
     pc = fetch(h, c, bytes);
     for (int64_t g = 0; g < count && !status; g++)
         status = pa && pb && pc ? multiply(h, x, alpha, ((void **)pa)[g], ((void **)pb)[g], beta,
-                                           ((void **)pc)[g]) : EXECUTION_FAILED;
+                                           ((void **)pc)[g]) :
+                                  EXECUTION_FAILED;
     free(pa);
     free(pb);
     free(pc);
@@ -171,33 +172,33 @@ static int array(struct handle *h, const struct call *x, const void *alpha, cons
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
-#define CALL(TA, TB, TC, COMPUTE)                                                               \
+#define CALL(TA, TB, TC, COMPUTE) \
     const struct call x = { transa, transb, m, n, k, lda, ldb, ldc, TA, TB, TC, COMPUTE }
-#define DEFINE(NAME, PARAMS, TA, TB, TC, COMPUTE, HOW)                                          \
-    EXPORT int NAME(PARAMS);                                                                    \
-    EXPORT int NAME(PARAMS)                                                                     \
-    {                                                                                           \
-        CALL(TA, TB, TC, COMPUTE);                                                              \
-                                                                                                \
-        return HOW;                                                                             \
+#define DEFINE(NAME, PARAMS, TA, TB, TC, COMPUTE, LIMB_KIND) \
+    EXPORT int NAME(PARAMS); \
+    EXPORT int NAME(PARAMS) \
+    { \
+        CALL(TA, TB, TC, COMPUTE); \
+\
+        return LIMB_KIND; \
     }
-#define ONE(NAME, T, TYPE, PRODUCTS)                                                            \
-    DEFINE(NAME, CUBLAS_PARAMS_ONE(T), TYPE, TYPE, TYPE, 0,                                     \
+#define ONE(NAME, T, TYPE, PRODUCTS) \
+    DEFINE(NAME, CUBLAS_PARAMS_ONE(T), TYPE, TYPE, TYPE, 0, \
            strided(handle, &x, alpha, a, 0, b, 0, beta, c, 0, 1))
-#define ARRAY(NAME, T, TYPE, PRODUCTS)                                                          \
-    DEFINE(NAME, CUBLAS_PARAMS_ARRAY(T), TYPE, TYPE, TYPE, 0,                                   \
+#define ARRAY(NAME, T, TYPE, PRODUCTS) \
+    DEFINE(NAME, CUBLAS_PARAMS_ARRAY(T), TYPE, TYPE, TYPE, 0, \
            array(handle, &x, alpha, a, b, beta, c, count))
-#define STRIDED(NAME, T, TYPE, PRODUCTS)                                                        \
-    DEFINE(NAME, CUBLAS_PARAMS_STRIDED(T), TYPE, TYPE, TYPE, 0,                                 \
+#define STRIDED(NAME, T, TYPE, PRODUCTS) \
+    DEFINE(NAME, CUBLAS_PARAMS_STRIDED(T), TYPE, TYPE, TYPE, 0, \
            strided(handle, &x, alpha, a, step_a, b, step_b, beta, c, step_c, count))
-#define EX(NAME, T, TYPE, PRODUCTS)                                                             \
-    DEFINE(NAME, CUBLAS_PARAMS_EX(T), type_a, type_b, type_c, compute,                          \
+#define EX(NAME, T, TYPE, PRODUCTS) \
+    DEFINE(NAME, CUBLAS_PARAMS_EX(T), type_a, type_b, type_c, compute, \
            strided(handle, &x, alpha, a, 0, b, 0, beta, c, 0, 1))
-#define ARRAY_EX(NAME, T, TYPE, PRODUCTS)                                                       \
-    DEFINE(NAME, CUBLAS_PARAMS_ARRAY_EX(T), type_a, type_b, type_c, compute,                    \
+#define ARRAY_EX(NAME, T, TYPE, PRODUCTS) \
+    DEFINE(NAME, CUBLAS_PARAMS_ARRAY_EX(T), type_a, type_b, type_c, compute, \
            array(handle, &x, alpha, a, b, beta, c, count))
-#define STRIDED_EX(NAME, T, TYPE, PRODUCTS)                                                     \
-    DEFINE(NAME, CUBLAS_PARAMS_STRIDED_EX(T), type_a, type_b, type_c, compute,                  \
+#define STRIDED_EX(NAME, T, TYPE, PRODUCTS) \
+    DEFINE(NAME, CUBLAS_PARAMS_STRIDED_EX(T), type_a, type_b, type_c, compute, \
            strided(handle, &x, alpha, a, step_a, b, step_b, beta, c, step_c, count))
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

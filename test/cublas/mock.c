@@ -34,13 +34,13 @@ static int note(const char *name, int64_t count, const void *c)
     return mock.status;
 }
 
-#define DEFINE(NAME, PARAMS, COUNT)                                                             \
-    EXPORT int NAME(PARAMS);                                                                    \
-    EXPORT int NAME(PARAMS)                                                                     \
-    {                                                                                           \
-        (void)handle, (void)transa, (void)transb, (void)m, (void)n, (void)k, (void)alpha;       \
-        (void)a, (void)lda, (void)b, (void)ldb, (void)beta, (void)ldc;                          \
-        return note(#NAME, COUNT, c);                                                           \
+#define DEFINE(NAME, PARAMS, COUNT) \
+    EXPORT int NAME(PARAMS); \
+    EXPORT int NAME(PARAMS) \
+    { \
+        (void)handle, (void)transa, (void)transb, (void)m, (void)n, (void)k, (void)alpha; \
+        (void)a, (void)lda, (void)b, (void)ldb, (void)beta, (void)ldc; \
+        return note(#NAME, COUNT, c); \
     }
 #define ONE(NAME, T, TYPE, PRODUCTS) DEFINE(NAME, CUBLAS_PARAMS_ONE(T), 1)
 #define ARRAY(NAME, T, TYPE, PRODUCTS) DEFINE(NAME, CUBLAS_PARAMS_ARRAY(T), count)

@@ -40,34 +40,34 @@ struct args {
 };
 
 #define HEAD x->handle, x->transa, x->transb, (T)x->m, (T)x->n, (T)x->k, x->alpha
-#define DECLARE(NAME, INT, PARAMS, ...)                                                         \
-    int NAME(PARAMS(INT));                                                                      \
-    static int call_##NAME(struct args *x)                                                      \
-    {                                                                                           \
-        typedef INT T;                                                                          \
-                                                                                                \
-        return NAME(__VA_ARGS__);                                                               \
+#define DECLARE(NAME, INT, PARAMS, ...) \
+    int NAME(PARAMS(INT)); \
+    static int call_##NAME(struct args *x) \
+    { \
+        typedef INT T; \
+\
+        return NAME(__VA_ARGS__); \
     }
-#define CALL_ONE(NAME, INT, TYPE, PRODUCTS)                                                     \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ONE, HEAD, x->a, (T)x->lda, x->b, (T)x->ldb, x->beta,      \
-            x->c, (T)x->ldc)
-#define CALL_EX(NAME, INT, TYPE, PRODUCTS)                                                      \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_EX, HEAD, x->a, x->type_a, (T)x->lda, x->b, x->type_b,     \
+#define CALL_ONE(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ONE, HEAD, x->a, (T)x->lda, x->b, (T)x->ldb, x->beta, x->c, \
+            (T)x->ldc)
+#define CALL_EX(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_EX, HEAD, x->a, x->type_a, (T)x->lda, x->b, x->type_b, \
             (T)x->ldb, x->beta, x->c, x->type_c, (T)x->ldc, x->compute, -1)
-#define CALL_ARRAY(NAME, INT, TYPE, PRODUCTS)                                                   \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY, HEAD, x->pa, (T)x->lda, x->pb, (T)x->ldb, x->beta,  \
+#define CALL_ARRAY(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY, HEAD, x->pa, (T)x->lda, x->pb, (T)x->ldb, x->beta, \
             x->pc, (T)x->ldc, (T)x->count)
-#define CALL_ARRAY_EX(NAME, INT, TYPE, PRODUCTS)                                                \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY_EX, HEAD, x->pa, x->type_a, (T)x->lda, x->pb,        \
-            x->type_b, (T)x->ldb, x->beta, x->pc, x->type_c, (T)x->ldc, (T)x->count,            \
-            x->compute, -1)
-#define CALL_STRIDED(NAME, INT, TYPE, PRODUCTS)                                                 \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED, HEAD, x->a, (T)x->lda, x->step_a, x->b,           \
-            (T)x->ldb, x->step_b, x->beta, x->c, (T)x->ldc, x->step_c, (T)x->count)
-#define CALL_STRIDED_EX(NAME, INT, TYPE, PRODUCTS)                                              \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED_EX, HEAD, x->a, x->type_a, (T)x->lda, x->step_a,   \
-            x->b, x->type_b, (T)x->ldb, x->step_b, x->beta, x->c, x->type_c, (T)x->ldc,         \
-            x->step_c, (T)x->count, x->compute, -1)
+#define CALL_ARRAY_EX(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY_EX, HEAD, x->pa, x->type_a, (T)x->lda, x->pb, \
+            x->type_b, (T)x->ldb, x->beta, x->pc, x->type_c, (T)x->ldc, (T)x->count, x->compute, \
+            -1)
+#define CALL_STRIDED(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED, HEAD, x->a, (T)x->lda, x->step_a, x->b, (T)x->ldb, \
+            x->step_b, x->beta, x->c, (T)x->ldc, x->step_c, (T)x->count)
+#define CALL_STRIDED_EX(NAME, INT, TYPE, PRODUCTS) \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED_EX, HEAD, x->a, x->type_a, (T)x->lda, x->step_a, \
+            x->b, x->type_b, (T)x->ldb, x->step_b, x->beta, x->c, x->type_c, (T)x->ldc, x->step_c, \
+            (T)x->count, x->compute, -1)
 CUBLAS_ONE(CALL_ONE)
 CUBLAS_EX(CALL_EX)
 CUBLAS_ARRAY(CALL_ARRAY)
@@ -88,15 +88,16 @@ struct function {
 #define ROW_ARRAY_EX(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_array, TYPE, true },
 #define ROW_STRIDED(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_strided, TYPE, false },
 #define ROW_STRIDED_EX(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_strided, TYPE, true },
-static const struct function functions[] = {
-    CUBLAS_ONE(ROW_ONE) CUBLAS_EX(ROW_EX) CUBLAS_ARRAY(ROW_ARRAY) CUBLAS_ARRAY_EX(ROW_ARRAY_EX)
-    CUBLAS_STRIDED(ROW_STRIDED) CUBLAS_STRIDED_EX(ROW_STRIDED_EX)
-};
+static const struct function functions[] = { CUBLAS_ONE(ROW_ONE) CUBLAS_EX(ROW_EX) CUBLAS_ARRAY(
+    ROW_ARRAY) CUBLAS_ARRAY_EX(ROW_ARRAY_EX) CUBLAS_STRIDED(ROW_STRIDED)
+                                                 CUBLAS_STRIDED_EX(ROW_STRIDED_EX) };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static const struct { int a, b, c, compute; } types[] = {
+static const struct {
+    int a, b, c, compute;
+} types[] = {
     { CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_32F },
     { CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_32F_FAST_TF32 },
     { CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, CUBLAS_64F },
@@ -118,8 +119,10 @@ static limber_format format(int type)
 {
     const char *name = type == CUDA_R_32F || type == CUDA_C_32F ? "f32" :
                        type == CUDA_R_64F || type == CUDA_C_64F ? "f64" :
-                       type == CUDA_R_16F ? "f16" : type == CUDA_R_16BF ? "bf16" :
-                       type == CUDA_R_8I ? "i8" : "i32";
+                       type == CUDA_R_16F                       ? "f16" :
+                       type == CUDA_R_16BF                      ? "bf16" :
+                       type == CUDA_R_8I                        ? "i8" :
+                                                                  "i32";
     limber_format f;
 
     limber_format_named(name, &f);
@@ -135,7 +138,7 @@ static void store(char *to, int type, int64_t part, double v)
 {
     limber_format f = format(type), f64 = format(CUDA_R_64F);
 
-    limber_convert(to + part * f.size, f, &v, f64, 1, LIMBER_RN);
+    limber_convert(to + part * f.size, f, &v, f64, 1, LIMBER_ROUND_NEAREST);
 }
 
 static double number(const char *from, int type, int64_t part)
@@ -143,7 +146,7 @@ static double number(const char *from, int type, int64_t part)
     limber_format f = format(type), f64 = format(CUDA_R_64F);
     double v;
 
-    limber_convert(&v, f64, from + part * f.size, f, 1, LIMBER_RN);
+    limber_convert(&v, f64, from + part * f.size, f, 1, LIMBER_ROUND_NEAREST);
     return v;
 }
 
@@ -164,8 +167,10 @@ static double alpha_v[2], beta_v[2];
 static void make(struct args *x, const struct function *f, int scalars)
 {
     int64_t step = ROOM / 4;
-    int scalar = x->compute == CUBLAS_32I ? CUDA_R_32I : x->compute == 0 ? x->type_c :
-                 x->compute == CUBLAS_64F ? CUDA_R_64F : CUDA_R_32F;
+    int scalar = x->compute == CUBLAS_32I ? CUDA_R_32I :
+                 x->compute == 0          ? x->type_c :
+                 x->compute == CUBLAS_64F ? CUDA_R_64F :
+                                            CUDA_R_32F;
 
     for (int64_t e = 0; e < ROOM; e++) {
         store(store_a, x->type_a, e, small());
@@ -201,9 +206,18 @@ static void make(struct args *x, const struct function *f, int scalars)
 static struct args shape(int type_a, int type_b, int type_c, int compute, int transa, int transb)
 {
     return (struct args){
-        .transa = transa, .transb = transb, .m = M, .n = N, .k = K,
-        .lda = (transa ? K : M) + 1, .ldb = (transb ? N : K) + 2, .ldc = M + 1,
-        .type_a = type_a, .type_b = type_b, .type_c = type_c, .compute = compute,
+        .transa = transa,
+        .transb = transb,
+        .m = M,
+        .n = N,
+        .k = K,
+        .lda = (transa ? K : M) + 1,
+        .ldb = (transb ? N : K) + 2,
+        .ldc = M + 1,
+        .type_a = type_a,
+        .type_b = type_b,
+        .type_c = type_c,
+        .compute = compute,
     };
 }
 
@@ -264,8 +278,8 @@ static void try_call(const struct function *f, struct args *x, int scalars, bool
         expect(mock.calls == calls, "reached the mock", f->name);
         expect(are_right(x), "wrong result", f->name);
     } else {
-        expect(mock.calls == calls + 1 && strcmp(mock.name, f->name) == 0 &&
-               mock.count == x->count, "did not reach the mock", f->name);
+        expect(mock.calls == calls + 1 && strcmp(mock.name, f->name) == 0 && mock.count == x->count,
+               "did not reach the mock", f->name);
         expect(memcmp(before, store_c, sizeof before) == 0, "touched c", f->name);
     }
 }
@@ -274,10 +288,9 @@ static void try_function(const struct function *f, bool served)
 {
     for (int op = 0; op < 9; op++)
         for (int t = 0; t < (f->states_types ? TYPES : 1); t++) {
-            struct args x = f->states_types ?
-                            shape(types[t].a, types[t].b, types[t].c, types[t].compute, op % 3,
-                                  op / 3) :
-                            shape(f->type, f->type, f->type, 0, op % 3, op / 3);
+            struct args x = f->states_types ? shape(types[t].a, types[t].b, types[t].c,
+                                                    types[t].compute, op % 3, op / 3) :
+                                              shape(f->type, f->type, f->type, 0, op % 3, op / 3);
 
             for (int scalars = 0; scalars < 3; scalars++)
                 try_call(f, &x, scalars, served);
@@ -318,10 +331,9 @@ static void refused(void)
     try_call(ex, &x, 0, false);
     x = good;
     make(&x, strided, 0);
-    x.step_c = 0;               /* results that overlap: Limber refuses */
+    x.step_c = 0; /* results that overlap: Limber refuses */
     strided->call(&x);
-    expect(mock.name && strcmp(mock.name, strided->name) == 0, "overlap was served",
-           strided->name);
+    expect(mock.name && strcmp(mock.name, strided->name) == 0, "overlap was served", strided->name);
     mock.status = 7;
     make(&x, d, 0);
     x.ldc = 0;
@@ -337,7 +349,7 @@ static void special_cases(void)
     double sum = 0, nan = 0, zero = 0;
     int calls = mock.calls;
 
-    mock.pointer_mode = CUBLAS_POINTER_DEVICE;      /* without a driver, memory like any other */
+    mock.pointer_mode = CUBLAS_POINTER_DEVICE; /* without a driver, memory like any other */
     try_call(d, &x, 1, true);
     mock.pointer_mode = CUBLAS_POINTER_HOST;
     x.m = x.n = 1;
@@ -352,7 +364,7 @@ static void special_cases(void)
     make(&x, d, 1);
     x.a = (char *)&nan;
     x.k = 1;
-    x.alpha = &zero;            /* A is not read */
+    x.alpha = &zero; /* A is not read */
     x.c = (char *)&sum;
     expect(d->call(&x) == 0 && sum == -3, "alpha = 0", d->name);
     expect(mock.calls == calls, "reached the mock", d->name);

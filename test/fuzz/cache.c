@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is on disk: an entry of the cache, which a call then finds, and the bytes of kernels.  Whatever the
- * entry holds, the product is right. */
+ * What is on disk: an entry of the cache, which a call then finds, and the bytes of kernels.
+ * Whatever the entry holds, the product is right. */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "jit/engine.h"
+#include "jit/api/api.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -39,9 +39,11 @@ static void clean_up(void)
 
 static void multiply(void)
 {
-    const limber_config config = { .backend = "interp", .threads = 1, .cache_dir = dir, .dump_dir = "" };
+    const limber_config config = {
+        .backend = "interp", .threads = 1, .cache_dir = dir, .dump_dir = ""
+    };
     double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4] = { 0 };
-    limber_contract native = { .promise = LIMBER_NATIVE };
+    limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_matrix m = { a, { 0 }, 2, 1 }, n, r;
     limber_context *ctx;
 
@@ -49,8 +51,9 @@ static void multiply(void)
     n = r = m;
     n.data = b;
     r.data = c;
-    if (limber_create(&ctx, &config) != LIMBER_OK ||
-        limber_gemm(ctx, &native, 2, 2, 2, NULL, m, n, NULL, r, NULL) != LIMBER_OK || c[0] != 19 || c[3] != 50)
+    if (limber_create(&ctx, &config) != LIMBER_STATUS_OK ||
+        limber_gemm(ctx, &native, 2, 2, 2, NULL, m, n, NULL, r, NULL) != LIMBER_STATUS_OK ||
+        c[0] != 19 || c[3] != 50)
         abort();
     limber_destroy(ctx);
 }

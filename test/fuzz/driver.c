@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Good inputs, and what a few random changes make of them.  With a folder as argument: writes the good ones
- * there, for libFuzzer to begin with. */
+ * Good inputs, and what a few random changes make of them.  With a folder as argument: writes the
+ * good ones there, for libFuzzer to begin with. */
 #include "fuzz.h"
 
 #include <stdio.h>

@@ -10,16 +10,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const struct { const char *s; size_t n; } seeds[] = {
+static const struct {
+    const char *s;
+    size_t n;
+} seeds[] = {
 #define SEED(s) { s, sizeof s - 1 }
-    SEED("\x93NUMPY\1\0\x76\0{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }                              "
+    SEED("\x93NUMPY\1\0\x76\0{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }           "
+         "                   "
          "                            \n0123456701234567012345670123456"),
     SEED("%%MatrixMarket matrix array real general\n2 2\n1\n3\n2e-400\n4\n"),
-    SEED("%%MatrixMarket matrix coordinate real skew-symmetric\n% text\n3 3 2\n2 1 1.5\n3 2 -inf\n"),
-    SEED("%%MatrixMarket matrix coordinate integer symmetric\n2 2 2\n1 1 -9223372036854775808\n2 1 7\n"),
+    SEED(
+        "%%MatrixMarket matrix coordinate real skew-symmetric\n% text\n3 3 2\n2 1 1.5\n3 2 -inf\n"),
+    SEED("%%MatrixMarket matrix coordinate integer symmetric\n2 2 2\n1 1 -9223372036854775808\n2 1 "
+         "7\n"),
     SEED("%%MatrixMarket matrix array real general\n0 2000000000\n"),
     SEED("%%MatrixMarket matrix coordinate pattern general\n4 5 2\n1 5\n4 1\n"),
-    SEED("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x02" "01234567"),
+    SEED("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x02"
+         "01234567"),
 };
 
 size_t fuzz_seed(int i, uint8_t *to)

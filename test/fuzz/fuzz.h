@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A fuzz target: an input that comes from outside.  libFuzzer drives it for hours (tools/soak.sh), driver.c for
- * a moment, with a fixed seed, as a test. */
+ * A fuzz target: an input that comes from outside.  libFuzzer drives it for hours (tools/soak.sh),
+ * driver.c for a moment, with a fixed seed, as a test. */
 #ifndef LIMBER_FUZZ_H
 #define LIMBER_FUZZ_H
 

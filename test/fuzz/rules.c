@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rules of the libraries before a BLAS, a line each, and the stated plans of their reports, as limber warm
- * takes them. */
+ * Rules of the libraries before a BLAS, a line each, and the stated plans of their reports, as
+ * limber warm takes them. */
 #define _GNU_SOURCE     /* as the file that is included */
 #include "fuzz.h"
 
@@ -15,7 +15,8 @@ const char preload_name[] = "fuzz", preload_original[] = "none";
 static const char *const seeds[] = {
     "*gemm m>=131 m<=131 work<3e6 k=150 -> off\n[dz]gemm* caller=lu* -> fast scheme=ozaki2\n",
     "cblas_?gemm* n<1e3 -> bits=40\n* -> correct\n",
-    "{ \"limber\": \"1\", \"kernels\": [ { \"key\": \"0\", \"plan\": \"plan gemm promise=native kbits=4 budget=0 {\\n}\" } ] }",
+    "{ \"limber\": \"1\", \"kernels\": [ { \"key\": \"0\", \"plan\": \"plan gemm promise=native "
+    "kbits=4 budget=0 {\\n}\" } ] }",
 };
 
 size_t fuzz_seed(int i, uint8_t *to)
@@ -40,12 +41,15 @@ static void drop(struct rules *r)
 static void report(const char *s)
 {
     static limber_context *ctx;
-    const limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = "" };
+    const limber_config config = {
+        .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = ""
+    };
     cJSON *all = cJSON_Parse(s), *k;
 
-    if (!ctx && limber_create(&ctx, &config) != LIMBER_OK)
+    if (!ctx && limber_create(&ctx, &config) != LIMBER_STATUS_OK)
         abort();
-    cJSON_ArrayForEach(k, cJSON_GetObjectItem(all, "kernels")) {
+    cJSON_ArrayForEach(k, cJSON_GetObjectItem(all, "kernels"))
+    {
         const cJSON *plan = cJSON_GetObjectItem(k, "plan");
 
         if (cJSON_IsString(plan))

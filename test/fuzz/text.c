@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Texts: plans with all passes over them, units, LPGEMM's configurations, targets, signatures.  The first byte
- * says which. */
+ * Texts: plans with all passes over them, units, LPGEMM's configurations, targets, signatures.  The
+ * first byte says which. */
 #include "fuzz.h"
 
-#include "jit/engine.h"
+#include "jit/api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,13 @@ static const char *const seeds[] = {
     "Uin=e5m2 mul=e5m2:rz acc=(1,8,7):rs group=16 outer=f32 seed=7",
     "Uin=f16 acc=f32:rz:inf block=8 frac=24 sub=4 order=quads group=32 split=2 total=f32 out=f16",
     "Uin=e4m3:sat scale=e8m0:32:even acc=f32 block=4 tree=yes",
-    "LgroupedCumulativeLength = 16\ntargetFloatType = (1,5,2)\nroundingType = \"nearest\"\nquantLayer = [conv1,FC1]\n[conv1]\ntargetFloatType = (1,4,3)\n",
-    "T", "Sint(transa:*char transb:*char m:*i32 n:*i32 k:*i32 alpha:*f64 a:ptr lda:*i32 b:ptr ldb:*i32 beta:*f64 c:ptr ldc:*i32)",
-    "Scblas_dgemm", "Sm:i64 n:i64 k:i64 _:i32 a:ptr b:ptr c:ptr lda:i64 ldb:i64 ldc:i64",
+    "LgroupedCumulativeLength = 16\ntargetFloatType = (1,5,2)\nroundingType = "
+    "\"nearest\"\nquantLayer = [conv1,FC1]\n[conv1]\ntargetFloatType = (1,4,3)\n",
+    "T",
+    "Sint(transa:*char transb:*char m:*i32 n:*i32 k:*i32 alpha:*f64 a:ptr lda:*i32 b:ptr ldb:*i32 "
+    "beta:*f64 c:ptr ldc:*i32)",
+    "Scblas_dgemm",
+    "Sm:i64 n:i64 k:i64 _:i32 a:ptr b:ptr c:ptr lda:i64 ldb:i64 ldc:i64",
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };
 
@@ -23,13 +27,15 @@ static limber_context *context(void)
 {
     static limber_context *ctx;
     static int uses;
-    const limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = "" };
+    const limber_config config = {
+        .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = ""
+    };
 
     if (ctx && ++uses % 500 == 0) {     /* bindings live as long as it */
         limber_destroy(ctx);
         ctx = NULL;
     }
-    if (!ctx && limber_create(&ctx, &config) != LIMBER_OK)
+    if (!ctx && limber_create(&ctx, &config) != LIMBER_STATUS_OK)
         abort();
     return ctx;
 }
@@ -37,8 +43,9 @@ static limber_context *context(void)
 /* What the library itself would state. */
 static char *stated(int i)
 {
-    static const limber_contract contracts[] = { { .promise = LIMBER_NATIVE }, { .promise = LIMBER_CORRECT },
-                                                 { .promise = LIMBER_BITS, .bits = 40 } };
+    static const limber_contract contracts[] = { { .promise = LIMBER_CONTRACT_NATIVE },
+                                                 { .promise = LIMBER_CONTRACT_CORRECT },
+                                                 { .promise = LIMBER_CONTRACT_BITS, .bits = 40 } };
     double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4];
     limber_matrix m = { a, { 0 }, 2, 1 }, n, r;
     char *text = NULL;
@@ -92,9 +99,9 @@ static void unit(const char *s)
     char text[700];
     int listed;
 
-    if (limber_unit_parse(s, &u) != LIMBER_OK)
+    if (limber_unit_parse(s, &u) != LIMBER_STATUS_OK)
         limber_unit_lpgemm(s, "conv1", &u, &listed);
-    else if (limber_unit_parse(limber_unit_text(&u, text, sizeof text), &back) != LIMBER_OK)
+    else if (limber_unit_parse(limber_unit_text(&u, text, sizeof text), &back) != LIMBER_STATUS_OK)
         abort();                /* what is printed is read back */
 }
 
@@ -118,7 +125,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'U': unit(s); break;
     case 'L': limber_unit_lpgemm(s, NULL, &u, &listed); break;
     case 'T': limber_target_parse(&t, s, &d); break;
-    default: limber_bind(context(), &(limber_contract){ .promise = LIMBER_NATIVE }, f64, f64, f64, s, &f);
+    default:
+        limber_bind(context(), &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, f64, f64,
+                    f64, s, &f);
     }
     free(s);
     return 0;

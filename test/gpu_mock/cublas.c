@@ -59,19 +59,19 @@ int cublasSetStream_v2(void *handle, void *stream)
 #define BF16(x) small_float(x, 8, 7)
 
 #define PRODUCT(name, in, sum, load) \
-static void name(int turn, int m, int n, int k, const in *a, int lda, const in *b, int ldb, \
-                 sum *c, int ldc) \
-{ \
-    for (int j = 0; j < n; j++) \
-        for (int i = 0; i < m; i++) { \
-            sum x = 0; \
+    static void name(int turn, int m, int n, int k, const in *a, int lda, const in *b, int ldb, \
+                     sum *c, int ldc) \
+    { \
+        for (int j = 0; j < n; j++) \
+            for (int i = 0; i < m; i++) { \
+                sum x = 0; \
 \
-            for (int q = 0; q < k; q++) \
-                x += (sum)load(a[turn ? (size_t)i * lda + q : (size_t)q * lda + i]) * \
-                     (sum)load(b[(size_t)j * ldb + q]); \
-            c[(size_t)j * ldc + i] = x; \
-        } \
-}
+                for (int q = 0; q < k; q++) \
+                    x += (sum)load(a[turn ? (size_t)i * lda + q : (size_t)q * lda + i]) * \
+                         (sum)load(b[(size_t)j * ldb + q]); \
+                c[(size_t)j * ldc + i] = x; \
+            } \
+    }
 PRODUCT(product_f32, float, float, AS_IT_IS)
 PRODUCT(product_f64, double, double, AS_IT_IS)
 PRODUCT(product_i8, int8_t, int32_t, AS_IT_IS)
@@ -110,8 +110,8 @@ int cublasDgemm_v2(void *handle, int ta, int tb, int m, int n, int k, const doub
 }
 
 int cublasGemmEx(void *handle, int ta, int tb, int m, int n, int k, const void *alpha,
-                 const void *a, int in, int lda, const void *b, int in_b, int ldb,
-                 const void *beta, void *c, int out, int ldc, int as, int algorithm)
+                 const void *a, int in, int lda, const void *b, int in_b, int ldb, const void *beta,
+                 void *c, int out, int ldc, int as, int algorithm)
 {
     (void)handle;
     (void)tb;

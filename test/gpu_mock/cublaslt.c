@@ -8,7 +8,7 @@
 enum { R_32F = 0, R_E4M3 = 28, AS_32F = 68, TRANSA = 3, OP_T = 1, BAD = 7 };
 
 struct numbers {
-    int64_t v[4];       /* layouts: type, rows, columns, leading dimension; products: transposed */
+    int64_t v[4]; /* layouts: type, rows, columns, leading dimension; products: transposed */
 };
 
 static int make(void **d)
@@ -23,12 +23,30 @@ static int drop(void *d)
     return 0;
 }
 
-int cublasLtCreate(void **handle) { return make(handle); }
-int cublasLtDestroy(void *handle) { return drop(handle); }
-int cublasLtMatmulPreferenceCreate(void **d) { return make(d); }
-int cublasLtMatmulPreferenceDestroy(void *d) { return drop(d); }
-int cublasLtMatmulDescDestroy(void *d) { return drop(d); }
-int cublasLtMatrixLayoutDestroy(void *d) { return drop(d); }
+int cublasLtCreate(void **handle)
+{
+    return make(handle);
+}
+int cublasLtDestroy(void *handle)
+{
+    return drop(handle);
+}
+int cublasLtMatmulPreferenceCreate(void **d)
+{
+    return make(d);
+}
+int cublasLtMatmulPreferenceDestroy(void *d)
+{
+    return drop(d);
+}
+int cublasLtMatmulDescDestroy(void *d)
+{
+    return drop(d);
+}
+int cublasLtMatrixLayoutDestroy(void *d)
+{
+    return drop(d);
+}
 
 int cublasLtMatmulDescCreate(void **d, int as, int scale)
 {

@@ -35,7 +35,8 @@ int cuInit(unsigned flags)
 int cuGetErrorString(int code, const char **text)
 {
     *text = code == NO_DEVICE ? "no CUDA-capable device is detected" :
-            code == LOST ? "unspecified launch failure" : "operation not supported";
+            code == LOST      ? "unspecified launch failure" :
+                                "operation not supported";
     return 0;
 }
 
@@ -147,8 +148,7 @@ int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t bytes)
     return state();
 }
 
-int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes,
-                         void *stream)
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void *stream)
 {
     (void)stream;
     memcpy((void *)to, (const void *)from, bytes);

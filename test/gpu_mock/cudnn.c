@@ -28,15 +28,42 @@ static int drop(void *d)
     return 0;
 }
 
-int cudnnCreate(void **handle) { return make(handle); }
-int cudnnDestroy(void *handle) { return drop(handle); }
-size_t cudnnGetVersion(void) { return 91000; }
-int cudnnCreateTensorDescriptor(void **d) { return make(d); }
-int cudnnDestroyTensorDescriptor(void *d) { return drop(d); }
-int cudnnCreateFilterDescriptor(void **d) { return make(d); }
-int cudnnDestroyFilterDescriptor(void *d) { return drop(d); }
-int cudnnCreateConvolutionDescriptor(void **d) { return make(d); }
-int cudnnDestroyConvolutionDescriptor(void *d) { return drop(d); }
+int cudnnCreate(void **handle)
+{
+    return make(handle);
+}
+int cudnnDestroy(void *handle)
+{
+    return drop(handle);
+}
+size_t cudnnGetVersion(void)
+{
+    return 91000;
+}
+int cudnnCreateTensorDescriptor(void **d)
+{
+    return make(d);
+}
+int cudnnDestroyTensorDescriptor(void *d)
+{
+    return drop(d);
+}
+int cudnnCreateFilterDescriptor(void **d)
+{
+    return make(d);
+}
+int cudnnDestroyFilterDescriptor(void *d)
+{
+    return drop(d);
+}
+int cudnnCreateConvolutionDescriptor(void **d)
+{
+    return make(d);
+}
+int cudnnDestroyConvolutionDescriptor(void *d)
+{
+    return drop(d);
+}
 
 const char *cudnnGetErrorString(int code)
 {
@@ -72,8 +99,8 @@ int cudnnSetFilter4dDescriptor(void *d, int type, int layout, int n, int c, int 
     return type ? 2000 : set(d, layout, n, c, h, w);
 }
 
-int cudnnSetConvolution2dDescriptor(void *d, int ph, int pw, int u, int v, int dh, int dw,
-                                    int mode, int type)
+int cudnnSetConvolution2dDescriptor(void *d, int ph, int pw, int u, int v, int dh, int dw, int mode,
+                                    int type)
 {
     return dh != 1 || dw != 1 || mode != 1 || type ? 2000 : set(d, ph, pw, u, v, 0);
 }
@@ -119,8 +146,7 @@ static float element(const float *x, const float *f, const struct numbers *xd,
 
 int cudnnConvolutionForward(void *handle, const void *alpha, void *x_about, const void *x,
                             void *f_about, const void *f, void *conv, int algorithm,
-                            void *workspace, size_t bytes, const void *beta, void *y_about,
-                            void *y)
+                            void *workspace, size_t bytes, const void *beta, void *y_about, void *y)
 {
     const struct numbers *xd = x_about, *fd = f_about, *yd = y_about, *cd = conv;
     int p[4];

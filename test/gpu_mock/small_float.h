@@ -8,8 +8,8 @@
 static inline float small_float(unsigned code, int e, int m)
 {
     int exponent = (int)(code >> m) & ((1 << e) - 1), frac = (int)(code & ((1u << m) - 1));
-    double x = ldexp(frac + (exponent ? 1 << m : 0), (exponent ? exponent : 1) -
-                     (1 << (e - 1)) + 1 - m);
+    double x =
+        ldexp(frac + (exponent ? 1 << m : 0), (exponent ? exponent : 1) - (1 << (e - 1)) + 1 - m);
 
     return (float)(code >> (e + m) & 1 ? -x : x);
 }

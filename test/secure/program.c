@@ -9,9 +9,9 @@
 
 enum { N = 100 };
 
-void dgemm_(const char *, const char *, const int32_t *, const int32_t *, const int32_t *, const void *,
-            const void *, const int32_t *, const void *, const int32_t *, const void *, void *,
-            const int32_t *, size_t, size_t);
+void dgemm_(const char *, const char *, const int32_t *, const int32_t *, const int32_t *,
+            const void *, const void *, const int32_t *, const void *, const int32_t *,
+            const void *, void *, const int32_t *, size_t, size_t);
 
 static double a[N * N], c[N * N];
 
@@ -26,12 +26,13 @@ static int is_right(void)
 
 static int multiply(limber_context *ctx)
 {
-    const limber_contract native = { .promise = LIMBER_NATIVE };
+    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
     limber_matrix x = { a, { 0 }, N, 1 }, y = { c, { 0 }, N, 1 };
 
     limber_format_named("f64", &x.format);
     y.format = x.format;
-    return limber_gemm(ctx, &native, N, N, N, NULL, x, x, NULL, y, NULL) == LIMBER_OK && is_right();
+    return limber_gemm(ctx, &native, N, N, N, NULL, x, x, NULL, y, NULL) == LIMBER_STATUS_OK &&
+           is_right();
 }
 
 int main(void)
@@ -44,10 +45,10 @@ int main(void)
     for (int i = 0; i < N * N; i++)
         a[i] = 1;
     dgemm_("N", "N", &n, &n, &n, &one, a, &n, a, &n, &zero, c, &n, 1, 1);
-    if (!is_right() || limber_create(&ctx, NULL) != LIMBER_OK || !multiply(ctx))
+    if (!is_right() || limber_create(&ctx, NULL) != LIMBER_STATUS_OK || !multiply(ctx))
         return 1;
     limber_destroy(ctx);
-    if (limber_create(&ctx, &gpu) == LIMBER_OK)
+    if (limber_create(&ctx, &gpu) == LIMBER_STATUS_OK)
         limber_destroy(ctx);
     return getauxval(AT_SECURE) ? 0 : 3;
 }

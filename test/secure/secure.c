@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * secure PROGRAM TRAP LIMBER: a program is made set-user-id root and started by another user, with
- * every variable of the table pointing into a trap.  None may spring and nothing be printed.  The same
- * program with its user's own rights shows that the traps do spring. */
+ * every variable of the table pointing into a trap.  None may spring and nothing be printed.  The
+ * same program with its user's own rights shows that the traps do spring. */
 #define _GNU_SOURCE
 #include <limber/environment.h>
 
@@ -142,10 +142,11 @@ static int springs_with_ones_own_rights(const char *program)
         char contract[] = "LIMBER_CONTRACT=correct", *it = bait(v), *other = NULL;
         char *environment[] = { at, contract, it, NULL, NULL };
 
-        if (says(v, "runs")) {      /* a cache needs a key, and a key a cache */
+        if (says(v, "runs")) { /* a cache needs a key, and a key a cache */
             bool key = strstr(v->name, "KEY") || strstr(v->name, "STATE");
 
-            if (asprintf(&other, key ? "LIMBER_CACHE_DIR=%s/other" : "LIMBER_CACHE_KEY=%s/key", dir) < 0)
+            if (asprintf(&other, key ? "LIMBER_CACHE_DIR=%s/other" : "LIMBER_CACHE_KEY=%s/key",
+                         dir) < 0)
                 abort();
             environment[3] = other;
         }
@@ -218,9 +219,9 @@ int main(int argc, char **argv)
     failures = nothing_springs_with_lent_rights(lent, "the program", 0, "");
     if (failures != SKIPPED)
         failures += nothing_springs_with_lent_rights(
-            tool, "the command line", 2,
-            "limber: it does not run with rights that its user does not have\n") +
-            springs_with_ones_own_rights(plain);
+                        tool, "the command line", 2,
+                        "limber: it does not run with rights that its user does not have\n") +
+                    springs_with_ones_own_rights(plain);
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     printf("%d failures\n", failures == SKIPPED ? 0 : failures);
     return failures;

@@ -10,7 +10,9 @@ enum { SIMT_VERSION = 2 };      /* of this file: objects made by another one are
 enum simt_kind { SIMT_I8, SIMT_F16 = 4, SIMT_BF16, SIMT_TF32, SIMT_E4M3, SIMT_E5M2 };
 
 /* The thread that runs. */
-struct simt_now { int thread, block, blocks; };
+struct simt_now {
+    int thread, block, blocks;
+};
 
 struct simt_api {
     const struct simt_now *now;

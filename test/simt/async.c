@@ -59,8 +59,10 @@ void copy_wait(int n)
         }
         memset(to, 0, (size_t)c.size);
         if (c.bytes)
-            memcpy(to, memory_check((uint64_t)(uintptr_t)c.p, (uint64_t)c.bytes, false,
-                                    copy_name(c.size)), (size_t)c.bytes);
+            memcpy(
+                to,
+                memory_check((uint64_t)(uintptr_t)c.p, (uint64_t)c.bytes, false, copy_name(c.size)),
+                (size_t)c.bytes);
         shared_mark(f->block, now, c.at, (uint32_t)c.size);
     }
     f->copy_count = left;
@@ -132,10 +134,14 @@ void barrier_init(uint32_t at, int count)
         clocks_drop(b->now);
         clocks_drop(b->done);
     }
-    *b = (struct barrier){ .at = at, .count = count, .pending = count, .init = w.now,
-                           .agent = block->rank * BLOCK_IDS + AGENT_BARRIER +
-                                    (int)(b - block->barriers),
-                           .now = clocks_new(), .done = clocks_new() };
+    *b = (struct barrier){ .at = at,
+                           .count = count,
+                           .pending = count,
+                           .init = w.now,
+                           .agent =
+                               block->rank * BLOCK_IDS + AGENT_BARRIER + (int)(b - block->barriers),
+                           .now = clocks_new(),
+                           .done = clocks_new() };
     shared_mark(block, IS_BARRIER, at, 8);
 }
 
@@ -157,7 +163,7 @@ static void try_end(struct block *block, struct barrier *b)
         return;
     b->phase++;
     b->pending = b->count;
-    done = clocks_new();        /* the old one may be shared by those who waited */
+    done = clocks_new(); /* the old one may be shared by those who waited */
     clocks_join(done, b->done);
     clocks_join(done, b->now);
     clocks_drop(b->done);
@@ -246,8 +252,8 @@ static void row_of(const struct map *m, int64_t x, int64_t y, int64_t z, int64_t
     if (y < 0 || z < 0 || y >= (int64_t)m->size[1] || z >= (int64_t)m->size[2])
         *to = 0;
     *from = *from < *to ? *from : *to;
-    *at = m->base + (uint64_t)(z * (int64_t)m->stride[1] + y * (int64_t)m->stride[0] + begin +
-                               *from);
+    *at =
+        m->base + (uint64_t)(z * (int64_t)m->stride[1] + y * (int64_t)m->stride[0] + begin + *from);
 }
 
 static void check_source(const struct map *m, int x, int y, int z)
@@ -298,8 +304,8 @@ static void take_off(struct block *block, const struct map *m, uint32_t at, int 
     memset(block->shared + at, 0xc5, bytes);
     if (block->flight_count == block->flight_room) {
         block->flight_room = block->flight_room ? 2 * block->flight_room : 16;
-        block->flights = realloc(block->flights,
-                                 (size_t)block->flight_room * sizeof *block->flights);
+        block->flights =
+            realloc(block->flights, (size_t)block->flight_room * sizeof *block->flights);
     }
     block->flights[block->flight_count++] = (struct flight){ m, at, bytes, x, y, z, b };
     b->issued++;
@@ -373,8 +379,7 @@ bool async_land(void)
         while (b->flights[i].barrier != b->flights[n].barrier)
             i++;
         t = b->flights[i];
-        memmove(&b->flights[i], &b->flights[i + 1],
-                (size_t)(b->flight_count - i - 1) * sizeof t);
+        memmove(&b->flights[i], &b->flights[i + 1], (size_t)(b->flight_count - i - 1) * sizeof t);
         b->flight_count--;
         land(b, &t);
         break;

@@ -39,35 +39,60 @@ typedef unsigned long size_t;
 #define SIMT_EXPORT __attribute__((visibility("default")))
 
 static const simt_api *simt;
-extern "C" SIMT_EXPORT void simt_connect(const simt_api *api) { simt = api; }
+extern "C" SIMT_EXPORT void simt_connect(const simt_api *api)
+{
+    simt = api;
+}
 extern "C" {
 SIMT_EXPORT extern const int simt_version = SIMT_VERSION;
 SIMT_EXPORT extern const int simt_arch = __CUDA_ARCH__;
 }
 
 /* Beside the kernel: the bytes of its arguments and the most threads that a block may have. */
-#define SIMT_KERNEL(name, type, threads)                                                           \
-    static void name##_body(const type &);                                                         \
-    extern "C" {                                                                                   \
-    SIMT_EXPORT extern const unsigned name##_args = sizeof(type);                                  \
-    SIMT_EXPORT extern const unsigned name##_threads = threads;                                    \
-    SIMT_EXPORT void name(const void *simt_args) { name##_body(*(const type *)simt_args); }        \
-    }                                                                                              \
+#define SIMT_KERNEL(name, type, threads) \
+    static void name##_body(const type &); \
+    extern "C" { \
+    SIMT_EXPORT extern const unsigned name##_args = sizeof(type); \
+    SIMT_EXPORT extern const unsigned name##_threads = threads; \
+    SIMT_EXPORT void name(const void *simt_args) \
+    { \
+        name##_body(*(const type *)simt_args); \
+    } \
+    } \
     static void name##_body(const type &args)
 #define KERNEL(name, type, threads, blocks) SIMT_KERNEL(name, type, threads)
 
 /* ---- who ---------------------------------------------------------------------------------- */
 
-DEVICE int thread() { return simt->now->thread; }
-DEVICE int lane() { return simt->now->thread & 31; }
-DEVICE int warp() { return simt->warp(); }
-DEVICE int block() { return simt->now->block; }
-DEVICE int blocks() { return simt->now->blocks; }
+DEVICE int thread()
+{
+    return simt->now->thread;
+}
+DEVICE int lane()
+{
+    return simt->now->thread & 31;
+}
+DEVICE int warp()
+{
+    return simt->warp();
+}
+DEVICE int block()
+{
+    return simt->now->block;
+}
+DEVICE int blocks()
+{
+    return simt->now->blocks;
+}
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-struct alignas(16) bytes16 { uint32_t w[4]; };
-struct alignas(8) bytes8 { uint32_t w[2]; };
+struct alignas(16) bytes16 {
+    uint32_t w[4];
+};
+struct alignas(8) bytes8 {
+    uint32_t w[2];
+};
 
 template <class T> DEVICE T simt_get(const void *p)
 {
@@ -119,8 +144,14 @@ DEVICE void atomic_min(int32_t *p, int32_t v)
 
     *q = *q > v ? v : *q;
 }
-DEVICE void atomic_or(uint32_t *p, uint32_t v) { *simt_atomic(p) |= v; }
-DEVICE void atomic_add(uint64_t *p, uint64_t v) { *simt_atomic(p) += v; }
+DEVICE void atomic_or(uint32_t *p, uint32_t v)
+{
+    *simt_atomic(p) |= v;
+}
+DEVICE void atomic_add(uint64_t *p, uint64_t v)
+{
+    *simt_atomic(p) += v;
+}
 DEVICE int32_t atomic_next(int32_t *p)
 {
     uint32_t *q = (uint32_t *)simt_atomic(p);
@@ -130,26 +161,53 @@ DEVICE int32_t atomic_next(int32_t *p)
 
 /* ---- threads with each other ----------------------------------------------------------------- */
 
-DEVICE void sync_block() { simt->sync(0, 0); }
+DEVICE void sync_block()
+{
+    simt->sync(0, 0);
+}
 template <int id, int threads> DEVICE void sync_some()
 {
     static_assert(id >= 1 && id <= 15 && threads > 0 && threads % 32 == 0, "");
     simt->sync(id, threads);
 }
-DEVICE void sync_warp() { simt->sync_warp(); }
-DEVICE uint32_t shuffle_xor(uint32_t v, int mask) { return simt->shuffle_xor(v, mask); }
+DEVICE void sync_warp()
+{
+    simt->sync_warp();
+}
+DEVICE uint32_t shuffle_xor(uint32_t v, int mask)
+{
+    return simt->shuffle_xor(v, mask);
+}
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-DEVICE float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-DEVICE double fma64(double a, double b, double c) { return __builtin_fma(a, b, c); }
-DEVICE float add32(float a, float b) { return a + b; }
-DEVICE double add64(double a, double b) { return a + b; }
-DEVICE float mul32(float a, float b) { return a * b; }
-DEVICE double mul64(double a, double b) { return a * b; }
+DEVICE float fma32(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+DEVICE double fma64(double a, double b, double c)
+{
+    return __builtin_fma(a, b, c);
+}
+DEVICE float add32(float a, float b)
+{
+    return a + b;
+}
+DEVICE double add64(double a, double b)
+{
+    return a + b;
+}
+DEVICE float mul32(float a, float b)
+{
+    return a * b;
+}
+DEVICE double mul64(double a, double b)
+{
+    return a * b;
+}
 /* a + b rounded to binary32 up, down or toward zero; both are sums or products of binary32. */
 enum { SIMT_CUT, SIMT_UP, SIMT_DOWN };
-DEVICE float simt_rounded(double a, double b, int how)
+DEVICE float simt_rounded(double a, double b, int rounding)
 {
     double s = a + b, t = s - a, rest = (a - (s - t)) + (b - t), off;
     float f = (float)s;
@@ -160,46 +218,89 @@ DEVICE float simt_rounded(double a, double b, int how)
     if (s == 0 && rest == 0) {
         bool minus = __builtin_signbit(a) && __builtin_signbit(b);
 
-        return minus || (how == SIMT_DOWN && (__builtin_signbit(a) || __builtin_signbit(b))) ?
-               -0.0f : 0.0f;
+        return minus || (rounding == SIMT_DOWN && (__builtin_signbit(a) || __builtin_signbit(b))) ?
+                   -0.0f :
+                   0.0f;
     }
-    how = how == SIMT_CUT ? (s > 0 ? SIMT_DOWN : SIMT_UP) : how;
+    rounding = rounding == SIMT_CUT ? (s > 0 ? SIMT_DOWN : SIMT_UP) : rounding;
     off = f - f != 0 ? (f > 0 ? 1 : -1) : (double)f - s;
-    off = off != 0 ? off : -rest;       /* f - (a + b), its sign */
-    if (off == 0 || (how == SIMT_UP) == (off > 0))
+    off = off != 0 ? off : -rest; /* f - (a + b), its sign */
+    if (off == 0 || (rounding == SIMT_UP) == (off > 0))
         return f;
     if (f == 0)
-        return how == SIMT_UP ? 0x1p-149f : -0x1p-149f;
+        return rounding == SIMT_UP ? 0x1p-149f : -0x1p-149f;
     __builtin_memcpy(&bits, &f, 4);
-    bits += (how == SIMT_UP) == (f > 0) ? 1 : -1;
+    bits += (rounding == SIMT_UP) == (f > 0) ? 1 : -1;
     __builtin_memcpy(&f, &bits, 4);
     return f;
 }
-DEVICE float fma32_rz(float a, float b, float c) { return simt_rounded((double)a * b, c, SIMT_CUT); }
-DEVICE float fma32_ru(float a, float b, float c) { return simt_rounded((double)a * b, c, SIMT_UP); }
-DEVICE float fma32_rd(float a, float b, float c) { return simt_rounded((double)a * b, c, SIMT_DOWN); }
-DEVICE float add32_rz(float a, float b) { return simt_rounded(a, b, SIMT_CUT); }
-DEVICE float add32_ru(float a, float b) { return simt_rounded(a, b, SIMT_UP); }
-DEVICE float add32_rd(float a, float b) { return simt_rounded(a, b, SIMT_DOWN); }
-DEVICE int32_t cut32(float x) { return (int32_t)x; }
-DEVICE double cut64(double x) { return __builtin_trunc(x); }
-DEVICE int leading_zeros(uint64_t v) { return v ? __builtin_clzl(v) : 64; }
-DEVICE int trailing_zeros(uint64_t v) { return __builtin_ctzl(v); }
+DEVICE float fma32_rz(float a, float b, float c)
+{
+    return simt_rounded((double)a * b, c, SIMT_CUT);
+}
+DEVICE float fma32_ru(float a, float b, float c)
+{
+    return simt_rounded((double)a * b, c, SIMT_UP);
+}
+DEVICE float fma32_rd(float a, float b, float c)
+{
+    return simt_rounded((double)a * b, c, SIMT_DOWN);
+}
+DEVICE float add32_rz(float a, float b)
+{
+    return simt_rounded(a, b, SIMT_CUT);
+}
+DEVICE float add32_ru(float a, float b)
+{
+    return simt_rounded(a, b, SIMT_UP);
+}
+DEVICE float add32_rd(float a, float b)
+{
+    return simt_rounded(a, b, SIMT_DOWN);
+}
+DEVICE int32_t cut32(float x)
+{
+    return (int32_t)x;
+}
+DEVICE double cut64(double x)
+{
+    return __builtin_trunc(x);
+}
+DEVICE int leading_zeros(uint64_t v)
+{
+    return v ? __builtin_clzl(v) : 64;
+}
+DEVICE int trailing_zeros(uint64_t v)
+{
+    return __builtin_ctzl(v);
+}
 DEVICE uint64_t multiply_high(uint64_t a, uint64_t b)
 {
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
-DEVICE uint32_t float_bits(float x) { return simt_get<uint32_t>(&x); }
-DEVICE float bits_float(uint32_t x) { return simt_get<float>(&x); }
-DEVICE uint64_t double_bits(double x) { return simt_get<uint64_t>(&x); }
-DEVICE double bits_double(uint64_t x) { return simt_get<double>(&x); }
-DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t how)
+DEVICE uint32_t float_bits(float x)
+{
+    return simt_get<uint32_t>(&x);
+}
+DEVICE float bits_float(uint32_t x)
+{
+    return simt_get<float>(&x);
+}
+DEVICE uint64_t double_bits(double x)
+{
+    return simt_get<uint64_t>(&x);
+}
+DEVICE double bits_double(uint64_t x)
+{
+    return simt_get<double>(&x);
+}
+DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 {
     uint64_t both = (uint64_t)y << 32 | x;
     uint32_t out = 0;
 
     for (int i = 0; i < 4; i++) {
-        uint32_t pick = how >> 4 * i & 15, v = (uint32_t)(both >> 8 * (pick & 7)) & 255;
+        uint32_t pick = digits >> 4 * i & 15, v = (uint32_t)(both >> 8 * (pick & 7)) & 255;
 
         out |= (pick & 8 ? (v & 128 ? 255 : 0) : v) << 8 * i;
     }
@@ -227,8 +328,7 @@ DEVICE uint32_t simt_narrow(float x, int frac_bits, int bias)
 
     e = e < 1 - bias ? 1 - bias : e;
     code = __builtin_rint(__builtin_ldexp(v, frac_bits - e));
-    return sign << 15 |
-           (uint32_t)(code + (double)(uint32_t)(e - 1 + bias) * (1 << frac_bits));
+    return sign << 15 | (uint32_t)(code + (double)(uint32_t)(e - 1 + bias) * (1 << frac_bits));
 }
 #if __CUDA_ARCH__ >= 800
 DEVICE uint32_t pack_f16(float low, float high)
@@ -255,13 +355,28 @@ DEVICE void unpack_f16(uint32_t v, float &low, float &high)
 
 /* ---- asynchronous copies --------------------------------------------------------------------- */
 
-DEVICE uint32_t shared_address(uint32_t at) { return at; }
+DEVICE uint32_t shared_address(uint32_t at)
+{
+    return at;
+}
 
 #if __CUDA_ARCH__ >= 800
-DEVICE void copy16(uint32_t at, const void *p, int bytes) { simt->copy(at, p, bytes, 16); }
-DEVICE void copy4(uint32_t at, const void *p, int bytes) { simt->copy(at, p, bytes, 4); }
-DEVICE void copy_group() { simt->copy_group(); }
-template <int n> DEVICE void copy_wait() { simt->copy_wait(n); }
+DEVICE void copy16(uint32_t at, const void *p, int bytes)
+{
+    simt->copy(at, p, bytes, 16);
+}
+DEVICE void copy4(uint32_t at, const void *p, int bytes)
+{
+    simt->copy(at, p, bytes, 4);
+}
+DEVICE void copy_group()
+{
+    simt->copy_group();
+}
+template <int n> DEVICE void copy_wait()
+{
+    simt->copy_wait(n);
+}
 #else
 DEVICE void copy16(uint32_t at, const void *p, int bytes)
 {
@@ -271,14 +386,21 @@ DEVICE void copy16(uint32_t at, const void *p, int bytes)
         memcpy(&v, simt->global_read(p, (uint32_t)bytes, 16, 0), (unsigned)bytes);
     store_shared(at, v);
 }
-DEVICE void copy_group() {}
-template <int n> DEVICE void copy_wait() {}
+DEVICE void copy_group()
+{
+}
+template <int n> DEVICE void copy_wait()
+{
+}
 #endif
 
 /* ---- warps multiply -------------------------------------------------------------------------- */
 
 #if __CUDA_ARCH__ >= 750
-DEVICE void load_fragments(uint32_t r[4], uint32_t at) { simt->load_fragments(r, at); }
+DEVICE void load_fragments(uint32_t r[4], uint32_t at)
+{
+    simt->load_fragments(r, at);
+}
 #endif
 
 #if __CUDA_ARCH__ >= 800
@@ -308,28 +430,66 @@ DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
     simt->mma(SIMT_E5M2, d, a, b);
 }
 #endif
-DEVICE void mma_f64(double d[2], double a, double b) { simt->mma_f64(d, a, b); }
+DEVICE void mma_f64(double d[2], double a, double b)
+{
+    simt->mma_f64(d, a, b);
+}
 #endif
 
 #if __CUDA_ARCH__ >= 700
-DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld) { simt->wmma_load(r, at, ld); }
-DEVICE void wmma_load_b(uint32_t r[8], uint32_t at, int ld) { simt->wmma_load(r, at, ld); }
-DEVICE void wmma_f16(float d[8], const uint32_t a[8], const uint32_t b[8]) { simt->wmma(d, a, b); }
-DEVICE void wmma_store(uint32_t at, const float d[8], int ld) { simt->wmma_store(at, d, ld); }
+DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
+{
+    simt->wmma_load(r, at, ld);
+}
+DEVICE void wmma_load_b(uint32_t r[8], uint32_t at, int ld)
+{
+    simt->wmma_load(r, at, ld);
+}
+DEVICE void wmma_f16(float d[8], const uint32_t a[8], const uint32_t b[8])
+{
+    simt->wmma(d, a, b);
+}
+DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
+{
+    simt->wmma_store(at, d, ld);
+}
 #endif
 
 /* ---- Hopper ---------------------------------------------------------------------------------- */
 
-struct alignas(64) tensor_map { uint64_t opaque[16]; };
+struct alignas(64) tensor_map {
+    uint64_t opaque[16];
+};
 
 #if __CUDA_ARCH__ >= 900
-DEVICE void barrier_init(uint32_t at, int count) { simt->barrier_init(at, count); }
-DEVICE void barrier_init_done() { simt->barrier_init_done(); }
-DEVICE void barrier_arrive(uint32_t at) { simt->barrier_arrive(at, 0); }
-DEVICE void barrier_expect(uint32_t at, uint32_t bytes) { simt->barrier_arrive(at, bytes); }
-DEVICE void barrier_wait(uint32_t at, uint32_t parity) { simt->barrier_wait(at, parity); }
-DEVICE void sync_cluster() { simt->sync_cluster(); }
-DEVICE void barrier_arrive_in(uint32_t at, int rank) { simt->barrier_arrive_in(at, rank); }
+DEVICE void barrier_init(uint32_t at, int count)
+{
+    simt->barrier_init(at, count);
+}
+DEVICE void barrier_init_done()
+{
+    simt->barrier_init_done();
+}
+DEVICE void barrier_arrive(uint32_t at)
+{
+    simt->barrier_arrive(at, 0);
+}
+DEVICE void barrier_expect(uint32_t at, uint32_t bytes)
+{
+    simt->barrier_arrive(at, bytes);
+}
+DEVICE void barrier_wait(uint32_t at, uint32_t parity)
+{
+    simt->barrier_wait(at, parity);
+}
+DEVICE void sync_cluster()
+{
+    simt->sync_cluster();
+}
+DEVICE void barrier_arrive_in(uint32_t at, int rank)
+{
+    simt->barrier_arrive_in(at, rank);
+}
 DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z, uint32_t barrier)
 {
     simt->tensor_load(at, map, x, y, z, barrier, 0);
@@ -339,22 +499,45 @@ DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, in
 {
     simt->tensor_load(at, map, x, y, z, barrier, blocks);
 }
-DEVICE void tensor_prefetch(const tensor_map *map) { simt->tensor_prefetch(map); }
-DEVICE void fence_async() { simt->fence_async(); }
+DEVICE void tensor_prefetch(const tensor_map *map)
+{
+    simt->tensor_prefetch(map);
+}
+DEVICE void fence_async()
+{
+    simt->fence_async();
+}
 #endif
 
 #if defined __CUDA_ARCH_FEAT_SM90_ALL
-template <int n> DEVICE void registers_more() { simt->registers(n); }
-template <int n> DEVICE void registers_less() { simt->registers(n); }
+template <int n> DEVICE void registers_more()
+{
+    simt->registers(n);
+}
+template <int n> DEVICE void registers_less()
+{
+    simt->registers(n);
+}
 
 DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
 {
     return (uint64_t)1 << 62 | (uint64_t)(uint32_t)byte << 32 | at;
 }
-DEVICE void group_fence() { simt->group_fence(); }
-DEVICE void group_commit() { simt->group_commit(); }
-template <int n> DEVICE void group_wait() { simt->group_wait(n); }
-template <class T, int n> DEVICE void group_keep(T (&)[n]) {}
+DEVICE void group_fence()
+{
+    simt->group_fence();
+}
+DEVICE void group_commit()
+{
+    simt->group_commit();
+}
+template <int n> DEVICE void group_wait()
+{
+    simt->group_wait(n);
+}
+template <class T, int n> DEVICE void group_keep(T (&)[n])
+{
+}
 
 template <int n, int SA, int SB>
 DEVICE void group_i8(int32_t (&d)[n / 2], uint64_t da, uint64_t db, int keep)
@@ -362,11 +545,11 @@ DEVICE void group_i8(int32_t (&d)[n / 2], uint64_t da, uint64_t db, int keep)
     static_assert(n == 64 || n == 128 || n == 192 || n == 256, "");
     simt->group(SIMT_I8 + (SA ? 1 : 0) + (SB ? 2 : 0), n, d, da, db, keep);
 }
-#define SIMT_GROUP(name, kind)                                                                     \
-    template <int n> DEVICE void name(float (&d)[n / 2], uint64_t da, uint64_t db, int keep)       \
-    {                                                                                              \
-        static_assert(n == 64 || n == 128 || n == 192 || n == 256, "");                            \
-        simt->group(kind, n, d, da, db, keep);                                                     \
+#define SIMT_GROUP(name, kind) \
+    template <int n> DEVICE void name(float(&d)[n / 2], uint64_t da, uint64_t db, int keep) \
+    { \
+        static_assert(n == 64 || n == 128 || n == 192 || n == 256, ""); \
+        simt->group(kind, n, d, da, db, keep); \
     }
 SIMT_GROUP(group_f16, SIMT_F16)
 SIMT_GROUP(group_bf16, SIMT_BF16)

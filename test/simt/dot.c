@@ -9,8 +9,11 @@
 
 enum { NONE = -100000 };        /* exponent of zero */
 
-static const struct { const char *name; int bytes, exp_bits, frac_bits; } formats[] = {
-    [SIMT_F16] = { "fp16", 2, 5, 10 }, [SIMT_BF16] = { "bf16", 2, 8, 7 },
+static const struct {
+    const char *name;
+    int bytes, exp_bits, frac_bits;
+} formats[] = {
+    [SIMT_F16] = { "fp16", 2, 5, 10 },  [SIMT_BF16] = { "bf16", 2, 8, 7 },
     [SIMT_TF32] = { "tf32", 4, 8, 10 }, [SIMT_E4M3] = { "e4m3", 1, 4, 3 },
     [SIMT_E5M2] = { "e5m2", 1, 5, 2 },
 };
@@ -22,16 +25,20 @@ int simt_elements(int kind)
 
 bool simt_model(int kind, int capability, struct model *m)
 {
-    const char *family = capability < 75 ? "v100" : capability < 80 ? "t4" :
-                         capability == 80 ? "a100" : capability < 90 ? "ada" :
-                         capability < 100 ? "h100" : "b200";
+    const char *family = capability < 75  ? "v100" :
+                         capability < 80  ? "t4" :
+                         capability == 80 ? "a100" :
+                         capability < 90  ? "ada" :
+                         capability < 100 ? "h100" :
+                                            "b200";
     char name[32];
     limber_unit u;
 
     if (kind < SIMT_F16 || kind > SIMT_E5M2)
         return false;
     snprintf(name, sizeof name, "%s-%s", family, formats[kind].name);
-    if (limber_unit_parse(name, &u) != LIMBER_OK || u.tree || u.group || u.zeros || u.sub != 1)
+    if (limber_unit_parse(name, &u) != LIMBER_STATUS_OK || u.tree || u.group || u.zeros ||
+        u.sub != 1)
         return false;
     *m = (struct model){ u.block, u.frac, u.floor, u.acc.format.frac_bits };
     return true;
@@ -159,8 +166,7 @@ static bool has_special(const struct model *m, const struct line *l, int from)
     return false;
 }
 
-float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b,
-               float c)
+float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b, float c)
 {
     static const uint32_t quiet = 0x7fc00000;
     int n = simt_elements(kind);

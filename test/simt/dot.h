@@ -11,7 +11,9 @@
 
 /* Of a preset: fused blocks of products, fraction bits below the largest exponent, its floor,
  * fraction bits of the result. */
-struct model { int block, frac, floor, bits; };
+struct model {
+    int block, frac, floor, bits;
+};
 
 /* Value i is sig[i] 2^(exp[i] - fraction bits of the format); zeros have an exponent below all. */
 struct line {

@@ -18,17 +18,32 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum {
-    OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-    INVALID_CONTEXT = 201, NO_BINARY = 209, INVALID_HANDLE = 400, NOT_FOUND = 500,
-    LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED, CAPTURE_UNMATCHED = 903,
+    OK,
+    INVALID_VALUE,
+    OUT_OF_MEMORY,
+    NOT_INITIALIZED,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    NO_BINARY = 209,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED,
+    CAPTURE_UNMATCHED = 903,
     CAPTURED_EVENT = 907
 };
 enum { DEVICES = 2, STACK_DEPTH = 16 };
 
-struct context { int device, refs; };
+struct context {
+    int device, refs;
+};
 
 struct work;
-struct graph { struct work *first, **end; };
+struct graph {
+    struct work *first, **end;
+};
 struct capture {
     struct graph *graph;
     int mode;
@@ -37,9 +52,19 @@ struct capture {
     struct capture *next;
 };
 enum { MODE_global, MODE_thread, MODE_relaxed, MODES };     /* CUstreamCaptureMode */
-struct stream { struct capture *capture; struct stream *next; };
-struct event { bool recorded; double time; struct capture *capture; };
-struct module { void *library; char *path; };
+struct stream {
+    struct capture *capture;
+    struct stream *next;
+};
+struct event {
+    bool recorded;
+    double time;
+    struct capture *capture;
+};
+struct module {
+    void *library;
+    char *path;
+};
 struct function {
     struct function *next;
     struct module *module;
@@ -48,7 +73,11 @@ struct function {
     uint32_t args, threads;
     int dynamic;
 };
-struct pinned { struct pinned *next; char *at; size_t size; };
+struct pinned {
+    struct pinned *next;
+    char *at;
+    size_t size;
+};
 
 /* Something that a stream does, now or when a graph runs. */
 enum work_kind { WORK_launch, WORK_copy, WORK_set };
@@ -173,15 +202,14 @@ static bool is_capturing(void)
     return false;
 }
 
-/* Whether the capture forbids this thread what may be unsafe: its own, and any thread's global ones,
- * unless its mode leaves them out. */
+/* Whether the capture forbids this thread what may be unsafe: its own, and any thread's global
+ * ones, unless its mode leaves them out. */
 static bool forbids(const struct capture *c)
 {
     bool own = pthread_equal(c->thread, pthread_self());
 
     return thread_mode != MODE_relaxed &&
-           (own ? c->mode != MODE_relaxed :
-            c->mode == MODE_global && thread_mode == MODE_global);
+           (own ? c->mode != MODE_relaxed : c->mode == MODE_global && thread_mode == MODE_global);
 }
 
 /* What is forbidden spoils the captures that forbid it. */
@@ -235,7 +263,12 @@ static int leave(int e)
     return e;
 }
 
-#define ENTER(needs) do { int e_ = enter(needs); if (e_) return e_; } while (0)
+#define ENTER(needs) \
+    do { \
+        int e_ = enter(needs); \
+        if (e_) \
+            return e_; \
+    } while (0)
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
@@ -280,8 +313,11 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
 
 static int shared_optin(void)
 {
-    return driver.capability >= 90 ? 227 * 1024 : driver.capability >= 86 ? 99 * 1024 :
-           driver.capability >= 80 ? 163 * 1024 : driver.capability >= 75 ? 64 * 1024 : 96 * 1024;
+    return driver.capability >= 90 ? 227 * 1024 :
+           driver.capability >= 86 ? 99 * 1024 :
+           driver.capability >= 80 ? 163 * 1024 :
+           driver.capability >= 75 ? 64 * 1024 :
+                                     96 * 1024;
 }
 
 static int shared_of_multiprocessor(void)
@@ -291,8 +327,9 @@ static int shared_of_multiprocessor(void)
 
 static int threads_of_multiprocessor(void)
 {
-    return driver.capability == 75 ? 1024 : driver.capability == 86 || driver.capability == 89 ?
-           1536 : 2048;
+    return driver.capability == 75                            ? 1024 :
+           driver.capability == 86 || driver.capability == 89 ? 1536 :
+                                                                2048;
 }
 
 EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
@@ -301,19 +338,24 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
         return INVALID_DEVICE;
     switch (attribute) {
     case 1: *v = MAX_THREADS; break;
-    case 2: case 3: *v = MAX_THREADS; break;
+    case 2:
+    case 3: *v = MAX_THREADS; break;
     case 4: *v = 64; break;
     case 5: *v = 0x7fffffff; break;
-    case 6: case 7: *v = 65535; break;
+    case 6:
+    case 7: *v = 65535; break;
     case 8: *v = 48 * 1024; break;
-    case 9: *v = 65536; break;          /* constant memory */
+    case 9: *v = 65536; break; /* constant memory */
     case 10: *v = 32; break;
     case 11: *v = 0x7fffffff; break;
-    case 12: case 82: *v = 65536; break;        /* registers */
-    case 13: *v = 1500000; break;               /* kHz */
+    case 12:
+    case 82: *v = 65536; break; /* registers */
+    case 13: *v = 1500000; break; /* kHz */
     case 14: *v = 512; break;
     case 16: *v = driver.multiprocessors; break;
-    case 31: case 41: case 40: *v = 1; break;   /* concurrent kernels, engines, unified */
+    case 31:
+    case 41:
+    case 40: *v = 1; break; /* concurrent kernels, engines, unified */
     case 33: *v = 0; break;
     case 34: *v = device; break;
     case 36: *v = 2000000; break;
@@ -327,8 +369,9 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     case 97: *v = shared_optin(); break;
     case 106: *v = 32; break;
     case 111: *v = driver.capability >= 80 ? 1024 : 0; break;
-    case 115: *v = 1; break;                    /* memory pools */
-    case 120: case 127: *v = driver.capability >= 90; break;
+    case 115: *v = 1; break; /* memory pools */
+    case 120:
+    case 127: *v = driver.capability >= 90; break;
     default: *v = 0;
     }
     return OK;
@@ -561,7 +604,7 @@ static int submit(struct stream *s, const struct work *w)
     int e;
 
     if (!s || !s->capture) {
-        if (!s && is_capturing()) {     /* the legacy stream waits for captured ones */
+        if (!s && is_capturing()) { /* the legacy stream waits for captured ones */
             free(w->args);
             return refuse_capture(NULL);
         }
@@ -600,8 +643,11 @@ static int submit_copy(struct stream *s, struct work w)
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, struct stream *s)
 {
     ENTER(NEEDS_context | NEEDS_no_failure);
-    return leave(submit_copy(s, (struct work){ .to = to, .from = (uint64_t)(uintptr_t)from,
-                                               .width = size, .height = 1, .from_host = true }));
+    return leave(submit_copy(s, (struct work){ .to = to,
+                                               .from = (uint64_t)(uintptr_t)from,
+                                               .width = size,
+                                               .height = 1,
+                                               .from_host = true }));
 }
 
 EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
@@ -612,8 +658,11 @@ EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, struct stream *s)
 {
     ENTER(NEEDS_context | NEEDS_no_failure);
-    return leave(submit_copy(s, (struct work){ .to = (uint64_t)(uintptr_t)to, .from = from,
-                                               .width = size, .height = 1, .to_host = true }));
+    return leave(submit_copy(s, (struct work){ .to = (uint64_t)(uintptr_t)to,
+                                               .from = from,
+                                               .width = size,
+                                               .height = 1,
+                                               .to_host = true }));
 }
 
 EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
@@ -624,8 +673,8 @@ EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, struct stream *s)
 {
     ENTER(NEEDS_context | NEEDS_no_failure);
-    return leave(submit_copy(s, (struct work){ .to = to, .from = from, .width = size,
-                                               .height = 1 }));
+    return leave(
+        submit_copy(s, (struct work){ .to = to, .from = from, .width = size, .height = 1 }));
 }
 
 /* CUDA_MEMCPY2D */
@@ -653,8 +702,10 @@ EXPORT int cuMemcpy2DAsync_v2(const struct copy2d *c, struct stream *s)
     if (c->height > 1 && ((c->from_pitch && c->from_pitch < c->width + c->from_x) ||
                           (c->to_pitch && c->to_pitch < c->width + c->to_x)))
         return leave(INVALID_VALUE);
-    w = (struct work){ .to_host = c->to_type == 1, .from_host = c->from_type == 1,
-                       .width = c->width, .height = c->height,
+    w = (struct work){ .to_host = c->to_type == 1,
+                       .from_host = c->from_type == 1,
+                       .width = c->width,
+                       .height = c->height,
                        .to_pitch = c->to_pitch ? c->to_pitch : c->width,
                        .from_pitch = c->from_pitch ? c->from_pitch : c->width };
     w.to = (w.to_host ? (uint64_t)(uintptr_t)c->to_host : c->to_device) + c->to_y * w.to_pitch +
@@ -1021,7 +1072,8 @@ EXPORT int cuFuncGetAttribute(int *v, int attribute, const struct function *f)
     switch (attribute) {
     case 0: *v = (int)f->threads; break;
     case 4: *v = 64; break;
-    case 5: case 6: *v = driver.capability; break;
+    case 5:
+    case 6: *v = driver.capability; break;
     case 8: *v = f->dynamic ? f->dynamic : 48 * 1024; break;
     default: *v = 0;
     }
@@ -1061,8 +1113,8 @@ static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, uns
         return leave(INVALID_VALUE);
     w.args = aligned_alloc(64, (f->args + 64) / 64 * 64);
     memcpy(w.args, args[0], f->args);
-    w.launch = (struct launch){ f->name, f->entry, w.args, f->args, current[depth]->device,
-                                (int)gx, (int)bx, (int)cluster, shared };
+    w.launch = (struct launch){ f->name, f->entry, w.args,       f->args, current[depth]->device,
+                                (int)gx, (int)bx,  (int)cluster, shared };
     return leave(submit(s, &w));
 }
 
@@ -1074,7 +1126,10 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
 }
 
 /* CUlaunchConfig, with the one attribute that is known here. */
-struct launch_attribute { int id, unused; unsigned value[16]; };
+struct launch_attribute {
+    int id, unused;
+    unsigned value[16];
+};
 struct launch_config {
     unsigned grid[3], block[3], shared;
     struct stream *stream;
@@ -1094,8 +1149,8 @@ static unsigned cluster_of(const struct launch_config *c)
             return 0;
         n = a->value[0];
     }
-    return n && n <= MAX_CLUSTER && (n == 1 || driver.capability >= 90) && c->grid[0] % n == 0 ?
-           n : 0;
+    return n && n <= MAX_CLUSTER && (n == 1 || driver.capability >= 90) && c->grid[0] % n == 0 ? n :
+                                                                                                 0;
 }
 
 EXPORT int cuLaunchKernelEx(const struct launch_config *c, struct function *f, void **args,
@@ -1131,11 +1186,14 @@ EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base
 {
     static const uint8_t bytes[] = { 1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4 };
     static const uint32_t widest[] = { 256 * 8, 32, 64, 128 };
-    struct map m = { .magic = SIMT_MAP, .base = (uint64_t)(uintptr_t)base, .rank = (uint8_t)rank,
-                     .swizzle = (uint8_t)swizzle, .fill = (uint8_t)fill };
+    struct map m = { .magic = SIMT_MAP,
+                     .base = (uint64_t)(uintptr_t)base,
+                     .rank = (uint8_t)rank,
+                     .swizzle = (uint8_t)swizzle,
+                     .fill = (uint8_t)fill };
 
     if (driver.capability < 90)
-        return 801;             /* CUDA_ERROR_NOT_SUPPORTED */
+        return 801; /* CUDA_ERROR_NOT_SUPPORTED */
     if (!out || (uintptr_t)out % 64 || type < 0 || type > 12 || rank < 1 || rank > 3 ||
         (uintptr_t)base % 16 || !memory_inside(m.base) || interleave != 0 || swizzle < 0 ||
         swizzle > 3 || promotion < 0 || promotion > 3 || fill < 0 || fill > 1)
@@ -1162,7 +1220,10 @@ EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-static const struct { int code; const char *name, *text; } errors[] = {
+static const struct {
+    int code;
+    const char *name, *text;
+} errors[] = {
     { OK, "CUDA_SUCCESS", "no error" },
     { INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
     { OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },

@@ -88,11 +88,12 @@ void engine_fail(const char *format, ...)
     if (!engine.failed) {
         engine.failed = true;
         if (f)
-            n = (size_t)snprintf(engine.error, sizeof engine.error, "%s, block %d, thread %d: ",
-                                 engine.launch->name, f->block->index, f->thread);
+            n = (size_t)snprintf(engine.error, sizeof engine.error,
+                                 "%s, block %d, thread %d: ", engine.launch->name, f->block->index,
+                                 f->thread);
         else
-            n = (size_t)snprintf(engine.error, sizeof engine.error, "%s: ",
-                                 engine.launch ? engine.launch->name : "simt");
+            n = (size_t)snprintf(engine.error, sizeof engine.error,
+                                 "%s: ", engine.launch ? engine.launch->name : "simt");
         va_start(args, format);
         vsnprintf(engine.error + n, sizeof engine.error - n, format, args);
         va_end(args);
@@ -166,7 +167,7 @@ bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg)
     m->here[m->count++] = f;
     f->arg = arg;
     if (m->count == m->size) {
-        m->count = 0;           /* so that a failure lists no one twice */
+        m->count = 0; /* so that a failure lists no one twice */
         return true;
     }
     fibre_wait(what, 0, 0);
@@ -202,7 +203,7 @@ static void share_registers(struct block *b, int warp, int n)
     b->registers[warp] = n;
     for (int w = 0; w < warps; w++) {
         if (!b->registers[w])
-            return;             /* that warp has yet to say */
+            return; /* that warp has yet to say */
         sum += b->registers[w];
     }
     if (sum > warps * launched)
@@ -222,7 +223,10 @@ static void registers_change(int n)
     meeting_end(m);
 }
 
-struct exchange { uint32_t in, out; int mask; };
+struct exchange {
+    uint32_t in, out;
+    int mask;
+};
 
 static uint32_t shuffle_xor(uint32_t v, int mask)
 {
@@ -334,10 +338,14 @@ static void start_block(struct block *b, int index)
     none = clocks_new();
     for (int i = 0; i < b->threads; i++) {
         struct fibre *f = &b->fibres[i];
-        struct fibre fresh = { .stack = f->stack ? f->stack : new_stack(), .block = b,
-                               .thread = i, .id = b->rank * BLOCK_IDS + i, .clock = 1,
+        struct fibre fresh = { .stack = f->stack ? f->stack : new_stack(),
+                               .block = b,
+                               .thread = i,
+                               .id = b->rank * BLOCK_IDS + i,
+                               .clock = 1,
                                .known = clocks_keep(none),
-                               .copies = f->copies, .copy_room = f->copy_room };
+                               .copies = f->copies,
+                               .copy_room = f->copy_room };
 
         *f = fresh;
         f->sp = first_frame(f->stack + STACK, fibre_main);
@@ -412,8 +420,8 @@ static void deadlock(void)
             }
             if (n + 200 > sizeof list)
                 break;
-            n += (size_t)snprintf(list + n, sizeof list - n, "\n  block %d, threads %d to %d: ",
-                                  b->index, i, to - 1);
+            n += (size_t)snprintf(list + n, sizeof list - n,
+                                  "\n  block %d, threads %d to %d: ", b->index, i, to - 1);
             if (f->state == ENDED)
                 n += (size_t)snprintf(list + n, sizeof list - n, "ended");
             else
@@ -465,7 +473,8 @@ static void check_reached(const struct block *b, const struct block *by)
 
         if (f->reached[b->rank] > b->end->at[clocks_index((epoch)f->id << CLOCK_BITS)])
             engine_fail("block %d may have ended before thread %d of block %d arrived at its "
-                        "barrier", b->index, t, by->index);
+                        "barrier",
+                        b->index, t, by->index);
     }
 }
 
@@ -603,7 +612,7 @@ bool engine_run(const struct launch *launch)
     catch_signals(false);
     for (int r = 0; r < engine.resident_count; r++)
         stop_block(engine.resident[r]);
-    while (engine.spare) {      /* they have this launch's length */
+    while (engine.spare) { /* they have this launch's length */
         struct clocks *c = engine.spare;
 
         engine.spare = c->next;
@@ -613,11 +622,36 @@ bool engine_run(const struct launch *launch)
     return !engine.failed;
 }
 
-const struct simt_api simt_table = {
-    &engine.now, global_read, global_write, global_atomic, shared_read, shared_write,
-    sync_some, sync_warp, sync_cluster, warp_of, shuffle_xor, registers_change,
-    copy_later, copy_group, copy_wait,
-    load_fragments, mma, mma_f64, wmma_load, wmma, wmma_store,
-    barrier_init, barrier_init_done, barrier_arrive, barrier_arrive_in, barrier_wait, tensor_load,
-    tensor_prefetch, fence_async, group_fence, group_commit, group_wait, group
-};
+const struct simt_api simt_table = { &engine.now,
+                                     global_read,
+                                     global_write,
+                                     global_atomic,
+                                     shared_read,
+                                     shared_write,
+                                     sync_some,
+                                     sync_warp,
+                                     sync_cluster,
+                                     warp_of,
+                                     shuffle_xor,
+                                     registers_change,
+                                     copy_later,
+                                     copy_group,
+                                     copy_wait,
+                                     load_fragments,
+                                     mma,
+                                     mma_f64,
+                                     wmma_load,
+                                     wmma,
+                                     wmma_store,
+                                     barrier_init,
+                                     barrier_init_done,
+                                     barrier_arrive,
+                                     barrier_arrive_in,
+                                     barrier_wait,
+                                     tensor_load,
+                                     tensor_prefetch,
+                                     fence_async,
+                                     group_fence,
+                                     group_commit,
+                                     group_wait,
+                                     group };

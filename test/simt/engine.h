@@ -14,15 +14,22 @@
 #include "test/simt/api.h"
 
 enum {
-    MAX_THREADS = 1024, MAX_WARPS = MAX_THREADS / 32, MAX_GROUPS = MAX_THREADS / 128,
-    MAX_BARRIERS = 128, MAX_CLUSTER = 2, MAX_RESIDENT = 3 * MAX_CLUSTER, MAX_SHARED = 227 * 1024,
+    MAX_THREADS = 1024,
+    MAX_WARPS = MAX_THREADS / 32,
+    MAX_GROUPS = MAX_THREADS / 128,
+    MAX_BARRIERS = 128,
+    MAX_CLUSTER = 2,
+    MAX_RESIDENT = 3 * MAX_CLUSTER,
+    MAX_SHARED = 227 * 1024,
     STACK = 64 * 1024,
     /* who accesses, in epochs: threads, the products of warpgroups, the copies to a barrier; the
      * same of the cluster's next block */
-    AGENT_GROUP = MAX_THREADS, AGENT_BARRIER = AGENT_GROUP + MAX_GROUPS,
-    AGENTS = MAX_GROUPS + MAX_BARRIERS, BLOCK_IDS = MAX_THREADS + AGENTS,
-    ID_BARRIER = 0xffe,         /* these bytes are a barrier */
-    ID_FLIGHT = 0xfff,          /* a copy that has not landed */
+    AGENT_GROUP = MAX_THREADS,
+    AGENT_BARRIER = AGENT_GROUP + MAX_GROUPS,
+    AGENTS = MAX_GROUPS + MAX_BARRIERS,
+    BLOCK_IDS = MAX_THREADS + AGENTS,
+    ID_BARRIER = 0xffe, /* these bytes are a barrier */
+    ID_FLIGHT = 0xfff, /* a copy that has not landed */
 };
 
 /* ---- order ------------------------------------------------------------------------------- */
@@ -34,17 +41,21 @@ enum { CLOCK_BITS = 20, CLOCK_MASK = (1 << CLOCK_BITS) - 1 };
 /* The last moment of everyone that is known: of a block's threads, of agents, and of threads
  * again the last write that was fenced for asynchronous units; block after block of a cluster.
  * Shared by those who met. */
-struct clocks { int refs; struct clocks *next; uint32_t at[]; };
+struct clocks {
+    int refs;
+    struct clocks *next;
+    uint32_t at[];
+};
 
 struct block;
 
 /* Whose access is checked. */
 struct witness {
-    const uint32_t *known;      /* as clocks */
-    int self;                   /* thread that knows all of itself; -1 */
-    uint32_t fenced;            /* of self */
-    bool async;                 /* needs fences behind writes of threads */
-    epoch now;                  /* what the access leaves behind */
+    const uint32_t *known; /* as clocks */
+    int self; /* thread that knows all of itself; -1 */
+    uint32_t fenced; /* of self */
+    bool async; /* needs fences behind writes of threads */
+    epoch now; /* what the access leaves behind */
 };
 
 /* ---- who runs ------------------------------------------------------------------------------- */
@@ -54,39 +65,43 @@ enum state { READY, WAITING, ENDED };
 /* A place where threads of a warp, a warpgroup or a barrier meet. */
 struct meeting {
     const char *what;
-    int kind, count, size;      /* here, of so many; kind tells the same words apart */
-    int from;                   /* first thread of a warp or warpgroup */
+    int kind, count, size; /* here, of so many; kind tells the same words apart */
+    int from; /* first thread of a warp or warpgroup */
     struct fibre *here[MAX_THREADS];
 };
 
-struct copy { uint32_t at; const void *p; int bytes, size, group; };
+struct copy {
+    uint32_t at;
+    const void *p;
+    int bytes, size, group;
+};
 
 struct fibre {
     void *sp;
     char *stack;
     struct block *block;
-    int thread, id;             /* id: in epochs */
+    int thread, id; /* id: in epochs */
     enum state state;
-    const char *where;          /* in which primitive it waits */
+    const char *where; /* in which primitive it waits */
     uint32_t where_at, where_parity;
-    void *arg;                  /* of the meeting it waits in */
+    void *arg; /* of the meeting it waits in */
     struct clocks *known;
-    uint32_t clock, fenced;     /* its own */
+    uint32_t clock, fenced; /* its own */
     struct copy *copies;
     int copy_count, copy_room, copy_group;
     bool group_fenced;
-    uint32_t reached[MAX_CLUSTER];      /* when it last arrived in another block; 0: never */
+    uint32_t reached[MAX_CLUSTER]; /* when it last arrived in another block; 0: never */
 };
 
 struct barrier {
     uint32_t at;
     int count, pending, agent;
-    int64_t bytes;              /* awaited, less landed, in this phase */
-    uint32_t phase;             /* that have ended */
+    int64_t bytes; /* awaited, less landed, in this phase */
+    uint32_t phase; /* that have ended */
     epoch init;
     bool init_done;
-    uint32_t issued, landed;    /* copies */
-    struct clocks *now, *done;  /* of arrivals in this phase; of all ended ones */
+    uint32_t issued, landed; /* copies */
+    struct clocks *now, *done; /* of arrivals in this phase; of all ended ones */
 };
 
 /* A tensor copy in flight, of a block that it lands in. */
@@ -101,32 +116,34 @@ struct flight {
 struct sum {
     struct sum *next;
     int kind, n;
-    uint32_t *d[128];           /* of each thread */
-    uint32_t *value;            /* 128 times n / 2: true, while d holds poison */
-    bool open[4];               /* for the warp: not waited for */
-    uint32_t last[4];           /* commit group, by warp */
+    uint32_t *d[128]; /* of each thread */
+    uint32_t *value; /* 128 times n / 2: true, while d holds poison */
+    bool open[4]; /* for the warp: not waited for */
+    uint32_t last[4]; /* commit group, by warp */
 };
 
 struct group {
     struct sum *sums;
-    uint32_t committed[4];      /* groups of each warp */
+    uint32_t committed[4]; /* groups of each warp */
 };
 
-struct cell { epoch write, read[3]; };
+struct cell {
+    epoch write, read[3];
+};
 
 /* Blocks that see each other's shared memory; they start together. */
 struct cluster {
     struct block *block[MAX_CLUSTER];
     int size, here_count;
-    struct fibre *here[MAX_CLUSTER * MAX_THREADS];      /* in sync_cluster */
+    struct fibre *here[MAX_CLUSTER * MAX_THREADS]; /* in sync_cluster */
 };
 
 struct block {
     int index, rank, threads, ended;
     struct cluster *cluster;
-    struct clocks *end;         /* what threads knew when they ended */
-    int registers[MAX_WARPS];   /* of a thread, since setmaxnreg; 0: as launched */
-    uint32_t limit;             /* bytes of shared memory */
+    struct clocks *end; /* what threads knew when they ended */
+    int registers[MAX_WARPS]; /* of a thread, since setmaxnreg; 0: as launched */
+    uint32_t limit; /* bytes of shared memory */
     unsigned char *shared;
     struct cell *words, *bytes; /* of 4 bytes, and of single ones where split */
     unsigned char *split;
@@ -159,8 +176,8 @@ struct engine {
     struct fibre **ready;
     int ready_count;
     uint64_t random, seed;
-    int fuse, fuse_length;      /* accesses until the next switch */
-    int clocks_size;            /* entries */
+    int fuse, fuse_length; /* accesses until the next switch */
+    int clocks_size; /* entries */
     struct clocks *spare;
     int capability;
     char error[8192];
@@ -173,7 +190,7 @@ extern const struct simt_api simt_table;
 bool engine_run(const struct launch *launch);
 /* Keeps the first text; a fibre never returns from here. */
 void engine_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void engine_drop(void);         /* all memory */
+void engine_drop(void); /* all memory */
 uint32_t engine_random(uint32_t below);
 
 void fibre_wait(const char *where, uint32_t at, uint32_t parity);
@@ -219,19 +236,19 @@ void fence_async(void);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
-bool memory_start(uint64_t each);       /* arenas of all devices */
+bool memory_start(uint64_t each); /* arenas of all devices */
 void memory_stop(void);
-uint64_t memory_allocate(int device, uint64_t size);    /* 0: none left */
+uint64_t memory_allocate(int device, uint64_t size); /* 0: none left */
 bool memory_free(uint64_t at);
 uint64_t memory_left(int device);
-bool memory_inside(uint64_t at);        /* of any arena */
+bool memory_inside(uint64_t at); /* of any arena */
 int memory_device(uint64_t at);
 /* Where an address's bytes are; NULL unless all lie in one allocation. */
 unsigned char *memory_real(uint64_t at, uint64_t size);
 bool memory_find(uint64_t at, uint64_t *base, uint64_t *size);
 void memory_written(uint64_t at, uint64_t size);
 void memory_copy(uint64_t to, uint64_t from, uint64_t size);
-void memory_launch(void);               /* what is written from now on is not constant */
+void memory_launch(void); /* what is written from now on is not constant */
 const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, const char *what);
 void *global_read(const void *p, uint32_t size, uint32_t align, int constant);
 void *global_write(void *p, uint32_t size, uint32_t align);
@@ -244,12 +261,12 @@ void *global_atomic(void *p, uint32_t size, uint32_t align);
 struct map {
     uint64_t magic, base;
     uint64_t stride[2];
-    uint64_t size[3];           /* of the tensor, elements */
+    uint64_t size[3]; /* of the tensor, elements */
     uint32_t box[3];
     uint8_t rank, element, swizzle, fill;
 };
 
-bool async_land(void);          /* one tensor copy; false: none in flight */
+bool async_land(void); /* one tensor copy; false: none in flight */
 void async_end(struct fibre *f);
 void copy_later(uint32_t at, const void *p, int bytes, int size);
 void copy_group(void);
@@ -265,7 +282,7 @@ void tensor_prefetch(const void *map);
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 
-void product_start(void);       /* before threads run, whose stacks are small */
+void product_start(void); /* before threads run, whose stacks are small */
 void product_end(struct fibre *f);
 void product_drop(struct block *b);
 void load_fragments(uint32_t *r, uint32_t at);

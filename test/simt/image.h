@@ -8,6 +8,8 @@
 
 #define SIMT_IMAGE UINT64_C(0x3130746d6973ff7f)
 
-struct image { uint64_t magic, size; };
+struct image {
+    uint64_t magic, size;
+};
 
 #endif

@@ -13,7 +13,10 @@ enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
 /* Of a byte: nobody's, allocated, written before this launch, by launch number FIRST and so on. */
 enum { NOBODY, FRESH, WRITTEN, FIRST, LAST = 250 };
 
-struct piece { uint64_t at, size; struct piece *next; };
+struct piece {
+    uint64_t at, size;
+    struct piece *next;
+};
 
 static struct {
     uint64_t base, each;                /* each: addresses of a device */
@@ -168,10 +171,13 @@ void memory_launch(void)
 
 static unsigned char *own_range(uint64_t at, uint64_t size, const char *what)
 {
-    const char *why = !at ? "null" : !memory_inside(at) || !memory_inside(at + size - 1) ?
-                      "not device memory" : memory_device(at) != engine.launch->device ||
-                      memory_device(at + size - 1) != engine.launch->device ?
-                      "another device's memory" : NULL;
+    const char *why = !at ? "null" :
+                      !memory_inside(at) || !memory_inside(at + size - 1) ?
+                            "not device memory" :
+                      memory_device(at) != engine.launch->device ||
+                              memory_device(at + size - 1) != engine.launch->device ?
+                            "another device's memory" :
+                            NULL;
 
     if (why)
         engine_fail("%s of %llu bytes at %#llx: %s", what, (unsigned long long)size,
@@ -188,7 +194,8 @@ static void nobody(uint64_t at, uint64_t byte, uint64_t size, const char *what)
         near = p;
     if (near)
         engine_fail("%s of %llu bytes at %#llx, out of bounds: %llu bytes from the begin of an "
-                    "allocation of %llu", what, (unsigned long long)size, (unsigned long long)at,
+                    "allocation of %llu",
+                    what, (unsigned long long)size, (unsigned long long)at,
                     (unsigned long long)(at - near->at), (unsigned long long)near->size);
     engine_fail("%s of %llu bytes at %#llx, out of bounds", what, (unsigned long long)size,
                 (unsigned long long)at);

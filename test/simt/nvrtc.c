@@ -27,7 +27,9 @@ extern char **environ;
 
 enum { OK, NO_MEMORY = 1, BAD_INPUT = 3, BAD_PROGRAM = 4, BAD_OPTION = 5, FAILED = 6 };
 
-struct text { char *name, *body; };
+struct text {
+    char *name, *body;
+};
 
 struct program {
     struct text *texts;         /* the source first */
@@ -133,7 +135,11 @@ static bool plant_all(struct program *p)
 /* ---- what was compiled before ---------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kept { struct kept *next; char *key, *image; size_t size; } *kept;
+static struct kept {
+    struct kept *next;
+    char *key, *image;
+    size_t size;
+} *kept;
 
 /* All that the result depends on, as one text. */
 static char *key_of(const struct program *p, char **options)
@@ -286,10 +292,16 @@ enum { MOST_OPTIONS = 64 };
 /* -D as it is, the architecture as macros; the rest means nothing here. */
 static bool options_of(struct program *p, int count, const char *const *given, char **out)
 {
-    static const struct { const char *name; char *macros[2]; } archs[] = {
-        { "_75", { "-D__CUDA_ARCH__=750" } }, { "_80", { "-D__CUDA_ARCH__=800" } },
-        { "_86", { "-D__CUDA_ARCH__=860" } }, { "_89", { "-D__CUDA_ARCH__=890" } },
-        { "_90", { "-D__CUDA_ARCH__=900" } }, { "_70", { "-D__CUDA_ARCH__=700" } },
+    static const struct {
+        const char *name;
+        char *macros[2];
+    } archs[] = {
+        { "_75", { "-D__CUDA_ARCH__=750" } },
+        { "_80", { "-D__CUDA_ARCH__=800" } },
+        { "_86", { "-D__CUDA_ARCH__=860" } },
+        { "_89", { "-D__CUDA_ARCH__=890" } },
+        { "_90", { "-D__CUDA_ARCH__=900" } },
+        { "_70", { "-D__CUDA_ARCH__=700" } },
         { "_90a", { "-D__CUDA_ARCH__=900", "-D__CUDA_ARCH_FEAT_SM90_ALL" } },
         { "_100", { "-D__CUDA_ARCH__=1000" } },
         { "_100a", { "-D__CUDA_ARCH__=1000", "-D__CUDA_ARCH_FEAT_SM100_ALL" } },
@@ -325,11 +337,28 @@ static bool compile(struct program *p, char **options)
 {
     const char *tmp = getenv("TMPDIR"), *cxx = getenv("SIMT_CXX");
     char folder[512], include[600], source[600], object[600];
-    char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER), "-x", "c++",
-        "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti",
-        "-fno-strict-aliasing", "-fwrapv", "-fvisibility=hidden", "-nostdinc++",
-        "-ftrivial-auto-var-init=pattern", "-D__CUDACC_RTC__", include, "-I" SIMT_FOLDER, "-o",
-        object, source };
+    char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER),
+                                      "-x",
+                                      "c++",
+                                      "-std=c++17",
+                                      "-O1",
+                                      "-w",
+                                      "-shared",
+                                      "-fPIC",
+                                      "-ffp-contract=off",
+                                      "-fno-exceptions",
+                                      "-fno-rtti",
+                                      "-fno-strict-aliasing",
+                                      "-fwrapv",
+                                      "-fvisibility=hidden",
+                                      "-nostdinc++",
+                                      "-ftrivial-auto-var-init=pattern",
+                                      "-D__CUDACC_RTC__",
+                                      include,
+                                      "-I" SIMT_FOLDER,
+                                      "-o",
+                                      object,
+                                      source };
     int n = 22;
     bool good = true;
 
@@ -353,8 +382,9 @@ static bool compile(struct program *p, char **options)
 
         base = base ? base + 1 : p->texts[i].name;
         good = write_text(folder, i ? p->texts[i].name : "simt-source.cu",
-                          i && strcmp(base, "device.h") == 0 ?
-                          "#include \"" SIMT_FOLDER "/device.h\"\n" : p->texts[i].body);
+                          i && strcmp(base, "device.h") == 0 ? "#include \"" SIMT_FOLDER
+                                                               "/device.h\"\n" :
+                                                               p->texts[i].body);
     }
     if (!good)
         say(p, "%s: %s", folder, strerror(errno));
@@ -388,9 +418,13 @@ EXPORT int nvrtcGetSupportedArchs(int *archs)
 
 EXPORT const char *nvrtcGetErrorString(int code)
 {
-    static const char *const names[] = { "NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY",
-        "NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "NVRTC_ERROR_INVALID_INPUT",
-        "NVRTC_ERROR_INVALID_PROGRAM", "NVRTC_ERROR_INVALID_OPTION", "NVRTC_ERROR_COMPILATION" };
+    static const char *const names[] = { "NVRTC_SUCCESS",
+                                         "NVRTC_ERROR_OUT_OF_MEMORY",
+                                         "NVRTC_ERROR_PROGRAM_CREATION_FAILURE",
+                                         "NVRTC_ERROR_INVALID_INPUT",
+                                         "NVRTC_ERROR_INVALID_PROGRAM",
+                                         "NVRTC_ERROR_INVALID_OPTION",
+                                         "NVRTC_ERROR_COMPILATION" };
 
     return code >= 0 && code <= FAILED ? names[code] : "NVRTC_ERROR unknown";
 }

@@ -10,7 +10,11 @@
 
 #define REGISTER_POISON 0xffc5c5c5u
 
-static struct { struct model m; int capability; bool good; } models[SIMT_E5M2 + 1];
+static struct {
+    struct model m;
+    int capability;
+    bool good;
+} models[SIMT_E5M2 + 1];
 
 void product_start(void)
 {
@@ -62,7 +66,11 @@ static struct fibre *lane_of(const struct meeting *m, int lane)
 
 /* ---- fragments ------------------------------------------------------------------------------- */
 
-struct fragments { uint32_t *r; uint32_t at; int ld; };
+struct fragments {
+    uint32_t *r;
+    uint32_t at;
+    int ld;
+};
 
 void load_fragments(uint32_t *r, uint32_t at)
 {
@@ -127,7 +135,10 @@ static void multiply(int kind, int rows, const uint8_t (*a)[32], int columns,
         }
 }
 
-struct operands { void *d; const uint32_t *a, *b; };
+struct operands {
+    void *d;
+    const uint32_t *a, *b;
+};
 
 void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
 {
@@ -153,7 +164,9 @@ void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
     meeting_end(m);
 }
 
-struct operands64 { double *d, a, b; };
+struct operands64 {
+    double *d, a, b;
+};
 
 void mma_f64(double *d, double a, double b)
 {
@@ -261,7 +274,12 @@ void wmma_store(uint32_t at, const float *d, int ld)
 
 /* ---- warpgroups ------------------------------------------------------------------------------ */
 
-struct product { uint32_t *d; int n; uint64_t a, b; int keep; };
+struct product {
+    uint32_t *d;
+    int n;
+    uint64_t a, b;
+    int keep;
+};
 
 /* Rows of 32 bytes that a descriptor names. */
 static void read_tile(const struct witness *w, uint64_t descriptor, int rows, uint8_t (*to)[32])

@@ -153,9 +153,11 @@ static const char *name_of(epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
 
-    return id == ID_BARRIER ? "a barrier" : id == ID_FLIGHT ? "a copy in flight" :
+    return id == ID_BARRIER                ? "a barrier" :
+           id == ID_FLIGHT                 ? "a copy in flight" :
            id % BLOCK_IDS >= AGENT_BARRIER ? "a tensor copy whose barrier was not waited for" :
-           id % BLOCK_IDS >= AGENT_GROUP ? "a product of a warpgroup that was not waited for" : "thread";
+           id % BLOCK_IDS >= AGENT_GROUP   ? "a product of a warpgroup that was not waited for" :
+                                             "thread";
 }
 
 static void conflict(uint32_t at, bool write, epoch e, const char *did)
@@ -186,8 +188,8 @@ static void check_write(const struct witness *w, const struct cell *c, uint32_t 
         conflict(at, write, c->write, c->write >> CLOCK_BITS == ID_BARRIER ? "is" : "wrote");
     if (c->write && lacks_fence(w, c->write))
         engine_fail("an asynchronous unit %s byte %u of shared memory, which thread %d wrote "
-                    "without fence_async", write ? "writes" : "reads", at,
-                    (int)(c->write >> CLOCK_BITS) % BLOCK_IDS);
+                    "without fence_async",
+                    write ? "writes" : "reads", at, (int)(c->write >> CLOCK_BITS) % BLOCK_IDS);
 }
 
 static void note_read(const struct witness *w, struct cell *c, uint32_t at)

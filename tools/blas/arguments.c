@@ -29,8 +29,10 @@ static int wrong_gemm(const struct request *r)
         return 2;
     if (r->m < 0 || r->n < 0 || r->k < 0)
         return r->m < 0 ? 3 : r->n < 0 ? 4 : 5;
-    return !leads(r, &r->a, r->m, r->k) ? 8 : !leads(r, &r->b, r->k, r->n) ? 10 :
-           !leads(r, &r->c, r->m, r->n) ? 13 : 0;
+    return !leads(r, &r->a, r->m, r->k) ? 8 :
+           !leads(r, &r->b, r->k, r->n) ? 10 :
+           !leads(r, &r->c, r->m, r->n) ? 13 :
+                                          0;
 }
 
 static int wrong_gemmt(const struct request *r)
@@ -50,8 +52,10 @@ static int wrong_symm(const struct request *r)
         return is_one_of(r->side, "LR") ? 2 : 1;
     if (r->m < 0 || r->n < 0)
         return r->m < 0 ? 3 : 4;
-    return !leads(r, &r->a, order, order) ? 7 : !leads(r, &r->b, r->m, r->n) ? 9 :
-           !leads(r, &r->c, r->m, r->n) ? 12 : 0;
+    return !leads(r, &r->a, order, order) ? 7 :
+           !leads(r, &r->b, r->m, r->n)   ? 9 :
+           !leads(r, &r->c, r->m, r->n)   ? 12 :
+                                            0;
 }
 
 /* Transposes are not conjugate, or conjugates no mere transposes, where the type is complex. */
@@ -70,8 +74,10 @@ static int wrong_rank(const struct request *r)
         return is_one_of(r->uplo, "UL") ? 2 : 1;
     if (r->n < 0 || r->k < 0)
         return r->n < 0 ? 3 : 4;
-    return !leads(r, &r->a, r->n, r->k) ? 7 : two && !leads(r, &r->b, r->n, r->k) ? 9 :
-           !leads(r, &r->c, r->n, r->n) ? two ? 12 : 10 : 0;
+    return !leads(r, &r->a, r->n, r->k)        ? 7 :
+           two && !leads(r, &r->b, r->n, r->k) ? 9 :
+           !leads(r, &r->c, r->n, r->n)        ? two ? 12 : 10 :
+                                                 0;
 }
 
 static int wrong_triangular(const struct request *r)
@@ -92,10 +98,13 @@ int limber_blas_wrong(const struct request *r)
     if (r->order != BLAS_ROWS && r->order != BLAS_COLUMNS)
         return -1;
     switch (r->routine) {
-    case BLAS_GEMM: case BLAS_GEMM_BATCH: return wrong_gemm(r);
+    case BLAS_GEMM:
+    case BLAS_GEMM_BATCH: return wrong_gemm(r);
     case BLAS_GEMMT: return wrong_gemmt(r);
-    case BLAS_SYMM: case BLAS_HEMM: return wrong_symm(r);
-    case BLAS_TRMM: case BLAS_TRSM: return wrong_triangular(r);
+    case BLAS_SYMM:
+    case BLAS_HEMM: return wrong_symm(r);
+    case BLAS_TRMM:
+    case BLAS_TRSM: return wrong_triangular(r);
     default: return wrong_rank(r);
     }
 }
@@ -114,7 +123,8 @@ void limber_blas_complain(const struct request *r, int position)
         of_c(info, r->name, "");
         return;
     }
-    *(void **)&of_fortran = dlsym(RTLD_DEFAULT, r->wide && r->spelling.suffix[1] ? "xerbla_64_" : "xerbla_");
+    *(void **)&of_fortran =
+        dlsym(RTLD_DEFAULT, r->wide && r->spelling.suffix[1] ? "xerbla_64_" : "xerbla_");
     if (!of_fortran)
         *(void **)&of_fortran = limber_blas_sibling(r, "xerbla");
     for (const char *p = r->name; *p && *p != '_' && length < sizeof name; p++)

@@ -43,7 +43,8 @@ static void fill(struct request *r, const struct groups *g, int64_t i, int64_t f
     r->each_c = (void *const *)g->c + first;
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------------ */
+/* ---- what is wrong ------------------------------------------------------------------------------
+ */
 
 /* Positions among the arguments of gemm become those of the batch. */
 static int wrong_in(const struct request *r, const struct groups *g)
@@ -68,7 +69,8 @@ static int wrong_among(struct request *r, const struct groups *g)
     return wrong;
 }
 
-/* ---- group by group ----------------------------------------------------------------------------- */
+/* ---- group by group -----------------------------------------------------------------------------
+ */
 
 static const void *array(const void *base, int64_t i, size_t size)
 {
@@ -97,7 +99,7 @@ static void hand_on_part(const struct request *r, const struct groups *g, int64_
         part.a = array(g->a, first, sizeof(void *));
         part.b = array(g->b, first, sizeof(void *));
         part.c = array(g->c, first, sizeof(void *));
-        part.size = &r->count;      /* integers of 32 bits are the first half of those of 64 */
+        part.size = &r->count; /* integers of 32 bits are the first half of those of 64 */
     }
     hand_on(r, &part, behind);
 }
@@ -141,7 +143,8 @@ static void serve_one_by_one(struct request *r, const struct groups *g, int64_t 
 void limber_blas_batch(struct request *r, const struct groups *g, limber_blas_part *hand_on)
 {
     int wrong = limber_blas_wrong(r) == -1 ? -1 : wrong_among(r, g);
-    void *behind = wrong || limber_blas_is_inside() ? limber_blas_real(r->name, r->caller, true) : NULL;
+    void *behind =
+        wrong || limber_blas_is_inside() ? limber_blas_real(r->name, r->caller, true) : NULL;
     int64_t first = 0;
 
     if (behind) {

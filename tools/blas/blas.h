@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Products that a program asks its BLAS for, computed by Limber where a contract says so. */
-#ifndef LIMBER_BLAS_H
-#define LIMBER_BLAS_H
+#ifndef LIMBER_INTERPOSE_H
+#define LIMBER_INTERPOSE_H
 
 #include "tools/preload/preload.h"
 
@@ -9,13 +9,24 @@
 #include <stdint.h>
 
 enum routine {
-    BLAS_GEMM, BLAS_GEMMT, BLAS_GEMM_BATCH, BLAS_SYMM, BLAS_HEMM, BLAS_SYRK, BLAS_HERK, BLAS_SYR2K,
-    BLAS_HER2K, BLAS_TRMM, BLAS_TRSM
+    BLAS_GEMM,
+    BLAS_GEMMT,
+    BLAS_GEMM_BATCH,
+    BLAS_SYMM,
+    BLAS_HEMM,
+    BLAS_SYRK,
+    BLAS_HERK,
+    BLAS_SYR2K,
+    BLAS_HER2K,
+    BLAS_TRMM,
+    BLAS_TRSM
 };
 enum { BLAS_ROWS = 101, BLAS_COLUMNS = 102 };
 
 /* How the library that a call is meant for spells its names; both are Fortran's. */
-struct spelling { const char *prefix, *suffix; };
+struct spelling {
+    const char *prefix, *suffix;
+};
 
 /* A matrix as the program has it: by columns or by rows as the request's order says. */
 struct argument {
@@ -38,29 +49,32 @@ struct request {
     int64_t m, n, k;        /* k: of the sums, given or implied */
     const void *alpha, *beta;
     struct argument a, b, c;
-    /* products of a batch, `count` of one shape: their addresses, or else steps from one to the next */
+    /* products of a batch, `count` of one shape: their addresses, or else steps from one to the
+     * next */
     int64_t count, step_a, step_b, step_c;
     const void *const *each_a, *const *each_b;
     void *const *each_c;
     /* between limber_blas_serve and limber_blas_end: */
     bool handed_on;
     double began;
-    char why[160];          /* it was handed on */
+    char why[160]; /* it was handed on */
 };
 
-/* ---- serve.c: the decision --------------------------------------------------------------------- */
+/* ---- serve.c: the decision ---------------------------------------------------------------------
+ */
 
-/* True when the result is computed; else it is the BLAS behind that has to, also where arguments are
- * wrong, so that its xerbla tells.  limber_blas_end follows, when that has returned. */
+/* True when the result is computed; else it is the BLAS behind that has to, also where arguments
+ * are wrong, so that its xerbla tells.  limber_blas_end follows, when that has returned. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
-/* Whether calls of this thread come from within one that was decided, or another copy decides; and what
- * makes them so. */
+/* Whether calls of this thread come from within one that was decided, or another copy decides; and
+ * what makes them so. */
 bool limber_blas_is_inside(void);
 void limber_blas_enter(void);
 void limber_blas_leave(void);
 
-/* ---- arguments.c -------------------------------------------------------------------------------- */
+/* ---- arguments.c --------------------------------------------------------------------------------
+ */
 
 /* The position of the first wrong argument among those of the routine's Fortran interface (batches:
  * gemm's); 0 where none is; -1 for CBLAS' order. */
@@ -68,12 +82,13 @@ int limber_blas_wrong(const struct request *r);
 /* Tells the program's xerbla, or its cblas_xerbla, of an argument. */
 void limber_blas_complain(const struct request *r, int position);
 
-/* ---- batch.c ------------------------------------------------------------------------------------ */
+/* ---- batch.c ------------------------------------------------------------------------------------
+ */
 
 /* The arguments of a batch by groups, or with `size` NULL of the one group of a strided one. */
 struct groups {
     const void *ta, *tb, *m, *n, *k, *alpha, *a, *lda, *b, *ldb, *beta, *c, *ldc, *size;
-    int64_t count;          /* of groups */
+    int64_t count; /* of groups */
 };
 typedef void limber_blas_part(const struct request *r, const struct groups *part, void *behind);
 
@@ -81,15 +96,16 @@ typedef void limber_blas_part(const struct request *r, const struct groups *part
  * group. */
 void limber_blas_batch(struct request *r, const struct groups *groups, limber_blas_part *hand_on);
 
-/* ---- real.c ------------------------------------------------------------------------------------- */
+/* ---- real.c -------------------------------------------------------------------------------------
+ */
 
-/* The function behind the one of that name which `caller` calls; NULL where there is none, told once
- * on stderr unless quiet. */
+/* The function behind the one of that name which `caller` calls; NULL where there is none, told
+ * once on stderr unless quiet. */
 void *limber_blas_real(const char *name, const void *caller, bool quiet);
 /* The same for another routine of the library that r was meant for, by Fortran's name. */
 void *limber_blas_sibling(const struct request *r, const char *routine);
-/* Whether names without a suffix take 64-bit integers: by LIMBER_ILP64, else by asking the isamax of that
- * name behind. */
+/* Whether names without a suffix take 64-bit integers: by LIMBER_ILP64, else by asking the isamax
+ * of that name behind. */
 bool limber_blas_is_wide(const char *isamax, const void *caller);
 /* Whether another copy of this library stands before this one, which then only hands on. */
 bool limber_blas_is_second(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The names of CBLAS.  Integers are taken and passed on in whole registers and stack slots, which hold
- * either width: of 32 bits the rest is not looked at. */
+ * The names of CBLAS.  Integers are taken and passed on in whole registers and stack slots, which
+ * hold either width: of 32 bits the rest is not looked at. */
 #include "entries.h"
 
 static char letter_of_op(int op)
@@ -29,75 +29,71 @@ static char letter_of_side(int side)
 #define RESULT { c, 'N', INTEGER(ldc) }
 
 /* Scalars of real types are values, of complex ones addresses; `at` is & before values. */
-#define GEMM(name, prefix, suffix, letter_of_type, which, scalar, at)                           \
-    ENTRY(name, prefix, suffix,                                                                 \
-          (int order, int ta, int tb, int64_t m, int64_t n, int64_t k, scalar alpha,            \
-           const void *a, int64_t lda, const void *b, int64_t ldb, scalar beta, void *c,        \
-           int64_t ldc),                                                                        \
-          (order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc),                        \
-          .routine = which, .cblas = true, .order = order, .type = letter_of_type,              \
-          .m = INTEGER(m), .n = INTEGER(n), .k = INTEGER(k), .alpha = at alpha,                 \
-          .beta = at beta, .a = A(letter_of_op(ta)), .b = B(letter_of_op(tb)), .c = RESULT)
-
-#define GEMMT(name, prefix, suffix, letter_of_type, which, scalar, at)                          \
-    ENTRY(name, prefix, suffix,                                                                 \
-          (int order, int uplo, int ta, int tb, int64_t n, int64_t k, scalar alpha,             \
-           const void *a, int64_t lda, const void *b, int64_t ldb, scalar beta, void *c,        \
-           int64_t ldc),                                                                        \
-          (order, uplo, ta, tb, n, k, alpha, a, lda, b, ldb, beta, c, ldc),                     \
-          .routine = which, .cblas = true, .order = order, .type = letter_of_type,              \
-          .uplo = letter_of_uplo(uplo), .m = INTEGER(n), .n = INTEGER(n), .k = INTEGER(k),      \
-          .alpha = at alpha, .beta = at beta, .a = A(letter_of_op(ta)),                         \
+#define GEMM(name, prefix, suffix, letter_of_type, which, scalar, at) \
+    ENTRY(name, prefix, suffix, \
+          (int order, int ta, int tb, int64_t m, int64_t n, int64_t k, scalar alpha, \
+           const void *a, int64_t lda, const void *b, int64_t ldb, scalar beta, void *c, \
+           int64_t ldc), \
+          (order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), .routine = which, \
+          .cblas = true, .order = order, .type = letter_of_type, .m = INTEGER(m), .n = INTEGER(n), \
+          .k = INTEGER(k), .alpha = at alpha, .beta = at beta, .a = A(letter_of_op(ta)), \
           .b = B(letter_of_op(tb)), .c = RESULT)
 
-#define SYMM(name, prefix, suffix, letter_of_type, which, scalar, at)                           \
-    ENTRY(name, prefix, suffix,                                                                 \
-          (int order, int side, int uplo, int64_t m, int64_t n, scalar alpha, const void *a,    \
-           int64_t lda, const void *b, int64_t ldb, scalar beta, void *c, int64_t ldc),         \
-          (order, side, uplo, m, n, alpha, a, lda, b, ldb, beta, c, ldc),                       \
-          .routine = which, .cblas = true, .order = order, .type = letter_of_type,              \
-          .side = letter_of_side(side), .uplo = letter_of_uplo(uplo), .m = INTEGER(m),          \
-          .n = INTEGER(n), .alpha = at alpha, .beta = at beta, .a = A('N'), .b = B('N'),        \
-          .c = RESULT)
+#define GEMMT(name, prefix, suffix, letter_of_type, which, scalar, at) \
+    ENTRY(name, prefix, suffix, \
+          (int order, int uplo, int ta, int tb, int64_t n, int64_t k, scalar alpha, const void *a, \
+           int64_t lda, const void *b, int64_t ldb, scalar beta, void *c, int64_t ldc), \
+          (order, uplo, ta, tb, n, k, alpha, a, lda, b, ldb, beta, c, ldc), .routine = which, \
+          .cblas = true, .order = order, .type = letter_of_type, .uplo = letter_of_uplo(uplo), \
+          .m = INTEGER(n), .n = INTEGER(n), .k = INTEGER(k), .alpha = at alpha, .beta = at beta, \
+          .a = A(letter_of_op(ta)), .b = B(letter_of_op(tb)), .c = RESULT)
+
+#define SYMM(name, prefix, suffix, letter_of_type, which, scalar, at) \
+    ENTRY(name, prefix, suffix, \
+          (int order, int side, int uplo, int64_t m, int64_t n, scalar alpha, const void *a, \
+           int64_t lda, const void *b, int64_t ldb, scalar beta, void *c, int64_t ldc), \
+          (order, side, uplo, m, n, alpha, a, lda, b, ldb, beta, c, ldc), .routine = which, \
+          .cblas = true, .order = order, .type = letter_of_type, .side = letter_of_side(side), \
+          .uplo = letter_of_uplo(uplo), .m = INTEGER(m), .n = INTEGER(n), .alpha = at alpha, \
+          .beta = at beta, .a = A('N'), .b = B('N'), .c = RESULT)
 
 /* herk and her2k have scalars of their own. */
-#define SYRK(name, prefix, suffix, letter_of_type, which, scalar, at)                           \
-    ENTRY(name, prefix, suffix,                                                                 \
-          (int order, int uplo, int trans, int64_t n, int64_t k, scalar alpha, const void *a,   \
-           int64_t lda, scalar beta, void *c, int64_t ldc),                                     \
-          (order, uplo, trans, n, k, alpha, a, lda, beta, c, ldc),                              \
-          .routine = which, .cblas = true, .order = order, .type = letter_of_type,              \
-          .uplo = letter_of_uplo(uplo), .m = INTEGER(n), .n = INTEGER(n), .k = INTEGER(k),      \
-          .alpha = at alpha, .beta = at beta, .a = A(letter_of_op(trans)), .c = RESULT)
+#define SYRK(name, prefix, suffix, letter_of_type, which, scalar, at) \
+    ENTRY(name, prefix, suffix, \
+          (int order, int uplo, int trans, int64_t n, int64_t k, scalar alpha, const void *a, \
+           int64_t lda, scalar beta, void *c, int64_t ldc), \
+          (order, uplo, trans, n, k, alpha, a, lda, beta, c, ldc), .routine = which, \
+          .cblas = true, .order = order, .type = letter_of_type, .uplo = letter_of_uplo(uplo), \
+          .m = INTEGER(n), .n = INTEGER(n), .k = INTEGER(k), .alpha = at alpha, .beta = at beta, \
+          .a = A(letter_of_op(trans)), .c = RESULT)
 
-#define SYR2K(name, prefix, suffix, letter_of_type, which, scalar, at, scalar_beta, at_beta)    \
-    ENTRY(name, prefix, suffix,                                                                 \
-          (int order, int uplo, int trans, int64_t n, int64_t k, scalar alpha, const void *a,   \
-           int64_t lda, const void *b, int64_t ldb, scalar_beta beta, void *c, int64_t ldc),    \
-          (order, uplo, trans, n, k, alpha, a, lda, b, ldb, beta, c, ldc),                      \
-          .routine = which, .cblas = true, .order = order, .type = letter_of_type,              \
-          .uplo = letter_of_uplo(uplo), .m = INTEGER(n), .n = INTEGER(n), .k = INTEGER(k),      \
-          .alpha = at alpha, .beta = at_beta beta, .a = A(letter_of_op(trans)),                 \
-          .b = B(letter_of_op(trans)), .c = RESULT)
+#define SYR2K(name, prefix, suffix, letter_of_type, which, scalar, at, scalar_beta, at_beta) \
+    ENTRY(name, prefix, suffix, \
+          (int order, int uplo, int trans, int64_t n, int64_t k, scalar alpha, const void *a, \
+           int64_t lda, const void *b, int64_t ldb, scalar_beta beta, void *c, int64_t ldc), \
+          (order, uplo, trans, n, k, alpha, a, lda, b, ldb, beta, c, ldc), .routine = which, \
+          .cblas = true, .order = order, .type = letter_of_type, .uplo = letter_of_uplo(uplo), \
+          .m = INTEGER(n), .n = INTEGER(n), .k = INTEGER(k), .alpha = at alpha, \
+          .beta = at_beta beta, .a = A(letter_of_op(trans)), .b = B(letter_of_op(trans)), \
+          .c = RESULT)
 
-#define TRMM(name, prefix, suffix, letter_of_type, which, scalar, at)                           \
-    ENTRY(name, prefix, suffix,                                                                 \
-          (int order, int side, int uplo, int trans, int diag, int64_t m, int64_t n,            \
-           scalar alpha, const void *a, int64_t lda, void *b, int64_t ldb),                     \
-          (order, side, uplo, trans, diag, m, n, alpha, a, lda, b, ldb),                        \
-          .routine = which, .cblas = true, .order = order, .type = letter_of_type,              \
-          .side = letter_of_side(side), .uplo = letter_of_uplo(uplo),                           \
-          .diag = letter_of_diag(diag), .m = INTEGER(m), .n = INTEGER(n), .alpha = at alpha,    \
-          .a = A(letter_of_op(trans)), .b = B('N'))
+#define TRMM(name, prefix, suffix, letter_of_type, which, scalar, at) \
+    ENTRY(name, prefix, suffix, \
+          (int order, int side, int uplo, int trans, int diag, int64_t m, int64_t n, scalar alpha, \
+           const void *a, int64_t lda, void *b, int64_t ldb), \
+          (order, side, uplo, trans, diag, m, n, alpha, a, lda, b, ldb), .routine = which, \
+          .cblas = true, .order = order, .type = letter_of_type, .side = letter_of_side(side), \
+          .uplo = letter_of_uplo(uplo), .diag = letter_of_diag(diag), .m = INTEGER(m), \
+          .n = INTEGER(n), .alpha = at alpha, .a = A(letter_of_op(trans)), .b = B('N'))
 
 #define VALUE &
 #define ADDRESS
-#define COMPLEX_TYPES(X, family, which)                                                         \
-    CBLAS_SPELLINGS(X, c##family, 'c', which, const void *, ADDRESS)                            \
+#define COMPLEX_TYPES(X, family, which) \
+    CBLAS_SPELLINGS(X, c##family, 'c', which, const void *, ADDRESS) \
     CBLAS_SPELLINGS(X, z##family, 'z', which, const void *, ADDRESS)
-#define TYPES(X, family, which)                                                                 \
-    CBLAS_SPELLINGS(X, s##family, 's', which, float, VALUE)                                     \
-    CBLAS_SPELLINGS(X, d##family, 'd', which, double, VALUE)                                    \
+#define TYPES(X, family, which) \
+    CBLAS_SPELLINGS(X, s##family, 's', which, float, VALUE) \
+    CBLAS_SPELLINGS(X, d##family, 'd', which, double, VALUE) \
     COMPLEX_TYPES(X, family, which)
 
 TYPES(GEMM, gemm, BLAS_GEMM)
@@ -117,51 +113,51 @@ CBLAS_SPELLINGS(SYR2K, zher2k, 'z', BLAS_HER2K, const void *, ADDRESS, double, V
 TYPES(TRMM, trmm, BLAS_TRMM)
 TYPES(TRMM, trsm, BLAS_TRSM)
 
-/* ---- batches ------------------------------------------------------------------------------------ */
+/* ---- batches ------------------------------------------------------------------------------------
+ */
 
-#define BATCH int order, const void *ta, const void *tb, const void *m, const void *n,          \
-              const void *k, const void *alpha, const void *a, const void *lda, const void *b,  \
-              const void *ldb, const void *beta, const void *c, const void *ldc, int64_t count, \
-              const void *size
-#define STRIDED(scalar)                                                                         \
-    int order, int ta, int tb, int64_t m, int64_t n, int64_t k, scalar alpha, const void *a,    \
-    int64_t lda, int64_t step_a, const void *b, int64_t ldb, int64_t step_b, scalar beta,       \
-    void *c, int64_t ldc, int64_t step_c, int64_t count
+#define BATCH \
+    int order, const void *ta, const void *tb, const void *m, const void *n, const void *k, \
+        const void *alpha, const void *a, const void *lda, const void *b, const void *ldb, \
+        const void *beta, const void *c, const void *ldc, int64_t count, const void *size
+#define STRIDED(scalar) \
+    int order, int ta, int tb, int64_t m, int64_t n, int64_t k, scalar alpha, const void *a, \
+        int64_t lda, int64_t step_a, const void *b, int64_t ldb, int64_t step_b, scalar beta, \
+        void *c, int64_t ldc, int64_t step_c, int64_t count
 
 static void hand_on_groups(const struct request *r, const struct groups *g, void *behind)
 {
     void (*real)(BATCH);
 
     *(void **)&real = behind;
-    real(r->order, g->ta, g->tb, g->m, g->n, g->k, g->alpha, g->a, g->lda, g->b, g->ldb, g->beta, g->c,
-         g->ldc, g->count, g->size);
+    real(r->order, g->ta, g->tb, g->m, g->n, g->k, g->alpha, g->a, g->lda, g->b, g->ldb, g->beta,
+         g->c, g->ldc, g->count, g->size);
 }
 
 #define ONE(p) (*(const int64_t *)(p))
-#define HAND_ON_STRIDED(function, scalar, value)                                                \
-    static void function(const struct request *r, const struct groups *g, void *behind)         \
-    {                                                                                           \
-        void (*real)(STRIDED(scalar));                                                          \
-                                                                                                \
-        *(void **)&real = behind;                                                               \
+#define HAND_ON_STRIDED(function, scalar, value) \
+    static void function(const struct request *r, const struct groups *g, void *behind) \
+    { \
+        void (*real)(STRIDED(scalar)); \
+\
+        *(void **)&real = behind; \
         real(r->order, *(const int *)g->ta, *(const int *)g->tb, ONE(g->m), ONE(g->n), ONE(g->k), \
              value g->alpha, r->a.data, ONE(g->lda), r->step_a, r->b.data, ONE(g->ldb), r->step_b, \
-             value g->beta, (void *)(uintptr_t)r->c.data, ONE(g->ldc), r->step_c, r->count);    \
+             value g->beta, (void *)(uintptr_t)r->c.data, ONE(g->ldc), r->step_c, r->count); \
     }
 HAND_ON_STRIDED(hand_on_strided_s, float, *(const float *))
 HAND_ON_STRIDED(hand_on_strided_d, double, *(const double *))
 HAND_ON_STRIDED(hand_on_strided_c, const void *, )
 
-#define GEMM_BATCH(name, prefix, suffix, letter_of_type)                                        \
-    BATCH_ENTRY(name, prefix, suffix, (BATCH), hand_on_groups,                                  \
+#define GEMM_BATCH(name, prefix, suffix, letter_of_type) \
+    BATCH_ENTRY(name, prefix, suffix, (BATCH), hand_on_groups, \
                 (.type = letter_of_type, .cblas = true, .order = order), ta, tb, m, n, k, alpha, \
                 a, lda, b, ldb, beta, c, ldc, size, INTEGER(count))
-#define GEMM_BATCH_STRIDED(name, prefix, suffix, letter_of_type, scalar, at, hand_on)           \
-    BATCH_ENTRY(name, prefix, suffix, (STRIDED(scalar)), hand_on,                               \
-                (.type = letter_of_type, .cblas = true, .order = order,                         \
-                 .count = INTEGER(count), .step_a = INTEGER(step_a), .step_b = INTEGER(step_b), \
-                 .step_c = INTEGER(step_c)), &ta, &tb, &m, &n, &k, at alpha, a, &lda, b, &ldb,  \
-                at beta, c, &ldc, NULL, 1)
+#define GEMM_BATCH_STRIDED(name, prefix, suffix, letter_of_type, scalar, at, hand_on) \
+    BATCH_ENTRY(name, prefix, suffix, (STRIDED(scalar)), hand_on, \
+                (.type = letter_of_type, .cblas = true, .order = order, .count = INTEGER(count), \
+                 .step_a = INTEGER(step_a), .step_b = INTEGER(step_b), .step_c = INTEGER(step_c)), \
+                &ta, &tb, &m, &n, &k, at alpha, a, &lda, b, &ldb, at beta, c, &ldc, NULL, 1)
 
 CBLAS_SPELLINGS(GEMM_BATCH, sgemm_batch, 's')
 CBLAS_SPELLINGS(GEMM_BATCH, dgemm_batch, 'd')
@@ -169,5 +165,7 @@ CBLAS_SPELLINGS(GEMM_BATCH, cgemm_batch, 'c')
 CBLAS_SPELLINGS(GEMM_BATCH, zgemm_batch, 'z')
 CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, sgemm_batch_strided, 's', float, VALUE, hand_on_strided_s)
 CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, dgemm_batch_strided, 'd', double, VALUE, hand_on_strided_d)
-CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, cgemm_batch_strided, 'c', const void *, ADDRESS, hand_on_strided_c)
-CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, zgemm_batch_strided, 'z', const void *, ADDRESS, hand_on_strided_c)
+CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, cgemm_batch_strided, 'c', const void *, ADDRESS,
+                hand_on_strided_c)
+CBLAS_SPELLINGS(GEMM_BATCH_STRIDED, zgemm_batch_strided, 'z', const void *, ADDRESS,
+                hand_on_strided_c)

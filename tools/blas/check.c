@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements of a product beside exact dot products, which the interpreter's long accumulator computes and
- * rounds once: to the type of C, and to binary128. */
+ * Elements of a product beside exact dot products, which the interpreter's long accumulator
+ * computes and rounds once: to the type of C, and to binary128. */
 #include "product.h"
 
 #include <fenv.h>
@@ -84,17 +84,20 @@ static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static void make_judge(void)
 {
-    const limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = "",
-                                   .verbose = -1 };
+    const limber_config config = {
+        .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = "", .verbose = -1
+    };
 
     limber_create(&judge, &config);
 }
 
-/* The exact element in format f, one or two numbers at out, where what beta multiplies already is. */
-static bool exact(const struct job *j, const struct product *x, const struct element *e, limber_format f,
-                  void *out)
+/* The exact element in format f, one or two numbers at out, where what beta multiplies already is.
+ */
+static bool exact(const struct job *j, const struct product *x, const struct element *e,
+                  limber_format f, void *out)
 {
-    static const limber_contract contract = { .promise = LIMBER_CORRECT, .scheme = "exact" };
+    static const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT,
+                                              .scheme = "exact" };
     limber_matrix a = limber_blas_matrix(j, limber_blas_at(j, x->a, e->i, 0));
     limber_matrix b = limber_blas_matrix(j, limber_blas_at(j, x->b, 0, e->j));
     const limber_matrix c = { out, f, 1, 1 };
@@ -102,13 +105,16 @@ static bool exact(const struct job *j, const struct product *x, const struct ele
     size_t parts = j->is_complex ? 2 : 1;
 
     pthread_once(&made, make_judge);
-    if (!judge || limber_convert(alpha, f, x->alpha, own(j), parts, LIMBER_RN) != LIMBER_OK ||
-        limber_convert(beta, f, x->beta, own(j), parts, LIMBER_RN) != LIMBER_OK)
+    if (!judge ||
+        limber_convert(alpha, f, x->alpha, own(j), parts, LIMBER_ROUND_NEAREST) !=
+            LIMBER_STATUS_OK ||
+        limber_convert(beta, f, x->beta, own(j), parts, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         return false;
     if (j->is_complex)
-        return limber_gemm_complex(judge, &contract, NULL, 1, 1, x->k, alpha, a, x->a.conj, b, x->b.conj,
-                                   beta, c, NULL, 0) == LIMBER_OK;
-    return limber_gemm(judge, &contract, 1, 1, x->k, alpha, a, b, beta, c, NULL) == LIMBER_OK;
+        return limber_gemm_complex(judge, &contract, NULL, 1, 1, x->k, alpha, a, x->a.conj, b,
+                                   x->b.conj, beta, c, NULL, 0) == LIMBER_STATUS_OK;
+    return limber_gemm(judge, &contract, 1, 1, x->k, alpha, a, b, beta, c, NULL) ==
+           LIMBER_STATUS_OK;
 }
 
 static double part(const struct job *j, const void *p, int which)
@@ -138,7 +144,8 @@ static double ulp(const struct job *j, double x)
     int exponent;
 
     frexp(x, &exponent);
-    return j->is_single ? ldexp(1, fmax(exponent - 24, -149)) : ldexp(1, fmax(exponent - 53, -1074));
+    return j->is_single ? ldexp(1, fmax(exponent - 24, -149)) :
+                          ldexp(1, fmax(exponent - 53, -1074));
 }
 
 /* What the contract allows beside the final rounding. */
@@ -147,8 +154,8 @@ static double allowed(const struct job *j, const struct product *x)
     const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = (double)x->k * (j->is_complex ? 2 : 1);
 
     switch (j->contract->promise) {
-    case LIMBER_BITS: return ldexp(1, -j->contract->bits);
-    case LIMBER_NATIVE: return (k + 2) * u;
+    case LIMBER_CONTRACT_BITS: return ldexp(1, -j->contract->bits);
+    case LIMBER_CONTRACT_NATIVE: return (k + 2) * u;
     default: return j->report.bound;
     }
 }
@@ -168,7 +175,7 @@ static void look_at(struct job *j, const struct product *x, double size, double 
     c->error = fmax(c->error, size > 0 ? error / size : error > 0 ? INFINITY : 0);
     c->ulps = fmax(c->ulps, error / ulps);
     limit = allowed(j, x) * size * (1 + 0x1p-20) + ulps;
-    c->broken += j->contract->promise == LIMBER_CORRECT ? got != rounded : error > limit;
+    c->broken += j->contract->promise == LIMBER_CONTRACT_CORRECT ? got != rounded : error > limit;
 }
 
 static void compare(struct job *j, const struct product *x, const struct element *e)
@@ -179,9 +186,11 @@ static void compare(struct job *j, const struct product *x, const struct element
     char wide[32];
 
     memcpy(rounded, e->before, sizeof rounded);
-    if (limber_convert(wide, named("f128"), e->before, own(j), (size_t)parts, LIMBER_RN) != LIMBER_OK ||
+    if (limber_convert(wide, named("f128"), e->before, own(j), (size_t)parts,
+                       LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK ||
         !exact(j, x, e, named("f128"), wide) || !exact(j, x, e, own(j), rounded) ||
-        limber_convert(pair, named("dd"), wide, named("f128"), (size_t)parts, LIMBER_RN) != LIMBER_OK)
+        limber_convert(pair, named("dd"), wide, named("f128"), (size_t)parts,
+                       LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         return;
     for (int i = 0; i < parts; i++)
         look_at(j, x, size, part(j, got, i), part(j, rounded, i), pair + 2 * i);

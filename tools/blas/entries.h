@@ -10,53 +10,58 @@
 
 /* The spellings that libraries are built with: X(name, prefix, suffix of Fortran's names).  Names
  * whose suffix is a mere underscore have integers as wide as those of the BLAS behind. */
-#define FORTRAN_SPELLINGS(X, base, ...)                                                         \
-    X(base##_, "", "_", __VA_ARGS__)                                                            \
-    X(base##_64_, "", "_64_", __VA_ARGS__)                                                      \
-    X(base##64_, "", "64_", __VA_ARGS__)                                                        \
-    X(scipy_##base##_, "scipy_", "_", __VA_ARGS__)                                              \
+#define FORTRAN_SPELLINGS(X, base, ...) \
+    X(base##_, "", "_", __VA_ARGS__) \
+    X(base##_64_, "", "_64_", __VA_ARGS__) \
+    X(base##64_, "", "64_", __VA_ARGS__) \
+    X(scipy_##base##_, "scipy_", "_", __VA_ARGS__) \
     X(scipy_##base##_64_, "scipy_", "_64_", __VA_ARGS__)
-#define CBLAS_SPELLINGS(X, base, ...)                                                           \
-    X(cblas_##base, "", "_", __VA_ARGS__)                                                       \
-    X(cblas_##base##_64, "", "_64_", __VA_ARGS__)                                               \
-    X(cblas_##base##64_, "", "_64_", __VA_ARGS__)                                               \
-    X(scipy_cblas_##base, "scipy_", "_", __VA_ARGS__)                                           \
+#define CBLAS_SPELLINGS(X, base, ...) \
+    X(cblas_##base, "", "_", __VA_ARGS__) \
+    X(cblas_##base##_64, "", "_64_", __VA_ARGS__) \
+    X(cblas_##base##64_, "", "_64_", __VA_ARGS__) \
+    X(scipy_cblas_##base, "scipy_", "_", __VA_ARGS__) \
     X(scipy_cblas_##base##64_, "scipy_", "_64_", __VA_ARGS__)
 
-#define IS_WIDE(prefix, suffix)                                                                 \
+#define IS_WIDE(prefix, suffix) \
     (suffix[1] || limber_blas_is_wide(prefix "isamax_", __builtin_return_address(0)))
 
 /* `list` are the parameters in parentheses, `pass` their names. */
-#define ENTRY(function, spelling_prefix, spelling_suffix, list, pass, ...)                      \
-    PUBLIC void function list;                                                                  \
-    PUBLIC void function list                                                                   \
-    {                                                                                           \
-        const bool wide = IS_WIDE(spelling_prefix, spelling_suffix);                            \
-        struct request r = { .name = #function, .wide = wide,                                   \
-                             .spelling = { spelling_prefix, spelling_suffix },                  \
-                             .caller = __builtin_return_address(0), __VA_ARGS__ };              \
-        void (*real) list;                                                                      \
-                                                                                                \
-        if (limber_blas_serve(&r))                                                              \
-            return;                                                                             \
-        *(void **)&real = limber_blas_real(r.name, r.caller, false);                            \
-        if (real)                                                                               \
-            real pass;                                                                          \
-        limber_blas_end(&r);                                                                    \
+#define ENTRY(function, spelling_prefix, spelling_suffix, list, pass, ...) \
+    PUBLIC void function list; \
+    PUBLIC void function list \
+    { \
+        const bool wide = IS_WIDE(spelling_prefix, spelling_suffix); \
+        struct request r = { .name = #function, \
+                             .wide = wide, \
+                             .spelling = { spelling_prefix, spelling_suffix }, \
+                             .caller = __builtin_return_address(0), \
+                             __VA_ARGS__ }; \
+        void(*real) list; \
+\
+        if (limber_blas_serve(&r)) \
+            return; \
+        *(void **)&real = limber_blas_real(r.name, r.caller, false); \
+        if (real) \
+            real pass; \
+        limber_blas_end(&r); \
     }
 
 /* `...` are the members of struct groups. */
-#define BATCH_ENTRY(function, spelling_prefix, spelling_suffix, list, hand_on, members, ...)    \
-    PUBLIC void function list;                                                                  \
-    PUBLIC void function list                                                                   \
-    {                                                                                           \
-        const bool wide = IS_WIDE(spelling_prefix, spelling_suffix);                            \
-        struct request r = { .name = #function, .routine = BLAS_GEMM_BATCH, .wide = wide,       \
-                             .spelling = { spelling_prefix, spelling_suffix },                  \
-                             .caller = __builtin_return_address(0), MEMBERS members };          \
-        const struct groups g = { __VA_ARGS__ };                                                       \
-                                                                                                \
-        limber_blas_batch(&r, &g, hand_on);                                                     \
+#define BATCH_ENTRY(function, spelling_prefix, spelling_suffix, list, hand_on, members, ...) \
+    PUBLIC void function list; \
+    PUBLIC void function list \
+    { \
+        const bool wide = IS_WIDE(spelling_prefix, spelling_suffix); \
+        struct request r = { .name = #function, \
+                             .routine = BLAS_GEMM_BATCH, \
+                             .wide = wide, \
+                             .spelling = { spelling_prefix, spelling_suffix }, \
+                             .caller = __builtin_return_address(0), \
+                             MEMBERS members }; \
+        const struct groups g = { __VA_ARGS__ }; \
+\
+        limber_blas_batch(&r, &g, hand_on); \
     }
 #define MEMBERS(...) __VA_ARGS__
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The libraries in which a function behind ours is looked for; tools/blas/preloaded.c where this one
- * stands before a program's BLAS, tools/blas/whole/library.c where it is the program's libblas. */
+ * The libraries in which a function behind ours is looked for; tools/blas/preloaded.c where this
+ * one stands before a program's BLAS, tools/blas/whole/library.c where it is the program's libblas.
+ */
 #ifndef LIMBER_BLAS_LIBRARY_H
 #define LIMBER_BLAS_LIBRARY_H
 

@@ -7,9 +7,11 @@
 
 struct view limber_blas_view(const struct request *r, const struct argument *x)
 {
-    bool down = (x->op == 'N') == (r->order == BLAS_COLUMNS);   /* elements of a column lie together */
+    bool down =
+        (x->op == 'N') == (r->order == BLAS_COLUMNS);   /* elements of a column lie together */
 
-    return (struct view){ (void *)(uintptr_t)x->data, down ? 1 : x->lead, down ? x->lead : 1, x->op == 'C' };
+    return (struct view){ (void *)(uintptr_t)x->data, down ? 1 : x->lead, down ? x->lead : 1,
+                          x->op == 'C' };
 }
 
 struct view limber_blas_transposed(struct view v)
@@ -45,7 +47,8 @@ static void copy_line(size_t size, int64_t n, char *to, int64_t to_step, const c
         memcpy(to, from, (size_t)n * size);
         return;
     }
-    for (int64_t i = 0; i < n; i++, to += to_step * (int64_t)size, from += from_step * (int64_t)size)
+    for (int64_t i = 0; i < n;
+         i++, to += to_step * (int64_t)size, from += from_step * (int64_t)size)
         switch (size) {
         case 4: memcpy(to, from, 4); break;
         case 8: memcpy(to, from, 8); break;
@@ -66,8 +69,11 @@ void limber_blas_copy(const struct job *j, enum part part, int64_t m, int64_t n,
     int64_t first, last;
 
     if (to.col == 1 && to.row != 1) {       /* along the lines of the target */
-        limber_blas_copy(j, part == WHOLE ? WHOLE : part == UPPER ? LOWER : UPPER, n, m,
-                         limber_blas_transposed(to), limber_blas_transposed(from));
+        limber_blas_copy(j,
+                         part == WHOLE ? WHOLE :
+                         part == UPPER ? LOWER :
+                                         UPPER,
+                         n, m, limber_blas_transposed(to), limber_blas_transposed(from));
         return;
     }
     for (int64_t col = 0; col < n; col++) {
@@ -100,8 +106,8 @@ static bool is_finite(const struct job *j, const void *x)
     const float *f = x;
     const double *d = x;
 
-    return j->is_single ? isfinite(f[0]) && (!j->is_complex || isfinite(f[1]))
-                        : isfinite(d[0]) && (!j->is_complex || isfinite(d[1]));
+    return j->is_single ? isfinite(f[0]) && (!j->is_complex || isfinite(f[1])) :
+                          isfinite(d[0]) && (!j->is_complex || isfinite(d[1]));
 }
 
 bool limber_blas_is_finite(const struct job *j, enum part part, int64_t m, int64_t n, struct view v)

@@ -29,7 +29,8 @@ static bool suits(const char *name, void *library)
 
     if (!ours || !programs || wide == limber_blas_asks_wide(programs))
         return true;
-    preload_tell("LIMBER_BLAS = \"%.200s\" has integers of %d bits, the program's BLAS of %d; it is not used",
+    preload_tell("LIMBER_BLAS = \"%.200s\" has integers of %d bits, the program's BLAS of %d; it "
+                 "is not used",
                  name, wide ? 64 : 32, wide ? 32 : 64);
     return false;
 }

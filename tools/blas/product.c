@@ -12,7 +12,7 @@ static void make_context(void)
 {
     const limber_config config = preload_config();
 
-    if (limber_create(&context, &config) != LIMBER_OK)
+    if (limber_create(&context, &config) != LIMBER_STATUS_OK)
         preload_tell("%s; every product is left to %s", limber_error_text(), preload_original);
 }
 
@@ -30,8 +30,8 @@ bool limber_blas_fail(struct job *j, const char *why)
 
 union scalar limber_blas_scalar(const struct job *j, double re, double im)
 {
-    return j->is_single ? (union scalar){ .f = { (float)re, (float)im } }
-                        : (union scalar){ .d = { re, im } };
+    return j->is_single ? (union scalar){ .f = { (float)re, (float)im } } :
+                          (union scalar){ .d = { re, im } };
 }
 
 bool limber_blas_is(const struct job *j, const union scalar *s, double re)
@@ -51,18 +51,20 @@ static union scalar scalar_at(const struct job *j, const void *p, bool is_comple
 
     if (!p)
         return limber_blas_scalar(j, 0, 0);
-    return j->is_single ? (union scalar){ .f = { f[0], is_complex ? f[1] : 0 } }
-                        : (union scalar){ .d = { d[0], is_complex ? d[1] : 0 } };
+    return j->is_single ? (union scalar){ .f = { f[0], is_complex ? f[1] : 0 } } :
+                          (union scalar){ .d = { d[0], is_complex ? d[1] : 0 } };
 }
 
 void limber_blas_start(struct job *j, const struct request *r, const limber_contract *contract)
 {
-    bool is_complex = r->type == 'c' || r->type == 'z', is_single = r->type == 's' || r->type == 'c';
+    bool is_complex = r->type == 'c' || r->type == 'z',
+         is_single = r->type == 's' || r->type == 'c';
 
     *j = (struct job){ r, contract, is_complex, is_single,
                        (is_single ? sizeof(float) : sizeof(double)) << is_complex };
     j->alpha = scalar_at(j, r->alpha, is_complex && r->routine != BLAS_HERK);
-    j->beta = scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
+    j->beta =
+        scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
 }
 
 static bool is_ready(struct job *j)
@@ -87,7 +89,7 @@ limber_matrix limber_blas_matrix(const struct job *j, struct view v)
 static bool join(struct job *j, limber_status status, limber_report *report)
 {
     j->status = status;
-    if (status != LIMBER_OK)
+    if (status != LIMBER_STATUS_OK)
         return limber_blas_fail(j, limber_error_text());
     preload_kernels(context, report);
     report->seconds_scan += j->report.seconds_scan;
@@ -105,10 +107,11 @@ static bool multiply(struct job *j, const struct product *p)
     limber_status status;
 
     if (j->is_complex)
-        status = limber_gemm_complex(context, j->contract, NULL, p->m, p->n, p->k, p->alpha, x, p->a.conj,
-                                     y, p->b.conj, p->beta, z, &report, 0);
+        status = limber_gemm_complex(context, j->contract, NULL, p->m, p->n, p->k, p->alpha, x,
+                                     p->a.conj, y, p->b.conj, p->beta, z, &report, 0);
     else
-        status = limber_gemm(context, j->contract, p->m, p->n, p->k, p->alpha, x, y, p->beta, z, &report);
+        status = limber_gemm(context, j->contract, p->m, p->n, p->k, p->alpha, x, y, p->beta, z,
+                             &report);
     return join(j, status, &report);
 }
 
@@ -131,7 +134,8 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
 bool limber_blas_gemm(struct job *j)
 {
     const struct request *r = j->r;
-    const limber_batch batch = { r->count, r->step_a, r->step_b, r->step_c, r->each_a, r->each_b, r->each_c };
+    const limber_batch batch = { r->count,  r->step_a, r->step_b, r->step_c,
+                                 r->each_a, r->each_b, r->each_c };
     struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
     struct view c = limber_blas_view(r, &r->c);
     limber_report report;
@@ -139,8 +143,10 @@ bool limber_blas_gemm(struct job *j)
     if (r->routine != BLAS_GEMM_BATCH || j->is_complex)
         return limber_blas_multiply(j, r->m, r->n, r->k, &j->alpha, a, b, &j->beta, c);
     return is_ready(j) &&
-           join(j, limber_gemm_batch(context, j->contract, NULL, &batch, r->m, r->n,
-                                     limber_blas_is(j, &j->alpha, 0) ? 0 : r->k, &j->alpha,
-                                     limber_blas_matrix(j, a), limber_blas_matrix(j, b), &j->beta, limber_blas_matrix(j, c), &report),
+           join(j,
+                limber_gemm_batch(context, j->contract, NULL, &batch, r->m, r->n,
+                                  limber_blas_is(j, &j->alpha, 0) ? 0 : r->k, &j->alpha,
+                                  limber_blas_matrix(j, a), limber_blas_matrix(j, b), &j->beta,
+                                  limber_blas_matrix(j, c), &report),
                 &report);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How fast the BLAS behind is, for reports: one product of each type, when it is first asked for. */
+ * How fast the BLAS behind is, for reports: one product of each type, when it is first asked for.
+ */
 #define _GNU_SOURCE     /* clock_gettime under any standard */
 #include "product.h"
 
@@ -10,9 +11,9 @@
 
 enum { SIZE = 256, WARM = 64 };
 
-typedef void gemm(const char *, const char *, const int64_t *, const int64_t *, const int64_t *, const void *,
-                  const void *, const int64_t *, const void *, const int64_t *, const void *, void *,
-                  const int64_t *, size_t, size_t);
+typedef void gemm(const char *, const char *, const int64_t *, const int64_t *, const int64_t *,
+                  const void *, const void *, const int64_t *, const void *, const int64_t *,
+                  const void *, void *, const int64_t *, size_t, size_t);
 
 double limber_blas_now(void)
 {
@@ -29,7 +30,8 @@ static double time_of(gemm *behind, int64_t n, const void *alpha, char *memory, 
     size_t bytes = (size_t)(n * n) * size;
     double start = limber_blas_now();
 
-    behind("N", "N", &n, &n, &n, alpha, memory, &n, memory + bytes, &n, zero, memory + 2 * bytes, &n, 1, 1);
+    behind("N", "N", &n, &n, &n, alpha, memory, &n, memory + bytes, &n, zero, memory + 2 * bytes,
+           &n, 1, 1);
     return limber_blas_now() - start;
 }
 

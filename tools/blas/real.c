@@ -17,7 +17,8 @@
 static pthread_once_t placed = PTHREAD_ONCE_INIT;
 static bool second;
 
-/* ---- our place ---------------------------------------------------------------------------------- */
+/* ---- our place ----------------------------------------------------------------------------------
+ */
 
 PUBLIC extern const char limber_blas_is_here[];
 const char limber_blas_is_here[] = "";
@@ -62,14 +63,15 @@ bool limber_blas_is_second(void)
     return second;
 }
 
-/* ---- the function behind ------------------------------------------------------------------------ */
+/* ---- the function behind ------------------------------------------------------------------------
+ */
 
-/* What was found for callers at one address, or with NULL for all; function NULL: nothing.  Never freed;
- * the objects stay. */
+/* What was found for callers at one address, or with NULL for all; function NULL: nothing.  Never
+ * freed; the objects stay. */
 struct found {
     const void *caller;
     void *function;
-    atomic_int wide;        /* of an isamax: 1, 0, or -1 as long as nobody asked */
+    atomic_int wide; /* of an isamax: 1, 0, or -1 as long as nobody asked */
     struct found *next;
     char name[];
 };
@@ -103,7 +105,7 @@ static struct found *remember(const char *name, const void *caller, void *functi
     if (!f)
         return NULL;
     if (function && dladdr(function, &in))
-        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY);      /* so that it is not unloaded */
+        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY); /* so that it is not unloaded */
     f->caller = caller;
     f->function = function;
     f->wide = -1;
@@ -114,7 +116,8 @@ static struct found *remember(const char *name, const void *caller, void *functi
     return f;
 }
 
-/* What the object that holds `caller` is linked with: plugins are loaded apart from the global scope. */
+/* What the object that holds `caller` is linked with: plugins are loaded apart from the global
+ * scope. */
 static void *beside(const char *name, const void *caller)
 {
     Dl_info at;
@@ -143,7 +146,7 @@ static struct found *find(const char *name, const void *caller)
     f = limber_blas_next(name);
     if (f && !is_copy(f))
         return remember(name, NULL, f);
-    copy = f;       /* it would not know who called */
+    copy = f; /* it would not know who called */
     f = beside(name, caller);
     if (!f)
         f = copy;
@@ -171,7 +174,8 @@ void *limber_blas_sibling(const struct request *r, const char *routine)
     return limber_blas_real(name, r->caller, true);
 }
 
-/* ---- the width of integers ---------------------------------------------------------------------- */
+/* ---- the width of integers ----------------------------------------------------------------------
+ */
 
 /* n is 3 to those who read 32 bits, and negative to those who read 64: they answer 0. */
 bool limber_blas_asks_wide(void *function)
@@ -184,7 +188,7 @@ bool limber_blas_asks_wide(void *function)
     return isamax(&n, x, &step) == 0;
 }
 
-static int wished = -1;      /* 0 or 1 as the user says */
+static int wished = -1; /* 0 or 1 as the user says */
 static pthread_once_t wish_read = PTHREAD_ONCE_INIT;
 
 static void read_wish(void)

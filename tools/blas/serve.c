@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Plain products are left alone below these sizes, multiply-adds and the shortest side.  Measured on one
- * core (Zen 5, AVX-512) beside OpenBLAS 0.3.21: a call costs a microsecond more, and Limber is ahead from
- * 48 x 48 x 48 on, but not where one side is under 16 to 32. */
+/* Plain products are left alone below these sizes, multiply-adds and the shortest side.  Measured
+ * on one core (Zen 5, AVX-512) beside OpenBLAS 0.3.21: a call costs a microsecond more, and Limber
+ * is ahead from 48 x 48 x 48 on, but not where one side is under 16 to 32. */
 static const double least_native = 64.0 * 64 * 64;
 static const int64_t least_side = 32;
 
-/* Calls of this thread that were decided and have not returned: what the BLAS behind calls inside itself,
- * CBLAS Fortran's names say, is no call of the program's. */
+/* Calls of this thread that were decided and have not returned: what the BLAS behind calls inside
+ * itself, CBLAS Fortran's names say, is no call of the program's. */
 static _Thread_local int inside;
 
 bool limber_blas_is_inside(void)
@@ -33,8 +33,8 @@ void limber_blas_leave(void)
 
 static void tell(const struct request *r, const char *text)
 {
-    preload_tell("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n, (long long)r->k,
-                 text);
+    preload_tell("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n,
+                 (long long)r->k, text);
 }
 
 /* Multiply-adds: of symmetric results and triangles half of what m, n and k say. */
@@ -44,7 +44,11 @@ static double work_of(const struct request *r)
 
     switch (r->routine) {
     case BLAS_GEMM_BATCH: return all * count;
-    case BLAS_GEMMT: case BLAS_SYRK: case BLAS_HERK: case BLAS_TRMM: case BLAS_TRSM: return all / 2;
+    case BLAS_GEMMT:
+    case BLAS_SYRK:
+    case BLAS_HERK:
+    case BLAS_TRMM:
+    case BLAS_TRSM: return all / 2;
     default: return all;
     }
 }
@@ -52,8 +56,13 @@ static double work_of(const struct request *r)
 /* j: NULL where it was not served. */
 static void count(const struct request *r, const struct job *j)
 {
-    struct preload_told t = { .routine = r->name, .m = r->m, .n = r->n, .k = r->k, .why_not = r->why,
-                              .ops = { r->a.op, r->b.op }, .site = r->caller,
+    struct preload_told t = { .routine = r->name,
+                              .m = r->m,
+                              .n = r->n,
+                              .k = r->k,
+                              .why_not = r->why,
+                              .ops = { r->a.op, r->b.op },
+                              .site = r->caller,
                               .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
     bool reported = preload_options()->report;
 
@@ -71,23 +80,26 @@ static void count(const struct request *r, const struct job *j)
 
 enum outcome { SERVED, LEFT, LOST };    /* LOST: nobody computes it */
 
-static void tell_outcome(const struct request *r, const struct job *j, enum outcome outcome, const char *why)
+static void tell_outcome(const struct request *r, const struct job *j, enum outcome outcome,
+                         const char *why)
 {
     locale_t before = preload_plain_numbers();
     char text[240];
 
     if (outcome == SERVED)
         snprintf(text, sizeof text, "by %s, %d rows, %.3g ms", j->report.scheme, j->report.rows,
-                 1e3 * (j->report.seconds_scan + j->report.seconds_compile + j->report.seconds_run));
+                 1e3 *
+                     (j->report.seconds_scan + j->report.seconds_compile + j->report.seconds_run));
     else
-        snprintf(text, sizeof text, "%s: %.160s", outcome == LEFT ? "is left to the BLAS" :
-                 "is not computed, and no BLAS has it", why);
+        snprintf(text, sizeof text, "%s: %.160s",
+                 outcome == LEFT ? "is left to the BLAS" : "is not computed, and no BLAS has it",
+                 why);
     uselocale(before);
     tell(r, text);
 }
 
-/* The one place that knows of every valid call what became of it, and why where it is not served.  True:
- * there is nothing to hand on. */
+/* The one place that knows of every valid call what became of it, and why where it is not served.
+ * True: there is nothing to hand on. */
 static bool settle(struct request *r, const struct job *j, enum outcome outcome, const char *why)
 {
     const struct preload_options *o = preload_options();
@@ -116,7 +128,8 @@ void limber_blas_end(struct request *r)
 /* A reason that is known before anything is computed. */
 static const char *reason(const struct request *r, const struct preload_setting *s)
 {
-    bool product = r->routine <= BLAS_GEMM_BATCH, native = s->contract.promise == LIMBER_NATIVE;
+    bool product = r->routine <= BLAS_GEMM_BATCH,
+         native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
 
     if (!s->on)
         return preload_options()->on ? "a rule leaves it alone" : "no contract is stated";
@@ -131,8 +144,10 @@ static const char *reason(const struct request *r, const struct preload_setting 
 static bool compute_routine(struct job *j)
 {
     switch (j->r->routine) {
-    case BLAS_GEMM: case BLAS_GEMM_BATCH: return limber_blas_gemm(j);
-    case BLAS_SYMM: case BLAS_HEMM: return limber_blas_symm(j);
+    case BLAS_GEMM:
+    case BLAS_GEMM_BATCH: return limber_blas_gemm(j);
+    case BLAS_SYMM:
+    case BLAS_HEMM: return limber_blas_symm(j);
     case BLAS_TRMM: return limber_blas_trmm(j);
     case BLAS_TRSM: return limber_blas_trsm(j);
     default: return limber_blas_triangle(j);
@@ -162,8 +177,8 @@ static void tell_failure(const struct request *r, const struct job *j)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
 
-    if (j->status != LIMBER_OK && j->status != LIMBER_NOT_READY && !preload_options()->verbose &&
-        !atomic_flag_test_and_set(&told))
+    if (j->status != LIMBER_STATUS_OK && j->status != LIMBER_STATUS_NOT_READY &&
+        !preload_options()->verbose && !atomic_flag_test_and_set(&told))
         preload_tell("%s is left to %s, and others may be (LIMBER_VERBOSE=1 tells): %s", r->name,
                      preload_original, j->why);
 }
@@ -173,10 +188,11 @@ static bool is_empty(const struct request *r)
     return r->m == 0 || r->n == 0 || (r->routine == BLAS_GEMM_BATCH && r->count == 0);
 }
 
-/* A function that no BLAS behind has, gemmt and batches most often: computed by whatever contract can be held. */
+/* A function that no BLAS behind has, gemmt and batches most often: computed by whatever contract
+ * can be held. */
 static bool serve_alone(struct request *r, const struct preload_setting *s)
 {
-    static const limber_contract native = { .promise = LIMBER_NATIVE };
+    static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
     struct job j;
     char text[240];
     int wrong = limber_blas_wrong(r);
@@ -208,8 +224,8 @@ bool limber_blas_serve(struct request *r)
 
     if (r->side)
         r->k = r->side == 'L' ? r->m : r->n;
-    if (limber_blas_is_inside() || (!o->on && !o->report && r->routine != BLAS_GEMMT &&
-                                    r->routine != BLAS_GEMM_BATCH))
+    if (limber_blas_is_inside() ||
+        (!o->on && !o->report && r->routine != BLAS_GEMMT && r->routine != BLAS_GEMM_BATCH))
         return false;
     PRELOAD_UNCANCELLED;
     s = preload_choose(&(struct preload_call){ r->name, r->m, r->n, r->k, r->caller });

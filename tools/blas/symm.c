@@ -8,8 +8,8 @@
 enum { PANEL_BYTES = 16 << 20, LEAST_ROWS = 128 };
 
 /* Rows [i, i + p) of the symmetric n x n matrix of which s holds a triangle. */
-static void write_out(const struct job *j, struct view s, bool upper, int64_t n, int64_t i, int64_t p,
-                      struct view to)
+static void write_out(const struct job *j, struct view s, bool upper, int64_t n, int64_t i,
+                      int64_t p, struct view to)
 {
     struct view mirror = limber_blas_transposed(s), diagonal = limber_blas_at(j, to, 0, i);
     int64_t mirrored = upper ? 0 : i, end = upper ? i + p : n, right = i + p;
@@ -35,14 +35,15 @@ static int64_t rows_at_once(const struct job *j, int64_t n)
 }
 
 /* c = alpha S b + beta c; S is n x n and b has `wide` columns. */
-static bool by_panels(struct job *j, struct view s, bool upper, int64_t n, int64_t wide, struct view b,
-                      struct view c, struct view panel, int64_t rows)
+static bool by_panels(struct job *j, struct view s, bool upper, int64_t n, int64_t wide,
+                      struct view b, struct view c, struct view panel, int64_t rows)
 {
     for (int64_t i = 0; i < n; i += rows) {
         int64_t p = rows < n - i ? rows : n - i;
 
         write_out(j, s, upper, n, i, p, panel);
-        if (!limber_blas_multiply(j, p, wide, n, &j->alpha, panel, b, &j->beta, limber_blas_at(j, c, i, 0)))
+        if (!limber_blas_multiply(j, p, wide, n, &j->alpha, panel, b, &j->beta,
+                                  limber_blas_at(j, c, i, 0)))
             return false;
     }
     return true;
@@ -51,14 +52,16 @@ static bool by_panels(struct job *j, struct view s, bool upper, int64_t n, int64
 bool limber_blas_symm(struct job *j)
 {
     const struct request *r = j->r;
-    struct view s = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b), c = limber_blas_view(r, &r->c);
+    struct view s = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b),
+                c = limber_blas_view(r, &r->c);
     struct view panel, before = { NULL };
     int64_t n = r->k, wide = r->side == 'L' ? r->n : r->m, rows = rows_at_once(j, n);
     bool done;
 
     /* reference BLAS takes a real diagonal times an infinity for a real product */
-    if (r->routine == BLAS_HEMM && !(limber_blas_is_finite(j, WHOLE, r->m, r->n, b) &&
-                                     limber_blas_is_finite(j, r->uplo == 'U' ? UPPER : LOWER, n, n, s)))
+    if (r->routine == BLAS_HEMM &&
+        !(limber_blas_is_finite(j, WHOLE, r->m, r->n, b) &&
+          limber_blas_is_finite(j, r->uplo == 'U' ? UPPER : LOWER, n, n, s)))
         return limber_blas_fail(j, "a or b is not finite");
     panel = limber_blas_fresh(j, rows, n);
     if (!panel.data)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * gemmt, syrk, herk, syr2k and her2k: a triangle of a product.  What lies off the diagonal is computed
- * where it belongs, blocks on it beside, so that the other triangle is neither read nor written. */
+ * gemmt, syrk, herk, syr2k and her2k: a triangle of a product.  What lies off the diagonal is
+ * computed where it belongs, blocks on it beside, so that the other triangle is neither read nor
+ * written. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -44,9 +45,10 @@ static bool compute(struct job *j, const struct task *t)
         int64_t from = t->upper ? 0 : i + w, rows = t->upper ? i : t->n - from;
 
         if (!on_diagonal(j, t, i, w) ||
-            (rows && !limber_blas_multiply(j, rows, w, t->k, &t->alpha, limber_blas_at(j, t->a, from, 0),
-                                           limber_blas_at(j, t->b, 0, i), &t->beta,
-                                           limber_blas_at(j, t->c, from, i))))
+            (rows &&
+             !limber_blas_multiply(j, rows, w, t->k, &t->alpha, limber_blas_at(j, t->a, from, 0),
+                                   limber_blas_at(j, t->b, 0, i), &t->beta,
+                                   limber_blas_at(j, t->c, from, i))))
             return false;
     }
     return true;
@@ -107,8 +109,8 @@ static bool one_by_one(struct job *j, const struct task *t, struct view a, struc
     two[0].b = adjoint(b, true);
     two[1].a = b;
     two[1].b = adjoint(a, true);
-    two[1].alpha = j->is_single ? limber_blas_scalar(j, t->alpha.f[0], -t->alpha.f[1])
-                                : limber_blas_scalar(j, t->alpha.d[0], -t->alpha.d[1]);
+    two[1].alpha = j->is_single ? limber_blas_scalar(j, t->alpha.f[0], -t->alpha.f[1]) :
+                                  limber_blas_scalar(j, t->alpha.d[0], -t->alpha.d[1]);
     two[1].beta = limber_blas_scalar(j, 1, 0);
     return compute_all(j, two, 2);
 }
@@ -118,8 +120,15 @@ bool limber_blas_triangle(struct job *j)
 {
     const struct request *r = j->r;
     struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
-    struct task t = { r->uplo == 'U', r->routine == BLAS_HERK || r->routine == BLAS_HER2K, r->n, r->k,
-                      j->alpha, j->beta, a, b, limber_blas_view(r, &r->c) };
+    struct task t = { r->uplo == 'U',
+                      r->routine == BLAS_HERK || r->routine == BLAS_HER2K,
+                      r->n,
+                      r->k,
+                      j->alpha,
+                      j->beta,
+                      a,
+                      b,
+                      limber_blas_view(r, &r->c) };
 
     if (limber_blas_is(j, &j->beta, 1) && (r->k == 0 || limber_blas_is(j, &j->alpha, 0)))
         return true;

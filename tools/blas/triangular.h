@@ -16,8 +16,10 @@ static inline struct triangular limber_blas_triangular(const struct request *r)
     bool left = r->side == 'L';
     struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
 
-    return (struct triangular){ left ? a : limber_blas_transposed(a), left ? b : limber_blas_transposed(b),
-                                (r->uplo == 'U') ^ (r->a.op != 'N') ^ !left, r->k, left ? r->n : r->m };
+    return (struct triangular){ left ? a : limber_blas_transposed(a),
+                                left ? b : limber_blas_transposed(b),
+                                (r->uplo == 'U') ^ (r->a.op != 'N') ^ !left, r->k,
+                                left ? r->n : r->m };
 }
 
 #endif

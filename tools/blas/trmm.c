@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trmm: blocks of rows of the triangle, with zeros where it has none, times what they meet of the other
- * matrix; the result lies beside until it is whole. */
+ * trmm: blocks of rows of the triangle, with zeros where it has none, times what they meet of the
+ * other matrix; the result lies beside until it is whole. */
 #include "product.h"
 #include "triangular.h"
 
@@ -28,7 +28,8 @@ static void write_out(const struct job *j, const struct triangular *t, int64_t i
         memcpy(limber_blas_at(j, block, d, d).data, &one, j->size);
 }
 
-static bool compute(struct job *j, const struct triangular *t, struct view panel, struct view result)
+static bool compute(struct job *j, const struct triangular *t, struct view panel,
+                    struct view result)
 {
     union scalar zero = limber_blas_scalar(j, 0, 0);
 
@@ -40,8 +41,9 @@ static bool compute(struct job *j, const struct triangular *t, struct view panel
         write_out(j, t, i, p, from, to, panel);
         if (!limber_blas_is_finite(j, WHOLE, p, to - from, panel))
             return limber_blas_fail(j, not_finite);
-        if (!limber_blas_multiply(j, p, t->wide, to - from, &j->alpha, panel, limber_blas_at(j, t->b, from, 0),
-                                  &zero, limber_blas_at(j, result, i, 0)))
+        if (!limber_blas_multiply(j, p, t->wide, to - from, &j->alpha, panel,
+                                  limber_blas_at(j, t->b, from, 0), &zero,
+                                  limber_blas_at(j, result, i, 0)))
             return false;
     }
     return true;

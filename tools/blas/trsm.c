@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trsm: each block of the solution takes all that is already solved in one product; what then is left,
- * a small triangle, the BLAS behind solves. */
+ * trsm: each block of the solution takes all that is already solved in one product; what then is
+ * left, a small triangle, the BLAS behind solves. */
 #include "product.h"
 #include "triangular.h"
 
@@ -8,21 +8,21 @@
 
 enum { BLOCK = 32 };
 
-typedef void trsm(const char *, const char *, const char *, const char *, const void *, const void *,
-                  const void *, const void *, const void *, void *, const void *, size_t, size_t, size_t,
-                  size_t);
+typedef void trsm(const char *, const char *, const char *, const char *, const void *,
+                  const void *, const void *, const void *, const void *, void *, const void *,
+                  size_t, size_t, size_t, size_t);
 
 /* Rows [i, i + p) as Fortran's columns; integers of 32 bits are the first half of those of 64. */
-static void solve_block(const struct job *j, const struct triangular *t, trsm *solve, int64_t i, int64_t p,
-                        const union scalar *alpha)
+static void solve_block(const struct job *j, const struct triangular *t, trsm *solve, int64_t i,
+                        int64_t p, const union scalar *alpha)
 {
     const struct request *r = j->r;
     bool by_rows = r->order == BLAS_ROWS, left = (r->side == 'L') != by_rows;
     char side = left ? 'L' : 'R', uplo = (r->uplo == 'U') != by_rows ? 'U' : 'L';
     int64_t m = left ? p : t->wide, n = left ? t->wide : p;
 
-    solve(&side, &uplo, &r->a.op, &r->diag, &m, &n, alpha, limber_blas_at(j, t->a, i, i).data, &r->a.lead,
-          limber_blas_at(j, t->b, i, 0).data, &r->b.lead, 1, 1, 1, 1);
+    solve(&side, &uplo, &r->a.op, &r->diag, &m, &n, alpha, limber_blas_at(j, t->a, i, i).data,
+          &r->a.lead, limber_blas_at(j, t->b, i, 0).data, &r->b.lead, 1, 1, 1, 1);
 }
 
 static bool compute(struct job *j, const struct triangular *t, trsm *solve)
@@ -31,12 +31,14 @@ static bool compute(struct job *j, const struct triangular *t, trsm *solve)
     int64_t blocks = (t->n + BLOCK - 1) / BLOCK;
 
     for (int64_t s = 0; s < blocks; s++) {
-        int64_t i = BLOCK * (t->upper ? blocks - 1 - s : s), p = BLOCK < t->n - i ? BLOCK : t->n - i;
+        int64_t i = BLOCK * (t->upper ? blocks - 1 - s : s),
+                p = BLOCK < t->n - i ? BLOCK : t->n - i;
         int64_t from = t->upper ? i + p : 0, solved = t->upper ? t->n - from : i;
 
-        if (s > 0 && !limber_blas_multiply(j, p, t->wide, solved, &minus, limber_blas_at(j, t->a, i, from),
-                                           limber_blas_at(j, t->b, from, 0), &j->alpha,
-                                           limber_blas_at(j, t->b, i, 0)))
+        if (s > 0 &&
+            !limber_blas_multiply(j, p, t->wide, solved, &minus, limber_blas_at(j, t->a, i, from),
+                                  limber_blas_at(j, t->b, from, 0), &j->alpha,
+                                  limber_blas_at(j, t->b, i, 0)))
             return false;
         solve_block(j, t, solve, i, p, s > 0 ? &one : &j->alpha);
     }

@@ -14,15 +14,33 @@ enum { CUBLAS_N = 0, CUBLAS_T = 1, CUBLAS_C = 2 };
 enum { CUBLAS_POINTER_HOST = 0, CUBLAS_POINTER_DEVICE = 1 };
 
 /* cudaDataType: real types, and C, which is R + 4 up to 32I. */
-enum { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_8I = 3, CUDA_C_32F = 4,
-       CUDA_C_64F = 5, CUDA_R_32I = 10, CUDA_R_16BF = 14, CUDA_R_8F_E4M3 = 28,
-       CUDA_R_8F_E5M2 = 29 };
+enum {
+    CUDA_R_32F = 0,
+    CUDA_R_64F = 1,
+    CUDA_R_16F = 2,
+    CUDA_R_8I = 3,
+    CUDA_C_32F = 4,
+    CUDA_C_64F = 5,
+    CUDA_R_32I = 10,
+    CUDA_R_16BF = 14,
+    CUDA_R_8F_E4M3 = 28,
+    CUDA_R_8F_E5M2 = 29
+};
 
 /* cublasComputeType_t */
-enum { CUBLAS_32F = 68, CUBLAS_32F_PEDANTIC = 69, CUBLAS_64F = 70, CUBLAS_64F_PEDANTIC = 71,
-       CUBLAS_32I = 72, CUBLAS_32I_PEDANTIC = 73, CUBLAS_32F_FAST_16F = 74,
-       CUBLAS_32F_FAST_16BF = 75, CUBLAS_32F_FAST_TF32 = 77, CUBLAS_32F_BF16X9 = 78,
-       CUBLAS_64F_FIXED = 79 };
+enum {
+    CUBLAS_32F = 68,
+    CUBLAS_32F_PEDANTIC = 69,
+    CUBLAS_64F = 70,
+    CUBLAS_64F_PEDANTIC = 71,
+    CUBLAS_32I = 72,
+    CUBLAS_32I_PEDANTIC = 73,
+    CUBLAS_32F_FAST_16F = 74,
+    CUBLAS_32F_FAST_16BF = 75,
+    CUBLAS_32F_FAST_TF32 = 77,
+    CUBLAS_32F_BF16X9 = 78,
+    CUBLAS_64F_FIXED = 79
+};
 
 enum form { FORM_one, FORM_strided, FORM_array };
 
@@ -42,7 +60,7 @@ struct request {
     struct side a, b, c;
     int compute;                /* 0: of c's type, where the function's name says it */
     int products;               /* of complex matrices: 3 or 4 */
-    int64_t done;               /* out: products of a batch that are done although it was refused */
+    int64_t done; /* out: products of a batch that are done although it was refused */
 };
 
 /* serve.c: true when the product is computed; else it is cuBLAS's. */

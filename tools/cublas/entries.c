@@ -9,118 +9,124 @@
 /* 0 stands for what the function's name says, which these do not. */
 #define STATED(COMPUTE) .compute = (COMPUTE) ? (COMPUTE) : -1
 
-#define COMMON(NAME, FORM, COUNT)                                                               \
-    .name = #NAME, .handle = handle, .form = FORM, .m = m, .n = n, .k = k, .count = COUNT,      \
+#define COMMON(NAME, FORM, COUNT) \
+    .name = #NAME, .handle = handle, .form = FORM, .m = m, .n = n, .k = k, .count = COUNT, \
     .alpha = alpha, .beta = beta
 
 /* Declares, serves or calls the real one; arguments in the order of their parameters. */
-#define HAND_ON(NAME, PARAMS, ...)                                                              \
-    do {                                                                                        \
-        int (*real)(PARAMS), status;                                                            \
-                                                                                                \
-        if (limber_cublas_serve(&r))                                                            \
-            return CUBLAS_SUCCESS;                                                              \
-        *(void **)&real = limber_cublas_real(#NAME);                                            \
-        if (!real)                                                                              \
-            return CUBLAS_NOT_INITIALIZED;                                                      \
-        limber_cublas_inside++;                                                                 \
-        status = real(__VA_ARGS__);                                                             \
-        limber_cublas_inside--;                                                                 \
-        return status;                                                                          \
+#define HAND_ON(NAME, PARAMS, ...) \
+    do { \
+        int (*real)(PARAMS), status; \
+\
+        if (limber_cublas_serve(&r)) \
+            return CUBLAS_SUCCESS; \
+        *(void **)&real = limber_cublas_real(#NAME); \
+        if (!real) \
+            return CUBLAS_NOT_INITIALIZED; \
+        limber_cublas_inside++; \
+        status = real(__VA_ARGS__); \
+        limber_cublas_inside--; \
+        return status; \
     } while (0)
 
 static const void *behind(const struct side *s, int64_t done)
 {
     static const int size[] = { [CUDA_R_32F] = 4, [CUDA_R_64F] = 8, [CUDA_R_16F] = 2,
-                                [CUDA_R_8I] = 1, [CUDA_C_32F] = 8, [CUDA_C_64F] = 16 };
+                                [CUDA_R_8I] = 1,  [CUDA_C_32F] = 8, [CUDA_C_64F] = 16 };
 
     if (done == 0)              /* only complex batches are ever left half way */
         return s->data;
     return (const char *)s->data + done * s->step * size[s->type];
 }
 
-#define DEFINE_ONE(NAME, T, TYPE, PRODUCTS)                                                     \
-    EXPORT int NAME(CUBLAS_PARAMS_ONE(T));                                                      \
-    EXPORT int NAME(CUBLAS_PARAMS_ONE(T))                                                       \
-    {                                                                                           \
-        struct request r = { COMMON(NAME, FORM_one, 1), .a = { a, TYPE, transa, lda, 0 },       \
-                             .b = { b, TYPE, transb, ldb, 0 }, .c = { c, TYPE, 0, ldc, 0 },     \
-                             .products = PRODUCTS };                                            \
-                                                                                                \
-        HAND_ON(NAME, CUBLAS_PARAMS_ONE(T), handle, transa, transb, m, n, k, alpha, a, lda, b,  \
-                ldb, beta, c, ldc);                                                             \
+#define DEFINE_ONE(NAME, T, TYPE, PRODUCTS) \
+    EXPORT int NAME(CUBLAS_PARAMS_ONE(T)); \
+    EXPORT int NAME(CUBLAS_PARAMS_ONE(T)) \
+    { \
+        struct request r = { COMMON(NAME, FORM_one, 1), .a = { a, TYPE, transa, lda, 0 }, \
+                             .b = { b, TYPE, transb, ldb, 0 }, .c = { c, TYPE, 0, ldc, 0 }, \
+                             .products = PRODUCTS }; \
+\
+        HAND_ON(NAME, CUBLAS_PARAMS_ONE(T), handle, transa, transb, m, n, k, alpha, a, lda, b, \
+                ldb, beta, c, ldc); \
     }
 CUBLAS_ONE(DEFINE_ONE)
 
-#define DEFINE_EX(NAME, T, TYPE, PRODUCTS)                                                      \
-    EXPORT int NAME(CUBLAS_PARAMS_EX(T));                                                       \
-    EXPORT int NAME(CUBLAS_PARAMS_EX(T))                                                        \
-    {                                                                                           \
-        struct request r = { COMMON(NAME, FORM_one, 1), .a = { a, type_a, transa, lda, 0 },     \
-                             .b = { b, type_b, transb, ldb, 0 }, .c = { c, type_c, 0, ldc, 0 }, \
-                             STATED(compute), .products = PRODUCTS };                           \
-                                                                                                \
-        HAND_ON(NAME, CUBLAS_PARAMS_EX(T), handle, transa, transb, m, n, k, alpha, a, type_a,   \
-                lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm);                 \
+#define DEFINE_EX(NAME, T, TYPE, PRODUCTS) \
+    EXPORT int NAME(CUBLAS_PARAMS_EX(T)); \
+    EXPORT int NAME(CUBLAS_PARAMS_EX(T)) \
+    { \
+        struct request r = { COMMON(NAME, FORM_one, 1), \
+                             .a = { a, type_a, transa, lda, 0 }, \
+                             .b = { b, type_b, transb, ldb, 0 }, \
+                             .c = { c, type_c, 0, ldc, 0 }, \
+                             STATED(compute), \
+                             .products = PRODUCTS }; \
+\
+        HAND_ON(NAME, CUBLAS_PARAMS_EX(T), handle, transa, transb, m, n, k, alpha, a, type_a, lda, \
+                b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm); \
     }
 CUBLAS_EX(DEFINE_EX)
 
-#define DEFINE_ARRAY(NAME, T, TYPE, PRODUCTS)                                                   \
-    EXPORT int NAME(CUBLAS_PARAMS_ARRAY(T));                                                    \
-    EXPORT int NAME(CUBLAS_PARAMS_ARRAY(T))                                                     \
-    {                                                                                           \
+#define DEFINE_ARRAY(NAME, T, TYPE, PRODUCTS) \
+    EXPORT int NAME(CUBLAS_PARAMS_ARRAY(T)); \
+    EXPORT int NAME(CUBLAS_PARAMS_ARRAY(T)) \
+    { \
         struct request r = { COMMON(NAME, FORM_array, count), .a = { a, TYPE, transa, lda, 0 }, \
-                             .b = { b, TYPE, transb, ldb, 0 }, .c = { c, TYPE, 0, ldc, 0 },     \
-                             .products = PRODUCTS };                                            \
-                                                                                                \
-        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY(T), handle, transa, transb, m, n, k, alpha,           \
-                a + r.done, lda, b + r.done, ldb, beta, c + r.done, ldc, (T)(count - r.done));  \
+                             .b = { b, TYPE, transb, ldb, 0 }, .c = { c, TYPE, 0, ldc, 0 }, \
+                             .products = PRODUCTS }; \
+\
+        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY(T), handle, transa, transb, m, n, k, alpha, a + r.done, \
+                lda, b + r.done, ldb, beta, c + r.done, ldc, (T)(count - r.done)); \
     }
 CUBLAS_ARRAY(DEFINE_ARRAY)
 
-#define DEFINE_ARRAY_EX(NAME, T, TYPE, PRODUCTS)                                                \
-    EXPORT int NAME(CUBLAS_PARAMS_ARRAY_EX(T));                                                 \
-    EXPORT int NAME(CUBLAS_PARAMS_ARRAY_EX(T))                                                  \
-    {                                                                                           \
-        struct request r = { COMMON(NAME, FORM_array, count),                                   \
-                             .a = { a, type_a, transa, lda, 0 },                                \
-                             .b = { b, type_b, transb, ldb, 0 }, .c = { c, type_c, 0, ldc, 0 }, \
-                             STATED(compute), .products = PRODUCTS };                           \
-                                                                                                \
-        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY_EX(T), handle, transa, transb, m, n, k, alpha,        \
-                a + r.done, type_a, lda, b + r.done, type_b, ldb, beta, c + r.done, type_c,     \
-                ldc, (T)(count - r.done), compute, algorithm);                                  \
+#define DEFINE_ARRAY_EX(NAME, T, TYPE, PRODUCTS) \
+    EXPORT int NAME(CUBLAS_PARAMS_ARRAY_EX(T)); \
+    EXPORT int NAME(CUBLAS_PARAMS_ARRAY_EX(T)) \
+    { \
+        struct request r = { COMMON(NAME, FORM_array, count), \
+                             .a = { a, type_a, transa, lda, 0 }, \
+                             .b = { b, type_b, transb, ldb, 0 }, \
+                             .c = { c, type_c, 0, ldc, 0 }, \
+                             STATED(compute), \
+                             .products = PRODUCTS }; \
+\
+        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY_EX(T), handle, transa, transb, m, n, k, alpha, \
+                a + r.done, type_a, lda, b + r.done, type_b, ldb, beta, c + r.done, type_c, ldc, \
+                (T)(count - r.done), compute, algorithm); \
     }
 CUBLAS_ARRAY_EX(DEFINE_ARRAY_EX)
 
-#define DEFINE_STRIDED(NAME, T, TYPE, PRODUCTS)                                                 \
-    EXPORT int NAME(CUBLAS_PARAMS_STRIDED(T));                                                  \
-    EXPORT int NAME(CUBLAS_PARAMS_STRIDED(T))                                                   \
-    {                                                                                           \
-        struct request r = { COMMON(NAME, FORM_strided, count),                                 \
-                             .a = { a, TYPE, transa, lda, step_a },                             \
-                             .b = { b, TYPE, transb, ldb, step_b },                             \
-                             .c = { c, TYPE, 0, ldc, step_c }, .products = PRODUCTS };          \
-                                                                                                \
-        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED(T), handle, transa, transb, m, n, k, alpha,         \
-                behind(&r.a, r.done), lda, step_a, behind(&r.b, r.done), ldb, step_b, beta,     \
-                (void *)(uintptr_t)behind(&r.c, r.done), ldc, step_c, (T)(count - r.done));     \
+#define DEFINE_STRIDED(NAME, T, TYPE, PRODUCTS) \
+    EXPORT int NAME(CUBLAS_PARAMS_STRIDED(T)); \
+    EXPORT int NAME(CUBLAS_PARAMS_STRIDED(T)) \
+    { \
+        struct request r = { COMMON(NAME, FORM_strided, count), \
+                             .a = { a, TYPE, transa, lda, step_a }, \
+                             .b = { b, TYPE, transb, ldb, step_b }, \
+                             .c = { c, TYPE, 0, ldc, step_c }, .products = PRODUCTS }; \
+\
+        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED(T), handle, transa, transb, m, n, k, alpha, \
+                behind(&r.a, r.done), lda, step_a, behind(&r.b, r.done), ldb, step_b, beta, \
+                (void *)(uintptr_t)behind(&r.c, r.done), ldc, step_c, (T)(count - r.done)); \
     }
 CUBLAS_STRIDED(DEFINE_STRIDED)
 
-#define DEFINE_STRIDED_EX(NAME, T, TYPE, PRODUCTS)                                              \
-    EXPORT int NAME(CUBLAS_PARAMS_STRIDED_EX(T));                                               \
-    EXPORT int NAME(CUBLAS_PARAMS_STRIDED_EX(T))                                                \
-    {                                                                                           \
-        struct request r = { COMMON(NAME, FORM_strided, count),                                 \
-                             .a = { a, type_a, transa, lda, step_a },                           \
-                             .b = { b, type_b, transb, ldb, step_b },                           \
-                             .c = { c, type_c, 0, ldc, step_c }, STATED(compute),               \
-                             .products = PRODUCTS };                                            \
-                                                                                                \
-        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED_EX(T), handle, transa, transb, m, n, k, alpha,      \
-                behind(&r.a, r.done), type_a, lda, step_a, behind(&r.b, r.done), type_b, ldb,   \
-                step_b, beta, (void *)(uintptr_t)behind(&r.c, r.done), type_c, ldc, step_c,     \
-                (T)(count - r.done), compute, algorithm);                                       \
+#define DEFINE_STRIDED_EX(NAME, T, TYPE, PRODUCTS) \
+    EXPORT int NAME(CUBLAS_PARAMS_STRIDED_EX(T)); \
+    EXPORT int NAME(CUBLAS_PARAMS_STRIDED_EX(T)) \
+    { \
+        struct request r = { COMMON(NAME, FORM_strided, count), \
+                             .a = { a, type_a, transa, lda, step_a }, \
+                             .b = { b, type_b, transb, ldb, step_b }, \
+                             .c = { c, type_c, 0, ldc, step_c }, \
+                             STATED(compute), \
+                             .products = PRODUCTS }; \
+\
+        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED_EX(T), handle, transa, transb, m, n, k, alpha, \
+                behind(&r.a, r.done), type_a, lda, step_a, behind(&r.b, r.done), type_b, ldb, \
+                step_b, beta, (void *)(uintptr_t)behind(&r.c, r.done), type_c, ldc, step_c, \
+                (T)(count - r.done), compute, algorithm); \
     }
 CUBLAS_STRIDED_EX(DEFINE_STRIDED_EX)

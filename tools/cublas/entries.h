@@ -4,67 +4,63 @@
 #ifndef LIMBER_CUBLAS_ENTRIES_H
 #define LIMBER_CUBLAS_ENTRIES_H
 
-#define CUBLAS_BOTH(ROW, name, type, products)                                                  \
-    ROW(name, int, type, products)                                                              \
+#define CUBLAS_BOTH(ROW, name, type, products) \
+    ROW(name, int, type, products) \
     ROW(name##_64, int64_t, type, products)
 
 /* (handle, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc) */
-#define CUBLAS_ONE(ROW)                                                                         \
-    CUBLAS_BOTH(ROW, cublasSgemm_v2, CUDA_R_32F, 0)                                             \
-    CUBLAS_BOTH(ROW, cublasDgemm_v2, CUDA_R_64F, 0)                                             \
-    CUBLAS_BOTH(ROW, cublasCgemm_v2, CUDA_C_32F, 4)                                             \
-    CUBLAS_BOTH(ROW, cublasZgemm_v2, CUDA_C_64F, 4)                                             \
-    CUBLAS_BOTH(ROW, cublasCgemm3m, CUDA_C_32F, 3)                                              \
+#define CUBLAS_ONE(ROW) \
+    CUBLAS_BOTH(ROW, cublasSgemm_v2, CUDA_R_32F, 0) \
+    CUBLAS_BOTH(ROW, cublasDgemm_v2, CUDA_R_64F, 0) \
+    CUBLAS_BOTH(ROW, cublasCgemm_v2, CUDA_C_32F, 4) \
+    CUBLAS_BOTH(ROW, cublasZgemm_v2, CUDA_C_64F, 4) \
+    CUBLAS_BOTH(ROW, cublasCgemm3m, CUDA_C_32F, 3) \
     CUBLAS_BOTH(ROW, cublasZgemm3m, CUDA_C_64F, 3)
 
 /* The same with arrays of addresses in device memory, and the number of products. */
-#define CUBLAS_ARRAY(ROW)                                                                       \
-    CUBLAS_BOTH(ROW, cublasSgemmBatched, CUDA_R_32F, 0)                                         \
-    CUBLAS_BOTH(ROW, cublasDgemmBatched, CUDA_R_64F, 0)                                         \
-    CUBLAS_BOTH(ROW, cublasCgemmBatched, CUDA_C_32F, 4)                                         \
-    CUBLAS_BOTH(ROW, cublasZgemmBatched, CUDA_C_64F, 4)                                         \
+#define CUBLAS_ARRAY(ROW) \
+    CUBLAS_BOTH(ROW, cublasSgemmBatched, CUDA_R_32F, 0) \
+    CUBLAS_BOTH(ROW, cublasDgemmBatched, CUDA_R_64F, 0) \
+    CUBLAS_BOTH(ROW, cublasCgemmBatched, CUDA_C_32F, 4) \
+    CUBLAS_BOTH(ROW, cublasZgemmBatched, CUDA_C_64F, 4) \
     CUBLAS_BOTH(ROW, cublasCgemm3mBatched, CUDA_C_32F, 3)
 
 /* The same with a step behind each leading dimension, and the number of products. */
-#define CUBLAS_STRIDED(ROW)                                                                     \
-    CUBLAS_BOTH(ROW, cublasSgemmStridedBatched, CUDA_R_32F, 0)                                  \
-    CUBLAS_BOTH(ROW, cublasDgemmStridedBatched, CUDA_R_64F, 0)                                  \
-    CUBLAS_BOTH(ROW, cublasCgemmStridedBatched, CUDA_C_32F, 4)                                  \
-    CUBLAS_BOTH(ROW, cublasZgemmStridedBatched, CUDA_C_64F, 4)                                  \
+#define CUBLAS_STRIDED(ROW) \
+    CUBLAS_BOTH(ROW, cublasSgemmStridedBatched, CUDA_R_32F, 0) \
+    CUBLAS_BOTH(ROW, cublasDgemmStridedBatched, CUDA_R_64F, 0) \
+    CUBLAS_BOTH(ROW, cublasCgemmStridedBatched, CUDA_C_32F, 4) \
+    CUBLAS_BOTH(ROW, cublasZgemmStridedBatched, CUDA_C_64F, 4) \
     CUBLAS_BOTH(ROW, cublasCgemm3mStridedBatched, CUDA_C_32F, 3)
 
 /* These state their types: see entries.c. */
-#define CUBLAS_EX(ROW)                                                                          \
-    CUBLAS_BOTH(ROW, cublasGemmEx, 0, 4)
-#define CUBLAS_ARRAY_EX(ROW)                                                                    \
-    CUBLAS_BOTH(ROW, cublasGemmBatchedEx, 0, 4)
-#define CUBLAS_STRIDED_EX(ROW)                                                                  \
-    CUBLAS_BOTH(ROW, cublasGemmStridedBatchedEx, 0, 4)
+#define CUBLAS_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmEx, 0, 4)
+#define CUBLAS_ARRAY_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmBatchedEx, 0, 4)
+#define CUBLAS_STRIDED_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmStridedBatchedEx, 0, 4)
 
 /* What the rows' forms take, and what is handed on of it.  T is the type of sizes. */
-#define CUBLAS_PARAMS_ONE(T)                                                                    \
-    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a,      \
-    T lda, const void *b, T ldb, const void *beta, void *c, T ldc
-#define CUBLAS_PARAMS_ARRAY(T)                                                                  \
-    void *handle, int transa, int transb, T m, T n, T k, const void *alpha,                     \
-    const void *const *a, T lda, const void *const *b, T ldb, const void *beta,                 \
-    void *const *c, T ldc, T count
-#define CUBLAS_PARAMS_STRIDED(T)                                                                \
-    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a,      \
-    T lda, int64_t step_a, const void *b, T ldb, int64_t step_b, const void *beta, void *c,     \
-    T ldc, int64_t step_c, T count
-#define CUBLAS_PARAMS_EX(T)                                                                     \
-    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a,      \
-    int type_a, T lda, const void *b, int type_b, T ldb, const void *beta, void *c, int type_c, \
-    T ldc, int compute, int algorithm
-#define CUBLAS_PARAMS_ARRAY_EX(T)                                                               \
-    void *handle, int transa, int transb, T m, T n, T k, const void *alpha,                     \
-    const void *const *a, int type_a, T lda, const void *const *b, int type_b, T ldb,           \
-    const void *beta, void *const *c, int type_c, T ldc, T count, int compute, int algorithm
-#define CUBLAS_PARAMS_STRIDED_EX(T)                                                             \
-    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a,      \
-    int type_a, T lda, int64_t step_a, const void *b, int type_b, T ldb, int64_t step_b,        \
-    const void *beta, void *c, int type_c, T ldc, int64_t step_c, T count, int compute,         \
-    int algorithm
+#define CUBLAS_PARAMS_ONE(T) \
+    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a, T lda, \
+        const void *b, T ldb, const void *beta, void *c, T ldc
+#define CUBLAS_PARAMS_ARRAY(T) \
+    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *const *a, \
+        T lda, const void *const *b, T ldb, const void *beta, void *const *c, T ldc, T count
+#define CUBLAS_PARAMS_STRIDED(T) \
+    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a, T lda, \
+        int64_t step_a, const void *b, T ldb, int64_t step_b, const void *beta, void *c, T ldc, \
+        int64_t step_c, T count
+#define CUBLAS_PARAMS_EX(T) \
+    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a, \
+        int type_a, T lda, const void *b, int type_b, T ldb, const void *beta, void *c, \
+        int type_c, T ldc, int compute, int algorithm
+#define CUBLAS_PARAMS_ARRAY_EX(T) \
+    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *const *a, \
+        int type_a, T lda, const void *const *b, int type_b, T ldb, const void *beta, \
+        void *const *c, int type_c, T ldc, T count, int compute, int algorithm
+#define CUBLAS_PARAMS_STRIDED_EX(T) \
+    void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a, \
+        int type_a, T lda, int64_t step_a, const void *b, int type_b, T ldb, int64_t step_b, \
+        const void *beta, void *c, int type_c, T ldc, int64_t step_c, T count, int compute, \
+        int algorithm
 
 #endif

@@ -36,14 +36,17 @@ static bool because(struct work *w, const char *why)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-static struct { limber_context *ctx; bool tried; char why[200]; } contexts[MOST_DEVICES];
+static struct {
+    limber_context *ctx;
+    bool tried;
+    char why[200];
+} contexts[MOST_DEVICES];
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool find_context(struct work *w)
 {
     limber_config config = preload_config();
-    const char *wish = config.backend ? config.backend :
-                       limber_variable_value("LIMBER_BACKEND");
+    const char *wish = config.backend ? config.backend : limber_variable_value("LIMBER_BACKEND");
     bool named = wish != NULL;
     int device = limber_cublas_device();
 
@@ -56,9 +59,8 @@ static bool find_context(struct work *w)
     pthread_mutex_lock(&contexts_lock);
     if (!contexts[device].tried) {
         contexts[device].tried = true;
-        if (limber_create(&contexts[device].ctx, &config) != LIMBER_OK) {
-            snprintf(contexts[device].why, sizeof contexts[device].why, "%s",
-                     limber_error_text());
+        if (limber_create(&contexts[device].ctx, &config) != LIMBER_STATUS_OK) {
+            snprintf(contexts[device].why, sizeof contexts[device].why, "%s", limber_error_text());
             fprintf(stderr, "liblimber_cublas: %s; every product is left to cuBLAS\n",
                     contexts[device].why);
         }
@@ -97,8 +99,8 @@ static bool leads(const struct side *s, int64_t rows, int64_t cols)
 static bool check_sizes(struct work *w)
 {
     const struct request *r = w->r;
-    bool ops = r->a.op >= CUBLAS_N && r->a.op <= CUBLAS_C && r->b.op >= CUBLAS_N &&
-               r->b.op <= CUBLAS_C;
+    bool ops =
+        r->a.op >= CUBLAS_N && r->a.op <= CUBLAS_C && r->b.op >= CUBLAS_N && r->b.op <= CUBLAS_C;
 
     if (!r->handle || !ops || r->m < 0 || r->n < 0 || r->k < 0 || r->count < 0 || !r->alpha ||
         !r->beta || !leads(&r->a, r->m, r->k) || !leads(&r->b, r->k, r->n) ||
@@ -110,24 +112,17 @@ static bool check_sizes(struct work *w)
 static const char *name_of(int type)
 {
     switch (type) {
-    case CUDA_R_32F: case CUDA_C_32F:
-        return "f32";
-    case CUDA_R_64F: case CUDA_C_64F:
-        return "f64";
-    case CUDA_R_16F:
-        return "f16";
-    case CUDA_R_16BF:
-        return "bf16";
-    case CUDA_R_8F_E4M3:
-        return "e4m3";
-    case CUDA_R_8F_E5M2:
-        return "e5m2";
-    case CUDA_R_8I:
-        return "i8";
-    case CUDA_R_32I:
-        return "i32";
-    default:
-        return NULL;
+    case CUDA_R_32F:
+    case CUDA_C_32F: return "f32";
+    case CUDA_R_64F:
+    case CUDA_C_64F: return "f64";
+    case CUDA_R_16F: return "f16";
+    case CUDA_R_16BF: return "bf16";
+    case CUDA_R_8F_E4M3: return "e4m3";
+    case CUDA_R_8F_E5M2: return "e5m2";
+    case CUDA_R_8I: return "i8";
+    case CUDA_R_32I: return "i32";
+    default: return NULL;
     }
 }
 
@@ -140,17 +135,19 @@ static bool is_complex(int type)
 static const char *scalar_name(const struct request *r)
 {
     switch (r->compute) {
-    case 0:
-        return name_of(r->c.type);
-    case CUBLAS_32F: case CUBLAS_32F_PEDANTIC: case CUBLAS_32F_FAST_16F:
-    case CUBLAS_32F_FAST_16BF: case CUBLAS_32F_FAST_TF32: case CUBLAS_32F_BF16X9:
-        return "f32";
-    case CUBLAS_64F: case CUBLAS_64F_PEDANTIC: case CUBLAS_64F_FIXED:
-        return "f64";
-    case CUBLAS_32I: case CUBLAS_32I_PEDANTIC:
-        return "i32";
-    default:
-        return NULL;
+    case 0: return name_of(r->c.type);
+    case CUBLAS_32F:
+    case CUBLAS_32F_PEDANTIC:
+    case CUBLAS_32F_FAST_16F:
+    case CUBLAS_32F_FAST_16BF:
+    case CUBLAS_32F_FAST_TF32:
+    case CUBLAS_32F_BF16X9: return "f32";
+    case CUBLAS_64F:
+    case CUBLAS_64F_PEDANTIC:
+    case CUBLAS_64F_FIXED: return "f64";
+    case CUBLAS_32I:
+    case CUBLAS_32I_PEDANTIC: return "i32";
+    default: return NULL;
     }
 }
 
@@ -215,8 +212,8 @@ static bool convert(struct work *w, char *to, const void *given, int mode)
         memcpy(raw, given, (size_t)parts * from.size);
     else if (!limber_cublas_fetch(raw, given, (size_t)parts * from.size, w->queue.stream))
         return because(w, "alpha and beta could not be copied from the device");
-    limber_convert(to, goal, raw, from, (size_t)parts, LIMBER_RN);
-    limber_convert(back, from, to, goal, (size_t)parts, LIMBER_RN);
+    limber_convert(to, goal, raw, from, (size_t)parts, LIMBER_ROUND_NEAREST);
+    limber_convert(back, from, to, goal, (size_t)parts, LIMBER_ROUND_NEAREST);
     return memcmp(raw, back, (size_t)parts * from.size) == 0 ||
            because(w, "alpha and beta do not fit c's type");
 }
@@ -235,7 +232,7 @@ static int64_t depth(const struct work *w)
     if (f.kind == LIMBER_KIND_INT)
         limber_format_named("i64", &f);
     limber_format_named("f64", &f64);
-    limber_convert(part, f64, w->alpha, f, w->complex ? 2 : 1, LIMBER_RO);
+    limber_convert(part, f64, w->alpha, f, w->complex ? 2 : 1, LIMBER_ROUND_ODD);
     return part[0] == 0 && part[1] == 0 ? 0 : w->r->k;
 }
 
@@ -263,16 +260,15 @@ static bool read_places(struct work *w)
 {
     const struct request *r = w->r;
 
-    w->batch = (limber_batch){ .count = r->count, .a = r->a.step, .b = r->b.step,
-                               .c = r->c.step };
+    w->batch = (limber_batch){ .count = r->count, .a = r->a.step, .b = r->b.step, .c = r->c.step };
     if (r->form == FORM_array && !fetch_addresses(w))
         return false;
     w->device = r->form == FORM_array ?
-                limber_cublas_is_device(w->addresses[0]) ||
-                limber_cublas_is_device(w->addresses[r->count]) ||
-                limber_cublas_is_device(w->addresses[2 * r->count]) :
-                limber_cublas_is_device(r->a.data) || limber_cublas_is_device(r->b.data) ||
-                limber_cublas_is_device(r->c.data);
+                    limber_cublas_is_device(w->addresses[0]) ||
+                        limber_cublas_is_device(w->addresses[r->count]) ||
+                        limber_cublas_is_device(w->addresses[2 * r->count]) :
+                    limber_cublas_is_device(r->a.data) || limber_cublas_is_device(r->b.data) ||
+                        limber_cublas_is_device(r->c.data);
     return !(w->device && w->host) ||
            because(w, "LIMBER_BACKEND names a backend that does not see the device's memory");
 }
@@ -289,8 +285,8 @@ static bool run_real(struct work *w)
     const struct request *r = w->r;
 
     return limber_gemm_batch(w->ctx, &w->setting->contract, &w->queue,
-                             r->form == FORM_one ? NULL : &w->batch, r->m, r->n, depth(w),
-                             w->alpha, w->a, w->b, w->beta, w->c, &w->report) == LIMBER_OK ||
+                             r->form == FORM_one ? NULL : &w->batch, r->m, r->n, depth(w), w->alpha,
+                             w->a, w->b, w->beta, w->c, &w->report) == LIMBER_STATUS_OK ||
            failed(w);
 }
 
@@ -308,16 +304,16 @@ static bool run_complex(struct work *w)
     struct request *r = w->r;
     int64_t k = depth(w);
 
-    w->three = r->products == 3 && w->setting->contract.promise == LIMBER_FAST;
+    w->three = r->products == 3 && w->setting->contract.promise == LIMBER_CONTRACT_FAST;
     for (; r->done < r->count; r->done++) {
         limber_matrix a = w->a, b = w->b, c = w->c;
 
         a.data = pairs(w, a, &r->a, 0, r->done);
         b.data = pairs(w, b, &r->b, 1, r->done);
         c.data = pairs(w, c, &r->c, 2, r->done);
-        if (limber_gemm_complex(w->ctx, &w->setting->contract, &w->queue, r->m, r->n, k, w->alpha, a,
-                                r->a.op == CUBLAS_C, b, r->b.op == CUBLAS_C, w->beta, c,
-                                &w->report, w->three ? 3 : 4) != LIMBER_OK)
+        if (limber_gemm_complex(w->ctx, &w->setting->contract, &w->queue, r->m, r->n, k, w->alpha,
+                                a, r->a.op == CUBLAS_C, b, r->b.op == CUBLAS_C, w->beta, c,
+                                &w->report, w->three ? 3 : 4) != LIMBER_STATUS_OK)
             return failed(w);
     }
     return true;
@@ -329,7 +325,8 @@ static bool serve(struct work *w)
 
     if (!w->setting->on)
         return because(w, preload_options()->refused ? "what is asked for is not understood" :
-                       preload_options()->on ? "a rule leaves it alone" : "LIMBER_CONTRACT is not set");
+                          preload_options()->on      ? "a rule leaves it alone" :
+                                                       "LIMBER_CONTRACT is not set");
     if (!check_sizes(w) || !read_types(w) || !ask_handle(w, &mode) || !find_context(w) ||
         !read_scalars(w, mode) || !read_places(w))
         return false;
@@ -356,8 +353,14 @@ static void count(const struct work *w, bool served)
 {
     const struct request *r = w->r;
     const struct preload_told t = {
-        .routine = r->name, .m = r->m, .n = r->n, .k = r->k, .report = served ? &w->report : NULL,
-        .why_not = w->why, .ctx = w->ctx, .count = (double)r->count,
+        .routine = r->name,
+        .m = r->m,
+        .n = r->n,
+        .k = r->k,
+        .report = served ? &w->report : NULL,
+        .why_not = w->why,
+        .ctx = w->ctx,
+        .count = (double)r->count,
         .seconds = w->report.seconds_scan + w->report.seconds_compile + w->report.seconds_run,
     };
 
@@ -371,7 +374,7 @@ bool limber_cublas_serve(struct request *r)
     struct work w = { .r = r, .setting = preload_choose(&call) };
     bool served;
 
-    if (limber_cublas_inside > 0)       /* cuBLAS calls itself */
+    if (limber_cublas_inside > 0) /* cuBLAS calls itself */
         return false;
     served = serve(&w);
     free(w.addresses);

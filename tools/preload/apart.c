@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program's cancellation of threads and its limits, kept apart from what is done behind its back. */
+ * A program's cancellation of threads and its limits, kept apart from what is done behind its back.
+ */
 #define _GNU_SOURCE     /* pthread_setcancelstate, sigtimedwait under any standard */
 #include "tools/preload/preload.h"
 

@@ -38,7 +38,7 @@ void preload_tell(const char *format, ...)
     va_start(args, format);
     vsnprintf(line + n, sizeof line - (size_t)n, format, args);
     va_end(args);
-    fprintf(stderr, "%s\n", line);      /* one call, so that lines of several processes stay whole */
+    fprintf(stderr, "%s\n", line); /* one call, so that lines of several processes stay whole */
 }
 
 /* ---- words and their values ------------------------------------------------------------------ */
@@ -84,12 +84,21 @@ static bool take_text(const char **to, const char *s)
     return *to && *s;
 }
 
-static bool take_report(const char *s) { return take_text(&options.report, s); }
-static bool take_backend(const char *s) { return take_text(&options.backend, s); }
-static bool take_cache_dir(const char *s) { return take_text(&options.cache_dir, s); }
+static bool take_report(const char *s)
+{
+    return take_text(&options.report, s);
+}
+static bool take_backend(const char *s)
+{
+    return take_text(&options.backend, s);
+}
+static bool take_cache_dir(const char *s)
+{
+    return take_text(&options.cache_dir, s);
+}
 
-/* In the file by the name; in the environment by the variable, which counts more.  What the library reads
- * from the environment itself is not read twice. */
+/* In the file by the name; in the environment by the variable, which counts more.  What the library
+ * reads from the environment itself is not read twice. */
 static const struct key {
     const char *name, *variable;
     bool (*take)(const char *s);
@@ -201,12 +210,12 @@ static bool read_all(void)
 /* Under native the other library keeps the contract too, so nothing slower than it is of use. */
 static void meanwhile(struct preload_setting *s)
 {
-    bool native = s->contract.promise == LIMBER_NATIVE;
+    bool native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
 
     if (options.background)
-        s->contract.meanwhile = native ? LIMBER_MEANWHILE_REFUSE : LIMBER_MEANWHILE_GENERIC;
+        s->contract.on_miss = native ? LIMBER_ON_MISS_REFUSE : LIMBER_ON_MISS_GENERIC;
     else if (native)
-        s->contract.meanwhile = LIMBER_MEANWHILE_COMPILE;
+        s->contract.on_miss = LIMBER_ON_MISS_COMPILE;
 }
 
 static void read_options(void)
@@ -234,8 +243,9 @@ limber_config preload_config(void)
 {
     const struct preload_options *o = preload_options();
 
-    return (limber_config){ .backend = o->backend, .threads = o->threads, .cache_dir = o->cache_dir,
-                            .verbose = -1 };
+    return (limber_config){
+        .backend = o->backend, .threads = o->threads, .cache_dir = o->cache_dir, .verbose = -1
+    };
 }
 
 const struct preload_setting *preload_choose(const struct preload_call *call)

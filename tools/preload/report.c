@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What was done, call by call and added up; told when the process ends.  JSON is written by hand, since a
- * library that goes into any program brings no others along. */
+ * What was done, call by call and added up; told when the process ends.  JSON is written by hand,
+ * since a library that goes into any program brings no others along. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
 #include "tools/output.h"
 #include "tools/preload/preload.h"
@@ -41,7 +41,7 @@ static const double soonest = 1;
 
 /* Calls that are alike. */
 struct row {
-    struct row *next;           /* in its bucket */
+    struct row *next; /* in its bucket */
     struct row *later;
     char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96];
     int64_t m, n, k;
@@ -61,12 +61,12 @@ static struct {
     struct row *bucket[BUCKETS];
     struct row *first, **end;
     size_t rows;
-    double unlisted;            /* calls beyond the most rows */
+    double unlisted; /* calls beyond the most rows */
     struct kernel *kernels;
-    double began, due;          /* when it is written next */
+    double began, due; /* when it is written next */
     bool writing;
     pid_t pid;
-    char interpreted[256];      /* why no code was compiled, once that was told */
+    char interpreted[256]; /* why no code was compiled, once that was told */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static double seconds_now(void)
@@ -103,7 +103,10 @@ static void name_caller(const void *site, char *to, size_t size)
     if (!site || !dladdr(site, &info))
         return;
     file = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
-    snprintf(to, size, "%s:%s", file ? file + 1 : info.dli_fname ? info.dli_fname : "",
+    snprintf(to, size, "%s:%s",
+             file           ? file + 1 :
+             info.dli_fname ? info.dli_fname :
+                              "",
              info.dli_sname ? info.dli_sname : "");
 }
 
@@ -164,7 +167,7 @@ static void add_kernel(limber_context *ctx, const char *key)
     if (k || !*key || !(k = calloc(1, sizeof *k)))
         return;
     snprintf(k->key, sizeof k->key, "%s", key);
-    if (limber_kernel_plan(ctx, key, &k->plan) != LIMBER_OK) {
+    if (limber_kernel_plan(ctx, key, &k->plan) != LIMBER_STATUS_OK) {
         free(k);
         return;
     }
@@ -177,8 +180,8 @@ static bool write_report(const char *pattern, bool complete);
 
 /* ---- from time to time ----------------------------------------------------------------------- */
 
-/* The lock is held.  Who ends by a signal or _exit loses what is not written: a report that goes to a file of
- * its own is written again and again. */
+/* The lock is held.  Who ends by a signal or _exit loses what is not written: a report that goes to
+ * a file of its own is written again and again. */
 static bool is_due(void)
 {
     double now = seconds_now();
@@ -254,7 +257,8 @@ static bool count_call(const struct preload_told *t)
 static void tell_interpreted(const struct preload_told *t)
 {
     const char *why = t->ctx && t->report && !strcmp(t->report->backend, "interp") ?
-                      limber_interpreted(t->ctx) : "";
+                          limber_fallback_reason(t->ctx) :
+                          "";
     bool first;
 
     if (!*why)
@@ -266,7 +270,8 @@ static void tell_interpreted(const struct preload_told *t)
     pthread_mutex_unlock(&all.lock);
     if (first)
         preload_tell("the interpreter computes, some hundred times slower than compiled code: %s "
-                     "(LIMBER_LLVM=FILE names libLLVM)", why);
+                     "(LIMBER_LLVM=FILE names libLLVM)",
+                     why);
 }
 
 void preload_count(const struct preload_told *t)
@@ -280,7 +285,7 @@ void preload_count(const struct preload_told *t)
     last.n = t->n;
     last.k = t->k;
     last.served = t->report != NULL;
-    if (t->report)              /* kilobytes, which most calls that are handed on are not worth */
+    if (t->report) /* kilobytes, which most calls that are handed on are not worth */
         last.report = *t->report;
     called = true;
     if (preload_options()->report && count_call(t))
@@ -376,7 +381,8 @@ static struct row totals(int served)
 
 static const char *rank(void)
 {
-    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID" };
+    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                         "SLURM_PROCID" };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (limber_variable_value(names[i]))
@@ -427,15 +433,16 @@ static void put_report(FILE *f, bool complete)
     }
     fprintf(f, "\n  ],\n  \"kernels\": [");
     for (const struct kernel *k = all.kernels; k; k = k->next) {
-        fprintf(f, k == all.kernels ? "\n    { \"key\": \"%s\"" : ",\n    { \"key\": \"%s\"", k->key);
+        fprintf(f, k == all.kernels ? "\n    { \"key\": \"%s\"" : ",\n    { \"key\": \"%s\"",
+                k->key);
         member(f, "plan", k->plan);
         fprintf(f, " }");
     }
     fprintf(f, "\n  ]\n}\n");
 }
 
-/* %p process, %h host, %r rank.  Without any of them ranks get their number behind the name, and so do
- * processes that a fork made. */
+/* %p process, %h host, %r rank.  Without any of them ranks get their number behind the name, and so
+ * do processes that a fork made. */
 static void expand(const char *pattern, bool forked, char *path, size_t size)
 {
     const char *number = rank();
@@ -452,7 +459,7 @@ static void expand(const char *pattern, bool forked, char *path, size_t size)
         n += (size_t)(*s == 'p' ? snprintf(path + n, size - n, "%ld", (long)getpid()) :
                       *s == 'h' ? snprintf(path + n, size - n, "%s", name) :
                       *s == 'r' ? snprintf(path + n, size - n, "%s", number ? number : "0") :
-                      snprintf(path + n, size - n, "%c", *s));
+                                  snprintf(path + n, size - n, "%c", *s));
     }
     n = n < size ? n : size - 1;
     path[n] = 0;
@@ -512,7 +519,9 @@ PUBLIC limber_status limber_blas_write_report(const char *path)
     PRELOAD_UNCANCELLED;
     const char *name = path ? path : preload_options()->report;
 
-    return !name || !*name ? LIMBER_BAD_ARGUMENT : write_report(name, false) ? LIMBER_OK : LIMBER_IO;
+    return !name || !*name           ? LIMBER_STATUS_BAD_ARGUMENT :
+           write_report(name, false) ? LIMBER_STATUS_OK :
+                                       LIMBER_STATUS_IO;
 }
 
 /* A shell that has started the program has made no call, and ends later. */

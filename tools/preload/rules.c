@@ -31,15 +31,15 @@ bool preload_read_contract(const char *s, struct preload_setting *to)
     limber_contract *k = &to->contract;
 
     if (strcmp(s, "native") == 0)
-        k->promise = LIMBER_NATIVE;
+        k->promise = LIMBER_CONTRACT_NATIVE;
     else if (strcmp(s, "correct") == 0)
-        k->promise = LIMBER_CORRECT;
+        k->promise = LIMBER_CONTRACT_CORRECT;
     else if (strcmp(s, "fast") == 0)
-        k->promise = LIMBER_FAST;
+        k->promise = LIMBER_CONTRACT_FAST;
     else if (strncmp(s, "fast=", 5) == 0 && preload_read_number(s + 5, 1, 64, &k->slices))
-        k->promise = LIMBER_FAST;
+        k->promise = LIMBER_CONTRACT_FAST;
     else if (strncmp(s, "bits=", 5) == 0 && preload_read_number(s + 5, 1, 160, &k->bits))
-        k->promise = LIMBER_BITS;
+        k->promise = LIMBER_CONTRACT_BITS;
     else
         return false;
     snprintf(to->words, sizeof to->words, "%s", s);
@@ -54,8 +54,7 @@ static bool is_scheme(const char *s)
 
     for (int i = 0; (name = limber_scheme_name(i)); i++)
         if (strlen(name) == length && strncmp(name, s, length) == 0)
-            return strcmp(name, "simulate") != 0 &&
-                   (!s[length] || is_scheme(s + length + 1));
+            return strcmp(name, "simulate") != 0 && (!s[length] || is_scheme(s + length + 1));
     return false;
 }
 
@@ -70,7 +69,9 @@ bool preload_read_scheme(const char *s, struct preload_setting *to)
 
 const char *preload_lacks(const limber_contract *k)
 {
-    return k->promise == LIMBER_FAST && !k->scheme ? "a promise of a scheme, and LIMBER_SCHEME names none" : NULL;
+    return k->promise == LIMBER_CONTRACT_FAST && !k->scheme ?
+               "a promise of a scheme, and LIMBER_SCHEME names none" :
+               NULL;
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -78,19 +79,19 @@ const char *preload_lacks(const limber_contract *k)
 enum { MOST_NAMES = 16, MOST_CONDITIONS = 8 };
 
 struct condition {
-    char what;                  /* m, n, k, w(ork) */
+    char what; /* m, n, k, w(ork) */
     bool less, equal, more;
     double value;
 };
 
 struct rules {
     struct rules *next;
-    char *words;                /* what follows points into it */
+    char *words; /* what follows points into it */
     const char *name[MOST_NAMES];
     int names;
     struct condition condition[MOST_CONDITIONS];
     int conditions;
-    const char *caller;         /* pattern, or NULL */
+    const char *caller; /* pattern, or NULL */
     struct preload_setting setting;
 };
 
@@ -103,9 +104,10 @@ static bool wrong(char *why, size_t size, const char *text, const char *word)
 /* "m>=512" */
 static bool read_condition(struct rules *r, char *word, char *why, size_t size)
 {
-    static const struct { const char *name; char what; } sizes[] = {
-        { "m", 'm' }, { "n", 'n' }, { "k", 'k' }, { "work", 'w' }
-    };
+    static const struct {
+        const char *name;
+        char what;
+    } sizes[] = { { "m", 'm' }, { "n", 'n' }, { "k", 'k' }, { "work", 'w' } };
     size_t length = strcspn(word, "<>="), signs = strspn(word + length, "<>=");
     const char *sign = word + length;
     struct condition c = { 0 };
@@ -260,7 +262,8 @@ static bool fits(const struct rules *r, const struct preload_call *call, const c
     return is_called(r, call->routine, plain) && (!r->caller || comes_from(r->caller, call->site));
 }
 
-const struct preload_setting *preload_rules_find(struct rules *rules, const struct preload_call *call)
+const struct preload_setting *preload_rules_find(struct rules *rules,
+                                                 const struct preload_call *call)
 {
     char plain[64];
 

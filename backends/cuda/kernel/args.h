@@ -31,7 +31,7 @@ struct prepare_args {
     int64_t length, padded;
     char *limbs;
     int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
-    struct excerpt excerpt;         /* where block is not NULL */
+    struct tile_subset tile_subset;         /* where block is not NULL */
     const int32_t *emax;            /* of the part's lines, where they are scaled, or of all */
     int32_t patched, blocks_p;      /* blocks side by side along k */
     const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
@@ -48,7 +48,7 @@ struct prepare_args {
 struct result_args {
     int64_t m, n;                   /* of this part of C, which begins at (i0, j0) */
     int64_t i0, j0;
-    struct place c;
+    struct output_view c;
     const int32_t *emax_a, *emax_b; /* of this part, where lines are scaled, or of all */
     const uint8_t *special_a, *special_b;   /* of this part, or NULL */
     uint64_t *overflow;
@@ -103,7 +103,7 @@ struct element_args {
     struct view a, b;
     struct patch patch_a, patch_b;
     int32_t patched_a, patched_b;
-    struct excerpt excerpt_a, excerpt_b;    /* where block is not NULL */
+    struct tile_subset subset_a, subset_b;    /* where block is not NULL */
     int64_t k;
     uint64_t seed;
     struct result_args r;

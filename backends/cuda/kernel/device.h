@@ -124,8 +124,8 @@ DEVICE uint32_t float_bits(float x) { return __float_as_uint(x); }
 DEVICE float bits_float(uint32_t x) { return __uint_as_float(x); }
 DEVICE uint64_t double_bits(double x) { return (uint64_t)__double_as_longlong(x); }
 DEVICE double bits_double(uint64_t x) { return __longlong_as_double((int64_t)x); }
-/* Bytes of (y, x), x below, picked by the four low digits of `how`. */
-DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t how) { return __byte_perm(x, y, how); }
+/* Bytes of (y, x), x below, picked by the four low digits of `digits`. */
+DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits) { return __byte_perm(x, y, digits); }
 
 /* c + the four products of bytes, modulo 2^32; SA, SB: signed. */
 template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)

@@ -13,8 +13,8 @@ DEVICE struct operands operands_of(const element_args &g)
 
     o.a.patch = g.patched_a ? &g.patch_a : NULL;
     o.b.patch = g.patched_b ? &g.patch_b : NULL;
-    o.a.excerpt = g.excerpt_a.block ? &g.excerpt_a : NULL;
-    o.b.excerpt = g.excerpt_b.block ? &g.excerpt_b : NULL;
+    o.a.tile_subset = g.subset_a.block ? &g.subset_a : NULL;
+    o.b.tile_subset = g.subset_b.block ? &g.subset_b : NULL;
     return o;
 }
 
@@ -37,7 +37,7 @@ template <int S> DEVICE double class_at(const struct view &v, int64_t line, int6
 /* The sum of products as NaN and infinities make it. */
 DEVICE void special_element(const element_args &g, const struct operands &o, int64_t i, int64_t j)
 {
-    char *to = limber_place_at(&g.r.c, g.r.i0 + i, g.r.j0 + j, RESULT.size);
+    char *to = limber_output_at(&g.r.c, g.r.i0 + i, g.r.j0 + j, RESULT.size);
     limber_scalars scalars = scalars_of(g.r);
     typename raw_of<RESULT.size>::type e = {};
     double x = 0;
@@ -74,7 +74,7 @@ DEVICE bool is_odd(const limber_num &x)
 DEVICE int exact_element(const element_args &g, const struct operands &o, limber_big *sum, int64_t i,
                          int64_t j)
 {
-    char *to = limber_place_at(&g.r.c, g.r.i0 + i, g.r.j0 + j, RESULT.size);
+    char *to = limber_output_at(&g.r.c, g.r.i0 + i, g.r.j0 + j, RESULT.size);
     limber_scalars scalars = scalars_of(g.r);
     typename raw_of<RESULT.size>::type e = {};
     limber_num a[2], b[2];

@@ -9,7 +9,7 @@ enum { SIDE = 32, FOUR = 4, FINISH_THREADS = SIDE * SIDE / FOUR };
 
 /* ---- exact integers -------------------------------------------------------------------------- */
 
-/* The columns of four elements from their remainders; see ir/crt.h. */
+/* The columns of four elements from their remainders; see ir/num/crt.h. */
 DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j, int64_t (&column)[FOUR][COLUMNS])
 {
     const char *at = r.totals + i * r.total_pitch + j;
@@ -93,7 +93,7 @@ DEVICE void finish_float(const result_args &r, int64_t i, int64_t j, result_raw 
 
 DEVICE const char *old_at(const result_args &r, int64_t i, int64_t j)
 {
-    return limber_place_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
+    return limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
 }
 
 /* Elements (i, j) .. (i, j + 3) to e; answers how many do not fit. */
@@ -105,7 +105,7 @@ DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&
         UNROLL for (int x = 0; x < FOUR; x++)
             if (j + x < r.n)
                 e[x] = load_raw<RESULT.size>(old_at(r, i, j + x));
-    if constexpr (VIA == VIA_crt) {
+    if constexpr (RECONSTRUCT == RECONSTRUCT_crt) {
         int64_t column[FOUR][COLUMNS];
 
         columns_crt(r, i, j, column);
@@ -116,7 +116,7 @@ DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&
         UNROLL for (int x = 0; x < FOUR; x++) {
             if (j + x >= r.n || is_special(r, i, j + x))
                 continue;
-            if constexpr (VIA == VIA_shift) {
+            if constexpr (RECONSTRUCT == RECONSTRUCT_shift) {
                 int64_t column[COLUMNS] = {};
 
                 columns_shift<0>(r, i, j + x, column);
@@ -134,7 +134,7 @@ DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&
 DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result_raw &e)
 {
     if (i < r.m && j < r.n && !is_special(r, i, j) && !r.dry)
-        store_raw<RESULT.size>(limber_place_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), &e);
+        store_raw<RESULT.size>(limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), &e);
 }
 
 /* Threads stay in their rows, or take the columns of the turned block. */

@@ -376,7 +376,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, i
                 put_totals(a.r, t.acc, first_row(t, line), first_column(t), total, flushed++ == 0);
                 clear(*(int32_t (*)[4 * NJ])total);
             }
-        } else if constexpr (VIA == VIA_crt) {
+        } else if constexpr (RECONSTRUCT == RECONSTRUCT_crt) {
             if (flush)
                 reduce(t.acc, AS_TILES(d));
             keep = 1;
@@ -388,7 +388,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, struct ring &r, i
     }
     if constexpr (UNIT != UNIT_i8)
         put_totals(a.r, t.acc, first_row(t, line), first_column(t), total, flushed == 0);
-    else if constexpr (VIA == VIA_crt)
+    else if constexpr (RECONSTRUCT == RECONSTRUCT_crt)
         put_residues_of(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d));
     else
         put_totals(a.r, t.acc, first_row(t, line), first_column(t), AS_TILES(d), flushed == 0);

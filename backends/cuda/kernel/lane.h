@@ -124,7 +124,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         multiply_stage(d, stage, line_a, line_b, SIGNS_OF[row_at(a, t, s)]);
         if ((s + 1) % FLUSH_STEPS || s + 1 == steps)
             return;
-        if (VIA == VIA_crt) {
+        if (RECONSTRUCT == RECONSTRUCT_crt) {
             UNROLL for (int x = 0; x < TI * TJ; x++)
                 d[x] = (sum)limber_mod32((int32_t)d[x], MODULUS[t.acc], QUOTIENT[t.acc]);
         } else {
@@ -132,7 +132,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
             clear(d);
         }
     });
-    if (VIA == VIA_crt)
+    if (RECONSTRUCT == RECONSTRUCT_crt)
         flush_residues(a, t.acc, i0, j0, d);
     else
         flush_totals(a, t.acc, i0, j0, d, flushed == 0);

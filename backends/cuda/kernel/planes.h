@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Complex matrices by three real products: sums of each pair's parts, and pairs of results from the
- * three, as jit/complex3.c forms them in host memory. */
+ * three, as jit/api/complex3.c forms them in host memory. */
 #ifndef LIMBER_CUDA_PLANES_H
 #define LIMBER_CUDA_PLANES_H
 

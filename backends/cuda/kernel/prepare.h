@@ -115,7 +115,7 @@ DEVICE void put_slices(const prepare_args &a, const raw e[EACH], int scale, stru
                                  (uint8_t)(v ? NUM_finite : NUM_zero) };
 
                 n.sign = v < 0;
-                limber_num_encode(&out[x], s.limb, &n, 0, LIMBER_RN);
+                limber_num_encode(&out[x], s.limb, &n, 0, LIMBER_ROUND_NEAREST);
             }
         }
         put_limb<S>(a, to, l, out);
@@ -136,7 +136,7 @@ DEVICE void put_hilo(const prepare_args &a, const raw e[EACH], int scale, struct
             limber_num n;
 
             limber_num_from_f64(&n, rest);
-            limber_num_encode(&out[l][x], s.limb, &n, 0, LIMBER_RN);
+            limber_num_encode(&out[l][x], s.limb, &n, 0, LIMBER_ROUND_NEAREST);
             rest = mul64(add64(rest, -double_of(s.limb, &out[l][x])), power_of_two(s.shift));
         }
     }
@@ -163,7 +163,7 @@ DEVICE void put_whole(const prepare_args &a, const raw e[EACH], struct target to
             limber_num n;
 
             limber_num_decode(&n, SIDES[S].f, &e[x]);
-            limber_num_encode(&out[x], limb, &n, 0, LIMBER_RN);
+            limber_num_encode(&out[x], limb, &n, 0, LIMBER_ROUND_NEAREST);
         } else {
             double v = double_of(SIDES[S].f, &e[x]);
             float narrow = (float)v;
@@ -192,7 +192,7 @@ template <int S> DEVICE void prepare(const prepare_args &a)
         return;
     v.data = (const char *)v.data + image * a.image * size;
     v.patch = a.patched ? &a.patch : NULL;
-    v.excerpt = a.excerpt.block ? &a.excerpt : NULL;
+    v.tile_subset = a.tile_subset.block ? &a.tile_subset : NULL;
     read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
     UNROLL for (int x = 0; x < EACH; x++)
         e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
@@ -202,11 +202,11 @@ template <int S> DEVICE void prepare(const prepare_args &a)
     to.room = a.pitch - (p0 + p) * SIDES[S].limb.size;
     scale = SIDES[S].scaled && line0 + line < a.lines ?
             scale_of<S>(a.emax, line0 + line) : 0;
-    if constexpr (SIDES[S].how == HOW_residues)
+    if constexpr (SIDES[S].limb_kind == LIMB_KIND_residues)
         put_residues<S>(a, e, scale, to);
-    else if constexpr (SIDES[S].how == HOW_slices)
+    else if constexpr (SIDES[S].limb_kind == LIMB_KIND_slices)
         put_slices<S>(a, e, scale, to);
-    else if constexpr (SIDES[S].how == HOW_hilo)
+    else if constexpr (SIDES[S].limb_kind == LIMB_KIND_hilo)
         put_hilo<S>(a, e, scale, to);
     else
         put_whole<S>(a, e, to);

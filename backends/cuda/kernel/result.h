@@ -17,7 +17,7 @@ DEVICE const limber_scalars scalars_of(const result_args &r)
 /* Element (i, j) of this part from the weighted sum of its accumulators. */
 DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
 {
-    char *to = limber_place_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), room[16];
+    char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), room[16];
 
     if (SCALED)
         x = mul64(x, power_of_two(-scale_of<0>(r.emax_a, i) - scale_of<1>(r.emax_b, j)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the passes may know of an operand that lies on the device: per line the exponents, the lowest
- * bit and the significant bits in use, as jit/scan.c finds them of host memory. */
+ * bit and the significant bits in use, as jit/scan/scan.c finds them of host memory. */
 #ifndef LIMBER_CUDA_SCAN_H
 #define LIMBER_CUDA_SCAN_H
 

@@ -13,9 +13,9 @@
 /* What an overflow of this sign becomes: 0 the largest value, 1 infinity, 2 NaN. */
 DEVICE int overflow_of(limber_step s, int negative)
 {
-    int infinite = s.overflow || s.rounding == LIMBER_RN || s.rounding == LIMBER_RA ||
-                   s.rounding == LIMBER_RS || (s.rounding == LIMBER_RU && !negative) ||
-                   (s.rounding == LIMBER_RD && negative);
+    int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_AWAY ||
+                   s.rounding == LIMBER_ROUND_STOCHASTIC || (s.rounding == LIMBER_ROUND_UP && !negative) ||
+                   (s.rounding == LIMBER_ROUND_DOWN && negative);
 
     if (!infinite || s.format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
         return 0;
@@ -67,21 +67,21 @@ DEVICE double wide_units(limber_step s, double y, bool negative, uint32_t random
     bool up = false;
 
     switch (s.rounding) {
-    case LIMBER_RN:
+    case LIMBER_ROUND_NEAREST:
         return add64(add64(y, 0x1p52), -0x1p52);
-    case LIMBER_RA:
+    case LIMBER_ROUND_AWAY:
         up = d >= 0.5;
         break;
-    case LIMBER_RU:
+    case LIMBER_ROUND_UP:
         up = d > 0 && !negative;
         break;
-    case LIMBER_RD:
+    case LIMBER_ROUND_DOWN:
         up = d > 0 && negative;
         break;
-    case LIMBER_RO:
+    case LIMBER_ROUND_ODD:
         up = d > 0 && !((uint32_t)t & 1);
         break;
-    case LIMBER_RS:
+    case LIMBER_ROUND_STOCHASTIC:
         up = (uint32_t)mul64(d, (double)(1 << MODEL.random_bits)) + random >=
              (uint32_t)1 << MODEL.random_bits;
         break;
@@ -157,16 +157,16 @@ DEVICE float zero_of(float sum, uint32_t signs)
 DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
 {
     switch (s.rounding) {
-    case LIMBER_RU:
+    case LIMBER_ROUND_UP:
         return add32_ru(a, b);
-    case LIMBER_RD:
+    case LIMBER_ROUND_DOWN:
         return zero_of(add32_rd(a, b), float_bits(a) & float_bits(b));
-    case LIMBER_RZ:
-    case LIMBER_RA:
-    case LIMBER_RS:
+    case LIMBER_ROUND_ZERO:
+    case LIMBER_ROUND_AWAY:
+    case LIMBER_ROUND_STOCHASTIC:
         return add32_rz(a, b);
     default:
-        if (safe || (s.rounding == LIMBER_RN && is_binary32(s)))
+        if (safe || (s.rounding == LIMBER_ROUND_NEAREST && is_binary32(s)))
             return add32(a, b);
         return odd_of(add32_rz(a, b), add32_ru(a, b), add32_rd(a, b));
     }
@@ -176,16 +176,16 @@ DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
 DEVICE float narrow_fma(limber_step s, float a, float b, float c)
 {
     switch (s.rounding) {
-    case LIMBER_RU:
+    case LIMBER_ROUND_UP:
         return fma32_ru(a, b, c);
-    case LIMBER_RD:
+    case LIMBER_ROUND_DOWN:
         return zero_of(fma32_rd(a, b, c), (float_bits(a) ^ float_bits(b)) & float_bits(c));
-    case LIMBER_RZ:
-    case LIMBER_RA:
-    case LIMBER_RS:
+    case LIMBER_ROUND_ZERO:
+    case LIMBER_ROUND_AWAY:
+    case LIMBER_ROUND_STOCHASTIC:
         return fma32_rz(a, b, c);
     default:
-        if (s.rounding == LIMBER_RN && is_binary32(s))
+        if (s.rounding == LIMBER_ROUND_NEAREST && is_binary32(s))
             return fma32(a, b, c);
         return odd_of(fma32_rz(a, b, c), fma32_ru(a, b, c), fma32_rd(a, b, c));
     }
@@ -246,10 +246,10 @@ DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp cl
         field = field < most ? field : most;
     }
     e = bits_float(field);
-    if (s.rounding == LIMBER_RN || s.rounding == LIMBER_RU || s.rounding == LIMBER_RD) {
+    if (s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_UP || s.rounding == LIMBER_ROUND_DOWN) {
         float c = 1.5f * whole;
 
-        t = s.rounding == LIMBER_RN ? fma32(e, c, x) : s.rounding == LIMBER_RU ?
+        t = s.rounding == LIMBER_ROUND_NEAREST ? fma32(e, c, x) : s.rounding == LIMBER_ROUND_UP ?
             fma32_ru(e, c, x) : fma32_rd(e, c, x);
         v = fma32(e, -c, t);
         if (clamp == CLAMP_signed)
@@ -257,13 +257,13 @@ DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp cl
         return narrow_range(s, v, beyond);
     }
     size = bits_float(float_bits(x) ^ sign);
-    if (s.rounding == LIMBER_RA)
+    if (s.rounding == LIMBER_ROUND_AWAY)
         size = fma32_rz(e, power_of_two_f(-m - 1), size);
-    if (s.rounding == LIMBER_RS)
+    if (s.rounding == LIMBER_ROUND_STOCHASTIC)
         size = fma32_rz((float)random, mul32(e, power_of_two_f(-m - MODEL.random_bits)), size);
     t = fma32_rz(e, whole, size);
     v = fma32(e, -whole, t);
-    if (s.rounding == LIMBER_RO) {
+    if (s.rounding == LIMBER_ROUND_ODD) {
         t = bits_float(float_bits(t) | (v != size));
         v = fma32(e, -whole, t);
     }

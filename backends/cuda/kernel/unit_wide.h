@@ -228,7 +228,7 @@ DEVICE double start_of(const multiply_args &a, int64_t i, int64_t j)
 
     if (!MODEL.start_c || i >= a.r.m || j >= a.r.n)
         return 0;
-    e = load_raw<RESULT.size>(limber_place_at(&a.r.c, a.r.i0 + i, a.r.j0 + j, RESULT.size));
+    e = load_raw<RESULT.size>(limber_output_at(&a.r.c, a.r.i0 + i, a.r.j0 + j, RESULT.size));
     return double_of(RESULT, &e);
 }
 

@@ -261,7 +261,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
             clear(FLAT(d));
         }
         if ((s + 1) % FLUSH_STEPS == 0 && s + 1 < steps) {
-            if constexpr (VIA == VIA_crt && UNIT == UNIT_i8) {
+            if constexpr (RECONSTRUCT == RECONSTRUCT_crt && UNIT == UNIT_i8) {
                 reduce(t.acc, d);
             } else if constexpr (UNIT == UNIT_i8 || UNIT == UNIT_f64) {
                 put_totals(a.r, t.acc, i0, j0, d, flushed++ == 0);
@@ -272,7 +272,7 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
             }
         }
     });
-    if constexpr (VIA == VIA_crt && UNIT == UNIT_i8)
+    if constexpr (RECONSTRUCT == RECONSTRUCT_crt && UNIT == UNIT_i8)
         put_residues_of(a.r, t.acc, i0, j0, d);
     else if constexpr (UNIT == UNIT_i8 || UNIT == UNIT_f64)
         put_totals(a.r, t.acc, i0, j0, d, flushed == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums of magnitudes along lines, in the order and the bits of jit/estimate.c. */
+ * Sums of magnitudes along lines, in the order and the bits of jit/scan/estimate.c. */
 #ifndef LIMBER_CUDA_WEIGH_H
 #define LIMBER_CUDA_WEIGH_H
 

@@ -2,7 +2,7 @@
  * What kernels leave to the library: whatever is rare, or slow by its nature.  The configuration is
  * data here. */
 #include "backends/llvm/kernel/kernel.h"
-#include "ir/dot.h"
+#include "ir/num/dot.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,17 +11,17 @@ static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static kernel_turn *turn_here(void)
+static kernel_transpose *turn_here(void)
 {
-#if defined(LIMBER_TURN_X86)
+#if defined(LIMBER_TRANSPOSE_X86)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return limber_turn_avx512;
+        return limber_transpose_avx512;
     if (__builtin_cpu_supports("avx2"))
-        return limber_turn_avx2;
+        return limber_transpose_avx2;
 #endif
-    return limber_turn;
+    return limber_transpose;
 }
 
 /* Lines that are stretches of memory; those that do not exist repeat the last.  A block along k lies
@@ -90,7 +90,7 @@ static void rows(const struct kernel_call *c, int side, const int64_t part[4], c
              KERNEL_LANES * (int64_t)size);
         return;
     }
-    if (part[1] < KERNEL_LANES || o->view.patch || o->view.excerpt)
+    if (part[1] < KERNEL_LANES || o->view.patch || o->view.tile_subset)
         memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
     if (o->view.patch)
         windows(o, part, size, room);
@@ -123,7 +123,7 @@ static void load(limber_format f, const char *from, double *to, int n)
             continue;
         }
         limber_num_decode(&x, f, at);
-        limber_num_encode(&to[i], binary64, &x, 0, LIMBER_RN);
+        limber_num_encode(&to[i], binary64, &x, 0, LIMBER_ROUND_NEAREST);
     }
 }
 
@@ -131,7 +131,7 @@ static void load(limber_format f, const char *from, double *to, int n)
 
 static char *place(const struct kernel_call *c, int64_t i, int64_t j)
 {
-    return limber_place_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
+    return limber_output_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
 }
 
 static struct limber_scalars scalars(const struct kernel_call *c)
@@ -203,7 +203,7 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
     double share = 0;
 
     for (int acc = 0; acc < f->accumulators; acc++, at += stride) {
-        if (f->via == VIA_shift) {
+        if (f->reconstruct == RECONSTRUCT_shift) {
             memcpy(&t, at, sizeof t);
             limber_columns_add(column, 1, t, f->weight[acc]);
             continue;
@@ -212,15 +212,15 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
         for (int d = 0; d < f->crt.digits; d++)
             column[d] += (int64_t)*(const unsigned char *)at * f->crt.cofactor[acc][d];
     }
-    if (f->via == VIA_crt)
+    if (f->reconstruct == RECONSTRUCT_crt)
         for (int d = 0; d < f->crt.digits; d++)
             column[d] -= (int64_t)rint(share) * (int64_t)f->crt.product[d];
     limber_columns_words(column, 1, 2 * f->words, w, f->words);
-    if (!f->doubts)
+    if (!f->uncertain_count)
         return words(c, i, j, w, f->words, exp);
-    if (limber_store_certain(place(c, i, j), f->c, w, f->words, f->doubt, exp, &sc))
+    if (limber_store_certain(place(c, i, j), f->c, w, f->words, f->uncertain, exp, &sc))
         return 0;
-    __atomic_fetch_add(c->repaired, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(c->recomputed, 1, __ATOMIC_RELAXED);
     return exact(c, i, j);
 }
 

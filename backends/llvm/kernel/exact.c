@@ -13,8 +13,8 @@
  *           Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005) (exact products) */
 #include "backends/llvm/kernel/kernel.h"
 #include "backends/llvm/kernel/lanes.h"
-#include "ir/dot.h"
-#include "ir/prim.h"
+#include "ir/num/dot.h"
+#include "ir/num/prim.h"
 
 #include <math.h>
 #include <string.h>
@@ -131,7 +131,7 @@ static void pack(const struct kernel_call *c, int side, int64_t panel)
     const struct side *s = &c->config->side[side];
     int64_t lines = o->lines - panel * PANEL;
     const struct view *v = &o->view;
-    bool plain = !v->patch && !(v->excerpt && v->excerpt->tile) && c->k > 0;
+    bool plain = !v->patch && !(v->tile_subset && v->tile_subset->tile) && c->k > 0;
     struct limb l[3];
 
     for (int q = 0; q < s->limbs; q++) {
@@ -306,10 +306,10 @@ static bool stores_fast(const struct kernel_config *f)
 
 /* The first window as a double-double, where that decides a binary64 or binary32; what is left out
  * is below `doubt`. */
-static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, double doubt)
+static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, double uncertain)
 {
     const struct kernel_call *c = s->c;
-    char *to = limber_place_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
+    char *to = limber_output_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
     double x[4], sum, back, rest, r;
     int e = s->top[lane] + 2, bits;
 
@@ -325,8 +325,8 @@ static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, do
     rest += x[2] + x[3];
     r = sum + rest;
     rest = (sum - r) + rest;
-    doubt += fabs(r) * 0x1p-100 + 0x1p-131;
-    if (r + (rest + doubt) != r || r + (rest - doubt) != r || r == 0)
+    uncertain += fabs(r) * 0x1p-100 + 0x1p-131;
+    if (r + (rest + uncertain) != r || r + (rest - uncertain) != r || r == 0)
         return false;
     bits = ilogb(r) + e;
     if (c->config->c.size == 8) {
@@ -386,7 +386,7 @@ static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms
         *lost += c->cold->words(c, i, j, w, n, exp);
         return true;
     }
-    return limber_store_certain(limber_place_at(&c->c, c->i0 + i, c->j0 + j, f->c.size), f->c, w, n,
+    return limber_store_certain(limber_output_at(&c->c, c->i0 + i, c->j0 + j, f->c.size), f->c, w, n,
                                 ilogb(terms) + 1, exp, &sc);
 }
 

@@ -247,25 +247,25 @@ FLAT void sum_weighted(const char *total, int64_t i, int64_t j, v8d *high, v8d *
 }
 
 /* What a sum of this size may be off by. */
-FLAT v8d doubt_of(v8d r, double share)
+FLAT v8d uncertain_of(v8d r, double share)
 {
     v8d size = (v8d)((v8l)r & INT64_MAX);
 
-    return CFG.doubts ? size * share + power_of_two(CFG.doubt) : size * share;
+    return CFG.uncertain_count ? size * share + power_of_two(CFG.uncertain) : size * share;
 }
 
 /* The nearest binary64 or binary32; lanes that this cannot tell, or that leave the range of
  * normal numbers, are not sure. */
 FLAT v8l round_float(v8d high, v8d low, v8l scale, v8d *out)
 {
-    v8d r = high + low, rest = (high - r) + low, doubt = doubt_of(r, 0x1p-95);
+    v8d r = high + low, rest = (high - r) + low, uncertain = uncertain_of(r, 0x1p-95);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
     v8l zero = (v8l)(r == 0);       /* once scaled, a number beyond the range may look like one */
 
-    sure = (v8l)(r + (rest + doubt) == r) & (v8l)(r + (rest - doubt) == r);
+    sure = (v8l)(r + (rest + uncertain) == r) & (v8l)(r + (rest - uncertain) == r);
     scale = (scale << 52) & ~zero;
     if (CFG.c.size == 4) {
-        v8d size = (v8d)((v8l)r & INT64_MAX), about = doubt_of(r, 0x1p-50);
+        v8d size = (v8d)((v8l)r & INT64_MAX), about = uncertain_of(r, 0x1p-50);
         v8l known = (v8l)(about < size) | zero;
         v8f up, down;
 
@@ -422,7 +422,7 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
     int left;
 
     scales_at(c, b, i, j0, scale);
-    if (VIA == VIA_crt) {
+    if (RECONSTRUCT == RECONSTRUCT_crt) {
         columns_of(total, i, j0, first, second);
         sum_columns(first, &high[0], &low[0]);
         sum_columns(second, &high[1], &low[1]);
@@ -442,7 +442,7 @@ FLAT int rounds_at_once(void)
     int pair = CFG.c.kind == LIMBER_KIND_DD ||
                (CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried && CFG.c.size == 16);
 
-    return CFG.plain && ((pair && VIA == VIA_crt && !CFG.doubts) || stores_binary());
+    return CFG.plain && ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG.uncertain_count) || stores_binary());
 }
 
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -486,7 +486,7 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     int64_t lost = 0;
     v8l v[2];
 
-    if (VIA == VIA_crt && CFG.whole && integers_of(c, b, totals(scratch), i, j0, v))
+    if (RECONSTRUCT == RECONSTRUCT_crt && CFG.whole && integers_of(c, b, totals(scratch), i, j0, v))
         return store_integers(c, b, i, j0, cols, v);
     if (rounds_at_once())
         left = round_strip(c, b, totals(scratch), i, j0, cols);
@@ -619,7 +619,7 @@ FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const ch
         for (int64_t j0 = 0; j0 < b->cols; j0 += KERNEL_LANES) {
             int64_t cols = min64(KERNEL_LANES, b->cols - j0);
 
-            if (HOW != HOW_whole && !IS_UNIT && any_special(c, b, i, j0, cols))
+            if (LIMB_KIND != LIMB_KIND_whole && !IS_UNIT && any_special(c, b, i, j0, cols))
                 lost += special_strip(c, b, scratch, i, j0, cols);
             else
                 lost += ordinary_strip(c, b, scratch, i, j0, cols);

@@ -3,7 +3,7 @@
  * kernel and with a constant configuration at run time, then optimised: what the configuration
  * does not need is gone.  No libc, no calls out. */
 #include "backends/llvm/kernel/kernel.h"
-#include "ir/prim.h"
+#include "ir/num/prim.h"
 
 extern const struct kernel_config limber_kernel_constants;
 
@@ -29,9 +29,9 @@ __attribute__((used)) void *memcpy(void *restrict to, const void *restrict from,
 
 #define CFG limber_kernel_constants
 /* How operands become limbs, and with it how accumulators become results. */
-#define HOW KERNEL_HOW
-#define IS_UNIT (HOW == HOW_unit || HOW == HOW_half)
-#define VIA (HOW == HOW_slices ? VIA_shift : HOW == HOW_residues ? VIA_crt : VIA_sum)
+#define LIMB_KIND KERNEL_LIMB_KIND
+#define IS_UNIT (LIMB_KIND == LIMB_KIND_unit || LIMB_KIND == LIMB_KIND_half)
+#define RECONSTRUCT (LIMB_KIND == LIMB_KIND_slices ? RECONSTRUCT_shift : LIMB_KIND == LIMB_KIND_residues ? RECONSTRUCT_crt : RECONSTRUCT_sum)
 #define FLAT static inline __attribute__((always_inline))
 #define SLOW static __attribute__((noinline))
 
@@ -48,14 +48,14 @@ FLAT double power_of_two(int e)
 
 FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 {
-    return limber_place_at(&c->c, c->i0 + i, c->j0 + j, CFG.c.size);
+    return limber_output_at(&c->c, c->i0 + i, c->j0 + j, CFG.c.size);
 }
 
 #include "backends/llvm/kernel/vector.h"
 #include "backends/llvm/kernel/prepare.h"
 #include "backends/llvm/kernel/multiply.h"
 #include "backends/llvm/kernel/finish.h"
-#if KERNEL_HOW >= 4
+#if KERNEL_LIMB_KIND >= 4
 #include "backends/llvm/kernel/unit.h"
 #else
 FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)
@@ -65,7 +65,7 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
 #endif
 
 /* Packs some lines: first those of A, then those of B. */
-void limber_prepare(struct kernel_call *c, int64_t task)
+void limber_pack(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
     int64_t lines = c->lines[side], from, to;

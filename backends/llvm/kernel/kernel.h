@@ -5,11 +5,11 @@
 #define LIMBER_KERNEL_H
 
 #include "backends/backend.h"
-#include "ir/crt.h"
+#include "ir/num/crt.h"
 
 /* Numbers, since the build passes them on: 0 to 5. */
-enum how { HOW_whole, HOW_hilo, HOW_slices, HOW_residues, HOW_unit,
-           HOW_half /* a unit in lanes of binary16 */, HOW_count };
+enum limb_kind { LIMB_KIND_whole, LIMB_KIND_hilo, LIMB_KIND_slices, LIMB_KIND_residues, LIMB_KIND_unit,
+           LIMB_KIND_half /* a unit in lanes of binary16 */, LIMB_KIND_count };
 
 enum {
     KERNEL_VERSION = 6,
@@ -29,7 +29,7 @@ enum {
 struct side {
     limber_format f;        /* as stored */
     limber_format limb;     /* hilo: what a limb is rounded to */
-    int32_t how, limbs;
+    int32_t limb_kind, limbs;
     int32_t axis;
     int32_t top;            /* lines are scaled below 2^top; bits of scaled integers */
     int32_t shift, step, is_signed;
@@ -53,7 +53,7 @@ struct kernel_config {
     int32_t matrix;         /* i8: A lies in tiles of so many lines by 64 bytes; 0: as B does */
     int32_t same_sign;      /* i8: both operands of the instruction are signed */
     int64_t kc, chunk;
-    int32_t rows, accumulators, via;
+    int32_t rows, accumulators, reconstruct;
     int32_t bare;           /* some accumulator has no row: the product of zeros */
     int32_t plain;          /* alpha is 1 and beta is 0 */
     int32_t has_alpha, has_beta, wrap;
@@ -62,7 +62,7 @@ struct kernel_config {
     int32_t whole;          /* integer results of at most 106 bits before the scales go */
     int32_t words;          /* 64-bit words of an exact result */
     int32_t big_words, big_base;    /* of exact sums of products */
-    int32_t doubts, doubt;          /* totals are off by less than 2^doubt */
+    int32_t uncertain_count, uncertain;          /* totals are off by less than 2^doubt */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
     int32_t alike;          /* both sides are cut alike: one code serves them */
     int32_t direct;         /* the register tile is of C's format: it may be stored to C */
@@ -120,7 +120,7 @@ struct kernel_call {
     const struct kernel_cold *cold;
     int64_t m, n, k;
     struct packed op[2];
-    struct place c;
+    struct output_view c;
     int64_t i0, j0;         /* of this part of C */
     const void *alpha, *beta;
     double alpha_f64, beta_f64;
@@ -130,7 +130,7 @@ struct kernel_call {
     int32_t stores;         /* register tiles go straight to C */
     int32_t adds;           /* C holds the sum of earlier parts of k */
     int64_t overflow;
-    int64_t *repaired;      /* totals that left their element undecided */
+    int64_t *recomputed;      /* totals that left their element undecided */
     uint64_t seed;
     struct unit_counts *counts;
     const struct classes *classes;      /* of A, of B; where one of them has special lines */
@@ -167,9 +167,9 @@ extern const struct kernel_cold limber_kernel_cold;
 
 /* turn.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p, `stride` bytes after the one before,
  * gets element p of the first `lanes` lines.  One for each instruction set. */
-typedef void kernel_turn(const char *const line[16], int size, int lanes, char *to,
+typedef void kernel_transpose(const char *const line[16], int size, int lanes, char *to,
                          int64_t stride);
-kernel_turn limber_turn, limber_turn_avx2, limber_turn_avx512;
+kernel_transpose limber_transpose, limber_transpose_avx2, limber_transpose_avx512;
 
 /* special.c: words of 64 bits that an operand's classes take, of so many lines; then they are set from
  * `memory` and filled, sixteen lines a task. */

@@ -15,14 +15,14 @@ static const int32_t no_bias[KERNEL_NR];
 /* Some tiles are not shown. */
 FLAT int is_part(const struct kernel_call *c)
 {
-    const struct excerpt *a = c->op[0].view.excerpt, *b = c->op[1].view.excerpt;
+    const struct tile_subset *a = c->op[0].view.tile_subset, *b = c->op[1].view.tile_subset;
 
     return (a && a->tile) || (b && b->tile);
 }
 
 FLAT int is_float(void)
 {
-    return VIA == VIA_sum;
+    return RECONSTRUCT == RECONSTRUCT_sum;
 }
 
 /* Bytes of an accumulator of the register tile. */
@@ -107,7 +107,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                     p0 * CFG.bytes * CFG.mr;
     const char *next_a = oa->data + b->panel_a * oa->panel_bytes + next_la * oa->limb_bytes +
                          next_p0 * CFG.bytes * CFG.mr;
-    int skips = HOW != HOW_whole ? !CFG.offsets : is_part(c);
+    int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG.offsets : is_part(c);
 
     for (int64_t j = 0; j < b->panels_b; j++) {
         const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes +
@@ -140,7 +140,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
 /* Bytes of an element of an accumulator's total. */
 FLAT int total_bytes(void)
 {
-    return is_float() ? acc_bytes() : VIA == VIA_crt ? 1 : 8;
+    return is_float() ? acc_bytes() : RECONSTRUCT == RECONSTRUCT_crt ? 1 : 8;
 }
 
 /* Totals that fit 62 bits are kept as one. */
@@ -296,7 +296,7 @@ FLAT void fold(const struct kernel_call *c, const struct block *b, const char *t
 {
     struct correction x;
 
-    if (VIA == VIA_crt) {
+    if (RECONSTRUCT == RECONSTRUCT_crt) {
         fold_residue(b, tile, total, row->acc, fresh);
     } else if (CFG.unit == UNIT_i8) {
         x = correction_of(c, b, row->a, row->b, chunk, length);
@@ -323,7 +323,7 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
                  last ? 0 : p0 + CFG.kc, p0 == from, &t);
         if (p0 + CFG.kc < end)
             continue;
-        if (VIA == VIA_shift && is_single(c))
+        if (RECONSTRUCT == RECONSTRUCT_shift && is_single(c))
             return;             /* the store takes the offsets away */
         if (fresh)      /* constants, so that no load depends on it */
             fold(c, b, scratch, total, row, chunk, end - from, 1);

@@ -8,8 +8,8 @@
  *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithm 5.3 */
 #include "backends/llvm/kernel/kernel.h"
 #include "backends/llvm/kernel/lanes.h"
-#include "ir/dot.h"
-#include "ir/prim.h"
+#include "ir/num/dot.h"
+#include "ir/num/prim.h"
 
 #ifndef PAIRS
 #define PAIRS(name) limber_pairs_##name
@@ -22,7 +22,7 @@ struct product {
     const struct call *c;
     limber_format fa, fb, fc;
     struct view a, b;
-    struct place to;
+    struct output_view to;
     int64_t m, n;
     double alpha, beta;
     double *strip;              /* of B: [k][LANES] */
@@ -126,7 +126,7 @@ static double terms_below(int64_t k)
 }
 
 /* The sums so far as high + low, off by less than doubt. */
-FLAT vd doubt_of(const struct sums *s, int64_t k)
+FLAT vd uncertain_of(const struct sums *s, int64_t k)
 {
     double terms = (double)k + 2;
 
@@ -136,21 +136,21 @@ FLAT vd doubt_of(const struct sums *s, int64_t k)
 }
 
 /* Times alpha, plus beta times what C holds. */
-FLAT void scale(const struct product *x, struct sums *s, vd *doubt, vd old)
+FLAT void scale(const struct product *x, struct sums *s, vd *uncertain, vd old)
 {
     vd alpha = all_of(x->alpha), beta = all_of(x->beta), high, low, rest, other;
 
     high = alpha * s->high;
     low = fma_of(alpha, s->high, -high);
     low = fma_of(alpha, s->low, low);
-    *doubt = *doubt * fabs(x->alpha) + size_of(low) * 0x1p-52 + 0x1p-1071;
+    *uncertain = *uncertain * fabs(x->alpha) + size_of(low) * 0x1p-52 + 0x1p-1071;
     if (x->c->beta) {
         other = beta * old;
         low += fma_of(beta, old, -other);
-        *doubt += size_of(low) * 0x1p-51 + 0x1p-1071;
+        *uncertain += size_of(low) * 0x1p-51 + 0x1p-1071;
         high = two_sum(high, other, &rest);
         low += rest;
-        *doubt += size_of(rest) * 0x1p-51;
+        *uncertain += size_of(rest) * 0x1p-51;
     }
     s->high = high;
     s->low = low;
@@ -254,7 +254,7 @@ static int low_bit(double v, int least)
 static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *sum, vd *rest)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
-    vd high = { 0 }, low = { 0 }, least = { 0 }, doubt = doubt_of(s, x->c->k), below;
+    vd high = { 0 }, low = { 0 }, least = { 0 }, uncertain = uncertain_of(s, x->c->k), below;
     int low_a = 1024, exact = 0;
 
     for (int l = 0; l < LANES && !x->known; l++) {
@@ -279,7 +279,7 @@ static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *s
     for (int l = 0; l < LANES; l++) {
         int unit = low_a + x->low[l];
 
-        if (unit >= -1074 && below[l] == 0 && doubt[l] <= ldexp(1, (unit < 900 ? unit : 900) + 50))
+        if (unit >= -1074 && below[l] == 0 && uncertain[l] <= ldexp(1, (unit < 900 ? unit : 900) + 50))
             exact |= 1 << l;
     }
     return exact;
@@ -339,7 +339,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
 {
     char *to[LANES];
     struct sums before = *s;
-    vd doubt = doubt_of(s, x->c->k), old = { 0 }, r, rest, up, down;
+    vd uncertain = uncertain_of(s, x->c->k), old = { 0 }, r, rest, up, down;
     double share = x->allowed * fabs(x->alpha);
     bool plain = !x->c->alpha && !x->c->beta;
     int left = 0;
@@ -350,13 +350,13 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
             old[l] = value(x->fc, to[l]);
     }
     if (!plain)
-        scale(x, s, &doubt, old);
+        scale(x, s, &uncertain, old);
     r = two_sum(s->high, s->low, &rest);
-    doubt += size_of(rest) * 0x1p-51;
+    uncertain += size_of(rest) * 0x1p-51;
     if (x->fc.size == 4)        /* rounded again: all that the double may be off by */
-        doubt += size_of(r) * 0x1p-51;
-    up = r + (rest + doubt);
-    down = r + (rest - doubt);
+        uncertain += size_of(r) * 0x1p-51;
+    up = r + (rest + uncertain);
+    down = r + (rest - uncertain);
     for (int l = 0; l < live; l++) {
         float narrow[2] = { (float)up[l], (float)down[l] };
         double wide = up[l];
@@ -368,7 +368,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
             left |= 1 << l;
         else if (!vanished && (single ? narrow[0] == narrow[1] : wide == down[l]))
             put(x, to[l], wide, narrow[0]);
-        else if (doubt[l] <= share * before.size[l])
+        else if (uncertain[l] <= share * before.size[l])
             put(x, to[l], r[l], (float)r[l]);
         else
             left |= 1 << l;

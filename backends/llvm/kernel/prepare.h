@@ -38,7 +38,7 @@ FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
     int size = w->as->f.size;
 
     *stride = KERNEL_LANES * size;
-    if (!v->patch && !v->excerpt && v->line == 1 && w->live == KERNEL_LANES) {
+    if (!v->patch && !v->tile_subset && v->line == 1 && w->live == KERNEL_LANES) {
         *stride = v->p * size;
         fetch_rows(w, w->p0 + BYTES, size);
         return (const char *)v->data + (w->o->line0 + w->first + w->p0 * v->p) * size;
@@ -376,13 +376,13 @@ FLAT void cut_row(const struct strip *w, v8d low[3], v8d high[3], digits out, in
         out[i][p] = JOIN(TO(v8f, cut_eight(w, low, unit, inverse)),
                          TO(v8f, cut_eight(w, high, unit, inverse)));
     }
-    if (HOW == HOW_residues && w->as->pieces == 1)
+    if (LIMB_KIND == LIMB_KIND_residues && w->as->pieces == 1)
         return;
     ROLL for (int i = 0; i < count; i++) {
         v16f v = out[i][p] + carry;
 
         if (i < count - 1) {
-            carry = HOW == HOW_residues ? ROUND(v * down) : FLOOR(v * down);
+            carry = LIMB_KIND == LIMB_KIND_residues ? ROUND(v * down) : FLOOR(v * down);
             v = FMA(carry, all_f(-up), v);
         }
         out[i][p] = v;
@@ -551,7 +551,7 @@ FLAT int prepare_bytes(struct strip *w, int64_t k)
     if (v->patch || w->live <= 0 || k - w->p0 < BYTES || (w->side == 0 && w->s->sums))
         return 0;       /* sums are of signed bytes: those of B */
     w->len = BYTES;
-    if (v->line == 1 && !v->excerpt && w->live == KERNEL_LANES)
+    if (v->line == 1 && !v->tile_subset && w->live == KERNEL_LANES)
         bytes_along_lines(w);
     else if (v->p == 1)
         bytes_along_k(w);
@@ -592,7 +592,7 @@ FLAT int pack_along_k(const struct strip *w)
     return 1;
 }
 
-#if KERNEL_HOW >= 4
+#if KERNEL_LIMB_KIND >= 4
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride);
 #else
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
@@ -608,18 +608,18 @@ FLAT void prepare_block(struct strip *w, int64_t k)
     const char *from;
     int64_t stride;
 
-    if (HOW == HOW_slices && w->as->copied && prepare_bytes(w, k))
+    if (LIMB_KIND == LIMB_KIND_slices && w->as->copied && prepare_bytes(w, k))
         return;
     w->len = min64(KERNEL_BLOCK, k - w->p0);
-    if (HOW == HOW_whole && w->as->copied && pack_along_k(w))
+    if (LIMB_KIND == LIMB_KIND_whole && w->as->copied && pack_along_k(w))
         return;
     from = rows_of(w, room, &stride);
-    switch (HOW) {
-    case HOW_whole: prepare_whole(w, from, stride); break;
-    case HOW_hilo: prepare_hilo(w, from, stride); break;
-    case HOW_slices: prepare_slices(w, from, stride); break;
-    case HOW_unit:
-    case HOW_half: prepare_unit(w, from, stride); break;
+    switch (LIMB_KIND) {
+    case LIMB_KIND_whole: prepare_whole(w, from, stride); break;
+    case LIMB_KIND_hilo: prepare_hilo(w, from, stride); break;
+    case LIMB_KIND_slices: prepare_slices(w, from, stride); break;
+    case LIMB_KIND_unit:
+    case LIMB_KIND_half: prepare_unit(w, from, stride); break;
     default: prepare_residues(w, from, stride); break;
     }
 }

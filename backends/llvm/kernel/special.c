@@ -3,7 +3,7 @@
  * that meets a zero, makes a NaN; infinities of both signs do; else the infinity's sign is that of
  * the product.  Bits, a word for 64 elements, answer that for a word at once. */
 #include "backends/llvm/kernel/kernel.h"
-#include "ir/prim.h"
+#include "ir/num/prim.h"
 
 #include <string.h>
 
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) void word_of(struct bits *all, cons
 
 static struct bits bits_of(const struct view *v, limber_format f, int64_t line, int64_t p0, int count)
 {
-    bool plain = !v->patch && !v->excerpt && limber_format_is_binary(f);
+    bool plain = !v->patch && !v->tile_subset && limber_format_is_binary(f);
     struct bits all = { 0, 0, 0, 0 };
 
     if (plain && f.size == 8)

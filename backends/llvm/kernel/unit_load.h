@@ -4,7 +4,7 @@
 #define LIMBER_KERNEL_UNIT_LOAD_H
 
 #include "backends/llvm/kernel/unit_round.h"
-#include "ir/unit_num.h"
+#include "ir/unit/num.h"
 
 typedef int16_t v16h __attribute__((vector_size(32)));
 
@@ -139,22 +139,22 @@ FLAT v8d scale_of_largest(limber_step s, v8d most)
 {
     static const limber_step ue4m3 = {
         { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_SATURATE, 7, 1, 0 },
-        LIMBER_RN, 0
+        LIMBER_ROUND_NEAREST, 0
     };
     limber_format f = s.format;
     v8l none = (v8l)(most == 0), e, ignored;
     double top = largest_of(f);
     v8d scale;
 
-    if (MODEL.scale == LIMBER_UE4M3) {
+    if (MODEL.scale == LIMBER_SCALE_UE4M3) {
         scale = wide_round(ue4m3, odd_quotient(most, all_d(top)), all_l(0), &ignored);
     } else {
         v8l bits = (v8l)most, unit = all_l((int64_t)1 << (52 - f.frac_bits));
 
-        if (MODEL.scale_rule == LIMBER_SCALE_EVEN)
+        if (MODEL.scale_rule == LIMBER_SCALE_RULE_EVEN)
             bits += (unit >> 1) - 1 + (bits >> (52 - f.frac_bits) & 1);
         e = exponent_of((v8d)bits) - exponent_of(all_d(top));
-        if (MODEL.scale_rule == LIMBER_SCALE_CEIL) {
+        if (MODEL.scale_rule == LIMBER_SCALE_RULE_CEIL) {
             v8l least = PICK(e > -900, e, all_l(-900));
 
             e -= (v8l)(most * powers_of_two(-least) > all_d(top));
@@ -234,7 +234,7 @@ FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
         x = MODEL.scale ? load_scaled(w, &scales, p, low[0], high[0], &e) :
             load_rounded(w, low[0], high[0], &e);
         x = (v16f)((v16i)x & live);
-        if (HOW == HOW_half) {
+        if (LIMB_KIND == LIMB_KIND_half) {
             put_halves(w, w->p0 + p, x);
             continue;
         }

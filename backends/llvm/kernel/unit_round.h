@@ -40,9 +40,9 @@ FLAT double largest_of(limber_format f)
 /* What an overflow of this sign becomes: 0 the largest value, 1 infinity, 2 NaN. */
 FLAT int overflow_of(limber_step s, int negative)
 {
-    int infinite = s.overflow || s.rounding == LIMBER_RN || s.rounding == LIMBER_RA ||
-                   s.rounding == LIMBER_RS || (s.rounding == LIMBER_RU && !negative) ||
-                   (s.rounding == LIMBER_RD && negative);
+    int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_AWAY ||
+                   s.rounding == LIMBER_ROUND_STOCHASTIC || (s.rounding == LIMBER_ROUND_UP && !negative) ||
+                   (s.rounding == LIMBER_ROUND_DOWN && negative);
 
     if (!infinite || s.format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
         return 0;
@@ -84,21 +84,21 @@ FLAT v8d wide_units(limber_step s, v8d y, v8l negative, v8l random, int bits)
     v8l up;
 
     switch (s.rounding) {
-    case LIMBER_RN:
+    case LIMBER_ROUND_NEAREST:
         return ROUND(y);
-    case LIMBER_RA:
+    case LIMBER_ROUND_AWAY:
         up = (v8l)(d >= 0.5);
         break;
-    case LIMBER_RU:
+    case LIMBER_ROUND_UP:
         up = (v8l)(d > 0) & ~negative;
         break;
-    case LIMBER_RD:
+    case LIMBER_ROUND_DOWN:
         up = (v8l)(d > 0) & negative;
         break;
-    case LIMBER_RO:
+    case LIMBER_ROUND_ODD:
         up = (v8l)(d > 0) & (v8l)(TRUNC(t * 0.5) * 2 == t);
         break;
-    case LIMBER_RS:
+    case LIMBER_ROUND_STOCHASTIC:
         up = TO(v8l, d * power_of_two(bits)) + random >= all_l((int64_t)1 << bits);
         break;
     default:
@@ -171,16 +171,16 @@ FLAT v16f zero_of(v16f sum, v16i signs)
 FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
 {
     switch (s.rounding) {
-    case LIMBER_RU:
+    case LIMBER_ROUND_UP:
         return ADD_AS(a, b, 10);
-    case LIMBER_RD:
+    case LIMBER_ROUND_DOWN:
         return zero_of(ADD_AS(a, b, 9), (v16i)a & (v16i)b);
-    case LIMBER_RZ:
-    case LIMBER_RA:
-    case LIMBER_RS:
+    case LIMBER_ROUND_ZERO:
+    case LIMBER_ROUND_AWAY:
+    case LIMBER_ROUND_STOCHASTIC:
         return ADD_AS(a, b, 11);
     default:
-        if (safe || (s.rounding == LIMBER_RN && is_binary32(s)))
+        if (safe || (s.rounding == LIMBER_ROUND_NEAREST && is_binary32(s)))
             return a + b;
         return odd_of(ADD_AS(a, b, 11), ADD_AS(a, b, 10), ADD_AS(a, b, 9));
     }
@@ -190,16 +190,16 @@ FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
 FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
 {
     switch (s.rounding) {
-    case LIMBER_RU:
+    case LIMBER_ROUND_UP:
         return FMA_AS(a, b, c, 10);
-    case LIMBER_RD:
+    case LIMBER_ROUND_DOWN:
         return zero_of(FMA_AS(a, b, c, 9), ((v16i)a ^ (v16i)b) & (v16i)c);
-    case LIMBER_RZ:
-    case LIMBER_RA:
-    case LIMBER_RS:
+    case LIMBER_ROUND_ZERO:
+    case LIMBER_ROUND_AWAY:
+    case LIMBER_ROUND_STOCHASTIC:
         return FMA_AS(a, b, c, 11);
     default:
-        if (s.rounding == LIMBER_RN && is_binary32(s))
+        if (s.rounding == LIMBER_ROUND_NEAREST && is_binary32(s))
             return FMA(a, b, c);
         return odd_of(FMA_AS(a, b, c, 11), FMA_AS(a, b, c, 10), FMA_AS(a, b, c, 9));
     }
@@ -266,12 +266,12 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int
         field = PICK(field < most, field, most);
     }
     e = (v16f)field;
-    if (s.rounding == LIMBER_RN || s.rounding == LIMBER_RU || s.rounding == LIMBER_RD) {
+    if (s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_UP || s.rounding == LIMBER_ROUND_DOWN) {
         v16f c = all_f(1.5f * whole);
 
-        if (s.rounding == LIMBER_RN)
+        if (s.rounding == LIMBER_ROUND_NEAREST)
             t = FMA(e, c, x);
-        else if (s.rounding == LIMBER_RU)
+        else if (s.rounding == LIMBER_ROUND_UP)
             t = FMA_AS(e, c, x, 10);
         else
             t = FMA_AS(e, c, x, 9);
@@ -282,13 +282,13 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int
     }
     sign = (v16i)x & INT32_MIN;
     size = (v16f)((v16i)x ^ sign);
-    if (s.rounding == LIMBER_RA)
+    if (s.rounding == LIMBER_ROUND_AWAY)
         size = FMA_AS(e, all_f(power_of_two_f(-m - 1)), size, 11);
-    if (s.rounding == LIMBER_RS)
+    if (s.rounding == LIMBER_ROUND_STOCHASTIC)
         size = FMA_AS(TO(v16f, random), e * power_of_two_f(-m - MODEL.random_bits), size, 11);
     t = FMA_AS(e, all_f(whole), size, 11);
     v = FMA(e, all_f(-whole), t);
-    if (s.rounding == LIMBER_RO) {
+    if (s.rounding == LIMBER_ROUND_ODD) {
         t = (v16f)((v16i)t | ((v16i)(v != size) & 1));
         v = FMA(e, all_f(-whole), t);
     }

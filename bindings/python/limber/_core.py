@@ -69,7 +69,7 @@ def _contract(text, scheme, slices, background=False):
     if word not in _PROMISES or (word in ("bits", "simulate")) != bool(value):
         raise BadArgument(f"contract = {text!r} is none of native, bits=N, correct, exact, fast, "
                           "simulate=UNIT")
-    made = C.Contract(promise=_PROMISES[word], slices=slices, meanwhile=int(background),
+    made = C.Contract(promise=_PROMISES[word], slices=slices, on_miss=int(background),
                       scheme=str(scheme).encode() if scheme else None)
     if word == "bits":
         if not value.isdecimal() or len(value) > 6:
@@ -148,7 +148,7 @@ class Operand(_Closing):
     def check(self):
         """Raises BadArgument where the elements are not what they were."""
         with self._handle.use() as pointer:
-            check(lib.limber_operand_check(pointer))
+            check(lib.limber_prepared_check(pointer))
 
 
 class Context(_Closing):
@@ -255,7 +255,7 @@ class Context(_Closing):
         with _view(x, "x", format) as view, self._handle.use() as ctx:
             _check_matrix(view)
             found = C.Look()
-            check(lib.limber_look_at(ctx, view.matrix(), *view.shape, left, byref(found)))
+            check(lib.limber_inspect(ctx, view.matrix(), *view.shape, left, byref(found)))
             try:
                 tiles = None
                 if found.tile:
@@ -263,7 +263,7 @@ class Context(_Closing):
                               for j in range(found.tile_cols)] for i in range(found.tile_rows)]
                 return _tuple(Look, found, tiles=tiles)
             finally:
-                lib.limber_look_free(byref(found))
+                lib.limber_inspection_free(byref(found))
 
     def prepare(self, x, side="left", bytes=0, check_changes=False, format=None):
         """An Operand for matmul in the place of x.  x is kept and not copied; its elements must not
@@ -279,11 +279,11 @@ class Context(_Closing):
             view.release()
             raise
         pointer, config = c_void_p(), C.OperandConfig(bytes=bytes, check=check_changes)
-        status = lib.limber_operand_prepare(self._handle._pointer, view.matrix(), *view.shape,
+        status = lib.limber_prepare(self._handle._pointer, view.matrix(), *view.shape,
                                             left, byref(config), byref(pointer))
 
         def end(operand):
-            lib.limber_operand_free(operand)
+            lib.limber_prepared_free(operand)
             view.release()
             self._handle.release()
 

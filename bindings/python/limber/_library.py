@@ -22,7 +22,7 @@ class Format(Structure):
 
 
 class Allocator(Structure):
-    _fields_ = [("take", c_void_p), ("give", c_void_p), ("user", c_void_p)]
+    _fields_ = [("alloc", c_void_p), ("free", c_void_p), ("user", c_void_p)]
 
 
 class Config(Structure):
@@ -49,7 +49,7 @@ class Unit(Structure):
 class Contract(Structure):
     _fields_ = [("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
                 ("split", c_int), ("unit", POINTER(Unit)), ("statistics", c_void_p),
-                ("meanwhile", c_int)]
+                ("on_miss", c_int)]
 
 
 class Part(Structure):
@@ -63,7 +63,7 @@ class Report(Structure):
                 ("rows", c_int), ("pruned", c_int), ("bound", c_double), ("cost", c_double),
                 ("seconds_scan", c_double), ("seconds_compile", c_double),
                 ("seconds_run", c_double), ("from", c_int), ("workspace", c_size_t),
-                ("repaired", c_int64), ("parts", c_int), ("part", Part * PARTS)]
+                ("recomputed", c_int64), ("parts", c_int), ("part", Part * PARTS)]
 
 
 class Matrix(Structure):
@@ -120,9 +120,9 @@ STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_co
               "limber_step": Step, "limber_unit": Unit, "limber_contract": Contract,
               "limber_part": Part,
               "limber_report": Report, "limber_matrix": Matrix,
-              "limber_operand_config": OperandConfig, "limber_batch": Batch,
+              "limber_prepare_config": OperandConfig, "limber_batch": Batch,
               "limber_queue": Queue, "limber_conv": Conv, "limber_tile": Tile,
-              "limber_look": Look, "limber_cache_entry": CacheEntry,
+              "limber_inspection": Look, "limber_cache_entry": CacheEntry,
               "limber_cache_info": CacheInfo}
 
 _P = POINTER
@@ -153,14 +153,14 @@ PROTOTYPES = {
                                     _P(Report), c_int]),
     "limber_gemm_plan": (c_int, _product + [Matrix, Matrix, c_void_p, Matrix, _P(c_void_p),
                                             _P(Report)]),
-    "limber_operand_prepare": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int,
+    "limber_prepare": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int,
                                        _P(OperandConfig), _P(c_void_p)]),
-    "limber_operand_free": (None, [c_void_p]),
-    "limber_operand_check": (c_int, [c_void_p]),
+    "limber_prepared_free": (None, [c_void_p]),
+    "limber_prepared_check": (c_int, [c_void_p]),
     "limber_conv_output": (c_int, [_P(Conv), _P(c_int64), _P(c_int64)]),
     "limber_conv2d": (c_int, _image + [c_void_p, Format, _P(Report)]),
-    "limber_look_at": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int, _P(Look)]),
-    "limber_look_free": (None, [_P(Look)]),
+    "limber_inspect": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int, _P(Look)]),
+    "limber_inspection_free": (None, [_P(Look)]),
     "limber_free": (None, [c_void_p]),
     "limber_cache_describe": (c_int, [c_void_p, _P(CacheInfo)]),
     "limber_cache_each": (c_int, [c_void_p, c_int, SeenEntry, c_void_p]),

@@ -23,7 +23,8 @@ static pthread_once_t opened = PTHREAD_ONCE_INIT;
 /* NULL: not there, one of ours, or with integers of the other width. */
 static void *open_one(const char *name, bool wished)
 {
-    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL), *isamax = library ? dlsym(library, "isamax_") : NULL;
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL),
+         *isamax = library ? dlsym(library, "isamax_") : NULL;
     const char *why = !library ? dlerror() : !isamax ? "it has no isamax_" : NULL;
 
     if (!why && dlsym(library, "limber_blas_is_here"))
@@ -44,11 +45,15 @@ static void *open_system(void)
     static const char *const names[] = { ("libopenblas" WIDTH ".so.0"), ("libblis" WIDTH ".so.4") };
     static const char *const folders[] = { ("/usr/lib/" ARCHITECTURE), "/usr/lib64", "/usr/lib",
                                            "/usr/local/lib" };
-    static const char *const kinds[] = {
-        ("openblas" WIDTH "-pthread"), ("openblas" WIDTH "-openmp"), ("openblas" WIDTH "-serial"),
-        ("blis" WIDTH "-pthread"), ("blis" WIDTH "-openmp"), ("blis" WIDTH "-serial"), "atlas",
-        ("blas" WIDTH), "."
-    };
+    static const char *const kinds[] = { ("openblas" WIDTH "-pthread"),
+                                         ("openblas" WIDTH "-openmp"),
+                                         ("openblas" WIDTH "-serial"),
+                                         ("blis" WIDTH "-pthread"),
+                                         ("blis" WIDTH "-openmp"),
+                                         ("blis" WIDTH "-serial"),
+                                         "atlas",
+                                         ("blas" WIDTH),
+                                         "." };
     void *library = NULL;
     char path[512];
 

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Transposition in registers: at step s, lane j+s of row i and lane j of row i+s change places. */
+#include "backends/llvm/kernel/kernel.h"
+
+#include <string.h>
+
+#ifndef TURN
+#define TURN limber_transpose
+#endif
+#define FLAT static inline __attribute__((always_inline))
+
+typedef int64_t v8l __attribute__((vector_size(64)));
+typedef int32_t v16i __attribute__((vector_size(64)));
+
+#define UPPER8_1(a, b)                                                                          \
+    __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define LOWER8_1(a, b)                                                                          \
+    __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
+#define UPPER8_2(a, b)                                                                          \
+    __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define LOWER8_2(a, b)                                                                          \
+    __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define UPPER8_4(a, b)                                                                          \
+    __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define LOWER8_4(a, b)                                                                          \
+    __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#define UPPER16_1(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30)
+#define LOWER16_1(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31)
+#define UPPER16_2(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+#define LOWER16_2(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
+#define UPPER16_4(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
+#define LOWER16_4(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31)
+#define UPPER16_8(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+#define LOWER16_8(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
+
+#define SWAP(v, i, s, n) do {                                                                   \
+    __typeof__(v[0]) a_ = v[i], b_ = v[(i) + (s)];                                              \
+    v[i] = UPPER##n##_##s(a_, b_);                                                              \
+    v[(i) + (s)] = LOWER##n##_##s(a_, b_);                                                      \
+} while (0)
+
+/* 8 x 8 of 64 bits. */
+FLAT void transpose8(v8l v[8])
+{
+    SWAP(v, 0, 1, 8); SWAP(v, 2, 1, 8); SWAP(v, 4, 1, 8); SWAP(v, 6, 1, 8);
+    SWAP(v, 0, 2, 8); SWAP(v, 1, 2, 8); SWAP(v, 4, 2, 8); SWAP(v, 5, 2, 8);
+    SWAP(v, 0, 4, 8); SWAP(v, 1, 4, 8); SWAP(v, 2, 4, 8); SWAP(v, 3, 4, 8);
+}
+
+/* 16 x 16 of 32 bits. */
+FLAT void transpose16(v16i v[16])
+{
+    SWAP(v, 0, 1, 16); SWAP(v, 2, 1, 16); SWAP(v, 4, 1, 16); SWAP(v, 6, 1, 16);
+    SWAP(v, 8, 1, 16); SWAP(v, 10, 1, 16); SWAP(v, 12, 1, 16); SWAP(v, 14, 1, 16);
+    SWAP(v, 0, 2, 16); SWAP(v, 1, 2, 16); SWAP(v, 4, 2, 16); SWAP(v, 5, 2, 16);
+    SWAP(v, 8, 2, 16); SWAP(v, 9, 2, 16); SWAP(v, 12, 2, 16); SWAP(v, 13, 2, 16);
+    SWAP(v, 0, 4, 16); SWAP(v, 1, 4, 16); SWAP(v, 2, 4, 16); SWAP(v, 3, 4, 16);
+    SWAP(v, 8, 4, 16); SWAP(v, 9, 4, 16); SWAP(v, 10, 4, 16); SWAP(v, 11, 4, 16);
+    SWAP(v, 0, 8, 16); SWAP(v, 1, 8, 16); SWAP(v, 2, 8, 16); SWAP(v, 3, 8, 16);
+    SWAP(v, 4, 8, 16); SWAP(v, 5, 8, 16); SWAP(v, 6, 8, 16); SWAP(v, 7, 8, 16);
+}
+
+/* The first `lanes` of 16 elements. */
+FLAT void put(char *to, const void *v, int lanes, int size)
+{
+    if (lanes == 16)            /* of constant length, as most are */
+        memcpy(to, v, (size_t)(16 * size));
+    else if (lanes == 12)
+        memcpy(to, v, (size_t)(12 * size));
+    else
+        memcpy(to, v, (size_t)(lanes * size));
+}
+
+void TURN(const char *const line[16], int size, int lanes, char *to, int64_t stride)
+{
+    v16i v[16];
+    v8l w[2][8];
+
+    if (size == 4) {
+        for (int i = 0; i < 16; i++)
+            memcpy(&v[i], line[i], sizeof v[i]);
+        transpose16(v);
+        for (int i = 0; i < 16; i++)
+            put(to + i * stride, &v[i], lanes, 4);
+        return;
+    }
+    for (int p = 0; p < 16; p += 8) {
+        for (int l = 0; l < 2; l++) {
+            for (int i = 0; i < 8; i++)
+                memcpy(&w[l][i], line[8 * l + i] + p * 8, sizeof w[l][i]);
+            transpose8(w[l]);
+        }
+        for (int i = 0; i < 8; i++) {
+            v8l row[2] = { w[0][i], w[1][i] };
+
+            put(to + (p + i) * stride, row, lanes, 8);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ir/num/crt.h"
+
+#include <string.h>
+
+static void times(uint32_t *x, uint32_t f)
+{
+    uint64_t carry = 0;
+
+    for (int i = 0; i < LIMBER_CRT_DIGITS; i++) {
+        carry += (uint64_t)x[i] * f;
+        x[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+}
+
+static uint32_t modulo(const uint32_t *x, uint32_t p)
+{
+    uint64_t r = 0;
+
+    for (int i = LIMBER_CRT_DIGITS; i-- > 0;)
+        r = (r << 32 | x[i]) % p;
+    return (uint32_t)r;
+}
+
+/* x^-1 mod p by search, p <= 256; 0: there is none. */
+static uint32_t invert(uint32_t x, uint32_t p)
+{
+    for (uint32_t y = 1; y < p; y++)
+        if (x * y % p == 1)
+            return y;
+    return p == 1;
+}
+
+bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count)
+{
+    memset(c, 0, sizeof *c);
+    if (count == 0 || count > LIMBER_MODULI)
+        return false;
+    c->count = (int)count;
+    c->product[0] = 1;
+    for (size_t l = 0; l < count; l++) {
+        if (moduli[l] < 2 || moduli[l] > 256)
+            return false;
+        c->modulus[l] = (int32_t)moduli[l];
+        times(c->product, (uint32_t)moduli[l]);
+    }
+    for (size_t l = 0; l < count; l++) {
+        uint32_t p = (uint32_t)moduli[l];
+
+        c->cofactor[l][0] = 1;
+        for (size_t i = 0; i < count; i++)
+            if (i != l)
+                times(c->cofactor[l], (uint32_t)moduli[i]);
+        c->inverse[l] = invert(modulo(c->cofactor[l], p), p);
+        if (c->inverse[l] == 0)
+            return false;
+    }
+    c->digits = LIMBER_CRT_DIGITS;
+    while (c->digits > 1 && c->product[c->digits - 1] == 0)
+        c->digits--;
+    c->digits++;
+    return true;
+}

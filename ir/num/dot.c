@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The long accumulator: columns of 32 bits in 64, so that carries wait for the end.
+ *
+ *   source  Kulisch, Computer Arithmetic and Validity, 2013, chapter 8; Neal, Fast exact summation
+ *           using small and large superaccumulators, arXiv 1505.05571 (columns) */
+#include "ir/num/dot.h"
+
+#include <string.h>
+
+/* Of what lies in memory: elements are decoded as the carrier's, whose bits go further down. */
+int limber_dot_base(limber_format a, limber_format b)
+{
+    return limber_format_quantum(limber_num_carrier(a)) +
+           limber_format_quantum(limber_num_carrier(b));
+}
+
+int limber_dot_words(limber_format a, limber_format b, int kbits)
+{
+    int top = limber_format_emax(limber_num_carrier(a)) + limber_format_emax(limber_num_carrier(b));
+
+    return (top + 2 + kbits - limber_dot_base(a, b)) / 64 + 2;
+}
+
+/* ---- binary32 and binary64 ------------------------------------------------------------------- */
+
+/* m 2^(exp + emin of its format) is the magnitude; 0 for what is not finite. */
+struct binary {
+    uint64_t m;
+    int exp, sign;
+};
+
+PRIM struct binary decode(const char *p, int size)
+{
+    int frac = size == 8 ? 52 : 23, fields = size == 8 ? 0x7ff : 0xff, field;
+    uint64_t v = 0;
+    struct binary x;
+
+    if (size == 8)
+        memcpy(&v, p, 8);
+    else
+        memcpy(&v, p, 4);
+    field = (int)(v >> frac) & fields;
+    x.m = (v & ((1ull << frac) - 1)) | (uint64_t)(field != 0) << frac;
+    x.m = field == fields ? 0 : x.m;
+    x.exp = field - (field != 0);
+    x.sign = (int)(v >> (8 * size - 1)) & 1;
+    return x;
+}
+
+PRIM void add_product(int64_t *column, struct binary x, struct binary y)
+{
+    unsigned __int128 p = (unsigned __int128)x.m * y.m;
+    int at = x.exp + y.exp, s = at & 31;
+    uint64_t low = (uint64_t)p, high = (uint64_t)(p >> 64);
+    uint64_t w[3] = { low << s, s ? low >> (64 - s) | high << s : high, s ? high >> (64 - s) : 0 };
+    int64_t flip = -(int64_t)(x.sign ^ y.sign);
+
+    column += at >> 5;
+    for (int i = 0; i < 5; i++) {
+        int64_t v = (int64_t)(i & 1 ? w[i / 2] >> 32 : w[i / 2] & 0xffffffff);
+
+        column[i] += (v ^ flip) - flip;
+    }
+}
+
+enum { COLUMNS = 150, CARRY = 1 << 30 }; /* 2^30 additions of 32 bits fit a column */
+
+static void settle(struct limber_big *sum, int64_t *column)
+{
+    uint64_t w[COLUMNS / 2];
+    uint64_t carry = 0;
+
+    limber_columns_words(column, 1, COLUMNS, w, sum->n);
+    for (int i = 0; i < sum->n; i++) {
+        unsigned __int128 t = (unsigned __int128)sum->w[i] + w[i] + carry;
+
+        sum->w[i] = (uint64_t)t;
+        carry = (uint64_t)(t >> 64);
+    }
+    memset(column, 0, COLUMNS * sizeof *column);
+}
+
+/* Elements that are `step` bytes apart. */
+struct run {
+    const char *at;
+    int64_t step;
+};
+
+PRIM void add_run(int64_t *column, struct run a, int size_a, struct run b, int size_b,
+                  int64_t count)
+{
+    for (; count > 0; count--, a.at += a.step, b.at += b.step)
+        add_product(column, decode(a.at, size_a), decode(b.at, size_b));
+}
+
+static void add_runs(int64_t *column, struct run a, int size_a, struct run b, int size_b,
+                     int64_t count)
+{
+    if (size_a == 8 && size_b == 8) /* constants, for the sake of the loop */
+        add_run(column, a, 8, b, 8, count);
+    else if (size_a == 4 && size_b == 4)
+        add_run(column, a, 4, b, 4, count);
+    else
+        add_run(column, a, size_a, b, size_b, count);
+}
+
+/* ---- any format ------------------------------------------------------------------------------ */
+
+static void add_any(struct limber_big *sum, const char *a, limber_format fa, const char *b,
+                    limber_format fb)
+{
+    struct limber_num x[2], y[2];
+
+    for (int s = limber_parts(x, fa, a); s-- > 0;)
+        for (int t = limber_parts(y, fb, b); t-- > 0;)
+            if (x[s].kind == NUM_finite && y[t].kind == NUM_finite)
+                limber_big_add_product(sum, &x[s], &y[t]);
+}
+
+/* Elements of a line lie in steps, and none is left out. */
+static bool is_plain(const struct view *v)
+{
+    return !v->patch && !(v->tile_subset && v->tile_subset->tile);
+}
+
+static void dot_binary(struct limber_big *sum, const struct view *a, int size_a, int64_t i,
+                       const struct view *b, int size_b, int64_t j, int64_t k)
+{
+    int64_t column[COLUMNS] = { 0 }, step = is_plain(a) && is_plain(b) ? CARRY : 1;
+
+    for (int64_t p = 0, unsettled = 0; p < k; p += step) {
+        int64_t count = k - p < step ? k - p : step;
+        struct run x = { limber_view_at(a, i, p, size_a), a->p * size_a };
+        struct run y = { limber_view_at(b, j, p, size_b), b->p * size_b };
+
+        if (x.at && y.at)
+            add_runs(column, x, size_a, y, size_b, count);
+        unsettled += count;
+        if (unsettled >= CARRY) {
+            settle(sum, column);
+            unsettled = 0;
+        }
+    }
+    settle(sum, column);
+}
+
+void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, int64_t i,
+                const struct view *b, limber_format fb, int64_t j, int64_t k)
+{
+    limber_big_zero(sum);
+    if (limber_format_is_binary(fa) && limber_format_is_binary(fb)) {
+        dot_binary(sum, a, fa.size, i, b, fb.size, j, k);
+        return;
+    }
+    for (int64_t p = 0; p < k; p++) {
+        const char *pa = limber_view_at(a, i, p, fa.size), *pb = limber_view_at(b, j, p, fb.size);
+
+        if (pa && pb)
+            add_any(sum, pa, fa, pb, fb);
+    }
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* The n words, and one more, plus or minus 2^doubt. */
+static void move(uint64_t *to, const uint64_t *w, int n, int uncertain, bool down)
+{
+    struct limber_big sum = { to, n + 1, 0 };
+    const uint64_t one = 1;
+
+    memcpy(to, w, (size_t)n * sizeof *w);
+    to[n] = (uint64_t)((int64_t)w[n - 1] >> 63);
+    limber_big_add(&sum, down, &one, 1, uncertain);
+}
+
+bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, int uncertain,
+                          int exp, const struct limber_scalars *sc)
+{
+    char low[16], high[16];
+    uint64_t room[LIMBER_BIG];
+
+    memcpy(low, dst, f.size); /* beta c is part of it */
+    memcpy(high, dst, f.size);
+    move(room, w, n, uncertain, true);
+    limber_store_exact(low, f, room, n + 1, exp, sc);
+    move(room, w, n, uncertain, false);
+    limber_store_exact(high, f, room, n + 1, exp, sc);
+    if (memcmp(low, high, f.size))
+        return false;
+    memcpy(dst, low, f.size);
+    return true;
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Numbers in any format, written once: decode to sign, significand and exponent; encode with one
+ * rounding.  Read by the C compiler for the library, and as bitcode by the LLVM backend; hence C
+ * without libc and without 128-bit division.  With a constant format all of it folds to
+ * straight code.
+ *
+ * Source: IEEE 754-2019, sections 3.4, 4.3, 7; OCP 8-bit floating point specification 1.0. */
+#ifndef LIMBER_PRIM_NUM_H
+#define LIMBER_PRIM_NUM_H
+
+#include "limber/format.h"
+
+#ifndef PRIM
+#define PRIM static inline __attribute__((always_inline, unused))
+#endif
+
+enum limber_num_kind { NUM_zero, NUM_finite, NUM_inf, NUM_nan };
+
+/* What an encoding lost.  NUM_overflow: a float's magnitude or an integer's value did not fit.
+ * NUM_underflow: inexact, and smaller than the smallest normal before rounding. */
+enum limber_num_loss { NUM_inexact = 1, NUM_overflow = 2, NUM_underflow = 4 };
+
+/* (-1)^sign * (hi * 2^64 + lo) * 2^exp; finite: hi and lo are not both zero, nothing is
+ * normalised.  Zeros carry their sign.  hi, lo and exp mean nothing for the other kinds. */
+struct limber_num {
+    uint64_t hi, lo;
+    int32_t exp;
+    uint8_t sign, kind;
+};
+
+__extension__ typedef unsigned __int128 limber_u128;
+
+PRIM limber_u128 limber_num_sig(const struct limber_num *x)
+{
+    return (limber_u128)x->hi << 64 | x->lo;
+}
+
+/* Number of bits of a significand; 1 for zero. */
+PRIM int limber_sig_bits(limber_u128 v)
+{
+    uint64_t hi = (uint64_t)(v >> 64);
+
+    return hi ? 128 - __builtin_clzll(hi) : 64 - __builtin_clzll((uint64_t)v | 1);
+}
+
+PRIM uint64_t limber_num_get(const void *p, int size)
+{
+    uint8_t v8;
+    uint16_t v16;
+    uint32_t v32;
+    uint64_t v64;
+
+    switch (size) {
+    case 1: __builtin_memcpy(&v8, p, 1); return v8;
+    case 2: __builtin_memcpy(&v16, p, 2); return v16;
+    case 4: __builtin_memcpy(&v32, p, 4); return v32;
+    default: __builtin_memcpy(&v64, p, 8); return v64;
+    }
+}
+
+PRIM void limber_num_put(void *p, int size, uint64_t v)
+{
+    uint8_t v8 = (uint8_t)v;
+    uint16_t v16 = (uint16_t)v;
+    uint32_t v32 = (uint32_t)v;
+
+    switch (size) {
+    case 1: __builtin_memcpy(p, &v8, 1); break;
+    case 2: __builtin_memcpy(p, &v16, 2); break;
+    case 4: __builtin_memcpy(p, &v32, 4); break;
+    default: __builtin_memcpy(p, &v, 8); break;
+    }
+}
+
+/* Sixteen bytes lie in memory as one integer would. */
+PRIM limber_u128 limber_num_get16(const void *p)
+{
+    limber_u128 v;
+
+    __builtin_memcpy(&v, p, 16);
+    return v;
+}
+
+PRIM void limber_num_put16(void *p, limber_u128 v)
+{
+    __builtin_memcpy(p, &v, 16);
+}
+
+/* The number that a float's code stands for. */
+PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int flags,
+                            limber_u128 code)
+{
+    limber_u128 ones = ((limber_u128)1 << m) - 1, frac = code & ones;
+    int top = (1 << e) - 1, field = (int)(code >> m) & top;
+
+    x->sign = (uint8_t)(code >> (m + e) & 1);
+    x->exp = (field ? field : 1) - bias - m;
+    x->kind = NUM_finite;
+    if (!field && (!frac || flags & LIMBER_FORMAT_NO_SUBNORMAL))
+        x->kind = NUM_zero;
+    else if (field == top && flags & LIMBER_FORMAT_NO_INF)
+        x->kind = frac == ones ? NUM_nan : NUM_finite;
+    else if (field == top && !(flags & LIMBER_FORMAT_FINITE))
+        x->kind = frac ? NUM_nan : NUM_inf;
+    frac |= (limber_u128)(field != 0) << m;
+    x->hi = (uint64_t)(frac >> 64);
+    x->lo = (uint64_t)frac;
+}
+
+/* The float (1,e,m) that holds the elements of f in memory: f itself or its carrier. */
+PRIM limber_format limber_num_carrier(limber_format f)
+{
+    if (f.kind == LIMBER_KIND_FLOAT && f.carried) {
+        f.exp_bits = f.size == 4 ? 8 : 11;
+        f.frac_bits = f.size == 4 ? 23 : 52;
+        f.bias = f.size == 4 ? 127 : 1023;
+        f.flags = 0;
+        f.carried = 0;
+    }
+    return f;
+}
+
+/* The element at p, in any format but dd and exact. */
+PRIM void limber_num_decode(struct limber_num *x, limber_format f, const void *p)
+{
+    limber_format c = limber_num_carrier(f);
+    uint64_t v;
+
+    if (c.kind == LIMBER_KIND_FLOAT) {
+        limber_num_unpack(x, c.exp_bits, c.frac_bits, c.bias, c.flags,
+                          c.size == 16 ? limber_num_get16(p) : limber_num_get(p, c.size));
+        return;
+    }
+    v = limber_num_get(p, c.size);
+    x->sign = c.kind == LIMBER_KIND_INT && v >> (8 * c.size - 1) & 1;
+    if (x->sign)
+        v = (0 - v) & (UINT64_MAX >> (64 - 8 * c.size));
+    x->hi = 0;
+    x->lo = v;
+    x->exp = 0;
+    x->kind = v ? NUM_finite : NUM_zero;
+}
+
+/* x is the double v, exactly; returns x->kind. */
+PRIM int limber_num_from_f64(struct limber_num *x, double v)
+{
+    uint64_t code;
+
+    __builtin_memcpy(&code, &v, 8);
+    limber_num_unpack(x, 11, 52, 1023, 0, code);
+    return x->kind;
+}
+
+/* Rounds v * 2^-shift plus (sticky ? less than one unit of v : 0) to an integer.  A sticky
+ * amount under a unit that is itself coarser than the result (shift <= 0) counts as less than
+ * half. */
+PRIM limber_u128 limber_num_shift(limber_u128 v, int64_t shift, int sticky, int sign,
+                                  limber_rounding mode, int *inexact)
+{
+    limber_u128 kept, below;
+    int half, rest = sticky != 0, up;
+
+    if (shift <= 0) {
+        kept = v << (int)-shift;
+        half = 0;
+    } else if (shift > 128) {
+        kept = 0;
+        half = 0;
+        rest |= v != 0;
+    } else {
+        below = v & (((limber_u128)1 << (int)(shift - 1)) - 1);
+        half = (int)(v >> (int)(shift - 1)) & 1;
+        rest |= below != 0;
+        kept = v >> (int)(shift - 1) >> 1;
+    }
+    *inexact = half | rest;
+    switch (mode) {
+    case LIMBER_ROUND_NEAREST: up = half & (rest | (int)(kept & 1)); break;
+    case LIMBER_ROUND_AWAY: up = half; break;
+    case LIMBER_ROUND_UP: up = *inexact & !sign; break;
+    case LIMBER_ROUND_DOWN: up = *inexact & sign; break;
+    case LIMBER_ROUND_ODD: up = *inexact & !(int)(kept & 1); break;
+    default: up = 0; break;
+    }
+    return kept + (unsigned)up;
+}
+
+/* Does an overflow go beyond the largest finite magnitude? */
+PRIM int limber_num_beyond(int sign, limber_rounding mode)
+{
+    return mode == LIMBER_ROUND_NEAREST || mode == LIMBER_ROUND_AWAY ||
+           (mode == LIMBER_ROUND_UP && !sign) || (mode == LIMBER_ROUND_DOWN && sign);
+}
+
+/* The code of x rounded to a float; the sign is part of it.
+ * NO_SUBNORMAL: what rounds below the smallest normal becomes zero, in every mode. */
+PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
+                         const struct limber_num *x, int sticky, limber_rounding mode)
+{
+    limber_u128 ones = ((limber_u128)1 << m) - 1, top = (limber_u128)((1 << e) - 1) << m;
+    limber_u128 nan = flags & LIMBER_FORMAT_NO_INF ? top | ones : top | (ones / 2 + 1);
+    limber_u128 inf = flags & LIMBER_FORMAT_NO_INF ? nan : top;
+    limber_u128 largest = flags & LIMBER_FORMAT_FINITE ?
+                              top | ones :
+                              (flags & LIMBER_FORMAT_NO_INF ? top | ones : top) - 1;
+    limber_u128 sign = (limber_u128)x->sign << (m + e), c = 0, v = limber_num_sig(x);
+    int64_t tiny = (int64_t)1 - bias - m, lead, quantum;
+    int inexact = 0, loss = 0;
+
+    if (flags & LIMBER_FORMAT_FINITE) {
+        nan = 0;
+        inf = largest;
+    }
+    if (x->kind == NUM_nan) {
+        *code = nan;
+        return 0;
+    }
+    if (x->kind == NUM_inf) {
+        loss =
+            flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE) ? NUM_inexact | NUM_overflow : 0;
+        *code = sign | (loss && flags & LIMBER_FORMAT_SATURATE ? largest : inf);
+        return loss;
+    }
+    if (x->kind == NUM_zero || !v) {
+        *code = sign;
+        return 0;
+    }
+    lead = (int64_t)x->exp + limber_sig_bits(v) - 1;
+    if (lead - m - tiny < (1 << e)) {
+        quantum = lead - m > tiny ? lead - m : tiny;
+        c = limber_num_shift(v, quantum - x->exp, sticky, x->sign, mode, &inexact);
+        /* The hidden bit adds one to the field, and so does a carry out of the fraction. */
+        c += (limber_u128)(uint64_t)(quantum - tiny) << m;
+    } else {
+        c = largest + 1;
+    }
+    loss = inexact ? NUM_inexact | (lead < tiny + m ? NUM_underflow : 0) : 0;
+    if (flags & LIMBER_FORMAT_NO_SUBNORMAL && !(c >> m)) {
+        c = 0;
+        loss = NUM_inexact | NUM_underflow;
+    }
+    if (c > largest) {
+        loss = NUM_inexact | NUM_overflow;
+        c = limber_num_beyond(x->sign, mode) && !(flags & LIMBER_FORMAT_SATURATE) ? inf : largest;
+    }
+    *code = sign | c;
+    return loss;
+}
+
+PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num *x, int sticky,
+                               limber_rounding mode)
+{
+    int is_signed = f.kind == LIMBER_KIND_INT, bits = 8 * f.size, inexact = 0, loss = 0;
+    uint64_t largest = UINT64_MAX >> (64 - bits + is_signed);
+    uint64_t limit = !x->sign ? largest : is_signed ? largest + 1 : 0;
+    limber_u128 v = limber_num_sig(x), mag = 0;
+
+    if (x->kind == NUM_finite && v) {
+        if ((int64_t)x->exp + limber_sig_bits(v) > 65)
+            mag = (limber_u128)1 << 65;
+        else
+            mag = limber_num_shift(v, -(int64_t)x->exp, sticky, x->sign, mode, &inexact);
+        loss = inexact ? NUM_inexact : 0;
+    } else if (x->kind == NUM_inf) {
+        mag = (limber_u128)1 << 65;
+    }
+    if (mag > limit) {
+        mag = limit;
+        loss = NUM_inexact | NUM_overflow;
+    }
+    limber_num_put(p, f.size, x->sign ? 0 - (uint64_t)mag : (uint64_t)mag);
+    return loss;
+}
+
+/* Stores x plus (sticky ? a positive amount of magnitude less than one unit of lo : 0), rounded
+ * once to f, and returns the set of losses.  A sticky amount needs a significand with at least
+ * two bits more than f has.  NaN becomes the quiet NaN, 0 in integers; integers saturate.
+ * Without infinities Inf and overflow give NaN, or the largest value when f saturates. */
+PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x, int sticky,
+                           limber_rounding mode)
+{
+    limber_format c = limber_num_carrier(f);
+    struct limber_num y;
+    limber_u128 code;
+    int loss;
+
+    if (f.kind != LIMBER_KIND_FLOAT)
+        return limber_num_encode_int(p, f, x, sticky, mode);
+    loss = limber_num_pack(&code, f.exp_bits, f.frac_bits, f.bias, f.flags, x, sticky, mode);
+    if (f.carried) {
+        limber_num_unpack(&y, f.exp_bits, f.frac_bits, f.bias, f.flags, code);
+        limber_num_pack(&code, c.exp_bits, c.frac_bits, c.bias, c.flags, &y, 0,
+                        LIMBER_ROUND_NEAREST);
+    }
+    if (c.size == 16)
+        limber_num_put16(p, code);
+    else
+        limber_num_put(p, c.size, (uint64_t)code);
+    return loss;
+}
+
+/* x + sticky minus what its code as a double stands for; the sign may turn.  Returns the
+ * remainder's sticky bit. */
+PRIM int limber_num_rest(struct limber_num *rest, const struct limber_num *x, int sticky,
+                         limber_u128 code)
+{
+    limber_u128 v = limber_num_sig(x), kept;
+    struct limber_num h;
+    int64_t shift;
+
+    *rest = *x;
+    limber_num_unpack(&h, 11, 52, 1023, 0, code);
+    shift = (int64_t)h.exp - x->exp;
+    /* Far below the last place of the smallest double the remainder rounds to zero. */
+    if (shift > 127) {
+        rest->kind = NUM_zero;
+        return 0;
+    }
+    kept = shift >= 0 ? (limber_u128)h.lo << (int)shift : (limber_u128)h.lo >> (int)-shift;
+    if (h.kind == NUM_zero)
+        kept = 0;
+    /* kept is 2^128, and wraps to 0, where x was rounded up past its own bits. */
+    if (kept ? v >= kept : h.kind == NUM_zero) {
+        v -= kept;
+    } else {
+        v = kept - v - (unsigned)sticky;
+        rest->sign = !x->sign;
+    }
+    rest->hi = (uint64_t)(v >> 64);
+    rest->lo = (uint64_t)v;
+    if (!v)
+        rest->kind = NUM_zero;
+    return sticky;
+}
+
+/* Stores x (+ sticky, as above) as a double-double: high is the nearest double of x, low is
+ * x - high rounded by mode, 0 when high is not finite.  The losses are those of the sum.  The
+ * remainder that low rounds is what the 128 bits say: with a sticky amount and high's trailing
+ * zeros longer than 20 bits of x, low may be one unit off. */
+PRIM int limber_num_encode_dd(void *p, const struct limber_num *x, int sticky, limber_rounding mode)
+{
+    limber_u128 high, low = 0;
+    struct limber_num rest;
+    int loss, low_loss, below;
+
+    sticky = sticky != 0;
+    loss = limber_num_pack(&high, 11, 52, 1023, 0, x, sticky, LIMBER_ROUND_NEAREST);
+    if (loss & NUM_inexact && !(loss & NUM_overflow)) {
+        below = limber_num_rest(&rest, x, sticky, high);
+        low_loss = limber_num_pack(&low, 11, 52, 1023, 0, &rest, below, mode);
+        if (rest.kind == NUM_zero)
+            low = 0;
+        else
+            loss = low_loss;
+    }
+    limber_num_put(p, 8, (uint64_t)high);
+    limber_num_put((char *)p + 8, 8, (uint64_t)low);
+    return loss;
+}
+
+/* x plus (result ? a positive amount less than one unit of lo : 0) is the sum of the two doubles
+ * at p, whatever they are. */
+PRIM int limber_num_decode_dd(struct limber_num *x, const void *p)
+{
+    struct limber_num a, b, t;
+    limber_u128 u, v;
+    int64_t gap;
+    int sticky;
+
+    limber_num_unpack(&a, 11, 52, 1023, 0, limber_num_get(p, 8));
+    limber_num_unpack(&b, 11, 52, 1023, 0, limber_num_get((const char *)p + 8, 8));
+    *x = a;
+    if (b.kind == NUM_zero || a.kind >= NUM_inf) {
+        if (a.kind == NUM_inf && (b.kind == NUM_nan || (b.kind == NUM_inf && a.sign != b.sign)))
+            x->kind = NUM_nan;
+        return 0;
+    }
+    *x = b;
+    if (a.kind == NUM_zero || b.kind >= NUM_inf)
+        return 0;
+    if (a.exp < b.exp)
+        t = a, a = b, b = t;
+    /* Both are below 2^53 units; 74 bits of room leave one for the carry. */
+    gap = (int64_t)a.exp - b.exp;
+    u = (limber_u128)a.lo << 74;
+    v = (limber_u128)b.lo << 74;
+    if (gap > 127) {
+        sticky = 1;
+        v = 0;
+    } else {
+        sticky = (v & (((limber_u128)1 << (int)gap) - 1)) != 0;
+        v >>= (int)gap;
+    }
+    x->exp = a.exp - 74;
+    x->sign = a.sign;
+    x->kind = NUM_finite;
+    if (a.sign == b.sign) {
+        u += v;
+    } else if (u >= v + (unsigned)sticky) {
+        u -= v + (unsigned)sticky;
+    } else {
+        u = v - u;
+        x->sign = b.sign;
+    }
+    x->hi = (uint64_t)(u >> 64);
+    x->lo = (uint64_t)u;
+    if (!u && !sticky) {
+        x->kind = NUM_zero;
+        x->sign = 0;
+    }
+    return sticky;
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operands as a simulated unit sees them: rounded on load, blocks of them scaled. */
+#include "ir/unit/num.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* The scale of a block; 1 where nothing in it is finite and not zero. */
+static double scale_of(const limber_unit *u, const limber_step *s, const double *x, int64_t n)
+{
+    double most = 0;
+
+    for (int64_t p = 0; p < n; p++)
+        if (isfinite(x[p]) && fabs(x[p]) > most)
+            most = fabs(x[p]);
+    return most > 0 ? limber_unit_scale(u, s, most) : 1;
+}
+
+void limber_unit_load(const limber_unit *u, int side, const double *line, int64_t k,
+                      struct loaded *out)
+{
+    const limber_step *s = side ? &u->b : &u->a;
+    int64_t block = u->scale ? u->scale_block : k > 0 ? k : 1;
+
+    for (int64_t from = 0; from < k; from += block) {
+        int64_t n = k - from < block ? k - from : block;
+        double scale = u->scale ? scale_of(u, s, line + from, n) : 1;
+
+        for (int64_t p = from; p < from + n; p++)
+            limber_unit_load_one(s, line[p], scale, u->sub > 1, &out[p]);
+    }
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Units from configurations in LPGEMM's keys: "key = value" lines, comments behind #, and what
+ * holds for one layer alone under "[layer]".  docs/simulation.md has the keys and the choices. */
+#include "ir/lex.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_NAME = 64 };
+enum key { LENGTH, TARGET, ROUNDING, LAYERS, SEED, KEYS };
+static const char *const names[KEYS] = {
+    "groupedCumulativeLength", "targetFloatType", "roundingType", "quantLayer", "seed",
+};
+
+/* Values as they stand, and the lines they stand in (0: nowhere). */
+struct settings {
+    struct word value[KEYS];
+    int line[KEYS];
+};
+
+struct reader {
+    struct settings all, layer, other;  /* other: of layers that are not asked for */
+    struct settings *now;
+    const char *wanted;
+    bool met;                           /* the wanted layer's section */
+    int line;
+    struct diag *d;
+};
+
+static bool bad(const struct reader *r, int line, const char *key, struct word v, const char *what)
+{
+    return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: %s: '%.*s' %s", line, key,
+                       (int)(v.n < MAX_NAME ? v.n : MAX_NAME), v.s, what);
+}
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static struct word trim(struct word w)
+{
+    while (w.n && blank(*w.s))
+        w.s++, w.n--;
+    while (w.n && blank(w.s[w.n - 1]))
+        w.n--;
+    return w;
+}
+
+/* Without blanks and quotes around it. */
+static struct word bare(struct word w)
+{
+    w = trim(w);
+    if (w.n > 1 && (*w.s == '"' || *w.s == '\'') && w.s[w.n - 1] == *w.s)
+        w.s++, w.n -= 2;
+    return trim(w);
+}
+
+/* The word as text in small letters without blanks; false: too long. */
+static bool small(struct word w, char name[MAX_NAME])
+{
+    size_t n = 0;
+
+    w = bare(w);
+    for (size_t i = 0; i < w.n; i++) {
+        if (blank(w.s[i]))
+            continue;
+        if (n == MAX_NAME - 1)
+            return false;
+        name[n++] = w.s[i] >= 'A' && w.s[i] <= 'Z' ? (char)(w.s[i] + 32) : w.s[i];
+    }
+    name[n] = 0;
+    return n > 0;
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static bool read_length(const struct reader *r, const struct settings *s, int64_t *length)
+{
+    *length = 1;
+    if (!s->line[LENGTH] ||
+        (limber_lex_int(bare(s->value[LENGTH]), length) && *length >= 1 && *length <= INT32_MAX))
+        return true;
+    return bad(r, s->line[LENGTH], names[LENGTH], s->value[LENGTH],
+               "is not a number from 1 to 2147483647");
+}
+
+static bool read_rounding(const struct reader *r, const struct settings *s, const char **mode)
+{
+    static const char *const words[][2] = {
+        { "nearest", "rn" }, { "truncate", "rz" }, { "stochastic", "rs" }, { "rn", "rn" },
+        { "rne", "rn" },     { "ra", "ra" },       { "rna", "ra" },        { "rz", "rz" },
+        { "ru", "ru" },      { "rd", "rd" },       { "ro", "ro" },         { "rs", "rs" },
+        { "sr", "rs" },
+    };
+    char name[MAX_NAME];
+
+    *mode = "rn";
+    if (!s->line[ROUNDING])
+        return true;
+    for (size_t i = 0; small(s->value[ROUNDING], name) && i < COUNT(words); i++)
+        if (!strcmp(name, words[i][0])) {
+            *mode = words[i][1];
+            return true;
+        }
+    return bad(r, s->line[ROUNDING], names[ROUNDING], s->value[ROUNDING],
+               "is none of nearest truncate stochastic rn ra rz ru rd ro rs");
+}
+
+static bool read_seed(const struct reader *r, const struct settings *s, const char *mode,
+                      char seed[MAX_NAME])
+{
+    struct word w = bare(s->value[SEED]);
+
+    *seed = 0;
+    if (s->line[SEED]) {
+        for (size_t i = 0; i < w.n; i++)
+            if (w.s[i] < '0' || w.s[i] > '9')
+                w.n = 0;
+        if (!w.n || w.n > 20)
+            return bad(r, s->line[SEED], names[SEED], s->value[SEED],
+                       "is not a number from 0 to 2^64-1");
+        snprintf(seed, MAX_NAME, " seed=%.*s", (int)w.n, w.s);
+    } else if (!strcmp(mode, "rs")) {
+        return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "line %d: %s: stochastic rounding needs a "
+                           "line 'seed = NUMBER'",
+                           s->line[ROUNDING], names[ROUNDING]);
+    }
+    return true;
+}
+
+/* What the settings describe: nothing without a format. */
+static bool describe(const struct reader *r, const struct settings *s, limber_unit *unit)
+{
+    char format[MAX_NAME], seed[MAX_NAME], groups[2 * MAX_NAME + 32] = "", text[8 * MAX_NAME];
+    struct diag why = { 0 };
+    const char *mode;
+    int64_t length;
+
+    if (!read_length(r, s, &length) || !read_rounding(r, s, &mode) || !read_seed(r, s, mode, seed))
+        return false;
+    if (!s->line[TARGET])
+        return true;
+    if (!small(s->value[TARGET], format) || strpbrk(format, ":=|\n"))
+        return bad(r, s->line[TARGET], names[TARGET], s->value[TARGET], "is no format");
+    if (length > 1)
+        snprintf(groups, sizeof groups, " group=%lld outer=%s:%s", (long long)length, format, mode);
+    snprintf(text, sizeof text, "in=%s mul=%s:%s acc=%s:%s%s%s", format, format, mode, format, mode,
+             groups, seed);
+    if (limber_unit_read(text, unit, &why))
+        return true;
+    return limber_fail(r->d, why.status, "line %d: %s: %s", s->line[TARGET], names[TARGET],
+                       why.text);
+}
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+/* A line of *at without its comment; false at the end. */
+static bool next_line(const char **at, struct word *line)
+{
+    const char *s = *at;
+    char quote = 0;
+
+    if (!*s)
+        return false;
+    line->s = s;
+    line->n = 0;
+    for (bool comment = false; *s && *s != '\n'; s++) {
+        if (!quote && *s == '#')
+            comment = true;
+        if (quote ? *s == quote : *s == '"' || *s == '\'')
+            quote = quote ? 0 : *s;
+        line->n += !comment;
+    }
+    *at = s + (*s == '\n');
+    *line = trim(*line);
+    return true;
+}
+
+static bool section(struct reader *r, struct word line)
+{
+    struct word name;
+
+    if (line.n < 3 || line.s[line.n - 1] != ']')
+        return bad(r, r->line, "section", line, "is not [layer]");
+    name = bare((struct word){ line.s + 1, line.n - 2 });
+    if (!name.n)
+        return bad(r, r->line, "section", line, "is not [layer]");
+    if (!r->wanted || !limber_lex_is(name, r->wanted)) {
+        memset(&r->other, 0, sizeof r->other);
+        r->now = &r->other;
+        return true;
+    }
+    if (r->met)
+        return bad(r, r->line, "section", line, "stands twice");
+    r->met = true;
+    r->now = &r->layer;
+    return true;
+}
+
+static bool assignment(struct reader *r, struct word line)
+{
+    struct word v = line, name = trim(limber_lex_cut(&v, '='));
+    struct settings alone = { 0 };
+    limber_unit ignored;
+    int k = 0;
+
+    if (name.n == line.n)
+        return bad(r, r->line, "line", line, "is neither key = value nor [layer]");
+    while (k < KEYS && !limber_lex_is(name, names[k]))
+        k++;
+    if (k == KEYS)
+        return bad(r, r->line, "key", name, "is unknown");
+    if (r->now->line[k])
+        return bad(r, r->line, "key", name, "stands twice");
+    if (k == LAYERS && r->now != &r->all)
+        return bad(r, r->line, "key", name, "cannot hold for one layer");
+    r->now->value[k] = trim(v);
+    r->now->line[k] = r->line;
+    /* every value must be good by itself, also of a layer that nobody asks for */
+    alone.value[k] = r->now->value[k];
+    alone.line[k] = r->line;
+    if (k == ROUNDING) {
+        alone.value[SEED] = (struct word){ "0", 1 };
+        alone.line[SEED] = r->line;
+    }
+    return describe(r, &alone, &ignored);
+}
+
+/* Is the wanted layer, or for NULL any, one of those to quantise? */
+static bool is_listed(struct reader *r, int *listed)
+{
+    struct word v = r->all.value[LAYERS];
+    int line = r->all.line[LAYERS];
+
+    *listed = !line;
+    if (!line)
+        return true;
+    if (v.n < 2 || *v.s != '[' || v.s[v.n - 1] != ']')
+        return bad(r, line, names[LAYERS], v, "is not [layer,layer]");
+    for (struct word rest = trim((struct word){ v.s + 1, v.n - 2 }); rest.n;) {
+        struct word name = bare(limber_lex_cut(&rest, ','));
+
+        if (!name.n || memchr(name.s, '[', name.n) || memchr(name.s, ']', name.n))
+            return bad(r, line, names[LAYERS], v, "is not [layer,layer]");
+        *listed |= !r->wanted || limber_lex_is(name, r->wanted);
+    }
+    return true;
+}
+
+bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
+                             struct diag *d)
+{
+    struct reader r = { .wanted = layer, .d = d };
+    struct settings both;
+    struct word line;
+    int quantised;
+
+    memset(unit, 0, sizeof *unit);
+    if (listed)
+        *listed = 0;
+    if (!text)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
+    r.now = &r.all;
+    for (r.line = 1; next_line(&text, &line); r.line++)
+        if (line.n && !(*line.s == '[' ? section(&r, line) : assignment(&r, line)))
+            return false;
+    both = r.all;
+    for (int k = 0; k < KEYS; k++)
+        if (r.layer.line[k]) {
+            both.value[k] = r.layer.value[k];
+            both.line[k] = r.layer.line[k];
+        }
+    if (!is_listed(&r, &quantised))
+        return false;
+    if (quantised && !both.line[TARGET])
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is missing", names[TARGET]);
+    if (quantised && !describe(&r, &both, unit))
+        return false;
+    if (listed)
+        *listed = quantised;
+    return true;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Simulated units, one number at a time: rounding, loading, order, random numbers.  Written once
+ * for the interpreter, for kernels and what they leave to the library, and for statistics; hence C
+ * that is C++ as well, without libc. */
+#ifndef LIMBER_UNIT_NUM_H
+#define LIMBER_UNIT_NUM_H
+
+#include "ir/num/prim_num.h"
+#include "limber/unit.h"
+
+/* ---- order --------------------------------------------------------------------------------- */
+
+/* The index along k of position p. */
+PRIM int64_t limber_unit_at(const limber_unit *u, int64_t k, int64_t p)
+{
+    int64_t from, len, q, first;
+
+    switch (u->order) {
+    case LIMBER_ORDER_REVERSE: return k - 1 - p;
+    case LIMBER_ORDER_EVENODD:
+    case LIMBER_ORDER_QUADS:
+        from = p / u->group * u->group;
+        len = k - from < u->group ? k - from : u->group;
+        q = p - from;
+        if (u->order == LIMBER_ORDER_EVENODD) {
+            first = (len + 1) / 2;
+            return from + (q < first ? 2 * q : 2 * (q - first) + 1);
+        }
+        first = len / 4 * 2 + (len % 4 < 2 ? len % 4 : 2);
+        return from + (q < first ? q / 2 * 4 + q % 2 : (q - first) / 2 * 4 + 2 + (q - first) % 2);
+    default: return p;
+    }
+}
+
+/* Positions of one part of k. */
+PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
+{
+    int64_t step = u->group ? u->group : u->block, part = (k + u->split - 1) / u->split;
+
+    part = (part + step - 1) / step * step;
+    return part > 0 ? part : 1;
+}
+
+/* ---- random numbers ------------------------------------------------------------------------ */
+
+/* Mixes x in place: a variable of 32 bits without a sign, or a vector of them. */
+#define LIMBER_MIX(x) \
+    ((x) ^= (x) >> 16, (x) *= 0x7feb352du, (x) ^= (x) >> 15, (x) *= 0x846ca68bu, (x) ^= (x) >> 16)
+#define LIMBER_ELEMENT_STEP 0xc2b2ae35u
+#define LIMBER_STREAM_STEP 0x27d4eb2fu
+#define LIMBER_INDEX_STEP 0x9e3779b1u
+
+/* What all numbers of row i, and then of element (i,j), have in common. */
+PRIM uint32_t limber_unit_row(uint64_t seed, int64_t i)
+{
+    uint32_t high = (uint32_t)(seed >> 32) + 0x9e3779b9u, x;
+
+    LIMBER_MIX(high);
+    x = (uint32_t)seed ^ high ^ (uint32_t)i * 0x85ebca6bu;
+    LIMBER_MIX(x);
+    return x;
+}
+
+PRIM uint32_t limber_unit_element(uint32_t row, int64_t j)
+{
+    uint32_t x = row + (uint32_t)j * LIMBER_ELEMENT_STEP;
+
+    LIMBER_MIX(x);
+    return x;
+}
+
+PRIM uint32_t limber_unit_number(uint32_t element, uint32_t stream, uint32_t index)
+{
+    uint32_t x = element + (stream * LIMBER_STREAM_STEP + index * LIMBER_INDEX_STEP);
+
+    LIMBER_MIX(x);
+    return x;
+}
+
+/* ---- rounding ------------------------------------------------------------------------------ */
+
+/* x + (sticky ? a positive amount below one unit of lo) rounded to a step's format; r: `bits`
+ * random bits.  *loss: as limber_num_encode. */
+PRIM void limber_step_round(struct limber_num *out, const limber_step *s,
+                            const struct limber_num *x, int sticky, uint32_t r, int bits, int *loss)
+{
+    limber_format f = s->format;
+    limber_rounding mode = (limber_rounding)s->rounding;
+    struct limber_num y = *x;
+    int infinite = s->overflow;
+    limber_u128 code;
+
+    if (mode == LIMBER_ROUND_STOCHASTIC) {
+        int64_t lead = (int64_t)x->exp + limber_sig_bits(limber_num_sig(x)) - 1;
+        int64_t tiny = (int64_t)1 - f.bias - f.frac_bits, q = lead - f.frac_bits;
+        int64_t shift;
+        int inexact;
+
+        mode = LIMBER_ROUND_ZERO;
+        infinite = 1;
+        if (x->kind == NUM_finite) {
+            q = q > tiny ? q : tiny;
+            shift = q - bits - x->exp;      /* down to units of the random bits */
+            if (shift > 0 || sticky) {
+                y.lo = (uint64_t)limber_num_shift(limber_num_sig(x), shift, sticky, 0,
+                                                  LIMBER_ROUND_ZERO, &inexact);
+            } else {
+                y.lo = x->lo << -shift;
+            }
+            y.lo = (y.lo + r) >> bits;
+            y.hi = 0;
+            y.exp = (int32_t)q;
+            y.kind = y.lo ? NUM_finite : NUM_zero;
+        }
+        *loss = limber_num_pack(&code, f.exp_bits, f.frac_bits, f.bias, f.flags, &y, 0, mode);
+        /* inexact when the value itself was not representable */
+        if (x->kind == NUM_finite) {
+            limber_u128 cut;
+            int lost = limber_num_pack(&cut, f.exp_bits, f.frac_bits, f.bias, f.flags, x, sticky,
+                                       LIMBER_ROUND_ZERO);
+
+            *loss |= lost & NUM_inexact;
+        }
+    } else {
+        *loss = limber_num_pack(&code, f.exp_bits, f.frac_bits, f.bias, f.flags, x, sticky, mode);
+    }
+    limber_num_unpack(out, f.exp_bits, f.frac_bits, f.bias, f.flags, code);
+    if (*loss & NUM_overflow && infinite &&
+        !(f.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))) {
+        out->kind = f.flags & LIMBER_FORMAT_NO_INF ? NUM_nan : NUM_inf;
+        out->sign = x->sign;
+    }
+    if (out->kind == NUM_nan)
+        out->sign = 0;
+}
+
+/* The double that a number of at most 53 bits is. */
+PRIM double limber_num_value(const struct limber_num *x)
+{
+    limber_u128 code;
+    uint64_t bits;
+    double v;
+
+    limber_num_pack(&code, 11, 52, 1023, 0, x, 0, LIMBER_ROUND_NEAREST);
+    bits = (uint64_t)code;
+    __builtin_memcpy(&v, &bits, 8);
+    return v;
+}
+
+/* A finite double rounded to a step's format. */
+PRIM double limber_step_value(const limber_step *s, double x, uint32_t r, int bits, int *loss)
+{
+    struct limber_num in, out;
+
+    limber_num_from_f64(&in, x);
+    limber_step_round(&out, s, &in, 0, r, bits, loss);
+    return limber_num_value(&out);
+}
+
+/* The exponent that an encoding in f has: a subnormal that of the smallest normal number. */
+PRIM int limber_unit_exponent(limber_format f, double x)
+{
+    int least = 1 - f.bias, e;
+    uint64_t bits;
+
+    __builtin_memcpy(&bits, &x, 8);
+    e = (int)(bits >> 52 & 0x7ff) - 1023;
+    return e < least ? least : e;
+}
+
+/* ---- loading ------------------------------------------------------------------------------- */
+
+/* Of the largest number of a step's format: its exponent, and itself. */
+PRIM int limber_unit_top(limber_format f)
+{
+    return (1 << f.exp_bits) - 1 - f.bias -
+           !(f.flags & LIMBER_FORMAT_FINITE || (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits));
+}
+
+PRIM double limber_unit_largest(limber_format f)
+{
+    uint64_t ones = ((uint64_t)1 << f.frac_bits) - (f.flags & LIMBER_FORMAT_NO_INF ? 2 : 1);
+    uint64_t bits = (uint64_t)(limber_unit_top(f) + 1023) << 52 | ones << (52 - f.frac_bits);
+    double v;
+
+    __builtin_memcpy(&v, &bits, 8);
+    return v;
+}
+
+/* x / y to odd, exact for powers of two: the one rounding that counts is the next. */
+PRIM double limber_odd_quotient(double x, double y)
+{
+    double q = x / y, rest = q - q == 0 ? __builtin_fma(-q, y, x) : 0;
+    uint64_t bits;
+
+    if (rest == 0)
+        return q;
+    __builtin_memcpy(&bits, &q, 8);
+    if ((rest < 0) != (x < 0))
+        bits--;
+    bits |= 1;
+    __builtin_memcpy(&q, &bits, 8);
+    return q;
+}
+
+/* The scale of a block of operands rounded by s whose largest magnitude is `most`, finite and not
+ * zero.  What is subnormal here is far below the least scale. */
+PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double most)
+{
+    const limber_step ue4m3 = { { LIMBER_KIND_FLOAT, 4, 3,
+                                  LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_SATURATE, 7, 1, 0 },
+                                LIMBER_ROUND_NEAREST,
+                                0 };
+    limber_format f = s->format;
+    double largest = limber_unit_largest(f), v;
+    int top = limber_unit_top(f), below = 52 - f.frac_bits, e, loss;
+    uint64_t bits, fraction = ((uint64_t)1 << 52) - 1;
+
+    if (u->scale == LIMBER_SCALE_UE4M3)
+        return limber_step_value(&ue4m3, limber_odd_quotient(most, largest), 0, 0, &loss);
+    __builtin_memcpy(&bits, &most, 8);
+    if (u->scale_rule == LIMBER_SCALE_RULE_EVEN)     /* a carry goes into the exponent */
+        bits += ((uint64_t)1 << below >> 1) - 1 + (bits >> below & 1);
+    e = (int)(bits >> 52) - 1023 - top;
+    if (u->scale_rule == LIMBER_SCALE_RULE_CEIL) {
+        bits = (bits & fraction) | (uint64_t)(top + 1023) << 52;
+        __builtin_memcpy(&v, &bits, 8);
+        e += v > largest;
+    }
+    e = e < -127 ? -127 : e > 127 ? 127 : e;
+    bits = (uint64_t)(e + 1023) << 52;
+    __builtin_memcpy(&v, &bits, 8);
+    return v;
+}
+
+/* An operand element as the unit sees it. */
+struct loaded {
+    float value;            /* scaled, exact */
+    int32_t exponent;       /* for the alignment of fused blocks */
+};
+
+/* alone: the exponent is the scale's, of a whole term. */
+PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int alone,
+                               struct loaded *out)
+{
+    int scaled = scale > 0, loss; /* a scale that is zero leaves zeros, and what is not finite */
+    double one = scaled ? scale : 1, v = x * 0;
+    uint64_t bits;
+
+    if (scaled || x - x != 0)
+        v = limber_step_value(s, limber_odd_quotient(x, one), 0, 0, &loss);
+    __builtin_memcpy(&bits, &one, 8);
+    out->exponent = (int32_t)(bits >> 52) - 1023;
+    if (!alone)
+        out->exponent += limber_unit_exponent(s->format, v);
+    out->value = (float)(v * one);
+}
+
+/* unit_load.c: loads one line of k elements that are given as doubles, in the order of k. */
+void limber_unit_load(const limber_unit *u, int side, const double *line, int64_t k,
+                      struct loaded *out);
+
+#endif

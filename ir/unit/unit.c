@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Descriptions of simulated units: text to struct and back, and what a description must satisfy.
+ * docs/simulation.md is the grammar. */
+#include "ir/lex.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_WORD = 96, MAX_FRAC = 40, MAX_BLOCK = 128, MAX_SPLIT = 4096, MAX_FLOOR = 1000 };
+
+/* Every key, with what it sets: a step, or a number (with its words, if it has any). */
+enum kind { STEP, INPUT, MULTIPLY, SCALE, NUMBER, SEED };
+static const struct key {
+    const char *name;
+    enum kind kind;
+    size_t at;
+    const char *words;
+    int64_t least, most;
+} keys[] = {
+#define AT(field) offsetof(limber_unit, field)
+    { "in", INPUT, AT(a), NULL, 0, 0 },
+    { "a", STEP, AT(a), NULL, 0, 0 },
+    { "b", STEP, AT(b), NULL, 0, 0 },
+    { "scale", SCALE, AT(scale), NULL, 0, 0 },
+    { "mul", MULTIPLY, AT(mul), NULL, 0, 0 },
+    { "acc", STEP, AT(acc), NULL, 0, 0 },
+    { "block", NUMBER, AT(block), NULL, 1, MAX_BLOCK },
+    { "frac", NUMBER, AT(frac), NULL, 1, MAX_FRAC },
+    { "floor", NUMBER, AT(floor), NULL, -MAX_FLOOR, MAX_FLOOR },
+    { "zeros", NUMBER, AT(zeros), "drop|keep", 0, 1 },
+    { "sub", NUMBER, AT(sub), NULL, 1, MAX_BLOCK },
+    { "tree", NUMBER, AT(tree), "no|yes", 0, 1 },
+    { "order", NUMBER, AT(order), "forward|reverse|evenodd|quads", 0, 3 },
+    { "group", NUMBER, AT(group), NULL, 1, INT32_MAX },
+    { "outer", STEP, AT(outer), NULL, 0, 0 },
+    { "split", NUMBER, AT(split), NULL, 1, MAX_SPLIT },
+    { "total", STEP, AT(total), NULL, 0, 0 },
+    { "start", NUMBER, AT(start_c), "zero|c", 0, 1 },
+    { "out", STEP, AT(out), NULL, 0, 0 },
+    { "narrow", NUMBER, AT(narrow), "no|yes", 0, 1 },
+    { "seed", SEED, AT(seed), NULL, 0, 0 },
+    { "bits", NUMBER, AT(random_bits), NULL, 1, 16 },
+#undef AT
+};
+
+static const char rounding_words[] = "rn|rz|ru|rd|ra|ro|rs";
+static const char rounding_aliases[] = "rne||||rna||sr";
+static const char scale_words[] = "|e8m0|ue4m3", rule_words[] = "floor|ceil|even";
+
+static const limber_unit defaults = {
+    .block = 1,
+    .sub = 1,
+    .floor = LIMBER_NO_FLOOR,
+    .split = 1,
+    .random_bits = 13,
+};
+
+/* The i-th of the words between bars. */
+static struct word word_at(const char *words, int64_t i)
+{
+    size_t n;
+
+    for (; i > 0; i--)
+        words += strcspn(words, "|") + 1;
+    n = strcspn(words, "|");
+    return (struct word){ words, n };
+}
+
+static bool find_word(struct word w, const char *words, int64_t *v)
+{
+    for (*v = 0;; ++*v) {
+        struct word x = word_at(words, *v);
+
+        if (x.n && x.n == w.n && !memcmp(x.s, w.s, w.n))
+            return true;
+        if (!x.s[x.n])
+            return false;
+    }
+}
+
+static bool bad(struct diag *d, const char *key, struct word v, const char *what)
+{
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: '%.*s' %s", key,
+                       (int)(v.n < MAX_WORD ? v.n : MAX_WORD), v.s, what);
+}
+
+/* ---- text to unit -------------------------------------------------------------------------- */
+
+/* FORMAT with fp16, fp32, fp64 for f16, f32, f64. */
+static bool read_format(struct word w, limber_format *f)
+{
+    char name[MAX_WORD];
+
+    if (!w.n || w.n >= sizeof name)
+        return false;
+    memcpy(name, w.s, w.n);
+    name[w.n] = 0;
+    if (!strcmp(name, "fp16") || !strcmp(name, "fp32") || !strcmp(name, "fp64"))
+        memmove(name + 1, name + 2, w.n - 1);
+    return limber_format_named(name, f) == LIMBER_STATUS_OK;
+}
+
+static bool read_step(const char *key, struct word w, limber_step *s, struct diag *d)
+{
+    struct word all = w, name = limber_lex_cut(&w, ':');
+    int64_t v;
+
+    memset(s, 0, sizeof *s);
+    if (!read_format(name, &s->format))
+        return bad(d, key, name, "is no format");
+    while (w.n) {
+        struct word x = limber_lex_cut(&w, ':');
+
+        if (find_word(x, rounding_words, &v) || find_word(x, rounding_aliases, &v))
+            s->rounding = (uint8_t)v;
+        else if (limber_lex_is(x, "sat"))
+            s->format.flags |= LIMBER_FORMAT_SATURATE;
+        else if (limber_lex_is(x, "ftz"))
+            s->format.flags |= LIMBER_FORMAT_NO_SUBNORMAL;
+        else if (limber_lex_is(x, "inf"))
+            s->overflow = 1;
+        else
+            return bad(d, key, all, "is not FORMAT[:ROUNDING][:sat][:ftz][:inf]");
+    }
+    return true;
+}
+
+enum { MOST_SCALED = 1 << 20 };   /* elements of a block with one scale */
+
+static bool read_scale(const char *key, struct word w, limber_unit *u, struct diag *d)
+{
+    struct word all = w, name = limber_lex_cut(&w, ':');
+    int64_t v;
+
+    if (!find_word(name, scale_words, &v))
+        return bad(d, key, name, "is neither e8m0 nor ue4m3");
+    u->scale = (int32_t)v;
+    u->scale_rule = LIMBER_SCALE_RULE_FLOOR;
+    u->scale_block = v == LIMBER_SCALE_E8M0 ? 32 : 16;
+    while (w.n) {
+        struct word x = limber_lex_cut(&w, ':');
+
+        if (find_word(x, rule_words, &v))
+            u->scale_rule = (int32_t)v;
+        else if (limber_lex_int(x, &v) && v >= 1 && v <= MOST_SCALED)
+            u->scale_block = (int32_t)v;
+        else
+            return bad(d, key, all, "is not e8m0|ue4m3[:BLOCK][:floor|:ceil|:even]");
+    }
+    return true;
+}
+
+static bool read_seed(const char *key, struct word w, limber_unit *u, struct diag *d)
+{
+    uint64_t v = 0;
+
+    for (size_t i = 0; i < w.n; i++) {
+        uint64_t digit = (uint64_t)(w.s[i] - '0');
+
+        if (w.s[i] < '0' || w.s[i] > '9' || v > (UINT64_MAX - digit) / 10)
+            return bad(d, key, w, "is not a number from 0 to 2^64-1");
+        v = 10 * v + digit;
+    }
+    if (!w.n)
+        return bad(d, key, w, "is not a number from 0 to 2^64-1");
+    u->seed = v;
+    u->seeded = 1;
+    return true;
+}
+
+static bool read_number(const struct key *k, struct word w, int32_t *to, struct diag *d)
+{
+    int64_t v;
+
+    if (k->words ? !find_word(w, k->words, &v) :
+                   !limber_lex_int(w, &v) || v < k->least || v > k->most) {
+        if (k->words)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: '%.*s' is none of %s", k->name,
+                               (int)(w.n < MAX_WORD ? w.n : MAX_WORD), w.s, k->words);
+        return limber_fail(
+            d, LIMBER_STATUS_BAD_ARGUMENT, "%s: '%.*s' is not a number from %lld to %lld", k->name,
+            (int)(w.n < MAX_WORD ? w.n : MAX_WORD), w.s, (long long)k->least, (long long)k->most);
+    }
+    *to = (int32_t)v;
+    return true;
+}
+
+static bool read_value(const struct key *k, struct word w, limber_unit *u, struct diag *d)
+{
+    void *to = (char *)u + k->at;
+
+    switch (k->kind) {
+    case INPUT:
+        if (!read_step(k->name, w, &u->a, d))
+            return false;
+        u->b = u->a;
+        return true;
+    case MULTIPLY:
+        if (limber_lex_is(w, "exact")) {
+            memset(to, 0, sizeof u->mul);
+            return true;
+        }
+        return read_step(k->name, w, to, d);
+    case STEP: return read_step(k->name, w, to, d);
+    case SCALE: return read_scale(k->name, w, u, d);
+    case SEED: return read_seed(k->name, w, u, d);
+    default: return read_number(k, w, to, d);
+    }
+}
+
+/* The next word of a description; bars are as good as spaces. */
+static struct word next(const char **at)
+{
+    struct word w;
+
+    *at += strspn(*at, " \t\r\n|");
+    w.s = *at;
+    w.n = strcspn(*at, " \t\r\n|");
+    *at += w.n;
+    return w;
+}
+
+static const struct key *key_named(struct word w)
+{
+    for (size_t i = 0; i < COUNT(keys); i++)
+        if (limber_lex_is(w, keys[i].name))
+            return &keys[i];
+    return NULL;
+}
+
+static bool read_words(const char *at, limber_unit *u, bool preset, struct diag *d)
+{
+    uint32_t seen = 0;
+
+    for (struct word w = next(&at); w.n; w = next(&at)) {
+        struct word v = w, name = limber_lex_cut(&v, '=');
+        const struct key *k = key_named(name);
+        uint32_t bit;
+
+        if (name.n == w.n && preset && !seen) {
+            const limber_unit_preset *p;
+            int i = 0;
+
+            while ((p = limber_unit_preset_at(i)) && !limber_lex_is(w, p->name))
+                i++;
+            if (!p)
+                return bad(d, "simulate", w, "is neither a preset nor key=value");
+            if (!read_words(p->words, u, false, d))
+                return limber_fail(d, LIMBER_STATUS_INTERNAL, "preset %s does not parse", p->name);
+            preset = false;
+            continue;
+        }
+        if (!k || name.n == w.n)
+            return bad(d, "simulate", w, "is no key=value of a unit");
+        bit = UINT32_C(1) << (k - keys);
+        if (seen & bit)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: said twice", k->name);
+        seen |= bit;
+        if (!read_value(k, v, u, d))
+            return false;
+    }
+    return true;
+}
+
+bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d)
+{
+    limber_unit u = defaults;
+
+    memset(unit, 0, sizeof *unit);
+    if (!text)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
+    if (!read_words(text, &u, true, d))
+        return false;
+    if (u.group && !u.outer.format.kind)
+        u.outer = u.acc;
+    if (u.split > 1 && !u.total.format.kind)
+        u.total = u.group ? u.outer : u.acc;
+    if (!limber_unit_verify(&u, d))
+        return false;
+    *unit = u;
+    return true;
+}
+
+/* ---- unit to text -------------------------------------------------------------------------- */
+
+static void print_step(struct text *out, const char *key, const limber_step *s)
+{
+    limber_format f = s->format;
+    char name[64];
+
+    f.flags &= (uint8_t)~(LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_NO_SUBNORMAL);
+    limber_text_add(out, " %s=%s", key, limber_format_name(f, name, sizeof name));
+    if (s->rounding)
+        limber_text_add(out, ":%.2s", word_at(rounding_words, s->rounding).s);
+    limber_text_add(out, "%s%s%s", s->format.flags & LIMBER_FORMAT_SATURATE ? ":sat" : "",
+                    s->format.flags & LIMBER_FORMAT_NO_SUBNORMAL ? ":ftz" : "",
+                    s->overflow ? ":inf" : "");
+}
+
+static bool same_step(const limber_step *a, const limber_step *b)
+{
+    return limber_format_equal(a->format, b->format) && a->rounding == b->rounding &&
+           a->overflow == b->overflow;
+}
+
+void limber_unit_print(const limber_unit *u, struct text *out)
+{
+    struct text t = { 0 };
+
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        const struct key *k = &keys[i];
+        const void *at = (const char *)u + k->at, *normal = (const char *)&defaults + k->at;
+        const limber_step *step = at;
+        int32_t v;
+
+        switch (k->kind) {
+        case INPUT:
+            if (same_step(&u->a, &u->b))
+                print_step(&t, k->name, step);
+            break;
+        case MULTIPLY:
+        case STEP:
+            if (step->format.kind && ((step != &u->a && step != &u->b) || !same_step(&u->a, &u->b)))
+                print_step(&t, k->name, step);
+            break;
+        case SCALE:
+            if (u->scale)
+                limber_text_add(&t, " scale=%s:%d:%.*s",
+                                u->scale == LIMBER_SCALE_E8M0 ? "e8m0" : "ue4m3", u->scale_block,
+                                (int)word_at(rule_words, u->scale_rule).n,
+                                word_at(rule_words, u->scale_rule).s);
+            break;
+        case SEED:
+            if (u->seeded)
+                limber_text_add(&t, " seed=%llu", (unsigned long long)u->seed);
+            break;
+        default:
+            memcpy(&v, at, sizeof v);
+            if (memcmp(at, normal, sizeof v) == 0)
+                break;
+            if (k->words)
+                limber_text_add(&t, " %s=%.*s", k->name, (int)word_at(k->words, v).n,
+                                word_at(k->words, v).s);
+            else
+                limber_text_add(&t, " %s=%d", k->name, v);
+        }
+    }
+    if (t.s)
+        limber_text_add(out, "%s", t.s + 1);
+    out->failed |= t.failed;
+    limber_text_clear(&t);
+}
+
+/* ---- what must hold -------------------------------------------------------------------------- */
+
+static bool is_f64(const limber_step *s)
+{
+    static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+
+    return limber_format_equal(s->format, binary64);
+}
+
+static bool is_int(const limber_step *s)
+{
+    return s->format.kind == LIMBER_KIND_INT || s->format.kind == LIMBER_KIND_UINT;
+}
+
+static bool check_step(const char *key, const limber_step *s, bool loads, struct diag *d)
+{
+    limber_format f = s->format;
+
+    if (f.kind != LIMBER_KIND_FLOAT)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: a float is wanted", key);
+    if (f.exp_bits < 2 || f.exp_bits > 8)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: e = %d is not in 2..8", key,
+                           f.exp_bits);
+    if (f.frac_bits < 1 || f.frac_bits > 23)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: m = %d is not in 1..23", key,
+                           f.frac_bits);
+    if (limber_format_emin(f) < -149 || limber_format_emax(f) > 127)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: values do not embed in binary32",
+                           key);
+    if (s->overflow && f.flags & LIMBER_FORMAT_SATURATE)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: sat contradicts inf", key);
+    if (loads && s->rounding == LIMBER_ROUND_STOCHASTIC)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: operands are not rounded stochastically", key);
+    return true;
+}
+
+/* rz of f64 would need more than the FMA of the machine. */
+static bool check_f64(const limber_unit *u, struct diag *d)
+{
+    const limber_step *all[] = { &u->a, &u->b, &u->acc, &u->outer, &u->total, &u->out };
+
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (all[i]->format.kind &&
+            (!is_f64(all[i]) || all[i]->rounding || all[i]->overflow || all[i]->format.flags))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "in: f64 is for units that are f64:rn "
+                               "throughout");
+    if (u->mul.format.kind || u->block != 1 || u->group || u->split != 1 || u->order ||
+        u->start_c || u->scale)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: f64 is for plain chains of FMAs");
+    return true;
+}
+
+static bool check_int(const limber_unit *u, struct diag *d)
+{
+    if (!is_int(&u->a) || !is_int(&u->b) || u->a.format.size != 1 || u->b.format.size != 1)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: integer units multiply i8 and u8");
+    if (u->acc.format.kind != LIMBER_KIND_INT || u->acc.format.size != 4)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "acc: integer units add in i32");
+    if (u->mul.format.kind || u->out.format.kind || u->group || u->split != 1 || u->start_c ||
+        u->scale || u->frac || u->tree)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: integer units only add, and wrap");
+    return true;
+}
+
+enum { STEPS = 7 };
+struct named_step {
+    const char *key;
+    const limber_step *s;
+    bool must;
+};
+
+static void steps_of(const limber_unit *u, struct named_step all[STEPS])
+{
+    const struct named_step list[STEPS] = {
+        { "a", &u->a, true },
+        { "b", &u->b, true },
+        { "mul", &u->mul, false },
+        { "acc", &u->acc, true },
+        { "outer", &u->outer, u->group > 0 },
+        { "total", &u->total, u->split > 1 },
+        { "out", &u->out, false },
+    };
+
+    memcpy(all, list, sizeof list);
+}
+
+/* Formats that there are, and words that have names, whatever the unit. */
+static bool check_words(const limber_unit *u, struct diag *d)
+{
+    static const limber_step none = { { 0 }, 0, 0 };
+    struct named_step all[STEPS];
+
+    steps_of(u, all);
+    for (size_t i = 0; i < STEPS; i++) {
+        const limber_step *s = all[i].s;
+
+        if (!s->format.kind && !all[i].must) {
+            if (memcmp(s, &none, sizeof none))
+                return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: a step without a format",
+                                   all[i].key);
+        } else if (!limber_format_check(all[i].key, s->format, d)) {
+            return false;
+        } else if (s->rounding > LIMBER_ROUND_STOCHASTIC || s->overflow > 1 ||
+                   (is_int(s) && (s->rounding || s->overflow))) {
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: no such rounding or overflow",
+                               all[i].key);
+        }
+    }
+    return true;
+}
+
+static bool check_steps(const limber_unit *u, struct diag *d)
+{
+    struct named_step all[STEPS];
+    bool random = false;
+
+    steps_of(u, all);
+
+    for (size_t i = 0; i < STEPS; i++) {
+        if (!all[i].must && !all[i].s->format.kind)
+            continue;
+        if (!check_step(all[i].key, all[i].s, i < 2, d))
+            return false;
+        random |= all[i].s->rounding == LIMBER_ROUND_STOCHASTIC;
+    }
+    if (random && !u->seeded)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "seed: stochastic rounding (rs) needs one");
+    if (!u->group && u->outer.format.kind)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "outer: there are no groups");
+    if (u->split == 1 && u->total.format.kind)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "total: k is not split");
+    if (u->tree &&
+        (u->mul.rounding == LIMBER_ROUND_STOCHASTIC || u->acc.rounding == LIMBER_ROUND_STOCHASTIC))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "tree: trees are not rounded stochastically");
+    return true;
+}
+
+static bool check_numbers(const limber_unit *u, struct diag *d)
+{
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        const struct key *k = &keys[i];
+        int32_t v;
+
+        if (k->kind != NUMBER)
+            continue;
+        memcpy(&v, (const char *)u + k->at, sizeof v);
+        if (memcmp((const char *)&defaults + k->at, &v, sizeof v) && (v < k->least || v > k->most))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %d is not from %lld to %lld",
+                               k->name, v, (long long)k->least, (long long)k->most);
+    }
+    if (u->scale < 0 || u->scale > LIMBER_SCALE_UE4M3 || u->scale_rule < 0 ||
+        u->scale_rule > LIMBER_SCALE_RULE_EVEN ||
+        (u->scale && (u->scale_block < 1 || u->scale_block > MOST_SCALED)))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "scale: %d with rule %d and blocks of %d",
+                           u->scale, u->scale_rule, u->scale_block);
+    if (u->scale == LIMBER_SCALE_UE4M3 && u->scale_rule)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "scale: ue4m3 has no rule but its own");
+    return true;
+}
+
+static bool is_small(const limber_step *s)
+{
+    return s->format.exp_bits <= 3;
+}
+
+static bool check_block(const limber_unit *u, struct diag *d)
+{
+    bool fused = u->block > 1 && !u->tree;
+
+    if (u->tree && (u->block < 2 || u->block & (u->block - 1) || u->block > 64))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "tree: block = %d is no power of two from 2 to "
+                           "64",
+                           u->block);
+    if (fused && !u->frac)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "frac: a fused block needs it");
+    if (!fused && (u->frac || u->floor != LIMBER_NO_FLOOR || u->zeros || u->sub != 1))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: only a fused block (block > 1) has it",
+                           u->frac     ? "frac" :
+                           u->zeros    ? "zeros" :
+                           u->sub != 1 ? "sub" :
+                                         "floor");
+    if (fused && u->mul.format.kind)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "mul: products of a fused block are exact");
+    if (u->block % u->sub)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "sub: %d does not divide block = %d",
+                           u->sub, u->block);
+    if (u->sub > 1 && (!is_small(&u->a) || !is_small(&u->b)))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "sub: operands of at most 3 exponent bits");
+    if (u->sub > 1 && u->scale && u->scale_block % u->sub)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "sub: %d does not divide blocks of scale",
+                           u->sub);
+    if (u->group && u->group % u->block)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "group: %d is no multiple of block = %d",
+                           u->group, u->block);
+    if (u->order >= LIMBER_ORDER_EVENODD && !u->group)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "order: this one needs groups");
+    if (u->order && u->scale && u->sub > 1)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "order: with sub only forward");
+    return true;
+}
+
+static bool check_width(const limber_unit *u, struct diag *d)
+{
+    limber_format m = u->mul.format, a = u->acc.format;
+    char name[2][64];
+
+    if (!m.kind || u->narrow ||
+        (m.frac_bits <= a.frac_bits && limber_format_emax(m) <= limber_format_emax(a)))
+        return true;
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "acc: %s is narrower than mul, %s; "
+                       "narrow=yes allows it",
+                       limber_format_name(a, name[0], sizeof name[0]),
+                       limber_format_name(m, name[1], sizeof name[1]));
+}
+
+bool limber_unit_verify(const limber_unit *u, struct diag *d)
+{
+    if (!u->a.format.kind || !u->b.format.kind)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: the operands' format is missing");
+    if (!u->acc.format.kind)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "acc: the accumulator is missing");
+    if (!check_numbers(u, d) || !check_words(u, d))
+        return false;
+    if (is_f64(&u->a) || is_f64(&u->b) || is_f64(&u->acc))
+        return check_f64(u, d);
+    if (is_int(&u->a) || is_int(&u->b) || is_int(&u->acc))
+        return check_int(u, d);
+    return check_steps(u, d) && check_block(u, d) && check_width(u, d);
+}
+
+/* ---- presets ------------------------------------------------------------------------------- */
+
+#define DATA "checked against outputs of the device (Khattak and Mikaitis, arXiv 2512.07004)"
+#define MODEL "MMA-Sim (Xie et al., arXiv 2511.10909), not checked against a device"
+#define TESTS "Fasi et al., PeerJ CS 7:e330, and MMA-Sim; not checked against a device"
+
+static const limber_unit_preset presets[] = {
+#define ACC32 "acc=f32:rz:inf"
+#define MMA " block=16 frac=25 order=quads group=32 " /* FP8 as two blocks of FP16 */
+#define UNIT(name, words, source) { name, words, source },
+#include "ir/unit/presets.h"
+#undef UNIT
+};
+
+const limber_unit_preset *limber_unit_preset_at(int i)
+{
+    return i >= 0 && (size_t)i < COUNT(presets) ? &presets[i] : NULL;
+}
+
+bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
+{
+    static const char *const format[UNIT_count] = { [UNIT_f16] = "fp16",
+                                                    [UNIT_bf16] = "bf16",
+                                                    [UNIT_tf32] = "tf32",
+                                                    [UNIT_e4m3] = "e4m3",
+                                                    [UNIT_e5m2] = "e5m2" };
+    const char *input = format[products->num[ATTR_unit]];
+    const char *word = limber_attrs[ATTR_sums].words;
+    char name[24];
+
+    if (!products->num[ATTR_sums] || !input)
+        return false;
+    for (int64_t i = products->num[ATTR_sums]; i > 0; i--)
+        word = strchr(word, '|') + 1;
+    snprintf(name, sizeof name, "%.*s-%s", (int)strcspn(word, "|"), word, input);
+    /* what sums in groups is no one instruction whose sum so far is another's addend */
+    return limber_unit_parse(name, unit) == LIMBER_STATUS_OK && !unit->group;
+}

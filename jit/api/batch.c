@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Many products of one shape: where their matrices lie, and that no two results meet. */
+#include "jit/api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The matrices of one operand. */
+struct many {
+    const char *what;
+    limber_matrix m;
+    int64_t rows, cols, count, step;
+    const void *const *each;    /* NULL: by step */
+};
+
+static limber_matrix one_of(const struct many *x, int64_t g)
+{
+    limber_matrix m = x->m;
+
+    if (x->each)
+        m.data = (void *)(uintptr_t)x->each[g];
+    else
+        m.data = (char *)m.data + g * x->step * m.format.size;
+    return m;
+}
+
+static bool is_empty(const struct many *x)
+{
+    return x->rows == 0 || x->cols == 0 || x->count == 0;
+}
+
+/* From the first element to the last one, in elements; known not to overflow. */
+static int64_t reach(const struct many *x)
+{
+    return (x->rows - 1) * x->m.row + (x->cols - 1) * x->m.col;
+}
+
+static uintptr_t bytes_of(const struct many *x)
+{
+    return (uintptr_t)(reach(x) + 1) * x->m.format.size;
+}
+
+/* ---- one operand ----------------------------------------------------------------------------- */
+
+static bool check_addresses(const struct many *x, struct diag *d)
+{
+    for (int64_t g = 0; g < x->count; g++) {
+        const limber_matrix m = one_of(x, g);
+
+        if (!m.data)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.p%s[%lld] is NULL", x->what,
+                               (long long)g);
+        if ((uintptr_t)m.data > UINTPTR_MAX - bytes_of(x))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "batch.p%s[%lld]: the matrix exceeds the address space", x->what,
+                               (long long)g);
+    }
+    return true;
+}
+
+static bool check_step(const struct many *x, struct diag *d)
+{
+    int64_t last, bytes;
+
+    if (!limber_check_data(&x->m, x->what, x->rows, x->cols, d))
+        return false;
+    if (!__builtin_mul_overflow(x->count - 1, x->step, &last) &&
+        !__builtin_add_overflow(last, reach(x) + 1, &last) &&
+        !__builtin_mul_overflow(last, (int64_t)x->m.format.size, &bytes) && bytes <= PTRDIFF_MAX &&
+        (uintptr_t)x->m.data <= UINTPTR_MAX - (uintptr_t)bytes)
+        return true;
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "batch.%s = %lld: %lld matrices exceed the address space", x->what,
+                       (long long)x->step, (long long)x->count);
+}
+
+static bool check_many(const struct many *x, struct diag *d)
+{
+    if (x->step < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.%s = %lld is negative", x->what,
+                           (long long)x->step);
+    return is_empty(x) || (x->each ? check_addresses(x, d) : check_step(x, d));
+}
+
+/* ---- results among themselves ---------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether x row + y col = t for some |x| < rows, |y| < cols. */
+static bool meets(const struct many *c, int64_t t)
+{
+    bool tall = c->rows > c->cols;
+    int64_t few = tall ? c->cols : c->rows, many = tall ? c->rows : c->cols;
+    int64_t by_few = tall ? c->m.col : c->m.row, by_many = tall ? c->m.row : c->m.col;
+
+    for (int64_t x = 1 - few; x < few; x++) {
+        int64_t rest = t - x * by_few;
+
+        if (rest == 0 || (by_many > 0 && many > 1 && rest % by_many == 0 &&
+                          least(rest, -rest) / by_many > -many))
+            return true;
+    }
+    return false;
+}
+
+/* Matrices a step apart share an element exactly when some multiple of the step is the distance
+ * between two elements of one. */
+static bool steps_apart(const struct many *c, struct diag *d)
+{
+    int64_t most;
+
+    if (c->count < 2 || c->step > reach(c))
+        return true;
+    if (c->step == 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.c = 0 with %lld products",
+                           (long long)c->count);
+    most = least(c->count - 1, reach(c) / c->step);
+    for (int64_t g = 1; g <= most; g++)
+        if (meets(c, g * c->step))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "batch.c = %lld makes matrices of c overlap: products 0 and %lld",
+                               (long long)c->step, (long long)g);
+    return true;
+}
+
+struct address {
+    uintptr_t at;
+    int64_t g;
+};
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = ((const struct address *)a)->at, y = ((const struct address *)b)->at;
+
+    return x < y ? -1 : x > y;
+}
+
+static struct address *sorted(const struct many *x, struct diag *d)
+{
+    struct address *a = calloc((size_t)x->count, sizeof *a);
+    bool ascending = true;
+
+    if (!a) {
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %lld addresses",
+                    (long long)x->count);
+        return NULL;
+    }
+    for (int64_t g = 0; g < x->count; g++) {
+        a[g] = (struct address){ (uintptr_t)one_of(x, g).data, g };
+        ascending = ascending && (g == 0 || a[g - 1].at <= a[g].at);
+    }
+    if (!ascending)
+        qsort(a, (size_t)x->count, sizeof *a, by_address);
+    return a;
+}
+
+static bool pair_apart(const struct many *c, int64_t g, const struct many *x, int64_t h,
+                       struct diag *d)
+{
+    const limber_matrix mc = one_of(c, g), mx = one_of(x, h);
+    char first[40], second[40];
+
+    snprintf(first, sizeof first, "%s of product %lld", c->what, (long long)g);
+    snprintf(second, sizeof second, "%s of product %lld", x->what, (long long)h);
+    return limber_check_apart((struct extent){ &mc, first, c->rows, c->cols },
+                              (struct extent){ &mx, second, x->rows, x->cols }, d);
+}
+
+/* Of matrices in the order of their addresses, those that a later one can meet lie before its
+ * end. */
+static bool places_apart(const struct many *c, const struct address *a, struct diag *d)
+{
+    for (int64_t i = 1; i < c->count; i++)
+        for (int64_t j = i - 1; j >= 0 && a[i].at - a[j].at < bytes_of(c); j--)
+            if (!pair_apart(c, a[j].g, c, a[i].g, d))
+                return false;
+    return true;
+}
+
+/* ---- results and operands -------------------------------------------------------------------- */
+
+/* Whether all of x lie before or behind all of c: the usual case, and quickly seen. */
+static bool ranges_apart(const struct many *c, const struct many *x)
+{
+    uintptr_t first[2] = { UINTPTR_MAX, UINTPTR_MAX }, end[2] = { 0, 0 };
+    const struct many *const side[2] = { c, x };
+
+    for (int s = 0; s < 2; s++)
+        for (int64_t g = 0; g < side[s]->count; g++) {
+            uintptr_t at = (uintptr_t)one_of(side[s], g).data;
+
+            first[s] = at < first[s] ? at : first[s];
+            end[s] = at + bytes_of(side[s]) > end[s] ? at + bytes_of(side[s]) : end[s];
+        }
+    return end[0] <= first[1] || end[1] <= first[0];
+}
+
+/* The first of the sorted addresses whose matrix of c ends behind `at`. */
+static int64_t first_behind(const struct many *c, const struct address *a, uintptr_t at)
+{
+    int64_t low = 0, high = c->count;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (a[middle].at + bytes_of(c) <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool operand_apart(const struct many *c, const struct address *a, const struct many *x,
+                          struct diag *d)
+{
+    int64_t distinct = !x->each && x->step == 0 ? 1 : x->count;
+
+    for (int64_t h = 0; h < distinct; h++) {
+        uintptr_t at = (uintptr_t)one_of(x, h).data;
+
+        for (int64_t i = first_behind(c, a, at); i < c->count && a[i].at < at + bytes_of(x); i++)
+            if (!pair_apart(c, a[i].g, x, h, d))
+                return false;
+    }
+    return true;
+}
+
+static bool check_apart(const struct many *c, const struct many *a, const struct many *b,
+                        struct diag *d)
+{
+    bool far_a = is_empty(a) || ranges_apart(c, a), far_b = is_empty(b) || ranges_apart(c, b), ok;
+    struct address *at;
+
+    if (!c->each && !steps_apart(c, d))
+        return false;
+    if (!c->each && far_a && far_b)
+        return true;
+    at = sorted(c, d);
+    ok = at && (!c->each || places_apart(c, at, d)) && (far_a || operand_apart(c, at, a, d)) &&
+         (far_b || operand_apart(c, at, b, d));
+    free(at);
+    return ok;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static bool check_batch(const limber_batch *t, const struct product *x, struct diag *d)
+{
+    const struct many a = { "a", x->a, x->m, x->k, t->count, t->a, t->pa };
+    const struct many b = { "b", x->b, x->k, x->n, t->count, t->b, t->pb };
+    const struct many c = { "c", x->c, x->m, x->n, t->count, t->c, (const void *const *)t->pc };
+
+    return check_many(&a, d) && check_many(&b, d) && check_many(&c, d) &&
+           (is_empty(&c) ||
+            (limber_check_distinct(&x->c, "c", x->m, x->n, d) && check_apart(&c, &a, &b, d)));
+}
+
+static void add_batch(struct problem *p, const limber_batch *t)
+{
+    p->groups = t->count;
+    p->step_a = t->a;
+    p->step_b = t->b;
+    p->step_c = t->c;
+    p->each_a = t->pa;
+    p->each_b = t->pb;
+    p->each_c = t->pc;
+}
+
+static bool run(limber_context *ctx, const limber_contract *contract, const limber_queue *queue,
+                const limber_batch *batch, const struct product *x, limber_report *report,
+                struct diag *d)
+{
+    struct problem p;
+
+    if (!limber_check_product(ctx, contract, x, d))
+        return false;
+    if (batch && batch->count < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.count = %lld is negative",
+                           (long long)batch->count);
+    if (batch ? !check_batch(batch, x, d) : !limber_check_addresses(x, d))
+        return false;
+    p = limber_problem_of(contract, x);
+    p.queue = queue;
+    if (batch)
+        add_batch(&p, batch);
+    return limber_engine_run(ctx, &p, report, d);
+}
+
+limber_status limber_gemm_batch(limber_context *ctx, const limber_contract *contract,
+                                const limber_queue *queue, const limber_batch *batch, int64_t m,
+                                int64_t n, int64_t k, const void *alpha, limber_matrix a,
+                                limber_matrix b, const void *beta, limber_matrix c,
+                                limber_report *report)
+{
+    CALL_SCOPE;
+    struct product x = { m, n, k, alpha, beta, a, b, c };
+    struct diag d = { 0 };
+
+    if (batch && batch->pa) /* addresses take the place of data, whatever it holds */
+        x.a.data = NULL;
+    if (batch && batch->pb)
+        x.b.data = NULL;
+    if (batch && batch->pc)
+        x.c.data = NULL;
+    if (!run(ctx, contract, queue, batch, &x, report, &d))
+        limber_fail_in(&d, "gemm_batch");
+    return limber_error_set(&d);
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Functions whose signature is only known at run time: limber_bind makes one out of a contract,
+ * limber_call calls one.  A signature is parsed into words, a word into what the argument is for
+ * and how it arrives. */
+#include "jit/api/api.h"
+
+#include <ffi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What an argument is for. */
+enum role {
+    ROLE_m,
+    ROLE_n,
+    ROLE_k,
+    ROLE_lda,
+    ROLE_ldb,
+    ROLE_ldc,
+    ROLE_alpha,
+    ROLE_beta,
+    ROLE_a,
+    ROLE_b,
+    ROLE_c,
+    ROLE_transa,
+    ROLE_transb,
+    ROLE_order,
+    ROLE_count,
+    ROLE_ignored = ROLE_count
+};
+
+enum use { USE_size = 1, USE_scalar = 2, USE_data = 4, USE_trans = 8, USE_order = 16 };
+
+static const struct {
+    const char *name;
+    int use;
+    bool needed;
+} roles[ROLE_count] = {
+    [ROLE_m] = { "m", USE_size, true },
+    [ROLE_n] = { "n", USE_size, true },
+    [ROLE_k] = { "k", USE_size, true },
+    [ROLE_lda] = { "lda", USE_size, false },
+    [ROLE_ldb] = { "ldb", USE_size, false },
+    [ROLE_ldc] = { "ldc", USE_size, false },
+    [ROLE_alpha] = { "alpha", USE_scalar, false },
+    [ROLE_beta] = { "beta", USE_scalar, false },
+    [ROLE_a] = { "a", USE_data, true },
+    [ROLE_b] = { "b", USE_data, true },
+    [ROLE_c] = { "c", USE_data, true },
+    [ROLE_transa] = { "transa", USE_trans, false },
+    [ROLE_transb] = { "transb", USE_trans, false },
+    [ROLE_order] = { "order", USE_order, false },
+};
+
+/* How an argument arrives. */
+enum type_word {
+    TYPE_i32,
+    TYPE_i64,
+    TYPE_f32,
+    TYPE_f64,
+    TYPE_char,
+    TYPE_ptr,
+    TYPE_reference,
+    TYPE_count
+};
+
+static const struct {
+    const char *name;
+    ffi_type *ffi;
+    int use;
+} types[TYPE_count] = {
+    [TYPE_i32] = { "i32", &ffi_type_sint32, USE_size | USE_trans | USE_order },
+    [TYPE_i64] = { "i64", &ffi_type_sint64, USE_size | USE_scalar },
+    [TYPE_f32] = { "f32", &ffi_type_float, USE_scalar },
+    [TYPE_f64] = { "f64", &ffi_type_double, USE_scalar },
+    [TYPE_char] = { "char", &ffi_type_schar, USE_trans },
+    [TYPE_ptr] = { "ptr", &ffi_type_pointer, USE_data },
+    [TYPE_reference] = { "*", &ffi_type_pointer, 0 },  /* what it points to has its own word */
+};
+
+enum { MOST_ARGUMENTS = 64, MOST_WORD = 31 };
+
+struct word {
+    enum role role;
+    enum type_word type;        /* of the value, also when it comes by reference */
+    bool reference;
+    limber_format format;       /* of a scalar */
+};
+
+struct signature {
+    bool answers;               /* int(...) */
+    size_t n;
+    struct word word[MOST_ARGUMENTS];
+    ffi_type *ffi[MOST_ARGUMENTS];
+    int at[ROLE_count];         /* index of the argument with this role, -1: none */
+};
+
+struct binding {
+    struct binding *next;
+    limber_context *ctx;
+    limber_contract contract;
+    char scheme[32];
+    limber_unit unit;
+    limber_format a, b, c;
+    struct signature sig;
+    ffi_cif cif;
+    ffi_closure *closure;
+    void *code;
+};
+
+/* ---- signatures ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name, *words;
+} usual[] = {
+    { "dgemm_", "transa:*char transb:*char m:*i32 n:*i32 k:*i32 alpha:*f64 a:ptr lda:*i32 b:ptr "
+                "ldb:*i32 beta:*f64 c:ptr ldc:*i32" },
+    { "sgemm_", "transa:*char transb:*char m:*i32 n:*i32 k:*i32 alpha:*f32 a:ptr lda:*i32 b:ptr "
+                "ldb:*i32 beta:*f32 c:ptr ldc:*i32" },
+    { "cblas_dgemm", "order:i32 transa:i32 transb:i32 m:i32 n:i32 k:i32 alpha:f64 a:ptr lda:i32 "
+                     "b:ptr ldb:i32 beta:f64 c:ptr ldc:i32" },
+    { "cblas_sgemm", "order:i32 transa:i32 transb:i32 m:i32 n:i32 k:i32 alpha:f32 a:ptr lda:i32 "
+                     "b:ptr ldb:i32 beta:f32 c:ptr ldc:i32" },
+};
+
+static bool bad_word(struct diag *d, const char *word, const char *why)
+{
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"%s\": %s", word, why);
+}
+
+static bool role_named(const char *name, size_t n, enum role *role)
+{
+    for (int i = 0; i < ROLE_count; i++) {
+        if (strlen(roles[i].name) == n && memcmp(roles[i].name, name, n) == 0) {
+            *role = (enum role)i;
+            return true;
+        }
+    }
+    *role = ROLE_ignored;
+    return n == 1 && *name == '_';
+}
+
+static bool type_named(const char *name, enum type_word *type)
+{
+    for (int i = 0; i < TYPE_reference; i++) {
+        if (strcmp(types[i].name, name) == 0) {
+            *type = (enum type_word)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A scalar by reference may be of any format; by value it is what a register holds. */
+static bool scalar_type(const char *type, struct word *w)
+{
+    if (limber_format_named(type, &w->format) != LIMBER_STATUS_OK)
+        return false;
+    return w->reference || (type_named(type, &w->type) && types[w->type].use & USE_scalar);
+}
+
+static bool parse_type(const char *text, const char *type, struct word *w, struct diag *d)
+{
+    int use = w->role == ROLE_ignored ? ~0 : roles[w->role].use;
+
+    w->reference = *type == '*';
+    type += w->reference;
+    if (use == USE_scalar)
+        return scalar_type(type, w) || bad_word(d, text, "no scalar comes like this");
+    if (!type_named(type, &w->type) || !(types[w->type].use & use))
+        return bad_word(d, text, "no argument of this name has this type");
+    if (w->reference && (use == USE_data || use == USE_order))
+        return bad_word(d, text, "this argument does not come by reference");
+    return true;
+}
+
+static bool parse_word(struct signature *s, const char *text, struct diag *d)
+{
+    const char *colon = strchr(text, ':');
+    struct word *w = &s->word[s->n];
+
+    if (s->n == MOST_ARGUMENTS)
+        return bad_word(d, text, "too many arguments");
+    if (!colon)
+        return bad_word(d, text, "it is not of the form name:type");
+    if (!role_named(text, (size_t)(colon - text), &w->role))
+        return bad_word(d, text, "the name is unknown");
+    if (!parse_type(text, colon + 1, w, d))
+        return false;
+    if (w->role != ROLE_ignored) {
+        if (s->at[w->role] >= 0)
+            return bad_word(d, text, "the name occurs twice");
+        s->at[w->role] = (int)s->n;
+    }
+    s->ffi[s->n++] = w->reference ? &ffi_type_pointer : types[w->type].ffi;
+    return true;
+}
+
+static bool parse_words(struct signature *s, const char *from, const char *end, struct diag *d)
+{
+    while (from < end) {
+        const char *space = memchr(from, ' ', (size_t)(end - from));
+        const char *stop = space ? space : end;
+        char text[MOST_WORD + 1];
+
+        snprintf(text, sizeof text, "%.*s",
+                 (int)(stop - from < MOST_WORD ? stop - from : MOST_WORD), from);
+        if (stop - from > MOST_WORD)
+            return bad_word(d, text, "the word is too long");
+        if (stop > from && !parse_word(s, text, d))
+            return false;
+        from = space ? stop + 1 : end;
+    }
+    return true;
+}
+
+static bool parse(struct signature *s, const char *text, struct diag *d)
+{
+    static const char answer[] = "int(";
+    const char *end;
+
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < ROLE_count; i++)
+        s->at[i] = -1;
+    if (!text)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature is NULL");
+    for (size_t i = 0; i < COUNT(usual); i++)
+        if (strcmp(usual[i].name, text) == 0)
+            text = usual[i].words;
+    end = text + strlen(text);
+    if (strncmp(text, answer, sizeof answer - 1) == 0) {
+        if (end[-1] != ')')
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"int(\" is not closed");
+        s->answers = true;
+        text += sizeof answer - 1;
+        end--;
+    }
+    return parse_words(s, text, end, d);
+}
+
+static bool prepare(const struct signature *s, ffi_cif *cif, struct diag *d)
+{
+    if (ffi_prep_cif(cif, FFI_DEFAULT_ABI, (unsigned)s->n,
+                     s->answers ? &ffi_type_sint : &ffi_type_void,
+                     (ffi_type **)(uintptr_t)s->ffi) == FFI_OK)
+        return true;
+    return limber_fail(d, LIMBER_STATUS_INTERNAL, "libffi refuses the signature");
+}
+
+/* ---- a bound function's call ----------------------------------------------------------------- */
+
+struct arguments {
+    const struct signature *sig;
+    void **at; /* as libffi hands them: pointers to the values */
+};
+
+/* Where the value of a role is, through its reference if it has one; NULL: none given. */
+static const void *value(const struct arguments *a, enum role role, struct diag *d)
+{
+    int i = a->sig->at[role];
+    const void *p;
+
+    if (i < 0)
+        return NULL;
+    p = a->at[i];
+    if (!a->sig->word[i].reference)
+        return p;
+    memcpy(&p, p, sizeof p);
+    if (!p)
+        limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", roles[role].name);
+    return p;
+}
+
+static int64_t integer(const struct arguments *a, enum role role, int64_t missing, struct diag *d)
+{
+    const void *p = value(a, role, d);
+    int32_t narrow;
+    int64_t wide;
+
+    if (!p)
+        return missing;
+    if (a->sig->word[a->sig->at[role]].type == TYPE_i64) {
+        memcpy(&wide, p, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, p, sizeof narrow);
+    return narrow;
+}
+
+static void *data(const struct arguments *a, enum role role)
+{
+    void *p;
+
+    memcpy(&p, a->at[a->sig->at[role]], sizeof p);
+    return p;
+}
+
+static bool transposed(const struct arguments *a, enum role role, struct diag *d)
+{
+    const void *p = value(a, role, d);
+    int32_t code;
+
+    if (!p)
+        return false;
+    if (a->sig->word[a->sig->at[role]].type == TYPE_char) {
+        code = *(const signed char *)p;
+        switch (code) {
+        case 'N':
+        case 'n': return false;
+        case 'T':
+        case 't':
+        case 'C':
+        case 'c': return true;
+        }
+    } else {
+        memcpy(&code, p, sizeof code);
+        switch (code) {
+        case 111:
+        case 'N':
+        case 'n': return false;
+        case 112:
+        case 113:
+        case 'T':
+        case 't':
+        case 'C':
+        case 'c': return true;
+        }
+    }
+    return !limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %d is none of N, T, C",
+                        roles[role].name, (int)code);
+}
+
+/* Column-major, unless an order says otherwise. */
+static bool row_major(const struct arguments *a, struct diag *d)
+{
+    int64_t order = integer(a, ROLE_order, 102, d);
+
+    if (order != 101 && order != 102)
+        limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "order = %lld is neither 101 nor 102",
+                    (long long)order);
+    return order == 101;
+}
+
+/* rows x cols after transposition; ld counts from one stored line to the next. */
+static limber_matrix operand(const struct arguments *a, enum role role, enum role ld,
+                             limber_format f, int64_t rows, int64_t cols, bool rows_stored,
+                             struct diag *d)
+{
+    int64_t line = rows_stored ? cols : rows, least = line > 1 ? line : 1;
+    int64_t lead = integer(a, ld, least, d);
+
+    if (lead < least)
+        limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is less than %lld", roles[ld].name,
+                    (long long)lead, (long long)least);
+    return (limber_matrix){ data(a, role), f, rows_stored ? lead : 1, rows_stored ? 1 : lead };
+}
+
+static limber_status called(const struct binding *b, const struct arguments *args)
+{
+    struct diag d = { 0 };
+    bool rows = row_major(args, &d), ta = transposed(args, ROLE_transa, &d),
+         tb = transposed(args, ROLE_transb, &d);
+    int64_t m = integer(args, ROLE_m, 0, &d), n = integer(args, ROLE_n, 0, &d),
+            k = integer(args, ROLE_k, 0, &d);
+    limber_matrix ma = operand(args, ROLE_a, ROLE_lda, b->a, m, k, rows != ta, &d);
+    limber_matrix mb = operand(args, ROLE_b, ROLE_ldb, b->b, k, n, rows != tb, &d);
+    limber_matrix mc = operand(args, ROLE_c, ROLE_ldc, b->c, m, n, rows, &d);
+    const void *alpha = value(args, ROLE_alpha, &d), *beta = value(args, ROLE_beta, &d);
+
+    if (d.status) {
+        limber_fail_in(&d, "bound function");
+        return limber_error_set(&d);
+    }
+    return limber_gemm(b->ctx, &b->contract, m, n, k, alpha, ma, mb, beta, mc, NULL);
+}
+
+static void enter(ffi_cif *cif, void *ret, void **at, void *user)
+{
+    const struct binding *b = user;
+    const struct arguments args = { &b->sig, at };
+    limber_status s = called(b, &args);
+
+    (void)cif;
+    if (b->sig.answers)
+        *(ffi_sarg *)ret = (ffi_sarg)s;
+}
+
+/* ---- binding --------------------------------------------------------------------------------- */
+
+/* A product function needs its sizes and its matrices, and scalars in C's format (integers: i64).
+ */
+static bool check_bound(const struct signature *s, limber_format c, struct diag *d)
+{
+    limber_format want = c;
+    char name[32];
+
+    if (c.kind == LIMBER_KIND_INT || c.kind == LIMBER_KIND_UINT)
+        limber_format_named("i64", &want);
+    for (int i = 0; i < ROLE_count; i++) {
+        if (roles[i].needed && s->at[i] < 0)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"%s\" is missing",
+                               roles[i].name);
+        if (roles[i].use == USE_scalar && s->at[i] >= 0 &&
+            !limber_format_equal(s->word[s->at[i]].format, want))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "signature: \"%s\" has to be in format %s", roles[i].name,
+                               limber_format_name(want, name, sizeof name));
+    }
+    return true;
+}
+
+static bool make_closure(struct binding *b, struct diag *d)
+{
+    if (!prepare(&b->sig, &b->cif, d))
+        return false;
+    b->closure = ffi_closure_alloc(sizeof *b->closure, &b->code);
+    if (!b->closure)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                           "the system refuses executable memory to libffi; call limber_gemm, or "
+                           "allow it to this process");
+    if (ffi_prep_closure_loc(b->closure, &b->cif, enter, b, b->code) != FFI_OK)
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "libffi refuses the closure");
+    return true;
+}
+
+static void free_one(struct binding *b)
+{
+    if (b && b->closure)
+        ffi_closure_free(b->closure);
+    free(b);
+}
+
+void limber_bindings_free(struct binding *list)
+{
+    while (list) {
+        struct binding *next = list->next;
+
+        free_one(list);
+        list = next;
+    }
+}
+
+static struct binding *bind(limber_context *ctx, const limber_contract *contract, limber_format a,
+                            limber_format b, limber_format c, const char *signature, struct diag *d)
+{
+    struct binding *new;
+
+    if (!ctx) {
+        limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+        return NULL;
+    }
+    if (!limber_check_format(a, "a", d) || !limber_check_format(b, "b", d) ||
+        !limber_check_format(c, "c", d) || !limber_check_contract(contract, c, d))
+        return NULL;
+    new = calloc(1, sizeof *new);
+    if (!new) {
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a binding");
+        return NULL;
+    }
+    new->ctx = ctx;
+    new->contract = *contract;
+    new->a = a;
+    new->b = b;
+    new->c = c;
+    if (contract->scheme) {
+        snprintf(new->scheme, sizeof new->scheme, "%s", contract->scheme);
+        new->contract.scheme = new->scheme;
+    }
+    if (contract->unit) {
+        new->unit = *contract->unit;
+        new->contract.unit = &new->unit;
+    }
+    new->contract.statistics = NULL; /* calls come from any thread */
+    if (parse(&new->sig, signature, d) && check_bound(&new->sig, c, d) && make_closure(new, d))
+        return new;
+    free_one(new);
+    return NULL;
+}
+
+limber_status limber_bind(limber_context *ctx, const limber_contract *contract, limber_format a,
+                          limber_format b, limber_format c, const char *signature,
+                          void (**function)(void))
+{
+    CALL_SCOPE;
+    struct diag d = { 0 };
+    struct binding *new;
+
+    if (!function) {
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "bind: function is NULL");
+        return limber_error_set(&d);
+    }
+    *function = NULL;
+    new = bind(ctx, contract, a, b, c, signature, &d);
+    if (new) {
+        memcpy(function, &new->code, sizeof *function);
+        pthread_mutex_lock(&ctx->lock);
+        new->next = ctx->bindings;
+        ctx->bindings = new;
+        pthread_mutex_unlock(&ctx->lock);
+    } else {
+        limber_fail_in(&d, "bind");
+    }
+    return limber_error_set(&d);
+}
+
+/* ---- calling --------------------------------------------------------------------------------- */
+
+limber_status limber_call(const char *signature, void (*function)(void), void **arguments)
+{
+    struct diag d = { 0 };
+    struct signature s;
+    ffi_cif cif;
+    ffi_sarg answer = LIMBER_STATUS_OK;
+
+    if (!function)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "function is NULL");
+    else if (parse(&s, signature, &d) && s.n > 0 && !arguments)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "arguments is NULL");
+    for (size_t i = 0; !d.status && i < s.n; i++)
+        if (!arguments[i])
+            limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "arguments[%zu] is NULL", i);
+    if (d.status || !prepare(&s, &cif, &d)) {
+        limber_fail_in(&d, "call");
+        return limber_error_set(&d);
+    }
+    ffi_call(&cif, function, s.answers ? &answer : NULL, arguments);
+    return s.answers ? (limber_status)(int)answer : LIMBER_STATUS_OK;
+}

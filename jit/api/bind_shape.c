@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Functions for one shape: check what is asked, make the code, hand out its address. */
+#include "jit/api/api.h"
+
+#include <string.h>
+
+enum { MOST_SIZE = 256 };   /* of m, n, k: beyond it, packing pays */
+
+static bool check_size(int64_t v, const char *what, struct diag *d)
+{
+    if (v < 1)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is less than 1", what,
+                           (long long)v);
+    return v <= MOST_SIZE || limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                                         "%s = %lld is more than %d; limber_gemm and "
+                                         "limber_bind serve it",
+                                         what, (long long)v, MOST_SIZE);
+}
+
+static bool check_contract(const limber_contract *k, limber_format c, struct diag *d)
+{
+    if (!limber_check_contract(k, c, d))
+        return false;
+    if (k->promise != LIMBER_CONTRACT_NATIVE)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "contract.promise: only native has functions for "
+                           "one shape");
+    return !k->scheme || strcmp(k->scheme, "native") == 0 ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "contract.scheme = \"%s\": only native has functions "
+                       "for one shape",
+                       k->scheme);
+}
+
+/* All in f64 or all in f32. */
+static bool check_format(limber_format f, limber_format c, const char *what, struct diag *d)
+{
+    limber_format f64, f32;
+    char name[32];
+
+    limber_format_named("f64", &f64);
+    limber_format_named("f32", &f32);
+    if (!limber_format_equal(f, f64) && !limber_format_equal(f, f32))
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "%s: functions for one shape serve f64 and f32, "
+                           "not %s",
+                           what, limber_format_name(f, name, sizeof name));
+    return limber_format_equal(f, c) ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s: format %s is not that of c", what,
+                       limber_format_name(f, name, sizeof name));
+}
+
+static bool check_strides(const limber_matrix *c, int64_t m, int64_t n, struct diag *d)
+{
+    return c->col == 1 || c->row == 1 || m == 1 || n == 1 ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "c: neither row = %lld nor col = %lld is 1",
+                       (long long)c->row, (long long)c->col);
+}
+
+static bool check(const limber_context *ctx, const limber_contract *contract, const struct fixed *f,
+                  limber_matrix a, limber_matrix b, limber_matrix c, int add, struct diag *d)
+{
+    if (!ctx)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    if (add != 0 && add != 1)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "add = %d is neither 0 nor 1", add);
+    a.data = b.data = c.data = NULL;
+    return check_size(f->m, "m", d) && check_size(f->n, "n", d) && check_size(f->k, "k", d) &&
+           limber_check_matrix(&a, "a", f->m, f->k, d) &&
+           limber_check_matrix(&b, "b", f->k, f->n, d) &&
+           limber_check_matrix(&c, "c", f->m, f->n, d) &&
+           limber_check_distinct(&c, "c", f->m, f->n, d) && check_contract(contract, c.format, d) &&
+           check_format(c.format, c.format, "c", d) && check_format(a.format, c.format, "a", d) &&
+           check_format(b.format, c.format, "b", d) && check_strides(&c, f->m, f->n, d);
+}
+
+/* A stride along a single element moves nothing: equal functions shall meet. */
+static struct strides strides_of(const limber_matrix *x, int64_t rows, int64_t cols)
+{
+    return (struct strides){ rows > 1 ? x->row : 0, cols > 1 ? x->col : 0 };
+}
+
+limber_status limber_bind_shape(limber_context *ctx, const limber_contract *contract, int64_t m,
+                                int64_t n, int64_t k, limber_matrix a, limber_matrix b,
+                                limber_matrix c, int add, limber_kernel *function)
+{
+    CALL_SCOPE;
+    struct fixed f = { .m = m, .n = n, .k = k, .add = add };
+    struct diag d = { 0 };
+    void *entry = NULL;
+
+    if (!function) {
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "function is NULL");
+    } else if (check(ctx, contract, &f, a, b, c, add, &d)) {
+        f.a = strides_of(&a, m, k);
+        f.b = strides_of(&b, k, n);
+        f.c = strides_of(&c, m, n);
+        limber_engine_function(ctx, contract, &f, c.format, &entry, &d);
+    }
+    if (function)
+        memcpy(function, &entry, sizeof *function);
+    if (d.status)
+        limber_fail_in(&d, "bind_shape");
+    return limber_error_set(&d);
+}

@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The public call for complex matrices, and its four real products as one:
+ *
+ *     [Re C, Im C] = [Re A, Im A] [ Re B  Im B]
+ *                                 [-Im B  Re B]
+ *
+ * with the columns of both sides, and the rows of the right factor, in pairs.  A and C are real
+ * matrices as they lie; B is written out.  Where the columns of C lie together, the transposed
+ * product is computed.  Conjugates are signs in what is written.  In a device's memory nothing is
+ * written out: kernels see A and B so (ir/view.h). */
+#include "jit/api/complex.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory and threads ---------------------------------------------------------------------- */
+
+void *limber_complex_memory(const limber_context *ctx, int64_t rows, int64_t cols, limber_format f,
+                            const char *what, struct diag *d)
+{
+    size_t bytes;
+    void *p = NULL;
+
+    if (!__builtin_mul_overflow((size_t)rows, (size_t)cols, &bytes) &&
+        !__builtin_mul_overflow(bytes, (size_t)f.size, &bytes))
+        p = limber_memory_alloc(&ctx->allocator, bytes + 1);
+    if (!p)
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %s", what);
+    return p;
+}
+
+enum { ALONE = 1 << 15 }; /* elements: fewer are no work for several threads */
+
+void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
+                          void (*fn)(void *arg, int64_t task, int worker), void *arg)
+{
+    struct runner r = limber_pool_runner(ctx->pool);
+
+    if (elements > ALONE)
+        r.run(r.self, tasks, fn, arg);
+    else
+        for (int64_t i = 0; i < tasks; i++)
+            fn(arg, i, 0);
+}
+
+/* ---- B written out --------------------------------------------------------------------------- */
+
+struct expansion {
+    const struct complex_product *x;
+    limber_format f; /* of what is written: B's, or a wider integer */
+    char *data;
+    int64_t line, p; /* strides in elements */
+    bool by_lines;
+    _Atomic bool least; /* seen: an integer that has no negative */
+};
+
+static void negate_float(char *at, limber_format f)
+{
+    int bit = f.carried || f.kind == LIMBER_KIND_DD ? 8 * f.size - 1 : f.exp_bits + f.frac_bits;
+
+    at[bit / 8] = (char)(at[bit / 8] ^ 1 << bit % 8);
+    if (f.kind == LIMBER_KIND_DD)
+        at[7] = (char)(at[7] ^ 0x80);
+}
+
+/* False when the number has no negative. */
+static bool negate_integer(char *at, int size)
+{
+    int64_t v = 0;
+
+    memcpy(&v, at, (size_t)size);
+    v = (int64_t)((0 - (uint64_t)v) << (64 - 8 * size)) >> (64 - 8 * size);
+    memcpy(at, &v, (size_t)size);
+    return v != INT64_MIN >> (64 - 8 * size);
+}
+
+static inline void put(struct expansion *e, char *to, const char *from, int size, bool minus)
+{
+    limber_format f = e->x->b.m.format;
+
+    if (f.size == e->f.size) /* as it is */
+        memcpy(to, from, (size_t)size);
+    else
+        limber_convert(to, e->f, from, f, 1, LIMBER_ROUND_NEAREST);
+    if (minus && !limber_is_integer(f))
+        negate_float(to, f);
+    else if (minus && !negate_integer(to, e->f.size))
+        e->least = true;
+}
+
+/* Element (p, j) as its four numbers. */
+static inline void four(struct expansion *e, int64_t p, int64_t j, int size)
+{
+    const struct pairs *b = &e->x->b;
+    const char *re = (const char *)b->m.data + 2 * (p * b->m.row + j * b->m.col) * size;
+    const char *im = re + size;
+    int wide = e->f.size;
+    char *to = e->data + (2 * j * e->line + 2 * p * e->p) * wide;
+    bool minus_a = e->x->a.conj, minus_b = b->conj;
+
+    put(e, to, re, size, false);
+    put(e, to + e->p * wide, im, size, minus_a == minus_b);
+    put(e, to + e->line * wide, im, size, minus_b);
+    put(e, to + (e->line + e->p) * wide, re, size, minus_a);
+}
+
+static inline void expand(struct expansion *e, int64_t task, int size)
+{
+    if (e->by_lines)
+        for (int64_t p = 0; p < e->x->k; p++)
+            four(e, p, task, size);
+    else
+        for (int64_t j = 0; j < e->x->n; j++)
+            four(e, task, j, size);
+}
+
+static void expand_task(void *arg, int64_t task, int worker)
+{
+    struct expansion *e = arg;
+    int size = e->x->b.m.format.size;
+
+    (void)worker;
+    if (size == 8) /* constants make copies of them single moves */
+        expand(e, task, 8);
+    else if (size == 4)
+        expand(e, task, 4);
+    else
+        expand(e, task, size);
+}
+
+static bool wider(limber_format f, limber_format *out)
+{
+    static const char *const name[] = { [1] = "i16", [2] = "i32", [4] = "i64" };
+
+    return f.size < 8 && limber_format_named(name[f.size], out) == LIMBER_STATUS_OK;
+}
+
+static bool expand_as(struct expansion *e, struct diag *d)
+{
+    const struct complex_product *x = e->x;
+
+    e->by_lines = x->b.m.row == 1 && x->b.m.col != 1;
+    e->line = e->by_lines ? 2 * x->k : 1;
+    e->p = e->by_lines ? 1 : 2 * x->n;
+    e->least = false;
+    e->data = limber_complex_memory(x->ctx, 2 * x->k, 2 * x->n, e->f, "the real form of b", d);
+    if (!e->data)
+        return false;
+    limber_complex_share(x->ctx, e->by_lines ? x->n : x->k, x->k * x->n, expand_task, e);
+    return true;
+}
+
+/* The least integer of a format has a negative in the next wider one; modulo 2^64 it is its own. */
+static bool expand_b(struct expansion *e, struct diag *d)
+{
+    bool wraps = e->x->contract.promise == LIMBER_CONTRACT_NATIVE;
+
+    e->f = e->x->b.m.format;
+    if (e->f.kind == LIMBER_KIND_UINT)
+        wider(e->f, &e->f);
+    if (!expand_as(e, d))
+        return false;
+    if (!e->least || (wraps && e->f.size == 8))
+        return true;
+    limber_memory_free(&e->x->ctx->allocator, e->data);
+    e->data = NULL;
+    if (!wider(e->f, &e->f))
+        return limber_fail(d, LIMBER_STATUS_RANGE,
+                           "an operand holds -2^63, whose negative does not fit "
+                           "i64");
+    return expand_as(e, d);
+}
+
+/* ---- pairs in a device's memory -------------------------------------------------------------- */
+
+static bool is_remote(const struct complex_product *x, const void *p)
+{
+    return limber_device_holds(x->ctx, p);
+}
+
+/* Whether B holds the least integer of its format, which has no negative there. */
+static bool holds_least(const struct complex_product *x, bool *least, struct diag *d)
+{
+    const struct patch along = { .pairs = PAIRS_along };
+    const struct view v = { x->b.m.data, 2 * x->b.m.col, 2 * x->b.m.row, &along };
+    limber_format f = x->b.m.format;
+    struct mask m;
+
+    if (!limber_device_scan(x->ctx, &m, &v, f, x->n, 2 * x->k, x->queue, d))
+        return false;
+    *least = !m.zero && m.emax == 8 * f.size - 1;
+    limber_mask_clear(&m);
+    return true;
+}
+
+/* Of integers of 64 bits the least has a negative only modulo 2^64. */
+static bool check_least(const struct complex_product *x, struct diag *d)
+{
+    limber_format f = x->b.m.format;
+    bool least = false;
+
+    if (f.kind != LIMBER_KIND_INT || f.size < 8 || x->contract.promise == LIMBER_CONTRACT_NATIVE)
+        return true;
+    return holds_least(x, &least, d) &&
+           (!least || limber_fail(d, LIMBER_STATUS_RANGE,
+                                  "an operand holds -2^63, whose negative does "
+                                  "not fit i64"));
+}
+
+/* Shorter integers are widened, so that every one has a negative; to simulated units, which take
+ * their own formats alone, only where one has none. */
+static bool widens(const struct complex_product *x, bool *wide, struct diag *d)
+{
+    limber_format f = x->b.m.format;
+
+    *wide = limber_is_integer(f) && f.size < 8;
+    return x->contract.promise != LIMBER_CONTRACT_SIMULATE || f.kind != LIMBER_KIND_INT ||
+           holds_least(x, wide, d);
+}
+
+/* B as kernels read it. */
+static bool see_b(const struct complex_product *x, struct problem *p, struct diag *d)
+{
+    limber_format f = x->b.m.format;
+    bool minus_a = x->a.conj, minus_b = x->b.conj, wide;
+
+    if (!widens(x, &wide, d))
+        return false;
+    p->fb = f;
+    p->patch_b = (struct patch){
+        .pairs = PAIRS_square,
+        .minus = (minus_a == minus_b) << 1 | minus_b << 2 | minus_a << 3,
+    };
+    if (wide && wider(f, &p->fb)) {
+        p->patch_b.stored = f.size;
+        p->patch_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
+    }
+    p->b = (struct view){ x->b.m.data, 2 * x->b.m.col, 2 * x->b.m.row, &p->patch_b };
+    return check_least(x, d);
+}
+
+static void see_a(const struct complex_product *x, struct problem *p)
+{
+    p->patch_a = (struct patch){ .pairs = PAIRS_along };
+    p->a = (struct view){ x->a.m.data, 2 * x->a.m.row, 2 * x->a.m.col, &p->patch_a };
+}
+
+/* ---- A as it lies, or copied ----------------------------------------------------------------- */
+
+struct gather {
+    const struct complex_product *x;
+    char *data;
+};
+
+static void gather_row(void *arg, int64_t i, int worker)
+{
+    const struct gather *g = arg;
+    const limber_matrix *a = &g->x->a.m;
+    size_t pair = 2 * (size_t)a->format.size;
+
+    (void)worker;
+    for (int64_t p = 0; p < g->x->k; p++)
+        memcpy(g->data + (size_t)(i * g->x->k + p) * pair,
+               (const char *)a->data + (size_t)(i * a->row + p * a->col) * pair, pair);
+}
+
+/* *copy is to be freed. */
+static bool view_a(const struct complex_product *x, struct problem *to, char **copy, struct diag *d)
+{
+    struct gather g = { .x = x };
+
+    *copy = NULL;
+    to->a = (struct view){ x->a.m.data, 2 * x->a.m.row, 1, NULL };
+    if (x->a.m.col == 1 || x->k <= 1)
+        return true;
+    if (is_remote(x, x->a.m.data)) {
+        see_a(x, to);
+        return true;
+    }
+    g.data = *copy = limber_complex_memory(x->ctx, x->m, 2 * x->k, x->a.m.format, "a copy of a", d);
+    if (!g.data)
+        return false;
+    limber_complex_share(x->ctx, x->m, x->m * x->k, gather_row, &g);
+    to->a = (struct view){ *copy, 2 * x->k, 1, NULL };
+    return true;
+}
+
+/* *written is to be freed. */
+static bool view_b(const struct complex_product *x, struct problem *to, char **written,
+                   struct diag *d)
+{
+    struct expansion e = { .x = x };
+
+    *written = NULL;
+    if (is_remote(x, x->b.m.data))
+        return see_b(x, to, d);
+    if (!expand_b(&e, d)) {
+        limber_memory_free(&x->ctx->allocator, e.data);
+        return false;
+    }
+    *written = e.data;
+    to->fb = e.f;
+    to->b = (struct view){ e.data, e.line, e.p, NULL };
+    return true;
+}
+
+/* ---- four products --------------------------------------------------------------------------- */
+
+/* C, or elsewhere, as real numbers: pairs lie together. */
+static struct output_view real_place(void *data, int64_t row, int64_t col, int64_t n)
+{
+    struct output_view c = { data, 2 * row, 1, 2, 2 * col };
+
+    if (col == 1)
+        c.inner = n > 0 ? 2 * n : 1;
+    return c;
+}
+
+static bool multiply(const struct complex_product *x, limber_format fc, struct output_view c,
+                     const void *alpha, const void *beta, struct diag *d)
+{
+    struct problem p = {
+        .contract = x->contract,
+        .m = x->m,
+        .n = 2 * x->n,
+        .k = 2 * x->k,
+        .groups = 1,
+        .fa = x->a.m.format,
+        .fc = fc,
+        .c = c,
+        .alpha = alpha,
+        .beta = beta,
+        .queue = x->queue,
+    };
+    char *copy = NULL, *written = NULL;
+    bool ok = view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
+              limber_engine_run(x->ctx, &p, x->report, d);
+
+    limber_memory_free(&x->ctx->allocator, written);
+    limber_memory_free(&x->ctx->allocator, copy);
+    return ok;
+}
+
+/* ---- alpha and beta that are complex --------------------------------------------------------- */
+
+static limber_format scalar_format(limber_format c)
+{
+    limber_format f = c;
+
+    if (limber_is_integer(c))
+        limber_format_named("i64", &f);
+    return f;
+}
+
+/* Behind them lie the factors. */
+static bool terms_on_device(struct terms *t, const struct complex_product *x, struct diag *d)
+{
+    enum { ALIGN = 256 };
+    size_t bytes;
+    void *p = NULL;
+
+    if (__builtin_mul_overflow((size_t)(x->m * x->n), (size_t)(t->width * t->f.size), &bytes) ||
+        bytes > SIZE_MAX / 2)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a b before its sum with c");
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (!limber_device_alloc(x->ctx, &p, bytes + ALIGN, "a b before its sum with c", x->queue, d))
+        return false;
+    t->data = p;
+    t->factors = t->data + bytes;
+    return true;
+}
+
+bool limber_terms_new(struct terms *t, const struct complex_product *x, struct diag *d)
+{
+    t->f = scalar_format(x->c.format);
+    t->width = x->beta ? 4 : 2;
+    t->factors = NULL;
+    if (is_remote(x, x->c.data))
+        return terms_on_device(t, x, d);
+    t->data =
+        limber_complex_memory(x->ctx, x->m * x->n, t->width, t->f, "a b before its sum with c", d);
+    return t->data;
+}
+
+void limber_terms_drop(struct terms *t, const struct complex_product *x)
+{
+    if (t->factors)
+        limber_device_free(x->ctx, t->data, x->queue);
+    else
+        limber_memory_free(&x->ctx->allocator, t->data);
+    t->data = NULL;
+}
+
+struct filling {
+    const struct complex_product *x;
+    const struct terms *t;
+};
+
+static void fill_row(void *arg, int64_t i, int worker)
+{
+    const struct filling *f = arg;
+    const limber_matrix *c = &f->x->c;
+    size_t size = f->t->f.size;
+
+    (void)worker;
+    for (int64_t j = 0; j < f->x->n; j++) {
+        const char *from = (const char *)c->data + 2 * (i * c->row + j * c->col) * c->format.size;
+        char *to = f->t->data + (size_t)((i * f->x->n + j) * f->t->width + 2) * size;
+
+        limber_convert(to, f->t->f, from, c->format, 2, LIMBER_ROUND_NEAREST);
+    }
+}
+
+/* Two columns of coefficients, one for the real and one for the imaginary parts. */
+static bool coefficients(const struct terms *t, const struct complex_product *x, char *to,
+                         struct diag *d)
+{
+    const char *given[2] = { x->alpha, x->beta };
+    size_t size = t->f.size;
+    const double one[2] = { 1, 0 };
+    limber_format f64;
+    char pair[32];
+
+    limber_format_named("f64", &f64);
+    for (int i = 0; 2 * i < t->width; i++) {
+        char *re = to + 2 * (size_t)i * size, *im = re + (size_t)t->width * size;
+
+        if (given[i])
+            memcpy(pair, given[i], 2 * size);
+        else
+            limber_convert(pair, t->f, one, f64, 2, LIMBER_ROUND_NEAREST);
+        memcpy(re, pair, size);
+        memcpy(re + size, pair + size, size);
+        memcpy(im, pair + size, size);
+        memcpy(im + size, pair, size);
+        if (!limber_is_integer(t->f))
+            negate_float(re + size, t->f);
+        else if (!negate_integer(re + size, (int)size))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "%s: the negative of its imaginary part "
+                               "does not fit i64",
+                               i ? "beta" : "alpha");
+    }
+    return true;
+}
+
+/* C's pairs to their places, and the coefficients to where the product finds them. */
+static bool fill(const struct terms *t, const struct complex_product *x, char **matrix,
+                 struct diag *d)
+{
+    struct terms_job j = {
+        .c = x->c.data,
+        .row = 2 * x->c.row,
+        .col = 2 * x->c.col,
+        .m = x->m,
+        .n = x->n,
+        .width = t->width,
+        .to = t->data,
+        .factors = t->factors,
+    };
+    struct filling f = { x, t };
+
+    if (!coefficients(t, x, t->factors ? j.value : *matrix, d))
+        return false;
+    if (t->factors) {
+        *matrix = t->factors;
+        return limber_device_terms(x->ctx, &j, x->c.format, x->queue, d);
+    }
+    if (t->width == 4)
+        limber_complex_share(x->ctx, x->m, x->m * x->n, fill_row, &f);
+    return true;
+}
+
+/* On a device, whose scans of terms would take longer than the sum, it is computed without a look
+ * at them: by the machine's own numbers, or by accumulators that serve any data. */
+static const char *scheme_of_sum(const struct terms *t, limber_promise p)
+{
+    bool machine = t->f.kind == LIMBER_KIND_FLOAT && !t->f.carried && !t->f.flags &&
+                   ((t->f.exp_bits == 11 && t->f.frac_bits == 52) ||
+                    (t->f.exp_bits == 8 && t->f.frac_bits == 23));
+
+    if (!t->factors || t->f.kind != LIMBER_KIND_FLOAT || t->f.size > 8)
+        return NULL; /* those accumulators are too long */
+    return p == LIMBER_CONTRACT_CORRECT || p == LIMBER_CONTRACT_BITS ? "exact" :
+           machine && p == LIMBER_CONTRACT_NATIVE                    ? "native" :
+                                                                       NULL;
+}
+
+/* The coefficients times the terms: 2 x mn, an inner dimension of 2 or 4. */
+static bool add_terms(const struct terms *t, const struct complex_product *x, struct diag *d)
+{
+    char room[8 * 16], *matrix = room;
+    const limber_promise promise =
+        x->contract.promise == LIMBER_CONTRACT_FAST ? LIMBER_CONTRACT_NATIVE : x->contract.promise;
+    const limber_contract k = {
+        .promise = promise,
+        .bits = x->contract.bits,
+        .scheme = scheme_of_sum(t, promise),
+    };
+    const bool filled = fill(t, x, &matrix, d);
+    const struct problem p = {
+        .contract = k,
+        .m = 2,
+        .n = x->m * x->n,
+        .k = t->width,
+        .groups = 1,
+        .fa = t->f,
+        .fb = t->f,
+        .fc = x->c.format,
+        .a = { matrix, t->width, 1, NULL },
+        .b = { t->data, t->width, 1, NULL },
+        .queue = x->queue,
+        .c = { x->c.data, 1, 2 * x->c.col, x->n, 2 * x->c.row },
+    };
+    limber_report r;
+
+    if (!filled || !limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
+        return false;
+    if (x->report) {
+        x->report->seconds_scan += r.seconds_scan;
+        x->report->seconds_compile += r.seconds_compile;
+        x->report->seconds_run += r.seconds_run;
+    }
+    return true;
+}
+
+bool limber_terms_finish(struct terms *t, const struct complex_product *x, struct diag *d)
+{
+    bool ok = add_terms(t, x, d);
+
+    limber_terms_drop(t, x);
+    return ok;
+}
+
+static bool in_two_steps(const struct complex_product *x, struct diag *d)
+{
+    struct terms t;
+    struct output_view c;
+
+    if (x->contract.promise == LIMBER_CONTRACT_SIMULATE)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.promise simulate needs real alpha and beta");
+    if (!limber_terms_new(&t, x, d))
+        return false;
+    c = (struct output_view){ t.data, x->n * t.width, 1, t.width == 2 ? 2 * x->n : 2, t.width };
+    if (!multiply(x, t.f, c, NULL, NULL, d)) {
+        limber_terms_drop(&t, x);
+        return false;
+    }
+    return limber_terms_finish(&t, x, d);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static bool is_real(const char *pair, limber_format c)
+{
+    return !pair || !limber_scalar(pair + scalar_format(c).size, c, 0);
+}
+
+static bool with_four(const struct complex_product *x, struct diag *d)
+{
+    limber_format f = x->c.format;
+
+    if (!is_real(x->alpha, f) || !is_real(x->beta, f))
+        return in_two_steps(x, d);
+    return multiply(x, f, real_place(x->c.data, x->c.row, x->c.col, x->n),
+                    limber_scalar(x->alpha, f, 1), limber_scalar(x->beta, f, 0), d);
+}
+
+/* limber_scalar for pairs. */
+static const void *pair(const void *p, limber_format c, double neutral)
+{
+    return p && is_real(p, c) && !limber_scalar(p, c, neutral) ? NULL : p;
+}
+
+/* The real matrix of 2 rows x 2 cols elements that the pairs need at most. */
+static bool check_pairs(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
+                        struct diag *d)
+{
+    const int64_t most = INT64_MAX / 4;
+    limber_matrix real = *m;
+    int64_t elements;
+
+    if (m->row < 0 || m->col < 0)
+        return limber_check_matrix(m, what, rows, cols, d);
+    if (rows > most || cols > most / 32 || m->row > most || m->col > most ||
+        __builtin_mul_overflow(4 * rows, 32 * cols, &elements))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s: %lld x %lld pairs with strides %lld and "
+                           "%lld exceed the address space",
+                           what, (long long)rows, (long long)cols, (long long)m->row,
+                           (long long)m->col);
+    real.row *= 2;
+    real.col *= 2;
+    return limber_check_matrix(&real, what, rows, cols, d);
+}
+
+/* Pairs as elements of twice the size. */
+static limber_matrix doubled(limber_matrix m)
+{
+    m.format.size = (uint8_t)(2 * m.format.size);
+    return m;
+}
+
+static bool check_sizes(const struct complex_product *x, struct diag *d)
+{
+    const int64_t size[] = { x->m, x->n, x->k };
+
+    for (int i = 0; i < 3; i++)
+        if (size[i] < 0)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%c = %lld is negative", "mnk"[i],
+                               (long long)size[i]);
+    return true;
+}
+
+static bool check(const struct complex_product *x, const limber_contract *contract, struct diag *d)
+{
+    const struct product wide = {
+        x->m, x->n, x->k, NULL, NULL, doubled(x->a.m), doubled(x->b.m), doubled(x->c)
+    };
+
+    if (!x->ctx)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    return check_sizes(x, d) && check_pairs(&x->a.m, "a", x->m, x->k, d) &&
+           check_pairs(&x->b.m, "b", x->k, x->n, d) && check_pairs(&x->c, "c", x->m, x->n, d) &&
+           limber_check_contract(contract, x->c.format, d) && limber_check_addresses(&wide, d);
+}
+
+static limber_matrix transposed(limber_matrix m)
+{
+    int64_t row = m.row;
+
+    m.row = m.col;
+    m.col = row;
+    return m;
+}
+
+/* Where the columns of C lie together, C^T = B^T A^T. */
+static void turn(struct complex_product *x)
+{
+    struct pairs a = x->a;
+    int64_t m = x->m;
+
+    if (x->c.col == 1 || x->c.row != 1)
+        return;
+    x->a = (struct pairs){ transposed(x->b.m), x->b.conj };
+    x->b = (struct pairs){ transposed(a.m), a.conj };
+    x->c = transposed(x->c);
+    x->m = x->n;
+    x->n = m;
+}
+
+static bool run(struct complex_product *x, const limber_contract *contract, int products,
+                struct diag *d)
+{
+    if (!check(x, contract, d))
+        return false;
+    if (products != 0 && products != 3 && products != 4)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "products = %d is none of 0, 3, 4",
+                           products);
+    x->contract = *contract;
+    if (contract->on_miss == LIMBER_ON_MISS_REFUSE) /* half of the call may be done */
+        x->contract.on_miss = LIMBER_ON_MISS_COMPILE;
+    x->alpha = pair(x->alpha, x->c.format, 1);
+    x->beta = pair(x->beta, x->c.format, 0);
+    turn(x);
+    if (x->report)
+        memset(x->report, 0, sizeof *x->report);
+    if (x->m == 0 || x->n == 0)
+        return true;
+    return products == 3 ? limber_complex_three(x, d) : with_four(x, d);
+}
+
+limber_status limber_gemm_complex(limber_context *ctx, const limber_contract *contract,
+                                  const limber_queue *queue, int64_t m, int64_t n, int64_t k,
+                                  const void *alpha, limber_matrix a, int conj_a, limber_matrix b,
+                                  int conj_b, const void *beta, limber_matrix c,
+                                  limber_report *report, int products)
+{
+    CALL_SCOPE;
+    limber_report r;
+    struct complex_product x = {
+        .ctx = ctx,
+        .queue = queue,
+        .m = m,
+        .n = n,
+        .k = k,
+        .a = { a, conj_a },
+        .b = { b, conj_b },
+        .c = c,
+        .alpha = alpha,
+        .beta = beta,
+        .report = report ? &r : NULL,
+    };
+    struct diag d = { 0 };
+
+    if (!run(&x, contract, products, &d))
+        limber_fail_in(&d, "gemm_complex");
+    else if (report)
+        *report = r;
+    return limber_error_set(&d);
+}

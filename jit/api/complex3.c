@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Complex matrices by three real products (Karatsuba).  With s and t the signs of the imaginary
+ * parts of A and B (-1 for a conjugate):
+ *
+ *     P1 = Re A Re B,   P2 = Im A Im B,   P3 = (Re A + s Im A) (Re B + t Im B)
+ *     Re = P1 - s t P2,                   Im = P3 - P1 - s t P2
+ *
+ * Integers: sums are formed in the next wider format and the P modulo 2^64, so both parts are right
+ * modulo 2^64, and right where they are known to be smaller.  Floats: docs/accuracy.md.  What lies
+ * in a device's memory is read there as it lies; sums and products are formed beside it. */
+#include "jit/api/complex.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const limber_format i64 = { LIMBER_KIND_INT, 0, 0, 0, 0, 8, 0 };
+
+enum { RE, IM, SUM, PLANES };
+
+/* One operand as three real ones, rows or columns for lines: its parts and their sum. */
+struct planes {
+    struct view part[PLANES];
+    limber_format f, sum_f;
+    char *room[PLANES];         /* in host memory, dense */
+    void *on_device;               /* or, of the sums, in the device's */
+    double most;                /* integers: no part is larger in magnitude */
+};
+
+static limber_format sum_format(limber_format f)
+{
+    static const char *const name[] = { [1] = "i16", [2] = "i32", [4] = "i64" };
+
+    if (limber_is_integer(f) && f.size < 8)
+        limber_format_named(name[f.size], &f);
+    return f;
+}
+
+static int64_t integer(const char *at, limber_format f)
+{
+    uint64_t v = 0;
+    int unused = 64 - 8 * f.size;
+
+    memcpy(&v, at, f.size);
+    return f.kind == LIMBER_KIND_UINT ? (int64_t)v : (int64_t)(v << unused) >> unused;
+}
+
+/* Parts of 32 bits and fewer have sums in 64; of longer ones the sums are modulo 2^64. */
+static void add_integers(struct planes *p, int64_t at, bool minus)
+{
+    int64_t re = integer(p->room[RE] + at * p->f.size, p->f);
+    int64_t im = integer(p->room[IM] + at * p->f.size, p->f);
+    uint64_t sum = minus ? (uint64_t)re - (uint64_t)im : (uint64_t)re + (uint64_t)im;
+
+    memcpy(p->room[SUM] + at * p->sum_f.size, &sum, p->sum_f.size);
+    p->most = fmax(p->most, fmax(fabs((double)re), fabs((double)im)));
+}
+
+static void add_floats(struct planes *p, int64_t at, bool minus)
+{
+    double x, y;
+    float u, v;
+
+    if (p->f.size == 8) {
+        memcpy(&x, p->room[RE] + at * 8, 8);
+        memcpy(&y, p->room[IM] + at * 8, 8);
+        x = minus ? x - y : x + y;
+        memcpy(p->room[SUM] + at * 8, &x, 8);
+    } else {
+        memcpy(&u, p->room[RE] + at * 4, 4);
+        memcpy(&v, p->room[IM] + at * 4, 4);
+        u = minus ? u - v : u + v;
+        memcpy(p->room[SUM] + at * 4, &u, 4);
+    }
+}
+
+static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols)
+{
+    size_t size = p->f.size;
+
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const char *from =
+                (const char *)x->m.data + 2 * (size_t)(i * x->m.row + j * x->m.col) * size;
+            int64_t at = i * cols + j;
+
+            memcpy(p->room[RE] + (size_t)at * size, from, size);
+            memcpy(p->room[IM] + (size_t)at * size, from + size, size);
+            if (limber_is_integer(p->f))
+                add_integers(p, at, x->conj);
+            else
+                add_floats(p, at, x->conj);
+        }
+}
+
+/* Rows of the left operand are lines, columns of the right one. */
+static struct view seen(const void *data, int64_t row, int64_t col, bool left)
+{
+    return left ? (struct view){ data, row, col, NULL } : (struct view){ data, col, row, NULL };
+}
+
+static bool copy_planes(const limber_context *ctx, struct planes *p, const struct pairs *x,
+                        int64_t rows, int64_t cols, bool left, struct diag *d)
+{
+    static const char *const what[] = { "the real parts of an operand",
+                                        "the imaginary parts of an operand",
+                                        "the sums of an operand's parts" };
+
+    for (int i = 0; i < PLANES; i++) {
+        p->room[i] = limber_complex_memory(ctx, rows, cols, i == SUM ? p->sum_f : p->f, what[i], d);
+        if (!p->room[i])
+            return false;
+        p->part[i] = seen(p->room[i], cols, 1, left);
+    }
+    split(p, x, rows, cols);
+    return true;
+}
+
+/* The sums lie along whichever dimension the pairs do. */
+static bool see_planes(const struct complex_product *x, struct planes *p, const struct pairs *of,
+                       int64_t rows, int64_t cols, bool left, struct diag *d)
+{
+    limber_matrix m = of->m;
+    bool by_rows = m.col <= m.row;
+    struct sums_job j = {
+        .from = m.data,
+        .outer = by_rows ? rows : cols,
+        .inner = by_rows ? cols : rows,
+        .outer_step = 2 * (by_rows ? m.row : m.col),
+        .inner_step = 2 * (by_rows ? m.col : m.row),
+        .minus = of->conj,
+        .measures = limber_is_integer(p->f) && x->contract.promise != LIMBER_CONTRACT_NATIVE,
+    };
+    size_t bytes;
+
+    if (__builtin_mul_overflow((size_t)rows * (size_t)cols, (size_t)p->sum_f.size, &bytes))
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                           "no memory for the sums of an operand's parts");
+    if (!limber_device_alloc(x->ctx, &p->on_device, bytes, "the sums of an operand's parts",
+                             x->queue, d))
+        return false;
+    j.to = p->on_device;
+    p->part[RE] = seen(m.data, 2 * m.row, 2 * m.col, left);
+    p->part[IM] = p->part[RE];
+    p->part[IM].data = (const char *)m.data + p->f.size;
+    p->part[SUM] = by_rows ? seen(j.to, cols, 1, left) : seen(j.to, 1, rows, left);
+    if (!limber_device_sums(x->ctx, &j, p->f, x->queue, d))
+        return false;
+    p->most = (double)j.most;
+    return true;
+}
+
+static bool planes_new(const struct complex_product *x, struct planes *p, const struct pairs *of,
+                       int64_t rows, int64_t cols, bool left, struct diag *d)
+{
+    p->f = of->m.format;
+    p->sum_f = sum_format(p->f);
+    return limber_device_holds(x->ctx, of->m.data) ?
+               see_planes(x, p, of, rows, cols, left, d) :
+               copy_planes(x->ctx, p, of, rows, cols, left, d);
+}
+
+static void planes_free(const struct complex_product *x, struct planes *p)
+{
+    for (int i = 0; i < PLANES; i++)
+        limber_memory_free(&x->ctx->allocator, p->room[i]);
+    if (p->on_device)
+        limber_device_free(x->ctx, p->on_device, x->queue);
+}
+
+/* ---- what three products can serve ----------------------------------------------------------- */
+
+static bool is_float(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && !f.carried && !f.flags &&
+           ((f.exp_bits == 11 && f.frac_bits == 52) || (f.exp_bits == 8 && f.frac_bits == 23));
+}
+
+static bool serves(const struct complex_product *x, struct diag *d)
+{
+    limber_format a = x->a.m.format, b = x->b.m.format, c = x->c.format;
+
+    if (limber_device_records(x->ctx, x->queue))
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "products = 3: queue.stream is being captured, and "
+                           "sums and products need memory");
+    if (limber_is_integer(a) && limber_is_integer(b) && limber_is_integer(c))
+        return x->contract.promise == LIMBER_CONTRACT_NATIVE ||
+               x->contract.promise == LIMBER_CONTRACT_EXACT ||
+               limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "products = 3: integers need contract.promise native or exact");
+    if (!limber_format_equal(a, b) || !limber_format_equal(a, c) || !is_float(a))
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "products = 3: a, b and c must be integers, all f32 or all f64");
+    return x->contract.promise == LIMBER_CONTRACT_FAST ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "products = 3: the error of floats is bounded by norms "
+                       "only, which contract.promise fast allows");
+}
+
+/* Both parts are below 2 k |a| |b|.  The doubles are at most 2^-50 off. */
+static bool is_small(const struct complex_product *x, const struct planes *a,
+                     const struct planes *b, struct diag *d)
+{
+    if (!limber_is_integer(a->f) || x->contract.promise == LIMBER_CONTRACT_NATIVE ||
+        (a->most < 0x1p62 && b->most < 0x1p62 && 2 * (double)x->k * a->most * b->most < 0x1.fffp62))
+        return true;
+    return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "products = 3: sums of %lld products of these numbers "
+                       "may exceed 63 bits",
+                       (long long)x->k);
+}
+
+/* ---- three products -------------------------------------------------------------------------- */
+
+static void add_reports(limber_report *sum, const limber_report *r, bool first)
+{
+    limber_report s = first ? *r : *sum;
+
+    if (!first) {
+        s.rows += r->rows;
+        s.pruned += r->pruned;
+        s.bound = fmax(s.bound, r->bound);
+        s.cost += r->cost;
+        s.seconds_scan += r->seconds_scan;
+        s.seconds_compile += r->seconds_compile;
+        s.seconds_run += r->seconds_run;
+        s.workspace = s.workspace > r->workspace ? s.workspace : r->workspace;
+    }
+    *sum = s;
+}
+
+/* The products, dense: in host memory or, as C, in the device's. */
+struct products {
+    limber_format f;
+    char *data[3];
+    void *on_device;
+};
+
+static bool products_new(const struct complex_product *x, struct products *p, struct diag *d)
+{
+    enum { ALIGN = 256 };
+    size_t bytes;
+
+    p->f = limber_is_integer(x->c.format) ? i64 : x->c.format;
+    if (!limber_device_holds(x->ctx, x->c.data)) {
+        for (int i = 0; i < 3; i++)
+            if (!(p->data[i] =
+                      limber_complex_memory(x->ctx, x->m, x->n, p->f, "three products", d)))
+                return false;
+        return true;
+    }
+    if (__builtin_mul_overflow((size_t)x->m * (size_t)x->n, (size_t)p->f.size, &bytes) ||
+        bytes > SIZE_MAX / 4)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for three products");
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (!limber_device_alloc(x->ctx, &p->on_device, 3 * bytes, "three products", x->queue, d))
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        p->data[i] = (char *)p->on_device + i * bytes;
+    return true;
+}
+
+static void products_free(const struct complex_product *x, struct products *p)
+{
+    if (p->on_device)
+        limber_device_free(x->ctx, p->on_device, x->queue);
+    for (int i = 0; i < 3 && !p->on_device; i++)
+        limber_memory_free(&x->ctx->allocator, p->data[i]);
+}
+
+static bool multiply(const struct complex_product *x, const struct planes *a,
+                     const struct planes *b, int plane, const struct products *to, bool first,
+                     struct diag *d)
+{
+    struct problem p = {
+        .contract = x->contract,
+        .m = x->m,
+        .n = x->n,
+        .k = x->k,
+        .groups = 1,
+        .fa = plane == SUM ? a->sum_f : a->f,
+        .fb = plane == SUM ? b->sum_f : b->f,
+        .fc = to->f,
+        .a = a->part[plane],
+        .b = b->part[plane],
+        .c = { .data = to->data[plane], .row = x->n, .col = 1, .inner = x->n },
+        .queue = x->queue,
+    };
+    limber_report r;
+
+    if (p.contract.promise == LIMBER_CONTRACT_EXACT) /* modulo 2^64, which is_small makes exact */
+        p.contract.promise = LIMBER_CONTRACT_NATIVE;
+    if (!limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
+        return false;
+    if (x->report)
+        add_reports(x->report, &r, first);
+    return true;
+}
+
+static void combine_integers(const uint64_t p[3], bool plus, uint64_t out[2])
+{
+    uint64_t second = plus ? 0 - p[1] : p[1];
+
+    out[0] = p[0] - second;
+    out[1] = p[2] - p[0] - second;
+}
+
+static void combine_doubles(const double p[3], bool plus, double out[2])
+{
+    double second = plus ? -p[1] : p[1];
+
+    out[0] = p[0] - second;
+    out[1] = p[2] - p[0] - second;
+}
+
+static void combine_floats(const float p[3], bool plus, float out[2])
+{
+    float second = plus ? -p[1] : p[1];
+
+    out[0] = p[0] - second;
+    out[1] = p[2] - p[0] - second;
+}
+
+static void combine_here(const struct complex_product *x, const struct terms *t,
+                         const struct products *p)
+{
+    bool plus = x->a.conj != x->b.conj;
+    size_t size = t->f.size;
+    union {
+        uint64_t i[3];
+        double d[3];
+        float f[3];
+    } in;
+    union {
+        uint64_t i[2];
+        double d[2];
+        float f[2];
+    } out;
+
+    for (int64_t e = 0; e < x->m * x->n; e++) {
+        for (int i = 0; i < 3; i++)
+            memcpy((char *)&in + (size_t)i * size, p->data[i] + (size_t)e * size, size);
+        if (limber_is_integer(t->f))
+            combine_integers(in.i, plus, out.i);
+        else if (size == 8)
+            combine_doubles(in.d, plus, out.d);
+        else
+            combine_floats(in.f, plus, out.f);
+        memcpy(t->data + (size_t)(e * t->width) * size, &out, 2 * size);
+    }
+}
+
+static bool combine(const struct complex_product *x, const struct terms *t,
+                    const struct products *p, struct diag *d)
+{
+    const struct pairs_job j = {
+        .product = { p->data[RE], p->data[IM], p->data[SUM] },
+        .count = x->m * x->n,
+        .width = t->width,
+        .plus = x->a.conj != x->b.conj,
+        .to = t->data,
+    };
+
+    if (p->on_device)
+        return limber_device_pairs(x->ctx, &j, p->f, x->queue, d);
+    combine_here(x, t, p);
+    return true;
+}
+
+static bool multiply_all(const struct complex_product *x, const struct planes *a,
+                         const struct planes *b, const struct products *p, struct diag *d)
+{
+    return multiply(x, a, b, SUM, p, true, d) && multiply(x, a, b, RE, p, false, d) &&
+           multiply(x, a, b, IM, p, false, d);
+}
+
+static bool run(const struct complex_product *x, struct planes *a, struct planes *b,
+                struct products *p, struct terms *t, struct diag *d)
+{
+    if (!planes_new(x, a, &x->a, x->m, x->k, true, d) ||
+        !planes_new(x, b, &x->b, x->k, x->n, false, d) || !is_small(x, a, b, d) ||
+        !products_new(x, p, d) || !multiply_all(x, a, b, p, d) || !limber_terms_new(t, x, d))
+        return false;
+    if (combine(x, t, p, d))
+        return true;
+    limber_terms_drop(t, x);
+    return false;
+}
+
+bool limber_complex_three(const struct complex_product *x, struct diag *d)
+{
+    struct planes a = { .most = 0 }, b = { .most = 0 };
+    struct products p = { .on_device = NULL };
+    struct terms t = { .width = 0 };
+    double u = limber_is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
+    bool ok = serves(x, d) && run(x, &a, &b, &p, &t, d);
+
+    planes_free(x, &a);
+    planes_free(x, &b);
+    products_free(x, &p);
+    if (!ok || !limber_terms_finish(&t, x, d))
+        return false;
+    if (x->report) /* docs/accuracy.md, section 11 */
+        x->report->bound = 2 * x->report->bound + 7 * u;
+    return true;
+}

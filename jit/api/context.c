@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Contexts: options from the caller and from the environment. */
+#define _GNU_SOURCE     /* sched_getaffinity */
+#include "jit/api/api.h"
+
+#include "limber/environment.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_THREADS = 1024, MOST_KERNELS = 1024 };
+static const double patience = 20; /* seconds: a maker that takes longer hangs, or was stopped */
+
+/* ---- the environment ------------------------------------------------------------------------- */
+
+/* A whole number in [least, most] before `end` or the text's end. */
+static bool number(const char *name, const char *s, char end, long least, long most, int *out,
+                   struct diag *d)
+{
+    char *rest;
+    long v;
+
+    errno = 0;
+    v = strtol(s, &rest, 10);
+    if (rest == s || (*rest && *rest != end) || errno || v < least || v > most)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s = \"%.40s\" is not a number from %ld to %ld", name, s, least, most);
+    *out = (int)v;
+    return true;
+}
+
+static bool env_number(const char *name, long least, long most, int *out, struct diag *d)
+{
+    const char *s = limber_variable_value(name);
+
+    return !s || number(name, s, '\0', least, most, out, d);
+}
+
+/* Bytes, with K, M or G for powers of 1024. */
+static bool env_size(const char *name, size_t *out, struct diag *d)
+{
+    static const char units[] = "KMG";
+    const char *s = limber_variable_value(name), *unit;
+    unsigned long long v;
+    char *rest;
+    int shift = 0;
+
+    if (!s)
+        return true;
+    errno = 0;
+    v = strtoull(s, &rest, 10);
+    if (*rest && (unit = strchr(units, *rest))) {
+        shift = 10 * (int)(unit - units + 1);
+        rest++;
+    }
+    if (*s < '0' || *s > '9' || *rest || errno || v == 0 || v > SIZE_MAX >> shift)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "%s = \"%.40s\" is not a size in bytes, such as 64M", name, s);
+    *out = (size_t)v << shift;
+    return true;
+}
+
+static bool env_mode(enum cache_mode *mode, struct diag *d)
+{
+    static const char *const word[] = { [CACHE_off] = "off", [CACHE_ro] = "ro", [CACHE_rw] = "rw" };
+    const char *s = limber_variable_value("LIMBER_CACHE");
+
+    *mode = CACHE_rw;
+    for (size_t i = 0; s && i < COUNT(word); i++) {
+        if (strcmp(s, word[i]) == 0) {
+            *mode = (enum cache_mode)i;
+            return true;
+        }
+    }
+    return !s || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                             "LIMBER_CACHE = \"%.40s\" is none of off, ro, rw", s);
+}
+
+static int cores(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+    return 1;
+}
+
+static bool env_threads(int *threads, struct diag *d)
+{
+    const char *s = limber_variable_value("LIMBER_THREADS");
+
+    if (s)
+        return number("LIMBER_THREADS", s, '\0', 1, MOST_THREADS, threads, d);
+    s = limber_variable_value("OMP_NUM_THREADS");
+    if (s) /* OpenMP lists one number per nesting level */
+        return number("OMP_NUM_THREADS", s, ',', 1, MOST_THREADS, threads, d);
+    *threads = cores() < MOST_THREADS ? cores() : MOST_THREADS;
+    return true;
+}
+
+static char *copy(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *out = malloc(n);
+
+    return out ? memcpy(out, s, n) : NULL;
+}
+
+static char *join(const char *dir, const char *rest)
+{
+    struct text t = { 0 };
+
+    limber_text_add(&t, "%s/%s", dir, rest);
+    if (t.failed)
+        limber_text_clear(&t);
+    return t.s;
+}
+
+/* The cache directory, or NULL with a reason; never a directory that others can foretell and
+ * write to. */
+static bool cache_dir(const char *wish, char **dir, const char **why, struct diag *d)
+{
+    const char *s;
+
+    *why = "";
+    if (wish && !*wish) {
+        *why = "the configuration keeps kernels in memory only";
+        return true;
+    }
+    if (wish || (wish = limber_variable_value("LIMBER_CACHE_DIR")))
+        *dir = copy(wish);
+    else if ((s = limber_variable_value("XDG_CACHE_HOME")) &&
+             *s == '/') /* relative ones are to be ignored */
+        *dir = join(s, "limber");
+    else if ((s = limber_variable_value("HOME")) && *s == '/')
+        *dir = join(s, ".cache/limber");
+    else {
+        *why = "none of LIMBER_CACHE_DIR, XDG_CACHE_HOME and HOME names a directory";
+        return true;
+    }
+    return *dir ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the name of the cache directory");
+}
+
+/* The file of the key that seals entries; NULL without failing: none is named.  Apart from the
+ * cache, so that whoever copies or packs that does not take the key along; a state folder, since
+ * configurations are shared and published. */
+static bool key_file(char **file, struct diag *d)
+{
+    const char *s;
+
+    if ((s = limber_variable_value("LIMBER_CACHE_KEY")))
+        *file = copy(s);
+    else if ((s = limber_variable_value("XDG_STATE_HOME")) && *s == '/')
+        *file = join(s, "limber/cache.key");
+    else if ((s = limber_variable_value("HOME")) && *s == '/')
+        *file = join(s, ".local/state/limber/cache.key");
+    else
+        return true;
+    return *file ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the name of the cache's key");
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static void to_stderr(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+
+static void warn(void *user, const char *line)
+{
+    const limber_context *ctx = user;
+
+    if (ctx->verbose > 0)
+        ctx->log(ctx->log_user, line);
+}
+
+/* Backends that do not run here are passed over, *list is moved behind the one taken; false when
+ * none is left.  *why is of the last one passed over. */
+static bool next_machine(struct machine *m, int device, const struct backend *const **list,
+                         struct diag *why)
+{
+    for (; **list; ++*list) {
+        struct diag now = { 0 };
+
+        memset(m, 0, sizeof *m);
+        m->target.device = device;
+        if ((**list)->probe(&m->target, &now)) {
+            m->backend = *(*list)++;
+            limber_target_print(&m->target, &m->text);
+            return true;
+        }
+        *why = now;
+    }
+    return false;
+}
+
+void limber_context_interprets(limber_context *ctx, const char *why)
+{
+    char line[320] = "";
+
+    pthread_mutex_lock(&ctx->lock);
+    if (!*ctx->interpreted) {
+        snprintf(ctx->interpreted, sizeof ctx->interpreted, "%s", why);
+        snprintf(line, sizeof line, "limber: the interpreter computes: %.255s", why);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    if (*line)
+        warn(ctx, line);
+}
+
+const char *limber_fallback_reason(limber_context *ctx)
+{
+    const char *why = "";
+
+    if (ctx) {
+        pthread_mutex_lock(&ctx->lock);
+        why = ctx->interpreted; /* of two, none is written over */
+        pthread_mutex_unlock(&ctx->lock);
+    }
+    return why;
+}
+
+/* The best that runs here, and the one behind it to stand in. */
+static bool any_backend(limber_context *ctx, int device, const struct backend *const *list,
+                        struct diag *d)
+{
+    const struct backend *const best = *list;
+    struct diag why = { 0 };
+
+    if (!next_machine(&ctx->machine, device, &list, &why))
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "no backend runs on this machine: %s",
+                           why.text);
+    if (ctx->machine.backend == &limber_backend_interp)
+        limber_context_interprets(ctx, ctx->machine.backend == best ? "this build has no compiler" :
+                                                                      why.text);
+    next_machine(&ctx->spare, device, &list, &why);
+    return true;
+}
+
+static bool this_backend(limber_context *ctx, const limber_config *c, const char *wish,
+                         const struct backend *const *list, struct diag *d)
+{
+    struct diag why = { 0 };
+
+    for (; *list; list++)
+        if (strcmp(wish, (*list)->name) == 0) {
+            const struct backend *const alone[] = { *list, NULL }, *const *at = alone;
+
+            return next_machine(&ctx->machine, c->device, &at, &why) ||
+                   limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s: %s", wish, why.text);
+        }
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = \"%.40s\" is no backend of this build",
+                       c->backend ? "backend" : "LIMBER_BACKEND", wish);
+}
+
+static bool make_backend(limber_context *ctx, const limber_config *c,
+                         const struct backend *const *list, struct diag *d)
+{
+    const char *wish = c->backend ? c->backend : limber_variable_value("LIMBER_BACKEND");
+    bool any = !wish || strcmp(wish, "auto") == 0;
+
+    if (any ? !any_backend(ctx, c->device, list, d) : !this_backend(ctx, c, wish, list, d))
+        return false;
+    return (!ctx->machine.text.failed && !ctx->spare.text.failed) ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the target");
+}
+
+static bool make_output(limber_context *ctx, const limber_config *c, struct diag *d)
+{
+    const char *dump = c->dump_dir ? c->dump_dir : limber_variable_value("LIMBER_DUMP");
+
+    ctx->log = c->log ? c->log : to_stderr;
+    ctx->log_user = c->log_user;
+    if (!env_number("LIMBER_VERBOSE", 0, 9, &ctx->verbose, d))
+        return false;
+    ctx->small = 1;
+    if (!env_number("LIMBER_SMALL", 0, 1, &ctx->small, d))
+        return false;
+    if (!c->whole && !env_number("LIMBER_NO_PARTS", 0, 1, &ctx->whole, d))
+        return false;
+    if (c->verbose)
+        ctx->verbose = c->verbose;
+    if (dump && *dump && !(ctx->dump_dir = copy(dump)))
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                           "no memory for the name of the dump directory");
+    return true;
+}
+
+static bool make_caches(limber_context *ctx, const limber_config *c, struct diag *d)
+{
+    struct disk_options o = {
+        .limit = (size_t)256 << 20, .patience = patience, .warn = warn, .user = ctx
+    };
+    char *dir = NULL, *key = NULL;
+    int off = 0;
+
+    if (!env_mode(&o.mode, d) || !env_size("LIMBER_CACHE_MAXSIZE", &o.limit, d) ||
+        !env_number("LIMBER_NO_COMPILE", 0, 1, &off, d) ||
+        !cache_dir(c->cache_dir, &dir, &o.why_not, d))
+        return false;
+    if (dir && !key_file(&key, d)) {
+        free(dir);
+        return false;
+    }
+    if (c->cache_bytes)
+        o.limit = c->cache_bytes;
+    ctx->no_compile = off;
+    if (off) { /* what only reads kernels has nothing to dump */
+        free(ctx->dump_dir);
+        ctx->dump_dir = NULL;
+    }
+    o.dir = dir;
+    o.key_file = key;
+    ctx->disk = limber_disk_new(&o);
+    ctx->memory = limber_kernels_new(MOST_KERNELS);
+    ctx->codes = limber_kernels_new(MOST_KERNELS);
+    ctx->functions = limber_kernels_new(SIZE_MAX);
+    free(dir);
+    free(key);
+    ctx->background = limber_background_new(limber_engine_make, ctx);
+    return (ctx->disk && ctx->memory && ctx->codes && ctx->functions && ctx->background) ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the caches");
+}
+
+static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *d)
+{
+    int threads = c->threads, pinned = 0;
+
+    if (threads < 0 || threads > MOST_THREADS)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "threads = %d is not from 0 to %d",
+                           threads, MOST_THREADS);
+    if (threads == 0 && !env_threads(&threads, d))
+        return false;
+    if (!env_number("LIMBER_PIN", 0, 1, &pinned, d))
+        return false;
+    ctx->pool = limber_pool_new(threads, pinned);
+    return ctx->pool ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %d threads", threads);
+}
+
+static bool check_allocator(const limber_allocator *a, struct diag *d)
+{
+    return !a->alloc == !a->free ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "allocator.%s is NULL",
+                       a->alloc ? "free" : "alloc");
+}
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+bool limber_context_make(limber_context **out, const limber_config *config,
+                         const struct backend *const *backends, struct diag *d)
+{
+    static const limber_config defaults;
+    limber_context *ctx;
+
+    *out = NULL;
+    if (!config)
+        config = &defaults;
+    ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a context");
+    pthread_mutex_init(&ctx->lock, NULL);
+    ctx->at_fork = (struct at_fork){ .lock = &ctx->lock };
+    limber_at_fork(&ctx->at_fork);
+    ctx->workspace = config->workspace_bytes;
+    ctx->allocator = config->allocator;
+    ctx->whole = config->whole;
+    limber_key_build(ctx->build);
+    if (!check_allocator(&config->allocator, d) || !make_output(ctx, config, d) ||
+        !make_pool(ctx, config, d) || !make_caches(ctx, config, d) ||
+        !make_backend(ctx, config, backends, d)) {
+        limber_destroy(ctx);
+        return false;
+    }
+    ctx->brief =
+        ctx->machine.backend->device_ops ? 5e-3 : 300e-6; /* to think takes a tenth of it */
+    limber_tuning_read(ctx);
+    *out = ctx;
+    return true;
+}
+
+static limber_context *make_generic(limber_context *ctx)
+{
+    static const struct backend *const interp[] = { &limber_backend_interp, NULL };
+    const limber_config config = { .backend = "auto",
+                                   .threads = 1,
+                                   .cache_dir = "",
+                                   .verbose = -1,
+                                   .dump_dir = "",
+                                   .whole = 1,
+                                   .workspace_bytes = ctx->workspace,
+                                   .allocator = ctx->allocator };
+    limber_context *generic;
+    struct diag ignored = { 0 };
+
+    if (!limber_context_make(&generic, &config, interp, &ignored))
+        return NULL;
+    limber_pool_free(generic->pool);
+    generic->pool = ctx->pool;
+    generic->lent_pool = true;
+    generic->no_compile = false;
+    return generic;
+}
+
+limber_context *limber_context_generic(limber_context *ctx)
+{
+    limber_context *generic, *new = NULL;
+
+    pthread_mutex_lock(&ctx->lock);
+    generic = ctx->generic;
+    pthread_mutex_unlock(&ctx->lock);
+    if (generic || !(new = make_generic(ctx)))
+        return generic;
+    pthread_mutex_lock(&ctx->lock);
+    generic = ctx->generic;
+    if (!generic)
+        ctx->generic = new;
+    pthread_mutex_unlock(&ctx->lock);
+    if (generic) /* another thread was quicker */
+        limber_destroy(new);
+    return generic ? generic : new;
+}
+
+limber_status limber_create(limber_context **ctx, const limber_config *config)
+{
+    CALL_SCOPE;
+    struct diag d = { 0 };
+
+    if (!ctx)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "create: ctx is NULL");
+    else if (!limber_context_make(ctx, config, limber_backends, &d))
+        limber_fail_in(&d, "create");
+    return limber_error_set(&d);
+}
+
+void limber_destroy(limber_context *ctx)
+{
+    CALL_SCOPE;
+    if (!ctx)
+        return;
+    limber_background_free(ctx->background); /* it makes kernels with all that follows */
+    limber_destroy(ctx->generic);
+    limber_at_fork_no_more(&ctx->at_fork);
+    limber_bindings_free(ctx->bindings);
+    limber_priced_free(ctx->priced);
+    limber_recordable_free(ctx->warm);
+    limber_kernels_free(ctx->memory); /* kernels first: they may hold threads' work space */
+    limber_kernels_free(ctx->codes); /* whose kernels were those of others */
+    limber_kernels_free(ctx->functions);
+    limber_disk_free(ctx->disk);
+    if (!ctx->lent_pool)
+        limber_pool_free(ctx->pool);
+    limber_text_clear(&ctx->machine.text);
+    limber_text_clear(&ctx->spare.text);
+    free(ctx->dump_dir);
+    pthread_mutex_destroy(&ctx->lock);
+    free(ctx);
+}
+
+void limber_free(void *text)
+{
+    free(text);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The public convolution calls: check the arguments, state the problem as an implicit GEMM whose
+ * left operand are the filters (o x k) and whose right operand is the image seen through the
+ * window (k x pixels), k = (c/groups) r s. */
+#include "jit/api/api.h"
+
+static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
+{
+    return v >= bound ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "shape.%s = %lld is less than %lld", what,
+                       (long long)v, (long long)bound);
+}
+
+/* No size, pad or step is so large that sums and products of a few of them overflow. */
+static bool check_ranges(const limber_conv *s, struct diag *d)
+{
+    static const char *const size[] = { "n", "c", "h", "w", "o", "r", "s" };
+    static const char *const pad[] = { "pad[0]", "pad[1]", "pad[2]", "pad[3]" };
+    const int64_t v[] = { s->n, s->c, s->h, s->w, s->o, s->r, s->s };
+    const int64_t most = (int64_t)1 << 31;
+
+    for (size_t i = 0; i < COUNT(v); i++)
+        if (!least(v[i], i >= 5, size[i], d))
+            return false;
+    for (size_t i = 0; i < COUNT(pad); i++)
+        if (!least(s->pad[i], 0, pad[i], d))
+            return false;
+    if (!least(s->stride[0], 1, "stride[0]", d) || !least(s->stride[1], 1, "stride[1]", d) ||
+        !least(s->dilate[0], 1, "dilate[0]", d) || !least(s->dilate[1], 1, "dilate[1]", d) ||
+        !least(s->groups, 1, "groups", d))
+        return false;
+    for (size_t i = 0; i < COUNT(v); i++)
+        if (v[i] >= most)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "shape.%s = %lld is too large",
+                               size[i], (long long)v[i]);
+    for (size_t i = 0; i < 2; i++)
+        if (s->stride[i] >= most || s->dilate[i] >= most || s->pad[i] >= most ||
+            s->pad[i + 2] >= most)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "shape.stride, pad or dilate is too large");
+    return true;
+}
+
+static bool check_shape(const limber_conv *s, int64_t out[2], struct diag *d)
+{
+    static const char *const name[] = { "h", "w" }, *const window[] = { "r", "s" };
+
+    if (!s)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "shape is NULL");
+    if (!check_ranges(s, d))
+        return false;
+    if (s->c % s->groups != 0 || s->o % s->groups != 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "shape.groups = %lld does not divide c = %lld and o = %lld",
+                           (long long)s->groups, (long long)s->c, (long long)s->o);
+    if (s->layout != LIMBER_LAYOUT_NCHW && s->layout != LIMBER_LAYOUT_NHWC)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "shape.layout = %d is unknown",
+                           (int)s->layout);
+    for (int i = 0; i < 2; i++) {
+        int64_t size = i ? s->w : s->h, width = i ? s->s : s->r;
+        int64_t room = size + s->pad[2 * i] + s->pad[2 * i + 1] - s->dilate[i] * (width - 1) - 1;
+
+        if (room < 0)
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "shape.%s = %lld with its dilation does not fit into %s = %lld with "
+                               "its padding",
+                               window[i], (long long)width, name[i], (long long)size);
+        out[i] = room / s->stride[i] + 1;
+    }
+    return true;
+}
+
+limber_status limber_conv_output(const limber_conv *shape, int64_t *oh, int64_t *ow)
+{
+    struct diag d = { 0 };
+    int64_t out[2] = { 0, 0 };
+
+    if (!oh || !ow)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "conv_output: %s is NULL", oh ? "ow" : "oh");
+    else if (!check_shape(shape, out, &d))
+        limber_fail_in(&d, "conv_output");
+    if (oh)
+        *oh = out[0];
+    if (ow)
+        *ow = out[1];
+    return limber_error_set(&d);
+}
+
+/* A dense tensor as one row.  Sizes of zero do not hide that the others are too large together. */
+static bool tensor(limber_matrix *m, const char *what, const void *data, limber_format f,
+                   const int64_t dim[4], struct diag *d)
+{
+    int64_t elements = 1;
+    bool empty = false;
+
+    for (int i = 0; i < 4; i++) {
+        empty = empty || dim[i] == 0;
+        if (__builtin_mul_overflow(elements, dim[i] ? dim[i] : 1, &elements))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "%s: %lld x %lld x %lld x %lld elements exceed the address space",
+                               what, (long long)dim[0], (long long)dim[1], (long long)dim[2],
+                               (long long)dim[3]);
+    }
+    if (empty)
+        elements = 0;
+    *m = (limber_matrix){ (void *)(uintptr_t)data, f, elements, 1 };
+    return limber_check_matrix(m, what, 1, elements, d);
+}
+
+struct operands {
+    const void *x, *w;
+    void *y;
+    limber_format xf, wf, yf;
+};
+
+/* A plan (no y) has no result to check. */
+static bool check(const limber_context *ctx, const limber_contract *contract, const limber_conv *s,
+                  const struct operands *o, bool want_y, int64_t out[2], struct diag *d)
+{
+    struct extent x, w, y;
+    limber_matrix mx, mw, my;
+
+    if (!ctx)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    if (!check_shape(s, out, d) ||
+        !tensor(&mx, "x", o->x, o->xf, (int64_t[]){ s->n, s->c, s->h, s->w }, d) ||
+        !tensor(&mw, "w", o->w, o->wf, (int64_t[]){ s->o, s->c / s->groups, s->r, s->s }, d) ||
+        !tensor(&my, "y", o->y, o->yf, (int64_t[]){ s->n, s->o, out[0], out[1] }, d) ||
+        !limber_check_contract(contract, o->yf, d) || !limber_check_data(&mx, "x", 1, mx.row, d) ||
+        !limber_check_data(&mw, "w", 1, mw.row, d))
+        return false;
+    x = (struct extent){ &mx, "x", 1, mx.row };
+    w = (struct extent){ &mw, "w", 1, mw.row };
+    y = (struct extent){ &my, "y", 1, my.row };
+    return !want_y || (limber_check_data(&my, "y", 1, my.row, d) && limber_check_apart(y, x, d) &&
+                       limber_check_apart(y, w, d));
+}
+
+/* Filters in NHWC are o x r x s x c, so p = (c*r + y)*s + x has no single stride; they are seen as
+ * images of their window's size, one pixel each. */
+static void view_filters(struct problem *p, const limber_conv *s, const void *w)
+{
+    int64_t depth = s->c / s->groups, size = depth * s->r * s->s;
+
+    p->step_a = p->m * size;
+    p->a = (struct view){ w, size, 1, NULL };
+    if (s->layout == LIMBER_LAYOUT_NCHW)
+        return;
+    p->a = (struct view){ w, 0, 0, &p->patch_a };
+    p->patch_a = (struct patch){
+        .h = s->r,
+        .w = s->s,
+        .r = s->r,
+        .s = s->s,
+        .oh = 1,
+        .ow = 1,
+        .stride = { 1, 1 },
+        .dilate = { 1, 1 },
+        .image = size,
+        .channel = 1,
+        .row = s->s * depth,
+        .col = depth,
+    };
+}
+
+static void view_image(struct problem *p, const limber_conv *s, const void *x, const int64_t out[2])
+{
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    int64_t depth = s->c / s->groups;
+
+    p->step_b = nchw ? depth * s->h * s->w : depth;
+    p->b = (struct view){ x, 0, 0, &p->patch_b };
+    p->patch_b = (struct patch){
+        .h = s->h,
+        .w = s->w,
+        .r = s->r,
+        .s = s->s,
+        .oh = out[0],
+        .ow = out[1],
+        .stride = { s->stride[0], s->stride[1] },
+        .pad = { s->pad[0], s->pad[2] },
+        .dilate = { s->dilate[0], s->dilate[1] },
+        .image = s->c * s->h * s->w,
+        .channel = nchw ? s->h * s->w : 1,
+        .row = nchw ? s->w : s->w * s->c,
+        .col = nchw ? 1 : s->c,
+    };
+}
+
+static void place_result(struct problem *p, const limber_conv *s, void *y, const int64_t out[2])
+{
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    int64_t pixels = out[0] * out[1];
+
+    p->step_c = nchw ? p->m * pixels : p->m;
+    p->c = (struct output_view){
+        .data = y,
+        .row = nchw ? pixels : 1,
+        .col = nchw ? 1 : s->o,
+        .inner = pixels > 0 ? pixels : 1,
+        .outer = s->o * pixels,
+    };
+}
+
+/* Fills what is there: the views point into it. */
+static void state(struct problem *p, const limber_contract *contract, const limber_conv *s,
+                  const void *alpha, const struct operands *o, const void *beta,
+                  const int64_t out[2])
+{
+    *p = (struct problem){
+        .contract = *contract,
+        .shape = s,
+        .m = s->o / s->groups,
+        .n = s->n * out[0] * out[1],
+        .k = s->c / s->groups * s->r * s->s,
+        .groups = s->groups,
+        .fa = o->wf,
+        .fb = o->xf,
+        .fc = o->yf,
+        .alpha = limber_scalar(alpha, o->yf, 1),
+        .beta = limber_scalar(beta, o->yf, 0),
+    };
+    view_filters(p, s, o->w);
+    view_image(p, s, o->x, out);
+    place_result(p, s, o->y, out);
+}
+
+limber_status limber_conv2d_queue(limber_context *ctx, const limber_contract *contract,
+                                  const limber_queue *queue, const limber_conv *shape,
+                                  const void *alpha, const void *x, limber_format xf, const void *w,
+                                  limber_format wf, const void *beta, void *y, limber_format yf,
+                                  limber_report *report)
+{
+    CALL_SCOPE;
+    const struct operands o = { x, w, y, xf, wf, yf };
+    struct diag d = { 0 };
+    struct problem p;
+    int64_t out[2];
+
+    if (check(ctx, contract, shape, &o, true, out, &d)) {
+        state(&p, contract, shape, alpha, &o, beta, out);
+        p.queue = queue;
+        limber_engine_run(ctx, &p, report, &d);
+    }
+    if (d.status)
+        limber_fail_in(&d, "conv2d");
+    return limber_error_set(&d);
+}
+
+limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
+                            const limber_conv *shape, const void *alpha, const void *x,
+                            limber_format xf, const void *w, limber_format wf, const void *beta,
+                            void *y, limber_format yf, limber_report *report)
+{
+    return limber_conv2d_queue(ctx, contract, NULL, shape, alpha, x, xf, w, wf, beta, y, yf,
+                               report);
+}
+
+limber_status limber_conv2d_workspace(limber_context *ctx, const limber_contract *contract,
+                                      const limber_conv *shape, const void *alpha, const void *x,
+                                      limber_format xf, const void *w, limber_format wf,
+                                      const void *beta, limber_format yf, size_t *least,
+                                      size_t *best)
+{
+    CALL_SCOPE;
+    const struct operands o = { x, w, NULL, xf, wf, yf };
+    struct diag d = { 0 };
+    struct problem p;
+    int64_t out[2];
+
+    if (!least || !best) {
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
+    } else if (check(ctx, contract, shape, &o, false, out, &d)) {
+        state(&p, contract, shape, alpha, &o, beta, out);
+        limber_engine_workspace(ctx, &p, least, best, &d);
+    }
+    if (d.status)
+        limber_fail_in(&d, "conv2d_workspace");
+    return limber_error_set(&d);
+}
+
+limber_status limber_conv2d_plan(limber_context *ctx, const limber_contract *contract,
+                                 const limber_conv *shape, const void *alpha, const void *x,
+                                 limber_format xf, const void *w, limber_format wf,
+                                 const void *beta, limber_format yf, char **text,
+                                 limber_report *report)
+{
+    CALL_SCOPE;
+    const struct operands o = { x, w, NULL, xf, wf, yf };
+    struct diag d = { 0 };
+    struct text told = { 0 };
+    struct problem p;
+    int64_t out[2];
+
+    if (!text) {
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
+    } else if (check(ctx, contract, shape, &o, false, out, &d)) {
+        state(&p, contract, shape, alpha, &o, beta, out);
+        if (!limber_engine_plan(ctx, &p, &told, NULL, report, &d))
+            limber_text_clear(&told);
+    }
+    if (text)
+        *text = told.s;
+    if (d.status)
+        limber_fail_in(&d, "conv2d_plan");
+    return limber_error_set(&d);
+}

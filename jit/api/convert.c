@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The public conversion of arrays: ir/format.c, and where its text goes. */
+#include "jit/api/api.h"
+
+limber_status limber_convert(void *dst, limber_format to, const void *src, limber_format from,
+                             size_t count, limber_rounding mode)
+{
+    struct diag d = { 0 };
+
+    limber_format_convert(dst, to, src, from, count, mode, &d);
+    return limber_error_set(&d);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What one scan finds of an operand, for the caller. */
+#include "jit/api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)LIMBER_INSPECT_TILE == (int)LIMBER_TILE, "tiles are the scan's");
+_Static_assert((int)LIMBER_TILE_IS_ZERO == (int)TILE_zero &&
+                   (int)LIMBER_TILE_HAS_SPECIAL == (int)TILE_special &&
+                   (int)LIMBER_TILE_HAS_NEGATIVE == (int)TILE_negative,
+               "flags are the scan's");
+
+static bool tell_tiles(limber_inspection *out, const struct mask *m, struct diag *d)
+{
+    int64_t tiles = m->tile_rows * m->tile_cols;
+
+    out->tile_rows = m->tile_rows;
+    out->tile_cols = m->tile_cols;
+    out->tile = calloc((size_t)tiles + 1, sizeof *out->tile);
+    for (int64_t i = 0; i < tiles && out->tile; i++) {
+        const struct tile_mask *t = &m->tile[i];
+
+        out->tile[i] = (limber_tile){ t->emin, t->emax, t->low, t->sig, t->flags };
+    }
+    return out->tile || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the tiles of x");
+}
+
+static bool tell(limber_inspection *out, const struct mask *m, struct diag *d)
+{
+    *out = (limber_inspection){ .lines = m->lines,
+                                .length = m->length,
+                                .zero = m->zero,
+                                .special = m->special,
+                                .negative = m->negative,
+                                .emin = m->emin,
+                                .emax = m->emax,
+                                .spread = m->spread,
+                                .width = m->width,
+                                .bits = m->sig };
+    return !m->tile || tell_tiles(out, m, d);
+}
+
+static bool look(limber_context *ctx, const limber_matrix *x, int64_t lines, int64_t length,
+                 int left, limber_inspection *out, struct diag *d)
+{
+    const struct view v = { x->data, left ? x->row : x->col, left ? x->col : x->row, NULL, NULL };
+    const struct runner r = limber_pool_runner(ctx->pool);
+    struct mask m = { 0 };
+    bool ok;
+
+    limber_pool_enter(ctx->pool);
+    ok = limber_device_holds(ctx, x->data) ?
+             limber_device_scan(ctx, &m, &v, x->format, lines, length, NULL, d) :
+             limber_scan(&m, &v, x->format, lines, length, SCAN_full, true, &r, d);
+    limber_pool_leave(ctx->pool);
+    ok = ok && tell(out, &m, d);
+    limber_mask_clear(&m);
+    return ok;
+}
+
+limber_status limber_inspect(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
+                             int left, limber_inspection *out)
+{
+    CALL_SCOPE;
+    struct diag d = { 0 };
+
+    if (out)
+        memset(out, 0, sizeof *out);
+    if (!ctx || !out)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", ctx ? "out" : "ctx");
+    else if (rows < 0 || cols < 0)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is negative",
+                    rows < 0 ? "rows" : "cols", (long long)(rows < 0 ? rows : cols));
+    else if (limber_check_matrix(&x, "x", rows, cols, &d) &&
+             limber_check_data(&x, "x", rows, cols, &d))
+        look(ctx, &x, left ? rows : cols, left ? cols : rows, left, out, &d);
+    if (d.status)
+        limber_fail_in(&d, "look_at");
+    return limber_error_set(&d);
+}
+
+void limber_inspection_free(limber_inspection *look)
+{
+    if (!look)
+        return;
+    free(look->tile);
+    memset(look, 0, sizeof *look);
+}

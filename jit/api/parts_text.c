@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a product was cut into, for people: as text, and as limber_cut. */
+#include "jit/api/api.h"
+
+#include "passes/partition.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDE = 64, HIGH = 32, RUNS = 24 };
+
+_Static_assert((int)LIMBER_CUT_ZERO == (int)CLASS_zero &&
+                   (int)LIMBER_CUT_NARROW == (int)CLASS_narrow &&
+                   (int)LIMBER_CUT_WIDE == (int)CLASS_wide,
+               "kinds are the partition's classes");
+
+static bool uses_tiles(const struct partition *parts)
+{
+    for (int i = 0; i < parts->parts; i++)
+        if (parts->part[i].keep[0])
+            return true;
+    return false;
+}
+
+/* The group of every block; NULL: no memory. */
+static unsigned char *groups_of(const struct partition_side *s)
+{
+    unsigned char *group = malloc((size_t)s->first[s->groups] + 1);
+
+    for (int g = 0; group && g < s->groups; g++)
+        for (int64_t i = s->first[g]; i < s->first[g + 1]; i++)
+            group[s->block[i]] = (unsigned char)g;
+    return group;
+}
+
+bool limber_parts_cut(limber_cut *cut, const struct partition *parts, bool transposed,
+                      const limber_report *r, double whole, struct diag *d)
+{
+    bool tiles = uses_tiles(parts), ok = true;
+
+    cut->parts = r->parts;
+    memcpy(cut->part, r->part, sizeof cut->part);
+    cut->whole = whole;
+    cut->tiles = tiles ? parts->side[0].tiles : 0;
+    cut->tile = tiles ? (int64_t)1 << parts->side[0].shift : 0;
+    for (int i = 0; i < 2; i++) {
+        const struct partition_side *s = &parts->side[transposed ? !i : i];
+        size_t size = (size_t)(s->first[s->groups] * cut->tiles);
+
+        cut->blocks[i] = s->first[s->groups];
+        cut->group[i] = groups_of(s);
+        cut->kind[i] = malloc(size + 1);
+        ok = ok && cut->group[i] && cut->kind[i];
+        if (ok && tiles)
+            memcpy(cut->kind[i], s->tile, size);
+    }
+    return ok ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for what a product is cut into");
+}
+
+void limber_cut_free(limber_cut *cut)
+{
+    for (int i = 0; cut && i < 2; i++) {
+        free(cut->group[i]);
+        free(cut->kind[i]);
+    }
+    if (cut)
+        memset(cut, 0, sizeof *cut);
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static int64_t run_from(const unsigned char *group, int64_t i, int64_t n)
+{
+    int64_t end = i;
+
+    while (end < n && group[end] == group[i])
+        end++;
+    return end - i;
+}
+
+/* A letter a block, or runs of them. */
+static void print_groups(struct text *out, const unsigned char *group, int64_t n)
+{
+    int runs = 0;
+
+    for (int64_t i = 0; i < n;) {
+        int64_t run = n <= WIDE ? 1 : run_from(group, i, n);
+
+        if (runs++ == RUNS && n > WIDE) {
+            limber_text_add(out, " ...");
+            break;
+        }
+        if (n > WIDE)
+            limber_text_add(out, "%s%lld", runs > 1 ? " " : "", (long long)run);
+        limber_text_add(out, "%c", 'a' + group[i]);
+        i += run;
+    }
+    limber_text_add(out, "\n");
+}
+
+/* The widest kind of the tiles that a character stands for. */
+static int widest(const limber_cut *cut, int side, int64_t block, int64_t blocks, int64_t tile,
+                  int64_t tiles)
+{
+    int kind = LIMBER_CUT_ZERO;
+
+    for (int64_t i = block; i < block + blocks && i < cut->blocks[side]; i++)
+        for (int64_t j = tile; j < tile + tiles && j < cut->tiles; j++)
+            kind = cut->kind[side][i * cut->tiles + j] > kind ?
+                       cut->kind[side][i * cut->tiles + j] :
+                       kind;
+    return kind;
+}
+
+/* As the matrix lies: A's blocks go down, B's across. */
+static void print_kinds(struct text *out, const limber_cut *cut, int side)
+{
+    int64_t down = side ? cut->tiles : cut->blocks[0], across = side ? cut->blocks[1] : cut->tiles;
+    int64_t dy = (down + HIGH - 1) / HIGH, dx = (across + WIDE - 1) / WIDE;
+
+    for (int64_t y = 0; y < down; y += dy) {
+        limber_text_add(out, "  ");
+        for (int64_t x = 0; x < across; x += dx)
+            limber_text_add(
+                out, "%c",
+                ".nW"[side ? widest(cut, 1, x, dx, y, dy) : widest(cut, 0, y, dy, x, dx)]);
+        limber_text_add(out, "\n");
+    }
+}
+
+/* "a" for a group, "a:nW" for the narrow and wide tiles of it. */
+static void print_side(struct text *out, const limber_part *p, int side)
+{
+    char name[8];
+
+    snprintf(name, sizeof name, "%c%s%s%s", 'a' + p->group[side], p->kinds[side] ? ":" : "",
+             p->kinds[side] >> LIMBER_CUT_NARROW & 1 ? "n" : "",
+             p->kinds[side] >> LIMBER_CUT_WIDE & 1 ? "W" : "");
+    limber_text_add(out, "  %-4s", name);
+}
+
+static void print_table(struct text *out, const limber_part *part, int parts)
+{
+    bool measured = false;
+
+    for (int i = 0; i < parts; i++)
+        measured = measured || part[i].seconds > 0;
+    limber_text_add(
+        out, "part  A     B     rows x columns   products  scheme       predicted%s     bound\n",
+        measured ? "  measured" : "");
+    for (int i = 0; i < parts; i++) {
+        const limber_part *p = &part[i];
+
+        limber_text_add(out, "%4d", i + 1);
+        print_side(out, p, 0);
+        print_side(out, p, 1);
+        limber_text_add(out, "  %6lld x %-6lld %8.2f%%  %-12s %9.3g", (long long)p->m,
+                        (long long)p->n, 100 * p->share, p->scheme, p->cost);
+        if (measured)
+            limber_text_add(out, "  %8.3g", p->seconds);
+        limber_text_add(out, "  %8.3g\n", p->bound);
+    }
+}
+
+void limber_parts_text(struct text *out, const limber_cut *cut)
+{
+    static const char *const name[] = { "A", "B" }, *const lines[] = { "rows", "columns" };
+    double sum = 0;
+
+    for (int i = 0; i < cut->parts; i++)
+        sum += cut->part[i].cost;
+    limber_text_add(out, "; parts\n%d part%s: predicted %.3g s", cut->parts,
+                    cut->parts > 1 ? "s" : "", sum);
+    limber_text_add(
+        out, isfinite(cut->whole) ? ", by one plan for all %.3g s\n" : ", and no plan serves all\n",
+        cut->whole);
+    for (int i = 0; i < 2; i++) {
+        limber_text_add(out, "groups of %s, blocks of 64 %s: ", name[i], lines[i]);
+        print_groups(out, cut->group[i], cut->blocks[i]);
+    }
+    for (int i = 0; i < 2 && cut->tiles; i++) {
+        limber_text_add(out, "tiles of %s, 64 %s by %lld along k: . zero, n narrow, W wide\n",
+                        name[i], lines[i], (long long)cut->tile);
+        print_kinds(out, cut, i);
+    }
+    print_table(out, cut->part, cut->parts);
+}
+
+/* Scheme after scheme, in the order of the parts. */
+void limber_parts_shares(struct text *out, const limber_report *r)
+{
+    const char *comma = " ";
+
+    for (int i = 0; i < r->parts; i++) {
+        double share = 0;
+        int first = 0;
+
+        while (strcmp(r->part[first].scheme, r->part[i].scheme))
+            first++;
+        for (int j = i; j < r->parts; j++)
+            share += strcmp(r->part[j].scheme, r->part[i].scheme) ? 0 : r->part[j].share;
+        if (first == i) {
+            limber_text_add(out, "%s%.3g%% %s", comma, 100 * share, r->part[i].scheme);
+            comma = ", ";
+        }
+    }
+}
+
+limber_status limber_report_parts(const limber_report *report, char **text)
+{
+    struct text out = { 0 };
+    struct diag d = { 0 };
+
+    if (!report || !text)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", report ? "text" : "report");
+    else
+        print_table(&out, report->part, report->parts);
+    if (out.failed) {
+        limber_text_clear(&out);
+        limber_fail(&d, LIMBER_STATUS_NO_MEMORY, "no memory for the table");
+    }
+    if (text)
+        *text = out.s;
+    if (d.status)
+        limber_fail_in(&d, "report_parts");
+    return limber_error_set(&d);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operands that are multiplied many times: the mask of one scan, and limbs by kernel, the least
+ * recently used ones dropped. */
+#define XXH_INLINE_ALL
+#include "jit/api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { HASHED = 1 << 16 };     /* elements of a task */
+
+/* Limbs of one kernel. */
+struct limbs {
+    struct kept kept;           /* first: handed out, and cast back */
+    struct limbs *next;
+    unsigned char key[KEY_BYTES];
+    int side, variant;
+    size_t bytes;
+    int users;
+    uint64_t tick;              /* of the last use */
+};
+
+struct limber_prepared {
+    limber_context *ctx;
+    limber_matrix x;
+    int64_t rows, cols;
+    bool left, checks;
+    struct mask mask;
+    XXH128_hash_t hash;         /* 0 for elements in a device's memory */
+    size_t bound;
+    struct at_fork at_fork;
+    pthread_mutex_t lock;       /* of what follows */
+    struct limbs *limbs;
+    size_t bytes;
+    uint64_t tick;
+};
+
+/* ---- limbs ----------------------------------------------------------------------------------- */
+
+static void drop(struct limber_prepared *o, struct limbs **at)
+{
+    struct limbs *l = *at;
+
+    *at = l->next;
+    o->bytes -= l->bytes;
+    limber_memory_free(&o->ctx->allocator, l->kept.memory);
+    free(l);
+}
+
+/* Drops what was used longest ago until so many bytes more fit the bound; false: not all of it can
+ * go. */
+static bool make_room(struct limber_prepared *o, size_t bytes)
+{
+    while (bytes <= o->bound && o->bytes > o->bound - bytes) {
+        struct limbs **oldest = NULL;
+
+        for (struct limbs **at = &o->limbs; *at; at = &(*at)->next)
+            if ((*at)->users == 0 && (!oldest || (*at)->tick < (*oldest)->tick))
+                oldest = at;
+        if (!oldest)
+            return false;
+        drop(o, oldest);
+    }
+    return bytes <= o->bound;
+}
+
+static struct limbs *add(struct limber_prepared *o, const struct keeping *of, int variant,
+                         size_t bytes)
+{
+    struct limbs *l = make_room(o, bytes) ? calloc(1, sizeof *l) : NULL;
+
+    if (!l)
+        return NULL;
+    l->kept.memory = limber_memory_alloc(&o->ctx->allocator, bytes);
+    if (!l->kept.memory) {
+        free(l);
+        return NULL;
+    }
+    memcpy(l->key, of->key, sizeof l->key);
+    l->side = of->side;
+    l->variant = variant;
+    l->bytes = bytes;
+    l->next = o->limbs;
+    o->limbs = l;
+    o->bytes += bytes;
+    return l;
+}
+
+static struct kept *take(void *self, int variant, size_t bytes)
+{
+    const struct keeping *of = self;
+    struct limber_prepared *o = of->operand;
+    struct limbs *l;
+
+    pthread_mutex_lock(&o->lock);
+    for (l = o->limbs; l && (memcmp(l->key, of->key, sizeof l->key) || l->side != of->side ||
+                             l->variant != variant || l->bytes != bytes);)
+        l = l->next;
+    if (!l)
+        l = add(o, of, variant, bytes);
+    else if (!l->kept.packed) /* another thread is at it */
+        l = NULL;
+    if (l) {
+        l->users++;
+        l->tick = ++o->tick;
+    }
+    pthread_mutex_unlock(&o->lock);
+    return l ? &l->kept : NULL;
+}
+
+static void packed(void *self, struct kept *kept)
+{
+    const struct keeping *of = self;
+
+    pthread_mutex_lock(&of->operand->lock);
+    kept->packed = true;
+    pthread_mutex_unlock(&of->operand->lock);
+}
+
+static void give(void *self, struct kept *kept)
+{
+    const struct keeping *of = self;
+
+    pthread_mutex_lock(&of->operand->lock);
+    ((struct limbs *)kept)->users--;
+    pthread_mutex_unlock(&of->operand->lock);
+}
+
+const struct keeper *limber_operand_keeper(limber_prepared *o, const struct facts *f, int side,
+                                           struct keeping *of)
+{
+    if (!o)
+        return NULL;
+    *of = (struct keeping){ { take, packed, give, of }, o, f->key, side };
+    return &of->keeper;
+}
+
+/* ---- the mask -------------------------------------------------------------------------------- */
+
+/* A glance gives up at a line that is wide. */
+void limber_prepared_mask(const limber_prepared *o, struct mask *m, enum scan_depth depth)
+{
+    *m = o->mask;
+    if (depth == SCAN_probe && m->width > SCAN_narrow)
+        m->scanned = false;
+}
+
+static bool scan(struct limber_prepared *o, struct diag *d)
+{
+    const limber_matrix *x = &o->x;
+    struct view v = { x->data, o->left ? x->row : x->col, o->left ? x->col : x->row, NULL, NULL };
+    int64_t lines = o->left ? o->rows : o->cols, length = o->left ? o->cols : o->rows;
+    struct runner r = limber_pool_runner(o->ctx->pool);
+
+    if (limber_device_holds(o->ctx, x->data))
+        return limber_device_scan(o->ctx, &o->mask, &v, x->format, lines, length, NULL, d);
+    return limber_scan(&o->mask, &v, x->format, lines, length, SCAN_full, true, &r, d);
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+struct hashing {
+    const limber_matrix *x;
+    int64_t outer, inner; /* the inner ones are nearer to each other in memory */
+    int64_t outer_step, inner_step;
+    int64_t each; /* outer ones of a task */
+    XXH128_hash_t *hash;
+};
+
+static void hash_apart(XXH3_state_t *state, const char *at, int64_t n, int64_t step, size_t size)
+{
+    char room[4096];
+    int64_t most = (int64_t)(sizeof room / size);
+
+    for (; n > 0; n -= most) {
+        int64_t some = n < most ? n : most;
+
+        for (int64_t i = 0; i < some; i++, at += step)
+            memcpy(room + (size_t)i * size, at, size);
+        XXH3_128bits_update(state, room, (size_t)some * size);
+    }
+}
+
+static void hash_some(void *arg, int64_t task, int worker)
+{
+    const struct hashing *h = arg;
+    size_t size = h->x->format.size;
+    int64_t end = (task + 1) * h->each < h->outer ? (task + 1) * h->each : h->outer;
+    XXH3_state_t state;
+
+    (void)worker;
+    XXH3_INITSTATE(&state);
+    XXH3_128bits_reset(&state);
+    for (int64_t i = task * h->each; i < end; i++) {
+        const char *at = (const char *)h->x->data + i * h->outer_step * (int64_t)size;
+
+        if (h->inner_step == 1)
+            XXH3_128bits_update(&state, at, (size_t)h->inner * size);
+        else
+            hash_apart(&state, at, h->inner, h->inner_step * (int64_t)size, size);
+    }
+    h->hash[task] = XXH3_128bits_digest(&state);
+}
+
+/* Of all elements, by the context's threads. */
+static bool hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d)
+{
+    bool by_rows = o->x.col <= o->x.row;
+    struct hashing h = { .x = &o->x,
+                         .outer = by_rows ? o->rows : o->cols,
+                         .inner = by_rows ? o->cols : o->rows,
+                         .outer_step = by_rows ? o->x.row : o->x.col,
+                         .inner_step = by_rows ? o->x.col : o->x.row };
+    struct runner r = limber_pool_runner(o->ctx->pool);
+    int64_t tasks;
+
+    h.each = HASHED / (h.inner + 1) + 1;
+    tasks = (h.outer + h.each - 1) / h.each;
+    h.hash = malloc((size_t)(tasks + 1) * sizeof *h.hash);
+    if (!h.hash)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the hashes of an operand");
+    r.run(r.self, tasks, hash_some, &h);
+    *out = XXH3_128bits(h.hash, (size_t)tasks * sizeof *h.hash);
+    free(h.hash);
+    return true;
+}
+
+/* what: "operand a". */
+static bool is_same(const struct limber_prepared *o, const char *what, struct diag *d)
+{
+    XXH128_hash_t now;
+
+    return hash(o, &now, d) && (XXH128_isEqual(now, o->hash) ||
+                                limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                                            "%s has changed since it was prepared", what));
+}
+
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+static size_t bound_of(const struct limber_prepared *o, const limber_prepare_config *c)
+{
+    double elements = (double)o->rows * (double)o->cols * o->x.format.size;
+
+    return c->bytes          ? c->bytes :
+           o->ctx->workspace ? o->ctx->workspace :
+                               (size_t)(4 * elements) + ((size_t)64 << 20);
+}
+
+static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int64_t rows,
+                          int64_t cols, const limber_prepare_config *c, struct diag *d)
+{
+    if (!ctx)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    if (rows < 0 || cols < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is negative",
+                           rows < 0 ? "rows" : "cols", (long long)(rows < 0 ? rows : cols));
+    if (!limber_check_matrix(x, "x", rows, cols, d) || !limber_check_data(x, "x", rows, cols, d))
+        return false;
+    return !c->check || !limber_device_holds(ctx, x->data) ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "config.check of x in a device's memory");
+}
+
+static bool prepare(struct limber_prepared *o, struct diag *d)
+{
+    pthread_mutex_init(&o->lock, NULL);
+    o->at_fork = (struct at_fork){ .lock = &o->lock };
+    limber_at_fork(&o->at_fork);
+    return scan(o, d) && (limber_device_holds(o->ctx, o->x.data) || hash(o, &o->hash, d));
+}
+
+limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
+                             int left, const limber_prepare_config *config,
+                             limber_prepared **operand)
+{
+    CALL_SCOPE;
+    const limber_prepare_config none = { 0 }, *c = config ? config : &none;
+    struct limber_prepared *o = NULL;
+    struct diag d = { 0 };
+
+    if (operand)
+        *operand = NULL;
+    if (!operand) {
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "operand is NULL");
+    } else if (check_prepare(ctx, &x, rows, cols, c, &d)) {
+        o = calloc(1, sizeof *o);
+        if (!o)
+            limber_fail(&d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
+    }
+    if (o) {
+        o->ctx = ctx;
+        o->x = x;
+        o->rows = rows;
+        o->cols = cols;
+        o->left = left;
+        o->checks = c->check;
+        o->bound = bound_of(o, c);
+        if (prepare(o, &d))
+            *operand = o;
+        else
+            limber_prepared_free(o);
+    }
+    if (d.status)
+        limber_fail_in(&d, "operand_prepare");
+    return limber_error_set(&d);
+}
+
+void limber_prepared_free(limber_prepared *o)
+{
+    CALL_SCOPE;
+    if (!o)
+        return;
+    while (o->limbs)
+        drop(o, &o->limbs);
+    limber_mask_clear(&o->mask);
+    limber_at_fork_no_more(&o->at_fork);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
+}
+
+limber_status limber_prepared_check(limber_prepared *o)
+{
+    CALL_SCOPE;
+    struct diag d = { 0 };
+
+    if (!o)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "operand is NULL");
+    else if (limber_device_holds(o->ctx, o->x.data))
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "operand in a device's memory");
+    else
+        is_same(o, "operand", &d);
+    if (d.status)
+        limber_fail_in(&d, "operand_check");
+    return limber_error_set(&d);
+}
+
+static bool fits(const limber_context *ctx, const limber_prepared *o, const limber_matrix *x,
+                 bool left, int64_t rows, int64_t cols, struct diag *d)
+{
+    const char *what = left ? "operand a" : "operand b";
+
+    if (!o)
+        return true;
+    if (o->ctx != ctx)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared with another context",
+                           what);
+    if (o->left != left)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared for the other side",
+                           what);
+    if (o->rows != rows || o->cols != cols)
+        return limber_fail(
+            d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared as %lld x %lld, not %lld x %lld", what,
+            (long long)o->rows, (long long)o->cols, (long long)rows, (long long)cols);
+    if (o->x.data != x->data || o->x.row != x->row || o->x.col != x->col ||
+        !limber_format_equal(o->x.format, x->format))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared of another matrix",
+                           what);
+    return !o->checks || is_same(o, what, d);
+}
+
+limber_status limber_gemm_prepared(limber_context *ctx, const limber_contract *contract, int64_t m,
+                                   int64_t n, int64_t k, const void *alpha,
+                                   limber_prepared *prepared_a, limber_matrix a,
+                                   limber_prepared *prepared_b, limber_matrix b, const void *beta,
+                                   limber_matrix c, limber_report *report)
+{
+    CALL_SCOPE;
+    const struct product x = { m, n, k, alpha, beta, a, b, c };
+    struct diag d = { 0 };
+
+    if (limber_check_product(ctx, contract, &x, &d) && limber_check_addresses(&x, &d) &&
+        fits(ctx, prepared_a, &a, true, m, k, &d) && fits(ctx, prepared_b, &b, false, k, n, &d)) {
+        struct problem p = limber_problem_of(contract, &x);
+
+        p.kept[0] = prepared_a;
+        p.kept[1] = prepared_b;
+        limber_engine_run(ctx, &p, report, &d);
+    }
+    if (d.status)
+        limber_fail_in(&d, "gemm_prepared");
+    return limber_error_set(&d);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A copy of C for calls that may fail after something is stored. */
+#include "jit/engine.h"
+
+static struct output_view kept_group(const struct backup *k, int64_t g)
+{
+    const struct problem *p = k->p;
+
+    return (struct output_view){
+        .data = k->memory + g * p->m * p->n * p->fc.size, .row = p->n, .col = 1, .inner = p->n
+    };
+}
+
+bool limber_backup(limber_context *ctx, const struct problem *p, struct backup *k, struct diag *d)
+{
+    size_t bytes;
+
+    *k = (struct backup){ .ctx = ctx, .p = p };
+    if (limber_device_holds(ctx, limber_group_c(p, 0).data))
+        return true;            /* errors of a device are told later than its calls return */
+    if (!__builtin_mul_overflow((size_t)p->m * (size_t)p->n, (size_t)p->groups, &bytes) &&
+        !__builtin_mul_overflow(bytes, (size_t)p->fc.size, &bytes))
+        k->memory = limber_memory_alloc(&ctx->allocator, bytes);
+    if (!k->memory)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a second copy of c");
+    for (int64_t g = 0; g < p->groups; g++) {
+        const struct output_view to = kept_group(k, g), from = limber_group_c(p, g);
+
+        limber_output_copy(&to, &from, p->m, p->n, p->fc.size);
+    }
+    return true;
+}
+
+void limber_backup_end(struct backup *k, bool ok)
+{
+    const struct problem *p = k->p;
+
+    for (int64_t g = 0; g < p->groups && !ok && k->memory; g++) {
+        const struct output_view to = limber_group_c(p, g), from = kept_group(k, g);
+
+        limber_output_copy(&to, &from, p->m, p->n, p->fc.size);
+    }
+    limber_memory_free(&k->ctx->allocator, k->memory);
+}

@@ -1,0 +1,948 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Kernels on disk: DIR/<2 hex>/<62 hex>.kernel, one file an entry, written under another name and
+ * renamed, so that a reader sees all of it or nothing.
+ *
+ * What runs from here runs as the user.  Hence nothing is read from or written to a directory that
+ * is another user's, other than root's, that others may write to, or the way to which others may
+ * change; and all is reached from the open directory, so that no path can be exchanged between the
+ * look and the use.  Who owns a file does not tell who wrote it: archives and copies are their
+ * unpacker's.  So entries are sealed with a key of the user's, which lies elsewhere; entries of
+ * root's in folders of root's, a site's cache, are as good for others.  Whatever is wrong with one,
+ * it is made again. */
+#define _GNU_SOURCE     /* O_DIRECTORY and friends under any standard */
+#define XXH_INLINE_ALL
+#include "jit/cache/cache.h"
+#include "jit/runtime/runtime.h"
+#include "jit/cache/seal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { SHARDS = 256, NAME = KEY_HEX - 2, DAY = 24 * 60 * 60 };
+static const char suffix[] = ".kernel", temporary[] = "tmp.";
+static const uint64_t most_bytes = (uint64_t)1 << 28; /* of one kernel; larger lengths are damage */
+
+struct header {
+    char magic[8];
+    uint32_t version;
+    uint32_t order; /* of bytes: differs on a machine that reads it otherwise */
+    struct facts facts;
+    uint64_t bytes;
+    uint64_t sum; /* of the header with zeros for what follows, then of the bytes */
+    unsigned char seal[SEAL_BYTES]; /* of all of it, with zeros for the seal */
+};
+
+static const struct header model = { .magic = "limberK", .version = 2, .order = 0x01020304 };
+
+struct disk {
+    char *dir;
+    size_t limit;
+    enum cache_mode mode;
+    double patience;
+    void (*warn)(void *user, const char *line);
+    void *user;
+    char *key_file; /* NULL: none */
+    struct at_fork at_fork;
+    pthread_mutex_t lock; /* of what follows */
+    bool walked; /* the way to the directory was looked at, up to */
+    dev_t device; /* this one */
+    ino_t inode;
+    bool has_key;
+    struct seal_key key;
+    char why_not[256]; /* the directory is not used at all */
+    char no_write[256]; /* nothing more is written */
+    bool sized;
+    uint64_t size; /* of all entries, as far as this process knows */
+    uint64_t counter; /* of temporary names */
+};
+
+/* ---- the directory --------------------------------------------------------------------------- */
+
+struct disk *limber_disk_new(const struct disk_options *o)
+{
+    struct disk *disk = calloc(1, sizeof *disk);
+
+    if (!disk)
+        return NULL;
+    disk->limit = o->limit;
+    disk->mode = o->dir ? o->mode : CACHE_off;
+    disk->patience = o->patience;
+    disk->warn = o->warn;
+    disk->user = o->user;
+    pthread_mutex_init(&disk->lock, NULL);
+    disk->at_fork = (struct at_fork){ .lock = &disk->lock };
+    limber_at_fork(&disk->at_fork);
+    if (!o->dir)
+        snprintf(disk->why_not, sizeof disk->why_not, "%s", o->why_not ? o->why_not : "");
+    else if (o->mode == CACHE_off)
+        snprintf(disk->why_not, sizeof disk->why_not, "LIMBER_CACHE is off");
+    if ((o->dir && !(disk->dir = strdup(o->dir))) ||
+        (o->key_file && !(disk->key_file = strdup(o->key_file)))) {
+        limber_disk_free(disk);
+        return NULL;
+    }
+    return disk;
+}
+
+void limber_disk_free(struct disk *disk)
+{
+    if (!disk)
+        return;
+    limber_at_fork_no_more(&disk->at_fork);
+    pthread_mutex_destroy(&disk->lock);
+    free(disk->dir);
+    free(disk->key_file);
+    explicit_bzero(&disk->key, sizeof disk->key);
+    free(disk);
+}
+
+/* Keeps the first reason in `what` (why_not or no_write) and tells it once. */
+static void give_up(struct disk *disk, char what[256], const char *reason)
+{
+    char line[640];
+    bool first;
+
+    pthread_mutex_lock(&disk->lock);
+    first = !*what;
+    if (first)
+        snprintf(what, 256, "%s", reason);
+    pthread_mutex_unlock(&disk->lock);
+    if (!first || !disk->warn)
+        return;
+    snprintf(line, sizeof line, "limber: the cache in %.300s %s: %.255s", disk->dir,
+             what == disk->why_not ? "is not used" : "is not written to", reason);
+    disk->warn(disk->user, line);
+}
+
+static bool given_up(struct disk *disk, const char *what)
+{
+    bool yes;
+
+    pthread_mutex_lock(&disk->lock);
+    yes = *what != '\0';
+    pthread_mutex_unlock(&disk->lock);
+    return yes;
+}
+
+/* Of a site's cache, for users other than root. */
+static bool is_roots(const struct stat *st)
+{
+    return st->st_uid == 0 && geteuid() != 0;
+}
+
+/* Ours alone to write, or root's, who can do anything to us anyway: a cache for a whole site. */
+static bool private(const struct stat *st, char *why, size_t size)
+{
+    if (st->st_uid != geteuid() && st->st_uid != 0)
+        snprintf(why, size, "it belongs to user %ld, not to user %ld", (long)st->st_uid,
+                 (long)geteuid());
+    else if (st->st_mode & (S_IWGRP | S_IWOTH))
+        snprintf(why, size, "others may write to it (mode %o)", (unsigned)st->st_mode & 07777);
+    else
+        return true;
+    return false;
+}
+
+/* The directory, where the way to it was looked at before: those who could have changed it since
+ * can only be this user and root. */
+static int open_again(struct disk *disk, struct stat *st)
+{
+    bool same;
+    int fd = -1;
+
+    pthread_mutex_lock(&disk->lock);
+    same = disk->walked;
+    pthread_mutex_unlock(&disk->lock);
+    if (same)
+        fd = open(disk->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    pthread_mutex_lock(&disk->lock);
+    same = fstat(fd, st) == 0 && st->st_dev == disk->device && st->st_ino == disk->inode;
+    pthread_mutex_unlock(&disk->lock);
+    if (same)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void remember(struct disk *disk, const struct stat *st)
+{
+    pthread_mutex_lock(&disk->lock);
+    disk->walked = true;
+    disk->device = st->st_dev;
+    disk->inode = st->st_ino;
+    pthread_mutex_unlock(&disk->lock);
+}
+
+/* The open directory, or -1: absent (no reason is kept) or not to be used.  *roots: it is a site's.
+ */
+static int open_root(struct disk *disk, bool create, bool *roots)
+{
+    char why[240] = "";
+    struct stat st;
+    int fd;
+
+    if (given_up(disk, disk->why_not))
+        return -1;
+    fd = open_again(disk, &st);
+    if (fd < 0 && (fd = limber_folder_open(disk->dir, create, why, sizeof why)) >= 0 &&
+        fstat(fd, &st) == 0)
+        remember(disk, &st);
+    if (fd >= 0 && private(&st, why, sizeof why)) {
+        *roots = is_roots(&st);
+        return fd;
+    }
+    if (*why)
+        give_up(disk, disk->why_not, why);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* The user's key.  Without one nothing can be told from what others made. */
+static bool find_key(struct disk *disk, bool create, struct seal_key *key)
+{
+    char why[240] = "";
+    bool has;
+
+    pthread_mutex_lock(&disk->lock);
+    has = disk->has_key;
+    *key = disk->key;
+    pthread_mutex_unlock(&disk->lock);
+    if (has)
+        return true;
+    if (!disk->key_file)
+        snprintf(why, sizeof why,
+                 "none of LIMBER_CACHE_KEY, XDG_STATE_HOME and HOME says where the key "
+                 "of its entries is");
+    else
+        has = limber_seal_key(disk->key_file, create, key, why, sizeof why);
+    if (!has && !*why && disk->mode == CACHE_ro)
+        snprintf(why, sizeof why, "%.150s is absent, and none is made where LIMBER_CACHE is ro",
+                 disk->key_file);
+    if (*why) {
+        give_up(disk, disk->why_not, why);
+        return false;
+    }
+    if (!has)
+        return false;
+    pthread_mutex_lock(&disk->lock);
+    disk->has_key = true;
+    disk->key = *key;
+    pthread_mutex_unlock(&disk->lock);
+    return true;
+}
+
+/* One of the 256 folders, named by two hexadecimal digits.  It lies in a directory that only we
+ * can write to, but it may have been brought there with wide permissions.  *roots: stays so or not.
+ */
+static int open_shard(int root, const char *hex, bool create, bool *roots)
+{
+    const char name[3] = { hex[0], hex[1], '\0' };
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    char why[200];
+    struct stat st;
+    int fd = openat(root, name, flags);
+
+    if (fd < 0 && errno == ENOENT && create && (mkdirat(root, name, 0700) == 0 || errno == EEXIST))
+        fd = openat(root, name, flags);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) == 0 && private(&st, why, sizeof why)) {
+        *roots = *roots && is_roots(&st);
+        return fd;
+    }
+    close(fd);
+    errno = EACCES;
+    return -1;
+}
+
+struct name {
+    char hex[KEY_HEX + 1], file[NAME + sizeof suffix];
+};
+
+static struct name name_of(const unsigned char *key)
+{
+    struct name n;
+
+    limber_key_hex(key, KEY_BYTES, n.hex);
+    memcpy(n.file, n.hex + 2, NAME);
+    memcpy(n.file + NAME, suffix, sizeof suffix);
+    return n;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool read_all(int fd, void *data, size_t size)
+{
+    char *at = data;
+
+    while (size > 0) {
+        ssize_t n = read(fd, at, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static uint64_t sum_of(const struct header *h, const void *bytes)
+{
+    XXH3_state_t state;
+    struct header b = *h;
+
+    b.sum = 0;
+    memset(b.seal, 0, sizeof b.seal);
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, &b, sizeof b);
+    XXH3_64bits_update(&state, bytes, (size_t)h->bytes);
+    return XXH3_64bits_digest(&state);
+}
+
+static void seal(struct header *h, const void *bytes, const struct seal_key *key)
+{
+    struct header b = *h;
+
+    memset(b.seal, 0, sizeof b.seal);
+    limber_seal(key, &b, sizeof b, bytes, (size_t)h->bytes, h->seal);
+}
+
+/* In a time that does not tell where they differ. */
+static bool is_sealed(const struct header *h, const void *bytes, const struct seal_key *key)
+{
+    struct header right = *h;
+    unsigned differ = 0;
+
+    seal(&right, bytes, key);
+    for (int i = 0; i < SEAL_BYTES; i++)
+        differ |= h->seal[i] ^ right.seal[i];
+    return differ == 0;
+}
+
+/* The header of an open entry, when file and header agree. */
+static bool read_header(int fd, const char *hex, struct header *h, struct stat *st)
+{
+    char why[200], own[KEY_HEX + 1];
+
+    if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode) || !private(st, why, sizeof why) ||
+        !read_all(fd, h, sizeof *h))
+        return false;
+    limber_key_hex(h->facts.key, KEY_BYTES, own);
+    return memcmp(h->magic, model.magic, sizeof h->magic) == 0 && h->version == model.version &&
+           h->order == model.order && h->bytes <= most_bytes &&
+           (uint64_t)st->st_size == sizeof *h + h->bytes && memcmp(own, hex, KEY_HEX) == 0 &&
+           memchr(h->facts.scheme, 0, sizeof h->facts.scheme) &&
+           memchr(h->facts.plan, 0, sizeof h->facts.plan);
+}
+
+enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD }; /* unknown: no memory, or no key to tell by */
+
+/* key NULL: ownership has told whose it is. */
+static enum quality read_bytes(int fd, const struct header *h, const struct seal_key *key,
+                               struct blob *out)
+{
+    enum quality q = DAMAGED;
+
+    out->size = (size_t)h->bytes;
+    out->data = malloc(out->size + 1); /* never of nothing */
+    if (!out->data)
+        q = UNKNOWN;
+    else if (read_all(fd, out->data, out->size)) {
+        if (key && is_sealed(h, out->data, key))
+            q = GOOD;
+        else if (sum_of(h, out->data) == h->sum)
+            q = key ? FOREIGN : GOOD;
+    }
+    if (q != GOOD) {
+        free(out->data);
+        *out = (struct blob){ 0 };
+    }
+    return q;
+}
+
+/* O_NONBLOCK: a pipe that somebody put there must not hold us up. */
+static int open_entry(int shard, const char *file)
+{
+    return openat(shard, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* Entries are evicted by their age; once a day is often enough and spares the disk. */
+static void touch(int fd, const struct stat *st)
+{
+    if (time(NULL) - st->st_mtime >= DAY)
+        futimens(fd, NULL);
+}
+
+bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], struct facts *f,
+                      struct blob *bytes)
+{
+    struct name name = name_of(key);
+    struct seal_key sealer;
+    struct header h;
+    struct stat st;
+    enum quality q = DAMAGED;
+    bool ok = false, roots = false, good;
+    int root = -1, shard = -1, fd = -1;
+
+    *bytes = (struct blob){ 0 };
+    root = open_root(disk, false, &roots);
+    if (root >= 0)
+        shard = open_shard(root, name.hex, false, &roots);
+    if (shard >= 0)
+        fd = open_entry(shard, name.file);
+    if (fd >= 0) {
+        good = read_header(fd, name.hex, &h, &st);
+        roots = good && roots && is_roots(&st);
+        if (good)
+            q = roots || find_key(disk, false, &sealer) ?
+                    read_bytes(fd, &h, roots ? NULL : &sealer, bytes) :
+                    UNKNOWN;
+        ok = q == GOOD;
+        if (ok) {
+            *f = h.facts;
+            if (disk->mode == CACHE_rw)
+                touch(fd, &st);
+        } else if (disk->mode == CACHE_rw && q != UNKNOWN) {
+            unlinkat(shard, name.file, 0);
+        }
+        close(fd);
+    }
+    if (shard >= 0)
+        close(shard);
+    if (root >= 0)
+        close(root);
+    return ok;
+}
+
+void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES])
+{
+    struct name name = name_of(key);
+    bool roots;
+    int root, shard;
+
+    if (disk->mode != CACHE_rw || (root = open_root(disk, false, &roots)) < 0)
+        return;
+    shard = open_shard(root, name.hex, false, &roots);
+    if (shard >= 0) {
+        unlinkat(shard, name.file, 0);
+        close(shard);
+    }
+    close(root);
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+static bool is_hex(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!((s[i] >= '0' && s[i] <= '9') || (s[i] >= 'a' && s[i] <= 'f')))
+            return false;
+    return true;
+}
+
+static bool is_entry(const char *file)
+{
+    return strlen(file) == NAME + sizeof suffix - 1 && is_hex(file, NAME) &&
+           strcmp(file + NAME, suffix) == 0;
+}
+
+static bool is_temporary(const char *file)
+{
+    return strncmp(file, temporary, sizeof temporary - 1) == 0;
+}
+
+/* One listing tells which of the 256 there are: on a file system that others share too, names that
+ * are not there cost as much as those that are. */
+static void find_shards(int root, bool there[SHARDS])
+{
+    int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+
+    if (!dir && fd >= 0)
+        close(fd);
+    while (dir && (e = readdir(dir)))
+        if (is_hex(e->d_name, 2) && !e->d_name[2])
+            there[strtol(e->d_name, NULL, 16)] = true;
+    if (dir)
+        closedir(dir);
+}
+
+struct shard {
+    int fd;
+    char hex[3];
+    bool roots;
+};
+
+/* Calls step for every file of every shard; a nonzero answer stops. */
+static void walk(int root, bool roots,
+                 int (*step)(void *user, const struct shard *shard, const char *file), void *user)
+{
+    bool there[SHARDS] = { false };
+    int stop = 0;
+
+    find_shards(root, there);
+    for (int i = 0; i < SHARDS && !stop; i++) {
+        struct shard shard = { .roots = roots };
+        struct dirent *e;
+        DIR *dir;
+
+        if (!there[i])
+            continue;
+        limber_key_hex(&(unsigned char){ (unsigned char)i }, 1, shard.hex);
+        shard.fd = open_shard(root, shard.hex, false, &shard.roots);
+        dir = shard.fd >= 0 ? fdopendir(shard.fd) : NULL;
+        if (!dir) {
+            if (shard.fd >= 0)
+                close(shard.fd);
+            continue;
+        }
+        while (!stop && (e = readdir(dir)))
+            if (is_entry(e->d_name) || is_temporary(e->d_name))
+                stop = step(user, &shard, e->d_name);
+        closedir(dir);
+    }
+}
+
+struct aged {
+    char hex[KEY_HEX + 1];
+    time_t used;
+    uint64_t bytes;
+};
+struct census {
+    struct aged *entry;
+    size_t n, room;
+    uint64_t bytes;
+};
+
+static int count(void *user, const struct shard *shard, const char *file)
+{
+    struct census *c = user;
+    struct stat st;
+
+    if (fstatat(shard->fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return 0;
+    if (is_temporary(file)) { /* left by a process that was killed */
+        if (time(NULL) - st.st_mtime > DAY)
+            unlinkat(shard->fd, file, 0);
+        return 0;
+    }
+    if (c->n == c->room) {
+        size_t room = c->room ? 2 * c->room : 256;
+        struct aged *more = realloc(c->entry, room * sizeof *more);
+
+        if (!more)
+            return 1;
+        c->entry = more;
+        c->room = room;
+    }
+    snprintf(c->entry[c->n].hex, sizeof c->entry->hex, "%s%.62s", shard->hex, file);
+    c->entry[c->n].used = st.st_mtime;
+    c->entry[c->n].bytes = (uint64_t)st.st_size;
+    c->bytes += (uint64_t)st.st_size;
+    c->n++;
+    return 0;
+}
+
+static int older_first(const void *a, const void *b)
+{
+    const struct aged *x = a, *y = b;
+
+    if (x->used != y->used)
+        return x->used < y->used ? -1 : 1;
+    return strcmp(x->hex, y->hex);
+}
+
+static void evict(int root, struct census *c, uint64_t target, const char *keep)
+{
+    qsort(c->entry, c->n, sizeof *c->entry, older_first);
+    for (size_t i = 0; i < c->n && c->bytes > target; i++) {
+        const struct aged *e = &c->entry[i];
+        char file[NAME + sizeof suffix];
+        bool roots = false;
+        int shard;
+
+        if (strcmp(e->hex, keep) == 0 || (shard = open_shard(root, e->hex, false, &roots)) < 0)
+            continue;
+        snprintf(file, sizeof file, "%s%s", e->hex + 2, suffix);
+        if (unlinkat(shard, file, 0) == 0 || errno == ENOENT)
+            c->bytes -= e->bytes;
+        close(shard);
+    }
+}
+
+/* Accounts for a new entry; over the limit the oldest go, down to four fifths so that this does
+ * not happen at every entry.  Other processes write too, so the directory is counted anew then. */
+static void make_room(struct disk *disk, int root, uint64_t added, const char *keep)
+{
+    struct census c = { 0 };
+    bool enough;
+
+    pthread_mutex_lock(&disk->lock);
+    disk->size += added;
+    enough = disk->sized && disk->size <= disk->limit;
+    pthread_mutex_unlock(&disk->lock);
+    if (enough)
+        return;
+    walk(root, false, count, &c);
+    if (c.bytes > disk->limit)
+        evict(root, &c, disk->limit / 5 * 4, keep);
+    pthread_mutex_lock(&disk->lock);
+    disk->sized = true;
+    disk->size = c.bytes;
+    pthread_mutex_unlock(&disk->lock);
+    free(c.entry);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Unique among the hosts and processes that share the directory. */
+static void temporary_name(struct disk *disk, char *name, size_t size)
+{
+    char host[65] = "";
+    uint64_t counter;
+
+    gethostname(host, sizeof host - 1);
+    for (char *s = host; *s; s++)
+        if (*s == '/')
+            *s = '-';
+    pthread_mutex_lock(&disk->lock);
+    counter = disk->counter++;
+    pthread_mutex_unlock(&disk->lock);
+    snprintf(name, size, "%s%s.%ld.%lx.%llu", temporary, host, (long)getpid(),
+             (unsigned long)(uintptr_t)disk, (unsigned long long)counter);
+}
+
+/* errno tells why not. */
+static bool write_entry(struct disk *disk, int shard, const struct name *name,
+                        const struct header *h, const void *bytes)
+{
+    char temp[160];
+    int fd, error = 0;
+
+    temporary_name(disk, temp, sizeof temp);
+    fd = openat(shard, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    if (!limber_write(fd, h, sizeof *h) || !limber_write(fd, bytes, (size_t)h->bytes))
+        error = errno;
+    if (close(fd) != 0 && !error)
+        error = errno; /* where quotas of network file systems show */
+    if (!error && renameat(shard, temp, shard, name->file) != 0) {
+        error = errno;
+        if (error == EISDIR && unlinkat(shard, name->file, AT_REMOVEDIR) == 0 &&
+            renameat(shard, temp, shard, name->file) == 0)
+            error = 0;
+    }
+    if (error)
+        unlinkat(shard, temp, 0);
+    errno = error;
+    return !error;
+}
+
+/* What is in the way of one entry says nothing of others. */
+static bool is_in_the_way(int error)
+{
+    return error == EISDIR || error == ENOTDIR || error == ENOTEMPTY || error == EEXIST ||
+           error == ELOOP;
+}
+
+void limber_disk_store(struct disk *disk, const struct facts *f, const struct blob *bytes)
+{
+    struct name name = name_of(f->key);
+    struct header h = model;
+    struct seal_key key;
+    bool roots;
+    int root, shard;
+
+    h.facts = *f;
+    h.bytes = bytes->size;
+    if (disk->mode != CACHE_rw || given_up(disk, disk->no_write) ||
+        sizeof h + h.bytes > disk->limit || h.bytes > most_bytes)
+        return;
+    root = open_root(disk, true, &roots);
+    if (root < 0)
+        return;
+    if (!find_key(disk, true, &key)) {
+        close(root);
+        return;
+    }
+    h.sum = sum_of(&h, bytes->data);
+    seal(&h, bytes->data, &key);
+    shard = open_shard(root, name.hex, true, &roots);
+    if (shard >= 0 && write_entry(disk, shard, &name, &h, bytes->data))
+        make_room(disk, root, sizeof h + h.bytes, name.hex);
+    else if (!is_in_the_way(errno))
+        give_up(disk, disk->no_write, strerror(errno));
+    if (shard >= 0)
+        close(shard);
+    close(root);
+}
+
+/* ---- one maker ------------------------------------------------------------------------------- */
+
+static struct flock byte_of(const unsigned char *key, short type)
+{
+    struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_len = 1 };
+
+    for (int i = 0; i < 6; i++)
+        range.l_start = range.l_start << 8 | key[i];
+    return range;
+}
+
+static bool is_there(int root, const unsigned char *key)
+{
+    struct name name = name_of(key);
+    char path[3 + sizeof name.file];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%.2s/%s", name.hex, name.file);
+    return fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* errno is EAGAIN where others keep us from it. */
+static bool lock_byte(int fd, const unsigned char *key, short type)
+{
+    struct flock range = byte_of(key, type);
+    int failed;
+
+    while ((failed = fcntl(fd, F_OFD_SETLK, &range)) != 0 && errno == EINTR)
+        ;
+    if (failed && errno == EACCES)
+        errno = EAGAIN;
+    return !failed;
+}
+
+/* Waits until the entry is there, or its maker gone: the system gives back the locks of a process
+ * that ends, however it ends.  That is tried by a lock that all who wait can have at once, and more
+ * rarely than the entry, which is there before its maker is done.  In steps, since a wait that the
+ * file system does cannot be bounded; they grow with the time waited, since a server that many ask
+ * often has none for the maker. */
+static bool wait_for(int root, int fd, const unsigned char *key, double patience)
+{
+    const double start = limber_now();
+    bool gone;
+
+    while (!lock_byte(fd, key, F_WRLCK)) {
+        gone = false;
+        for (int i = 1; !gone; i++) {
+            double waited = limber_now() - start, step = fmin(fmax(waited / 4, 0.5e-3), 0.25);
+
+            if (errno != EAGAIN || waited > patience)
+                return false;
+            nanosleep(&(struct timespec){ 0, (long)(1e9 * step) }, NULL);
+            if (is_there(root, key))
+                return true;
+            errno = EAGAIN;
+            gone = i % 4 == 0 && lock_byte(fd, key, F_RDLCK);
+        }
+        lock_byte(fd, key, F_UNLCK);
+    }
+    return true;
+}
+
+int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
+{
+    struct seal_key sealer;
+    bool roots;
+    int root, fd;
+
+    if (disk->mode != CACHE_rw || given_up(disk, disk->no_write) ||
+        (root = open_root(disk, true, &roots)) < 0)
+        return -1;
+    if (!find_key(disk, true, &sealer)) { /* nothing will be there to wait for */
+        close(root);
+        return -1;
+    }
+    fd = openat(root, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd >= 0 && !wait_for(root, fd, key, disk->patience)) {
+        close(fd);
+        fd = -1;
+    }
+    close(root);
+    return fd;
+}
+
+void limber_disk_release(int claim, const unsigned char key[KEY_BYTES])
+{
+    struct flock range = byte_of(key, F_UNLCK);
+
+    if (claim < 0)
+        return;
+    fcntl(claim, F_OFD_SETLK, &range); /* also of a child that was forked meanwhile */
+    close(claim);
+}
+
+/* ---- controls -------------------------------------------------------------------------------- */
+
+void limber_disk_describe(struct disk *disk, limber_cache_info *info)
+{
+    struct census c = { 0 };
+    struct seal_key key;
+    bool roots = false;
+    int root = open_root(disk, false, &roots);
+
+    if (disk->dir && !roots && disk->mode != CACHE_off)
+        find_key(disk, false, &key); /* or why there is none */
+    memset(info, 0, sizeof *info);
+    if (disk->dir)
+        snprintf(info->directory, sizeof info->directory, "%s", disk->dir);
+    if (root >= 0) {
+        walk(root, roots, count, &c);
+        close(root);
+    }
+    info->entries = c.n;
+    info->bytes = (size_t)c.bytes;
+    info->limit = disk->limit;
+    free(c.entry);
+    pthread_mutex_lock(&disk->lock);
+    snprintf(info->why_not, sizeof info->why_not, "%s",
+             *disk->why_not ? disk->why_not : disk->no_write);
+    info->writable = disk->mode == CACHE_rw && !*info->why_not;
+    pthread_mutex_unlock(&disk->lock);
+}
+
+struct visit {
+    struct disk *disk;
+    bool verify, damaged_only;
+    int (*seen)(void *, const limber_cache_entry *);
+    void *user;
+    size_t removed;
+    int error;
+};
+
+static enum quality look(struct visit *v, const struct shard *shard, const char *file, bool verify,
+                         limber_cache_entry *e)
+{
+    struct blob bytes = { 0 };
+    struct seal_key key;
+    struct header h;
+    struct stat st;
+    enum quality q = DAMAGED;
+    int fd = open_entry(shard->fd, file);
+
+    memset(e, 0, sizeof *e);
+    snprintf(e->key, sizeof e->key, "%s%.62s", shard->hex, file);
+    if (fstatat(shard->fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        e->bytes = (size_t)st.st_size;
+        e->used = (int64_t)st.st_mtime;
+    }
+    if (fd >= 0) {
+        if (read_header(fd, e->key, &h, &st)) {
+            q = GOOD;
+            snprintf(e->plan, sizeof e->plan, "%s", h.facts.plan);
+        }
+        if (q == GOOD && verify) {
+            if (shard->roots && is_roots(&st))
+                q = read_bytes(fd, &h, NULL, &bytes);
+            else
+                q = find_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) : UNKNOWN;
+        }
+        close(fd);
+    }
+    free(bytes.data);
+    e->good = q == GOOD;
+    e->foreign = q == FOREIGN || q == UNKNOWN;
+    return q;
+}
+
+static int show(void *user, const struct shard *shard, const char *file)
+{
+    struct visit *v = user;
+    limber_cache_entry e;
+
+    if (is_temporary(file))
+        return 0;
+    look(v, shard, file, v->verify, &e);
+    return v->seen(v->user, &e);
+}
+
+static int erase(void *user, const struct shard *shard, const char *file)
+{
+    struct visit *v = user;
+    limber_cache_entry e;
+
+    if (v->damaged_only && (is_temporary(file) || look(v, shard, file, true, &e) >= UNKNOWN))
+        return 0;
+    if (unlinkat(shard->fd, file, 0) == 0 ||
+        (errno == EISDIR && unlinkat(shard->fd, file, AT_REMOVEDIR) == 0))
+        v->removed += !is_temporary(file);
+    else if (errno != ENOENT)
+        v->error = errno;
+    return 0;
+}
+
+/* False with a text when there is a reason not to use the directory; *root is -1 when it is only
+ * absent. */
+static bool root_for(struct disk *disk, int *root, bool *roots, struct diag *d)
+{
+    bool refused;
+
+    errno = 0;
+    *root = open_root(disk, false, roots);
+    if (*root < 0 && errno == ENOMEM)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                           "no memory for the name of the cache directory");
+    pthread_mutex_lock(&disk->lock);
+    refused = disk->dir && disk->mode != CACHE_off && *disk->why_not;
+    if (refused)
+        limber_fail(d, LIMBER_STATUS_IO, "the cache in %.200s is not used: %s", disk->dir,
+                    disk->why_not);
+    pthread_mutex_unlock(&disk->lock);
+    return !refused;
+}
+
+bool limber_disk_each(struct disk *disk, bool verify,
+                      int (*seen)(void *user, const limber_cache_entry *), void *user,
+                      struct diag *d)
+{
+    struct visit v = { .disk = disk, .verify = verify, .seen = seen, .user = user };
+    bool roots = false;
+    int root;
+
+    if (!root_for(disk, &root, &roots, d))
+        return false;
+    if (root >= 0) {
+        walk(root, roots, show, &v);
+        close(root);
+    }
+    return true;
+}
+
+bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, struct diag *d)
+{
+    struct visit v = { .disk = disk, .damaged_only = damaged_only };
+    bool roots = false;
+    int root;
+
+    *removed = 0;
+    if (disk->dir && disk->mode == CACHE_ro)
+        return limber_fail(d, LIMBER_STATUS_IO, "LIMBER_CACHE is ro");
+    if (!root_for(disk, &root, &roots, d))
+        return false;
+    if (root >= 0) {
+        walk(root, roots, erase, &v);
+        close(root);
+    }
+    pthread_mutex_lock(&disk->lock);
+    disk->sized = false; /* the next entry counts what is left */
+    pthread_mutex_unlock(&disk->lock);
+    *removed = v.removed;
+    return !v.error ||
+           limber_fail(d, LIMBER_STATUS_IO, "an entry cannot be removed: %s", strerror(v.error));
+}

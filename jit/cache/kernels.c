@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Kernels in memory: found by what the call asks, made once, counted while they run, dropped
+ * least recently used first. */
+#define _GNU_SOURCE     /* mutexes that spin a little before they sleep */
+#define XXH_INLINE_ALL
+#include "jit/cache/cache.h"
+#include "jit/runtime/runtime.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { BUCKETS = 256 };
+
+enum state { MAKING, READY, FAILED };
+
+struct slot {
+    struct entry entry;         /* first: handed out, and cast back */
+    struct slot *next;          /* in its bucket */
+    enum state state;
+    atomic_size_t users;        /* threads that run it, make it or wait for it; grows under the
+                     lock only, so that nobody takes what is being taken out */
+    uint64_t tick;              /* of the last use */
+    struct diag diag;           /* when FAILED */
+    uint64_t hash;
+    size_t size;
+    unsigned char key[];
+};
+
+struct kernel_cache {
+    struct at_fork at_fork;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct slot *bucket[BUCKETS];
+    atomic_size_t count;        /* changes under the lock */
+    size_t bound;
+    uint64_t tick;
+};
+
+/* Threads that were making an entry, or waited for one, are not in the child. */
+static void forget_making(void *self)
+{
+    struct kernel_cache *m = self;
+
+    pthread_cond_init(&m->changed, NULL);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct slot **at = &m->bucket[i]; *at;) {
+            struct slot *s = *at;
+
+            if (s->state == MAKING) {       /* what is in it is not known: it stays where it is */
+                *at = s->next;
+                m->count--;
+            } else {
+                at = &s->next;
+            }
+        }
+}
+
+struct kernel_cache *limber_kernels_new(size_t bound)
+{
+    struct kernel_cache *m = calloc(1, sizeof *m);
+    pthread_mutexattr_t spin;
+
+    if (!m)
+        return NULL;
+    m->bound = bound;
+    pthread_mutexattr_init(&spin);
+    pthread_mutexattr_settype(&spin, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&m->lock, &spin);
+    pthread_mutexattr_destroy(&spin);
+    pthread_cond_init(&m->changed, NULL);
+    m->at_fork = (struct at_fork){ &m->lock, forget_making, m };
+    limber_at_fork(&m->at_fork);
+    return m;
+}
+
+void limber_entry_clear(struct entry *e)
+{
+    if (e->code)
+        limber_kernels_put(e->codes, e->code);
+    else if (e->kernel)
+        e->backend->unload(e->kernel);
+    if (e->function)
+        e->backend->fixed->unload(e->function);
+    free(e->stated);
+}
+
+static void drop(struct slot *s)
+{
+    limber_entry_clear(&s->entry);
+    free(s);
+}
+
+void limber_kernels_free(struct kernel_cache *m)
+{
+    if (!m)
+        return;
+    limber_at_fork_no_more(&m->at_fork);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        while (m->bucket[i]) {
+            struct slot *s = m->bucket[i];
+
+            m->bucket[i] = s->next;
+            drop(s);
+        }
+    }
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->changed);
+    free(m);
+}
+
+static struct slot **place_of(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
+{
+    struct slot **at = &m->bucket[hash % BUCKETS];
+
+    while (*at &&
+           !((*at)->hash == hash && (*at)->size == size && memcmp((*at)->key, key, size) == 0))
+        at = &(*at)->next;
+    return at;
+}
+
+static void take_out(struct kernel_cache *m, struct slot *s)
+{
+    struct slot **at = &m->bucket[s->hash % BUCKETS];
+
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    m->count--;
+}
+
+static struct slot *add(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
+{
+    struct slot *s = calloc(1, sizeof *s + size);
+
+    if (!s)
+        return NULL;
+    s->hash = hash;
+    s->size = size;
+    memcpy(s->key, key, size);
+    s->users = 1;
+    s->next = m->bucket[hash % BUCKETS];
+    m->bucket[hash % BUCKETS] = s;
+    m->count++;
+    return s;
+}
+
+/* The kernel that nobody uses and that was used longest ago, taken out, when there are too many. */
+static struct slot *surplus(struct kernel_cache *m)
+{
+    struct slot *oldest = NULL;
+
+    if (m->count <= m->bound)
+        return NULL;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct slot *s = m->bucket[i]; s; s = s->next)
+            if (s->users == 0 && s->state == READY && (!oldest || s->tick < oldest->tick))
+                oldest = s;
+    if (oldest)
+        take_out(m, oldest);
+    return oldest;
+}
+
+/* The lock is held.  Waits until somebody else has made the slot's entry. */
+static bool await(struct kernel_cache *m, struct slot *s, struct diag *d)
+{
+    s->users++;
+    while (s->state == MAKING)
+        pthread_cond_wait(&m->changed, &m->lock);
+    if (s->state == READY)
+        return true;
+    if (d->status == LIMBER_STATUS_OK)
+        *d = s->diag;
+    if (--s->users == 0)
+        free(s); /* failed slots are in no bucket */
+    return false;
+}
+
+/* The lock is held, and let go while the entry is made. */
+static bool make(struct kernel_cache *m, struct slot *s, struct kernel_maker kernel_maker,
+                 struct diag *d)
+{
+    struct slot *old = NULL;
+    bool ok;
+
+    pthread_mutex_unlock(&m->lock);
+    ok = kernel_maker.make(kernel_maker.user, &s->entry, d);
+    pthread_mutex_lock(&m->lock);
+    s->state = ok ? READY : FAILED;
+    if (ok) {
+        old = surplus(m);
+    } else { /* the next to ask tries again */
+        s->diag = *d;
+        take_out(m, s);
+        if (--s->users == 0)
+            old = s;
+    }
+    pthread_cond_broadcast(&m->changed);
+    if (old) {
+        pthread_mutex_unlock(&m->lock);
+        drop(old);
+        pthread_mutex_lock(&m->lock);
+    }
+    return ok;
+}
+
+bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
+                        struct kernel_maker kernel_maker, struct entry **e, bool *found,
+                        struct diag *d)
+{
+    uint64_t hash = XXH3_64bits(key, size);
+    struct slot *s;
+    bool ok;
+
+    *e = NULL;
+    pthread_mutex_lock(&m->lock);
+    s = *place_of(m, hash, key, size);
+    *found = s != NULL;
+    if (s)
+        ok = await(m, s, d);
+    else if ((s = add(m, hash, key, size)))
+        ok = make(m, s, kernel_maker, d);
+    else
+        ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a kernel's entry");
+    if (ok) {
+        s->tick = ++m->tick;
+        *e = &s->entry;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return ok;
+}
+
+char *limber_kernels_stated(struct kernel_cache *m, const unsigned char *key, size_t size,
+                            bool *known)
+{
+    char *copy = NULL;
+
+    *known = false;
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < BUCKETS && !copy; i++)
+        for (const struct slot *s = m->bucket[i]; s && !copy; s = s->next)
+            if (s->state == READY && memcmp(s->entry.facts.key, key, size) == 0) {
+                *known = true;
+                copy = s->entry.stated ? strdup(s->entry.stated) : NULL;
+            }
+    pthread_mutex_unlock(&m->lock);
+    return copy;
+}
+
+bool limber_kernels_has(struct kernel_cache *m, const void *key, size_t size)
+{
+    const struct slot *s;
+    bool ready;
+
+    pthread_mutex_lock(&m->lock);
+    s = *place_of(m, XXH3_64bits(key, size), key, size);
+    ready = s && s->state == READY;
+    pthread_mutex_unlock(&m->lock);
+    return ready;
+}
+
+void limber_kernels_put(struct kernel_cache *m, struct entry *e)
+{
+    struct slot *s = (struct slot *)e, *old;
+
+    atomic_fetch_sub_explicit(&s->users, 1, memory_order_release); /* s may be gone from here */
+    if (atomic_load_explicit(&m->count, memory_order_relaxed) <= m->bound)
+        return;
+    pthread_mutex_lock(&m->lock);
+    old = surplus(m);
+    pthread_mutex_unlock(&m->lock);
+    if (old)
+        drop(old);
+}
+
+size_t limber_kernels_count(struct kernel_cache *m)
+{
+    size_t n;
+
+    pthread_mutex_lock(&m->lock);
+    n = m->count;
+    pthread_mutex_unlock(&m->lock);
+    return n;
+}

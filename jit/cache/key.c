@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What identifies a kernel: the library that made it, the plan as stated, the target. */
+#define _GNU_SOURCE     /* dl_iterate_phdr */
+#define XXH_INLINE_ALL
+#include "jit/cache/cache.h"
+
+#include <link.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { ENTRY_FORMAT = 1 };  /* of the key and of what facts and kernels mean */
+
+/* Any two different seeds; one hash of 128 bits each. */
+static const uint64_t seed[2] = { UINT64_C(0x6c696d6265722d31), UINT64_C(0x6c696d6265722d32) };
+
+static bool holds(const struct dl_phdr_info *info, const void *address)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + p->p_vaddr, at = (uintptr_t)address;
+
+        if (p->p_type == PT_LOAD && at >= start && at - start < p->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+/* Through a buffer: a sanitizer takes the gaps between constants for forbidden ground, and this
+ * one function may walk over them. */
+__attribute__((no_sanitize("address", "thread"))) static void
+hash_range(XXH3_state_t *state, const volatile unsigned char *at, size_t size)
+{
+    unsigned char buffer[4096];
+
+    while (size > 0) {
+        size_t n = size < sizeof buffer ? size : sizeof buffer;
+
+        for (size_t i = 0; i < n; i++)
+            buffer[i] = at[i];
+        XXH3_128bits_update(state, buffer, n);
+        at += n;
+        size -= n;
+    }
+}
+
+/* Code and constants of the module that holds this function; what is writable is relocated and
+ * differs from run to run. */
+static int hash_module(struct dl_phdr_info *info, size_t size, void *state)
+{
+    (void)size;
+    if (!holds(info, (const void *)(uintptr_t)limber_key_build))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+        if (p->p_type == PT_LOAD && (p->p_flags & (PF_R | PF_W)) == PF_R)
+            hash_range(state, (const unsigned char *)(info->dlpi_addr + p->p_vaddr), p->p_filesz);
+    }
+    return 1;
+}
+
+void limber_key_build(unsigned char build[16])
+{
+    XXH3_state_t state;
+    XXH128_canonical_t sum;
+
+    XXH3_INITSTATE(&state);
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_update(&state, LIMBER_VERSION, sizeof LIMBER_VERSION);
+    dl_iterate_phdr(hash_module, &state);
+    XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(&state));
+    memcpy(build, sum.digest, sizeof sum.digest);
+}
+
+void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16], const char *plan,
+                     const char *target)
+{
+    limber_key_of_bytes(key, build, plan, strlen(plan), target);
+}
+
+void limber_key_of_bytes(unsigned char key[KEY_BYTES], const unsigned char build[16],
+                         const void *what, size_t size, const char *target)
+{
+    const uint64_t head[3] = { ENTRY_FORMAT, size, strlen(target) };
+
+    for (size_t i = 0; i < 2; i++) {
+        XXH3_state_t state;
+        XXH128_canonical_t sum;
+
+        XXH3_INITSTATE(&state);
+        XXH3_128bits_reset_withSeed(&state, seed[i]);
+        XXH3_128bits_update(&state, head, sizeof head);
+        XXH3_128bits_update(&state, build, 16);
+        XXH3_128bits_update(&state, what, size);
+        XXH3_128bits_update(&state, target, strlen(target));
+        XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(&state));
+        memcpy(key + 16 * i, sum.digest, sizeof sum.digest);
+    }
+}
+
+void limber_key_hex(const unsigned char *key, size_t bytes, char *hex)
+{
+    static const char digit[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < bytes; i++) {
+        *hex++ = digit[key[i] >> 4];
+        *hex++ = digit[key[i] & 15];
+    }
+    *hex = '\0';
+}

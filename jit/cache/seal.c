@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The hash, the key's file, and the way to it. */
+#define _GNU_SOURCE     /* O_PATH, renameat2 */
+#include "jit/cache/seal.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- SipHash ------------------------------------------------------------------------------------
+ */
+
+static uint64_t turn(uint64_t x, int bits)
+{
+    return x << bits | x >> (64 - bits);
+}
+
+/* By value, so that all of it stays in registers. */
+struct words {
+    uint64_t a, b, c, d;
+};
+
+static inline struct words round_of(struct words v)
+{
+    v.a += v.b;
+    v.c += v.d;
+    v.b = turn(v.b, 13) ^ v.a;
+    v.d = turn(v.d, 16) ^ v.c;
+    v.a = turn(v.a, 32) + v.d;
+    v.c += v.b;
+    v.d = turn(v.d, 21) ^ v.a;
+    v.b = turn(v.b, 17) ^ v.c;
+    v.c = turn(v.c, 32);
+    return v;
+}
+
+static inline struct words take_word(struct words v, uint64_t word)
+{
+    v.d ^= word;
+    v = round_of(round_of(v));
+    v.a ^= word;
+    return v;
+}
+
+struct sip {
+    struct words v;
+    uint64_t tail; /* bytes that are no whole word yet */
+    size_t length;
+};
+
+static uint64_t little(const unsigned char *p)
+{
+    uint64_t x;
+
+    memcpy(&x, p, sizeof x);
+    return le64toh(x);
+}
+
+static void take(struct sip *s, const unsigned char *p, size_t n)
+{
+    struct words v = s->v;
+
+    for (; n > 0 && (s->length % 8 != 0 || n < 8); n--) {
+        s->tail |= (uint64_t)*p++ << 8 * (s->length++ % 8);
+        if (s->length % 8 == 0) {
+            v = take_word(v, s->tail);
+            s->tail = 0;
+        }
+    }
+    for (; n >= 8; n -= 8, p += 8, s->length += 8)
+        v = take_word(v, little(p));
+    s->v = v;
+    if (n > 0)
+        take(s, p, n);
+}
+
+void limber_seal(const struct seal_key *key, const void *data, size_t n, const void *more, size_t m,
+                 unsigned char out[SEAL_BYTES])
+{
+    const uint64_t k[2] = { little(key->byte), little(key->byte + 8) };
+    struct sip s = { .v = { k[0] ^ 0x736f6d6570736575u, k[1] ^ 0x646f72616e646f6du ^ 0xee,
+                            k[0] ^ 0x6c7967656e657261u, k[1] ^ 0x7465646279746573u } };
+    struct words v;
+
+    take(&s, data, n);
+    take(&s, more, m);
+    v = take_word(s.v, s.tail | (uint64_t)s.length << 56);
+    v.c ^= 0xee;
+    for (int half = 0; half < 2; half++) {
+        uint64_t word;
+
+        v = round_of(round_of(round_of(round_of(v))));
+        word = htole64(v.a ^ v.b ^ v.c ^ v.d);
+        memcpy(out + 8 * half, &word, sizeof word);
+        v.b ^= 0xdd;
+    }
+}
+
+/* ---- folders ------------------------------------------------------------------------------------
+ */
+
+enum { MOST_LINKS = 40 };
+
+struct walk {
+    int fd; /* the folder that was reached */
+    char done[PATH_MAX]; /* its name, for messages */
+    char rest[PATH_MAX]; /* what follows */
+    int links;
+    bool create;
+    char *why;
+    size_t size;
+};
+
+static bool refuse(struct walk *w, const char *name, const char *reason)
+{
+    snprintf(w->why, w->size, "%.150s%s%.60s: %s", w->done, *name ? "/" : "", name, reason);
+    errno = EACCES;
+    return false;
+}
+
+static bool is_ours(uid_t user)
+{
+    return user == 0 || user == geteuid();
+}
+
+/* Where others may write, but only to what is their own (/tmp), they can put nothing in the place
+ * of ours. */
+static bool is_safe(struct walk *w, const char *name, const struct stat *st)
+{
+    char reason[80];
+
+    if (!is_ours(st->st_uid)) {
+        snprintf(reason, sizeof reason, "it belongs to user %ld, not to user %ld", (long)st->st_uid,
+                 (long)geteuid());
+        return refuse(w, name, reason);
+    }
+    if (S_ISDIR(st->st_mode) && (st->st_mode & (S_IWGRP | S_IWOTH)) && !(st->st_mode & S_ISVTX)) {
+        snprintf(reason, sizeof reason, "others may write to it (mode %o)",
+                 (unsigned)st->st_mode & 07777);
+        return refuse(w, name, reason);
+    }
+    return true;
+}
+
+static bool step_to(struct walk *w, int fd)
+{
+    struct stat st;
+
+    if (w->fd >= 0)
+        close(w->fd);
+    w->fd = fd;
+    return fd >= 0 && fstat(fd, &st) == 0 ? is_safe(w, "", &st) : refuse(w, "", strerror(errno));
+}
+
+static bool from_root(struct walk *w)
+{
+    *w->done = 0;
+    return step_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+/* A link's text takes its place. */
+static bool follow(struct walk *w, int link, const char *name)
+{
+    char text[2 * PATH_MAX];
+    ssize_t n = readlinkat(link, "", text, PATH_MAX - 1);
+
+    if (n < 0 || ++w->links > MOST_LINKS || (size_t)n + strlen(w->rest) + 2 > PATH_MAX)
+        return refuse(w, name, strerror(n < 0 ? errno : ELOOP));
+    text[n] = '/';
+    strcpy(text + n + 1, w->rest);
+    strcpy(w->rest, text);
+    return *text != '/' || from_root(w);
+}
+
+static bool enter(struct walk *w, const char *name)
+{
+    const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(w->fd, name, flags);
+    struct stat st;
+    bool ok;
+
+    if (fd < 0 && errno == ENOENT) {
+        if (!w->create)
+            return false;
+        if (mkdirat(w->fd, name, 0700) == 0 || errno == EEXIST)
+            fd = openat(w->fd, name, flags);
+    }
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        ok = refuse(w, name, strerror(errno));
+    } else if (S_ISLNK(st.st_mode)) {
+        ok = is_safe(w, name, &st) && follow(w, fd, name);
+    } else if (!S_ISDIR(st.st_mode)) {
+        ok = refuse(w, name, strerror(ENOTDIR));
+    } else {
+        snprintf(w->done + strlen(w->done), sizeof w->done - strlen(w->done), "/%s", name);
+        return step_to(w, fd);
+    }
+    if (fd >= 0) {
+        int error = errno;
+
+        close(fd);
+        errno = error;
+    }
+    return ok;
+}
+
+static bool walk(struct walk *w)
+{
+    bool ok = from_root(w);
+
+    while (ok && *w->rest) {
+        size_t n = strcspn(w->rest, "/");
+        char name[NAME_MAX + 1];
+
+        if (n > NAME_MAX)
+            return refuse(w, "", strerror(ENAMETOOLONG));
+        memcpy(name, w->rest, n);
+        name[n] = 0;
+        memmove(w->rest, w->rest + n, strlen(w->rest) - n + 1);
+        memmove(w->rest, w->rest + strspn(w->rest, "/"),
+                strlen(w->rest) - strspn(w->rest, "/") + 1);
+        ok = n == 0 || strcmp(name, ".") == 0 || enter(w, name);
+    }
+    return ok;
+}
+
+int limber_folder_open(const char *path, bool create, char *why, size_t size)
+{
+    struct walk *w = calloc(1, sizeof *w); /* stacks are small in some threads */
+    int fd = -1, error;
+
+    *why = 0;
+    if (!w) {
+        errno = ENOMEM;
+        return -1;
+    }
+    *w = (struct walk){ .fd = -1, .create = create, .why = why, .size = size };
+    if (*path != '/') {
+        snprintf(why, size, "%.150s: it is no absolute path", path);
+        errno = EACCES;
+    } else if (strlen(path) >= sizeof w->rest) {
+        snprintf(why, size, "%s", strerror(errno = ENAMETOOLONG));
+    } else {
+        strcpy(w->rest, path);
+        if (walk(w))
+            fd = w->fd;
+    }
+    error = errno;
+    if (fd < 0 && w->fd >= 0)
+        close(w->fd);
+    free(w);
+    errno = error;
+    return fd;
+}
+
+/* ---- the key ------------------------------------------------------------------------------------
+ */
+
+static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        (st.st_mode & (S_IRWXG | S_IRWXO)))
+        snprintf(why, size, "it is no file that user %ld alone may read", (long)geteuid());
+    else if (st.st_size != sizeof *key || pread(fd, key, sizeof *key, 0) != (ssize_t)sizeof *key)
+        snprintf(why, size, "it does not hold %zu bytes", sizeof *key);
+    else
+        return true;
+    return false;
+}
+
+/* A name is given only to a file that is whole; the first to do so has made the key. */
+static bool make_key(int folder, const char *name)
+{
+    struct {
+        struct seal_key key;
+        uint64_t name;
+    } random;
+    char temporary[32];
+    int fd, error = 0;
+
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        return false;
+    snprintf(temporary, sizeof temporary, "tmp.%016llx", (unsigned long long)random.name);
+    fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    errno = EIO;
+    if (write(fd, &random.key, sizeof random.key) != (ssize_t)sizeof random.key || fsync(fd) != 0)
+        error = errno;
+    if (close(fd) != 0 && !error)
+        error = errno;
+    if (!error && linkat(folder, temporary, folder, name, 0) != 0 && errno != EEXIST &&
+        renameat2(folder, temporary, folder, name, RENAME_NOREPLACE) != 0 && errno != EEXIST)
+        error = errno;
+    unlinkat(folder, temporary, 0);
+    errno = error;
+    return !error;
+}
+
+/* O_NONBLOCK: a pipe would hold us up. */
+static int open_key(int folder, const char *name, bool create)
+{
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int fd = openat(folder, name, flags);
+
+    if (fd < 0 && errno == ENOENT && create && make_key(folder, name))
+        fd = openat(folder, name, flags);
+    return fd;
+}
+
+bool limber_seal_key(const char *path, bool create, struct seal_key *key, char *why, size_t size)
+{
+    char *folder = strdup(path), *name = folder ? strrchr(folder, '/') : NULL, text[160] = "";
+    int fd = -1, at;
+    bool ok = false;
+
+    *why = 0;
+    if (!folder) {
+        errno = ENOMEM;
+        snprintf(why, size, "no memory");
+        return false;
+    }
+    if (!name || !name[1]) {
+        snprintf(why, size, "%.150s: it is no absolute path of a file", path);
+        free(folder);
+        return false;
+    }
+    *name++ = 0;
+    at = limber_folder_open(*folder ? folder : "/", create, why, size);
+    if (at >= 0) {
+        fd = open_key(at, name, create);
+        ok = fd >= 0 && read_key(fd, key, text, sizeof text);
+        if (fd < 0 && (errno != ENOENT || create))
+            snprintf(text, sizeof text, "%s", strerror(errno));
+        if (*text)
+            snprintf(why, size, "%.90s/%.40s: %.120s", folder, name, text);
+        if (fd >= 0)
+            close(fd);
+        close(at);
+    }
+    free(folder);
+    return ok;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A kernel of a description: from disk, else by passes and compiler. */
+#include "jit/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The strides of a fixed shape are no part of its plan. */
+bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
+                     const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
+                     struct diag *d)
+{
+    struct text t = { 0 };
+    bool ok;
+
+    limber_plan_print(p, &t);
+    if (stated && t.s)          /* for those who ask; without memory nobody is told */
+        *stated = strdup(t.s);
+    if (f)
+        limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
+                        (long long)f->a.col, (long long)f->b.row, (long long)f->b.col,
+                        (long long)f->c.row, (long long)f->c.col);
+    ok = !t.failed && t.s;
+    if (ok)
+        limber_key_make(key, ctx->build, t.s, machine->text.s);
+    limber_text_clear(&t);
+    return ok || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
+}
+
+const char *limber_promise_name(const limber_contract *k, char *text, size_t size)
+{
+    static const char *const name[] = { "native", "bits", "correct", "exact", "fast", "simulate" };
+
+    if (k->promise == LIMBER_CONTRACT_BITS)
+        snprintf(text, size, "bits=%d", k->bits);
+    else
+        snprintf(text, size, "%s", name[k->promise]);
+    return text;
+}
+
+static limber_format format_of_arg(const struct plan *p, int index)
+{
+    for (size_t i = 0; i < p->nodes; i++)
+        if (p->node[i].op == OP_arg && p->node[i].num[ATTR_index] == index)
+            return p->node[i].type.format;
+    return (limber_format){ 0 };
+}
+
+void limber_gather(struct facts *f, const struct plan *p, const struct fixed *fixed)
+{
+    const limber_contract k = { .promise = p->promise, .bits = p->bits };
+    const struct node *products = limber_plan_find(p, OP_products);
+    struct text line = { 0 };
+    char a[16], b[16], c[16], promise[16], size[40];
+
+    snprintf(size, sizeof size, "k<=2^%d", p->kbits);
+    if (fixed)
+        snprintf(size, sizeof size, "m=%lld n=%lld k=%lld", (long long)fixed->m,
+                 (long long)fixed->n, (long long)fixed->k);
+    f->rows = products ? (int32_t)products->rows : 1;
+    f->pruned = p->pruned;
+    f->bound = p->spent;
+    f->cost = p->cost;
+    snprintf(f->scheme, sizeof f->scheme, "%s", p->scheme ? p->scheme : "none");
+    limber_text_add(&line, "%s a=%s b=%s c=%s contract=%s", p->name,
+                    limber_format_name(format_of_arg(p, 0), a, sizeof a),
+                    limber_format_name(format_of_arg(p, 1), b, sizeof b),
+                    limber_format_name(p->node[p->ret].type.format, c, sizeof c),
+                    limber_promise_name(&k, promise, sizeof promise));
+    if (p->model) {             /* the unit says more than the number of rows */
+        limber_text_add(&line, "=");
+        limber_unit_print(p->model, &line);
+    } else
+        limber_text_add(&line, " %s %s %d rows", size, f->scheme, (int)f->rows);
+    strncpy(f->plan, line.s ? line.s : "", sizeof f->plan - 1);
+    f->plan[sizeof f->plan - 1] = 0;
+    limber_text_clear(&line);
+}
+
+bool limber_passes_traced(struct plan *p, const struct target *t, const char *names,
+                          struct trace *s, struct diag *d)
+{
+    struct pass_watch watch = { limber_trace_pass, s };
+    bool ok;
+
+    limber_trace_stage(s, 0, "stated", p);
+    ok = limber_passes_run(p, t, names, watch, d);
+    limber_trace_end(s, p);
+    return ok;
+}
+
+static bool load(const struct compile_job *m, const struct blob *bytes, struct entry *e,
+                 struct diag *d)
+{
+    const struct backend *b = m->machine->backend;
+
+    if (m->fixed)
+        return b->fixed->load(bytes->data, bytes->size, &e->function, &e->address, d);
+    return b->load(bytes->data, bytes->size, &e->kernel, d);
+}
+
+static bool generate(const struct compile_job *m, const struct plan *p, const struct dump *dump,
+                     struct blob *bytes, struct diag *d)
+{
+    const struct backend *b = m->machine->backend;
+    bool ok;
+
+    limber_compile_enter();
+    ok = m->fixed ? b->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d) :
+                    b->compile(p, &m->machine->target, dump, bytes, d);
+    limber_compile_leave();
+    return ok;
+}
+
+/* ---- code ------------------------------------------------------------------------------------ */
+
+/* Unlike plans often come to the same code.  It is kept under a key of its own, in memory and on
+ * disk.  On disk the plan that it was made for has it too, to be read at once; the entries of
+ * others are that key. */
+struct coding {
+    const struct compile_job *m;
+    const struct plan *p; /* NULL: only found */
+    const unsigned char *key;
+    struct blob made; /* out, for the caller to free: code that was not there */
+};
+
+static bool code_from_disk(const struct coding *c, struct entry *e)
+{
+    struct disk *disk = c->m->ctx->disk;
+    struct diag ignored = { 0 };
+    struct facts facts;
+    struct blob bytes;
+    bool ok;
+
+    if (!limber_disk_load(disk, c->key, &facts, &bytes))
+        return false;
+    ok = load(c->m, &bytes, e, &ignored);
+    if (!ok && ignored.status != LIMBER_STATUS_NO_MEMORY)
+        limber_disk_drop(disk, c->key);
+    free(bytes.data);
+    return ok;
+}
+
+static bool generate_code(struct coding *c, struct entry *e, struct diag *d)
+{
+    struct blob *bytes = &c->made;
+    bool ok;
+
+    if (!c->p)
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "the code is not there");
+    ok = generate(c->m, c->p, NULL, bytes, d) && load(c->m, bytes, e, d);
+    if (ok)
+        limber_disk_store(c->m->ctx->disk, &e->facts, bytes);
+    return ok;
+}
+
+static bool make_code(void *user, struct entry *e, struct diag *d)
+{
+    struct coding *c = user;
+    struct disk *disk = c->m->ctx->disk;
+    int claim;
+    bool ok;
+
+    e->backend = c->m->machine->backend;
+    e->facts = (struct facts){ .plan = "code of several kernels", .scheme = "none" };
+    memcpy(e->facts.key, c->key, KEY_BYTES);
+    e->from = 1;
+    if (code_from_disk(c, e))
+        return true;
+    claim = c->p ? limber_disk_claim(disk, c->key) : -1;
+    ok = claim >= 0 && code_from_disk(c, e);
+    if (!ok) {
+        e->from = 0;
+        ok = generate_code(c, e, d);
+    }
+    if (c->p)
+        limber_disk_release(claim, c->key);
+    return ok;
+}
+
+static bool take_code(struct coding *c, struct entry *e, struct diag *d)
+{
+    struct kernel_cache *codes = c->m->ctx->codes;
+    struct entry *code;
+    bool found;
+
+    if (!limber_kernels_get(codes, c->key, KEY_BYTES, (struct kernel_maker){ make_code, c }, &code,
+                            &found, d))
+        return false;
+    e->codes = codes;
+    e->code = code;
+    e->kernel = code->kernel;
+    e->from = found ? 2 : code->from;
+    return true;
+}
+
+static bool key_of_code(const struct compile_job *m, const struct plan *p,
+                        unsigned char key[KEY_BYTES], struct diag *d)
+{
+    struct blob what = { 0 };
+
+    if (!m->machine->backend->code_key(p, &m->machine->target, &what, d))
+        return false;
+    limber_key_of_bytes(key, m->ctx->build, what.data, what.size, m->machine->text.s);
+    free(what.data);
+    return true;
+}
+
+/* A dump shows the whole way, so it does not begin with an entry from disk. */
+static bool from_disk(const struct compile_job *m, struct entry *e)
+{
+    struct disk *disk = m->ctx->disk;
+    struct diag ignored = { 0 };
+    struct facts facts;
+    struct blob bytes;
+    bool ok;
+
+    if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
+        return false;
+    e->from = 1;
+    if (bytes.size == KEY_BYTES) /* where the code is gone, it is made again */
+        ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
+    else if (!(ok = load(m, &bytes, e, &ignored)) && ignored.status != LIMBER_STATUS_NO_MEMORY)
+        limber_disk_drop(disk, e->facts.key);
+    if (ok)
+        e->facts = facts;
+    free(bytes.data);
+    return ok;
+}
+
+/* Code for this plan alone, shown on the way.  The disk is as without a dump. */
+static bool show_code(struct coding *c, const struct dump *dump, struct entry *e, struct diag *d)
+{
+    struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
+    struct disk *disk = c->m->ctx->disk;
+    struct blob old = { 0 };
+
+    if (!generate(c->m, c->p, dump, &c->made, d) || !load(c->m, &c->made, e, d))
+        return false;
+    e->from = 0;
+    if (!c->key)
+        return true;
+    if (limber_disk_load(disk, c->key, &found, &old)) {
+        free(c->made.data);
+        c->made = (struct blob){ 0 };
+    } else {
+        memcpy(code.key, c->key, KEY_BYTES);
+        limber_disk_store(disk, &code, &c->made);
+    }
+    free(old.data);
+    return true;
+}
+
+static bool compile(const struct compile_job *m, struct plan *p, struct entry *e, struct diag *d)
+{
+    struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
+    const struct dump dump = { limber_trace_file, &trace };
+    bool shares = !m->fixed && m->machine->backend->code_key;
+    unsigned char key[KEY_BYTES];
+    struct coding c = { m, p, shares ? key : NULL };
+    struct blob name = { key, KEY_BYTES };
+    bool ok;
+
+    ok = limber_passes_traced(p, &m->machine->target, NULL, &trace, d) &&
+         (!shares || key_of_code(m, p, key, d));
+    if (ok) {
+        limber_gather(&e->facts, p, m->fixed);
+        ok = shares && !trace.folder ? take_code(&c, e, d) :
+                                       show_code(&c, trace.folder ? &dump : NULL, e, d);
+    }
+    if (ok)
+        limber_disk_store(m->ctx->disk, &e->facts, c.made.data ? &c.made : &name);
+    free(c.made.data);
+    limber_trace_clear(&trace);
+    return ok;
+}
+
+/* One process makes what several look for. */
+static bool compile_once(const struct compile_job *m, struct plan *p, struct entry *e,
+                         struct diag *d)
+{
+    struct disk *disk = m->ctx->disk;
+    unsigned char key[KEY_BYTES];
+    int claim;
+    bool ok;
+
+    memcpy(key, e->facts.key, sizeof key);
+    claim = m->ctx->dump_dir ? -1 : limber_disk_claim(disk, key);
+    ok = (claim >= 0 && from_disk(m, e)) || compile(m, p, e, d);
+    limber_disk_release(claim, key);
+    return ok;
+}
+
+static bool read_stated(struct plan *p, const char *text, struct diag *d)
+{
+    return limber_plan_parse(p, text, d) && limber_plan_verify(p, d) &&
+           (!p->scheme || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                                      "a scheme is chosen already: this is no "
+                                      "stated plan"));
+}
+
+static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d)
+{
+    struct plan plan = { 0 };
+    bool ok;
+
+    e->backend = m->machine->backend;
+    ok = (m->stated ? read_stated(&plan, m->stated, d) :
+                      limber_plan_state(&plan, m->d, m->fixed, d)) &&
+         limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key,
+                         e->stated ? NULL : &e->stated, d);
+    if (ok && !from_disk(m, e)) {
+        if (m->ctx->no_compile)
+            ok = limber_fail(d, LIMBER_STATUS_DEVICE,
+                             "LIMBER_NO_COMPILE is set and no cache holds this kernel");
+        else
+            ok = compile_once(m, &plan, e, d);
+    }
+    limber_plan_clear(&plan);
+    return ok;
+}
+
+struct made {
+    const struct compile_job *m;
+    struct entry *e;
+};
+
+/* Where the compiler is missing, the other backend serves. */
+static bool make_here(void *arg, struct diag *d)
+{
+    const struct made *x = arg;
+    struct entry *e = x->e;
+    struct compile_job m = *x->m;
+    double start = limber_now();
+    struct diag why = { 0 };
+    bool ok = make_on(&m, e, &why);
+
+    if (!ok && why.status == LIMBER_STATUS_DEVICE && m.ctx->spare.backend && !m.fixed &&
+        !m.ctx->no_compile) {
+        m.machine = &m.ctx->spare;
+        limber_context_interprets(m.ctx, why.text);
+        ok = make_on(&m, e, d);
+    } else if (!ok) {
+        limber_fail(d, why.status, "%s", why.text);
+    }
+    if (!ok) {
+        free(e->stated);
+        e->stated = NULL;
+    }
+    e->seconds = limber_now() - start;
+    return ok;
+}
+
+bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
+{
+    return limber_with_stack(STACK_compile, make_here, &(struct made){ user, e }, d);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A context: the machine, the caches, the threads, and what the caller has chosen. */
+#ifndef LIMBER_JIT_CONTEXT_H
+#define LIMBER_JIT_CONTEXT_H
+
+#include "jit/cache/cache.h"
+#include "jit/runtime/runtime.h"
+#include "passes/passes.h"
+
+/* ---- context.c ------------------------------------------------------------------------------- */
+
+struct binding;
+void limber_bindings_free(struct binding *list);
+
+struct machine {
+    const struct backend *backend;
+    struct target target;
+    struct text text; /* of the target */
+};
+
+struct limber_context {
+    struct machine machine;
+    struct machine spare; /* for what the machine's backend cannot compile here; backend NULL:
+                             the caller wants no other */
+    unsigned char build[16];
+    struct pool *pool;
+    struct kernel_cache *memory;
+    struct kernel_cache *codes; /* by what decides about the code: unlike plans may share it */
+    struct kernel_cache *functions; /* of fixed shape; none is ever given back */
+    struct background *background;
+    limber_context *generic; /* NULL until it is needed */
+    bool lent_pool; /* from the context that this one is the generic one of */
+    struct disk *disk;
+    char *dump_dir;
+    int verbose;
+    bool no_compile;
+    bool tuned; /* the machine's target follows a record */
+    size_t workspace; /* 0: from the operands */
+    limber_allocator allocator; /* take NULL: the system's */
+    void (*log)(void *user, const char *line);
+    void *log_user;
+    pthread_mutex_t lock; /* of what follows */
+    char interpreted[256]; /* why the interpreter serves; written once */
+    struct at_fork at_fork;
+    struct binding *bindings;
+    struct recordable *warm; /* engine.c: calls that may be recorded */
+    int small; /* 0: small products have kernels of their own, too */
+    int whole; /* products are not cut into parts, nor are those that are predicted to be */
+    double brief; /* shorter than this */
+    int64_t prices; /* found so far */
+    struct priced *priced; /* engine.c: plans whose price is known */
+};
+void limber_recordable_free(struct recordable *list);
+/* A context of the interpreter's, with this one's threads; lives as long as it.  NULL: no memory.
+ */
+limber_context *limber_context_generic(limber_context *ctx);
+/* From now on the interpreter computes in the place of the backend, for this reason; the first
+ * counts. */
+void limber_context_interprets(limber_context *ctx, const char *why);
+/* As the work of its background: has the kernel of a description made. */
+void limber_engine_make(void *ctx, const void *kernel_key);
+/* limber_create with the backends of the caller's choice, best first, NULL at the end. */
+bool limber_context_make(limber_context **ctx, const limber_config *config,
+                         const struct backend *const *backends, struct diag *d);
+
+/* tune.c: what was measured of this machine, from the disk cache into its target. */
+void limber_tuning_read(limber_context *ctx);
+
+#endif

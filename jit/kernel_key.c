@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The description of a call, and the plan that it states.  Equal descriptions state equal plans. */
+#include "jit/engine.h"
+
+#include <math.h>
+#include <string.h>
+
+static void describe_mask(struct kernel_key *d, int side, const struct mask *m, limber_format f,
+                          unsigned use)
+{
+    struct node class;
+
+    if (!m->scanned)
+        return;
+    memset(&class, 0, sizeof class);
+    limber_mask_class(m, f, use, &class);
+    for (int i = 0; i < MASK_ATTRS; i++) {
+        if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
+            continue;
+        d->has[side] |= (uint64_t)1 << i;
+        d->mask[side][i] = class.num[MASK_FIRST + i];
+    }
+}
+
+/* Bytes that say it all. */
+size_t limber_kernel_key_size(const struct kernel_key *d)
+{
+    return d->simulates           ? sizeof *d :
+           d->conv                ? offsetof(struct kernel_key, model) :
+           d->has[0] || d->has[1] ? offsetof(struct kernel_key, stride) :
+                                    offsetof(struct kernel_key, mask);
+}
+
+/* Seeds are arguments of a kernel. */
+static bool describe_model(struct kernel_key *d, const struct problem *p, struct diag *diag)
+{
+    limber_unit u = *p->contract.unit;
+    struct text t = { 0 };
+    bool ok;
+
+    u.seed = 0;
+    limber_unit_print(&u, &t);
+    ok = t.s && !t.failed && t.n < sizeof d->model;
+    if (ok)
+        memcpy(d->model, t.s, t.n);
+    limber_text_clear(&t);
+    d->simulates = 1;
+    d->counts = p->count;
+    if (u.start_c)              /* C is where the sum starts, not what is added to it */
+        d->beta = 0;
+    return ok || limber_fail(diag, LIMBER_STATUS_NO_MEMORY, "no memory for the unit's text");
+}
+
+/* What decides between schemes on a device beside k: how often an operand is used again. */
+static int size_class(const struct problem *p)
+{
+    static const int classes[] = { 8, 10, 11, 12, 13, 14 };
+    int64_t least = p->m < p->n ? p->m : p->n;
+    size_t i = 0;
+
+    while (i + 1 < COUNT(classes) && least > (int64_t)1 << classes[i])
+        i++;
+    return classes[i];
+}
+
+static unsigned use_of_classes(const limber_context *ctx, const struct problem *p)
+{
+    return (limber_is_coarse(ctx, p) ? CLASS_coarse : 0) |
+           (p->contract.promise == LIMBER_CONTRACT_CORRECT && !p->shape ? CLASS_widths : 0) |
+           (p->contract.scheme ? CLASS_named : 0) | (p->shape ? CLASS_ranges : 0);
+}
+
+/* Operands of like widths get one width, so that few pairs of classes occur. */
+static void join_widths(struct kernel_key *d)
+{
+    enum {
+        WIDTH = ATTR_width - MASK_FIRST,
+        SPREAD = ATTR_spread - MASK_FIRST,
+        BYTE = 8,
+        SHORT = 24
+    };
+    int64_t *a = &d->mask[0][WIDTH], *b = &d->mask[1][WIDTH], most = *a > *b ? *a : *b;
+
+    if (!d->has[0] || !d->has[1] || *a == 0 || *b == 0 || most <= BYTE)
+        return;
+    if (d->first_pass_bits || (*a > SHORT && *b > SHORT))
+        *a = *b = most;
+    *a = *a < SHORT ? SHORT : *a;
+    *b = *b < SHORT ? SHORT : *b;
+    if (d->promise == LIMBER_CONTRACT_CORRECT) {
+        d->mask[0][SPREAD] = *a;
+        d->mask[1][SPREAD] = *b;
+    }
+}
+
+/* More bits than were asked for keep the contract, too. */
+static int bits_class(int bits)
+{
+    static const int steps[] = { 8, 11, 16, 20, 24, 32, 40, 48, 53, 64, 80, 96, 113, 128, 160 };
+
+    for (size_t i = 0; i < COUNT(steps); i++)
+        if (bits <= steps[i])
+            return steps[i];
+    return bits;
+}
+
+/* Every k up to 2^this; classes where what is promised does not depend on k. */
+static int coarse_k_class(int kbits)
+{
+    return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
+}
+
+bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *d, const struct problem *p,
+                            const struct scan_result *f, struct diag *diag)
+{
+    memset(d, 0, sizeof *d);
+    d->fa = p->fa;
+    d->fb = p->fb;
+    d->fc = p->fc;
+    d->promise = p->contract.promise;
+    d->bits = p->contract.promise == LIMBER_CONTRACT_BITS ? p->contract.bits : 0;
+    d->slices = f->slices;
+    d->split = (int32_t)p->contract.split;
+    d->kbits = limber_k_class(p->k);
+    if (limber_is_coarse(ctx, p) &&
+        (d->promise == LIMBER_CONTRACT_BITS || d->promise == LIMBER_CONTRACT_CORRECT)) {
+        d->kbits = coarse_k_class(d->kbits);
+        d->bits = d->bits ? bits_class(d->bits) : 0;
+    }
+    d->size = ctx->machine.backend->device_ops ? size_class(p) : 0;
+    d->roundings = p->roundings;
+    d->first_pass_bits = f->first_pass_bits;
+    d->alpha = p->alpha != NULL;
+    d->beta = p->beta != NULL;
+    d->wrap = limber_is_integer(p->fc) && p->contract.promise == LIMBER_CONTRACT_NATIVE;
+    if (p->contract.scheme)     /* of two that are named, the second suits all data */
+        strncpy(d->wanted,
+                limber_names_two(p) ? strchr(p->contract.scheme, '+') + 1 : p->contract.scheme,
+                sizeof d->wanted - 1);
+    else if (f->fractional)     /* it alone tells sums that are no integers */
+        strcpy(d->wanted, "exact");
+    describe_mask(d, 0, &f->all_a, p->fa, use_of_classes(ctx, p));
+    describe_mask(d, 1, &f->all_b, p->fb, use_of_classes(ctx, p));
+    if (limber_is_coarse(ctx, p) && !limber_is_integer(p->fa) && !limber_is_integer(p->fb))
+        join_widths(d);
+    if (p->contract.promise == LIMBER_CONTRACT_SIMULATE && !describe_model(d, p, diag))
+        return false;
+    if (!p->shape)
+        return true;
+    d->conv = 1;
+    memcpy(d->stride, p->shape->stride, sizeof d->stride);
+    memcpy(d->pad, p->shape->pad, sizeof d->pad);
+    memcpy(d->dilate, p->shape->dilate, sizeof d->dilate);
+    d->groups = p->shape->groups;
+    d->layout = p->shape->layout;
+    return true;
+}
+
+static double budget(const struct kernel_key *d)
+{
+    double u = limber_format_roundoff(d->fc);
+
+    switch ((limber_promise)d->promise) {
+    case LIMBER_CONTRACT_NATIVE: return fmax(limber_least_k(d->kbits) + 2 - d->roundings, 0) * u;
+    case LIMBER_CONTRACT_BITS: return ldexp(1, -d->bits) - d->roundings * u;
+    case LIMBER_CONTRACT_FAST:
+    case LIMBER_CONTRACT_SIMULATE: return INFINITY;
+    default: return 0;
+    }
+}
+
+/* A product of fixed shape has numbers where others have letters. */
+static struct type sized(struct type t, int64_t rows, int64_t cols)
+{
+    t.dim[0] = rows;
+    t.dim[1] = cols;
+    return t;
+}
+
+/* "nchw" gives a type with these letters for dimensions. */
+static struct type type_of(limber_format f, const char *letters)
+{
+    struct type t = { .format = f, .count = 1, .rank = (int)strlen(letters) };
+
+    for (int i = 0; i < t.rank; i++)
+        t.dim[i] = -letters[i];
+    return t;
+}
+
+static int add_arg(struct plan *p, const struct kernel_key *d, const char *name, int index,
+                   int side, struct type t)
+{
+    int at = limber_plan_add(p, OP_arg, name, -1, -1, t);
+
+    if (at < 0)
+        return at;
+    limber_node_set(&p->node[at], ATTR_index, index);
+    for (int i = 0; side >= 0 && i < MASK_ATTRS; i++)
+        if (d->has[side] >> i & 1)
+            limber_node_set(&p->node[at], (enum attr)(MASK_FIRST + i), d->mask[side][i]);
+    return at;
+}
+
+static int add_gemm(struct plan *p, const struct kernel_key *d, const struct fixed *fixed,
+                    struct type exact)
+{
+    struct type ta = type_of(d->fa, "mk"), tb = type_of(d->fb, "kn");
+    int a, b;
+
+    if (fixed) {
+        ta = sized(ta, fixed->m, fixed->k);
+        tb = sized(tb, fixed->k, fixed->n);
+    }
+    a = add_arg(p, d, "a", 0, 0, ta);
+    b = a < 0 ? -1 : add_arg(p, d, "b", 1, 1, tb);
+
+    return b < 0 ? -1 : limber_plan_add(p, OP_gemm, "c", a, b, exact);
+}
+
+/* Operand 0 is the image, which is the right one of the products. */
+static int add_conv(struct plan *p, const struct kernel_key *d, struct type exact)
+{
+    int x = add_arg(p, d, "x", 0, 1, type_of(d->fb, "nchw"));
+    int w = x < 0 ? -1 : add_arg(p, d, "w", 1, 0, type_of(d->fa, "odrs"));
+    int y = w < 0 ? -1 : limber_plan_add(p, OP_conv2d, "c", x, w, exact);
+    struct node *n = y < 0 ? NULL : &p->node[y];
+
+    if (!n || !limber_node_list(p, n, ATTR_stride, d->stride, COUNT(d->stride)) ||
+        !limber_node_list(p, n, ATTR_pad, d->pad, COUNT(d->pad)) ||
+        !limber_node_list(p, n, ATTR_dilate, d->dilate, COUNT(d->dilate)))
+        return -1;
+    limber_node_set(n, ATTR_groups, d->groups);
+    limber_node_set(n, ATTR_layout, d->layout == LIMBER_LAYOUT_NHWC);
+    return y;
+}
+
+/* fixed may be NULL. */
+bool limber_plan_state(struct plan *p, const struct kernel_key *d, const struct fixed *fixed,
+                       struct diag *diag)
+{
+    const limber_format exact = { .kind = LIMBER_KIND_EXACT };
+    const char *letters = d->conv ? "nopq" : "mn";
+    struct type result = type_of(d->fc, letters), product = type_of(exact, letters);
+    int c, c0 = -1, out = -1;
+
+    limber_plan_init(p);
+    p->name = d->conv ? "conv2d" : "gemm";
+    p->promise = (limber_promise)d->promise;
+    p->bits = d->bits;
+    p->slices = d->slices;
+    p->split = (limber_split)d->split;
+    p->kbits = d->kbits;
+    p->size = d->size;
+    p->roundings = d->roundings;
+    p->first_pass_bits = d->first_pass_bits;
+    p->budget = budget(d);
+    if (p->budget < 0)
+        return limber_fail(diag, LIMBER_STATUS_NO_SCHEME,
+                           "%d bits leave no room for the rounding of each of %d "
+                           "parts",
+                           d->bits, d->roundings + 1);
+    p->wanted = *d->wanted ? limber_plan_string(p, d->wanted) : NULL;
+    if (d->simulates) {
+        limber_unit *u = limber_plan_alloc(p, sizeof *u);
+
+        if (!u)
+            return limber_fail(diag, LIMBER_STATUS_NO_MEMORY, "no memory for the plan");
+        if (!limber_unit_read(d->model, u, diag))
+            return false;
+        p->model = u;
+        p->counts = d->counts;
+    }
+    if (fixed) {
+        result = sized(result, fixed->m, fixed->n);
+        product = sized(product, fixed->m, fixed->n);
+    }
+    c = d->conv ? add_conv(p, d, product) : add_gemm(p, d, fixed, product);
+    if (c >= 0 && d->beta)
+        c0 = add_arg(p, d, "c0", 2, -1, result);
+    if (c >= 0 && (c0 >= 0 || !d->beta))
+        out = limber_plan_add(p, OP_epilogue, "d", c, c0, result);
+    if (out < 0 || (*d->wanted && !p->wanted))
+        return limber_fail(diag, LIMBER_STATUS_NO_MEMORY, "no memory for the plan");
+    limber_node_set(&p->node[out], ATTR_alpha, d->alpha);
+    limber_node_set(&p->node[out], ATTR_beta, d->beta);
+    limber_node_set(&p->node[out], ATTR_wrap, d->wrap);
+    p->ret = out;
+    return limber_plan_verify(p, diag);
+}

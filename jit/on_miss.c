@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a call does while its kernel is being made: the interpreter computes rows of C, from the
+ * last one up, until the kernel is there for the rest. */
+#include "jit/engine.h"
+
+static const double slice = 2e-3;       /* seconds of the interpreter between two looks */
+static const double worth = 60e-3;      /* seconds: who takes longer only holds up the compiler */
+enum { FIRST = 1 << 17 };               /* multiply-adds before the first look */
+enum { ROW = 1 << 21 }; /* a row of more takes longer than a look at the clock is worth */
+
+/* Products whose rows can be done apart: of a float result, since an exact one is refused as a
+ * whole. */
+static bool has_rows(const limber_context *ctx, const struct problem *p)
+{
+    return p->groups == 1 && !p->shape && !p->a.patch && !p->b.patch && !p->a.tile_subset &&
+           !p->b.tile_subset && !p->c.rows && !p->c.cols && p->fc.kind == LIMBER_KIND_FLOAT &&
+           !ctx->machine.backend->device_ops && p->contract.promise != LIMBER_CONTRACT_SIMULATE &&
+           p->contract.promise != LIMBER_CONTRACT_FAST && (double)p->n * (double)p->k <= ROW;
+}
+
+static struct problem rows_of(const struct problem *p, int64_t first, int64_t count)
+{
+    struct problem part = *p;
+
+    part.m = count;
+    part.a.data = (const char *)p->a.data + first * p->a.line * p->fa.size;
+    part.c.data = (char *)p->c.data + first * p->c.row * p->fc.size;
+    part.contract.on_miss = LIMBER_ON_MISS_WAIT;
+    part.kept[0] = part.kept[1] = NULL;
+    return part;
+}
+
+/* Where C from row `first` on is kept. */
+static struct output_view saved_rows(const struct problem *p, const struct on_miss *w,
+                                     int64_t first)
+{
+    return (struct output_view){ .data = w->saved + (size_t)(first * p->n) * (size_t)p->fc.size,
+                                 .row = p->n,
+                                 .col = 1,
+                                 .inner = p->n };
+}
+
+/* The next rows up; their number follows the time that the last ones took.  False: it is not worth
+ * to go on. */
+static bool take_rows(limber_context *generic, const struct problem *p, struct on_miss *w,
+                      int64_t *count)
+{
+    int64_t rows = *count < w->rest.m ? *count : w->rest.m, first = w->rest.m - rows;
+    struct problem part = rows_of(p, first, rows);
+    const struct output_view saved = saved_rows(p, w, first);
+    struct diag ignored = { 0 };
+    double took = limber_now();
+
+    limber_output_copy(&saved, &part.c, rows, p->n, p->fc.size);
+    if (!limber_engine_run_plain(generic, &part, &w->report, &ignored))
+        return false; /* nothing of these is written */
+    w->rest.m = first;
+    w->rest.kept[0] = NULL; /* whose limbs are those of all rows */
+    took = limber_now() - took;
+    if (took < slice / 2)
+        *count *= 2;
+    else if (took > slice * 2 && *count > 1)
+        *count /= 2;
+    return took / (double)rows * (double)p->m < worth;
+}
+
+bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const struct awaited *kernel,
+                        struct on_miss *w)
+{
+    size_t bytes = (size_t)p->m * (size_t)p->n * (size_t)p->fc.size;
+    int64_t count = FIRST / (p->n * p->k + 1) + 1;
+    limber_context *generic;
+
+    *w = (struct on_miss){ .rest = *p };
+    if (!has_rows(ctx, p))
+        return true;
+    generic = limber_context_generic(ctx);
+    w->saved = generic ? limber_memory_alloc(&ctx->allocator, bytes) : NULL;
+    if (!w->saved)
+        return true;
+    while (w->rest.m > 0 && limber_background_busy(ctx->background, kernel->key, kernel->size, 0))
+        if (!take_rows(generic, p, w, &count))
+            break;
+    return w->rest.m > 0;
+}
+
+/* Where the kernel did not come, or could not run: the rest by the interpreter, or all as it was.
+ */
+bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct on_miss *w,
+                           bool done)
+{
+    struct problem rows = rows_of(p, 0, w->rest.m),
+                   written = rows_of(p, w->rest.m, p->m - w->rest.m);
+    struct diag ignored = { 0 };
+
+    if (!done && w->rest.m < p->m) {
+        const struct output_view saved = saved_rows(p, w, w->rest.m);
+
+        done = limber_engine_run_plain(limber_context_generic(ctx), &rows, NULL, &ignored);
+        if (!done)
+            limber_output_copy(&written.c, &saved, written.m, p->n, p->fc.size);
+    }
+    limber_memory_free(&ctx->allocator, w->saved);
+    return done;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A call whose arguments are checked, and one group of its products. */
+#ifndef LIMBER_JIT_PROBLEM_H
+#define LIMBER_JIT_PROBLEM_H
+
+#include "backends/backend.h"
+#include "limber/limber.h"
+
+/* A call whose arguments are checked.  a and b are the left and right operands of the products;
+ * for convolutions these are the filters and the image.  One group is m x k by k x n. */
+struct problem {
+    limber_contract contract;
+    const limber_conv *shape;       /* NULL: gemm */
+    int64_t m, n, k, groups;
+    limber_format fa, fb, fc;
+    struct view a, b;
+    struct patch patch_a, patch_b;  /* what a and b may point to */
+    struct output_view c;
+    int64_t step_a, step_b, step_c; /* elements from one group to the next */
+    const void *const *each_a, *const *each_b; /* NULL, or the groups' addresses in the place of */
+    void *const *each_c; /* data and steps */
+    const limber_queue *queue; /* NULL: the backend's own */
+    const void *alpha, *beta; /* NULL: exactly 1, exactly 0 */
+    struct unit_counts *counts; /* NULL, or where the counts of a simulated unit are added */
+    enum counts count; /* what is counted */
+    bool transposed; /* a and b are the caller's b and a, transposed, and so is c */
+    bool fine; /* a part: its whole is worth a kernel of narrow classes */
+    int roundings, first_pass_bits; /* of a part: as in struct plan; its whole decides on trust */
+    limber_prepared *kept[2]; /* a, b where they are prepared; else NULL */
+};
+
+/* groups.c: one group's operands and result. */
+struct view limber_group_a(const struct problem *p, int64_t g);
+struct view limber_group_b(const struct problem *p, int64_t g);
+struct output_view limber_group_c(const struct problem *p, int64_t g);
+/* m x n elements from one place to another. */
+void limber_output_copy(const struct output_view *to, const struct output_view *from, int64_t m,
+                        int64_t n, int size);
+/* Calls fn for every group, each a task of the runner; false with the text of the first that fails,
+ * and then not all have been called. */
+bool limber_groups_run(const struct runner *r, int64_t groups,
+                       bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
+                       struct diag *d);
+
+/* The scalar or NULL when it is exactly `neutral` (1 or 0). */
+const void *limber_scalar(const void *x, limber_format c, double neutral);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Memory that grows with the operands: of the context's allocator, else the system's. */
+#define _GNU_SOURCE     /* madvise */
+#include "jit/runtime/runtime.h"
+
+#include "ir/poison.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20, LINE = 64 };
+
+void *limber_memory_alloc(const limber_allocator *a, size_t bytes)
+{
+    size_t step = bytes < HUGE_PAGE ? LINE : HUGE_PAGE, all = (bytes + step - 1) / step * step;
+    void *memory;
+
+    if (all < bytes)
+        return NULL;
+    if (a->alloc) {
+        memory = a->alloc(a->user, bytes, LINE);
+    } else {
+        memory = aligned_alloc(step, all ? all : step);
+        if (memory && step == HUGE_PAGE)
+            madvise(memory, all, MADV_HUGEPAGE);
+    }
+    if (memory)
+        limber_poison(memory, bytes);
+    return memory;
+}
+
+void limber_memory_free(const limber_allocator *a, void *memory)
+{
+    if (memory && a->alloc)
+        a->free(a->user, memory);
+    else
+        free(memory);
+}

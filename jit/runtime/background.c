@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Kernels that a thread of its own makes while calls go on. */
+#include "jit/runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Of all contexts. */
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t pending_changed = PTHREAD_COND_INITIALIZER;
+static int pending;
+
+struct job {
+    struct job *next;
+    struct timespec asked;      /* when */
+    size_t size;
+    unsigned char key[];
+};
+
+struct background {
+    void (*make)(void *user, const void *key);
+    void *user;
+    struct at_fork at_fork;
+    pthread_mutex_t lock;       /* of what follows */
+    pthread_cond_t changed;
+    struct job *jobs;           /* in order; the first is at work */
+    bool started, leave;
+    pthread_t thread;
+};
+
+/* ---- the end of the process ------------------------------------------------------------------ */
+
+static void add_pending(int jobs)
+{
+    pthread_mutex_lock(&pending_lock);
+    pending += jobs;
+    pthread_cond_broadcast(&pending_changed);
+    pthread_mutex_unlock(&pending_lock);
+}
+
+static void wait_for_all(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&pending_lock);
+    while (pending > 0)
+        pthread_cond_wait(&pending_changed, &pending_lock);
+    pthread_mutex_unlock(&pending_lock);
+}
+
+/* The end of a process runs libLLVM's destructors whatever other threads do, the last registered
+ * first; only destructors of the thread's own come before.  So threads that have asked end after
+ * their kernels. */
+extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
+extern void *__dso_handle;
+
+static void end_after(void)
+{
+    static _Thread_local bool asked;
+
+    if (!asked && __cxa_thread_atexit_impl)
+        __cxa_thread_atexit_impl(wait_for_all, NULL, &__dso_handle);
+    asked = true;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void *loop(void *arg)
+{
+    struct background *b = arg;
+
+    pthread_mutex_lock(&b->lock);
+    while (!b->leave) {
+        struct job *first = b->jobs;
+
+        if (!first) {
+            pthread_cond_wait(&b->changed, &b->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&b->lock);
+        b->make(b->user, first->key);
+        pthread_mutex_lock(&b->lock);
+        b->jobs = first->next;
+        free(first);
+        add_pending(-1);
+        pthread_cond_broadcast(&b->changed);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+static bool start(struct background *b)
+{
+    b->started = b->started || limber_thread(&b->thread, loop, b);
+    return b->started;
+}
+
+/* The thread is not in the child. */
+static void in_child(void *self)
+{
+    struct background *b = self;
+
+    pthread_cond_init(&b->changed, NULL);
+    pthread_mutex_init(&pending_lock, NULL);
+    pthread_cond_init(&pending_changed, NULL);
+    pending = 0;
+    b->jobs = NULL; /* one may have been half way through */
+    b->started = false;
+}
+
+struct background *limber_background_new(void (*make)(void *user, const void *key), void *user)
+{
+    struct background *b = calloc(1, sizeof *b);
+
+    if (!b)
+        return NULL;
+    b->make = make;
+    b->user = user;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->changed, NULL);
+    b->at_fork = (struct at_fork){ &b->lock, in_child, b };
+    limber_at_fork(&b->at_fork);
+    return b;
+}
+
+void limber_background_free(struct background *b)
+{
+    if (!b)
+        return;
+    pthread_mutex_lock(&b->lock);
+    b->leave = true;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+    if (b->started)
+        pthread_join(b->thread, NULL);
+    limber_at_fork_no_more(&b->at_fork);
+    while (b->jobs) {
+        struct job *next = b->jobs->next;
+
+        free(b->jobs);
+        b->jobs = next;
+        add_pending(-1);
+    }
+    pthread_mutex_destroy(&b->lock);
+    pthread_cond_destroy(&b->changed);
+    free(b);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static struct job **place_of(struct background *b, const void *key, size_t size)
+{
+    struct job **at = &b->jobs;
+
+    while (*at && ((*at)->size != size || memcmp((*at)->key, key, size)))
+        at = &(*at)->next;
+    return at;
+}
+
+bool limber_background_ask(struct background *b, const void *key, size_t size)
+{
+    struct job **at, *new;
+    bool ok;
+
+    end_after();
+    pthread_mutex_lock(&b->lock);
+    at = place_of(b, key, size);
+    ok = *at || start(b);
+    if (!*at && ok) {
+        new = calloc(1, sizeof *new + size);
+        if (new) {
+            new->size = size;
+            clock_gettime(CLOCK_REALTIME, &new->asked);
+            memcpy(new->key, key, size);
+            *at = new;
+            add_pending(1);
+            pthread_cond_broadcast(&b->changed);
+        }
+        ok = new != NULL;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return ok;
+}
+
+static struct timespec later(struct timespec t, double seconds)
+{
+    t.tv_nsec += (long)(seconds * 1e9);
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds)
+{
+    struct job *job;
+
+    pthread_mutex_lock(&b->lock);
+    while ((job = *place_of(b, key, size))) {
+        struct timespec until = later(job->asked, seconds);
+
+        if (pthread_cond_timedwait(&b->changed, &b->lock, &until) != 0)
+            break;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return job != NULL;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a program does to its threads and limits, kept apart from the library's work: a thread is
+ * not cancelled inside a call, its rounding, flushing and traps do not reach into one, a small
+ * stack is not overrun, and a limit on the size of files is an error of a write and no signal. */
+#define _GNU_SOURCE     /* pthread_getattr_np, gettid */
+#include "jit/runtime/runtime.h"
+
+#include <errno.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+struct call_scope limber_call_enter(void)
+{
+    struct call_scope before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancelled);
+#if defined(__x86_64__)
+    enum { DEFAULT = 0x1f80, CONTROL = 0xffc0 }; /* no trap, to nearest, nothing flushed to zero */
+
+    before.mxcsr = _mm_getcsr();
+    if ((before.mxcsr & CONTROL) != DEFAULT)
+        _mm_setcsr(DEFAULT);
+#else
+    feholdexcept(&before.fenv);
+    fesetenv(FE_DFL_ENV);
+#endif
+    return before;
+}
+
+void limber_call_leave(const struct call_scope *before)
+{
+#if defined(__x86_64__)
+    if (_mm_getcsr() != before->mxcsr)
+        _mm_setcsr(before->mxcsr);
+#else
+    fesetenv(&before->fenv);
+#endif
+    pthread_setcancelstate(before->cancelled, NULL);
+}
+
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+/* What a thread is lent, in bytes; and what this one has: its lowest address, and the end. */
+enum { LENT = 8 << 20 };
+static _Thread_local uintptr_t lowest, end;
+
+static void measure(void)
+{
+    struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+    pthread_attr_t attr;
+    size_t bytes, guard = 0;
+    void *low;
+
+    end = 1; /* known to be unknown */
+    if (gettid() == getpid()) { /* whose stack grows from beside what the system lays there */
+        end = (uintptr_t)getauxval(AT_RANDOM);
+        getrlimit(RLIMIT_STACK, &limit);
+        bytes = limit.rlim_cur < LENT ? (size_t)limit.rlim_cur : LENT;
+        lowest = end > bytes ? end - bytes : 0;
+        end = end ? end : 1;
+    } else if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+        if (pthread_attr_getstack(&attr, &low, &bytes) == 0 &&
+            pthread_attr_getguardsize(&attr, &guard) == 0) {
+            lowest = (uintptr_t)low + guard;
+            end = (uintptr_t)low + bytes;
+        }
+        pthread_attr_destroy(&attr);
+    }
+}
+
+/* No where a program runs on a stack of its own making, of which nothing is known. */
+static bool has(enum stack_need need)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+    if (!end)
+        measure();
+    return here < end && here > lowest && here - lowest >= (size_t)need;
+}
+
+struct lent {
+    bool (*fn)(void *arg, struct diag *d);
+    void *arg;
+    struct diag *d;
+    bool ok;
+};
+
+static void *run_lent(void *arg)
+{
+    struct lent *l = arg;
+
+    l->ok = l->fn(l->arg, l->d);
+    return NULL;
+}
+
+bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    bool ok;
+
+    if (pthread_attr_init(&attr))
+        return false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    ok = pthread_attr_setstacksize(&attr, LENT) == 0 && pthread_create(thread, &attr, fn, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return ok;
+}
+
+bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
+                       struct diag *d)
+{
+    struct lent l = { fn, arg, d, false };
+    pthread_t thread;
+
+    if (has(need))
+        return fn(arg, d);
+    if (!limber_thread(&thread, run_lent, &l))
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
+                           "this thread's stack is small, and there is no memory for "
+                           "another");
+    pthread_join(thread, NULL);
+    return l.ok;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static bool write_on(int fd, const char *at, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, at, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            if (n == 0)
+                errno = ENOSPC;
+            return false;
+        }
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* The signal of a file that is too large goes to the thread that writes. */
+bool limber_write(int fd, const void *data, size_t size)
+{
+    sigset_t large, before, pending;
+    bool ok, other;
+    int error;
+
+    sigemptyset(&large);
+    sigaddset(&large, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &large, &before);
+    other = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ);
+    ok = write_on(fd, data, size);
+    error = errno;
+    if (!ok && error == EFBIG && !other)
+        sigtimedwait(&large, NULL, &(struct timespec){ 0, 0 });
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return ok;
+}

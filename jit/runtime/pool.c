@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Threads for the kernels.  They sleep on a condition between calls; within one, they give their
+ * CPU away a few times first, since the second half of a product follows its first at once.  The
+ * caller works too, as worker 0.  One run has the threads at a time: a run that finds them taken,
+ * be it another thread's or the one it is nested in, does its tasks itself.  So does a run in a
+ * parallel region of OpenMP, whose threads have the CPUs already, and a process that was forked,
+ * since fork leaves the threads behind.
+ *
+ * Workers may use the CPUs of the thread that made the pool, whoever calls first: callers are
+ * often bound to one CPU.  Pinned workers have one of these each; no caller is ever moved.  Left
+ * alone, workers that sleep go where the scheduler finds a free CPU, the caller's included, and
+ * several processes with equal sets do not meet on one. */
+#define _GNU_SOURCE     /* CPU sets */
+#include "jit/runtime/runtime.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct pool {
+    int threads;                /* the caller included */
+    int started;                /* beside the caller */
+    pid_t pid;
+    bool pinned;
+    cpu_set_t cpus;             /* of the thread that made the pool; empty: not known */
+    int here;                   /* the CPU that the first caller ran on */
+    atomic_flag taken;
+    struct openmp *openmp;      /* of who has taken the pool */
+    atomic_int calls;           /* in progress */
+    pthread_t *thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake, done;
+    _Atomic uint64_t run;       /* counts runs; below is the one in progress */
+    atomic_bool leave;
+    int wanted;                 /* workers 1..wanted take part */
+    atomic_int busy;            /* of these are not done */
+    int64_t tasks;
+    _Atomic int64_t next;
+    void (*fn)(void *, int64_t, int);
+    void *arg;
+};
+
+/* The OpenMP runtimes in this process.  They are held so that they stay. */
+struct openmp {
+    unsigned long long loads;   /* libraries loaded when we last looked */
+    void *library[4];
+    int (*in_parallel[4])(void);
+};
+
+struct worker {
+    struct pool *pool;
+    int index;
+};
+
+static void work(struct pool *p, int worker)
+{
+    for (int64_t i; (i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->tasks;)
+        p->fn(p->arg, i, worker);
+}
+
+enum { YIELDS = 100 };      /* some 30 microseconds on an idle machine */
+
+/* The lock is held, and let go meanwhile.  Waits a moment for the next run of a call. */
+static void linger(struct pool *p, uint64_t seen)
+{
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < YIELDS && p->calls > 0 && p->run == seen && !p->leave; i++)
+        sched_yield();
+    pthread_mutex_lock(&p->lock);
+}
+
+static void *loop(void *arg)
+{
+    struct worker w = *(struct worker *)arg;
+    struct pool *p = w.pool;
+    uint64_t seen = 0;
+
+    free(arg);
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        while (!p->leave && (p->run == seen || w.index > p->wanted)) {
+            seen = p->run;      /* not for this worker */
+            pthread_cond_wait(&p->wake, &p->lock);
+        }
+        if (p->leave)
+            break;
+        seen = p->run;
+        pthread_mutex_unlock(&p->lock);
+        work(p, w.index);
+        pthread_mutex_lock(&p->lock);
+        if (--p->busy == 0)
+            pthread_cond_signal(&p->done);
+        linger(p, seen);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* ---- CPUs ------------------------------------------------------------------------------------ */
+
+/* The i-th CPU beside the one that the first caller ran on, where there is one for each worker. */
+static void one_of(const struct pool *p, int worker, cpu_set_t *set)
+{
+    if (CPU_COUNT(&p->cpus) < p->threads)
+        return;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &p->cpus) && cpu != p->here && --worker == 0) {
+            CPU_ZERO(set);
+            CPU_SET(cpu, set);
+        }
+}
+
+/* Refusals do not matter: the worker then runs where its creator may. */
+static void place(const struct pool *p, int worker)
+{
+    cpu_set_t set = p->cpus;
+
+    if (CPU_COUNT(&set) == 0)
+        return;
+    if (p->pinned)
+        one_of(p, worker, &set);
+    pthread_setaffinity_np(p->thread[worker - 1], sizeof set, &set);
+}
+
+/* ---- OpenMP ---------------------------------------------------------------------------------- */
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
+{
+    (void)size;
+    *(unsigned long long *)loads = info->dlpi_adds;
+    return 1;
+}
+
+/* By name, since runtimes of languages with modules are no part of the global scope. */
+static void look_for_openmp(struct openmp *o)
+{
+    static const char *const name[COUNT(o->library)] = { "libgomp.so.1", "libomp.so.5", "libomp.so",
+                                                         "libiomp5.so" };
+    unsigned long long loads = 0;
+
+    dl_iterate_phdr(count_loads, &loads);
+    if (loads == o->loads)
+        return;
+    o->loads = loads;
+    for (size_t i = 0; i < COUNT(o->library); i++) {
+        if (o->library[i] || !(o->library[i] = dlopen(name[i], RTLD_LAZY | RTLD_NOLOAD)))
+            continue;
+        *(void **)&o->in_parallel[i] = dlsym(o->library[i], "omp_in_parallel");
+    }
+}
+
+static bool in_parallel(struct openmp *o)
+{
+    look_for_openmp(o);
+    for (size_t i = 0; i < COUNT(o->library); i++)
+        if (o->in_parallel[i] && o->in_parallel[i]())
+            return true;
+    return false;
+}
+
+static void openmp_free(struct openmp *o)
+{
+    for (size_t i = 0; o && i < COUNT(o->library); i++)
+        if (o->library[i])
+            dlclose(o->library[i]);
+    free(o);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static bool start_one(struct pool *p)
+{
+    struct worker *w = malloc(sizeof *w);
+
+    if (!w)
+        return false;
+    *w = (struct worker){ p, p->started + 1 };
+    if (!limber_thread(&p->thread[p->started], loop, w)) {
+        free(w);
+        return false;
+    }
+    p->started++;
+    place(p, p->started);
+    return true;
+}
+
+/* Threads up to the wanted number, or as many as the system grants. */
+static void start(struct pool *p, int wanted)
+{
+    if (p->started >= wanted)
+        return;
+    if (p->started == 0)
+        p->here = sched_getcpu();
+    while (p->started < wanted && start_one(p))
+        ;
+}
+
+static void share(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    int wanted = p->threads - 1;
+
+    if (wanted > tasks - 1)
+        wanted = (int)(tasks - 1);
+    pthread_mutex_lock(&p->lock);
+    start(p, wanted);
+    p->wanted = wanted < p->started ? wanted : p->started;
+    p->busy = p->wanted;
+    p->tasks = tasks;
+    p->fn = fn;
+    p->arg = arg;
+    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    p->run++;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    work(p, 0);
+    for (int i = 0; i < YIELDS && atomic_load(&p->busy) > 0; i++)
+        sched_yield();
+    pthread_mutex_lock(&p->lock);
+    while (p->busy > 0)
+        pthread_cond_wait(&p->done, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void run_alone(int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    for (int64_t i = 0; i < tasks; i++)
+        fn(arg, i, 0);
+}
+
+static void run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    struct pool *p = self;
+
+    if (tasks <= 1 || p->threads == 1 || p->pid != getpid() ||
+        atomic_flag_test_and_set_explicit(&p->taken, memory_order_acquire)) {
+        run_alone(tasks, fn, arg);
+        return;
+    }
+    if (in_parallel(p->openmp)) {
+        atomic_flag_clear_explicit(&p->taken, memory_order_release);
+        run_alone(tasks, fn, arg);
+        return;
+    }
+    share(p, tasks, fn, arg);
+    atomic_flag_clear_explicit(&p->taken, memory_order_release);
+}
+
+void limber_pool_enter(struct pool *p)
+{
+    if (p->threads > 1)
+        p->calls++;
+}
+
+void limber_pool_leave(struct pool *p)
+{
+    if (p->threads > 1)
+        p->calls--;
+}
+
+struct pool *limber_pool_new(int threads, bool pinned)
+{
+    struct pool *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return NULL;
+    p->threads = threads;
+    p->pinned = pinned;
+    p->pid = getpid();
+    p->thread = calloc((size_t)threads, sizeof *p->thread);
+    p->openmp = calloc(1, sizeof *p->openmp);
+    if (!p->thread || !p->openmp) {
+        free(p->thread);
+        free(p->openmp);
+        free(p);
+        return NULL;
+    }
+    if (sched_getaffinity(0, sizeof p->cpus, &p->cpus) != 0)
+        CPU_ZERO(&p->cpus);
+    atomic_flag_clear(&p->taken);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->done, NULL);
+    return p;
+}
+
+static void stop(struct pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->leave = true;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->started; i++)
+        pthread_join(p->thread[i], NULL);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->wake);
+    pthread_cond_destroy(&p->done);
+}
+
+void limber_pool_free(struct pool *p)
+{
+    if (!p)
+        return;
+    if (p->pid == getpid()) /* a forked child has neither the threads nor sane locks */
+        stop(p);
+    openmp_free(p->openmp);
+    free(p->thread);
+    free(p);
+}
+
+struct runner limber_pool_runner(struct pool *p)
+{
+    return (struct runner){ p->threads, run, p };
+}

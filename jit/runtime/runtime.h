@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Threads, locks, clocks and memory: what every other folder of jit/ stands on. */
+#ifndef LIMBER_JIT_RUNTIME_H
+#define LIMBER_JIT_RUNTIME_H
+
+#include "backends/backend.h"
+#include "limber/limber.h"
+#include <fenv.h>
+#include <pthread.h>
+
+/* ---- clock.c --------------------------------------------------------------------------------- */
+
+double limber_now(void); /* seconds of a clock that nobody sets */
+
+/* ---- apart.c --------------------------------------------------------------------------------- */
+
+/* First in every public call that computes, waits for others, or reads or writes files: until it
+ * returns its thread is not cancelled, which would leave locks taken, kernels half made and workers
+ * on a stack that is gone; and floating-point arithmetic is the default one, to nearest, with
+ * subnormals and without traps.  What the program has set, and its flags, are there again
+ * afterwards. */
+#define CALL_SCOPE \
+    struct call_scope apart __attribute__((cleanup(limber_call_leave), unused)) = \
+        limber_call_enter()
+struct call_scope {
+    int cancelled;
+#if defined(__x86_64__)
+    unsigned mxcsr;
+#else
+    fenv_t fenv;
+#endif
+};
+struct call_scope limber_call_enter(void);
+void limber_call_leave(const struct call_scope *before);
+/* Calls fn, on another thread where this one has less stack than that. */
+enum stack_need { STACK_run = 192 << 10, STACK_compile = 2 << 20 };
+bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
+                       struct diag *d);
+/* A thread of the library's own, with a stack that does not depend on the program's limits. Signals
+ * are the host's business, so it blocks them all. */
+bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg);
+/* All of it, or false with errno; never a signal. */
+bool limber_write(int fd, const void *data, size_t size);
+
+/* ---- fork.c ---------------------------------------------------------------------------------- */
+
+/* A lock that fork takes, none of whose holders waits for another, and what the child does with
+ * what it guards (NULL: nothing), while all locks are held. */
+struct at_fork {
+    pthread_mutex_t *lock;
+    void (*child)(void *self);
+    void *self;
+    struct at_fork *next;
+};
+void limber_at_fork(struct at_fork *f);
+void limber_at_fork_no_more(struct at_fork *f);
+/* Between these, around libLLVM's work, fork waits. */
+void limber_compile_enter(void);
+void limber_compile_leave(void);
+
+/* ---- room.c ---------------------------------------------------------------------------------- */
+
+/* Memory that grows with the operands, aligned to 64 bytes (below 64 bytes to 16); NULL: there is
+ * none. */
+void *limber_memory_alloc(const limber_allocator *a, size_t bytes);
+void limber_memory_free(const limber_allocator *a, void *memory); /* NULL is fine */
+
+/* ---- pool.c: threads that sleep between calls ------------------------------------------------ */
+
+struct pool;
+/* threads counts the caller; none is started before the first run that needs it.  pinned: each to
+ * a CPU.  NULL: no memory. */
+struct pool *limber_pool_new(int threads, bool pinned);
+void limber_pool_free(struct pool *p);
+/* Between these two, one run follows another: workers wait a moment before they sleep. */
+void limber_pool_enter(struct pool *p);
+void limber_pool_leave(struct pool *p);
+struct runner limber_pool_runner(struct pool *p);
+
+/* ---- background.c: kernels made while calls go on -------------------------------------------- */
+
+struct background;
+/* make is called with the bytes that were asked for, by a thread that starts with the first of
+ * them. */
+struct background *limber_background_new(void (*make)(void *user, const void *key), void *user);
+/* Waits for the one that is being made; the others are dropped. */
+void limber_background_free(struct background *b);
+/* Has it made, once for all who ask until it is.  False: no memory, or no thread. */
+bool limber_background_ask(struct background *b, const void *key, size_t size);
+/* Whether it is still to be made; waits for the answer no until so long, below a second, after it
+ * was asked for. */
+bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds);
+
+#endif

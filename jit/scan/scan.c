@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One pass over an operand: per line and per tile, the exponents and significant bits in use.
+ *
+ * Eight elements that are neighbours in memory are measured at once, be they of one line or of
+ * eight. */
+#include "jit/runtime/runtime.h"
+#include "jit/scan/scan.h"
+
+#include "ir/num/prim.h"
+#include "jit/tune/measure.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FEW: elements that are measured before another thread is awake.  STRETCH: elements of a line that
+ * are measured before the next line's.  AHEAD: bytes that are fetched at least so early. */
+enum { RUN = LIMBER_TILE, FEW = 65536, STRETCH = 64 * RUN, AHEAD = 12 << 10 };
+_Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
+
+/* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
+struct seen {
+    int32_t emin, emax, lsb, sig;
+    uint8_t special, negative;
+};
+
+static const struct seen nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
+
+static void join(struct seen *a, const struct seen *b)
+{
+    a->emin = b->emin < a->emin ? b->emin : a->emin;
+    a->emax = b->emax > a->emax ? b->emax : a->emax;
+    a->lsb = b->lsb < a->lsb ? b->lsb : a->lsb;
+    a->sig = b->sig > a->sig ? b->sig : a->sig;
+    a->special |= b->special;
+    a->negative |= b->negative;
+}
+
+/* ---- eight at once --------------------------------------------------------------------------- */
+
+static enum kind kind_of(limber_format f)
+{
+    if (f.carried)
+        return KIND_none;
+    switch (f.kind * 32 + f.size) {
+    case LIMBER_KIND_FLOAT * 32 + 8: return f.frac_bits == 52 ? KIND_f64 : KIND_none;
+    case LIMBER_KIND_FLOAT * 32 + 4: return f.frac_bits == 23 ? KIND_f32 : KIND_none;
+    case LIMBER_KIND_FLOAT * 32 + 16: return KIND_f128;
+    case LIMBER_KIND_INT * 32 + 8: return KIND_i64;
+    case LIMBER_KIND_INT * 32 + 4: return KIND_i32;
+    case LIMBER_KIND_INT * 32 + 2: return KIND_i16;
+    case LIMBER_KIND_INT * 32 + 1: return KIND_i8;
+    case LIMBER_KIND_UINT * 32 + 1: return KIND_u8;
+    case LIMBER_KIND_DD * 32 + 16: return KIND_dd;
+    default: return KIND_none;
+    }
+}
+
+static int bias_of(enum kind k)
+{
+    return k == KIND_f128 ? 16383 : k == KIND_i64 ? 0 : 1023;
+}
+
+struct measures {
+    measure_start *start;
+    measure_end *end;
+    measure_along *along;
+    measure_across *across;
+};
+
+static struct measures measures_here(void)
+{
+#if defined(LIMBER_MEASURE_X86)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return (struct measures){ limber_measure_start_avx512, limber_measure_end_avx512,
+                                  limber_measure_along_avx512, limber_measure_across_avx512 };
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
+        __builtin_cpu_supports("fma"))
+        return (struct measures){ limber_measure_start_avx2, limber_measure_end_avx2,
+                                  limber_measure_along_avx2, limber_measure_across_avx2 };
+#endif
+    return (struct measures){ limber_measure_start, limber_measure_end, limber_measure_along,
+                              limber_measure_across };
+}
+
+struct job {
+    const struct view *v;
+    limber_format f;
+    enum kind kind;
+    struct measures measure;
+    int64_t lines, length;
+    enum scan_depth depth;
+    struct seen *line, *tile;
+    struct growing *lanes; /* of a worker: tile_cols */
+    struct mask *m;
+    int64_t first, rows; /* rows of tiles: where the next run begins, and of a task */
+    atomic_bool stop; /* a probe has seen enough */
+};
+
+static struct seen lane(const struct eight *s, int i, int bias)
+{
+    struct seen r = nothing;
+
+    r.special = s->special[i] != 0;
+    r.negative = s->negative[i] != 0;
+    r.sig = (int32_t)s->sig[i];
+    if (s->emax[i] != NONE_HIGH) {
+        r.emin = (int32_t)s->emin[i] - bias;
+        r.emax = (int32_t)s->emax[i] - bias;
+        r.lsb = (int32_t)s->lsb[i] - bias;
+    }
+    return r;
+}
+
+static bool is_odd(const struct eight *s)
+{
+    int64_t any = 0;
+
+    for (int i = 0; i < 8; i++)
+        any |= s->odd[i];
+    return any != 0;
+}
+
+/* ---- one by one ------------------------------------------------------------------------------ */
+
+static int lowest_bit(limber_u128 s)
+{
+    return (uint64_t)s ? __builtin_ctzll((uint64_t)s) : 64 + __builtin_ctzll((uint64_t)(s >> 64));
+}
+
+/* One element of any format. */
+static void element(limber_format f, const char *at, struct seen *out)
+{
+    struct limber_num x[2];
+    struct seen s = nothing;
+    int n = limber_parts(x, f, at);
+
+    if (x[0].kind == NUM_inf || x[0].kind == NUM_nan) {
+        out->special = 1;
+        return;
+    }
+    if (x[0].kind != NUM_finite)
+        return;
+    s.emin = s.emax = x[0].exp + limber_sig_bits(limber_num_sig(&x[0])) - 1;
+    for (int i = 0; i < n; i++)
+        if (x[i].kind == NUM_finite) {
+            int at_bit = x[i].exp + lowest_bit(limber_num_sig(&x[i]));
+
+            s.lsb = at_bit < s.lsb ? at_bit : s.lsb;
+        }
+    s.sig = s.emax - s.lsb + 1;
+    s.negative = x[0].sign;
+    join(out, &s);
+}
+
+static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len, struct seen *out)
+{
+    *out = nothing;
+    for (int64_t p = p0; p < p0 + len; p++) {
+        const char *at = limber_view_at(j->v, line, p, j->f.size);
+
+        if (at)
+            element(j->f, at, out);
+    }
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+static void set_tile(struct tile_mask *t, const struct seen *s)
+{
+    bool zero = s->emax == NONE_HIGH && !s->special;
+
+    t->emin = (int16_t)(s->emax == NONE_HIGH ? 0 : s->emin);
+    t->emax = (int16_t)(s->emax == NONE_HIGH ? 0 : s->emax);
+    t->low = (int16_t)(s->emax == NONE_HIGH ? 0 : s->lsb);
+    t->sig = (uint8_t)(s->sig < 255 ? s->sig : 255);
+    t->flags = (uint8_t)((zero ? TILE_zero : 0) | (s->special ? TILE_special : 0) |
+                         (s->negative ? TILE_negative : 0));
+}
+
+/* A glance has seen enough of full-width data. */
+static void probe(struct job *j, int64_t line)
+{
+    const struct seen *s = &j->line[line];
+
+    if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow)
+        atomic_store(&j->stop, true);
+}
+
+/* What was seen of a line within a tile. */
+static void note(struct job *j, int64_t line, int64_t p0, const struct seen *s)
+{
+    join(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
+    join(&j->line[line], s);
+    probe(j, line);
+}
+
+static bool stopped(struct job *j)
+{
+    return atomic_load_explicit(&j->stop, memory_order_relaxed);
+}
+
+static const char *address(const struct job *j, int64_t line, int64_t p)
+{
+    return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
+}
+
+/* Line by line, run by run and element by element. */
+static void scan_any(struct job *j, int64_t line)
+{
+    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
+        struct seen s;
+
+        run_any(j, line, p0, j->length - p0 < RUN ? j->length - p0 : RUN, &s);
+        note(j, line, p0, &s);
+    }
+}
+
+/* What is known of a line. */
+static void note_line(struct job *j, struct growing *s, int64_t line)
+{
+    struct seen one;
+
+    j->measure.end(s, j->kind, 1, false);
+    one = lane(&s->told, 0, bias_of(j->kind));
+    join(&j->line[line], &one);
+    probe(j, line);
+}
+
+/* Some tiles of all lines, each a stretch of memory, then the next. */
+static void scan_along(struct job *j, int64_t from, int64_t to, struct growing *tile)
+{
+    struct growing line[RUN];
+    int64_t lines = to - from, bytes = (j->length < STRETCH ? j->length : STRETCH) * j->f.size;
+    int64_t ahead = (AHEAD / (bytes + 1) + 1) * j->v->line * j->f.size;
+
+    j->measure.start(line, j->kind, lines);
+    j->measure.start(tile, j->kind, j->m->tile_cols);
+    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += STRETCH)
+        for (int64_t i = 0; i < lines && !stopped(j); i++) {
+            j->measure.along(&line[i], &tile[p0 / RUN], j->kind, address(j, from + i, p0),
+                             j->length - p0 < STRETCH ? j->length - p0 : STRETCH, ahead);
+            if (j->depth == SCAN_probe)
+                note_line(j, &line[i], from + i);
+        }
+    for (int64_t i = 0; i < lines && !stopped(j); i++) {
+        note_line(j, &line[i], from + i);
+        if (is_odd(&line[i].told))
+            scan_any(j, from + i);
+    }
+    j->measure.end(tile, j->kind, j->m->tile_cols, false);
+    for (int64_t c = 0; c < j->m->tile_cols; c++) {
+        struct seen s = lane(&tile[c].told, 0, bias_of(j->kind));
+
+        join(&j->tile[from / RUN * j->m->tile_cols + c], &s);
+    }
+}
+
+/* What is known of lines side by side. */
+static void note_lines(struct job *j, struct growing *s, int groups, int64_t line)
+{
+    j->measure.end(s, j->kind, groups, true);
+    for (int64_t i = 0; i < 8 * groups; i++) {
+        struct seen one = lane(&s[i / 8].told, (int)(i % 8), bias_of(j->kind));
+
+        join(&j->line[line + i], &one);
+        probe(j, line + i);
+    }
+}
+
+/* A run of lines side by side, into what is known of them and of their tiles. */
+static void run_across(struct job *j, struct growing *s, int groups, int64_t line, int64_t p0)
+{
+    int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
+    struct eight tile[MEASURE_TILES];
+    uint8_t odd[MEASURE_GROUPS];
+    struct seen one;
+
+    j->measure.across(s, tile, odd, j->kind, address(j, line, p0), groups, len,
+                      j->v->p * j->f.size);
+    for (int i = 0; i < groups; i++) {
+        struct seen *to = &j->tile[(line + 8 * i) / RUN * j->m->tile_cols + p0 / RUN];
+
+        if (8 * i % RUN == 0) {
+            one = lane(&tile[8 * i / RUN], 0, bias_of(j->kind));
+            join(to, &one);
+        }
+        for (int l = 0; l < 8 && odd[i]; l++) {
+            run_any(j, line + 8 * i + l, p0, len, &one);
+            note(j, line + 8 * i + l, p0, &one);
+        }
+    }
+}
+
+/* All lines at once, run by run. */
+static void scan_across(struct job *j, int64_t from, int64_t to)
+{
+    struct growing s[MEASURE_GROUPS];
+    int groups = (int)(to - from) / 8;
+
+    j->measure.start(s, j->kind, groups);
+    for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
+        run_across(j, s, groups, from, p0);
+        if (j->depth == SCAN_probe)
+            note_lines(j, s, groups, from);
+    }
+    if (j->depth != SCAN_probe)
+        note_lines(j, s, groups, from);
+}
+
+/* Some rows of tiles; a task. */
+static void scan_lines(void *arg, int64_t task, int worker)
+{
+    struct job *j = arg;
+    int64_t from = (task * j->rows + j->first) * RUN, end = from + j->rows * RUN;
+    int64_t to = end < j->lines ? end : j->lines, middle = from;
+    bool direct = j->kind != KIND_none && !j->v->patch;
+
+    if (direct && j->v->line == 1)
+        middle = to - (to - from) % 8;
+    if (middle > from)
+        scan_across(j, from, middle);
+    if (direct && j->v->p == 1 && middle < to)
+        scan_along(j, middle, to, j->lanes + worker * j->m->tile_cols);
+    else
+        for (int64_t i = middle; i < to; i++)
+            scan_any(j, i);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+/* Lines of a block that hold a nonzero, joined. */
+static void note_block(struct block_mask *b, const struct seen *s)
+{
+    bool first = b->flags & TILE_zero;
+
+    b->flags |= (uint8_t)((s->special ? TILE_special : 0) | (s->negative ? TILE_negative : 0));
+    if (s->emax == NONE_HIGH)
+        return;
+    b->flags &= (uint8_t)~TILE_zero;
+    b->emin = first || s->emin < b->emin ? s->emin : b->emin;
+    b->emax = first || s->emax > b->emax ? s->emax : b->emax;
+    b->spread = s->emax - s->emin > b->spread ? s->emax - s->emin : b->spread;
+    b->width = s->emax - s->lsb + 1 > b->width ? s->emax - s->lsb + 1 : b->width;
+    b->sig = s->sig > b->sig ? s->sig : b->sig;
+}
+
+static void conclude(struct mask *m, const struct job *j)
+{
+    struct seen all = nothing;
+
+    for (int64_t i = 0; i < m->tile_rows; i++)
+        m->block[i] = (struct block_mask){ .flags = TILE_zero };
+    for (int64_t i = 0; i < j->lines; i++)
+        note_block(&m->block[i / RUN], &j->line[i]);
+
+    for (int64_t i = 0; i < j->lines; i++) {
+        const struct seen *s = &j->line[i];
+
+        join(&all, s);
+        if (m->line_emax) {
+            m->line_emax[i] = s->emax == NONE_HIGH ? INT32_MIN : s->emax;
+            m->line_special[i] = s->special;
+        }
+        if (s->emax == NONE_HIGH)
+            continue;
+        m->spread = s->emax - s->emin > m->spread ? s->emax - s->emin : m->spread;
+        m->width = s->emax - s->lsb + 1 > m->width ? s->emax - s->lsb + 1 : m->width;
+    }
+    m->scanned = true;
+    m->zero = all.emax == NONE_HIGH;
+    m->special = all.special;
+    m->negative = all.negative;
+    m->emin = m->zero ? 0 : all.emin;
+    m->emax = m->zero ? 0 : all.emax;
+    m->sig = all.sig;
+}
+
+static void inline_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+{
+    (void)self;
+    for (int64_t i = 0; i < tasks; i++)
+        fn(arg, i, 0);
+}
+
+/* A probe mostly ends at its first lines: others are only asked when it does not. */
+static void scan_all(struct job *j, const struct runner *r)
+{
+    const struct runner alone = { 1, inline_run, NULL };
+    int64_t rows = j->m->tile_rows / (4 * r->workers);
+
+    if (j->lines * j->length <= FEW)
+        r = &alone;
+    j->rows = 1;
+    if (j->depth == SCAN_probe && j->lines > 0) {
+        scan_lines(j, 0, 0);
+        j->first = 1;
+    }
+    if (j->v->line == 1) /* long stretches of memory */
+        j->rows = rows < 1 ? 1 : rows < MEASURE_TILES ? rows : MEASURE_TILES;
+    if (!stopped(j))
+        r->run(r->self, (j->m->tile_rows - j->first + j->rows - 1) / j->rows, scan_lines, j);
+}
+
+static bool take_lines(struct mask *m, int64_t lines)
+{
+    m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
+    m->line_special = calloc((size_t)lines + 1, 1);
+    m->tile_rows = (lines + RUN - 1) / RUN;
+    m->block = malloc((size_t)(m->tile_rows + 1) * sizeof *m->block);
+    return m->line_emax && m->line_special && m->block;
+}
+
+static bool no_memory(struct mask *m, struct diag *d)
+{
+    limber_mask_clear(m);
+    return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "scan: out of memory");
+}
+
+/* The lines and tiles of j->v, into j->line. */
+static bool look(struct job *j, const struct runner *r)
+{
+    struct mask *m = j->m;
+    bool ok;
+
+    m->lines = j->lines;
+    m->length = j->length;
+    m->tile_rows = (j->lines + RUN - 1) / RUN;
+    m->tile_cols = (j->length + RUN - 1) / RUN;
+    m->tile = calloc((size_t)(m->tile_rows * m->tile_cols + 1), sizeof *m->tile);
+    j->tile = malloc((size_t)(m->tile_rows * m->tile_cols + 1) * sizeof *j->tile);
+    j->lanes = malloc((size_t)(r->workers * m->tile_cols + 1) * sizeof *j->lanes);
+    ok = m->tile && j->tile && j->lanes;
+    if (ok) {
+        for (int64_t i = 0; i < j->lines; i++)
+            j->line[i] = nothing;
+        for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
+            j->tile[i] = nothing;
+        scan_all(j, r);
+        for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
+            set_tile(&m->tile[i], &j->tile[i]);
+    }
+    free(j->tile);
+    free(j->lanes);
+    return ok;
+}
+
+/* ---- pixels, each looked at once ------------------------------------------------------------- */
+
+struct joining {
+    const struct patch *w;
+    const struct seen *pixel;
+    struct seen *line;
+    int64_t lines;
+};
+
+/* Of the pixels that a line's window sees. */
+static void join_line(const struct joining *x, int64_t line)
+{
+    const struct patch *w = x->w;
+    int64_t row = line / w->ow, image = row / w->oh;
+    int64_t y0 = row % w->oh * w->stride[0] - w->pad[0];
+    int64_t x0 = line % w->ow * w->stride[1] - w->pad[1];
+
+    x->line[line] = nothing;
+    for (int64_t r = 0; r < w->r; r++)
+        for (int64_t s = 0; s < w->s; s++) {
+            int64_t at_y = y0 + r * w->dilate[0], at_x = x0 + s * w->dilate[1];
+
+            if (at_y >= 0 && at_y < w->h && at_x >= 0 && at_x < w->w)
+                join(&x->line[line], &x->pixel[(image * w->h + at_y) * w->w + at_x]);
+        }
+}
+
+static void join_lines(void *arg, int64_t task, int worker)
+{
+    const struct joining *x = arg;
+
+    (void)worker;
+    for (int64_t i = task * RUN; i < (task + 1) * RUN && i < x->lines; i++)
+        join_line(x, i);
+}
+
+static bool look_at_pixels(struct job *j, const struct pixels *x, const struct runner *r)
+{
+    struct seen *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
+    struct joining joining = { j->v->patch, pixel, j->line, j->lines };
+    bool ok = pixel;
+
+    for (int64_t i = 0; ok && i < x->images; i++) {
+        struct view v = x->view;
+        struct mask m = { 0 };
+        struct job of_image = { .v = &v,
+                                .f = j->f,
+                                .kind = j->kind,
+                                .measure = j->measure,
+                                .lines = x->lines,
+                                .length = x->length,
+                                .m = &m,
+                                .line = pixel + i * x->lines };
+
+        v.data = (const char *)v.data + i * x->image * j->f.size;
+        ok = look(&of_image, r);
+        limber_mask_clear(&m);
+    }
+    if (ok)
+        r->run(r->self, (j->lines + RUN - 1) / RUN, join_lines, &joining);
+    free(pixel);
+    return ok;
+}
+
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64_t lines,
+                    int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
+{
+    const struct runner alone = { 1, inline_run, NULL };
+    struct job j = { .v = v,
+                     .f = f,
+                     .kind = kind_of(f),
+                     .measure = measures_here(),
+                     .lines = lines,
+                     .length = length,
+                     .depth = depth,
+                     .m = m };
+    struct pixels x;
+    bool ok;
+
+    memset(m, 0, sizeof *m);
+    m->lines = lines;
+    m->length = length;
+    r = r ? r : &alone;
+    j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
+    ok = j.line && take_lines(m, lines);
+    if (ok && depth == SCAN_full && limber_view_pixels(&x, v, lines, length))
+        ok = look_at_pixels(&j, &x, r);
+    else
+        ok = ok && look(&j, r);
+    if (ok && !atomic_load(&j.stop))
+        conclude(m, &j);
+    free(j.line);
+    return ok || no_memory(m, d);
+}
+
+struct scanned {
+    struct mask *m;
+    const struct view *v;
+    limber_format f;
+    int64_t lines, length;
+    enum scan_depth depth;
+    const struct runner *r;
+};
+
+static bool scan_here(void *arg, struct diag *d)
+{
+    const struct scanned *s = arg;
+
+    return scan_on(s->m, s->v, s->f, s->lines, s->length, s->depth, s->r, d);
+}
+
+bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
+                 int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
+                 struct diag *d)
+{
+    (void)want_lines;
+    return limber_with_stack(STACK_run, scan_here,
+                             &(struct scanned){ m, v, f, lines, length, depth, r }, d);
+}
+
+struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t lines,
+                                 int64_t length)
+{
+    enum { TILES = 64, LINES = 4, ELEMENTS = 32 };
+    const struct job j = { .v = v, .f = f };
+    int64_t rows = (lines + RUN - 1) / RUN, cols = (length + RUN - 1) / RUN;
+    struct sample found = { 0, 0 };
+
+    for (int64_t t = 0; t < TILES && rows > 0 && cols > 0; t++) {
+        int64_t line = t * rows / TILES * RUN, p = t * 29 % TILES * cols / TILES * RUN;
+        int64_t len = length - p < ELEMENTS ? length - p : ELEMENTS;
+        struct seen tile = nothing;
+
+        for (int64_t i = line; i < line + LINES && i < lines; i++) {
+            struct seen s;
+
+            run_any(&j, i, p, len, &s);
+            join(&tile, &s);
+        }
+        found.zero += tile.emax == NONE_HIGH && !tile.special;
+        found.narrow += tile.emax == NONE_HIGH || tile.emax - tile.lsb + 1 <= SCAN_narrow;
+    }
+    return (struct sample){ found.zero / TILES, found.narrow / TILES };
+}
+
+int64_t limber_scan_tiles(int64_t lines, int64_t length)
+{
+    return (lines + RUN - 1) / RUN * ((length + RUN - 1) / RUN);
+}
+
+/* Number i of `count` that a device found. */
+static struct seen found_at(const int32_t *found, int64_t count, int64_t i)
+{
+    int32_t flags = found[SCAN_flags * count + i];
+    struct seen s = nothing;
+
+    s.special = (flags & SCAN_special) != 0;
+    s.negative = (flags & SCAN_negative) != 0;
+    if (found[SCAN_emax * count + i] == INT32_MIN)
+        return s;
+    s.emax = found[SCAN_emax * count + i];
+    s.emin = found[SCAN_emin * count + i];
+    s.lsb = found[SCAN_low * count + i];
+    s.sig = found[SCAN_sig * count + i];
+    return s;
+}
+
+static bool take_tiles(struct mask *m, const int32_t *found)
+{
+    int64_t count = limber_scan_tiles(m->lines, m->length);
+
+    m->tile_cols = (m->length + RUN - 1) / RUN;
+    m->tile = malloc((size_t)(count + 1) * sizeof *m->tile);
+    for (int64_t i = 0; m->tile && i < count; i++) {
+        struct seen s = found_at(found, count, i);
+
+        set_tile(&m->tile[i], &s);
+    }
+    return m->tile != NULL;
+}
+
+bool limber_scan_found(struct mask *m, const int32_t *found, const int32_t *tiles, int64_t lines,
+                       int64_t length, struct diag *d)
+{
+    struct job j = { .lines = lines, .m = m };
+
+    *m = (struct mask){ .lines = lines, .length = length };
+    j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
+    if (!j.line || !take_lines(m, lines) || (tiles && !take_tiles(m, tiles))) {
+        free(j.line);
+        return no_memory(m, d);
+    }
+    for (int64_t i = 0; i < lines; i++)
+        j.line[i] = found_at(found, lines, i);
+    conclude(m, &j);
+    free(j.line);
+    return true;
+}
+
+bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
+                       struct diag *d)
+{
+    *m = (struct mask){ .scanned = true,
+                        .negative = f.kind == LIMBER_KIND_INT,
+                        .emax = 7,
+                        .spread = 7,
+                        .width = 8,
+                        .sig = 8,
+                        .lines = lines,
+                        .length = length };
+    if (!take_lines(m, lines))
+        return no_memory(m, d);
+    for (int64_t i = 0; i < lines; i++)
+        m->line_emax[i] = 7;
+    for (int64_t i = 0; i < m->tile_rows; i++)
+        m->block[i] = (struct block_mask){ 0, 7, 7, 8, 8, 0 };
+    return true;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The way from the stated plan to the finished one, as files or as one text.  A dump that cannot
+ * be written is no reason to fail a call. */
+#define _GNU_SOURCE     /* O_CLOEXEC under any standard */
+#include "jit/trace.h"
+
+#include "passes/passes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FOLDER_BYTES = 6 };      /* of the key: twelve digits */
+
+/* Of this user's, or root's; with O_NOFOLLOW, since a link may have been put there by anybody. */
+static int open_folder(int at, const char *name, bool own, const char **why)
+{
+    struct stat st;
+    int fd;
+
+    *why = NULL;
+    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST)
+        return -1;
+    fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == ENOTDIR && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(st.st_mode))
+            *why = "it is a link";
+        return -1;
+    }
+    if (fstat(fd, &st) == 0 && (st.st_uid == geteuid() || (!own && st.st_uid == 0)))
+        return fd;
+    close(fd);
+    *why = "it belongs to another user";
+    return -1;
+}
+
+/* A name that ends in a slash would be followed. */
+static int open_top(const char *dir, const char **why)
+{
+    char *name = strdup(dir);
+    size_t n = name ? strlen(name) : 0;
+    int fd = -1;
+
+    while (n > 1 && name[n - 1] == '/')
+        name[--n] = 0;
+    if (name)
+        fd = open_folder(AT_FDCWD, name, false, why);
+    free(name);
+    return fd;
+}
+
+int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BYTES])
+{
+    char hex[2 * FOLDER_BYTES + 1], line[400];
+    const char *why = NULL;
+    int top, fd = -1, high = 0;
+
+    if (!ctx->dump_dir)
+        return 0;
+    limber_key_hex(key, FOLDER_BYTES, hex);
+    top = open_top(ctx->dump_dir, &why);
+    if (top >= 0)
+        fd = open_folder(top, hex, true, &why);
+    if (fd >= 0)
+        high = fcntl(fd, F_DUPFD_CLOEXEC, 3);       /* never 0, which is none */
+    if (high <= 0 && ctx->verbose > 0) {
+        snprintf(line, sizeof line, "limber: no dump in %.250s: %s", ctx->dump_dir,
+                 why ? why : strerror(errno));
+        ctx->log(ctx->log_user, line);
+    }
+    if (fd >= 0)
+        close(fd);
+    if (top >= 0)
+        close(top);
+    return high > 0 ? high : 0;
+}
+
+/* What has the name already is not written into: it may be a link, or another file's second name.
+ */
+static void write_file(int folder, const char *name, const char *data, size_t size)
+{
+    int fd;
+
+    unlinkat(folder, name, 0);
+    fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0) {
+        limber_write(fd, data, size);
+        close(fd);
+    }
+}
+
+void limber_trace_file(void *trace, const char *name, const char *data, size_t size)
+{
+    struct trace *s = trace;
+
+    if (s->folder && !strchr(name, '/'))
+        write_file(s->folder, name, data, size);
+}
+
+static void tell(struct trace *s, const char *name, const char *data)
+{
+    if (s->folder)
+        write_file(s->folder, name, data, strlen(data));
+    if (s->out)
+        limber_text_add(s->out, "; %s\n%s\n", name, data);
+}
+
+void limber_trace_stage(struct trace *s, int number, const char *pass, const struct plan *p)
+{
+    struct text now = { 0 };
+    char name[64];
+
+    if (!s->folder && !s->out)
+        return;
+    limber_plan_print(p, &now);
+    if (now.failed || (s->last.s && strcmp(s->last.s, now.s) == 0)) {
+        limber_text_clear(&now);
+        return;
+    }
+    snprintf(name, sizeof name, "%02d-%s.lir", number, pass);
+    tell(s, name, now.s);
+    limber_text_clear(&s->last);
+    s->last = now;
+}
+
+void limber_trace_pass(void *trace, const char *pass, const struct plan *p)
+{
+    for (size_t i = 0; i < limber_pass_count; i++)
+        if (strcmp(limber_passes[i].name, pass) == 0)
+            limber_trace_stage(trace, (int)i + 1, pass, p);
+}
+
+void limber_trace_end(struct trace *s, const struct plan *p)
+{
+    struct text t = { 0 };
+
+    if (!s->folder && !s->out)
+        return;
+    limber_text_add(&t, "scheme  %s\n", p->scheme ? p->scheme : "none");
+    limber_text_add(&t, "bound   %.6g |A||B| at k = 2^%d, allowed %.6g\n", p->spent, p->kbits,
+                    limber_budget(p, ldexp(1, p->kbits)));
+    if (!isnan(p->cost))
+        limber_text_add(&t, "cost    %.3g s for 2^30 multiply-adds\n", p->cost);
+    limber_text_add(&t, "pruned  %d\n", p->pruned);
+    if (p->refused.s)
+        limber_text_add(&t, "%s", p->refused.s);
+    if (!t.failed)
+        tell(s, "plan.txt", t.s);
+    limber_text_clear(&t);
+}
+
+void limber_trace_clear(struct trace *s)
+{
+    if (s->folder)
+        close(s->folder);
+    limber_text_clear(&s->last);
+}

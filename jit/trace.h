@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What happens between the stated plan and the finished one, for a dump or a text. */
+#ifndef LIMBER_JIT_TRACE_H
+#define LIMBER_JIT_TRACE_H
+
+#include "jit/context.h"
+
+/* ---- dump.c: what happened on the way from the stated plan to the finished one --------------- */
+
+struct trace {
+    int folder; /* of this kernel's dump, open; 0: none */
+    struct text *out; /* stages as one text; NULL: none */
+    struct text last; /* the newest stage */
+};
+/* Makes DIR/<first 12 hex of the key>/ in the context's dump_dir, both for this user alone, and
+ * opens it for a story; 0 when there is none to be or it cannot be had, which is logged. */
+int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BYTES]);
+void limber_trace_stage(struct trace *s, int number, const char *pass, const struct plan *p);
+/* As pass_watch.seen: tells the stages that changed something. */
+void limber_trace_pass(void *trace, const char *pass, const struct plan *p);
+void limber_trace_end(struct trace *s, const struct plan *p);
+void limber_trace_clear(struct trace *s);
+/* As dump.file, with the story for user. */
+void limber_trace_file(void *trace, const char *name, const char *data, size_t size);
+
+#endif

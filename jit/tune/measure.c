@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The lowest set bit of a double is what it loses when that bit is cleared: its exponent is the
+ * bit's place. */
+#include "jit/tune/measure.h"
+
+#include <stdbool.h>
+#include <string.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#ifndef MEASURE
+#define MEASURE(name) limber_measure_##name
+#endif
+#define FLAT static inline __attribute__((always_inline))
+
+typedef int64_t v8l __attribute__((vector_size(64)));
+typedef uint64_t v8u __attribute__((vector_size(64)));
+typedef double v8d __attribute__((vector_size(64)));
+typedef float v8f __attribute__((vector_size(32)));
+typedef int32_t v8i __attribute__((vector_size(32)));
+typedef int16_t v8h __attribute__((vector_size(16)));
+typedef int8_t v8c __attribute__((vector_size(8)));
+typedef uint8_t v8b __attribute__((vector_size(8)));
+
+struct lanes {
+    v8l emin, emax, lsb, sig, special, negative, odd;
+};
+_Static_assert(sizeof(struct lanes) == sizeof(struct eight), "the same lanes");
+
+enum { ROWS = 16 };
+
+#define ALL(x) ((v8l){ 0 } + (x))
+#define PICK(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
+#define LESS(a, b) PICK((a) < (b), a, b)
+#define MORE(a, b) PICK((a) > (b), a, b)
+#if defined(__AVX512F__)
+#define LEAST(a, b) ((v8u)_mm512_min_epu64((__m512i)(a), (__m512i)(b)))
+#define MOST(a, b) ((v8u)_mm512_max_epu64((__m512i)(a), (__m512i)(b)))
+#else
+#define LEAST(a, b) PICK((v8u)((a) < (b)), a, b)
+#define MOST(a, b) PICK((v8u)((a) > (b)), a, b)
+#endif
+#define LOAD(type, at) \
+    ({ \
+        type loaded_; \
+        memcpy(&loaded_, at, sizeof loaded_); \
+        loaded_; \
+    })
+#define TO(type, v) __builtin_convertvector(v, type)
+#define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+
+FLAT void start(struct lanes *s)
+{
+    s->emin = s->lsb = ALL(NONE_LOW);
+    s->emax = ALL(NONE_HIGH);
+    s->sig = s->special = s->negative = s->odd = ALL(0);
+}
+
+FLAT void merge(struct lanes *s, const struct lanes *o)
+{
+    s->emin = LESS(s->emin, o->emin);
+    s->emax = MORE(s->emax, o->emax);
+    s->lsb = LESS(s->lsb, o->lsb);
+    s->sig = MORE(s->sig, o->sig);
+    s->special |= o->special;
+    s->negative |= o->negative;
+    s->odd |= o->odd;
+}
+
+/* Takes elements with exponents e and lowest bits at l. */
+FLAT void take(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
+{
+    v8l sig = (e - l + 1) & used;
+
+    s->emin = LESS(s->emin, PICK(used, e, ALL(NONE_LOW)));
+    s->emax = MORE(s->emax, PICK(used, e, ALL(NONE_HIGH)));
+    s->lsb = LESS(s->lsb, PICK(used, l, ALL(NONE_LOW)));
+    s->sig = MORE(s->sig, sig);
+    s->negative |= used & negative;
+}
+
+/* Exponent of a double's lowest set bit; of a power of two, its own. */
+FLAT v8l lowest_of(v8l size)
+{
+    v8l less = size & (size - 1);
+    v8l rest = (v8l)((v8d)size - (v8d)less), whole = (size & 0xfffffffffffff) == 0;
+
+    return PICK(whole, size, rest) >> 52;
+}
+
+/* What eight columns of doubles show: the largest magnitude with and without what is special, the
+ * least but one, the least lowest bit but one (zeros wrap to the largest), the longest significand,
+ * the signs. */
+struct raw {
+    v8u all, most, least, low;
+    v8l sig, sign;
+};
+
+FLAT void take_doubles(struct raw *r, v8d x)
+{
+    v8u size = (v8u)x & INT64_MAX, less, low;
+
+    r->all = MOST(r->all, size);
+    size &= (v8u)(size < 0x7ff0000000000000);
+    less = size - 1;
+    r->most = MOST(r->most, size);
+    r->least = LEAST(r->least, less);
+    low = (v8u)((v8d)size - (v8d)(size & less));        /* what clearing that bit takes away */
+    low = PICK((v8u)((size & 0xfffffffffffff) == 0), size, low);    /* a power of two: itself */
+    r->low = LEAST(r->low, low - 1);
+    r->sig = (v8l)MOST((v8u)r->sig, (size >> 52) - (low >> 52));
+    r->sign |= (v8l)x & (v8l)(size != 0);
+}
+
+/* Adds it to what is known. */
+FLAT void tell(struct lanes *s, const struct raw *r)
+{
+    struct lanes o;
+    v8l some = r->most != 0;
+
+    o.emax = PICK(some, (v8l)(r->most >> 52), ALL(NONE_HIGH));
+    o.emin = PICK(some, (v8l)((r->least + 1) >> 52), ALL(NONE_LOW));
+    o.lsb = PICK(some, (v8l)((r->low + 1) >> 52), ALL(NONE_LOW));
+    o.sig = (r->sig + 1) & some;
+    o.special = r->all >= 0x7ff0000000000000;
+    o.negative = r->sign < 0;
+    o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;  /* the lowest bit alone may be subnormal */
+    merge(s, &o);
+}
+
+FLAT void take_dd(struct lanes *s, v8l high, v8l low)
+{
+    v8l size = high & INT64_MAX, rest = low & INT64_MAX, e = size >> 52, f = rest >> 52;
+    v8l special = e == 0x7ff, l = lowest_of(size), below = lowest_of(rest);
+
+    s->special |= special;
+    s->odd |= (((e == 0) | (l == 0)) & (size != 0)) | (((f == 0) | (below == 0)) & (rest != 0)) |
+              (f == 0x7ff);
+    below = PICK(rest != 0, below, ALL(NONE_LOW));
+    take(s, ~special & (e != 0), e, LESS(l, below), high < 0);
+}
+
+/* Place of the lowest set bit of integers that are not 0. */
+FLAT v8l place_of(v8l x)
+{
+    return ((v8l)TO(v8d, x & -x) >> 52 & 0x7ff) - 1023;
+}
+
+/* Place of the highest set bit of integers below 2^52 that are not 0. */
+FLAT v8l place_of_top(v8l x)
+{
+    return ((v8l)TO(v8d, x) >> 52) - 1023;
+}
+
+FLAT void take_longs(struct lanes *s, v8l x)
+{
+    v8l sign = x < 0, size = (x ^ sign) - sign, low = size & 0xffffffff;
+    v8l high = (v8l)((v8u)size >> 32), e, l;
+
+    e = PICK(high != 0, place_of_top(high) + 32, place_of_top(low));
+    l = PICK(low != 0, place_of(low), place_of(high) + 32);
+    take(s, size != 0, e, l, sign);
+}
+
+FLAT void take_quads(struct lanes *s, v8l low, v8l high)
+{
+    v8l e = high >> 48 & 0x7fff, special = e == 0x7fff, top = high & 0xffffffffffff;
+    v8l some = ((high & INT64_MAX) | low) != 0, place;
+
+    s->special |= special;
+    s->odd |= (e == 0) & some;
+    place = PICK(low != 0, place_of(low), PICK(top != 0, 64 + place_of(top), ALL(112)));
+    take(s, ~special & (e != 0), e, e - 112 + place, high < 0);
+}
+
+FLAT v8d doubles_at(enum kind k, const char *at)
+{
+    switch (k) {
+    case KIND_f64: return LOAD(v8d, at);
+    case KIND_f32: return TO(v8d, LOAD(v8f, at));
+    case KIND_i32: return TO(v8d, LOAD(v8i, at));
+    case KIND_i16: return TO(v8d, TO(v8i, LOAD(v8h, at)));
+    case KIND_i8: return TO(v8d, TO(v8i, LOAD(v8c, at)));
+    default: return TO(v8d, TO(v8i, LOAD(v8b, at)));
+    }
+}
+
+/* Eight elements that no double holds. */
+FLAT void take_long(struct lanes *s, enum kind k, const char *at)
+{
+    v8l a = LOAD(v8l, at), b, even, odd;
+
+    if (k == KIND_i64) {
+        take_longs(s, a);
+        return;
+    }
+    b = LOAD(v8l, at + 64);
+    even = LANES(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+    odd = LANES(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+    if (k == KIND_dd)
+        take_dd(s, even, odd);
+    else
+        take_quads(s, even, odd);
+}
+
+FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, int64_t step)
+{
+    const v8u zero = { 0 };
+    struct raw r = { zero, zero, ~zero, ~zero, (v8l)zero, (v8l)zero };
+    bool narrow = k != KIND_i64 && k != KIND_dd && k != KIND_f128;
+
+    for (int64_t i = 0; i < n; i++) {
+        __builtin_prefetch(at + (i + ROWS) * step);
+        if (narrow)
+            take_doubles(&r, doubles_at(k, at + i * step));
+        else
+            take_long(s, k, at + i * step);
+    }
+    if (narrow)
+        tell(s, &r);
+}
+
+/* Every lane becomes what all are together. */
+FLAT void fold(struct eight *s)
+{
+    struct lanes all, o;
+
+    memcpy(&all, s, sizeof all);
+#define TURN(...) \
+    o = (struct lanes){ LANES(all.emin, all.emin, __VA_ARGS__), \
+                        LANES(all.emax, all.emax, __VA_ARGS__), \
+                        LANES(all.lsb, all.lsb, __VA_ARGS__), \
+                        LANES(all.sig, all.sig, __VA_ARGS__), \
+                        LANES(all.special, all.special, __VA_ARGS__), \
+                        LANES(all.negative, all.negative, __VA_ARGS__), \
+                        LANES(all.odd, all.odd, __VA_ARGS__) }; \
+    merge(&all, &o);
+    TURN(4, 5, 6, 7, 0, 1, 2, 3)
+    TURN(2, 3, 0, 1, 6, 7, 4, 5)
+    TURN(1, 0, 3, 2, 5, 4, 7, 6)
+#undef TURN
+    memcpy(s, &all, sizeof all);
+}
+
+FLAT void add(struct eight *s, const struct lanes *o)
+{
+    struct lanes all;
+
+    memcpy(&all, s, sizeof all);
+    merge(&all, o);
+    memcpy(s, &all, sizeof all);
+}
+
+static bool any_odd(const struct lanes *s)
+{
+    int64_t any = 0;
+
+    for (int i = 0; i < 8; i++)
+        any |= s->odd[i];
+    return any != 0;
+}
+
+/* At most MEASURE_RUN neighbours; of odd ones only that they are there. */
+FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const char *at, int64_t n)
+{
+    char last[8 * 16] = { 0 };
+    struct lanes run, odd;
+
+    start(&run);
+    take_column(&run, k, at, n / 8, 8 * size_of(k));
+    if (n % 8) {
+        memcpy(last, at + n / 8 * 8 * size_of(k), (size_t)(n % 8 * size_of(k)));
+        take_column(&run, k, last, 1, 0);
+    }
+    if (any_odd(&run)) {
+        start(&odd);
+        odd.odd = run.odd;
+        add(line, &odd);
+        return;
+    }
+    add(line, &run);
+    add(tile, &run);
+}
+
+/* Adds a group to what is known. */
+FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const struct lanes *o)
+{
+    *odd = any_odd(o);
+    if (*odd)
+        return;
+    add(&s->told, o);
+    add(tile, o);
+}
+
+#if defined(__AVX512F__)
+#include "jit/tune/measure_wide.h"
+#endif
+
+FLAT void along(struct growing *line, struct growing *tile, enum kind k, const char *at,
+                int64_t len, int64_t ahead)
+{
+#if defined(__AVX512F__)
+    if (is_wide(k)) {
+        along_wide(line, tile, k, at, len, ahead);
+        return;
+    }
+#endif
+    (void)ahead;
+    for (; len > 0; len -= MEASURE_RUN, at += MEASURE_RUN * size_of(k), tile++)
+        along_run(&line->told, &tile->told, k, at, len < MEASURE_RUN ? len : MEASURE_RUN);
+}
+
+/* A few rows of all groups, then the next: memory is read in long stretches. */
+FLAT void across(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k, const char *at,
+                 int groups, int64_t n, int64_t step)
+{
+    struct lanes one[MEASURE_GROUPS];
+    int done = 0;
+
+#if defined(__AVX512F__)
+    if (is_wide(k))
+        done = across_wide(s, tile, odd, k, at, groups, n, step);
+#endif
+    for (int g = done; g < groups; g++)
+        start(&one[g]);
+    for (int64_t i = 0; i < n; i += ROWS)
+        for (int g = done; g < groups; g++) {
+            struct lanes some = one[g];
+
+            take_column(&some, k, at + i * step + g * 8 * size_of(k), n - i < ROWS ? n - i : ROWS,
+                        step);
+            one[g] = some;
+        }
+    for (int g = done; g < groups; g++)
+        add_group(&s[g], &tile[g * 8 / MEASURE_RUN], &odd[g], &one[g]);
+}
+
+/* clang-format off */
+#define EACH(F) \
+    switch (k) { \
+    case KIND_f64: F(KIND_f64); break; \
+    case KIND_f32: F(KIND_f32); break; \
+    case KIND_i32: F(KIND_i32); break; \
+    case KIND_i16: F(KIND_i16); break; \
+    case KIND_i8: F(KIND_i8); break; \
+    case KIND_u8: F(KIND_u8); break; \
+    case KIND_i64: F(KIND_i64); break; \
+    case KIND_dd: F(KIND_dd); break; \
+    default: F(KIND_f128); break; \
+    }
+/* clang-format on */
+
+void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
+{
+    struct lanes one;
+
+    start(&one);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&s[i].told, &one, sizeof one);
+#if defined(__AVX512F__)
+        if (is_wide(k)) {
+            struct wide w;
+
+            wide_start(&w, k);
+            memcpy(s[i].raw, &w, sizeof w);
+        }
+#endif
+    }
+    (void)k;
+}
+
+void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
+{
+#if defined(__AVX512F__)
+    for (int64_t i = 0; i < n && is_wide(k); i++)
+        end_wide(&s[i], !groups ? &s[i] : i + 1 < n ? &s[i + 1] : NULL, k);
+#endif
+    for (int64_t i = 0; i < n && !groups; i++)
+        fold(&s[i].told);
+    (void)k;
+}
+
+void MEASURE(along)(struct growing *line, struct growing *tile, enum kind k, const char *at,
+                    int64_t len, int64_t ahead)
+{
+#define F(kind) along(line, tile, kind, at, len, ahead)
+    EACH(F)
+#undef F
+}
+
+void MEASURE(across)(struct growing *s, struct eight *tile, uint8_t *odd, enum kind k,
+                     const char *at, int groups, int64_t n, int64_t step)
+{
+    struct lanes nothing;
+
+    memset(odd, 0, (size_t)groups);
+    start(&nothing);
+    for (int g = 0; g < groups; g += MEASURE_RUN / 8)
+        memcpy(&tile[g * 8 / MEASURE_RUN], &nothing, sizeof nothing);
+#define F(kind) across(s, tile, odd, kind, at, groups, n, step)
+    EACH(F)
+#undef F
+    for (int g = 0; g < groups; g += MEASURE_RUN / 8)
+        fold(&tile[g * 8 / MEASURE_RUN]);
+}

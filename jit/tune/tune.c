@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Measures register tiles and cache blocks on this machine.  The record is an entry of the disk
+ * cache, written, checked and evicted like a kernel: the target with the best tiles and rates, and
+ * a line for everything tried. */
+#include "jit/api/api.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 768, RUNS = 5 };
+
+static const struct subject {
+    enum unit unit;
+    const char *in, *out, *scheme;
+} subjects[] = {
+    { UNIT_f64, "f64", "f64", "native" },
+    { UNIT_f32, "f32", "f32", "native" },
+    { UNIT_i8, "i8", "i32", "integer" },
+};
+static const int rows[] = { 12, 8, 14, 6 }, tall[] = { 10, 20, 5 }, wide[] = { 256, 512, 1024 };
+static const double clearly = 1.02;     /* less is the noise of the measurement */
+
+struct search {
+    limber_context *ctx;        /* measures; keeps nothing on disk */
+    struct target best;
+    double rate[COUNT(subjects)];
+    bool wanted[COUNT(subjects)];
+    struct text tried;
+    const limber_tuning *options;
+    double end;
+};
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+/* Of the machine as probed, whatever was measured of it. */
+static bool key_of(const limber_context *ctx, unsigned char key[KEY_BYTES])
+{
+    struct target probed;
+    struct text text = { 0 };
+    struct diag d = { 0 };
+    bool ok = ctx->machine.backend->probe(&probed, &d);
+
+    if (ok) {
+        limber_target_print(&probed, &text);
+        ok = !text.failed;
+        if (ok)
+            limber_key_make(key, ctx->build, "tuning\n", text.s);
+    }
+    limber_text_clear(&text);
+    return ok;
+}
+
+/* The record's text, or NULL. */
+static char *load(const limber_context *ctx)
+{
+    unsigned char key[KEY_BYTES];
+    struct facts facts;
+    struct blob bytes;
+    char *s = NULL;
+
+    if (!key_of(ctx, key) || !limber_disk_load(ctx->disk, key, &facts, &bytes))
+        return NULL;
+    s = malloc(bytes.size + 1);
+    if (s) {
+        memcpy(s, bytes.data, bytes.size);
+        s[bytes.size] = 0;
+    }
+    free(bytes.data);
+    return s;
+}
+
+static bool store(limber_context *ctx, const struct search *s, struct diag *d)
+{
+    struct facts facts = { .plan = "tuning record", .scheme = "none" };
+    limber_cache_info info;
+    struct text text = { 0 };
+    struct blob bytes;
+    bool ok;
+
+    limber_disk_describe(ctx->disk, &info);
+    if (!info.writable)
+        return limber_fail(d, LIMBER_STATUS_IO, "the cache on disk is not written: %s",
+                           info.why_not[0] ? info.why_not : "no directory");
+    limber_target_print(&s->best, &text);
+    if (s->tried.s)
+        limber_text_add(&text, "%s", s->tried.s);
+    ok = key_of(ctx, facts.key) && !text.failed;
+    if (ok) {
+        bytes = (struct blob){ (unsigned char *)text.s, text.n };
+        limber_disk_store(ctx->disk, &facts, &bytes);
+    }
+    limber_text_clear(&text);
+    if (!ok)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the record");
+    limber_disk_describe(ctx->disk, &info);
+    return info.writable ||
+           limber_fail(d, LIMBER_STATUS_IO, "the cache on disk is not written: %s", info.why_not);
+}
+
+static bool among(int x, const int *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == x)
+            return true;
+    return false;
+}
+
+static bool has_registers(const struct target *t, int mr)
+{
+    return 2 * mr + 3 <= t->registers;
+}
+
+/* No tile, or one that the search tries. */
+static bool is_candidate(const struct target *t, const int tile[3])
+{
+    if (!tile[0])
+        return true;
+    return among(tile[0], rows, COUNT(rows)) && has_registers(t, tile[0]) &&
+           tile[1] % tile[0] == 0 && among(tile[1] / tile[0], tall, COUNT(tall)) &&
+           among(tile[2], wide, COUNT(wide));
+}
+
+/* The target in the first line. */
+static bool parse(const char *record, struct target *t)
+{
+    char line[2048];
+    struct diag ignored = { 0 };
+    size_t n = strcspn(record, "\n");
+
+    if (n >= sizeof line)
+        return false;
+    memcpy(line, record, n);
+    line[n] = 0;
+    return limber_target_parse(t, line, &ignored);
+}
+
+/* Tiles and rates, and nothing else, from the record into the target; nothing where a value could
+ * not have been measured. */
+static bool take(struct target *t, const char *record)
+{
+    struct target r;
+
+    if (!parse(record, &r))
+        return false;
+    for (int u = 0; u < UNIT_count; u++)
+        if (!is_candidate(t, r.tile[u]) || !isfinite(r.rate[u]) ||
+            (r.rate[u] > 0) != (t->rate[u] > 0))
+            return false;
+    memcpy(t->tile, r.tile, sizeof t->tile);
+    memcpy(t->rate, r.rate, sizeof t->rate);
+    return true;
+}
+
+/* The machine's target with its text. */
+static bool describe(struct machine *m, const struct target *t)
+{
+    struct text text = { 0 };
+
+    limber_target_print(t, &text);
+    if (text.failed) {
+        limber_text_clear(&text);
+        return false;
+    }
+    limber_text_clear(&m->text);
+    m->text = text;
+    m->target = *t;
+    return true;
+}
+
+void limber_tuning_read(limber_context *ctx)
+{
+    struct target t = ctx->machine.target;
+    char *record = load(ctx);
+
+    ctx->tuned = record && take(&t, record) && describe(&ctx->machine, &t);
+    free(record);
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+/* The kernels in memory were made for the target before. */
+static bool set_target(struct search *s, const struct target *t)
+{
+    struct kernel_cache *empty = limber_kernels_new(COUNT(subjects));
+
+    if (!empty || !describe(&s->ctx->machine, t)) {
+        limber_kernels_free(empty);
+        return false;
+    }
+    limber_kernels_free(s->ctx->memory);
+    s->ctx->memory = empty;
+    return true;
+}
+
+/* Values in [-1, 1], or bytes: zeros would be multiplied at other clocks, or not at all. */
+static void *operand(limber_format f, uint32_t seed)
+{
+    size_t count = (size_t)SIZE * SIZE;
+    char *data = malloc(count * f.size);
+
+    for (size_t i = 0; data && i < count; i++) {
+        seed = seed * 1664525 + 1013904223;
+        if (f.kind == LIMBER_KIND_INT)
+            data[i] = (char)(seed >> 24);
+        else if (f.size == 8)
+            memcpy(data + 8 * i, &(double){ (int32_t)seed * 0x1p-31 }, 8);
+        else
+            memcpy(data + 4 * i, &(float){ (float)(int32_t)seed * 0x1p-31f }, 4);
+    }
+    return data;
+}
+
+/* Multiply-adds a second of the best of a few runs, after one that compiles. */
+static bool time_runs(struct search *s, const struct subject *what, limber_matrix a,
+                      limber_matrix b, limber_matrix c, double *rate)
+{
+    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = what->scheme };
+    double best = INFINITY;
+
+    for (int i = -1; i < RUNS; i++) {
+        double start = limber_now(), seconds;
+
+        if (limber_gemm(s->ctx, &contract, SIZE, SIZE, SIZE, NULL, a, b, NULL, c, NULL) !=
+            LIMBER_STATUS_OK)
+            return false;
+        seconds = limber_now() - start;
+        if (i >= 0 && seconds < best)
+            best = seconds;
+    }
+    *rate = (double)SIZE * SIZE * SIZE / best;
+    return true;
+}
+
+static bool measure(struct search *s, const struct subject *what, double *rate, struct diag *d)
+{
+    limber_format in, out;
+    void *a, *b, *c;
+    bool ok;
+
+    limber_format_named(what->in, &in);
+    limber_format_named(what->out, &out);
+    a = operand(in, 1);
+    b = operand(in, 2);
+    c = calloc((size_t)SIZE * SIZE, out.size);
+    ok = (a && b && c) || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory to measure");
+    if (ok &&
+        !time_runs(s, what, (limber_matrix){ a, in, SIZE, 1 }, (limber_matrix){ b, in, SIZE, 1 },
+                   (limber_matrix){ c, out, SIZE, 1 }, rate))
+        ok = limber_fail(d, LIMBER_STATUS_DEVICE, "%s", limber_error_text());
+    free(a);
+    free(b);
+    free(c);
+    return ok;
+}
+
+static void say(const struct search *s, const char *line)
+{
+    if (s->options->seen)
+        s->options->seen(s->options->user, line);
+}
+
+/* Lines of the record look like "tried f64 12,120,256 6.1e10". */
+static double known(const struct search *s, const char *words)
+{
+    const char *at = s->tried.s ? strstr(s->tried.s, words) : NULL;
+    locale_t before = limber_plain_numbers();
+    double rate = at ? strtod(at + strlen(words), NULL) : 0;
+
+    uselocale(before);
+    return rate;
+}
+
+static bool measure_tile(struct search *s, const struct subject *what, const int tile[3],
+                         const char *words, double *rate, struct diag *d)
+{
+    struct target t = s->best;
+    struct text line = { 0 };
+
+    memcpy(t.tile[what->unit], tile, sizeof t.tile[0]);
+    if (!set_target(s, &t))
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the search");
+    if (!measure(s, what, rate, d))
+        return false;
+    limber_text_add(&line, "%s%.4g", words, *rate);
+    if (line.s && !line.failed) {
+        limber_text_add(&s->tried, "%s\n", line.s);
+        say(s, line.s);
+    }
+    limber_text_clear(&line);
+    return !s->tried.failed || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the search");
+}
+
+/* What is known is not measured again; what is not wanted, or too late, stays unknown. */
+static bool try_one(struct search *s, size_t i, const int tile[3], struct diag *d)
+{
+    const struct subject *what = &subjects[i];
+    char words[64];
+    double rate;
+
+    if (what->unit == UNIT_i8 && s->best.matrix && s->rate[i] > 0)
+        return true; /* the matrix unit has one tile */
+    snprintf(words, sizeof words, "tried %s %d,%d,%d ", limber_units[what->unit].name, tile[0],
+             tile[1], tile[2]);
+    rate = known(s, words);
+    if (rate == 0 && (!s->wanted[i] || limber_now() > s->end))
+        return true;
+    if (rate == 0 && !measure_tile(s, what, tile, words, &rate, d))
+        return false;
+    if (rate > clearly * s->rate[i]) {
+        s->rate[i] = rate;
+        memcpy(s->best.tile[what->unit], tile, sizeof s->best.tile[0]);
+    }
+    return true;
+}
+
+/* All candidates in turn for all units, so that a short search sees some of each. */
+static bool search(struct search *s, struct diag *d)
+{
+    bool ok = true;
+
+    for (size_t r = 0; r < COUNT(rows); r++)
+        for (size_t h = 0; h < COUNT(tall); h++)
+            for (size_t w = 0; w < COUNT(wide); w++)
+                for (size_t i = 0; ok && i < COUNT(subjects); i++)
+                    if (has_registers(&s->best, rows[r]))
+                        ok = try_one(s, i, (int[]){ rows[r], rows[r] * tall[h], wide[w] }, d);
+    return ok;
+}
+
+/* A list of units with commas; NULL: all. */
+static bool want(struct search *s, const char *units, struct diag *d)
+{
+    for (size_t i = 0; i < COUNT(subjects); i++)
+        s->wanted[i] = !units;
+    while (units) {
+        size_t n = strcspn(units, ","), i = 0;
+
+        while (i < COUNT(subjects) &&
+               (strlen(subjects[i].in) != n || strncmp(subjects[i].in, units, n)))
+            i++;
+        if (i == COUNT(subjects))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "tuning.units: \"%.20s\" is none of f64, "
+                               "f32, i8",
+                               units);
+        s->wanted[i] = true;
+        units = units[n] ? units + n + 1 : NULL;
+    }
+    return true;
+}
+
+static bool start(struct search *s, const limber_context *ctx, struct diag *d)
+{
+    const struct backend *const alone[] = { ctx->machine.backend, NULL };
+    const limber_config config = { .backend = alone[0]->name, .threads = 1, .dump_dir = "" };
+    const struct disk_options nothing = { .why_not = "measuring", .mode = CACHE_off };
+    char *record = load(ctx), *tried = record ? strstr(record, "tried ") : NULL;
+
+    if (tried)
+        limber_text_add(&s->tried, "%s", tried);
+    free(record);
+    if (!limber_context_make(&s->ctx, &config, alone, d))
+        return false;
+    s->ctx->verbose = 0;
+    limber_disk_free(s->ctx->disk);
+    s->ctx->disk = limber_disk_new(&nothing);
+    if (!s->ctx->disk || !s->ctx->machine.backend->probe(&s->best, d))
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory to measure");
+    return true;
+}
+
+/* Rates of some units only would not compare with the nominal ones of the others. */
+static void take_rates(struct search *s)
+{
+    for (size_t i = 0; i < COUNT(subjects); i++)
+        if (s->rate[i] == 0)
+            return;
+    for (size_t i = 0; i < COUNT(subjects); i++)
+        s->best.rate[subjects[i].unit] = s->rate[i];
+    /* limbs of the narrow float units are computed in binary32 here */
+    s->best.rate[UNIT_f16] = s->best.rate[UNIT_bf16] = s->best.rate[UNIT_tf32] = s->rate[1];
+}
+
+static bool tune(limber_context *ctx, const limber_tuning *options, struct diag *d)
+{
+    struct search s = { .options = options };
+    bool ok;
+
+    if (!want(&s, options->units, d))
+        return false;
+    if (strcmp(ctx->machine.backend->name, "llvm"))
+        return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s has nothing to tune",
+                           ctx->machine.backend->name);
+    s.end = limber_now() + (options->seconds > 0 ? options->seconds : 10);
+    ok = start(&s, ctx, d) && search(&s, d);
+    if (ok) {
+        take_rates(&s);
+        ok = store(ctx, &s, d);
+    }
+    limber_destroy(s.ctx);
+    limber_text_clear(&s.tried);
+    return ok;
+}
+
+limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning)
+{
+    CALL_SCOPE;
+    static const limber_tuning plain;
+    struct diag d = { 0 };
+
+    if (!ctx)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    else if (tuning && !(tuning->seconds >= 0))
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "tuning.seconds = %g is negative",
+                    tuning->seconds);
+    else
+        tune(ctx, tuning ? tuning : &plain, &d);
+    if (d.status)
+        limber_fail_in(&d, "tune");
+    return limber_error_set(&d);
+}
