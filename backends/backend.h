@@ -18,6 +18,7 @@ struct blob {               /* bytes that go to disk */
 struct dump {
     void (*file)(void *user, const char *name, const char *data, size_t size);
     void *user;
+    const char *without;    /* NULL, or the name of a text that is not wanted */
 };
 
 /* Runs fn(arg, task, worker) for 0 <= task < tasks, each once, in any order and on any worker

@@ -259,6 +259,8 @@ static void dump_texts(const struct target *t, const char *text, const struct du
     struct emit e;
 
     dump->file(dump->user, "kernel.ll", text, strlen(text));
+    if (dump->without && strcmp(dump->without, "kernel.s") == 0)
+        return;
     if (start(&e, t, &ignored) && read_text(&e, text, strlen(text)) && make_machine(&e) &&
         write_file(&e, LLVMAssemblyFile, &assembly)) {
         dump->file(dump->user, "kernel.s", e.l->LLVMGetBufferStart(assembly),

@@ -1,0 +1,6 @@
+# What must not change: problems with their plans, code and bits.  README.md has the rest.
+add_executable(corpus_replay corpus/replay.c corpus/words.c corpus/plain.c corpus/adapter.c)
+target_link_libraries(corpus_replay PRIVATE test_support limber_static PkgConfig::CMOCKA PkgConfig::MPFR)
+target_compile_definitions(corpus_replay PRIVATE $<$<BOOL:${LIMBER_LLVM}>:LIMBER_HAVE_LLVM>)
+add_test(NAME corpus COMMAND corpus_replay ${CMAKE_CURRENT_SOURCE_DIR}/corpus)
+set_tests_properties(corpus PROPERTIES TIMEOUT 900)

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Replays the problems of a file on every machine and compares what comes with what came before.
+ *
+ *   replay FOLDER                    compares with FOLDER/expected.txt
+ *   replay --write FOLDER            writes that file
+ *   replay --show LINE[,MACHINE] FOLDER    the texts of that line of problems.txt
+ *   --threads N                      of a context; the file is the same */
+#include "corpus.h"
+
+#include "test/files.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HASH = 9, LINES = 1000, WIDE = 2000 };
+
+struct options {
+    const char *folder, *show, *machine;
+    bool write;
+    int threads, line;
+};
+
+struct tally {
+    int problems, differ[KIND_count], lines, skipped;
+    char made_with[256];        /* what wrote the CPUs' code, as expected.txt has it and as it is */
+    bool same_compiler;
+};
+
+/* ---- hashes ---------------------------------------------------------------------------------- */
+
+static void hash(const char *text, size_t size, char out[HASH])
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
+    snprintf(out, HASH, "%08x", (unsigned)(h ^ h >> 32));
+}
+
+static bool is_word(const char *s, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ_!", s[i]))
+            return false;
+    return size > 0 && size < 32;
+}
+
+/* What stands for a text: a hash, a status, "-" for none. */
+static void mark(const struct outcome *o, enum kind kind, bool gpu, char out[32])
+{
+    const char *text = o->text[kind];
+    size_t size = o->size[kind];
+    char *plain = NULL, h[HASH];
+    FILE *f;
+
+    if (size == 0) {
+        strcpy(out, "-");
+        return;
+    }
+    if (kind == KIND_bits && is_word(text, size)) {
+        snprintf(out, 32, "%.*s", (int)size, text);
+        return;
+    }
+    if (kind == KIND_code) {
+        f = open_memstream(&plain, &size);
+        (gpu ? plain_c : plain_llvm)(text, f);
+        fclose(f);
+        text = plain;
+    }
+    hash(text, size, h);
+    strcpy(out, h);
+    free(plain);
+}
+
+/* ---- a line ---------------------------------------------------------------------------------- */
+
+struct marks { char at[KIND_count][MACHINES][32]; };
+
+static bool is_gpu(int machine)
+{
+    return strncmp(corpus_machines[machine], "sm_", 3) == 0;
+}
+
+/* "clang version ..." of the bitcode that the first code was made of. */
+static void see_compiler(const struct outcome *o, char to[256])
+{
+    const char *at = o->text[KIND_code] ? strstr(o->text[KIND_code], "clang version ") : NULL;
+
+    if (at && !*to)
+        snprintf(to, 256, "%.*s", (int)strcspn(at, "\""), at);
+}
+
+static bool replay(const char *line, int threads, struct marks *marks, char made_with[256], char why[256])
+{
+    for (int i = 0; corpus_machines[i]; i++) {
+        struct outcome o;
+        struct words w;
+
+        if (!words_read(&w, line))
+            return snprintf(why, 256, "the words do not read"), false;
+        if (!corpus_run(&w, corpus_machines[i], threads, &o, why)) {
+            corpus_clear(&o);
+            return false;
+        }
+        if (words_unused(&w)) {
+            snprintf(why, 256, "nobody reads \"%s=\"", words_unused(&w));
+            corpus_clear(&o);
+            return false;
+        }
+        for (int k = 0; k < KIND_count; k++)
+            mark(&o, (enum kind)k, is_gpu(i), marks->at[k][i]);
+        if (!o.here)
+            strcpy(marks->at[KIND_bits][i], "?");
+        if (!is_gpu(i))
+            see_compiler(&o, made_with);
+        corpus_clear(&o);
+    }
+    return true;
+}
+
+/* "=" is as the machine before. */
+static void print(FILE *out, const char *line, const struct marks *m)
+{
+    fprintf(out, "%s\n   ", line);
+    for (int k = 0; k < KIND_count; k++) {
+        fprintf(out, " %s=%s", corpus_kinds[k], m->at[k][0]);
+        for (int i = 1; corpus_machines[i]; i++)
+            fprintf(out, ",%s", strcmp(m->at[k][i], m->at[k][i - 1]) ? m->at[k][i] : "=");
+    }
+    fputc('\n', out);
+}
+
+/* Of a line of print's, behind the problem. */
+static bool parse(const char *s, struct marks *m)
+{
+    for (int k = 0; k < KIND_count; k++) {
+        s += strspn(s, " ");
+        if (strncmp(s, corpus_kinds[k], strlen(corpus_kinds[k])) != 0)
+            return false;
+        s += strlen(corpus_kinds[k]);
+        for (int i = 0; corpus_machines[i]; i++) {
+            size_t n = strcspn(++s, ", \n");
+
+            if (n >= sizeof m->at[k][i])
+                return false;
+            snprintf(m->at[k][i], sizeof m->at[k][i], "%.*s", (int)n, s);
+            if (strcmp(m->at[k][i], "=") == 0)
+                strcpy(m->at[k][i], m->at[k][i - 1]);
+            s += n;
+        }
+    }
+    return true;
+}
+
+/* The marks of a problem in the file's text. */
+static bool expected(const char *file, const char *line, struct marks *m)
+{
+    size_t n = strlen(line);
+
+    for (const char *s = file; s && *s; s = strchr(s, '\n'), s += s != NULL)
+        if (strncmp(s, line, n) == 0 && s[n] == '\n')
+            return parse(s + n + 1, m);
+    return false;
+}
+
+static void compare(struct tally *t, int number, const char *line, const struct marks *want,
+                    const struct marks *have)
+{
+    bool any = false;
+
+    for (int k = 0; k < KIND_count; k++) {
+        char where[128] = "";
+
+        for (int i = 0; corpus_machines[i]; i++) {
+            const char *a = want->at[k][i], *b = have->at[k][i];
+
+            if ((k == KIND_code && !is_gpu(i) && !t->same_compiler) || strcmp(a, b) == 0)
+                continue;
+            if (k == KIND_bits && (!strcmp(a, "?") || !strcmp(b, "?"))) {
+                t->skipped++;
+                continue;
+            }
+            snprintf(where + strlen(where), sizeof where - strlen(where), " %s", corpus_machines[i]);
+        }
+        if (*where) {
+            printf("line %d: %s differs on%s: %s\n", number, corpus_kinds[k], where, line);
+            t->differ[k]++;
+            any = true;
+        }
+    }
+    t->lines += any;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static char *read_file(const struct options *o, const char *name)
+{
+    char path[WIDE];
+
+    snprintf(path, sizeof path, "%s/%s", o->folder, name);
+    return test_file_read(path);
+}
+
+static int show(const char *line, const struct options *o)
+{
+    for (int i = 0; corpus_machines[i]; i++) {
+        struct outcome result;
+        struct words w;
+        char why[256];
+
+        if (*o->machine && strcmp(o->machine, corpus_machines[i]))
+            continue;
+        if (!words_read(&w, line) || !corpus_run(&w, corpus_machines[i], o->threads, &result, why))
+            return printf("%s: %s\n", line, why), 1;
+        for (int k = 0; k < KIND_count; k++) {
+            const char *s = result.text[k];
+
+            printf("==== %s, %s\n", corpus_machines[i], corpus_kinds[k]);
+            if (k == KIND_code)
+                (is_gpu(i) ? plain_c : plain_llvm)(s, stdout);
+            else if ((k != KIND_bits && k != KIND_config) || is_word(s, result.size[k]))
+                printf("%s\n", s);
+            else
+                for (size_t at = 0; at < result.size[k]; at++)
+                    printf("%02x%s", (unsigned char)s[at], (at + 1) % 32 ? "" : "\n");
+        }
+        printf("\n");
+        corpus_clear(&result);
+    }
+    return 0;
+}
+
+static void headers_mark(char out[HASH])
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    corpus_headers(f);
+    fclose(f);
+    hash(text, size, out);
+    free(text);
+}
+
+static void begin_file(FILE *out, const char *made_with, const char *headers)
+{
+    fprintf(out, "# replay --write wrote this.  Machines:");
+    for (int i = 0; corpus_machines[i]; i++)
+        fprintf(out, " %s", corpus_machines[i]);
+    fprintf(out, "; = is as the one before.\n# CPU code by %s\n# CUDA headers %s\n", made_with, headers);
+}
+
+/* The rest of the line that begins so. */
+static void rest_of(const char *file, const char *begins, char *to, size_t size)
+{
+    const char *at = file ? strstr(file, begins) : NULL;
+
+    snprintf(to, size, "%.*s", at ? (int)strcspn(at + strlen(begins), "\n") : 0, at ? at + strlen(begins) : "");
+}
+
+static int conclude(const struct tally *t, const char *made_with, const char *headers, const char *want)
+{
+    if (!t->same_compiler)
+        printf("CPU code is not compared: expected.txt has that of %s, this is %s\n", t->made_with, made_with);
+    if (t->skipped)
+        printf("%d results are not compared: this CPU lacks instructions\n", t->skipped);
+    if (strcmp(headers, want))
+        printf("the CUDA headers differ\n");
+    printf("%d problems, %d differ:", t->problems, t->lines);
+    for (int k = 0; k < KIND_count; k++)
+        printf(" %s %d", corpus_kinds[k], t->differ[k]);
+    printf("\n");
+    return t->lines || strcmp(headers, want) ? 1 : 0;
+}
+
+static int write_out(const struct options *o, const char *made_with, const char *headers, const char *body)
+{
+    char path[WIDE], *all;
+    size_t size;
+    FILE *f = open_memstream(&all, &size);
+    int status;
+
+    begin_file(f, made_with, headers);
+    fputs(body, f);
+    fclose(f);
+    snprintf(path, sizeof path, "%s/expected.txt", o->folder);
+    status = test_file_write(path, all);
+    free(all);
+    return status ? printf("%s cannot be written\n", path), 2 : 0;
+}
+
+static int run(const struct options *o, char *problems, const char *file)
+{
+    struct tally t = { 0 };
+    char now_with[256] = "", headers[HASH], want_headers[32], *body, why[256];
+    size_t size;
+    FILE *out = open_memstream(&body, &size);
+    int number = 0, status = 0;
+
+    headers_mark(headers);
+    rest_of(file, "\n# CPU code by ", t.made_with, sizeof t.made_with);
+    rest_of(file, "\n# CUDA headers ", want_headers, sizeof want_headers);
+    for (char *line = problems, *next; line && *line && status == 0; line = next) {
+        struct marks have, want;
+
+        next = line + strcspn(line, "\n");
+        next += *next ? (*next = 0, 1) : 0;
+        number++;
+        if (!*line || *line == '#') {
+            if (*line)
+                fprintf(out, "%s\n", line);
+            continue;
+        }
+        if (o->line) {
+            if (number == o->line)
+                status = show(line, o);
+            continue;
+        }
+        t.problems++;
+        if (!replay(line, o->threads, &have, now_with, why)) {
+            printf("line %d: %s: %s\n", number, why, line);
+            status = 2;
+        }
+        print(out, line, &have);
+        t.same_compiler = !*now_with || strcmp(now_with, t.made_with) == 0;
+        if (o->write || status)
+            continue;
+        if (expected(file, line, &want)) {
+            compare(&t, number, line, &want, &have);
+        } else {
+            printf("line %d is not in expected.txt: %s\n", number, line);
+            t.lines++;
+        }
+    }
+    fclose(out);
+    if (status == 0 && o->write)
+        status = strstr(body, "?") ? (printf("this CPU lacks instructions: nothing is written\n"), 2) :
+                 write_out(o, now_with, headers, body);
+    else if (status == 0 && !o->line)
+        status = conclude(&t, now_with, headers, want_headers);
+    free(body);
+    return status;
+}
+
+static bool read_options(int argc, char **argv, struct options *o)
+{
+    *o = (struct options){ .threads = 1, .machine = "" };
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--write") == 0)
+            o->write = true;
+        else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
+            o->threads = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--show") == 0 && i + 1 < argc)
+            o->show = argv[++i];
+        else if (*argv[i] != '-' && !o->folder)
+            o->folder = argv[i];
+        else
+            return false;
+    }
+    if (o->show) {
+        const char *comma = strchr(o->show, ',');
+
+        o->line = atoi(o->show);
+        o->machine = comma ? comma + 1 : "";
+    }
+    return o->folder && o->threads > 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    char *problems, *file;
+    int status;
+
+    if (!read_options(argc, argv, &o)) {
+        fprintf(stderr, "replay [--write | --show LINE[,MACHINE]] [--threads N] FOLDER\n");
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    corpus_begin();
+    problems = read_file(&o, "problems.txt");
+    file = read_file(&o, "expected.txt");
+    status = problems ? run(&o, problems, file) : (printf("%s has no problems.txt\n", o.folder), 2);
+    corpus_end();
+    free(problems);
+    free(file);
+    return status;
+}
