@@ -10,7 +10,7 @@
 
 #include "backends/backend.h"
 #include "backends/cuda/cuda.h"
-#include "jit/engine.h"
+#include "jit/api/api.h"
 #include "test/support.h"
 
 #include <math.h>
@@ -22,25 +22,33 @@ const char *const corpus_kinds[KIND_count] = { "stated", "told", "plan", "config
 /* ---- machines -------------------------------------------------------------------------------- */
 
 static const struct machine_text {
-    const char *name, *target;  /* NULL: the interpreter's own */
-    int major, minor;           /* of a GPU */
+    const char *name, *target; /* NULL: the interpreter's own */
+    int major, minor; /* of a GPU */
     int64_t shared;
 } machines[] = {
     { "interp", NULL, 0, 0, 0 },
-    { "avx2", "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
-      "group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8 rate.model=1e10",
+    { "avx2",
+      "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=262144 "
+      "group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8 "
+      "rate.model=1e10",
       0, 0, 0 },
-    { "avx512", "target llvm isa=avx512 features=avx2,fma,avx512 vector=512 registers=32 l1=32768 "
+    { "avx512",
+      "target llvm isa=avx512 features=avx2,fma,avx512 vector=512 registers=32 l1=32768 "
       "l2=1048576 group=2 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 rate.i8=1.6e11 "
-      "rate.exact=1e8 rate.model=1e10", 0, 0, 0 },
-    { "vnni", "target llvm isa=avx512vnni features=avx2,fma,avx512,avx512vnni vector=512 "
+      "rate.exact=1e8 rate.model=1e10",
+      0, 0, 0 },
+    { "vnni",
+      "target llvm isa=avx512vnni features=avx2,fma,avx512,avx512vnni vector=512 "
       "registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 rate.f32=8e10 rate.f16=8e10 "
-      "rate.i8=4e11 rate.exact=1e8 rate.model=1e10", 0, 0, 0 },
-    { "sm_75", NULL, 7, 5, 64 << 10 }, { "sm_80", NULL, 8, 0, 163 << 10 },
-    { "sm_90", NULL, 9, 0, 227 << 10 }, { "sm_100", NULL, 10, 0, 227 << 10 },
+      "rate.i8=4e11 rate.exact=1e8 rate.model=1e10",
+      0, 0, 0 },
+    { "sm_75", NULL, 7, 5, 64 << 10 },
+    { "sm_80", NULL, 8, 0, 163 << 10 },
+    { "sm_90", NULL, 9, 0, 227 << 10 },
+    { "sm_100", NULL, 10, 0, 227 << 10 },
 };
-const char *const corpus_machines[] = { "interp", "avx2", "avx512", "vnni", "sm_75", "sm_80", "sm_90",
-                                        "sm_100", NULL };
+const char *const corpus_machines[] = { "interp", "avx2",  "avx512", "vnni", "sm_75",
+                                        "sm_80",  "sm_90", "sm_100", NULL };
 
 static const struct machine_text *machine_named(const char *name)
 {
@@ -53,7 +61,7 @@ static const struct machine_text *machine_named(const char *name)
 /* What is played at the moment, and what it has shown. */
 static struct {
     const struct machine_text *machine;
-    const struct backend *real;         /* NULL: of a GPU */
+    const struct backend *real; /* NULL: of a GPU */
     FILE *plan, *config, *code;
     bool here;
 } now;
@@ -98,9 +106,9 @@ static bool keep_config(const struct plan *p, const struct target *t, struct dia
 {
     struct blob bytes = { 0 };
 
-    if (!now.real->essence)
+    if (!now.real->code_key)
         return true;
-    if (!now.real->essence(p, t, &bytes, d))
+    if (!now.real->code_key(p, t, &bytes, d))
         return false;
     fwrite(bytes.data, bytes.size, 1, now.config);
     free(bytes.data);
@@ -188,8 +196,9 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     (void)dump;
     keep_plan(p);
     ok = limber_backend_interp.compile(p, t, NULL, &second, d) && keep_config(p, t, d) &&
-         (now.machine->major ? keep_source(p, t, d) :
-          !now.machine->target || keep_compiled((const char *)second.data, p, t, &first, d));
+         (now.machine->major ?
+              keep_source(p, t, d) :
+              !now.machine->target || keep_compiled((const char *)second.data, p, t, &first, d));
     if (ok) {
         size = first.size;
         out->size = sizeof size + first.size + second.size;
@@ -251,7 +260,7 @@ static bool records_none(const limber_queue *q, int device)
     return false;
 }
 
-static const struct remote no_memory = { .holds = holds_none, .records = records_none };
+static const struct device_ops no_memory = { .holds = holds_none, .records = records_none };
 static struct functions functions;
 
 static bool compile_fixed(const struct plan *p, const struct target *t, const struct fixed *f,
@@ -264,13 +273,17 @@ static bool compile_fixed(const struct plan *p, const struct target *t, const st
     return now.real->fixed->compile(p, t, f, &mine, out, d);
 }
 
-static limber_context *open_context(const struct machine_text *m, int threads, bool small, bool whole,
-                                    struct diag *d)
+static limber_context *open_context(const struct machine_text *m, int threads, bool small,
+                                    bool whole, struct diag *d)
 {
     static struct backend mine;
     static const struct backend *list[] = { &mine, NULL };
-    const limber_config config = { .backend = "auto", .threads = threads, .cache_dir = "",
-                                   .dump_dir = "", .verbose = -1, .whole = whole };
+    const limber_config config = { .backend = "auto",
+                                   .threads = threads,
+                                   .cache_dir = "",
+                                   .dump_dir = "",
+                                   .verbose = -1,
+                                   .whole = whole };
     limber_context *ctx;
 
     now.machine = m;
@@ -287,7 +300,7 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
     }
 #endif
     if (m->major)
-        mine.remote = &no_memory;
+        mine.device_ops = &no_memory;
     setenv("LIMBER_SMALL", small ? "1" : "0", 1);
     return limber_context_make(&ctx, &config, list, d) ? ctx : NULL;
 }
@@ -317,8 +330,8 @@ static enum data data_named(const char *name)
 /* rows x cols elements, line by line; `left`: the lines are rows.  Beside the kinds that all tests have:
  * tiles  bytes in the first half of k, uniform numbers in the second
  * lines  exponents spread over 40 in a tenth of the lines, bytes in the others */
-static bool draw(struct rng *r, const char *kind, limber_format f, char *p, size_t rows, size_t cols,
-                 bool left)
+static bool draw(struct rng *r, const char *kind, limber_format f, char *p, size_t rows,
+                 size_t cols, bool left)
 {
     bool tiles = strcmp(kind, "tiles") == 0, lines = strcmp(kind, "lines") == 0;
     enum data data = tiles || lines ? DATA_bytes : data_named(kind);
@@ -345,7 +358,7 @@ static bool draw(struct rng *r, const char *kind, limber_format f, char *p, size
 /* Matrices of a batch, `parts` numbers an element, in a layout: rows, columns, or strides with gaps. */
 struct operand {
     limber_matrix m;
-    int64_t rows, cols, step;   /* step: elements from one matrix to the next */
+    int64_t rows, cols, step; /* step: elements from one matrix to the next */
     size_t bytes;
     char *memory;
 };
@@ -360,10 +373,22 @@ static bool lay_out(struct operand *x, char layout, limber_format f, int64_t row
 {
     *x = (struct operand){ .m = { NULL, f, 0, 0 }, .rows = rows, .cols = cols };
     switch (layout) {
-    case 'r': x->m.row = cols; x->m.col = 1; break;
-    case 'c': x->m.row = 1; x->m.col = rows; break;
-    case 'g': x->m.row = cols + 3; x->m.col = 1; break;
-    case 's': x->m.row = 2 * cols + 3; x->m.col = 2; break;
+    case 'r':
+        x->m.row = cols;
+        x->m.col = 1;
+        break;
+    case 'c':
+        x->m.row = 1;
+        x->m.col = rows;
+        break;
+    case 'g':
+        x->m.row = cols + 3;
+        x->m.col = 1;
+        break;
+    case 's':
+        x->m.row = 2 * cols + 3;
+        x->m.col = 2;
+        break;
     default: return false;
     }
     x->step = extent(x) + 5;
@@ -374,15 +399,16 @@ static bool lay_out(struct operand *x, char layout, limber_format f, int64_t row
     return true;
 }
 
-static bool fill_operand(struct rng *r, const char *kind, struct operand *x, int64_t count, int parts,
-                         bool left)
+static bool fill_operand(struct rng *r, const char *kind, struct operand *x, int64_t count,
+                         int parts, bool left)
 {
     size_t size = x->m.format.size * (size_t)parts, n = (size_t)(x->rows * x->cols);
     char *dense = malloc(n * size + 1);
     bool ok = true;
 
     for (int64_t g = 0; g < count && ok; g++) {
-        ok = draw(r, kind, x->m.format, dense, (size_t)x->rows, (size_t)x->cols * (size_t)parts, left);
+        ok = draw(r, kind, x->m.format, dense, (size_t)x->rows, (size_t)x->cols * (size_t)parts,
+                  left);
         for (int64_t i = 0; i < x->rows; i++)
             for (int64_t j = 0; j < x->cols; j++)
                 memcpy(x->memory + (size_t)(g * x->step + i * x->m.row + j * x->m.col) * size,
@@ -400,8 +426,10 @@ static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
 
     for (size_t i = 0; i + f.size <= bytes; i += f.size) {
         double x = 0;
-        bool is_nan = f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT &&
-                      limber_convert(&x, f64, p + i, f, 1, LIMBER_RN) == LIMBER_OK && isnan(x);
+        bool is_nan =
+            f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT &&
+            limber_convert(&x, f64, p + i, f, 1, LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK &&
+            isnan(x);
 
         fwrite(is_nan ? nan : p + i, f.size, 1, out);
     }
@@ -418,9 +446,9 @@ struct work {
     int64_t m, n, k;
     limber_format fa, fb, fc;
     struct operand a, b, c;
-    char alpha[32], beta[32];           /* a pair for complex numbers */
+    char alpha[32], beta[32]; /* a pair for complex numbers */
     bool has_alpha, has_beta;
-    int parts;                          /* 2: complex */
+    int parts; /* 2: complex */
     int64_t count;
     limber_report report;
     FILE *told, *bits;
@@ -437,7 +465,7 @@ static bool format_of(struct work *x, const char *key, const char *otherwise, li
 {
     const char *name = word(x->w, key, otherwise);
 
-    return limber_format_named(name, f) == LIMBER_OK || bad(x, key, name);
+    return limber_format_named(name, f) == LIMBER_STATUS_OK || bad(x, key, name);
 }
 
 static bool read_contract(struct work *x)
@@ -450,16 +478,17 @@ static bool read_contract(struct work *x)
 
     snprintf(name, sizeof name, "%.*s", (int)n, s);
     promise = side_number(promises, name);
-    x->contract = (limber_contract){ .promise = (limber_promise)promise,
-                                     .scheme = word(x->w, "scheme", NULL),
-                                     .slices = (int)number(x->w, "slices", 0),
-                                     .split = (limber_split)side_number("any ahead inside", split) };
+    x->contract =
+        (limber_contract){ .promise = (limber_promise)promise,
+                           .scheme = word(x->w, "scheme", NULL),
+                           .slices = (int)number(x->w, "slices", 0),
+                           .split = (limber_split)side_number("any ahead inside", split) };
     if (promise < 0 || (int)x->contract.split < 0)
         return bad(x, "contract", s);
-    if (promise == LIMBER_BITS)
+    if (promise == LIMBER_CONTRACT_BITS)
         x->contract.bits = s[n] ? atoi(s + n + 1) : 0;
-    if (promise == LIMBER_SIMULATE) {
-        if (limber_unit_parse(s[n] ? s + n + 1 : "", &x->unit) != LIMBER_OK)
+    if (promise == LIMBER_CONTRACT_SIMULATE) {
+        if (limber_unit_parse(s[n] ? s + n + 1 : "", &x->unit) != LIMBER_STATUS_OK)
             return bad(x, "unit", limber_error_text());
         x->contract.unit = &x->unit;
         if (number(x->w, "statistics", 0))
@@ -479,7 +508,7 @@ static void read_scalar(struct work *x, const char *key, char *to, bool *has)
     numbers(x->w, key, 0, v, 2);
     if (!strchr(word(x->w, key, ""), ','))
         v[1] = 0;
-    limber_convert(to, f, v, named("f64"), 2, LIMBER_RN);
+    limber_convert(to, f, v, named("f64"), 2, LIMBER_ROUND_NEAREST);
 }
 
 static bool read_formats(struct work *x)
@@ -507,8 +536,10 @@ static bool fill_all(struct work *x, bool left_is_lines)
     const char *data = word(x->w, "data", "unit"), *data_b = word(x->w, "data_b", data);
     struct rng r = { (uint64_t)number(x->w, "seed", 1) };
 
-    return (fill_operand(&r, data, &x->a, x->count, x->parts, left_is_lines) || bad(x, "data", data)) &&
-           (fill_operand(&r, data_b, &x->b, x->count, x->parts, false) || bad(x, "data_b", data_b)) &&
+    return (fill_operand(&r, data, &x->a, x->count, x->parts, left_is_lines) ||
+            bad(x, "data", data)) &&
+           (fill_operand(&r, data_b, &x->b, x->count, x->parts, false) ||
+            bad(x, "data_b", data_b)) &&
            fill_operand(&r, "unit", &x->c, x->count, x->parts, true);
 }
 
@@ -521,9 +552,11 @@ static bool read_matrices(struct work *x)
     x->k = number(x->w, "k", 33);
     x->count = number(x->w, "count", 1);
     return read_formats(x) &&
-           ((strlen(layout) == 3 && lay_out(&x->a, layout[0], x->fa, x->m, x->k, x->count, x->parts) &&
+           ((strlen(layout) == 3 &&
+             lay_out(&x->a, layout[0], x->fa, x->m, x->k, x->count, x->parts) &&
              lay_out(&x->b, layout[1], x->fb, x->k, x->n, x->count, x->parts) &&
-             lay_out(&x->c, layout[2], x->fc, x->m, x->n, x->count, x->parts)) || bad(x, "layout", layout)) &&
+             lay_out(&x->c, layout[2], x->fc, x->m, x->n, x->count, x->parts)) ||
+            bad(x, "layout", layout)) &&
            fill_all(x, true);
 }
 
@@ -531,40 +564,44 @@ static bool read_matrices(struct work *x)
 
 static void tell_plan(struct work *x, limber_status s, char **text)
 {
-    fprintf(x->told, "%s\n", s == LIMBER_OK ? *text : limber_error_text());
+    fprintf(x->told, "%s\n", s == LIMBER_STATUS_OK ? *text : limber_error_text());
     limber_free(*text);
 }
 
 static limber_status do_gemm(struct work *x)
 {
     const char *prepared = word(x->w, "prepared", NULL);
-    limber_operand *a = NULL, *b = NULL;
-    limber_status s = LIMBER_OK;
+    limber_prepared *a = NULL, *b = NULL;
+    limber_status s = LIMBER_STATUS_OK;
     char *text = NULL;
 
-    tell_plan(x, limber_gemm_plan(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m, beta(x),
-                                  x->c.m, &text, NULL), &text);
+    tell_plan(x,
+              limber_gemm_plan(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m,
+                               beta(x), x->c.m, &text, NULL),
+              &text);
     if (!prepared)
-        return limber_gemm(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m, beta(x), x->c.m,
-                           &x->report);
+        return limber_gemm(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m,
+                           beta(x), x->c.m, &x->report);
     if (strchr(prepared, 'a'))
-        s = limber_operand_prepare(x->ctx, x->a.m, x->m, x->k, 1, NULL, &a);
-    if (s == LIMBER_OK && strchr(prepared, 'b'))
-        s = limber_operand_prepare(x->ctx, x->b.m, x->k, x->n, 0, NULL, &b);
-    for (int i = 0; i < 2 && s == LIMBER_OK; i++) {     /* limbs are made, then found */
-        s = limber_gemm_prepared(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), a, x->a.m, b, x->b.m,
-                                 beta(x), x->c.m, &x->report);
+        s = limber_prepare(x->ctx, x->a.m, x->m, x->k, 1, NULL, &a);
+    if (s == LIMBER_STATUS_OK && strchr(prepared, 'b'))
+        s = limber_prepare(x->ctx, x->b.m, x->k, x->n, 0, NULL, &b);
+    for (int i = 0; i < 2 && s == LIMBER_STATUS_OK; i++) { /* limbs are made, then found */
+        s = limber_gemm_prepared(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), a, x->a.m, b,
+                                 x->b.m, beta(x), x->c.m, &x->report);
         write_bits(x->bits, x->fc, x->c.memory, x->c.bytes);
     }
-    limber_operand_free(a);
-    limber_operand_free(b);
+    limber_prepared_free(a);
+    limber_prepared_free(b);
     return s;
 }
 
 static limber_status do_batch(struct work *x)
 {
     bool shared = number(x->w, "shared", 0), addresses = number(x->w, "addresses", 0);
-    limber_batch batch = { x->count, x->a.step, shared ? 0 : x->b.step, x->c.step, NULL, NULL, NULL };
+    limber_batch batch = {
+        x->count, x->a.step, shared ? 0 : x->b.step, x->c.step, NULL, NULL, NULL
+    };
     const void *pa[16], *pb[16];
     void *pc[16];
 
@@ -577,8 +614,8 @@ static limber_status do_batch(struct work *x)
     }
     if (addresses)
         batch = (limber_batch){ x->count < 16 ? x->count : 16, 0, 0, 0, pa, pb, pc };
-    return limber_gemm_batch(x->ctx, &x->contract, NULL, &batch, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m,
-                             beta(x), x->c.m, &x->report);
+    return limber_gemm_batch(x->ctx, &x->contract, NULL, &batch, x->m, x->n, x->k, alpha(x), x->a.m,
+                             x->b.m, beta(x), x->c.m, &x->report);
 }
 
 static limber_status do_complex(struct work *x)
@@ -586,17 +623,17 @@ static limber_status do_complex(struct work *x)
     const char *conj = word(x->w, "conj", "");
 
     return limber_gemm_complex(x->ctx, &x->contract, NULL, x->m, x->n, x->k, alpha(x), x->a.m,
-                               strchr(conj, 'a') != NULL, x->b.m, strchr(conj, 'b') != NULL, beta(x), x->c.m,
-                               &x->report, (int)number(x->w, "products", 0));
+                               strchr(conj, 'a') != NULL, x->b.m, strchr(conj, 'b') != NULL,
+                               beta(x), x->c.m, &x->report, (int)number(x->w, "products", 0));
 }
 
 static limber_status do_shape(struct work *x)
 {
     limber_kernel f;
-    limber_status s = limber_bind_shape(x->ctx, &x->contract, x->m, x->n, x->k, x->a.m, x->b.m, x->c.m,
-                                        (int)number(x->w, "add", 0), &f);
+    limber_status s = limber_bind_shape(x->ctx, &x->contract, x->m, x->n, x->k, x->a.m, x->b.m,
+                                        x->c.m, (int)number(x->w, "add", 0), &f);
 
-    if (s == LIMBER_OK)
+    if (s == LIMBER_STATUS_OK)
         f(x->a.memory, x->b.memory, x->c.memory);
     return s;
 }
@@ -610,15 +647,22 @@ static bool read_window(struct work *x, limber_conv *v)
     numbers(x->w, "stride", 1, stride, 2);
     numbers(x->w, "dilate", 1, dilate, 2);
     numbers(x->w, "pad", 0, pad, 4);
-    *v = (limber_conv){ .n = number(x->w, "n", 1), .c = number(x->w, "channels", 3), .h = number(x->w, "h", 7),
-                        .w = number(x->w, "w", 6), .o = number(x->w, "filters", 5), .r = number(x->w, "r", 3),
-                        .s = number(x->w, "s", 3), .stride = { (int64_t)stride[0], (int64_t)stride[1] },
-                        .dilate = { (int64_t)dilate[0], (int64_t)dilate[1] },
-                        .pad = { (int64_t)pad[0], (int64_t)pad[1], (int64_t)pad[2], (int64_t)pad[3] },
-                        .groups = number(x->w, "groups", 1),
-                        .layout = strcmp(layout, "nhwc") ? LIMBER_NCHW : LIMBER_NHWC };
+    *v =
+        (limber_conv){ .n = number(x->w, "n", 1),
+                       .c = number(x->w, "channels", 3),
+                       .h = number(x->w, "h", 7),
+                       .w = number(x->w, "w", 6),
+                       .o = number(x->w, "filters", 5),
+                       .r = number(x->w, "r", 3),
+                       .s = number(x->w, "s", 3),
+                       .stride = { (int64_t)stride[0], (int64_t)stride[1] },
+                       .dilate = { (int64_t)dilate[0], (int64_t)dilate[1] },
+                       .pad = { (int64_t)pad[0], (int64_t)pad[1], (int64_t)pad[2],
+                                (int64_t)pad[3] },
+                       .groups = number(x->w, "groups", 1),
+                       .layout = strcmp(layout, "nhwc") ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC };
     x->count = 1;
-    if (limber_conv_output(v, &oh, &ow) != LIMBER_OK)
+    if (limber_conv_output(v, &oh, &ow) != LIMBER_STATUS_OK)
         return bad(x, "window", limber_error_text());
     return read_formats(x) && lay_out(&x->a, 'r', x->fa, v->n, v->c * v->h * v->w, 1, 1) &&
            lay_out(&x->b, 'r', x->fb, v->o, v->c / v->groups * v->r * v->s, 1, 1) &&
@@ -629,10 +673,12 @@ static limber_status do_conv(struct work *x, const limber_conv *v)
 {
     char *text = NULL;
 
-    tell_plan(x, limber_conv2d_plan(x->ctx, &x->contract, v, alpha(x), x->a.memory, x->fa, x->b.memory, x->fb,
-                                    beta(x), x->fc, &text, NULL), &text);
-    return limber_conv2d(x->ctx, &x->contract, v, alpha(x), x->a.memory, x->fa, x->b.memory, x->fb, beta(x),
-                         x->c.memory, x->fc, &x->report);
+    tell_plan(x,
+              limber_conv2d_plan(x->ctx, &x->contract, v, alpha(x), x->a.memory, x->fa, x->b.memory,
+                                 x->fb, beta(x), x->fc, &text, NULL),
+              &text);
+    return limber_conv2d(x->ctx, &x->contract, v, alpha(x), x->a.memory, x->fa, x->b.memory, x->fb,
+                         beta(x), x->c.memory, x->fc, &x->report);
 }
 
 /* ---- what came of it -------------------------------------------------------------------------- */
@@ -643,7 +689,7 @@ static void write_stated(struct work *x, FILE *out)
         const char *key = x->report.parts ? x->report.part[i].kernel : x->report.kernel;
         char *plan = NULL;
 
-        if (*key && limber_kernel_plan(x->ctx, key, &plan) == LIMBER_OK)
+        if (*key && limber_kernel_plan(x->ctx, key, &plan) == LIMBER_STATUS_OK)
             fputs(plan, out);
         limber_free(plan);
     }
@@ -653,8 +699,8 @@ static void write_report(struct work *x)
 {
     const limber_report *r = &x->report;
 
-    fprintf(x->told, "scheme %s, rows %d, pruned %d, bound %a, repaired %lld, parts %d\n", r->scheme, r->rows,
-            r->pruned, r->bound, (long long)r->repaired, r->parts);
+    fprintf(x->told, "scheme %s, rows %d, pruned %d, bound %a, repaired %lld, parts %d\n",
+            r->scheme, r->rows, r->pruned, r->bound, (long long)r->recomputed, r->parts);
     for (int i = 0; i < r->parts; i++)
         fprintf(x->told, "part %s, rows %d, bound %a, %lld x %lld, share %a\n", r->part[i].scheme,
                 r->part[i].rows, r->part[i].bound, (long long)r->part[i].m, (long long)r->part[i].n,
@@ -666,11 +712,11 @@ static void write_statistics(struct work *x)
     const limber_statistics *s = &x->statistics;
 
     if (x->contract.statistics)
-        fprintf(x->bits, "%lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld", (long long)s->products,
-                (long long)s->nonzero, (long long)s->mul_inexact, (long long)s->mul_underflow,
-                (long long)s->mul_overflow, (long long)s->swamped, (long long)s->partly_swamped,
-                (long long)s->sum_overflow, (long long)s->outer_sums, (long long)s->outer_swamped,
-                (long long)s->outer_partly);
+        fprintf(x->bits, "%lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld",
+                (long long)s->products, (long long)s->nonzero, (long long)s->mul_inexact,
+                (long long)s->mul_underflow, (long long)s->mul_overflow, (long long)s->swamped,
+                (long long)s->partly_swamped, (long long)s->sum_overflow, (long long)s->outer_sums,
+                (long long)s->outer_swamped, (long long)s->outer_partly);
 }
 
 /* What a refusal leaves of C is C; the interpreter that stands for a GPU counts only when it has stored. */
@@ -688,10 +734,12 @@ static void run(struct work *x, const limber_conv *window, FILE *stated)
     limber_status s;
 
     memcpy(before, x->c.memory, x->c.bytes);
-    s = window ? do_conv(x, window) : !strcmp(x->w->verb, "gemm") ? do_gemm(x) :
-        !strcmp(x->w->verb, "batch") ? do_batch(x) : !strcmp(x->w->verb, "complex") ? do_complex(x) :
-        do_shape(x);
-    if (s == LIMBER_OK) {
+    s = window                         ? do_conv(x, window) :
+        !strcmp(x->w->verb, "gemm")    ? do_gemm(x) :
+        !strcmp(x->w->verb, "batch")   ? do_batch(x) :
+        !strcmp(x->w->verb, "complex") ? do_complex(x) :
+                                         do_shape(x);
+    if (s == LIMBER_STATUS_OK) {
         write_stated(x, stated);
         write_report(x);
         write_bits(x->bits, x->fc, x->c.memory, x->c.bytes);

@@ -9,7 +9,10 @@
 /* Names of one space, numbered as they come. */
 enum { SLOTS = 1 << 16 };
 struct names {
-    struct { const char *s; size_t length, index; } slot[SLOTS];    /* s lies in the text */
+    struct {
+        const char *s;
+        size_t length, index;
+    } slot[SLOTS];    /* s lies in the text */
     size_t count;
 };
 

@@ -23,7 +23,7 @@ struct options {
 
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
-    char made_with[256];        /* what wrote the CPUs' code, as expected.txt has it and as it is */
+    char made_with[256]; /* what wrote the CPUs' code, as expected.txt has it and as it is */
     bool same_compiler;
 };
 
@@ -75,7 +75,9 @@ static void mark(const struct outcome *o, enum kind kind, bool gpu, char out[32]
 
 /* ---- a line ---------------------------------------------------------------------------------- */
 
-struct marks { char at[KIND_count][MACHINES][32]; };
+struct marks {
+    char at[KIND_count][MACHINES][32];
+};
 
 static bool is_gpu(int machine)
 {
@@ -91,7 +93,8 @@ static void see_compiler(const struct outcome *o, char to[256])
         snprintf(to, 256, "%.*s", (int)strcspn(at, "\""), at);
 }
 
-static bool replay(const char *line, int threads, struct marks *marks, char made_with[256], char why[256])
+static bool replay(const char *line, int threads, struct marks *marks, char made_with[256],
+                   char why[256])
 {
     for (int i = 0; corpus_machines[i]; i++) {
         struct outcome o;
@@ -181,7 +184,8 @@ static void compare(struct tally *t, int number, const char *line, const struct 
                 t->skipped++;
                 continue;
             }
-            snprintf(where + strlen(where), sizeof where - strlen(where), " %s", corpus_machines[i]);
+            snprintf(where + strlen(where), sizeof where - strlen(where), " %s",
+                     corpus_machines[i]);
         }
         if (*where) {
             printf("line %d: %s differs on%s: %s\n", number, corpus_kinds[k], where, line);
@@ -248,7 +252,8 @@ static void begin_file(FILE *out, const char *made_with, const char *headers)
     fprintf(out, "# replay --write wrote this.  Machines:");
     for (int i = 0; corpus_machines[i]; i++)
         fprintf(out, " %s", corpus_machines[i]);
-    fprintf(out, "; = is as the one before.\n# CPU code by %s\n# CUDA headers %s\n", made_with, headers);
+    fprintf(out, "; = is as the one before.\n# CPU code by %s\n# CUDA headers %s\n", made_with,
+            headers);
 }
 
 /* The rest of the line that begins so. */
@@ -256,13 +261,16 @@ static void rest_of(const char *file, const char *begins, char *to, size_t size)
 {
     const char *at = file ? strstr(file, begins) : NULL;
 
-    snprintf(to, size, "%.*s", at ? (int)strcspn(at + strlen(begins), "\n") : 0, at ? at + strlen(begins) : "");
+    snprintf(to, size, "%.*s", at ? (int)strcspn(at + strlen(begins), "\n") : 0,
+             at ? at + strlen(begins) : "");
 }
 
-static int conclude(const struct tally *t, const char *made_with, const char *headers, const char *want)
+static int conclude(const struct tally *t, const char *made_with, const char *headers,
+                    const char *want)
 {
     if (!t->same_compiler)
-        printf("CPU code is not compared: expected.txt has that of %s, this is %s\n", t->made_with, made_with);
+        printf("CPU code is not compared: expected.txt has that of %s, this is %s\n", t->made_with,
+               made_with);
     if (t->skipped)
         printf("%d results are not compared: this CPU lacks instructions\n", t->skipped);
     if (strcmp(headers, want))
@@ -274,7 +282,8 @@ static int conclude(const struct tally *t, const char *made_with, const char *he
     return t->lines || strcmp(headers, want) ? 1 : 0;
 }
 
-static int write_out(const struct options *o, const char *made_with, const char *headers, const char *body)
+static int write_out(const struct options *o, const char *made_with, const char *headers,
+                     const char *body)
 {
     char path[WIDE], *all;
     size_t size;
@@ -335,8 +344,9 @@ static int run(const struct options *o, char *problems, const char *file)
     }
     fclose(out);
     if (status == 0 && o->write)
-        status = strstr(body, "?") ? (printf("this CPU lacks instructions: nothing is written\n"), 2) :
-                 write_out(o, now_with, headers, body);
+        status = strstr(body, "?") ?
+                     (printf("this CPU lacks instructions: nothing is written\n"), 2) :
+                     write_out(o, now_with, headers, body);
     else if (status == 0 && !o->line)
         status = conclude(&t, now_with, headers, want_headers);
     free(body);
