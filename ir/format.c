@@ -11,9 +11,9 @@ static const struct named {
     const char *name;
     limber_format format;
 } named[] = {
-#define FORMAT(name, kind, e, m, bias, flags, size, carried) \
-    { #name, { LIMBER_KIND_##kind, e, m, flags, bias, size, carried } },
-#include "ir/formats.h"
+#define NAMED(NAME, name, ...) { #name, LIMBER_##NAME },
+    LIMBER_FORMATS(NAMED)
+    { "exact", { .kind = LIMBER_KIND_EXACT } }, /* inside plans only */
 };
 
 /* Reads numbers with commas between them up to the closing parenthesis; 0 when they are not. */

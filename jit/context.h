@@ -45,7 +45,7 @@ struct limber_context {
     struct binding *bindings;
     struct recordable *warm; /* engine.c: calls that may be recorded */
     int small; /* 0: small products have kernels of their own, too */
-    int whole; /* products are not cut into parts, nor are those that are predicted to be */
+    int one_plan; /* products are not cut into parts, nor are those that are predicted to be */
     double brief; /* shorter than this */
     int64_t prices; /* found so far */
     struct priced *priced; /* engine.c: plans whose price is known */

@@ -13,7 +13,7 @@
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-static void report_facts(limber_report *r, const limber_context *ctx, const struct backend *b,
+static void report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
                          const struct problem *p, const struct facts *f)
 {
     double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / 0x1p30;
@@ -28,7 +28,7 @@ static void report_facts(limber_report *r, const limber_context *ctx, const stru
 }
 
 /* One line whose beginning is a command that repeats the call. */
-static void tell(const limber_context *ctx, const struct problem *p, const limber_report *r)
+static void tell(const limber_context *ctx, const struct problem *p, const struct report *r)
 {
     static const char *const from[] = { "compiled", "disk", "hit", "interpreter" };
     struct text t = { 0 };
@@ -69,7 +69,7 @@ static void tell(const limber_context *ctx, const struct problem *p, const limbe
 
 /* r may be NULL: nobody wants to know. */
 static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct scan_result *f,
-                              struct kernel_key *desc, limber_report *r, struct diag *d)
+                              struct kernel_key *desc, struct report *r, struct diag *d)
 {
     double start = r ? limber_now() : 0;
 
@@ -290,10 +290,10 @@ static bool recall(limber_context *ctx, const struct problem *p, struct recordab
     pthread_mutex_unlock(&ctx->lock);
     return same || limber_fail(d, LIMBER_STATUS_DEVICE,
                                "queue.stream is being captured: make this call "
-                               "once before, with queue.graph set");
+                               "once before, with LIMBER_CAPTURE_READY");
 }
 
-static bool run_recorded(limber_context *ctx, const struct problem *p, limber_report *r,
+static bool run_recorded(limber_context *ctx, const struct problem *p, struct report *r,
                          struct diag *d)
 {
     const struct scan_result unscanned = { 0 };
@@ -331,7 +331,7 @@ static bool may_interpret(limber_context *ctx, const struct problem *p, const st
 
 /* r may be NULL. */
 static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *desc,
-                       struct entry **e, limber_report *r, struct diag *d)
+                       struct entry **e, struct report *r, struct diag *d)
 {
     bool found;
 
@@ -350,9 +350,9 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
 }
 
 static bool run_kernel(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                       const struct kernel_key *desc, limber_report *r, struct diag *d)
+                       const struct kernel_key *desc, struct report *r, struct diag *d)
 {
-    bool stays = p->queue && p->queue->graph, ok;
+    bool stays = p->queue && p->queue->capture, ok;
     struct entry *e;
     double start;
 
@@ -390,7 +390,7 @@ static bool is_there(limber_context *ctx, const struct kernel_key *desc)
 }
 
 static bool run_meanwhile(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                          const struct kernel_key *desc, limber_report *r, struct diag *d)
+                          const struct kernel_key *desc, struct report *r, struct diag *d)
 {
     const struct awaited kernel = { desc, sizeof *desc };
     struct diag why = { 0 };
@@ -413,7 +413,7 @@ static bool run_meanwhile(limber_context *ctx, const struct problem *p, const st
 }
 
 static bool run_found(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                      const struct kernel_key *desc, limber_report *r, struct diag *d)
+                      const struct kernel_key *desc, struct report *r, struct diag *d)
 {
     const double from_disk = 2e-3; /* seconds in which an entry is read */
 
@@ -442,9 +442,9 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
 {
     limber_promise promise = p->contract.promise;
 
-    if (ctx->whole || !f->all_a.scanned || !f->all_b.scanned || p->groups != 1 || p->shape ||
+    if (ctx->one_plan || !f->all_a.scanned || !f->all_b.scanned || p->groups != 1 || p->shape ||
         p->a.patch || p->b.patch || limber_is_tiny(p) || limber_is_integer(p->fc) ||
-        (p->queue && p->queue->graph))
+        (p->queue && p->queue->capture))
         return false;
     if (limber_names_two(p))
         return true;
@@ -453,7 +453,7 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
 }
 
 static bool run(limber_context *ctx, const struct problem *p, struct scan_result *f,
-                limber_report *r, struct diag *d)
+                struct report *r, struct diag *d)
 {
     struct kernel_key desc;
     bool done = false;
@@ -541,9 +541,9 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
 struct running {
     limber_context *ctx;
     const struct problem *p;
-    limber_report *report;
+    struct report *report;
     struct text *out; /* of a plan */
-    limber_cut *cut;
+    struct cut *cut;
 };
 
 static bool run_here(void *arg, struct diag *d)
@@ -555,18 +555,18 @@ static bool run_here(void *arg, struct diag *d)
                limber_engine_run_plain(r->ctx, r->p, r->report, d);
 }
 
-bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
+bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
                        struct diag *d)
 {
     return limber_with_stack(STACK_run, run_here, &(struct running){ ctx, p, report, NULL, NULL },
                              d);
 }
 
-bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
+bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d)
 {
     bool wanted = report || ctx->verbose > 0, ok = true;
-    limber_report r = { 0 };
+    struct report r = { 0 };
     struct scan_result f = { 0 };
     struct problem transposed;
 
@@ -588,7 +588,7 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limbe
 }
 
 static bool plan_story(limber_context *ctx, const struct problem *p, const struct kernel_key *desc,
-                       struct text *out, limber_report *r, struct diag *d)
+                       struct text *out, struct report *r, struct diag *d)
 {
     struct trace trace = { .out = out };
     struct facts facts = { .rows = 0 };
@@ -608,7 +608,7 @@ static bool plan_story(limber_context *ctx, const struct problem *p, const struc
 }
 
 bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
-                               const struct mask *b, struct text *out, limber_report *report,
+                               const struct mask *b, struct text *out, struct report *report,
                                struct diag *d)
 {
     const struct scan_result f = { .all_a = *a,
@@ -626,7 +626,7 @@ static bool plan_here(void *arg, struct diag *d)
     const struct running *x = arg;
     limber_context *ctx = x->ctx;
     const struct problem *p = x->p;
-    limber_report r = { 0 };
+    struct report r = { 0 };
     struct scan_result f = { 0 };
     struct kernel_key desc;
     struct problem transposed;
@@ -656,7 +656,7 @@ static bool plan_here(void *arg, struct diag *d)
 }
 
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
-                        limber_cut *cut, limber_report *report, struct diag *d)
+                        struct cut *cut, struct report *report, struct diag *d)
 {
     return limber_with_stack(STACK_run, plan_here, &(struct running){ ctx, p, report, out, cut },
                              d);
@@ -739,7 +739,7 @@ limber_status limber_plan_text(limber_context *ctx, const char *plan, const char
     return limber_error_set(&d);
 }
 
-bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_report *r,
+bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
                                struct diag *d)
 {
     const struct compile_job m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };

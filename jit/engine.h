@@ -16,10 +16,10 @@ limber_status limber_error_set(const struct diag *d);
 
 /* ---- engine.c -------------------------------------------------------------------------------- */
 
-bool limber_engine_run(limber_context *ctx, const struct problem *p, limber_report *report,
+bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
                        struct diag *d);
 /* The same for any promise but simulate, or for one whose statistics are somebody else's matter. */
-bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
+bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d);
 /* One plan for a product of one group whose masks are known: what it would cost, with product
  * INFINITY where there is none. */
@@ -29,7 +29,7 @@ bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p
                                     struct mask *b, size_t *least, size_t *best, struct diag *d);
 /* limber_engine_plan of such a product. */
 bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
-                               const struct mask *b, struct text *out, limber_report *report,
+                               const struct mask *b, struct text *out, struct report *report,
                                struct diag *d);
 struct priced;
 void limber_priced_free(struct priced *list);
@@ -42,7 +42,7 @@ struct awaited {
 struct on_miss {
     struct problem rest; /* rows that are still to be computed */
     char *saved; /* C as it was, of the others */
-    limber_report report; /* of the others */
+    struct report report; /* of the others */
 };
 /* Computes rows until the kernel is there, or none is left: false. */
 bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const struct awaited *kernel,
@@ -55,21 +55,21 @@ bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct 
 /* mixed.c: a product as parts where that is predicted to pay.  *done is false where it is not, and
  * nothing was done then. */
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
-                      const struct mask *b, int first_pass_bits, bool *done, limber_report *report,
+                      const struct mask *b, int first_pass_bits, bool *done, struct report *report,
                       struct diag *d);
 /* What it would be: out (or NULL) tells of the parts and then of the plan of each.  *cut is the
  * caller's to free, also after a failure. */
 bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct mask *a,
                        const struct mask *b, int first_pass_bits, bool *done, struct text *out,
-                       limber_cut *cut, limber_report *report, struct diag *d);
+                       struct cut *cut, struct report *report, struct diag *d);
 
 /* parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
 struct partition;
-bool limber_parts_cut(limber_cut *cut, const struct partition *parts, bool transposed,
-                      const limber_report *r, double whole, struct diag *d);
-void limber_parts_text(struct text *out, const limber_cut *cut);
+bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool transposed,
+                      const struct report *r, double whole, struct diag *d);
+void limber_parts_text(struct text *out, const struct cut *cut);
 /* " 62% fp32-f, 38% fp32-b" */
-void limber_parts_shares(struct text *out, const limber_report *r);
+void limber_parts_shares(struct text *out, const struct report *r);
 
 /* Joins what the parts of a product on a device need, where there are several, to least and best.
  */
@@ -77,7 +77,7 @@ bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const 
                             const struct mask *b, size_t *least, size_t *best, struct diag *d);
 
 /* The kernel of a stated plan, made unless the disk has it; it is not kept in memory. */
-bool limber_engine_make_stated(limber_context *ctx, const char *plan, limber_report *r,
+bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
                                struct diag *d);
 
 /* Workspace of a call on a device. */
@@ -85,7 +85,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
                              size_t *best, struct diag *d);
 /* out may be NULL; cut (of convolutions NULL) is zero, or filled for the caller to free. */
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
-                        limber_cut *cut, limber_report *report, struct diag *d);
+                        struct cut *cut, struct report *report, struct diag *d);
 
 /* keep.c: C as it is, to be put back if what follows fails.  p stays until the end. */
 struct backup {
@@ -105,7 +105,7 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
 /* simulate.c: what promise simulate asks of a problem beyond others. */
 bool limber_simulate_check(const struct problem *p, struct diag *d);
 /* Runs a problem whose unit is simulated and fills the statistics that are asked for. */
-bool limber_simulate_run(limber_context *ctx, const struct problem *p, limber_report *report,
+bool limber_simulate_run(limber_context *ctx, const struct problem *p, struct report *report,
                          struct diag *d);
 
 /* statistics.c: of a product that has run; counts are the kernel's. */
@@ -166,8 +166,8 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p);
 /* False where the scheme is asked for and cannot serve.  The interpreter computes its results
  * anyway. */
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d);
-void limber_small_run(limber_context *ctx, const struct problem *p, limber_report *r);
-void limber_small_report(const limber_context *ctx, limber_report *r); /* but for times */
+void limber_small_run(limber_context *ctx, const struct problem *p, struct report *r);
+void limber_small_report(const limber_context *ctx, struct report *r); /* but for times */
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
@@ -176,7 +176,7 @@ struct step {
     const struct problem *p;
     const struct scan_result *f;
     struct entry *e;
-    limber_report *report; /* NULL: nobody wants to know */
+    struct report *report; /* NULL: nobody wants to know */
 };
 /* Runs all of them; after a failure C, which is that of `whole`, is what it was.  Of several none
  * stores integers. */

@@ -102,7 +102,7 @@ static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
             x->ctx->brief)
             return true;
     }
-    if (!limber_partition(&in, parts, d))
+    if (!limber_partition_make(&in, parts, d))
         return false;
     *worth = parts->parts > 1 || parts->part[0].keep[0] || in.scheme[1];
     return true;
@@ -110,7 +110,7 @@ static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
 
 /* ---- running and planning -------------------------------------------------------------------- */
 
-static void add_report(const struct mixing *x, limber_report *all, const limber_report *r,
+static void add_report(const struct mixing *x, struct report *all, const struct report *r,
                        const struct partition_part *part, const struct mask *a,
                        const struct mask *b)
 {
@@ -159,7 +159,7 @@ struct ready {
     struct mask m[2];
     struct problem p;
     struct scan_result f;
-    limber_report report;
+    struct report report;
     char one[16];
 };
 
@@ -197,7 +197,7 @@ static bool make_ready(const struct mixing *x, const struct partition *parts,
     return true;
 }
 
-static bool plan_parts(struct mixing *x, const struct partition *parts, limber_report *report,
+static bool plan_parts(struct mixing *x, const struct partition *parts, struct report *report,
                        struct diag *d)
 {
     bool ok = true;
@@ -219,7 +219,7 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, limber_r
 
 /* All kernels first, so that no part is refused after others are stored; *all is false, and nothing
  * is run, where one is not there yet. */
-static bool run_parts(struct mixing *x, const struct partition *parts, limber_report *report,
+static bool run_parts(struct mixing *x, const struct partition *parts, struct report *report,
                       bool *all, struct diag *d)
 {
     struct ready *r = calloc((size_t)parts->parts, sizeof *r);
@@ -249,7 +249,7 @@ static bool run_parts(struct mixing *x, const struct partition *parts, limber_re
     return ok;
 }
 
-static void finish_report(limber_report *r, const struct problem *p, double scan)
+static void finish_report(struct report *r, const struct problem *p, double scan)
 {
     double u = limber_format_roundoff(p->fc), all = (double)p->m * (double)p->n;
     int sums = 0;
@@ -265,10 +265,10 @@ static void finish_report(limber_report *r, const struct problem *p, double scan
 
 /* Parts where they pay. */
 static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
-                struct partition *parts, bool *done, limber_report *report, struct diag *d)
+                struct partition *parts, bool *done, struct report *report, struct diag *d)
 {
     double start = report ? limber_now() : 0, scan = report ? report->seconds_scan : 0;
-    limber_report sum = { .from = 0 };
+    struct report sum = { .from = 0 };
     bool ok, worth, all = true;
 
     *done = false;
@@ -289,7 +289,7 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
 }
 
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
-                      const struct mask *b, int first_pass_bits, bool *done, limber_report *report,
+                      const struct mask *b, int first_pass_bits, bool *done, struct report *report,
                       struct diag *d)
 {
     struct mixing x = { .ctx = ctx, .p = p, .first_pass_bits = first_pass_bits };
@@ -302,7 +302,7 @@ bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct
 
 bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct mask *a,
                        const struct mask *b, int first_pass_bits, bool *done, struct text *out,
-                       limber_cut *cut, limber_report *report, struct diag *d)
+                       struct cut *cut, struct report *report, struct diag *d)
 {
     struct text trace = { 0 };
     struct mixing x = { .ctx = ctx,

@@ -4,6 +4,7 @@
 #define LIMBER_JIT_PROBLEM_H
 
 #include "backends/backend.h"
+#include "jit/report.h"
 #include "limber/limber.h"
 
 /* A call whose arguments are checked.  a and b are the left and right operands of the products;

@@ -52,7 +52,7 @@ bool limber_simulate_check(const struct problem *p, struct diag *d)
 }
 
 /* Bytes on the machine's own units: what they compute is exact. */
-static bool run_integer(limber_context *ctx, const struct problem *p, limber_report *report,
+static bool run_integer(limber_context *ctx, const struct problem *p, struct report *report,
                         struct diag *d)
 {
     struct problem q = *p;
@@ -62,7 +62,7 @@ static bool run_integer(limber_context *ctx, const struct problem *p, limber_rep
 }
 
 /* Integer units lose nothing: there is nothing to count. */
-static bool run_plain(limber_context *ctx, const struct problem *p, limber_report *report,
+static bool run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                       struct unit_counts *counts, struct diag *d)
 {
     struct problem q = *p;
@@ -90,7 +90,7 @@ static bool check_statistics(const limber_context *ctx, const struct problem *p,
 }
 
 /* C is there before the statistics are. */
-static bool run_counted(limber_context *ctx, const struct problem *p, limber_report *report,
+static bool run_counted(limber_context *ctx, const struct problem *p, struct report *report,
                         struct diag *d)
 {
     struct unit_counts counts = { 0 };
@@ -105,7 +105,7 @@ static bool run_counted(limber_context *ctx, const struct problem *p, limber_rep
     return ok;
 }
 
-bool limber_simulate_run(limber_context *ctx, const struct problem *p, limber_report *report,
+bool limber_simulate_run(limber_context *ctx, const struct problem *p, struct report *report,
                          struct diag *d)
 {
     return limber_simulate_check(p, d) &&

@@ -66,16 +66,16 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
-void limber_small_report(const limber_context *ctx, limber_report *r)
+void limber_small_report(const limber_context *ctx, struct report *r)
 {
     const double scan = r->seconds_scan;
 
-    *r = (limber_report){ .rows = 1, .from = 2, .seconds_scan = scan };
+    *r = (struct report){ .rows = 1, .from = 2, .seconds_scan = scan };
     snprintf(r->scheme, sizeof r->scheme, "pairs");
     snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
 }
 
-void limber_small_run(limber_context *ctx, const struct problem *p, limber_report *r)
+void limber_small_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
     struct runner all = limber_pool_runner(ctx->pool);
     struct small s = { .ctx = ctx, .p = p };

@@ -3,6 +3,8 @@
  * distributed, and how far the result is from the exact one. */
 #include "jit/engine.h"
 
+#include "limber/research.h"
+
 #include "ir/unit/num.h"
 
 #include <math.h>

@@ -564,7 +564,7 @@ static bool suits_all(struct work *w, const struct mask *a, const struct mask *b
     return true;
 }
 
-bool limber_partition(const struct partition_input *in, struct partition *p, struct diag *d)
+bool limber_partition_make(const struct partition_input *in, struct partition *p, struct diag *d)
 {
     struct work w = { .in = in, .p = p, .d = d };
     struct mask a, b;

@@ -56,7 +56,7 @@ struct partition_input {
 
 /* Cuts where that is predicted to pay; one part, if it nowhere does.  False: out of memory, or the
  * price failed. */
-bool limber_partition(const struct partition_input *in, struct partition *p, struct diag *d);
+bool limber_partition_make(const struct partition_input *in, struct partition *p, struct diag *d);
 void limber_partition_clear(struct partition *p);
 /* What a part shows of a side; tile is NULL where it leaves out nothing. */
 struct tile_subset limber_partition_subset(const struct partition *p,

@@ -29,7 +29,7 @@ extern const size_t limber_pass_count;
 
 /* Called after every pass with its name and the plan; NULL watches nothing. */
 struct pass_watch {
-    void (*seen)(void *user, const char *pass, const struct plan *);
+    void (*visit)(void *user, const char *pass, const struct plan *);
     void *user;
 };
 

@@ -49,8 +49,8 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
             continue;
         if (!pass->run(p, t, d))
             return false;
-        if (w.seen)
-            w.seen(w.user, pass->name, p);
+        if (w.visit)
+            w.visit(w.user, pass->name, p);
         if (!limber_plan_verify(p, &broken))
             return broken.status == LIMBER_STATUS_NO_MEMORY ?
                        limber_fail(d, broken.status, "%s", broken.text) :

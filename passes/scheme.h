@@ -8,7 +8,12 @@
 #include "ir/ir.h"
 
 struct scheme {
-    const char *name, *about;
+    union {
+        struct {
+            const char *name, *about;
+        };
+        limber_scheme told; /* the same, for callers */
+    };
     bool (*split)(struct plan *, const struct scheme *, const struct target *, struct diag *);
     enum unit unit;
     int limbs;              /* hilo: limbs of an operand */

@@ -694,9 +694,11 @@ static void names_read_back(void **state)
     limber_format f, g;
 
     (void)state;
-#define FORMAT(name, kind, e, m, bias, flags, size, carried) \
-    assert_string_equal(limber_format_name(format(#name), text, sizeof text), #name);
-#include "ir/formats.h"
+#define CHECK_NAME(NAME, name, ...) \
+    assert_string_equal(limber_format_name(format(#name), text, sizeof text), #name); \
+    assert_true(limber_format_equal(format(#name), LIMBER_##NAME));
+    LIMBER_FORMATS(CHECK_NAME)
+    assert_string_equal(limber_format_name(format("exact"), text, sizeof text), "exact");
     assert_string_equal(limber_format_name(format("(1,5,2)"), text, sizeof text), "(1,5,2)");
     assert_string_equal(limber_format_name(format("(1,8,10)"), text, sizeof text), "tf32");
     for (size_t i = 0; i < COUNT(bad); i++) {

@@ -12,11 +12,12 @@ extern "C" {
 #endif
 
 typedef struct limber_blas_call {
+    size_t size;            /* from LIMBER_BLAS_CALL_INIT */
     char routine[40];       /* the function's name */
     int64_t m, n, k; /* of the product, or of the largest of those that the call was made of */
-    int served; /* not 0: by Limber, as `report` says; 0: handed on to the BLAS behind */
+    int served; /* flag: by Limber, as `report` says; 0: by the BLAS behind */
     char why_not[160]; /* why it was handed on; "" when it was served */
-    limber_report report; /* where it was served */
+    limber_report *report; /* in: NULL, or the caller's; filled where the call was served */
 } limber_blas_call;
 
 /* The last level-3 call of this thread that came by.  Answers 0, and *call is all zero, where there
@@ -31,4 +32,7 @@ LIMBER_API limber_status limber_blas_write_report(const char *path);
 #ifdef __cplusplus
 }
 #endif
+
+#define LIMBER_BLAS_CALL_INIT LIMBER_SIZED(limber_blas_call)
+
 #endif

@@ -62,6 +62,7 @@ enum limber_scale_rule {
 enum { LIMBER_NO_FLOOR = -10000 };
 
 typedef struct limber_unit {
+    size_t size;            /* from LIMBER_UNIT_INIT */
     limber_step a, b; /* operands */
     int32_t scale, scale_rule, scale_block; /* limber_unit_scale; elements of a block */
     limber_step mul; /* NONE: products are exact */
@@ -101,23 +102,11 @@ typedef struct limber_unit_preset {
 } limber_unit_preset;
 LIMBER_API const limber_unit_preset *limber_unit_preset_at(int i);
 
-/* The unit of one layer of a configuration file in LPGEMM's keys, one "key = value" a line:
- *   groupedCumulativeLength = 16        targetFloatType = (1,5,2)
- *   roundingType = "nearest"            quantLayer = [conv1,FC1]
- * Keys under a line "[layer]" hold for that layer alone.  layer NULL: what holds for all.
- * *listed tells whether the layer is quantised at all (quantLayer; absent: every layer is). */
-LIMBER_API limber_status limber_unit_lpgemm(const char *text, const char *layer, limber_unit *unit,
-                                            int *listed);
-
-/* Elements loaded from one random number each: the number for output (i,j), stream and index, the
- * same for any tiling, thread count and backend. */
-LIMBER_API uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream,
-                                       uint32_t index);
-
 /* ---- what happened inside ------------------------------------------------------------------ */
 
 enum { LIMBER_EXPONENTS = 320 }; /* bin e + 160 counts 2^e <= |x| < 2^(e+1); ends take the rest */
 
+/* Never changes. */
 typedef struct limber_distribution {
     int64_t count, zeros, special; /* special: NaN and infinities, in none of what follows */
     double mean, variance, least, largest;
@@ -129,6 +118,7 @@ typedef struct limber_distribution {
  * when bits of the product are lost; in a fused block, when its term is cut to zero or loses bits.
  */
 typedef struct limber_statistics {
+    size_t size;            /* from LIMBER_STATISTICS_INIT */
     /* in */
     int compare; /* 1: also the fields behind `result`; needs a product in FP64 twice */
     int swamped_only; /* 1: of the kernel's counters only swamped and outer_swamped, which costs
@@ -146,18 +136,10 @@ typedef struct limber_statistics {
     double relative; /* sum |C - A B| / sum |A B| */
 } limber_statistics;
 
-/* Variance retention rate of n additions into acc_bits fraction bits of products with product_bits:
- * Sakr et al., ICLR 2019, theorem 1.  A model; NAN outside 1 <= bits <= 30, 1 <= n <= 2^24. */
-LIMBER_API double limber_retention(int acc_bits, int product_bits, int64_t n);
-/* The same in `groups` chunks of `length`, VRR(a, p, length) VRR(a, min(a, p + log2 length),
- * groups). By number != 0: log2 of groups in the place of length, as another implementation has it.
- */
-LIMBER_API double limber_retention_chunked(int acc_bits, int product_bits, int64_t length,
-                                           int64_t groups, int by_number);
-/* Of a unit at inner dimension k: its acc, its products, its groups. */
-LIMBER_API double limber_unit_retention(const limber_unit *unit, int64_t k);
-
 #ifdef __cplusplus
 }
 #endif
+#define LIMBER_UNIT_INIT LIMBER_SIZED(limber_unit)
+#define LIMBER_STATISTICS_INIT LIMBER_SIZED(limber_statistics)
+
 #endif

@@ -23,17 +23,83 @@ struct extent {
     int64_t rows, cols;
 };
 bool limber_check_apart(struct extent c, struct extent x, struct diag *d);
-/* gemm.c: C = alpha A B + beta C as the public calls state it. */
+
+/* gemm.c: a product as the checks see it. */
 struct product {
     int64_t m, n, k;
-    const void *alpha, *beta;
     limber_matrix a, b, c;
 };
-/* All but where the matrices lie. */
-bool limber_check_product(const limber_context *ctx, const limber_contract *contract,
-                          const struct product *x, struct diag *d);
+limber_matrix limber_as_matrix(limber_output c);
+bool limber_check_sizes(int64_t m, int64_t n, int64_t k, struct diag *d);
 /* Where the matrices of one product lie. */
 bool limber_check_addresses(const struct product *x, struct diag *d);
-struct problem limber_problem_of(const limber_contract *contract, const struct product *x);
+/* batch.c: where those of many lie, and that no two results meet. */
+bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d);
+
+/* The caller's problem becomes the engine's; `stores`: C is written.  The problem's structures have
+ * this version's size and outlive *to. */
+bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
+                       struct problem *to, struct diag *d);
+bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
+                       struct problem *to, struct diag *d);
+/* complex.c: computes it.  r may be NULL. */
+bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
+                        struct diag *d);
+
+/* problem.c: limber_run, whose errors begin with `name`. */
+limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
+                            limber_report *report);
+
+/* prepared.c: it was made of this matrix, for this side.  o may be NULL. */
+bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
+                          const limber_matrix *x, limber_side side, int64_t rows, int64_t cols,
+                          struct diag *d);
+
+/* ---- sized.c: structures that grow ----------------------------------------------------------- */
+
+/* Copies a caller's structure to one of this version's, `full` bytes; `least` is its size in
+ * version 0.2. */
+bool limber_sized_in(void *to, size_t full, const void *from, size_t least, const char *what,
+                     struct diag *d);
+bool limber_sized_check(const void *to, size_t least, const char *what, struct diag *d);
+/* And back, all but the size. */
+void limber_sized_out(void *to, const void *from, size_t full);
+/* NULL is fine. */
+bool limber_report_check(const limber_report *r, struct diag *d);
+void limber_report_out(limber_report *to, const struct report *from);
+bool limber_cut_check(const limber_cut *cut, struct diag *d);
+/* Takes the arrays of from over. */
+bool limber_cut_out(limber_cut *to, struct cut *from, struct diag *d);
+
+/* What a public call reads of its arguments. */
+struct arguments {
+    limber_problem problem;
+    limber_contract contract;
+    limber_conv conv;
+    limber_batch batch;
+    limber_queue queue;
+    limber_unit unit;
+    limber_statistics statistics;
+    limber_statistics *statistics_to;
+};
+
+/* Sizes in version 0.2, in bytes. */
+enum {
+    LEAST_part = 136,
+    LEAST_report = 192,
+    LEAST_contract = 56,
+    LEAST_problem = 216,
+    LEAST_conv = 144,
+    LEAST_batch = 64,
+    LEAST_queue = 40,
+    LEAST_config = 112,
+    LEAST_unit = 160,
+    LEAST_statistics = 7992,
+    LEAST_prepare_config = 24,
+    LEAST_inspection = 80,
+    LEAST_cut = 104,
+    LEAST_tuning = 40,
+    LEAST_cache_info = 4400
+};
 
 #endif

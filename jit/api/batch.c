@@ -18,9 +18,9 @@ static limber_matrix one_of(const struct many *x, int64_t g)
     limber_matrix m = x->m;
 
     if (x->each)
-        m.data = (void *)(uintptr_t)x->each[g];
+        m.data = x->each[g];
     else
-        m.data = (char *)m.data + g * x->step * m.format.size;
+        m.data = (const char *)m.data + g * x->step * m.format.size;
     return m;
 }
 
@@ -32,7 +32,7 @@ static bool is_empty(const struct many *x)
 /* From the first element to the last one, in elements; known not to overflow. */
 static int64_t reach(const struct many *x)
 {
-    return (x->rows - 1) * x->m.row + (x->cols - 1) * x->m.col;
+    return (x->rows - 1) * x->m.row_stride + (x->cols - 1) * x->m.col_stride;
 }
 
 static uintptr_t bytes_of(const struct many *x)
@@ -48,11 +48,11 @@ static bool check_addresses(const struct many *x, struct diag *d)
         const limber_matrix m = one_of(x, g);
 
         if (!m.data)
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.p%s[%lld] is NULL", x->what,
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.address_%s[%lld] is NULL", x->what,
                                (long long)g);
         if ((uintptr_t)m.data > UINTPTR_MAX - bytes_of(x))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "batch.p%s[%lld]: the matrix exceeds the address space", x->what,
+                               "batch.address_%s[%lld]: the matrix exceeds the address space", x->what,
                                (long long)g);
     }
     return true;
@@ -94,7 +94,7 @@ static bool meets(const struct many *c, int64_t t)
 {
     bool tall = c->rows > c->cols;
     int64_t few = tall ? c->cols : c->rows, many = tall ? c->rows : c->cols;
-    int64_t by_few = tall ? c->m.col : c->m.row, by_many = tall ? c->m.row : c->m.col;
+    int64_t by_few = tall ? c->m.col_stride : c->m.row_stride, by_many = tall ? c->m.row_stride : c->m.col_stride;
 
     for (int64_t x = 1 - few; x < few; x++) {
         int64_t rest = t - x * by_few;
@@ -246,67 +246,20 @@ static bool check_apart(const struct many *c, const struct many *a, const struct
     return ok;
 }
 
-/* ---- the call -------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool check_batch(const limber_batch *t, const struct product *x, struct diag *d)
+bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d)
 {
-    const struct many a = { "a", x->a, x->m, x->k, t->count, t->a, t->pa };
-    const struct many b = { "b", x->b, x->k, x->n, t->count, t->b, t->pb };
-    const struct many c = { "c", x->c, x->m, x->n, t->count, t->c, (const void *const *)t->pc };
+    const struct many a = { "a", x->a, x->m, x->k, t->count, t->a, t->address_a };
+    const struct many b = { "b", x->b, x->k, x->n, t->count, t->b, t->address_b };
+    const struct many c = {
+        "c", x->c, x->m, x->n, t->count, t->c, (const void *const *)t->address_c
+    };
 
+    if (t->count < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.count = %lld is negative",
+                           (long long)t->count);
     return check_many(&a, d) && check_many(&b, d) && check_many(&c, d) &&
            (is_empty(&c) ||
             (limber_check_distinct(&x->c, "c", x->m, x->n, d) && check_apart(&c, &a, &b, d)));
-}
-
-static void add_batch(struct problem *p, const limber_batch *t)
-{
-    p->groups = t->count;
-    p->step_a = t->a;
-    p->step_b = t->b;
-    p->step_c = t->c;
-    p->each_a = t->pa;
-    p->each_b = t->pb;
-    p->each_c = t->pc;
-}
-
-static bool run(limber_context *ctx, const limber_contract *contract, const limber_queue *queue,
-                const limber_batch *batch, const struct product *x, limber_report *report,
-                struct diag *d)
-{
-    struct problem p;
-
-    if (!limber_check_product(ctx, contract, x, d))
-        return false;
-    if (batch && batch->count < 0)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.count = %lld is negative",
-                           (long long)batch->count);
-    if (batch ? !check_batch(batch, x, d) : !limber_check_addresses(x, d))
-        return false;
-    p = limber_problem_of(contract, x);
-    p.queue = queue;
-    if (batch)
-        add_batch(&p, batch);
-    return limber_engine_run(ctx, &p, report, d);
-}
-
-limber_status limber_gemm_batch(limber_context *ctx, const limber_contract *contract,
-                                const limber_queue *queue, const limber_batch *batch, int64_t m,
-                                int64_t n, int64_t k, const void *alpha, limber_matrix a,
-                                limber_matrix b, const void *beta, limber_matrix c,
-                                limber_report *report)
-{
-    CALL_SCOPE;
-    struct product x = { m, n, k, alpha, beta, a, b, c };
-    struct diag d = { 0 };
-
-    if (batch && batch->pa) /* addresses take the place of data, whatever it holds */
-        x.a.data = NULL;
-    if (batch && batch->pb)
-        x.b.data = NULL;
-    if (batch && batch->pc)
-        x.c.data = NULL;
-    if (!run(ctx, contract, queue, batch, &x, report, &d))
-        limber_fail_in(&d, "gemm_batch");
-    return limber_error_set(&d);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions whose signature is only known at run time: limber_bind makes one out of a contract,
- * limber_call calls one.  A signature is parsed into words, a word into what the argument is for
+ * Functions whose signature is only known at run time: limber_bind makes one out of a contract.
+ * A signature is parsed into words, a word into what the argument is for
  * and how it arrives. */
 #include "jit/api/api.h"
 
@@ -249,13 +249,13 @@ static bool prepare(const struct signature *s, ffi_cif *cif, struct diag *d)
 
 /* ---- a bound function's call ----------------------------------------------------------------- */
 
-struct arguments {
+struct bound_call {
     const struct signature *sig;
     void **at; /* as libffi hands them: pointers to the values */
 };
 
 /* Where the value of a role is, through its reference if it has one; NULL: none given. */
-static const void *value(const struct arguments *a, enum role role, struct diag *d)
+static const void *value(const struct bound_call *a, enum role role, struct diag *d)
 {
     int i = a->sig->at[role];
     const void *p;
@@ -271,7 +271,7 @@ static const void *value(const struct arguments *a, enum role role, struct diag 
     return p;
 }
 
-static int64_t integer(const struct arguments *a, enum role role, int64_t missing, struct diag *d)
+static int64_t integer(const struct bound_call *a, enum role role, int64_t missing, struct diag *d)
 {
     const void *p = value(a, role, d);
     int32_t narrow;
@@ -287,7 +287,7 @@ static int64_t integer(const struct arguments *a, enum role role, int64_t missin
     return narrow;
 }
 
-static void *data(const struct arguments *a, enum role role)
+static void *data(const struct bound_call *a, enum role role)
 {
     void *p;
 
@@ -295,7 +295,7 @@ static void *data(const struct arguments *a, enum role role)
     return p;
 }
 
-static bool transposed(const struct arguments *a, enum role role, struct diag *d)
+static bool transposed(const struct bound_call *a, enum role role, struct diag *d)
 {
     const void *p = value(a, role, d);
     int32_t code;
@@ -331,7 +331,7 @@ static bool transposed(const struct arguments *a, enum role role, struct diag *d
 }
 
 /* Column-major, unless an order says otherwise. */
-static bool row_major(const struct arguments *a, struct diag *d)
+static bool row_major(const struct bound_call *a, struct diag *d)
 {
     int64_t order = integer(a, ROLE_order, 102, d);
 
@@ -342,7 +342,7 @@ static bool row_major(const struct arguments *a, struct diag *d)
 }
 
 /* rows x cols after transposition; ld counts from one stored line to the next. */
-static limber_matrix operand(const struct arguments *a, enum role role, enum role ld,
+static limber_matrix operand(const struct bound_call *a, enum role role, enum role ld,
                              limber_format f, int64_t rows, int64_t cols, bool rows_stored,
                              struct diag *d)
 {
@@ -355,7 +355,7 @@ static limber_matrix operand(const struct arguments *a, enum role role, enum rol
     return (limber_matrix){ data(a, role), f, rows_stored ? lead : 1, rows_stored ? 1 : lead };
 }
 
-static limber_status called(const struct binding *b, const struct arguments *args)
+static limber_status called(const struct binding *b, const struct bound_call *args)
 {
     struct diag d = { 0 };
     bool rows = row_major(args, &d), ta = transposed(args, ROLE_transa, &d),
@@ -371,13 +371,15 @@ static limber_status called(const struct binding *b, const struct arguments *arg
         limber_fail_in(&d, "bound function");
         return limber_error_set(&d);
     }
-    return limber_gemm(b->ctx, &b->contract, m, n, k, alpha, ma, mb, beta, mc, NULL);
+    return limber_gemm(b->ctx, &b->contract, m, n, k, alpha, ma, mb, beta,
+                       (limber_output){ (void *)(uintptr_t)mc.data, mc.format, mc.row_stride, mc.col_stride },
+                       NULL);
 }
 
 static void enter(ffi_cif *cif, void *ret, void **at, void *user)
 {
     const struct binding *b = user;
-    const struct arguments args = { &b->sig, at };
+    const struct bound_call args = { &b->sig, at };
     limber_status s = called(b, &args);
 
     (void)cif;
@@ -477,6 +479,19 @@ static struct binding *bind(limber_context *ctx, const limber_contract *contract
     return NULL;
 }
 
+static bool read_contract(const limber_contract *from, limber_contract *to, limber_unit *unit,
+                          struct diag *d)
+{
+    if (from && !limber_sized_in(to, sizeof *to, from, LEAST_contract, "contract", d))
+        return false;
+    if (!to->unit)
+        return true;
+    if (!limber_sized_in(unit, sizeof *unit, to->unit, LEAST_unit, "contract.unit", d))
+        return false;
+    to->unit = unit;
+    return true;
+}
+
 limber_status limber_bind(limber_context *ctx, const limber_contract *contract, limber_format a,
                           limber_format b, limber_format c, const char *signature,
                           void (**function)(void))
@@ -484,13 +499,15 @@ limber_status limber_bind(limber_context *ctx, const limber_contract *contract, 
     CALL_SCOPE;
     struct diag d = { 0 };
     struct binding *new;
+    limber_contract k = LIMBER_CONTRACT_INIT;
+    limber_unit unit;
 
     if (!function) {
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "bind: function is NULL");
         return limber_error_set(&d);
     }
     *function = NULL;
-    new = bind(ctx, contract, a, b, c, signature, &d);
+    new = read_contract(contract, &k, &unit, &d) ? bind(ctx, &k, a, b, c, signature, &d) : NULL;
     if (new) {
         memcpy(function, &new->code, sizeof *function);
         pthread_mutex_lock(&ctx->lock);
@@ -501,28 +518,4 @@ limber_status limber_bind(limber_context *ctx, const limber_contract *contract, 
         limber_fail_in(&d, "bind");
     }
     return limber_error_set(&d);
-}
-
-/* ---- calling --------------------------------------------------------------------------------- */
-
-limber_status limber_call(const char *signature, void (*function)(void), void **arguments)
-{
-    struct diag d = { 0 };
-    struct signature s;
-    ffi_cif cif;
-    ffi_sarg answer = LIMBER_STATUS_OK;
-
-    if (!function)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "function is NULL");
-    else if (parse(&s, signature, &d) && s.n > 0 && !arguments)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "arguments is NULL");
-    for (size_t i = 0; !d.status && i < s.n; i++)
-        if (!arguments[i])
-            limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "arguments[%zu] is NULL", i);
-    if (d.status || !prepare(&s, &cif, &d)) {
-        limber_fail_in(&d, "call");
-        return limber_error_set(&d);
-    }
-    ffi_call(&cif, function, s.answers ? &answer : NULL, arguments);
-    return s.answers ? (limber_status)(int)answer : LIMBER_STATUS_OK;
 }

@@ -52,18 +52,21 @@ static bool check_format(limber_format f, limber_format c, const char *what, str
 
 static bool check_strides(const limber_matrix *c, int64_t m, int64_t n, struct diag *d)
 {
-    return c->col == 1 || c->row == 1 || m == 1 || n == 1 ||
-           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "c: neither row = %lld nor col = %lld is 1",
-                       (long long)c->row, (long long)c->col);
+    return c->col_stride == 1 || c->row_stride == 1 || m == 1 || n == 1 ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "c: neither row_stride = %lld nor col_stride = %lld is 1",
+                       (long long)c->row_stride,
+                       (long long)c->col_stride);
 }
 
 static bool check(const limber_context *ctx, const limber_contract *contract, const struct fixed *f,
-                  limber_matrix a, limber_matrix b, limber_matrix c, int add, struct diag *d)
+                  limber_matrix a, limber_matrix b, limber_matrix c, limber_accumulate add,
+                  struct diag *d)
 {
     if (!ctx)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
-    if (add != 0 && add != 1)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "add = %d is neither 0 nor 1", add);
+    if (add != LIMBER_ACCUMULATE_NONE && add != LIMBER_ACCUMULATE_ADD)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "accumulate = %d is none of its values",
+                           (int)add);
     a.data = b.data = c.data = NULL;
     return check_size(f->m, "m", d) && check_size(f->n, "n", d) && check_size(f->k, "k", d) &&
            limber_check_matrix(&a, "a", f->m, f->k, d) &&
@@ -77,25 +80,30 @@ static bool check(const limber_context *ctx, const limber_contract *contract, co
 /* A stride along a single element moves nothing: equal functions shall meet. */
 static struct strides strides_of(const limber_matrix *x, int64_t rows, int64_t cols)
 {
-    return (struct strides){ rows > 1 ? x->row : 0, cols > 1 ? x->col : 0 };
+    return (struct strides){ rows > 1 ? x->row_stride : 0, cols > 1 ? x->col_stride : 0 };
 }
 
 limber_status limber_bind_shape(limber_context *ctx, const limber_contract *contract, int64_t m,
                                 int64_t n, int64_t k, limber_matrix a, limber_matrix b,
-                                limber_matrix c, int add, limber_kernel *function)
+                                limber_output to, limber_accumulate accumulate,
+                                limber_kernel *function)
 {
     CALL_SCOPE;
-    struct fixed f = { .m = m, .n = n, .k = k, .add = add };
+    const limber_matrix c = limber_as_matrix(to);
+    struct fixed f = { .m = m, .n = n, .k = k, .add = accumulate == LIMBER_ACCUMULATE_ADD };
+    limber_contract native = LIMBER_CONTRACT_INIT;
     struct diag d = { 0 };
     void *entry = NULL;
 
     if (!function) {
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "function is NULL");
-    } else if (check(ctx, contract, &f, a, b, c, add, &d)) {
+    } else if ((!contract || limber_sized_in(&native, sizeof native, contract, LEAST_contract,
+                                             "contract", &d)) &&
+               check(ctx, &native, &f, a, b, c, accumulate, &d)) {
         f.a = strides_of(&a, m, k);
         f.b = strides_of(&b, k, n);
         f.c = strides_of(&c, m, n);
-        limber_engine_function(ctx, contract, &f, c.format, &entry, &d);
+        limber_engine_function(ctx, &native, &f, c.format, &entry, &d);
     }
     if (function)
         memcpy(function, &entry, sizeof *function);

@@ -10,29 +10,32 @@ limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info
     if (!ctx || !info)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "cache_describe: %s is NULL",
                     ctx ? "info" : "ctx");
-    else {
-        limber_disk_describe(ctx->disk, info);
-        info->tuned = ctx->tuned;
+    else if (limber_sized_check(info, LEAST_cache_info, "info", &d)) {
+        limber_cache_info full = LIMBER_CACHE_INFO_INIT;
+
+        limber_disk_describe(ctx->disk, &full);
+        full.tuned = ctx->tuned;
+        limber_sized_out(info, &full, sizeof full);
     }
     return limber_error_set(&d);
 }
 
-limber_status limber_cache_each(limber_context *ctx, int verify,
-                                int (*seen)(void *user, const limber_cache_entry *), void *user)
+limber_status limber_cache_each(limber_context *ctx, limber_cache_depth depth,
+                                int (*visit)(void *user, const limber_cache_entry *), void *user)
 {
     CALL_SCOPE;
     struct diag d = { 0 };
 
-    if (!ctx || !seen)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", ctx ? "seen" : "ctx");
+    if (!ctx || !visit)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", ctx ? "visit" : "ctx");
     else
-        limber_disk_each(ctx->disk, verify != 0, seen, user, &d);
+        limber_disk_each(ctx->disk, depth == LIMBER_CACHE_VERIFY, visit, user, &d);
     if (d.status)
         limber_fail_in(&d, "cache_each");
     return limber_error_set(&d);
 }
 
-limber_status limber_cache_clear(limber_context *ctx, int damaged_only, size_t *removed)
+limber_status limber_cache_clear(limber_context *ctx, limber_cache_choice choice, size_t *removed)
 {
     CALL_SCOPE;
     struct diag d = { 0 };
@@ -41,7 +44,7 @@ limber_status limber_cache_clear(limber_context *ctx, int damaged_only, size_t *
     if (!ctx)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
     else
-        limber_disk_clear(ctx->disk, damaged_only != 0, &n, &d);
+        limber_disk_clear(ctx->disk, choice == LIMBER_CACHE_DAMAGED, &n, &d);
     if (removed)
         *removed = n;
     if (d.status)

@@ -5,16 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
-static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
-
 /* Of `length` characters. */
 static bool known_scheme(const char *name, size_t length)
 {
-    const char *s;
+    const limber_scheme *s;
 
-    for (int i = 0; (s = limber_scheme_name(i)); i++)
-        if (strlen(s) == length && strncmp(s, name, length) == 0)
+    for (int i = 0; (s = limber_scheme_at(i)); i++)
+        if (strlen(s->name) == length && strncmp(s->name, name, length) == 0)
             return true;
     return false;
 }
@@ -44,7 +41,7 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.slices = %d is not from 0 to 64", k->slices);
     if ((int)k->split < LIMBER_SPLIT_ANY || k->split > LIMBER_SPLIT_INSIDE)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.split = %d is no way to split",
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.split = %d is none of its values",
                            (int)k->split);
     if ((int)k->on_miss < LIMBER_ON_MISS_WAIT || k->on_miss > LIMBER_ON_MISS_COMPILE)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -84,13 +81,13 @@ bool limber_check_format(limber_format f, const char *what, struct diag *d)
     const double zero = 0;
     unsigned char room[16];
 
-    if (limber_format_equal(f, binary64) || limber_format_equal(f, binary32))
+    if (limber_format_equal(f, LIMBER_F64) || limber_format_equal(f, LIMBER_F32))
         return true;            /* spares the usual calls a conversion */
     if (f.kind == LIMBER_KIND_EXACT)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: format exact is for plans only",
                            what);
     if (f.kind != LIMBER_KIND_NONE && f.size >= 1 && f.size <= sizeof room) {
-        if (limber_convert(room, f, &zero, binary64, 1, LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)
+        if (limber_convert(room, f, &zero, LIMBER_F64, 1, LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)
             return true;
     }
     return limber_fail(
@@ -107,8 +104,8 @@ static bool span(const limber_matrix *m, int64_t rows, int64_t cols, int64_t *by
     *bytes = 0;
     if (rows == 0 || cols == 0)
         return true;
-    return !__builtin_mul_overflow(rows - 1, m->row, &down) &&
-           !__builtin_mul_overflow(cols - 1, m->col, &along) &&
+    return !__builtin_mul_overflow(rows - 1, m->row_stride, &down) &&
+           !__builtin_mul_overflow(cols - 1, m->col_stride, &along) &&
            !__builtin_add_overflow(down, along, &last) && !__builtin_add_overflow(last, 1, &last) &&
            !__builtin_mul_overflow(last, (int64_t)m->format.size, bytes) && *bytes <= PTRDIFF_MAX &&
            (uintptr_t)m->data <= UINTPTR_MAX - (uintptr_t)*bytes;
@@ -121,19 +118,19 @@ bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows,
 
     if (!limber_check_format(m->format, what, d))
         return false;
-    if (m->row < 0)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.row = %lld is negative", what,
-                           (long long)m->row);
-    if (m->col < 0)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.col = %lld is negative", what,
-                           (long long)m->col);
+    if (m->row_stride < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.row_stride = %lld is negative", what,
+                           (long long)m->row_stride);
+    if (m->col_stride < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.col_stride = %lld is negative", what,
+                           (long long)m->col_stride);
     if (__builtin_mul_overflow(rows, cols, &elements) ||
         __builtin_mul_overflow(elements, (int64_t)32, &bytes) || !span(m, rows, cols, &bytes))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: %lld x %lld elements with strides %lld and %lld exceed the "
                            "address space",
-                           what, (long long)rows, (long long)cols, (long long)m->row,
-                           (long long)m->col);
+                           what, (long long)rows, (long long)cols, (long long)m->row_stride,
+                           (long long)m->col_stride);
     return true;
 }
 
@@ -160,21 +157,21 @@ static int64_t gcd(int64_t a, int64_t b)
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d)
 {
-    int64_t g = gcd(m->row, m->col);
+    int64_t g = gcd(m->row_stride, m->col_stride);
     bool clash;
 
     if (rows == 0 || cols == 0)
         return true;
     if (rows == 1 || cols == 1)
-        clash = (rows > 1 && m->row == 0) || (cols > 1 && m->col == 0);
+        clash = (rows > 1 && m->row_stride == 0) || (cols > 1 && m->col_stride == 0);
     else
-        clash = m->row == 0 || m->col == 0 || (m->col / g < rows && m->row / g < cols);
+        clash = m->row_stride == 0 || m->col_stride == 0 || (m->col_stride / g < rows && m->row_stride / g < cols);
     if (!clash)
         return true;
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                       "%s: strides row = %lld and col = %lld put different elements of a %lld x "
+                       "%s: row_stride = %lld and col_stride = %lld put different elements of a %lld x "
                        "%lld matrix into the same place",
-                       what, (long long)m->row, (long long)m->col, (long long)rows,
+                       what, (long long)m->row_stride, (long long)m->col_stride, (long long)rows,
                        (long long)cols);
 }
 
@@ -185,10 +182,10 @@ struct block {
 
 static bool as_block(const limber_matrix *m, int64_t rows, int64_t cols, struct block *b)
 {
-    if (m->row == 1)
-        *b = (struct block){ m->col, rows, cols };
-    else if (m->col == 1)
-        *b = (struct block){ m->row, cols, rows };
+    if (m->row_stride == 1)
+        *b = (struct block){ m->col_stride, rows, cols };
+    else if (m->col_stride == 1)
+        *b = (struct block){ m->row_stride, cols, rows };
     else
         return false;
     return b->high <= b->lead;
@@ -235,13 +232,13 @@ const void *limber_scalar(const void *x, limber_format c, double neutral)
 
     if (!x)
         return NULL;
-    if (limber_format_equal(c, binary64)) {
+    if (limber_format_equal(c, LIMBER_F64)) {
         memcpy(&v, x, sizeof v);
         return v == neutral ? NULL : x;
     }
     if (limber_is_integer(c))
         limber_format_named("i64", &from);
-    if (limber_convert(&v, binary64, x, from, 1, LIMBER_ROUND_ODD) == LIMBER_STATUS_OK &&
+    if (limber_convert(&v, LIMBER_F64, x, from, 1, LIMBER_ROUND_ODD) == LIMBER_STATUS_OK &&
         v == neutral)
         return NULL;
     return x;

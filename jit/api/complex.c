@@ -93,7 +93,7 @@ static inline void put(struct expansion *e, char *to, const char *from, int size
 static inline void four(struct expansion *e, int64_t p, int64_t j, int size)
 {
     const struct pairs *b = &e->x->b;
-    const char *re = (const char *)b->m.data + 2 * (p * b->m.row + j * b->m.col) * size;
+    const char *re = (const char *)b->m.data + 2 * (p * b->m.row_stride + j * b->m.col_stride) * size;
     const char *im = re + size;
     int wide = e->f.size;
     char *to = e->data + (2 * j * e->line + 2 * p * e->p) * wide;
@@ -140,7 +140,7 @@ static bool expand_as(struct expansion *e, struct diag *d)
 {
     const struct complex_product *x = e->x;
 
-    e->by_lines = x->b.m.row == 1 && x->b.m.col != 1;
+    e->by_lines = x->b.m.row_stride == 1 && x->b.m.col_stride != 1;
     e->line = e->by_lines ? 2 * x->k : 1;
     e->p = e->by_lines ? 1 : 2 * x->n;
     e->least = false;
@@ -183,7 +183,7 @@ static bool is_remote(const struct complex_product *x, const void *p)
 static bool holds_least(const struct complex_product *x, bool *least, struct diag *d)
 {
     const struct patch along = { .pairs = PAIRS_along };
-    const struct view v = { x->b.m.data, 2 * x->b.m.col, 2 * x->b.m.row, &along };
+    const struct view v = { x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride, &along };
     limber_format f = x->b.m.format;
     struct mask m;
 
@@ -236,14 +236,14 @@ static bool see_b(const struct complex_product *x, struct problem *p, struct dia
         p->patch_b.stored = f.size;
         p->patch_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
     }
-    p->b = (struct view){ x->b.m.data, 2 * x->b.m.col, 2 * x->b.m.row, &p->patch_b };
+    p->b = (struct view){ x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride, &p->patch_b };
     return check_least(x, d);
 }
 
 static void see_a(const struct complex_product *x, struct problem *p)
 {
     p->patch_a = (struct patch){ .pairs = PAIRS_along };
-    p->a = (struct view){ x->a.m.data, 2 * x->a.m.row, 2 * x->a.m.col, &p->patch_a };
+    p->a = (struct view){ x->a.m.data, 2 * x->a.m.row_stride, 2 * x->a.m.col_stride, &p->patch_a };
 }
 
 /* ---- A as it lies, or copied ----------------------------------------------------------------- */
@@ -262,7 +262,7 @@ static void gather_row(void *arg, int64_t i, int worker)
     (void)worker;
     for (int64_t p = 0; p < g->x->k; p++)
         memcpy(g->data + (size_t)(i * g->x->k + p) * pair,
-               (const char *)a->data + (size_t)(i * a->row + p * a->col) * pair, pair);
+               (const char *)a->data + (size_t)(i * a->row_stride + p * a->col_stride) * pair, pair);
 }
 
 /* *copy is to be freed. */
@@ -271,8 +271,8 @@ static bool view_a(const struct complex_product *x, struct problem *to, char **c
     struct gather g = { .x = x };
 
     *copy = NULL;
-    to->a = (struct view){ x->a.m.data, 2 * x->a.m.row, 1, NULL };
-    if (x->a.m.col == 1 || x->k <= 1)
+    to->a = (struct view){ x->a.m.data, 2 * x->a.m.row_stride, 1, NULL };
+    if (x->a.m.col_stride == 1 || x->k <= 1)
         return true;
     if (is_remote(x, x->a.m.data)) {
         see_a(x, to);
@@ -400,12 +400,12 @@ struct filling {
 static void fill_row(void *arg, int64_t i, int worker)
 {
     const struct filling *f = arg;
-    const limber_matrix *c = &f->x->c;
+    const limber_output *c = &f->x->c;
     size_t size = f->t->f.size;
 
     (void)worker;
     for (int64_t j = 0; j < f->x->n; j++) {
-        const char *from = (const char *)c->data + 2 * (i * c->row + j * c->col) * c->format.size;
+        const char *from = (const char *)c->data + 2 * (i * c->row_stride + j * c->col_stride) * c->format.size;
         char *to = f->t->data + (size_t)((i * f->x->n + j) * f->t->width + 2) * size;
 
         limber_convert(to, f->t->f, from, c->format, 2, LIMBER_ROUND_NEAREST);
@@ -451,8 +451,8 @@ static bool fill(const struct terms *t, const struct complex_product *x, char **
 {
     struct terms_job j = {
         .c = x->c.data,
-        .row = 2 * x->c.row,
-        .col = 2 * x->c.col,
+        .row = 2 * x->c.row_stride,
+        .col = 2 * x->c.col_stride,
         .m = x->m,
         .n = x->n,
         .width = t->width,
@@ -511,9 +511,9 @@ static bool add_terms(const struct terms *t, const struct complex_product *x, st
         .a = { matrix, t->width, 1, NULL },
         .b = { t->data, t->width, 1, NULL },
         .queue = x->queue,
-        .c = { x->c.data, 1, 2 * x->c.col, x->n, 2 * x->c.row },
+        .c = { x->c.data, 1, 2 * x->c.col_stride, x->n, 2 * x->c.row_stride },
     };
-    limber_report r;
+    struct report r;
 
     if (!filled || !limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
         return false;
@@ -564,7 +564,7 @@ static bool with_four(const struct complex_product *x, struct diag *d)
 
     if (!is_real(x->alpha, f) || !is_real(x->beta, f))
         return in_two_steps(x, d);
-    return multiply(x, f, real_place(x->c.data, x->c.row, x->c.col, x->n),
+    return multiply(x, f, real_place(x->c.data, x->c.row_stride, x->c.col_stride, x->n),
                     limber_scalar(x->alpha, f, 1), limber_scalar(x->beta, f, 0), d);
 }
 
@@ -582,17 +582,17 @@ static bool check_pairs(const limber_matrix *m, const char *what, int64_t rows, 
     limber_matrix real = *m;
     int64_t elements;
 
-    if (m->row < 0 || m->col < 0)
+    if (m->row_stride < 0 || m->col_stride < 0)
         return limber_check_matrix(m, what, rows, cols, d);
-    if (rows > most || cols > most / 32 || m->row > most || m->col > most ||
+    if (rows > most || cols > most / 32 || m->row_stride > most || m->col_stride > most ||
         __builtin_mul_overflow(4 * rows, 32 * cols, &elements))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: %lld x %lld pairs with strides %lld and "
                            "%lld exceed the address space",
-                           what, (long long)rows, (long long)cols, (long long)m->row,
-                           (long long)m->col);
-    real.row *= 2;
-    real.col *= 2;
+                           what, (long long)rows, (long long)cols, (long long)m->row_stride,
+                           (long long)m->col_stride);
+    real.row_stride *= 2;
+    real.col_stride *= 2;
     return limber_check_matrix(&real, what, rows, cols, d);
 }
 
@@ -603,36 +603,31 @@ static limber_matrix doubled(limber_matrix m)
     return m;
 }
 
-static bool check_sizes(const struct complex_product *x, struct diag *d)
+static bool check_arguments(const struct complex_product *x, const limber_contract *contract,
+                            struct diag *d)
 {
-    const int64_t size[] = { x->m, x->n, x->k };
+    const limber_matrix c = limber_as_matrix(x->c);
 
-    for (int i = 0; i < 3; i++)
-        if (size[i] < 0)
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%c = %lld is negative", "mnk"[i],
-                               (long long)size[i]);
-    return true;
+    return limber_check_sizes(x->m, x->n, x->k, d) && check_pairs(&x->a.m, "a", x->m, x->k, d) &&
+           check_pairs(&x->b.m, "b", x->k, x->n, d) && check_pairs(&c, "c", x->m, x->n, d) &&
+           limber_check_contract(contract, x->c.format, d);
 }
 
 static bool check(const struct complex_product *x, const limber_contract *contract, struct diag *d)
 {
     const struct product wide = {
-        x->m, x->n, x->k, NULL, NULL, doubled(x->a.m), doubled(x->b.m), doubled(x->c)
+        x->m, x->n, x->k, doubled(x->a.m), doubled(x->b.m), doubled(limber_as_matrix(x->c))
     };
 
-    if (!x->ctx)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
-    return check_sizes(x, d) && check_pairs(&x->a.m, "a", x->m, x->k, d) &&
-           check_pairs(&x->b.m, "b", x->k, x->n, d) && check_pairs(&x->c, "c", x->m, x->n, d) &&
-           limber_check_contract(contract, x->c.format, d) && limber_check_addresses(&wide, d);
+    return check_arguments(x, contract, d) && limber_check_addresses(&wide, d);
 }
 
 static limber_matrix transposed(limber_matrix m)
 {
-    int64_t row = m.row;
+    int64_t row = m.row_stride;
 
-    m.row = m.col;
-    m.col = row;
+    m.row_stride = m.col_stride;
+    m.col_stride = row;
     return m;
 }
 
@@ -642,23 +637,20 @@ static void turn(struct complex_product *x)
     struct pairs a = x->a;
     int64_t m = x->m;
 
-    if (x->c.col == 1 || x->c.row != 1)
+    if (x->c.col_stride == 1 || x->c.row_stride != 1)
         return;
     x->a = (struct pairs){ transposed(x->b.m), x->b.conj };
     x->b = (struct pairs){ transposed(a.m), a.conj };
-    x->c = transposed(x->c);
+    x->c = (limber_output){ x->c.data, x->c.format, x->c.col_stride, x->c.row_stride };
     x->m = x->n;
     x->n = m;
 }
 
-static bool run(struct complex_product *x, const limber_contract *contract, int products,
-                struct diag *d)
+static bool run(struct complex_product *x, const limber_contract *contract,
+                limber_complex_method method, struct diag *d)
 {
     if (!check(x, contract, d))
         return false;
-    if (products != 0 && products != 3 && products != 4)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "products = %d is none of 0, 3, 4",
-                           products);
     x->contract = *contract;
     if (contract->on_miss == LIMBER_ON_MISS_REFUSE) /* half of the call may be done */
         x->contract.on_miss = LIMBER_ON_MISS_COMPILE;
@@ -669,35 +661,133 @@ static bool run(struct complex_product *x, const limber_contract *contract, int 
         memset(x->report, 0, sizeof *x->report);
     if (x->m == 0 || x->n == 0)
         return true;
-    return products == 3 ? limber_complex_three(x, d) : with_four(x, d);
+    return method == LIMBER_COMPLEX_THREE_PRODUCTS ? limber_complex_three(x, d) : with_four(x, d);
 }
 
-limber_status limber_gemm_complex(limber_context *ctx, const limber_contract *contract,
-                                  const limber_queue *queue, int64_t m, int64_t n, int64_t k,
-                                  const void *alpha, limber_matrix a, int conj_a, limber_matrix b,
-                                  int conj_b, const void *beta, limber_matrix c,
-                                  limber_report *report, int products)
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static const void *matrix_at(const void *data, const void *const *address, int64_t step,
+                             limber_format f, int64_t g)
 {
-    CALL_SCOPE;
-    limber_report r;
+    return address ? address[g] : data ? (const char *)data + 2 * g * step * f.size : NULL;
+}
+
+static struct complex_product product_of(limber_context *ctx, const limber_problem *p, int64_t g,
+                                         struct report *r)
+{
+    const limber_batch *t = p->batch;
     struct complex_product x = {
         .ctx = ctx,
-        .queue = queue,
-        .m = m,
-        .n = n,
-        .k = k,
-        .a = { a, conj_a },
-        .b = { b, conj_b },
-        .c = c,
-        .alpha = alpha,
-        .beta = beta,
-        .report = report ? &r : NULL,
+        .queue = p->queue,
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .a = { p->a, p->conjugate & LIMBER_CONJUGATE_A },
+        .b = { p->b, p->conjugate & LIMBER_CONJUGATE_B },
+        .c = p->c,
+        .alpha = p->alpha,
+        .beta = p->beta,
+        .report = r,
     };
-    struct diag d = { 0 };
 
-    if (!run(&x, contract, products, &d))
-        limber_fail_in(&d, "gemm_complex");
-    else if (report)
-        *report = r;
-    return limber_error_set(&d);
+    if (t) {
+        x.a.m.data = matrix_at(p->a.data, t->address_a, t->a, p->a.format, g);
+        x.b.m.data = matrix_at(p->b.data, t->address_b, t->b, p->b.format, g);
+        x.c.data = t->address_c ? t->address_c[g] :
+                   p->c.data    ? (char *)p->c.data + 2 * g * t->c * p->c.format.size :
+                                  NULL;
+    }
+    return x;
+}
+
+/* Matrices of C as the real ones that they are made of, to be put back after a failure. */
+static struct problem all_of_c(const limber_problem *p)
+{
+    return (struct problem){
+        .m = p->m,
+        .n = 2 * p->n,
+        .groups = p->batch->count,
+        .fc = p->c.format,
+        .c = real_place(p->c.data, p->c.row_stride, p->c.col_stride, p->n),
+        .step_c = 2 * p->batch->c,
+        .each_c = p->batch->address_c,
+    };
+}
+
+static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)
+{
+    struct complex_product first = product_of(ctx, p, 0, NULL);
+    struct product all = { p->m,          p->n,          p->k,
+                           doubled(p->a), doubled(p->b), doubled(limber_as_matrix(p->c)) };
+
+    if (p->contract && p->contract->statistics)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "problem.batch: statistics are of one complex product");
+    if (p->batch->address_a)
+        all.a.data = NULL;
+    if (p->batch->address_b)
+        all.b.data = NULL;
+    if (p->batch->address_c)
+        all.c.data = NULL;
+    if (!check_arguments(&first, p->contract, d) || !limber_check_batch(p->batch, &all, d))
+        return false;
+    for (int64_t g = 0; g < p->batch->count; g++) {
+        struct complex_product x = product_of(ctx, p, g, NULL);
+
+        if (limber_device_holds(ctx, x.a.m.data) || limber_device_holds(ctx, x.b.m.data) ||
+            limber_device_holds(ctx, x.c.data))
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "problem.batch: complex matrices of a batch lie in host memory");
+    }
+    return true;
+}
+
+static void add_times(struct report *all, const struct report *r)
+{
+    struct report sum = *r;
+
+    sum.seconds_scan += all->seconds_scan;
+    sum.seconds_compile += all->seconds_compile;
+    sum.seconds_run += all->seconds_run;
+    sum.recomputed += all->recomputed;
+    sum.bound = all->bound > r->bound ? all->bound : r->bound;
+    *all = sum;
+}
+
+static bool run_batch(limber_context *ctx, const limber_problem *p, struct report *r,
+                      struct diag *d)
+{
+    struct problem c = all_of_c(p);
+    struct backup backup;
+    struct report one;
+    bool ok = true;
+
+    if (r)
+        memset(r, 0, sizeof *r);
+    if (!check_batch(ctx, p, d))
+        return false;
+    if (p->batch->count == 0 || p->m == 0 || p->n == 0)
+        return true;
+    if (!limber_backup(ctx, &c, &backup, d))
+        return false;
+    for (int64_t g = 0; ok && g < p->batch->count; g++) {
+        struct complex_product x = product_of(ctx, p, g, r ? &one : NULL);
+
+        ok = run(&x, p->contract, p->complex_method, d);
+        if (ok && r)
+            add_times(r, &one);
+    }
+    limber_backup_end(&backup, ok);
+    return ok;
+}
+
+bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
+                        struct diag *d)
+{
+    struct complex_product x;
+
+    if (p->batch)
+        return run_batch(ctx, p, r, d);
+    x = product_of(ctx, p, 0, r);
+    return run(&x, p->contract, p->complex_method, d);
 }

@@ -18,9 +18,9 @@ struct complex_product {
     const limber_queue *queue;
     int64_t m, n, k;
     struct pairs a, b;
-    limber_matrix c;
+    limber_output c;
     const char *alpha, *beta;   /* pairs; NULL: 1, 0 */
-    limber_report *report;
+    struct report *report;
 };
 
 /* What alpha and beta multiply: for every element of C the pair of A B and, with beta, of C. */

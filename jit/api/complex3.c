@@ -81,7 +81,7 @@ static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
             const char *from =
-                (const char *)x->m.data + 2 * (size_t)(i * x->m.row + j * x->m.col) * size;
+                (const char *)x->m.data + 2 * (size_t)(i * x->m.row_stride + j * x->m.col_stride) * size;
             int64_t at = i * cols + j;
 
             memcpy(p->room[RE] + (size_t)at * size, from, size);
@@ -121,13 +121,13 @@ static bool see_planes(const struct complex_product *x, struct planes *p, const 
                        int64_t rows, int64_t cols, bool left, struct diag *d)
 {
     limber_matrix m = of->m;
-    bool by_rows = m.col <= m.row;
+    bool by_rows = m.col_stride <= m.row_stride;
     struct sums_job j = {
         .from = m.data,
         .outer = by_rows ? rows : cols,
         .inner = by_rows ? cols : rows,
-        .outer_step = 2 * (by_rows ? m.row : m.col),
-        .inner_step = 2 * (by_rows ? m.col : m.row),
+        .outer_step = 2 * (by_rows ? m.row_stride : m.col_stride),
+        .inner_step = 2 * (by_rows ? m.col_stride : m.row_stride),
         .minus = of->conj,
         .measures = limber_is_integer(p->f) && x->contract.promise != LIMBER_CONTRACT_NATIVE,
     };
@@ -140,7 +140,7 @@ static bool see_planes(const struct complex_product *x, struct planes *p, const 
                              x->queue, d))
         return false;
     j.to = p->on_device;
-    p->part[RE] = seen(m.data, 2 * m.row, 2 * m.col, left);
+    p->part[RE] = seen(m.data, 2 * m.row_stride, 2 * m.col_stride, left);
     p->part[IM] = p->part[RE];
     p->part[IM].data = (const char *)m.data + p->f.size;
     p->part[SUM] = by_rows ? seen(j.to, cols, 1, left) : seen(j.to, 1, rows, left);
@@ -213,9 +213,9 @@ static bool is_small(const struct complex_product *x, const struct planes *a,
 
 /* ---- three products -------------------------------------------------------------------------- */
 
-static void add_reports(limber_report *sum, const limber_report *r, bool first)
+static void add_reports(struct report *sum, const struct report *r, bool first)
 {
-    limber_report s = first ? *r : *sum;
+    struct report s = first ? *r : *sum;
 
     if (!first) {
         s.rows += r->rows;
@@ -287,7 +287,7 @@ static bool multiply(const struct complex_product *x, const struct planes *a,
         .c = { .data = to->data[plane], .row = x->n, .col = 1, .inner = x->n },
         .queue = x->queue,
     };
-    limber_report r;
+    struct report r;
 
     if (p.contract.promise == LIMBER_CONTRACT_EXACT) /* modulo 2^64, which is_small makes exact */
         p.contract.promise = LIMBER_CONTRACT_NATIVE;

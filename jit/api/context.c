@@ -282,7 +282,7 @@ static bool make_output(limber_context *ctx, const limber_config *c, struct diag
     ctx->small = 1;
     if (!env_number("LIMBER_SMALL", 0, 1, &ctx->small, d))
         return false;
-    if (!c->whole && !env_number("LIMBER_NO_PARTS", 0, 1, &ctx->whole, d))
+    if (c->partition == LIMBER_PARTITION_AUTO && !env_number("LIMBER_NO_PARTS", 0, 1, &ctx->one_plan, d))
         return false;
     if (c->verbose)
         ctx->verbose = c->verbose;
@@ -356,12 +356,17 @@ static bool check_allocator(const limber_allocator *a, struct diag *d)
 bool limber_context_make(limber_context **out, const limber_config *config,
                          const struct backend *const *backends, struct diag *d)
 {
-    static const limber_config defaults;
+    limber_config full = LIMBER_CONFIG_INIT;
     limber_context *ctx;
 
     *out = NULL;
-    if (!config)
-        config = &defaults;
+    if (config &&
+        !limber_sized_in(&full, sizeof full, config, LEAST_config, "config", d))
+        return false;
+    config = &full;
+    if (config->partition != LIMBER_PARTITION_AUTO && config->partition != LIMBER_PARTITION_OFF)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "config.partition = %d is none of its values", (int)config->partition);
     ctx = calloc(1, sizeof *ctx);
     if (!ctx)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a context");
@@ -370,7 +375,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     limber_at_fork(&ctx->at_fork);
     ctx->workspace = config->workspace_bytes;
     ctx->allocator = config->allocator;
-    ctx->whole = config->whole;
+    ctx->one_plan = config->partition == LIMBER_PARTITION_OFF;
     limber_key_build(ctx->build);
     if (!check_allocator(&config->allocator, d) || !make_output(ctx, config, d) ||
         !make_pool(ctx, config, d) || !make_caches(ctx, config, d) ||
@@ -388,12 +393,12 @@ bool limber_context_make(limber_context **out, const limber_config *config,
 static limber_context *make_generic(limber_context *ctx)
 {
     static const struct backend *const interp[] = { &limber_backend_interp, NULL };
-    const limber_config config = { .backend = "auto",
+    const limber_config config = { .size = sizeof config, .backend = "auto",
                                    .threads = 1,
                                    .cache_dir = "",
                                    .verbose = -1,
                                    .dump_dir = "",
-                                   .whole = 1,
+                                   .partition = LIMBER_PARTITION_OFF,
                                    .workspace_bytes = ctx->workspace,
                                    .allocator = ctx->allocator };
     limber_context *generic;

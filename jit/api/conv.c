@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public convolution calls: check the arguments, state the problem as an implicit GEMM whose
+ * Convolutions: check the arguments, state the problem as an implicit GEMM whose
  * left operand are the filters (o x k) and whose right operand is the image seen through the
  * window (k x pixels), k = (c/groups) r s. */
 #include "jit/api/api.h"
@@ -7,7 +7,7 @@
 static bool least(int64_t v, int64_t bound, const char *what, struct diag *d)
 {
     return v >= bound ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "shape.%s = %lld is less than %lld", what,
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is less than %lld", what,
                        (long long)v, (long long)bound);
 }
 
@@ -31,13 +31,13 @@ static bool check_ranges(const limber_conv *s, struct diag *d)
         return false;
     for (size_t i = 0; i < COUNT(v); i++)
         if (v[i] >= most)
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "shape.%s = %lld is too large",
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is too large",
                                size[i], (long long)v[i]);
     for (size_t i = 0; i < 2; i++)
         if (s->stride[i] >= most || s->dilate[i] >= most || s->pad[i] >= most ||
             s->pad[i + 2] >= most)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "shape.stride, pad or dilate is too large");
+                               "conv.stride, pad or dilate is too large");
     return true;
 }
 
@@ -46,15 +46,15 @@ static bool check_shape(const limber_conv *s, int64_t out[2], struct diag *d)
     static const char *const name[] = { "h", "w" }, *const window[] = { "r", "s" };
 
     if (!s)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "shape is NULL");
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv is NULL");
     if (!check_ranges(s, d))
         return false;
     if (s->c % s->groups != 0 || s->o % s->groups != 0)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "shape.groups = %lld does not divide c = %lld and o = %lld",
+                           "conv.groups = %lld does not divide c = %lld and o = %lld",
                            (long long)s->groups, (long long)s->c, (long long)s->o);
     if (s->layout != LIMBER_LAYOUT_NCHW && s->layout != LIMBER_LAYOUT_NHWC)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "shape.layout = %d is unknown",
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.layout = %d is unknown",
                            (int)s->layout);
     for (int i = 0; i < 2; i++) {
         int64_t size = i ? s->w : s->h, width = i ? s->s : s->r;
@@ -62,7 +62,7 @@ static bool check_shape(const limber_conv *s, int64_t out[2], struct diag *d)
 
         if (room < 0)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "shape.%s = %lld with its dilation does not fit into %s = %lld with "
+                               "conv.%s = %lld with its dilation does not fit into %s = %lld with "
                                "its padding",
                                window[i], (long long)width, name[i], (long long)size);
         out[i] = room / s->stride[i] + 1;
@@ -70,14 +70,18 @@ static bool check_shape(const limber_conv *s, int64_t out[2], struct diag *d)
     return true;
 }
 
-limber_status limber_conv_output(const limber_conv *shape, int64_t *oh, int64_t *ow)
+limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *ow)
 {
     struct diag d = { 0 };
     int64_t out[2] = { 0, 0 };
+    limber_conv full;
 
-    if (!oh || !ow)
+    if (!conv)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "conv_output: conv is NULL");
+    else if (!oh || !ow)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "conv_output: %s is NULL", oh ? "ow" : "oh");
-    else if (!check_shape(shape, out, &d))
+    else if (!limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d) ||
+             !check_shape(&full, out, &d))
         limber_fail_in(&d, "conv_output");
     if (oh)
         *oh = out[0];
@@ -103,7 +107,7 @@ static bool tensor(limber_matrix *m, const char *what, const void *data, limber_
     }
     if (empty)
         elements = 0;
-    *m = (limber_matrix){ (void *)(uintptr_t)data, f, elements, 1 };
+    *m = (limber_matrix){ data, f, elements, 1 };
     return limber_check_matrix(m, what, 1, elements, d);
 }
 
@@ -114,25 +118,23 @@ struct operands {
 };
 
 /* A plan (no y) has no result to check. */
-static bool check(const limber_context *ctx, const limber_contract *contract, const limber_conv *s,
+static bool check(const limber_contract *contract, const limber_conv *s,
                   const struct operands *o, bool want_y, int64_t out[2], struct diag *d)
 {
     struct extent x, w, y;
     limber_matrix mx, mw, my;
 
-    if (!ctx)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
     if (!check_shape(s, out, d) ||
         !tensor(&mx, "x", o->x, o->xf, (int64_t[]){ s->n, s->c, s->h, s->w }, d) ||
         !tensor(&mw, "w", o->w, o->wf, (int64_t[]){ s->o, s->c / s->groups, s->r, s->s }, d) ||
         !tensor(&my, "y", o->y, o->yf, (int64_t[]){ s->n, s->o, out[0], out[1] }, d) ||
-        !limber_check_contract(contract, o->yf, d) || !limber_check_data(&mx, "x", 1, mx.row, d) ||
-        !limber_check_data(&mw, "w", 1, mw.row, d))
+        !limber_check_contract(contract, o->yf, d) || !limber_check_data(&mx, "x", 1, mx.row_stride, d) ||
+        !limber_check_data(&mw, "w", 1, mw.row_stride, d))
         return false;
-    x = (struct extent){ &mx, "x", 1, mx.row };
-    w = (struct extent){ &mw, "w", 1, mw.row };
-    y = (struct extent){ &my, "y", 1, my.row };
-    return !want_y || (limber_check_data(&my, "y", 1, my.row, d) && limber_check_apart(y, x, d) &&
+    x = (struct extent){ &mx, "x", 1, mx.row_stride };
+    w = (struct extent){ &mw, "w", 1, mw.row_stride };
+    y = (struct extent){ &my, "y", 1, my.row_stride };
+    return !want_y || (limber_check_data(&my, "y", 1, my.row_stride, d) && limber_check_apart(y, x, d) &&
                        limber_check_apart(y, w, d));
 }
 
@@ -225,83 +227,17 @@ static void state(struct problem *p, const limber_contract *contract, const limb
     place_result(p, s, o->y, out);
 }
 
-limber_status limber_conv2d_queue(limber_context *ctx, const limber_contract *contract,
-                                  const limber_queue *queue, const limber_conv *shape,
-                                  const void *alpha, const void *x, limber_format xf, const void *w,
-                                  limber_format wf, const void *beta, void *y, limber_format yf,
-                                  limber_report *report)
+bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
+                       struct problem *to, struct diag *d)
 {
-    CALL_SCOPE;
-    const struct operands o = { x, w, y, xf, wf, yf };
-    struct diag d = { 0 };
-    struct problem p;
+    const struct operands o = { p->a.data,   p->b.data,   p->c.data,
+                                p->a.format, p->b.format, p->c.format };
     int64_t out[2];
 
-    if (check(ctx, contract, shape, &o, true, out, &d)) {
-        state(&p, contract, shape, alpha, &o, beta, out);
-        p.queue = queue;
-        limber_engine_run(ctx, &p, report, &d);
-    }
-    if (d.status)
-        limber_fail_in(&d, "conv2d");
-    return limber_error_set(&d);
-}
-
-limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
-                            const limber_conv *shape, const void *alpha, const void *x,
-                            limber_format xf, const void *w, limber_format wf, const void *beta,
-                            void *y, limber_format yf, limber_report *report)
-{
-    return limber_conv2d_queue(ctx, contract, NULL, shape, alpha, x, xf, w, wf, beta, y, yf,
-                               report);
-}
-
-limber_status limber_conv2d_workspace(limber_context *ctx, const limber_contract *contract,
-                                      const limber_conv *shape, const void *alpha, const void *x,
-                                      limber_format xf, const void *w, limber_format wf,
-                                      const void *beta, limber_format yf, size_t *least,
-                                      size_t *best)
-{
-    CALL_SCOPE;
-    const struct operands o = { x, w, NULL, xf, wf, yf };
-    struct diag d = { 0 };
-    struct problem p;
-    int64_t out[2];
-
-    if (!least || !best) {
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
-    } else if (check(ctx, contract, shape, &o, false, out, &d)) {
-        state(&p, contract, shape, alpha, &o, beta, out);
-        limber_engine_workspace(ctx, &p, least, best, &d);
-    }
-    if (d.status)
-        limber_fail_in(&d, "conv2d_workspace");
-    return limber_error_set(&d);
-}
-
-limber_status limber_conv2d_plan(limber_context *ctx, const limber_contract *contract,
-                                 const limber_conv *shape, const void *alpha, const void *x,
-                                 limber_format xf, const void *w, limber_format wf,
-                                 const void *beta, limber_format yf, char **text,
-                                 limber_report *report)
-{
-    CALL_SCOPE;
-    const struct operands o = { x, w, NULL, xf, wf, yf };
-    struct diag d = { 0 };
-    struct text told = { 0 };
-    struct problem p;
-    int64_t out[2];
-
-    if (!text) {
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
-    } else if (check(ctx, contract, shape, &o, false, out, &d)) {
-        state(&p, contract, shape, alpha, &o, beta, out);
-        if (!limber_engine_plan(ctx, &p, &told, NULL, report, &d))
-            limber_text_clear(&told);
-    }
-    if (text)
-        *text = told.s;
-    if (d.status)
-        limber_fail_in(&d, "conv2d_plan");
-    return limber_error_set(&d);
+    (void)ctx;
+    if (!check(p->contract, p->conv, &o, stores, out, d))
+        return false;
+    state(to, p->contract, p->conv, p->alpha, &o, p->beta, out);
+    to->queue = p->queue;
+    return true;
 }

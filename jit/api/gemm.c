@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public GEMM calls: check the arguments, state the problem. */
+ * GEMMs: check the arguments, state the problem. */
 #include "jit/api/api.h"
-
-#include <string.h>
 
 static bool check_size(int64_t v, const char *what, struct diag *d)
 {
@@ -10,12 +8,20 @@ static bool check_size(int64_t v, const char *what, struct diag *d)
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is negative", what, (long long)v);
 }
 
-bool limber_check_product(const limber_context *ctx, const limber_contract *contract,
-                          const struct product *x, struct diag *d)
+bool limber_check_sizes(int64_t m, int64_t n, int64_t k, struct diag *d)
 {
-    if (!ctx)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
-    return check_size(x->m, "m", d) && check_size(x->n, "n", d) && check_size(x->k, "k", d) &&
+    return check_size(m, "m", d) && check_size(n, "n", d) && check_size(k, "k", d);
+}
+
+limber_matrix limber_as_matrix(limber_output c)
+{
+    return (limber_matrix){ c.data, c.format, c.row_stride, c.col_stride };
+}
+
+/* All but where the matrices lie. */
+static bool check_product(const limber_contract *contract, const struct product *x, struct diag *d)
+{
+    return limber_check_sizes(x->m, x->n, x->k, d) &&
            limber_check_matrix(&x->a, "a", x->m, x->k, d) &&
            limber_check_matrix(&x->b, "b", x->k, x->n, d) &&
            limber_check_matrix(&x->c, "c", x->m, x->n, d) &&
@@ -39,111 +45,72 @@ bool limber_check_addresses(const struct product *x, struct diag *d)
            limber_check_apart(c, b, d);
 }
 
-struct problem limber_problem_of(const limber_contract *contract, const struct product *x)
+/* A prepared operand of a batch is the one matrix that all products read. */
+static bool check_shared(const limber_problem *p, struct diag *d)
 {
-    return (struct problem){
-        .contract = *contract,
-        .m = x->m,
-        .n = x->n,
-        .k = x->k,
+    const limber_batch *t = p->batch;
+    bool one_a = !t || (!t->address_a && (t->a == 0 || t->count < 2));
+    bool one_b = !t || (!t->address_b && (t->b == 0 || t->count < 2));
+
+    if ((!p->prepared_a || one_a) && (!p->prepared_b || one_b))
+        return true;
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "problem.prepared_%c: the products of the batch read unlike matrices",
+                       p->prepared_a && !one_a ? 'a' : 'b');
+}
+
+static bool check_places(const limber_problem *p, const struct product *x, bool stores,
+                         struct diag *d)
+{
+    if (p->batch)
+        return limber_check_batch(p->batch, x, d);
+    return stores ? limber_check_addresses(x, d) : check_operands(x, d);
+}
+
+bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
+                       struct problem *to, struct diag *d)
+{
+    struct product x = { p->m, p->n, p->k, p->a, p->b, limber_as_matrix(p->c) };
+
+    if (p->batch && p->batch->address_a) /* addresses replace data, whatever it holds */
+        x.a.data = NULL;
+    if (p->batch && p->batch->address_b)
+        x.b.data = NULL;
+    if (p->batch && p->batch->address_c)
+        x.c.data = NULL;
+    if (!check_product(p->contract, &x, d) || !check_places(p, &x, stores, d) ||
+        !check_shared(p, d) ||
+        !limber_prepared_fits(ctx, p->prepared_a, &x.a, LIMBER_SIDE_A, x.m, x.k, d) ||
+        !limber_prepared_fits(ctx, p->prepared_b, &x.b, LIMBER_SIDE_B, x.k, x.n, d))
+        return false;
+    *to = (struct problem){
+        .contract = *p->contract,
+        .m = x.m,
+        .n = x.n,
+        .k = x.k,
         .groups = 1,
-        .fa = x->a.format,
-        .fb = x->b.format,
-        .fc = x->c.format,
-        .a = { x->a.data, x->a.row, x->a.col, NULL },
-        .b = { x->b.data, x->b.col, x->b.row, NULL },
-        .c = { .data = x->c.data, .row = x->c.row, .col = x->c.col, .inner = x->n > 0 ? x->n : 1 },
-        .alpha = limber_scalar(x->alpha, x->c.format, 1),
-        .beta = limber_scalar(x->beta, x->c.format, 0),
+        .fa = x.a.format,
+        .fb = x.b.format,
+        .fc = x.c.format,
+        .a = { x.a.data, x.a.row_stride, x.a.col_stride, NULL },
+        .b = { x.b.data, x.b.col_stride, x.b.row_stride, NULL },
+        .c = { .data = p->batch && p->batch->address_c ? NULL : p->c.data,
+               .row = x.c.row_stride,
+               .col = x.c.col_stride,
+               .inner = x.n > 0 ? x.n : 1 },
+        .alpha = limber_scalar(p->alpha, x.c.format, 1),
+        .beta = limber_scalar(p->beta, x.c.format, 0),
+        .queue = p->queue,
+        .kept = { p->prepared_a, p->prepared_b },
     };
-}
-
-limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, int64_t m,
-                          int64_t n, int64_t k, const void *alpha, limber_matrix a, limber_matrix b,
-                          const void *beta, limber_matrix c, limber_report *report)
-{
-    CALL_SCOPE;
-    const struct product x = { m, n, k, alpha, beta, a, b, c };
-    struct diag d = { 0 };
-
-    if (limber_check_product(ctx, contract, &x, &d) && limber_check_addresses(&x, &d)) {
-        struct problem p = limber_problem_of(contract, &x);
-
-        limber_engine_run(ctx, &p, report, &d);
+    if (p->batch) {
+        to->groups = p->batch->count;
+        to->step_a = p->batch->a;
+        to->step_b = p->batch->b;
+        to->step_c = p->batch->c;
+        to->each_a = p->batch->address_a;
+        to->each_b = p->batch->address_b;
+        to->each_c = p->batch->address_c;
     }
-    if (d.status)
-        limber_fail_in(&d, "gemm");
-    return limber_error_set(&d);
-}
-
-limber_status limber_gemm_plan(limber_context *ctx, const limber_contract *contract, int64_t m,
-                               int64_t n, int64_t k, const void *alpha, limber_matrix a,
-                               limber_matrix b, const void *beta, limber_matrix c, char **text,
-                               limber_report *report)
-{
-    CALL_SCOPE;
-    const struct product x = { m, n, k, alpha, beta, a, b, c };
-    struct diag d = { 0 };
-    struct text out = { 0 };
-    limber_cut cut = { 0 };
-
-    if (!text) {
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
-    } else if (limber_check_product(ctx, contract, &x, &d) && check_operands(&x, &d)) {
-        struct problem p = limber_problem_of(contract, &x);
-
-        if (!limber_engine_plan(ctx, &p, &out, &cut, report, &d))
-            limber_text_clear(&out);
-        limber_cut_free(&cut);
-    }
-    if (text)
-        *text = out.s;
-    if (d.status)
-        limber_fail_in(&d, "gemm_plan");
-    return limber_error_set(&d);
-}
-
-limber_status limber_gemm_cut(limber_context *ctx, const limber_contract *contract, int64_t m,
-                              int64_t n, int64_t k, const void *alpha, limber_matrix a,
-                              limber_matrix b, const void *beta, limber_matrix c, limber_cut *cut,
-                              limber_report *report)
-{
-    CALL_SCOPE;
-    const struct product x = { m, n, k, alpha, beta, a, b, c };
-    struct diag d = { 0 };
-
-    if (cut)
-        memset(cut, 0, sizeof *cut);
-    if (!cut) {
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "cut is NULL");
-    } else if (limber_check_product(ctx, contract, &x, &d) && check_operands(&x, &d)) {
-        struct problem p = limber_problem_of(contract, &x);
-
-        if (!limber_engine_plan(ctx, &p, NULL, cut, report, &d))
-            limber_cut_free(cut);
-    }
-    if (d.status)
-        limber_fail_in(&d, "gemm_cut");
-    return limber_error_set(&d);
-}
-
-limber_status limber_gemm_workspace(limber_context *ctx, const limber_contract *contract, int64_t m,
-                                    int64_t n, int64_t k, const void *alpha, limber_matrix a,
-                                    limber_matrix b, const void *beta, limber_matrix c,
-                                    size_t *least, size_t *best)
-{
-    CALL_SCOPE;
-    const struct product x = { m, n, k, alpha, beta, a, b, c };
-    struct diag d = { 0 };
-
-    if (!least || !best) {
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
-    } else if (limber_check_product(ctx, contract, &x, &d)) {
-        struct problem p = limber_problem_of(contract, &x);
-
-        limber_engine_workspace(ctx, &p, least, best, &d);
-    }
-    if (d.status)
-        limber_fail_in(&d, "gemm_workspace");
-    return limber_error_set(&d);
+    return true;
 }

@@ -41,10 +41,10 @@ static bool tell(limber_inspection *out, const struct mask *m, struct diag *d)
     return !m->tile || tell_tiles(out, m, d);
 }
 
-static bool look(limber_context *ctx, const limber_matrix *x, int64_t lines, int64_t length,
-                 int left, limber_inspection *out, struct diag *d)
+static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, int64_t length,
+                 bool left, limber_inspection *out, struct diag *d)
 {
-    const struct view v = { x->data, left ? x->row : x->col, left ? x->col : x->row, NULL, NULL };
+    const struct view v = { x->data, left ? x->row_stride : x->col_stride, left ? x->col_stride : x->row_stride, NULL, NULL };
     const struct runner r = limber_pool_runner(ctx->pool);
     struct mask m = { 0 };
     bool ok;
@@ -60,30 +60,37 @@ static bool look(limber_context *ctx, const limber_matrix *x, int64_t lines, int
 }
 
 limber_status limber_inspect(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
-                             int left, limber_inspection *out)
+                             limber_side side, limber_inspection *out)
 {
     CALL_SCOPE;
+    const bool left = side == LIMBER_SIDE_A;
+    limber_inspection full = LIMBER_INSPECTION_INIT;
     struct diag d = { 0 };
 
-    if (out)
-        memset(out, 0, sizeof *out);
     if (!ctx || !out)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", ctx ? "out" : "ctx");
-    else if (rows < 0 || cols < 0)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is negative",
-                    rows < 0 ? "rows" : "cols", (long long)(rows < 0 ? rows : cols));
-    else if (limber_check_matrix(&x, "x", rows, cols, &d) &&
-             limber_check_data(&x, "x", rows, cols, &d))
-        look(ctx, &x, left ? rows : cols, left ? cols : rows, left, out, &d);
+    else if (limber_sized_check(out, LEAST_inspection, "out", &d)) {
+        if (side != LIMBER_SIDE_A && side != LIMBER_SIDE_B)
+            limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "side = %d is neither A nor B", (int)side);
+        else if (rows < 0 || cols < 0)
+            limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is negative",
+                        rows < 0 ? "rows" : "cols", (long long)(rows < 0 ? rows : cols));
+        else if (limber_check_matrix(&x, "x", rows, cols, &d) &&
+                 limber_check_data(&x, "x", rows, cols, &d))
+            inspect(ctx, &x, left ? rows : cols, left ? cols : rows, left, &full, &d);
+        limber_sized_out(out, &full, sizeof full);
+    }
     if (d.status)
-        limber_fail_in(&d, "look_at");
+        limber_fail_in(&d, "inspect");
     return limber_error_set(&d);
 }
 
-void limber_inspection_free(limber_inspection *look)
+void limber_inspection_free(limber_inspection *inspection)
 {
-    if (!look)
+    const limber_inspection none = LIMBER_INSPECTION_INIT;
+
+    if (!inspection)
         return;
-    free(look->tile);
-    memset(look, 0, sizeof *look);
+    free(inspection->tile);
+    limber_sized_out(inspection, &none, sizeof none);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a product was cut into, for people: as text, and as limber_cut. */
+ * What a product was cut into, for people: as text, and as struct cut. */
 #include "jit/api/api.h"
 
 #include "passes/partition.h"
@@ -11,9 +11,9 @@
 
 enum { WIDE = 64, HIGH = 32, RUNS = 24 };
 
-_Static_assert((int)LIMBER_CUT_ZERO == (int)CLASS_zero &&
-                   (int)LIMBER_CUT_NARROW == (int)CLASS_narrow &&
-                   (int)LIMBER_CUT_WIDE == (int)CLASS_wide,
+_Static_assert((int)LIMBER_TILE_ZERO == (int)CLASS_zero &&
+                   (int)LIMBER_TILE_NARROW == (int)CLASS_narrow &&
+                   (int)LIMBER_TILE_WIDE == (int)CLASS_wide,
                "kinds are the partition's classes");
 
 static bool uses_tiles(const struct partition *parts)
@@ -35,14 +35,14 @@ static unsigned char *groups_of(const struct partition_side *s)
     return group;
 }
 
-bool limber_parts_cut(limber_cut *cut, const struct partition *parts, bool transposed,
-                      const limber_report *r, double whole, struct diag *d)
+bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool transposed,
+                      const struct report *r, double whole, struct diag *d)
 {
     bool tiles = uses_tiles(parts), ok = true;
 
     cut->parts = r->parts;
     memcpy(cut->part, r->part, sizeof cut->part);
-    cut->whole = whole;
+    cut->one_plan = whole;
     cut->tiles = tiles ? parts->side[0].tiles : 0;
     cut->tile = tiles ? (int64_t)1 << parts->side[0].shift : 0;
     for (int i = 0; i < 2; i++) {
@@ -60,7 +60,7 @@ bool limber_parts_cut(limber_cut *cut, const struct partition *parts, bool trans
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for what a product is cut into");
 }
 
-void limber_cut_free(limber_cut *cut)
+void limber_cut_clear(struct cut *cut)
 {
     for (int i = 0; cut && i < 2; i++) {
         free(cut->group[i]);
@@ -102,10 +102,10 @@ static void print_groups(struct text *out, const unsigned char *group, int64_t n
 }
 
 /* The widest kind of the tiles that a character stands for. */
-static int widest(const limber_cut *cut, int side, int64_t block, int64_t blocks, int64_t tile,
+static int widest(const struct cut *cut, int side, int64_t block, int64_t blocks, int64_t tile,
                   int64_t tiles)
 {
-    int kind = LIMBER_CUT_ZERO;
+    int kind = LIMBER_TILE_ZERO;
 
     for (int64_t i = block; i < block + blocks && i < cut->blocks[side]; i++)
         for (int64_t j = tile; j < tile + tiles && j < cut->tiles; j++)
@@ -116,7 +116,7 @@ static int widest(const limber_cut *cut, int side, int64_t block, int64_t blocks
 }
 
 /* As the matrix lies: A's blocks go down, B's across. */
-static void print_kinds(struct text *out, const limber_cut *cut, int side)
+static void print_kinds(struct text *out, const struct cut *cut, int side)
 {
     int64_t down = side ? cut->tiles : cut->blocks[0], across = side ? cut->blocks[1] : cut->tiles;
     int64_t dy = (down + HIGH - 1) / HIGH, dx = (across + WIDE - 1) / WIDE;
@@ -137,8 +137,8 @@ static void print_side(struct text *out, const limber_part *p, int side)
     char name[8];
 
     snprintf(name, sizeof name, "%c%s%s%s", 'a' + p->group[side], p->kinds[side] ? ":" : "",
-             p->kinds[side] >> LIMBER_CUT_NARROW & 1 ? "n" : "",
-             p->kinds[side] >> LIMBER_CUT_WIDE & 1 ? "W" : "");
+             p->kinds[side] >> LIMBER_TILE_NARROW & 1 ? "n" : "",
+             p->kinds[side] >> LIMBER_TILE_WIDE & 1 ? "W" : "");
     limber_text_add(out, "  %-4s", name);
 }
 
@@ -165,7 +165,7 @@ static void print_table(struct text *out, const limber_part *part, int parts)
     }
 }
 
-void limber_parts_text(struct text *out, const limber_cut *cut)
+void limber_parts_text(struct text *out, const struct cut *cut)
 {
     static const char *const name[] = { "A", "B" }, *const lines[] = { "rows", "columns" };
     double sum = 0;
@@ -175,8 +175,8 @@ void limber_parts_text(struct text *out, const limber_cut *cut)
     limber_text_add(out, "; parts\n%d part%s: predicted %.3g s", cut->parts,
                     cut->parts > 1 ? "s" : "", sum);
     limber_text_add(
-        out, isfinite(cut->whole) ? ", by one plan for all %.3g s\n" : ", and no plan serves all\n",
-        cut->whole);
+        out, isfinite(cut->one_plan) ? ", by one plan for all %.3g s\n" : ", and no plan serves all\n",
+        cut->one_plan);
     for (int i = 0; i < 2; i++) {
         limber_text_add(out, "groups of %s, blocks of 64 %s: ", name[i], lines[i]);
         print_groups(out, cut->group[i], cut->blocks[i]);
@@ -190,7 +190,7 @@ void limber_parts_text(struct text *out, const limber_cut *cut)
 }
 
 /* Scheme after scheme, in the order of the parts. */
-void limber_parts_shares(struct text *out, const limber_report *r)
+void limber_parts_shares(struct text *out, const struct report *r)
 {
     const char *comma = " ";
 
@@ -216,8 +216,15 @@ limber_status limber_report_parts(const limber_report *report, char **text)
 
     if (!report || !text)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", report ? "text" : "report");
-    else
-        print_table(&out, report->part, report->parts);
+    else if (limber_report_check(report, &d)) {
+        int count = report->parts < report->part_room ? report->parts : report->part_room;
+        limber_part part[LIMBER_PARTS] = { 0 };
+
+        for (int i = 0; i < count && i < LIMBER_PARTS; i++)
+            memcpy(&part[i], (const char *)report->part + (size_t)i * report->part_size,
+                   report->part_size < sizeof *part ? report->part_size : sizeof *part);
+        print_table(&out, part, count);
+    }
     if (out.failed) {
         limber_text_clear(&out);
         limber_fail(&d, LIMBER_STATUS_NO_MEMORY, "no memory for the table");

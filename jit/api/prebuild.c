@@ -51,12 +51,13 @@ limber_status limber_kernel_make(limber_context *ctx, const char *plan, limber_r
 {
     CALL_SCOPE;
     struct diag d = { 0 };
-    limber_report r = { 0 };
+    struct report r = { 0 };
 
     if (!ctx || !plan)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", ctx ? "plan" : "ctx");
-    else if (limber_engine_make_stated(ctx, plan, &r, &d) && report)
-        *report = r;
+    else if (limber_report_check(report, &d) && limber_engine_make_stated(ctx, plan, &r, &d) &&
+             report)
+        limber_report_out(report, &r);
     if (d.status)
         limber_fail_in(&d, "kernel_make");
     return limber_error_set(&d);

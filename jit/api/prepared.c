@@ -149,7 +149,7 @@ void limber_prepared_mask(const limber_prepared *o, struct mask *m, enum scan_de
 static bool scan(struct limber_prepared *o, struct diag *d)
 {
     const limber_matrix *x = &o->x;
-    struct view v = { x->data, o->left ? x->row : x->col, o->left ? x->col : x->row, NULL, NULL };
+    struct view v = { x->data, o->left ? x->row_stride : x->col_stride, o->left ? x->col_stride : x->row_stride, NULL, NULL };
     int64_t lines = o->left ? o->rows : o->cols, length = o->left ? o->cols : o->rows;
     struct runner r = limber_pool_runner(o->ctx->pool);
 
@@ -206,12 +206,12 @@ static void hash_some(void *arg, int64_t task, int worker)
 /* Of all elements, by the context's threads. */
 static bool hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d)
 {
-    bool by_rows = o->x.col <= o->x.row;
+    bool by_rows = o->x.col_stride <= o->x.row_stride;
     struct hashing h = { .x = &o->x,
                          .outer = by_rows ? o->rows : o->cols,
                          .inner = by_rows ? o->cols : o->rows,
-                         .outer_step = by_rows ? o->x.row : o->x.col,
-                         .inner_step = by_rows ? o->x.col : o->x.row };
+                         .outer_step = by_rows ? o->x.row_stride : o->x.col_stride,
+                         .inner_step = by_rows ? o->x.col_stride : o->x.row_stride };
     struct runner r = limber_pool_runner(o->ctx->pool);
     int64_t tasks;
 
@@ -257,8 +257,8 @@ static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int
                            rows < 0 ? "rows" : "cols", (long long)(rows < 0 ? rows : cols));
     if (!limber_check_matrix(x, "x", rows, cols, d) || !limber_check_data(x, "x", rows, cols, d))
         return false;
-    return !c->check || !limber_device_holds(ctx, x->data) ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "config.check of x in a device's memory");
+    return c->changes != LIMBER_CHANGES_CHECKED || !limber_device_holds(ctx, x->data) ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "config.changes: LIMBER_CHANGES_CHECKED of x in a device's memory");
 }
 
 static bool prepare(struct limber_prepared *o, struct diag *d)
@@ -270,19 +270,23 @@ static bool prepare(struct limber_prepared *o, struct diag *d)
 }
 
 limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
-                             int left, const limber_prepare_config *config,
-                             limber_prepared **operand)
+                             limber_side side, const limber_prepare_config *config,
+                             limber_prepared **prepared)
 {
     CALL_SCOPE;
-    const limber_prepare_config none = { 0 }, *c = config ? config : &none;
+    limber_prepare_config c = LIMBER_PREPARE_CONFIG_INIT;
     struct limber_prepared *o = NULL;
     struct diag d = { 0 };
 
-    if (operand)
-        *operand = NULL;
-    if (!operand) {
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "operand is NULL");
-    } else if (check_prepare(ctx, &x, rows, cols, c, &d)) {
+    if (prepared)
+        *prepared = NULL;
+    if (!prepared) {
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "prepared is NULL");
+    } else if (side != LIMBER_SIDE_A && side != LIMBER_SIDE_B) {
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "side = %d is neither A nor B", (int)side);
+    } else if ((!config || limber_sized_in(&c, sizeof c, config, LEAST_prepare_config, "config",
+                                           &d)) &&
+               check_prepare(ctx, &x, rows, cols, &c, &d)) {
         o = calloc(1, sizeof *o);
         if (!o)
             limber_fail(&d, LIMBER_STATUS_NO_MEMORY, "no memory for an operand");
@@ -292,16 +296,16 @@ limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
         o->x = x;
         o->rows = rows;
         o->cols = cols;
-        o->left = left;
-        o->checks = c->check;
-        o->bound = bound_of(o, c);
+        o->left = side == LIMBER_SIDE_A;
+        o->checks = c.changes == LIMBER_CHANGES_CHECKED;
+        o->bound = bound_of(o, &c);
         if (prepare(o, &d))
-            *operand = o;
+            *prepared = o;
         else
             limber_prepared_free(o);
     }
     if (d.status)
-        limber_fail_in(&d, "operand_prepare");
+        limber_fail_in(&d, "prepare");
     return limber_error_set(&d);
 }
 
@@ -330,14 +334,16 @@ limber_status limber_prepared_check(limber_prepared *o)
     else
         is_same(o, "operand", &d);
     if (d.status)
-        limber_fail_in(&d, "operand_check");
+        limber_fail_in(&d, "prepared_check");
     return limber_error_set(&d);
 }
 
-static bool fits(const limber_context *ctx, const limber_prepared *o, const limber_matrix *x,
-                 bool left, int64_t rows, int64_t cols, struct diag *d)
+bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
+                          const limber_matrix *x, limber_side side, int64_t rows, int64_t cols,
+                          struct diag *d)
 {
-    const char *what = left ? "operand a" : "operand b";
+    const bool left = side == LIMBER_SIDE_A;
+    const char *what = left ? "prepared_a" : "prepared_b";
 
     if (!o)
         return true;
@@ -351,32 +357,10 @@ static bool fits(const limber_context *ctx, const limber_prepared *o, const limb
         return limber_fail(
             d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared as %lld x %lld, not %lld x %lld", what,
             (long long)o->rows, (long long)o->cols, (long long)rows, (long long)cols);
-    if (o->x.data != x->data || o->x.row != x->row || o->x.col != x->col ||
+    if (o->x.data != x->data || o->x.row_stride != x->row_stride ||
+        o->x.col_stride != x->col_stride ||
         !limber_format_equal(o->x.format, x->format))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared of another matrix",
                            what);
     return !o->checks || is_same(o, what, d);
-}
-
-limber_status limber_gemm_prepared(limber_context *ctx, const limber_contract *contract, int64_t m,
-                                   int64_t n, int64_t k, const void *alpha,
-                                   limber_prepared *prepared_a, limber_matrix a,
-                                   limber_prepared *prepared_b, limber_matrix b, const void *beta,
-                                   limber_matrix c, limber_report *report)
-{
-    CALL_SCOPE;
-    const struct product x = { m, n, k, alpha, beta, a, b, c };
-    struct diag d = { 0 };
-
-    if (limber_check_product(ctx, contract, &x, &d) && limber_check_addresses(&x, &d) &&
-        fits(ctx, prepared_a, &a, true, m, k, &d) && fits(ctx, prepared_b, &b, false, k, n, &d)) {
-        struct problem p = limber_problem_of(contract, &x);
-
-        p.kept[0] = prepared_a;
-        p.kept[1] = prepared_b;
-        limber_engine_run(ctx, &p, report, &d);
-    }
-    if (d.status)
-        limber_fail_in(&d, "gemm_prepared");
-    return limber_error_set(&d);
 }

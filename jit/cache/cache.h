@@ -39,7 +39,7 @@ struct entry {
     struct entry *code;
     struct function *function; /* in the place of a kernel: of fixed shape */
     void *address; /* of the function's code */
-    int from; /* as in limber_report: compiled, from disk, found in memory */
+    int from; /* as in struct report: compiled, from disk, found in memory */
     double seconds; /* that making it took */
     char *stated; /* the stated plan as text, or NULL */
 };
@@ -106,7 +106,7 @@ int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES]);
 void limber_disk_release(int claim, const unsigned char key[KEY_BYTES]);
 void limber_disk_describe(struct disk *disk, limber_cache_info *info);
 bool limber_disk_each(struct disk *disk, bool verify,
-                      int (*seen)(void *user, const limber_cache_entry *), void *user,
+                      int (*visit)(void *user, const limber_cache_entry *), void *user,
                       struct diag *d);
 bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, struct diag *d);
 

@@ -799,7 +799,7 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 
     if (disk->dir && !roots && disk->mode != CACHE_off)
         find_key(disk, false, &key); /* or why there is none */
-    memset(info, 0, sizeof *info);
+    *info = (limber_cache_info)LIMBER_CACHE_INFO_INIT;
     if (disk->dir)
         snprintf(info->directory, sizeof info->directory, "%s", disk->dir);
     if (root >= 0) {
@@ -820,7 +820,7 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 struct visit {
     struct disk *disk;
     bool verify, damaged_only;
-    int (*seen)(void *, const limber_cache_entry *);
+    int (*visit)(void *, const limber_cache_entry *);
     void *user;
     size_t removed;
     int error;
@@ -869,7 +869,7 @@ static int show(void *user, const struct shard *shard, const char *file)
     if (is_temporary(file))
         return 0;
     look(v, shard, file, v->verify, &e);
-    return v->seen(v->user, &e);
+    return v->visit(v->user, &e);
 }
 
 static int erase(void *user, const struct shard *shard, const char *file)
@@ -908,10 +908,10 @@ static bool root_for(struct disk *disk, int *root, bool *roots, struct diag *d)
 }
 
 bool limber_disk_each(struct disk *disk, bool verify,
-                      int (*seen)(void *user, const limber_cache_entry *), void *user,
+                      int (*visit)(void *user, const limber_cache_entry *), void *user,
                       struct diag *d)
 {
-    struct visit v = { .disk = disk, .verify = verify, .seen = seen, .user = user };
+    struct visit v = { .disk = disk, .verify = verify, .visit = visit, .user = user };
     bool roots = false;
     int root;
 

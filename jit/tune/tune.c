@@ -214,9 +214,11 @@ static void *operand(limber_format f, uint32_t seed)
 
 /* Multiply-adds a second of the best of a few runs, after one that compiles. */
 static bool time_runs(struct search *s, const struct subject *what, limber_matrix a,
-                      limber_matrix b, limber_matrix c, double *rate)
+                      limber_matrix b, limber_output c, double *rate)
 {
-    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = what->scheme };
+    const limber_contract contract = { .size = sizeof contract,
+                                       .promise = LIMBER_CONTRACT_NATIVE,
+                                       .scheme = what->scheme };
     double best = INFINITY;
 
     for (int i = -1; i < RUNS; i++) {
@@ -247,7 +249,7 @@ static bool measure(struct search *s, const struct subject *what, double *rate, 
     ok = (a && b && c) || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory to measure");
     if (ok &&
         !time_runs(s, what, (limber_matrix){ a, in, SIZE, 1 }, (limber_matrix){ b, in, SIZE, 1 },
-                   (limber_matrix){ c, out, SIZE, 1 }, rate))
+                   (limber_output){ c, out, SIZE, 1 }, rate))
         ok = limber_fail(d, LIMBER_STATUS_DEVICE, "%s", limber_error_text());
     free(a);
     free(b);
@@ -257,8 +259,8 @@ static bool measure(struct search *s, const struct subject *what, double *rate, 
 
 static void say(const struct search *s, const char *line)
 {
-    if (s->options->seen)
-        s->options->seen(s->options->user, line);
+    if (s->options->line)
+        s->options->line(s->options->user, line);
 }
 
 /* Lines of the record look like "tried f64 12,120,256 6.1e10". */
@@ -407,16 +409,19 @@ static bool tune(limber_context *ctx, const limber_tuning *options, struct diag 
 limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning)
 {
     CALL_SCOPE;
-    static const limber_tuning plain;
+    limber_tuning full = LIMBER_TUNING_INIT;
     struct diag d = { 0 };
 
     if (!ctx)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
-    else if (tuning && !(tuning->seconds >= 0))
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "tuning.seconds = %g is negative",
-                    tuning->seconds);
-    else
-        tune(ctx, tuning ? tuning : &plain, &d);
+    else if (!tuning ||
+             limber_sized_in(&full, sizeof full, tuning, LEAST_tuning, "tuning", &d)) {
+        if (!(full.seconds >= 0))
+            limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "tuning.seconds = %g is negative",
+                        full.seconds);
+        else
+            tune(ctx, &full, &d);
+    }
     if (d.status)
         limber_fail_in(&d, "tune");
     return limber_error_set(&d);

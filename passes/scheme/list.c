@@ -8,42 +8,42 @@
 #include <string.h>
 
 const struct scheme limber_schemes[] = {
-    { "native", "the machine's own fused multiply-add", limber_split_native, UNIT_f64, 1, 0, 1,
+    { { { "native", "the machine's own fused multiply-add" } }, limber_split_native, UNIT_f64, 1, 0, 1,
       false },
-    { "cublas", "NVIDIA's own product, where it is at hand; its bits are its own",
+    { { { "cublas", "NVIDIA's own product, where it is at hand; its bits are its own" } },
       limber_split_cublas, UNIT_f64, 1, 0, 1, false },
-    { "tensor-e4m3", "operands as they are on FP8 (e4m3) tensor cores", limber_split_tensor,
+    { { { "tensor-e4m3", "operands as they are on FP8 (e4m3) tensor cores" } }, limber_split_tensor,
       UNIT_e4m3, 1, 0, 1, false },
-    { "tensor-e5m2", "operands as they are on FP8 (e5m2) tensor cores", limber_split_tensor,
+    { { { "tensor-e5m2", "operands as they are on FP8 (e5m2) tensor cores" } }, limber_split_tensor,
       UNIT_e5m2, 1, 0, 1, false },
-    { "tensor-f16", "operands that FP16 holds, as they are, on FP16 tensor cores",
+    { { { "tensor-f16", "operands that FP16 holds, as they are, on FP16 tensor cores" } },
       limber_split_tensor, UNIT_f16, 1, 0, 1, false },
-    { "fp32-f", "FP32 from two scaled FP16 limbs, 3 products (Ape)", limber_split_hilo, UNIT_f16, 2,
+    { { { "fp32-f", "FP32 from two scaled FP16 limbs, 3 products (Ape)" } }, limber_split_hilo, UNIT_f16, 2,
       12, 2, true },
-    { "fp32-m", "FP32 from two unscaled FP16 limbs, 4 products (Markidis)", limber_split_hilo,
+    { { { "fp32-m", "FP32 from two unscaled FP16 limbs, 4 products (Markidis)" } }, limber_split_hilo,
       UNIT_f16, 2, 0, 3, false },
-    { "fp32-t", "FP32 from two TF32 limbs, 3 products (Ape)", limber_split_hilo, UNIT_tf32, 2, 0, 2,
+    { { { "fp32-t", "FP32 from two TF32 limbs, 3 products (Ape)" } }, limber_split_hilo, UNIT_tf32, 2, 0, 2,
       true },
-    { "fp32-b", "FP32 from three BF16 limbs, 6 products (Ape)", limber_split_hilo, UNIT_bf16, 3, 0,
+    { { { "fp32-b", "FP32 from three BF16 limbs, 6 products (Ape)" } }, limber_split_hilo, UNIT_bf16, 3, 0,
       3, true },
-    { "fp32-b9", "FP32 from three BF16 limbs, all 9 products", limber_split_hilo, UNIT_bf16, 3, 0,
+    { { { "fp32-b9", "FP32 from three BF16 limbs, all 9 products" } }, limber_split_hilo, UNIT_bf16, 3, 0,
       5, true },
-    { "ozaki1-f16", "error-free slices on FP16 units with FP32 sums", limber_split_ozaki1, UNIT_f16,
+    { { { "ozaki1-f16", "error-free slices on FP16 units with FP32 sums" } }, limber_split_ozaki1, UNIT_f16,
       0, 0, 0, true },
-    { "ozaki1-bf16", "error-free slices on BF16 units with FP32 sums", limber_split_ozaki1,
+    { { { "ozaki1-bf16", "error-free slices on BF16 units with FP32 sums" } }, limber_split_ozaki1,
       UNIT_bf16, 0, 0, 0, true },
-    { "ozaki1-i8", "error-free slices on INT8 units with INT32 sums", limber_split_ozaki1, UNIT_i8,
+    { { { "ozaki1-i8", "error-free slices on INT8 units with INT32 sums" } }, limber_split_ozaki1, UNIT_i8,
       0, 0, 0, true },
-    { "ozaki1-f64", "error-free slices on FP64 units", limber_split_ozaki1, UNIT_f64, 0, 0, 0,
+    { { { "ozaki1-f64", "error-free slices on FP64 units" } }, limber_split_ozaki1, UNIT_f64, 0, 0, 0,
       true },
-    { "ozaki2", "residues on INT8 units, Chinese remainders", limber_split_ozaki2, UNIT_i8, 0, 0, 0,
+    { { { "ozaki2", "residues on INT8 units, Chinese remainders" } }, limber_split_ozaki2, UNIT_i8, 0, 0, 0,
       true },
-    { "integer", "bytes of integers on INT8 units", limber_split_integer, UNIT_i8, 0, 0, 0, false },
-    { "exact", "exact products in a long accumulator, for any data (Kulisch)", limber_split_exact,
+    { { { "integer", "bytes of integers on INT8 units" } }, limber_split_integer, UNIT_i8, 0, 0, 0, false },
+    { { { "exact", "exact products in a long accumulator, for any data (Kulisch)" } }, limber_split_exact,
       UNIT_exact, 1, 0, 1, false },
-    { "pairs", "small products in pairs of doubles, correctly rounded, without a kernel",
+    { { { "pairs", "small products in pairs of doubles, correctly rounded, without a kernel" } },
       limber_split_exact, UNIT_exact, 1, 0, 1, false, true },
-    { "simulate", "what a described low-precision unit computes, bit for bit",
+    { { { "simulate", "what a described low-precision unit computes, bit for bit" } },
       limber_split_simulate, UNIT_model, 1, 0, 1, false },
 };
 const size_t limber_scheme_count = COUNT(limber_schemes);
@@ -56,14 +56,9 @@ const struct scheme *limber_scheme_find(const char *name)
     return NULL;
 }
 
-const char *limber_scheme_name(int i)
+const limber_scheme *limber_scheme_at(int i)
 {
-    return i >= 0 && (size_t)i < limber_scheme_count ? limber_schemes[i].name : NULL;
-}
-
-const char *limber_scheme_about(int i)
-{
-    return i >= 0 && (size_t)i < limber_scheme_count ? limber_schemes[i].about : NULL;
+    return i >= 0 && (size_t)i < limber_scheme_count ? &limber_schemes[i].told : NULL;
 }
 
 const struct node *limber_source(const struct plan *p, int value)

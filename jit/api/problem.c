@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The verbs: they read the caller's problem, refuse what does not go together, and hand it to the
+ * operation. */
+#include "jit/api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool refuse(const char *what, const char *why, struct diag *d)
+{
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.%s: %s", what, why);
+}
+
+/* ---- the caller's structures ----------------------------------------------------------------- */
+
+static bool read_contract(struct arguments *c, struct diag *d)
+{
+    limber_contract *k = &c->contract;
+    const limber_contract *from = c->problem.contract;
+
+    if (!from)
+        *k = (limber_contract)LIMBER_CONTRACT_INIT;
+    else if (!limber_sized_in(k, sizeof *k, from, LEAST_contract, "contract", d))
+        return false;
+    if (k->unit) {
+        if (!limber_sized_in(&c->unit, sizeof c->unit, k->unit, LEAST_unit, "contract.unit", d))
+            return false;
+        k->unit = &c->unit;
+    }
+    c->statistics_to = k->statistics;
+    if (k->statistics) {
+        if (!limber_sized_in(&c->statistics, sizeof c->statistics, k->statistics, LEAST_statistics,
+                             "contract.statistics", d))
+            return false;
+        k->statistics = &c->statistics;
+    }
+    c->problem.contract = k;
+    return true;
+}
+
+static bool read_rest(struct arguments *c, struct diag *d)
+{
+    limber_problem *p = &c->problem;
+
+    if (p->conv) {
+        if (!limber_sized_in(&c->conv, sizeof c->conv, p->conv, LEAST_conv, "conv", d))
+            return false;
+        p->conv = &c->conv;
+    }
+    if (p->batch) {
+        if (!limber_sized_in(&c->batch, sizeof c->batch, p->batch, LEAST_batch, "batch", d))
+            return false;
+        p->batch = &c->batch;
+    }
+    if (p->queue) {
+        if (!limber_sized_in(&c->queue, sizeof c->queue, p->queue, LEAST_queue, "queue", d))
+            return false;
+        p->queue = &c->queue;
+    }
+    return true;
+}
+
+static bool read_problem(struct arguments *c, const limber_problem *problem, struct diag *d)
+{
+    if (!problem)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem is NULL");
+    return limber_sized_in(&c->problem, sizeof c->problem, problem, LEAST_problem, "problem", d) &&
+           read_contract(c, d) && read_rest(c, d);
+}
+
+/* ---- what goes together ---------------------------------------------------------------------- */
+
+static bool check_gemm(const limber_problem *p, struct diag *d)
+{
+    if (p->conv)
+        return refuse("conv", "a GEMM has none", d);
+    if (p->domain == LIMBER_DOMAIN_REAL && p->conjugate != LIMBER_CONJUGATE_NONE)
+        return refuse("conjugate", "real matrices have no conjugate", d);
+    if (p->domain == LIMBER_DOMAIN_REAL && p->complex_method != LIMBER_COMPLEX_AUTO)
+        return refuse("complex_method", "the matrices are real", d);
+    if (p->domain == LIMBER_DOMAIN_COMPLEX && (p->prepared_a || p->prepared_b))
+        return refuse(p->prepared_a ? "prepared_a" : "prepared_b",
+                      "complex matrices are not prepared", d);
+    return true;
+}
+
+static bool check_conv(const limber_problem *p, struct diag *d)
+{
+    if (p->operation != LIMBER_OPERATION_CONV_FORWARD)
+        return refuse("operation", "backward convolution is not in this version", d);
+    if (!p->conv)
+        return refuse("conv", "NULL, but a convolution needs its geometry", d);
+    if (p->m || p->n || p->k)
+        return refuse("m, n, k", "sizes of a convolution are in conv", d);
+    if (p->a.row_stride || p->a.col_stride || p->b.row_stride || p->b.col_stride ||
+        p->c.row_stride || p->c.col_stride)
+        return refuse("a, b, c", "tensors of a convolution are dense, their strides stay 0", d);
+    if (p->domain != LIMBER_DOMAIN_REAL || p->conjugate != LIMBER_CONJUGATE_NONE ||
+        p->complex_method != LIMBER_COMPLEX_AUTO)
+        return refuse("domain", "convolutions are real", d);
+    if (p->prepared_a || p->prepared_b)
+        return refuse(p->prepared_a ? "prepared_a" : "prepared_b",
+                      "operands of a convolution are not prepared", d);
+    return !p->batch || refuse("batch", "conv.n is the number of images", d);
+}
+
+static bool check_problem(const limber_context *ctx, const limber_problem *p, struct diag *d)
+{
+    if (!ctx)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    if ((int)p->operation < LIMBER_OPERATION_GEMM ||
+        p->operation > LIMBER_OPERATION_CONV_BACKWARD_FILTER)
+        return refuse("operation", "none of its values", d);
+    if ((int)p->domain < LIMBER_DOMAIN_REAL || p->domain > LIMBER_DOMAIN_COMPLEX)
+        return refuse("domain", "none of its values", d);
+    if ((int)p->conjugate < LIMBER_CONJUGATE_NONE || p->conjugate > LIMBER_CONJUGATE_BOTH)
+        return refuse("conjugate", "none of its values", d);
+    if ((int)p->complex_method < LIMBER_COMPLEX_AUTO ||
+        p->complex_method > LIMBER_COMPLEX_FOUR_PRODUCTS)
+        return refuse("complex_method", "none of its values", d);
+    if (p->epilogue)
+        return refuse("epilogue", "none is defined in this version", d);
+    if (p->queue && ((int)p->queue->capture < LIMBER_CAPTURE_NONE ||
+                     p->queue->capture > LIMBER_CAPTURE_READY))
+        return refuse("queue.capture", "none of its values", d);
+    return p->operation == LIMBER_OPERATION_GEMM ? check_gemm(p, d) : check_conv(p, d);
+}
+
+/* Of plans, workspaces and cuts. */
+static bool check_real(const limber_problem *p, const char *verb, struct diag *d)
+{
+    return p->domain == LIMBER_DOMAIN_REAL ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.domain: %s serves real matrices",
+                       verb);
+}
+
+static bool check_single(const limber_problem *p, const char *verb, struct diag *d)
+{
+    return !p->batch || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                                    "problem.batch: %s serves one product", verb);
+}
+
+/* ---- verbs ----------------------------------------------------------------------------------- */
+
+static bool run(limber_context *ctx, const limber_problem *p, struct report *r, struct diag *d)
+{
+    struct problem x;
+
+    if (p->operation != LIMBER_OPERATION_GEMM)
+        return limber_conv_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
+    if (p->domain == LIMBER_DOMAIN_COMPLEX)
+        return limber_complex_run(ctx, p, r, d);
+    return limber_gemm_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
+}
+
+static bool state(limber_context *ctx, const limber_problem *p, struct problem *x, struct diag *d)
+{
+    return p->operation == LIMBER_OPERATION_GEMM ? limber_gemm_state(ctx, p, false, x, d) :
+                                                   limber_conv_state(ctx, p, false, x, d);
+}
+
+limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
+                            limber_report *report)
+{
+    struct arguments c;
+    struct diag d = { 0 };
+    struct report r;
+
+    if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
+        check_problem(ctx, &c.problem, &d) && run(ctx, &c.problem, report ? &r : NULL, &d)) {
+        if (report)
+            limber_report_out(report, &r);
+        if (c.statistics_to)
+            limber_sized_out(c.statistics_to, &c.statistics, sizeof c.statistics);
+    }
+    if (d.status)
+        limber_fail_in(&d, name);
+    return limber_error_set(&d);
+}
+
+limber_status limber_run(limber_context *ctx, const limber_problem *problem, limber_report *report)
+{
+    CALL_SCOPE;
+    return limber_run_as("run", ctx, problem, report);
+}
+
+limber_status limber_plan(limber_context *ctx, const limber_problem *problem, char **text,
+                          limber_report *report)
+{
+    CALL_SCOPE;
+    struct arguments c;
+    struct diag d = { 0 };
+    struct text out = { 0 };
+    struct cut cut = { 0 };
+    struct report r;
+    struct problem x;
+
+    if (!text)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
+    else if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
+             check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_plan", &d) &&
+             check_single(&c.problem, "limber_plan", &d) && state(ctx, &c.problem, &x, &d)) {
+        if (!limber_engine_plan(ctx, &x, &out, x.shape ? NULL : &cut, report ? &r : NULL, &d))
+            limber_text_clear(&out);
+        else if (report)
+            limber_report_out(report, &r);
+        limber_cut_clear(&cut);
+    }
+    if (text)
+        *text = out.s;
+    if (d.status)
+        limber_fail_in(&d, "plan");
+    return limber_error_set(&d);
+}
+
+limber_status limber_explain(limber_context *ctx, const limber_problem *problem, limber_cut *cut,
+                             limber_report *report)
+{
+    CALL_SCOPE;
+    struct arguments c;
+    struct diag d = { 0 };
+    struct cut found = { 0 }, none = { 0 };
+    struct report r;
+    struct problem x;
+
+    if (!cut)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "cut is NULL");
+    else if (limber_cut_check(cut, &d))
+        limber_cut_out(cut, &none, &d);
+    if (!d.status && limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
+        check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_explain", &d) &&
+        check_single(&c.problem, "limber_explain", &d)) {
+        if (c.problem.operation != LIMBER_OPERATION_GEMM)
+            refuse("operation", "limber_explain serves GEMMs", &d);
+        else if (state(ctx, &c.problem, &x, &d) &&
+                 limber_engine_plan(ctx, &x, NULL, &found, report ? &r : NULL, &d) &&
+                 limber_cut_out(cut, &found, &d) && report)
+            limber_report_out(report, &r);
+    }
+    limber_cut_clear(&found);
+    if (d.status)
+        limber_fail_in(&d, "explain");
+    return limber_error_set(&d);
+}
+
+limber_status limber_workspace(limber_context *ctx, const limber_problem *problem, size_t *least,
+                               size_t *best)
+{
+    CALL_SCOPE;
+    struct arguments c;
+    struct diag d = { 0 };
+    struct problem x;
+
+    if (!least || !best)
+        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
+    else if (read_problem(&c, problem, &d) && check_problem(ctx, &c.problem, &d) &&
+             check_real(&c.problem, "limber_workspace", &d)) {
+        c.problem.batch = NULL;
+        if (state(ctx, &c.problem, &x, &d))
+            limber_engine_workspace(ctx, &x, least, best, &d);
+    }
+    if (d.status)
+        limber_fail_in(&d, "workspace");
+    return limber_error_set(&d);
+}
+
+/* ---- the usual cases ------------------------------------------------------------------------- */
+
+limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, int64_t m,
+                          int64_t n, int64_t k, const void *alpha, limber_matrix a, limber_matrix b,
+                          const void *beta, limber_output c, limber_report *report)
+{
+    CALL_SCOPE;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.m = m;
+    p.n = n;
+    p.k = k;
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.alpha = alpha;
+    p.beta = beta;
+    p.contract = contract;
+    return limber_run_as("gemm", ctx, &p, report);
+}
+
+limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
+                            const limber_conv *conv, const void *alpha, const void *x,
+                            limber_format xf, const void *w, limber_format wf, const void *beta,
+                            void *y, limber_format yf, limber_report *report)
+{
+    CALL_SCOPE;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.operation = LIMBER_OPERATION_CONV_FORWARD;
+    p.conv = conv;
+    p.a = (limber_matrix){ x, xf, 0, 0 };
+    p.b = (limber_matrix){ w, wf, 0, 0 };
+    p.c = (limber_output){ y, yf, 0, 0 };
+    p.alpha = alpha;
+    p.beta = beta;
+    p.contract = contract;
+    return limber_run_as("conv2d", ctx, &p, report);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Public structures that grow: between the size that a program was compiled with and this
+ * library's. */
+#include "jit/api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sizes of version 0.2, which every program has at least. */
+_Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEAST_report &&
+                   sizeof(limber_contract) >= LEAST_contract &&
+                   sizeof(limber_problem) >= LEAST_problem && sizeof(limber_conv) >= LEAST_conv &&
+                   sizeof(limber_batch) >= LEAST_batch && sizeof(limber_queue) >= LEAST_queue &&
+                   sizeof(limber_config) >= LEAST_config && sizeof(limber_unit) >= LEAST_unit &&
+                   sizeof(limber_statistics) >= LEAST_statistics &&
+                   sizeof(limber_prepare_config) >= LEAST_prepare_config &&
+                   sizeof(limber_inspection) >= LEAST_inspection &&
+                   sizeof(limber_cut) >= LEAST_cut && sizeof(limber_tuning) >= LEAST_tuning &&
+                   sizeof(limber_cache_info) >= LEAST_cache_info,
+               "structures only grow");
+
+static bool too_small(const char *what, size_t size, struct diag *d)
+{
+    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "%s.size = %zu: start the structure from its LIMBER_..._INIT", what, size);
+}
+
+bool limber_sized_in(void *to, size_t full, const void *from, size_t least, const char *what,
+                     struct diag *d)
+{
+    size_t size;
+
+    memcpy(&size, from, sizeof size);
+    if (size < least)
+        return too_small(what, size, d);
+    memcpy(to, from, size < full ? size : full);
+    if (size < full)
+        memset((char *)to + size, 0, full - size);
+    memcpy(to, &full, sizeof full);
+    for (size_t i = full; i < size; i++)
+        if (((const char *)from)[i])
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                               "%s has a field that version " LIMBER_VERSION
+                               " of the library does not know",
+                               what);
+    return true;
+}
+
+bool limber_sized_check(const void *to, size_t least, const char *what, struct diag *d)
+{
+    size_t size;
+
+    memcpy(&size, to, sizeof size);
+    return size >= least || too_small(what, size, d);
+}
+
+void limber_sized_out(void *to, const void *from, size_t full)
+{
+    size_t size;
+
+    memcpy(&size, to, sizeof size);
+    memcpy((char *)to + sizeof size, (const char *)from + sizeof size,
+           (size < full ? size : full) - sizeof size);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static bool check_parts(size_t size, const char *what, struct diag *d)
+{
+    return size >= LEAST_part ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "%s.part_size = %zu: start the structure from its LIMBER_..._INIT", what,
+                       size);
+}
+
+static void copy_parts(void *to, size_t size, const limber_part *from, int count)
+{
+    size_t each = size < sizeof *from ? size : sizeof *from;
+
+    for (int i = 0; i < count; i++)
+        memcpy((char *)to + (size_t)i * size, &from[i], each);
+}
+
+bool limber_report_check(const limber_report *r, struct diag *d)
+{
+    if (!r)
+        return true;
+    if (!limber_sized_check(r, LEAST_report, "report", d))
+        return false;
+    if (r->part_room < 0 || (r->part_room > 0 && !r->part))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "report.part_room = %d, but %s",
+                           r->part_room, r->part ? "no room is negative" : "report.part is NULL");
+    return r->part_room == 0 || check_parts(r->part_size, "report", d);
+}
+
+void limber_report_out(limber_report *to, const struct report *from)
+{
+    limber_report r = {
+        .rows = from->rows,
+        .pruned = from->pruned,
+        .bound = from->bound,
+        .cost = from->cost,
+        .seconds_scan = from->seconds_scan,
+        .seconds_compile = from->seconds_compile,
+        .seconds_run = from->seconds_run,
+        .from = from->from,
+        .workspace = from->workspace,
+        .recomputed = from->recomputed,
+        .parts = from->parts,
+        .part_room = to->part_room,
+        .part_size = to->part_size,
+        .part = to->part,
+    };
+
+    memcpy(r.scheme, from->scheme, sizeof r.scheme);
+    memcpy(r.backend, from->backend, sizeof r.backend);
+    memcpy(r.kernel, from->kernel, sizeof r.kernel);
+    copy_parts(to->part, to->part_size, from->part,
+               from->parts < to->part_room ? from->parts : to->part_room);
+    limber_sized_out(to, &r, sizeof r);
+}
+
+bool limber_cut_check(const limber_cut *cut, struct diag *d)
+{
+    return limber_sized_check(cut, LEAST_cut, "cut", d) && check_parts(cut->part_size, "cut", d);
+}
+
+bool limber_cut_out(limber_cut *to, struct cut *from, struct diag *d)
+{
+    limber_cut c = { .part_size = to->part_size, .parts = from->parts };
+
+    if (from->parts) {
+        c.part = malloc((size_t)from->parts * to->part_size);
+        if (!c.part)
+            return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the parts");
+        memset(c.part, 0, (size_t)from->parts * to->part_size);
+        copy_parts(c.part, to->part_size, from->part, from->parts);
+    }
+    c.one_plan = from->one_plan;
+    c.tiles = from->tiles;
+    c.tile = from->tile;
+    for (int i = 0; i < 2; i++) {
+        c.blocks[i] = from->blocks[i];
+        c.group[i] = from->group[i];
+        c.kind[i] = from->kind[i];
+        from->group[i] = from->kind[i] = NULL;
+    }
+    limber_sized_out(to, &c, sizeof c);
+    return true;
+}
+
+/* The arrays of version 0.2; who appends one frees it where the structure has it. */
+void limber_cut_free(limber_cut *cut)
+{
+    limber_cut none = { 0 };
+
+    if (!cut)
+        return;
+    free(cut->part);
+    for (int i = 0; i < 2; i++) {
+        free(cut->group[i]);
+        free(cut->kind[i]);
+    }
+    none.part_size = cut->part_size;
+    limber_sized_out(cut, &none, sizeof none);
+}

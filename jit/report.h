@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a call did, and how a product is cut, as the engine fills them in: the public structures with
+ * room for all parts.  jit/api/sized.c copies them to the caller's. */
+#ifndef LIMBER_JIT_REPORT_H
+#define LIMBER_JIT_REPORT_H
+
+#include "limber/limber.h"
+
+struct report {
+    char scheme[32], backend[16], kernel[33];
+    int rows, pruned;
+    double bound, cost, seconds_scan, seconds_compile, seconds_run;
+    limber_origin from;
+    size_t workspace;
+    int64_t recomputed;
+    int parts;
+    limber_part part[LIMBER_PARTS];
+};
+
+/* The arrays are to be released with limber_cut_clear. */
+struct cut {
+    int parts;
+    limber_part part[LIMBER_PARTS];
+    double one_plan;
+    int64_t blocks[2];
+    unsigned char *group[2];
+    int64_t tiles, tile;
+    unsigned char *kind[2];
+};
+void limber_cut_clear(struct cut *cut);
+
+#endif
