@@ -11,7 +11,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/cuda.h"
 #include "jit/api/api.h"
-#include "test/support.h"
+#include "support.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  *   --threads N                      of a context; the file is the same */
 #include "corpus.h"
 
-#include "test/files.h"
+#include "files.h"
 
 #include <stdint.h>
 #include <stdlib.h>
