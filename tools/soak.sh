@@ -52,7 +52,7 @@ for name in $fuzzers; do
     wanted "$name" && parts=$((parts + 1)) targets="$targets fuzz_$name fuzzer_$name"
 done
 list=$(printf '%s\n' "$longer" | while read -r name env; do
-    wanted "$name" && { [ -f "$root/test/$name.c" ] || [ "$name" != "${name#fuzz_}" ]; } && echo "$name $env"; done)
+    wanted "$name" && { ls "$root"/test/*/"$name.c" > /dev/null 2>&1 || [ "$name" != "${name#fuzz_}" ]; } && echo "$name $env"; done)
 [ -z "$list" ] || parts=$((parts + 1)) targets="$targets $(echo "$list" | cut -d' ' -f1 | sort -u | tr '\n' ' ')"
 [ $parts -gt 0 ] || { echo "soak.sh: nothing is called$what" >&2; exit 2; }
 seconds=$(awk -v h="$hours" -v p="$parts" -v j="$jobs" \

@@ -11,7 +11,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/cuda.h"
 #include "jit/api/api.h"
-#include "test/support.h"
+#include "support.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -69,6 +69,19 @@ static struct {
 #ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
 #endif
+
+bool corpus_plays(const char *machine)
+{
+    const struct machine_text *m = machine_named(machine);
+#ifdef LIMBER_HAVE_LLVM
+    struct target here;
+    struct diag d = { 0 };
+
+    return !m->target || limber_backend_llvm.probe(&here, &d);
+#else
+    return !m->target;
+#endif
+}
 
 /* ---- the backend that looks on --------------------------------------------------------------- */
 
@@ -439,7 +452,7 @@ static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
 
 struct work {
     struct words *w;
-    limber_context *ctx;
+    limber_context *ctx, *planner; /* planner: of one thread, since predictions count them */
     limber_contract contract;
     limber_unit unit;
     limber_statistics statistics;
@@ -576,7 +589,7 @@ static limber_status do_gemm(struct work *x)
     char *text = NULL;
 
     tell_plan(x,
-              limber_gemm_plan(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m,
+              limber_gemm_plan(x->planner, &x->contract, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m,
                                beta(x), x->c.m, &text, NULL),
               &text);
     if (!prepared)
@@ -674,8 +687,8 @@ static limber_status do_conv(struct work *x, const limber_conv *v)
     char *text = NULL;
 
     tell_plan(x,
-              limber_conv2d_plan(x->ctx, &x->contract, v, alpha(x), x->a.memory, x->fa, x->b.memory,
-                                 x->fb, beta(x), x->fc, &text, NULL),
+              limber_conv2d_plan(x->planner, &x->contract, v, alpha(x), x->a.memory, x->fa,
+                                 x->b.memory, x->fb, beta(x), x->fc, &text, NULL),
               &text);
     return limber_conv2d(x->ctx, &x->contract, v, alpha(x), x->a.memory, x->fa, x->b.memory, x->fb,
                          beta(x), x->c.memory, x->fc, &x->report);
@@ -759,7 +772,7 @@ bool corpus_run(struct words *w, const char *machine, int threads, struct outcom
     FILE *file[KIND_count];
     struct diag d = { 0 };
     limber_conv window;
-    bool ok;
+    bool ok, small, whole;
 
     memset(o, 0, sizeof *o);
     for (int i = 0; i < KIND_count; i++)
@@ -771,11 +784,15 @@ bool corpus_run(struct words *w, const char *machine, int threads, struct outcom
     now.code = file[KIND_code];
     ok = (side_number(verbs, w->verb) >= 0 || bad(&x, "verb", w->verb)) && read_contract(&x) &&
          (conv ? read_window(&x, &window) : read_matrices(&x));
-    if (ok && !(x.ctx = open_context(m, threads, number(w, "small", 0), number(w, "whole", 0), &d)))
+    small = number(w, "small", 0);
+    whole = number(w, "whole", 0);
+    if (ok && (!(x.ctx = open_context(m, threads, small, whole, &d)) ||
+               !(x.planner = open_context(m, 1, small, whole, &d))))
         ok = bad(&x, d.text, machine);
     if (ok)
         run(&x, conv ? &window : NULL, file[KIND_stated]);
     limber_destroy(x.ctx);
+    limber_destroy(x.planner);
     for (int i = 0; i < KIND_count; i++)
         fclose(file[i]);
     o->here = now.here;

@@ -30,6 +30,9 @@ const char *words_unused(const struct words *w); /* NULL: none */
 extern const char *const corpus_machines[];
 enum { MACHINES = 8 }; /* at least as many as there are */
 
+/* False: this build has no compiler for the machine, or finds none. */
+bool corpus_plays(const char *machine);
+
 enum kind {
     KIND_stated, /* plans as the caller states them */
     KIND_told, /* what the library says about the call: reasons, report, messages */

@@ -2,7 +2,7 @@
 option(LIMBER_FUZZ "Link the fuzz targets with libFuzzer (clang)" OFF)
 pkg_check_modules(CJSON IMPORTED_TARGET libcjson)
 pkg_check_modules(ZLIB IMPORTED_TARGET zlib)
-set(fuzz ${CMAKE_CURRENT_SOURCE_DIR}/fuzz)
+set(fuzz ${CMAKE_CURRENT_LIST_DIR})
 foreach(name cli/npy cli/mtx cli/idx cli/file output)
   list(APPEND sources_files ${PROJECT_SOURCE_DIR}/tools/${name}.c)
 endforeach()

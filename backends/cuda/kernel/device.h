@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What kernels ask of a device: the dialect in which they are written, as PTX.  Kernels use nothing
  * of CUDA but what is declared here, so that the same source also runs on the CPU, under the
- * harness of the tests (test/simt), which has this file's counterpart.
+ * harness of the tests (test/cuda/simt), which has this file's counterpart.
  *
  * Shared memory is one dynamic array, addressed by bytes from its begin (aligned to 1024).
  *

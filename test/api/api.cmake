@@ -1,0 +1,34 @@
+test_program(api/test_failing.c)
+foreach(name malloc calloc realloc aligned_alloc strdup free)    # of the library, which may fail
+  target_link_options(test_failing PRIVATE -Wl,--wrap=${name})
+endforeach()
+test_run(test_failing)
+
+test_program(api/test_embed.c)
+target_compile_definitions(test_embed PRIVATE LIMBER_SHARED="$<TARGET_FILE:limber>")
+test_run(test_embed)
+
+# The example for GPUs, on the stand-ins and where there is nothing.
+add_executable(example_gpu ${PROJECT_SOURCE_DIR}/examples/gpu.c)
+target_link_libraries(example_gpu PRIVATE limber ${CMAKE_DL_LIBS})
+add_dependencies(example_gpu simt_cuda simt_nvrtc)
+add_test(NAME example_gpu COMMAND ${CMAKE_COMMAND} -E env LIMBER_CACHE=off
+         LIMBER_CUDA=$<TARGET_FILE:simt_cuda> LIMBER_NVRTC=$<TARGET_FILE:simt_nvrtc>
+         $<TARGET_FILE:example_gpu>)
+set_tests_properties(example_gpu PROPERTIES PASS_REGULAR_EXPRESSION "\n0 of 3072 elements")
+add_test(NAME example_no_gpu COMMAND ${CMAKE_COMMAND} -E env LIMBER_CUDA=/nonexistent
+         $<TARGET_FILE:example_gpu>)
+set_tests_properties(example_no_gpu PROPERTIES PASS_REGULAR_EXPRESSION "^no GPU here")
+
+foreach(name embed refine)
+  add_executable(example_${name} ${PROJECT_SOURCE_DIR}/examples/${name}.c)
+  target_link_libraries(example_${name} PRIVATE limber Threads::Threads m)
+  add_test(NAME example_${name} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/example_${name}.sh
+           $<TARGET_FILE:example_${name}>)
+endforeach()
+
+if(TARGET limber_cli AND NOT LIMBER_SANITIZE)   # an outside program cannot link a sanitized library
+  add_test(NAME install COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/install.sh
+           ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+  set_tests_properties(install PROPERTIES TIMEOUT 600)
+endif()

@@ -1,0 +1,103 @@
+#!/bin/sh
+# Installs to an empty folder and builds examples/hello.c against it, by CMake's package and by
+# pkg-config, and programs in Fortran and Python; the library may export limber_* alone.
+set -eu
+source=$1 build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/prefix" > "$work/log"
+lib=$(find "$work/prefix" -name 'liblimber.so' | head -n 1)
+libdir=$(dirname "$lib")
+
+extra=$(nm -D --defined-only "$lib" | awk '$2 != "A" && $3 !~ /^limber_/ { print $3 }')
+[ -z "$extra" ] || { echo "exported beside limber_*: $extra"; exit 1; }
+
+export LIMBER_CACHE_DIR="$work/cache"
+examples=$work/prefix/share/doc/limber/examples
+mkdir "$work/cmake"
+cp "$examples/hello.c" "$work/cmake/"
+cat > "$work/cmake/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(hello C)
+find_package(limber REQUIRED)
+add_executable(hello hello.c)
+target_link_libraries(hello limber::limber)
+END
+cmake -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/log"
+cmake --build "$work/cmake/build" > "$work/log"
+LD_LIBRARY_PATH=$libdir "$work/cmake/build/hello"
+
+PKG_CONFIG_PATH="$libdir/pkgconfig"
+export PKG_CONFIG_PATH
+# shellcheck disable=SC2046
+for name in hello embed refine; do
+    cc -O2 "$examples/$name.c" -o "$work/$name" $(pkg-config --cflags --libs limber) -lm -pthread
+done
+LD_LIBRARY_PATH=$libdir "$work/hello"
+LD_LIBRARY_PATH=$libdir sh "$source/test/api/example_embed.sh" "$work/embed"
+LD_LIBRARY_PATH=$libdir sh "$source/test/api/example_refine.sh" "$work/refine"
+# shellcheck disable=SC2046
+cc "$source/test/bindings/layout.c" -o "$work/layout" $(pkg-config --cflags limber)
+# Nothing tells the package where the library is: they have one prefix.
+env -u LIMBER_LIBRARY -u PKG_CONFIG_PATH sh "$source/test/bindings/python.sh" \
+    "$work/prefix/share/limber/python" "$work/layout" > "$work/log" 2>&1 || [ $? = 77 ] ||
+    { cat "$work/log"; exit 1; }
+
+# As the system's BLAS: found by its name, which is a link in a folder that is not ours.
+if [ -f "$libdir/limber/libblas.so.3" ]; then
+    cat > "$work/blas.c" <<'END'
+void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
+            const int *, const double *, const int *, const double *, double *, const int *);
+double ddot_(const int *, const double *, const int *, const double *, const int *);
+int main(void)
+{
+    double a[9] = { 1e16, 0, 0, 1, 0, 0, -1e16, 0, 0 }, b[9] = { 1, 1, 1 }, c[9] = { 0 }, one = 1, zero = 0;
+    int n = 3, step = 1;
+
+    dgemm_("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
+    return c[0] == 1 && ddot_(&n, b, &step, b, &step) == 3 ? 0 : 1;
+}
+END
+    cc "$work/blas.c" -o "$work/blas" "$libdir/limber/libblas.so.3" -Wl,--allow-shlib-undefined
+    mkdir "$work/links"
+    ln -s "$libdir/limber/libblas.so.3" "$work/links/far"
+    ln -s far "$work/links/libblas.so.3"
+    if [ -n "$(find /usr/lib -name 'libblas.so.3' -path '*blas/*' 2> /dev/null)" ]; then
+        run="env LIMBER_CONTRACT=correct LIMBER_BACKEND=interp $work/blas"
+        LD_LIBRARY_PATH=$work/links $run
+        link=$(find /etc/alternatives -name 'libblas.so.3-*' 2> /dev/null | head -n 1)
+        if [ -n "$link" ] && unshare -m true 2> /dev/null; then
+            cp -a /etc/alternatives "$work/alternatives"
+            ln -sfn "$libdir/limber/libblas.so.3" "$work/alternatives/${link##*/}"
+            unshare -m sh -c "mount --bind '$work/alternatives' /etc/alternatives && $run"
+        else
+            echo "no alternatives, or no mount namespace: the system's link is not tried"
+        fi
+    else
+        echo "no BLAS behind: Limber as the system's is not tried"
+    fi
+fi
+
+modules=$work/prefix/include/limber/fortran
+if [ -d "$modules" ]; then
+    mkdir "$work/fortran"
+    cp "$examples/fortran.f90" "$work/fortran/"
+    cat > "$work/fortran/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(example Fortran)
+find_package(limber REQUIRED)
+add_executable(example fortran.f90)
+target_link_libraries(example limber::fortran)
+END
+    cmake -S "$work/fortran" -B "$work/fortran/build" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/log"
+    cmake --build "$work/fortran/build" > "$work/log"
+    LD_LIBRARY_PATH=$libdir "$work/fortran/build/example"
+    # shellcheck disable=SC2046
+    "${FC:-gfortran}" -I"$modules" "$examples/fortran.f90" -o "$work/fortran/example" \
+        -L"$libdir" -llimber_fortran $(pkg-config --libs limber)
+    LD_LIBRARY_PATH=$libdir "$work/fortran/example"
+else
+    echo "built without a Fortran compiler: the module is not tried"
+fi
+echo "installed, linked both ways, exports limber_* alone"

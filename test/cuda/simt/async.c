@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Copies that land later than they are asked for: as late as they may. */
+#include "test/cuda/simt/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FLIGHT ((epoch)ID_FLIGHT << CLOCK_BITS | 1)
+
+/* ---- copies of 16 or 4 bytes ----------------------------------------------------------------- */
+
+static const char *copy_name(int size)
+{
+    return size == 16 ? "copy16" : "copy4";
+}
+
+void copy_later(uint32_t at, const void *p, int bytes, int size)
+{
+    struct fibre *f = engine.running;
+    const char *what = copy_name(size);
+    struct witness w;
+
+    fibre_maybe_yield();
+    shared_range(f->block, at, (uint64_t)size, (uint32_t)size, what);
+    if (bytes < 0 || bytes > size)
+        engine_fail("%s of %d bytes", what, bytes);
+    if ((uintptr_t)p % (uintptr_t)size)
+        engine_fail("%s from %p, not aligned to %d", what, p, size);
+    if (bytes)
+        memory_check((uint64_t)(uintptr_t)p, (uint64_t)bytes, false, what);
+    w = fibre_witness(f);
+    shared_note(f->block, &w, at, (uint32_t)size, true);
+    shared_mark(f->block, FLIGHT, at, (uint32_t)size);
+    if (f->copy_count == f->copy_room) {
+        f->copy_room = f->copy_room ? 2 * f->copy_room : 16;
+        f->copies = realloc(f->copies, (size_t)f->copy_room * sizeof *f->copies);
+    }
+    f->copies[f->copy_count++] = (struct copy){ at, p, bytes, size, f->copy_group };
+}
+
+void copy_group(void)
+{
+    engine.running->copy_group++;
+}
+
+void copy_wait(int n)
+{
+    struct fibre *f = engine.running;
+    epoch now = fibre_witness(f).now;
+    int left = 0;
+
+    for (int i = 0; i < f->copy_count; i++) {
+        struct copy c = f->copies[i];
+        unsigned char *to = f->block->shared + c.at;
+
+        if (c.group >= f->copy_group - n) {
+            f->copies[left++] = c;
+            continue;
+        }
+        memset(to, 0, (size_t)c.size);
+        if (c.bytes)
+            memcpy(
+                to,
+                memory_check((uint64_t)(uintptr_t)c.p, (uint64_t)c.bytes, false, copy_name(c.size)),
+                (size_t)c.bytes);
+        shared_mark(f->block, now, c.at, (uint32_t)c.size);
+    }
+    f->copy_count = left;
+    fibre_maybe_yield();
+}
+
+void async_end(struct fibre *f)
+{
+    f->copy_count = 0;
+}
+
+/* ---- barriers -------------------------------------------------------------------------------- */
+
+#define IS_BARRIER ((epoch)ID_BARRIER << CLOCK_BITS | 1)
+
+static struct barrier *find_barrier(struct block *b, uint32_t at)
+{
+    for (int i = 0; i < b->barrier_count; i++)
+        if (b->barriers[i].at == at && b->words[at / 4].write == IS_BARRIER)
+            return &b->barriers[i];
+    return NULL;
+}
+
+/* A block's barrier whose init this thread knows of. */
+static struct barrier *use_barrier(struct block *block, uint32_t at, const char *what)
+{
+    struct witness w = fibre_witness(engine.running);
+    struct barrier *b;
+
+    shared_range(block, at, 8, 8, what);
+    if (block->ended == block->threads)
+        engine_fail("%s: block %d has ended", what, block->index);
+    b = find_barrier(block, at);
+    if (!b)
+        engine_fail("%s: no barrier at byte %u", what, at);
+    if (!clocks_know(&w, b->init))
+        engine_fail("%s: the barrier at byte %u was set up by thread %d without an order between",
+                    what, at, (int)(b->init >> CLOCK_BITS) % BLOCK_IDS);
+    return b;
+}
+
+/* The block of this rank in the thread's cluster. */
+static struct block *block_of(int rank, const char *what)
+{
+    struct cluster *c = engine.running->block->cluster;
+
+    if (rank < 0 || rank >= c->size)
+        engine_fail("%s: block %d of a cluster of %d", what, rank, c->size);
+    return c->block[rank];
+}
+
+void barrier_init(uint32_t at, int count)
+{
+    struct fibre *f = engine.running;
+    struct block *block = f->block;
+    struct witness w = fibre_witness(f);
+    struct barrier *b;
+
+    shared_range(block, at, 8, 8, "barrier_init");
+    if (count < 1 || count > (1 << 20) - 1)
+        engine_fail("barrier_init of %d arrivals", count);
+    b = find_barrier(block, at);
+    if (!b) {
+        shared_note(block, &w, at, 8, true);
+        if (block->barrier_count == MAX_BARRIERS)
+            engine_fail("more than %d barriers", MAX_BARRIERS);
+        b = &block->barriers[block->barrier_count++];
+    } else {
+        clocks_drop(b->now);
+        clocks_drop(b->done);
+    }
+    *b = (struct barrier){ .at = at,
+                           .count = count,
+                           .pending = count,
+                           .init = w.now,
+                           .agent =
+                               block->rank * BLOCK_IDS + AGENT_BARRIER + (int)(b - block->barriers),
+                           .now = clocks_new(),
+                           .done = clocks_new() };
+    shared_mark(block, IS_BARRIER, at, 8);
+}
+
+void barrier_init_done(void)
+{
+    struct fibre *f = engine.running;
+
+    for (int i = 0; i < f->block->barrier_count; i++)
+        if ((int)(f->block->barriers[i].init >> CLOCK_BITS) == f->id)
+            f->block->barriers[i].init_done = true;
+}
+
+/* Ends the phase if nothing is missing, and wakes who waited for that. */
+static void try_end(struct block *block, struct barrier *b)
+{
+    struct clocks *done;
+
+    if (b->pending || b->bytes)
+        return;
+    b->phase++;
+    b->pending = b->count;
+    done = clocks_new(); /* the old one may be shared by those who waited */
+    clocks_join(done, b->done);
+    clocks_join(done, b->now);
+    clocks_drop(b->done);
+    clocks_drop(b->now);
+    b->done = done;
+    b->now = clocks_new();
+    for (int i = 0; i < block->threads; i++) {
+        struct fibre *f = &block->fibres[i];
+
+        if (f->state == WAITING && f->arg == b && f->where_parity != (b->phase & 1)) {
+            f->arg = NULL;
+            fibre_acquire(f, b->done);
+            fibre_wake(f);
+        }
+    }
+}
+
+static void arrive(struct block *block, struct barrier *b, uint32_t bytes)
+{
+    struct fibre *f = engine.running;
+
+    if (!b->pending)
+        engine_fail("barrier_arrive: the phase of the barrier at byte %u has its %d arrivals",
+                    b->at, b->count);
+    clocks_join_fibre(b->now, f);
+    if (block != f->block)
+        f->reached[block->rank] = f->clock;
+    clocks_tick(f);
+    b->bytes += bytes;
+    b->pending--;
+    try_end(block, b);
+}
+
+void barrier_arrive(uint32_t at, uint32_t bytes)
+{
+    struct block *block = engine.running->block;
+
+    fibre_maybe_yield();
+    if (bytes >= 1 << 20)
+        engine_fail("barrier_expect of %u bytes", bytes);
+    arrive(block, use_barrier(block, at, bytes ? "barrier_expect" : "barrier_arrive"), bytes);
+}
+
+void barrier_arrive_in(uint32_t at, int rank)
+{
+    struct block *block;
+    struct barrier *b;
+
+    fibre_maybe_yield();
+    block = block_of(rank, "barrier_arrive_in");
+    b = use_barrier(block, at, "barrier_arrive_in");
+    if (!b->init_done)
+        engine_fail("barrier_arrive_in: no barrier_init_done behind the barrier's init");
+    arrive(block, b, 0);
+}
+
+void barrier_wait(uint32_t at, uint32_t parity)
+{
+    struct fibre *f = engine.running;
+    struct barrier *b;
+
+    fibre_maybe_yield();
+    b = use_barrier(f->block, at, "barrier_wait");
+    if (parity > 1)
+        engine_fail("barrier_wait for parity %u", parity);
+    if ((b->phase & 1) != parity) {
+        fibre_acquire(f, b->done);
+        return;
+    }
+    f->arg = b;
+    fibre_wait("barrier_wait", at, parity);
+}
+
+/* ---- tensor copies --------------------------------------------------------------------------- */
+
+/* The row of a box that lies at (x, y, z): bytes [*from, *to) of it are inside the tensor, from
+ * *at on in memory. */
+static void row_of(const struct map *m, int64_t x, int64_t y, int64_t z, int64_t *from, int64_t *to,
+                   uint64_t *at)
+{
+    int64_t row = (int64_t)m->box[0] * m->element, begin = x * m->element;
+    int64_t end = (int64_t)m->size[0] * m->element;
+
+    *from = begin < 0 ? -begin : 0;
+    *to = begin + row < end ? row : end - begin;
+    if (y < 0 || z < 0 || y >= (int64_t)m->size[1] || z >= (int64_t)m->size[2])
+        *to = 0;
+    *from = *from < *to ? *from : *to;
+    *at =
+        m->base + (uint64_t)(z * (int64_t)m->stride[1] + y * (int64_t)m->stride[0] + begin + *from);
+}
+
+static void check_source(const struct map *m, int x, int y, int z)
+{
+    for (int64_t k = 0; k < m->box[2]; k++)
+        for (int64_t j = 0; j < m->box[1]; j++) {
+            int64_t from, to;
+            uint64_t at;
+
+            row_of(m, x, y + j, z + k, &from, &to, &at);
+            if (from < to)
+                memory_check(at, (uint64_t)(to - from), false, "tensor_load");
+        }
+}
+
+static const struct map *check_map(const void *p, const char *what)
+{
+    const char *args = engine.launch->args, *map = p;
+    const struct map *m = p;
+
+    if (map < args || map + 128 > args + engine.launch->args_size || (uintptr_t)p % 64)
+        engine_fail("%s: the map is not in the kernel's arguments, aligned to 64", what);
+    if (m->magic != SIMT_MAP)
+        engine_fail("%s: not a map that cuTensorMapEncodeTiled has written", what);
+    return m;
+}
+
+void tensor_prefetch(const void *map)
+{
+    check_map(map, "tensor_prefetch");
+}
+
+/* To one block, whose barrier lies where this block's does. */
+static void take_off(struct block *block, const struct map *m, uint32_t at, int x, int y, int z,
+                     uint32_t barrier)
+{
+    struct barrier *b = use_barrier(block, barrier, "tensor_load");
+    uint32_t bytes = 128 * m->box[1] * m->box[2];
+    struct witness w;
+
+    if (!b->init_done)
+        engine_fail("tensor_load: no barrier_init_done behind the barrier's init");
+    shared_range(block, at, bytes, 1024, "tensor_load");
+    w = fibre_witness(engine.running);
+    w.async = true;
+    shared_note(block, &w, at, bytes, true);
+    shared_mark(block, FLIGHT, at, bytes);
+    memset(block->shared + at, 0xc5, bytes);
+    if (block->flight_count == block->flight_room) {
+        block->flight_room = block->flight_room ? 2 * block->flight_room : 16;
+        block->flights =
+            realloc(block->flights, (size_t)block->flight_room * sizeof *block->flights);
+    }
+    block->flights[block->flight_count++] = (struct flight){ m, at, bytes, x, y, z, b };
+    b->issued++;
+}
+
+void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
+                 uint32_t blocks)
+{
+    const struct map *m;
+
+    fibre_maybe_yield();
+    m = check_map(map, "tensor_load");
+    if (m->rank != 3 || m->swizzle != 3 || m->fill != 0 || m->box[0] * m->element != 128)
+        engine_fail("tensor_load: a map of rank %d, swizzle %d, fill %d, rows of %u bytes", m->rank,
+                    m->swizzle, m->fill, m->box[0] * m->element);
+    check_source(m, x, y, z);
+    if (!blocks)
+        take_off(engine.running->block, m, at, x, y, z, barrier);
+    for (int rank = 0; blocks >> rank; rank++)
+        if (blocks >> rank & 1)
+            take_off(block_of(rank, "tensor_load_all"), m, at, x, y, z, barrier);
+}
+
+static void land(struct block *block, const struct flight *t)
+{
+    const struct map *m = t->map;
+    struct barrier *b = t->barrier;
+    uint32_t row = 0;
+
+    for (int64_t k = 0; k < m->box[2]; k++)
+        for (int64_t j = 0; j < m->box[1]; j++, row++) {
+            unsigned char line[128] = { 0 }, *to = block->shared + t->at + 128 * row;
+            int64_t from, end;
+            uint64_t at;
+
+            row_of(m, t->x, t->y + j, t->z + k, &from, &end, &at);
+            if (from < end)
+                memcpy(line + from, memory_check(at, (uint64_t)(end - from), false, "tensor_load"),
+                       (size_t)(end - from));
+            for (uint32_t c = 0; c < 8; c++)
+                memcpy(to + 16 * (c ^ (row & 7)), line + 16 * c, 16);
+        }
+    if (block->ended == block->threads)
+        engine_fail("a tensor copy lands in block %d, which has ended", block->index);
+    b->landed++;
+    shared_mark(block, (epoch)b->agent << CLOCK_BITS | b->landed, t->at, t->bytes);
+    b->now->at[clocks_index((epoch)b->agent << CLOCK_BITS)] = b->landed;
+    b->bytes -= t->bytes;
+    try_end(block, b);
+}
+
+/* Copies to one barrier land in their order, others in any. */
+bool async_land(void)
+{
+    int total = 0, n;
+
+    for (int r = 0; r < engine.resident_count; r++)
+        total += engine.resident[r]->threads ? engine.resident[r]->flight_count : 0;
+    if (!total)
+        return false;
+    n = (int)engine_random((uint32_t)total);
+    for (int r = 0; r < engine.resident_count; r++) {
+        struct block *b = engine.resident[r];
+        struct flight t;
+        int i = 0;
+
+        if (!b->threads || n >= b->flight_count) {
+            n -= b->threads ? b->flight_count : 0;
+            continue;
+        }
+        while (b->flights[i].barrier != b->flights[n].barrier)
+            i++;
+        t = b->flights[i];
+        memmove(&b->flights[i], &b->flights[i + 1], (size_t)(b->flight_count - i - 1) * sizeof t);
+        b->flight_count--;
+        land(b, &t);
+        break;
+    }
+    return true;
+}

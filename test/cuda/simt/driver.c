@@ -1,0 +1,1267 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A stand-in for libcuda: the driver's functions on the engine that runs kernels on the CPU.
+ * Streams do everything at once, under one lock.  The environment is read by cuInit and simt_reset
+ * (README.md). */
+#define _GNU_SOURCE
+#include "test/cuda/simt/engine.h"
+#include "test/cuda/simt/image.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+    OK,
+    INVALID_VALUE,
+    OUT_OF_MEMORY,
+    NOT_INITIALIZED,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    NO_BINARY = 209,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED,
+    CAPTURE_UNMATCHED = 903,
+    CAPTURED_EVENT = 907
+};
+enum { DEVICES = 2, STACK_DEPTH = 16 };
+
+struct context {
+    int device, refs;
+};
+
+struct work;
+struct graph {
+    struct work *first, **end;
+};
+struct capture {
+    struct graph *graph;
+    int mode;
+    pthread_t thread;           /* that began it */
+    bool invalid;
+    struct capture *next;
+};
+enum { MODE_global, MODE_thread, MODE_relaxed, MODES };     /* CUstreamCaptureMode */
+struct stream {
+    struct capture *capture;
+    struct stream *next;
+};
+struct event {
+    bool recorded;
+    double time;
+    struct capture *capture;
+};
+struct module {
+    void *library;
+    char *path;
+};
+struct function {
+    struct function *next;
+    struct module *module;
+    char *name;
+    void (*entry)(const void *);
+    uint32_t args, threads;
+    int dynamic;
+};
+struct pinned {
+    struct pinned *next;
+    char *at;
+    size_t size;
+};
+
+/* Something that a stream does, now or when a graph runs. */
+enum work_kind { WORK_launch, WORK_copy, WORK_set };
+struct work {
+    struct work *next;
+    enum work_kind kind;
+    struct launch launch;
+    void *args;
+    uint64_t to, from, to_pitch, from_pitch, width, height;
+    bool to_host, from_host;
+    uint32_t value, unit;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    bool started;
+    int capability, multiprocessors;
+    uint64_t each;
+    struct context contexts[DEVICES];
+    struct capture *captures;
+    struct stream *streams;
+    struct function *functions;
+    struct pinned *pinned;
+} driver;
+static _Thread_local struct context *current[STACK_DEPTH];
+static _Thread_local int depth;         /* current[depth] is the current one */
+static _Thread_local int thread_mode;   /* which captures forbid the thread what may be unsafe */
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void read_settings(void)
+{
+    driver.capability = (int)setting("SIMT_CC", 90);
+    driver.multiprocessors = (int)setting("SIMT_SMS", 5);
+    engine.seed = setting("SIMT_SEED", 1);
+    engine.capability = driver.capability;
+}
+
+static bool start_memory(void)
+{
+    uint64_t each = setting("SIMT_MEMORY", UINT64_C(2) << 30);
+
+    if (driver.each)
+        return true;
+    driver.each = each;
+    return memory_start(each);
+}
+
+EXPORT int cuInit(unsigned flags)
+{
+    bool good;
+
+    pthread_mutex_lock(&lock);
+    read_settings();
+    good = flags == 0 && start_memory();
+    for (int d = 0; d < DEVICES; d++)
+        driver.contexts[d].device = d;
+    driver.started = good;
+    pthread_mutex_unlock(&lock);
+    return good ? OK : flags ? INVALID_VALUE : OUT_OF_MEMORY;
+}
+
+EXPORT const char *simt_error(void)
+{
+    return engine.failed ? engine.error : "";
+}
+
+static void drop_graph(struct graph *g)
+{
+    while (g->first) {
+        struct work *w = g->first;
+
+        g->first = w->next;
+        free(w->args);
+        free(w);
+    }
+    free(g);
+}
+
+/* Forgets all but what the caller still holds: modules and graphs stay until they are destroyed. */
+EXPORT void simt_reset(void)
+{
+    pthread_mutex_lock(&lock);
+    memory_stop();
+    driver.each = 0;
+    engine_drop();
+    engine.failed = false;
+    engine.error[0] = 0;
+    while (driver.captures) {
+        struct capture *c = driver.captures;
+
+        driver.captures = c->next;
+        drop_graph(c->graph);
+        free(c);
+    }
+    for (struct stream *s = driver.streams; s; s = s->next)
+        s->capture = NULL;
+    for (int d = 0; d < DEVICES; d++)
+        driver.contexts[d].refs = 0;
+    depth = 0;
+    current[0] = NULL;
+    read_settings();
+    if (driver.started)
+        start_memory();
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- every call ------------------------------------------------------------------------------ */
+
+static bool is_capturing(void)
+{
+    for (const struct capture *c = driver.captures; c; c = c->next)
+        if (c->mode != MODE_relaxed)
+            return true;
+    return false;
+}
+
+/* Whether the capture forbids this thread what may be unsafe: its own, and any thread's global
+ * ones, unless its mode leaves them out. */
+static bool forbids(const struct capture *c)
+{
+    bool own = pthread_equal(c->thread, pthread_self());
+
+    return thread_mode != MODE_relaxed &&
+           (own ? c->mode != MODE_relaxed : c->mode == MODE_global && thread_mode == MODE_global);
+}
+
+/* What is forbidden spoils the captures that forbid it. */
+static int refuse_unsafe(void)
+{
+    int e = OK;
+
+    for (struct capture *c = driver.captures; c; c = c->next)
+        if (forbids(c)) {
+            c->invalid = true;
+            e = CAPTURE_UNSUPPORTED;
+        }
+    return e;
+}
+
+/* What may not happen while a stream is captured spoils the capture. */
+static int refuse_capture(struct capture *c)
+{
+    if (c)
+        c->invalid = true;
+    else
+        for (c = driver.captures; c; c = c->next)
+            c->invalid |= c->mode != MODE_relaxed;
+    return CAPTURE_UNSUPPORTED;
+}
+
+enum needs { NEEDS_context = 1, NEEDS_safety = 2, NEEDS_no_failure = 4, NEEDS_all = 7 };
+
+/* Takes the lock where it returns OK. */
+static int enter(int needs)
+{
+    int e = OK;
+
+    pthread_mutex_lock(&lock);
+    if (!driver.started)
+        e = NOT_INITIALIZED;
+    else if (needs & NEEDS_context && !current[depth])
+        e = INVALID_CONTEXT;
+    else if (needs & NEEDS_no_failure && engine.failed)
+        e = LAUNCH_FAILED;
+    else if (needs & NEEDS_safety)
+        e = refuse_unsafe();
+    if (e)
+        pthread_mutex_unlock(&lock);
+    return e;
+}
+
+static int leave(int e)
+{
+    pthread_mutex_unlock(&lock);
+    return e;
+}
+
+#define ENTER(needs) \
+    do { \
+        int e_ = enter(needs); \
+        if (e_) \
+            return e_; \
+    } while (0)
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+EXPORT int cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return OK;
+}
+
+EXPORT int cuDeviceGetCount(int *count)
+{
+    *count = DEVICES;
+    return driver.started ? OK : NOT_INITIALIZED;
+}
+
+EXPORT int cuDeviceGet(int *device, int ordinal)
+{
+    if (!driver.started)
+        return NOT_INITIALIZED;
+    if (ordinal < 0 || ordinal >= DEVICES)
+        return INVALID_DEVICE;
+    *device = ordinal;
+    return OK;
+}
+
+EXPORT int cuDeviceGetName(char *name, int size, int device)
+{
+    if (device < 0 || device >= DEVICES)
+        return INVALID_DEVICE;
+    snprintf(name, (size_t)size, "Limber SIMT %d.%d", driver.capability / 10,
+             driver.capability % 10);
+    return OK;
+}
+
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    if (device < 0 || device >= DEVICES)
+        return INVALID_DEVICE;
+    *bytes = driver.each;
+    return OK;
+}
+
+static int shared_optin(void)
+{
+    return driver.capability >= 90 ? 227 * 1024 :
+           driver.capability >= 86 ? 99 * 1024 :
+           driver.capability >= 80 ? 163 * 1024 :
+           driver.capability >= 75 ? 64 * 1024 :
+                                     96 * 1024;
+}
+
+static int shared_of_multiprocessor(void)
+{
+    return driver.capability >= 80 ? shared_optin() + 1024 : shared_optin();
+}
+
+static int threads_of_multiprocessor(void)
+{
+    return driver.capability == 75                            ? 1024 :
+           driver.capability == 86 || driver.capability == 89 ? 1536 :
+                                                                2048;
+}
+
+EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
+{
+    if (device < 0 || device >= DEVICES)
+        return INVALID_DEVICE;
+    switch (attribute) {
+    case 1: *v = MAX_THREADS; break;
+    case 2:
+    case 3: *v = MAX_THREADS; break;
+    case 4: *v = 64; break;
+    case 5: *v = 0x7fffffff; break;
+    case 6:
+    case 7: *v = 65535; break;
+    case 8: *v = 48 * 1024; break;
+    case 9: *v = 65536; break; /* constant memory */
+    case 10: *v = 32; break;
+    case 11: *v = 0x7fffffff; break;
+    case 12:
+    case 82: *v = 65536; break; /* registers */
+    case 13: *v = 1500000; break; /* kHz */
+    case 14: *v = 512; break;
+    case 16: *v = driver.multiprocessors; break;
+    case 31:
+    case 41:
+    case 40: *v = 1; break; /* concurrent kernels, engines, unified */
+    case 33: *v = 0; break;
+    case 34: *v = device; break;
+    case 36: *v = 2000000; break;
+    case 37: *v = 5120; break;
+    case 38: *v = 50 << 20; break;
+    case 39: *v = threads_of_multiprocessor(); break;
+    case 75: *v = driver.capability / 10; break;
+    case 76: *v = driver.capability % 10; break;
+    case 81: *v = shared_of_multiprocessor(); break;
+    case 95: *v = 1; break;
+    case 97: *v = shared_optin(); break;
+    case 106: *v = 32; break;
+    case 111: *v = driver.capability >= 80 ? 1024 : 0; break;
+    case 115: *v = 1; break; /* memory pools */
+    case 120:
+    case 127: *v = driver.capability >= 90; break;
+    default: *v = 0;
+    }
+    return OK;
+}
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+EXPORT int cuDevicePrimaryCtxRetain(struct context **c, int device)
+{
+    ENTER(0);
+    if (device < 0 || device >= DEVICES)
+        return leave(INVALID_DEVICE);
+    driver.contexts[device].refs++;
+    *c = &driver.contexts[device];
+    return leave(OK);
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
+{
+    ENTER(0);
+    if (device < 0 || device >= DEVICES || !driver.contexts[device].refs)
+        return leave(INVALID_CONTEXT);
+    driver.contexts[device].refs--;
+    return leave(OK);
+}
+
+EXPORT int cuCtxSetCurrent(struct context *c)
+{
+    current[depth] = c;
+    return driver.started ? OK : NOT_INITIALIZED;
+}
+
+EXPORT int cuCtxGetCurrent(struct context **c)
+{
+    *c = current[depth];
+    return driver.started ? OK : NOT_INITIALIZED;
+}
+
+EXPORT int cuCtxPushCurrent_v2(struct context *c)
+{
+    if (depth + 1 == STACK_DEPTH || !c)
+        return INVALID_VALUE;
+    current[++depth] = c;
+    return OK;
+}
+
+EXPORT int cuCtxPopCurrent_v2(struct context **c)
+{
+    if (!current[depth])
+        return INVALID_CONTEXT;
+    if (c)
+        *c = current[depth];
+    current[depth] = NULL;
+    depth -= depth > 0;
+    return OK;
+}
+
+EXPORT int cuCtxGetDevice(int *device)
+{
+    if (!current[depth])
+        return INVALID_CONTEXT;
+    *device = current[depth]->device;
+    return OK;
+}
+
+EXPORT int cuCtxSynchronize(void)
+{
+    ENTER(NEEDS_all);
+    return leave(OK);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total)
+{
+    ENTER(NEEDS_context);
+    *left = memory_left(current[depth]->device);
+    *total = driver.each;
+    return leave(OK);
+}
+
+static int allocate(uint64_t *at, size_t size)
+{
+    if (!at || !size)
+        return INVALID_VALUE;
+    *at = memory_allocate(current[depth]->device, size);
+    return *at ? OK : OUT_OF_MEMORY;
+}
+
+EXPORT int cuMemAlloc_v2(uint64_t *at, size_t size)
+{
+    ENTER(NEEDS_all);
+    return leave(allocate(at, size));
+}
+
+EXPORT int cuMemFree_v2(uint64_t at)
+{
+    ENTER(NEEDS_all);
+    return leave(!at || memory_free(at) ? OK : INVALID_VALUE);
+}
+
+EXPORT int cuMemAllocAsync(uint64_t *at, size_t size, struct stream *s)
+{
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    if (s && s->capture)
+        return leave(refuse_capture(s->capture));
+    return leave(allocate(at, size));
+}
+
+EXPORT int cuMemFreeAsync(uint64_t at, struct stream *s)
+{
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    if (s && s->capture)
+        return leave(refuse_capture(s->capture));
+    return leave(memory_free(at) ? OK : INVALID_VALUE);
+}
+
+EXPORT int cuMemHostAlloc(void **at, size_t size, unsigned flags)
+{
+    struct pinned *p;
+
+    (void)flags;
+    ENTER(NEEDS_all);
+    if (!size)
+        return leave(INVALID_VALUE);
+    p = malloc(sizeof *p);
+    *p = (struct pinned){ driver.pinned, aligned_alloc(4096, (size + 4095) / 4096 * 4096), size };
+    memset(p->at, 0xc5, size);
+    driver.pinned = p;
+    *at = p->at;
+    return leave(OK);
+}
+
+EXPORT int cuMemFreeHost(void *at)
+{
+    ENTER(NEEDS_safety);
+    for (struct pinned **p = &driver.pinned; *p; p = &(*p)->next)
+        if ((*p)->at == at) {
+            struct pinned *old = *p;
+
+            *p = old->next;
+            free(old->at);
+            free(old);
+            return leave(OK);
+        }
+    return leave(INVALID_VALUE);
+}
+
+static bool is_pinned(uint64_t at, uint64_t size)
+{
+    for (const struct pinned *p = driver.pinned; p; p = p->next)
+        if (at >= (uint64_t)(uintptr_t)p->at && at + size <= (uint64_t)(uintptr_t)p->at + p->size)
+            return true;
+    return false;
+}
+
+EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t at)
+{
+    uint64_t base, size;
+    bool device = memory_find(at, &base, &size), pinned = is_pinned(at, 1);
+
+    if (!device && !pinned)
+        return INVALID_VALUE;
+    switch (attribute) {
+    case 1: *(struct context **)data = device ? &driver.contexts[memory_device(at)] : NULL; break;
+    case 2: *(unsigned *)data = device ? 2 : 1; break;
+    case 3: *(uint64_t *)data = at; break;
+    case 4:
+        if (device)
+            return INVALID_VALUE;
+        *(uint64_t *)data = at;
+        break;
+    case 8: *(unsigned char *)data = 0; break;
+    case 9: *(int *)data = device ? memory_device(at) : 0; break;
+    case 11: *(uint64_t *)data = device ? base : at; break;
+    case 12: *(size_t *)data = device ? size : 0; break;
+    default: return INVALID_VALUE;
+    }
+    return OK;
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+static int run_copy(const struct work *w)
+{
+    for (uint64_t r = 0; r < w->height; r++) {
+        uint64_t to = w->to + r * w->to_pitch, from = w->from + r * w->from_pitch;
+
+        if (!w->to_host && !memory_real(to, w->width))
+            return INVALID_VALUE;
+        if (!w->from_host && !memory_real(from, w->width))
+            return INVALID_VALUE;
+        if (w->to_host)
+            memcpy((void *)(uintptr_t)to, memory_real(from, w->width), w->width);
+        else if (w->from_host)
+            memcpy(memory_real(to, w->width), (const void *)(uintptr_t)from, w->width);
+        else
+            memory_copy(to, from, w->width);
+        if (!w->to_host && w->from_host)
+            memory_written(to, w->width);
+    }
+    return OK;
+}
+
+static int run_set(const struct work *w)
+{
+    unsigned char *p = memory_real(w->to, w->width * w->unit);
+
+    if (!p || w->to % w->unit)
+        return INVALID_VALUE;
+    for (uint64_t i = 0; i < w->width; i++)
+        memcpy(p + i * w->unit, &w->value, w->unit);
+    memory_written(w->to, w->width * w->unit);
+    return OK;
+}
+
+static int run_work(const struct work *w)
+{
+    if (w->kind == WORK_copy)
+        return run_copy(w);
+    if (w->kind == WORK_set)
+        return run_set(w);
+    return engine_run(&w->launch) ? OK : LAUNCH_FAILED;
+}
+
+/* Does it, or notes it for the graph.  args go with it. */
+static int submit(struct stream *s, const struct work *w)
+{
+    struct work *kept;
+    int e;
+
+    if (!s || !s->capture) {
+        if (!s && is_capturing()) { /* the legacy stream waits for captured ones */
+            free(w->args);
+            return refuse_capture(NULL);
+        }
+        e = run_work(w);
+        free(w->args);
+        return e;
+    }
+    kept = malloc(sizeof *kept);
+    *kept = *w;
+    kept->next = NULL;
+    *s->capture->graph->end = kept;
+    s->capture->graph->end = &kept->next;
+    return OK;
+}
+
+static int submit_copy(struct stream *s, struct work w)
+{
+    uint64_t host = w.to_host ? w.to : w.from, pitch = w.to_host ? w.to_pitch : w.from_pitch;
+
+    w.kind = WORK_copy;
+    if (!w.width || !w.height)
+        return OK;
+    if (w.to_host && w.from_host)
+        return INVALID_VALUE;
+    if (w.to_host || w.from_host) {
+        uint64_t size = (w.height - 1) * pitch + w.width;
+
+        if (!host || memory_inside(host) || memory_inside(host + size - 1))
+            return INVALID_VALUE;
+        if (s && s->capture && !is_pinned(host, size))
+            return refuse_capture(s->capture);
+    }
+    return submit(s, &w);
+}
+
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, struct stream *s)
+{
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    return leave(submit_copy(s, (struct work){ .to = to,
+                                               .from = (uint64_t)(uintptr_t)from,
+                                               .width = size,
+                                               .height = 1,
+                                               .from_host = true }));
+}
+
+EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
+{
+    return cuMemcpyHtoDAsync_v2(to, from, bytes, NULL);
+}
+
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, struct stream *s)
+{
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    return leave(submit_copy(s, (struct work){ .to = (uint64_t)(uintptr_t)to,
+                                               .from = from,
+                                               .width = size,
+                                               .height = 1,
+                                               .to_host = true }));
+}
+
+EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
+{
+    return cuMemcpyDtoHAsync_v2(to, from, bytes, NULL);
+}
+
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, struct stream *s)
+{
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    return leave(
+        submit_copy(s, (struct work){ .to = to, .from = from, .width = size, .height = 1 }));
+}
+
+/* CUDA_MEMCPY2D */
+struct copy2d {
+    size_t from_x, from_y;
+    unsigned from_type;
+    const void *from_host;
+    uint64_t from_device;
+    void *from_array;
+    size_t from_pitch, to_x, to_y;
+    unsigned to_type;
+    void *to_host;
+    uint64_t to_device;
+    void *to_array;
+    size_t to_pitch, width, height;
+};
+
+EXPORT int cuMemcpy2DAsync_v2(const struct copy2d *c, struct stream *s)
+{
+    struct work w;
+
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    if (c->from_type < 1 || c->from_type > 2 || c->to_type < 1 || c->to_type > 2)
+        return leave(INVALID_VALUE);
+    if (c->height > 1 && ((c->from_pitch && c->from_pitch < c->width + c->from_x) ||
+                          (c->to_pitch && c->to_pitch < c->width + c->to_x)))
+        return leave(INVALID_VALUE);
+    w = (struct work){ .to_host = c->to_type == 1,
+                       .from_host = c->from_type == 1,
+                       .width = c->width,
+                       .height = c->height,
+                       .to_pitch = c->to_pitch ? c->to_pitch : c->width,
+                       .from_pitch = c->from_pitch ? c->from_pitch : c->width };
+    w.to = (w.to_host ? (uint64_t)(uintptr_t)c->to_host : c->to_device) + c->to_y * w.to_pitch +
+           c->to_x;
+    w.from = (w.from_host ? (uint64_t)(uintptr_t)c->from_host : c->from_device) +
+             c->from_y * w.from_pitch + c->from_x;
+    return leave(submit_copy(s, w));
+}
+
+static int submit_set(uint64_t to, uint32_t value, uint32_t unit, size_t count, struct stream *s)
+{
+    struct work w = { .kind = WORK_set, .to = to, .value = value, .unit = unit, .width = count };
+
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    return leave(count ? submit(s, &w) : OK);
+}
+
+EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, struct stream *s)
+{
+    return submit_set(to, value, 1, count, s);
+}
+
+EXPORT int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, struct stream *s)
+{
+    return submit_set(to, value, 4, count, s);
+}
+
+/* ---- streams and events ---------------------------------------------------------------------- */
+
+EXPORT int cuStreamCreate(struct stream **s, unsigned flags)
+{
+    (void)flags;
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    *s = calloc(1, sizeof **s);
+    (*s)->next = driver.streams;
+    driver.streams = *s;
+    return leave(OK);
+}
+
+EXPORT int cuStreamDestroy_v2(struct stream *s)
+{
+    ENTER(0);
+    for (struct stream **p = &driver.streams; *p; p = &(*p)->next)
+        if (*p == s) {
+            *p = s->next;
+            free(s);
+            return leave(OK);
+        }
+    return leave(INVALID_HANDLE);
+}
+
+EXPORT int cuStreamSynchronize(struct stream *s)
+{
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    if (s ? s->capture != NULL : is_capturing())
+        return leave(refuse_capture(s ? s->capture : NULL));
+    return leave(OK);
+}
+
+EXPORT int cuEventCreate(struct event **e, unsigned flags)
+{
+    (void)flags;
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    *e = calloc(1, sizeof **e);
+    return leave(OK);
+}
+
+EXPORT int cuEventDestroy_v2(struct event *e)
+{
+    free(e);
+    return e ? OK : INVALID_HANDLE;
+}
+
+EXPORT int cuEventRecord(struct event *e, struct stream *s)
+{
+    struct timespec t;
+
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    e->time = (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    e->recorded = true;
+    e->capture = s ? s->capture : NULL;
+    return leave(OK);
+}
+
+static bool is_live(const struct capture *c)
+{
+    for (const struct capture *o = driver.captures; o; o = o->next)
+        if (o == c)
+            return true;
+    return false;
+}
+
+EXPORT int cuEventSynchronize(struct event *e)
+{
+    ENTER(NEEDS_no_failure);
+    if (e->capture && is_live(e->capture)) {
+        refuse_capture(e->capture);
+        return leave(CAPTURED_EVENT);
+    }
+    return leave(OK);
+}
+
+/* A stream that waits for a captured one becomes part of the same capture. */
+EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
+{
+    (void)flags;
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    if (e->capture && is_live(e->capture) && s)
+        s->capture = e->capture;
+    return leave(OK);
+}
+
+EXPORT int cuEventElapsedTime(float *ms, const struct event *from, const struct event *to)
+{
+    if (!from || !to || !from->recorded || !to->recorded)
+        return INVALID_HANDLE;
+    *ms = (float)(to->time - from->time);
+    return engine.failed ? LAUNCH_FAILED : OK;
+}
+
+EXPORT int cuEventElapsedTime_v2(float *ms, const struct event *from, const struct event *to)
+{
+    return cuEventElapsedTime(ms, from, to);
+}
+
+/* ---- capture --------------------------------------------------------------------------------- */
+
+EXPORT int cuStreamIsCapturing(struct stream *s, int *status)
+{
+    ENTER(0);
+    *status = s && s->capture ? s->capture->invalid ? 2 : 1 : 0;
+    return leave(OK);
+}
+
+EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode)
+{
+    struct capture *c;
+
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    if (!s)
+        return leave(CAPTURE_UNSUPPORTED);
+    if (s->capture || mode < 0 || mode >= MODES)
+        return leave(INVALID_VALUE);
+    c = calloc(1, sizeof *c);
+    c->graph = calloc(1, sizeof *c->graph);
+    c->graph->end = &c->graph->first;
+    c->mode = mode;
+    c->thread = pthread_self();
+    c->next = driver.captures;
+    driver.captures = s->capture = c;
+    return leave(OK);
+}
+
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    int before = thread_mode;
+
+    if (!driver.started)
+        return NOT_INITIALIZED;
+    if (!mode || *mode < 0 || *mode >= MODES)
+        return INVALID_VALUE;
+    thread_mode = *mode;
+    *mode = before;
+    return OK;
+}
+
+EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
+{
+    struct capture *c, **p;
+    bool invalid;
+
+    ENTER(NEEDS_context);
+    c = s ? s->capture : NULL;
+    if (!c)
+        return leave(INVALID_VALUE);
+    for (struct stream *o = driver.streams; o; o = o->next)
+        if (o->capture == c)
+            o->capture = NULL;
+    for (p = &driver.captures; *p != c; p = &(*p)->next)
+        ;
+    *p = c->next;
+    invalid = c->invalid;
+    *graph = invalid ? NULL : c->graph;
+    if (invalid)
+        drop_graph(c->graph);
+    free(c);
+    return leave(invalid ? CAPTURE_INVALIDATED : OK);
+}
+
+EXPORT int cuGraphInstantiateWithFlags(struct graph **exec, const struct graph *g,
+                                       unsigned long long flags)
+{
+    struct graph *copy;
+
+    (void)flags;
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    copy = calloc(1, sizeof *copy);
+    copy->end = &copy->first;
+    for (const struct work *w = g->first; w; w = w->next) {
+        struct work *new = malloc(sizeof *new);
+
+        *new = *w;
+        new->next = NULL;
+        if (w->args) {
+            new->args = aligned_alloc(64, (w->launch.args_size + 63) / 64 * 64);
+            memcpy(new->args, w->args, w->launch.args_size);
+            new->launch.args = new->args;
+        }
+        *copy->end = new;
+        copy->end = &new->next;
+    }
+    *exec = copy;
+    return leave(OK);
+}
+
+EXPORT int cuGraphLaunch(struct graph *exec, struct stream *s)
+{
+    int e = OK;
+
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    if (s && s->capture)
+        return leave(refuse_capture(s->capture));
+    for (const struct work *w = exec->first; w && !e; w = w->next)
+        e = run_work(w);
+    return leave(e);
+}
+
+EXPORT int cuGraphExecDestroy(struct graph *exec)
+{
+    drop_graph(exec);
+    return OK;
+}
+
+EXPORT int cuGraphDestroy(struct graph *graph)
+{
+    drop_graph(graph);
+    return OK;
+}
+
+/* ---- modules --------------------------------------------------------------------------------- */
+
+static void *open_image(const struct image *image)
+{
+    /* a name of its own: what is open is known by its name */
+    char path[] = "/tmp/simt-image-XXXXXX";
+    int fd = mkstemp(path);
+    const char *bytes = (const char *)(image + 1);
+    void *library = NULL;
+    size_t done = 0;
+
+    if (fd < 0)
+        return NULL;
+    while (done < image->size) {
+        ssize_t n = write(fd, bytes + done, image->size - done);
+
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    if (done == image->size)
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library && getenv("SIMT_VERBOSE"))
+        fprintf(stderr, "simt: %s\n", dlerror());
+    close(fd);
+    unlink(path);
+    return library;
+}
+
+EXPORT int cuModuleLoadData(struct module **module, const void *image)
+{
+    const struct image *head = image;
+    const int *version, *arch;
+    void (*connect)(const struct simt_api *), *library;
+
+    ENTER(NEEDS_all);
+    if (head->magic != SIMT_IMAGE || !(library = open_image(head)))
+        return leave(INVALID_IMAGE);
+    version = dlsym(library, "simt_version");
+    arch = dlsym(library, "simt_arch");
+    *(void **)&connect = dlsym(library, "simt_connect");
+    if (!version || !arch || !connect || *version != SIMT_VERSION) {
+        dlclose(library);
+        return leave(INVALID_IMAGE);
+    }
+    if (*arch / 100 != driver.capability / 10 || *arch / 10 > driver.capability) {
+        dlclose(library);
+        return leave(NO_BINARY);
+    }
+    connect(&simt_table);
+    *module = calloc(1, sizeof **module);
+    (*module)->library = library;
+    return leave(OK);
+}
+
+EXPORT int cuModuleLoadDataEx(struct module **module, const void *image, unsigned count,
+                              int *options, void **values)
+{
+    (void)count;
+    (void)options;
+    (void)values;
+    return cuModuleLoadData(module, image);
+}
+
+EXPORT int cuModuleUnload(struct module *m)
+{
+    ENTER(NEEDS_safety);
+    for (struct function **p = &driver.functions; *p;) {
+        struct function *f = *p;
+
+        if (f->module == m) {
+            *p = f->next;
+            free(f->name);
+            free(f);
+        } else {
+            p = &f->next;
+        }
+    }
+    dlclose(m->library);
+    free(m);
+    return leave(OK);
+}
+
+static const uint32_t *number_of(struct module *m, const char *name, const char *what)
+{
+    char symbol[512];
+
+    snprintf(symbol, sizeof symbol, "%s_%s", name, what);
+    return dlsym(m->library, symbol);
+}
+
+EXPORT int cuModuleGetFunction(struct function **function, struct module *m, const char *name)
+{
+    const uint32_t *args = number_of(m, name, "args"), *threads = number_of(m, name, "threads");
+    void *entry = dlsym(m->library, name);
+    struct function *f;
+
+    if (!entry || !args || !threads)
+        return NOT_FOUND;
+    ENTER(0);
+    f = calloc(1, sizeof *f);
+    *f = (struct function){ driver.functions, m, strdup(name), NULL, *args, *threads, 0 };
+    *(void **)&f->entry = entry;
+    driver.functions = *function = f;
+    return leave(OK);
+}
+
+EXPORT int cuFuncSetAttribute(struct function *f, int attribute, int value)
+{
+    if (!f)
+        return INVALID_HANDLE;
+    if (attribute == 8) {
+        if (value < 0 || value > shared_optin())
+            return INVALID_VALUE;
+        f->dynamic = value;
+    }
+    return OK;
+}
+
+EXPORT int cuFuncGetAttribute(int *v, int attribute, const struct function *f)
+{
+    if (!f)
+        return INVALID_HANDLE;
+    switch (attribute) {
+    case 0: *v = (int)f->threads; break;
+    case 4: *v = 64; break;
+    case 5:
+    case 6: *v = driver.capability; break;
+    case 8: *v = f->dynamic ? f->dynamic : 48 * 1024; break;
+    default: *v = 0;
+    }
+    return OK;
+}
+
+EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const struct function *f,
+                                                       int threads, size_t shared)
+{
+    int by_threads, by_shared;
+
+    if (!f || threads < 1)
+        return INVALID_VALUE;
+    by_threads = threads_of_multiprocessor() / ((threads + 31) / 32 * 32);
+    by_shared = (int)((size_t)shared_of_multiprocessor() / (shared + 1024));
+    *blocks = by_threads < by_shared ? by_threads : by_shared;
+    *blocks = *blocks < 32 ? *blocks : 32;
+    if (threads > (int)f->threads || shared > (size_t)shared_optin())
+        *blocks = 0;
+    return OK;
+}
+
+static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                  unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
+                  void **extra, unsigned cluster)
+{
+    struct work w = { .kind = WORK_launch };
+
+    ENTER(NEEDS_context | NEEDS_no_failure);
+    if (!f)
+        return leave(INVALID_HANDLE);
+    if (!gx || gx > 0x7fffffff || gy != 1 || gz != 1 || !bx || by != 1 || bz != 1 || extra ||
+        bx > f->threads || (f->args && (!args || !args[0])))
+        return leave(INVALID_VALUE);
+    if (shared > (unsigned)shared_optin() ||
+        shared > (unsigned)(f->dynamic > 48 * 1024 ? f->dynamic : 48 * 1024))
+        return leave(INVALID_VALUE);
+    w.args = aligned_alloc(64, (f->args + 64) / 64 * 64);
+    memcpy(w.args, args[0], f->args);
+    w.launch = (struct launch){ f->name, f->entry, w.args,       f->args, current[depth]->device,
+                                (int)gx, (int)bx,  (int)cluster, shared };
+    return leave(submit(s, &w));
+}
+
+EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
+                          void **extra)
+{
+    return launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra, 1);
+}
+
+/* CUlaunchConfig, with the one attribute that is known here. */
+struct launch_attribute {
+    int id, unused;
+    unsigned value[16];
+};
+struct launch_config {
+    unsigned grid[3], block[3], shared;
+    struct stream *stream;
+    const struct launch_attribute *attribute;
+    unsigned attributes;
+};
+
+/* Blocks of a cluster; 0: not to be launched so. */
+static unsigned cluster_of(const struct launch_config *c)
+{
+    unsigned n = 1;
+
+    for (unsigned i = 0; i < c->attributes; i++) {
+        const struct launch_attribute *a = &c->attribute[i];
+
+        if (a->id != 4 || a->value[1] != 1 || a->value[2] != 1)
+            return 0;
+        n = a->value[0];
+    }
+    return n && n <= MAX_CLUSTER && (n == 1 || driver.capability >= 90) && c->grid[0] % n == 0 ? n :
+                                                                                                 0;
+}
+
+EXPORT int cuLaunchKernelEx(const struct launch_config *c, struct function *f, void **args,
+                            void **extra)
+{
+    unsigned cluster = cluster_of(c);
+
+    if (!cluster)
+        return INVALID_VALUE;
+    return launch(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2],
+                  c->shared, c->stream, args, extra, cluster);
+}
+
+EXPORT int cuOccupancyMaxActiveClusters(int *clusters, const struct function *f,
+                                        const struct launch_config *c)
+{
+    unsigned cluster = cluster_of(c);
+    int blocks, e;
+
+    if (!cluster)
+        return INVALID_VALUE;
+    e = cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, (int)c->block[0], c->shared);
+    *clusters = e ? 0 : driver.multiprocessors / (int)cluster * blocks;
+    return e;
+}
+
+/* ---- tensor maps ----------------------------------------------------------------------------- */
+
+EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base,
+                                  const uint64_t *size, const uint64_t *stride, const uint32_t *box,
+                                  const uint32_t *step, int interleave, int swizzle, int promotion,
+                                  int fill)
+{
+    static const uint8_t bytes[] = { 1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4 };
+    static const uint32_t widest[] = { 256 * 8, 32, 64, 128 };
+    struct map m = { .magic = SIMT_MAP,
+                     .base = (uint64_t)(uintptr_t)base,
+                     .rank = (uint8_t)rank,
+                     .swizzle = (uint8_t)swizzle,
+                     .fill = (uint8_t)fill };
+
+    if (driver.capability < 90)
+        return 801; /* CUDA_ERROR_NOT_SUPPORTED */
+    if (!out || (uintptr_t)out % 64 || type < 0 || type > 12 || rank < 1 || rank > 3 ||
+        (uintptr_t)base % 16 || !memory_inside(m.base) || interleave != 0 || swizzle < 0 ||
+        swizzle > 3 || promotion < 0 || promotion > 3 || fill < 0 || fill > 1)
+        return INVALID_VALUE;
+    m.element = bytes[type];
+    for (unsigned i = 0; i < rank; i++) {
+        m.size[i] = size[i];
+        m.box[i] = box[i];
+        if (!size[i] || size[i] > UINT64_C(1) << 32 || !box[i] || box[i] > 256 || step[i] != 1)
+            return INVALID_VALUE;
+        if (i + 1 < rank) {
+            m.stride[i] = stride[i];
+            if (stride[i] % 16 || stride[i] >= UINT64_C(1) << 40 ||
+                stride[i] < (i ? 0 : size[0] * m.element))
+                return INVALID_VALUE;
+        }
+    }
+    if (box[0] * m.element % 16 || box[0] * m.element > widest[swizzle])
+        return INVALID_VALUE;
+    memset(out, 0, 128);
+    memcpy(out, &m, sizeof m);
+    return OK;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static const struct {
+    int code;
+    const char *name, *text;
+} errors[] = {
+    { OK, "CUDA_SUCCESS", "no error" },
+    { INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
+    { OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
+    { NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error" },
+    { INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
+    { INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid" },
+    { INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
+    { NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available on the device" },
+    { INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
+    { NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
+    { LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
+    { 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
+    { CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+      "operation not permitted when stream is capturing" },
+    { CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+      "operation failed due to a previous error during capture" },
+    { CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+      "operation not permitted on an event last recorded in a capturing stream" },
+};
+
+EXPORT int cuGetErrorName(int code, const char **name)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == code) {
+            *name = errors[i].name;
+            return OK;
+        }
+    *name = NULL;
+    return INVALID_VALUE;
+}
+
+EXPORT int cuGetErrorString(int code, const char **text)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == code) {
+            *text = code == LAUNCH_FAILED && engine.failed ? engine.error : errors[i].text;
+            return OK;
+        }
+    *text = NULL;
+    return INVALID_VALUE;
+}

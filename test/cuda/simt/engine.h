@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Inside the stand-in for a GPU.  engine.c: fibres, who runs when, meetings.  shared.c: shared
+ * memory and the order of accesses to it.  memory.c: device memory.  async.c: copies and barriers.
+ * product.c: what warps and warpgroups multiply.  driver.c: the driver's functions.
+ *
+ * One launch runs at a time, on the calling thread. */
+#ifndef LIMBER_SIMT_ENGINE_H
+#define LIMBER_SIMT_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "test/cuda/simt/api.h"
+
+enum {
+    MAX_THREADS = 1024,
+    MAX_WARPS = MAX_THREADS / 32,
+    MAX_GROUPS = MAX_THREADS / 128,
+    MAX_BARRIERS = 128,
+    MAX_CLUSTER = 2,
+    MAX_RESIDENT = 3 * MAX_CLUSTER,
+    MAX_SHARED = 227 * 1024,
+    STACK = 64 * 1024,
+    /* who accesses, in epochs: threads, the products of warpgroups, the copies to a barrier; the
+     * same of the cluster's next block */
+    AGENT_GROUP = MAX_THREADS,
+    AGENT_BARRIER = AGENT_GROUP + MAX_GROUPS,
+    AGENTS = MAX_GROUPS + MAX_BARRIERS,
+    BLOCK_IDS = MAX_THREADS + AGENTS,
+    ID_BARRIER = 0xffe, /* these bytes are a barrier */
+    ID_FLIGHT = 0xfff, /* a copy that has not landed */
+};
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+/* A moment of someone: id << 20 | clock, the clock from 1 on.  0: never. */
+typedef uint32_t epoch;
+enum { CLOCK_BITS = 20, CLOCK_MASK = (1 << CLOCK_BITS) - 1 };
+
+/* The last moment of everyone that is known: of a block's threads, of agents, and of threads
+ * again the last write that was fenced for asynchronous units; block after block of a cluster.
+ * Shared by those who met. */
+struct clocks {
+    int refs;
+    struct clocks *next;
+    uint32_t at[];
+};
+
+struct block;
+
+/* Whose access is checked. */
+struct witness {
+    const uint32_t *known; /* as clocks */
+    int self; /* thread that knows all of itself; -1 */
+    uint32_t fenced; /* of self */
+    bool async; /* needs fences behind writes of threads */
+    epoch now; /* what the access leaves behind */
+};
+
+/* ---- who runs ------------------------------------------------------------------------------- */
+
+enum state { READY, WAITING, ENDED };
+
+/* A place where threads of a warp, a warpgroup or a barrier meet. */
+struct meeting {
+    const char *what;
+    int kind, count, size; /* here, of so many; kind tells the same words apart */
+    int from; /* first thread of a warp or warpgroup */
+    struct fibre *here[MAX_THREADS];
+};
+
+struct copy {
+    uint32_t at;
+    const void *p;
+    int bytes, size, group;
+};
+
+struct fibre {
+    void *sp;
+    char *stack;
+    struct block *block;
+    int thread, id; /* id: in epochs */
+    enum state state;
+    const char *where; /* in which primitive it waits */
+    uint32_t where_at, where_parity;
+    void *arg; /* of the meeting it waits in */
+    struct clocks *known;
+    uint32_t clock, fenced; /* its own */
+    struct copy *copies;
+    int copy_count, copy_room, copy_group;
+    bool group_fenced;
+    uint32_t reached[MAX_CLUSTER]; /* when it last arrived in another block; 0: never */
+};
+
+struct barrier {
+    uint32_t at;
+    int count, pending, agent;
+    int64_t bytes; /* awaited, less landed, in this phase */
+    uint32_t phase; /* that have ended */
+    epoch init;
+    bool init_done;
+    uint32_t issued, landed; /* copies */
+    struct clocks *now, *done; /* of arrivals in this phase; of all ended ones */
+};
+
+/* A tensor copy in flight, of a block that it lands in. */
+struct flight {
+    const struct map *map;
+    uint32_t at, bytes;
+    int x, y, z;
+    struct barrier *barrier;
+};
+
+/* Registers that products of a warpgroup sum in. */
+struct sum {
+    struct sum *next;
+    int kind, n;
+    uint32_t *d[128]; /* of each thread */
+    uint32_t *value; /* 128 times n / 2: true, while d holds poison */
+    bool open[4]; /* for the warp: not waited for */
+    uint32_t last[4]; /* commit group, by warp */
+};
+
+struct group {
+    struct sum *sums;
+    uint32_t committed[4]; /* groups of each warp */
+};
+
+struct cell {
+    epoch write, read[3];
+};
+
+/* Blocks that see each other's shared memory; they start together. */
+struct cluster {
+    struct block *block[MAX_CLUSTER];
+    int size, here_count;
+    struct fibre *here[MAX_CLUSTER * MAX_THREADS]; /* in sync_cluster */
+};
+
+struct block {
+    int index, rank, threads, ended;
+    struct cluster *cluster;
+    struct clocks *end; /* what threads knew when they ended */
+    int registers[MAX_WARPS]; /* of a thread, since setmaxnreg; 0: as launched */
+    uint32_t limit; /* bytes of shared memory */
+    unsigned char *shared;
+    struct cell *words, *bytes; /* of 4 bytes, and of single ones where split */
+    unsigned char *split;
+    struct fibre *fibres;
+    struct meeting warps[MAX_WARPS], warpgroups[MAX_GROUPS], bars[16];
+    struct group groups[MAX_GROUPS];
+    struct barrier barriers[MAX_BARRIERS];
+    int barrier_count;
+    struct flight *flights;
+    int flight_count, flight_room;
+};
+
+struct launch {
+    const char *name;
+    void (*entry)(const void *args);
+    const void *args;
+    uint32_t args_size;
+    int device, blocks, threads, cluster;
+    uint32_t shared;
+};
+
+struct engine {
+    struct simt_now now;
+    struct fibre *running;
+    void *main_sp;
+    const struct launch *launch;
+    struct block *resident[MAX_RESIDENT];
+    struct cluster clusters[MAX_RESIDENT];
+    int resident_count, cluster_count, next_block;
+    struct fibre **ready;
+    int ready_count;
+    uint64_t random, seed;
+    int fuse, fuse_length; /* accesses until the next switch */
+    int clocks_size; /* entries */
+    struct clocks *spare;
+    int capability;
+    char error[8192];
+    bool failed;
+};
+extern struct engine engine;
+extern const struct simt_api simt_table;
+
+/* Runs a launch to its end; false: engine.error says why not. */
+bool engine_run(const struct launch *launch);
+/* Keeps the first text; a fibre never returns from here. */
+void engine_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void engine_drop(void); /* all memory */
+uint32_t engine_random(uint32_t below);
+
+void fibre_wait(const char *where, uint32_t at, uint32_t parity);
+void fibre_wake(struct fibre *f);
+void fibre_yield(void);
+void fibre_maybe_yield(void);
+/* Waits for all of a warp or warpgroup: true for the last, who does the work while the others wait,
+ * and then calls meeting_end. */
+bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg);
+void meeting_end(struct meeting *m);
+struct meeting *my_warp(void);
+struct meeting *my_warpgroup(void);
+
+/* ---- shared.c -------------------------------------------------------------------------------- */
+
+void shared_start(struct block *b);
+/* Where clocks have a moment of someone, or what thread `id` has fenced. */
+size_t clocks_index(epoch e);
+size_t clocks_fence(int id);
+struct clocks *clocks_new(void);
+void clocks_drop(struct clocks *c);
+struct clocks *clocks_keep(struct clocks *c);
+void clocks_join(struct clocks *to, const struct clocks *from);
+void clocks_join_fibre(struct clocks *to, const struct fibre *f);
+void clocks_tick(struct fibre *f);
+void fibre_acquire(struct fibre *f, struct clocks *c);
+/* All of these know what all of these know. */
+void clocks_meet(struct fibre *const *fibres, int count);
+bool clocks_know(const struct witness *w, epoch e);
+struct witness fibre_witness(const struct fibre *f);
+/* Checks and notes; the range lies within the block's. */
+void shared_note(struct block *b, const struct witness *w, uint32_t at, uint32_t size, bool write);
+/* Writes without checks: what has landed, what is in flight. */
+void shared_mark(struct block *b, epoch e, uint32_t at, uint32_t size);
+void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t align,
+                  const char *what);
+void *shared_read(uint32_t at, uint32_t size, uint32_t align);
+void *shared_write(uint32_t at, uint32_t size, uint32_t align);
+void sync_some(int id, int threads);
+void sync_warp(void);
+void sync_cluster(void);
+void fence_async(void);
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+bool memory_start(uint64_t each); /* arenas of all devices */
+void memory_stop(void);
+uint64_t memory_allocate(int device, uint64_t size); /* 0: none left */
+bool memory_free(uint64_t at);
+uint64_t memory_left(int device);
+bool memory_inside(uint64_t at); /* of any arena */
+int memory_device(uint64_t at);
+/* Where an address's bytes are; NULL unless all lie in one allocation. */
+unsigned char *memory_real(uint64_t at, uint64_t size);
+bool memory_find(uint64_t at, uint64_t *base, uint64_t *size);
+void memory_written(uint64_t at, uint64_t size);
+void memory_copy(uint64_t to, uint64_t from, uint64_t size);
+void memory_launch(void); /* what is written from now on is not constant */
+const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, const char *what);
+void *global_read(const void *p, uint32_t size, uint32_t align, int constant);
+void *global_write(void *p, uint32_t size, uint32_t align);
+void *global_atomic(void *p, uint32_t size, uint32_t align);
+
+/* ---- async.c --------------------------------------------------------------------------------- */
+
+/* What cuTensorMapEncodeTiled leaves in the 128 bytes. */
+#define SIMT_MAP UINT64_C(0x70616d746d6973)
+struct map {
+    uint64_t magic, base;
+    uint64_t stride[2];
+    uint64_t size[3]; /* of the tensor, elements */
+    uint32_t box[3];
+    uint8_t rank, element, swizzle, fill;
+};
+
+bool async_land(void); /* one tensor copy; false: none in flight */
+void async_end(struct fibre *f);
+void copy_later(uint32_t at, const void *p, int bytes, int size);
+void copy_group(void);
+void copy_wait(int n);
+void barrier_init(uint32_t at, int count);
+void barrier_init_done(void);
+void barrier_arrive(uint32_t at, uint32_t bytes);
+void barrier_arrive_in(uint32_t at, int rank);
+void barrier_wait(uint32_t at, uint32_t parity);
+void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
+                 uint32_t blocks);
+void tensor_prefetch(const void *map);
+
+/* ---- product.c ------------------------------------------------------------------------------- */
+
+void product_start(void); /* before threads run, whose stacks are small */
+void product_end(struct fibre *f);
+void product_drop(struct block *b);
+void load_fragments(uint32_t *r, uint32_t at);
+void mma(int kind, void *d, const uint32_t *a, const uint32_t *b);
+void mma_f64(double *d, double a, double b);
+void wmma_load(uint32_t *r, uint32_t at, int ld);
+void wmma(float *d, const uint32_t *a, const uint32_t *b);
+void wmma_store(uint32_t at, const float *d, int ld);
+void group_fence(void);
+void group_commit(void);
+void group_wait(int n);
+void group(int kind, int n, void *d, uint64_t a, uint64_t b, int keep);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Device memory: addresses of which nothing can be read, real bytes elsewhere, and for each byte
+ * whether it belongs to an allocation and who wrote it last.  Lies between red zones. */
+#define _GNU_SOURCE
+#include "test/cuda/simt/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
+
+/* Of a byte: nobody's, allocated, written before this launch, by launch number FIRST and so on. */
+enum { NOBODY, FRESH, WRITTEN, FIRST, LAST = 250 };
+
+struct piece {
+    uint64_t at, size;
+    struct piece *next;
+};
+
+static struct {
+    uint64_t base, each;                /* each: addresses of a device */
+    uint64_t room;                      /* bytes that it has */
+    unsigned char *real, *state;
+    struct piece *pieces[DEVICES];      /* by address */
+    uint64_t used[DEVICES];
+    int launch;
+} memory;
+
+static void *reserve(uint64_t size, int protection)
+{
+    void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+bool memory_start(uint64_t each)
+{
+    memset(&memory, 0, sizeof memory);
+    memory.room = each;
+    each = 2 * each / 4096 * 4096 + (UINT64_C(4) << 30);      /* zones, and holes */
+    memory.each = each;
+    memory.launch = FIRST;
+    memory.base = (uint64_t)(uintptr_t)reserve(DEVICES * each, PROT_NONE);
+    memory.real = reserve(DEVICES * each, PROT_READ | PROT_WRITE);
+    memory.state = reserve(DEVICES * each, PROT_READ | PROT_WRITE);
+    return memory.base && memory.real && memory.state;
+}
+
+void memory_stop(void)
+{
+    if (!memory.base)
+        return;
+    for (int d = 0; d < DEVICES; d++)
+        while (memory.pieces[d]) {
+            struct piece *p = memory.pieces[d];
+
+            memory.pieces[d] = p->next;
+            free(p);
+        }
+    munmap((void *)(uintptr_t)memory.base, DEVICES * memory.each);
+    munmap(memory.real, DEVICES * memory.each);
+    munmap(memory.state, DEVICES * memory.each);
+    memory.base = 0;
+}
+
+uint64_t memory_allocate(int device, uint64_t size)
+{
+    struct piece **p = &memory.pieces[device], *new;
+    uint64_t at = memory.base + (uint64_t)device * memory.each + ZONE;
+    uint64_t end = memory.base + (uint64_t)(device + 1) * memory.each;
+
+    if (size > memory.room - memory.used[device])
+        return 0;
+    for (; *p && (*p)->at < at + size + ZONE; p = &(*p)->next)
+        at = ((*p)->at + (*p)->size + ZONE + 255) & ~UINT64_C(255);
+    if (at + size + ZONE > end)
+        return 0;
+    new = malloc(sizeof *new);
+    *new = (struct piece){ at, size, *p };
+    *p = new;
+    memory.used[device] += size;
+    memset(memory.real + (at - memory.base), POISON, size);
+    memset(memory.state + (at - memory.base), FRESH, size);
+    return at;
+}
+
+bool memory_free(uint64_t at)
+{
+    for (int d = 0; d < DEVICES; d++)
+        for (struct piece **p = &memory.pieces[d]; *p; p = &(*p)->next)
+            if ((*p)->at == at) {
+                struct piece *old = *p;
+
+                memset(memory.state + (at - memory.base), NOBODY, old->size);
+                memset(memory.real + (at - memory.base), POISON, old->size);
+                if (old->size >= 1 << 20)       /* whole pages go back */
+                    madvise(memory.real + ((at - memory.base + 4095) & ~UINT64_C(4095)),
+                            (old->size - 4096) & ~UINT64_C(4095), MADV_DONTNEED);
+                memory.used[d] -= old->size;
+                *p = old->next;
+                free(old);
+                return true;
+            }
+    return false;
+}
+
+uint64_t memory_left(int device)
+{
+    return memory.room - memory.used[device];
+}
+
+bool memory_inside(uint64_t at)
+{
+    return memory.base && at >= memory.base && at - memory.base < DEVICES * memory.each;
+}
+
+int memory_device(uint64_t at)
+{
+    return (int)((at - memory.base) / memory.each);
+}
+
+bool memory_find(uint64_t at, uint64_t *base, uint64_t *size)
+{
+    if (!memory_inside(at))
+        return false;
+    for (const struct piece *p = memory.pieces[memory_device(at)]; p; p = p->next)
+        if (at >= p->at && at < p->at + p->size) {
+            *base = p->at;
+            *size = p->size;
+            return true;
+        }
+    return false;
+}
+
+unsigned char *memory_real(uint64_t at, uint64_t size)
+{
+    uint64_t base, room;
+
+    if (!memory_find(at, &base, &room) || size > base + room - at)
+        return NULL;
+    return memory.real + (at - memory.base);
+}
+
+void memory_written(uint64_t at, uint64_t size)
+{
+    memset(memory.state + (at - memory.base), WRITTEN, size);
+}
+
+void memory_copy(uint64_t to, uint64_t from, uint64_t size)
+{
+    memmove(memory.real + (to - memory.base), memory.real + (from - memory.base), size);
+    memmove(memory.state + (to - memory.base), memory.state + (from - memory.base), size);
+}
+
+void memory_launch(void)
+{
+    if (++memory.launch <= LAST)
+        return;
+    memory.launch = FIRST;
+    for (int d = 0; d < DEVICES; d++)
+        for (const struct piece *p = memory.pieces[d]; p; p = p->next) {
+            unsigned char *s = memory.state + (p->at - memory.base);
+
+            for (uint64_t i = 0; i < p->size; i++)
+                s[i] = s[i] > WRITTEN ? WRITTEN : s[i];
+        }
+}
+
+/* ---- what threads do ------------------------------------------------------------------------- */
+
+static unsigned char *own_range(uint64_t at, uint64_t size, const char *what)
+{
+    const char *why = !at ? "null" :
+                      !memory_inside(at) || !memory_inside(at + size - 1) ?
+                            "not device memory" :
+                      memory_device(at) != engine.launch->device ||
+                              memory_device(at + size - 1) != engine.launch->device ?
+                            "another device's memory" :
+                            NULL;
+
+    if (why)
+        engine_fail("%s of %llu bytes at %#llx: %s", what, (unsigned long long)size,
+                    (unsigned long long)at, why);
+    return memory.state + (at - memory.base);
+}
+
+static void nobody(uint64_t at, uint64_t byte, uint64_t size, const char *what)
+{
+    int device = memory_device(at);
+    const struct piece *near = NULL;
+
+    for (const struct piece *p = memory.pieces[device]; p && p->at <= byte; p = p->next)
+        near = p;
+    if (near)
+        engine_fail("%s of %llu bytes at %#llx, out of bounds: %llu bytes from the begin of an "
+                    "allocation of %llu",
+                    what, (unsigned long long)size, (unsigned long long)at,
+                    (unsigned long long)(at - near->at), (unsigned long long)near->size);
+    engine_fail("%s of %llu bytes at %#llx, out of bounds", what, (unsigned long long)size,
+                (unsigned long long)at);
+}
+
+const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, const char *what)
+{
+    const unsigned char *s = own_range(at, size, what);
+
+    for (uint64_t i = 0; i < size; i++)
+        if (s[i] < WRITTEN || (constant && s[i] == memory.launch)) {
+            if (s[i] == NOBODY)
+                nobody(at, at + i, size, what);
+            if (s[i] == FRESH)
+                engine_fail("%s at %#llx: byte %llu was never written", what,
+                            (unsigned long long)at, (unsigned long long)i);
+            engine_fail("%s at %#llx, as a constant, of what this launch wrote", what,
+                        (unsigned long long)at);
+        }
+    return memory.real + (at - memory.base);
+}
+
+static void check_align(uint64_t at, uint32_t align, const char *what)
+{
+    if (at % align)
+        engine_fail("%s at %#llx, not aligned to %u", what, (unsigned long long)at, align);
+}
+
+void *global_read(const void *p, uint32_t size, uint32_t align, int constant)
+{
+    uint64_t at = (uint64_t)(uintptr_t)p;
+
+    check_align(at, align, "load");
+    return (void *)(uintptr_t)memory_check(at, size, constant, "load");
+}
+
+static void *write_range(uint64_t at, uint32_t size, uint32_t align, const char *what)
+{
+    unsigned char *s = own_range(at, size, what);
+
+    check_align(at, align, what);
+    for (uint32_t i = 0; i < size; i++) {
+        if (s[i] == NOBODY)
+            nobody(at, at + i, size, what);
+        s[i] = (unsigned char)memory.launch;
+    }
+    return memory.real + (at - memory.base);
+}
+
+void *global_write(void *p, uint32_t size, uint32_t align)
+{
+    return write_range((uint64_t)(uintptr_t)p, size, align, "store");
+}
+
+void *global_atomic(void *p, uint32_t size, uint32_t align)
+{
+    fibre_maybe_yield();
+    memory_check((uint64_t)(uintptr_t)p, size, false, "atomic");
+    return write_range((uint64_t)(uintptr_t)p, size, align, "atomic");
+}

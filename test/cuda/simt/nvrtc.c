@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A stand-in for libnvrtc: compiles kernels for the CPU, against test/cuda/simt/device.h.  What it calls
+ * a cubin is a shared object behind a header (image.h).
+ *
+ * SIMT_CXX names the compiler.  SIMT_FAULT, lines of "old text=>new text" (\n in them stands for a
+ * line's end), replaces text that occurs exactly once in the source and the headers. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test/cuda/simt/image.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+extern char **environ;
+
+enum { OK, NO_MEMORY = 1, BAD_INPUT = 3, BAD_PROGRAM = 4, BAD_OPTION = 5, FAILED = 6 };
+
+struct text {
+    char *name, *body;
+};
+
+struct program {
+    struct text *texts;         /* the source first */
+    int count;
+    char *log;
+    char *image;
+    size_t size;
+};
+
+static void say(struct program *p, const char *format, ...)
+{
+    char *more = NULL, *all = NULL;
+    va_list args;
+
+    va_start(args, format);
+    if (vasprintf(&more, format, args) < 0)
+        more = NULL;
+    va_end(args);
+    if (asprintf(&all, "%s%s\n", p->log ? p->log : "", more ? more : "") >= 0) {
+        free(p->log);
+        p->log = all;
+    }
+    free(more);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static int occurrences(const char *body, const char *old)
+{
+    int n = 0;
+
+    for (const char *at = body; (at = strstr(at, old)); at++)
+        n++;
+    return n;
+}
+
+static void replace(char **body, const char *old, const char *new)
+{
+    char *at = strstr(*body, old), *out = NULL;
+
+    if (asprintf(&out, "%.*s%s%s", (int)(at - *body), *body, new, at + strlen(old)) < 0)
+        return;
+    free(*body);
+    *body = out;
+}
+
+static void unescape(char *s)
+{
+    char *to = s;
+
+    for (; *s; s++)
+        if (s[0] == '\\' && s[1] == 'n') {
+            *to++ = '\n';
+            s++;
+        } else {
+            *to++ = *s;
+        }
+    *to = 0;
+}
+
+static bool plant(struct program *p, char *line)
+{
+    char *new = strstr(line, "=>");
+    int found = 0, where = 0;
+
+    if (!new || new == line) {
+        say(p, "SIMT_FAULT: no \"old=>new\" in \"%s\"", line);
+        return false;
+    }
+    *new = 0;
+    new += 2;
+    unescape(line);
+    unescape(new);
+    for (int i = 0; i < p->count; i++) {
+        int n = occurrences(p->texts[i].body, line);
+
+        found += n;
+        where = n ? i : where;
+    }
+    if (found != 1) {
+        say(p, "SIMT_FAULT: \"%s\" occurs %d times, not once", line, found);
+        return false;
+    }
+    replace(&p->texts[where].body, line, new);
+    return true;
+}
+
+static bool plant_all(struct program *p)
+{
+    const char *faults = getenv("SIMT_FAULT");
+    char *copy, *save = NULL;
+    bool good = true;
+
+    if (!faults)
+        return true;
+    copy = strdup(faults);
+    for (char *line = strtok_r(copy, "\n", &save); line && good; line = strtok_r(NULL, "\n", &save))
+        good = plant(p, line);
+    free(copy);
+    return good;
+}
+
+/* ---- what was compiled before ---------------------------------------------------------------- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept {
+    struct kept *next;
+    char *key, *image;
+    size_t size;
+} *kept;
+
+/* All that the result depends on, as one text. */
+static char *key_of(const struct program *p, char **options)
+{
+    char *key = NULL;
+    size_t size;
+    FILE *f = open_memstream(&key, &size);
+
+    for (int i = 0; i < p->count; i++)
+        fprintf(f, "%s\1%s\1", p->texts[i].name, p->texts[i].body);
+    for (int i = 0; options[i]; i++)
+        fprintf(f, "%s\1", options[i]);
+    fclose(f);
+    return key;
+}
+
+static bool find_kept(struct program *p, const char *key)
+{
+    const struct kept *k;
+
+    pthread_mutex_lock(&lock);
+    for (k = kept; k && strcmp(k->key, key) != 0; k = k->next)
+        ;
+    if (k) {
+        p->image = malloc(k->size);
+        memcpy(p->image, k->image, k->size);
+        p->size = k->size;
+    }
+    pthread_mutex_unlock(&lock);
+    return k != NULL;
+}
+
+static void keep(const struct program *p, char *key)
+{
+    struct kept *k = malloc(sizeof *k);
+
+    *k = (struct kept){ NULL, key, malloc(p->size), p->size };
+    memcpy(k->image, p->image, p->size);
+    pthread_mutex_lock(&lock);
+    k->next = kept;
+    kept = k;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- the compiler ---------------------------------------------------------------------------- */
+
+/* folder/name, with the folders that name goes through. */
+static bool write_text(const char *folder, const char *name, const char *body)
+{
+    char path[1024];
+    FILE *f;
+    bool good;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    for (char *p = path + strlen(folder) + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(path, 0700);
+        *p = '/';
+    }
+    f = fopen(path, "w");
+    if (!f)
+        return false;
+    good = fputs(body, f) >= 0;
+    return fclose(f) == 0 && good;
+}
+
+static char *read_all(const char *path, size_t front, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    char *p = NULL;
+    size_t got = 0, room = 0;
+
+    if (!f)
+        return NULL;
+    for (;;) {
+        if (got + 1 >= room) {
+            room = room ? 2 * room : 65536;
+            p = realloc(p, front + room);
+        }
+        size_t n = fread(p + front + got, 1, room - got - 1, f);
+
+        if (!n)
+            break;
+        got += n;
+    }
+    fclose(f);
+    p[front + got] = 0;
+    *size = got;
+    return p;
+}
+
+static void remove_folder(const char *folder)
+{
+    char *argv[] = { "rm", "-rf", (char *)folder, NULL };
+    pid_t pid;
+    int status;
+
+    if (posix_spawnp(&pid, "rm", NULL, NULL, argv, environ) == 0)
+        waitpid(pid, &status, 0);
+}
+
+static bool run_compiler(struct program *p, const char *folder, char **argv)
+{
+    posix_spawn_file_actions_t actions;
+    char path[1024];
+    size_t size;
+    pid_t pid;
+    int status = -1, error;
+
+    snprintf(path, sizeof path, "%s/simt.log", folder);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error) {
+        say(p, "%s: %s", argv[0], strerror(error));
+        return false;
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (status != 0) {
+        char *log = read_all(path, 0, &size);
+
+        say(p, "%s", log ? log : "the compiler failed without a word");
+        free(log);
+    }
+    return status == 0;
+}
+
+static bool take_image(struct program *p, const char *path)
+{
+    struct image head = { SIMT_IMAGE, 0 };
+    size_t size;
+    char *bytes = read_all(path, sizeof head, &size);
+
+    if (!bytes) {
+        say(p, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    head.size = size;
+    memcpy(bytes, &head, sizeof head);
+    p->image = bytes;
+    p->size = size + sizeof head;
+    return true;
+}
+
+enum { MOST_OPTIONS = 64 };
+
+/* -D as it is, the architecture as macros; the rest means nothing here. */
+static bool options_of(struct program *p, int count, const char *const *given, char **out)
+{
+    static const struct {
+        const char *name;
+        char *macros[2];
+    } archs[] = {
+        { "_75", { "-D__CUDA_ARCH__=750" } },
+        { "_80", { "-D__CUDA_ARCH__=800" } },
+        { "_86", { "-D__CUDA_ARCH__=860" } },
+        { "_89", { "-D__CUDA_ARCH__=890" } },
+        { "_90", { "-D__CUDA_ARCH__=900" } },
+        { "_70", { "-D__CUDA_ARCH__=700" } },
+        { "_90a", { "-D__CUDA_ARCH__=900", "-D__CUDA_ARCH_FEAT_SM90_ALL" } },
+        { "_100", { "-D__CUDA_ARCH__=1000" } },
+        { "_100a", { "-D__CUDA_ARCH__=1000", "-D__CUDA_ARCH_FEAT_SM100_ALL" } },
+    };
+    int n = 0;
+    bool found = false;
+
+    for (int i = 0; i < count && n < MOST_OPTIONS - 4; i++) {
+        const char *value = strchr(given[i], '=');
+
+        if (strncmp(given[i], "-D", 2) == 0) {
+            out[n++] = (char *)given[i];
+            continue;
+        }
+        if (strncmp(given[i], "--gpu-architecture=", 19) != 0 &&
+            strncmp(given[i], "-arch=", 6) != 0)
+            continue;
+        value += strncmp(value, "=sm", 3) == 0 ? 3 : strncmp(value, "=compute", 8) == 0 ? 8 : 0;
+        for (size_t a = 0; a < sizeof archs / sizeof *archs; a++)
+            if (strcmp(archs[a].name, value) == 0) {
+                found = true;
+                for (int m = 0; m < 2 && archs[a].macros[m]; m++)
+                    out[n++] = archs[a].macros[m];
+            }
+    }
+    if (!found)
+        say(p, "no --gpu-architecture that is known here");
+    out[n] = NULL;
+    return found;
+}
+
+static bool compile(struct program *p, char **options)
+{
+    const char *tmp = getenv("TMPDIR"), *cxx = getenv("SIMT_CXX");
+    char folder[512], include[600], source[600], object[600];
+    char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER),
+                                      "-x",
+                                      "c++",
+                                      "-std=c++17",
+                                      "-O1",
+                                      "-w",
+                                      "-shared",
+                                      "-fPIC",
+                                      "-ffp-contract=off",
+                                      "-fno-exceptions",
+                                      "-fno-rtti",
+                                      "-fno-strict-aliasing",
+                                      "-fwrapv",
+                                      "-fvisibility=hidden",
+                                      "-nostdinc++",
+                                      "-ftrivial-auto-var-init=pattern",
+                                      "-D__CUDACC_RTC__",
+                                      include,
+                                      "-I" SIMT_FOLDER,
+                                      "-o",
+                                      object,
+                                      source };
+    int n = 22;
+    bool good = true;
+
+    snprintf(folder, sizeof folder, "%s/simt-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(folder)) {
+        say(p, "%s: %s", folder, strerror(errno));
+        return false;
+    }
+    snprintf(include, sizeof include, "-I%s", folder);
+    snprintf(source, sizeof source, "%s/simt-source.cu", folder);
+    snprintf(object, sizeof object, "%s/simt-object.so", folder);
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("fma"))
+        argv[n++] = "-mfma";
+#endif
+    for (int i = 0; options[i]; i++)
+        argv[n++] = options[i];
+    argv[n++] = "-lm";
+    for (int i = 0; i < p->count && good; i++) {
+        const char *base = strrchr(p->texts[i].name, '/');
+
+        base = base ? base + 1 : p->texts[i].name;
+        good = write_text(folder, i ? p->texts[i].name : "simt-source.cu",
+                          i && strcmp(base, "device.h") == 0 ? "#include \"" SIMT_FOLDER
+                                                               "/device.h\"\n" :
+                                                               p->texts[i].body);
+    }
+    if (!good)
+        say(p, "%s: %s", folder, strerror(errno));
+    good = good && run_compiler(p, folder, argv) && take_image(p, object);
+    remove_folder(folder);
+    return good;
+}
+
+/* ---- the interface --------------------------------------------------------------------------- */
+
+EXPORT int nvrtcVersion(int *major, int *minor)
+{
+    *major = 13;
+    *minor = 0;
+    return OK;
+}
+
+EXPORT int nvrtcGetNumSupportedArchs(int *count)
+{
+    *count = 6;
+    return OK;
+}
+
+EXPORT int nvrtcGetSupportedArchs(int *archs)
+{
+    static const int known[] = { 75, 80, 86, 89, 90, 100 };
+
+    memcpy(archs, known, sizeof known);
+    return OK;
+}
+
+EXPORT const char *nvrtcGetErrorString(int code)
+{
+    static const char *const names[] = { "NVRTC_SUCCESS",
+                                         "NVRTC_ERROR_OUT_OF_MEMORY",
+                                         "NVRTC_ERROR_PROGRAM_CREATION_FAILURE",
+                                         "NVRTC_ERROR_INVALID_INPUT",
+                                         "NVRTC_ERROR_INVALID_PROGRAM",
+                                         "NVRTC_ERROR_INVALID_OPTION",
+                                         "NVRTC_ERROR_COMPILATION" };
+
+    return code >= 0 && code <= FAILED ? names[code] : "NVRTC_ERROR unknown";
+}
+
+EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int count,
+                              const char *const *headers, const char *const *names)
+{
+    struct program *p;
+
+    if (!out || !source || count < 0 || (count && (!headers || !names)))
+        return BAD_INPUT;
+    p = calloc(1, sizeof *p);
+    p->texts = calloc((size_t)count + 1, sizeof *p->texts);
+    p->texts[0] = (struct text){ strdup(name ? name : "default_program"), strdup(source) };
+    for (int i = 0; i < count; i++)
+        p->texts[i + 1] = (struct text){ strdup(names[i]), strdup(headers[i]) };
+    p->count = count + 1;
+    *out = p;
+    return OK;
+}
+
+EXPORT int nvrtcDestroyProgram(struct program **program)
+{
+    struct program *p = program ? *program : NULL;
+
+    if (!p)
+        return BAD_PROGRAM;
+    for (int i = 0; i < p->count; i++) {
+        free(p->texts[i].name);
+        free(p->texts[i].body);
+    }
+    free(p->texts);
+    free(p->log);
+    free(p->image);
+    free(p);
+    *program = NULL;
+    return OK;
+}
+
+EXPORT int nvrtcCompileProgram(struct program *p, int count, const char *const *given)
+{
+    char *options[MOST_OPTIONS], *key;
+
+    if (!p)
+        return BAD_PROGRAM;
+    if (!options_of(p, count, given, options))
+        return BAD_OPTION;
+    if (!plant_all(p))
+        return FAILED;
+    key = key_of(p, options);
+    if (find_kept(p, key)) {
+        free(key);
+        return OK;
+    }
+    if (!compile(p, options)) {
+        free(key);
+        return FAILED;
+    }
+    keep(p, key);
+    return OK;
+}
+
+EXPORT int nvrtcGetProgramLogSize(struct program *p, size_t *size)
+{
+    *size = p && p->log ? strlen(p->log) + 1 : 1;
+    return p ? OK : BAD_PROGRAM;
+}
+
+EXPORT int nvrtcGetProgramLog(struct program *p, char *log)
+{
+    strcpy(log, p && p->log ? p->log : "");
+    return p ? OK : BAD_PROGRAM;
+}
+
+EXPORT int nvrtcGetCUBINSize(struct program *p, size_t *size)
+{
+    if (!p || !p->image)
+        return BAD_PROGRAM;
+    *size = p->size;
+    return OK;
+}
+
+EXPORT int nvrtcGetCUBIN(struct program *p, char *cubin)
+{
+    if (!p || !p->image)
+        return BAD_PROGRAM;
+    memcpy(cubin, p->image, p->size);
+    return OK;
+}
+
+EXPORT int nvrtcGetPTXSize(struct program *p, size_t *size)
+{
+    return nvrtcGetCUBINSize(p, size);
+}
+
+EXPORT int nvrtcGetPTX(struct program *p, char *ptx)
+{
+    return nvrtcGetCUBIN(p, ptx);
+}

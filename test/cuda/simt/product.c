@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products of warps and warpgroups.  The last lane that comes does the work of all.  What a product
+ * of a warpgroup reads counts as being read until group_wait, and its registers hold poison. */
+#include "test/cuda/simt/dot.h"
+#include "test/cuda/simt/engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REGISTER_POISON 0xffc5c5c5u
+
+static struct {
+    struct model m;
+    int capability;
+    bool good;
+} models[SIMT_E5M2 + 1];
+
+void product_start(void)
+{
+    for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++)
+        if (models[kind].capability != engine.capability) {
+            models[kind].capability = engine.capability;
+            models[kind].good = simt_model(kind, engine.capability, &models[kind].m);
+        }
+}
+
+static const struct model *model_of(int kind, const char *what)
+{
+    if (!models[kind].good)
+        engine_fail("%s: no model of kind %d on this device", what, kind);
+    return &models[kind].m;
+}
+
+/* What all of these threads know. */
+static struct witness common_witness(const struct meeting *m, int step)
+{
+    static uint32_t least[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
+    struct clocks *one = clocks_new();
+    size_t size = (size_t)engine.clocks_size * sizeof *least;
+
+    memset(least, 0xff, size);
+    for (int i = 0; i < m->size; i += step) {
+        memset(one->at, 0, size);
+        clocks_join_fibre(one, &engine.running->block->fibres[m->from + i]);
+        for (int k = 0; k < engine.clocks_size; k++)
+            least[k] = least[k] < one->at[k] ? least[k] : one->at[k];
+    }
+    clocks_drop(one);
+    return (struct witness){ .known = least, .self = -1 };
+}
+
+static struct meeting *whole_warp(const char *what)
+{
+    struct meeting *m = my_warp();
+
+    if (m->size != 32)
+        engine_fail("%s in a warp of %d threads", what, m->size);
+    return m;
+}
+
+static struct fibre *lane_of(const struct meeting *m, int lane)
+{
+    return &engine.running->block->fibres[m->from + lane];
+}
+
+/* ---- fragments ------------------------------------------------------------------------------- */
+
+struct fragments {
+    uint32_t *r;
+    uint32_t at;
+    int ld;
+};
+
+void load_fragments(uint32_t *r, uint32_t at)
+{
+    struct fragments mine = { r, at, 0 };
+    struct block *b = engine.running->block;
+    struct meeting *m = whole_warp("load_fragments");
+
+    fibre_maybe_yield();
+    shared_range(b, at, 16, 16, "load_fragments");
+    if (!meeting_enter(m, "load_fragments", 0, &mine))
+        return;
+    for (int l = 0; l < 32; l++) {
+        const struct fragments *to = lane_of(m, l)->arg;
+        struct witness w = fibre_witness(lane_of(m, l));
+
+        for (int i = 0; i < 4; i++) {
+            const struct fragments *row = lane_of(m, 8 * i + l / 4)->arg;
+            uint32_t from = row->at + 4 * (uint32_t)(l & 3);
+
+            shared_note(b, &w, from, 4, false);
+            memcpy(&to->r[i], b->shared + from, 4);
+        }
+    }
+    meeting_end(m);
+}
+
+static int32_t dot_i8(int kind, const uint8_t *a, const uint8_t *b)
+{
+    int32_t sum = 0;
+
+    for (int i = 0; i < 32; i++) {
+        int x = kind & 1 ? (int8_t)a[i] : a[i], y = kind & 2 ? (int8_t)b[i] : b[i];
+
+        sum += x * y;
+    }
+    return sum;
+}
+
+/* d = d + a b for rows of a and columns of b, 32 bytes each; d points to where one number is. */
+static void multiply(int kind, int rows, const uint8_t (*a)[32], int columns,
+                     const uint8_t (*b)[32], uint32_t *const *d, const char *what)
+{
+    static struct line line_a[64], line_b[256];
+    const struct model *m = kind < SIMT_F16 ? NULL : model_of(kind, what);
+
+    for (int i = 0; m && i < rows; i++)
+        simt_line(kind, a[i], &line_a[i]);
+    for (int j = 0; m && j < columns; j++)
+        simt_line(kind, b[j], &line_b[j]);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            uint32_t *p = d[i * columns + j];
+            float c;
+
+            if (!m) {
+                *p += (uint32_t)dot_i8(kind, a[i], b[j]);
+                continue;
+            }
+            memcpy(&c, p, 4);
+            c = simt_dot(kind, m, &line_a[i], &line_b[j], c);
+            memcpy(p, &c, 4);
+        }
+}
+
+struct operands {
+    void *d;
+    const uint32_t *a, *b;
+};
+
+void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
+{
+    struct operands mine = { d, a, b };
+    struct meeting *m = whole_warp("mma");
+    uint8_t rows[16][32], columns[8][32];
+    uint32_t *to[16 * 8];
+
+    if (!meeting_enter(m, "mma", kind, &mine))
+        return;
+    for (int l = 0; l < 32; l++) {
+        const struct operands *o = lane_of(m, l)->arg;
+        int g = l >> 2, t = l & 3;
+
+        for (int i = 0; i < 4; i++) {
+            memcpy(&rows[g + 8 * (i & 1)][4 * t + 16 * (i >> 1)], &o->a[i], 4);
+            to[(g + 8 * (i >> 1)) * 8 + 2 * t + (i & 1)] = (uint32_t *)o->d + i;
+        }
+        for (int i = 0; i < 2; i++)
+            memcpy(&columns[g][4 * t + 16 * i], &o->b[i], 4);
+    }
+    multiply(kind, 16, (const uint8_t(*)[32])rows, 8, (const uint8_t(*)[32])columns, to, "mma");
+    meeting_end(m);
+}
+
+struct operands64 {
+    double *d, a, b;
+};
+
+void mma_f64(double *d, double a, double b)
+{
+    struct operands64 mine = { d, a, b };
+    struct meeting *m = whole_warp("mma_f64");
+
+    if (!meeting_enter(m, "mma_f64", 0, &mine))
+        return;
+    for (int l = 0; l < 32; l++) {
+        const struct operands64 *o = lane_of(m, l)->arg;
+
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < 4; k++) {
+                const struct operands64 *x = lane_of(m, (l & ~3) + k)->arg;
+                const struct operands64 *y = lane_of(m, (2 * (l & 3) + i) * 4 + k)->arg;
+
+                o->d[i] = fma(x->a, y->b, o->d[i]);
+            }
+    }
+    meeting_end(m);
+}
+
+/* ---- the portable form ----------------------------------------------------------------------- */
+
+/* Lane l holds row l & 15 of a (column of b), and of d half a row. */
+static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, const char *what)
+{
+    const struct fragments *first = lane_of(m, 0)->arg;
+
+    for (int l = 1; l < 32; l++) {
+        const struct fragments *o = lane_of(m, l)->arg;
+
+        if (o->at != first->at || o->ld != first->ld)
+            engine_fail("%s: the lanes give different addresses", what);
+    }
+    if (first->ld < 16 || first->ld % 8)
+        engine_fail("%s: leading dimension %d", what, first->ld);
+    shared_range(engine.running->block, first->at,
+                 ((uint64_t)(rows - 1) * (uint32_t)first->ld + 16) * width, 32, what);
+}
+
+void wmma_load(uint32_t *r, uint32_t at, int ld)
+{
+    struct fragments mine = { r, at, ld };
+    struct block *b = engine.running->block;
+    struct meeting *m = whole_warp("wmma_load");
+    struct witness w;
+
+    if (!meeting_enter(m, "wmma_load", 0, &mine))
+        return;
+    check_wmma(m, 16, 2, "wmma_load");
+    w = common_witness(m, 1);
+    for (int l = 0; l < 32; l++) {
+        const struct fragments *o = lane_of(m, l)->arg;
+        uint32_t from = at + (uint32_t)((l & 15) * ld * 2);
+
+        w.now = fibre_witness(lane_of(m, l)).now;
+        shared_note(b, &w, from, 32, false);
+        memcpy(o->r, b->shared + from, 32);
+    }
+    meeting_end(m);
+}
+
+void wmma(float *d, const uint32_t *a, const uint32_t *b)
+{
+    struct operands mine = { d, a, b };
+    struct meeting *m = whole_warp("wmma");
+    uint8_t rows[16][32], columns[16][32];
+    uint32_t *to[16 * 16];
+
+    if (!meeting_enter(m, "wmma", 0, &mine))
+        return;
+    for (int l = 0; l < 32; l++) {
+        const struct operands *o = lane_of(m, l)->arg;
+
+        memcpy(rows[l & 15], o->a, 32);
+        memcpy(columns[l & 15], o->b, 32);
+        for (int i = 0; i < 8; i++)
+            to[8 * l + i] = (uint32_t *)o->d + i;
+    }
+    multiply(SIMT_F16, 16, (const uint8_t(*)[32])rows, 16, (const uint8_t(*)[32])columns, to,
+             "wmma");
+    meeting_end(m);
+}
+
+void wmma_store(uint32_t at, const float *d, int ld)
+{
+    struct fragments mine = { (uint32_t *)(uintptr_t)d, at, ld };
+    struct block *b = engine.running->block;
+    struct meeting *m = whole_warp("wmma_store");
+
+    if (!meeting_enter(m, "wmma_store", 0, &mine))
+        return;
+    check_wmma(m, 16, 4, "wmma_store");
+    for (int l = 0; l < 32; l++) {
+        const struct fragments *o = lane_of(m, l)->arg;
+        struct witness w = fibre_witness(lane_of(m, l));
+        uint32_t to = at + (uint32_t)(l / 2 * ld * 4 + l % 2 * 32);
+
+        shared_note(b, &w, to, 32, true);
+        memcpy(b->shared + to, o->r, 32);
+    }
+    meeting_end(m);
+}
+
+/* ---- warpgroups ------------------------------------------------------------------------------ */
+
+struct product {
+    uint32_t *d;
+    int n;
+    uint64_t a, b;
+    int keep;
+};
+
+/* Rows of 32 bytes that a descriptor names. */
+static void read_tile(const struct witness *w, uint64_t descriptor, int rows, uint8_t (*to)[32])
+{
+    struct block *b = engine.running->block;
+    uint32_t at = (uint32_t)descriptor, byte = (uint32_t)(descriptor >> 32) & 0x3fffffff;
+
+    if (descriptor >> 62 != 1 || byte % 32 || byte >= 128)
+        engine_fail("a product of %llx: not a tile_descriptor, or not of 32 bytes in a row of 128",
+                    (unsigned long long)descriptor);
+    shared_range(b, at, (uint64_t)rows * 128, 1024, "a product's tile");
+    for (uint32_t r = 0; r < (uint32_t)rows; r++)
+        for (uint32_t c = 0; c < 2; c++) {
+            uint32_t from = at + 128 * r + 16 * ((byte / 16 + c) ^ (r & 7));
+
+            shared_note(b, w, from, 16, false);
+            memcpy(&to[r][16 * c], b->shared + from, 16);
+        }
+}
+
+static epoch group_agent(const struct meeting *m)
+{
+    return (epoch)(engine.running->block->rank * BLOCK_IDS + AGENT_GROUP + m->from / 128)
+           << CLOCK_BITS;
+}
+
+static struct product *product_of(const struct meeting *m, int thread)
+{
+    return lane_of(m, thread)->arg;
+}
+
+static struct sum *find_sum(struct group *g, const struct meeting *m)
+{
+    const struct product *first = product_of(m, 0);
+    struct sum *s;
+
+    for (s = g->sums; s; s = s->next)
+        if (s->d[0] == first->d && s->n == first->n)
+            return s;
+    s = calloc(1, sizeof *s);
+    s->value = calloc((size_t)(64 * first->n), sizeof *s->value);
+    s->n = first->n;
+    s->next = g->sums;
+    g->sums = s;
+    return s;
+}
+
+static bool is_poison(const struct sum *s, int thread)
+{
+    for (int i = 0; i < s->n / 2; i++)
+        if (s->d[thread][i] != REGISTER_POISON)
+            return false;
+    return true;
+}
+
+/* The registers of a thread come into the sum. */
+static void take_registers(struct sum *s, const struct meeting *m, int thread)
+{
+    struct fibre *f = lane_of(m, thread);
+    const struct product *p = f->arg;
+    uint32_t *value = s->value + thread * (s->n / 2);
+    size_t size = (size_t)(s->n / 2) * 4;
+
+    if (s->open[thread / 32]) {
+        if (s->d[thread] != p->d || !is_poison(s, thread))
+            engine_fail("thread %d wrote the registers of a product before group_wait", f->thread);
+        return;
+    }
+    if (!f->group_fenced && (s->d[thread] != p->d || memcmp(value, p->d, size) != 0))
+        engine_fail("thread %d: a product of registers that other code wrote, without group_fence",
+                    f->thread);
+    s->d[thread] = p->d;
+    if (p->keep)
+        memcpy(value, p->d, size);
+}
+
+/* Where element (row, column) of the sum is. */
+static uint32_t *element_of(struct sum *s, int row, int column)
+{
+    int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+
+    return s->value + thread * (s->n / 2) + column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
+}
+
+static void check_products(const struct group *g, const struct meeting *m)
+{
+    const struct product *first = product_of(m, 0);
+
+    for (int t = 1; t < 128; t++) {
+        const struct product *p = product_of(m, t);
+
+        if (p->a != first->a || p->b != first->b || p->n != first->n || p->keep != first->keep)
+            engine_fail("the threads of a warpgroup ask for different products");
+    }
+    if (first->keep != 0 && first->keep != 1)
+        engine_fail("a product with keep = %d", first->keep);
+    for (int w = 1; w < 4; w++)
+        if (g->committed[w] != g->committed[0])
+            engine_fail("the warps of a warpgroup have committed different numbers of groups");
+}
+
+static void issue(struct group *g, const struct meeting *m, int kind)
+{
+    static uint8_t a[64][32], b[256][32];
+    static uint32_t *to[64 * 256];
+    const struct product *first = product_of(m, 0);
+    struct sum *s = find_sum(g, m);
+    struct witness w = common_witness(m, 32);
+    int n = first->n;
+
+    for (int t = 0; t < 128; t++)
+        take_registers(s, m, t);
+    if (!first->keep)
+        memset(s->value, 0, (size_t)(64 * n) * 4);
+    w.async = true;
+    w.now = group_agent(m) | (g->committed[0] + 1);
+    read_tile(&w, first->a, 64, a);
+    read_tile(&w, first->b, n, b);
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < n; j++)
+            to[i * n + j] = element_of(s, i, j);
+    multiply(kind, 64, (const uint8_t(*)[32])a, n, (const uint8_t(*)[32])b, to, "group product");
+    for (int t = 0; t < 128; t++)
+        for (int i = 0; i < n / 2; i++)
+            s->d[t][i] = REGISTER_POISON;
+    for (int v = 0; v < 4; v++) {
+        s->open[v] = true;
+        s->last[v] = g->committed[v] + 1;
+    }
+}
+
+void group(int kind, int n, void *d, uint64_t a, uint64_t b, int keep)
+{
+    struct product mine = { d, n, a, b, keep };
+    struct meeting *m = my_warpgroup();
+    struct group *g = &engine.running->block->groups[m->from / 128];
+
+    if (!meeting_enter(m, "a product of a warpgroup", kind * 512 + n, &mine))
+        return;
+    check_products(g, m);
+    issue(g, m, kind);
+    meeting_end(m);
+}
+
+static struct group *group_of_warp(struct meeting *m, int *warp)
+{
+    *warp = m->from / 32 % 4;
+    return &engine.running->block->groups[m->from / 128];
+}
+
+void group_fence(void)
+{
+    struct meeting *m = whole_warp("group_fence");
+
+    if (!meeting_enter(m, "group_fence", 0, NULL))
+        return;
+    for (int l = 0; l < 32; l++)
+        lane_of(m, l)->group_fenced = true;
+    meeting_end(m);
+}
+
+void group_commit(void)
+{
+    struct meeting *m = whole_warp("group_commit");
+    int w;
+
+    if (!meeting_enter(m, "group_commit", 0, NULL))
+        return;
+    group_of_warp(m, &w)->committed[w]++;
+    meeting_end(m);
+}
+
+static void retire(struct group *g, const struct meeting *m, int warp, uint32_t upto)
+{
+    for (struct sum *s = g->sums; s; s = s->next) {
+        if (!s->open[warp] || s->last[warp] > upto)
+            continue;
+        s->open[warp] = false;
+        for (int t = 32 * warp; t < 32 * warp + 32; t++) {
+            if (!is_poison(s, t))
+                engine_fail("thread %d wrote the registers of a product before group_wait",
+                            m->from + t % 32);
+            memcpy(s->d[t], s->value + t * (s->n / 2), (size_t)(s->n / 2) * 4);
+        }
+    }
+}
+
+/* The lanes know that the products up to this group are done. */
+static void learn(const struct meeting *m, uint32_t upto)
+{
+    struct clocks *before = NULL, *after = NULL;
+    size_t entry = clocks_index(group_agent(m));
+
+    for (int l = 0; l < 32; l++) {
+        struct fibre *f = lane_of(m, l);
+
+        if (f->known != before) {
+            if (before) {
+                clocks_drop(before);
+                clocks_drop(after);
+            }
+            before = clocks_keep(f->known);
+            after = clocks_new();
+            clocks_join(after, before);
+            after->at[entry] = upto > after->at[entry] ? upto : after->at[entry];
+        }
+        clocks_drop(f->known);
+        f->known = clocks_keep(after);
+        f->group_fenced = false;
+    }
+    clocks_drop(before);
+    clocks_drop(after);
+}
+
+void group_wait(int n)
+{
+    struct meeting *m = whole_warp("group_wait");
+    struct group *g;
+    int w;
+
+    if (!meeting_enter(m, "group_wait", n, NULL))
+        return;
+    g = group_of_warp(m, &w);
+    if (g->committed[w] > (uint32_t)n) {
+        retire(g, m, w, g->committed[w] - (uint32_t)n);
+        learn(m, g->committed[w] - (uint32_t)n);
+    }
+    meeting_end(m);
+}
+
+void product_end(struct fibre *f)
+{
+    const struct group *g = &f->block->groups[f->thread / 128];
+
+    for (const struct sum *s = g->sums; s; s = s->next)
+        if (s->open[f->thread / 32 % 4])
+            engine_fail("has ended without group_wait for its products");
+}
+
+void product_drop(struct block *b)
+{
+    for (int i = 0; i < MAX_GROUPS; i++) {
+        struct group *g = &b->groups[i];
+
+        while (g->sums) {
+            struct sum *s = g->sums;
+
+            g->sums = s->next;
+            free(s->value);
+            free(s);
+        }
+        *g = (struct group){ 0 };
+    }
+}

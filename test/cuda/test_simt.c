@@ -1,0 +1,1122 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The harness that runs CUDA kernels on the CPU (test/cuda/simt): each primitive of the dialect computes
+ * what it should, and each kind of mistake is found. */
+#include "backends/interp/unit.h"
+#include "test/cuda/simt/dot.h"
+#include "support.h"
+
+#include <dlfcn.h>
+#include <limber/limber.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef uint64_t address;
+
+/* ---- the two libraries ---------------------------------------------------------------------- */
+
+/* CUlaunchConfig */
+struct launch_attribute {
+    int id, unused;
+    unsigned value[16];
+};
+struct launch_config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    struct launch_attribute *attribute;
+    unsigned attributes;
+};
+
+/* clang-format off */
+#define FUNCTIONS(F) \
+    F(cuInit, (unsigned)) F(cuDeviceGetAttribute, (int *, int, int)) \
+    F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuCtxSetCurrent, (void *)) \
+    F(cuCtxSynchronize, (void)) F(cuMemAlloc_v2, (address *, size_t)) F(cuMemFree_v2, (address)) \
+    F(cuMemAllocAsync, (address *, size_t, void *)) F(cuMemHostAlloc, (void **, size_t, unsigned)) \
+    F(cuMemFreeHost, (void *)) F(cuMemGetInfo_v2, (size_t *, size_t *)) \
+    F(cuMemcpyHtoDAsync_v2, (address, const void *, size_t, void *)) \
+    F(cuMemcpyDtoHAsync_v2, (void *, address, size_t, void *)) \
+    F(cuMemsetD32Async, (address, unsigned, size_t, void *)) \
+    F(cuStreamCreate, (void **, unsigned)) F(cuStreamDestroy_v2, (void *)) \
+    F(cuStreamSynchronize, (void *)) F(cuStreamBeginCapture_v2, (void *, int)) \
+    F(cuStreamEndCapture, (void *, void **)) \
+    F(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
+    F(cuGraphLaunch, (void *, void *)) F(cuGraphExecDestroy, (void *)) F(cuGraphDestroy, (void *)) \
+    F(cuModuleLoadData, (void **, const void *)) F(cuModuleUnload, (void *)) \
+    F(cuModuleGetFunction, (void **, void *, const char *)) \
+    F(cuFuncSetAttribute, (void *, int, int)) \
+    F(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+                       unsigned, void *, void **, void **)) \
+    F(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **)) \
+    F(cuOccupancyMaxActiveClusters, (int *, void *, const struct launch_config *)) \
+    F(cuTensorMapEncodeTiled, (void *, int, unsigned, address, const uint64_t *, const uint64_t *, \
+                               const uint32_t *, const uint32_t *, int, int, int, int))
+/* clang-format on */
+/* clang-format off */
+#define COMPILER(F) \
+    F(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, \
+                           const char *const *)) \
+    F(nvrtcCompileProgram, (void *, int, const char *const *)) F(nvrtcDestroyProgram, (void **)) \
+    F(nvrtcGetProgramLogSize, (void *, size_t *)) F(nvrtcGetProgramLog, (void *, char *)) \
+    F(nvrtcGetCUBINSize, (void *, size_t *)) F(nvrtcGetCUBIN, (void *, char *))
+/* clang-format on */
+
+#define DECLARE(name, args) static int(*name) args;
+FUNCTIONS(DECLARE)
+COMPILER(DECLARE)
+static const char *(*simt_error)(void);
+static void (*simt_reset)(void);
+
+static int open_libraries(void **state)
+{
+    void *cuda = dlopen(SIMT_CUDA, RTLD_NOW | RTLD_LOCAL);
+    void *nvrtc = dlopen(SIMT_NVRTC, RTLD_NOW | RTLD_LOCAL);
+
+    (void)state;
+    if (!cuda || !nvrtc) {
+        fprintf(stderr, "%s\n", dlerror());
+        return -1;
+    }
+#define LOAD_CUDA(name, args) *(void **)&name = dlsym(cuda, #name);
+#define LOAD_NVRTC(name, args) *(void **)&name = dlsym(nvrtc, #name);
+    FUNCTIONS(LOAD_CUDA)
+    COMPILER(LOAD_NVRTC)
+    *(void **)&simt_error = dlsym(cuda, "simt_error");
+    *(void **)&simt_reset = dlsym(cuda, "simt_reset");
+    return cuInit(0);
+}
+
+static void set(const char *name, long long v)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%lld", v);
+    setenv(name, text, 1);
+}
+
+static void start(int capability, int seed)
+{
+    void *context;
+
+    set("SIMT_CC", capability);
+    set("SIMT_SEED", seed);
+    simt_reset();
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    assert_int_equal(cuCtxSetCurrent(context), 0);
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+struct args {
+    _Alignas(64) uint64_t map[2][16];
+    address a, b, c;
+    int n, m;
+};
+
+#define HEAD \
+    "#include \"device.h\"\n" \
+    "struct args { uint64_t map[2][16]; const char *a, *b; char *c; int n, m; };\n"
+#define HEAD90 \
+    "#include \"device.h\"\n" \
+    "struct args { tensor_map map[2]; const char *a, *b; char *c; int n, m; };\n"
+
+/* Too early a read finds what another wrote, or what no one wrote yet. */
+#define MIXED "shared memory"
+
+struct kernel {
+    const char *source;
+    int capability, threads, blocks;
+    uint32_t shared;
+    int cluster;
+};
+
+/* NULL, or what is wrong. */
+static const char *build(const struct kernel *k, const char *fault, void **module, void **function)
+{
+    static const char *const names[] = { "device.h" }, *const headers[] = { "#error\n" };
+    static char log[4096];
+    const char *options[] = { k->capability == 90 ? "--gpu-architecture=sm_90a" :
+                              k->capability == 80 ? "--gpu-architecture=sm_80" :
+                                                    "--gpu-architecture=sm_70" };
+    void *program;
+    size_t size;
+    char *image;
+
+    setenv("SIMT_FAULT", fault ? fault : "", 1);
+    assert_int_equal(nvrtcCreateProgram(&program, k->source, "kernel.cu", 1, headers, names), 0);
+    if (nvrtcCompileProgram(program, 1, options) != 0) {
+        nvrtcGetProgramLogSize(program, &size);
+        assert_true(size <= sizeof log);
+        nvrtcGetProgramLog(program, log);
+        nvrtcDestroyProgram(&program);
+        return log;
+    }
+    assert_int_equal(nvrtcGetCUBINSize(program, &size), 0);
+    image = malloc(size);
+    assert_int_equal(nvrtcGetCUBIN(program, image), 0);
+    nvrtcDestroyProgram(&program);
+    assert_int_equal(cuModuleLoadData(module, image), 0);
+    free(image);
+    assert_int_equal(cuModuleGetFunction(function, *module, "k"), 0);
+    return NULL;
+}
+
+static address upload(const void *p, size_t size)
+{
+    address at;
+
+    assert_int_equal(cuMemAlloc_v2(&at, size), 0);
+    if (p)
+        assert_int_equal(cuMemcpyHtoDAsync_v2(at, p, size, NULL), 0);
+    return at;
+}
+
+static int launch(const struct kernel *k, void *function, struct args *args)
+{
+    void *list[] = { args };
+    struct launch_attribute cluster = { 4, 0, { (unsigned)k->cluster, 1, 1 } };
+    struct launch_config config = {
+        { (unsigned)k->blocks, 1, 1 }, { (unsigned)k->threads, 1, 1 }, k->shared, NULL, &cluster, 1
+    };
+
+    if (k->shared > 48 * 1024)
+        assert_int_equal(cuFuncSetAttribute(function, 8, (int)k->shared), 0);
+    if (k->cluster > 1)
+        return cuLaunchKernelEx(&config, function, list, NULL);
+    return cuLaunchKernel(function, (unsigned)k->blocks, 1, 1, (unsigned)k->threads, 1, 1,
+                          k->shared, NULL, list, NULL);
+}
+
+/* Data of a kernel: what goes in, what has to come out. */
+struct job {
+    const void *a, *b, *want;
+    size_t a_size, b_size, c_size;
+    int n, m;
+    void (*maps)(struct args *args);
+};
+
+/* Runs and returns the harness's complaint, "" where there is none; "wrong result" beside. */
+static const char *run(const struct kernel *k, const struct job *d, const char *fault)
+{
+    static char told[8192];
+    struct args args = { .n = d->n, .m = d->m };
+    void *module, *function, *got = calloc(1, d->c_size);
+    const char *wrong = build(k, fault, &module, &function);
+    int e;
+
+    if (wrong)
+        fail_msg("%s", wrong);
+    args.a = d->a_size ? upload(d->a, d->a_size) : 0;
+    args.b = d->b_size ? upload(d->b, d->b_size) : 0;
+    args.c = upload(NULL, d->c_size);
+    if (d->maps)
+        d->maps(&args);
+    e = launch(k, function, &args);
+    snprintf(told, sizeof told, "%s", simt_error());
+    assert_true((e == 719) == (told[0] != 0));
+    if (e == 0) {
+        assert_int_equal(cuMemcpyDtoHAsync_v2(got, args.c, d->c_size, NULL), 0);
+        if (memcmp(got, d->want, d->c_size) != 0)
+            snprintf(told, sizeof told, "wrong result");
+    } else {
+        assert_int_equal(e, 719);
+        assert_int_equal(cuCtxSynchronize(), 719);
+    }
+    cuModuleUnload(module);
+    free(got);
+    return told;
+}
+
+/* Without a fault the kernel is right, with each it is found to be wrong. */
+struct fault {
+    const char *text, *told;
+};
+
+static void check(const struct kernel *k, const struct job *d, const struct fault *faults,
+                  int count)
+{
+    for (int seed = 1; seed <= 3; seed++) {
+        start(k->capability, seed);
+        assert_string_equal(run(k, d, NULL), "");
+        for (int i = 0; i < count; i++) {
+            const char *told;
+
+            start(k->capability, seed);
+            told = run(k, d, faults[i].text);
+            if (!told[0] || !strstr(told, faults[i].told))
+                fail_msg("seed %d, fault \"%s\": \"%s\"", seed, faults[i].text, told);
+        }
+    }
+}
+
+#define CHECK(kernel, data, faults) check(kernel, data, faults, sizeof faults / sizeof *(faults))
+
+/* ---- shared and global memory ---------------------------------------------------------------- */
+
+static void shared_memory_is_watched(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 128, 1) {\n"
+             "  int t = thread(), v = load<int>(args.a + 4 * (block() * 128 + t));\n"
+             "  store_shared<int>(4 * t, v); /* fill */\n"
+             "  sync_block(); // first\n"
+             "  int w = load_shared<int>(4 * (127 - t));\n"
+             "  sync_block(); // second\n"
+             "  store_shared<uint8_t>(t, (uint8_t)w);\n"
+             "  sync_block(); // third\n"
+             "  v = load_shared<uint8_t>(t ^ 1) + 1000 * w;\n"
+             "  store(args.c + 4 * (block() * 128 + t), v);\n"
+             "}\n",
+        80,
+        128,
+        5,
+        512,
+        1
+    };
+    static const struct fault faults[] = {
+        { "sync_block(); // first=>", MIXED },
+        { "sync_block(); // second=>", MIXED },
+        { "sync_block(); // third=>", MIXED },
+        { "sync_block(); // first=>sync_warp();", MIXED },
+        { "sync_block(); // first=>sync_some<1, 64>();", MIXED },
+        { "4 * (127 - t)=>4 * (128 - t)", "load of bytes 512 to 515" },
+        { "4 * (127 - t)=>4 * (127 - t) + 2", "not aligned" },
+        { "block() * 128 + t));=>block() * 128 + t + 1));", "out of bounds" },
+        { "store_shared<int>(4 * t, v);=>if (t != 77) store_shared<int>(4 * t, v);", MIXED },
+        { "store_shared<int>(4 * t, v);=>store_shared<uint16_t>(4 * t, v);", MIXED },
+        { "args.c + 4 * (block() * 128 + t)=>args.c + 4 * (block() * 128 + t + 1)",
+          "out of bounds" },
+        { "sync_block(); // first=>if (t) sync_block();", "" },
+        { "sync_block(); // first=>if (t == 3) return; sync_block();", "ended" },
+        { "int w = load_shared<int>(4 * (127 - t));=>int w = args.c[t];", "an access that is not" },
+        { "v = load_shared=>v = load<int>(args.c) + load_shared", "never written" },
+    };
+    int32_t in[5 * 128], out[5 * 128];
+    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
+
+    (void)state;
+    for (int i = 0; i < 640; i++)
+        in[i] = i * 7;
+    for (int i = 0; i < 640; i++) {
+        int block = i / 128 * 128, t = i % 128;
+
+        out[i] = (in[block + 127 - (t ^ 1)] & 255) + 1000 * in[block + 127 - t];
+    }
+    CHECK(&k, &d, faults);
+}
+
+static void planted_faults_must_be_there_once(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) { sync_warp(); sync_warp(); }\n", 80, 32, 1, 0, 1
+    };
+    void *m, *f;
+
+    (void)state;
+    start(80, 1);
+    assert_non_null(strstr(build(&k, "sync_warp()=>", &m, &f), "occurs 2 times"));
+    assert_non_null(strstr(build(&k, "sync_block()=>", &m, &f), "occurs 0 times"));
+    assert_non_null(strstr(build(&k, "32, 1)=>32, 1) }", &m, &f), "error"));
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void copies_of_16_bytes_land_late(void **state)
+{
+    static const struct kernel k = {
+        HEAD "DEVICE void ask(const args &args, int stage, int step) {\n"
+             "  if (step < args.n)\n"
+             "    copy16(stage * 1024 + 16 * thread(), args.a + 1024 * step + 16 * thread(), 16);\n"
+             "  copy_group(); // commit\n"
+             "}\n"
+             "KERNEL(k, args, 64, 1) {\n"
+             "  int sum = 0;\n"
+             "  ask(args, 0, 0); ask(args, 1, 1);\n"
+             "  ROLL for (int i = 0; i < args.n; i++) {\n"
+             "    copy_wait<1>(); // wait\n"
+             "    sync_block(); // meet\n"
+             "    ask(args, (i + 2) % 3, i + 2);\n"
+             "    UNROLL for (int j = 0; j < 4; j++)\n"
+             "      sum += load_shared<int>(i % 3 * 1024 + 16 * (63 - thread()) + 4 * j);\n"
+             "  }\n"
+             "  store(args.c + 4 * thread(), sum);\n"
+             "}\n",
+        80,
+        64,
+        1,
+        3072,
+        1
+    };
+    static const struct fault faults[] = {
+        { "copy_wait<1>(); // wait=>", "in flight" },
+        { "copy_wait<1>(); // wait=>copy_wait<2>();", "in flight" },
+        { "sync_block(); // meet=>", MIXED },
+        { "(i + 2) % 3=>(i + 1) % 3", MIXED },
+        { "i % 3 * 1024 + 16=>(i + 1) % 3 * 1024 + 16", MIXED },
+        { "copy_group(); // commit=>if (step != 3) copy_group();", "in flight" },
+        { "step < args.n=>step <= args.n", "out of bounds" },
+    };
+    int32_t in[7 * 256], out[64] = { 0 };
+    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 7, 0, NULL };
+
+    (void)state;
+    for (int i = 0; i < 7 * 256; i++) {
+        in[i] = i * i;
+        out[63 - i % 256 / 4] += in[i];
+    }
+    CHECK(&k, &d, faults);
+}
+
+/* ---- tensor cores ---------------------------------------------------------------------------- */
+
+static const char *const unit_names[2][9] = {
+    { [SIMT_F16] = "a100-fp16", [SIMT_BF16] = "a100-bf16", [SIMT_TF32] = "a100-tf32" },
+    { [SIMT_F16] = "h100-fp16",
+      [SIMT_BF16] = "h100-bf16",
+      [SIMT_TF32] = "h100-tf32",
+      [SIMT_E4M3] = "h100-e4m3",
+      [SIMT_E5M2] = "h100-e5m2" },
+};
+static const char *const format_names[9] = {
+    [SIMT_F16] = "f16",   [SIMT_BF16] = "bf16", [SIMT_TF32] = "f32",
+    [SIMT_E4M3] = "e4m3", [SIMT_E5M2] = "e5m2",
+};
+
+/* What the interpreter says. */
+static float model_dot(const limber_unit *u, int kind, const unsigned char *a,
+                       const unsigned char *b, float c)
+{
+    struct loaded x[32], y[32];
+    double v[32];
+    struct unit_counts counts = { 0 };
+    int n = simt_elements(kind);
+    limber_format f = named(format_names[kind]);
+    struct model_dot d = { .u = u, .a = x, .b = y, .k = n, .start = c, .counts = &counts };
+
+    for (int side = 0; side < 2; side++) {
+        assert_int_equal(
+            limber_convert(v, named("f64"), side ? b : a, f, (size_t)n, LIMBER_ROUND_NEAREST),
+            LIMBER_STATUS_OK);
+        limber_unit_load(u, side, v, n, side ? y : x);
+    }
+    return (float)limber_interp_dot(&d);
+}
+
+static void random_operand(struct rng *r, int kind, int how, void *p)
+{
+    unsigned char *bytes = p;
+    int n = simt_elements(kind), size = 32 / n;
+
+    for (int i = 0; i < 32; i++)
+        bytes[i] = (unsigned char)rng_next(r);
+    for (int i = 0; i < n; i++) {
+        unsigned char *top = bytes + (i + 1) * size - 1;
+
+        if (how % 4 && kind != SIMT_E4M3) /* mostly near one, some zeros and subnormals */
+            *top = (unsigned char)((*top & 0x83) | 0x38);
+        else if (how % 8)
+            *top &= 0xbf;
+        if (rng_below(r, 9) == 0)
+            memset(bytes + i * size, 0, (size_t)size);
+        else if (rng_below(r, 9) == 0)
+            *top &= 0x80;
+    }
+}
+
+static void models_agree_with_the_interpreter(void **state)
+{
+    static const int capabilities[2] = { 80, 90 };
+    struct rng r = { 7 };
+
+    (void)state;
+    for (int c = 0; c < 2; c++)
+        for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++) {
+            struct model m;
+            limber_unit u;
+
+            if (!unit_names[c][kind])
+                continue;
+            assert_true(simt_model(kind, capabilities[c], &m));
+            assert_int_equal(limber_unit_parse(unit_names[c][kind], &u), LIMBER_STATUS_OK);
+            for (int i = 0; i < 4000; i++) {
+                unsigned char a[32], b[32];
+                struct line x, y;
+                uint32_t bits = (uint32_t)rng_next(&r);
+                float start, got, want;
+
+                random_operand(&r, kind, i, a);
+                random_operand(&r, kind, i, b);
+                if (i % 8)
+                    bits = (bits & 0x80ffffff) | 0x3e000000u;
+                if (i % 5 == 0)
+                    bits &= i % 10 ? 0x80000000u : 0x807fffffu;
+                memcpy(&start, &bits, 4);
+                simt_line(kind, a, &x);
+                simt_line(kind, b, &y);
+                got = simt_dot(kind, &m, &x, &y, start);
+                want = model_dot(&u, kind, a, b, start);
+                if (memcmp(&got, &want, 4) != 0)
+                    fail_msg("%s, number %d: %a, not %a", unit_names[c][kind], i, got, want);
+            }
+        }
+}
+
+/* A (16 rows) and B (8 columns) of 32 bytes, C of 16 x 8. */
+static void warps_multiply(void **state)
+{
+    static const char source[] =
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  int l = lane(), g = l >> 2, t = l & 3;\n"
+             "  store_shared(32 * l, load<bytes16>(args.a + 32 * l));\n"
+             "  store_shared(32 * l + 16, load<bytes16>(args.a + 32 * l + 16));\n"
+             "  sync_warp(); // meet\n"
+             "  uint32_t a[4], b[4];\n"
+             "  NUMBER d[4] = { (NUMBER)1, (NUMBER)-2, (NUMBER)3, (NUMBER)l };\n"
+             "  load_fragments(a, 32 * ((l & 7) + 8 * (l >> 3 & 1)) + 16 * (l >> 4));\n"
+             "  load_fragments(b, 512 + 32 * (l & 7) + 16 * (l >> 3 & 1));\n"
+             "  PRODUCT(d, a, b); // product\n"
+             "  store(args.c + 4 * (g * 8 + 2 * t), d[0]);\n"
+             "  store(args.c + 4 * (g * 8 + 2 * t + 1), d[1]);\n"
+             "  store(args.c + 4 * ((g + 8) * 8 + 2 * t), d[2]);\n"
+             "  store(args.c + 4 * ((g + 8) * 8 + 2 * t + 1), d[3]);\n"
+             "}\n";
+    static const struct {
+        int kind;
+        const char *number, *product;
+    } kinds[] = {
+        { SIMT_I8, "int", "(mma_i8<0, 0>)" },     { SIMT_I8 + 1, "int", "(mma_i8<1, 0>)" },
+        { SIMT_I8 + 2, "int", "(mma_i8<0, 1>)" }, { SIMT_I8 + 3, "int", "(mma_i8<1, 1>)" },
+        { SIMT_F16, "float", "mma_f16" },         { SIMT_BF16, "float", "mma_bf16" },
+        { SIMT_TF32, "float", "mma_tf32" },
+    };
+    struct rng r = { 3 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        unsigned char in[1024];
+        char text[4096];
+        uint32_t out[16 * 8];
+        struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
+        struct kernel k = { text, 80, 32, 1, 1024, 1 };
+        static const struct fault faults[] = {
+            { "PRODUCT(d, a, b); // product=>if (l < 16) PRODUCT(d, a, b);", "has ended" },
+            { "PRODUCT(d, a, b); // product=>if (l < 16) PRODUCT(d, a, b); else sync_warp();",
+              "divergent" },
+            { "PRODUCT(d, a, b); // product=>if (l < 16) PRODUCT(d, a, b); else sync_block();",
+              "divergent" },
+            { "sync_warp(); // meet=>", MIXED },
+        };
+
+        snprintf(text, sizeof text, "#define NUMBER %s\n#define PRODUCT %s\n%s", kinds[i].number,
+                 kinds[i].product, source);
+        for (int p = 0; p < 1024; p += 32)
+            random_operand(&r, kinds[i].kind < SIMT_F16 ? SIMT_E4M3 : kinds[i].kind, 1, in + p);
+        for (int row = 0; row < 16; row++)
+            for (int col = 0; col < 8; col++) {
+                int lane = row % 8 * 4 + col / 2;
+                int first = row < 8 ? col % 2 ? -2 : 1 : col % 2 ? lane : 3;
+                float v = (float)first;
+
+                if (kinds[i].kind < SIMT_F16) {
+                    int32_t sum = first;
+
+                    for (int p = 0; p < 32; p++) {
+                        int x = in[32 * row + p], y = in[512 + 32 * col + p];
+
+                        sum += (kinds[i].kind & 1 ? (int8_t)x : x) *
+                               (kinds[i].kind & 2 ? (int8_t)y : y);
+                    }
+                    memcpy(&out[8 * row + col], &sum, 4);
+                } else {
+                    limber_unit u;
+
+                    limber_unit_parse(unit_names[0][kinds[i].kind], &u);
+                    v = model_dot(&u, kinds[i].kind, in + 32 * row, in + 512 + 32 * col, v);
+                    memcpy(&out[8 * row + col], &v, 4);
+                }
+            }
+        check(&k, &d, faults, i == 4 ? 4 : 0);
+    }
+}
+
+static void warps_multiply_in_binary64(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  int l = lane(), g = l >> 2, t = l & 3;\n"
+             "  double d[2] = { 1, 2 };\n"
+             "  int at = 8 * (g * 4 + t);\n"
+             "  mma_f64(d, load<double>(args.a + at), load<double>(args.b + at));\n"
+             "  store(args.c + 8 * (g * 8 + 2 * t), d[0]);\n"
+             "  store(args.c + 8 * (g * 8 + 2 * t + 1), d[1]);\n"
+             "}\n",
+        80,
+        32,
+        1,
+        0,
+        1
+    };
+    double a[8][4], b[8][4], c[8][8];
+    struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
+    struct rng r = { 5 };
+
+    (void)state;
+    for (int i = 0; i < 32; i++) {
+        a[i / 4][i % 4] = rng_unit(&r);
+        b[i / 4][i % 4] = rng_unit(&r);
+    }
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) {
+            c[i][j] = j % 2 ? 2 : 1;
+            for (int p = 0; p < 4; p++)
+                c[i][j] = fma(a[i][p], b[j][p], c[i][j]);
+        }
+    check(&k, &d, NULL, 0);
+}
+
+static void the_portable_form_multiplies(void **state)
+{
+    static const struct kernel k = {
+        HEAD
+        "KERNEL(k, args, 32, 1) {\n"
+        "  int l = lane();\n"
+        "  uint32_t a[8], b[8];\n"
+        "  float d[8] = { 0 };\n"
+        "  for (int i = 0; i < 2; i++) {\n"
+        "    store_shared(48 * (l >> 1) + 16 * (l & 1), load<bytes16>(args.a + 16 * l));\n"
+        "    store_shared(768 + 32 * (l >> 1) + 16 * (l & 1), load<bytes16>(args.b + 16 * l));\n"
+        "    sync_warp(); // one\n"
+        "    wmma_load_a(a, 0, 24);\n"
+        "    wmma_load_b(b, 768, 16);\n"
+        "    wmma_f16(d, a, b);\n"
+        "    sync_warp(); // two\n"
+        "  }\n"
+        "  wmma_store(2048, d, 16);\n"
+        "  sync_warp(); // three\n"
+        "  for (int i = 0; i < 8; i++)\n"
+        "    store(args.c + 4 * (32 * i + l), load_shared<float>(2048 + 4 * (32 * i + l)));\n"
+        "}\n",
+        70,
+        32,
+        1,
+        3072,
+        1
+    };
+    static const struct fault faults[] = {
+        { "sync_warp(); // one=>", MIXED },   { "sync_warp(); // two=>", MIXED },
+        { "sync_warp(); // three=>", MIXED }, { "b, 768, 16=>b, 784, 16", "not aligned" },
+        { "b, 768, 16=>b, 768, 24", MIXED },  { "wmma_f16(d, a, b)=>wmma_f16(d, b, a)", "wrong" },
+    };
+    unsigned char a[512], b[512];
+    float c[256] = { 0 };
+    struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
+    struct rng r = { 6 };
+    limber_unit u;
+
+    (void)state;
+    assert_int_equal(limber_unit_parse("v100-fp16", &u), LIMBER_STATUS_OK);
+    for (int p = 0; p < 512; p += 32) {
+        random_operand(&r, SIMT_F16, 1, a + p);
+        random_operand(&r, SIMT_F16, 1, b + p);
+    }
+    for (int i = 0; i < 256; i++)
+        for (int twice = 0; twice < 2; twice++)
+            c[i] = model_dot(&u, SIMT_F16, a + i / 16 * 32, b + i % 16 * 32, c[i]);
+    CHECK(&k, &d, faults);
+}
+
+/* ---- Hopper ---------------------------------------------------------------------------------- */
+
+enum { ROWS = 100, COLUMNS = 120, STEPS = 5 }; /* of a tile's 128; of 128 bytes along k */
+
+/* Of ROWS rows, of which the last box holds fewer than its 64 or 128. */
+static void encode_maps(struct args *args)
+{
+    static const uint32_t step[3] = { 1, 1, 1 };
+
+    for (int i = 0; i < 2; i++) {
+        uint64_t size[3] = { STEPS * 64 - 8, i ? COLUMNS : ROWS, 1 };
+        uint64_t stride[2] = { STEPS * 128, STEPS * 128 * (i ? COLUMNS : ROWS) };
+        uint32_t box[3] = { 64, i ? 128 : 64, 1 };
+
+        assert_int_equal(cuTensorMapEncodeTiled(args->map[i], 6, 3, i ? args->b : args->a, size,
+                                                stride, box, step, 0, 3, 2, 0),
+                         0);
+    }
+}
+
+static void warpgroups_multiply(void **state)
+{
+    static const struct kernel k = {
+        HEAD90 "enum { STAGES = 2, STAGE = 128 * 256, FULL = STAGES * STAGE, EMPTY = FULL + 16 };\n"
+               "KERNEL(k, args, 384, 1) {\n"
+               "  int t = thread(), w = warp(), l = lane();\n"
+               "  if (t == 0) {\n"
+               "    for (int i = 0; i < STAGES; i++) {\n"
+               "      barrier_init(FULL + 8 * i, 1);\n"
+               "      barrier_init(EMPTY + 8 * i, 2);\n"
+               "    }\n"
+               "    barrier_init_done(); // init\n"
+               "  }\n"
+               "  sync_block(); // start\n"
+               "  if (w < 4) {\n"
+               "    registers_less<40>();\n"
+               "    if (t == 0)\n"
+               "      for (int s = 0; s < args.n; s++) {\n"
+               "        int at = s % STAGES * STAGE, full = FULL + s % STAGES * 8;\n"
+               "        barrier_wait(EMPTY + s % STAGES * 8, (s / STAGES & 1) ^ 1); // empty\n"
+               "        barrier_expect(full, STAGE); // bytes\n"
+               "        tensor_load(at, &args.map[0], 64 * s, 0, 0, full);\n"
+               "        tensor_load(at + 8192, &args.map[0], 64 * s, 64, 0, full);\n"
+               "        tensor_load(at + 16384, &args.map[1], 64 * s, 0, 0, full);\n"
+               "      }\n"
+               "  } else {\n"
+               "    registers_more<232>();\n"
+               "    int g = w / 4 - 1;\n"
+               "    float d[64];\n"
+               "    for (int s = 0; s < args.n; s++) {\n"
+               "      int at = s % STAGES * STAGE;\n"
+               "      barrier_wait(FULL + s % STAGES * 8, s / STAGES & 1); // full\n"
+               "      group_fence(); // fence\n"
+               "      for (int i = 0; i < 4; i++)\n"
+               "        group_f16<128>(d, tile_descriptor(at + 8192 * g, 32 * i),\n"
+               "                       tile_descriptor(at + 16384, 32 * i), s || i);\n"
+               "      group_commit(); // commit\n"
+               "      group_wait<1>(); // one\n"
+               "      if (s && t % 128 == 0)\n"
+               "        barrier_arrive(EMPTY + (s - 1) % STAGES * 8); // free\n"
+               "    }\n"
+               "    group_wait<0>(); // all\n"
+               "    group_keep(d);\n"
+               "    for (int j = 0; j < 64; j++) {\n"
+               "      int row = 64 * g + w % 4 * 16 + l / 4 + (j / 2 & 1) * 8;\n"
+               "      int column = j / 4 * 8 + l % 4 * 2 + j % 2;\n"
+               "      if (row < 100 && column < 120)\n"
+               "        store(args.c + 4 * (row * 120 + column), d[j]);\n"
+               "    }\n"
+               "  }\n"
+               "}\n",
+        90,
+        384,
+        1,
+        2 * 128 * 256 + 32,
+        1
+    };
+    static const struct fault faults[] = {
+        { "barrier_wait(FULL + s % STAGES * 8, s / STAGES & 1); // full=>", MIXED },
+        { "barrier_wait(FULL=>if (t % 128 < 96) barrier_wait(FULL", "" },
+        { "barrier_wait(EMPTY + s % STAGES * 8, (s / STAGES & 1) ^ 1); // empty=>", "" },
+        { "(s / STAGES & 1) ^ 1); // empty=>s / STAGES & 1);", "deadlock" },
+        { "group_wait<0>(); // all=>", "without group_wait" },
+        { "group_wait<1>(); // one=>group_wait<2>();", "" },
+        { "group_wait<1>(); // one=>", "" },
+        { "group_commit(); // commit=>", "" },
+        { "group_fence(); // fence=>", "without group_fence" },
+        { "barrier_init_done(); // init=>", "barrier_init_done" },
+        { "sync_block(); // start=>", "barrier" },
+        { "barrier_expect(full, STAGE); // bytes=>barrier_expect(full, STAGE + 16);", "deadlock" },
+        { "barrier_expect(full, STAGE); // bytes=>barrier_expect(full, STAGE - 8192);", "" },
+        { "barrier_arrive(EMPTY + (s - 1) % STAGES * 8); // free=>;", "deadlock" },
+        { "at + 8192 * g, 32 * i=>at + 8192 * g, 16 * i", "32 bytes" },
+        { "s || i=>1", "wrong" },
+        { "args.c + 4 * (row * 120 + column)=>args.c + 4 * (row * 121 + column)", "out of bounds" },
+        { "64 * s, 64, 0, full=>64 * s, 63, 0, full", "wrong" },
+    };
+    unsigned char *a = calloc(ROWS, STEPS * 128), *b = calloc(COLUMNS, STEPS * 128);
+    float *c = calloc(ROWS * COLUMNS, 4);
+    struct job d = {
+        a,     b, c,          ROWS * STEPS * 128, COLUMNS * STEPS * 128, ROWS * COLUMNS * 4,
+        STEPS, 0, encode_maps
+    };
+    struct rng r = { 9 };
+    struct model m;
+
+    (void)state;
+    assert_true(simt_model(SIMT_F16, 90, &m));
+    for (int i = 0; i < (ROWS + COLUMNS) * STEPS * 4; i++)
+        random_operand(&r, SIMT_F16, 1,
+                       i < ROWS * STEPS * 4 ? a + 32 * i : b + 32 * (i - ROWS * STEPS * 4));
+    for (int i = 0; i < ROWS; i++) /* the maps end 8 elements before the rows do */
+        for (int j = 0; j < COLUMNS; j++)
+            for (int p = 0; p < STEPS * 4; p++) {
+                unsigned char x[32], y[32];
+                struct line left, right;
+
+                memcpy(x, a + i * STEPS * 128 + 32 * p, 32);
+                memcpy(y, b + j * STEPS * 128 + 32 * p, 32);
+                memset(x + 16, p == STEPS * 4 - 1 ? 0 : x[16], p == STEPS * 4 - 1 ? 16 : 1);
+                memset(y + 16, p == STEPS * 4 - 1 ? 0 : y[16], p == STEPS * 4 - 1 ? 16 : 1);
+                simt_line(SIMT_F16, x, &left);
+                simt_line(SIMT_F16, y, &right);
+                c[i * COLUMNS + j] = simt_dot(SIMT_F16, &m, &left, &right, c[i * COLUMNS + j]);
+            }
+    CHECK(&k, &d, faults);
+    free(a);
+    free(b);
+    free(c);
+}
+
+/* Tiles that threads have written. */
+static void products_read_what_was_fenced(void **state)
+{
+    static const struct kernel k = {
+        HEAD90
+        "KERNEL(k, args, 128, 1) {\n"
+        "  int t = thread(), w = warp(), l = lane();\n"
+        "  int d[32];\n"
+        "  for (int s = 0; s < 2; s++) {\n"
+        "    for (int r = t / 8; r < 128; r += 16)\n"
+        "      store_shared(128 * r + 16 * (t % 8 ^ (r & 7)),\n"
+        "                   load_constant<bytes16>(args.a + 128 * (r + 128 * s) + 16 * (t % 8)));\n"
+        "    fence_async(); // fence\n"
+        "    sync_block(); // meet\n"
+        "    group_fence();\n"
+        "    for (int i = 0; i < 4; i++)\n"
+        "      group_i8<64, 1, 0>(d, tile_descriptor(0, 32 * i), tile_descriptor(8192, 32 * i),\n"
+        "                         s || i);\n"
+        "    group_commit();\n"
+        "    group_wait<0>(); // wait\n"
+        "    sync_block(); // again\n"
+        "  }\n"
+        "  for (int j = 0; j < 32; j++)\n"
+        "    store(args.c + 256 * (w * 16 + l / 4 + (j / 2 & 1) * 8) +\n"
+        "          4 * (j / 4 * 8 + l % 4 * 2 + j % 2), d[j]);\n"
+        "}\n",
+        90,
+        128,
+        2,
+        16384,
+        1
+    };
+    static const struct fault faults[] = {
+        { "fence_async(); // fence=>", "without fence_async" },
+        { "fence_async(); // fence\\n    sync_block();=>sync_block(); fence_async();", "" },
+        { "sync_block(); // meet=>", MIXED },
+        { "group_wait<0>(); // wait=>", "" },
+        { "128 * r + 16 * (t % 8 ^ (r & 7))=>128 * r + 16 * (t % 8)", "wrong" },
+        { "group_i8<64, 1, 0>=>group_i8<64, 1, 1>", "wrong" },
+        { "group_commit();=>if (s) d[3] = 0; group_commit();", "before group_wait" },
+    };
+    signed char in[256 * 128];
+    int32_t out[64 * 64] = { 0 };
+    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
+    struct rng r = { 11 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof in; i++)
+        in[i] = (signed char)rng_next(&r);
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 64; j++)
+            for (int p = 0; p < 256; p++)
+                out[64 * i + j] += in[(i + p / 128 * 128) * 128 + p % 128] *
+                                   (unsigned char)in[(64 + j + p / 128 * 128) * 128 + p % 128];
+    CHECK(&k, &d, faults);
+}
+
+/* ---- clusters -------------------------------------------------------------------------------- */
+
+static void encode_halves(struct args *args)
+{
+    static const uint32_t step[3] = { 1, 1, 1 }, box[3] = { 32, 8, 1 };
+    uint64_t size[3] = { (uint64_t)args->n * 32, 16, 1 };
+    uint64_t stride[2] = { (uint64_t)args->n * 128, (uint64_t)args->n * 128 * 16 };
+
+    assert_int_equal(
+        cuTensorMapEncodeTiled(args->map[0], 2, 3, args->a, size, stride, box, step, 0, 3, 2, 0),
+        0);
+}
+
+/* Each of two blocks fetches half of what both read. */
+static void blocks_of_a_cluster_share_copies(void **state)
+{
+    static const struct kernel k = {
+        HEAD90
+        "enum { STAGE = 2048, FULL = 2 * STAGE, EMPTY = FULL + 16 };\n"
+        "KERNEL(k, args, 64, 1) {\n"
+        "  int t = thread(), rank = block() % 2, sum = 0;\n"
+        "  if (t == 0) {\n"
+        "    for (int i = 0; i < 2; i++) {\n"
+        "      barrier_init(FULL + 8 * i, 1);\n"
+        "      barrier_init(EMPTY + 8 * i, 2);\n"
+        "    }\n"
+        "    barrier_init_done(); // init\n"
+        "  }\n"
+        "  sync_cluster(); // start\n"
+        "  if (warp() == 0) {\n"
+        "    for (int s = 0; t == 0 && s < args.n; s++) {\n"
+        "      int at = s % 2 * STAGE, full = FULL + s % 2 * 8;\n"
+        "      barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty\n"
+        "      barrier_expect(full, STAGE); // bytes\n"
+        "      tensor_load_all(at + 1024 * rank, &args.map[0], 32 * s, 8 * rank, 0, full, 3);\n"
+        "    }\n"
+        "  } else {\n"
+        "    for (int s = 0; s < args.n; s++) {\n"
+        "      barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full\n"
+        "      for (int r = 0; r < 16; r++)\n"
+        "        sum += (r + 1) * load_shared<int>(s % 2 * STAGE + 128 * r + 4 * lane());\n"
+        "      sync_warp(); // read\n"
+        "      if (lane() < 2)\n"
+        "        barrier_arrive_in(EMPTY + s % 2 * 8, lane());\n"
+        "    }\n"
+        "    store(args.c + 4 * (32 * block() + lane()), sum);\n"
+        "  }\n"
+        "  sync_cluster(); // end\n"
+        "}\n",
+        90,
+        64,
+        6,
+        2 * 2048 + 32,
+        2
+    };
+    static const struct fault faults[] = {
+        { "sync_cluster(); // start=>sync_block();", "barrier" },
+        { "sync_cluster(); // end=>", "ended" },
+        { "sync_cluster(); // end=>if (rank) sync_cluster();", "" },
+        { "barrier_init_done(); // init=>", "barrier_init_done" },
+        { "barrier_init(EMPTY + 8 * i, 2)=>barrier_init(EMPTY + 8 * i, 1)", "" },
+        { "barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty=>", "" },
+        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", MIXED },
+        { "barrier_expect(full, STAGE); // bytes=>barrier_expect(full, STAGE / 2);", "" },
+        { "32 * s, 8 * rank, 0=>32 * s, 8 - 8 * rank, 0", "wrong" },
+        { "at + 1024 * rank=>at", "" },
+        { "0, full, 3)=>0, full, 1 << rank)", "deadlock" },
+        { "0, full, 3)=>0, full, 7)", "cluster of 2" },
+        { "sync_warp(); // read=>", MIXED },
+        { "if (lane() < 2)=>if (lane() == rank)", "deadlock" },
+        { "s % 2 * 8, lane());=>s % 2 * 8, 2 * lane());", "cluster of 2" },
+    };
+    enum { N = 7 };
+    int32_t in[16][N][32], out[6][32] = { 0 };
+    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, N, 0, encode_halves };
+    struct rng r = { 21 };
+
+    (void)state;
+    for (int i = 0; i < 16; i++)
+        for (int s = 0; s < N; s++)
+            for (int l = 0; l < 32; l++)
+                in[i][s][l] = rng_below(&r, 1000);
+    for (int b = 0; b < 6; b++)
+        for (int i = 0; i < 16; i++)
+            for (int s = 0; s < N; s++)
+                for (int l = 0; l < 32; l++)
+                    out[b][l] += (i + 1) * in[i][s][((l / 4) ^ (i & 7)) * 4 + l % 4];
+    CHECK(&k, &d, faults);
+}
+
+static void launches_of_clusters_are_checked(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 64, 1) { sync_block(); }\n", 90, 64, 4, 0, 2
+    };
+    struct args args = { .n = 5 };
+    struct kernel other = k;
+    struct launch_attribute cluster = { 4, 0, { 2, 1, 1 } };
+    struct launch_config config = { { 4, 1, 1 }, { 64, 1, 1 }, 100 * 1024, NULL, &cluster, 1 };
+    void *m, *f;
+    int n;
+
+    (void)state;
+    start(90, 1);
+    assert_null(build(&k, NULL, &m, &f));
+    assert_int_equal(launch(&k, f, &args), 0);
+    other.blocks = 3;
+    assert_int_equal(launch(&other, f, &args), 1);
+    other.blocks = 6;
+    other.cluster = 3;
+    assert_int_equal(launch(&other, f, &args), 1);
+    assert_int_equal(cuOccupancyMaxActiveClusters(&n, f, &config), 0);
+    assert_int_equal(n, 4); /* of 5 multiprocessors, two blocks on each */
+    assert_int_equal(cuModuleUnload(m), 0);
+    start(80, 1);
+    other = k;
+    other.capability = 80;
+    assert_null(build(&other, NULL, &m, &f));
+    assert_int_equal(launch(&other, f, &args), 1);
+    assert_int_equal(cuModuleUnload(m), 0);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static void blocks_share_work_by_counting(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 64, 1) {\n"
+             "  for (;;) {\n"
+             "    if (thread() == 0)\n"
+             "      store_shared<int>(0, atomic_next((int *)args.b));\n"
+             "    sync_block(); // one\n"
+             "    int next = load_shared<int>(0);\n"
+             "    sync_block(); // two\n"
+             "    if (next >= args.n)\n"
+             "      break;\n"
+             "    uint32_t v = load<int>(args.a + 4 * (next * 64 + thread()));\n"
+             "    v += shuffle_xor(v, 1);\n"
+             "    v = permute(v, 0x12345678, 0x7610); // bytes\n"
+             "    store(args.c + 4 * (next * 64 + thread()), v);\n"
+             "  }\n"
+             "}\n",
+        80,
+        64,
+        5,
+        4,
+        1
+    };
+    static const struct fault faults[] = {
+        { "sync_block(); // one=>", "" },
+        { "sync_block(); // two=>", "" },
+        { "sync_block(); // two=>if (warp() == 1) sync_block();", "" },
+        { "atomic_next((int *)args.b)=>atomic_next((int *)args.c)", "never written" },
+        { "shuffle_xor(v, 1)=>(lane() < 16 ? shuffle_xor(v, 1) : 0)", "" },
+        { "0x7610=>0x7654", "wrong" },
+    };
+    int32_t in[1280], zero = 0;
+    uint32_t out[1280];
+    struct job d = { in, &zero, out, sizeof in, 4, sizeof out, 20, 0, NULL };
+
+    (void)state;
+    for (int i = 0; i < 1280; i++)
+        in[i] = i * 1000;
+    for (int i = 0; i < 1280; i++) { /* bytes 0, 1, 6 and 7 of the two words */
+        uint32_t sum = (uint32_t)(in[i] + in[i ^ 1]);
+
+        out[i] = (sum & 0xffff) | 0x12340000;
+    }
+    CHECK(&k, &d, faults);
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+static void memory_ends(void **state)
+{
+    address at[3];
+    size_t left, total;
+    char byte;
+
+    (void)state;
+    set("SIMT_MEMORY", 3 << 20);
+    start(90, 1);
+    assert_int_equal(cuMemAlloc_v2(&at[0], 1 << 20), 0);
+    assert_int_equal(cuMemAlloc_v2(&at[1], 1 << 20), 0);
+    assert_int_equal(cuMemAlloc_v2(&at[2], (1 << 20) + 1), 2);
+    cuMemGetInfo_v2(&left, &total);
+    assert_int_equal(left, 1 << 20);
+    assert_int_equal(total, 3 << 20);
+    assert_int_equal(cuMemFree_v2(at[0]), 0);
+    assert_int_equal(cuMemFree_v2(at[0]), 1);
+    assert_int_equal(cuMemAlloc_v2(&at[2], 2 << 20), 0);
+    assert_int_equal(at[2] % 256, 0);
+    assert_int_equal(cuMemcpyDtoHAsync_v2(&byte, at[1] + (1 << 20), 1, NULL), 1);
+    assert_int_equal(cuMemcpyHtoDAsync_v2(at[1], (void *)at[2], 1, NULL), 1);
+    assert_int_equal(cuMemcpyHtoDAsync_v2(at[1] + (1 << 20) - 1, &byte, 2, NULL), 1);
+    unsetenv("SIMT_MEMORY");
+}
+
+static void launches_are_captured(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 32, 1) {\n"
+             "  store(args.c + 4 * thread(), load<int>(args.c + 4 * thread()) + args.n);\n"
+             "}\n",
+        90,
+        32,
+        1,
+        0,
+        1
+    };
+    struct args args = { .n = 5 };
+    void *list[] = { &args }, *m, *f, *stream, *graph, *exec, *pinned;
+    int32_t got[32];
+    address other;
+
+    (void)state;
+    start(90, 1);
+    assert_null(build(&k, NULL, &m, &f));
+    args.c = upload(NULL, 128);
+    assert_int_equal(cuStreamCreate(&stream, 1), 0);
+    assert_int_equal(cuMemHostAlloc(&pinned, 128, 0), 0);
+    assert_int_equal(cuStreamBeginCapture_v2(stream, 1), 0);
+    assert_int_equal(cuMemsetD32Async(args.c, 7, 32, stream), 0);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, stream, list, NULL), 0);
+    args.n = 1000;
+    assert_int_equal(cuMemcpyDtoHAsync_v2(pinned, args.c, 128, stream), 0);
+    assert_int_equal(cuStreamEndCapture(stream, &graph), 0);
+    assert_int_equal(cuGraphInstantiateWithFlags(&exec, graph, 0), 0);
+    assert_int_equal(cuGraphDestroy(graph), 0);
+    memset(pinned, 0, 128);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(cuGraphLaunch(exec, stream), 0);
+    for (int i = 0; i < 32; i++)
+        assert_int_equal(((int32_t *)pinned)[i], 12);
+    assert_int_equal(cuGraphExecDestroy(exec), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(cuStreamBeginCapture_v2(stream, 1), 0);
+        if (i == 0)
+            assert_int_equal(cuMemAlloc_v2(&other, 128), 900);
+        else if (i == 1)
+            assert_int_equal(cuStreamSynchronize(stream), 900);
+        else if (i == 2)
+            assert_int_equal(cuMemcpyDtoHAsync_v2(got, args.c, 128, stream), 900);
+        else
+            assert_int_equal(cuMemAllocAsync(&other, 128, stream), 900);
+        assert_int_equal(cuStreamEndCapture(stream, &graph), 901);
+    }
+    assert_int_equal(cuMemFreeHost(pinned), 0);
+    assert_int_equal(cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(cuModuleUnload(m), 0);
+}
+
+static void launches_are_checked(void **state)
+{
+    static const struct kernel k = {
+        HEAD "KERNEL(k, args, 64, 1) { sync_block(); }\n", 80, 64, 1, 0, 1
+    };
+    struct args args = { .n = 5 };
+    void *list[] = { &args }, *m, *f;
+    int v;
+
+    (void)state;
+    start(80, 1);
+    assert_null(build(&k, NULL, &m, &f));
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 49152, NULL, list, NULL), 0);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 49153, NULL, list, NULL), 1);
+    assert_int_equal(cuDeviceGetAttribute(&v, 97, 0), 0);
+    assert_int_equal(v, 163 * 1024);
+    assert_int_equal(cuFuncSetAttribute(f, 8, v + 1), 1);
+    assert_int_equal(cuFuncSetAttribute(f, 8, v), 0);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, (unsigned)v, NULL, list, NULL), 0);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 96, 1, 1, 0, NULL, list, NULL), 1);
+    assert_int_equal(cuLaunchKernel(f, 0, 1, 1, 64, 1, 1, 0, NULL, list, NULL), 1);
+    assert_int_equal(cuModuleUnload(m), 0);
+    start(90, 1);
+    assert_int_equal(cuDeviceGetAttribute(&v, 97, 0), 0);
+    assert_int_equal(v, 227 * 1024);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shared_memory_is_watched),
+        cmocka_unit_test(planted_faults_must_be_there_once),
+        cmocka_unit_test(copies_of_16_bytes_land_late),
+        cmocka_unit_test(models_agree_with_the_interpreter),
+        cmocka_unit_test(warps_multiply),
+        cmocka_unit_test(warps_multiply_in_binary64),
+        cmocka_unit_test(the_portable_form_multiplies),
+        cmocka_unit_test(warpgroups_multiply),
+        cmocka_unit_test(products_read_what_was_fenced),
+        cmocka_unit_test(blocks_of_a_cluster_share_copies),
+        cmocka_unit_test(launches_of_clusters_are_checked),
+        cmocka_unit_test(blocks_share_work_by_counting),
+        cmocka_unit_test(memory_ends),
+        cmocka_unit_test(launches_are_captured),
+        cmocka_unit_test(launches_are_checked),
+    };
+
+    return cmocka_run_group_tests(tests, open_libraries, NULL);
+}

@@ -1,0 +1,66 @@
+# A program between the library that stands before its BLAS and a BLAS of our own, with integers of
+# 32 and of 64 bits.
+foreach(bits 32 64)
+  add_library(blas_mock_${bits} SHARED ${CMAKE_CURRENT_LIST_DIR}/mock.c)
+  target_compile_definitions(blas_mock_${bits} PRIVATE INTEGER=int${bits}_t)
+  set_target_properties(blas_mock_${bits} PROPERTIES C_VISIBILITY_PRESET default)
+  add_executable(blas_program_${bits} ${CMAKE_CURRENT_LIST_DIR}/program.c)
+  target_compile_definitions(blas_program_${bits} PRIVATE INTEGER=int${bits}_t)
+  target_link_libraries(blas_program_${bits} PRIVATE blas_mock_${bits} m ${CMAKE_DL_LIBS})
+  add_test(NAME blas_${bits} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/blas.sh
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_${bits}>)
+endforeach()
+
+# Linked before the BLAS, in the place of a preload.
+add_executable(blas_linked ${CMAKE_CURRENT_LIST_DIR}/program.c)
+target_compile_definitions(blas_linked PRIVATE INTEGER=int32_t)
+target_link_libraries(blas_linked PRIVATE limber_blas blas_mock_32 m ${CMAKE_DL_LIBS})
+
+# From a thread with a small stack, cold and warm, with a report.
+add_executable(blas_stack ${CMAKE_CURRENT_LIST_DIR}/stack.c)
+target_link_libraries(blas_stack PRIVATE blas_mock_32 Threads::Threads)
+foreach(contract native bits=40 correct)
+  add_test(NAME blas_stack_${contract} COMMAND ${CMAKE_COMMAND} -E env LD_PRELOAD=$<TARGET_FILE:limber_blas>
+           LIMBER_CONTRACT=${contract} LIMBER_REPORT=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.json
+           LIMBER_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.cache $<TARGET_FILE:blas_stack>)
+endforeach()
+
+if(TARGET limber_cli)
+  add_test(NAME blas_control COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/control.sh
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_32> $<TARGET_FILE:limber_cli>
+           $<TARGET_FILE:blas_linked>)
+endif()
+
+# Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain ones.
+add_executable(blas_host ${CMAKE_CURRENT_LIST_DIR}/plugin.c)
+target_link_libraries(blas_host PRIVATE ${CMAKE_DL_LIBS})
+set(plugins)
+foreach(plugin scipy_,_64_,64 scipy_,_,32 ,_,64)
+  string(REPLACE "," ";" plugin "${plugin}")
+  list(GET plugin 0 prefix)
+  list(GET plugin 1 suffix)
+  list(GET plugin 2 bits)
+  set(name "${prefix}plugin${suffix}${bits}")
+  foreach(part mock plugin)
+    add_library(blas_${part}_${name} SHARED ${CMAKE_CURRENT_LIST_DIR}/${part}.c)
+    target_compile_definitions(blas_${part}_${name} PRIVATE
+      INTEGER=int${bits}_t PREFIX=${prefix} SUFFIX=${suffix})
+    set_target_properties(blas_${part}_${name} PROPERTIES C_VISIBILITY_PRESET default)
+  endforeach()
+  target_compile_definitions(blas_plugin_${name} PRIVATE PLUGIN)
+  target_link_libraries(blas_plugin_${name} PRIVATE blas_mock_${name})
+  list(APPEND plugins $<TARGET_FILE:blas_plugin_${name}>)
+endforeach()
+add_test(NAME blas_plugins COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/plugins.sh
+         $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_host> ${plugins})
+
+add_test(NAME blas_programs COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/programs.sh $<TARGET_FILE:limber_blas>)
+
+# All routines: exact integers, the reference's testers, and Limber as the program's libblas.
+add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/exact.sh $<TARGET_FILE:limber_blas>)
+add_test(NAME blas_testers COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/testers.sh $<TARGET_FILE:limber_blas>)
+if(TARGET limber_blas_whole)
+  add_test(NAME blas_whole COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/whole.sh
+           $<TARGET_FILE_DIR:limber_blas_whole> $<TARGET_FILE_DIR:limber_blas_whole64>
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_mock_32> $<TARGET_FILE:blas_mock_64>)
+endif()

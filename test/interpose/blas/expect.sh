@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the tests of libraries before a BLAS, with their folder in `here`.
+. "$here/../../support/expect.sh"
+
+lines() {   # number, pattern: of the last command's output
+    checks=$((checks + 1))
+    got=$(printf '%s\n' "$out" | grep -cE -- "$2")
+    if [ "$got" != "$1" ]; then
+        failures=$((failures + 1))
+        echo "FAILED: $got lines of $2, expected $1, output: $out"
+    fi
+}
+
+# a python3 with numpy, where there is one
+python=python3
+python3 -c 'import numpy' 2> /dev/null || ! /usr/bin/python3 -c 'import numpy' 2> /dev/null || python=/usr/bin/python3
+
+# the reference BLAS with its testers, where they are installed
+reference_folder() {
+    for folder in /usr/lib/*/blas; do
+        if [ -x "$folder/xblat3d" ] && [ -e "$folder/libblas.so.3" ]; then
+            echo "$folder"
+            return
+        fi
+    done
+    echo "the reference BLAS and its testers (libblas3, libblas-test) are absent: skipped" >&2
+}

@@ -1,9 +1,0 @@
-# A set-user-id program that is linked with the library before its BLAS, and the command line.
-add_executable(secure_program ${CMAKE_CURRENT_SOURCE_DIR}/secure/program.c)
-target_link_libraries(secure_program PRIVATE limber_blas limber blas_mock_32)
-add_library(secure_trap MODULE ${CMAKE_CURRENT_SOURCE_DIR}/secure/trap.c)
-add_executable(secure ${CMAKE_CURRENT_SOURCE_DIR}/secure/secure.c)
-target_link_libraries(secure PRIVATE limber)
-add_test(NAME secure COMMAND secure $<TARGET_FILE:secure_program> $<TARGET_FILE:secure_trap>
-         $<TARGET_FILE:limber_cli>)
-set_tests_properties(secure PROPERTIES SKIP_RETURN_CODE 77)

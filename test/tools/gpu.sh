@@ -1,0 +1,65 @@
+#!/bin/sh
+# Drives `limber gpu` beside libraries that stand for NVIDIA's: rows, checks, skips, exit codes.
+limber=$1 mock=$2
+. "$(dirname "$0")/../support/expect.sh"
+cd "$work" || exit 2
+LIMBER_CUDA=$mock/libcuda.so.1
+LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LIMBER_CUDA LD_LIBRARY_PATH
+gpu() {
+    "$limber" gpu --backend "${backend:-auto}" "$@"
+}
+
+# rows, of all groups whose works are small
+expect 0 'cuBLAS SGEMM +[0-9.]+ +[0-9.]+ .*TFLOPS' gpu --rows fp32 --sizes 33 --out results
+expect 0 'Limber native .* x cuBLAS SGEMM' cat results/gpu.txt
+expect 0 'Limber fp32-f fast' cat results/gpu.txt
+expect 0 '"state":.*"ok"' cat results/gpu.json
+expect 0 'not emulated' cat results/gpu.txt
+expect 0 'Limber correct \((.*ozaki2|pairs)' gpu --rows fp64,quad --sizes 20 --json all.json
+expect 0 '"data":.*"uniform' cat all.json
+expect 0 'i16 to i64, exact .*TOPS +0' gpu --rows int --sizes 17
+expect 0 'copy on the device .*GB/s' gpu --rows units --sizes 16
+expect 0 'FP16 to FP32 .*TFLOPS' gpu --rows units --sizes 21
+expect 0 'E4M3 to FP32 .*TFLOPS' gpu --rows units --sizes 16
+expect 0 'Limber bits=53 .*MiB' gpu --rows workspace --sizes 24
+expect 0 'FP32 native .*(from disk|compiled)' gpu --rows small --sizes 16
+expect 0 'replayed by a CUDA graph.*skipped' gpu --rows small --sizes 16
+expect 0 'time is up' gpu --rows fp64 --sizes 16 --seconds 0.000001
+backend=interp
+expect 0 'Limber \(native\)' gpu --rows fp32 --sizes 8
+backend=
+if "$limber" formats > /dev/null && LIMBER_BACKEND=llvm "$limber" cache info > /dev/null 2>&1; then
+    expect 0 'conv1 7x7/2, NCHW .*cuDNN' gpu --rows conv --batch 1 --seconds 3
+fi
+
+# what is wrong is marked, whoever computed it
+expect 1 'cuBLAS SGEMM +WRONG: row 32, column 32' env GPU_MOCK=sgemm "$limber" gpu --backend auto --rows fp32 --sizes 33 --json wrong.json
+expect 0 '"state":.*"WRONG"' cat wrong.json
+expect 0 '"wrong":.*3' cat wrong.json
+expect 1 'SGEMM +WRONG: row 30, column 20 was not written' env GPU_MOCK=hole "$limber" gpu --backend auto --rows fp32 --sizes 61
+expect 1 'Limber.* WRONG' env GPU_MOCK=copy "$limber" gpu --backend auto --rows fp64 --sizes 9
+expect 1 'copy on the device.*FAILED|fault|lost' env GPU_MOCK=fault "$limber" gpu --backend auto --rows fp32 --sizes 9
+expect 1 'replayed by a CUDA graph.* WRONG' env GPU_MOCK=graph "$limber" gpu --backend auto --rows small --sizes 16
+
+# what is absent is skipped, with a reason
+expect 0 'BF16x9 +skipped: .*does not offer' env GPU_MOCK=declines "$limber" gpu --backend auto --rows fp32 --sizes 9
+expect 0 'cuBLAS: skipped' env GPU_MOCK=nocublas "$limber" gpu --backend auto --rows fp32 --sizes 9
+expect 0 'Limber \(native\) +[0-9.]+ ' env GPU_MOCK=nocublas "$limber" gpu --backend auto --rows fp32 --sizes 9
+expect 0 'operands take' gpu --rows fp64 --sizes 8192
+expect 77 'no CUDA-capable device' env GPU_MOCK=none "$limber" gpu
+expect 77 'there is no device 7: the driver lists 1' gpu --device 7
+expect 77 'nowhere.so' env LIMBER_CUDA=nowhere.so "$limber" gpu
+expect 77 'has no cuInit' env LIMBER_CUDA="$mock/libcudnn.so.9" "$limber" gpu
+
+# usage
+expect 0 'example:' "$limber" gpu --help
+expect 2 'no rows are called "fp16"' gpu --rows fp32,fp16
+expect 2 '--sizes takes' gpu --sizes 16,x
+expect 2 '--seconds takes' gpu --seconds 0
+expect 2 '--batch takes' gpu --batch 0
+expect 2 'takes no files' gpu a.npy
+expect 1 'no/such' gpu --rows workspace --sizes 8 --json no/such/file.json
+expect 1 'File exists|Not a directory' sh -c 'touch file; "$0" gpu --backend auto --rows workspace --sizes 8 --out file' "$limber"
+
+finish

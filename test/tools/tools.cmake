@@ -1,0 +1,27 @@
+test_program(tools/test_output.c ${PROJECT_SOURCE_DIR}/tools/output.c)
+test_run(test_output)
+if(NOT TARGET limber_cli)
+  return()
+endif()
+add_test(NAME cuda_tool COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cuda.sh
+         $<TARGET_FILE:limber_cli> $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>)
+add_test(NAME figures COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/figures.sh $<TARGET_FILE:limber_cli>)
+set_tests_properties(figures PROPERTIES TIMEOUT 600)
+add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:limber_cli>)
+set_tests_properties(tools PROPERTIES TIMEOUT 600
+  ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
+
+# `limber gpu` beside libraries that stand for NVIDIA's, found before any that are installed.
+foreach(pair cuda:libcuda.so.1 cublas:libcublas.so.13
+        cublaslt:libcublasLt.so.13 cudnn:libcudnn.so.9)
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 mock)
+  list(GET pair 1 file)
+  add_library(mock_${mock} SHARED ${CMAKE_CURRENT_LIST_DIR}/gpu_mock/${mock}.c)
+  target_link_libraries(mock_${mock} PRIVATE m)
+  set_target_properties(mock_${mock} PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME ${file}
+    C_VISIBILITY_PRESET default LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/gpu_mock)
+endforeach()
+add_test(NAME gpu_bench COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/gpu.sh
+         $<TARGET_FILE:limber_cli> ${CMAKE_CURRENT_BINARY_DIR}/gpu_mock)
+set_tests_properties(gpu_bench PROPERTIES TIMEOUT 600)

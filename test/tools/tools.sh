@@ -1,0 +1,331 @@
+#!/bin/sh
+# Drives the command line over good and hostile files: results, messages, exit codes, and that
+# nothing is left behind or overwritten.
+limber=$1
+. "$(dirname "$0")/../support/expect.sh"
+cd "$work" || exit 2
+
+# ---- good files ----
+printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n3\n2\n4\n' > a.mtx
+printf '%%%%MatrixMarket matrix coordinate real symmetric\n%% a comment\n2 2 2\n1 1 1.5\n2 1 -2\n' > s.mtx
+printf '%%%%MatrixMarket matrix array integer general\n2 2\n1\n3\n2\n4\n' > i.mtx
+expect 0 'native' "$limber" gemm a.mtx a.mtx -o c.mtx
+expect 0 '^7$' cat c.mtx
+expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --contract correct --check
+expect 0 '"type":.*"f128"' "$limber" gemm a.mtx a.mtx --as f128 --json -o q.mtx
+expect 0 '"cache":.*"(disk|compiled)"' "$limber" gemm a.mtx a.mtx --json
+expect 0 'i64' "$limber" gemm i.mtx i.mtx --contract exact --check
+expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
+expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
+expect 0 'interp' "$limber" gemm a.mtx a.mtx --backend interp
+expect 0 'ozaki1-i8' "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki1-i8
+expect 0 'products' "$limber" gemm a.mtx a.mtx --scheme ozaki1-f16 --slices 3
+expect 1 'split=inside' "$limber" gemm a.mtx a.mtx --scheme native --split inside
+expect 2 'neither ahead' "$limber" gemm a.mtx a.mtx --split beside
+expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct
+expect 0 'f128' "$limber" formats
+expect 0 'significant_bits' "$limber" formats --json
+expect 0 'kernels' "$limber" cache info
+expect 0 'good' "$limber" cache list
+expect 0 '.' "$limber" cache verify
+for c in gemm conv plan cache warm formats units explore tune bench gpu demo; do
+    expect 0 'example:' "$limber" $c --help
+done
+
+# without libLLVM the interpreter computes; it says so once, where nobody has asked for it
+expect 0 'contract' env LIMBER_CACHE=off LIMBER_LLVM="$work/none" "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2 -o b.mtx
+expect 0 '^1$' sh -c 'printf "%s" "$0" | grep -c "limber: the interpreter computed, .*LIMBER_LLVM: "' "$out"
+expect 0 '^limber: the interpreter' sh -c '"$@" > /dev/null' run env LIMBER_CACHE=off LIMBER_LLVM="$work/none" "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2
+expect 0 '^$' sh -c '"$@" > /dev/null' run env LIMBER_CACHE=off LIMBER_LLVM="$work/none" "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2 --backend interp
+expect 0 '^$' sh -c '"$@" > /dev/null' run env LIMBER_LLVM="$work/none" "$limber" cache info
+
+# kernels made ahead
+printf '300 300 300 d native\n\n64 64 64 z bits=40 alpha beta # a comment\n' > shapes
+expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes
+expect 0 '0 compiled, 2 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes
+expect 0 '"compiled":.*false' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes --json
+echo '3 3 d native' > shapes
+expect 1 'shapes:1: a line is M N K' "$limber" warm shapes
+echo '3 3 3 q native' > shapes
+expect 1 '"q" is no format' "$limber" warm shapes
+echo '{ "calls": [] }' > shapes
+expect 1 'no list of kernels' "$limber" warm shapes
+expect 1 'cache to fill: LIMBER_CACHE is off' env LIMBER_CACHE=off "$limber" warm shapes
+expect 2 'none of normal' "$limber" warm shapes --data odd
+
+# tuning: a moment is enough for a record, where there is a compiler
+if "$limber" tune --seconds 0.01 2>&1 | grep -q 'nothing to tune'; then
+    echo "no backend to tune: skipped"
+else
+    expect 0 'measured' "$limber" tune --seconds 0.01
+    expect 0 'tuning record' "$limber" cache list
+    expect 0 '^\[' "$limber" tune --seconds 0.01 --json
+    expect 0 '"tuned":.*true' "$limber" cache info --json
+    expect 0 'tuned +yes' "$limber" cache info
+    expect 0 'measured' "$limber" tune --seconds 1 --unit i8
+    expect 1 'not written' env LIMBER_CACHE=ro "$limber" tune --seconds 0.01
+fi
+expect 2 'is negative' "$limber" tune --seconds -1
+expect 2 '"f65" is none of' "$limber" tune --unit f64,f65
+
+# small files that claim much: refused at once, with the size and the limit
+printf '%%%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n' > big.mtx
+printf '%%%%MatrixMarket matrix coordinate real general\n1099511627776 1099511627776 1\n1 1 1\n' > huge.mtx
+printf '%%%%MatrixMarket matrix array real symmetric\n1099511627776 1099511627776\n1\n' > lies.mtx
+printf '%%%%MatrixMarket matrix array real general\n1099511627776 1099511627776\n1\n' > all.mtx
+printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f8', 'fortran_order': False, 'shape': (900000000000,), }" > big.npy
+printf '\000\000\010\002\000\001\000\000\000\001\000\000' > big.idx
+for f in big.mtx huge.mtx lies.mtx all.mtx big.npy big.idx; do
+    expect 1 'GB here|larger than memory|claimed' "$limber" gemm $f $f
+done
+printf '9223372036854775807 9223372036854775807 9223372036854775807 d native\n' > wide
+printf '4611686018427387904 3 4611686018427387904 z native\n' > long
+expect 1 'GB here|larger than memory' "$limber" warm wide
+expect 1 'GB here|larger than memory' "$limber" warm long
+
+# measuring: every row checks its result, absent libraries are named, nothing stays behind
+mkdir scratch
+expect 0 'later call +8 +memory' env TMPDIR="$work/scratch" "$limber" bench --rows latency --runs 1
+expect 0 'absent' sh -c 'ls scratch | grep . || echo absent'
+expect 0 '"work":.*"small FP64, bound function"' "$limber" bench --rows small --runs 1 --json
+expect 0 'OpenBLAS' "$limber" bench --rows latency --runs 1
+expect 2 'no rows are called "all"' "$limber" bench --rows fp64,all
+expect 2 '--threads takes numbers' "$limber" bench --threads 1,0
+expect 2 '--runs takes a number' "$limber" bench --runs 0
+expect 2 'takes no files' "$limber" bench a.mtx
+
+# simulated units
+expect 0 'unit +in=e5m2 mul=e5m2:rz acc=e5m2$' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=e5m2 mul=e5m2:rz acc=e5m2' -o u.mtx
+expect 0 '^7$' cat u.mtx
+expect 0 'result.*f32' "$limber" gemm a.mtx a.mtx --contract simulate=h100-e4m3
+expect 0 'result.*f64' "$limber" gemm a.mtx a.mtx --contract simulate=a100-fp64
+expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --contract simulate=a100-bf16 --check --threads 2
+expect 0 'model=in=f16' "$limber" plan gemm a.mtx a.mtx --contract simulate=a100-fp16
+expect 0 'retention measured' "$limber" gemm a.mtx s.mtx --contract 'simulate=in=f16 acc=f16' --statistics
+expect 0 'swamped +0 +0.0000%' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=f16 acc=f16' --statistics
+expect 0 '"nonzero":.*8' "$limber" gemm a.mtx a.mtx --contract 'simulate=in=f16 acc=f16' --statistics --json
+expect 2 'is neither a preset' "$limber" gemm a.mtx a.mtx --contract simulate=z100
+expect 2 'acc: the accumulator is missing' "$limber" gemm a.mtx a.mtx --contract simulate=in=f16
+expect 2 '--statistics is for simulated units' "$limber" gemm a.mtx a.mtx --statistics
+expect 0 'h100-e4m3' "$limber" units
+expect 0 '"source":' "$limber" units --json
+expect 0 '^in=e4m3 acc=.*group=128 outer=f32$' "$limber" units 'h100-e4m3 group=128 outer=f32'
+expect 1 'frac: a fused block needs it' "$limber" units 'in=f16 acc=f32 block=4'
+expect 2 'in quotes' "$limber" units in=f16 acc=f16
+printf '# two layers\ntargetFloatType = (1,5,2)\nquantLayer = [conv1,FC1]\n[FC1]\nroundingType = truncate\n' > l.conf
+expect 0 'unit +in=\(1,5,2\) mul=\(1,5,2\) acc=\(1,5,2\)$' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --layer conv1
+expect 0 'mul=\(1,5,2\):rz' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --layer FC1 --statistics
+expect 0 'FC2 is not quantised: native f32' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --layer FC2
+expect 0 '"quantised":.*false' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --layer FC2 --json
+expect 2 'needs --lpgemm' "$limber" gemm a.mtx a.mtx --layer FC1
+expect 2 'neither --contract' "$limber" gemm a.mtx a.mtx --lpgemm l.conf --contract exact
+expect 2 'none.conf: No such file' "$limber" gemm a.mtx a.mtx --lpgemm none.conf
+printf 'targetFloatType = (1,5,2)\nroundingType = up\n' > bad.conf
+expect 2 "bad.conf: line 2: roundingType: 'up' is none" "$limber" gemm a.mtx a.mtx --lpgemm bad.conf
+
+# exploring accumulators
+expect 0 'smallest accumulator that keeps 0.1' "$limber" explore --random 24,20,96,7 --keep 0.1 --csv e.csv
+expect 0 '^19$' sh -c 'wc -l < e.csv | tr -d " "'
+expect 0 '^"in=f16 mul=f16 acc=f16 group=16 outer=f16","f16",rn,16,rounded,16,16,' cat e.csv
+expect 0 'none of these keeps' "$limber" explore a.mtx s.mtx --formats 'e2m1' --keep 1e-9
+expect 0 '\(1,4,3\) +rs +4 exact +8' "$limber" explore a.mtx a.mtx --formats '(1,4,3),(1,6,9) bf16' --groups 0,4 --roundings rn,rs --mul rounded,exact --in e5m2
+expect 0 '"frontier":.*true' "$limber" explore a.mtx a.mtx --json --keep 1
+expect 0 'outer=f32' "$limber" explore a.mtx a.mtx --groups 4 --outer f32 --json
+expect 2 'is no format' "$limber" explore a.mtx a.mtx --formats 'f16,f17'
+expect 2 'is no length of a group' "$limber" explore a.mtx a.mtx --groups -3
+expect 2 'neither exact nor rounded' "$limber" explore a.mtx a.mtx --mul both
+expect 2 'must end in .svg' "$limber" explore a.mtx a.mtx --plot e.png
+expect 2 'must end in .svg' "$limber" plan gemm a.mtx a.mtx --svg e
+expect 2 'rs16' "$limber" explore a.mtx a.mtx --roundings rs16
+expect 2 'takes two files' "$limber" explore a.mtx
+expect 1 '--random takes' "$limber" explore --random 4,4
+expect 1 'No such file' "$limber" explore none.mtx a.mtx
+expect 1 'gnuplot is not installed' env PATH=/nowhere "$limber" explore --random 4,4,64 --plot absent.svg
+expect 0 'frontier' cat absent.svg.csv
+expect 2 'absent' sh -c 'ls absent.svg || { echo absent; exit 2; }'
+if command -v gnuplot > /dev/null; then
+    expect 0 'frontier' "$limber" explore --random 4,4,64 --plot "it's|a plot.svg"
+    expect 0 '</svg>' cat "it's|a plot.svg"
+    expect 1 '.' "$limber" explore --random 4,4,64 --plot nowhere/e.svg
+    printf '#!/bin/sh\nexit 3\n' > scratch/gnuplot
+    chmod +x scratch/gnuplot
+    expect 1 'gnuplot failed' env PATH="$work/scratch" "$limber" explore --random 4,4,64 --plot e.svg
+    expect 2 'absent' sh -c 'ls e.svg* 2> /dev/null || { echo absent; exit 2; }'
+else
+    echo "gnuplot is absent: plots are skipped"
+fi
+
+# what data is like, and what it is cut into
+awk 'BEGIN { print "%%MatrixMarket matrix array real general\n150 140"
+    for (j = 0; j < 140; j++) for (i = 0; i < 150; i++)
+        print (i < 64 ? 0 : i >= 128 && i < 130 ? (1 + j) * 2 ^ (i * j % 50) : i + j) }' > 'u<&.mtx'
+printf '%%%%MatrixMarket matrix coordinate real general\n140 140 2\n1 1 nan\n140 140 1\n' > e.mtx
+expect 0 '^   \.\.\.$' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b
+expect 0 '^   !\.\.$' "$limber" plan gemm e.mtx e.mtx
+expect 0 'A  u<&.mtx, 150 x 140 of f64: exponents 0 to ' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b
+expect 0 'tiles of A, 64 rows by 256 along k' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native
+expect 0 '^   1  a:n   a:n .* native ' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native
+expect 0 'predicted  measured' "$limber" gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native
+expect 0 'predicted  measured' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native --run
+expect 0 '^error +[0-9.]+ ulp' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --check
+expect 0 '"groups":' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native --json
+expect 0 '"seconds_predicted":' "$limber" gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native --json
+expect 0 '"zero_tiles":' "$limber" plan gemm a.mtx a.mtx --json
+expect 0 '"emax":.*2' "$limber" plan gemm a.mtx a.mtx --json
+expect 0 '.' "$limber" plan gemm 'u<&.mtx' 'u<&.mtx' --trans-b --scheme native+native --svg h.svg
+expect 0 '<title>u&lt;&amp;.mtx times u&lt;&amp;.mtx</title>' cat h.svg
+expect 0 'native: [0-9.]+% of products' cat h.svg
+expect 0 '</svg>' tail -n 1 h.svg
+expect 0 '.' "$limber" plan gemm e.mtx e.mtx --svg n.svg
+expect 0 'path fill="#e31a1c"' cat n.svg
+# what is no regular file is written to and stays what it is; links are followed, the umask holds
+for name in n.mtx n.npy n.svg n.csv; do
+    mkfifo "pipe.$name"
+done
+(umask 077 && expect 0 '.' "$limber" gemm a.mtx a.mtx -o shut.mtx && finish > /dev/null) || failures=$((failures + 1))
+expect 0 '^-rw-------' ls -l shut.mtx
+ln -s shut.mtx link.mtx
+expect 0 '.' "$limber" gemm a.mtx a.mtx --alpha 0 -o link.mtx
+expect 0 '^lrwx' ls -l link.mtx
+expect 0 '^0$' cat shut.mtx
+expect 0 '^7$' sh -c 'cat pipe.n.mtx & "$0" gemm a.mtx a.mtx -o pipe.n.mtx > /dev/null; wait' "$limber"
+expect 0 'NUMPY' sh -c 'cat pipe.n.npy & "$0" gemm a.mtx a.mtx -o pipe.n.npy > /dev/null; wait' "$limber"
+expect 0 '</svg>' sh -c 'cat pipe.n.svg & "$0" plan gemm a.mtx a.mtx --svg pipe.n.svg > /dev/null; wait' "$limber"
+expect 0 '^4$' sh -c 'ls -l pipe.* | grep -c ^p'
+expect 1 'nowhere/h.svg: ' "$limber" plan gemm a.mtx a.mtx --svg nowhere/h.svg
+if [ -n "$LIMBER_DATA" ] && [ -f "$LIMBER_DATA/mtx/bp__1400.mtx" ]; then
+    bp=$LIMBER_DATA/mtx/bp__1400.mtx
+    expect 0 '822 x 822 of f64: exponents .*of tiles zero' "$limber" plan gemm "$bp" "$bp" --svg bp.svg
+    expect 0 '</svg>' tail -n 1 bp.svg
+else
+    echo "LIMBER_DATA has no mtx/bp__1400.mtx: skipped"
+fi
+
+# 36 digits carry binary128 both ways
+printf '%%%%MatrixMarket matrix array real general\n1 1\n3.14159265358979323846264338327950288e+00\n' > pi.mtx
+printf '%%%%MatrixMarket matrix array real general\n1 1\n1\n' > one.mtx
+expect 0 'f128' "$limber" gemm pi.mtx one.mtx --as f128 --contract correct -o pi2.mtx
+expect 0 '3\.14159265358979323846264338327950(279|280)' cat pi2.mtx
+expect 0 'f128' "$limber" gemm pi2.mtx one.mtx --as f128 --contract correct -o pi3.mtx
+expect 0 '' cmp pi2.mtx pi3.mtx
+
+# NumPy writes, Limber reads and writes, NumPy compares
+python=
+for p in python3 /usr/bin/python3; do
+    [ -z "$python" ] && $p -c 'import numpy' 2>/dev/null && python=$p
+done
+if [ -n "$python" ]; then
+    $python - <<'END'
+import numpy as np
+r = np.random.default_rng(1)
+for t in ['f2', 'f4', '>f8', 'i1', 'u1', '>i2', 'i4', 'i8', 'u2', '?']:
+    a = (r.random((5, 7)) * 100).astype(t)
+    np.save('a_%s.npy' % t.strip('>?') if t != '?' else 'a_bool.npy', a)
+np.save('fortran.npy', np.asfortranarray(r.random((5, 7))))
+np.save('right.npy', r.random((7, 3)))
+np.save('image.npy', r.random((2, 4, 6, 5)).astype('f4'))
+np.save('filters.npy', r.random((6, 2, 3, 3)).astype('f4'))
+END
+    for a in a_f2 a_f4 a_f8 a_i1 a_u1 a_i2 a_i4 a_i8 a_u2 a_bool fortran; do
+        expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" gemm $a.npy right.npy --as f64 --contract correct --check -o out.npy
+        expect 0 'close' $python -c "
+import numpy as np
+a = np.load('$a.npy').astype('f8'); b = np.load('right.npy')
+print('close' if np.allclose(np.load('out.npy'), a @ b, rtol=1e-14) else 'off')"
+    done
+    expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check
+    expect 1 'groups' "$limber" conv image.npy filters.npy --groups 3
+    expect 0 'unit +in=f16' "$limber" conv image.npy filters.npy --groups 2 --contract simulate=h100-fp16 --statistics
+    expect 0 'inner 18; operands in e5m2' "$limber" explore --conv image.npy filters.npy --conv-groups 2 --pad 1 --in e5m2
+    expect 2 'stride' "$limber" explore --conv image.npy filters.npy --conv-groups 2 --stride x
+else
+    echo "numpy is absent: its files are skipped"
+fi
+
+# ---- bad input ----
+expect 1 'No such file' "$limber" gemm none.mtx a.mtx
+expect 2 'takes two files' "$limber" gemm a.mtx
+expect 2 'unknown option' "$limber" gemm a.mtx a.mtx --nonsense
+expect 1 'inner dimensions differ' "$limber" gemm pi.mtx a.mtx
+expect 2 'contract' "$limber" gemm a.mtx a.mtx --contract bits=0
+expect 1 'no format' "$limber" gemm a.mtx a.mtx --as f7
+expect 1 'scheme' "$limber" gemm a.mtx a.mtx --scheme nothing
+expect 1 'backend' "$limber" gemm a.mtx a.mtx --backend gpu9
+expect 1 'alpha' "$limber" gemm a.mtx a.mtx --alpha x
+expect 2 'no command' "$limber" dance
+printf '\223NUMPY' > t.npy
+expect 1 'cut short' "$limber" gemm t.npy a.mtx
+printf "\\223NUMPY\\001\\000\\166\\000{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999999), }                                           \\n" > h.npy
+expect 1 'h.npy: ' "$limber" gemm h.npy a.mtx
+printf 'PK\003\004 what is this' > x.npy
+expect 1 'neither' "$limber" gemm x.npy a.mtx
+printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\n' > short.mtx
+expect 1 'ends too early|can hold' "$limber" gemm short.mtx a.mtx
+printf '%%%%MatrixMarket matrix array real general\n2 2\n1\n2\nx\n4\n' > word.mtx
+expect 1 'line 5.*expected a number' "$limber" gemm word.mtx a.mtx
+
+# Whoever looks on changes neither the result nor the kernels on disk.
+for contract in native bits=40 correct; do
+    LIMBER_CACHE_DIR=$PWD/plain "$limber" gemm a.mtx s.mtx --contract $contract -o plain.mtx > out 2>&1
+    LIMBER_CACHE_DIR=$PWD/seen LIMBER_DUMP=$PWD/dumps LIMBER_VERBOSE=9 "$limber" gemm a.mtx s.mtx \
+        --contract $contract --check --json -o seen.mtx > out 2>&1
+    LIMBER_CACHE_DIR=$PWD/seen "$limber" gemm a.mtx s.mtx --contract $contract -o after.mtx > out 2>&1
+    expect 0 '' cmp plain.mtx seen.mtx
+    expect 0 '' cmp plain.mtx after.mtx
+done
+expect 0 '' diff -r -x lock plain seen
+expect 0 '.' ls dumps
+
+# No digit of an integer is lost: it is read as it stands, or refused with file, line and value.
+printf '%%%%MatrixMarket matrix array integer general\n1 1\n1\n' > unit.mtx
+integer() {
+    printf '%%%%MatrixMarket matrix array integer general\n1 1\n%s\n' "$1" > integer.mtx
+}
+for v in 9223372036854775807 -9223372036854775808 +5 -0; do
+    integer $v
+    expect 0 'i64' "$limber" gemm integer.mtx unit.mtx --contract exact -o back.mtx
+    expect 0 "^$(printf %s $v | sed 's/^+//; s/^-0$/0/')\$" cat back.mtx
+done
+for v in 9223372036854775808 -9223372036854775809 18446744073709551616 99999999999999999999999; do
+    integer $v
+    expect 1 "integer.mtx: line 3: $v does not fit" "$limber" gemm integer.mtx unit.mtx
+    expect 0 'f128' "$limber" gemm integer.mtx unit.mtx --as f128 --contract correct --json -o back.mtx
+    expect 0 "^-?$(printf %s $v | tr -d - | cut -c1)[.]$(printf %s $v | tr -d - | cut -c2-)0*e" cat back.mtx
+done
+integer 20769187434139310514121985316880384     # 2^114
+expect 0 'f128' "$limber" gemm integer.mtx unit.mtx --as f128 --contract correct --json -o back.mtx
+expect 0 '2[.]0769187434139310514121985316880384' cat back.mtx
+integer 10384593717069655257060992658440193     # 2^113 + 1
+expect 1 'integer.mtx: line 3: 10384593717069655257060992658440193 has more bits' \
+    "$limber" gemm integer.mtx unit.mtx --as f128
+printf '%%%%MatrixMarket matrix coordinate integer skew-symmetric\n2 2 1\n2 1 -9223372036854775808\n' > skew.mtx
+expect 1 'skew.mtx: line 3: -9223372036854775808 has no negative' "$limber" gemm skew.mtx skew.mtx
+expect 1 "is no number of the result.s format" "$limber" gemm i.mtx i.mtx --alpha 99999999999999999999
+printf '%%%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 5\n' > outside.mtx
+expect 1 'outside' "$limber" gemm outside.mtx a.mtx
+printf '%%%%MatrixMarket matrix coordinate real general\n900000000 900000000 1\n1 1 5\n' > huge.mtx
+expect 1 'huge.mtx' "$limber" gemm huge.mtx a.mtx
+printf '%%%%MatrixMarket matrix array complex general\n1 1\n1 0\n' > complex.mtx
+expect 1 'real, integer or pattern' "$limber" gemm complex.mtx a.mtx
+printf '%%%%MatrixMarket matrix array real general\n1 1\nnan\n' > nan.mtx
+expect 0 '.' "$limber" gemm nan.mtx one.mtx -o nan_out.mtx
+expect 0 'nan' cat nan_out.mtx
+
+# a failed write leaves the old file and no temporary one
+cp a.mtx keep.mtx
+expect 1 'no type for this format' "$limber" gemm a.mtx a.mtx --as f128 -o q.npy
+expect 1 'must end in' "$limber" gemm a.mtx a.mtx -o keep.txt
+expect 1 '.' "$limber" gemm a.mtx a.mtx -o nowhere/c.mtx
+expect 1 'absent' sh -c 'ls q.npy* keep.mtx.* 2>/dev/null || { echo absent; exit 1; }'
+
+# damaged cache entries are found, and compiled again
+find "$LIMBER_CACHE_DIR" -type f | head -n 1 | while read -r f; do
+    printf 'overwritten' | dd of="$f" bs=1 seek=200 conv=notrunc 2>/dev/null
+done
+expect 1 'DAMAGED' "$limber" cache verify
+expect 0 'removed' "$limber" cache clear --damaged
+expect 0 '.' "$limber" cache verify
+expect 0 'removed' "$limber" cache clear
+
+finish
