@@ -71,14 +71,21 @@ struct job {
 
 static void *work(void *of)
 {
-    const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT,
+    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
                                        .on_miss = LIMBER_ON_MISS_GENERIC };
     struct job *j = of;
-    limber_format f64 = j->shared->a.format;
+    limber_problem p = LIMBER_PROBLEM_INIT;
 
-    j->status = limber_gemm_prepared(j->shared->ctx, &contract, M, N, K, NULL, j->shared->operand,
-                                     j->shared->a, NULL, (limber_matrix){ j->b, f64, N, 1 }, NULL,
-                                     (limber_matrix){ j->c, f64, N, 1 }, &j->report);
+    p.m = M;
+    p.n = N;
+    p.k = K;
+    p.a = j->shared->a;
+    p.b = (limber_matrix){ j->b, LIMBER_F64, N, 1 };
+    p.c = (limber_output){ j->c, LIMBER_F64, N, 1 };
+    p.prepared_a = j->shared->operand;
+    p.contract = &contract;
+    j->report = (limber_report)LIMBER_REPORT_INIT;
+    j->status = limber_run(j->shared->ctx, &p, &j->report);
     if (j->status != LIMBER_STATUS_OK)
         snprintf(j->error, sizeof j->error, "%s", limber_error_text());
     return NULL;
@@ -136,11 +143,11 @@ static int run(struct job *job)
 /* What cannot be had is refused with a reason, and the result's matrix stays as it was. */
 static int be_refused(limber_context *ctx, limber_format f64)
 {
-    const limber_contract contract = { .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
     double one = 1, c = 5;
     limber_matrix x = { &one, f64, 1, 1 };
     limber_status status = limber_gemm(ctx, &contract, 1, 1, 1, NULL, x, x, NULL,
-                                       (limber_matrix){ &c, f64, 1, 1 }, NULL);
+                                       (limber_output){ &c, f64, 1, 1 }, NULL);
 
     printf("refused: %s (%s): %s\n", limber_status_name(status), limber_status_meaning(status),
            limber_error_text());
@@ -154,7 +161,7 @@ static int compute(struct shared *s, limber_format f64)
 
     make(s, job);
     s->a = (limber_matrix){ s->element, f64, K, 1 };
-    if (limber_prepare(s->ctx, s->a, M, K, 1, NULL, &s->operand) != LIMBER_STATUS_OK) {
+    if (limber_prepare(s->ctx, s->a, M, K, LIMBER_SIDE_A, NULL, &s->operand) != LIMBER_STATUS_OK) {
         printf("%s\n", limber_error_text());
         return 1;
     }
@@ -166,10 +173,10 @@ static int compute(struct shared *s, limber_format f64)
 int main(int argc, char **argv)
 {
     static struct shared shared;
-    static limber_cache_info info;
+    static limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     struct log log = { PTHREAD_MUTEX_INITIALIZER, 0 };
     static struct account account;
-    const limber_config config = { .cache_dir = argc > 1 ? argv[1] : "",
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = argc > 1 ? argv[1] : "",
                                    .verbose = 1,
                                    .log = write_line,
                                    .log_user = &log,

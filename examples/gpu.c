@@ -73,22 +73,25 @@ static int count_wrong(void)
 /* Everything is put into the stream; the program waits once, at the end. */
 static int multiply(limber_context *ctx, void *stream, uint64_t at[4], size_t workspace)
 {
-    const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT };
-    const limber_queue queue = { .stream = stream,
+    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_queue queue = { .size = sizeof(limber_queue), .stream = stream,
                                  .workspace = (void *)(uintptr_t)at[3],
                                  .bytes = workspace };
-    limber_report report;
-    limber_format f64;
+    limber_report report = LIMBER_REPORT_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
 
-    limber_format_named("f64", &f64);
     if (cuda.cuMemcpyHtoDAsync_v2(at[0], a, sizeof a, stream) ||
         cuda.cuMemcpyHtoDAsync_v2(at[1], b, sizeof b, stream))
         return 0;
-    if (limber_gemm_batch(ctx, &contract, &queue, NULL, M, N, K, NULL,
-                          (limber_matrix){ (void *)(uintptr_t)at[0], f64, K, 1 },
-                          (limber_matrix){ (void *)(uintptr_t)at[1], f64, N, 1 }, NULL,
-                          (limber_matrix){ (void *)(uintptr_t)at[2], f64, N, 1 },
-                          &report) != LIMBER_STATUS_OK) {
+    p.m = M;
+    p.n = N;
+    p.k = K;
+    p.a = (limber_matrix){ (void *)(uintptr_t)at[0], LIMBER_F64, K, 1 };
+    p.b = (limber_matrix){ (void *)(uintptr_t)at[1], LIMBER_F64, N, 1 };
+    p.c = (limber_output){ (void *)(uintptr_t)at[2], LIMBER_F64, N, 1 };
+    p.contract = &contract;
+    p.queue = &queue;
+    if (limber_run(ctx, &p, &report) != LIMBER_STATUS_OK) {
         fprintf(stderr, "%s\n", limber_error_text());
         return 0;
     }
@@ -99,7 +102,7 @@ static int multiply(limber_context *ctx, void *stream, uint64_t at[4], size_t wo
 
 int main(void)
 {
-    const limber_config config = { .backend = "cuda" };
+    const limber_config config = { .size = sizeof(limber_config), .backend = "cuda" };
     const size_t bytes[4] = { sizeof a, sizeof b, sizeof c, (size_t)16 << 20 };
     limber_context *ctx = NULL;
     uint64_t at[4] = { 0 };

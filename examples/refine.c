@@ -299,7 +299,7 @@ static int limber(limber_status status)
 /* b = A truth, both ways: by Limber and by a loop, which agree where nothing is rounded. */
 static int make_sides(struct system *s)
 {
-    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
     int n = s->n, inexact = 0;
 
     for (int e = 0; e < n * RHS; e++)
@@ -307,7 +307,7 @@ static int make_sides(struct system *s)
     if (!limber(limber_gemm(s->ctx, &correct, n, RHS, n, NULL,
                             (limber_matrix){ s->a, s->f64, n, 1 },
                             (limber_matrix){ s->truth, s->f128, RHS, 1 }, NULL,
-                            (limber_matrix){ s->b, s->f128, RHS, 1 }, NULL)))
+                            (limber_output){ s->b, s->f128, RHS, 1 }, NULL)))
         return 0;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < RHS; j++) {
@@ -438,20 +438,27 @@ static double correct_by(const struct system *s, quad *v, const quad *r, quad *x
 static int refine_steps(struct system *s, limber_prepared *operand, quad *v, quad *x, quad *r,
                         struct outcome *o)
 {
-    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
     const quad minus = -1, one = 1;
     size_t count = (size_t)s->n * RHS;
     double last = INFINITY;
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT; /* r = b - A x */
 
+    p.m = p.k = s->n;
+    p.n = RHS;
+    p.a = (limber_matrix){ s->a, LIMBER_F64, s->n, 1 };
+    p.b = (limber_matrix){ x, LIMBER_F128, RHS, 1 };
+    p.c = (limber_output){ r, LIMBER_F128, RHS, 1 };
+    p.alpha = &minus;
+    p.beta = &one;
+    p.prepared_a = operand;
+    p.contract = &correct;
     for (int step = 0; step < STEPS && !o->converged; step++) {
         double change;
 
         memcpy(r, s->b, count * sizeof *r);
-        if (!limber(limber_gemm_prepared(s->ctx, &correct, s->n, RHS, s->n, &minus, operand,
-                                         (limber_matrix){ s->a, s->f64, s->n, 1 }, NULL,
-                                         (limber_matrix){ x, s->f128, RHS, 1 }, &one,
-                                         (limber_matrix){ r, s->f128, RHS, 1 }, &report)))
+        if (!limber(limber_run(s->ctx, &p, &report)))
             return 0;
         change = correct_by(s, v, r, x) / largest(x, count);
         o->compile += report.seconds_compile;
@@ -479,8 +486,7 @@ static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
     double start = seconds();
     limber_prepared *operand = NULL;
     int good = x && r && (v || !by_krylov) &&
-               limber(limber_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n, s->n,
-                                     1, NULL, &operand));
+               limber(limber_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n, s->n, LIMBER_SIDE_A, NULL, &operand));
 
     memset(o, 0, sizeof *o);
     printf("\nrefinement, residuals in binary128 by Limber%s\n"
@@ -555,12 +561,12 @@ static void eliminate(quad *a, quad *x, int n, int k, int w)
  * columns behind it is one product by Limber.  block = n: elimination alone. */
 static int eliminate_all(struct system *s, int block, struct outcome *o)
 {
-    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     const quad minus = -1, one = 1;
     int n = s->n, good;
     quad *a = malloc((size_t)n * n * sizeof *a), *x = malloc((size_t)n * RHS * sizeof *x);
     double start = seconds();
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
 
     memset(o, 0, sizeof *o);
     if ((good = a && x)) {
@@ -584,7 +590,7 @@ static int eliminate_all(struct system *s, int block, struct outcome *o)
         good = limber(limber_gemm(s->ctx, &native, rest, rest, w, &minus,
                                   (limber_matrix){ a + (size_t)(k + w) * n + k, s->f128, n, 1 },
                                   (limber_matrix){ a + (size_t)k * n + k + w, s->f128, n, 1 }, &one,
-                                  (limber_matrix){ a + (size_t)(k + w) * n + k + w, s->f128, n, 1 },
+                                  (limber_output){ a + (size_t)(k + w) * n + k + w, s->f128, n, 1 },
                                   &report));
         if (good)
             o->compile += report.seconds_compile;

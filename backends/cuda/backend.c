@@ -72,6 +72,21 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     return ok;
 }
 
+/* The kernel's constants and its source, which say all that compile() depends on. */
+static bool code_key(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
+{
+    struct cuda_config config;
+    struct text source = { 0 };
+    struct blob text;
+    bool ok;
+
+    ok = limber_cuda_config(p, t, &config, d) && limber_cuda_source(p, &config, &source, d);
+    text = (struct blob){ (unsigned char *)source.s, source.n };
+    ok = ok && pack(&config, &text, out, d);
+    limber_text_clear(&source);
+    return ok;
+}
+
 static bool compile_scan(limber_format f, const struct target *t, const struct dump *dump,
                          struct blob *out, struct diag *d)
 {
@@ -142,5 +157,5 @@ static const struct device_ops device_ops = {
 
 const struct backend limber_backend_cuda = {
     "cuda", probe,      compile, load, limber_cuda_launch, unload, limber_cuda_workspace,
-    NULL,   &device_ops
+    NULL,   &device_ops, NULL, code_key
 };

@@ -11,11 +11,12 @@ module limber
   implicit none
   public
   private :: int64, text_at, length_of, finish, error_text_c, version_c, &
-             status_meaning_c, scheme_name_c
+             status_meaning_c, scheme_at
 
   enum, bind(c)     ! limber_status
-    enumerator :: LIMBER_STATUS_OK, LIMBER_STATUS_BAD_ARGUMENT, LIMBER_STATUS_NO_SCHEME, LIMBER_STATUS_RANGE, &
-                  LIMBER_STATUS_NO_MEMORY, LIMBER_STATUS_IO, LIMBER_STATUS_DEVICE, LIMBER_STATUS_INTERNAL, LIMBER_STATUS_NOT_READY
+    enumerator :: LIMBER_STATUS_OK, LIMBER_STATUS_BAD_ARGUMENT, LIMBER_STATUS_NO_SCHEME, &
+                  LIMBER_STATUS_RANGE, LIMBER_STATUS_NO_MEMORY, LIMBER_STATUS_IO, &
+                  LIMBER_STATUS_DEVICE, LIMBER_STATUS_INTERNAL, LIMBER_STATUS_NOT_READY
   end enum
   enum, bind(c)     ! limber_promise
     enumerator :: LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_BITS, &
@@ -37,6 +38,41 @@ module limber
   enum, bind(c)     ! limber_layout
     enumerator :: LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC
   end enum
+  enum, bind(c)     ! limber_operation
+    enumerator :: LIMBER_OPERATION_GEMM, LIMBER_OPERATION_CONV_FORWARD, &
+                  LIMBER_OPERATION_CONV_BACKWARD_DATA, LIMBER_OPERATION_CONV_BACKWARD_FILTER
+  end enum
+  enum, bind(c)     ! limber_domain
+    enumerator :: LIMBER_DOMAIN_REAL, LIMBER_DOMAIN_COMPLEX
+  end enum
+  enum, bind(c)     ! limber_conjugate
+    enumerator :: LIMBER_CONJUGATE_NONE, LIMBER_CONJUGATE_A, LIMBER_CONJUGATE_B, &
+                  LIMBER_CONJUGATE_BOTH
+  end enum
+  enum, bind(c)     ! limber_complex_method
+    enumerator :: LIMBER_COMPLEX_AUTO, LIMBER_COMPLEX_THREE_PRODUCTS, LIMBER_COMPLEX_FOUR_PRODUCTS
+  end enum
+  enum, bind(c)     ! limber_side
+    enumerator :: LIMBER_SIDE_A, LIMBER_SIDE_B
+  end enum
+  enum, bind(c)     ! limber_change_check
+    enumerator :: LIMBER_CHANGES_TRUSTED, LIMBER_CHANGES_CHECKED
+  end enum
+  enum, bind(c)     ! limber_capture
+    enumerator :: LIMBER_CAPTURE_NONE, LIMBER_CAPTURE_READY
+  end enum
+  enum, bind(c)     ! limber_partition
+    enumerator :: LIMBER_PARTITION_AUTO, LIMBER_PARTITION_OFF
+  end enum
+  enum, bind(c)     ! limber_origin
+    enumerator :: LIMBER_FROM_COMPILER, LIMBER_FROM_DISK, LIMBER_FROM_MEMORY, LIMBER_FROM_INTERPRETER
+  end enum
+  enum, bind(c)     ! limber_cache_depth
+    enumerator :: LIMBER_CACHE_LIST, LIMBER_CACHE_VERIFY
+  end enum
+  enum, bind(c)     ! limber_cache_choice
+    enumerator :: LIMBER_CACHE_ALL, LIMBER_CACHE_DAMAGED
+  end enum
   integer, parameter :: LIMBER_PARTS = 27
 
   type, bind(c) :: limber_format
@@ -51,6 +87,7 @@ module limber
   end type
 
   type, bind(c) :: limber_config
+    integer(c_size_t) :: size = 112
     type(c_ptr) :: backend = c_null_ptr
     integer(c_int) :: threads = 0
     type(c_ptr) :: cache_dir = c_null_ptr
@@ -60,7 +97,7 @@ module limber
     integer(c_size_t) :: workspace_bytes = 0
     type(c_funptr) :: log = c_null_funptr
     type(c_ptr) :: log_user = c_null_ptr
-    integer(c_int) :: device = 0, whole = 0
+    integer(c_int) :: device = 0, partition = LIMBER_PARTITION_AUTO
     type(limber_allocator) :: allocator
   end type
 
@@ -70,6 +107,7 @@ module limber
   end type
 
   type, bind(c) :: limber_unit
+    integer(c_size_t) :: size = 160
     type(limber_step) :: a, b
     integer(c_int32_t) :: scale = 0, scale_rule = 0, scale_block = 0
     type(limber_step) :: mul, acc
@@ -85,6 +123,7 @@ module limber
   end type
 
   type, bind(c) :: limber_contract
+    integer(c_size_t) :: size = 56
     integer(c_int) :: promise = LIMBER_CONTRACT_NATIVE, bits = 0
     type(c_ptr) :: scheme = c_null_ptr      ! limber_scheme
     integer(c_int) :: slices = 0, split = LIMBER_SPLIT_ANY
@@ -93,16 +132,16 @@ module limber
   end type
 
   type, bind(c) :: limber_part
-    character(kind=c_char) :: scheme(32) = c_null_char
+    character(kind=c_char) :: scheme(32) = c_null_char, kernel(33) = c_null_char
     integer(c_int) :: rows = 0
     real(c_double) :: bound = 0
     integer(c_int64_t) :: m = 0, n = 0
     real(c_double) :: share = 0, cost = 0, seconds = 0
     integer(c_int) :: group(2) = 0, kinds(2) = 0
-    character(kind=c_char) :: kernel(33) = c_null_char
   end type
 
   type, bind(c) :: limber_report
+    integer(c_size_t) :: size = 192
     character(kind=c_char) :: scheme(32) = c_null_char, backend(16) = c_null_char, &
                               kernel(33) = c_null_char
     integer(c_int) :: rows = 0, pruned = 0
@@ -110,33 +149,62 @@ module limber
     integer(c_int) :: from = 0
     integer(c_size_t) :: workspace = 0
     integer(c_int64_t) :: recomputed = 0
-    integer(c_int) :: parts = 0
-    type(limber_part) :: part(LIMBER_PARTS)
+    integer(c_int) :: parts = 0, part_room = 0
+    integer(c_size_t) :: part_size = 136
+    type(c_ptr) :: part = c_null_ptr    ! NULL, or an array of part_room limber_part
   end type
 
   type, bind(c) :: limber_matrix
     type(c_ptr) :: data = c_null_ptr
     type(limber_format) :: format
-    integer(c_int64_t) :: row = 0, col = 0
+    integer(c_int64_t) :: row_stride = 0, col_stride = 0
+  end type
+
+  type, bind(c) :: limber_output
+    type(c_ptr) :: data = c_null_ptr
+    type(limber_format) :: format
+    integer(c_int64_t) :: row_stride = 0, col_stride = 0
+  end type
+
+  type, bind(c) :: limber_problem
+    integer(c_size_t) :: size = 216
+    integer(c_int) :: operation = LIMBER_OPERATION_GEMM, domain = LIMBER_DOMAIN_REAL
+    integer(c_int64_t) :: m = 0, n = 0, k = 0
+    type(c_ptr) :: conv = c_null_ptr
+    type(limber_matrix) :: a, b
+    type(limber_output) :: c
+    type(c_ptr) :: alpha = c_null_ptr, beta = c_null_ptr
+    integer(c_int) :: conjugate = LIMBER_CONJUGATE_NONE, complex_method = LIMBER_COMPLEX_AUTO
+    type(c_ptr) :: contract = c_null_ptr, epilogue = c_null_ptr, prepared_a = c_null_ptr, &
+                   prepared_b = c_null_ptr, batch = c_null_ptr, queue = c_null_ptr
+  end type
+
+  type, bind(c) :: limber_scheme_entry     ! C's limber_scheme
+    type(c_ptr) :: name = c_null_ptr, about = c_null_ptr
   end type
 
   type, bind(c) :: limber_prepare_config
+    integer(c_size_t) :: size = 24
     integer(c_size_t) :: bytes = 0
-    integer(c_int) :: check = 0
+    integer(c_int) :: changes = LIMBER_CHANGES_TRUSTED
   end type
 
   type, bind(c) :: limber_batch
+    integer(c_size_t) :: size = 64
     integer(c_int64_t) :: count = 0, a = 0, b = 0, c = 0
-    type(c_ptr) :: pa = c_null_ptr, pb = c_null_ptr, pc = c_null_ptr
+    type(c_ptr) :: address_a = c_null_ptr, address_b = c_null_ptr, &
+                   address_c = c_null_ptr
   end type
 
   type, bind(c) :: limber_queue
+    integer(c_size_t) :: size = 40
     type(c_ptr) :: stream = c_null_ptr, workspace = c_null_ptr
     integer(c_size_t) :: bytes = 0
-    integer(c_int) :: graph = 0
+    integer(c_int) :: capture = LIMBER_CAPTURE_NONE
   end type
 
   type, bind(c) :: limber_conv
+    integer(c_size_t) :: size = 144
     integer(c_int64_t) :: n = 0, c = 0, h = 0, w = 0, o = 0, r = 0, s = 0
     integer(c_int64_t) :: stride(2) = 1, dilate(2) = 1, pad(4) = 0, groups = 1
     integer(c_int) :: layout = LIMBER_LAYOUT_NCHW
@@ -148,6 +216,7 @@ module limber
   end type
 
   type, bind(c) :: limber_inspection
+    integer(c_size_t) :: size = 80
     integer(c_int64_t) :: lines = 0, length = 0
     integer(c_int) :: zero = 0, special = 0, negative = 0, emin = 0, emax = 0, spread = 0, &
                       width = 0, bits = 0
@@ -163,6 +232,7 @@ module limber
   end type
 
   type, bind(c) :: limber_cache_info
+    integer(c_size_t) :: size = 4400
     character(kind=c_char) :: directory(4096) = c_null_char, why_not(256) = c_null_char
     integer(c_int) :: writable = 0
     integer(c_size_t) :: entries = 0, bytes = 0, limit = 0
@@ -197,7 +267,29 @@ module limber
     function limber_unit_parse(text, unit) bind(c) result(status)
       import
       character(kind=c_char), intent(in) :: text(*)
-      type(limber_unit), intent(out) :: unit
+      type(limber_unit), intent(inout) :: unit
+      integer(c_int) :: status
+    end function
+    function limber_run(ctx, problem, report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, report
+      type(limber_problem), intent(in) :: problem
+      integer(c_int) :: status
+    end function
+    function limber_plan(ctx, problem, text, report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, report
+      type(limber_problem), intent(in) :: problem
+      type(c_ptr), intent(out) :: text
+      integer(c_int) :: status
+    end function
+    function limber_conv2d(ctx, contract, conv, alpha, x, xf, w, wf, beta, y, yf, report) bind(c) &
+        result(status)
+      import
+      type(c_ptr), value :: ctx, alpha, x, w, beta, y, report
+      type(limber_contract), intent(in) :: contract
+      type(limber_conv), intent(in) :: conv
+      type(limber_format), value :: xf, wf, yf
       integer(c_int) :: status
     end function
     function limber_gemm(ctx, contract, m, n, k, alpha, a, b, beta, c, report) bind(c) &
@@ -206,37 +298,18 @@ module limber
       type(c_ptr), value :: ctx, alpha, beta, report
       type(limber_contract), intent(in) :: contract
       integer(c_int64_t), value :: m, n, k
-      type(limber_matrix), value :: a, b, c
+      type(limber_matrix), value :: a, b
+      type(limber_output), value :: c
       integer(c_int) :: status
     end function
-    function limber_gemm_batch(ctx, contract, queue, batch, m, n, k, alpha, a, b, beta, c, report) &
-        bind(c) result(status)
-      import
-      type(c_ptr), value :: ctx, queue, alpha, beta, report
-      type(limber_contract), intent(in) :: contract
-      type(limber_batch), intent(in) :: batch
-      integer(c_int64_t), value :: m, n, k
-      type(limber_matrix), value :: a, b, c
-      integer(c_int) :: status
-    end function
-    function limber_gemm_complex(ctx, contract, queue, m, n, k, alpha, a, conj_a, b, conj_b, beta, c, &
-        report, products) bind(c) result(status)
-      import
-      type(c_ptr), value :: ctx, queue, alpha, beta, report
-      type(limber_contract), intent(in) :: contract
-      integer(c_int64_t), value :: m, n, k
-      type(limber_matrix), value :: a, b, c
-      integer(c_int), value :: conj_a, conj_b, products
-      integer(c_int) :: status
-    end function
-    function limber_prepare(ctx, x, rows, cols, left, config, operand) bind(c) &
+    function limber_prepare(ctx, x, rows, cols, side, config, prepared) bind(c) &
         result(status)
       import
       type(c_ptr), value :: ctx, config
       type(limber_matrix), value :: x
       integer(c_int64_t), value :: rows, cols
-      integer(c_int), value :: left
-      type(c_ptr), intent(out) :: operand
+      integer(c_int), value :: side
+      type(c_ptr), intent(out) :: prepared
       integer(c_int) :: status
     end function
     subroutine limber_prepared_free(operand) bind(c)
@@ -248,53 +321,25 @@ module limber
       type(c_ptr), value :: operand
       integer(c_int) :: status
     end function
-    function limber_gemm_prepared(ctx, contract, m, n, k, alpha, prepared_a, a, prepared_b, b, beta, &
-        c, report) bind(c) result(status)
+    function limber_conv_output(conv, oh, ow) bind(c) result(status)
       import
-      type(c_ptr), value :: ctx, alpha, prepared_a, prepared_b, beta, report
-      type(limber_contract), intent(in) :: contract
-      integer(c_int64_t), value :: m, n, k
-      type(limber_matrix), value :: a, b, c
-      integer(c_int) :: status
-    end function
-    function limber_conv_output(shape, oh, ow) bind(c) result(status)
-      import
-      type(limber_conv), intent(in) :: shape
+      type(limber_conv), intent(in) :: conv
       integer(c_int64_t), intent(out) :: oh, ow
       integer(c_int) :: status
     end function
-    function limber_conv2d(ctx, contract, shape, alpha, x, xf, w, wf, beta, y, yf, report) bind(c) &
-        result(status)
-      import
-      type(c_ptr), value :: ctx, alpha, x, w, beta, y, report
-      type(limber_contract), intent(in) :: contract
-      type(limber_conv), intent(in) :: shape
-      type(limber_format), value :: xf, wf, yf
-      integer(c_int) :: status
-    end function
-    function limber_inspect(ctx, x, rows, cols, left, look) bind(c) result(status)
+    function limber_inspect(ctx, x, rows, cols, side, out) bind(c) result(status)
       import
       type(c_ptr), value :: ctx
       type(limber_matrix), value :: x
       integer(c_int64_t), value :: rows, cols
-      integer(c_int), value :: left
-      type(limber_inspection), intent(out) :: look
+      integer(c_int), value :: side
+      type(limber_inspection), intent(inout) :: out
       integer(c_int) :: status
     end function
-    subroutine limber_inspection_free(look) bind(c)
+    subroutine limber_inspection_free(inspection) bind(c)
       import
-      type(limber_inspection), intent(inout) :: look
+      type(limber_inspection), intent(inout) :: inspection
     end subroutine
-    function limber_gemm_plan(ctx, contract, m, n, k, alpha, a, b, beta, c, text, report) bind(c) &
-        result(status)
-      import
-      type(c_ptr), value :: ctx, alpha, beta, report
-      type(limber_contract), intent(in) :: contract
-      integer(c_int64_t), value :: m, n, k
-      type(limber_matrix), value :: a, b, c
-      type(c_ptr), intent(out) :: text
-      integer(c_int) :: status
-    end function
     subroutine limber_free(text) bind(c)
       import
       type(c_ptr), value :: text
@@ -302,20 +347,20 @@ module limber
     function limber_cache_describe(ctx, info) bind(c) result(status)
       import
       type(c_ptr), value :: ctx
-      type(limber_cache_info), intent(out) :: info
+      type(limber_cache_info), intent(inout) :: info
       integer(c_int) :: status
     end function
-    function limber_cache_each(ctx, verify, seen, user) bind(c) result(status)
+    function limber_cache_each(ctx, depth, visit, user) bind(c) result(status)
       import
       type(c_ptr), value :: ctx, user
-      integer(c_int), value :: verify
-      type(c_funptr), value :: seen
+      integer(c_int), value :: depth
+      type(c_funptr), value :: visit
       integer(c_int) :: status
     end function
-    function limber_cache_clear(ctx, damaged_only, removed) bind(c) result(status)
+    function limber_cache_clear(ctx, choice, removed) bind(c) result(status)
       import
       type(c_ptr), value :: ctx
-      integer(c_int), value :: damaged_only
+      integer(c_int), value :: choice
       integer(c_size_t), intent(out) :: removed
       integer(c_int) :: status
     end function
@@ -332,10 +377,10 @@ module limber
       integer(c_int), value :: status
       type(c_ptr) :: text
     end function
-    function scheme_name_c(i) bind(c, name='limber_scheme_name') result(text)
+    function scheme_at(i) bind(c, name='limber_scheme_at') result(scheme)
       import
       integer(c_int), value :: i
-      type(c_ptr) :: text
+      type(c_ptr) :: scheme
     end function
     function length_of(text) bind(c, name='strlen') result(length)
       import
@@ -423,13 +468,17 @@ contains
   ! The scheme of that name, for limber_contract; c_null_ptr where there is none.
   function limber_scheme(name) result(scheme)
     character(len=*), intent(in) :: name
-    type(c_ptr) :: scheme
+    type(c_ptr) :: scheme, at
+    type(limber_scheme_entry), pointer :: entry
     integer(c_int) :: i
 
     i = 0
     do
-      scheme = scheme_name_c(i)
-      if (.not. c_associated(scheme)) return
+      at = scheme_at(i)
+      scheme = c_null_ptr
+      if (.not. c_associated(at)) return
+      call c_f_pointer(at, entry)
+      scheme = entry%name
       if (text_at(scheme) == name) return
       i = i + 1
     end do

@@ -10,13 +10,13 @@ typedef void dgemm_like(const char *, const char *, const int *, const int *, co
 typedef void cblas_like(int, int, int, int, int, int, double, const double *, int, const double *,
                         int, double, double *, int);
 
-static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
 static limber_context *ctx;
 
 static int open_context(void **state)
 {
     (void)state;
-    ctx = counted_context(&(limber_config){ .cache_dir = "" });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
     return 0;
 }
 
@@ -219,50 +219,6 @@ static void too_many_arguments(void **state)
     assert_non_null(strstr(limber_error_text(), "too many"));
 }
 
-static int weighted(int m, int64_t n, float alpha, double beta, const char *trans)
-{
-    return m == 3 && n == -5000000000 && alpha == 1.5f && beta == 0.1 && *trans == 'T' ? 42 : 0;
-}
-
-static void calls_by_text(void **state)
-{
-    int m = 3;
-    int64_t n = -5000000000;
-    float alpha = 1.5f;
-    double beta = 0.1;
-    const char *trans = "T";
-    void *args[] = { &m, &n, &alpha, &beta, &trans };
-
-    (void)state;
-    assert_int_equal(limber_call("int(m:i32 n:i64 alpha:f32 beta:f64 transa:*char)",
-                                 (void (*)(void))weighted, args),
-                     42);
-    args[2] = NULL;
-    assert_int_equal(limber_call("int(m:i32 n:i64 alpha:f32 beta:f64 transa:*char)",
-                                 (void (*)(void))weighted, args),
-                     LIMBER_STATUS_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "arguments[2]"));
-    assert_int_equal(limber_call("m:i32", NULL, args), LIMBER_STATUS_BAD_ARGUMENT);
-    assert_int_equal(limber_call("m", (void (*)(void))weighted, args), LIMBER_STATUS_BAD_ARGUMENT);
-}
-
-/* What was bound by text is called by text. */
-static void calls_what_it_bound(void **state)
-{
-    void (*f)(void) = bound("dgemm_");
-    int m = 1, n = 1, k = 2, ld = 2, *pm = &m, *pn = &n, *pk = &k, *pld = &ld;
-    double alpha = 1, beta = 0, a[4] = { 2, 0, 3, 0 }, b[2] = { 10, 100 }, c[2] = { 0, 7 };
-    double *pa = a, *pb = b, *pc = c, *palpha = &alpha, *pbeta = &beta;
-    const char *trans = "N";
-    void *args[] = {
-        &trans, &trans, &pm, &pn, &pk, &palpha, &pa, &pld, &pb, &pld, &pbeta, &pc, &pld
-    };
-
-    (void)state;
-    assert_int_equal(limber_call("dgemm_", f, args), LIMBER_STATUS_OK);
-    assert_true(c[0] == 320 && c[1] == 7);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,8 +228,6 @@ int main(void)
         cmocka_unit_test(failures_leave_c_and_a_text),
         cmocka_unit_test(bad_signatures_are_named),
         cmocka_unit_test(too_many_arguments),
-        cmocka_unit_test(calls_by_text),
-        cmocka_unit_test(calls_what_it_bound),
     };
 
     clear_environment();

@@ -71,7 +71,7 @@ static void *doomed(void *arg)
 static void *doomed_life(void *arg)
 {
     struct victim *v = arg;
-    const limber_config config = {
+    const limber_config config = { .size = sizeof(limber_config),
         .backend = v->backend, .threads = 2, .cache_dir = v->dir, .dump_dir = ""
     };
 
@@ -107,7 +107,7 @@ static void cancelled_behind_the_call(void **state)
                                 .dir = dir,
                                 .name = "create",
                                 .call = i ? calls[i - 1].call : NULL };
-            const limber_config config = {
+            const limber_config config = { .size = sizeof(limber_config),
                 .backend = v.backend, .threads = 2, .cache_dir = dir, .dump_dir = ""
             };
 
@@ -146,10 +146,10 @@ static void count_signal(int n)
 static int under_a_limit(const char *backend, const char *dir, const char *dumps, rlim_t bytes)
 {
     const struct rlimit limit = { bytes, bytes };
-    const limber_config config = {
+    const limber_config config = { .size = sizeof(limber_config),
         .backend = backend, .threads = 2, .cache_dir = dir, .dump_dir = dumps
     };
-    limber_cache_info info;
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     limber_context *ctx;
     sigset_t pending;
 
@@ -180,7 +180,7 @@ static void limits_are_errors(void **state)
             pid_t pid;
 
             if (limber_create(&ctx,
-                              &(limber_config){ .backend = name, .threads = 1, .cache_dir = "" }))
+                              &(limber_config){ .size = sizeof(limber_config), .backend = name, .threads = 1, .cache_dir = "" }))
                 break;
             limber_destroy(ctx);
             assert_non_null(mkdtemp(dir));
@@ -204,7 +204,7 @@ static void limits_are_errors(void **state)
 /* In a child: a kernel is made, or there is no memory and C is what it was. */
 static int with_megabytes(const char *backend, const char *dir, rlim_t megabytes)
 {
-    const limber_config config = {
+    const limber_config config = { .size = sizeof(limber_config),
         .backend = backend, .threads = 1, .cache_dir = dir, .dump_dir = ""
     };
     unsigned long pages = 0;

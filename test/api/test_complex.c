@@ -23,7 +23,7 @@ static int make_contexts(void **state)
 {
     (void)state;
     for (int i = 0; limber_backends[i]; i++) {
-        limber_config c = {
+        limber_config c = { .size = sizeof(limber_config),
             .backend = limber_backends[i]->name, .threads = 2, .cache_dir = "", .dump_dir = ""
         };
 
@@ -67,9 +67,9 @@ static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_
     limber_matrix m = { calloc((size_t)count + 2, f.size), f, 0, 0 };
 
     lead = apart[way] * (lead + rng_below(r, GAP)) + 1;
-    m.row = way == 1 ? 1 : lead;
-    m.col = way == 1 ? lead : apart[way];
-    fill(r, data, f, m.data, (size_t)count);
+    m.row_stride = way == 1 ? 1 : lead;
+    m.col_stride = way == 1 ? lead : apart[way];
+    fill(r, data, f, writable(m.data), (size_t)count);
     return m;
 }
 
@@ -108,17 +108,17 @@ static void make(struct rng *r, struct trial *t)
 
 static void clear(struct trial *t)
 {
-    free(t->a.data);
-    free(t->b.data);
-    free(t->c.data);
-    free(t->c0.data);
+    free(writable(t->a.data));
+    free(writable(t->b.data));
+    free(writable(t->c.data));
+    free(writable(t->c0.data));
     free(t->alpha);
     free(t->beta);
 }
 
 static const char *part(limber_matrix m, int64_t i, int64_t j, int imaginary)
 {
-    return (char *)m.data + (2 * (i * m.row + j * m.col) + imaginary) * m.format.size;
+    return (char *)m.data + (2 * (i * m.row_stride + j * m.col_stride) + imaginary) * m.format.size;
 }
 
 /* sum += sign x y, and of absolute values to all. */
@@ -163,8 +163,8 @@ static void exact_part(const struct trial *t, int64_t i, int64_t j, int imaginar
 
 static limber_status run(limber_context *ctx, const struct trial *t, limber_report *r)
 {
-    return limber_gemm_complex(ctx, &t->contract, NULL, t->m, t->n, t->k, t->alpha, t->a, t->conj_a,
-                               t->b, t->conj_b, t->beta, t->c, r, t->products);
+    return gemm_complex(ctx, &t->contract, NULL, t->m, t->n, t->k, t->alpha, t->a, t->conj_a,
+                               t->b, t->conj_b, t->beta, output_of(t->c), r, t->products);
 }
 
 static void describe(const struct trial *t, const char *what, int64_t i, int64_t j, int imaginary)
@@ -176,8 +176,8 @@ static void describe(const struct trial *t, const char *what, int64_t i, int64_t
                 what, (long long)t->m, (long long)t->n, (long long)t->k,
                 limber_format_name(t->fa, a, sizeof a), limber_format_name(t->fb, b, sizeof b),
                 limber_format_name(t->fc, c, sizeof c), data_name(t->data), t->contract.promise,
-                t->conj_a, t->conj_b, t->scalars, (long long)t->a.row, (long long)t->a.col,
-                (long long)t->b.row, (long long)t->b.col, (long long)t->c.row, (long long)t->c.col,
+                t->conj_a, t->conj_b, t->scalars, (long long)t->a.row_stride, (long long)t->a.col_stride,
+                (long long)t->b.row_stride, (long long)t->b.col_stride, (long long)t->c.row_stride, (long long)t->c.col_stride,
                 (long long)i, (long long)j, imaginary);
     fail();
 }
@@ -247,7 +247,7 @@ static void check_gaps(const struct trial *t)
 
     for (int64_t i = 0; i < t->m; i++)
         for (int64_t j = 0; j < t->n; j++)
-            memset(seen + 2 * (i * t->c.row + j * t->c.col), 1, 2);
+            memset(seen + 2 * (i * t->c.row_stride + j * t->c.col_stride), 1, 2);
     for (size_t e = 0; e < count; e++)
         if (!seen[e] && memcmp((char *)t->c.data + e * size, (char *)t->c0.data + e * size, size))
             describe(t, "a gap was written", 0, (int64_t)e, 0);
@@ -282,7 +282,7 @@ static struct trial any(struct rng *r, int i)
 
 static void one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
 {
-    limber_report rep;
+    limber_report rep = LIMBER_REPORT_INIT;
     limber_status s;
 
     make(r, t);
@@ -345,7 +345,7 @@ static void bounds_hold(void **state)
                 struct trial t = any(&r, j);
 
                 t.fa = t.fb = t.fc = named(rows[i].format);
-                t.contract = (limber_contract){ .promise = rows[i].promise,
+                t.contract = (limber_contract){ .size = sizeof(limber_contract), .promise = rows[i].promise,
                                                 .bits = rows[i].bits,
                                                 .scheme = rows[i].scheme };
                 one(contexts[c], &r, &t, &ran);
@@ -396,7 +396,7 @@ static void complex_scalars(void **state)
             check_gaps(&t);
             mpfr_clear(x);
             mpfr_clear(all);
-            free(plain.c.data);
+            free(writable(plain.c.data));
             clear(&t);
         }
 }
@@ -562,14 +562,14 @@ static void specials_follow_the_formula(void **state)
             double alpha[2] = { 1, 1 }, one[2] = { 1, 2 };
             limber_matrix x = { a, f64, 1, 1 }, y = { b, f64, 1, 1 }, z = { out, f64, 1, 1 };
 
-            assert_int_equal(limber_gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, NULL, x,
-                                                 0, y, 0, NULL, z, NULL, 0),
+            assert_int_equal(gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, NULL, x,
+                                                 0, y, 0, NULL, output_of(z), NULL, 0),
                              LIMBER_STATUS_OK);
             assert_true(isnan(out[0]) && out[1] == INFINITY);
             y.data = one;
             a[1] = 1;
-            assert_int_equal(limber_gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, alpha,
-                                                 x, 0, y, 0, NULL, z, NULL, 0),
+            assert_int_equal(gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, alpha,
+                                                 x, 0, y, 0, NULL, output_of(z), NULL, 0),
                              LIMBER_STATUS_OK);
             assert_true(isnan(out[0]) && out[1] == INFINITY);
         }
@@ -583,12 +583,12 @@ static void three_products_of_floats(void **state)
     for (int i = 0; i < 40; i++) {
         struct rng r = { 5000 + (uint64_t)i };
         struct trial t = any(&r, i);
-        limber_report rep;
+        limber_report rep = LIMBER_REPORT_INIT;
         mpfr_t x, all, re, im;
 
         t.k = 1 + rng_below(&r, 60);
         t.fa = t.fb = t.fc = named(i & 4 ? "f32" : "f64");
-        t.contract = (limber_contract){ .promise = LIMBER_CONTRACT_FAST,
+        t.contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
                                         .scheme = i & 4 ? "fp32-b" : "ozaki1-i8" };
         t.products = 3;
         make(&r, &t);
@@ -628,8 +628,8 @@ struct refusal {
 static void arguments_are_named(void **state)
 {
     const limber_format f64 = named("f64"), i32 = named("i32");
-    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
-    const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
     double x[64] = { 0 }, y[64] = { 0 }, b[64] = { 0 };
     limber_matrix a = { x, f64, 2, 1 }, c = { y, f64, 2, 1 }, none = { NULL, f64, 2, 1 };
     limber_matrix minus = { x, f64, -2, 1 }, inside = { x + 6, f64, 2, 1 };
@@ -655,8 +655,8 @@ static void arguments_are_named(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         const struct refusal *f = &rows[i];
         limber_status s =
-            limber_gemm_complex(contexts[0], &f->contract, NULL, f->m, 2, 2, NULL, f->a, 0,
-                                (limber_matrix){ b, f64, 2, 1 }, 0, NULL, f->c, NULL, f->products);
+            gemm_complex(contexts[0], &f->contract, NULL, f->m, 2, 2, NULL, f->a, 0,
+                                (limber_matrix){ b, f64, 2, 1 }, 0, NULL, output_of(f->c), NULL, f->products);
 
         if (s != f->status || !strstr(limber_error_text(), s ? f->text : ""))
             fail_msg("\"%s\" in the place of \"%s\"", limber_error_text(), f->text);

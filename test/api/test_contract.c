@@ -25,7 +25,7 @@ static limber_context *interp, *llvm;
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2 };
+    limber_config c = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2 };
 
     (void)state;
     c.backend = "interp";
@@ -83,7 +83,7 @@ static limber_status run(limber_context *ctx, const struct trial *t, char *c, li
     return limber_gemm(ctx, &t->contract, t->m, t->n, t->k, t->scalars ? t->alpha : NULL,
                        matrix(t->a, t->fa, t->m, t->k, t->trans_a),
                        matrix(t->b, t->fb, t->k, t->n, t->trans_b), t->scalars ? t->beta : NULL,
-                       matrix(c, t->fc, t->m, t->n, false), rep);
+                       output_of(matrix(c, t->fc, t->m, t->n, false)), rep);
 }
 
 static void describe(const struct trial *t, const char *what, int64_t i, int64_t j)
@@ -106,8 +106,8 @@ static void exact_element(const struct trial *t, int64_t i, int64_t j, mpfr_t x,
     limber_matrix b = matrix(t->b, t->fb, t->k, t->n, t->trans_b);
     mpfr_t s, c;
 
-    ref_dot(x, scale, t->fa, t->a + i * a.row * t->fa.size, a.col, t->fb,
-            t->b + j * b.col * t->fb.size, b.row, t->k);
+    ref_dot(x, scale, t->fa, t->a + i * a.row_stride * t->fa.size, a.col_stride, t->fb,
+            t->b + j * b.col_stride * t->fb.size, b.row_stride, t->k);
     if (!t->scalars)
         return;
     mpfr_init2(s, 300);
@@ -228,7 +228,7 @@ static bool both(const struct trial *t, char *c, limber_report *rep)
         fail();
     }
     if (s == LIMBER_STATUS_OK) {
-        limber_report mine;
+        limber_report mine = LIMBER_REPORT_INIT;
 
         forced.scheme = rep->scheme[0] ? rep->scheme : NULL;
         same_scheme.contract = forced;
@@ -250,7 +250,7 @@ static bool both(const struct trial *t, char *c, limber_report *rep)
 
 static double one(struct rng *r, struct trial *t, int *ran)
 {
-    limber_report rep;
+    limber_report rep = LIMBER_REPORT_INIT;
     double worst = 0;
     char *c;
 
@@ -279,7 +279,7 @@ static void correct_is_correct(void **state)
                            .n = 1 + rng_below(&r, 34),
                            .k = 1 + rng_below(&r, 40),
                            .data = (enum data)(i % DATA_count),
-                           .contract = { .promise = LIMBER_CONTRACT_CORRECT } };
+                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT } };
 
         t.fa = t.fb = t.fc = named(formats[i / DATA_count]);
         one(&r, &t, &ran);
@@ -299,7 +299,7 @@ static void correct_with_scalars(void **state)
                            .n = 1 + rng_below(&r, 20),
                            .k = 1 + rng_below(&r, 30),
                            .data = (enum data)(i % 4),
-                           .contract = { .promise = LIMBER_CONTRACT_CORRECT },
+                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
                            .scalars = true };
 
         t.fa = t.fb = t.fc = named(formats[i / 4]);
@@ -321,8 +321,8 @@ static void correct_under_cancellation(void **state)
                            .n = 20,
                            .k = 24,
                            .data = i & 1 ? DATA_unit : DATA_spread,
-                           .contract = { .promise = LIMBER_CONTRACT_CORRECT } };
-        limber_report rep;
+                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT } };
+        limber_report rep = LIMBER_REPORT_INIT;
         size_t size;
         char *c;
 
@@ -359,11 +359,11 @@ static void dd_sees_the_far_end(void **state)
         double far = ldexp(1, -e), tie = ldexp(1, -e - 53), least = ldexp(1, -e - 120);
         double a[][2] = { { 1, 0 }, { far, 0 }, { tie, 0 }, { least, 0 } };
         double b[][2] = { { 1, 0 }, { 1, 0 }, { 1, 0 }, { 1, 0 } }, c[2] = { 0 };
-        limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT };
+        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
         limber_format dd = named("dd");
 
         assert_int_equal(limber_gemm(llvm, &contract, 1, 1, 4, NULL, matrix(a, dd, 1, 4, false),
-                                     matrix(b, dd, 4, 1, false), NULL, matrix(c, dd, 1, 1, false),
+                                     matrix(b, dd, 4, 1, false), NULL, output_of(matrix(c, dd, 1, 1, false)),
                                      NULL),
                          LIMBER_STATUS_OK);
         assert_true(c[0] == 1 && c[1] == nextafter(far, 1));
@@ -411,7 +411,7 @@ static void bounds_hold(void **state)
                                .n = 1 + rng_below(&r, 40),
                                .k = 40 + rng_below(&r, 200),
                                .data = kinds[j],
-                               .contract = { .promise = rows[i].promise,
+                               .contract = { .size = sizeof(limber_contract), .promise = rows[i].promise,
                                              .bits = rows[i].bits,
                                              .scheme = rows[i].scheme } };
             double w;
@@ -465,7 +465,7 @@ static void integers_are_exact(void **state)
                            .n = 1 + rng_below(&r, 36),
                            .k = rng_below(&r, 60),
                            .data = rng_below(&r, 2) ? DATA_bytes : DATA_unit };
-        limber_report rep;
+        limber_report rep = LIMBER_REPORT_INIT;
         char *c;
 
         t.fa = named(in[i % 5]);
@@ -488,9 +488,9 @@ static void integers_are_exact(void **state)
                         __int128 u, v;
 
                         mpfr_init2(e, 64);
-                        ref_load(e, t.fa, t.a + (x * a.row + p * a.col) * t.fa.size);
+                        ref_load(e, t.fa, t.a + (x * a.row_stride + p * a.col_stride) * t.fa.size);
                         u = mpfr_get_sj(e, MPFR_RNDZ);
-                        ref_load(e, t.fb, t.b + (p * b.row + y * b.col) * t.fb.size);
+                        ref_load(e, t.fb, t.b + (p * b.row_stride + y * b.col_stride) * t.fb.size);
                         v = mpfr_get_sj(e, MPFR_RNDZ);
                         mpfr_clear(e);
                         sum += (unsigned __int128)(u * v);

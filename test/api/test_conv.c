@@ -22,7 +22,7 @@ static limber_context *ctx[2];
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2, .backend = "interp" };
+    limber_config c = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2, .backend = "interp" };
 
     (void)state;
     if (limber_create(&ctx[0], &c) != LIMBER_STATUS_OK)
@@ -137,7 +137,7 @@ static void run(struct rng *r, const char *format, const limber_contract *contra
     w = lay_out(t.w, t.s.o, t.s.c / t.s.groups, t.s.r, t.s.s, t.s.layout, f);
     y = calloc((size_t)(t.s.n * t.s.o * t.oh * t.ow) + 1, f.size);
     for (int i = 0; i < 2; i++) {
-        limber_report report;
+        limber_report report = LIMBER_REPORT_INIT;
 
         memset(y, 0x55, (size_t)(t.s.n * t.s.o * t.oh * t.ow) * f.size);
         if (limber_conv2d(ctx[i], contract, &t.s, NULL, x, f, w, f, NULL, y, f, &report) !=
@@ -178,7 +178,7 @@ static void every_scheme_convolves(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rng r = { 77 + i };
-        limber_contract c = { .promise = rows[i].promise, .scheme = rows[i].scheme };
+        limber_contract c = { .size = sizeof(limber_contract), .promise = rows[i].promise, .scheme = rows[i].scheme };
 
         run(&r, rows[i].format, &c);
     }
@@ -189,7 +189,7 @@ static void any_shape(void **state)
     (void)state;
     for (int i = 0; i < 40; i++) {
         struct rng r = { 900 + (uint64_t)i };
-        limber_contract c = { .promise = i % 2 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE };
+        limber_contract c = { .size = sizeof(limber_contract), .promise = i % 2 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE };
 
         run(&r, i % 3 ? "f64" : "f32", &c);
     }

@@ -19,7 +19,7 @@ static limber_context *ctx;
 
 static int make_context(void **state)
 {
-    const limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2 };
+    const limber_config c = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2 };
 
     (void)state;
     return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
@@ -88,14 +88,14 @@ static void hold(const double *a, int64_t m, const double *b, int64_t n, int64_t
                      LIMBER_STATUS_OK);
     mpfr_inits2(REF_BITS, s, scale, (mpfr_ptr)NULL);
     for (size_t q = 0; q < sizeof contracts / sizeof *contracts; q++) {
-        const limber_contract contract = { .promise = contracts[q].promise,
+        const limber_contract contract = { .size = sizeof(limber_contract), .promise = contracts[q].promise,
                                            .bits = contracts[q].bits,
                                            .scheme = contracts[q].scheme };
         double allowed = contract.promise == LIMBER_CONTRACT_BITS ? ldexp(1, -contract.bits) + u :
                                                                     (double)(k + 2) * u;
         limber_status status =
             limber_gemm(ctx, &contract, m, n, k, NULL, (limber_matrix){ x, f, k, 1 },
-                        (limber_matrix){ y, f, 1, k }, NULL, (limber_matrix){ c, f, n, 1 }, NULL);
+                        (limber_matrix){ y, f, 1, k }, NULL, (limber_output){ c, f, n, 1 }, NULL);
 
         if (status == LIMBER_STATUS_NO_SCHEME && contract.scheme)
             continue; /* the data is too wide for it, and it says so */
@@ -156,7 +156,7 @@ static void images(void **state)
 {
     enum { COUNT = 400, PIXELS = 28 * 28, HEAD = 16 };
     FILE *f = data_file("mnist/t10k-images-idx3-ubyte.gz", true);
-    const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
     unsigned char *pixel;
     int32_t *c;
     double *x;
@@ -175,7 +175,7 @@ static void images(void **state)
     assert_int_equal(limber_gemm(ctx, &exact, COUNT, COUNT, PIXELS, NULL,
                                  (limber_matrix){ pixel + HEAD, named("u8"), PIXELS, 1 },
                                  (limber_matrix){ pixel + HEAD, named("u8"), 1, PIXELS }, NULL,
-                                 (limber_matrix){ c, named("i32"), COUNT, 1 }, NULL),
+                                 (limber_output){ c, named("i32"), COUNT, 1 }, NULL),
                      LIMBER_STATUS_OK);
     for (int i = 0; i < COUNT; i++)
         for (int j = i; j < COUNT; j++) {

@@ -26,7 +26,7 @@ static void remember(void *user, const char *text)
 
 static int make_context(void **state)
 {
-    const limber_config c = {
+    const limber_config c = { .size = sizeof(limber_config),
         .cache_dir = "", .dump_dir = "", .threads = 2, .verbose = 1, .log = remember
     };
 
@@ -109,10 +109,10 @@ static void looks(void **state)
 {
     struct rng r = { 7 };
     double *x = make(&r, M, K);
-    limber_inspection right, left;
+    limber_inspection right = LIMBER_INSPECTION_INIT, left = LIMBER_INSPECTION_INIT;
 
     (void)state;
-    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, 1, &left),
+    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, LIMBER_SIDE_A, &left),
                      LIMBER_STATUS_OK);
     assert_int_equal(left.lines, M);
     assert_int_equal(left.length, K);
@@ -148,7 +148,7 @@ static void looks(void **state)
         assert_int_equal(left.bits, s.bits);
     }
     /* the same matrix as a right operand, transposed */
-    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, 0, &right),
+    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, LIMBER_SIDE_B, &right),
                      LIMBER_STATUS_OK);
     assert_int_equal(right.lines, M);
     assert_memory_equal(left.tile, right.tile, 40 * sizeof *left.tile);
@@ -157,7 +157,7 @@ static void looks(void **state)
     assert_null(left.tile);
     limber_inspection_free(NULL);
     memset(x, 0, M * K * sizeof *x);
-    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, 1, &left),
+    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, LIMBER_SIDE_A, &left),
                      LIMBER_STATUS_OK);
     assert_true(left.zero && left.emin == 0 && left.emax == 0 && left.width == 0);
     limber_inspection_free(&left);
@@ -168,18 +168,18 @@ static void looks_refused(void **state)
 {
     double x[4] = { 1, 2, 3, 4 };
     limber_matrix m = { x, named("f64"), 2, 1 };
-    limber_inspection look;
+    limber_inspection look = LIMBER_INSPECTION_INIT;
 
     (void)state;
-    assert_int_equal(limber_inspect(NULL, m, 2, 2, 1, &look), LIMBER_STATUS_BAD_ARGUMENT);
-    assert_int_equal(limber_inspect(ctx, m, 2, 2, 1, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(NULL, m, 2, 2, LIMBER_SIDE_A, &look), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(ctx, m, 2, 2, LIMBER_SIDE_A, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "out is NULL"));
-    assert_int_equal(limber_inspect(ctx, m, 2, -1, 1, &look), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(ctx, m, 2, -1, LIMBER_SIDE_A, &look), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "cols = -1"));
     m.data = NULL;
-    assert_int_equal(limber_inspect(ctx, m, 2, 2, 1, &look), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(ctx, m, 2, 2, LIMBER_SIDE_A, &look), LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(look.tile);
-    assert_int_equal(limber_inspect(ctx, m, 0, 2, 1, &look), LIMBER_STATUS_OK);
+    assert_int_equal(limber_inspect(ctx, m, 0, 2, LIMBER_SIDE_A, &look), LIMBER_STATUS_OK);
     assert_int_equal(look.lines, 0);
     limber_inspection_free(&look);
 }
@@ -233,11 +233,11 @@ static void drop_call(struct call *x)
 
 static limber_cut cut(struct call *x)
 {
-    limber_cut out;
+    limber_cut out = LIMBER_CUT_INIT;
 
-    assert_int_equal(limber_gemm_cut(ctx, &x->contract, M, N, K, NULL,
+    assert_int_equal(gemm_cut(ctx, &x->contract, M, N, K, NULL,
                                      (limber_matrix){ x->a, named("f32"), K, 1 },
-                                     (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x),
+                                     (limber_matrix){ x->b, named("f32"), 1, K }, NULL, output_of(result(x)),
                                      &out, &x->report),
                      LIMBER_STATUS_OK);
     return out;
@@ -247,7 +247,7 @@ static void run(struct call *x)
 {
     assert_int_equal(
         limber_gemm(ctx, &x->contract, M, N, K, NULL, (limber_matrix){ x->a, named("f32"), K, 1 },
-                    (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x), &x->report),
+                    (limber_matrix){ x->b, named("f32"), 1, K }, NULL, output_of(result(x)), &x->report),
         LIMBER_STATUS_OK);
 }
 
@@ -255,9 +255,9 @@ static char *plan(struct call *x)
 {
     char *text;
 
-    assert_int_equal(limber_gemm_plan(ctx, &x->contract, M, N, K, NULL,
+    assert_int_equal(gemm_plan(ctx, &x->contract, M, N, K, NULL,
                                       (limber_matrix){ x->a, named("f32"), K, 1 },
-                                      (limber_matrix){ x->b, named("f32"), 1, K }, NULL, result(x),
+                                      (limber_matrix){ x->b, named("f32"), 1, K }, NULL, output_of(result(x)),
                                       &text, &x->report),
                      LIMBER_STATUS_OK);
     return text;
@@ -274,7 +274,7 @@ static void cuts(void **state)
     (void)state;
     for (int columns = 0; columns < 2; columns++) {
         struct call x = make_call("fp32-f+native", columns);
-        limber_report planned;
+        limber_report planned = LIMBER_REPORT_INIT;
         limber_cut c = cut(&x);
         double sum = 0;
 
@@ -342,7 +342,7 @@ static void transposed_products(void **state)
     double *a = calloc((size_t)SIZE * SIZE, sizeof *a),
            *b = malloc((size_t)SIZE * WIDTH * sizeof *b);
     double *c = malloc((size_t)SIZE * WIDTH * sizeof *c);
-    limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+    limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f = named("f64");
 
     (void)state;
@@ -353,15 +353,15 @@ static void transposed_products(void **state)
     for (int columns = 0; columns < 2; columns++) {
         limber_matrix ma = { a, f, SIZE, 1 }, mb = { b, f, WIDTH, 1 };
         limber_matrix mc = { c, f, columns ? 1 : WIDTH, columns ? SIZE : 1 };
-        limber_report planned, done;
+        limber_report planned = LIMBER_REPORT_INIT, done = LIMBER_REPORT_INIT;
         int64_t rows = 0;
-        limber_cut cut;
+        limber_cut cut = LIMBER_CUT_INIT;
 
-        assert_int_equal(limber_gemm_cut(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, mc,
+        assert_int_equal(gemm_cut(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, output_of(mc),
                                          &cut, &planned),
                          LIMBER_STATUS_OK);
         assert_int_equal(
-            limber_gemm(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, mc, &done),
+            limber_gemm(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, output_of(mc), &done),
             LIMBER_STATUS_OK);
         assert_true(cut.parts >= 1);
         assert_int_equal(done.parts, cut.parts);
@@ -376,7 +376,7 @@ static void transposed_products(void **state)
         }
         assert_int_equal(rows, SIZE);
         for (int64_t i = 0; i < cut.blocks[0] && cut.tiles; i++)
-            assert_int_equal(cut.kind[0][i * cut.tiles] == LIMBER_CUT_ZERO, i >= SIZE / 128);
+            assert_int_equal(cut.kind[0][i * cut.tiles] == LIMBER_TILE_ZERO, i >= SIZE / 128);
         limber_cut_free(&cut);
     }
     free(a);
@@ -391,9 +391,9 @@ static void repairs_are_told(void **state)
     struct rng r = { 45 };
     double *a = malloc(ROWS * LENGTH * sizeof *a), *b = malloc(ROWS * LENGTH * sizeof *b);
     double *c = malloc(ROWS * ROWS * sizeof *c);
-    limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" };
+    limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" };
     limber_format f = named("f64");
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
     char said[64];
 
     (void)state;
@@ -410,7 +410,7 @@ static void repairs_are_told(void **state)
     assert_int_equal(limber_gemm(ctx, &correct, ROWS, ROWS, LENGTH, NULL,
                                  (limber_matrix){ a, f, LENGTH, 1 },
                                  (limber_matrix){ b, f, 1, LENGTH }, NULL,
-                                 (limber_matrix){ c, f, ROWS, 1 }, &report),
+                                 (limber_output){ c, f, ROWS, 1 }, &report),
                      LIMBER_STATUS_OK);
     assert_true(report.recomputed > 0);
     snprintf(said, sizeof said, " ms, %lld elements recomputed", (long long)report.recomputed);

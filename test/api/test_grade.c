@@ -20,7 +20,7 @@ static limber_context *one, *two;
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .backend = "auto", .cache_dir = "", .dump_dir = "", .threads = 1 };
+    limber_config c = { .size = sizeof(limber_config), .backend = "auto", .cache_dir = "", .dump_dir = "", .threads = 1 };
 
     (void)state;
     if (limber_create(&one, &c) != LIMBER_STATUS_OK)
@@ -83,7 +83,7 @@ static char *run(limber_context *ctx, const struct product *p)
     char *c = malloc((size_t)(p->m * p->n) * f.size);
     limber_status s =
         limber_gemm(ctx, &p->contract, p->m, p->n, p->k, NULL, (limber_matrix){ a, f, p->k, 1 },
-                    (limber_matrix){ b, f, 1, p->k }, NULL, (limber_matrix){ c, f, p->n, 1 }, NULL);
+                    (limber_matrix){ b, f, 1, p->k }, NULL, (limber_output){ c, f, p->n, 1 }, NULL);
 
     free(a);
     free(b);
@@ -296,7 +296,7 @@ static void the_same_bits(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki2", "exact" };
     char folder[] = "/tmp/limber-grade-XXXXXX", command[64];
-    limber_config c = { .backend = "auto", .cache_dir = folder, .dump_dir = "", .threads = 1 };
+    limber_config c = { .size = sizeof(limber_config), .backend = "auto", .cache_dir = folder, .dump_dir = "", .threads = 1 };
     struct rng r = { 76 };
     struct product p = hard_product(&r);
     char *first = run(one, &p);
@@ -306,7 +306,7 @@ static void the_same_bits(void **state)
     for (int way = 0; way < 6; way++) {
         limber_context *own = NULL;
 
-        c.whole = way == 3;
+        c.partition = way ? LIMBER_PARTITION_OFF : LIMBER_PARTITION_AUTO == 3;
         c.backend = way == 4 ? "interp" : "auto";
         if (way > 1) /* 2 and 5: a cold cache, then a warm one */
             assert_int_equal(limber_create(&own, &c), LIMBER_STATUS_OK);

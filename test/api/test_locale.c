@@ -41,36 +41,41 @@ static void write_texts(struct text *out)
     limber_context *ctx;
     limber_format f64 = format("f64");
     double a[N * N], c[N * N];
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
     char text[600];
 
     for (int i = 0; i < N * N; i++)
         a[i] = (i % 5 - 2) * 0.375;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .cache_dir = "", .threads = 1 }),
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 1 }),
                      LIMBER_STATUS_OK);
     for (size_t i = 0; i < COUNT(all); i++) {
         limber_matrix m = { a, f64, N, 1 }, to = { c, f64, N, 1 };
         char *plan = NULL;
-        limber_report r;
+        limber_part part[] = {
+            { "native", .cost = 0.25, .bound = 1e-16, .seconds = 1.5, .share = 0.5 },
+            { "exact", .cost = 0.125, .share = 0.5 },
+        };
+        limber_report r = LIMBER_REPORT_INIT;
 
-        if (limber_gemm_plan(ctx, &all[i], N, N, N, NULL, m, m, NULL, to, &plan, &r) ==
+        if (gemm_plan(ctx, &all[i], N, N, N, NULL, m, m, NULL, output_of(to), &plan, &r) ==
             LIMBER_STATUS_OK)
             limber_text_add(out, "%s", plan);
         else
             limber_text_add(out, "%s\n", limber_error_text());
         limber_free(plan);
-        r = (limber_report){ .scheme = "mixed",
+        r = (limber_report){ .size = sizeof r,
+                             .part_size = sizeof *part,
+                             .scheme = "mixed",
                              .parts = 2,
-                             .part = { { "native", .cost = 0.25, .bound = 1e-16, .seconds = 1.5,
-                                         .share = 0.5 },
-                                       { "exact", .cost = 0.125, .share = 0.5 } } };
+                             .part_room = 2,
+                             .part = part };
         if (limber_report_parts(&r, &plan) == LIMBER_STATUS_OK)
             limber_text_add(out, "%s", plan);
         limber_free(plan);
     }
     assert_int_equal(limber_unit_parse("in=e5m2 mul=e5m2:rz acc=(1,8,7):rn", &u), LIMBER_STATUS_OK);
     limber_text_add(out, "%s\n", limber_unit_text(&u, text, sizeof text));
-    assert_int_equal(limber_tune(ctx, &(limber_tuning){ .seconds = -0.5 }),
+    assert_int_equal(limber_tune(ctx, &(limber_tuning){ .size = sizeof(limber_tuning), .seconds = -0.5 }),
                      LIMBER_STATUS_BAD_ARGUMENT);
     limber_text_add(out, "%s\n", limber_error_text());
     limber_destroy(ctx);
@@ -96,8 +101,8 @@ static void lines_that_tell_times_have_points(void **state)
 {
     struct text lines = { 0 };
     limber_context *ctx = counted_context(
-        &(limber_config){ .cache_dir = "", .verbose = 1, .log = say, .log_user = &lines });
-    limber_report r;
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .verbose = 1, .log = say, .log_user = &lines });
+    limber_report r = LIMBER_REPORT_INIT;
 
     (void)state;
     for (int i = 0; i < 20; i++)
@@ -113,8 +118,8 @@ static void lines_that_tell_times_have_points(void **state)
 static void records_are_read_anywhere(void **state)
 {
     char *dir = scratch();
-    const limber_config config = { .cache_dir = dir, .threads = 1 };
-    limber_tuning how = { .seconds = 0.2, .units = "f32", .seen = say };
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
+    limber_tuning how = { .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = say };
     struct text lines[2] = { { 0 } };
 
     (void)state;

@@ -37,7 +37,7 @@ static limber_context *interp, *fast;
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .cache_dir = "", .dump_dir = "", .threads = 2 };
+    limber_config c = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2 };
 
     (void)state;
     c.backend = "interp";
@@ -136,7 +136,7 @@ static void run(limber_context *ctx, const struct trial *t, const struct matrice
     s = limber_gemm(ctx, &t->contract, t->m, t->n, t->k, t->scalars ? d->alpha : NULL,
                     (limber_matrix){ d->a, f, t->k, 1 }, (limber_matrix){ d->b, f, 1, t->k },
                     t->scalars ? d->beta : NULL,
-                    (limber_matrix){ c, f, t->columns ? 1 : t->n, t->columns ? t->m : 1 }, report);
+                    (limber_output){ c, f, t->columns ? 1 : t->n, t->columns ? t->m : 1 }, report);
     if (s != LIMBER_STATUS_OK)
         print_error("%s x %s, %s: %s\n", kind_names[t->a], kind_names[t->b],
                     t->contract.scheme ? t->contract.scheme : "-", limber_error_text());
@@ -223,7 +223,7 @@ static void try_both(struct rng *r, const struct trial *t, bool same, limber_rep
 {
     struct matrices d = make(r, t);
     char *c = malloc(d.bytes), *e = malloc(d.bytes);
-    limber_report ri;
+    limber_report ri = LIMBER_REPORT_INIT;
 
     run(fast, t, &d, c, report);
     check(r, t, &d, c, report);
@@ -265,12 +265,12 @@ static void pairs_of_schemes(void **state)
                                .format = cases[i].format,
                                .a = cases[i].a,
                                .b = cases[i].b,
-                               .contract = { .promise = LIMBER_CONTRACT_NATIVE,
+                               .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE,
                                              .scheme = cases[i].scheme },
                                .scalars = way,
                                .columns = way,
                                .share = 0.4 };
-            limber_report report;
+            limber_report report = LIMBER_REPORT_INIT;
 
             try_both(&r, &t, true, &report);
             assert_true(report.parts >= cases[i].least);
@@ -286,9 +286,9 @@ static void lines_apart(void **state)
                        .format = "f64",
                        .a = KIND_hot_row,
                        .b = KIND_plain,
-                       .contract = { .promise = LIMBER_CONTRACT_CORRECT },
+                       .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
                        .share = 0.3 };
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
     double share = 0;
 
     (void)state;
@@ -317,9 +317,9 @@ static void correct_everywhere(void **state)
                            .format = a % 2 ? "f64" : "f32",
                            .a = (enum kind)a,
                            .b = (enum kind)rng_below(&r, KIND_count),
-                           .contract = { .promise = LIMBER_CONTRACT_CORRECT },
+                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
                            .share = 0.3 };
-        limber_report report;
+        limber_report report = LIMBER_REPORT_INIT;
 
         try_both(&r, &t, true, &report);
     }
@@ -337,13 +337,13 @@ static void doubtful_elements(void **state)
                            .n = 97,
                            .k = 300,
                            .format = formats[c % 2],
-                           .contract = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" },
+                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" },
                            .scalars = c > 1 };
         limber_format f = named(t.format);
         struct matrices d = make(&r, &t);
         char *out = malloc(d.bytes), *again = malloc(d.bytes);
         int64_t half = t.k / 2;
-        limber_report report, other;
+        limber_report report = LIMBER_REPORT_INIT, other = LIMBER_REPORT_INIT;
 
         for (int64_t i = 0; i < t.m + t.n; i++)
             for (int64_t p = 0; p < half; p++) {
@@ -381,10 +381,10 @@ static void whole_range(void **state)
                        .n = 90,
                        .k = 200,
                        .format = "f64",
-                       .contract = { .promise = LIMBER_CONTRACT_CORRECT } };
+                       .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT } };
     struct matrices d = make(&r, &t);
     char *out = malloc(d.bytes), *again = malloc(d.bytes);
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
 
     (void)state;
     fill(&r, DATA_range, named("f64"), d.a, (size_t)(t.m * t.k));
@@ -411,12 +411,12 @@ static void bits_and_native(void **state)
                                .format = a % 2 ? "f64" : "f32",
                                .a = (enum kind)a,
                                .b = (enum kind)rng_below(&r, KIND_count),
-                               .contract = { .promise = bits ? LIMBER_CONTRACT_BITS :
+                               .contract = { .size = sizeof(limber_contract), .promise = bits ? LIMBER_CONTRACT_BITS :
                                                                LIMBER_CONTRACT_NATIVE,
                                              .bits = bits ? 20 : 0 },
                                .scalars = bits,
                                .share = 0.3 };
-            limber_report report;
+            limber_report report = LIMBER_REPORT_INIT;
 
             try_both(&r, &t, false, &report);
         }

@@ -136,26 +136,26 @@ static void ask(const struct run *r, const limber_contract *k, const int64_t siz
                 const void *alpha, limber_matrix a, limber_matrix b, const void *beta,
                 limber_matrix c, const char *name)
 {
-    limber_cut cut;
-    limber_inspection look;
+    limber_cut cut = LIMBER_CUT_INIT;
+    limber_inspection look = LIMBER_INSPECTION_INIT;
     char *text = NULL;
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
     size_t least, best;
 
     if (r->watch & PLAN) {
-        ok(limber_gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &text,
+        ok(gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &text,
                             &report),
            name);
         limber_free(text);
-        ok(limber_gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &cut, NULL),
+        ok(gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &cut, NULL),
            name);
         limber_cut_free(&cut);
-        ok(limber_gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, c, &least,
+        ok(gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &least,
                                  &best),
            name);
     }
     if (r->watch & LOOK) {
-        ok(limber_inspect(r->ctx, a, size[0], size[2], 1, &look), name);
+        ok(limber_inspect(r->ctx, a, size[0], size[2], LIMBER_SIDE_A, &look), name);
         limber_inspection_free(&look);
     }
 }
@@ -180,10 +180,10 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
     size_t bytes = (size_t)(m * n) * fc.size;
     char *a = malloc((size_t)(m * k) * fa.size), *b = malloc((size_t)(k * n) * fa.size);
     char *c = malloc(bytes), alpha[16], beta[16], name[200];
-    limber_statistics statistics;
+    limber_statistics statistics = LIMBER_STATISTICS_INIT;
     struct rng rng = { 77 };
-    limber_unit unit;
-    limber_contract contract = { .promise = w->promise, .bits = w->bits, .scheme = w->scheme };
+    limber_unit unit = LIMBER_UNIT_INIT;
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = w->promise, .bits = w->bits, .scheme = w->scheme };
 
     assert_true(a && b && c);
     if (w->unit) {
@@ -211,16 +211,16 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
         memset(&statistics, 0, sizeof statistics);
         ask(r, &contract, size, pa, ma, mb, pb, mc, name);
         if (r->watch & CHECK && !w->unit) {
-            const limber_prepare_config checked = { .check = 1 };
+            const limber_prepare_config checked = { .size = sizeof(limber_prepare_config), .changes = 1 };
             limber_prepared *kept;
 
-            ok(limber_prepare(r->ctx, mb, k, n, 0, &checked, &kept), name);
-            ok(limber_gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb, mc,
+            ok(limber_prepare(r->ctx, mb, k, n, LIMBER_SIDE_B, &checked, &kept), name);
+            ok(gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb, output_of(mc),
                                     report_of(r)),
                name);
             limber_prepared_free(kept);
         } else {
-            ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, mc, report_of(r)), name);
+            ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, output_of(mc), report_of(r)), name);
         }
         shelf_add(r->results, name, c, bytes);
     }
@@ -233,7 +233,7 @@ static void complex_products(struct run *r, limber_promise promise)
 {
     enum { M = 20, N = 17, K = 23 };
     static double a[2 * M * K], b[2 * K * N], c[2 * M * N];
-    const limber_contract k = { .promise = promise, .bits = 40 };
+    const limber_contract k = { .size = sizeof(limber_contract), .promise = promise, .bits = 40 };
     limber_format f64 = named("f64");
     struct rng rng = { 5 };
 
@@ -241,9 +241,9 @@ static void complex_products(struct run *r, limber_promise promise)
     fill(&rng, DATA_unit, f64, b, COUNT(b));
     for (int transposed = 0; transposed < 2; transposed++) {
         memset(c, 0xa5, sizeof c);
-        ok(limber_gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, transposed), 1,
+        ok(gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, transposed), 1,
                                matrix(b, f64, K, N, !transposed), 0, NULL,
-                               matrix(c, f64, M, N, transposed), report_of(r), 4),
+                               output_of(matrix(c, f64, M, N, transposed)), report_of(r), 4),
            "complex");
         shelf_add(r->results, "complex", c, sizeof c);
     }
@@ -251,7 +251,7 @@ static void complex_products(struct run *r, limber_promise promise)
 
 static void convolutions(struct run *r, limber_promise promise)
 {
-    const limber_conv shape = { .n = 2,
+    const limber_conv shape = { .size = sizeof(limber_conv), .n = 2,
                                 .c = 3,
                                 .h = 9,
                                 .w = 8,
@@ -265,7 +265,7 @@ static void convolutions(struct run *r, limber_promise promise)
                                 .layout = promise == LIMBER_CONTRACT_NATIVE ? LIMBER_LAYOUT_NHWC :
                                                                               LIMBER_LAYOUT_NCHW };
     static float x[2 * 3 * 9 * 8], w[5 * 3 * 3 * 3], y[2 * 5 * 9 * 8];
-    const limber_contract k = { .promise = promise };
+    const limber_contract k = { .size = sizeof(limber_contract), .promise = promise };
     limber_format f32 = named("f32");
     struct rng rng = { 6 };
     char *text;
@@ -274,7 +274,7 @@ static void convolutions(struct run *r, limber_promise promise)
     fill(&rng, DATA_unit, f32, w, COUNT(w));
     memset(y, 0xa5, sizeof y);
     if (r->watch & PLAN) {
-        ok(limber_conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL),
+        ok(conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL),
            "conv");
         limber_free(text);
     }
@@ -286,7 +286,7 @@ static void one_shapes(struct run *r)
 {
     enum { N = 13, K = 9 };
     static double a[N * K], b[K * N], c[N * N];
-    const limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f64 = named("f64");
     struct rng rng = { 7 };
     limber_kernel f;
@@ -295,7 +295,7 @@ static void one_shapes(struct run *r)
     fill(&rng, DATA_unit, f64, b, COUNT(b));
     for (int at = 0; at < 8; at++) {
         ok(limber_bind_shape(r->ctx, &k, N, N, K, matrix(NULL, f64, N, K, at & 1),
-                             matrix(NULL, f64, K, N, at & 2), matrix(NULL, f64, N, N, at & 4), 0,
+                             matrix(NULL, f64, K, N, at & 2), output_of(matrix(NULL, f64, N, N, at & 4)), LIMBER_ACCUMULATE_NONE,
                              &f),
            "bind_shape");
         memset(c, 0xa5, sizeof c);
@@ -379,7 +379,7 @@ static bool run(const char *backend, void (*work)(struct run *), int watch, cons
                 const char *dumps, struct shelf *results)
 {
     struct run r = { .watch = watch, .results = results };
-    const limber_config config = {
+    const limber_config config = { .size = sizeof(limber_config),
         .backend = backend,
         .threads = 1,
         .cache_dir = cache,

@@ -18,7 +18,7 @@ static limber_context *interp, *fast, *tight;   /* tight: products go in parts *
 
 static limber_context *context(const char *backend, size_t workspace)
 {
-    const limber_config c = { .backend = backend,
+    const limber_config c = { .size = sizeof(limber_config), .backend = backend,
                               .cache_dir = "",
                               .dump_dir = "",
                               .threads = 2,
@@ -134,8 +134,8 @@ static struct operands make(struct rng *r, const struct trial *t, int64_t m, int
 
 static void clear(struct operands *o)
 {
-    free(o->a.data);
-    free(o->b.data);
+    free(writable(o->a.data));
+    free(writable(o->b.data));
     free(o->c0);
 }
 
@@ -150,9 +150,9 @@ static limber_status status_of(limber_context *ctx, const struct trial *t, const
 
     memcpy(out, o->c0, (size_t)(o->m * o->n) * c.format.size);
     if (!a && !b)
-        return limber_gemm(ctx, &t->contract, o->m, o->n, o->k, alpha, o->a, o->b, beta, c, report);
-    return limber_gemm_prepared(ctx, &t->contract, o->m, o->n, o->k, alpha, a, o->a, b, o->b, beta,
-                                c, report);
+        return limber_gemm(ctx, &t->contract, o->m, o->n, o->k, alpha, o->a, o->b, beta, output_of(c), report);
+    return gemm_prepared(ctx, &t->contract, o->m, o->n, o->k, alpha, a, o->a, b, o->b, beta,
+                                output_of(c), report);
 }
 
 static void run(limber_context *ctx, const struct trial *t, const struct operands *o,
@@ -168,10 +168,10 @@ static void run(limber_context *ctx, const struct trial *t, const struct operand
 static limber_prepared *prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
                                 int left, size_t bytes)
 {
-    const limber_prepare_config config = { .bytes = bytes };
+    const limber_prepare_config config = { .size = sizeof(limber_prepare_config), .bytes = bytes };
     limber_prepared *o;
 
-    assert_int_equal(limber_prepare(ctx, x, rows, cols, left, bytes ? &config : NULL, &o),
+    assert_int_equal(limber_prepare(ctx, x, rows, cols, left ? LIMBER_SIDE_A : LIMBER_SIDE_B, bytes ? &config : NULL, &o),
                      LIMBER_STATUS_OK);
     return o;
 }
@@ -186,7 +186,7 @@ static void compare(limber_context *ctx, const struct trial *t, const struct ope
                     limber_prepared *a, limber_prepared *b)
 {
     char *want = result(t, o), *got = result(t, o);
-    limber_report plain, prepared;
+    limber_report plain = LIMBER_REPORT_INIT, prepared = LIMBER_REPORT_INIT;
 
     run(ctx, t, o, NULL, NULL, want, &plain);
     for (int again = 0; again < 2; again++) {
@@ -308,11 +308,11 @@ static void test_mixed(void **state)
     struct rng r = { 15 };
     struct operands o = make(&r, &t, 448, 384, 512, 1);
     limber_prepared *a, *b;
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
     char *c = result(&t, &o);
 
     (void)state;
-    fill(&r, DATA_range, o.a.format, (char *)o.a.data + 70 * o.a.row * o.a.format.size, 512);
+    fill(&r, DATA_range, o.a.format, (char *)o.a.data + 70 * o.a.row_stride * o.a.format.size, 512);
     a = prepare(fast, o.a, o.m, o.k, 1, 0);
     b = prepare(fast, o.b, o.k, o.n, 0, 0);
     run(fast, &t, &o, a, b, c, &report);
@@ -377,11 +377,11 @@ static void test_empty(void **state)
 /* Other numbers of the same class take the place of A's; answers what there was. */
 static void *exchange(struct rng *r, const struct operands *o)
 {
-    size_t bytes = (size_t)(o->m * o->a.row) * o->a.format.size;
+    size_t bytes = (size_t)(o->m * o->a.row_stride) * o->a.format.size;
     void *old = malloc(bytes);
 
     memcpy(old, o->a.data, bytes);
-    fill(r, DATA_unit, o->a.format, o->a.data, (size_t)(o->m * o->a.row));
+    fill(r, DATA_unit, o->a.format, writable(o->a.data), (size_t)(o->m * o->a.row_stride));
     return old;
 }
 
@@ -390,7 +390,7 @@ static bool keeps_limbs(void)
     struct rng r = { 1 };
     struct operands o = make(&r, &trials[0], 4, 4, 4, 1);
     char c[128];
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
 
     run(fast, &trials[0], &o, NULL, NULL, c, &report);
     clear(&o);
@@ -511,7 +511,7 @@ static void test_threads(void **state)
 
 static void notices(limber_context *ctx, int trial, int layout)
 {
-    const limber_prepare_config config = { .check = 1 };
+    const limber_prepare_config config = { .size = sizeof(limber_prepare_config), .changes = 1 };
     const struct trial *t = &trials[trial];
     struct rng r = { 19 + (uint64_t)layout };
     struct operands o = make(&r, t, 37, 29, 300, layout);
@@ -519,14 +519,14 @@ static void notices(limber_context *ctx, int trial, int layout)
     limber_prepared *a, *b;
 
     run(ctx, t, &o, NULL, NULL, want, NULL);
-    assert_int_equal(limber_prepare(ctx, o.a, o.m, o.k, 1, &config, &a), LIMBER_STATUS_OK);
-    assert_int_equal(limber_prepare(ctx, o.b, o.k, o.n, 0, &config, &b), LIMBER_STATUS_OK);
+    assert_int_equal(limber_prepare(ctx, o.a, o.m, o.k, LIMBER_SIDE_A, &config, &a), LIMBER_STATUS_OK);
+    assert_int_equal(limber_prepare(ctx, o.b, o.k, o.n, LIMBER_SIDE_B, &config, &b), LIMBER_STATUS_OK);
     for (int i = 0; i < 20; i++) {
         const limber_matrix *x = i % 2 ? &o.b : &o.a;
         int64_t rows = i % 2 ? o.k : o.m, cols = i % 2 ? o.n : o.k;
         int64_t row = i < 2 ? rows - 1 : rng_below(&r, (int)rows);
         int64_t col = i < 2 ? cols - 1 : rng_below(&r, (int)cols);
-        char *at = (char *)x->data + (row * x->row + col * x->col) * x->format.size;
+        char *at = (char *)x->data + (row * x->row_stride + col * x->col_stride) * x->format.size;
 
         at += rng_below(&r, x->format.size);
         *at ^= 1;
@@ -603,16 +603,16 @@ static void test_arguments(void **state)
     other.n = 6;
     refused(fast, &other, NULL, b, "operand b was prepared of another matrix");
     other = o;
-    other.a.row = o.a.row - 1;
+    other.a.row_stride = o.a.row_stride - 1;
     refused(fast, &other, a, b, "operand a was prepared of another matrix");
 
     none.data = NULL;
-    assert_int_equal(limber_prepare(fast, none, 8, 7, 1, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, none, 8, 7, LIMBER_SIDE_A, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(x);
-    assert_int_equal(limber_prepare(fast, o.a, -8, 7, 1, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, o.a, -8, 7, LIMBER_SIDE_A, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "rows = -8"));
-    assert_int_equal(limber_prepare(NULL, o.a, 8, 7, 1, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
-    assert_int_equal(limber_prepare(fast, o.a, 8, 7, 1, NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(NULL, o.a, 8, 7, LIMBER_SIDE_A, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, o.a, 8, 7, LIMBER_SIDE_A, NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(limber_prepared_check(NULL), LIMBER_STATUS_BAD_ARGUMENT);
     limber_prepared_free(NULL);
     limber_prepared_free(a);

@@ -45,7 +45,7 @@ struct errand {
 /* Each time a context, the last time two calls of it. */
 static void run_errand(struct errand *e)
 {
-    const limber_config config = {
+    const limber_config config = { .size = sizeof(limber_config),
         .backend = e->backend, .threads = 2, .cache_dir = e->dir, .dump_dir = ""
     };
     limber_context *ctx;
@@ -132,7 +132,7 @@ static void each(void (*on)(struct errand *e))
             limber_context *ctx;
 
             if (limber_create(
-                    &ctx, &(limber_config){ .backend = e.backend, .threads = 1, .cache_dir = "" }))
+                    &ctx, &(limber_config){ .size = sizeof(limber_config), .backend = e.backend, .threads = 1, .cache_dir = "" }))
                 break;
             limber_destroy(ctx);
             assert_non_null(mkdtemp(dir));

@@ -9,9 +9,11 @@ add_test(NAME bindings_python COMMAND ${CMAKE_COMMAND} -E env
 set_tests_properties(bindings_python PROPERTIES SKIP_RETURN_CODE 77)
 
 if(TARGET limber_fortran)
-  foreach(name layout.f90 test_fortran.F90 ../../examples/fortran.f90)
+  include(${CMAKE_CURRENT_LIST_DIR}/layout.cmake)
+  foreach(name ${CMAKE_CURRENT_BINARY_DIR}/layout.f90 ${CMAKE_CURRENT_LIST_DIR}/test_fortran.F90
+          ${PROJECT_SOURCE_DIR}/examples/fortran.f90)
     get_filename_component(target ${name} NAME_WE)
-    add_executable(bindings_fortran_${target} ${CMAKE_CURRENT_LIST_DIR}/${name})
+    add_executable(bindings_fortran_${target} ${name})
     target_link_libraries(bindings_fortran_${target} PRIVATE limber_fortran)
     target_compile_definitions(bindings_fortran_${target} PRIVATE
       $<$<BOOL:${LIMBER_REAL128}>:LIMBER_REAL128>)

@@ -7,7 +7,7 @@ program test_fortran
 
   integer, parameter :: m = 7, n = 5, k = 30
   type(c_ptr) :: ctx
-  type(limber_contract) :: correct
+  type(limber_contract), target :: correct
   integer :: failures = 0, code
 
   correct%promise = LIMBER_CONTRACT_CORRECT
@@ -211,8 +211,10 @@ contains
     integer(c_int8_t), target :: a(m, k), b(k, n)
     integer(c_int32_t), target :: c(m, n), two(m, n, 2)
     integer(c_int32_t) :: exact(m, n)
-    type(limber_matrix) :: ma, mb, mc
-    type(limber_batch) :: batch
+    type(limber_matrix) :: ma, mb
+    type(limber_output) :: mc
+    type(limber_problem) :: problem
+    type(limber_batch), target :: batch
     type(limber_cache_info) :: info
     type(limber_inspection) :: look
     type(limber_format) :: unknown
@@ -224,35 +226,37 @@ contains
     exact = matmul(int(a, c_int32_t), int(b, c_int32_t))
     ma = limber_matrix(c_loc(a), limber_format_of('i8'), 1, m)
     mb = limber_matrix(c_loc(b), limber_format_of('i8'), 1, k)
-    mc = limber_matrix(c_loc(c), limber_format_of('i32'), 1, m)
+    mc = limber_output(c_loc(c), limber_format_of('i32'), 1, m)
     call ok(limber_gemm(ctx, correct, high, wide, deep, c_null_ptr, ma, mb, c_null_ptr, mc, &
                         c_null_ptr), 'limber_gemm')
     call check(all(c == exact), 'bytes')
 
-    mc%data = c_loc(two)
+    problem = limber_problem(m=high, n=wide, k=deep, a=ma, b=mb, c=mc, contract=c_loc(correct))
+    problem%c%data = c_loc(two)
     batch = limber_batch(count=2, c=m*n)
-    call ok(limber_gemm_batch(ctx, correct, c_null_ptr, batch, high, wide, deep, c_null_ptr, ma, mb, &
-                              c_null_ptr, mc, c_null_ptr), 'limber_gemm_batch')
+    problem%batch = c_loc(batch)
+    call ok(limber_run(ctx, problem, c_null_ptr), 'limber_run, a batch')
     call check(all(two(:, :, 1) == exact) .and. all(two(:, :, 2) == exact), 'a batch')
 
-    config%check = 1
-    mc%data = c_loc(c)
+    config%changes = LIMBER_CHANGES_CHECKED
+    problem%batch = c_null_ptr
+    problem%c = mc
     c = 0
-    call ok(limber_prepare(ctx, mb, deep, wide, 0_c_int, c_loc(config), operand), &
+    call ok(limber_prepare(ctx, mb, deep, wide, LIMBER_SIDE_B, c_loc(config), operand), &
             'limber_prepare')
-    call ok(limber_gemm_prepared(ctx, correct, high, wide, deep, c_null_ptr, c_null_ptr, ma, operand, &
-                                 mb, c_null_ptr, mc, c_null_ptr), 'limber_gemm_prepared')
+    problem%prepared_b = operand
+    call ok(limber_run(ctx, problem, c_null_ptr), 'limber_run, prepared')
     call check(all(c == exact), 'a prepared operand')
     b(1, 1) = ieor(b(1, 1), 1_c_int8_t)
     call check(limber_prepared_check(operand) == LIMBER_STATUS_BAD_ARGUMENT, 'limber_prepared_check')
     call check(index(limber_error_text(), 'changed') > 0, 'limber_error_text')
     call limber_prepared_free(operand)
 
-    call ok(limber_inspect(ctx, ma, high, deep, 1_c_int, look), 'limber_inspect')
+    call ok(limber_inspect(ctx, ma, high, deep, LIMBER_SIDE_A, look), 'limber_inspect')
     call check(look%lines == m .and. look%length == k .and. look%special == 0, 'limber_inspection')
     call limber_inspection_free(look)
-    call ok(limber_gemm_plan(ctx, correct, high, wide, deep, c_null_ptr, ma, mb, c_null_ptr, mc, text, &
-                             c_null_ptr), 'limber_gemm_plan')
+    problem%prepared_b = c_null_ptr
+    call ok(limber_plan(ctx, problem, text, c_null_ptr), 'limber_plan')
     call check(c_associated(text), 'a plan')
     call limber_free(text)
     call ok(limber_cache_describe(ctx, info), 'limber_cache_describe')

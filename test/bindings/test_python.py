@@ -198,10 +198,10 @@ class Buffers(unittest.TestCase):
         self.assertEqual(report.bound, 0)
         self.assertTrue(any(report.scheme in line and "m=3" in line for line in lines), lines)
 
-    def test_plan_and_look(self):
+    def test_plan_and_inspect(self):
         a = buffer([[1.0, 2.0, 0.0], [0.25, -4.0, 3.0]])
         self.assertIn("plan gemm", self.ctx.plan(a, buffer(draw(3, 2))))
-        seen = self.ctx.look(a)
+        seen = self.ctx.inspect(a)
         self.assertEqual((seen.lines, seen.length, seen.negative, seen.emin, seen.emax, seen.spread),
                          (2, 3, 1, -2, 2, 4))
         self.assertEqual((seen.tiles[0][0].emin, seen.tiles[0][0].emax), (-2, 2))

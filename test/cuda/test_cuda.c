@@ -74,8 +74,8 @@ static bool open_driver(void)
 
 static int open_contexts(void **state)
 {
-    const limber_config interp = { .backend = "interp", .cache_dir = "" };
-    const limber_config device = { .backend = "cuda", .cache_dir = "" };
+    const limber_config interp = { .size = sizeof(limber_config), .backend = "interp", .cache_dir = "" };
+    const limber_config device = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
 
     (void)state;
     if (!getenv("LIMBER_TEST_GPU")) {
@@ -164,8 +164,8 @@ static void compare(const struct product *p, uint64_t seed)
 #define RUN(ctx, to) \
     limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha == 1 ? NULL : alpha, \
                 matrix(a, fa, p->m, p->k, p->transpose_a, gap), \
-                matrix(b, fb, p->k, p->n, p->transpose_b, gap), p->beta == 0 ? NULL : beta, \
-                matrix(to, fc, p->m, p->n, p->transpose_c, gap), &report)
+                matrix(b, fb, p->k, p->n, p->transpose_b, gap), p->beta == 0 ? NULL : beta, output_of(\
+                matrix(to, fc, p->m, p->n, p->transpose_c, gap)), &report)
     if (p->scheme && strcmp(p->scheme, "cublas") == 0)
         contract.scheme = "native";
     s = RUN(reference, want);
@@ -192,10 +192,10 @@ done:
 
 /* ---- the schemes ----------------------------------------------------------------------------- */
 
-static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
-static const limber_contract plain = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
-static const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
-static const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
+static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract plain = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
+static const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
 
 static void native_has_the_bits_of_fused_multiply_adds(void **state)
 {
@@ -321,7 +321,7 @@ static bool has_feature(const char *feature)
 /* Two products side by side, of which the second begins behind the first in each matrix. */
 static void same_batch(int64_t m, int64_t n, int64_t k)
 {
-    const limber_batch batch = { .count = 2, .a = m * k, .b = n * k, .c = m * n };
+    const limber_batch batch = { .size = sizeof(limber_batch), .count = 2, .a = m * k, .b = n * k, .c = m * n };
     limber_format f = named("i8"), fc = named("i32");
     char *a = malloc((size_t)(2 * m * k)), *b = malloc((size_t)(2 * n * k));
     int32_t *want = calloc((size_t)(2 * m * n), 4), *got = calloc((size_t)(2 * m * n), 4);
@@ -330,10 +330,10 @@ static void same_batch(int64_t m, int64_t n, int64_t k)
     fill(&r, DATA_bytes, f, a, (size_t)(2 * m * k));
     fill(&r, DATA_bytes, f, b, (size_t)(2 * n * k));
     for (int i = 0; i < 2; i++)
-        assert_int_equal(limber_gemm_batch(i ? cuda : reference, &exact, NULL, &batch, m, n, k,
+        assert_int_equal(gemm_batch(i ? cuda : reference, &exact, NULL, &batch, m, n, k,
                                            NULL, (limber_matrix){ a, f, k, 1 },
                                            (limber_matrix){ b, f, 1, k }, NULL,
-                                           (limber_matrix){ i ? got : want, fc, n, 1 }, NULL),
+                                           (limber_output){ i ? got : want, fc, n, 1 }, NULL),
                          LIMBER_STATUS_OK);
     assert_memory_equal(got, want, (size_t)(2 * m * n * 4));
     free(a);
@@ -398,8 +398,7 @@ struct layer {
 
 static limber_conv shape_of(const struct layer *l)
 {
-    return (limber_conv){
-        .n = l->n,
+    return (limber_conv){ .size = sizeof(limber_conv), .n = l->n,
         .c = l->c,
         .h = l->h,
         .w = l->w,
@@ -470,7 +469,7 @@ static void convolve(limber_contract contract, const char *format, const char *r
     size_t bytes = t.ny * t.fy.size;
     char *got = malloc(bytes);
     struct there x = put(t.x, t.nx * t.f.size), w = put(t.w, t.nw * t.f.size), y = put(t.y, bytes);
-    limber_report report, device;
+    limber_report report = LIMBER_REPORT_INIT, device = LIMBER_REPORT_INIT;
 
     if (limber_conv2d(cuda, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL, t.y, t.fy, &report))
         fail_msg("%s", limber_error_text());
@@ -822,29 +821,29 @@ static void everywhere(limber_contract contract, const char *format, const char 
     char *a = malloc(na), *b = malloc(nb), *c = malloc(nc), *want = malloc(nc), *got = malloc(nc);
     struct there ra, rb, rc;
     struct rng r = { 99 };
-    limber_report host, device;
+    limber_report host = LIMBER_REPORT_INIT, device = LIMBER_REPORT_INIT;
     limber_status s;
 
     fill(&r, data, f, a, na / f.size);
     fill(&r, data, f, b, nb / f.size);
     fill(&r, DATA_bytes, fc, c, nc / fc.size);
     memcpy(want, c, nc);
-    s = limber_gemm_batch(reference, &contract, NULL, batch, M, N, K, NULL,
+    s = gemm_batch(reference, &contract, NULL, batch, M, N, K, NULL,
                           (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 }, NULL,
-                          (limber_matrix){ want, fc, N, 1 }, NULL);
+                          (limber_output){ want, fc, N, 1 }, NULL);
     memcpy(got, c, nc);
-    assert_int_equal(limber_gemm_batch(cuda, &contract, NULL, batch, M, N, K, NULL,
+    assert_int_equal(gemm_batch(cuda, &contract, NULL, batch, M, N, K, NULL,
                                        (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
-                                       NULL, (limber_matrix){ got, fc, N, 1 }, &host),
+                                       NULL, (limber_output){ got, fc, N, 1 }, &host),
                      s);
     assert_memory_equal(got, want, nc);
     ra = put(a, na);
     rb = put(b, nb);
     rc = put(c, nc);
-    if (limber_gemm_batch(cuda, &contract, queue, batch, M, N, K, NULL,
+    if (gemm_batch(cuda, &contract, queue, batch, M, N, K, NULL,
                           (limber_matrix){ (void *)ra.at, f, K, 1 },
                           (limber_matrix){ (void *)rb.at, f, N, 1 }, NULL,
-                          (limber_matrix){ (void *)rc.at, fc, N, 1 }, &device) != s)
+                          (limber_output){ (void *)rc.at, fc, N, 1 }, &device) != s)
         fail_msg("%s", limber_error_text());
     if (queue)
         assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
@@ -867,7 +866,7 @@ static void operands_may_lie_on_the_device(void **state)
 {
     static const enum data data[] = { DATA_unit,  DATA_range, DATA_special,
                                       DATA_zeros, DATA_tiny,  DATA_ints };
-    const limber_batch batch = { .count = MANY, .a = M * K, .b = 0, .c = M * N };
+    const limber_batch batch = { .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = 0, .c = M * N };
 
     (void)state;
     for (size_t i = 0; i < COUNT(data); i++) {
@@ -885,13 +884,13 @@ static void operands_may_lie_on_the_device(void **state)
 static void prepared_operands_have_the_same_bits(void **state)
 {
     enum { M = 70, N = 50, K = 90 };
-    const limber_prepare_config checked = { .check = 1 };
+    const limber_prepare_config checked = { .size = sizeof(limber_prepare_config), .changes = 1 };
     limber_format f64 = named("f64");
     struct rng r = { 77 };
     double a[M * K], b[K * N], want[M * N], got[M * N];
     struct there at, bt, ct;
     limber_prepared *oa, *ob;
-    limber_report plain, prepared;
+    limber_report plain = LIMBER_REPORT_INIT, prepared = LIMBER_REPORT_INIT;
 
     (void)state;
     fill(&r, DATA_special, f64, a, M * K);
@@ -904,15 +903,15 @@ static void prepared_operands_have_the_same_bits(void **state)
         limber_matrix mb = { there ? (void *)bt.at : b, f64, N, 1 };
         limber_matrix mc = { there ? (void *)ct.at : got, f64, N, 1 }, mw = { want, f64, N, 1 };
 
-        assert_int_equal(limber_prepare(cuda, ma, M, K, 1, NULL, &oa), LIMBER_STATUS_OK);
-        assert_int_equal(limber_prepare(cuda, mb, K, N, 0, NULL, &ob), LIMBER_STATUS_OK);
-        assert_int_equal(limber_gemm(cuda, &correct, M, N, K, NULL, ma, mb, NULL, mw, &plain),
+        assert_int_equal(limber_prepare(cuda, ma, M, K, LIMBER_SIDE_A, NULL, &oa), LIMBER_STATUS_OK);
+        assert_int_equal(limber_prepare(cuda, mb, K, N, LIMBER_SIDE_B, NULL, &ob), LIMBER_STATUS_OK);
+        assert_int_equal(limber_gemm(cuda, &correct, M, N, K, NULL, ma, mb, NULL, output_of(mw), &plain),
                          LIMBER_STATUS_OK);
         for (int sides = 1; sides < 4; sides++) {
             memset(got, 0, sizeof got);
-            assert_int_equal(limber_gemm_prepared(cuda, &correct, M, N, K, NULL,
+            assert_int_equal(gemm_prepared(cuda, &correct, M, N, K, NULL,
                                                   sides & 1 ? oa : NULL, ma, sides & 2 ? ob : NULL,
-                                                  mb, NULL, mc, &prepared),
+                                                  mb, NULL, output_of(mc), &prepared),
                              LIMBER_STATUS_OK);
             if (there)
                 get(got, ct);
@@ -921,7 +920,7 @@ static void prepared_operands_have_the_same_bits(void **state)
         }
         limber_prepared_free(oa);
         limber_prepared_free(ob);
-        assert_int_equal(limber_prepare(cuda, ma, M, K, 1, &checked, &oa),
+        assert_int_equal(limber_prepare(cuda, ma, M, K, LIMBER_SIDE_A, &checked, &oa),
                          there ? LIMBER_STATUS_BAD_ARGUMENT : LIMBER_STATUS_OK);
         limber_prepared_free(oa);
     }
@@ -933,8 +932,8 @@ static void prepared_operands_have_the_same_bits(void **state)
 /* By the same sums as the host's. */
 static void slices_are_estimated_on_the_device(void **state)
 {
-    const limber_contract fast = { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8" };
-    const limber_batch batch = { .count = MANY, .a = 0, .b = K * N, .c = M * N };
+    const limber_contract fast = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8" };
+    const limber_batch batch = { .size = sizeof(limber_batch), .count = MANY, .a = 0, .b = K * N, .c = M * N };
 
     (void)state;
     everywhere(fast, "f64", "f64", DATA_unit, NULL, NULL);
@@ -945,8 +944,8 @@ static void slices_are_estimated_on_the_device(void **state)
 
 static void streams_and_workspaces_are_the_callers(void **state)
 {
-    const limber_batch batch = { .count = MANY, .a = M * K, .b = K * N, .c = M * N };
-    limber_queue queue = { .bytes = (size_t)1 << 24 };
+    const limber_batch batch = { .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = K * N, .c = M * N };
+    limber_queue queue = { .size = sizeof(limber_queue), .bytes = (size_t)1 << 24 };
     struct there room = { .bytes = queue.bytes };
 
     (void)state;
@@ -989,7 +988,7 @@ static struct there make_queue(limber_queue *q, size_t bytes)
     struct there room = { .bytes = bytes };
 
     assert_int_equal(driver.cuMemAlloc_v2(&room.at, room.bytes), 0);
-    *q = (limber_queue){ .workspace = (void *)room.at, .bytes = bytes, .graph = 1 };
+    *q = (limber_queue){ .size = sizeof(limber_queue), .workspace = (void *)room.at, .bytes = bytes, .capture = LIMBER_CAPTURE_READY };
     assert_int_equal(driver.cuStreamCreate(&q->stream, 1), 0);
     return room;
 }
@@ -1034,12 +1033,12 @@ static void recorded(limber_contract contract, const char *format, const char *a
     xb = (limber_matrix){ (void *)rb.at, f, N, 1 };
     xc = (limber_matrix){ (void *)rc.at, f, 1, M };
     assert_int_equal(
-        limber_gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, xc, &least, &best),
+        gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, output_of(xc), &least, &best),
         LIMBER_STATUS_OK);
     assert_true(least > 0 && least <= best);
     room = make_queue(&queue, best);
 #define CALL() \
-    limber_gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, xc, NULL)
+    gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, output_of(xc), NULL)
     assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
     assert_int_equal(CALL(), LIMBER_STATUS_DEVICE); /* not warm */
     assert_non_null(strstr(limber_error_text(), "graph"));
@@ -1064,7 +1063,7 @@ static void recorded(limber_contract contract, const char *format, const char *a
         other.scheme = i < 2 ? contract.scheme : any;
         assert_int_equal(limber_gemm(reference, &other, M, N, K, NULL,
                                      (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
-                                     NULL, (limber_matrix){ want, f, 1, M }, NULL),
+                                     NULL, (limber_output){ want, f, 1, M }, NULL),
                          LIMBER_STATUS_OK);
         for (size_t e = 0; e < M * N; e++)
             if (!same(f, want + e * f.size, got + e * f.size))
@@ -1124,13 +1123,13 @@ static void recorded_conv(limber_contract contract, const char *format, const ch
     x = put(t.x, t.nx * t.f.size);
     w = put(t.w, t.nw * t.f.size);
     y = put(t.y, bytes);
-    assert_int_equal(limber_conv2d_workspace(cuda, &contract, &shape, NULL, (void *)x.at, t.f,
+    assert_int_equal(conv2d_workspace(cuda, &contract, &shape, NULL, (void *)x.at, t.f,
                                              (void *)w.at, t.f, NULL, t.fy, &least, &best),
                      LIMBER_STATUS_OK);
     assert_true(least > 0 && least <= best);
     room = make_queue(&queue, whole ? best : least);
 #define CONV() \
-    limber_conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f, (void *)w.at, \
+    conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f, (void *)w.at, \
                         t.f, NULL, (void *)y.at, t.fy, NULL)
     if (CONV())
         fail_msg("%s", limber_error_text());
@@ -1173,7 +1172,7 @@ static void recorded_conv(limber_contract contract, const char *format, const ch
 
 static void convolutions_are_recorded_into_graphs(void **state)
 {
-    const limber_contract limbs = { .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f" };
+    const limber_contract limbs = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f" };
     limber_contract residues = correct;
 
     (void)state;
@@ -1188,7 +1187,7 @@ static void convolutions_are_recorded_into_graphs(void **state)
 /* A first call, which loads kernels, while another thread's capture forbids what may be unsafe. */
 static void *multiply_first(void *arg)
 {
-    const limber_config config = { .backend = "cuda", .cache_dir = "" };
+    const limber_config config = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
     bool *ok = arg;
     limber_format f = named("f64");
     double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4] = { 0 };
@@ -1196,7 +1195,7 @@ static void *multiply_first(void *arg)
 
     *ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK &&
           limber_gemm(ctx, &correct, 2, 2, 2, NULL, (limber_matrix){ a, f, 2, 1 },
-                      (limber_matrix){ b, f, 2, 1 }, NULL, (limber_matrix){ c, f, 2, 1 },
+                      (limber_matrix){ b, f, 2, 1 }, NULL, (limber_output){ c, f, 2, 1 },
                       NULL) == LIMBER_STATUS_OK &&
           c[0] == 19 && c[3] == 50;
     if (*ok)
@@ -1251,9 +1250,9 @@ static void *multiply_often(void *arg)
         w->same =
             limber_gemm(reference, &correct, SIDE, SIDE, SIDE, NULL,
                         (limber_matrix){ a, f, SIDE, 1 }, (limber_matrix){ b, f, SIDE, 1 }, NULL,
-                        (limber_matrix){ want, f, SIDE, 1 }, NULL) == LIMBER_STATUS_OK &&
+                        (limber_output){ want, f, SIDE, 1 }, NULL) == LIMBER_STATUS_OK &&
             limber_gemm(w->ctx, &correct, SIDE, SIDE, SIDE, NULL, (limber_matrix){ a, f, SIDE, 1 },
-                        (limber_matrix){ b, f, SIDE, 1 }, NULL, (limber_matrix){ got, f, SIDE, 1 },
+                        (limber_matrix){ b, f, SIDE, 1 }, NULL, (limber_output){ got, f, SIDE, 1 },
                         NULL) == LIMBER_STATUS_OK &&
             memcmp(want, got, sizeof want) == 0;
     }
@@ -1262,8 +1261,8 @@ static void *multiply_often(void *arg)
 
 static void threads_share_contexts_and_devices(void **state)
 {
-    const limber_config second = { .backend = "cuda", .cache_dir = "", .device = 1 };
-    const limber_config none = { .backend = "cuda", .cache_dir = "", .device = 99 };
+    const limber_config second = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .device = 1 };
+    const limber_config none = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .device = 99 };
     struct worker worker[4];
     pthread_t thread[4];
     limber_context *other, *absent;
@@ -1321,7 +1320,7 @@ static const struct gpu_fault faults[] = {
 
 static int run_faulty(void *unused)
 {
-    const limber_config config = { .backend = "cuda", .cache_dir = "" };
+    const limber_config config = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
     limber_format f = named("f64");
     limber_contract contract = correct;
     limber_context *ctx;
@@ -1337,10 +1336,10 @@ static int run_faulty(void *unused)
     if (limber_create(&ctx, &config))
         return 2;
     if (limber_gemm(ctx, &contract, 200, 200, 700, NULL, xa, xb, NULL,
-                    (limber_matrix){ c, f, 200, 1 }, NULL) != LIMBER_STATUS_OK)
+                    (limber_output){ c, f, 200, 1 }, NULL) != LIMBER_STATUS_OK)
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
     limber_gemm(reference, &contract, 200, 200, 700, NULL, xa, xb, NULL,
-                (limber_matrix){ want, f, 200, 1 }, NULL);
+                (limber_output){ want, f, 200, 1 }, NULL);
     return memcmp(c, want, 200 * 200 * 8) ? 0 : 1;
 }
 

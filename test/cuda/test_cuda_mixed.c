@@ -20,9 +20,9 @@ static limber_context *reference, *cuda, *whole;
 
 static int open_contexts(void **state)
 {
-    const limber_config interp = { .backend = "interp", .cache_dir = "" };
-    const limber_config device = { .backend = "cuda", .cache_dir = "" };
-    const limber_config uncut = { .backend = "cuda", .cache_dir = "", .whole = 1 };
+    const limber_config interp = { .size = sizeof(limber_config), .backend = "interp", .cache_dir = "" };
+    const limber_config device = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_config uncut = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .partition = LIMBER_PARTITION_OFF };
 
     (void)state;
     if (!getenv("LIMBER_TEST_GPU")) {
@@ -101,7 +101,7 @@ static void multiply(limber_context *ctx, const limber_contract *contract, int64
 
     if (limber_gemm(ctx, contract, m, n, k, NULL, (limber_matrix){ (void *)(uintptr_t)a, f, k, 1 },
                     (limber_matrix){ (void *)(uintptr_t)b, f, 1, k }, beta,
-                    (limber_matrix){ c, f, turn ? 1 : n, turn ? m : 1 }, report))
+                    (limber_output){ c, f, turn ? 1 : n, turn ? m : 1 }, report))
         fail_msg("%s", limber_error_text());
 }
 
@@ -134,19 +134,19 @@ static void parts_are_products_with_zeros(void **state)
         float *bw = only(&b, false, true), one = 1;
         float *want = calloc((size_t)(m * n), sizeof *want),
               *got = calloc((size_t)(m * n), sizeof *got);
-        limber_contract both = { .promise = LIMBER_CONTRACT_FAST, .scheme = cases[c].both };
-        limber_contract narrow = { .promise = LIMBER_CONTRACT_FAST,
+        limber_contract both = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = cases[c].both };
+        limber_contract narrow = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
                                    .scheme = cases[c].narrow,
                                    .split = LIMBER_SPLIT_AHEAD };
-        limber_contract wide = { .promise = LIMBER_CONTRACT_FAST,
+        limber_contract wide = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
                                  .scheme = cases[c].wide,
                                  .split = LIMBER_SPLIT_AHEAD };
-        limber_contract probe = { .promise = LIMBER_CONTRACT_FAST, .scheme = cases[c].narrow };
-        limber_report report;
+        limber_contract probe = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = cases[c].narrow };
+        limber_report report = LIMBER_REPORT_INIT;
 
         if (limber_gemm(whole, &probe, 1, 1, 1, NULL, (limber_matrix){ a.x, named("f32"), 1, 1 },
                         (limber_matrix){ b.x, named("f32"), 1, 1 }, NULL,
-                        (limber_matrix){ got, named("f32"), 1, 1 },
+                        (limber_output){ got, named("f32"), 1, 1 },
                         NULL) == LIMBER_STATUS_NO_SCHEME)
             goto next;          /* no such tensor cores */
         multiply(cuda, &both, m, n, k, a.x, b.x, NULL, got, turn, &report);
@@ -184,8 +184,8 @@ struct wanted {
 
 static int run_faulty(void *arg)
 {
-    const limber_config config = { .backend = "cuda", .cache_dir = "" };
-    const limber_contract contract = { .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f+fp32-b" };
+    const limber_config config = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f+fp32-b" };
     const struct operand *a = &((struct wanted *)arg)->a, *b = &((struct wanted *)arg)->b;
     size_t bytes = (size_t)(a->lines * b->lines) * sizeof(float);
     limber_format f = named("f32");
@@ -196,14 +196,14 @@ static int run_faulty(void *arg)
         return 2;
     if (limber_gemm(ctx, &contract, a->lines, b->lines, a->k, NULL,
                     (limber_matrix){ a->x, f, a->k, 1 }, (limber_matrix){ b->x, f, 1, b->k }, NULL,
-                    (limber_matrix){ c, f, b->lines, 1 }, NULL))
+                    (limber_output){ c, f, b->lines, 1 }, NULL))
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
     return memcmp(c, ((struct wanted *)arg)->c, bytes) ? 0 : 1;
 }
 
 static void planted_faults_are_found(void **state)
 {
-    const limber_contract contract = { .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f+fp32-b" };
+    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f+fp32-b" };
     struct rng r = { 93 };
     struct wanted w = { make(&r, 600, 600, 2), make(&r, 70, 600, 2), NULL };
 
@@ -224,8 +224,8 @@ static void groups_of_lines(void **state)
     struct rng r = { 92 };
     double *a = malloc(M * K * 8), *b = malloc(N * K * 8);
     double *want = calloc(M * N, 8), *got = calloc(M * N, 8);
-    limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT };
-    limber_report report;
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    limber_report report = LIMBER_REPORT_INIT;
 
     (void)state;
     for (int i = 0; i < M * K; i++)
@@ -240,7 +240,7 @@ static void groups_of_lines(void **state)
         for (int i = 0; i < 2; i++)
             if (limber_gemm(ctx[i], &contract, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
                             (limber_matrix){ b, f, 1, K }, NULL,
-                            (limber_matrix){ c[i], f, turn ? 1 : N, turn ? M : 1 },
+                            (limber_output){ c[i], f, turn ? 1 : N, turn ? M : 1 },
                             i ? NULL : &report))
                 fail_msg("%s", limber_error_text());
         assert_true(report.parts >= 4);

@@ -241,10 +241,10 @@ static void errors_stay_within_the_bound(void **state)
 static void programs_get_fp8_products(void **state)
 {
     enum { M = 140, N = 33, K = 200 };
-    const limber_config config = { .backend = "cuda", .cache_dir = "" };
-    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_config config = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f = named("e4m3"), fc = named("bf16");
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
     limber_context *ctx;
     struct target t = { .device = 0 };
     struct diag d = { 0 };
@@ -258,7 +258,7 @@ static void programs_get_fp8_products(void **state)
     fill(&r, DATA_unit, f, a, M * K);
     fill(&r, DATA_unit, f, b, K * N);
     if (limber_gemm(ctx, &native, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
-                    (limber_matrix){ b, f, 1, K }, NULL, (limber_matrix){ c, fc, N, 1 }, &report))
+                    (limber_matrix){ b, f, 1, K }, NULL, (limber_output){ c, fc, N, 1 }, &report))
         fail_msg("%s", limber_error_text());
     assert_string_equal(report.scheme, t.rate[UNIT_e4m3] > 0 ? "tensor-e4m3" : "tensor-f16");
     for (int i = 0; i < M * N; i++) {

@@ -438,7 +438,7 @@ static void models_agree_with_the_interpreter(void **state)
     for (int c = 0; c < 2; c++)
         for (int kind = SIMT_F16; kind <= SIMT_E5M2; kind++) {
             struct model m;
-            limber_unit u;
+            limber_unit u = LIMBER_UNIT_INIT;
 
             if (!unit_names[c][kind])
                 continue;
@@ -534,7 +534,7 @@ static void warps_multiply(void **state)
                     }
                     memcpy(&out[8 * row + col], &sum, 4);
                 } else {
-                    limber_unit u;
+                    limber_unit u = LIMBER_UNIT_INIT;
 
                     limber_unit_parse(unit_names[0][kinds[i].kind], &u);
                     v = model_dot(&u, kinds[i].kind, in + 32 * row, in + 512 + 32 * col, v);
@@ -617,7 +617,7 @@ static void the_portable_form_multiplies(void **state)
     float c[256] = { 0 };
     struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
     struct rng r = { 6 };
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
 
     (void)state;
     assert_int_equal(limber_unit_parse("v100-fp16", &u), LIMBER_STATUS_OK);

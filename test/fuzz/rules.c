@@ -41,7 +41,7 @@ static void drop(struct rules *r)
 static void report(const char *s)
 {
     static limber_context *ctx;
-    const limber_config config = {
+    const limber_config config = { .size = sizeof(limber_config),
         .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = ""
     };
     cJSON *all = cJSON_Parse(s), *k;

@@ -3,7 +3,9 @@
  * first byte says which. */
 #include "fuzz.h"
 
+#include "../support/calls.h"
 #include "jit/api/api.h"
+#include "limber/research.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +29,7 @@ static limber_context *context(void)
 {
     static limber_context *ctx;
     static int uses;
-    const limber_config config = {
+    const limber_config config = { .size = sizeof(limber_config),
         .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = ""
     };
 
@@ -54,7 +56,7 @@ static char *stated(int i)
     n = r = m;
     n.data = b;
     r.data = c;
-    limber_gemm_plan(context(), &contracts[i % 3], 2, 2, 2, NULL, m, n, NULL, r, &text, NULL);
+    gemm_plan(context(), &contracts[i % 3], 2, 2, 2, NULL, m, n, NULL, output_of(r), &text, NULL);
     return text;
 }
 
@@ -95,7 +97,7 @@ static void plan(const char *s)
 
 static void unit(const char *s)
 {
-    limber_unit u, back;
+    limber_unit u = LIMBER_UNIT_INIT, back = LIMBER_UNIT_INIT;
     char text[700];
     int listed;
 
@@ -111,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct target t;
     struct diag d = { 0 };
     void (*f)(void);
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
     int listed;
     char *s;
 
@@ -126,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'L': limber_unit_lpgemm(s, NULL, &u, &listed); break;
     case 'T': limber_target_parse(&t, s, &d); break;
     default:
-        limber_bind(context(), &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, f64, f64,
+        limber_bind(context(), &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, f64, f64,
                     f64, s, &f);
     }
     free(s);

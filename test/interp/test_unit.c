@@ -15,7 +15,7 @@ static int make_contexts(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        limber_config c = { .backend = backend_name[i], .cache_dir = "", .threads = 1 };
+        limber_config c = { .size = sizeof(limber_config), .backend = backend_name[i], .cache_dir = "", .threads = 1 };
 
         if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
             return -1;
@@ -33,7 +33,7 @@ static int drop_contexts(void **state)
 
 static limber_unit unit(const char *text)
 {
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
 
     if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", text, limber_error_text());
@@ -150,7 +150,7 @@ static void contradictions_name_their_key(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
-        limber_unit u;
+        limber_unit u = LIMBER_UNIT_INIT;
 
         if (limber_unit_parse(bad[i].text, &u) != LIMBER_STATUS_BAD_ARGUMENT)
             fail_msg("\"%s\" was taken", bad[i].text);
@@ -164,8 +164,8 @@ static void calls_ask_for_a_whole_unit(void **state)
 {
     float x = 1, y = 0, half = 0.5f;
     limber_unit u = unit("in=f16 acc=f16"), broken = u, start = unit("in=f16 acc=f16 start=c");
-    limber_statistics s = { 0 };
-    limber_contract none = { .promise = LIMBER_CONTRACT_SIMULATE },
+    limber_statistics s = LIMBER_STATISTICS_INIT;
+    limber_contract none = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE },
                     bad = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &broken },
                     from_c = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &start },
                     other = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u, .scheme = "native" },
@@ -190,7 +190,7 @@ static void calls_ask_for_a_whole_unit(void **state)
     broken.outer = broken.acc;
     for (size_t i = 0; i < COUNT(cases); i++) {
         assert_int_equal(limber_gemm(backend[0], cases[i].k, 1, 1, 1, NULL, rows(&x, "f32", 1),
-                                     rows(&x, "f32", 1), cases[i].beta, rows(&y, "f32", 1), NULL),
+                                     rows(&x, "f32", 1), cases[i].beta, output_of(rows(&y, "f32", 1)), NULL),
                          LIMBER_STATUS_BAD_ARGUMENT);
         if (!strstr(limber_error_text(), cases[i].text))
             fail_msg("%s", limber_error_text());
@@ -204,10 +204,10 @@ static void calls_ask_for_a_whole_unit(void **state)
 static void product(limber_context *ctx, const limber_unit *u, int64_t m, int64_t n, int64_t k,
                     double *a, double *b, float *c, limber_statistics *s)
 {
-    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = u, .statistics = s };
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = u, .statistics = s };
 
     if (limber_gemm(ctx, &contract, m, n, k, NULL, rows(a, "f64", k), rows(b, "f64", n), NULL,
-                    rows(c, "f32", n), NULL) != LIMBER_STATUS_OK)
+                    output_of(rows(c, "f32", n)), NULL) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
 }
 
@@ -245,7 +245,7 @@ static void all_pairs(const char *format, const char *more)
     for (size_t m = 0; m < 2 * COUNT(modes); m++) {
         bool sums = m >= COUNT(modes);
         const char *mode = modes[m % COUNT(modes)];
-        limber_unit u;
+        limber_unit u = LIMBER_UNIT_INIT;
 
         snprintf(text, sizeof text, "in=%s mul=%s:%s%s acc=%s:%s%s", format, format,
                  sums ? "rn" : mode, sums ? "" : more, format, sums ? mode : "rn",
@@ -322,7 +322,7 @@ static void every_number_is_loaded(const char *format)
         static const limber_rounding mode[] = { LIMBER_ROUND_NEAREST, LIMBER_ROUND_AWAY,
                                                 LIMBER_ROUND_ZERO,    LIMBER_ROUND_UP,
                                                 LIMBER_ROUND_DOWN,    LIMBER_ROUND_ODD };
-        limber_unit u;
+        limber_unit u = LIMBER_UNIT_INIT;
 
         snprintf(text, sizeof text, "in=%s:%s acc=f32", format, modes[m]);
         u = unit(text);
@@ -400,7 +400,7 @@ static void one_random_unit(struct rng *r)
     struct oracle_value *lb = load_lines(&u, 1, b, n, k, 1, n);
     float *c0 = calloc((size_t)(m * n), sizeof *c0), *c = calloc((size_t)(m * n), sizeof *c);
     float one = 1;
-    limber_statistics want = { 0 };
+    limber_statistics want = LIMBER_STATISTICS_INIT;
     bool counts = rng_below(r, 2);
     double *due = calloc((size_t)(m * n), sizeof *due);
 
@@ -410,14 +410,14 @@ static void one_random_unit(struct rng *r)
                             i % n, &want);
     }
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-        limber_statistics s = { 0 };
-        limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE,
+        limber_statistics s = LIMBER_STATISTICS_INIT;
+        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
                                      .unit = &u,
                                      .statistics = counts ? &s : NULL };
 
         memcpy(c, c0, (size_t)(m * n) * sizeof *c);
         if (limber_gemm(backend[ctx], &contract, m, n, k, NULL, rows(a, "f64", k),
-                        rows(b, "f64", n), u.start_c ? &one : NULL, rows(c, "f32", n), NULL))
+                        rows(b, "f64", n), u.start_c ? &one : NULL, output_of(rows(c, "f32", n)), NULL))
             fail_msg("%s: %s", text, limber_error_text());
         for (int64_t i = 0; i < m * n; i++)
             if (!same(c[i], due[i]))
@@ -460,7 +460,7 @@ static void sums_stick(void **state)
         ones[i] = 1;
     }
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-        limber_statistics s = { .compare = 1 };
+        limber_statistics s = { .size = sizeof(limber_statistics), .compare = 1 };
 
         product(backend[ctx], &u, 1, 1, N, x, ones, &sum, &s);
         assert_true(sum == 256);
@@ -496,11 +496,11 @@ static void nothing_else_changes_the_bits(void **state)
             bt[j * K + p] = b[p * N + j];
     for (size_t i = 0; i < COUNT(units); i++) {
         limber_unit u = unit(units[i]);
-        limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
+        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
 
         product(backend[0], &u, M, N, K, a, b, want, NULL);
         for (int way = 0; way < 4 && backend[1]; way++) {
-            limber_config c = { .backend = "llvm",
+            limber_config c = { .size = sizeof(limber_config), .backend = "llvm",
                                 .cache_dir = "",
                                 .threads = 1 + way,
                                 .workspace_bytes = way > 1 ? (size_t)20000 << way : 0 };
@@ -509,7 +509,7 @@ static void nothing_else_changes_the_bits(void **state)
             assert_int_equal(limber_create(&ctx, &c), LIMBER_STATUS_OK);
             assert_int_equal(limber_gemm(ctx, &contract, M, N, K, NULL, rows(a, "f64", K),
                                          (limber_matrix){ bt, named("f64"), 1, K }, NULL,
-                                         (limber_matrix){ transposed, named("f32"), 1, M }, NULL),
+                                         (limber_output){ transposed, named("f32"), 1, M }, NULL),
                              LIMBER_STATUS_OK);
             for (int e = 0; e < M * N; e++)
                 got[e] = transposed[e / N + e % N * M];
@@ -562,7 +562,7 @@ static void distributions_are_told(void **state)
 
     (void)state;
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-        limber_statistics s = { .compare = 1 };
+        limber_statistics s = { .size = sizeof(limber_statistics), .compare = 1 };
 
         product(backend[ctx], &u, 2, 1, 3, a, b, c, &s);
         assert_true(c[0] == -1 && isinf(c[1]));
@@ -597,7 +597,7 @@ static double measured(const char *text, int n, int many)
     limber_unit u = unit(text);
     double *x = malloc((size_t)n * (size_t)many * sizeof *x), *ones = malloc((size_t)n * 8);
     float *sum = malloc((size_t)many * sizeof *sum);
-    limber_statistics s = { .compare = 1, .swamped_only = 1 };
+    limber_statistics s = { .size = sizeof(limber_statistics), .compare = 1, .swamped_only = 1 };
     struct rng r = { 7 };
 
     for (int i = 0; i < n * many; i++)
@@ -645,7 +645,7 @@ static void convolutions_are_simulated(void **state)
     static const char *const units[] = { "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16",
                                          "a100-bf16", "in=e4m3 scale=e8m0:4 acc=f32",
                                          "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse" };
-    limber_conv shape = { .n = 2,
+    limber_conv shape = { .size = sizeof(limber_conv), .n = 2,
                           .c = 4,
                           .h = 5,
                           .w = 6,
@@ -671,7 +671,7 @@ static void convolutions_are_simulated(void **state)
 
         shape.layout = nhwc ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-            limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
+            limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
 
             assert_int_equal(limber_conv2d(backend[ctx], &contract, &shape, NULL, x, named("f64"),
                                            w, named("f64"), NULL, y, named("f32"), NULL),
@@ -680,7 +680,7 @@ static void convolutions_are_simulated(void **state)
                 int64_t image = at / (6 * oh * ow), o = at / (oh * ow) % 6, row = at / ow % oh;
                 int64_t col = at % ow, g = o / 3, index;
                 double line[2][12];
-                limber_statistics none = { 0 };
+                limber_statistics none = LIMBER_STATISTICS_INIT;
                 double want;
 
                 for (int64_t p = 0; p < k; p++) {
@@ -716,23 +716,23 @@ static void bytes_and_doubles_run_on_the_machine(void **state)
     int32_t c[4];
     double x[] = { 1e16, 1, -1e16 }, y[] = { 1, 1, 1 }, z;
     limber_unit bytes = unit("int8"), doubles = unit("a100-fp64");
-    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &bytes };
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &bytes };
 
     (void)state;
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-        limber_statistics s = { 0 };
+        limber_statistics s = LIMBER_STATISTICS_INIT;
 
         contract.unit = &bytes;
         contract.statistics = &s;
         assert_int_equal(limber_gemm(backend[ctx], &contract, 2, 2, 2, NULL, rows(a, "i8", 2),
-                                     rows(b, "i8", 2), NULL, rows(c, "i32", 2), NULL),
+                                     rows(b, "i8", 2), NULL, output_of(rows(c, "i32", 2)), NULL),
                          LIMBER_STATUS_OK);
         assert_true(c[0] == 127 * 127 - 128 && c[3] == -5 * 128 - 7);
         assert_int_equal(s.nonzero, 8);
         contract.unit = &doubles;
         contract.statistics = NULL;
         assert_int_equal(limber_gemm(backend[ctx], &contract, 1, 1, 3, NULL, rows(x, "f64", 3),
-                                     rows(y, "f64", 1), NULL, rows(&z, "f64", 1), NULL),
+                                     rows(y, "f64", 1), NULL, output_of(rows(&z, "f64", 1)), NULL),
                          LIMBER_STATUS_OK);
         assert_true(z == 0); /* one chain: 1e16 + 1 is 1e16 */
     }
@@ -741,7 +741,7 @@ static void bytes_and_doubles_run_on_the_machine(void **state)
 static void bound_functions_keep_their_unit(void **state)
 {
     limber_unit u = unit("in=e5m2 mul=e5m2 acc=e5m2");
-    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
     float a[] = { 1, 1 }, b[] = { 4, 0.25f }, c = 0;
     void (*f)(void);
     int (*gemm)(int64_t, int64_t, int64_t, const float *, int64_t, const float *, int64_t, float *,

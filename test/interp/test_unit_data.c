@@ -14,7 +14,7 @@ static int make_contexts(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        limber_config c = { .backend = names[i], .cache_dir = "", .threads = 1 };
+        limber_config c = { .size = sizeof(limber_config), .backend = names[i], .cache_dir = "", .threads = 1 };
 
         if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
             return -1;
@@ -78,9 +78,9 @@ static int agree(limber_context *ctx, const struct set *s, const struct table t[
 {
     static const float one = 1;
     limber_format f32 = named("f32");
-    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE };
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE };
     bool narrow = strcmp(s->result, "fp16") == 0;
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
     char words[64];
     int good = 0;
 
@@ -99,7 +99,7 @@ static int agree(limber_context *ctx, const struct set *s, const struct table t[
             limber_convert(&c, f32, half, named("f16"), 1, LIMBER_ROUND_NEAREST);
         }
         if (limber_gemm(ctx, &contract, 1, 1, t[0].cols, NULL, a, b, s->from_zero ? NULL : &one,
-                        (limber_matrix){ &c, f32, 1, 1 }, NULL) != LIMBER_STATUS_OK)
+                        (limber_output){ &c, f32, 1, 1 }, NULL) != LIMBER_STATUS_OK)
             fail_msg("%s: %s", s->unit, limber_error_text());
         good += memcmp(&c, &t[3].v[row * MOST_K], sizeof c) == 0;
     }
@@ -173,7 +173,7 @@ static void the_floor_of_the_alignment_is_met(void **state)
           0x9a680000, 0x17350000 },
     };
     limber_format f32 = named("f32");
-    limber_contract contract = { .promise = LIMBER_CONTRACT_SIMULATE };
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE };
     float x[2][16];
 
     (void)state;
@@ -181,7 +181,7 @@ static void the_floor_of_the_alignment_is_met(void **state)
     for (int floor = -136; floor <= -130; floor++)
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
             char words[64];
-            limber_unit u;
+            limber_unit u = LIMBER_UNIT_INIT;
             float c;
 
             snprintf(words, sizeof words, "h100-bf16 floor=%d", floor);
@@ -191,7 +191,7 @@ static void the_floor_of_the_alignment_is_met(void **state)
             assert_int_equal(limber_gemm(backend[ctx], &contract, 1, 1, 16, NULL,
                                          (limber_matrix){ x[0], f32, 16, 1 },
                                          (limber_matrix){ x[1], f32, 1, 1 }, NULL,
-                                         (limber_matrix){ &c, f32, 1, 1 }, NULL),
+                                         (limber_output){ &c, f32, 1, 1 }, NULL),
                              LIMBER_STATUS_OK);
             assert_true((c == 0x1.6p-146f) == (floor == -133));
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Configurations in LPGEMM's keys, and the model of retained variance. */
 #include "ir/ir.h"
+#include "limber/research.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -29,7 +30,7 @@ static const char good[] = "# the template\n"
 
 static void reads(const char *text, const char *layer, int wanted, const char *words)
 {
-    limber_unit unit, same;
+    limber_unit unit = LIMBER_UNIT_INIT, same = LIMBER_UNIT_INIT;
     char got[512];
     int listed;
 
@@ -65,7 +66,7 @@ static void configurations(void **state)
 
 static void refuses(const char *text, const char *layer, const char *why)
 {
-    limber_unit unit, zero;
+    limber_unit unit = LIMBER_UNIT_INIT, zero = LIMBER_UNIT_INIT;
     int listed = 7;
 
     memset(&zero, 0, sizeof zero);
@@ -78,7 +79,7 @@ static void refuses(const char *text, const char *layer, const char *why)
 
 static void bad_configurations(void **state)
 {
-    limber_unit unit;
+    limber_unit unit = LIMBER_UNIT_INIT;
 
     (void)state;
     refuses(NULL, NULL, "text is NULL");
@@ -124,7 +125,7 @@ static void is_near(double got, double wanted)
 
 static double of_unit(const char *words, int64_t k)
 {
-    limber_unit unit;
+    limber_unit unit = LIMBER_UNIT_INIT;
 
     assert_int_equal(limber_unit_parse(words, &unit), LIMBER_STATUS_OK);
     return limber_unit_retention(&unit, k);

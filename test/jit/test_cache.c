@@ -208,7 +208,7 @@ static void another_key_is_not_taken(void **state)
 static void refused(const char *dir, const char *reason)
 {
     struct disk *disk = open_disk(dir, 1 << 20);
-    limber_cache_info info;
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     char path[5000];
 
     assert_false(load(disk, 1));
@@ -371,7 +371,7 @@ static char *use_key_of_its_own(void)
 static int read_only_child(const char *dir)
 {
     struct disk *disk;
-    limber_cache_info info;
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     char *keys;
 
     if (geteuid() == 0 && seteuid(NOBODY) != 0)
@@ -531,13 +531,13 @@ static void without_a_key_nothing_is_kept(void **state)
     static const char *const reasons[] = { "LIMBER_CACHE_KEY", "no absolute path",
                                            "Not a directory" };
     struct disk *reader;
-    limber_cache_info told;
+    limber_cache_info told = LIMBER_CACHE_INFO_INIT;
 
     (void)state;
     assert_non_null(own);
     path_of(path, sizeof path, dir, 1);
     for (size_t i = 0; i < COUNT(reasons); i++) {
-        limber_cache_info info;
+        limber_cache_info info = LIMBER_CACHE_INFO_INIT;
         struct disk *disk;
 
         if (i == 0)
@@ -703,7 +703,7 @@ static void the_oldest_make_room(void **state)
     enum { SIZE = 1000, FIT = 10 };
     char *dir = scratch(), path[5000];
     struct disk *disk = open_disk(dir, FIT * 1300);
-    limber_cache_info info;
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     time_t now = time(NULL);
 
     (void)state;
@@ -759,8 +759,8 @@ static void controls_tell_and_clear(void **state)
 {
     char *dir = scratch(), path[5000];
     unsigned char data[2048];
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    limber_cache_info info;
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     int n[2] = { 0, 0 };
     size_t size, removed;
 
@@ -775,12 +775,12 @@ static void controls_tell_and_clear(void **state)
     assert_int_equal(info.entries, 3);
     assert_string_equal(info.directory, dir);
     assert_true(info.writable);
-    assert_int_equal(limber_cache_each(ctx, 1, tally, n), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_each(ctx, LIMBER_CACHE_VERIFY, tally, n), LIMBER_STATUS_OK);
     assert_int_equal(n[0], 1);
     assert_int_equal(n[1], 2);
-    assert_int_equal(limber_cache_clear(ctx, 1, &removed), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_DAMAGED, &removed), LIMBER_STATUS_OK);
     assert_int_equal(removed, 1);
-    assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_ALL, &removed), LIMBER_STATUS_OK);
     assert_int_equal(removed, 2);
     limber_destroy(ctx);
     discard(dir);
@@ -799,13 +799,13 @@ static void without_a_compiler(void **state)
     struct backend bare = counted;
     const struct backend *const list[] = { &bare, &limber_backend_interp, NULL };
     struct diag d = { 0 };
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
     limber_context *ctx;
     limber_status status;
 
     (void)state;
     bare.compile = no_compiler;
-    assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "" }, list, &d));
+    assert_true(limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }, list, &d));
     assert_string_equal(limber_fallback_reason(ctx), "");
     assert_int_equal(gemm_meanwhile(ctx, LIMBER_ON_MISS_COMPILE, &r), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "no compiler is installed"));
@@ -820,11 +820,11 @@ static void without_a_compiler(void **state)
     while (status == LIMBER_STATUS_NOT_READY);
     assert_int_equal(status, LIMBER_STATUS_DEVICE);
     limber_destroy(ctx);
-    ctx = counted_context(&(limber_config){ .cache_dir = "", .backend = "counted" });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .backend = "counted" });
     assert_int_equal(gemm_meanwhile(ctx, LIMBER_ON_MISS_COMPILE, &r), LIMBER_STATUS_OK);
     assert_string_equal(limber_fallback_reason(ctx), "");
     limber_destroy(ctx);
-    assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = "", .backend = "counted" },
+    assert_true(limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .backend = "counted" },
                                     list, &d));
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "no compiler is installed"));
@@ -961,8 +961,8 @@ static void memory_is_bounded(void **state)
 static void kernels_come_from_memory_then_from_disk(void **state)
 {
     char *dir = scratch();
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    limber_report r, first;
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    limber_report r = LIMBER_REPORT_INIT, first = LIMBER_REPORT_INIT;
 
     (void)state;
     compiles = unloads = loads = 0;
@@ -971,7 +971,7 @@ static void kernels_come_from_memory_then_from_disk(void **state)
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 2);
     limber_destroy(ctx);
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     assert_string_equal(r.kernel, first.kernel);
@@ -1009,18 +1009,18 @@ static void plans_of_one_code_share_it(void **state)
         limber_context *ctx;
         struct diag d = { 0 };
 
-        assert_true(limber_context_make(&ctx, &(limber_config){ .cache_dir = dir }, list, &d));
+        assert_true(limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir }, list, &d));
         for (int i = 0; i < 8; i++) {
-            const limber_contract contract = { .promise = LIMBER_CONTRACT_BITS,
+            const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS,
                                                .bits = 20 + i / 2,
                                                .scheme = scheme[i % 2] };
             double a = 3, b = 5, c = 0;
-            limber_report r;
+            limber_report r = LIMBER_REPORT_INIT;
 
             assert_int_equal(limber_gemm(ctx, &contract, 1, 1, 1, NULL,
                                          (limber_matrix){ &a, f64, 1, 1 },
                                          (limber_matrix){ &b, f64, 1, 1 }, NULL,
-                                         (limber_matrix){ &c, f64, 1, 1 }, &r),
+                                         (limber_output){ &c, f64, 1, 1 }, &r),
                              LIMBER_STATUS_OK);
             assert_true(c == 15);
             assert_string_equal(r.scheme, scheme[i % 2]);
@@ -1036,15 +1036,15 @@ static void plans_of_one_code_share_it(void **state)
 static void a_damaged_kernel_is_made_again(void **state)
 {
     char *dir = scratch();
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    limber_report r;
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    limber_report r = LIMBER_REPORT_INIT;
     char path[5000];
     unsigned char junk[100] = { 1, 2, 3 };
 
     (void)state;
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     {
         struct dirent *e;
         char shard[4200];
@@ -1065,7 +1065,7 @@ static void a_damaged_kernel_is_made_again(void **state)
     assert_int_equal(r.from, 0);
     assert_int_equal(compiles, 1);
     limber_destroy(ctx);
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     limber_destroy(ctx);
@@ -1076,8 +1076,8 @@ static void a_damaged_kernel_is_made_again(void **state)
 static void tuning_is_kept(void **state)
 {
     char *dir = scratch();
-    const limber_config config = { .cache_dir = dir, .threads = 1 };
-    const limber_tuning brief = { .seconds = 0.01 }, bad = { .seconds = -1 };
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
+    const limber_tuning brief = { .size = sizeof(limber_tuning), .seconds = 0.01 }, bad = { .seconds = -1 };
     limber_context *ctx = counted_context(&config);
     size_t removed;
 
@@ -1096,7 +1096,7 @@ static void tuning_is_kept(void **state)
             assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
         }
         assert_non_null(strstr(ctx->machine.text.s, "tile.f64="));
-        assert_int_equal(limber_cache_clear(ctx, 0, &removed), LIMBER_STATUS_OK);
+        assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_ALL, &removed), LIMBER_STATUS_OK);
         assert_true(removed >= 1);
         limber_destroy(ctx);
         assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
@@ -1109,7 +1109,7 @@ static void tuning_is_kept(void **state)
 /* A record of this machine's tuning, made by hand: the target with f64's tile and rate. */
 static void write_record(const char *dir, int mr, int mb, int nb, double rate)
 {
-    const limber_config config = { .cache_dir = dir, .backend = "llvm" };
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .backend = "llvm" };
     struct facts facts = { .plan = "tuning record", .scheme = "none" };
     struct text text = { 0 };
     struct diag d = { 0 };
@@ -1134,18 +1134,18 @@ static void write_record(const char *dir, int mr, int mb, int nb, double rate)
 /* Whether a context that is made now says it is tuned, and its plan for doubles has this tile. */
 static bool follows(const char *dir, const char *tile)
 {
-    const limber_config config = { .cache_dir = dir, .backend = "llvm", .threads = 1 };
-    limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .backend = "llvm", .threads = 1 };
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     double one = 1;
-    limber_matrix m = { .data = &one, .row = 1, .col = 1 };
-    limber_cache_info info;
+    limber_matrix m = { .data = &one, .row_stride = 1, .col_stride = 1 };
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     limber_context *ctx;
     bool found;
     char *text;
 
     assert_int_equal(limber_format_named("f64", &m.format), LIMBER_STATUS_OK);
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
-    assert_int_equal(limber_gemm_plan(ctx, &contract, 1, 1, 1, NULL, m, m, NULL, m, &text, NULL),
+    assert_int_equal(gemm_plan(ctx, &contract, 1, 1, 1, NULL, m, m, NULL, output_of(m), &text, NULL),
                      LIMBER_STATUS_OK);
     assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_STATUS_OK);
     found = strstr(text, tile) != NULL;
@@ -1179,7 +1179,7 @@ static void damage_only_entry(const char *dir, long at)
 
 static void records_are_followed_or_ignored(void **state)
 {
-    const limber_config config = { .cache_dir = "", .backend = "llvm" };
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = "", .backend = "llvm" };
     char tile[64], *dir;
     limber_context *ctx;
     int mr, columns;
@@ -1219,9 +1219,9 @@ static void gather_lines(void *user, const char *line)
 static void units_are_tuned_on_request(void **state)
 {
     char *dir = scratch();
-    const limber_config config = { .cache_dir = dir, .threads = 1 };
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
     struct text first = { 0 }, again = { 0 };
-    limber_tuning how = { .seconds = 0.2, .units = "f32", .seen = gather_lines, .user = &first };
+    limber_tuning how = { .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = gather_lines, .user = &first };
     limber_context *ctx;
 
     (void)state;
@@ -1255,28 +1255,28 @@ static void modes_of_the_cache(void **state)
 {
     char *dir = scratch();
     limber_context *ctx;
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
     int n[2] = { 0, 0 };
 
     (void)state;
     setenv("LIMBER_CACHE", "ro", 1);
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
-    assert_int_equal(limber_cache_each(ctx, 0, tally, n), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_each(ctx, LIMBER_CACHE_LIST, tally, n), LIMBER_STATUS_OK);
     assert_int_equal(n[0] + n[1], 0);
     limber_destroy(ctx);
     setenv("LIMBER_CACHE", "rw", 1);
     setenv("LIMBER_NO_COMPILE", "1", 1);
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "LIMBER_NO_COMPILE"));
     limber_destroy(ctx);
     unsetenv("LIMBER_NO_COMPILE");
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     setenv("LIMBER_NO_COMPILE", "1", 1);
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     limber_destroy(ctx);
@@ -1287,9 +1287,9 @@ static void modes_of_the_cache(void **state)
 
 static void a_call_survives_a_cache_that_cannot_be(void **state)
 {
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "/dev/null/cache" });
-    limber_cache_info info;
-    limber_report r;
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "/dev/null/cache" });
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
+    limber_report r = LIMBER_REPORT_INIT;
 
     (void)state;
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
@@ -1309,7 +1309,7 @@ static int storm_child(const char *dir)
     struct diag d = { 0 };
     limber_status s;
 
-    if (!limber_context_make(&ctx, &(limber_config){ .cache_dir = dir, .threads = 2 }, counted_list,
+    if (!limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir, .threads = 2 }, counted_list,
                              &d))
         return 1;
     compiles = 0;
@@ -1330,7 +1330,7 @@ static void many_processes_compile_once(void **state)
     char *dir = scratch();
     limber_context *ctx;
     pid_t child[CHILDREN];
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
     int n[2] = { 0, 0 }, made = 0;
 
     (void)state;
@@ -1351,8 +1351,8 @@ static void many_processes_compile_once(void **state)
     }
     assert_int_equal(made, 1);
     compile_delay = 0;
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
-    assert_int_equal(limber_cache_each(ctx, 1, tally, n), LIMBER_STATUS_OK);
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(limber_cache_each(ctx, LIMBER_CACHE_VERIFY, tally, n), LIMBER_STATUS_OK);
     assert_int_equal(n[0], 0);
     assert_int_equal(n[1], 1);
     assert_int_equal(nftw(dir, no_temporary, 16, FTW_PHYS), 0);
@@ -1367,7 +1367,7 @@ static void a_killed_maker_is_succeeded(void **state)
 {
     char *dir = scratch();
     limber_context *ctx;
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
     int status;
     pid_t pid;
 
@@ -1381,7 +1381,7 @@ static void a_killed_maker_is_succeeded(void **state)
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     compile_delay = 0;
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 0);
     limber_destroy(ctx);
@@ -1425,8 +1425,8 @@ static void claims_are_waited_for_and_not_for_ever(void **state)
 static void kernels_are_made_ahead(void **state)
 {
     char *dir = scratch(), *plan, *again;
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "" });
-    limber_report used, r;
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
+    limber_report used = LIMBER_REPORT_INIT, r = LIMBER_REPORT_INIT;
 
     (void)state;
     assert_int_equal(small_gemm(ctx, &used), LIMBER_STATUS_OK);
@@ -1439,7 +1439,7 @@ static void kernels_are_made_ahead(void **state)
     assert_int_equal(limber_kernel_plan(ctx, "abc", &again), LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
 
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     compiles = loads = unloads = 0;
     assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 0);
@@ -1452,7 +1452,7 @@ static void kernels_are_made_ahead(void **state)
     assert_int_equal(limber_kernel_make(ctx, "plan gemm {", NULL), LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
 
-    ctx = counted_context(&(limber_config){ .cache_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 1);
     assert_string_equal(r.kernel, used.kernel);
@@ -1468,7 +1468,7 @@ static void *one_call(void *arg)
 
 static void many_threads_compile_once(void **state)
 {
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "" });
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
     pthread_t thread[8];
 
     (void)state;
@@ -1491,15 +1491,15 @@ static void many_threads_compile_once(void **state)
 static void a_dump_tells_the_whole_way(void **state)
 {
     char *dir = scratch(), *cache = scratch(), path[5000];
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = cache });
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = cache });
     unsigned char data[4096];
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
     size_t n;
 
     (void)state;
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
-    ctx = counted_context(&(limber_config){ .cache_dir = cache, .dump_dir = dir });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = cache, .dump_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     snprintf(path, sizeof path, "%s/%.12s/00-stated.lir", dir, r.kernel);
     n = slurp(path, data, sizeof data - 1);
@@ -1543,9 +1543,8 @@ static int dumped(const char *dir, bool *closed)
 static void dump(const char *dir, const char *reason)
 {
     struct text all = { 0 };
-    limber_context *ctx = counted_context(&(limber_config){
-        .cache_dir = "", .dump_dir = dir, .verbose = 1, .log = gather_lines, .log_user = &all });
-    limber_report r;
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .dump_dir = dir, .verbose = 1, .log = gather_lines, .log_user = &all });
+    limber_report r = LIMBER_REPORT_INIT;
 
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
@@ -1562,7 +1561,7 @@ static void a_dump_follows_no_links(void **state)
 {
     char *dir = scratch(), *fresh = malloc(5000), path[6000], link[6000], victim[5000];
     unsigned char data[4096];
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
     limber_context *ctx;
     struct stat st;
     bool closed;
@@ -1579,7 +1578,7 @@ static void a_dump_follows_no_links(void **state)
     assert_int_equal(st.st_mode & 0777, 0700);
 
     /* links and second names in the place of a file are replaced, not written through */
-    ctx = counted_context(&(limber_config){ .cache_dir = "" });
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     spill(victim, (const unsigned char *)"mine", 4);

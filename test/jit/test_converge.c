@@ -15,7 +15,7 @@ static int make_context(void **state)
     (void)state;
     f64 = named("f64");
 #ifdef LIMBER_HAVE_LLVM
-    if (limber_create(&ctx, &(limber_config){ .backend = "llvm", .cache_dir = "", .threads = 1 }))
+    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = 1 }))
         print_message("no compiled backend here: %s\n", limber_error_text());
 #endif
     return 0;
@@ -37,10 +37,10 @@ static void need_context(void)
 static limber_report multiply(double *a, double *b, double *c, int m, int n, int k,
                               limber_contract contract)
 {
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
 
     if (limber_gemm(ctx, &contract, m, n, k, NULL, (limber_matrix){ a, f64, k, 1 },
-                    (limber_matrix){ b, f64, n, 1 }, NULL, (limber_matrix){ c, f64, n, 1 },
+                    (limber_matrix){ b, f64, n, 1 }, NULL, (limber_output){ c, f64, n, 1 },
                     &report))
         fail_msg("%s", limber_error_text());
     return report;
@@ -65,7 +65,7 @@ static void fill_any(struct rng *r, double *x, int count)
 static void random_work_converges(void **state)
 {
     enum { CALLS = 300, FIRST = 150, MOST = 40, LATE = 2 };
-    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
     struct rng r = { 81 };
     int made = 0, late = 0;
 
@@ -105,7 +105,7 @@ static void scales_are_no_part_of_a_kernel(void **state)
         for (int i = 0; i < 30; i++) {
             /* within the range where native products cannot leave binary64 */
             double x = ldexp(1, rng_below(&r, 60) - 30), y = ldexp(1, rng_below(&r, 60) - 30);
-            limber_report report;
+            limber_report report = LIMBER_REPORT_INIT;
 
             for (int j = 0; j < SIDE * SIDE; j++) {
                 a[j] *= x;
@@ -128,13 +128,13 @@ enum { LARGE = 512 };
 
 static limber_report planned(const double *x, const double *y, limber_contract contract)
 {
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
     char *text;
 
-    if (limber_gemm_plan(ctx, &contract, LARGE, LARGE, LARGE, NULL,
+    if (gemm_plan(ctx, &contract, LARGE, LARGE, LARGE, NULL,
                          (limber_matrix){ (void *)(uintptr_t)x, f64, LARGE, 1 },
                          (limber_matrix){ (void *)(uintptr_t)y, f64, LARGE, 1 }, NULL,
-                         (limber_matrix){ NULL, f64, LARGE, 1 }, &text, &report))
+                         (limber_output){ NULL, f64, LARGE, 1 }, &text, &report))
         fail_msg("%s", limber_error_text());
     limber_free(text);
     return report;
@@ -160,11 +160,11 @@ static void weaker_contracts_cost_no_more(void **state)
     need_context();
     for (size_t i = 0; i < COUNT(binades); i++) {
         double *x = spread_over(&r, binades[i]), *y = spread_over(&r, binades[i]);
-        double cost = planned(x, y, (limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }).cost;
+        double cost = planned(x, y, (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }).cost;
 
         for (size_t q = 0; q < COUNT(bits); q++) {
             limber_report weak = planned(
-                x, y, (limber_contract){ .promise = LIMBER_CONTRACT_BITS, .bits = bits[q] });
+                x, y, (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = bits[q] });
 
             if (weak.cost > cost * 1.05)
                 fail_msg("%d binades: bits=%d costs %g by %s, more than a stronger contract's %g",
@@ -177,10 +177,10 @@ static void weaker_contracts_cost_no_more(void **state)
 
 static void wide_and_special_data_cost_little_more(void **state)
 {
-    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
     struct rng r = { 84 };
     double *x = spread_over(&r, 1), *y = spread_over(&r, 1), *wide = spread_over(&r, 2000);
-    limber_report narrow, report;
+    limber_report narrow = LIMBER_REPORT_INIT, report = LIMBER_REPORT_INIT;
 
     (void)state;
     if (!ctx) {
@@ -206,13 +206,13 @@ static void wide_and_special_data_cost_little_more(void **state)
 static void small_products_stay_fast(void **state)
 {
     enum { N = 32, KINDS = 5 };
-    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "pairs" };
+    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "pairs" };
     struct rng r = { 85 };
 
     (void)state;
     need_context();
     for (int kind = 0; kind < KINDS; kind++) {
-        limber_report report;
+        limber_report report = LIMBER_REPORT_INIT;
 
         fill(&r, kind == 4 ? DATA_special : DATA_unit, f64, a, N * N);
         fill(&r, DATA_unit, f64, b, N * N);

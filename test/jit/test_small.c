@@ -19,7 +19,7 @@ static int make_contexts(void **state)
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
     for (size_t i = 0; i < COUNT(sets); i++) {
-        limber_config config = { .backend = "llvm", .cache_dir = "", .threads = 1 };
+        limber_config config = { .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = 1 };
         struct target *t;
 
         if (limber_create(&compiled[i], &config)) {
@@ -37,7 +37,7 @@ static int make_contexts(void **state)
     }
 #endif
     return limber_create(&interp,
-                         &(limber_config){ .backend = "interp", .cache_dir = "", .threads = 1 });
+                         &(limber_config){ .size = sizeof(limber_config), .backend = "interp", .cache_dir = "", .threads = 1 });
 }
 
 static int free_contexts(void **state)
@@ -149,7 +149,7 @@ static void one(struct rng *r, const char *const *formats, int count, const char
     limber_matrix ma = { a, fa, across & 1 ? 1 : k ? k : 1, across & 1 ? m : 1 };
     limber_matrix mb = { b, fb, across & 2 ? 1 : n, across & 2 ? (k ? k : 1) : 1 };
     limber_matrix mc = { want, fc, across & 4 ? 1 : n, across & 4 ? m : 1 };
-    limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
 
     fill_kind(r, &ka, fa, a, m * k, true);
     fill_kind(r, &kb, fb, b, k * n, false);
@@ -158,16 +158,16 @@ static void one(struct rng *r, const char *const *formats, int count, const char
     element(r, &kc, fc, beta);
     memcpy(want, old, sizeof want);
     assert_int_equal(limber_gemm(interp, &contract, m, n, k, scalars & 1 ? alpha : NULL, ma, mb,
-                                 scalars & 2 ? beta : NULL, mc, NULL),
+                                 scalars & 2 ? beta : NULL, output_of(mc), NULL),
                      LIMBER_STATUS_OK);
     contract.scheme = scheme;
     mc.data = c;
     for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
-        limber_report report;
+        limber_report report = LIMBER_REPORT_INIT;
 
         memcpy(c, old, sizeof c);
         assert_int_equal(limber_gemm(compiled[i], &contract, m, n, k, scalars & 1 ? alpha : NULL,
-                                     ma, mb, scalars & 2 ? beta : NULL, mc, &report),
+                                     ma, mb, scalars & 2 ? beta : NULL, output_of(mc), &report),
                          LIMBER_STATUS_OK);
         assert_string_equal(report.scheme, scheme ? scheme : "pairs");
         compare(c, want, m * n, fc, sets[i] ? sets[i] : "here", trial);
@@ -212,7 +212,7 @@ static void classes_of_results(void **state)
     for (int k = 2; k <= 70; k += 68) /* the classes lie at the ends of the words of bits */
         for (size_t s = 0; s < COUNT(schemes); s++)
             for (size_t set = 0; set < COUNT(sets) && compiled[set]; set++) {
-                const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT,
+                const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
                                                    .scheme = schemes[s] };
 
                 memset(a, 0, sizeof a);
@@ -229,7 +229,7 @@ static void classes_of_results(void **state)
                     if (limber_gemm(compiled[set], &contract, ALL, n, k, NULL,
                                     (limber_matrix){ a, f64, k, 1 },
                                     (limber_matrix){ b + j, f64, ALL, 1 }, NULL,
-                                    (limber_matrix){ c + j, f64, ALL, 1 }, NULL))
+                                    (limber_output){ c + j, f64, ALL, 1 }, NULL))
                         fail_msg("%s", limber_error_text());
                 }
                 for (int i = 0; i < ALL * ALL; i++) {
@@ -250,11 +250,11 @@ static void batches_are_served_too(void **state)
 {
     enum { COUNT_ = 300, N = 9 };
     static double a[COUNT_ * N * N], b[COUNT_ * N * N], c[COUNT_ * N * N], want[COUNT_ * N * N];
-    const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
-    const limber_batch batch = { .count = COUNT_, .a = N * N, .b = N * N, .c = N * N };
+    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_batch batch = { .size = sizeof(limber_batch), .count = COUNT_, .a = N * N, .b = N * N, .c = N * N };
     limber_format f64 = named("f64");
     limber_context *threads;
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
     struct rng r = { 73 };
 
     (void)state;
@@ -262,15 +262,15 @@ static void batches_are_served_too(void **state)
         skip();
     assert_int_equal(
         limber_create(&threads,
-                      &(limber_config){ .backend = "llvm", .cache_dir = "", .threads = 3 }),
+                      &(limber_config){ .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = 3 }),
         LIMBER_STATUS_OK);
     fill(&r, DATA_spread, f64, a, COUNT_ * N * N);
     fill(&r, DATA_spread, f64, b, COUNT_ * N * N);
     for (int which = 0; which < 2; which++)
-        assert_int_equal(limber_gemm_batch(which ? interp : threads, &correct, NULL, &batch, N, N,
+        assert_int_equal(gemm_batch(which ? interp : threads, &correct, NULL, &batch, N, N,
                                            N, NULL, (limber_matrix){ a, f64, N, 1 },
                                            (limber_matrix){ b, f64, N, 1 }, NULL,
-                                           (limber_matrix){ which ? want : c, f64, N, 1 },
+                                           (limber_output){ which ? want : c, f64, N, 1 },
                                            which ? NULL : &report),
                          LIMBER_STATUS_OK);
     assert_string_equal(report.scheme, "pairs");
@@ -301,13 +301,13 @@ static void tails_decide(void **state)
             }
             for (size_t s = 0; s < COUNT(schemes); s++)
                 for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
-                    const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT,
+                    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
                                                        .scheme = schemes[s] };
 
                     assert_int_equal(limber_gemm(compiled[i], &contract, 1, 1, TERMS, NULL,
                                                  (limber_matrix){ a, f64, TERMS, 1 },
                                                  (limber_matrix){ b, f64, 1, 1 }, NULL,
-                                                 (limber_matrix){ &c, f64, 1, 1 }, NULL),
+                                                 (limber_output){ &c, f64, 1, 1 }, NULL),
                                      LIMBER_STATUS_OK);
                     if (c != (way & 1 ? 1 : 1 + 0x1p-52))
                         fail_msg("%s, 2^-%d, way %d: %a", schemes[s] ? schemes[s] : "pairs",
@@ -330,7 +330,7 @@ static void sums_beside_midpoints(void **state)
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
         int k = trial % 300 == 299 ? MOST_TERMS : 3 + rng_below(&r, 250);
-        limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
         __float128 sum = 0, middle;
         double want, c;
 
@@ -347,7 +347,7 @@ static void sums_beside_midpoints(void **state)
         assert_int_equal(limber_gemm(interp, &contract, 1, 1, k, NULL,
                                      (limber_matrix){ a, f64, k, 1 },
                                      (limber_matrix){ b, f64, 1, 1 }, NULL,
-                                     (limber_matrix){ &want, f64, 1, 1 }, NULL),
+                                     (limber_output){ &want, f64, 1, 1 }, NULL),
                          LIMBER_STATUS_OK);
         for (int way = 0; way < 2; way++)
             for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
@@ -355,7 +355,7 @@ static void sums_beside_midpoints(void **state)
                 assert_int_equal(limber_gemm(compiled[i], &contract, 1, 1, k, NULL,
                                              (limber_matrix){ a, f64, k, 1 },
                                              (limber_matrix){ b, f64, 1, 1 }, NULL,
-                                             (limber_matrix){ &c, f64, 1, 1 }, NULL),
+                                             (limber_output){ &c, f64, 1, 1 }, NULL),
                                  LIMBER_STATUS_OK);
                 if (c != want)
                     fail_msg("%s, trial %d, k = %d: %a, not %a", contract.scheme, trial, k, c,
@@ -369,7 +369,7 @@ static void sums_beside_midpoints(void **state)
 static void fractions_are_no_integers(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
-    const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
     limber_format i64 = named("i64"), f64 = named("f64");
 
     (void)state;
@@ -389,7 +389,7 @@ static void fractions_are_no_integers(void **state)
                 assert_int_equal(limber_gemm(ctx, &exact, 1, 1, 2, NULL,
                                              (limber_matrix){ a, format, 2, 1 },
                                              (limber_matrix){ b, format, 1, 1 }, NULL,
-                                             (limber_matrix){ &c, i64, 1, 1 }, NULL),
+                                             (limber_output){ &c, i64, 1, 1 }, NULL),
                                  whole ? LIMBER_STATUS_OK : LIMBER_STATUS_RANGE);
                 assert_int_equal(c, whole ? 9 : 77);
             }
@@ -399,7 +399,7 @@ static void fractions_are_no_integers(void **state)
 static void very_long_sums(void **state)
 {
     enum { K = 9000000 };
-    const limber_contract exact = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
     limber_format f64 = named("f64");
     double *x, c = 0;
 
@@ -417,7 +417,7 @@ static void very_long_sums(void **state)
         assert_int_equal(limber_gemm(compiled[0], &exact, 1, 1, sign ? K / 2 : K, NULL,
                                      (limber_matrix){ x, f64, 2 * K, sign ? 2 : 1 },
                                      (limber_matrix){ x + sign, f64, sign ? 2 : 1, 1 }, NULL,
-                                     (limber_matrix){ &c, f64, 1, 1 }, NULL),
+                                     (limber_output){ &c, f64, 1, 1 }, NULL),
                          LIMBER_STATUS_OK);
         assert_true(c == (sign ? want / 2 : want));
     }

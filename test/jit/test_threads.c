@@ -183,14 +183,14 @@ static void the_environment_pins(void **state)
         struct cpus c;
 
         value[i] ? setenv("LIMBER_PIN", value[i], 1) : unsetenv("LIMBER_PIN");
-        ctx = counted_context(&(limber_config){ .cache_dir = "", .threads = 2 });
+        ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 2 });
         ask(ctx->pool, &c);
         assert_true(CPU_EQUAL(&c.set[0], &own));
         assert_int_equal(CPU_COUNT(&c.set[1]), i == 2 ? 1 : CPU_COUNT(&own));
         limber_destroy(ctx);
     }
     setenv("LIMBER_PIN", "yes", 1);
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .threads = 2 }),
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .threads = 2 }),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "LIMBER_PIN"));
     unsetenv("LIMBER_PIN");
@@ -340,7 +340,7 @@ static void nobody_spins_between_runs(void **state)
 /* The pool's threads do not survive a fork; the child's calls do, and so does its end. */
 static void forks(void **state)
 {
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "", .threads = 4 });
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 4 });
     int status;
     pid_t pid;
 
@@ -372,7 +372,7 @@ static void *many_calls(void *arg)
 
 static void threads_share_a_context(void **state)
 {
-    limber_context *ctx = counted_context(&(limber_config){ .cache_dir = "", .threads = 3 });
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 3 });
     pthread_t thread[8];
 
     (void)state;
@@ -420,15 +420,15 @@ static void same_bits(const char *in, const char *out, limber_promise promise, i
     fill_bytes(b, (size_t)(K * N) * fi.size, fi.size);
     for (int threads = 1; threads <= 4; threads++) {
         limber_context *ctx;
-        limber_contract contract = { .promise = promise };
+        limber_contract contract = { .size = sizeof(limber_contract), .promise = promise };
         unsigned char *to = c[threads > 1];
 
         assert_int_equal(
-            limber_create(&ctx, &(limber_config){ .cache_dir = "", .threads = threads }),
+            limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = threads }),
             LIMBER_STATUS_OK);
         memset(to, threads, size);
         if (limber_gemm(ctx, &contract, M, N, K, NULL, (limber_matrix){ a, fi, K, 1 },
-                        (limber_matrix){ b, fi, N, 1 }, NULL, (limber_matrix){ to, fo, N, 1 },
+                        (limber_matrix){ b, fi, N, 1 }, NULL, (limber_output){ to, fo, N, 1 },
                         NULL) != LIMBER_STATUS_OK)
             fail_msg("%s with %d threads: %s", in, threads, limber_error_text());
         if (threads > 1 && memcmp(c[0], c[1], size))
@@ -466,7 +466,7 @@ static void error_texts_are_each_threads_own(void **state)
     void *answer;
 
     (void)state;
-    limber_create(&ctx, &(limber_config){ .threads = -7 });
+    limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .threads = -7 });
     pthread_create(&thread, NULL, fails_alone, NULL);
     pthread_join(thread, &answer);
     assert_null(answer);

@@ -263,7 +263,7 @@ static size_t result_bytes(const struct sweep *s)
 static limber_status multiply(limber_context *ctx, const struct sweep *s, char *c,
                               limber_report *report)
 {
-    const limber_contract contract = {
+    const limber_contract contract = { .size = sizeof(limber_contract),
         /* integers wrap, so that no range is left out */
         .promise = is_integer(s->fc) ? LIMBER_CONTRACT_NATIVE : s->request.promise,
         .scheme = s->request.scheme,
@@ -276,7 +276,7 @@ static limber_status multiply(limber_context *ctx, const struct sweep *s, char *
     return limber_gemm(ctx, &contract, s->m, COLUMNS, s->k, alpha_of(s),
                        (limber_matrix){ s->a, s->fa, s->k, 1 },
                        (limber_matrix){ s->b, s->fb, 1, s->k }, beta_of(s),
-                       (limber_matrix){ c, s->fc, COLUMNS, 1 }, report);
+                       (limber_output){ c, s->fc, COLUMNS, 1 }, report);
 }
 
 static void say(const struct sweep *s, const char *where, int at, const char *got, const char *want)
@@ -375,7 +375,7 @@ static limber_context *interp;
 /* The machine as it is, and as what it also could be. */
 static void open_sets(void)
 {
-    const limber_config plain = { .cache_dir = "", .dump_dir = "", .threads = 1, .whole = 1 };
+    const limber_config plain = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 1, .partition = LIMBER_PARTITION_OFF };
 #ifdef LIMBER_HAVE_LLVM
     static struct backend played;
     static const struct backend *const list[] = { &played, NULL };
@@ -401,7 +401,7 @@ static void open_sets(void)
 
 static int open_contexts(void **state)
 {
-    const limber_config alone = {
+    const limber_config alone = { .size = sizeof(limber_config),
         .backend = "interp", .cache_dir = "", .dump_dir = "", .threads = 1
     };
 
@@ -492,12 +492,12 @@ static void doubts_are_settled_in_every_binade(void **state)
     for (int at = 0; set_count && at < 8; at++) {
         struct rng r = { 40 + (uint64_t)at };
         limber_format fc = named(results[at % 2]);
-        const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
-        const limber_contract exact = { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+        const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+        const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
         int half = (fc.bias / 2 - 4) * (2 * (at / 2) - 3) / 3;
         char *c = poisoned(N * N * fc.size), *want = poisoned(N * fc.size);
         limber_context *ctx = sets[at / 2 % set_count].ctx;
-        limber_report report;
+        limber_report report = LIMBER_REPORT_INIT;
 
         for (int i = 0; i < N * N; i++) {
             put(&r, f64, half - (rng_below(&r, 16) ? 0 : 12), FULL, &a[i]);
@@ -511,14 +511,14 @@ static void doubts_are_settled_in_every_binade(void **state)
         for (int i = 0; i < N; i++)
             a[i * N + 1] = a[i * N] * (1 + ldexp(rng_unit(&r), -(i % 50)));
         if (limber_gemm(ctx, &correct, N, N, N, NULL, (limber_matrix){ a, f64, N, 1 },
-                        (limber_matrix){ b, f64, N, 1 }, NULL, (limber_matrix){ c, fc, N, 1 },
+                        (limber_matrix){ b, f64, N, 1 }, NULL, (limber_output){ c, fc, N, 1 },
                         &report))
             fail_msg("%s", limber_error_text());
         recomputed += report.recomputed;
         for (int j = 0; j < CANCEL; j++) {
             if (limber_gemm(interp, &exact, N, 1, N, NULL, (limber_matrix){ a, f64, N, 1 },
                             (limber_matrix){ b + cancel[j], f64, N, 1 }, NULL,
-                            (limber_matrix){ want, fc, 1, 1 }, NULL))
+                            (limber_output){ want, fc, 1, 1 }, NULL))
                 fail_msg("%s", limber_error_text());
             for (int i = 0; i < N; i++)
                 if (memcmp(c + (i * N + cancel[j]) * fc.size, want + i * fc.size, fc.size))
@@ -550,7 +550,7 @@ static void a_gpu_has_the_interpreter_s_bits(void **state)
         { { "tf32", "tf32", "f32" }, { "exact", LIMBER_CONTRACT_CORRECT }, PLAIN },
         { { "(1,8,5)", "(1,8,5)", "(1,8,5)" }, { "exact", LIMBER_CONTRACT_CORRECT }, ALPHA },
     };
-    const limber_config device = {
+    const limber_config device = { .size = sizeof(limber_config),
         .backend = "cuda", .cache_dir = "", .dump_dir = "", .threads = 1
     };
     limber_context *cuda;

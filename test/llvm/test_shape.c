@@ -12,13 +12,13 @@
 
 extern const struct backend limber_backend_llvm;
 
-static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
+static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
 
 static limber_context *open_context(const char *backend, const char *cache, const char *dump)
 {
     limber_context *ctx;
 
-    if (limber_create(&ctx, &(limber_config){ .backend = backend,
+    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .backend = backend,
                                               .cache_dir = cache,
                                               .dump_dir = dump,
                                               .threads = 1 }) != LIMBER_STATUS_OK)
@@ -65,7 +65,7 @@ static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_
                         way == ROWS    ? 1 :
                         way == COLUMNS ? rows + gap :
                                          2 * rows + 1 };
-    int64_t elements = (rows - 1) * x.row + (cols - 1) * x.col + 1;
+    int64_t elements = (rows - 1) * x.row_stride + (cols - 1) * x.col_stride + 1;
 
     *g = ground((size_t)elements * f.size);
     fill(r, rng_below(r, 3) ? DATA_unit : DATA_tiny, f, g->at, (size_t)elements);
@@ -110,10 +110,10 @@ static void compare(limber_context *ctx, limber_context *interp, const struct sh
     gd = ground(gc.bytes);
     memcpy(gd.map, gc.map, ROOM);
     d.data = gd.at;
-    if (limber_bind_shape(ctx, &native, s->m, s->n, s->k, a, b, c, s->add, &f) != LIMBER_STATUS_OK)
+    if (limber_bind_shape(ctx, &native, s->m, s->n, s->k, a, b, output_of(c), s->add ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE, &f) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", text, limber_error_text());
-    f(a.data, b.data, c.data);
-    if (limber_gemm(interp, &native, s->m, s->n, s->k, NULL, a, b, beta, d, NULL) !=
+    f(a.data, writable(b.data), writable(c.data));
+    if (limber_gemm(interp, &native, s->m, s->n, s->k, NULL, a, b, beta, output_of(d), NULL) !=
         LIMBER_STATUS_OK)
         fail_msg("%s: %s", text, limber_error_text());
     if (memcmp(gc.map, gd.map, ROOM))
@@ -205,7 +205,7 @@ static void rows_and_columns_alike(void **state)
     (void)state;
     for (int i = 0; i < 6; i++) {
         limber_context *ctx = open_context(i % 2 ? "interp" : "llvm", "", "");
-        const limber_contract any = { .promise = LIMBER_CONTRACT_NATIVE };
+        const limber_contract any = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
         int64_t m = size[i / 2][0], n = size[i / 2][1], k = size[i / 2][2];
         struct ground ga, gb, gc, gd;
         limber_matrix a = matrix(&r, named("f64"), m, k, ROWS, 1, &ga);
@@ -215,9 +215,9 @@ static void rows_and_columns_alike(void **state)
 
         for (int64_t j = 0; j < m * n; j++)
             ((double *)d.data)[j / n + j % n * m] = ((double *)c.data)[j];
-        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, c, NULL),
+        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, output_of(c), NULL),
                          LIMBER_STATUS_OK);
-        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, d, NULL),
+        assert_int_equal(limber_gemm(ctx, &any, m, n, k, &alpha, a, b, &beta, output_of(d), NULL),
                          LIMBER_STATUS_OK);
         for (int64_t j = 0; j < m * n; j++)
             assert_memory_equal((double *)d.data + j / n + j % n * m, (double *)c.data + j, 8);
@@ -352,7 +352,7 @@ static limber_matrix rows_of(int64_t cols)
 
 static limber_status ask(limber_context *ctx, int n, limber_kernel *f)
 {
-    return limber_bind_shape(ctx, &native, n, n, n, rows_of(n), rows_of(n), rows_of(n), 0, f);
+    return limber_bind_shape(ctx, &native, n, n, n, rows_of(n), rows_of(n), output_of(rows_of(n)), LIMBER_ACCUMULATE_NONE, f);
 }
 
 static void identity(limber_kernel f, int n)
@@ -439,7 +439,7 @@ static void kept_on_disk(void **state)
     limber_destroy(ctx);
     unsetenv("LIMBER_NO_COMPILE");
     ctx = open_context("llvm", dir, "");
-    assert_int_equal(limber_cache_each(ctx, 0, damage, dir), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_each(ctx, LIMBER_CACHE_LIST, damage, dir), LIMBER_STATUS_OK);
     assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
     identity(f, 5);
     limber_destroy(ctx);
@@ -482,7 +482,7 @@ static void none_is_dropped(void **state)
     assert_int_equal(ask(ctx, 2, &first), LIMBER_STATUS_OK);
     for (int64_t ld = 3; ld < 40; ld++)
         assert_int_equal(limber_bind_shape(ctx, &native, 2, 2, 2, rows_of(ld), rows_of(2),
-                                           rows_of(2), 0, &again),
+                                           output_of(rows_of(2)), LIMBER_ACCUMULATE_NONE, &again),
                          LIMBER_STATUS_OK);
     identity(first, 2);
     assert_int_equal(ask(ctx, 2, &again), LIMBER_STATUS_OK);
@@ -502,7 +502,7 @@ struct request {
 static void refused(limber_context *ctx, struct request r, limber_status want, const char *text)
 {
     limber_kernel f = (limber_kernel)(void (*)(void))abort;
-    limber_status s = limber_bind_shape(ctx, &r.contract, r.m, r.n, r.k, r.a, r.b, r.c, r.add, &f);
+    limber_status s = limber_bind_shape(ctx, &r.contract, r.m, r.n, r.k, r.a, r.b, output_of(r.c), r.add ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE, &f);
 
     if (s != want || !strstr(limber_error_text(), text))
         fail_msg("\"%s\" gives %s: %s", text, limber_status_name(s), limber_error_text());
@@ -525,23 +525,23 @@ static void errors_name_the_argument(void **state)
     TRY(r.n = -1, BAD_ARGUMENT, "n = -1");
     TRY(r.k = 257, NO_SCHEME, "k = 257");
     TRY(r.add = 2, BAD_ARGUMENT, "add = 2");
-    TRY(r.a.row = -1, BAD_ARGUMENT, "a.row = -1");
+    TRY(r.a.row_stride = -1, BAD_ARGUMENT, "a.row = -1");
     TRY(r.b.format = named("f32"), NO_SCHEME, "b: format f32");
     TRY(r.c.format = named("f32"), NO_SCHEME, "a: format f64");
     TRY(r.a.format = named("f16"), NO_SCHEME, "a: functions for one shape");
     TRY(r.c.format = named("i32"), NO_SCHEME, "c: functions for one shape");
-    TRY(r.c.col = 2, BAD_ARGUMENT, "c: strides");
-    TRY((r.c.row = 9, r.c.col = 2), NO_SCHEME, "neither row = 9 nor col = 2");
+    TRY(r.c.col_stride = 2, BAD_ARGUMENT, "c: strides");
+    TRY((r.c.row_stride = 9, r.c.col_stride = 2), NO_SCHEME, "neither row = 9 nor col = 2");
     TRY(r.contract.promise = LIMBER_CONTRACT_CORRECT, NO_SCHEME, "contract.promise");
     TRY(r.contract.scheme = "ozaki2", NO_SCHEME, "contract.scheme");
     TRY(r.contract.scheme = "none", BAD_ARGUMENT, "contract.scheme");
 #undef TRY
     refused(NULL, good, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
     assert_int_equal(
-        limber_bind_shape(ctx, NULL, 1, 1, 1, rows_of(1), rows_of(1), rows_of(1), 0, &f),
+        limber_bind_shape(ctx, NULL, 1, 1, 1, rows_of(1), rows_of(1), output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, &f),
         LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(
-        limber_bind_shape(ctx, &native, 1, 1, 1, rows_of(1), rows_of(1), rows_of(1), 0, NULL),
+        limber_bind_shape(ctx, &native, 1, 1, 1, rows_of(1), rows_of(1), output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, NULL),
         LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
     ctx = open_context("interp", "", "");

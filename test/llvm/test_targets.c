@@ -213,7 +213,7 @@ static void units_are_simulated_everywhere(void **state_)
         struct work w = { .m = 9, .n = 45, .k = 70, .f = named("f32"), .result = named("f32") };
         size_t size = (size_t)(w.m * w.n) * 4;
         char *want = malloc(size), *got = malloc(size);
-        limber_unit u;
+        limber_unit u = LIMBER_UNIT_INIT;
 
         assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_STATUS_OK);
         u.seed = 0;
@@ -336,7 +336,7 @@ static void halves_are_used(void **state_)
         struct assembly a = { 0 };
         struct blob blob = { 0 };
         struct work w = { .f = named("f32"), .result = named("f32") };
-        limber_unit u;
+        limber_unit u = LIMBER_UNIT_INIT;
         struct plan p;
 
         assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_STATUS_OK);
@@ -358,7 +358,7 @@ static void small_floats_fit_halves(void **state_)
     enum { CODES = 256, ONE = 0x3c };
     struct target here, interp, t;
     struct diag d = { 0 };
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
 
     (void)state_;
     assert_true(limber_backend_interp.probe(&interp, &d));

@@ -5,6 +5,7 @@
 #define LIMBER_TEST_ENGINE_SUPPORT_H
 
 #define _GNU_SOURCE
+#include "calls.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +87,7 @@ static MAYBE_UNUSED limber_status gemm_meanwhile(limber_context *ctx, limber_on_
 {
     static const double want[6] = { 50, 60, 114, 140, 178, 220 };
     double a[12], b[8], c[6] = { -1, -1, -1, -1, -1, -1 };
-    const limber_contract contract = { .promise = LIMBER_CONTRACT_NATIVE, .on_miss = on_miss };
+    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .on_miss = on_miss };
     limber_format f64 = format("f64");
     limber_status s;
 
@@ -95,7 +96,7 @@ static MAYBE_UNUSED limber_status gemm_meanwhile(limber_context *ctx, limber_on_
     for (int i = 0; i < 8; i++)
         b[i] = i + 1;
     s = limber_gemm(ctx, &contract, 3, 2, 4, NULL, (limber_matrix){ a, f64, 4, 1 },
-                    (limber_matrix){ b, f64, 2, 1 }, NULL, (limber_matrix){ c, f64, 2, 1 }, report);
+                    (limber_matrix){ b, f64, 2, 1 }, NULL, (limber_output){ c, f64, 2, 1 }, report);
     if (s == LIMBER_STATUS_OK)
         for (int i = 0; i < 6; i++)
             if (c[i] != want[i])

@@ -29,9 +29,9 @@ static limber_status product(limber_context *ctx, const limber_contract *contrac
                              const double *left, int m, int n, int k)
 {
     const double alpha = 0.75, beta = 0.5;
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
     limber_status s = limber_gemm(ctx, contract, m, n, k, &alpha, matrix(left, f64, k),
-                                  matrix(b, f64, n), &beta, matrix(c, f64, n), &r);
+                                  matrix(b, f64, n), &beta, output_of(matrix(c, f64, n)), &r);
 
     assert_true(s != LIMBER_STATUS_OK || left != tiles || r.parts > 1);
     return s;
@@ -44,29 +44,29 @@ static limber_status gemm(limber_context *ctx, const limber_contract *k, const d
 
 static limber_status native(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, a);
+    return gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, a);
 }
 
 static limber_status bits(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_BITS, .bits = 40 }, a);
+    return gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 }, a);
 }
 
 static limber_status correct(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, a);
+    return gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, a);
 }
 
 static limber_status mixed(limber_context *ctx)
 {
     return product(
-        ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" },
+        ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" },
         tiles, N, N, LONG);
 }
 
 static limber_status in_parts(limber_context *ctx)
 {
-    return product(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_BITS, .bits = 90 }, a, ROWS,
+    return product(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 90 }, a, ROWS,
                    ROWS, N);
 }
 
@@ -74,35 +74,34 @@ static limber_status on_miss(limber_context *ctx)
 {
     return gemm(
         ctx,
-        &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT, .on_miss = LIMBER_ON_MISS_GENERIC },
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .on_miss = LIMBER_ON_MISS_GENERIC },
         a);
 }
 
 static limber_status integers(limber_context *ctx)
 {
-    return limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_EXACT }, N, N, N, NULL,
-                       matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL, matrix(c, i32, N),
+    return limber_gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, N, N, N, NULL,
+                       matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL, output_of(matrix(c, i32, N)),
                        NULL);
 }
 
 static limber_status out_of_range(limber_context *ctx)
 {
     limber_status s =
-        limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_EXACT }, N, N, N, NULL,
-                    matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL, matrix(c, i8, N), NULL);
+        limber_gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, N, N, N, NULL,
+                    matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL, output_of(matrix(c, i8, N)), NULL);
 
     return s == LIMBER_STATUS_RANGE && memcmp(c, before, sizeof c) == 0 ? LIMBER_STATUS_OK : s;
 }
 
 static limber_status simulated(limber_context *ctx, limber_statistics *s)
 {
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
     limber_status read = limber_unit_parse("in=e5m2 mul=e5m2:rn acc=(1,8,7):rn", &u);
 
     return read ? read :
                   gemm(ctx,
-                       &(limber_contract){
-                           .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u, .statistics = s },
+                       &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u, .statistics = s },
                        a);
 }
 
@@ -113,7 +112,7 @@ static limber_status simulate(limber_context *ctx)
 
 static limber_status statistics(limber_context *ctx)
 {
-    limber_statistics s = { .compare = 1 };
+    limber_statistics s = { .size = sizeof(limber_statistics), .compare = 1 };
 
     return simulated(ctx, &s);
 }
@@ -122,31 +121,31 @@ static limber_status batch_of(limber_context *ctx, const limber_contract *k, con
                               const void *right, limber_format from, limber_format to)
 {
     enum { COUNT_OF = 12, SIDE = 24, STEP = SIDE * SIDE };
-    const limber_batch t = { .count = COUNT_OF, .a = STEP, .b = STEP, .c = STEP };
+    const limber_batch t = { .size = sizeof(limber_batch), .count = COUNT_OF, .a = STEP, .b = STEP, .c = STEP };
 
-    return limber_gemm_batch(ctx, k, NULL, &t, SIDE, SIDE, SIDE, NULL, matrix(left, from, SIDE),
-                             matrix(right, from, SIDE), NULL, matrix(c, to, SIDE), NULL);
+    return gemm_batch(ctx, k, NULL, &t, SIDE, SIDE, SIDE, NULL, matrix(left, from, SIDE),
+                             matrix(right, from, SIDE), NULL, output_of(matrix(c, to, SIDE)), NULL);
 }
 
 static limber_status batch(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, a, b, f64, f64);
+    return batch_of(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, a, b, f64, f64);
 }
 
 static limber_status batch_correct(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, a, b, f64, f64);
+    return batch_of(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, a, b, f64, f64);
 }
 
 static limber_status batch_special(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, odd, b, f64,
+    return batch_of(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, odd, b, f64,
                     f64);
 }
 
 static limber_status batch_integers(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_EXACT }, bytes_a, bytes_b,
+    return batch_of(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, bytes_a, bytes_b,
                     i8, i32);
 }
 
@@ -154,12 +153,12 @@ static limber_status complex_of(limber_context *ctx, limber_promise promise, int
 {
     enum { SIDE = 40 };
     const double alpha[2] = { 1.5, -0.25 }, beta[2] = { 0, 2 };
-    const limber_contract k = { .promise = promise,
+    const limber_contract k = { .size = sizeof(limber_contract), .promise = promise,
                                 .scheme = promise == LIMBER_CONTRACT_FAST ? "native" : NULL };
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
 
-    return limber_gemm_complex(ctx, &k, NULL, SIDE, SIDE, SIDE, alpha, matrix(a, f64, SIDE), 1,
-                               matrix(b, f64, SIDE), 0, beta, matrix(c, f64, SIDE), &r, products);
+    return gemm_complex(ctx, &k, NULL, SIDE, SIDE, SIDE, alpha, matrix(a, f64, SIDE), 1,
+                               matrix(b, f64, SIDE), 0, beta, output_of(matrix(c, f64, SIDE)), &r, products);
 }
 
 static limber_status complex_four(limber_context *ctx)
@@ -172,7 +171,7 @@ static limber_status complex_three(limber_context *ctx)
     return complex_of(ctx, LIMBER_CONTRACT_FAST, 3);
 }
 
-static const limber_conv window = { .n = 2,
+static const limber_conv window = { .size = sizeof(limber_conv), .n = 2,
                                     .c = 8,
                                     .h = 9,
                                     .w = 9,
@@ -186,19 +185,19 @@ static const limber_conv window = { .n = 2,
 
 static limber_status conv(limber_context *ctx)
 {
-    return limber_conv2d(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, &window,
+    return limber_conv2d(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, &window,
                          NULL, a, f64, b, f64, NULL, c, f64, NULL);
 }
 
 static limber_status prepared(limber_context *ctx)
 {
     limber_prepared *left = NULL;
-    limber_status s = limber_prepare(ctx, matrix(a, f64, N), N, N, 1, NULL, &left);
-    const limber_contract k = { .promise = LIMBER_CONTRACT_CORRECT };
+    limber_status s = limber_prepare(ctx, matrix(a, f64, N), N, N, LIMBER_SIDE_A, NULL, &left);
+    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
 
     if (s == LIMBER_STATUS_OK)
-        s = limber_gemm_prepared(ctx, &k, N, N, N, NULL, left, matrix(a, f64, N), NULL,
-                                 matrix(b, f64, N), NULL, matrix(c, f64, N), NULL);
+        s = gemm_prepared(ctx, &k, N, N, N, NULL, left, matrix(a, f64, N), NULL,
+                                 matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), NULL);
     limber_prepared_free(left);
     return s;
 }
@@ -213,10 +212,10 @@ static limber_status told(limber_status s, char *text)
 
 static limber_status plan(limber_context *ctx)
 {
-    const limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" };
+    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" };
     char *text = NULL;
-    limber_status s = limber_gemm_plan(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
-                                       matrix(b, f64, N), NULL, matrix(c, f64, N), &text, NULL);
+    limber_status s = gemm_plan(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
+                                       matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), &text, NULL);
 
     return told(s, text);
 }
@@ -225,7 +224,7 @@ static limber_status conv_plan(limber_context *ctx)
 {
     char *text = NULL;
     limber_status s =
-        limber_conv2d_plan(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, &window,
+        conv2d_plan(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, &window,
                            NULL, a, f64, b, f64, NULL, f64, &text, NULL);
 
     return told(s, text);
@@ -233,10 +232,10 @@ static limber_status conv_plan(limber_context *ctx)
 
 static limber_status cut(limber_context *ctx)
 {
-    const limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" };
-    limber_cut x;
-    limber_status s = limber_gemm_cut(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
-                                      matrix(b, f64, N), NULL, matrix(c, f64, N), &x, NULL);
+    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" };
+    limber_cut x = LIMBER_CUT_INIT;
+    limber_status s = gemm_cut(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
+                                      matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), &x, NULL);
 
     limber_cut_free(&x);
     return s;
@@ -244,8 +243,8 @@ static limber_status cut(limber_context *ctx)
 
 static limber_status look(limber_context *ctx)
 {
-    limber_inspection x;
-    limber_status s = limber_inspect(ctx, matrix(tiles, f64, LONG), N, LONG, 1, &x);
+    limber_inspection x = LIMBER_INSPECTION_INIT;
+    limber_status s = limber_inspect(ctx, matrix(tiles, f64, LONG), N, LONG, LIMBER_SIDE_A, &x);
 
     if (s == LIMBER_STATUS_OK)
         limber_inspection_free(&x);
@@ -256,9 +255,9 @@ static limber_status workspace(limber_context *ctx)
 {
     size_t least, best;
 
-    return limber_gemm_workspace(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_CORRECT }, N,
+    return gemm_workspace(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, N,
                                  N, N, NULL, matrix(a, f64, N), matrix(b, f64, N), NULL,
-                                 matrix(c, f64, N), &least, &best);
+                                 output_of(matrix(c, f64, N)), &least, &best);
 }
 
 static limber_status again(limber_context *ctx)
@@ -266,8 +265,8 @@ static limber_status again(limber_context *ctx)
     limber_report r = { .rows = 0 };
     char *text = NULL;
     limber_status s =
-        limber_gemm(ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, 8, 8, 8, NULL,
-                    matrix(a, f64, 8), matrix(b, f64, 8), NULL, matrix(c, f64, 8), &r);
+        limber_gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, 8, 8, 8, NULL,
+                    matrix(a, f64, 8), matrix(b, f64, 8), NULL, output_of(matrix(c, f64, 8)), &r);
 
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_plan(ctx, r.kernel, &text);
@@ -284,7 +283,7 @@ static limber_status bound(limber_context *ctx)
     static const char *const words =
         "int(m:i32 n:i32 k:i32 a:ptr lda:i32 b:ptr ldb:i32 c:ptr ldc:i32)";
     int (*multiply)(int, int, int, double *, int, double *, int, double *, int);
-    limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE };
+    limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     limber_status s = limber_bind(ctx, &k, f64, f64, f64, words, (void (**)(void))&multiply);
 
     return s ? s : (limber_status)multiply(SIDE, SIDE, SIDE, a, SIDE, b, SIDE, c, SIDE);
@@ -295,7 +294,7 @@ static limber_status shape(limber_context *ctx)
     const limber_matrix m = { NULL, f64, 6, 1 };
     limber_kernel f;
     limber_status s = limber_bind_shape(
-        ctx, &(limber_contract){ .promise = LIMBER_CONTRACT_NATIVE }, 6, 6, 6, m, m, m, 0, &f);
+        ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, 6, 6, 6, m, m, output_of(m), LIMBER_ACCUMULATE_NONE, &f);
 
     if (s == LIMBER_STATUS_OK)
         f(a, b, c);
@@ -311,11 +310,11 @@ static int one_more(void *user, const limber_cache_entry *e)
 
 static limber_status cache(limber_context *ctx)
 {
-    limber_cache_info info;
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     int entries = 0;
     limber_status s = limber_cache_describe(ctx, &info);
 
-    return s ? s : limber_cache_each(ctx, 1, one_more, &entries);
+    return s ? s : limber_cache_each(ctx, LIMBER_CACHE_VERIFY, one_more, &entries);
 }
 
 static const struct every_call {

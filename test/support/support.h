@@ -4,7 +4,9 @@
 #ifndef LIMBER_TEST_SUPPORT_H
 #define LIMBER_TEST_SUPPORT_H
 
+#include "calls.h"
 #include "limber/limber.h"
+#include "limber/research.h"
 
 #include <mpfr.h>
 #include <stdbool.h>

@@ -103,7 +103,7 @@ static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
 limber_unit any_unit(struct rng *r, char *text, size_t size)
 {
     char in[32], other[32];
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
 
     do {
         const char *f = any_format(r, in, rng_below(r, 3) == 0);

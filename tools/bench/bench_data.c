@@ -25,13 +25,17 @@ struct pair {
 static bool multiply(const struct pair *x, bool prepared, limber_report *report)
 {
     const struct prepared_work *w = x->w;
-    const limber_format f = format_of("f64");
-    const limber_matrix a = { x->a, f, w->k, 1 }, b = { x->b, f, w->n, 1 };
-    const limber_matrix c = { x->c[prepared], f, w->n, 1 };
+    limber_problem p = LIMBER_PROBLEM_INIT;
 
-    if (limber_gemm_prepared(w->ctx, &w->contract, w->m, w->n, w->k, NULL,
-                             prepared ? x->operand : NULL, a, NULL, b, NULL, c,
-                             report) == LIMBER_STATUS_OK)
+    p.m = w->m;
+    p.n = w->n;
+    p.k = w->k;
+    p.a = (limber_matrix){ x->a, LIMBER_F64, w->k, 1 };
+    p.b = (limber_matrix){ x->b, LIMBER_F64, w->n, 1 };
+    p.c = (limber_output){ x->c[prepared], LIMBER_F64, w->n, 1 };
+    p.prepared_a = prepared ? x->operand : NULL;
+    p.contract = &w->contract;
+    if (limber_run(w->ctx, &p, report) == LIMBER_STATUS_OK)
         return true;
     complain("bench: %s: %s", w->what, limber_error_text());
     return false;
@@ -69,7 +73,7 @@ static bool begin(struct pair *x, limber_report *report)
         x->a[i] = random_normal(&state);
     for (size_t i = 0; i < count_b; i++)
         x->b[i] = random_normal(&state);
-    if (limber_prepare(w->ctx, (limber_matrix){ x->a, format_of("f64"), w->k, 1 }, w->m, w->k, 1,
+    if (limber_prepare(w->ctx, (limber_matrix){ x->a, format_of("f64"), w->k, 1 }, w->m, w->k, LIMBER_SIDE_A,
                        NULL, &x->operand) != LIMBER_STATUS_OK)
         return complain("bench: %s: %s", w->what, limber_error_text()), false;
     if (!multiply(x, false, report) || !multiply(x, true, report))
@@ -84,7 +88,7 @@ bool measure_prepared(const struct prepared_work *w, struct outcome *o)
     double seconds[2][MOST_RUNS];
     bool ok;
 
-    *o = (struct outcome){ .count = 2, .runs = w->runs };
+    *o = (struct outcome){ .count = 2, .runs = w->runs, .report = LIMBER_REPORT_INIT };
     ok = begin(&x, &o->report);
     for (int i = 0; ok && i < w->runs; i++)
         ok = time_one(&x, true, &seconds[0][i]) && time_one(&x, false, &seconds[1][i]);
@@ -105,17 +109,22 @@ bool measure_prepared(const struct prepared_work *w, struct outcome *o)
 /* One scan of a, rows of whose lines lie along k or across it, as the report of a plan tells it. */
 static bool scan(const struct scan_work *w, void *a, int64_t lines, double *seconds)
 {
-    static const limber_contract bits = { .promise = LIMBER_CONTRACT_BITS, .bits = 40 };
+    static const limber_contract bits = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 };
     const int64_t k = SCAN_LENGTH;
     double column[SCAN_LENGTH] = { 1 };
-    const limber_matrix x = { a, w->f, w->across ? 1 : k, w->across ? lines : 1 };
-    const limber_matrix y = { column, format_of("f64"), 1, 1 };
-    const limber_matrix z = { NULL, format_of("f64"), 1, 1 };
-    limber_report report;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_report report = LIMBER_REPORT_INIT;
     char *text = NULL;
-    bool ok = limber_gemm_plan(w->ctx, &bits, lines, 1, k, NULL, x, y, NULL, z, &text, &report) ==
-              LIMBER_STATUS_OK;
+    bool ok;
 
+    p.m = lines;
+    p.n = 1;
+    p.k = k;
+    p.a = (limber_matrix){ a, w->f, w->across ? 1 : k, w->across ? lines : 1 };
+    p.b = (limber_matrix){ column, LIMBER_F64, 1, 1 };
+    p.c = (limber_output){ NULL, LIMBER_F64, 1, 1 };
+    p.contract = &bits;
+    ok = limber_plan(w->ctx, &p, &text, &report) == LIMBER_STATUS_OK;
     limber_free(text);
     if (!ok)
         return complain("bench: %s: %s", w->what, limber_error_text()), false;
@@ -147,7 +156,7 @@ bool measure_scan(const struct scan_work *w, struct outcome *o)
 
     if (ok)
         fill(w, a);
-    *o = (struct outcome){ .count = 2, .runs = w->runs };
+    *o = (struct outcome){ .count = 2, .runs = w->runs, .report = LIMBER_REPORT_INIT };
     for (int i = -1; ok && i < w->runs; i++) { /* the first warms up */
         ok = scan(w, a, lines, &seconds[0][i < 0 ? 0 : i]);
         seconds[1][i < 0 ? 0 : i] = limits_read(w->threads, a, w->bytes);

@@ -48,7 +48,7 @@ static bool one(const struct hostile *x, bool plain, limber_report *report, doub
     start = now();
     if (limber_gemm(x->w->ctx, plain ? &x->w->plain : &x->w->contract, n, n, n, NULL,
                     (limber_matrix){ x->a, f, n, 1 }, (limber_matrix){ x->b, f, n, 1 }, NULL,
-                    (limber_matrix){ x->c, f, n, 1 }, report) != LIMBER_STATUS_OK)
+                    (limber_output){ x->c, f, n, 1 }, report) != LIMBER_STATUS_OK)
         return complain("bench: %s: %s", x->w->what, limber_error_text()), false;
     *seconds = now() - start;
     return true;
@@ -59,10 +59,10 @@ bool measure_hostile(const struct hostile_work *w, struct outcome *o)
     size_t bytes = (size_t)w->n * (size_t)w->n * sizeof(double);
     struct hostile x = { w, malloc(bytes), malloc(bytes), malloc(bytes) };
     double seconds[2][MOST_RUNS], ignored;
-    limber_report plain;
+    limber_report plain = LIMBER_REPORT_INIT;
     bool ok = x.a && x.b && x.c;
 
-    *o = (struct outcome){ .count = 2, .runs = w->runs };
+    *o = (struct outcome){ .count = 2, .runs = w->runs, .report = LIMBER_REPORT_INIT };
     if (!ok)
         complain("bench: %s: not enough memory", w->what);
     ok = ok && one(&x, false, &o->report, &ignored) && one(&x, true, &plain, &ignored);

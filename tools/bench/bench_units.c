@@ -34,7 +34,8 @@ static bool multiply(struct field *f, limber_context *ctx, const limber_contract
 {
     limber_format single = format_of("f32");
     int64_t k = f->w->n;
-    limber_matrix a = { f->a, single, k, 1 }, b = { f->b, single, k, 1 }, y = { c, single, n, 1 };
+    limber_matrix a = { f->a, single, k, 1 }, b = { f->b, single, k, 1 };
+    limber_output y = { c, single, n, 1 };
 
     if (limber_gemm(ctx, how, m, n, k, NULL, a, b, NULL, y, report) == LIMBER_STATUS_OK)
         return true;
@@ -71,11 +72,11 @@ static bool check_counts(struct field *f, const limber_statistics *wanted)
 
 static bool check_corner(struct field *f)
 {
-    limber_statistics counts = { .swamped_only = f->w->counts == UNIT_swamped };
-    limber_contract plain = { .promise = LIMBER_CONTRACT_SIMULATE,
+    limber_statistics counts = { .size = sizeof(limber_statistics), .swamped_only = f->w->counts == UNIT_swamped };
+    limber_contract plain = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
                               .unit = &f->unit,
                               .statistics = f->w->counts ? &counts : NULL };
-    limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "" };
+    limber_config config = { .size = sizeof(limber_config), .backend = "interp", .threads = 1, .cache_dir = "" };
     limber_context *ctx = NULL;
     float corner[CORNER * CORNER];
     bool ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK;
@@ -113,7 +114,7 @@ static bool check_peer(const struct field *f)
 
 static bool call(struct field *f, int side)
 {
-    static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
+    static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     int n = f->w->n;
 
     if (side == 0)
@@ -162,7 +163,7 @@ static bool prepare(struct field *f, const struct unit_work *w)
     f->statistics.swamped_only = w->counts == UNIT_swamped;
     if (limber_unit_parse(w->words, &f->unit) != LIMBER_STATUS_OK)
         return complain("bench: %s: %s", w->what, limber_error_text()), false;
-    f->contract = (limber_contract){ .promise = LIMBER_CONTRACT_SIMULATE,
+    f->contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
                                      .unit = &f->unit,
                                      .statistics = w->counts ? &f->statistics : NULL };
     f->a = malloc(count * sizeof *f->a);

@@ -135,7 +135,7 @@ static bool call_own(struct ring *r, const struct own *o)
         return true;
     }
     return limber_gemm(o->ctx, &w->contract, n, n, n, NULL, matrix(r->a, w->fa, n, w->ta),
-                       matrix(r->b, w->fb, n, w->tb), NULL, matrix(r->c, w->fc, n, false),
+                       matrix(r->b, w->fb, n, w->tb), NULL, (limber_output){ r->c, w->fc, n, 1 },
                        &r->report) == LIMBER_STATUS_OK;
 }
 
@@ -491,7 +491,7 @@ static void sum_up(struct ring *r, const double errors[], int runs, struct outco
 
 bool measure(const struct work *w, struct outcome *o)
 {
-    struct ring r = { 0 };
+    struct ring r = { .report = LIMBER_REPORT_INIT };
     double errors[MOST_PEERS + 2];
     int runs;
     bool ok = enter(&r, w);

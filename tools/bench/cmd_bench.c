@@ -29,9 +29,9 @@ struct bench {
 
 #define KIND(k) (1u << (k))
 
-static const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
-static const limber_contract correct = { .promise = LIMBER_CONTRACT_CORRECT };
-static const limber_contract exact = { .promise = LIMBER_CONTRACT_EXACT };
+static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
@@ -388,7 +388,7 @@ static bool int8_rows(struct bench *b)
             w.data = INTEGERS;
             w.bits = 7;
             w.contract =
-                (limber_contract){ .promise = LIMBER_CONTRACT_NATIVE, .scheme = "integer" };
+                (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "integer" };
             w.kinds = KIND(unsigned_a ? KIND_U8 : KIND_I8);
             if (!int8_row(b, &w))
                 return false;
@@ -637,7 +637,7 @@ static limber_status small_kernel(struct bench *b, int n, bool single, enum way 
         status = limber_bind(b->ctx, &native, f, f, f, single ? "cblas_sgemm" : "cblas_dgemm",
                              &own->bound);
     else if (way == WAY_shape)
-        status = limber_bind_shape(b->ctx, &native, n, n, n, m, m, m, 0, &own->shape);
+        status = limber_bind_shape(b->ctx, &native, n, n, n, m, m, (limber_output){ NULL, f, n, 1 }, LIMBER_ACCUMULATE_NONE, &own->shape);
     if (status != LIMBER_STATUS_OK && status != LIMBER_STATUS_DEVICE)
         complain("bench: %s", limber_error_text());
     return status;
@@ -707,9 +707,14 @@ struct moment {
 static bool one_call(limber_context *ctx, struct moment *m)
 {
     limber_format f = format_of("f64");
-    double a[64] = { 1 }, y[64], start = now();
-    limber_matrix in = { a, f, 8, 1 }, out = { y, f, 8, 1 };
-    bool ok =
+    double a[64] = { 1 }, y[64], start;
+    limber_matrix in = { a, f, 8, 1 };
+    limber_output out = { y, f, 8, 1 };
+    bool ok;
+
+    m->report = (limber_report)LIMBER_REPORT_INIT;
+    start = now();
+    ok =
         limber_gemm(ctx, &native, 8, 8, 8, NULL, in, in, NULL, out, &m->report) == LIMBER_STATUS_OK;
 
     m->seconds = now() - start;
@@ -725,7 +730,7 @@ static bool one_call(limber_context *ctx, struct moment *m)
 /* Compiled, then in a new context that finds the disk, then from memory. */
 static bool three_calls(const char *dir, struct moment m[3])
 {
-    limber_config config = { .threads = 1, .cache_dir = dir };
+    limber_config config = { .size = sizeof(limber_config), .threads = 1, .cache_dir = dir };
     limber_context *ctx = NULL;
     bool ok = true;
 
@@ -855,7 +860,7 @@ static bool hostile_rows(struct bench *b)
         struct outcome o;
 
         if (sets[i].bits)
-            w.contract = (limber_contract){ .promise = LIMBER_CONTRACT_BITS, .bits = sets[i].bits };
+            w.contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = sets[i].bits };
         note(b, w.what, w.n);
         if (!measure_hostile(&w, &o))
             return false;
@@ -916,7 +921,7 @@ static bool scan_rows(struct bench *b)
 
 static bool make_context(int threads, limber_context **ctx)
 {
-    limber_config config = { .threads = threads };
+    limber_config config = { .size = sizeof(limber_config), .threads = threads };
 
     if (limber_create(ctx, &config) == LIMBER_STATUS_OK)
         return true;

@@ -172,12 +172,21 @@ bool set_check(const struct bench_set *s, const struct gpu_work *w, struct conte
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static limber_status gemm(struct contender *c, const struct gpu_work *w, limber_context *ctx,
-                          limber_matrix a, limber_matrix b, limber_matrix y)
+                          limber_matrix a, limber_matrix b, limber_output y)
 {
-    limber_queue queue = { .stream = gpu_stream() };
+    limber_queue queue = LIMBER_QUEUE_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
 
-    return limber_gemm_batch(ctx, &c->contract, &queue, NULL, w->m, w->n, w->k, NULL, a, b, NULL, y,
-                             &c->report);
+    queue.stream = gpu_stream();
+    p.m = w->m;
+    p.n = w->n;
+    p.k = w->k;
+    p.a = a;
+    p.b = b;
+    p.c = y;
+    p.contract = &c->contract;
+    p.queue = &queue;
+    return limber_run(ctx, &p, &c->report);
 }
 
 static limber_status own_call(struct contender *c, const struct gpu_work *w, limber_context *ctx,
@@ -189,7 +198,7 @@ static limber_status own_call(struct contender *c, const struct gpu_work *w, lim
     if (w->conv)
         return limber_conv2d(ctx, &c->contract, w->conv, NULL, a, w->fa, b, w->fb, NULL, y, w->fc,
                              &c->report);
-    return gemm(c, w, ctx, left, right, (limber_matrix){ y, w->fc, w->n, 1 });
+    return gemm(c, w, ctx, left, right, (limber_output){ y, w->fc, w->n, 1 });
 }
 
 bool contender_call(struct contender *c, const struct gpu_work *w, limber_context *ctx,

@@ -135,6 +135,7 @@ struct verdict {
 };
 struct measured {
     limber_report cold, warm;
+    limber_part part[2][LIMBER_PARTS]; /* of these */
     double seconds_cold, seconds_warm;
     bool timed; /* there was a second run */
     struct verdict v; /* with p->check */
@@ -168,6 +169,8 @@ struct cJSON *masks_json(const limber_inspection look[2]);
 void parts_print(const limber_report *r);
 struct cJSON *parts_json(const limber_report *r, bool measured);
 /* Adds the groups of blocks, and the price of one plan. */
+/* A report with room for all parts. */
+limber_report parts_report(limber_part part[LIMBER_PARTS]);
 void cut_json(struct cJSON *j, const limber_cut *cut);
 
 /* heat.c: all of this as SVG; r is of a plan or of a run.  False after a message. */

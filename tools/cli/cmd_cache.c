@@ -54,7 +54,7 @@ static void print_object(cJSON *j)
 
 static int info(limber_context *ctx, bool json)
 {
-    limber_cache_info i;
+    limber_cache_info i = LIMBER_CACHE_INFO_INIT;
 
     if (limber_cache_describe(ctx, &i) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
@@ -83,7 +83,7 @@ static int list(limber_context *ctx, bool verify, bool json)
 {
     struct listing l = { json ? cJSON_CreateArray() : NULL, 0 };
 
-    if (limber_cache_each(ctx, verify, seen, &l) != LIMBER_STATUS_OK) {
+    if (limber_cache_each(ctx, verify ? LIMBER_CACHE_VERIFY : LIMBER_CACHE_LIST, seen, &l) != LIMBER_STATUS_OK) {
         cJSON_Delete(l.entries);
         return complain("%s", limber_error_text());
     }
@@ -101,7 +101,7 @@ static int clear(limber_context *ctx, bool damaged)
 {
     size_t removed;
 
-    if (limber_cache_clear(ctx, damaged, &removed) != LIMBER_STATUS_OK)
+    if (limber_cache_clear(ctx, damaged ? LIMBER_CACHE_DAMAGED : LIMBER_CACHE_ALL, &removed) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     printf("%zu removed\n", removed);
     return 0;

@@ -32,9 +32,10 @@ static int row(limber_context *ctx, const struct way *w, int64_t m, int64_t n, i
                struct array *a, int64_t row_a, int64_t col_a, struct array *b)
 {
     struct product p = { .trans_a = row_a != a->dim[1] };
-    limber_contract contract = { .promise = w->promise };
-    limber_matrix ma = { a->data, a->format, row_a, col_a }, mb = { b->data, b->format, n, 1 }, mc;
-    limber_report r;
+    limber_contract contract = { .size = sizeof(limber_contract), .promise = w->promise };
+    limber_matrix ma = { a->data, a->format, row_a, col_a }, mb = { b->data, b->format, n, 1 };
+    limber_output mc;
+    limber_report r = LIMBER_REPORT_INIT;
     double start, first, second;
     struct verdict v;
 
@@ -43,7 +44,7 @@ static int row(limber_context *ctx, const struct way *w, int64_t m, int64_t n, i
     p.c = (struct array){ .format = format_of(w->as), .rank = 2, .dim = { m, n } };
     if (!array_alloc(&p.c, "demo"))
         return 1;
-    mc = (limber_matrix){ p.c.data, p.c.format, n, 1 };
+    mc = (limber_output){ p.c.data, p.c.format, n, 1 };
     if (isatty(2))
         fprintf(stderr, "\r%s ...\033[K", w->name);
     start = now();

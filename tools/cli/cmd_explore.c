@@ -181,7 +181,7 @@ static bool multiply_exactly(struct explore *e, limber_context *ctx)
     if (!array_alloc(&e->exact, "result"))
         return false;
     q.c = e->exact;
-    q.promise = (limber_contract){ .promise = LIMBER_CONTRACT_CORRECT };
+    q.promise = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
     return product_run(&q, ctx, NULL) == LIMBER_STATUS_OK ||
            (complain("%s", limber_error_text()), false);
 }
@@ -206,11 +206,11 @@ static double frobenius(const float *c, const double *exact, int64_t n)
 static bool try(struct explore *e, limber_context *ctx, struct trial *t)
 {
     limber_statistics *s = &e->p.statistics;
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
 
     e->p.promise =
-        (limber_contract){ .promise = LIMBER_CONTRACT_SIMULATE, .unit = &t->unit, .statistics = s };
-    *s = (limber_statistics){ .compare = 1 };
+        (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &t->unit, .statistics = s };
+    *s = (limber_statistics){ .size = sizeof(limber_statistics), .compare = 1 };
     if (product_run(&e->p, ctx, &report) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text()), false;
     t->error = frobenius(e->p.c.data, e->exact.data, array_size(&e->exact));

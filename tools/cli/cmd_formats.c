@@ -63,6 +63,7 @@ int cmd_formats(int argc, const char **argv)
                                   POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     cJSON *array = NULL;
+    const limber_scheme *scheme;
 
     poptSetOtherOptionHelp(o, "[options]\n\nexample: limber formats --json");
     code = poptGetNextOpt(o);
@@ -88,7 +89,7 @@ int cmd_formats(int argc, const char **argv)
     }
     printf("(1,e,m)  any float with e exponent and m fraction bits, e <= 8 in a float, e <= 11 in "
            "a double\n\nschemes\n");
-    for (int i = 0; limber_scheme_name(i); i++)
-        printf("  %-12s  %s\n", limber_scheme_name(i), limber_scheme_about(i));
+    for (int i = 0; (scheme = limber_scheme_at(i)); i++)
+        printf("  %-12s  %s\n", scheme->name, scheme->about);
     return 0;
 }

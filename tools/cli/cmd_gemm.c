@@ -140,6 +140,8 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
     if (!before)
         return complain("out of memory"), false;
     memcpy(before, p->c.data, bytes);
+    o->cold = parts_report(o->part[0]);
+    o->warm = parts_report(o->part[1]);
     o->timed = p->time || p->json || p->check || p->run;
     ok = timed(p, ctx, &o->cold, &o->seconds_cold) == LIMBER_STATUS_OK;
     if (ok && o->timed) {

@@ -33,6 +33,7 @@ struct told {
     limber_inspection look[2];
     limber_cut cut;
     limber_report plan;
+    limber_part part[LIMBER_PARTS];
     struct measured run;
 };
 
@@ -82,9 +83,11 @@ static int tell_text(const struct product *p, const struct told *t, const char *
 
 static int tell(struct product *p, limber_context *ctx, char *text)
 {
-    struct told t = { .run = { .timed = false } };
+    struct told t = { .look = { LIMBER_INSPECTION_INIT, LIMBER_INSPECTION_INIT },
+                      .cut = LIMBER_CUT_INIT };
     int status = 0;
 
+    t.plan = parts_report(t.part);
     p->run = p->run || p->check;
     if (product_look(p, ctx, t.look) != LIMBER_STATUS_OK ||
         product_cut(p, ctx, &t.cut, &t.plan) != LIMBER_STATUS_OK)
@@ -128,7 +131,7 @@ static int of_file(const char *path, const char *passes, const char *target_file
 {
     char *plan = text_read(path), *target = target_file ? text_read(target_file) : NULL,
          *text = NULL;
-    limber_config config = { .backend = backend };
+    limber_config config = { .size = sizeof(limber_config), .backend = backend };
     limber_context *ctx = NULL;
     int status = 1;
 

@@ -37,7 +37,7 @@ static void seen(void *user, const char *line)
 static int tune(double seconds, const char *units, int json)
 {
     struct shown shown = { json ? cJSON_CreateArray() : NULL, 0 };
-    limber_tuning how = { seconds, units, seen, &shown };
+    limber_tuning how = { .size = sizeof(limber_tuning), seconds, units, seen, &shown };
     limber_context *ctx = NULL;
     limber_status status;
     bool ok;

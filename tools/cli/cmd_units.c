@@ -46,7 +46,7 @@ static int list(bool json)
 
 static int spell(const char *words, bool json)
 {
-    limber_unit unit;
+    limber_unit unit = LIMBER_UNIT_INIT;
     char text[UNIT_TEXT];
     cJSON *j;
 

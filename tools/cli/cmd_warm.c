@@ -42,7 +42,7 @@ static void tell(struct warming *w, const char *what, const limber_report *r)
 
 static bool make_plan(struct warming *w, const char *path, const char *plan)
 {
-    limber_report r = { 0 };
+    limber_report r = LIMBER_REPORT_INIT;
     char what[100];
 
     if (limber_kernel_make(w->ctx, plan, &r) != LIMBER_STATUS_OK) {
@@ -134,12 +134,19 @@ static bool run(struct warming *w, const struct shape *s, const limber_contract 
              LIMBER_STATUS_OK;
     if (ok) {
         const void *alpha = s->alpha ? values[0] : NULL, *beta = s->beta ? values[1] : NULL;
-        limber_matrix a = { x[0].data, f, s->k, 1 }, b = { x[1].data, f, s->n, 1 };
-        limber_matrix c = { x[2].data, f, s->n, 1 };
+        limber_problem p = LIMBER_PROBLEM_INIT;
 
-        status = s->is_complex ? limber_gemm_complex(w->ctx, k, NULL, s->m, s->n, s->k, alpha, a, 0,
-                                                     b, 0, beta, c, r, 0) :
-                                 limber_gemm(w->ctx, k, s->m, s->n, s->k, alpha, a, b, beta, c, r);
+        p.domain = s->is_complex ? LIMBER_DOMAIN_COMPLEX : LIMBER_DOMAIN_REAL;
+        p.m = s->m;
+        p.n = s->n;
+        p.k = s->k;
+        p.a = (limber_matrix){ x[0].data, f, s->k, 1 };
+        p.b = (limber_matrix){ x[1].data, f, s->n, 1 };
+        p.c = (limber_output){ x[2].data, f, s->n, 1 };
+        p.alpha = alpha;
+        p.beta = beta;
+        p.contract = k;
+        status = limber_run(w->ctx, &p, r);
         if (status != LIMBER_STATUS_OK)
             ok = complain("%s", limber_error_text()) == 0;
     }
@@ -177,8 +184,8 @@ static bool read_format(struct shape *s)
 
 static bool shape_of(struct warming *w, const char *path, int at, char *line)
 {
-    limber_contract k = { .promise = LIMBER_CONTRACT_NATIVE };
-    limber_report r = { 0 };
+    limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    limber_report r = LIMBER_REPORT_INIT;
     struct shape s = { .m = 0 };
     long long m, n, p;
     char *rest, *word, what[160];
@@ -236,10 +243,10 @@ static bool from_file(struct warming *w, const char *path)
 
 static bool works_on_device(limber_context *ctx)
 {
-    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
-    limber_matrix one = { &(float){ 1 }, format_of("f32"), 1, 1 },
-                  c = { &(float){ 0 }, one.format, 1, 1 };
-    limber_report r;
+    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    limber_matrix one = { &(float){ 1 }, LIMBER_F32, 1, 1 };
+    limber_output c = { &(float){ 0 }, LIMBER_F32, 1, 1 };
+    limber_report r = LIMBER_REPORT_INIT;
 
     return limber_gemm(ctx, &native, 1, 1, 1, NULL, one, one, NULL, c, &r) == LIMBER_STATUS_OK &&
            strcmp(r.backend, "cuda") == 0;
@@ -247,11 +254,11 @@ static bool works_on_device(limber_context *ctx)
 
 static int warm(struct warming *w, poptContext o)
 {
-    limber_cache_info info;
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     const char *path;
     bool ok = true;
 
-    if (limber_create(&w->ctx, &(limber_config){ .whole = 1 }) != LIMBER_STATUS_OK ||
+    if (limber_create(&w->ctx, &(limber_config){ .size = sizeof(limber_config), .partition = LIMBER_PARTITION_OFF }) != LIMBER_STATUS_OK ||
         limber_cache_describe(w->ctx, &info) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     w->device = works_on_device(w->ctx);

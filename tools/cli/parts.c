@@ -12,9 +12,18 @@ static void kinds_json(cJSON *j, unsigned kinds)
     static const char *const name[] = { "zero", "narrow", "wide" };
     cJSON *list = cJSON_AddArrayToObject(j, "tiles");
 
-    for (int c = 0; c <= LIMBER_CUT_WIDE; c++)
+    for (int c = 0; c <= LIMBER_TILE_WIDE; c++)
         if (kinds >> c & 1)
             cJSON_AddItemToArray(list, cJSON_CreateString(name[c]));
+}
+
+limber_report parts_report(limber_part part[LIMBER_PARTS])
+{
+    limber_report r = LIMBER_REPORT_INIT;
+
+    r.part = part;
+    r.part_room = LIMBER_PARTS;
+    return r;
 }
 
 void parts_print(const limber_report *r)
@@ -61,7 +70,7 @@ void cut_json(cJSON *j, const limber_cut *cut)
 
     if (!cut->parts)
         return;
-    json_number(j, "seconds_predicted_whole", cut->whole);
+    json_number(j, "seconds_predicted_whole", cut->one_plan);
     groups = cJSON_AddObjectToObject(j, "groups");
     for (int side = 0; side < 2; side++) {
         cJSON *list = cJSON_AddArrayToObject(groups, sides[side]);

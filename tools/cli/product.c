@@ -389,7 +389,7 @@ const void *product_beta(const struct product *p)
 
 limber_status product_context(const struct product *p, limber_context **ctx)
 {
-    limber_config config = { .backend = p->backend, .threads = p->threads };
+    limber_config config = { .size = sizeof(limber_config), .backend = p->backend, .threads = p->threads };
 
     return limber_create(ctx, &config);
 }
@@ -399,41 +399,58 @@ static limber_matrix view(const struct array *a, bool trans)
     return (limber_matrix){ a->data, a->format, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1 };
 }
 
+static limber_problem stated(const struct product *p)
+{
+    limber_problem x = LIMBER_PROBLEM_INIT;
+
+    x.alpha = product_alpha(p);
+    x.beta = product_beta(p);
+    x.contract = &p->promise;
+    x.c = (limber_output){ p->c.data, p->c.format, 0, 0 };
+    if (p->is_conv) {
+        x.operation = LIMBER_OPERATION_CONV_FORWARD;
+        x.conv = &p->conv;
+        x.a = (limber_matrix){ p->a.data, p->a.format, 0, 0 };
+        x.b = (limber_matrix){ p->b.data, p->b.format, 0, 0 };
+        return x;
+    }
+    x.m = p->c.dim[0];
+    x.n = p->c.dim[1];
+    x.k = p->a.dim[!p->trans_a];
+    x.a = view(&p->a, p->trans_a);
+    x.b = view(&p->b, p->trans_b);
+    x.c.row_stride = p->c.dim[1];
+    x.c.col_stride = 1;
+    return x;
+}
+
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r)
 {
-    if (p->is_conv)
-        return limber_conv2d(ctx, &p->promise, &p->conv, product_alpha(p), p->a.data, p->a.format,
-                             p->b.data, p->b.format, product_beta(p), p->c.data, p->c.format, r);
-    return limber_gemm(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
-                       product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
-                       product_beta(p), view(&p->c, false), r);
+    const limber_problem x = stated(p);
+
+    return limber_run(ctx, &x, r);
 }
 
 /* A convolution's operands are no matrices. */
 limber_status product_look(const struct product *p, limber_context *ctx, limber_inspection look[2])
 {
-    int64_t m = p->c.dim[0], n = p->c.dim[1], k = p->a.dim[!p->trans_a];
-    limber_status s = limber_inspect(ctx, view(&p->a, p->trans_a), m, k, 1, &look[0]);
+    const limber_problem x = stated(p);
+    limber_status s = limber_inspect(ctx, x.a, x.m, x.k, LIMBER_SIDE_A, &look[0]);
 
-    return s == LIMBER_STATUS_OK ? limber_inspect(ctx, view(&p->b, p->trans_b), k, n, 0, &look[1]) :
-                                   s;
+    return s == LIMBER_STATUS_OK ? limber_inspect(ctx, x.b, x.k, x.n, LIMBER_SIDE_B, &look[1]) : s;
 }
 
 limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,
                           limber_report *r)
 {
-    return limber_gemm_cut(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
-                           product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
-                           product_beta(p), view(&p->c, false), cut, r);
+    const limber_problem x = stated(p);
+
+    return limber_explain(ctx, &x, cut, r);
 }
 
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text)
 {
-    if (p->is_conv)
-        return limber_conv2d_plan(ctx, &p->promise, &p->conv, product_alpha(p), p->a.data,
-                                  p->a.format, p->b.data, p->b.format, product_beta(p), p->c.format,
-                                  text, NULL);
-    return limber_gemm_plan(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
-                            product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
-                            product_beta(p), view(&p->c, false), text, NULL);
+    const limber_problem x = stated(p);
+
+    return limber_plan(ctx, &x, text, NULL);
 }

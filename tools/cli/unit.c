@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
+#include <limber/research.h>
+
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>

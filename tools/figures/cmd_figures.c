@@ -75,7 +75,7 @@ limber_status factors_multiply(limber_context *ctx, const limber_contract *contr
     return limber_gemm(ctx, contract, x->m, x->n, x->k, NULL,
                        (limber_matrix){ x->a, x->format, x->k, 1 },
                        (limber_matrix){ x->b, x->format, x->n, 1 }, NULL,
-                       (limber_matrix){ x->c, x->format, x->n, 1 }, report);
+                       (limber_output){ x->c, x->format, x->n, 1 }, report);
 }
 
 struct verdict factors_check(const struct factors *x)
@@ -165,10 +165,10 @@ static bool wanted(const char *const *names, const char *name)
 
 static bool open_contexts(struct figures *f)
 {
-    limber_config config = { .threads = f->threads };
+    limber_config config = { .size = sizeof(limber_config), .threads = f->threads };
     bool ok = limber_create(&f->ctx, &config) == LIMBER_STATUS_OK;
 
-    config.whole = 1;
+    config.partition = LIMBER_PARTITION_OFF;
     ok = ok && limber_create(&f->whole, &config) == LIMBER_STATUS_OK;
     return ok || !complain("%s", limber_error_text());
 }

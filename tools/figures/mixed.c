@@ -72,10 +72,10 @@ struct best {
 static bool measure_share(struct figures *f, const struct sweep *s, const struct factors *x,
                           double share, struct sheet *data, struct best *worst)
 {
-    limber_contract c = { .promise = s->promise };
+    limber_contract c = { .size = sizeof(limber_contract), .promise = s->promise };
     double time[WAYS + 1], least = INFINITY, decided;
     bool failed = false;
-    limber_report r;
+    limber_report r = LIMBER_REPORT_INIT;
     int n = 0;
 
     figure_note(f, "mixed-sweep: %s, %.0f%%", s->name, 100 * share);
@@ -156,9 +156,9 @@ bool figure_sweep(struct figures *f)
 static bool measure_overhead(struct figures *f, const char *name, limber_promise promise,
                              const struct factors *x, struct sheet *data)
 {
-    const limber_contract c = { .promise = promise };
+    const limber_contract c = { .size = sizeof(limber_contract), .promise = promise };
     double least = INFINITY;
-    limber_report best = { .parts = 0 }, r;
+    limber_report best = LIMBER_REPORT_INIT, r = LIMBER_REPORT_INIT;
 
     figure_note(f, "overhead: %s, n = %lld", name, (long long)x->n);
     for (int run = 0; run < (f->quick ? 2 : 6); run++) {

@@ -47,7 +47,7 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     bool failed = false;
 
     for (int i = 0; i < WAYS && !failed; i++) {
-        limber_report r;
+        limber_report r = LIMBER_REPORT_INIT;
         double t;
 
         figure_note(f, "dynamic-range: phi = %g, %s", phi, ways[i].name);

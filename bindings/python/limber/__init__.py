@@ -11,14 +11,14 @@ Functions of this module use one context, made at first use; Context has the sam
 import inspect
 import threading
 
-from ._core import Context, Operand, Report, Part, Look, Tile, formats, schemes
+from ._core import Context, Operand, Report, Part, Inspection, Tile, formats, schemes
 from ._library import VERSION as __version__
 from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberError, NoMemory,
                      NoScheme, NotReady, OutOfRange, Status)
 from .quad import Quad
 
-__all__ = ["matmul", "conv2d", "plan", "look", "prepare", "default_context", "formats", "schemes",
-           "Context", "Operand", "Report", "Part", "Look", "Tile", "Quad", "Status",
+__all__ = ["matmul", "conv2d", "plan", "inspect", "prepare", "default_context", "formats", "schemes",
+           "Context", "Operand", "Report", "Part", "Inspection", "Tile", "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
            "DeviceError", "NotReady", "InternalError"]
 
@@ -49,5 +49,5 @@ def _function(name):
     return function
 
 
-matmul, conv2d, plan, look, prepare = map(
-    _function, ("matmul", "conv2d", "plan", "look", "prepare"))
+matmul, conv2d, plan, inspect, prepare = map(
+    _function, ("matmul", "conv2d", "plan", "inspect", "prepare"))

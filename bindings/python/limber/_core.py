@@ -16,19 +16,20 @@ from .errors import BadArgument, check
 from .quad import Quad, encode
 
 _PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simulate": 5}
+_SIDES = {True: 0, False: 1}     # limber_side of left
 _RANK = ["f16", "f32", "f64", "dd", "f128"]
 _AS_FLOAT = {"i8": "f16", "u8": "f16", "i16": "f32", "i32": "f64", "i64": "f64"}
 
 Report = namedtuple("Report", [name if name != "from" else "found" for name, _ in C.Report._fields_
-                               if name != "part"])
+                               if name not in ("size", "part", "part_room", "part_size")])
 Report.__doc__ = """What a call did, as limber_report has it; `found` is 0 for a kernel compiled now, 1
 for one from disk, 2 from memory; `parts` the Parts of a mixed product."""
 Part = namedtuple("Part", [name for name, _ in C.Part._fields_])
 Tile = namedtuple("Tile", [name for name, _ in C.Tile._fields_])
-Look = namedtuple("Look", [name for name, _ in C.Look._fields_
-                           if name not in ("tile", "tile_rows", "tile_cols")] + ["tiles"])
-Look.__doc__ = "What limber.look found; `tiles` is a list of rows of Tiles, 64 x 64 elements each."
-CacheInfo = namedtuple("CacheInfo", [name for name, _ in C.CacheInfo._fields_])
+Inspection = namedtuple("Inspection", [name for name, _ in C.Inspection._fields_
+                           if name not in ("size", "tile", "tile_rows", "tile_cols")] + ["tiles"])
+Inspection.__doc__ = "What limber.inspect found; `tiles` is a list of rows of Tiles, 64 x 64 elements each."
+CacheInfo = namedtuple("CacheInfo", [name for name, _ in C.CacheInfo._fields_ if name != "size"])
 CacheEntry = namedtuple("CacheEntry", [name for name, _ in C.CacheEntry._fields_])
 
 
@@ -58,10 +59,10 @@ def schemes():
     """The schemes: {name: a line about it}."""
     found = {}
     for i in itertools.count():
-        name = lib.limber_scheme_name(i)
-        if name is None:
+        scheme = lib.limber_scheme_at(i)
+        if not scheme:
             return found
-        found[name.decode()] = lib.limber_scheme_about(i).decode()
+        found[scheme.contents.name.decode()] = scheme.contents.about.decode()
 
 
 def _contract(text, scheme, slices, background=False):
@@ -243,25 +244,28 @@ class Context(_Closing):
                 raise BadArgument("out: has gaps or another order")
             r = C.Report()
             ctx = held.enter_context(self._handle.use())
-            check(lib.limber_conv2d(
-                ctx, byref(_contract(contract, scheme, slices)), byref(shape),
-                _scalar(alpha, 1, yv, "alpha"), xv.data, xv.format, wv.data, wv.format,
-                _scalar(beta, 0, yv, "beta"), yv.data, yv.format, byref(r)))
+            a, b = _scalar(alpha, 1, yv, "alpha"), _scalar(beta, 0, yv, "beta")
+            wish = _contract(contract, scheme, slices)
+            problem = C.Problem(operation=1, conv=ctypes.pointer(shape),
+                                a=C.Matrix(xv.data, xv.format), b=C.Matrix(wv.data, wv.format),
+                                c=C.Output(yv.data, yv.format), alpha=_address(a),
+                                beta=_address(b), contract=ctypes.pointer(wish))
+            check(lib.limber_run(ctx, byref(problem), byref(r)))
         return (y, _report(r)) if report else y
 
-    def look(self, x, side="left", format=None):
+    def inspect(self, x, side="left", format=None):
         """What a scan finds of a matrix, as the left operand (its rows are lines) or the right."""
         left = _side(side)
         with _view(x, "x", format) as view, self._handle.use() as ctx:
             _check_matrix(view)
-            found = C.Look()
-            check(lib.limber_inspect(ctx, view.matrix(), *view.shape, left, byref(found)))
+            found = C.Inspection()
+            check(lib.limber_inspect(ctx, view.matrix(), *view.shape, _SIDES[left], byref(found)))
             try:
                 tiles = None
                 if found.tile:
                     tiles = [[_tuple(Tile, found.tile[i * found.tile_cols + j])
                               for j in range(found.tile_cols)] for i in range(found.tile_rows)]
-                return _tuple(Look, found, tiles=tiles)
+                return _tuple(Inspection, found, tiles=tiles)
             finally:
                 lib.limber_inspection_free(byref(found))
 
@@ -278,9 +282,9 @@ class Context(_Closing):
         except BaseException:
             view.release()
             raise
-        pointer, config = c_void_p(), C.OperandConfig(bytes=bytes, check=check_changes)
+        pointer, config = c_void_p(), C.PrepareConfig(bytes=bytes, changes=check_changes)
         status = lib.limber_prepare(self._handle._pointer, view.matrix(), *view.shape,
-                                            left, byref(config), byref(pointer))
+                                    _SIDES[left], byref(config), byref(pointer))
 
         def end(operand):
             lib.limber_prepared_free(operand)
@@ -400,44 +404,36 @@ class _Product:
             m.data += offset
         return m
 
+    def _problem(self):
+        c = self._one(self.c)
+        return C.Problem(m=self.m, n=self.n, k=self.k, a=self._one(self.a), b=self._one(self.b),
+                         c=C.Output(c.data, c.format, c.row_stride, c.col_stride),
+                         alpha=_address(self.alpha), beta=_address(self.beta),
+                         contract=ctypes.pointer(self.contract))
+
     def run(self, r, conj_a, conj_b):
-        sizes = (self.m, self.n, self.k)
-        contract = byref(self.contract)
         pa, pb = self.prepared
         if self.stack and (pa or pb):
             raise BadArgument("prepared operands are single matrices, not of stacks")
-        if self.a.pairs:
-            if pa or pb:
-                raise BadArgument("prepared operands are real")
-            for a, b, c in zip(*map(self._offsets, (self.a, self.b, self.c))):
-                check(lib.limber_gemm_complex(
-                    self.ctx, contract, None, *sizes, self.alpha, self._one(self.a, a), conj_a,
-                    self._one(self.b, b), conj_b, self.beta, self._one(self.c, c), byref(r), 0))
-        elif self.stack:
+        if self.a.pairs and (pa or pb):
+            raise BadArgument("prepared operands are real")
+        problem = self._problem()
+        problem.domain = int(self.a.pairs)
+        problem.conjugate = (1 if conj_a else 0) | (2 if conj_b else 0) if self.a.pairs else 0
+        problem.prepared_a, problem.prepared_b = pa, pb
+        if self.stack:
             places = [self._offsets(v) for v in (self.a, self.b, self.c)]
             count = len(places[0])
             each = [(c_void_p * count)(*[(v.data if v.count else 0) + at for at in offsets])
                     for v, offsets in zip((self.a, self.b, self.c), places)]
-            batch = C.Batch(count, 0, 0, 0, *each)
-            check(lib.limber_gemm_batch(
-                self.ctx, contract, None, byref(batch), *sizes, self.alpha, self._one(self.a),
-                self._one(self.b), self.beta, self._one(self.c), byref(r)))
-        elif pa or pb:
-            check(lib.limber_gemm_prepared(
-                self.ctx, contract, *sizes, self.alpha, pa, self._one(self.a), pb,
-                self._one(self.b), self.beta, self._one(self.c), byref(r)))
-        else:
-            check(lib.limber_gemm(
-                self.ctx, contract, *sizes, self.alpha, self._one(self.a), self._one(self.b),
-                self.beta, self._one(self.c), byref(r)))
+            problem.batch = ctypes.pointer(C.Batch(count, 0, 0, 0, *each))
+        check(lib.limber_run(self.ctx, byref(problem), byref(r)))
 
     def plan(self):
         if self.stack or self.a.pairs:
             raise BadArgument("plans are of two real matrices")
         text = c_void_p()
-        check(lib.limber_gemm_plan(
-            self.ctx, byref(self.contract), self.m, self.n, self.k, self.alpha, self._one(self.a),
-            self._one(self.b), self.beta, self._one(self.c), byref(text), None))
+        check(lib.limber_plan(self.ctx, byref(self._problem()), byref(text), None))
         try:
             return ctypes.string_at(text).decode(errors="replace")
         finally:
@@ -448,6 +444,11 @@ class _Product:
         if self.given or self.shape:
             return self.out
         return self.out if isinstance(self.out, Quad) else self.out[()]
+
+
+def _address(scalar):
+    """Of the memory that _scalar made, which the caller keeps."""
+    return None if scalar is None else ctypes.cast(ctypes.c_char_p(scalar), c_void_p)
 
 
 def _path(text):

@@ -8,12 +8,19 @@ import subprocess
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int16,
                     c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint64, c_void_p)
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 NAME = "liblimber.so.0"
 INSTALLED = os.path.join(os.sep, "share", "limber", "python", "limber")
 PARTS = 27
 
 Log = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class Sized(Structure):
+    """A structure that starts with its size."""
+
+    def __init__(self, *fields, **named):
+        super().__init__(ctypes.sizeof(type(self)), *fields, **named)
 
 
 class Format(Structure):
@@ -25,19 +32,19 @@ class Allocator(Structure):
     _fields_ = [("alloc", c_void_p), ("free", c_void_p), ("user", c_void_p)]
 
 
-class Config(Structure):
-    _fields_ = [("backend", c_char_p), ("threads", c_int), ("cache_dir", c_char_p),
+class Config(Sized):
+    _fields_ = [("size", c_size_t), ("backend", c_char_p), ("threads", c_int), ("cache_dir", c_char_p),
                 ("cache_bytes", c_size_t), ("dump_dir", c_char_p), ("verbose", c_int),
                 ("workspace_bytes", c_size_t), ("log", Log), ("log_user", c_void_p),
-                ("device", c_int), ("whole", c_int), ("allocator", Allocator)]
+                ("device", c_int), ("partition", c_int), ("allocator", Allocator)]
 
 
 class Step(Structure):
     _fields_ = [("format", Format), ("rounding", c_uint8), ("overflow", c_uint8)]
 
 
-class Unit(Structure):
-    _fields_ = [("a", Step), ("b", Step), ("scale", c_int32), ("scale_rule", c_int32),
+class Unit(Sized):
+    _fields_ = [("size", c_size_t), ("a", Step), ("b", Step), ("scale", c_int32), ("scale_rule", c_int32),
                 ("scale_block", c_int32), ("mul", Step), ("acc", Step), ("block", c_int32),
                 ("sub", c_int32), ("frac", c_int32), ("floor", c_int32), ("zeros", c_int32),
                 ("tree", c_int32), ("order", c_int32), ("group", c_int32), ("outer", Step),
@@ -46,48 +53,72 @@ class Unit(Structure):
                 ("seeded", c_uint64)]
 
 
-class Contract(Structure):
-    _fields_ = [("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
+class Contract(Sized):
+    _fields_ = [("size", c_size_t), ("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
                 ("split", c_int), ("unit", POINTER(Unit)), ("statistics", c_void_p),
                 ("on_miss", c_int)]
 
 
 class Part(Structure):
-    _fields_ = [("scheme", c_char * 32), ("rows", c_int), ("bound", c_double), ("m", c_int64),
-                ("n", c_int64), ("share", c_double), ("cost", c_double), ("seconds", c_double),
-                ("group", c_int * 2), ("kinds", c_uint * 2), ("kernel", c_char * 33)]
+    _fields_ = [("scheme", c_char * 32), ("kernel", c_char * 33), ("rows", c_int),
+                ("bound", c_double), ("m", c_int64), ("n", c_int64), ("share", c_double),
+                ("cost", c_double), ("seconds", c_double), ("group", c_int * 2),
+                ("kinds", c_uint * 2)]
 
 
-class Report(Structure):
-    _fields_ = [("scheme", c_char * 32), ("backend", c_char * 16), ("kernel", c_char * 33),
-                ("rows", c_int), ("pruned", c_int), ("bound", c_double), ("cost", c_double),
-                ("seconds_scan", c_double), ("seconds_compile", c_double),
-                ("seconds_run", c_double), ("from", c_int), ("workspace", c_size_t),
-                ("recomputed", c_int64), ("parts", c_int), ("part", Part * PARTS)]
+class Report(Sized):
+    _fields_ = [("size", c_size_t), ("scheme", c_char * 32), ("backend", c_char * 16),
+                ("kernel", c_char * 33), ("rows", c_int), ("pruned", c_int),
+                ("bound", c_double), ("cost", c_double), ("seconds_scan", c_double),
+                ("seconds_compile", c_double), ("seconds_run", c_double), ("from", c_int),
+                ("workspace", c_size_t), ("recomputed", c_int64), ("parts", c_int),
+                ("part_room", c_int), ("part_size", c_size_t), ("part", POINTER(Part))]
+
+    def __init__(self):
+        super().__init__(part_room=PARTS, part_size=ctypes.sizeof(Part), part=(Part * PARTS)())
 
 
 class Matrix(Structure):
-    _fields_ = [("data", c_void_p), ("format", Format), ("row", c_int64), ("col", c_int64)]
+    _fields_ = [("data", c_void_p), ("format", Format), ("row_stride", c_int64),
+                ("col_stride", c_int64)]
 
 
-class OperandConfig(Structure):
-    _fields_ = [("bytes", c_size_t), ("check", c_int)]
+class PrepareConfig(Sized):
+    _fields_ = [("size", c_size_t), ("bytes", c_size_t), ("changes", c_int)]
 
 
-class Batch(Structure):
-    _fields_ = [("count", c_int64), ("a", c_int64), ("b", c_int64), ("c", c_int64),
-                ("pa", POINTER(c_void_p)), ("pb", POINTER(c_void_p)), ("pc", POINTER(c_void_p))]
+class Output(Structure):
+    _fields_ = Matrix._fields_
 
 
-class Queue(Structure):
-    _fields_ = [("stream", c_void_p), ("workspace", c_void_p), ("bytes", c_size_t),
-                ("graph", c_int)]
+class Batch(Sized):
+    _fields_ = [("size", c_size_t), ("count", c_int64), ("a", c_int64), ("b", c_int64), ("c", c_int64),
+                ("address_a", POINTER(c_void_p)), ("address_b", POINTER(c_void_p)),
+                ("address_c", POINTER(c_void_p))]
 
 
-class Conv(Structure):
-    _fields_ = [(name, c_int64) for name in "nchwors"] + [
+class Queue(Sized):
+    _fields_ = [("size", c_size_t), ("stream", c_void_p), ("workspace", c_void_p), ("bytes", c_size_t),
+                ("capture", c_int)]
+
+
+class Conv(Sized):
+    _fields_ = [("size", c_size_t)] + [(name, c_int64) for name in "nchwors"] + [
         ("stride", c_int64 * 2), ("dilate", c_int64 * 2), ("pad", c_int64 * 4),
         ("groups", c_int64), ("layout", c_int)]
+
+
+class Problem(Sized):
+    _fields_ = [("size", c_size_t), ("operation", c_int), ("domain", c_int), ("m", c_int64),
+                ("n", c_int64), ("k", c_int64), ("conv", POINTER(Conv)), ("a", Matrix),
+                ("b", Matrix), ("c", Output), ("alpha", c_void_p), ("beta", c_void_p),
+                ("conjugate", c_int), ("complex_method", c_int), ("contract", POINTER(Contract)),
+                ("epilogue", c_void_p), ("prepared_a", c_void_p), ("prepared_b", c_void_p),
+                ("batch", POINTER(Batch)), ("queue", POINTER(Queue))]
+
+
+class Scheme(Structure):
+    _fields_ = [("name", c_char_p), ("about", c_char_p)]
 
 
 class Tile(Structure):
@@ -95,8 +126,8 @@ class Tile(Structure):
                 ("flags", c_uint8)]
 
 
-class Look(Structure):
-    _fields_ = [("lines", c_int64), ("length", c_int64), ("zero", c_int), ("special", c_int),
+class Inspection(Sized):
+    _fields_ = [("size", c_size_t), ("lines", c_int64), ("length", c_int64), ("zero", c_int), ("special", c_int),
                 ("negative", c_int), ("emin", c_int), ("emax", c_int), ("spread", c_int),
                 ("width", c_int), ("bits", c_int), ("tile_rows", c_int64),
                 ("tile_cols", c_int64), ("tile", POINTER(Tile))]
@@ -107,8 +138,8 @@ class CacheEntry(Structure):
                 ("used", c_int64), ("good", c_int), ("foreign", c_int)]
 
 
-class CacheInfo(Structure):
-    _fields_ = [("directory", c_char * 4096), ("why_not", c_char * 256), ("writable", c_int),
+class CacheInfo(Sized):
+    _fields_ = [("size", c_size_t), ("directory", c_char * 4096), ("why_not", c_char * 256), ("writable", c_int),
                 ("entries", c_size_t), ("bytes", c_size_t), ("limit", c_size_t),
                 ("tuned", c_int)]
 
@@ -120,14 +151,13 @@ STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_co
               "limber_step": Step, "limber_unit": Unit, "limber_contract": Contract,
               "limber_part": Part,
               "limber_report": Report, "limber_matrix": Matrix,
-              "limber_prepare_config": OperandConfig, "limber_batch": Batch,
+              "limber_output": Output, "limber_problem": Problem, "limber_scheme": Scheme,
+              "limber_prepare_config": PrepareConfig, "limber_batch": Batch,
               "limber_queue": Queue, "limber_conv": Conv, "limber_tile": Tile,
-              "limber_inspection": Look, "limber_cache_entry": CacheEntry,
+              "limber_inspection": Inspection, "limber_cache_entry": CacheEntry,
               "limber_cache_info": CacheInfo}
 
 _P = POINTER
-_product = [c_void_p, _P(Contract), c_int64, c_int64, c_int64, c_void_p]
-_image = [c_void_p, _P(Contract), _P(Conv), c_void_p, c_void_p, Format, c_void_p, Format, c_void_p]
 
 # Restype int is a status; texts that the caller frees come as addresses.
 PROTOTYPES = {
@@ -137,30 +167,19 @@ PROTOTYPES = {
     "limber_status_meaning": (c_char_p, [c_int]),
     "limber_create": (c_int, [_P(c_void_p), _P(Config)]),
     "limber_destroy": (None, [c_void_p]),
-    "limber_scheme_name": (c_char_p, [c_int]),
-    "limber_scheme_about": (c_char_p, [c_int]),
+    "limber_scheme_at": (_P(Scheme), [c_int]),
     "limber_format_named": (c_int, [c_char_p, _P(Format)]),
     "limber_convert": (c_int, [c_void_p, Format, c_void_p, Format, c_size_t, c_int]),
     "limber_unit_parse": (c_int, [c_char_p, _P(Unit)]),
-    "limber_gemm": (c_int, _product + [Matrix, Matrix, c_void_p, Matrix, _P(Report)]),
-    "limber_gemm_prepared": (c_int, _product + [c_void_p, Matrix, c_void_p, Matrix, c_void_p,
-                                                Matrix, _P(Report)]),
-    "limber_gemm_batch": (c_int, [c_void_p, _P(Contract), _P(Queue), _P(Batch), c_int64, c_int64,
-                                  c_int64, c_void_p, Matrix, Matrix, c_void_p, Matrix,
-                                  _P(Report)]),
-    "limber_gemm_complex": (c_int, [c_void_p, _P(Contract), _P(Queue), c_int64, c_int64, c_int64,
-                                    c_void_p, Matrix, c_int, Matrix, c_int, c_void_p, Matrix,
-                                    _P(Report), c_int]),
-    "limber_gemm_plan": (c_int, _product + [Matrix, Matrix, c_void_p, Matrix, _P(c_void_p),
-                                            _P(Report)]),
+    "limber_run": (c_int, [c_void_p, _P(Problem), _P(Report)]),
+    "limber_plan": (c_int, [c_void_p, _P(Problem), _P(c_void_p), _P(Report)]),
     "limber_prepare": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int,
-                                       _P(OperandConfig), _P(c_void_p)]),
+                                       _P(PrepareConfig), _P(c_void_p)]),
     "limber_prepared_free": (None, [c_void_p]),
     "limber_prepared_check": (c_int, [c_void_p]),
     "limber_conv_output": (c_int, [_P(Conv), _P(c_int64), _P(c_int64)]),
-    "limber_conv2d": (c_int, _image + [c_void_p, Format, _P(Report)]),
-    "limber_inspect": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int, _P(Look)]),
-    "limber_inspection_free": (None, [_P(Look)]),
+    "limber_inspect": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int, _P(Inspection)]),
+    "limber_inspection_free": (None, [_P(Inspection)]),
     "limber_free": (None, [c_void_p]),
     "limber_cache_describe": (c_int, [c_void_p, _P(CacheInfo)]),
     "limber_cache_each": (c_int, [c_void_p, c_int, SeenEntry, c_void_p]),

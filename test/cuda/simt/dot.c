@@ -32,7 +32,7 @@ bool simt_model(int kind, int capability, struct model *m)
                          capability < 100 ? "h100" :
                                             "b200";
     char name[32];
-    limber_unit u;
+    limber_unit u = LIMBER_UNIT_INIT;
 
     if (kind < SIMT_F16 || kind > SIMT_E5M2)
         return false;

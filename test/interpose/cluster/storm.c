@@ -54,11 +54,11 @@ static int multiply(limber_context *ctx, int kernel, int *from)
     static const char *const formats[] = { "f64", "f32", "f16", "bf16" };
     static char a[SIZE * SIZE * 8], b[SIZE * SIZE * 8];
     static double c[SIZE][SIZE];
-    const limber_contract contract = { .promise = LIMBER_CONTRACT_BITS,
+    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS,
                                        .bits = 20,
                                        .scheme = "native" };
     limber_format f64, fa, fb, fc;
-    limber_report report;
+    limber_report report = LIMBER_REPORT_INIT;
 
     limber_format_named("f64", &f64);
     limber_format_named(formats[kernel % 4], &fa);
@@ -72,7 +72,7 @@ static int multiply(limber_context *ctx, int kernel, int *from)
             limber_convert(b + (i * SIZE + j) * fb.size, fb, &y, f64, 1, LIMBER_ROUND_NEAREST);
         }
     if (limber_gemm(ctx, &contract, SIZE, SIZE, SIZE, NULL, (limber_matrix){ a, fa, SIZE, 1 },
-                    (limber_matrix){ b, fb, SIZE, 1 }, NULL, (limber_matrix){ c, fc, SIZE, 1 },
+                    (limber_matrix){ b, fb, SIZE, 1 }, NULL, (limber_output){ c, fc, SIZE, 1 },
                     &report) != LIMBER_STATUS_OK) {
         fprintf(stderr, "storm: %s\n", limber_error_text());
         return 1;
@@ -292,11 +292,11 @@ static int survives(int kernels)
     limber_context *ctx;
 
     if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK ||
-        limber_cache_each(ctx, 1, is_damaged, &damaged) != LIMBER_STATUS_OK)
+        limber_cache_each(ctx, LIMBER_CACHE_VERIFY, is_damaged, &damaged) != LIMBER_STATUS_OK)
         die(limber_error_text());
     for (int i = 0; i < kernels; i++)
         wrong += multiply(ctx, i, s.from);
-    if (limber_cache_clear(ctx, 0, NULL) != LIMBER_STATUS_OK)
+    if (limber_cache_clear(ctx, LIMBER_CACHE_ALL, NULL) != LIMBER_STATUS_OK)
         die(limber_error_text());
     limber_destroy(ctx);
     if (damaged || wrong)

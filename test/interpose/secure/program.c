@@ -26,18 +26,17 @@ static int is_right(void)
 
 static int multiply(limber_context *ctx)
 {
-    const limber_contract native = { .promise = LIMBER_CONTRACT_NATIVE };
-    limber_matrix x = { a, { 0 }, N, 1 }, y = { c, { 0 }, N, 1 };
+    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_matrix x = { a, LIMBER_F64, N, 1 };
+    const limber_output y = { c, LIMBER_F64, N, 1 };
 
-    limber_format_named("f64", &x.format);
-    y.format = x.format;
     return limber_gemm(ctx, &native, N, N, N, NULL, x, x, NULL, y, NULL) == LIMBER_STATUS_OK &&
            is_right();
 }
 
 int main(void)
 {
-    const limber_config gpu = { .backend = "cuda" };
+    const limber_config gpu = { .size = sizeof(limber_config), .backend = "cuda" };
     const int32_t n = N;
     const double one = 1, zero = 0;
     limber_context *ctx;

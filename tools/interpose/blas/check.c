@@ -84,7 +84,7 @@ static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static void make_judge(void)
 {
-    const limber_config config = {
+    const limber_config config = { .size = sizeof(limber_config),
         .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = "", .verbose = -1
     };
 
@@ -96,13 +96,11 @@ static void make_judge(void)
 static bool exact(const struct job *j, const struct product *x, const struct element *e,
                   limber_format f, void *out)
 {
-    static const limber_contract contract = { .promise = LIMBER_CONTRACT_CORRECT,
+    static const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
                                               .scheme = "exact" };
-    limber_matrix a = limber_blas_matrix(j, limber_blas_at(j, x->a, e->i, 0));
-    limber_matrix b = limber_blas_matrix(j, limber_blas_at(j, x->b, 0, e->j));
-    const limber_matrix c = { out, f, 1, 1 };
     char alpha[32], beta[32];
     size_t parts = j->is_complex ? 2 : 1;
+    limber_problem one;
 
     pthread_once(&made, make_judge);
     if (!judge ||
@@ -110,11 +108,16 @@ static bool exact(const struct job *j, const struct product *x, const struct ele
             LIMBER_STATUS_OK ||
         limber_convert(beta, f, x->beta, own(j), parts, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         return false;
-    if (j->is_complex)
-        return limber_gemm_complex(judge, &contract, NULL, 1, 1, x->k, alpha, a, x->a.conj, b,
-                                   x->b.conj, beta, c, NULL, 0) == LIMBER_STATUS_OK;
-    return limber_gemm(judge, &contract, 1, 1, x->k, alpha, a, b, beta, c, NULL) ==
-           LIMBER_STATUS_OK;
+    one = limber_blas_problem(j, &(struct product){ .m = 1,
+                                                    .n = 1,
+                                                    .k = x->k,
+                                                    .a = limber_blas_at(j, x->a, e->i, 0),
+                                                    .b = limber_blas_at(j, x->b, 0, e->j) });
+    one.alpha = alpha;
+    one.beta = beta;
+    one.c = (limber_output){ out, f, 1, 1 };
+    one.contract = &contract;
+    return limber_run(judge, &one, NULL) == LIMBER_STATUS_OK;
 }
 
 static double part(const struct job *j, const void *p, int which)

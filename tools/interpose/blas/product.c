@@ -85,6 +85,15 @@ limber_matrix limber_blas_matrix(const struct job *j, struct view v)
     return (limber_matrix){ v.data, format_of(j), v.row, v.col };
 }
 
+static limber_report report_of(struct job *j)
+{
+    limber_report r = LIMBER_REPORT_INIT;
+
+    r.part = j->part;
+    r.part_room = LIMBER_PARTS;
+    return r;
+}
+
 /* The status of a call, whose report joins those before. */
 static bool join(struct job *j, limber_status status, limber_report *report)
 {
@@ -99,20 +108,37 @@ static bool join(struct job *j, limber_status status, limber_report *report)
     return true;
 }
 
+static limber_output output(const struct job *j, struct view v)
+{
+    return (limber_output){ v.data, format_of(j), v.row, v.col };
+}
+
+limber_problem limber_blas_problem(const struct job *j, const struct product *p)
+{
+    limber_problem x = LIMBER_PROBLEM_INIT;
+
+    x.domain = j->is_complex ? LIMBER_DOMAIN_COMPLEX : LIMBER_DOMAIN_REAL;
+    if (j->is_complex)
+        x.conjugate = (limber_conjugate)((p->a.conj ? LIMBER_CONJUGATE_A : 0) |
+                                         (p->b.conj ? LIMBER_CONJUGATE_B : 0));
+    x.m = p->m;
+    x.n = p->n;
+    x.k = p->k;
+    x.alpha = p->alpha;
+    x.beta = p->beta;
+    x.a = limber_blas_matrix(j, p->a);
+    x.b = limber_blas_matrix(j, p->b);
+    x.c = output(j, p->c);
+    x.contract = j->contract;
+    return x;
+}
+
 static bool multiply(struct job *j, const struct product *p)
 {
-    limber_matrix x = limber_blas_matrix(j, p->a), y = limber_blas_matrix(j, p->b);
-    limber_matrix z = limber_blas_matrix(j, p->c);
-    limber_report report;
-    limber_status status;
+    const limber_problem x = limber_blas_problem(j, p);
+    limber_report report = report_of(j);
 
-    if (j->is_complex)
-        status = limber_gemm_complex(context, j->contract, NULL, p->m, p->n, p->k, p->alpha, x,
-                                     p->a.conj, y, p->b.conj, p->beta, z, &report, 0);
-    else
-        status = limber_gemm(context, j->contract, p->m, p->n, p->k, p->alpha, x, y, p->beta, z,
-                             &report);
-    return join(j, status, &report);
+    return join(j, limber_run(context, &x, &report), &report);
 }
 
 bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
@@ -134,19 +160,24 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
 bool limber_blas_gemm(struct job *j)
 {
     const struct request *r = j->r;
-    const limber_batch batch = { r->count,  r->step_a, r->step_b, r->step_c,
-                                 r->each_a, r->each_b, r->each_c };
+    limber_batch batch = LIMBER_BATCH_INIT;
     struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
     struct view c = limber_blas_view(r, &r->c);
-    limber_report report;
+    const struct product p = { r->m, r->n, limber_blas_is(j, &j->alpha, 0) ? 0 : r->k,
+                               &j->alpha, &j->beta, a, b, c };
+    limber_report report = report_of(j);
+    limber_problem x;
 
     if (r->routine != BLAS_GEMM_BATCH || j->is_complex)
         return limber_blas_multiply(j, r->m, r->n, r->k, &j->alpha, a, b, &j->beta, c);
-    return is_ready(j) &&
-           join(j,
-                limber_gemm_batch(context, j->contract, NULL, &batch, r->m, r->n,
-                                  limber_blas_is(j, &j->alpha, 0) ? 0 : r->k, &j->alpha,
-                                  limber_blas_matrix(j, a), limber_blas_matrix(j, b), &j->beta,
-                                  limber_blas_matrix(j, c), &report),
-                &report);
+    batch.count = r->count;
+    batch.a = r->step_a;
+    batch.b = r->step_b;
+    batch.c = r->step_c;
+    batch.address_a = r->each_a;
+    batch.address_b = r->each_b;
+    batch.address_c = r->each_c;
+    x = limber_blas_problem(j, &p);
+    x.batch = &batch;
+    return is_ready(j) && join(j, limber_run(context, &x, &report), &report);
 }

@@ -25,6 +25,7 @@ struct job {
     size_t size;            /* of an element */
     union scalar alpha, beta;
     limber_report report;   /* of the last product, with the seconds of all */
+    limber_part part[LIMBER_PARTS]; /* of the report */
     char why[160];          /* the reason of a failure */
     limber_status status;   /* of Limber, where it is Limber's */
     struct preload_check check;     /* of elements that were looked at */
@@ -61,6 +62,8 @@ struct product {
     const union scalar *alpha, *beta;
     struct view a, b, c;
 };
+/* The product as Limber is asked for it. */
+limber_problem limber_blas_problem(const struct job *j, const struct product *x);
 /* Before the product: keeps what beta multiplies.  NULL: nothing is to be looked at, or no memory.
  */
 struct sample *limber_blas_look(struct job *j, const struct product *x);

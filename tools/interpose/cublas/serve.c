@@ -20,11 +20,13 @@ struct work {
     bool three;                 /* of three real products */
     bool device;                /* some matrix lies in a device's memory */
     limber_queue queue;
-    limber_matrix a, b, c;
+    limber_matrix a, b;
+    limber_output c;
     limber_batch batch;         /* of FORM_strided and FORM_array */
     const void **addresses;     /* FORM_array: of a, b, c */
     char alpha[SCALAR], beta[SCALAR];
     limber_report report;
+    limber_part part[LIMBER_PARTS];
     char why[256];
 };
 
@@ -171,12 +173,12 @@ static bool types_agree(const struct request *r, const char *scalar)
 
 static limber_matrix matrix(const struct side *s)
 {
-    limber_matrix m = { (void *)(uintptr_t)s->data, { 0 }, s->lead, 1 };
+    limber_matrix m = { s->data, { 0 }, s->lead, 1 };
 
     limber_format_named(name_of(s->type), &m.format);
     if (s->op == CUBLAS_N) {
-        m.row = 1;
-        m.col = s->lead;
+        m.row_stride = 1;
+        m.col_stride = s->lead;
     }
     return m;
 }
@@ -185,6 +187,7 @@ static bool read_types(struct work *w)
 {
     const struct request *r = w->r;
     const char *scalar = scalar_name(r);
+    limber_matrix c;
 
     if (!scalar || !name_of(r->a.type) || !name_of(r->b.type) || !name_of(r->c.type) ||
         !types_agree(r, scalar))
@@ -192,7 +195,8 @@ static bool read_types(struct work *w)
     w->complex = is_complex(r->c.type);
     w->a = matrix(&r->a);
     w->b = matrix(&r->b);
-    w->c = matrix(&r->c);
+    c = matrix(&r->c);
+    w->c = (limber_output){ (void *)(uintptr_t)c.data, c.format, c.row_stride, c.col_stride };
     return true;
 }
 
@@ -250,9 +254,9 @@ static bool fetch_addresses(struct work *w)
             !limber_cublas_fetch(w->addresses + (size_t)i * count, side[i]->data,
                                  count * sizeof *w->addresses, w->queue.stream))
             return because(w, "the matrices' addresses could not be copied from the device");
-    w->batch.pa = w->addresses;
-    w->batch.pb = w->addresses + count;
-    w->batch.pc = (void *const *)(w->addresses + 2 * count);
+    w->batch.address_a = w->addresses;
+    w->batch.address_b = w->addresses + count;
+    w->batch.address_c = (void *const *)(w->addresses + 2 * count);
     return true;
 }
 
@@ -260,7 +264,7 @@ static bool read_places(struct work *w)
 {
     const struct request *r = w->r;
 
-    w->batch = (limber_batch){ .count = r->count, .a = r->a.step, .b = r->b.step, .c = r->c.step };
+    w->batch = (limber_batch){ .size = sizeof(limber_batch), .count = r->count, .a = r->a.step, .b = r->b.step, .c = r->c.step };
     if (r->form == FORM_array && !fetch_addresses(w))
         return false;
     w->device = r->form == FORM_array ?
@@ -280,40 +284,56 @@ static bool failed(struct work *w)
     return because(w, limber_error_text());
 }
 
-static bool run_real(struct work *w)
+static limber_problem stated(const struct work *w)
 {
-    const struct request *r = w->r;
+    limber_problem p = LIMBER_PROBLEM_INIT;
 
-    return limber_gemm_batch(w->ctx, &w->setting->contract, &w->queue,
-                             r->form == FORM_one ? NULL : &w->batch, r->m, r->n, depth(w), w->alpha,
-                             w->a, w->b, w->beta, w->c, &w->report) == LIMBER_STATUS_OK ||
-           failed(w);
+    p.m = w->r->m;
+    p.n = w->r->n;
+    p.k = depth(w);
+    p.a = w->a;
+    p.b = w->b;
+    p.c = w->c;
+    p.alpha = w->alpha;
+    p.beta = w->beta;
+    p.contract = &w->setting->contract;
+    p.queue = &w->queue;
+    return p;
 }
 
-static void *pairs(const struct work *w, limber_matrix m, const struct side *s, int which,
-                   int64_t g)
+static bool run_real(struct work *w)
+{
+    limber_problem p = stated(w);
+
+    if (w->r->form != FORM_one)
+        p.batch = &w->batch;
+    return limber_run(w->ctx, &p, &w->report) == LIMBER_STATUS_OK || failed(w);
+}
+
+static void *pairs(const struct work *w, const void *data, limber_format f, const struct side *s,
+                   int which, int64_t g)
 {
     if (w->r->form == FORM_array)
         return (void *)(uintptr_t)w->addresses[which * w->r->count + g];
-    return (char *)m.data + g * s->step * 2 * m.format.size;
+    return (char *)(uintptr_t)data + g * s->step * 2 * f.size;
 }
 
 /* One after the other: those before a refused one are done. */
 static bool run_complex(struct work *w)
 {
     struct request *r = w->r;
-    int64_t k = depth(w);
+    limber_problem p = stated(w);
 
     w->three = r->products == 3 && w->setting->contract.promise == LIMBER_CONTRACT_FAST;
+    p.domain = LIMBER_DOMAIN_COMPLEX;
+    p.conjugate = (limber_conjugate)((r->a.op == CUBLAS_C ? LIMBER_CONJUGATE_A : 0) |
+                                     (r->b.op == CUBLAS_C ? LIMBER_CONJUGATE_B : 0));
+    p.complex_method = w->three ? LIMBER_COMPLEX_THREE_PRODUCTS : LIMBER_COMPLEX_FOUR_PRODUCTS;
     for (; r->done < r->count; r->done++) {
-        limber_matrix a = w->a, b = w->b, c = w->c;
-
-        a.data = pairs(w, a, &r->a, 0, r->done);
-        b.data = pairs(w, b, &r->b, 1, r->done);
-        c.data = pairs(w, c, &r->c, 2, r->done);
-        if (limber_gemm_complex(w->ctx, &w->setting->contract, &w->queue, r->m, r->n, k, w->alpha,
-                                a, r->a.op == CUBLAS_C, b, r->b.op == CUBLAS_C, w->beta, c,
-                                &w->report, w->three ? 3 : 4) != LIMBER_STATUS_OK)
+        p.a.data = pairs(w, w->a.data, p.a.format, &r->a, 0, r->done);
+        p.b.data = pairs(w, w->b.data, p.b.format, &r->b, 1, r->done);
+        p.c.data = pairs(w, w->c.data, p.c.format, &r->c, 2, r->done);
+        if (limber_run(w->ctx, &p, &w->report) != LIMBER_STATUS_OK)
             return failed(w);
     }
     return true;

@@ -21,14 +21,45 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 static _Thread_local limber_blas_call last;
+static _Thread_local limber_report last_report;
+static _Thread_local limber_part last_part[LIMBER_PARTS];
 static _Thread_local bool called;
+
+/* All but the size, to a structure that the program may know a smaller form of. */
+static void copy_sized(void *to, const void *from, size_t full)
+{
+    size_t size;
+
+    memcpy(&size, to, sizeof size);
+    if (size > sizeof size)
+        memcpy((char *)to + sizeof size, (const char *)from + sizeof size,
+               (size < full ? size : full) - sizeof size);
+}
+
+static void copy_report(limber_report *to)
+{
+    limber_report r = last_report;
+    int parts = r.parts < to->part_room ? r.parts : to->part_room;
+
+    for (int i = 0; i < parts && i < LIMBER_PARTS; i++)
+        memcpy((char *)to->part + (size_t)i * to->part_size, &last_part[i],
+               to->part_size < sizeof *last_part ? to->part_size : sizeof *last_part);
+    r.part_room = to->part_room;
+    r.part_size = to->part_size;
+    r.part = to->part;
+    copy_sized(to, &r, sizeof r);
+}
 
 PUBLIC int limber_blas_last_call(limber_blas_call *call)
 {
+    limber_blas_call now = { 0 };
+
     if (called)
-        *call = last;
-    else
-        memset(call, 0, sizeof *call);
+        now = last;
+    now.report = call->report;
+    copy_sized(call, &now, sizeof now);
+    if (now.report && now.served)
+        copy_report(now.report);
     return called;
 }
 
@@ -285,8 +316,10 @@ void preload_count(const struct preload_told *t)
     last.n = t->n;
     last.k = t->k;
     last.served = t->report != NULL;
-    if (t->report) /* kilobytes, which most calls that are handed on are not worth */
-        last.report = *t->report;
+    if (t->report) { /* kilobytes, which most calls that are handed on are not worth */
+        last_report = *t->report;
+        memcpy(last_part, t->report->part, (size_t)t->report->parts * sizeof *last_part);
+    }
     called = true;
     if (preload_options()->report && count_call(t))
         write_now();

@@ -50,11 +50,11 @@ bool preload_read_contract(const char *s, struct preload_setting *to)
 static bool is_scheme(const char *s)
 {
     size_t length = strcspn(s, "+");
-    const char *name;
+    const limber_scheme *scheme;
 
-    for (int i = 0; (name = limber_scheme_name(i)); i++)
-        if (strlen(name) == length && strncmp(name, s, length) == 0)
-            return strcmp(name, "simulate") != 0 && (!s[length] || is_scheme(s + length + 1));
+    for (int i = 0; (scheme = limber_scheme_at(i)); i++)
+        if (strlen(scheme->name) == length && strncmp(scheme->name, s, length) == 0)
+            return strcmp(scheme->name, "simulate") != 0 && (!s[length] || is_scheme(s + length + 1));
     return false;
 }
 

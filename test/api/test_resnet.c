@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * How many kernels a network needs: convolutions that differ in what no kernel reads share code.
+ * Kernels are compiled for a machine that a text describes, counted, and not run. */
+#include "engine_support.h"
+
+#include "backends/cuda/cuda.h"
+#include "support.h"
+
+#ifdef LIMBER_HAVE_LLVM
+extern const struct backend limber_backend_llvm;
+#endif
+extern const struct backend limber_backend_cuda;
+
+static const struct backend *real;
+static int compiled;
+
+static const char cpu[] = "target llvm isa=avx512vnni features=avx2,fma,avx512,avx512vnni "
+                          "vector=512 registers=32 l1=32768 l2=1048576 group=4 rate.f64=4e10 "
+                          "rate.f32=8e10 rate.f16=8e10 rate.i8=4e11 rate.exact=1e8 "
+                          "rate.model=1e10";
+
+static bool probe(struct target *t, struct diag *d)
+{
+    return real == &limber_backend_cuda ?
+               limber_cuda_arch(t, 9, 0, 132, 1.7e9, 227 << 10, 50 << 20, d) :
+               limber_target_parse(t, cpu, d);
+}
+
+static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                    struct blob *out, struct diag *d)
+{
+    compiled++;
+    return real->compile(p, t, dump, out, d);
+}
+
+static bool load(const unsigned char *data, size_t size, struct kernel **k, struct diag *d)
+{
+    (void)data, (void)size, (void)d;
+    *k = NULL;
+    return true;
+}
+
+static bool launch(struct kernel *k, struct call *c, struct diag *d)
+{
+    (void)k, (void)c, (void)d;
+    return true;
+}
+
+static void unload(struct kernel *k)
+{
+    (void)k;
+}
+
+static bool holds_none(const void *p, int device)
+{
+    (void)p, (void)device;
+    return false;
+}
+
+static bool records_none(const limber_queue *q, int device)
+{
+    (void)q, (void)device;
+    return false;
+}
+
+static const struct device_ops no_memory = { .holds = holds_none, .records = records_none };
+
+static limber_context *open_on(const struct backend *backend)
+{
+    static struct backend mine;
+    static const struct backend *list[] = { &mine, NULL };
+    const limber_config config = { .size = sizeof(limber_config), .threads = 1, .cache_dir = "", .dump_dir = "", .verbose = -1 };
+    struct diag d = { 0 };
+    limber_context *ctx;
+
+    real = backend;
+    compiled = 0;
+    mine = (struct backend){ .name = "counts",
+                             .probe = probe,
+                             .compile = compile,
+                             .load = load,
+                             .launch = launch,
+                             .unload = unload,
+                             .code_key = backend->code_key,
+                             .device_ops = backend == &limber_backend_cuda ? &no_memory : NULL };
+    if (!limber_context_make(&ctx, &config, list, &d))
+        fail_msg("%s", d.text);
+    return ctx;
+}
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+/* All convolutions of ResNet-18, one image: He et al., arXiv 1512.03385, table 1. */
+static const struct layer {
+    int times, c, h, o, r, stride, pad;
+} layers[] = {
+    { 1, 3, 224, 64, 7, 2, 3 },  { 4, 64, 56, 64, 3, 1, 1 },   { 1, 64, 56, 128, 3, 2, 1 },
+    { 1, 64, 56, 128, 1, 2, 0 }, { 3, 128, 28, 128, 3, 1, 1 }, { 1, 128, 28, 256, 3, 2, 1 },
+    { 1, 128, 28, 256, 1, 2, 0 }, { 3, 256, 14, 256, 3, 1, 1 }, { 1, 256, 14, 512, 3, 2, 1 },
+    { 1, 256, 14, 512, 1, 2, 0 }, { 3, 512, 7, 512, 3, 1, 1 },
+};
+
+static limber_conv shape_of(const struct layer *l)
+{
+    return (limber_conv){ .size = sizeof(limber_conv), .n = 1,
+                          .c = l->c,
+                          .h = l->h,
+                          .w = l->h,
+                          .o = l->o,
+                          .r = l->r,
+                          .s = l->r,
+                          .stride = { l->stride, l->stride },
+                          .pad = { l->pad, l->pad, l->pad, l->pad },
+                          .dilate = { 1, 1 },
+                          .groups = 1 };
+}
+
+/* Of one class, whatever the size: a kernel may depend on what data is like. */
+static void *tensor(limber_format f, size_t count)
+{
+    char *p = malloc(count * f.size);
+    struct rng r = { count };
+
+    for (size_t i = 0; i < count; i++)
+        if (f.kind == LIMBER_KIND_INT)
+            p[i] = (char)(rng_next(&r) & 0xff);
+        else
+            ((float *)(void *)p)[i] =
+                (float)((rng_next(&r) & 1 ? 1 : -1) * (rng_unit(&r) + 0x1p-8));
+    return p;
+}
+
+static void convolve(limber_context *ctx, const limber_conv *s, limber_contract contract,
+                     const char *from, const char *to)
+{
+    limber_format f = named(from), g = named(to);
+    int64_t oh, ow;
+    void *x = tensor(f, (size_t)(s->n * s->c * s->h * s->w));
+    void *w = tensor(f, (size_t)(s->o * s->c * s->r * s->s)), *y;
+
+    assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
+    y = malloc((size_t)(s->n * s->o * oh * ow) * g.size);
+    if (limber_conv2d(ctx, &contract, s, NULL, x, f, w, f, NULL, y, g, NULL))
+        fail_msg("%s", limber_error_text());
+    free(x);
+    free(w);
+    free(y);
+}
+
+enum { MOST = 4 };
+
+static void few_kernels_on(const struct backend *backend)
+{
+    static const struct {
+        limber_contract contract;
+        const char *from, *to;
+    } work[] = {
+        { { .promise = LIMBER_CONTRACT_NATIVE }, "f32", "f32" },
+        { { .promise = LIMBER_CONTRACT_CORRECT }, "f32", "f32" },
+        { { .promise = LIMBER_CONTRACT_EXACT }, "i8", "i32" },
+    };
+
+    for (size_t i = 0; i < COUNT(work); i++) {
+        limber_context *ctx = open_on(backend);
+        int convolutions = 0;
+
+        for (size_t j = 0; j < COUNT(layers); j++) {
+            limber_conv s = shape_of(&layers[j]);
+
+            for (int t = 0; t < layers[j].times; t++, convolutions++)
+                convolve(ctx, &s, work[i].contract, work[i].from, work[i].to);
+        }
+        assert_int_equal(convolutions, 20);
+        if (compiled < 1 || compiled > MOST)
+            fail_msg("%s, %s: %d kernels", backend->name, work[i].from, compiled);
+        limber_destroy(ctx);
+    }
+}
+
+static void one_kernel_on(const struct backend *backend)
+{
+    const struct layer same[] = { { 1, 8, 9, 8, 3, 1, 0 },
+                                  { 1, 8, 9, 8, 3, 1, 1 },
+                                  { 1, 8, 9, 8, 3, 2, 0 } };
+    limber_context *ctx = open_on(backend);
+
+    for (size_t i = 0; i < COUNT(same); i++) {
+        limber_conv s = shape_of(&same[i]);
+
+        convolve(ctx, &s, (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, "f32", "f32");
+    }
+    assert_int_equal(compiled, 1);
+    limber_destroy(ctx);
+}
+
+static void a_network_needs_few_kernels(void **state)
+{
+    (void)state;
+#ifdef LIMBER_HAVE_LLVM
+    few_kernels_on(&limber_backend_llvm);
+#else
+    skip();
+#endif
+}
+
+static void a_network_needs_few_cubins(void **state)
+{
+    (void)state;
+    few_kernels_on(&limber_backend_cuda);
+}
+
+static void geometry_is_no_part_of_a_kernel(void **state)
+{
+    (void)state;
+#ifdef LIMBER_HAVE_LLVM
+    one_kernel_on(&limber_backend_llvm);
+#endif
+    one_kernel_on(&limber_backend_cuda);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_network_needs_few_kernels),
+        cmocka_unit_test(a_network_needs_few_cubins),
+        cmocka_unit_test(geometry_is_no_part_of_a_kernel),
+    };
+
+    setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,46 @@
+# layout.f90 from layout.c: the same lines of the Fortran module's types, and that the sizes which
+# they start with are theirs.
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layout.c lines REGEX "^    (TYPE|FIELD)\\(")
+set(calls "")
+set(bodies "")
+set(type "")
+foreach(line ${lines} "    TYPE(end)")
+  if(line MATCHES "TYPE\\((.*)\\)")
+    if(type)
+      string(APPEND bodies "  end subroutine\n")
+    endif()
+    set(type ${CMAKE_MATCH_1})
+    if(type STREQUAL "end")
+      break()
+    endif()
+    string(APPEND calls "  call ${type}_layout()\n")
+    string(APPEND bodies "\n  subroutine ${type}_layout()\n    type(${type}), target :: x\n\n"
+      "    call put('${type}', '-', c_loc(x), c_loc(x), c_sizeof(x))\n")
+  elseif(line MATCHES "FIELD\\([a-z_]+, ([a-z_]+)\\)")
+    set(field ${CMAKE_MATCH_1})
+    string(APPEND bodies "    call put('${type}', '${field}', c_loc(x), c_loc(x%${field}), &\n"
+      "             c_sizeof(x%${field}))\n")
+    if(field STREQUAL "size" AND NOT type STREQUAL "limber_format")
+      string(APPEND bodies "    if (x%size /= c_sizeof(x)) print *, '${type} starts with another size'\n")
+    endif()
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT layout.f90 @ONLY CONTENT "program layout
+  use limber
+  implicit none
+
+${calls}
+contains
+
+  subroutine put(kind, field, base, place, bytes)
+    character(len=*), intent(in) :: kind, field
+    type(c_ptr), intent(in) :: base, place
+    integer(c_size_t), intent(in) :: bytes
+    integer(c_intptr_t) :: from, to
+
+    from = transfer(base, from)
+    to = transfer(place, to)
+    print '(a, 1x, a, 1x, i0, 1x, i0)', kind, field, to - from, bytes
+  end subroutine
+${bodies}end program
+")
