@@ -71,7 +71,8 @@ struct job {
 
 static void *work(void *of)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_CORRECT,
                                        .on_miss = LIMBER_ON_MISS_GENERIC };
     struct job *j = of;
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -143,7 +144,8 @@ static int run(struct job *job)
 /* What cannot be had is refused with a reason, and the result's matrix stays as it was. */
 static int be_refused(limber_context *ctx, limber_format f64)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_EXACT };
     double one = 1, c = 5;
     limber_matrix x = { &one, f64, 1, 1 };
     limber_status status = limber_gemm(ctx, &contract, 1, 1, 1, NULL, x, x, NULL,
@@ -176,7 +178,8 @@ int main(int argc, char **argv)
     static limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     struct log log = { PTHREAD_MUTEX_INITIALIZER, 0 };
     static struct account account;
-    const limber_config config = { .size = sizeof(limber_config), .cache_dir = argc > 1 ? argv[1] : "",
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .cache_dir = argc > 1 ? argv[1] : "",
                                    .verbose = 1,
                                    .log = write_line,
                                    .log_user = &log,

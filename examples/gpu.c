@@ -73,8 +73,10 @@ static int count_wrong(void)
 /* Everything is put into the stream; the program waits once, at the end. */
 static int multiply(limber_context *ctx, void *stream, uint64_t at[4], size_t workspace)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
-    const limber_queue queue = { .size = sizeof(limber_queue), .stream = stream,
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_queue queue = { .size = sizeof(limber_queue),
+                                 .stream = stream,
                                  .workspace = (void *)(uintptr_t)at[3],
                                  .bytes = workspace };
     limber_report report = LIMBER_REPORT_INIT;

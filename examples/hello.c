@@ -7,7 +7,8 @@
 int main(void)
 {
     double a[] = { 1e16, 1, -1e16 }, b[] = { 1, 1, 1 }, c = 0;
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_CORRECT };
     limber_context *ctx;
     limber_format f64;
 

@@ -299,7 +299,8 @@ static int limber(limber_status status)
 /* b = A truth, both ways: by Limber and by a loop, which agree where nothing is rounded. */
 static int make_sides(struct system *s)
 {
-    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
     int n = s->n, inexact = 0;
 
     for (int e = 0; e < n * RHS; e++)
@@ -438,7 +439,8 @@ static double correct_by(const struct system *s, quad *v, const quad *r, quad *x
 static int refine_steps(struct system *s, limber_prepared *operand, quad *v, quad *x, quad *r,
                         struct outcome *o)
 {
-    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
     const quad minus = -1, one = 1;
     size_t count = (size_t)s->n * RHS;
     double last = INFINITY;
@@ -486,7 +488,8 @@ static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
     double start = seconds();
     limber_prepared *operand = NULL;
     int good = x && r && (v || !by_krylov) &&
-               limber(limber_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n, s->n, LIMBER_SIDE_A, NULL, &operand));
+               limber(limber_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n, s->n,
+                                     LIMBER_SIDE_A, NULL, &operand));
 
     memset(o, 0, sizeof *o);
     printf("\nrefinement, residuals in binary128 by Limber%s\n"
@@ -561,7 +564,8 @@ static void eliminate(quad *a, quad *x, int n, int k, int w)
  * columns behind it is one product by Limber.  block = n: elimination alone. */
 static int eliminate_all(struct system *s, int block, struct outcome *o)
 {
-    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract native = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_NATIVE };
     const quad minus = -1, one = 1;
     int n = s->n, good;
     quad *a = malloc((size_t)n * n * sizeof *a), *x = malloc((size_t)n * RHS * sizeof *x);

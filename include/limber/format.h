@@ -36,10 +36,7 @@ template <class T> inline T limber_sized()
 }
 #define LIMBER_SIZED(type) (limber_sized<type>())
 #else
-#define LIMBER_SIZED(type) \
-    { \
-        .size = sizeof(type) \
-    }
+#define LIMBER_SIZED(type) { .size = sizeof(type) }
 #endif
 
 typedef enum limber_kind {

@@ -60,24 +60,24 @@ typedef struct limber_allocator {
 
 /* Whether a product may be computed as several parts, each by a plan of its own. */
 typedef enum limber_partition {
-    LIMBER_PARTITION_AUTO,  /* where that is predicted to be faster, unless LIMBER_NO_PARTS=1 */
-    LIMBER_PARTITION_OFF    /* one plan serves the product, whatever its data */
+    LIMBER_PARTITION_AUTO, /* where that is predicted to be faster, unless LIMBER_NO_PARTS=1 */
+    LIMBER_PARTITION_OFF /* one plan serves the product, whatever its data */
 } limber_partition;
 
 typedef struct limber_config {
     size_t size;
-    const char *backend;    /* "auto" (also NULL), "interp", "llvm", "cuda" */
-    int threads;            /* 0: LIMBER_THREADS, OMP_NUM_THREADS, else the available cores */
-    const char *cache_dir;  /* an absolute path; NULL: LIMBER_CACHE_DIR, XDG_CACHE_HOME/limber,
+    const char *backend; /* "auto" (also NULL), "interp", "llvm", "cuda" */
+    int threads; /* 0: LIMBER_THREADS, OMP_NUM_THREADS, else the available cores */
+    const char *cache_dir; /* an absolute path; NULL: LIMBER_CACHE_DIR, XDG_CACHE_HOME/limber,
                                ~/.cache/limber; "" keeps kernels in memory only */
-    size_t cache_bytes;     /* bound of the disk cache; 0: LIMBER_CACHE_MAXSIZE, else 256 MiB */
-    const char *dump_dir;   /* NULL: LIMBER_DUMP; "" dumps nothing */
-    int verbose;            /* lines to `log`; 0: LIMBER_VERBOSE */
+    size_t cache_bytes; /* bound of the disk cache; 0: LIMBER_CACHE_MAXSIZE, else 256 MiB */
+    const char *dump_dir; /* NULL: LIMBER_DUMP; "" dumps nothing */
+    int verbose; /* lines to `log`; 0: LIMBER_VERBOSE */
     size_t workspace_bytes; /* bound of the packed limbs held at once; 0: a quarter of the operands
                                plus 64 MiB */
     void (*log)(void *user, const char *line); /* NULL: stderr, only when verbose */
     void *log_user;
-    int device;             /* backend "cuda": index of a GPU in the driver's list */
+    int device; /* backend "cuda": index of a GPU in the driver's list */
     limber_partition partition;
     limber_allocator allocator; /* zeros: the system's, and workspaces are kept between calls */
 } limber_config;
@@ -104,49 +104,49 @@ LIMBER_API void limber_destroy(limber_context *ctx);
 
 /* u is the unit round-off of the result's format, |A||B| the product of absolute values. */
 typedef enum limber_promise {
-    LIMBER_CONTRACT_NATIVE,     /* |error| <= (k+2) u |A||B|; integers wrap */
-    LIMBER_CONTRACT_BITS,       /* |error| <= 2^-bits |A||B|, plus one final rounding; no
+    LIMBER_CONTRACT_NATIVE, /* |error| <= (k+2) u |A||B|; integers wrap */
+    LIMBER_CONTRACT_BITS, /* |error| <= 2^-bits |A||B|, plus one final rounding; no
                                    intermediate overflow or underflow spoils a result that the
                                    format holds */
-    LIMBER_CONTRACT_CORRECT,    /* the exact value, rounded once to nearest-even */
-    LIMBER_CONTRACT_EXACT,      /* integer results: exact, or RANGE and C untouched */
-    LIMBER_CONTRACT_FAST,       /* the named scheme and its own published bound */
-    LIMBER_CONTRACT_SIMULATE    /* bit for bit what the described unit computes */
+    LIMBER_CONTRACT_CORRECT, /* the exact value, rounded once to nearest-even */
+    LIMBER_CONTRACT_EXACT, /* integer results: exact, or RANGE and C untouched */
+    LIMBER_CONTRACT_FAST, /* the named scheme and its own published bound */
+    LIMBER_CONTRACT_SIMULATE /* bit for bit what the described unit computes */
 } limber_promise;
 
 /* Where FP32 operands of fp32-* schemes become limbs on a GPU; the bits are the same. */
 typedef enum limber_split {
-    LIMBER_SPLIT_ANY,       /* whichever is predicted to be faster */
-    LIMBER_SPLIT_AHEAD,     /* by kernels of their own, once, into the workspace */
-    LIMBER_SPLIT_INSIDE     /* in the multiply kernel, tile by tile; other plans are refused */
+    LIMBER_SPLIT_ANY, /* whichever is predicted to be faster */
+    LIMBER_SPLIT_AHEAD, /* by kernels of their own, once, into the workspace */
+    LIMBER_SPLIT_INSIDE /* in the multiply kernel, tile by tile; other plans are refused */
 } limber_split;
 
 /* What a call does when its kernel is neither in memory nor on disk.  A product in parts never
  * waits for the kernels of its parts: until all are there, one plan serves the whole product. */
 typedef enum limber_on_miss {
-    LIMBER_ON_MISS_WAIT,    /* it makes the kernel; other calls that need the same one wait */
+    LIMBER_ON_MISS_WAIT, /* it makes the kernel; other calls that need the same one wait */
     LIMBER_ON_MISS_GENERIC, /* a thread of the context's makes it; until it is there the interpreter
                                computes rows of C.  GEMMs on CPUs to float results, under native,
                                bits and correct; other calls wait */
-    LIMBER_ON_MISS_REFUSE,  /* a thread of the context's makes it, and the call answers NOT_READY:
+    LIMBER_ON_MISS_REFUSE, /* a thread of the context's makes it, and the call answers NOT_READY:
                                for callers that have another way to compute.  Complex products wait */
-    LIMBER_ON_MISS_COMPILE  /* as WAIT, for such callers: without a compiler the call answers DEVICE,
+    LIMBER_ON_MISS_COMPILE /* as WAIT, for such callers: without a compiler the call answers DEVICE,
                                where WAIT would use the interpreter.  REFUSE does the same */
 } limber_on_miss;
 
 typedef struct limber_contract {
     size_t size;
     limber_promise promise;
-    int bits;           /* LIMBER_CONTRACT_BITS: 1..160 */
+    int bits; /* LIMBER_CONTRACT_BITS: 1..160 */
     const char *scheme; /* NULL: the library chooses; else a name that limber_scheme_at() tells.
                            LIMBER_CONTRACT_FAST needs one.  Two names, "NARROW+WIDE": the first
                            multiplies tiles of A and B that both suit it, the second the others.
                            The second serves all where a product is not cut into tiles */
-    int slices;         /* Ozaki I under LIMBER_CONTRACT_FAST: slices per operand, fast mode; 0
+    int slices; /* Ozaki I under LIMBER_CONTRACT_FAST: slices per operand, fast mode; 0
                            estimates the count for the accuracy of the result's format */
     limber_split split;
-    const limber_unit *unit;        /* LIMBER_CONTRACT_SIMULATE: the unit; read during the call */
-    limber_statistics *statistics;  /* LIMBER_CONTRACT_SIMULATE: NULL, or filled on success.  The
+    const limber_unit *unit; /* LIMBER_CONTRACT_SIMULATE: the unit; read during the call */
+    limber_statistics *statistics; /* LIMBER_CONTRACT_SIMULATE: NULL, or filled on success.  The
                                        counters slow the kernel down; host memory only */
     limber_on_miss on_miss;
 } limber_contract;
@@ -163,20 +163,20 @@ LIMBER_API const limber_scheme *limber_scheme_at(int i);
 /* One of the parts of a product that several plans compute. */
 typedef struct limber_part {
     char scheme[32];
-    char kernel[33];        /* the kernel's key, as in limber_report */
-    int rows;               /* limb products kept */
-    double bound;           /* as in limber_report, of this part */
-    int64_t m, n;           /* rows of A and columns of B that it reads, whole or in tiles */
-    double share;           /* of the product's multiply-adds */
-    double cost, seconds;   /* predicted and measured seconds; a plan measures nothing: 0 */
-    int group[2];           /* index of A's group of rows and of B's group of columns: limber_cut */
-    unsigned kinds[2];      /* bit c: tiles of kind c (limber_tile_kind) of A, of B; 0: whole lines */
+    char kernel[33]; /* the kernel's key, as in limber_report */
+    int rows; /* limb products kept */
+    double bound; /* as in limber_report, of this part */
+    int64_t m, n; /* rows of A and columns of B that it reads, whole or in tiles */
+    double share; /* of the product's multiply-adds */
+    double cost, seconds; /* predicted and measured seconds; a plan measures nothing: 0 */
+    int group[2]; /* index of A's group of rows and of B's group of columns: limber_cut */
+    unsigned kinds[2]; /* bit c: tiles of kind c (limber_tile_kind) of A, of B; 0: whole lines */
 } limber_part;
 enum { LIMBER_PARTS = 27 }; /* no product has more parts */
 
 /* Where a kernel came from. */
 typedef enum limber_origin {
-    LIMBER_FROM_COMPILER,   /* this call made it */
+    LIMBER_FROM_COMPILER, /* this call made it */
     LIMBER_FROM_DISK,
     LIMBER_FROM_MEMORY,
     LIMBER_FROM_INTERPRETER /* the interpreter computed rows while it was made */
@@ -187,22 +187,22 @@ typedef struct limber_report {
     size_t size;
     char scheme[32];
     char backend[16];
-    char kernel[33];        /* the kernel's key in hexadecimal, first 128 bits */
-    int rows;               /* limb products kept */
-    int pruned;             /* limb products that the contract or the data made needless */
-    double bound;           /* proven |error| / |A||B|, before the final rounding; 0 is exact */
-    double cost;            /* predicted seconds */
+    char kernel[33]; /* the kernel's key in hexadecimal, first 128 bits */
+    int rows; /* limb products kept */
+    int pruned; /* limb products that the contract or the data made needless */
+    double bound; /* proven |error| / |A||B|, before the final rounding; 0 is exact */
+    double cost; /* predicted seconds */
     double seconds_scan, seconds_compile, seconds_run;
     limber_origin from;
-    size_t workspace;       /* bytes of packed limbs and accumulators at the peak */
-    int64_t recomputed;     /* elements that a first pass with fewer bits left uncertain, and that
+    size_t workspace; /* bytes of packed limbs and accumulators at the peak */
+    int64_t recomputed; /* elements that a first pass with fewer bits left uncertain, and that
                                the call summed again, exactly */
-    int parts;              /* 0: one plan served the whole product.  Else the scheme is "mixed",
+    int parts; /* 0: one plan served the whole product.  Else the scheme is "mixed",
                                rows and bound are the largest of the parts', the kernel is the
                                last part's */
-    int part_room;          /* in: elements of `part` */
-    size_t part_size;       /* in: sizeof(limber_part), from the initialiser */
-    limber_part *part;      /* in: NULL, or an array of the caller's for the first parts */
+    int part_room; /* in: elements of `part` */
+    size_t part_size; /* in: sizeof(limber_part), from the initialiser */
+    limber_part *part; /* in: NULL, or an array of the caller's for the first parts */
 } limber_report;
 
 /* The parts of a report as a table, a line each: groups ("a", "a:nW" for its narrow and wide tiles),
@@ -230,10 +230,10 @@ typedef struct limber_output {
 } limber_output;
 
 typedef enum limber_operation {
-    LIMBER_OPERATION_GEMM,                  /* C = alpha op(A) op(B) + beta C */
-    LIMBER_OPERATION_CONV_FORWARD,          /* C = alpha conv(A, B) + beta C: image A, filters B */
-    LIMBER_OPERATION_CONV_BACKWARD_DATA,    /* not in this version: BAD_ARGUMENT */
-    LIMBER_OPERATION_CONV_BACKWARD_FILTER   /* not in this version: BAD_ARGUMENT */
+    LIMBER_OPERATION_GEMM, /* C = alpha op(A) op(B) + beta C */
+    LIMBER_OPERATION_CONV_FORWARD, /* C = alpha conv(A, B) + beta C: image A, filters B */
+    LIMBER_OPERATION_CONV_BACKWARD_DATA, /* not in this version: BAD_ARGUMENT */
+    LIMBER_OPERATION_CONV_BACKWARD_FILTER /* not in this version: BAD_ARGUMENT */
 } limber_operation;
 
 typedef enum limber_layout { LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC } limber_layout;
@@ -247,9 +247,9 @@ typedef enum limber_layout { LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC } limber_lay
 typedef struct limber_conv {
     size_t size;
     int64_t n, c, h, w, o, r, s;
-    int64_t stride[2], dilate[2];   /* >= 1 */
-    int64_t pad[4];                 /* top, bottom, left, right; >= 0 */
-    int64_t groups;                 /* >= 1, divides c and o */
+    int64_t stride[2], dilate[2]; /* >= 1 */
+    int64_t pad[4]; /* top, bottom, left, right; >= 0 */
+    int64_t groups; /* >= 1, divides c and o */
     limber_layout layout;
 } limber_conv;
 
@@ -259,7 +259,7 @@ LIMBER_API limber_status limber_conv_output(const limber_conv *conv, int64_t *oh
 /* What the elements of the matrices are. */
 typedef enum limber_domain {
     LIMBER_DOMAIN_REAL,
-    LIMBER_DOMAIN_COMPLEX   /* pairs (re, im) of numbers of the matrix' format; strides count pairs */
+    LIMBER_DOMAIN_COMPLEX /* pairs (re, im) of numbers of the matrix' format; strides count pairs */
 } limber_domain;
 
 /* op: which complex operands are conjugated. */
@@ -272,8 +272,8 @@ typedef enum limber_conjugate {
 
 /* How many real products of m x n x k a complex one takes. */
 typedef enum limber_complex_method {
-    LIMBER_COMPLEX_AUTO,            /* the library's choice: four */
-    LIMBER_COMPLEX_THREE_PRODUCTS,  /* fewer multiplications.  Integers, native or exact: the same
+    LIMBER_COMPLEX_AUTO, /* the library's choice: four */
+    LIMBER_COMPLEX_THREE_PRODUCTS, /* fewer multiplications.  Integers, native or exact: the same
                                        results, and NO_SCHEME where |A||B| might exceed 63 bits.
                                        f32 or f64 all three, under `fast` with a scheme: each part's
                                        error is at most report.bound (|Re A| + |Im A|) (|Re B| +
@@ -286,17 +286,17 @@ typedef enum limber_complex_method {
  * address_a[g].  A step of 0: all products read one matrix.  No two matrices of C overlap. */
 typedef struct limber_batch {
     size_t size;
-    int64_t count;                      /* >= 0 */
-    int64_t a, b, c;                    /* >= 0; c > 0 unless count < 2 */
-    const void *const *address_a;       /* NULL, or `count` addresses in host memory, which replace */
-    const void *const *address_b;       /* the data and the step */
+    int64_t count; /* >= 0 */
+    int64_t a, b, c; /* >= 0; c > 0 unless count < 2 */
+    const void *const *address_a; /* NULL, or `count` addresses in host memory, which replace */
+    const void *const *address_b; /* the data and the step */
     void *const *address_c;
 } limber_batch;
 
 /* Whether a call that a CUDA graph will capture is being made ready. */
 typedef enum limber_capture {
     LIMBER_CAPTURE_NONE,
-    LIMBER_CAPTURE_READY    /* also make what the same call needs while the stream is captured */
+    LIMBER_CAPTURE_READY /* also make what the same call needs while the stream is captured */
 } limber_capture;
 
 /* Where a call runs on a GPU (backend "cuda"), and its workspace there.  The call reads and writes
@@ -305,11 +305,11 @@ typedef enum limber_capture {
  * memory, of this call alone while it runs. */
 typedef struct limber_queue {
     size_t size;
-    void *stream;       /* CUstream or cudaStream_t of the context's device; NULL: its legacy default
+    void *stream; /* CUstream or cudaStream_t of the context's device; NULL: its legacy default
                            stream */
-    void *workspace;    /* memory that the call may use, the device's in the stream's order, aligned
+    void *workspace; /* memory that the call may use, the device's in the stream's order, aligned
                            to 256 bytes; NULL: the library's own */
-    size_t bytes;       /* of the workspace; with less than `best` of limber_workspace the call works
+    size_t bytes; /* of the workspace; with less than `best` of limber_workspace the call works
                            in smaller parts */
     limber_capture capture;
 } limber_queue;
@@ -326,7 +326,7 @@ typedef struct limber_queue {
 /* What happens to the result after alpha and beta.  Nothing is defined yet: pass NULL. */
 typedef struct limber_epilogue limber_epilogue;
 
-typedef struct limber_prepared limber_prepared;     /* limber_prepare */
+typedef struct limber_prepared limber_prepared; /* limber_prepare */
 
 /* What is computed.
  *
@@ -375,11 +375,11 @@ typedef struct limber_problem {
     const void *alpha, *beta;
     limber_conjugate conjugate;
     limber_complex_method complex_method;
-    const limber_contract *contract;            /* NULL: native */
-    const limber_epilogue *epilogue;            /* NULL */
-    limber_prepared *prepared_a, *prepared_b;   /* NULL, or what limber_prepare made of a, of b */
-    const limber_batch *batch;                  /* NULL: one product */
-    const limber_queue *queue;                  /* NULL: a stream of the library's own; the call
+    const limber_contract *contract; /* NULL: native */
+    const limber_epilogue *epilogue; /* NULL */
+    limber_prepared *prepared_a, *prepared_b; /* NULL, or what limber_prepare made of a, of b */
+    const limber_batch *batch; /* NULL: one product */
+    const limber_queue *queue; /* NULL: a stream of the library's own; the call
                                                    returns when C is there */
 } limber_problem;
 
@@ -411,7 +411,7 @@ LIMBER_API limber_status limber_workspace(limber_context *ctx, const limber_prob
 /* Kinds of tiles of an operand. */
 typedef enum limber_tile_kind {
     LIMBER_TILE_ZERO,
-    LIMBER_TILE_NARROW,     /* a few binades or bits are enough */
+    LIMBER_TILE_NARROW, /* a few binades or bits are enough */
     LIMBER_TILE_WIDE
 } limber_tile_kind;
 
@@ -420,14 +420,14 @@ typedef enum limber_tile_kind {
  * along k have kinds.  Index 0 is A, index 1 is B. */
 typedef struct limber_cut {
     size_t size;
-    size_t part_size;           /* in: sizeof(limber_part), from the initialiser */
-    int parts;                  /* 0: one plan serves the whole product, and all else is 0 */
-    limber_part *part;          /* [parts] */
-    double one_plan;            /* predicted seconds of one plan for all data; INFINITY: none holds */
+    size_t part_size; /* in: sizeof(limber_part), from the initialiser */
+    int parts; /* 0: one plan serves the whole product, and all else is 0 */
+    limber_part *part; /* [parts] */
+    double one_plan; /* predicted seconds of one plan for all data; INFINITY: none holds */
     int64_t blocks[2];
-    unsigned char *group[2];    /* [block] */
-    int64_t tiles, tile;        /* along k, and elements of one; 0: no part leaves out tiles */
-    unsigned char *kind[2];     /* [block][tile]: limber_tile_kind */
+    unsigned char *group[2]; /* [block] */
+    int64_t tiles, tile; /* along k, and elements of one; 0: no part leaves out tiles */
+    unsigned char *kind[2]; /* [block][tile]: limber_tile_kind */
 } limber_cut;
 
 /* The cut that limber_run would make; limber_plan tells it as text.  Real GEMMs without a batch.  The
@@ -455,19 +455,19 @@ LIMBER_API limber_status limber_conv2d(limber_context *ctx, const limber_contrac
 
 /* The side of a product on which a matrix stands. */
 typedef enum limber_side {
-    LIMBER_SIDE_A,          /* its lines are rows */
-    LIMBER_SIDE_B           /* its lines are columns */
+    LIMBER_SIDE_A, /* its lines are rows */
+    LIMBER_SIDE_B /* its lines are columns */
 } limber_side;
 
 /* Whether calls look for changes of a prepared operand's elements. */
 typedef enum limber_change_check {
     LIMBER_CHANGES_TRUSTED, /* the caller changes nothing */
-    LIMBER_CHANGES_CHECKED  /* every call compares a hash: BAD_ARGUMENT where it differs */
+    LIMBER_CHANGES_CHECKED /* every call compares a hash: BAD_ARGUMENT where it differs */
 } limber_change_check;
 
 typedef struct limber_prepare_config {
     size_t size;
-    size_t bytes;           /* bound of the limbs kept; 0: the context's workspace_bytes, where that
+    size_t bytes; /* bound of the limbs kept; 0: the context's workspace_bytes, where that
                                is 0 four times the elements plus 64 MiB */
     limber_change_check changes;
 } limber_prepare_config;
@@ -502,26 +502,26 @@ LIMBER_API limber_status limber_prepared_check(limber_prepared *prepared);
  * 2^e <= |x| < 2^(e+1), and 0 where there is none. */
 enum { LIMBER_INSPECT_TILE = 64 };
 typedef enum limber_tile_flags {
-    LIMBER_TILE_IS_ZERO = 1,        /* nothing but zeros */
-    LIMBER_TILE_HAS_SPECIAL = 2,    /* NaN or infinities */
+    LIMBER_TILE_IS_ZERO = 1, /* nothing but zeros */
+    LIMBER_TILE_HAS_SPECIAL = 2, /* NaN or infinities */
     LIMBER_TILE_HAS_NEGATIVE = 4
 } limber_tile_flags;
 typedef struct limber_tile {
-    int16_t emin, emax;     /* smallest and largest exponent */
-    int16_t low;            /* the exponent of the lowest bit that is 1 */
-    uint8_t bits;           /* significant bits of the element that has most of them; at most 255 */
-    uint8_t flags;          /* limber_tile_flags */
+    int16_t emin, emax; /* smallest and largest exponent */
+    int16_t low; /* the exponent of the lowest bit that is 1 */
+    uint8_t bits; /* significant bits of the element that has most of them; at most 255 */
+    uint8_t flags; /* limber_tile_flags */
 } limber_tile;
 typedef struct limber_inspection {
     size_t size;
-    int64_t lines, length;      /* rows of A or columns of B; k */
-    int zero, special, negative;    /* flags: no finite nonzero; NaN or infinities; negatives */
+    int64_t lines, length; /* rows of A or columns of B; k */
+    int zero, special, negative; /* flags: no finite nonzero; NaN or infinities; negatives */
     int emin, emax;
-    int spread;                 /* emax - emin of the line where that is largest */
-    int width;                  /* bits of integers that hold any line exactly under one scale */
-    int bits;                   /* significant bits of the element that has most of them */
-    int64_t tile_rows, tile_cols;   /* tiles of 64 lines by 64 elements along k */
-    limber_tile *tile;          /* [tile_rows][tile_cols]; NULL: not known */
+    int spread; /* emax - emin of the line where that is largest */
+    int width; /* bits of integers that hold any line exactly under one scale */
+    int bits; /* significant bits of the element that has most of them */
+    int64_t tile_rows, tile_cols; /* tiles of 64 lines by 64 elements along k */
+    limber_tile *tile; /* [tile_rows][tile_cols]; NULL: not known */
 } limber_inspection;
 
 /* Scans x, rows x cols elements in host memory or, backend "cuda", in the device's, whose tiles stay
@@ -537,8 +537,8 @@ LIMBER_API void limber_inspection_free(limber_inspection *inspection);
 
 /* Runs passes over a plan given in the text form of docs/ir.md.  passes: comma-separated names,
  * or NULL for all; target: text of a target, or NULL for this machine. */
-LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan,
-                                          const char *passes, const char *target, char **text);
+LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *passes,
+                                          const char *target, char **text);
 
 /* Kernels made ahead.  limber_kernel_plan gives the stated plan of a kernel that is in memory, found
  * by the key in a report: the data, contract and class of sizes that it is for, nothing of this
@@ -579,7 +579,7 @@ typedef void (*limber_kernel)(const void *a, const void *b, void *c);
 
 typedef enum limber_accumulate {
     LIMBER_ACCUMULATE_NONE, /* C = A B; C is not read */
-    LIMBER_ACCUMULATE_ADD   /* C += A B */
+    LIMBER_ACCUMULATE_ADD /* C += A B */
 } limber_accumulate;
 
 /* Compiles the product of one shape; *function is the code itself, with nothing around it: no
@@ -608,9 +608,9 @@ LIMBER_API limber_status limber_bind_shape(limber_context *ctx, const limber_con
 
 typedef struct limber_tuning {
     size_t size;
-    double seconds;         /* at most, about; 0: 10 */
-    const char *units;      /* of "f64,f32,i8" those to measure; NULL: all */
-    void (*line)(void *user, const char *line);     /* one line a measurement; NULL: quiet */
+    double seconds; /* at most, about; 0: 10 */
+    const char *units; /* of "f64,f32,i8" those to measure; NULL: all */
+    void (*line)(void *user, const char *line); /* one line a measurement; NULL: quiet */
     void *user;
 } limber_tuning;
 
@@ -629,31 +629,28 @@ LIMBER_API limber_status limber_tune(limber_context *ctx, const limber_tuning *t
 
 /* An entry on disk.  The library owns it during the callback; later versions append fields. */
 typedef struct limber_cache_entry {
-    char key[65];       /* hexadecimal */
-    char plan[128];     /* one line: problem and scheme */
+    char key[65]; /* hexadecimal */
+    char plan[128]; /* one line: problem and scheme */
     size_t bytes;
-    int64_t used;       /* seconds since the epoch */
-    int good;           /* flag; 0: damaged or foreign, will be recompiled */
-    int foreign;        /* flag; verified: not damaged, but sealed by another key than this user's */
+    int64_t used; /* seconds since the epoch */
+    int good; /* flag; 0: damaged or foreign, will be recompiled */
+    int foreign; /* flag; verified: not damaged, but sealed by another key than this user's */
 } limber_cache_entry;
 
 typedef struct limber_cache_info {
     size_t size;
-    char directory[4096];   /* "" when there is none */
-    char why_not[256];      /* why the directory is not used, "" when it is */
-    int writable;           /* flag */
+    char directory[4096]; /* "" when there is none */
+    char why_not[256]; /* why the directory is not used, "" when it is */
+    int writable; /* flag */
     size_t entries, bytes, limit;
-    int tuned;              /* flag: this context's plans follow a record of limber_tune */
+    int tuned; /* flag: this context's plans follow a record of limber_tune */
 } limber_cache_info;
 
 typedef enum limber_cache_depth {
-    LIMBER_CACHE_LIST,      /* read the heads of entries */
-    LIMBER_CACHE_VERIFY     /* also check each entry's bytes and seal */
+    LIMBER_CACHE_LIST, /* read the heads of entries */
+    LIMBER_CACHE_VERIFY /* also check each entry's bytes and seal */
 } limber_cache_depth;
-typedef enum limber_cache_choice {
-    LIMBER_CACHE_ALL,
-    LIMBER_CACHE_DAMAGED
-} limber_cache_choice;
+typedef enum limber_cache_choice { LIMBER_CACHE_ALL, LIMBER_CACHE_DAMAGED } limber_cache_choice;
 
 LIMBER_API limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info);
 /* Calls `visit` for every entry on disk; a nonzero answer stops. */
@@ -673,7 +670,7 @@ LIMBER_API limber_status limber_cache_clear(limber_context *ctx, limber_cache_ch
 #define LIMBER_CONFIG_INIT LIMBER_SIZED(limber_config)
 #define LIMBER_CONTRACT_INIT LIMBER_SIZED(limber_contract)
 #define LIMBER_PROBLEM_INIT LIMBER_SIZED(limber_problem)
-#define LIMBER_CONV_INIT LIMBER_SIZED(limber_conv)      /* strides, dilations and groups are 0 */
+#define LIMBER_CONV_INIT LIMBER_SIZED(limber_conv) /* strides, dilations and groups are 0 */
 #define LIMBER_BATCH_INIT LIMBER_SIZED(limber_batch)
 #define LIMBER_QUEUE_INIT LIMBER_SIZED(limber_queue)
 #define LIMBER_PREPARE_CONFIG_INIT LIMBER_SIZED(limber_prepare_config)
@@ -692,14 +689,8 @@ template <class T> inline T limber_sized_parts()
 #define LIMBER_REPORT_INIT (limber_sized_parts<limber_report>())
 #define LIMBER_CUT_INIT (limber_sized_parts<limber_cut>())
 #else
-#define LIMBER_REPORT_INIT \
-    { \
-        .size = sizeof(limber_report), .part_size = sizeof(limber_part) \
-    }
-#define LIMBER_CUT_INIT \
-    { \
-        .size = sizeof(limber_cut), .part_size = sizeof(limber_part) \
-    }
+#define LIMBER_REPORT_INIT { .size = sizeof(limber_report), .part_size = sizeof(limber_part) }
+#define LIMBER_CUT_INIT { .size = sizeof(limber_cut), .part_size = sizeof(limber_part) }
 #endif
 
 #endif

@@ -28,7 +28,7 @@ LIMBER_API uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint
 LIMBER_API double limber_retention(int acc_bits, int product_bits, int64_t n);
 typedef enum limber_chunking {
     LIMBER_CHUNKING_BY_LENGTH,
-    LIMBER_CHUNKING_BY_NUMBER   /* log2 of groups instead of length, as another implementation does */
+    LIMBER_CHUNKING_BY_NUMBER /* log2 of groups instead of length, as another implementation does */
 } limber_chunking;
 /* The same in `groups` chunks of `length`:
  * VRR(a, p, length) VRR(a, min(a, p + log2 length), groups). */

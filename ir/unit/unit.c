@@ -611,6 +611,7 @@ const limber_unit_preset *limber_unit_preset_at(int i)
 
 bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
 {
+    struct diag ignored = { 0 };
     static const char *const format[UNIT_count] = { [UNIT_f16] = "fp16",
                                                     [UNIT_bf16] = "bf16",
                                                     [UNIT_tf32] = "tf32",
@@ -626,5 +627,5 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
         word = strchr(word, '|') + 1;
     snprintf(name, sizeof name, "%.*s-%s", (int)strcspn(word, "|"), word, input);
     /* what sums in groups is no one instruction whose sum so far is another's addend */
-    return limber_unit_parse(name, unit) == LIMBER_STATUS_OK && !unit->group;
+    return limber_unit_read(name, unit, &ignored) && !unit->group;
 }

@@ -48,12 +48,12 @@ static bool check_addresses(const struct many *x, struct diag *d)
         const limber_matrix m = one_of(x, g);
 
         if (!m.data)
-            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.address_%s[%lld] is NULL", x->what,
-                               (long long)g);
+            return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.address_%s[%lld] is NULL",
+                               x->what, (long long)g);
         if ((uintptr_t)m.data > UINTPTR_MAX - bytes_of(x))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "batch.address_%s[%lld]: the matrix exceeds the address space", x->what,
-                               (long long)g);
+                               "batch.address_%s[%lld]: the matrix exceeds the address space",
+                               x->what, (long long)g);
     }
     return true;
 }
@@ -94,7 +94,8 @@ static bool meets(const struct many *c, int64_t t)
 {
     bool tall = c->rows > c->cols;
     int64_t few = tall ? c->cols : c->rows, many = tall ? c->rows : c->cols;
-    int64_t by_few = tall ? c->m.col_stride : c->m.row_stride, by_many = tall ? c->m.row_stride : c->m.col_stride;
+    int64_t by_few = tall ? c->m.col_stride : c->m.row_stride,
+            by_many = tall ? c->m.row_stride : c->m.col_stride;
 
     for (int64_t x = 1 - few; x < few; x++) {
         int64_t rest = t - x * by_few;

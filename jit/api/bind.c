@@ -371,9 +371,10 @@ static limber_status called(const struct binding *b, const struct bound_call *ar
         limber_fail_in(&d, "bound function");
         return limber_error_set(&d);
     }
-    return limber_gemm(b->ctx, &b->contract, m, n, k, alpha, ma, mb, beta,
-                       (limber_output){ (void *)(uintptr_t)mc.data, mc.format, mc.row_stride, mc.col_stride },
-                       NULL);
+    return limber_gemm(
+        b->ctx, &b->contract, m, n, k, alpha, ma, mb, beta,
+        (limber_output){ (void *)(uintptr_t)mc.data, mc.format, mc.row_stride, mc.col_stride },
+        NULL);
 }
 
 static void enter(ffi_cif *cif, void *ret, void **at, void *user)

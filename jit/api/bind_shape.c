@@ -53,9 +53,9 @@ static bool check_format(limber_format f, limber_format c, const char *what, str
 static bool check_strides(const limber_matrix *c, int64_t m, int64_t n, struct diag *d)
 {
     return c->col_stride == 1 || c->row_stride == 1 || m == 1 || n == 1 ||
-           limber_fail(d, LIMBER_STATUS_NO_SCHEME, "c: neither row_stride = %lld nor col_stride = %lld is 1",
-                       (long long)c->row_stride,
-                       (long long)c->col_stride);
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "c: neither row_stride = %lld nor col_stride = %lld is 1",
+                       (long long)c->row_stride, (long long)c->col_stride);
 }
 
 static bool check(const limber_context *ctx, const limber_contract *contract, const struct fixed *f,

@@ -41,8 +41,8 @@ bool limber_check_contract(const limber_contract *k, limber_format c, struct dia
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.slices = %d is not from 0 to 64", k->slices);
     if ((int)k->split < LIMBER_SPLIT_ANY || k->split > LIMBER_SPLIT_INSIDE)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.split = %d is none of its values",
-                           (int)k->split);
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.split = %d is none of its values", (int)k->split);
     if ((int)k->on_miss < LIMBER_ON_MISS_WAIT || k->on_miss > LIMBER_ON_MISS_COMPILE)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.on_miss = %d is none of its values", (int)k->on_miss);
@@ -165,14 +165,15 @@ bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t row
     if (rows == 1 || cols == 1)
         clash = (rows > 1 && m->row_stride == 0) || (cols > 1 && m->col_stride == 0);
     else
-        clash = m->row_stride == 0 || m->col_stride == 0 || (m->col_stride / g < rows && m->row_stride / g < cols);
+        clash = m->row_stride == 0 || m->col_stride == 0 ||
+                (m->col_stride / g < rows && m->row_stride / g < cols);
     if (!clash)
         return true;
-    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                       "%s: row_stride = %lld and col_stride = %lld put different elements of a %lld x "
-                       "%lld matrix into the same place",
-                       what, (long long)m->row_stride, (long long)m->col_stride, (long long)rows,
-                       (long long)cols);
+    return limber_fail(
+        d, LIMBER_STATUS_BAD_ARGUMENT,
+        "%s: row_stride = %lld and col_stride = %lld put different elements of a %lld x "
+        "%lld matrix into the same place",
+        what, (long long)m->row_stride, (long long)m->col_stride, (long long)rows, (long long)cols);
 }
 
 /* A matrix as a block of columns of a column-major array, whichever way it is walked. */

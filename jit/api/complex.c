@@ -93,7 +93,8 @@ static inline void put(struct expansion *e, char *to, const char *from, int size
 static inline void four(struct expansion *e, int64_t p, int64_t j, int size)
 {
     const struct pairs *b = &e->x->b;
-    const char *re = (const char *)b->m.data + 2 * (p * b->m.row_stride + j * b->m.col_stride) * size;
+    const char *re =
+        (const char *)b->m.data + 2 * (p * b->m.row_stride + j * b->m.col_stride) * size;
     const char *im = re + size;
     int wide = e->f.size;
     char *to = e->data + (2 * j * e->line + 2 * p * e->p) * wide;
@@ -262,7 +263,8 @@ static void gather_row(void *arg, int64_t i, int worker)
     (void)worker;
     for (int64_t p = 0; p < g->x->k; p++)
         memcpy(g->data + (size_t)(i * g->x->k + p) * pair,
-               (const char *)a->data + (size_t)(i * a->row_stride + p * a->col_stride) * pair, pair);
+               (const char *)a->data + (size_t)(i * a->row_stride + p * a->col_stride) * pair,
+               pair);
 }
 
 /* *copy is to be freed. */
@@ -405,7 +407,8 @@ static void fill_row(void *arg, int64_t i, int worker)
 
     (void)worker;
     for (int64_t j = 0; j < f->x->n; j++) {
-        const char *from = (const char *)c->data + 2 * (i * c->row_stride + j * c->col_stride) * c->format.size;
+        const char *from =
+            (const char *)c->data + 2 * (i * c->row_stride + j * c->col_stride) * c->format.size;
         char *to = f->t->data + (size_t)((i * f->x->n + j) * f->t->width + 2) * size;
 
         limber_convert(to, f->t->f, from, c->format, 2, LIMBER_ROUND_NEAREST);

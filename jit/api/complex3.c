@@ -80,8 +80,8 @@ static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t
 
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
-            const char *from =
-                (const char *)x->m.data + 2 * (size_t)(i * x->m.row_stride + j * x->m.col_stride) * size;
+            const char *from = (const char *)x->m.data +
+                               2 * (size_t)(i * x->m.row_stride + j * x->m.col_stride) * size;
             int64_t at = i * cols + j;
 
             memcpy(p->room[RE] + (size_t)at * size, from, size);

@@ -282,7 +282,8 @@ static bool make_output(limber_context *ctx, const limber_config *c, struct diag
     ctx->small = 1;
     if (!env_number("LIMBER_SMALL", 0, 1, &ctx->small, d))
         return false;
-    if (c->partition == LIMBER_PARTITION_AUTO && !env_number("LIMBER_NO_PARTS", 0, 1, &ctx->one_plan, d))
+    if (c->partition == LIMBER_PARTITION_AUTO &&
+        !env_number("LIMBER_NO_PARTS", 0, 1, &ctx->one_plan, d))
         return false;
     if (c->verbose)
         ctx->verbose = c->verbose;
@@ -360,8 +361,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     limber_context *ctx;
 
     *out = NULL;
-    if (config &&
-        !limber_sized_in(&full, sizeof full, config, LEAST_config, "config", d))
+    if (config && !limber_sized_in(&full, sizeof full, config, LEAST_config, "config", d))
         return false;
     config = &full;
     if (config->partition != LIMBER_PARTITION_AUTO && config->partition != LIMBER_PARTITION_OFF)
@@ -393,7 +393,8 @@ bool limber_context_make(limber_context **out, const limber_config *config,
 static limber_context *make_generic(limber_context *ctx)
 {
     static const struct backend *const interp[] = { &limber_backend_interp, NULL };
-    const limber_config config = { .size = sizeof config, .backend = "auto",
+    const limber_config config = { .size = sizeof config,
+                                   .backend = "auto",
                                    .threads = 1,
                                    .cache_dir = "",
                                    .verbose = -1,

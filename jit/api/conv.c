@@ -118,8 +118,8 @@ struct operands {
 };
 
 /* A plan (no y) has no result to check. */
-static bool check(const limber_contract *contract, const limber_conv *s,
-                  const struct operands *o, bool want_y, int64_t out[2], struct diag *d)
+static bool check(const limber_contract *contract, const limber_conv *s, const struct operands *o,
+                  bool want_y, int64_t out[2], struct diag *d)
 {
     struct extent x, w, y;
     limber_matrix mx, mw, my;
@@ -128,14 +128,15 @@ static bool check(const limber_contract *contract, const limber_conv *s,
         !tensor(&mx, "x", o->x, o->xf, (int64_t[]){ s->n, s->c, s->h, s->w }, d) ||
         !tensor(&mw, "w", o->w, o->wf, (int64_t[]){ s->o, s->c / s->groups, s->r, s->s }, d) ||
         !tensor(&my, "y", o->y, o->yf, (int64_t[]){ s->n, s->o, out[0], out[1] }, d) ||
-        !limber_check_contract(contract, o->yf, d) || !limber_check_data(&mx, "x", 1, mx.row_stride, d) ||
+        !limber_check_contract(contract, o->yf, d) ||
+        !limber_check_data(&mx, "x", 1, mx.row_stride, d) ||
         !limber_check_data(&mw, "w", 1, mw.row_stride, d))
         return false;
     x = (struct extent){ &mx, "x", 1, mx.row_stride };
     w = (struct extent){ &mw, "w", 1, mw.row_stride };
     y = (struct extent){ &my, "y", 1, my.row_stride };
-    return !want_y || (limber_check_data(&my, "y", 1, my.row_stride, d) && limber_check_apart(y, x, d) &&
-                       limber_check_apart(y, w, d));
+    return !want_y || (limber_check_data(&my, "y", 1, my.row_stride, d) &&
+                       limber_check_apart(y, x, d) && limber_check_apart(y, w, d));
 }
 
 /* Filters in NHWC are o x r x s x c, so p = (c*r + y)*s + x has no single stride; they are seen as

@@ -42,9 +42,10 @@ static bool tell(limber_inspection *out, const struct mask *m, struct diag *d)
 }
 
 static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, int64_t length,
-                 bool left, limber_inspection *out, struct diag *d)
+                    bool left, limber_inspection *out, struct diag *d)
 {
-    const struct view v = { x->data, left ? x->row_stride : x->col_stride, left ? x->col_stride : x->row_stride, NULL, NULL };
+    const struct view v = { x->data, left ? x->row_stride : x->col_stride,
+                            left ? x->col_stride : x->row_stride, NULL, NULL };
     const struct runner r = limber_pool_runner(ctx->pool);
     struct mask m = { 0 };
     bool ok;

@@ -174,9 +174,10 @@ void limber_parts_text(struct text *out, const struct cut *cut)
         sum += cut->part[i].cost;
     limber_text_add(out, "; parts\n%d part%s: predicted %.3g s", cut->parts,
                     cut->parts > 1 ? "s" : "", sum);
-    limber_text_add(
-        out, isfinite(cut->one_plan) ? ", by one plan for all %.3g s\n" : ", and no plan serves all\n",
-        cut->one_plan);
+    limber_text_add(out,
+                    isfinite(cut->one_plan) ? ", by one plan for all %.3g s\n" :
+                                              ", and no plan serves all\n",
+                    cut->one_plan);
     for (int i = 0; i < 2; i++) {
         limber_text_add(out, "groups of %s, blocks of 64 %s: ", name[i], lines[i]);
         print_groups(out, cut->group[i], cut->blocks[i]);

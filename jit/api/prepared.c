@@ -149,7 +149,8 @@ void limber_prepared_mask(const limber_prepared *o, struct mask *m, enum scan_de
 static bool scan(struct limber_prepared *o, struct diag *d)
 {
     const limber_matrix *x = &o->x;
-    struct view v = { x->data, o->left ? x->row_stride : x->col_stride, o->left ? x->col_stride : x->row_stride, NULL, NULL };
+    struct view v = { x->data, o->left ? x->row_stride : x->col_stride,
+                      o->left ? x->col_stride : x->row_stride, NULL, NULL };
     int64_t lines = o->left ? o->rows : o->cols, length = o->left ? o->cols : o->rows;
     struct runner r = limber_pool_runner(o->ctx->pool);
 
@@ -258,7 +259,8 @@ static bool check_prepare(const limber_context *ctx, const limber_matrix *x, int
     if (!limber_check_matrix(x, "x", rows, cols, d) || !limber_check_data(x, "x", rows, cols, d))
         return false;
     return c->changes != LIMBER_CHANGES_CHECKED || !limber_device_holds(ctx, x->data) ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "config.changes: LIMBER_CHANGES_CHECKED of x in a device's memory");
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "config.changes: LIMBER_CHANGES_CHECKED of x in a device's memory");
 }
 
 static bool prepare(struct limber_prepared *o, struct diag *d)
@@ -284,8 +286,8 @@ limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "prepared is NULL");
     } else if (side != LIMBER_SIDE_A && side != LIMBER_SIDE_B) {
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "side = %d is neither A nor B", (int)side);
-    } else if ((!config || limber_sized_in(&c, sizeof c, config, LEAST_prepare_config, "config",
-                                           &d)) &&
+    } else if ((!config ||
+                limber_sized_in(&c, sizeof c, config, LEAST_prepare_config, "config", &d)) &&
                check_prepare(ctx, &x, rows, cols, &c, &d)) {
         o = calloc(1, sizeof *o);
         if (!o)
@@ -358,8 +360,7 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
             d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared as %lld x %lld, not %lld x %lld", what,
             (long long)o->rows, (long long)o->cols, (long long)rows, (long long)cols);
     if (o->x.data != x->data || o->x.row_stride != x->row_stride ||
-        o->x.col_stride != x->col_stride ||
-        !limber_format_equal(o->x.format, x->format))
+        o->x.col_stride != x->col_stride || !limber_format_equal(o->x.format, x->format))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s was prepared of another matrix",
                            what);
     return !o->checks || is_same(o, what, d);

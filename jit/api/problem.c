@@ -120,8 +120,8 @@ static bool check_problem(const limber_context *ctx, const limber_problem *p, st
         return refuse("complex_method", "none of its values", d);
     if (p->epilogue)
         return refuse("epilogue", "none is defined in this version", d);
-    if (p->queue && ((int)p->queue->capture < LIMBER_CAPTURE_NONE ||
-                     p->queue->capture > LIMBER_CAPTURE_READY))
+    if (p->queue &&
+        ((int)p->queue->capture < LIMBER_CAPTURE_NONE || p->queue->capture > LIMBER_CAPTURE_READY))
         return refuse("queue.capture", "none of its values", d);
     return p->operation == LIMBER_OPERATION_GEMM ? check_gemm(p, d) : check_conv(p, d);
 }
@@ -136,8 +136,8 @@ static bool check_real(const limber_problem *p, const char *verb, struct diag *d
 
 static bool check_single(const limber_problem *p, const char *verb, struct diag *d)
 {
-    return !p->batch || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                                    "problem.batch: %s serves one product", verb);
+    return !p->batch ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.batch: %s serves one product", verb);
 }
 
 /* ---- verbs ----------------------------------------------------------------------------------- */

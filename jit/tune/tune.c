@@ -414,8 +414,7 @@ limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning)
 
     if (!ctx)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
-    else if (!tuning ||
-             limber_sized_in(&full, sizeof full, tuning, LEAST_tuning, "tuning", &d)) {
+    else if (!tuning || limber_sized_in(&full, sizeof full, tuning, LEAST_tuning, "tuning", &d)) {
         if (!(full.seconds >= 0))
             limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "tuning.seconds = %g is negative",
                         full.seconds);

@@ -34,7 +34,8 @@ static void good(struct trial *t)
 
     memset(t, 0, sizeof *t);
     t->ctx = shared;
-    t->contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    t->contract =
+        (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     t->pcontract = &t->contract;
     t->m = 3;
     t->n = 4;
@@ -48,8 +49,8 @@ static void good(struct trial *t)
 
 static limber_status go(struct trial *t)
 {
-    return limber_gemm(t->ctx, t->pcontract, t->m, t->n, t->k, NULL, t->ma, t->mb, NULL, output_of(t->mc),
-                       NULL);
+    return limber_gemm(t->ctx, t->pcontract, t->m, t->n, t->k, NULL, t->ma, t->mb, NULL,
+                       output_of(t->mc), NULL);
 }
 
 static void refused(struct trial *t, const char *word)
@@ -120,16 +121,16 @@ static void strides_that_are_distinct(void **state)
 
     (void)state;
     good(&t);
-    t.mc.row_stride = 2;               /* (0,j) at 0 7 14 21, (1,j) at 2.., (2,j) at 4..: all differ */
+    t.mc.row_stride = 2; /* (0,j) at 0 7 14 21, (1,j) at 2.., (2,j) at 4..: all differ */
     t.mc.col_stride = 7;
     assert_int_equal(go(&t), LIMBER_STATUS_OK);
     assert_true(t.c[25] == 5 && t.c[1] == 7);
     good(&t);
-    t.ma.row_stride = t.ma.col_stride = 0;    /* operands may repeat themselves */
+    t.ma.row_stride = t.ma.col_stride = 0; /* operands may repeat themselves */
     assert_int_equal(go(&t), LIMBER_STATUS_OK);
     good(&t);
     t.m = 1;
-    t.mc.row_stride = 0;               /* one row: its stride does not matter */
+    t.mc.row_stride = 0; /* one row: its stride does not matter */
     assert_int_equal(go(&t), LIMBER_STATUS_OK);
 }
 
@@ -150,9 +151,9 @@ static void empty_products(void **state)
     assert_true(t.c[0] == 0 && t.c[11] == 0 && t.c[12] == 7);
     good(&t);
     t.k = 0;
-    assert_int_equal(
-        limber_gemm(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, &beta, output_of(t.mc), NULL),
-        LIMBER_STATUS_OK);
+    assert_int_equal(limber_gemm(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, &beta,
+                                 output_of(t.mc), NULL),
+                     LIMBER_STATUS_OK);
     assert_true(t.c[0] == 14 && t.c[12] == 7);
 }
 
@@ -166,7 +167,7 @@ static void overlaps(void **state)
     BAD(t.ma.data = (char *)t.c + 95, "overlaps a");
     BAD((t.ma.data = t.c, t.ma.row_stride = 0, t.ma.col_stride = 0), "overlaps a");
     good(&t);
-    t.ma.data = t.c + 12;       /* right behind */
+    t.ma.data = t.c + 12; /* right behind */
     assert_int_equal(go(&t), LIMBER_STATUS_OK);
 }
 
@@ -179,17 +180,17 @@ static void blocks_of_one_array(void **state)
     good(&t);
     t.m = t.n = 4;
     t.k = 4;
-    t.ma = (limber_matrix){ t.c + 4, t.ma.format, 1, 8 };       /* rows 4-7, columns 0-3 */
-    t.mb = (limber_matrix){ t.c + 32, t.ma.format, 1, 8 };      /* rows 0-3, columns 4-7 */
-    t.mc = (limber_matrix){ t.c + 36, t.ma.format, 1, 8 };      /* rows 4-7, columns 4-7 */
+    t.ma = (limber_matrix){ t.c + 4, t.ma.format, 1, 8 }; /* rows 4-7, columns 0-3 */
+    t.mb = (limber_matrix){ t.c + 32, t.ma.format, 1, 8 }; /* rows 0-3, columns 4-7 */
+    t.mc = (limber_matrix){ t.c + 36, t.ma.format, 1, 8 }; /* rows 4-7, columns 4-7 */
     assert_int_equal(go(&t), LIMBER_STATUS_OK);
     assert_true(t.c[36] == 4 * 49 && t.c[63] == 4 * 49 && t.c[35] == 7 && t.c[28] == 7);
     good(&t);
     t.m = t.n = t.k = 4;
     t.ma = (limber_matrix){ t.c + 4, t.ma.format, 1, 8 };
-    t.mc = (limber_matrix){ t.c + 7, t.ma.format, 1, 8 };       /* rows 7-10: wraps around */
+    t.mc = (limber_matrix){ t.c + 7, t.ma.format, 1, 8 }; /* rows 7-10: wraps around */
     refused(&t, "overlaps a");
-    t.mc = (limber_matrix){ t.c + 3, t.ma.format, 1, 8 };       /* rows 3-6 meet rows 4-7 */
+    t.mc = (limber_matrix){ t.c + 3, t.ma.format, 1, 8 }; /* rows 3-6 meet rows 4-7 */
     refused(&t, "overlaps a");
 }
 
@@ -225,12 +226,14 @@ static void contexts(void **state)
 
     (void)state;
     assert_int_equal(limber_create(NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .backend = "abacus" }),
-                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(
+        limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .backend = "abacus" }),
+        LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(ctx);
     assert_non_null(strstr(limber_error_text(), "backend = \"abacus\""));
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .threads = -1 }),
-                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(
+        limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .threads = -1 }),
+        LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "threads = -1"));
     limber_destroy(NULL);
 }
@@ -296,7 +299,7 @@ static void cache_directories(void **state)
     limber_cache_describe(ctx, &info);
     assert_int_equal(info.entries, 1);
     limber_destroy(ctx);
-    setenv("XDG_CACHE_HOME", "relative", 1);    /* to be ignored, says its specification */
+    setenv("XDG_CACHE_HOME", "relative", 1); /* to be ignored, says its specification */
     ctx = counted_context(NULL);
     limber_cache_describe(ctx, &info);
     assert_string_equal(info.directory, want);
@@ -330,7 +333,8 @@ struct conv_trial {
 static void good_conv(struct conv_trial *t)
 {
     memset(t, 0, sizeof *t);
-    t->s = (limber_conv){ .size = sizeof(limber_conv), .n = 2,
+    t->s = (limber_conv){ .size = sizeof(limber_conv),
+                          .n = 2,
                           .c = 4,
                           .h = 4,
                           .w = 5,
@@ -353,7 +357,8 @@ static void good_conv(struct conv_trial *t)
 
 static limber_status go_conv(struct conv_trial *t)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f64 = format("f64");
 
     return limber_conv2d(shared, &contract, &t->s, NULL, t->px, f64, t->pw, f64, NULL, t->py, f64,
@@ -459,7 +464,8 @@ static void convolution_by_its_definition(void **state)
 /* The last of the groups overflows: what the others gave must not be seen. */
 static void exact_results_that_do_not_fit_leave_y(void **state)
 {
-    const limber_conv s = { .size = sizeof(limber_conv), .n = 1,
+    const limber_conv s = { .size = sizeof(limber_conv),
+                            .n = 1,
                             .c = 3,
                             .h = 2,
                             .w = 2,
@@ -469,7 +475,8 @@ static void exact_results_that_do_not_fit_leave_y(void **state)
                             .stride = { 1, 1 },
                             .dilate = { 1, 1 },
                             .groups = 3 };
-    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract exact = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_EXACT };
     limber_format i8 = format("i8");
     signed char x[12], w[3] = { 1, 2, 2 }, y[12];
     const int64_t one = 1;
@@ -501,8 +508,11 @@ static void remembered(void *user, const char *line)
 static void a_verbose_call_can_be_repeated(void **state)
 {
     char line[500] = "";
-    limber_context *ctx = counted_context(
-        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .verbose = 1, .log = remembered, .log_user = line });
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config),
+                                                            .cache_dir = "",
+                                                            .verbose = 1,
+                                                            .log = remembered,
+                                                            .log_user = line });
 
     (void)state;
     assert_int_equal(small_gemm(ctx, NULL), LIMBER_STATUS_OK);
@@ -522,14 +532,14 @@ static void plans_are_told(void **state)
     good(&t);
     t.mc.data = NULL; /* a plan does not touch C */
     assert_int_equal(gemm_plan(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, NULL,
-                                      output_of(t.mc), &text, &r),
+                               output_of(t.mc), &text, &r),
                      LIMBER_STATUS_OK);
     assert_non_null(strstr(text, "gemm %a %b"));
     assert_non_null(strstr(text, r.scheme));
     limber_free(text);
     t.m = -1;
     assert_int_equal(gemm_plan(t.ctx, t.pcontract, t.m, t.n, t.k, NULL, t.ma, t.mb, NULL,
-                                      output_of(t.mc), &text, &r),
+                               output_of(t.mc), &text, &r),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(text);
     assert_int_equal(limber_plan_text(t.ctx, NULL, NULL, NULL, &text), LIMBER_STATUS_BAD_ARGUMENT);

@@ -26,7 +26,8 @@ static int make_contexts(void **state)
     (void)state;
     for (int i = 0; limber_backends[i]; i++)
         for (size_t t = 0; t < COUNT(threads); t++) {
-            limber_config c = { .size = sizeof(limber_config), .backend = limber_backends[i]->name,
+            limber_config c = { .size = sizeof(limber_config),
+                                .backend = limber_backends[i]->name,
                                 .threads = threads[t],
                                 .cache_dir = "",
                                 .dump_dir = "" };
@@ -146,14 +147,20 @@ static limber_status one_by_one(limber_context *ctx, const struct trial *t)
 
 static limber_status at_once(limber_context *ctx, const struct trial *t, limber_report *report)
 {
-    limber_batch batch = { .size = sizeof(limber_batch), t->count, t->step_a, t->step_b, t->step_c, NULL, NULL, NULL };
+    limber_batch batch = {
+        .size = sizeof(limber_batch), t->count, t->step_a, t->step_b, t->step_c, NULL, NULL, NULL
+    };
 
     if (t->pointers)
-        batch = (limber_batch){ .size = sizeof(limber_batch), .count = t->count, .address_a = t->pa, .address_b = t->pb, .address_c = t->pc };
+        batch = (limber_batch){ .size = sizeof(limber_batch),
+                                .count = t->count,
+                                .address_a = t->pa,
+                                .address_b = t->pb,
+                                .address_c = t->pc };
     return gemm_batch(ctx, &t->contract, NULL, &batch, t->m, t->n, t->k, scalar(t, 0),
-                             matrix(t, t->pointers ? NULL : t->a, t->fa, t->m, t->k),
-                             matrix(t, t->pointers ? NULL : t->b, t->fb, t->k, t->n), scalar(t, 1),
-                             output_of(matrix(t, t->pointers ? NULL : t->c, t->fc, t->m, t->n)), report);
+                      matrix(t, t->pointers ? NULL : t->a, t->fa, t->m, t->k),
+                      matrix(t, t->pointers ? NULL : t->b, t->fb, t->k, t->n), scalar(t, 1),
+                      output_of(matrix(t, t->pointers ? NULL : t->c, t->fc, t->m, t->n)), report);
 }
 
 static void compare(limber_context *ctx, struct trial *t)
@@ -198,7 +205,9 @@ static void try_kind(limber_context *ctx, size_t kind, struct rng *r, int way)
         .fb = named(kinds[kind].b),
         .fc = named(kinds[kind].c),
         .data = kinds[kind].data,
-        .contract = { .size = sizeof(limber_contract), .promise = kinds[kind].promise, .scheme = kinds[kind].scheme },
+        .contract = { .size = sizeof(limber_contract),
+                      .promise = kinds[kind].promise,
+                      .scheme = kinds[kind].scheme },
         .pointers = way & 1,
         .columns = way & 2,
         .scalars = way & 4,
@@ -243,7 +252,8 @@ static void many_small_ones(void **state)
                                .fb = named("f64"),
                                .fc = named("f64"),
                                .pointers = i == 2,
-                               .contract = { .size = sizeof(limber_contract), .promise = i & 2 ? LIMBER_CONTRACT_CORRECT :
+                               .contract = { .size = sizeof(limber_contract),
+                                             .promise = i & 2 ? LIMBER_CONTRACT_CORRECT :
                                                                 LIMBER_CONTRACT_NATIVE } };
 
             make(&r, &t);
@@ -266,7 +276,8 @@ static void a_few_large_ones(void **state)
                        .fa = named("f32"),
                        .fb = named("f32"),
                        .fc = named("f32"),
-                       .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT } };
+                       .contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_CORRECT } };
 
     (void)state;
     for (int c = 0; c < context_count; c++) {
@@ -281,7 +292,8 @@ static void a_few_large_ones(void **state)
 /* The result's matrices lie side by side in the rows of one array, or element by element. */
 static void results_may_interleave(void **state)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_EXACT };
     const limber_format i32 = named("i32");
 
     (void)state;
@@ -290,15 +302,17 @@ static void results_may_interleave(void **state)
             const int32_t a[4] = { 1, 2, 3, 4 }, b[8] = { 1, 0, 0, 1, 2, 0, 0, 2 };
             limber_matrix to =
                 way ? (limber_matrix){ NULL, i32, 4, 2 } : (limber_matrix){ NULL, i32, 4, 1 };
-            limber_batch batch = { .size = sizeof(limber_batch), .count = 2, .b = 4, .c = way ? 1 : 2 };
+            limber_batch batch = {
+                .size = sizeof(limber_batch), .count = 2, .b = 4, .c = way ? 1 : 2
+            };
             int32_t out[8] = { 0 };
             int32_t want[2][8] = { { 1, 2, 2, 4, 3, 4, 6, 8 }, { 1, 2, 2, 4, 3, 6, 4, 8 } };
 
             to.data = out;
             assert_int_equal(gemm_batch(contexts[c], &contract, NULL, &batch, 2, 2, 2, NULL,
-                                               (limber_matrix){ (void *)(uintptr_t)a, i32, 2, 1 },
-                                               (limber_matrix){ (void *)(uintptr_t)b, i32, 2, 1 },
-                                               NULL, output_of(to), NULL),
+                                        (limber_matrix){ (void *)(uintptr_t)a, i32, 2, 1 },
+                                        (limber_matrix){ (void *)(uintptr_t)b, i32, 2, 1 }, NULL,
+                                        output_of(to), NULL),
                              LIMBER_STATUS_OK);
             assert_memory_equal(out, want[way], sizeof out);
         }
@@ -325,7 +339,9 @@ static void simulated(void **state)
                                .fb = named("f16"),
                                .fc = named("f32"),
                                .pointers = i & 1,
-                               .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &unit } };
+                               .contract = { .size = sizeof(limber_contract),
+                                             .promise = LIMBER_CONTRACT_SIMULATE,
+                                             .unit = &unit } };
 
             make(&r, &t);
             compare(contexts[c], &t);
@@ -365,7 +381,8 @@ static void range_leaves_all(void **state)
                                .data = DATA_zeros,
                                .pointers = i & 1,
                                .scalars = i & 2,
-                               .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT } };
+                               .contract = { .size = sizeof(limber_contract),
+                                             .promise = LIMBER_CONTRACT_EXACT } };
             int16_t *a, *b;
 
             make(&r, &t);
@@ -390,9 +407,10 @@ struct refusal {
 
 static void refuse(const struct refusal *f)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
-    limber_status s = gemm_batch(contexts[0], &contract, NULL, &f->batch, 2, 2, 2, NULL,
-                                        f->a, f->b, NULL, output_of(f->c), NULL);
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE };
+    limber_status s = gemm_batch(contexts[0], &contract, NULL, &f->batch, 2, 2, 2, NULL, f->a, f->b,
+                                 NULL, output_of(f->c), NULL);
 
     if (s != LIMBER_STATUS_BAD_ARGUMENT || !strstr(limber_error_text(), f->text))
         fail_msg("\"%s\" in the place of \"%s\"", limber_error_text(), f->text);
@@ -421,9 +439,17 @@ static void arguments_are_named(void **state)
         { { .count = INT64_MAX, .a = 2, .c = 4 }, a, b, c, "batch.a = 2: " },
         { { .count = 4, .c = 4, .address_a = pa }, none, b, c, "batch.pa[3] is NULL" },
         { { .count = 4, .c = 4, .address_b = pa }, a, none, c, "batch.pb[3] is NULL" },
-        { { .count = 4, .c = 4, .address_b = high }, a, none, c, "batch.pb[2]: the matrix exceeds" },
+        { { .count = 4, .c = 4, .address_b = high },
+          a,
+          none,
+          c,
+          "batch.pb[2]: the matrix exceeds" },
         { { .count = 4, .address_c = same }, a, b, none, "c of product 1 overlaps c of product 3" },
-        { { .count = 4, .a = 4, .address_c = in }, a, b, none, "c of product 2 overlaps a of product 1" },
+        { { .count = 4, .a = 4, .address_c = in },
+          a,
+          b,
+          none,
+          "c of product 2 overlaps a of product 1" },
         { { .count = 2, .a = 4, .c = 4 }, a, b, inside, "c of product 0 overlaps a of product 1" },
         { { .count = 2, .c = 4 }, none, b, c, "a.data is NULL" },
         { { .count = 2, .c = 4 }, a, none, c, "b.data is NULL" },
@@ -438,7 +464,8 @@ static void arguments_are_named(void **state)
 /* Blocks of one array, as factorisations use them. */
 static void blocks_of_one_array(void **state)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE };
     const limber_format f64 = named("f64");
     double x[2 * 16] = { 0 };
     limber_batch batch = { .size = sizeof(limber_batch), .count = 2, .a = 16, .b = 16, .c = 16 };
@@ -449,9 +476,9 @@ static void blocks_of_one_array(void **state)
         x[i] = i % 16 < 8 ? 1 + i % 4 % 2 : 0;
     for (int way = 0; way < 2; way++) {
         assert_int_equal(gemm_batch(contexts[0], &contract, NULL, &batch, 2, 2, 2, NULL,
-                                           (limber_matrix){ x + 2, f64, 1, 4 },
-                                           (limber_matrix){ x + 4, f64, 1, 4 }, NULL,
-                                           (limber_output){ x + 10, f64, 1, 4 }, NULL),
+                                    (limber_matrix){ x + 2, f64, 1, 4 },
+                                    (limber_matrix){ x + 4, f64, 1, 4 }, NULL,
+                                    (limber_output){ x + 10, f64, 1, 4 }, NULL),
                          LIMBER_STATUS_OK);
         assert_true(x[10] == 1 * 1 + 1 * 2);
         batch.address_c = pc;
@@ -460,7 +487,8 @@ static void blocks_of_one_array(void **state)
 
 static void nothing_and_one(void **state)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE };
     const limber_format f64 = named("f64");
     double x = 3, y = 4, z = 5;
     limber_matrix a = { &x, f64, 1, 1 }, b = { &y, f64, 1, 1 }, c = { &z, f64, 1, 1 };
@@ -469,14 +497,14 @@ static void nothing_and_one(void **state)
     limber_report r = { .rows = -1 };
 
     (void)state;
-    assert_int_equal(gemm_batch(contexts[0], &contract, NULL, &batch, 1, 1, 1, NULL, none,
-                                       none, NULL, output_of(none), &r),
+    assert_int_equal(gemm_batch(contexts[0], &contract, NULL, &batch, 1, 1, 1, NULL, none, none,
+                                NULL, output_of(none), &r),
                      LIMBER_STATUS_OK);
     assert_int_equal(r.rows, 0);
     assert_true(z == 5);
-    assert_int_equal(
-        gemm_batch(contexts[0], &contract, NULL, NULL, 1, 1, 1, NULL, a, b, NULL, output_of(c), NULL),
-        LIMBER_STATUS_OK);
+    assert_int_equal(gemm_batch(contexts[0], &contract, NULL, NULL, 1, 1, 1, NULL, a, b, NULL,
+                                output_of(c), NULL),
+                     LIMBER_STATUS_OK);
     assert_true(z == 12);
 }
 

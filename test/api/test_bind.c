@@ -10,7 +10,8 @@ typedef void dgemm_like(const char *, const char *, const int *, const int *, co
 typedef void cblas_like(int, int, int, int, int, int, double, const double *, int, const double *,
                         int, double, double *, int);
 
-static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract native = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE };
 static limber_context *ctx;
 
 static int open_context(void **state)

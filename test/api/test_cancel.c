@@ -72,8 +72,10 @@ static void *doomed_life(void *arg)
 {
     struct victim *v = arg;
     const limber_config config = { .size = sizeof(limber_config),
-        .backend = v->backend, .threads = 2, .cache_dir = v->dir, .dump_dir = ""
-    };
+                                   .backend = v->backend,
+                                   .threads = 2,
+                                   .cache_dir = v->dir,
+                                   .dump_dir = "" };
 
     pthread_cancel(pthread_self());
     v->status = limber_create(&v->ctx, &config);
@@ -108,8 +110,10 @@ static void cancelled_behind_the_call(void **state)
                                 .name = "create",
                                 .call = i ? calls[i - 1].call : NULL };
             const limber_config config = { .size = sizeof(limber_config),
-                .backend = v.backend, .threads = 2, .cache_dir = dir, .dump_dir = ""
-            };
+                                           .backend = v.backend,
+                                           .threads = 2,
+                                           .cache_dir = dir,
+                                           .dump_dir = "" };
 
             if (limber_create(&v.ctx, &config))
                 break;
@@ -147,8 +151,10 @@ static int under_a_limit(const char *backend, const char *dir, const char *dumps
 {
     const struct rlimit limit = { bytes, bytes };
     const limber_config config = { .size = sizeof(limber_config),
-        .backend = backend, .threads = 2, .cache_dir = dir, .dump_dir = dumps
-    };
+                                   .backend = backend,
+                                   .threads = 2,
+                                   .cache_dir = dir,
+                                   .dump_dir = dumps };
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     limber_context *ctx;
     sigset_t pending;
@@ -179,8 +185,10 @@ static void limits_are_errors(void **state)
             int status;
             pid_t pid;
 
-            if (limber_create(&ctx,
-                              &(limber_config){ .size = sizeof(limber_config), .backend = name, .threads = 1, .cache_dir = "" }))
+            if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                      .backend = name,
+                                                      .threads = 1,
+                                                      .cache_dir = "" }))
                 break;
             limber_destroy(ctx);
             assert_non_null(mkdtemp(dir));
@@ -205,8 +213,10 @@ static void limits_are_errors(void **state)
 static int with_megabytes(const char *backend, const char *dir, rlim_t megabytes)
 {
     const limber_config config = { .size = sizeof(limber_config),
-        .backend = backend, .threads = 1, .cache_dir = dir, .dump_dir = ""
-    };
+                                   .backend = backend,
+                                   .threads = 1,
+                                   .cache_dir = dir,
+                                   .dump_dir = "" };
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "re");
     limber_context *ctx;

@@ -24,8 +24,10 @@ static int make_contexts(void **state)
     (void)state;
     for (int i = 0; limber_backends[i]; i++) {
         limber_config c = { .size = sizeof(limber_config),
-            .backend = limber_backends[i]->name, .threads = 2, .cache_dir = "", .dump_dir = ""
-        };
+                            .backend = limber_backends[i]->name,
+                            .threads = 2,
+                            .cache_dir = "",
+                            .dump_dir = "" };
 
         if (limber_create(&contexts[context_count], &c) == LIMBER_STATUS_OK)
             context_count++;
@@ -163,8 +165,8 @@ static void exact_part(const struct trial *t, int64_t i, int64_t j, int imaginar
 
 static limber_status run(limber_context *ctx, const struct trial *t, limber_report *r)
 {
-    return gemm_complex(ctx, &t->contract, NULL, t->m, t->n, t->k, t->alpha, t->a, t->conj_a,
-                               t->b, t->conj_b, t->beta, output_of(t->c), r, t->products);
+    return gemm_complex(ctx, &t->contract, NULL, t->m, t->n, t->k, t->alpha, t->a, t->conj_a, t->b,
+                        t->conj_b, t->beta, output_of(t->c), r, t->products);
 }
 
 static void describe(const struct trial *t, const char *what, int64_t i, int64_t j, int imaginary)
@@ -176,9 +178,10 @@ static void describe(const struct trial *t, const char *what, int64_t i, int64_t
                 what, (long long)t->m, (long long)t->n, (long long)t->k,
                 limber_format_name(t->fa, a, sizeof a), limber_format_name(t->fb, b, sizeof b),
                 limber_format_name(t->fc, c, sizeof c), data_name(t->data), t->contract.promise,
-                t->conj_a, t->conj_b, t->scalars, (long long)t->a.row_stride, (long long)t->a.col_stride,
-                (long long)t->b.row_stride, (long long)t->b.col_stride, (long long)t->c.row_stride, (long long)t->c.col_stride,
-                (long long)i, (long long)j, imaginary);
+                t->conj_a, t->conj_b, t->scalars, (long long)t->a.row_stride,
+                (long long)t->a.col_stride, (long long)t->b.row_stride, (long long)t->b.col_stride,
+                (long long)t->c.row_stride, (long long)t->c.col_stride, (long long)i, (long long)j,
+                imaginary);
     fail();
 }
 
@@ -345,7 +348,8 @@ static void bounds_hold(void **state)
                 struct trial t = any(&r, j);
 
                 t.fa = t.fb = t.fc = named(rows[i].format);
-                t.contract = (limber_contract){ .size = sizeof(limber_contract), .promise = rows[i].promise,
+                t.contract = (limber_contract){ .size = sizeof(limber_contract),
+                                                .promise = rows[i].promise,
                                                 .bits = rows[i].bits,
                                                 .scheme = rows[i].scheme };
                 one(contexts[c], &r, &t, &ran);
@@ -562,14 +566,14 @@ static void specials_follow_the_formula(void **state)
             double alpha[2] = { 1, 1 }, one[2] = { 1, 2 };
             limber_matrix x = { a, f64, 1, 1 }, y = { b, f64, 1, 1 }, z = { out, f64, 1, 1 };
 
-            assert_int_equal(gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, NULL, x,
-                                                 0, y, 0, NULL, output_of(z), NULL, 0),
+            assert_int_equal(gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, NULL, x, 0, y,
+                                          0, NULL, output_of(z), NULL, 0),
                              LIMBER_STATUS_OK);
             assert_true(isnan(out[0]) && out[1] == INFINITY);
             y.data = one;
             a[1] = 1;
-            assert_int_equal(gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, alpha,
-                                                 x, 0, y, 0, NULL, output_of(z), NULL, 0),
+            assert_int_equal(gemm_complex(contexts[c], &contracts[i], NULL, 1, 1, 1, alpha, x, 0, y,
+                                          0, NULL, output_of(z), NULL, 0),
                              LIMBER_STATUS_OK);
             assert_true(isnan(out[0]) && out[1] == INFINITY);
         }
@@ -588,7 +592,8 @@ static void three_products_of_floats(void **state)
 
         t.k = 1 + rng_below(&r, 60);
         t.fa = t.fb = t.fc = named(i & 4 ? "f32" : "f64");
-        t.contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
+        t.contract = (limber_contract){ .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_FAST,
                                         .scheme = i & 4 ? "fp32-b" : "ozaki1-i8" };
         t.products = 3;
         make(&r, &t);
@@ -628,8 +633,10 @@ struct refusal {
 static void arguments_are_named(void **state)
 {
     const limber_format f64 = named("f64"), i32 = named("i32");
-    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
-    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract native = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract exact = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_EXACT };
     double x[64] = { 0 }, y[64] = { 0 }, b[64] = { 0 };
     limber_matrix a = { x, f64, 2, 1 }, c = { y, f64, 2, 1 }, none = { NULL, f64, 2, 1 };
     limber_matrix minus = { x, f64, -2, 1 }, inside = { x + 6, f64, 2, 1 };
@@ -654,9 +661,9 @@ static void arguments_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         const struct refusal *f = &rows[i];
-        limber_status s =
-            gemm_complex(contexts[0], &f->contract, NULL, f->m, 2, 2, NULL, f->a, 0,
-                                (limber_matrix){ b, f64, 2, 1 }, 0, NULL, output_of(f->c), NULL, f->products);
+        limber_status s = gemm_complex(contexts[0], &f->contract, NULL, f->m, 2, 2, NULL, f->a, 0,
+                                       (limber_matrix){ b, f64, 2, 1 }, 0, NULL, output_of(f->c),
+                                       NULL, f->products);
 
         if (s != f->status || !strstr(limber_error_text(), s ? f->text : ""))
             fail_msg("\"%s\" in the place of \"%s\"", limber_error_text(), f->text);

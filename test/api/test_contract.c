@@ -25,7 +25,9 @@ static limber_context *interp, *llvm;
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2 };
+    limber_config c = {
+        .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2
+    };
 
     (void)state;
     c.backend = "interp";
@@ -279,7 +281,8 @@ static void correct_is_correct(void **state)
                            .n = 1 + rng_below(&r, 34),
                            .k = 1 + rng_below(&r, 40),
                            .data = (enum data)(i % DATA_count),
-                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT } };
+                           .contract = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT } };
 
         t.fa = t.fb = t.fc = named(formats[i / DATA_count]);
         one(&r, &t, &ran);
@@ -299,7 +302,8 @@ static void correct_with_scalars(void **state)
                            .n = 1 + rng_below(&r, 20),
                            .k = 1 + rng_below(&r, 30),
                            .data = (enum data)(i % 4),
-                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+                           .contract = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT },
                            .scalars = true };
 
         t.fa = t.fb = t.fc = named(formats[i / 4]);
@@ -321,7 +325,8 @@ static void correct_under_cancellation(void **state)
                            .n = 20,
                            .k = 24,
                            .data = i & 1 ? DATA_unit : DATA_spread,
-                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT } };
+                           .contract = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT } };
         limber_report rep = LIMBER_REPORT_INIT;
         size_t size;
         char *c;
@@ -359,12 +364,13 @@ static void dd_sees_the_far_end(void **state)
         double far = ldexp(1, -e), tie = ldexp(1, -e - 53), least = ldexp(1, -e - 120);
         double a[][2] = { { 1, 0 }, { far, 0 }, { tie, 0 }, { least, 0 } };
         double b[][2] = { { 1, 0 }, { 1, 0 }, { 1, 0 }, { 1, 0 } }, c[2] = { 0 };
-        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_CORRECT };
         limber_format dd = named("dd");
 
         assert_int_equal(limber_gemm(llvm, &contract, 1, 1, 4, NULL, matrix(a, dd, 1, 4, false),
-                                     matrix(b, dd, 4, 1, false), NULL, output_of(matrix(c, dd, 1, 1, false)),
-                                     NULL),
+                                     matrix(b, dd, 4, 1, false), NULL,
+                                     output_of(matrix(c, dd, 1, 1, false)), NULL),
                          LIMBER_STATUS_OK);
         assert_true(c[0] == 1 && c[1] == nextafter(far, 1));
     }
@@ -411,7 +417,8 @@ static void bounds_hold(void **state)
                                .n = 1 + rng_below(&r, 40),
                                .k = 40 + rng_below(&r, 200),
                                .data = kinds[j],
-                               .contract = { .size = sizeof(limber_contract), .promise = rows[i].promise,
+                               .contract = { .size = sizeof(limber_contract),
+                                             .promise = rows[i].promise,
                                              .bits = rows[i].bits,
                                              .scheme = rows[i].scheme } };
             double w;

@@ -22,7 +22,11 @@ static limber_context *ctx[2];
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2, .backend = "interp" };
+    limber_config c = { .size = sizeof(limber_config),
+                        .cache_dir = "",
+                        .dump_dir = "",
+                        .threads = 2,
+                        .backend = "interp" };
 
     (void)state;
     if (limber_create(&ctx[0], &c) != LIMBER_STATUS_OK)
@@ -178,7 +182,9 @@ static void every_scheme_convolves(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rng r = { 77 + i };
-        limber_contract c = { .size = sizeof(limber_contract), .promise = rows[i].promise, .scheme = rows[i].scheme };
+        limber_contract c = { .size = sizeof(limber_contract),
+                              .promise = rows[i].promise,
+                              .scheme = rows[i].scheme };
 
         run(&r, rows[i].format, &c);
     }
@@ -189,7 +195,8 @@ static void any_shape(void **state)
     (void)state;
     for (int i = 0; i < 40; i++) {
         struct rng r = { 900 + (uint64_t)i };
-        limber_contract c = { .size = sizeof(limber_contract), .promise = i % 2 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE };
+        limber_contract c = { .size = sizeof(limber_contract),
+                              .promise = i % 2 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE };
 
         run(&r, i % 3 ? "f64" : "f32", &c);
     }

@@ -19,7 +19,9 @@ static limber_context *ctx;
 
 static int make_context(void **state)
 {
-    const limber_config c = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2 };
+    const limber_config c = {
+        .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2
+    };
 
     (void)state;
     return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
@@ -88,7 +90,8 @@ static void hold(const double *a, int64_t m, const double *b, int64_t n, int64_t
                      LIMBER_STATUS_OK);
     mpfr_inits2(REF_BITS, s, scale, (mpfr_ptr)NULL);
     for (size_t q = 0; q < sizeof contracts / sizeof *contracts; q++) {
-        const limber_contract contract = { .size = sizeof(limber_contract), .promise = contracts[q].promise,
+        const limber_contract contract = { .size = sizeof(limber_contract),
+                                           .promise = contracts[q].promise,
                                            .bits = contracts[q].bits,
                                            .scheme = contracts[q].scheme };
         double allowed = contract.promise == LIMBER_CONTRACT_BITS ? ldexp(1, -contract.bits) + u :
@@ -156,7 +159,8 @@ static void images(void **state)
 {
     enum { COUNT = 400, PIXELS = 28 * 28, HEAD = 16 };
     FILE *f = data_file("mnist/t10k-images-idx3-ubyte.gz", true);
-    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract exact = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_EXACT };
     unsigned char *pixel;
     int32_t *c;
     double *x;

@@ -39,7 +39,9 @@ static void give(void *user, void *memory)
 
 static limber_context *stored_context(struct store *s)
 {
-    const limber_config config = { .size = sizeof(limber_config), .cache_dir = "", .threads = 2, .allocator = { take, give, s } };
+    const limber_config config = {
+        .size = sizeof(limber_config), .cache_dir = "", .threads = 2, .allocator = { take, give, s }
+    };
     limber_context *ctx;
 
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
@@ -66,7 +68,7 @@ static limber_status multiply(limber_context *ctx, limber_promise promise, doubl
     numbers(a, N * N, 1);
     numbers(b, N * N, 2);
     return gemm_batch(ctx, &k, queue, NULL, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
-                             (limber_matrix){ b, f, N, 1 }, NULL, (limber_output){ c, f, N, 1 }, r);
+                      (limber_matrix){ b, f, N, 1 }, NULL, (limber_output){ c, f, N, 1 }, r);
 }
 
 static void assert_right(const double *c)
@@ -103,7 +105,8 @@ static limber_status integers(limber_context *ctx, int32_t *c)
 
 static limber_status complex_product(limber_context *ctx, double *c)
 {
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT };
     static double a[2 * N * N], b[2 * N * N];
     const double alpha[2] = { 0, 1 };
     limber_format f = format("f64");
@@ -111,13 +114,14 @@ static limber_status complex_product(limber_context *ctx, double *c)
     numbers(a, 2 * N * N, 3);
     numbers(b, 2 * N * N, 4);
     return gemm_complex(ctx, &k, NULL, N, N, N, alpha, (limber_matrix){ a, f, N, 1 }, 1,
-                               (limber_matrix){ b, f, N, 1 }, 0, NULL,
-                               (limber_output){ c, f, N, 1 }, NULL, 0);
+                        (limber_matrix){ b, f, N, 1 }, 0, NULL, (limber_output){ c, f, N, 1 }, NULL,
+                        0);
 }
 
 static limber_status prepared(limber_context *ctx, double *c)
 {
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT };
     static double a[N * N], b[N * N];
     limber_format f = format("f64");
     limber_matrix xa = { a, f, N, 1 }, xb = { b, f, N, 1 };
@@ -127,8 +131,8 @@ static limber_status prepared(limber_context *ctx, double *c)
     numbers(a, N * N, 1);
     numbers(b, N * N, 2);
     assert_int_equal(limber_prepare(ctx, xa, N, N, LIMBER_SIDE_A, NULL, &o), LIMBER_STATUS_OK);
-    s = gemm_prepared(ctx, &k, N, N, N, NULL, o, xa, NULL, xb, NULL,
-                             (limber_output){ c, f, N, 1 }, NULL);
+    s = gemm_prepared(ctx, &k, N, N, N, NULL, o, xa, NULL, xb, NULL, (limber_output){ c, f, N, 1 },
+                      NULL);
     limber_prepared_free(o);
     return s;
 }
@@ -201,10 +205,12 @@ static void half_an_allocator_is_refused(void **state)
     limber_context *ctx;
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .allocator = { .alloc = take } }),
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                           .allocator = { .alloc = take } }),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "allocator.free is NULL"));
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .allocator = { .free = give } }),
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                           .allocator = { .free = give } }),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "allocator.alloc is NULL"));
 }
@@ -214,7 +220,8 @@ static void a_workspace_of_the_callers(void **state)
 {
     enum { GUARD = 100 };
     static double c[N * N], a[N * N];
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT };
     limber_format f = format("f64");
     struct store s = { .left = 0 };
     limber_context *ctx = stored_context(&s);
@@ -223,8 +230,8 @@ static void a_workspace_of_the_callers(void **state)
     (void)state;
     numbers(a, N * N, 1);
     assert_int_equal(gemm_workspace(ctx, &k, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
-                                           (limber_matrix){ a, f, N, 1 }, NULL,
-                                           (limber_output){ NULL, f, N, 1 }, &least, &best),
+                                    (limber_matrix){ a, f, N, 1 }, NULL,
+                                    (limber_output){ NULL, f, N, 1 }, &least, &best),
                      LIMBER_STATUS_OK);
     if (strcmp(ctx->machine.backend->name, "interp") == 0) {
         assert_int_equal(best, 0);
@@ -235,7 +242,9 @@ static void a_workspace_of_the_callers(void **state)
     for (int i = 0; i < 3; i++) {
         size_t bytes = i == 0 ? least : i == 1 ? best : least / 2;
         unsigned char *w = malloc(bytes + 2 * GUARD);
-        limber_queue queue = { .size = sizeof(limber_queue), .workspace = w + GUARD, .bytes = bytes };
+        limber_queue queue = { .size = sizeof(limber_queue),
+                               .workspace = w + GUARD,
+                               .bytes = bytes };
         limber_report r = LIMBER_REPORT_INIT;
         limber_status status;
 
@@ -267,9 +276,13 @@ static void flags_are_the_callers(void **state)
     (void)state;
     for (int i = 0; i < N * N; i++)
         a[i] = i % 97 == 0 ? NAN : i % 89 == 0 ? INFINITY : ldexp(1.0 / (1 + i), i % 2000 - 1000);
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }), LIMBER_STATUS_OK);
+    assert_int_equal(
+        limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }),
+        LIMBER_STATUS_OK);
     for (int promise = LIMBER_CONTRACT_NATIVE; promise <= LIMBER_CONTRACT_CORRECT; promise++) {
-        const limber_contract k = { .size = sizeof(limber_contract), .promise = promise, .bits = 60 };
+        const limber_contract k = { .size = sizeof(limber_contract),
+                                    .promise = promise,
+                                    .bits = 60 };
 
         for (int raised = 0; raised < 2; raised++) {
             feclearexcept(FE_ALL_EXCEPT);
@@ -297,7 +310,8 @@ static void the_library_can_be_closed(void **state)
         __typeof__(&limber_create) create;
         __typeof__(&limber_gemm) gemm;
         __typeof__(&limber_destroy) destroy;
-        const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
+        const limber_contract k = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_CORRECT,
                                     .on_miss =
                                         i > 2 ? LIMBER_ON_MISS_GENERIC : LIMBER_ON_MISS_WAIT };
         static double x[N * N], c[N * N];
@@ -309,7 +323,9 @@ static void the_library_can_be_closed(void **state)
         *(void **)&gemm = dlsym(library, "limber_gemm");
         *(void **)&destroy = dlsym(library, "limber_destroy");
         numbers(x, N * N, i);
-        assert_int_equal(create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 3 }),
+        assert_int_equal(create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                        .cache_dir = "",
+                                                        .threads = 3 }),
                          LIMBER_STATUS_OK);
         assert_int_equal(gemm(ctx, &k, N, N, N, NULL, (limber_matrix){ x, f, N, 1 },
                               (limber_matrix){ x, f, N, 1 }, NULL, (limber_output){ c, f, N, 1 },

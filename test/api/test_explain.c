@@ -27,8 +27,11 @@ static void remember(void *user, const char *text)
 static int make_context(void **state)
 {
     const limber_config c = { .size = sizeof(limber_config),
-        .cache_dir = "", .dump_dir = "", .threads = 2, .verbose = 1, .log = remember
-    };
+                              .cache_dir = "",
+                              .dump_dir = "",
+                              .threads = 2,
+                              .verbose = 1,
+                              .log = remember };
 
     (void)state;
     return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
@@ -112,8 +115,9 @@ static void looks(void **state)
     limber_inspection right = LIMBER_INSPECTION_INIT, left = LIMBER_INSPECTION_INIT;
 
     (void)state;
-    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, LIMBER_SIDE_A, &left),
-                     LIMBER_STATUS_OK);
+    assert_int_equal(
+        limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, LIMBER_SIDE_A, &left),
+        LIMBER_STATUS_OK);
     assert_int_equal(left.lines, M);
     assert_int_equal(left.length, K);
     assert_int_equal(left.tile_rows, 4);
@@ -148,8 +152,9 @@ static void looks(void **state)
         assert_int_equal(left.bits, s.bits);
     }
     /* the same matrix as a right operand, transposed */
-    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, LIMBER_SIDE_B, &right),
-                     LIMBER_STATUS_OK);
+    assert_int_equal(
+        limber_inspect(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, LIMBER_SIDE_B, &right),
+        LIMBER_STATUS_OK);
     assert_int_equal(right.lines, M);
     assert_memory_equal(left.tile, right.tile, 40 * sizeof *left.tile);
     limber_inspection_free(&left);
@@ -157,8 +162,9 @@ static void looks(void **state)
     assert_null(left.tile);
     limber_inspection_free(NULL);
     memset(x, 0, M * K * sizeof *x);
-    assert_int_equal(limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, LIMBER_SIDE_A, &left),
-                     LIMBER_STATUS_OK);
+    assert_int_equal(
+        limber_inspect(ctx, (limber_matrix){ x, named("f64"), K, 1 }, M, K, LIMBER_SIDE_A, &left),
+        LIMBER_STATUS_OK);
     assert_true(left.zero && left.emin == 0 && left.emax == 0 && left.width == 0);
     limber_inspection_free(&left);
     free(x);
@@ -171,13 +177,16 @@ static void looks_refused(void **state)
     limber_inspection look = LIMBER_INSPECTION_INIT;
 
     (void)state;
-    assert_int_equal(limber_inspect(NULL, m, 2, 2, LIMBER_SIDE_A, &look), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(NULL, m, 2, 2, LIMBER_SIDE_A, &look),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(limber_inspect(ctx, m, 2, 2, LIMBER_SIDE_A, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "out is NULL"));
-    assert_int_equal(limber_inspect(ctx, m, 2, -1, LIMBER_SIDE_A, &look), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(ctx, m, 2, -1, LIMBER_SIDE_A, &look),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "cols = -1"));
     m.data = NULL;
-    assert_int_equal(limber_inspect(ctx, m, 2, 2, LIMBER_SIDE_A, &look), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_inspect(ctx, m, 2, 2, LIMBER_SIDE_A, &look),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(look.tile);
     assert_int_equal(limber_inspect(ctx, m, 0, 2, LIMBER_SIDE_A, &look), LIMBER_STATUS_OK);
     assert_int_equal(look.lines, 0);
@@ -236,19 +245,20 @@ static limber_cut cut(struct call *x)
     limber_cut out = LIMBER_CUT_INIT;
 
     assert_int_equal(gemm_cut(ctx, &x->contract, M, N, K, NULL,
-                                     (limber_matrix){ x->a, named("f32"), K, 1 },
-                                     (limber_matrix){ x->b, named("f32"), 1, K }, NULL, output_of(result(x)),
-                                     &out, &x->report),
+                              (limber_matrix){ x->a, named("f32"), K, 1 },
+                              (limber_matrix){ x->b, named("f32"), 1, K }, NULL,
+                              output_of(result(x)), &out, &x->report),
                      LIMBER_STATUS_OK);
     return out;
 }
 
 static void run(struct call *x)
 {
-    assert_int_equal(
-        limber_gemm(ctx, &x->contract, M, N, K, NULL, (limber_matrix){ x->a, named("f32"), K, 1 },
-                    (limber_matrix){ x->b, named("f32"), 1, K }, NULL, output_of(result(x)), &x->report),
-        LIMBER_STATUS_OK);
+    assert_int_equal(limber_gemm(ctx, &x->contract, M, N, K, NULL,
+                                 (limber_matrix){ x->a, named("f32"), K, 1 },
+                                 (limber_matrix){ x->b, named("f32"), 1, K }, NULL,
+                                 output_of(result(x)), &x->report),
+                     LIMBER_STATUS_OK);
 }
 
 static char *plan(struct call *x)
@@ -256,9 +266,9 @@ static char *plan(struct call *x)
     char *text;
 
     assert_int_equal(gemm_plan(ctx, &x->contract, M, N, K, NULL,
-                                      (limber_matrix){ x->a, named("f32"), K, 1 },
-                                      (limber_matrix){ x->b, named("f32"), 1, K }, NULL, output_of(result(x)),
-                                      &text, &x->report),
+                               (limber_matrix){ x->a, named("f32"), K, 1 },
+                               (limber_matrix){ x->b, named("f32"), 1, K }, NULL,
+                               output_of(result(x)), &text, &x->report),
                      LIMBER_STATUS_OK);
     return text;
 }
@@ -357,8 +367,8 @@ static void transposed_products(void **state)
         int64_t rows = 0;
         limber_cut cut = LIMBER_CUT_INIT;
 
-        assert_int_equal(gemm_cut(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, output_of(mc),
-                                         &cut, &planned),
+        assert_int_equal(gemm_cut(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL,
+                                  output_of(mc), &cut, &planned),
                          LIMBER_STATUS_OK);
         assert_int_equal(
             limber_gemm(ctx, &native, SIZE, WIDTH, SIZE, NULL, ma, mb, NULL, output_of(mc), &done),
@@ -391,7 +401,9 @@ static void repairs_are_told(void **state)
     struct rng r = { 45 };
     double *a = malloc(ROWS * LENGTH * sizeof *a), *b = malloc(ROWS * LENGTH * sizeof *b);
     double *c = malloc(ROWS * ROWS * sizeof *c);
-    limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" };
+    limber_contract correct = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT,
+                                .scheme = "ozaki2" };
     limber_format f = named("f64");
     limber_report report = LIMBER_REPORT_INIT;
     char said[64];

@@ -176,7 +176,8 @@ static char folder[] = "/tmp/limber-failing-XXXXXX";
 
 static limber_status context(limber_context **ctx, const char *backend, const char *dir, bool host)
 {
-    limber_config config = { .size = sizeof(limber_config), .backend = backend,
+    limber_config config = { .size = sizeof(limber_config),
+                             .backend = backend,
                              .threads = 2,
                              .cache_dir = dir,
                              .dump_dir = "",

@@ -20,7 +20,11 @@ static limber_context *one, *two;
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .size = sizeof(limber_config), .backend = "auto", .cache_dir = "", .dump_dir = "", .threads = 1 };
+    limber_config c = { .size = sizeof(limber_config),
+                        .backend = "auto",
+                        .cache_dir = "",
+                        .dump_dir = "",
+                        .threads = 1 };
 
     (void)state;
     if (limber_create(&one, &c) != LIMBER_STATUS_OK)
@@ -296,7 +300,11 @@ static void the_same_bits(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki2", "exact" };
     char folder[] = "/tmp/limber-grade-XXXXXX", command[64];
-    limber_config c = { .size = sizeof(limber_config), .backend = "auto", .cache_dir = folder, .dump_dir = "", .threads = 1 };
+    limber_config c = { .size = sizeof(limber_config),
+                        .backend = "auto",
+                        .cache_dir = folder,
+                        .dump_dir = "",
+                        .threads = 1 };
     struct rng r = { 76 };
     struct product p = hard_product(&r);
     char *first = run(one, &p);

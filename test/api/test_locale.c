@@ -46,8 +46,10 @@ static void write_texts(struct text *out)
 
     for (int i = 0; i < N * N; i++)
         a[i] = (i % 5 - 2) * 0.375;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 1 }),
-                     LIMBER_STATUS_OK);
+    assert_int_equal(
+        limber_create(
+            &ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 1 }),
+        LIMBER_STATUS_OK);
     for (size_t i = 0; i < COUNT(all); i++) {
         limber_matrix m = { a, f64, N, 1 }, to = { c, f64, N, 1 };
         char *plan = NULL;
@@ -75,8 +77,9 @@ static void write_texts(struct text *out)
     }
     assert_int_equal(limber_unit_parse("in=e5m2 mul=e5m2:rz acc=(1,8,7):rn", &u), LIMBER_STATUS_OK);
     limber_text_add(out, "%s\n", limber_unit_text(&u, text, sizeof text));
-    assert_int_equal(limber_tune(ctx, &(limber_tuning){ .size = sizeof(limber_tuning), .seconds = -0.5 }),
-                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(
+        limber_tune(ctx, &(limber_tuning){ .size = sizeof(limber_tuning), .seconds = -0.5 }),
+        LIMBER_STATUS_BAD_ARGUMENT);
     limber_text_add(out, "%s\n", limber_error_text());
     limber_destroy(ctx);
 }
@@ -100,8 +103,11 @@ static void texts_are_the_same(void **state)
 static void lines_that_tell_times_have_points(void **state)
 {
     struct text lines = { 0 };
-    limber_context *ctx = counted_context(
-        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .verbose = 1, .log = say, .log_user = &lines });
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config),
+                                                            .cache_dir = "",
+                                                            .verbose = 1,
+                                                            .log = say,
+                                                            .log_user = &lines });
     limber_report r = LIMBER_REPORT_INIT;
 
     (void)state;
@@ -119,7 +125,9 @@ static void records_are_read_anywhere(void **state)
 {
     char *dir = scratch();
     const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
-    limber_tuning how = { .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = say };
+    limber_tuning how = {
+        .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = say
+    };
     struct text lines[2] = { { 0 } };
 
     (void)state;

@@ -37,7 +37,9 @@ static limber_context *interp, *fast;
 
 static int make_contexts(void **state)
 {
-    limber_config c = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2 };
+    limber_config c = {
+        .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2
+    };
 
     (void)state;
     c.backend = "interp";
@@ -265,7 +267,8 @@ static void pairs_of_schemes(void **state)
                                .format = cases[i].format,
                                .a = cases[i].a,
                                .b = cases[i].b,
-                               .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE,
+                               .contract = { .size = sizeof(limber_contract),
+                                             .promise = LIMBER_CONTRACT_NATIVE,
                                              .scheme = cases[i].scheme },
                                .scalars = way,
                                .columns = way,
@@ -286,7 +289,8 @@ static void lines_apart(void **state)
                        .format = "f64",
                        .a = KIND_hot_row,
                        .b = KIND_plain,
-                       .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+                       .contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_CORRECT },
                        .share = 0.3 };
     limber_report report = LIMBER_REPORT_INIT;
     double share = 0;
@@ -317,7 +321,8 @@ static void correct_everywhere(void **state)
                            .format = a % 2 ? "f64" : "f32",
                            .a = (enum kind)a,
                            .b = (enum kind)rng_below(&r, KIND_count),
-                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+                           .contract = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT },
                            .share = 0.3 };
         limber_report report = LIMBER_REPORT_INIT;
 
@@ -337,7 +342,9 @@ static void doubtful_elements(void **state)
                            .n = 97,
                            .k = 300,
                            .format = formats[c % 2],
-                           .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" },
+                           .contract = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT,
+                                         .scheme = "ozaki2" },
                            .scalars = c > 1 };
         limber_format f = named(t.format);
         struct matrices d = make(&r, &t);
@@ -381,7 +388,8 @@ static void whole_range(void **state)
                        .n = 90,
                        .k = 200,
                        .format = "f64",
-                       .contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT } };
+                       .contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_CORRECT } };
     struct matrices d = make(&r, &t);
     char *out = malloc(d.bytes), *again = malloc(d.bytes);
     limber_report report = LIMBER_REPORT_INIT;
@@ -411,7 +419,8 @@ static void bits_and_native(void **state)
                                .format = a % 2 ? "f64" : "f32",
                                .a = (enum kind)a,
                                .b = (enum kind)rng_below(&r, KIND_count),
-                               .contract = { .size = sizeof(limber_contract), .promise = bits ? LIMBER_CONTRACT_BITS :
+                               .contract = { .size = sizeof(limber_contract),
+                                             .promise = bits ? LIMBER_CONTRACT_BITS :
                                                                LIMBER_CONTRACT_NATIVE,
                                              .bits = bits ? 20 : 0 },
                                .scalars = bits,

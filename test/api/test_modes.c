@@ -80,7 +80,8 @@ static void modes_change_nothing(void **state)
     fill_operands();
     make_tiny();
     for (int k = 0; limber_backends[k]; k++) {
-        const limber_config config = { .size = sizeof(limber_config), .backend = limber_backends[k]->name,
+        const limber_config config = { .size = sizeof(limber_config),
+                                       .backend = limber_backends[k]->name,
                                        .threads = 2,
                                        .cache_dir = "" };
         limber_context *ctx;
@@ -121,7 +122,9 @@ static void modes_change_nothing(void **state)
 static void threads_have_modes_of_their_own(void **state)
 {
     enum { LARGE = 300 };
-    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT,
+                                      .scheme = "exact" };
     double *x = calloc(LARGE * LARGE, sizeof *x), *y[2];
     struct rng r = { 2 };
 
@@ -137,11 +140,12 @@ static void threads_have_modes_of_their_own(void **state)
             round_up();
             flush_to_zero();
         }
-        if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .threads = 3, .cache_dir = "" }) ==
-            LIMBER_STATUS_OK)
+        if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                  .threads = 3,
+                                                  .cache_dir = "" }) == LIMBER_STATUS_OK)
             assert_int_equal(limber_gemm(ctx, &correct, LARGE, LARGE, 20, NULL, matrix(x, f64, 20),
-                                         matrix(x, f64, LARGE), NULL, output_of(matrix(y[m], f64, LARGE)),
-                                         NULL),
+                                         matrix(x, f64, LARGE), NULL,
+                                         output_of(matrix(y[m], f64, LARGE)), NULL),
                              LIMBER_STATUS_OK);
         limber_destroy(ctx);
         fesetenv(&usual);

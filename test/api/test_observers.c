@@ -144,14 +144,15 @@ static void ask(const struct run *r, const limber_contract *k, const int64_t siz
 
     if (r->watch & PLAN) {
         ok(gemm_plan(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &text,
-                            &report),
+                     &report),
            name);
         limber_free(text);
-        ok(gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &cut, NULL),
+        ok(gemm_cut(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &cut,
+                    NULL),
            name);
         limber_cut_free(&cut);
-        ok(gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c), &least,
-                                 &best),
+        ok(gemm_workspace(r->ctx, k, size[0], size[1], size[2], alpha, a, b, beta, output_of(c),
+                          &least, &best),
            name);
     }
     if (r->watch & LOOK) {
@@ -183,7 +184,9 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
     limber_statistics statistics = LIMBER_STATISTICS_INIT;
     struct rng rng = { 77 };
     limber_unit unit = LIMBER_UNIT_INIT;
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = w->promise, .bits = w->bits, .scheme = w->scheme };
+    limber_contract contract = {
+        .size = sizeof(limber_contract), .promise = w->promise, .bits = w->bits, .scheme = w->scheme
+    };
 
     assert_true(a && b && c);
     if (w->unit) {
@@ -211,16 +214,18 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
         memset(&statistics, 0, sizeof statistics);
         ask(r, &contract, size, pa, ma, mb, pb, mc, name);
         if (r->watch & CHECK && !w->unit) {
-            const limber_prepare_config checked = { .size = sizeof(limber_prepare_config), .changes = 1 };
+            const limber_prepare_config checked = { .size = sizeof(limber_prepare_config),
+                                                    .changes = 1 };
             limber_prepared *kept;
 
             ok(limber_prepare(r->ctx, mb, k, n, LIMBER_SIDE_B, &checked, &kept), name);
             ok(gemm_prepared(r->ctx, &contract, m, n, k, pa, NULL, ma, kept, mb, pb, output_of(mc),
-                                    report_of(r)),
+                             report_of(r)),
                name);
             limber_prepared_free(kept);
         } else {
-            ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, output_of(mc), report_of(r)), name);
+            ok(limber_gemm(r->ctx, &contract, m, n, k, pa, ma, mb, pb, output_of(mc), report_of(r)),
+               name);
         }
         shelf_add(r->results, name, c, bytes);
     }
@@ -242,8 +247,8 @@ static void complex_products(struct run *r, limber_promise promise)
     for (int transposed = 0; transposed < 2; transposed++) {
         memset(c, 0xa5, sizeof c);
         ok(gemm_complex(r->ctx, &k, NULL, M, N, K, NULL, matrix(a, f64, M, K, transposed), 1,
-                               matrix(b, f64, K, N, !transposed), 0, NULL,
-                               output_of(matrix(c, f64, M, N, transposed)), report_of(r), 4),
+                        matrix(b, f64, K, N, !transposed), 0, NULL,
+                        output_of(matrix(c, f64, M, N, transposed)), report_of(r), 4),
            "complex");
         shelf_add(r->results, "complex", c, sizeof c);
     }
@@ -251,7 +256,8 @@ static void complex_products(struct run *r, limber_promise promise)
 
 static void convolutions(struct run *r, limber_promise promise)
 {
-    const limber_conv shape = { .size = sizeof(limber_conv), .n = 2,
+    const limber_conv shape = { .size = sizeof(limber_conv),
+                                .n = 2,
                                 .c = 3,
                                 .h = 9,
                                 .w = 8,
@@ -274,8 +280,7 @@ static void convolutions(struct run *r, limber_promise promise)
     fill(&rng, DATA_unit, f32, w, COUNT(w));
     memset(y, 0xa5, sizeof y);
     if (r->watch & PLAN) {
-        ok(conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL),
-           "conv");
+        ok(conv2d_plan(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, f32, &text, NULL), "conv");
         limber_free(text);
     }
     ok(limber_conv2d(r->ctx, &k, &shape, NULL, x, f32, w, f32, NULL, y, f32, report_of(r)), "conv");
@@ -286,7 +291,8 @@ static void one_shapes(struct run *r)
 {
     enum { N = 13, K = 9 };
     static double a[N * K], b[K * N], c[N * N];
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f64 = named("f64");
     struct rng rng = { 7 };
     limber_kernel f;
@@ -295,7 +301,8 @@ static void one_shapes(struct run *r)
     fill(&rng, DATA_unit, f64, b, COUNT(b));
     for (int at = 0; at < 8; at++) {
         ok(limber_bind_shape(r->ctx, &k, N, N, K, matrix(NULL, f64, N, K, at & 1),
-                             matrix(NULL, f64, K, N, at & 2), output_of(matrix(NULL, f64, N, N, at & 4)), LIMBER_ACCUMULATE_NONE,
+                             matrix(NULL, f64, K, N, at & 2),
+                             output_of(matrix(NULL, f64, N, N, at & 4)), LIMBER_ACCUMULATE_NONE,
                              &f),
            "bind_shape");
         memset(c, 0xa5, sizeof c);
@@ -379,7 +386,8 @@ static bool run(const char *backend, void (*work)(struct run *), int watch, cons
                 const char *dumps, struct shelf *results)
 {
     struct run r = { .watch = watch, .results = results };
-    const limber_config config = { .size = sizeof(limber_config),
+    const limber_config config = {
+        .size = sizeof(limber_config),
         .backend = backend,
         .threads = 1,
         .cache_dir = cache,

@@ -18,7 +18,8 @@ static limber_context *interp, *fast, *tight;   /* tight: products go in parts *
 
 static limber_context *context(const char *backend, size_t workspace)
 {
-    const limber_config c = { .size = sizeof(limber_config), .backend = backend,
+    const limber_config c = { .size = sizeof(limber_config),
+                              .backend = backend,
                               .cache_dir = "",
                               .dump_dir = "",
                               .threads = 2,
@@ -150,9 +151,10 @@ static limber_status status_of(limber_context *ctx, const struct trial *t, const
 
     memcpy(out, o->c0, (size_t)(o->m * o->n) * c.format.size);
     if (!a && !b)
-        return limber_gemm(ctx, &t->contract, o->m, o->n, o->k, alpha, o->a, o->b, beta, output_of(c), report);
+        return limber_gemm(ctx, &t->contract, o->m, o->n, o->k, alpha, o->a, o->b, beta,
+                           output_of(c), report);
     return gemm_prepared(ctx, &t->contract, o->m, o->n, o->k, alpha, a, o->a, b, o->b, beta,
-                                output_of(c), report);
+                         output_of(c), report);
 }
 
 static void run(limber_context *ctx, const struct trial *t, const struct operands *o,
@@ -171,7 +173,8 @@ static limber_prepared *prepare(limber_context *ctx, limber_matrix x, int64_t ro
     const limber_prepare_config config = { .size = sizeof(limber_prepare_config), .bytes = bytes };
     limber_prepared *o;
 
-    assert_int_equal(limber_prepare(ctx, x, rows, cols, left ? LIMBER_SIDE_A : LIMBER_SIDE_B, bytes ? &config : NULL, &o),
+    assert_int_equal(limber_prepare(ctx, x, rows, cols, left ? LIMBER_SIDE_A : LIMBER_SIDE_B,
+                                    bytes ? &config : NULL, &o),
                      LIMBER_STATUS_OK);
     return o;
 }
@@ -519,8 +522,10 @@ static void notices(limber_context *ctx, int trial, int layout)
     limber_prepared *a, *b;
 
     run(ctx, t, &o, NULL, NULL, want, NULL);
-    assert_int_equal(limber_prepare(ctx, o.a, o.m, o.k, LIMBER_SIDE_A, &config, &a), LIMBER_STATUS_OK);
-    assert_int_equal(limber_prepare(ctx, o.b, o.k, o.n, LIMBER_SIDE_B, &config, &b), LIMBER_STATUS_OK);
+    assert_int_equal(limber_prepare(ctx, o.a, o.m, o.k, LIMBER_SIDE_A, &config, &a),
+                     LIMBER_STATUS_OK);
+    assert_int_equal(limber_prepare(ctx, o.b, o.k, o.n, LIMBER_SIDE_B, &config, &b),
+                     LIMBER_STATUS_OK);
     for (int i = 0; i < 20; i++) {
         const limber_matrix *x = i % 2 ? &o.b : &o.a;
         int64_t rows = i % 2 ? o.k : o.m, cols = i % 2 ? o.n : o.k;
@@ -607,12 +612,16 @@ static void test_arguments(void **state)
     refused(fast, &other, a, b, "operand a was prepared of another matrix");
 
     none.data = NULL;
-    assert_int_equal(limber_prepare(fast, none, 8, 7, LIMBER_SIDE_A, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, none, 8, 7, LIMBER_SIDE_A, NULL, &x),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(x);
-    assert_int_equal(limber_prepare(fast, o.a, -8, 7, LIMBER_SIDE_A, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, o.a, -8, 7, LIMBER_SIDE_A, NULL, &x),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "rows = -8"));
-    assert_int_equal(limber_prepare(NULL, o.a, 8, 7, LIMBER_SIDE_A, NULL, &x), LIMBER_STATUS_BAD_ARGUMENT);
-    assert_int_equal(limber_prepare(fast, o.a, 8, 7, LIMBER_SIDE_A, NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(NULL, o.a, 8, 7, LIMBER_SIDE_A, NULL, &x),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_prepare(fast, o.a, 8, 7, LIMBER_SIDE_A, NULL, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(limber_prepared_check(NULL), LIMBER_STATUS_BAD_ARGUMENT);
     limber_prepared_free(NULL);
     limber_prepared_free(a);

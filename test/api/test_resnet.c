@@ -69,7 +69,9 @@ static limber_context *open_on(const struct backend *backend)
 {
     static struct backend mine;
     static const struct backend *list[] = { &mine, NULL };
-    const limber_config config = { .size = sizeof(limber_config), .threads = 1, .cache_dir = "", .dump_dir = "", .verbose = -1 };
+    const limber_config config = {
+        .size = sizeof(limber_config), .threads = 1, .cache_dir = "", .dump_dir = "", .verbose = -1
+    };
     struct diag d = { 0 };
     limber_context *ctx;
 
@@ -94,15 +96,16 @@ static limber_context *open_on(const struct backend *backend)
 static const struct layer {
     int times, c, h, o, r, stride, pad;
 } layers[] = {
-    { 1, 3, 224, 64, 7, 2, 3 },  { 4, 64, 56, 64, 3, 1, 1 },   { 1, 64, 56, 128, 3, 2, 1 },
-    { 1, 64, 56, 128, 1, 2, 0 }, { 3, 128, 28, 128, 3, 1, 1 }, { 1, 128, 28, 256, 3, 2, 1 },
+    { 1, 3, 224, 64, 7, 2, 3 },   { 4, 64, 56, 64, 3, 1, 1 },   { 1, 64, 56, 128, 3, 2, 1 },
+    { 1, 64, 56, 128, 1, 2, 0 },  { 3, 128, 28, 128, 3, 1, 1 }, { 1, 128, 28, 256, 3, 2, 1 },
     { 1, 128, 28, 256, 1, 2, 0 }, { 3, 256, 14, 256, 3, 1, 1 }, { 1, 256, 14, 512, 3, 2, 1 },
     { 1, 256, 14, 512, 1, 2, 0 }, { 3, 512, 7, 512, 3, 1, 1 },
 };
 
 static limber_conv shape_of(const struct layer *l)
 {
-    return (limber_conv){ .size = sizeof(limber_conv), .n = 1,
+    return (limber_conv){ .size = sizeof(limber_conv),
+                          .n = 1,
                           .c = l->c,
                           .h = l->h,
                           .w = l->h,
@@ -187,7 +190,10 @@ static void one_kernel_on(const struct backend *backend)
     for (size_t i = 0; i < COUNT(same); i++) {
         limber_conv s = shape_of(&same[i]);
 
-        convolve(ctx, &s, (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, "f32", "f32");
+        convolve(
+            ctx, &s,
+            (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
+            "f32", "f32");
     }
     assert_int_equal(compiled, 1);
     limber_destroy(ctx);

@@ -46,8 +46,10 @@ struct errand {
 static void run_errand(struct errand *e)
 {
     const limber_config config = { .size = sizeof(limber_config),
-        .backend = e->backend, .threads = 2, .cache_dir = e->dir, .dump_dir = ""
-    };
+                                   .backend = e->backend,
+                                   .threads = 2,
+                                   .cache_dir = e->dir,
+                                   .dump_dir = "" };
     limber_context *ctx;
 
     for (int i = 0; i < 2; i++) {
@@ -131,8 +133,10 @@ static void each(void (*on)(struct errand *e))
                                 .dir = dir };
             limber_context *ctx;
 
-            if (limber_create(
-                    &ctx, &(limber_config){ .size = sizeof(limber_config), .backend = e.backend, .threads = 1, .cache_dir = "" }))
+            if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                      .backend = e.backend,
+                                                      .threads = 1,
+                                                      .cache_dir = "" }))
                 break;
             limber_destroy(ctx);
             assert_non_null(mkdtemp(dir));

@@ -291,12 +291,14 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
 {
     static struct backend mine;
     static const struct backend *list[] = { &mine, NULL };
-    const limber_config config = { .size = sizeof(limber_config), .backend = "auto",
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "auto",
                                    .threads = threads,
                                    .cache_dir = "",
                                    .dump_dir = "",
                                    .verbose = -1,
-                                   .partition = whole ? LIMBER_PARTITION_OFF : LIMBER_PARTITION_AUTO };
+                                   .partition =
+                                       whole ? LIMBER_PARTITION_OFF : LIMBER_PARTITION_AUTO };
     limber_context *ctx;
 
     now.machine = m;
@@ -378,7 +380,9 @@ struct operand {
 
 static int64_t extent(const struct operand *x)
 {
-    return x->rows && x->cols ? (x->rows - 1) * x->m.row_stride + (x->cols - 1) * x->m.col_stride + 1 : 0;
+    return x->rows && x->cols ?
+               (x->rows - 1) * x->m.row_stride + (x->cols - 1) * x->m.col_stride + 1 :
+               0;
 }
 
 static bool lay_out(struct operand *x, char layout, limber_format f, int64_t rows, int64_t cols,
@@ -424,7 +428,8 @@ static bool fill_operand(struct rng *r, const char *kind, struct operand *x, int
                   left);
         for (int64_t i = 0; i < x->rows; i++)
             for (int64_t j = 0; j < x->cols; j++)
-                memcpy(x->memory + (size_t)(g * x->step + i * x->m.row_stride + j * x->m.col_stride) * size,
+                memcpy(x->memory +
+                           (size_t)(g * x->step + i * x->m.row_stride + j * x->m.col_stride) * size,
                        dense + (size_t)(i * x->cols + j) * size, size);
     }
     free(dense);
@@ -464,6 +469,7 @@ struct work {
     int parts; /* 2: complex */
     int64_t count;
     limber_report report;
+    limber_part part[LIMBER_PARTS];
     FILE *told, *bits;
     char *why;
 };
@@ -492,7 +498,8 @@ static bool read_contract(struct work *x)
     snprintf(name, sizeof name, "%.*s", (int)n, s);
     promise = side_number(promises, name);
     x->contract =
-        (limber_contract){ .size = sizeof(limber_contract), .promise = (limber_promise)promise,
+        (limber_contract){ .size = sizeof(limber_contract),
+                           .promise = (limber_promise)promise,
                            .scheme = word(x->w, "scheme", NULL),
                            .slices = (int)number(x->w, "slices", 0),
                            .split = (limber_split)side_number("any ahead inside", split) };
@@ -590,7 +597,7 @@ static limber_status do_gemm(struct work *x)
 
     tell_plan(x,
               gemm_plan(x->planner, &x->contract, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m,
-                               beta(x), output_of(x->c.m), &text, NULL),
+                        beta(x), output_of(x->c.m), &text, NULL),
               &text);
     if (!prepared)
         return limber_gemm(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), x->a.m, x->b.m,
@@ -600,8 +607,8 @@ static limber_status do_gemm(struct work *x)
     if (s == LIMBER_STATUS_OK && strchr(prepared, 'b'))
         s = limber_prepare(x->ctx, x->b.m, x->k, x->n, LIMBER_SIDE_B, NULL, &b);
     for (int i = 0; i < 2 && s == LIMBER_STATUS_OK; i++) { /* limbs are made, then found */
-        s = gemm_prepared(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), a, x->a.m, b,
-                                 x->b.m, beta(x), output_of(x->c.m), &x->report);
+        s = gemm_prepared(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), a, x->a.m, b, x->b.m,
+                          beta(x), output_of(x->c.m), &x->report);
         write_bits(x->bits, x->fc, x->c.memory, x->c.bytes);
     }
     limber_prepared_free(a);
@@ -613,8 +620,13 @@ static limber_status do_batch(struct work *x)
 {
     bool shared = number(x->w, "shared", 0), addresses = number(x->w, "addresses", 0);
     limber_batch batch = { .size = sizeof(limber_batch),
-        x->count, x->a.step, shared ? 0 : x->b.step, x->c.step, NULL, NULL, NULL
-    };
+                           x->count,
+                           x->a.step,
+                           shared ? 0 : x->b.step,
+                           x->c.step,
+                           NULL,
+                           NULL,
+                           NULL };
     const void *pa[16], *pb[16];
     void *pc[16];
 
@@ -626,9 +638,11 @@ static limber_status do_batch(struct work *x)
         pc[g] = x->c.memory + (size_t)(h * x->c.step) * x->fc.size;
     }
     if (addresses)
-        batch = (limber_batch){ .size = sizeof(limber_batch), x->count < 16 ? x->count : 16, 0, 0, 0, pa, pb, pc };
+        batch = (limber_batch){
+            .size = sizeof(limber_batch), x->count < 16 ? x->count : 16, 0, 0, 0, pa, pb, pc
+        };
     return gemm_batch(x->ctx, &x->contract, NULL, &batch, x->m, x->n, x->k, alpha(x), x->a.m,
-                             x->b.m, beta(x), output_of(x->c.m), &x->report);
+                      x->b.m, beta(x), output_of(x->c.m), &x->report);
 }
 
 static limber_status do_complex(struct work *x)
@@ -636,15 +650,16 @@ static limber_status do_complex(struct work *x)
     const char *conj = word(x->w, "conj", "");
 
     return gemm_complex(x->ctx, &x->contract, NULL, x->m, x->n, x->k, alpha(x), x->a.m,
-                               strchr(conj, 'a') != NULL, x->b.m, strchr(conj, 'b') != NULL,
-                               beta(x), output_of(x->c.m), &x->report, (int)number(x->w, "products", 0));
+                        strchr(conj, 'a') != NULL, x->b.m, strchr(conj, 'b') != NULL, beta(x),
+                        output_of(x->c.m), &x->report, (int)number(x->w, "products", 0));
 }
 
 static limber_status do_shape(struct work *x)
 {
     limber_kernel f;
-    limber_status s = limber_bind_shape(x->ctx, &x->contract, x->m, x->n, x->k, x->a.m, x->b.m,
-                                        output_of(x->c.m), (int)number(x->w, "add", 0) ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE, &f);
+    limber_status s = limber_bind_shape(
+        x->ctx, &x->contract, x->m, x->n, x->k, x->a.m, x->b.m, output_of(x->c.m),
+        (int)number(x->w, "add", 0) ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE, &f);
 
     if (s == LIMBER_STATUS_OK)
         f(x->a.memory, x->b.memory, x->c.memory);
@@ -661,7 +676,8 @@ static bool read_window(struct work *x, limber_conv *v)
     numbers(x->w, "dilate", 1, dilate, 2);
     numbers(x->w, "pad", 0, pad, 4);
     *v =
-        (limber_conv){ .size = sizeof(limber_conv), .n = number(x->w, "n", 1),
+        (limber_conv){ .size = sizeof(limber_conv),
+                       .n = number(x->w, "n", 1),
                        .c = number(x->w, "channels", 3),
                        .h = number(x->w, "h", 7),
                        .w = number(x->w, "w", 6),
@@ -687,8 +703,8 @@ static limber_status do_conv(struct work *x, const limber_conv *v)
     char *text = NULL;
 
     tell_plan(x,
-              conv2d_plan(x->planner, &x->contract, v, alpha(x), x->a.memory, x->fa,
-                                 x->b.memory, x->fb, beta(x), x->fc, &text, NULL),
+              conv2d_plan(x->planner, &x->contract, v, alpha(x), x->a.memory, x->fa, x->b.memory,
+                          x->fb, beta(x), x->fc, &text, NULL),
               &text);
     return limber_conv2d(x->ctx, &x->contract, v, alpha(x), x->a.memory, x->fa, x->b.memory, x->fb,
                          beta(x), x->c.memory, x->fc, &x->report);
@@ -766,7 +782,13 @@ static void run(struct work *x, const limber_conv *window, FILE *stated)
 bool corpus_run(struct words *w, const char *machine, int threads, struct outcome *o, char why[256])
 {
     static const char verbs[] = "gemm batch complex shape conv";
-    struct work x = { .w = w, .parts = strcmp(w->verb, "complex") ? 1 : 2, .why = why };
+    struct work x = { .w = w,
+                      .parts = strcmp(w->verb, "complex") ? 1 : 2,
+                      .why = why,
+                      .contract = LIMBER_CONTRACT_INIT,
+                      .unit = LIMBER_UNIT_INIT,
+                      .statistics = LIMBER_STATISTICS_INIT,
+                      .report = LIMBER_REPORT_INIT };
     const struct machine_text *m = machine_named(machine);
     bool conv = strcmp(w->verb, "conv") == 0;
     FILE *file[KIND_count];
@@ -775,6 +797,8 @@ bool corpus_run(struct words *w, const char *machine, int threads, struct outcom
     bool ok, small, whole;
 
     memset(o, 0, sizeof *o);
+    x.report.part = x.part;
+    x.report.part_room = LIMBER_PARTS;
     for (int i = 0; i < KIND_count; i++)
         file[i] = open_memstream(&o->text[i], &o->size[i]);
     x.told = file[KIND_told];

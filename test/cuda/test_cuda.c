@@ -74,8 +74,12 @@ static bool open_driver(void)
 
 static int open_contexts(void **state)
 {
-    const limber_config interp = { .size = sizeof(limber_config), .backend = "interp", .cache_dir = "" };
-    const limber_config device = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_config interp = { .size = sizeof(limber_config),
+                                   .backend = "interp",
+                                   .cache_dir = "" };
+    const limber_config device = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
 
     (void)state;
     if (!getenv("LIMBER_TEST_GPU")) {
@@ -164,8 +168,8 @@ static void compare(const struct product *p, uint64_t seed)
 #define RUN(ctx, to) \
     limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha == 1 ? NULL : alpha, \
                 matrix(a, fa, p->m, p->k, p->transpose_a, gap), \
-                matrix(b, fb, p->k, p->n, p->transpose_b, gap), p->beta == 0 ? NULL : beta, output_of(\
-                matrix(to, fc, p->m, p->n, p->transpose_c, gap)), &report)
+                matrix(b, fb, p->k, p->n, p->transpose_b, gap), p->beta == 0 ? NULL : beta, \
+                output_of(matrix(to, fc, p->m, p->n, p->transpose_c, gap)), &report)
     if (p->scheme && strcmp(p->scheme, "cublas") == 0)
         contract.scheme = "native";
     s = RUN(reference, want);
@@ -192,10 +196,15 @@ done:
 
 /* ---- the schemes ----------------------------------------------------------------------------- */
 
-static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
-static const limber_contract plain = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
-static const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
-static const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+static const limber_contract native = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract plain = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE,
+                                       .scheme = "native" };
+static const limber_contract correct = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_EXACT };
 
 static void native_has_the_bits_of_fused_multiply_adds(void **state)
 {
@@ -321,7 +330,9 @@ static bool has_feature(const char *feature)
 /* Two products side by side, of which the second begins behind the first in each matrix. */
 static void same_batch(int64_t m, int64_t n, int64_t k)
 {
-    const limber_batch batch = { .size = sizeof(limber_batch), .count = 2, .a = m * k, .b = n * k, .c = m * n };
+    const limber_batch batch = {
+        .size = sizeof(limber_batch), .count = 2, .a = m * k, .b = n * k, .c = m * n
+    };
     limber_format f = named("i8"), fc = named("i32");
     char *a = malloc((size_t)(2 * m * k)), *b = malloc((size_t)(2 * n * k));
     int32_t *want = calloc((size_t)(2 * m * n), 4), *got = calloc((size_t)(2 * m * n), 4);
@@ -330,10 +341,9 @@ static void same_batch(int64_t m, int64_t n, int64_t k)
     fill(&r, DATA_bytes, f, a, (size_t)(2 * m * k));
     fill(&r, DATA_bytes, f, b, (size_t)(2 * n * k));
     for (int i = 0; i < 2; i++)
-        assert_int_equal(gemm_batch(i ? cuda : reference, &exact, NULL, &batch, m, n, k,
-                                           NULL, (limber_matrix){ a, f, k, 1 },
-                                           (limber_matrix){ b, f, 1, k }, NULL,
-                                           (limber_output){ i ? got : want, fc, n, 1 }, NULL),
+        assert_int_equal(gemm_batch(i ? cuda : reference, &exact, NULL, &batch, m, n, k, NULL,
+                                    (limber_matrix){ a, f, k, 1 }, (limber_matrix){ b, f, 1, k },
+                                    NULL, (limber_output){ i ? got : want, fc, n, 1 }, NULL),
                          LIMBER_STATUS_OK);
     assert_memory_equal(got, want, (size_t)(2 * m * n * 4));
     free(a);
@@ -398,7 +408,9 @@ struct layer {
 
 static limber_conv shape_of(const struct layer *l)
 {
-    return (limber_conv){ .size = sizeof(limber_conv), .n = l->n,
+    return (limber_conv){
+        .size = sizeof(limber_conv),
+        .n = l->n,
         .c = l->c,
         .h = l->h,
         .w = l->w,
@@ -691,7 +703,7 @@ static void unseen_pixels_may_hold_anything(void **state)
     limber_conv shape = shape_of(&layer);
     size_t bytes = t.ny * 8;
     char *want = malloc(bytes);
-    limber_report report[2];
+    limber_report report[2] = { LIMBER_REPORT_INIT, LIMBER_REPORT_INIT };
     struct there w = put(t.w, t.nw * 8), y = put(t.y, bytes), x;
 
     (void)state;
@@ -828,22 +840,21 @@ static void everywhere(limber_contract contract, const char *format, const char 
     fill(&r, data, f, b, nb / f.size);
     fill(&r, DATA_bytes, fc, c, nc / fc.size);
     memcpy(want, c, nc);
-    s = gemm_batch(reference, &contract, NULL, batch, M, N, K, NULL,
-                          (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 }, NULL,
-                          (limber_output){ want, fc, N, 1 }, NULL);
+    s = gemm_batch(reference, &contract, NULL, batch, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
+                   (limber_matrix){ b, f, N, 1 }, NULL, (limber_output){ want, fc, N, 1 }, NULL);
     memcpy(got, c, nc);
     assert_int_equal(gemm_batch(cuda, &contract, NULL, batch, M, N, K, NULL,
-                                       (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
-                                       NULL, (limber_output){ got, fc, N, 1 }, &host),
+                                (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 }, NULL,
+                                (limber_output){ got, fc, N, 1 }, &host),
                      s);
     assert_memory_equal(got, want, nc);
     ra = put(a, na);
     rb = put(b, nb);
     rc = put(c, nc);
     if (gemm_batch(cuda, &contract, queue, batch, M, N, K, NULL,
-                          (limber_matrix){ (void *)ra.at, f, K, 1 },
-                          (limber_matrix){ (void *)rb.at, f, N, 1 }, NULL,
-                          (limber_output){ (void *)rc.at, fc, N, 1 }, &device) != s)
+                   (limber_matrix){ (void *)ra.at, f, K, 1 },
+                   (limber_matrix){ (void *)rb.at, f, N, 1 }, NULL,
+                   (limber_output){ (void *)rc.at, fc, N, 1 }, &device) != s)
         fail_msg("%s", limber_error_text());
     if (queue)
         assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
@@ -866,7 +877,9 @@ static void operands_may_lie_on_the_device(void **state)
 {
     static const enum data data[] = { DATA_unit,  DATA_range, DATA_special,
                                       DATA_zeros, DATA_tiny,  DATA_ints };
-    const limber_batch batch = { .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = 0, .c = M * N };
+    const limber_batch batch = {
+        .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = 0, .c = M * N
+    };
 
     (void)state;
     for (size_t i = 0; i < COUNT(data); i++) {
@@ -903,15 +916,18 @@ static void prepared_operands_have_the_same_bits(void **state)
         limber_matrix mb = { there ? (void *)bt.at : b, f64, N, 1 };
         limber_matrix mc = { there ? (void *)ct.at : got, f64, N, 1 }, mw = { want, f64, N, 1 };
 
-        assert_int_equal(limber_prepare(cuda, ma, M, K, LIMBER_SIDE_A, NULL, &oa), LIMBER_STATUS_OK);
-        assert_int_equal(limber_prepare(cuda, mb, K, N, LIMBER_SIDE_B, NULL, &ob), LIMBER_STATUS_OK);
-        assert_int_equal(limber_gemm(cuda, &correct, M, N, K, NULL, ma, mb, NULL, output_of(mw), &plain),
+        assert_int_equal(limber_prepare(cuda, ma, M, K, LIMBER_SIDE_A, NULL, &oa),
                          LIMBER_STATUS_OK);
+        assert_int_equal(limber_prepare(cuda, mb, K, N, LIMBER_SIDE_B, NULL, &ob),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(
+            limber_gemm(cuda, &correct, M, N, K, NULL, ma, mb, NULL, output_of(mw), &plain),
+            LIMBER_STATUS_OK);
         for (int sides = 1; sides < 4; sides++) {
             memset(got, 0, sizeof got);
-            assert_int_equal(gemm_prepared(cuda, &correct, M, N, K, NULL,
-                                                  sides & 1 ? oa : NULL, ma, sides & 2 ? ob : NULL,
-                                                  mb, NULL, output_of(mc), &prepared),
+            assert_int_equal(gemm_prepared(cuda, &correct, M, N, K, NULL, sides & 1 ? oa : NULL, ma,
+                                           sides & 2 ? ob : NULL, mb, NULL, output_of(mc),
+                                           &prepared),
                              LIMBER_STATUS_OK);
             if (there)
                 get(got, ct);
@@ -932,8 +948,12 @@ static void prepared_operands_have_the_same_bits(void **state)
 /* By the same sums as the host's. */
 static void slices_are_estimated_on_the_device(void **state)
 {
-    const limber_contract fast = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8" };
-    const limber_batch batch = { .size = sizeof(limber_batch), .count = MANY, .a = 0, .b = K * N, .c = M * N };
+    const limber_contract fast = { .size = sizeof(limber_contract),
+                                   .promise = LIMBER_CONTRACT_FAST,
+                                   .scheme = "ozaki1-i8" };
+    const limber_batch batch = {
+        .size = sizeof(limber_batch), .count = MANY, .a = 0, .b = K * N, .c = M * N
+    };
 
     (void)state;
     everywhere(fast, "f64", "f64", DATA_unit, NULL, NULL);
@@ -944,7 +964,9 @@ static void slices_are_estimated_on_the_device(void **state)
 
 static void streams_and_workspaces_are_the_callers(void **state)
 {
-    const limber_batch batch = { .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = K * N, .c = M * N };
+    const limber_batch batch = {
+        .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = K * N, .c = M * N
+    };
     limber_queue queue = { .size = sizeof(limber_queue), .bytes = (size_t)1 << 24 };
     struct there room = { .bytes = queue.bytes };
 
@@ -988,7 +1010,10 @@ static struct there make_queue(limber_queue *q, size_t bytes)
     struct there room = { .bytes = bytes };
 
     assert_int_equal(driver.cuMemAlloc_v2(&room.at, room.bytes), 0);
-    *q = (limber_queue){ .size = sizeof(limber_queue), .workspace = (void *)room.at, .bytes = bytes, .capture = LIMBER_CAPTURE_READY };
+    *q = (limber_queue){ .size = sizeof(limber_queue),
+                         .workspace = (void *)room.at,
+                         .bytes = bytes,
+                         .capture = LIMBER_CAPTURE_READY };
     assert_int_equal(driver.cuStreamCreate(&q->stream, 1), 0);
     return room;
 }
@@ -1124,13 +1149,13 @@ static void recorded_conv(limber_contract contract, const char *format, const ch
     w = put(t.w, t.nw * t.f.size);
     y = put(t.y, bytes);
     assert_int_equal(conv2d_workspace(cuda, &contract, &shape, NULL, (void *)x.at, t.f,
-                                             (void *)w.at, t.f, NULL, t.fy, &least, &best),
+                                      (void *)w.at, t.f, NULL, t.fy, &least, &best),
                      LIMBER_STATUS_OK);
     assert_true(least > 0 && least <= best);
     room = make_queue(&queue, whole ? best : least);
 #define CONV() \
-    conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f, (void *)w.at, \
-                        t.f, NULL, (void *)y.at, t.fy, NULL)
+    conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f, \
+                 NULL, (void *)y.at, t.fy, NULL)
     if (CONV())
         fail_msg("%s", limber_error_text());
     assert_int_equal(driver.cuStreamBeginCapture(queue.stream, 0), 0);
@@ -1172,7 +1197,9 @@ static void recorded_conv(limber_contract contract, const char *format, const ch
 
 static void convolutions_are_recorded_into_graphs(void **state)
 {
-    const limber_contract limbs = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f" };
+    const limber_contract limbs = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_FAST,
+                                    .scheme = "fp32-f" };
     limber_contract residues = correct;
 
     (void)state;
@@ -1187,7 +1214,9 @@ static void convolutions_are_recorded_into_graphs(void **state)
 /* A first call, which loads kernels, while another thread's capture forbids what may be unsafe. */
 static void *multiply_first(void *arg)
 {
-    const limber_config config = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
     bool *ok = arg;
     limber_format f = named("f64");
     double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4] = { 0 };
@@ -1261,8 +1290,12 @@ static void *multiply_often(void *arg)
 
 static void threads_share_contexts_and_devices(void **state)
 {
-    const limber_config second = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .device = 1 };
-    const limber_config none = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .device = 99 };
+    const limber_config second = {
+        .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .device = 1
+    };
+    const limber_config none = {
+        .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .device = 99
+    };
     struct worker worker[4];
     pthread_t thread[4];
     limber_context *other, *absent;
@@ -1320,7 +1353,9 @@ static const struct gpu_fault faults[] = {
 
 static int run_faulty(void *unused)
 {
-    const limber_config config = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
     limber_format f = named("f64");
     limber_contract contract = correct;
     limber_context *ctx;

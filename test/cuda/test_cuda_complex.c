@@ -53,8 +53,12 @@ static bool open_driver(void)
 
 static int open_contexts(void **state)
 {
-    const limber_config interp = { .size = sizeof(limber_config), .backend = "interp", .cache_dir = "" };
-    const limber_config device = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_config interp = { .size = sizeof(limber_config),
+                                   .backend = "interp",
+                                   .cache_dir = "" };
+    const limber_config device = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
 
     (void)state;
     if (!getenv("LIMBER_TEST_GPU")) {
@@ -160,10 +164,15 @@ struct trial {
     limber_status status; /* expected of both */
 };
 
-static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
-static const limber_contract wraps = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
-static const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
-static const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+static const limber_contract native = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE,
+                                        .scheme = "native" };
+static const limber_contract wraps = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract correct = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_EXACT };
 
 /* NaN is NaN. */
 static bool same(limber_format f, const char *x, const char *y)
@@ -212,7 +221,7 @@ static void compare_in(const struct trial *t, const limber_queue *queue, int pro
     make_scalars(fc, t->scalars, alpha, beta);
 #define RUN(ctx, q, where, report) \
     gemm_complex(ctx, &t->contract, q, M, N, K, alpha, a.where, t->conj & 1, b.where, \
-                        t->conj >> 1, beta, output_of(c.where), report, products)
+                 t->conj >> 1, beta, output_of(c.where), report, products)
     s = RUN(cuda, queue, there, &report);
     if (s != t->status)
         fail_msg("%s, conj %d, on %d: %s", t->fa, t->conj, t->on, limber_error_text());
@@ -337,7 +346,8 @@ static void three_products(void **state)
     (void)state;
     for (int i = 0; i < 8; i++) {
         const char *f = i & 1 ? "f32" : "f64";
-        limber_contract fast = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
+        limber_contract fast = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_FAST,
                                  .scheme = i & 2 ? "ozaki2" : "native" };
 
         compare_three((struct trial){ fast, f, f, f, i < 6 ? DATA_unit : DATA_special, i % 4,
@@ -365,7 +375,9 @@ static void units_are_simulated(void **state)
                                          "in=bf16 acc=(1,8,10):rs seed=7 split=3 total=f32",
                                          "h100-fp64" };
     limber_unit unit = LIMBER_UNIT_INIT;
-    limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &unit };
+    limber_contract k = { .size = sizeof(limber_contract),
+                          .promise = LIMBER_CONTRACT_SIMULATE,
+                          .unit = &unit };
 
     (void)state;
     for (int i = 0; i < 5; i++) {
@@ -401,11 +413,11 @@ static void of_least(const char *format, const char *result, limber_contract con
         ((char *)b.here.data)[(e + 1) * f.size - 1] = (char)0x80;
     driver.cuMemFree_v2((uintptr_t)b.there.data);
     put(&b);
-    assert_int_equal(gemm_complex(cuda, &contract, NULL, 3, 5, 4, NULL, a.there, 1, b.there,
-                                         0, NULL, output_of(c.there), NULL, 0),
+    assert_int_equal(gemm_complex(cuda, &contract, NULL, 3, 5, 4, NULL, a.there, 1, b.there, 0,
+                                  NULL, output_of(c.there), NULL, 0),
                      status);
-    assert_int_equal(gemm_complex(reference, &contract, NULL, 3, 5, 4, NULL, a.here, 1,
-                                         b.here, 0, NULL, output_of(c.here), NULL, 0),
+    assert_int_equal(gemm_complex(reference, &contract, NULL, 3, 5, 4, NULL, a.here, 1, b.here, 0,
+                                  NULL, output_of(c.here), NULL, 0),
                      status);
     got = get(&c);
     assert_memory_equal(got, c.here.data, c.bytes);
@@ -418,7 +430,9 @@ static void of_least(const char *format, const char *result, limber_contract con
 static void the_least_integer_has_a_negative(void **state)
 {
     limber_unit unit = LIMBER_UNIT_INIT;
-    const limber_contract simulate = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &unit };
+    const limber_contract simulate = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_SIMULATE,
+                                       .unit = &unit };
 
     (void)state;
     of_least("i8", "i32", exact, LIMBER_STATUS_OK);
@@ -434,7 +448,8 @@ static void some_calls_are_refused(void **state)
 {
     limber_unit unit = LIMBER_UNIT_INIT;
     limber_statistics statistics = LIMBER_STATISTICS_INIT;
-    const limber_contract simulate = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
+    const limber_contract simulate = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_SIMULATE,
                                        .unit = &unit,
                                        .statistics = &statistics };
     struct rng r = { 8 };
@@ -443,12 +458,12 @@ static void some_calls_are_refused(void **state)
     struct matrix c = make(&r, "i32", DATA_bytes, 3, 5, 0, true);
 
     (void)state;
-    assert_int_equal(gemm_complex(cuda, &exact, NULL, 3, 5, 0, NULL, a.there, 0, b.there, 0,
-                                         NULL, output_of(c.there), NULL, 4),
+    assert_int_equal(gemm_complex(cuda, &exact, NULL, 3, 5, 0, NULL, a.there, 0, b.there, 0, NULL,
+                                  output_of(c.there), NULL, 4),
                      LIMBER_STATUS_OK);
     assert_int_equal(limber_unit_parse("h100-fp16", &unit), LIMBER_STATUS_OK);
-    assert_int_equal(gemm_complex(cuda, &simulate, NULL, 3, 5, 4, NULL, a.there, 0, b.there,
-                                         0, NULL, output_of(c.there), NULL, 0),
+    assert_int_equal(gemm_complex(cuda, &simulate, NULL, 3, 5, 4, NULL, a.there, 0, b.there, 0,
+                                  NULL, output_of(c.there), NULL, 0),
                      LIMBER_STATUS_NO_SCHEME);
     assert_non_null(strstr(limber_error_text(), "contract.statistics"));
     drop(&a);

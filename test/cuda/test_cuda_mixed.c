@@ -20,9 +20,16 @@ static limber_context *reference, *cuda, *whole;
 
 static int open_contexts(void **state)
 {
-    const limber_config interp = { .size = sizeof(limber_config), .backend = "interp", .cache_dir = "" };
-    const limber_config device = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
-    const limber_config uncut = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .partition = LIMBER_PARTITION_OFF };
+    const limber_config interp = { .size = sizeof(limber_config),
+                                   .backend = "interp",
+                                   .cache_dir = "" };
+    const limber_config device = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
+    const limber_config uncut = { .size = sizeof(limber_config),
+                                  .backend = "cuda",
+                                  .cache_dir = "",
+                                  .partition = LIMBER_PARTITION_OFF };
 
     (void)state;
     if (!getenv("LIMBER_TEST_GPU")) {
@@ -134,14 +141,20 @@ static void parts_are_products_with_zeros(void **state)
         float *bw = only(&b, false, true), one = 1;
         float *want = calloc((size_t)(m * n), sizeof *want),
               *got = calloc((size_t)(m * n), sizeof *got);
-        limber_contract both = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = cases[c].both };
-        limber_contract narrow = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
+        limber_contract both = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_FAST,
+                                 .scheme = cases[c].both };
+        limber_contract narrow = { .size = sizeof(limber_contract),
+                                   .promise = LIMBER_CONTRACT_FAST,
                                    .scheme = cases[c].narrow,
                                    .split = LIMBER_SPLIT_AHEAD };
-        limber_contract wide = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
+        limber_contract wide = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_FAST,
                                  .scheme = cases[c].wide,
                                  .split = LIMBER_SPLIT_AHEAD };
-        limber_contract probe = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = cases[c].narrow };
+        limber_contract probe = { .size = sizeof(limber_contract),
+                                  .promise = LIMBER_CONTRACT_FAST,
+                                  .scheme = cases[c].narrow };
         limber_report report = LIMBER_REPORT_INIT;
 
         if (limber_gemm(whole, &probe, 1, 1, 1, NULL, (limber_matrix){ a.x, named("f32"), 1, 1 },
@@ -184,8 +197,12 @@ struct wanted {
 
 static int run_faulty(void *arg)
 {
-    const limber_config config = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f+fp32-b" };
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_FAST,
+                                       .scheme = "fp32-f+fp32-b" };
     const struct operand *a = &((struct wanted *)arg)->a, *b = &((struct wanted *)arg)->b;
     size_t bytes = (size_t)(a->lines * b->lines) * sizeof(float);
     limber_format f = named("f32");
@@ -203,7 +220,9 @@ static int run_faulty(void *arg)
 
 static void planted_faults_are_found(void **state)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f+fp32-b" };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_FAST,
+                                       .scheme = "fp32-f+fp32-b" };
     struct rng r = { 93 };
     struct wanted w = { make(&r, 600, 600, 2), make(&r, 70, 600, 2), NULL };
 
@@ -224,7 +243,8 @@ static void groups_of_lines(void **state)
     struct rng r = { 92 };
     double *a = malloc(M * K * 8), *b = malloc(N * K * 8);
     double *want = calloc(M * N, 8), *got = calloc(M * N, 8);
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_CORRECT };
     limber_report report = LIMBER_REPORT_INIT;
 
     (void)state;

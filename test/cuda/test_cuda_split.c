@@ -60,7 +60,9 @@ static bool open_driver(void)
 
 static int open_device(void **state)
 {
-    const limber_config device = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_config device = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
     struct diag d = { 0 };
 
     (void)state;
@@ -273,10 +275,13 @@ static float *put(enum data data, size_t count, struct rng *r)
 /* On the device, where complex numbers are seen as they lie; *best is the workspace. */
 static void run_call(limber_split split, bool complex, float *to, size_t *best)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_FAST,
                                        .scheme = "fp32-f",
                                        .split = split };
-    const limber_batch batch = { .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = K * N, .c = M * N };
+    const limber_batch batch = {
+        .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = K * N, .c = M * N
+    };
     limber_format f = named("f32");
     struct rng r = { 12 };
     float *a = put(DATA_unit, MANY * M * K, &r), *b = put(DATA_unit, MANY * K * N, &r);
@@ -286,11 +291,13 @@ static void run_call(limber_split split, bool complex, float *to, size_t *best)
     limber_status s;
 
     if (complex)
-        s = gemm_complex(cuda, &contract, NULL, M, N, K, NULL, xa, 0, xb, 1, NULL, output_of(xc), NULL,
-                                4);
+        s = gemm_complex(cuda, &contract, NULL, M, N, K, NULL, xa, 0, xb, 1, NULL, output_of(xc),
+                         NULL, 4);
     else
-        s = gemm_batch(cuda, &contract, NULL, &batch, M, N, K, NULL, xa, xb, NULL, output_of(xc), NULL);
-    if (s || gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, output_of(xc), &least, best))
+        s = gemm_batch(cuda, &contract, NULL, &batch, M, N, K, NULL, xa, xb, NULL, output_of(xc),
+                       NULL);
+    if (s ||
+        gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, output_of(xc), &least, best))
         fail_msg("%s", limber_error_text());
     assert_int_equal(driver.cuMemcpyDtoHAsync_v2(to, (uintptr_t)c, MANY * M * N * 4, NULL), 0);
     assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
@@ -317,7 +324,8 @@ static void calls_have_the_same_bits(void **state)
 
 static void what_cannot_be_split_inside_is_refused(void **state)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_FAST,
                                        .scheme = "ozaki1-f16",
                                        .slices = 2,
                                        .split = LIMBER_SPLIT_INSIDE };

@@ -13,8 +13,12 @@ static limber_context *reference, *cuda;
 
 static int open_contexts(void **state)
 {
-    const limber_config interp = { .size = sizeof(limber_config), .backend = "interp", .cache_dir = "", .threads = 1 };
-    const limber_config device = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .threads = 1 };
+    const limber_config interp = {
+        .size = sizeof(limber_config), .backend = "interp", .cache_dir = "", .threads = 1
+    };
+    const limber_config device = {
+        .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .threads = 1
+    };
 
     (void)state;
     if (!getenv("LIMBER_TEST_GPU")) {
@@ -108,7 +112,8 @@ static limber_status run(limber_context *ctx, const struct simulated *p, void *a
                          limber_statistics *s)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
                                  .unit = &p->u,
                                  .statistics = p->counts ? s : NULL };
     char *alpha = converted(&p->alpha, 1, out), *beta = converted(&p->beta, 1, out);
@@ -118,7 +123,8 @@ static limber_status run(limber_context *ctx, const struct simulated *p, void *a
     s->swamped_only = p->swamped_only;
     status = limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha != 0 ? alpha : NULL,
                          matrix(a, in, p->m, p->k, p->turn), matrix(b, in, p->k, p->n, !p->turn),
-                         p->beta != 0 ? beta : NULL, output_of(matrix(c, out, p->m, p->n, p->turn)), &report);
+                         p->beta != 0 ? beta : NULL, output_of(matrix(c, out, p->m, p->n, p->turn)),
+                         &report);
     if (status != LIMBER_STATUS_OK)
         fail_msg("%s: %s", p->text, limber_error_text());
     if (ctx == cuda && p->m > 0 && p->n > 0)
@@ -303,8 +309,10 @@ static void parts_have_the_same_bits(void **state)
         "in=e4m3 scale=e8m0:8 mul=(1,5,4):rs acc=f16 group=10 outer=f16:rs seed=4", "b200-nvfp4"
     };
     const limber_config small = { .size = sizeof(limber_config),
-        .backend = "cuda", .cache_dir = "", .threads = 1, .workspace_bytes = 200000
-    };
+                                  .backend = "cuda",
+                                  .cache_dir = "",
+                                  .threads = 1,
+                                  .workspace_bytes = 200000 };
     limber_context *whole = cuda;
     struct rng r = { 41 };
 
@@ -331,7 +339,8 @@ static void convolutions_are_simulated(void **state)
         "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse",
     };
     enum { IMAGE = 2 * 4 * 5 * 6, FILTERS = 6 * 2 * 3 * 2, RESULT = 2 * 6 * 400 };
-    limber_conv shape = { .size = sizeof(limber_conv), .n = 2,
+    limber_conv shape = { .size = sizeof(limber_conv),
+                          .n = 2,
                           .c = 4,
                           .h = 5,
                           .w = 6,
@@ -347,7 +356,9 @@ static void convolutions_are_simulated(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(texts); i++) {
         limber_unit u = unit(texts[i]);
-        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_SIMULATE,
+                                     .unit = &u };
         double *x = any_matrix(&r, IMAGE, 0), *w = any_matrix(&r, FILTERS, 0);
         float *c[2] = { calloc(RESULT, 4), calloc(RESULT, 4) };
 

@@ -40,8 +40,10 @@ static void clean_up(void)
 static void multiply(void)
 {
     const limber_config config = { .size = sizeof(limber_config),
-        .backend = "interp", .threads = 1, .cache_dir = dir, .dump_dir = ""
-    };
+                                   .backend = "interp",
+                                   .threads = 1,
+                                   .cache_dir = dir,
+                                   .dump_dir = "" };
     double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4] = { 0 };
     limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     limber_matrix m = { a, { 0 }, 2, 1 }, n, r;
@@ -52,7 +54,9 @@ static void multiply(void)
     n.data = b;
     r.data = c;
     if (limber_create(&ctx, &config) != LIMBER_STATUS_OK ||
-        limber_gemm(ctx, &native, 2, 2, 2, NULL, m, n, NULL, (limber_output){ c, m.format, m.row_stride, m.col_stride }, NULL) != LIMBER_STATUS_OK ||
+        limber_gemm(ctx, &native, 2, 2, 2, NULL, m, n, NULL,
+                    (limber_output){ c, m.format, m.row_stride, m.col_stride },
+                    NULL) != LIMBER_STATUS_OK ||
         c[0] != 19 || c[3] != 50)
         abort();
     limber_destroy(ctx);

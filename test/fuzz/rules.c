@@ -42,8 +42,10 @@ static void report(const char *s)
 {
     static limber_context *ctx;
     const limber_config config = { .size = sizeof(limber_config),
-        .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = ""
-    };
+                                   .backend = "interp",
+                                   .threads = 1,
+                                   .cache_dir = "",
+                                   .dump_dir = "" };
     cJSON *all = cJSON_Parse(s), *k;
 
     if (!ctx && limber_create(&ctx, &config) != LIMBER_STATUS_OK)

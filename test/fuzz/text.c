@@ -30,8 +30,10 @@ static limber_context *context(void)
     static limber_context *ctx;
     static int uses;
     const limber_config config = { .size = sizeof(limber_config),
-        .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = ""
-    };
+                                   .backend = "interp",
+                                   .threads = 1,
+                                   .cache_dir = "",
+                                   .dump_dir = "" };
 
     if (ctx && ++uses % 500 == 0) {     /* bindings live as long as it */
         limber_destroy(ctx);
@@ -128,8 +130,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 'L': limber_unit_lpgemm(s, NULL, &u, &listed); break;
     case 'T': limber_target_parse(&t, s, &d); break;
     default:
-        limber_bind(context(), &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, f64, f64,
-                    f64, s, &f);
+        limber_bind(context(),
+                    &(limber_contract){ .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE },
+                    f64, f64, f64, s, &f);
     }
     free(s);
     return 0;

@@ -15,7 +15,9 @@ static int make_contexts(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        limber_config c = { .size = sizeof(limber_config), .backend = backend_name[i], .cache_dir = "", .threads = 1 };
+        limber_config c = {
+            .size = sizeof(limber_config), .backend = backend_name[i], .cache_dir = "", .threads = 1
+        };
 
         if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
             return -1;
@@ -190,7 +192,8 @@ static void calls_ask_for_a_whole_unit(void **state)
     broken.outer = broken.acc;
     for (size_t i = 0; i < COUNT(cases); i++) {
         assert_int_equal(limber_gemm(backend[0], cases[i].k, 1, 1, 1, NULL, rows(&x, "f32", 1),
-                                     rows(&x, "f32", 1), cases[i].beta, output_of(rows(&y, "f32", 1)), NULL),
+                                     rows(&x, "f32", 1), cases[i].beta,
+                                     output_of(rows(&y, "f32", 1)), NULL),
                          LIMBER_STATUS_BAD_ARGUMENT);
         if (!strstr(limber_error_text(), cases[i].text))
             fail_msg("%s", limber_error_text());
@@ -204,7 +207,10 @@ static void calls_ask_for_a_whole_unit(void **state)
 static void product(limber_context *ctx, const limber_unit *u, int64_t m, int64_t n, int64_t k,
                     double *a, double *b, float *c, limber_statistics *s)
 {
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = u, .statistics = s };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = u,
+                                 .statistics = s };
 
     if (limber_gemm(ctx, &contract, m, n, k, NULL, rows(a, "f64", k), rows(b, "f64", n), NULL,
                     output_of(rows(c, "f32", n)), NULL) != LIMBER_STATUS_OK)
@@ -411,13 +417,15 @@ static void one_random_unit(struct rng *r)
     }
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
         limber_statistics s = LIMBER_STATISTICS_INIT;
-        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_SIMULATE,
                                      .unit = &u,
                                      .statistics = counts ? &s : NULL };
 
         memcpy(c, c0, (size_t)(m * n) * sizeof *c);
         if (limber_gemm(backend[ctx], &contract, m, n, k, NULL, rows(a, "f64", k),
-                        rows(b, "f64", n), u.start_c ? &one : NULL, output_of(rows(c, "f32", n)), NULL))
+                        rows(b, "f64", n), u.start_c ? &one : NULL, output_of(rows(c, "f32", n)),
+                        NULL))
             fail_msg("%s: %s", text, limber_error_text());
         for (int64_t i = 0; i < m * n; i++)
             if (!same(c[i], due[i]))
@@ -496,11 +504,14 @@ static void nothing_else_changes_the_bits(void **state)
             bt[j * K + p] = b[p * N + j];
     for (size_t i = 0; i < COUNT(units); i++) {
         limber_unit u = unit(units[i]);
-        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_SIMULATE,
+                                     .unit = &u };
 
         product(backend[0], &u, M, N, K, a, b, want, NULL);
         for (int way = 0; way < 4 && backend[1]; way++) {
-            limber_config c = { .size = sizeof(limber_config), .backend = "llvm",
+            limber_config c = { .size = sizeof(limber_config),
+                                .backend = "llvm",
                                 .cache_dir = "",
                                 .threads = 1 + way,
                                 .workspace_bytes = way > 1 ? (size_t)20000 << way : 0 };
@@ -645,7 +656,8 @@ static void convolutions_are_simulated(void **state)
     static const char *const units[] = { "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16",
                                          "a100-bf16", "in=e4m3 scale=e8m0:4 acc=f32",
                                          "in=f16 mul=f16:rs acc=f16:rs seed=3 order=reverse" };
-    limber_conv shape = { .size = sizeof(limber_conv), .n = 2,
+    limber_conv shape = { .size = sizeof(limber_conv),
+                          .n = 2,
                           .c = 4,
                           .h = 5,
                           .w = 6,
@@ -671,7 +683,9 @@ static void convolutions_are_simulated(void **state)
 
         shape.layout = nhwc ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
-            limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
+            limber_contract contract = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_SIMULATE,
+                                         .unit = &u };
 
             assert_int_equal(limber_conv2d(backend[ctx], &contract, &shape, NULL, x, named("f64"),
                                            w, named("f64"), NULL, y, named("f32"), NULL),
@@ -716,7 +730,9 @@ static void bytes_and_doubles_run_on_the_machine(void **state)
     int32_t c[4];
     double x[] = { 1e16, 1, -1e16 }, y[] = { 1, 1, 1 }, z;
     limber_unit bytes = unit("int8"), doubles = unit("a100-fp64");
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &bytes };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = &bytes };
 
     (void)state;
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
@@ -741,7 +757,9 @@ static void bytes_and_doubles_run_on_the_machine(void **state)
 static void bound_functions_keep_their_unit(void **state)
 {
     limber_unit u = unit("in=e5m2 mul=e5m2 acc=e5m2");
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE,
+                                 .unit = &u };
     float a[] = { 1, 1 }, b[] = { 4, 0.25f }, c = 0;
     void (*f)(void);
     int (*gemm)(int64_t, int64_t, int64_t, const float *, int64_t, const float *, int64_t, float *,

@@ -14,7 +14,9 @@ static int make_contexts(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        limber_config c = { .size = sizeof(limber_config), .backend = names[i], .cache_dir = "", .threads = 1 };
+        limber_config c = {
+            .size = sizeof(limber_config), .backend = names[i], .cache_dir = "", .threads = 1
+        };
 
         if (limber_create(&backend[i], &c) != LIMBER_STATUS_OK && i == 0)
             return -1;
@@ -78,7 +80,8 @@ static int agree(limber_context *ctx, const struct set *s, const struct table t[
 {
     static const float one = 1;
     limber_format f32 = named("f32");
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE };
     bool narrow = strcmp(s->result, "fp16") == 0;
     limber_unit u = LIMBER_UNIT_INIT;
     char words[64];
@@ -173,7 +176,8 @@ static void the_floor_of_the_alignment_is_met(void **state)
           0x9a680000, 0x17350000 },
     };
     limber_format f32 = named("f32");
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE };
     float x[2][16];
 
     (void)state;

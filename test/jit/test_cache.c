@@ -759,7 +759,8 @@ static void controls_tell_and_clear(void **state)
 {
     char *dir = scratch(), path[5000];
     unsigned char data[2048];
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     int n[2] = { 0, 0 };
     size_t size, removed;
@@ -805,7 +806,8 @@ static void without_a_compiler(void **state)
 
     (void)state;
     bare.compile = no_compiler;
-    assert_true(limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }, list, &d));
+    assert_true(limber_context_make(
+        &ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }, list, &d));
     assert_string_equal(limber_fallback_reason(ctx), "");
     assert_int_equal(gemm_meanwhile(ctx, LIMBER_ON_MISS_COMPILE, &r), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "no compiler is installed"));
@@ -820,12 +822,15 @@ static void without_a_compiler(void **state)
     while (status == LIMBER_STATUS_NOT_READY);
     assert_int_equal(status, LIMBER_STATUS_DEVICE);
     limber_destroy(ctx);
-    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .backend = "counted" });
+    ctx = counted_context(
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .backend = "counted" });
     assert_int_equal(gemm_meanwhile(ctx, LIMBER_ON_MISS_COMPILE, &r), LIMBER_STATUS_OK);
     assert_string_equal(limber_fallback_reason(ctx), "");
     limber_destroy(ctx);
-    assert_true(limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .backend = "counted" },
-                                    list, &d));
+    assert_true(limber_context_make(
+        &ctx,
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .backend = "counted" },
+        list, &d));
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_DEVICE);
     assert_non_null(strstr(limber_error_text(), "no compiler is installed"));
     limber_destroy(ctx);
@@ -961,7 +966,8 @@ static void memory_is_bounded(void **state)
 static void kernels_come_from_memory_then_from_disk(void **state)
 {
     char *dir = scratch();
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     limber_report r = LIMBER_REPORT_INIT, first = LIMBER_REPORT_INIT;
 
     (void)state;
@@ -1009,9 +1015,11 @@ static void plans_of_one_code_share_it(void **state)
         limber_context *ctx;
         struct diag d = { 0 };
 
-        assert_true(limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir }, list, &d));
+        assert_true(limber_context_make(
+            &ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir }, list, &d));
         for (int i = 0; i < 8; i++) {
-            const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS,
+            const limber_contract contract = { .size = sizeof(limber_contract),
+                                               .promise = LIMBER_CONTRACT_BITS,
                                                .bits = 20 + i / 2,
                                                .scheme = scheme[i % 2] };
             double a = 3, b = 5, c = 0;
@@ -1036,7 +1044,8 @@ static void plans_of_one_code_share_it(void **state)
 static void a_damaged_kernel_is_made_again(void **state)
 {
     char *dir = scratch();
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
     limber_report r = LIMBER_REPORT_INIT;
     char path[5000];
     unsigned char junk[100] = { 1, 2, 3 };
@@ -1077,7 +1086,8 @@ static void tuning_is_kept(void **state)
 {
     char *dir = scratch();
     const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
-    const limber_tuning brief = { .size = sizeof(limber_tuning), .seconds = 0.01 }, bad = { .seconds = -1 };
+    const limber_tuning brief = { .size = sizeof(limber_tuning), .seconds = 0.01 },
+                        bad = { .seconds = -1 };
     limber_context *ctx = counted_context(&config);
     size_t removed;
 
@@ -1109,7 +1119,9 @@ static void tuning_is_kept(void **state)
 /* A record of this machine's tuning, made by hand: the target with f64's tile and rate. */
 static void write_record(const char *dir, int mr, int mb, int nb, double rate)
 {
-    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .backend = "llvm" };
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .cache_dir = dir,
+                                   .backend = "llvm" };
     struct facts facts = { .plan = "tuning record", .scheme = "none" };
     struct text text = { 0 };
     struct diag d = { 0 };
@@ -1134,8 +1146,11 @@ static void write_record(const char *dir, int mr, int mb, int nb, double rate)
 /* Whether a context that is made now says it is tuned, and its plan for doubles has this tile. */
 static bool follows(const char *dir, const char *tile)
 {
-    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .backend = "llvm", .threads = 1 };
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_config config = {
+        .size = sizeof(limber_config), .cache_dir = dir, .backend = "llvm", .threads = 1
+    };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_NATIVE };
     double one = 1;
     limber_matrix m = { .data = &one, .row_stride = 1, .col_stride = 1 };
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
@@ -1145,8 +1160,9 @@ static bool follows(const char *dir, const char *tile)
 
     assert_int_equal(limber_format_named("f64", &m.format), LIMBER_STATUS_OK);
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
-    assert_int_equal(gemm_plan(ctx, &contract, 1, 1, 1, NULL, m, m, NULL, output_of(m), &text, NULL),
-                     LIMBER_STATUS_OK);
+    assert_int_equal(
+        gemm_plan(ctx, &contract, 1, 1, 1, NULL, m, m, NULL, output_of(m), &text, NULL),
+        LIMBER_STATUS_OK);
     assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_STATUS_OK);
     found = strstr(text, tile) != NULL;
     assert_int_equal(info.tuned, found);
@@ -1179,7 +1195,9 @@ static void damage_only_entry(const char *dir, long at)
 
 static void records_are_followed_or_ignored(void **state)
 {
-    const limber_config config = { .size = sizeof(limber_config), .cache_dir = "", .backend = "llvm" };
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .cache_dir = "",
+                                   .backend = "llvm" };
     char tile[64], *dir;
     limber_context *ctx;
     int mr, columns;
@@ -1221,7 +1239,11 @@ static void units_are_tuned_on_request(void **state)
     char *dir = scratch();
     const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
     struct text first = { 0 }, again = { 0 };
-    limber_tuning how = { .size = sizeof(limber_tuning), .seconds = 0.2, .units = "f32", .line = gather_lines, .user = &first };
+    limber_tuning how = { .size = sizeof(limber_tuning),
+                          .seconds = 0.2,
+                          .units = "f32",
+                          .line = gather_lines,
+                          .user = &first };
     limber_context *ctx;
 
     (void)state;
@@ -1287,7 +1309,8 @@ static void modes_of_the_cache(void **state)
 
 static void a_call_survives_a_cache_that_cannot_be(void **state)
 {
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "/dev/null/cache" });
+    limber_context *ctx = counted_context(
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "/dev/null/cache" });
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     limber_report r = LIMBER_REPORT_INIT;
 
@@ -1309,8 +1332,9 @@ static int storm_child(const char *dir)
     struct diag d = { 0 };
     limber_status s;
 
-    if (!limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir, .threads = 2 }, counted_list,
-                             &d))
+    if (!limber_context_make(
+            &ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir, .threads = 2 },
+            counted_list, &d))
         return 1;
     compiles = 0;
     s = small_gemm(ctx, NULL);
@@ -1425,7 +1449,8 @@ static void claims_are_waited_for_and_not_for_ever(void **state)
 static void kernels_are_made_ahead(void **state)
 {
     char *dir = scratch(), *plan, *again;
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
     limber_report used = LIMBER_REPORT_INIT, r = LIMBER_REPORT_INIT;
 
     (void)state;
@@ -1468,7 +1493,8 @@ static void *one_call(void *arg)
 
 static void many_threads_compile_once(void **state)
 {
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
     pthread_t thread[8];
 
     (void)state;
@@ -1491,7 +1517,8 @@ static void many_threads_compile_once(void **state)
 static void a_dump_tells_the_whole_way(void **state)
 {
     char *dir = scratch(), *cache = scratch(), path[5000];
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = cache });
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = cache });
     unsigned char data[4096];
     limber_report r = LIMBER_REPORT_INIT;
     size_t n;
@@ -1499,7 +1526,8 @@ static void a_dump_tells_the_whole_way(void **state)
     (void)state;
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     limber_destroy(ctx);
-    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = cache, .dump_dir = dir });
+    ctx = counted_context(
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = cache, .dump_dir = dir });
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     snprintf(path, sizeof path, "%s/%.12s/00-stated.lir", dir, r.kernel);
     n = slurp(path, data, sizeof data - 1);
@@ -1543,7 +1571,12 @@ static int dumped(const char *dir, bool *closed)
 static void dump(const char *dir, const char *reason)
 {
     struct text all = { 0 };
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .dump_dir = dir, .verbose = 1, .log = gather_lines, .log_user = &all });
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config),
+                                                            .cache_dir = "",
+                                                            .dump_dir = dir,
+                                                            .verbose = 1,
+                                                            .log = gather_lines,
+                                                            .log_user = &all });
     limber_report r = LIMBER_REPORT_INIT;
 
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);

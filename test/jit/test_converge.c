@@ -15,7 +15,10 @@ static int make_context(void **state)
     (void)state;
     f64 = named("f64");
 #ifdef LIMBER_HAVE_LLVM
-    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = 1 }))
+    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                              .backend = "llvm",
+                                              .cache_dir = "",
+                                              .threads = 1 }))
         print_message("no compiled backend here: %s\n", limber_error_text());
 #endif
     return 0;
@@ -65,7 +68,8 @@ static void fill_any(struct rng *r, double *x, int count)
 static void random_work_converges(void **state)
 {
     enum { CALLS = 300, FIRST = 150, MOST = 40, LATE = 2 };
-    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
     struct rng r = { 81 };
     int made = 0, late = 0;
 
@@ -132,9 +136,9 @@ static limber_report planned(const double *x, const double *y, limber_contract c
     char *text;
 
     if (gemm_plan(ctx, &contract, LARGE, LARGE, LARGE, NULL,
-                         (limber_matrix){ (void *)(uintptr_t)x, f64, LARGE, 1 },
-                         (limber_matrix){ (void *)(uintptr_t)y, f64, LARGE, 1 }, NULL,
-                         (limber_output){ NULL, f64, LARGE, 1 }, &text, &report))
+                  (limber_matrix){ (void *)(uintptr_t)x, f64, LARGE, 1 },
+                  (limber_matrix){ (void *)(uintptr_t)y, f64, LARGE, 1 }, NULL,
+                  (limber_output){ NULL, f64, LARGE, 1 }, &text, &report))
         fail_msg("%s", limber_error_text());
     limber_free(text);
     return report;
@@ -160,11 +164,16 @@ static void weaker_contracts_cost_no_more(void **state)
     need_context();
     for (size_t i = 0; i < COUNT(binades); i++) {
         double *x = spread_over(&r, binades[i]), *y = spread_over(&r, binades[i]);
-        double cost = planned(x, y, (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }).cost;
+        double cost = planned(x, y,
+                              (limber_contract){ .size = sizeof(limber_contract),
+                                                 .promise = LIMBER_CONTRACT_CORRECT })
+                          .cost;
 
         for (size_t q = 0; q < COUNT(bits); q++) {
-            limber_report weak = planned(
-                x, y, (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = bits[q] });
+            limber_report weak = planned(x, y,
+                                         (limber_contract){ .size = sizeof(limber_contract),
+                                                            .promise = LIMBER_CONTRACT_BITS,
+                                                            .bits = bits[q] });
 
             if (weak.cost > cost * 1.05)
                 fail_msg("%d binades: bits=%d costs %g by %s, more than a stronger contract's %g",
@@ -177,7 +186,8 @@ static void weaker_contracts_cost_no_more(void **state)
 
 static void wide_and_special_data_cost_little_more(void **state)
 {
-    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
     struct rng r = { 84 };
     double *x = spread_over(&r, 1), *y = spread_over(&r, 1), *wide = spread_over(&r, 2000);
     limber_report narrow = LIMBER_REPORT_INIT, report = LIMBER_REPORT_INIT;
@@ -206,7 +216,9 @@ static void wide_and_special_data_cost_little_more(void **state)
 static void small_products_stay_fast(void **state)
 {
     enum { N = 32, KINDS = 5 };
-    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "pairs" };
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT,
+                                      .scheme = "pairs" };
     struct rng r = { 85 };
 
     (void)state;

@@ -138,13 +138,15 @@ static void kernels_that_lie(void **state)
     (void)state;
     for (int i = 0; limber_backends[i]; i++) {
         struct entries x = { .backend = limber_backends[i] };
-        const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+        const limber_contract native = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_NATIVE };
         const limber_matrix m = { NULL, format("f64"), 4, 1 };
         double a[16] = { 1 }, b[16] = { 2 }, c[16];
         limber_kernel function;
         char *dir = scratch();
 
-        if (limber_create(&x.ctx, &(limber_config){ .size = sizeof(limber_config), .backend = x.backend->name,
+        if (limber_create(&x.ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                    .backend = x.backend->name,
                                                     .threads = 1,
                                                     .cache_dir = dir,
                                                     .dump_dir = "" }))
@@ -154,8 +156,10 @@ static void kernels_that_lie(void **state)
                                      (limber_matrix){ b, m.format, 4, 1 }, NULL,
                                      (limber_output){ c, m.format, 4, 1 }, NULL),
                          LIMBER_STATUS_OK);
-        limber_bind_shape(x.ctx, &native, 4, 4, 4, m, m, output_of(m), LIMBER_ACCUMULATE_NONE, &function);
-        assert_int_equal(limber_cache_each(x.ctx, LIMBER_CACHE_LIST, each_entry, &x), LIMBER_STATUS_OK);
+        limber_bind_shape(x.ctx, &native, 4, 4, 4, m, m, output_of(m), LIMBER_ACCUMULATE_NONE,
+                          &function);
+        assert_int_equal(limber_cache_each(x.ctx, LIMBER_CACHE_LIST, each_entry, &x),
+                         LIMBER_STATUS_OK);
         assert_true(x.count > 0);
         limber_destroy(x.ctx);
     next:

@@ -45,8 +45,10 @@ static limber_context *gated_context(const char *cache_dir)
     limber_context *ctx;
     struct diag d = { 0 };
 
-    if (!limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = cache_dir, .threads = 2 },
-                             gated_list, &d))
+    if (!limber_context_make(
+            &ctx,
+            &(limber_config){ .size = sizeof(limber_config), .cache_dir = cache_dir, .threads = 2 },
+            gated_list, &d))
         fail_msg("%s", d.text);
     compiles = 0;
     shut = broken = false;
@@ -82,7 +84,9 @@ static void fill(struct numbers *x, double beta)
 static limber_status multiply(limber_context *ctx, struct numbers *x, limber_on_miss on_miss,
                               limber_promise promise, double beta, limber_report *r)
 {
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = promise, .on_miss = on_miss };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = promise,
+                                .on_miss = on_miss };
     limber_format f = format("f64");
 
     fill(x, beta);
@@ -224,7 +228,9 @@ static void c_is_made_what_it_was(void **state)
 {
     static struct numbers x, before;
     limber_context *ctx = gated_context("");
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "fp32-f" };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT,
+                                .scheme = "fp32-f" };
     limber_format f = format("f64");
     const struct problem p = {
         .contract = k,
@@ -275,7 +281,9 @@ static uint64_t hash(const double *x, size_t n)
 static limber_status random_product(limber_context *ctx, int64_t n, limber_on_miss on_miss,
                                     limber_promise promise, uint64_t *bits, limber_report *r)
 {
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = promise, .on_miss = on_miss };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = promise,
+                                .on_miss = on_miss };
     double *a = malloc(sizeof *a * (size_t)(3 * n * n)), *b = a + n * n, *c = b + n * n;
     limber_format f = format("f64");
     uint64_t seed = 1;
@@ -302,8 +310,9 @@ static void correct_bits_do_not_tell(void **state)
     for (int64_t n = 50; n <= 200; n += 150) {
         limber_context *ctx;
 
-        assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }),
-                         LIMBER_STATUS_OK);
+        assert_int_equal(
+            limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }),
+            LIMBER_STATUS_OK);
         assert_int_equal(
             random_product(ctx, n, LIMBER_ON_MISS_GENERIC, LIMBER_CONTRACT_CORRECT, &got, NULL),
             LIMBER_STATUS_OK);
@@ -328,7 +337,8 @@ static void *keep_compiling(void *arg)
 
     for (int i = b->first; !b->leave; i++) {
         limber_on_miss on_miss = i % 2 ? LIMBER_ON_MISS_GENERIC : LIMBER_ON_MISS_WAIT;
-        const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS,
+        const limber_contract k = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_BITS,
                                     .bits = 10 + i % 140,
                                     .on_miss = on_miss };
         double x[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, y[9];
@@ -365,7 +375,9 @@ static void a_child_finds_everything_at_rest(void **state)
     limber_context *ctx;
 
     (void)state;
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir, .threads = 2 }),
+    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                           .cache_dir = dir,
+                                                           .threads = 2 }),
                      LIMBER_STATUS_OK);
     for (int i = 0; i < THREADS; i++) {
         busy[i] = (struct busy){ .ctx = ctx, .first = 47 * i };
@@ -409,7 +421,8 @@ static void a_process_may_end_at_any_time(void **state)
             uint64_t bits;
 
             alarm(100);
-            if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }) ||
+            if (limber_create(&ctx,
+                              &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }) ||
                 random_product(ctx, 3, LIMBER_ON_MISS_GENERIC, LIMBER_CONTRACT_CORRECT, &bits,
                                NULL))
                 _exit(1);

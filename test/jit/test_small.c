@@ -19,7 +19,9 @@ static int make_contexts(void **state)
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
     for (size_t i = 0; i < COUNT(sets); i++) {
-        limber_config config = { .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = 1 };
+        limber_config config = {
+            .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = 1
+        };
         struct target *t;
 
         if (limber_create(&compiled[i], &config)) {
@@ -36,8 +38,10 @@ static int make_contexts(void **state)
             snprintf(t->features, sizeof t->features, "%s", sets[i]);
     }
 #endif
-    return limber_create(&interp,
-                         &(limber_config){ .size = sizeof(limber_config), .backend = "interp", .cache_dir = "", .threads = 1 });
+    return limber_create(&interp, &(limber_config){ .size = sizeof(limber_config),
+                                                    .backend = "interp",
+                                                    .cache_dir = "",
+                                                    .threads = 1 });
 }
 
 static int free_contexts(void **state)
@@ -149,7 +153,9 @@ static void one(struct rng *r, const char *const *formats, int count, const char
     limber_matrix ma = { a, fa, across & 1 ? 1 : k ? k : 1, across & 1 ? m : 1 };
     limber_matrix mb = { b, fb, across & 2 ? 1 : n, across & 2 ? (k ? k : 1) : 1 };
     limber_matrix mc = { want, fc, across & 4 ? 1 : n, across & 4 ? m : 1 };
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_CORRECT,
+                                 .scheme = "exact" };
 
     fill_kind(r, &ka, fa, a, m * k, true);
     fill_kind(r, &kb, fb, b, k * n, false);
@@ -212,7 +218,8 @@ static void classes_of_results(void **state)
     for (int k = 2; k <= 70; k += 68) /* the classes lie at the ends of the words of bits */
         for (size_t s = 0; s < COUNT(schemes); s++)
             for (size_t set = 0; set < COUNT(sets) && compiled[set]; set++) {
-                const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
+                const limber_contract contract = { .size = sizeof(limber_contract),
+                                                   .promise = LIMBER_CONTRACT_CORRECT,
                                                    .scheme = schemes[s] };
 
                 memset(a, 0, sizeof a);
@@ -250,8 +257,11 @@ static void batches_are_served_too(void **state)
 {
     enum { COUNT_ = 300, N = 9 };
     static double a[COUNT_ * N * N], b[COUNT_ * N * N], c[COUNT_ * N * N], want[COUNT_ * N * N];
-    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
-    const limber_batch batch = { .size = sizeof(limber_batch), .count = COUNT_, .a = N * N, .b = N * N, .c = N * N };
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_batch batch = {
+        .size = sizeof(limber_batch), .count = COUNT_, .a = N * N, .b = N * N, .c = N * N
+    };
     limber_format f64 = named("f64");
     limber_context *threads;
     limber_report report = LIMBER_REPORT_INIT;
@@ -260,19 +270,19 @@ static void batches_are_served_too(void **state)
     (void)state;
     if (!compiled[0])
         skip();
-    assert_int_equal(
-        limber_create(&threads,
-                      &(limber_config){ .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = 3 }),
-        LIMBER_STATUS_OK);
+    assert_int_equal(limber_create(&threads, &(limber_config){ .size = sizeof(limber_config),
+                                                               .backend = "llvm",
+                                                               .cache_dir = "",
+                                                               .threads = 3 }),
+                     LIMBER_STATUS_OK);
     fill(&r, DATA_spread, f64, a, COUNT_ * N * N);
     fill(&r, DATA_spread, f64, b, COUNT_ * N * N);
     for (int which = 0; which < 2; which++)
-        assert_int_equal(gemm_batch(which ? interp : threads, &correct, NULL, &batch, N, N,
-                                           N, NULL, (limber_matrix){ a, f64, N, 1 },
-                                           (limber_matrix){ b, f64, N, 1 }, NULL,
-                                           (limber_output){ which ? want : c, f64, N, 1 },
-                                           which ? NULL : &report),
-                         LIMBER_STATUS_OK);
+        assert_int_equal(
+            gemm_batch(which ? interp : threads, &correct, NULL, &batch, N, N, N, NULL,
+                       (limber_matrix){ a, f64, N, 1 }, (limber_matrix){ b, f64, N, 1 }, NULL,
+                       (limber_output){ which ? want : c, f64, N, 1 }, which ? NULL : &report),
+            LIMBER_STATUS_OK);
     assert_string_equal(report.scheme, "pairs");
     assert_memory_equal(c, want, sizeof c);
     limber_destroy(threads);
@@ -301,7 +311,8 @@ static void tails_decide(void **state)
             }
             for (size_t s = 0; s < COUNT(schemes); s++)
                 for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) {
-                    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
+                    const limber_contract contract = { .size = sizeof(limber_contract),
+                                                       .promise = LIMBER_CONTRACT_CORRECT,
                                                        .scheme = schemes[s] };
 
                     assert_int_equal(limber_gemm(compiled[i], &contract, 1, 1, TERMS, NULL,
@@ -330,7 +341,9 @@ static void sums_beside_midpoints(void **state)
     (void)state;
     for (int trial = 0; trial < TRIALS; trial++) {
         int k = trial % 300 == 299 ? MOST_TERMS : 3 + rng_below(&r, 250);
-        limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+        limber_contract contract = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_CORRECT,
+                                     .scheme = "exact" };
         __float128 sum = 0, middle;
         double want, c;
 
@@ -369,7 +382,8 @@ static void sums_beside_midpoints(void **state)
 static void fractions_are_no_integers(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
-    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+    const limber_contract exact = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_EXACT };
     limber_format i64 = named("i64"), f64 = named("f64");
 
     (void)state;
@@ -399,7 +413,9 @@ static void fractions_are_no_integers(void **state)
 static void very_long_sums(void **state)
 {
     enum { K = 9000000 };
-    const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+    const limber_contract exact = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_CORRECT,
+                                    .scheme = "exact" };
     limber_format f64 = named("f64");
     double *x, c = 0;
 

@@ -183,15 +183,17 @@ static void the_environment_pins(void **state)
         struct cpus c;
 
         value[i] ? setenv("LIMBER_PIN", value[i], 1) : unsetenv("LIMBER_PIN");
-        ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 2 });
+        ctx = counted_context(
+            &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 2 });
         ask(ctx->pool, &c);
         assert_true(CPU_EQUAL(&c.set[0], &own));
         assert_int_equal(CPU_COUNT(&c.set[1]), i == 2 ? 1 : CPU_COUNT(&own));
         limber_destroy(ctx);
     }
     setenv("LIMBER_PIN", "yes", 1);
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .threads = 2 }),
-                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(
+        limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .threads = 2 }),
+        LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "LIMBER_PIN"));
     unsetenv("LIMBER_PIN");
 }
@@ -340,7 +342,8 @@ static void nobody_spins_between_runs(void **state)
 /* The pool's threads do not survive a fork; the child's calls do, and so does its end. */
 static void forks(void **state)
 {
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 4 });
+    limber_context *ctx = counted_context(
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 4 });
     int status;
     pid_t pid;
 
@@ -372,7 +375,8 @@ static void *many_calls(void *arg)
 
 static void threads_share_a_context(void **state)
 {
-    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 3 });
+    limber_context *ctx = counted_context(
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = 3 });
     pthread_t thread[8];
 
     (void)state;
@@ -423,9 +427,10 @@ static void same_bits(const char *in, const char *out, limber_promise promise, i
         limber_contract contract = { .size = sizeof(limber_contract), .promise = promise };
         unsigned char *to = c[threads > 1];
 
-        assert_int_equal(
-            limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "", .threads = threads }),
-            LIMBER_STATUS_OK);
+        assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                               .cache_dir = "",
+                                                               .threads = threads }),
+                         LIMBER_STATUS_OK);
         memset(to, threads, size);
         if (limber_gemm(ctx, &contract, M, N, K, NULL, (limber_matrix){ a, fi, K, 1 },
                         (limber_matrix){ b, fi, N, 1 }, NULL, (limber_output){ to, fo, N, 1 },

@@ -263,7 +263,8 @@ static size_t result_bytes(const struct sweep *s)
 static limber_status multiply(limber_context *ctx, const struct sweep *s, char *c,
                               limber_report *report)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract),
+    const limber_contract contract = {
+        .size = sizeof(limber_contract),
         /* integers wrap, so that no range is left out */
         .promise = is_integer(s->fc) ? LIMBER_CONTRACT_NATIVE : s->request.promise,
         .scheme = s->request.scheme,
@@ -375,7 +376,11 @@ static limber_context *interp;
 /* The machine as it is, and as what it also could be. */
 static void open_sets(void)
 {
-    const limber_config plain = { .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 1, .partition = LIMBER_PARTITION_OFF };
+    const limber_config plain = { .size = sizeof(limber_config),
+                                  .cache_dir = "",
+                                  .dump_dir = "",
+                                  .threads = 1,
+                                  .partition = LIMBER_PARTITION_OFF };
 #ifdef LIMBER_HAVE_LLVM
     static struct backend played;
     static const struct backend *const list[] = { &played, NULL };
@@ -402,8 +407,10 @@ static void open_sets(void)
 static int open_contexts(void **state)
 {
     const limber_config alone = { .size = sizeof(limber_config),
-        .backend = "interp", .cache_dir = "", .dump_dir = "", .threads = 1
-    };
+                                  .backend = "interp",
+                                  .cache_dir = "",
+                                  .dump_dir = "",
+                                  .threads = 1 };
 
     (void)state;
     if (limber_create(&interp, &alone))
@@ -492,8 +499,11 @@ static void doubts_are_settled_in_every_binade(void **state)
     for (int at = 0; set_count && at < 8; at++) {
         struct rng r = { 40 + (uint64_t)at };
         limber_format fc = named(results[at % 2]);
-        const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
-        const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "exact" };
+        const limber_contract correct = { .size = sizeof(limber_contract),
+                                          .promise = LIMBER_CONTRACT_CORRECT };
+        const limber_contract exact = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_CORRECT,
+                                        .scheme = "exact" };
         int half = (fc.bias / 2 - 4) * (2 * (at / 2) - 3) / 3;
         char *c = poisoned(N * N * fc.size), *want = poisoned(N * fc.size);
         limber_context *ctx = sets[at / 2 % set_count].ctx;
@@ -551,8 +561,10 @@ static void a_gpu_has_the_interpreter_s_bits(void **state)
         { { "(1,8,5)", "(1,8,5)", "(1,8,5)" }, { "exact", LIMBER_CONTRACT_CORRECT }, ALPHA },
     };
     const limber_config device = { .size = sizeof(limber_config),
-        .backend = "cuda", .cache_dir = "", .dump_dir = "", .threads = 1
-    };
+                                   .backend = "cuda",
+                                   .cache_dir = "",
+                                   .dump_dir = "",
+                                   .threads = 1 };
     limber_context *cuda;
 
     (void)state;

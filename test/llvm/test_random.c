@@ -89,7 +89,8 @@ static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
     int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST),
             k = rng_below(r, 12) ? rng_below(r, MOST_K) : 0;
     limber_format fa = named(formats[rng_below(r, (int)COUNT(formats))]), fc = result_of(r, fa);
-    limber_contract contract = { .size = sizeof(limber_contract),
+    limber_contract contract = {
+        .size = sizeof(limber_contract),
         .promise = is_integer(fa) ?
                        (rng_below(r, 2) ? LIMBER_CONTRACT_NATIVE : LIMBER_CONTRACT_EXACT) :
                    rng_below(r, 2) ? LIMBER_CONTRACT_NATIVE :
@@ -111,12 +112,13 @@ static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
     scalar[0] = rng_below(r, 3) ? NULL : scalar[0];
     scalar[1] = rng_below(r, 3) ? NULL : scalar[1];
     memcpy(want, got, (size_t)(m * n) * fc.size);
-    kept = limber_gemm(compiled, &contract, m, n, k, scalar[0], ma, mb, scalar[1], output_of(mc), &report) ==
-           LIMBER_STATUS_OK;
+    kept = limber_gemm(compiled, &contract, m, n, k, scalar[0], ma, mb, scalar[1], output_of(mc),
+                       &report) == LIMBER_STATUS_OK;
     if (kept) {
         contract.scheme = report.scheme;
         mc.data = want;
-        if (limber_gemm(interp, &contract, m, n, k, scalar[0], ma, mb, scalar[1], output_of(mc), NULL))
+        if (limber_gemm(interp, &contract, m, n, k, scalar[0], ma, mb, scalar[1], output_of(mc),
+                        NULL))
             fail_msg("%s", limber_error_text());
     }
     for (int64_t i = 0; i < m * n; i++)
@@ -140,9 +142,13 @@ static void compiled_products_equal_the_interpreter(void **state)
     int kept = 0;
 
     (void)state;
-    assert_int_equal(limber_create(&interp, &(limber_config){ .size = sizeof(limber_config), .backend = "interp", .partition = LIMBER_PARTITION_OFF }),
+    assert_int_equal(limber_create(&interp, &(limber_config){ .size = sizeof(limber_config),
+                                                              .backend = "interp",
+                                                              .partition = LIMBER_PARTITION_OFF }),
                      LIMBER_STATUS_OK);
-    if (limber_create(&compiled, &(limber_config){ .size = sizeof(limber_config), .backend = "llvm", .partition = LIMBER_PARTITION_OFF }) !=
+    if (limber_create(&compiled, &(limber_config){ .size = sizeof(limber_config),
+                                                   .backend = "llvm",
+                                                   .partition = LIMBER_PARTITION_OFF }) !=
         LIMBER_STATUS_OK) {
         limber_destroy(interp);
         skip();
@@ -152,7 +158,8 @@ static void compiled_products_equal_the_interpreter(void **state)
             limber_destroy(compiled);
             assert_int_equal(
                 limber_create(&compiled,
-                              &(limber_config){ .size = sizeof(limber_config), .backend = "llvm",
+                              &(limber_config){ .size = sizeof(limber_config),
+                                                .backend = "llvm",
                                                 .threads = 1 + rng_below(&r, 3),
                                                 .workspace_bytes =
                                                     rng_below(&r, 2) ?

@@ -12,13 +12,16 @@
 
 extern const struct backend limber_backend_llvm;
 
-static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
+static const limber_contract native = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE,
+                                        .scheme = "native" };
 
 static limber_context *open_context(const char *backend, const char *cache, const char *dump)
 {
     limber_context *ctx;
 
-    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .backend = backend,
+    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                              .backend = backend,
                                               .cache_dir = cache,
                                               .dump_dir = dump,
                                               .threads = 1 }) != LIMBER_STATUS_OK)
@@ -110,7 +113,9 @@ static void compare(limber_context *ctx, limber_context *interp, const struct sh
     gd = ground(gc.bytes);
     memcpy(gd.map, gc.map, ROOM);
     d.data = gd.at;
-    if (limber_bind_shape(ctx, &native, s->m, s->n, s->k, a, b, output_of(c), s->add ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE, &f) != LIMBER_STATUS_OK)
+    if (limber_bind_shape(ctx, &native, s->m, s->n, s->k, a, b, output_of(c),
+                          s->add ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE,
+                          &f) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", text, limber_error_text());
     f(a.data, writable(b.data), writable(c.data));
     if (limber_gemm(interp, &native, s->m, s->n, s->k, NULL, a, b, beta, output_of(d), NULL) !=
@@ -205,7 +210,8 @@ static void rows_and_columns_alike(void **state)
     (void)state;
     for (int i = 0; i < 6; i++) {
         limber_context *ctx = open_context(i % 2 ? "interp" : "llvm", "", "");
-        const limber_contract any = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+        const limber_contract any = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_NATIVE };
         int64_t m = size[i / 2][0], n = size[i / 2][1], k = size[i / 2][2];
         struct ground ga, gb, gc, gd;
         limber_matrix a = matrix(&r, named("f64"), m, k, ROWS, 1, &ga);
@@ -352,7 +358,8 @@ static limber_matrix rows_of(int64_t cols)
 
 static limber_status ask(limber_context *ctx, int n, limber_kernel *f)
 {
-    return limber_bind_shape(ctx, &native, n, n, n, rows_of(n), rows_of(n), output_of(rows_of(n)), LIMBER_ACCUMULATE_NONE, f);
+    return limber_bind_shape(ctx, &native, n, n, n, rows_of(n), rows_of(n), output_of(rows_of(n)),
+                             LIMBER_ACCUMULATE_NONE, f);
 }
 
 static void identity(limber_kernel f, int n)
@@ -502,7 +509,8 @@ struct request {
 static void refused(limber_context *ctx, struct request r, limber_status want, const char *text)
 {
     limber_kernel f = (limber_kernel)(void (*)(void))abort;
-    limber_status s = limber_bind_shape(ctx, &r.contract, r.m, r.n, r.k, r.a, r.b, output_of(r.c), r.add ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE, &f);
+    limber_status s = limber_bind_shape(ctx, &r.contract, r.m, r.n, r.k, r.a, r.b, output_of(r.c),
+                                        r.add ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE, &f);
 
     if (s != want || !strstr(limber_error_text(), text))
         fail_msg("\"%s\" gives %s: %s", text, limber_status_name(s), limber_error_text());
@@ -537,12 +545,12 @@ static void errors_name_the_argument(void **state)
     TRY(r.contract.scheme = "none", BAD_ARGUMENT, "contract.scheme");
 #undef TRY
     refused(NULL, good, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
-    assert_int_equal(
-        limber_bind_shape(ctx, NULL, 1, 1, 1, rows_of(1), rows_of(1), output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, &f),
-        LIMBER_STATUS_BAD_ARGUMENT);
-    assert_int_equal(
-        limber_bind_shape(ctx, &native, 1, 1, 1, rows_of(1), rows_of(1), output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, NULL),
-        LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_bind_shape(ctx, NULL, 1, 1, 1, rows_of(1), rows_of(1),
+                                       output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, &f),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_bind_shape(ctx, &native, 1, 1, 1, rows_of(1), rows_of(1),
+                                       output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
     ctx = open_context("interp", "", "");
     refused(ctx, good, LIMBER_STATUS_DEVICE, "backend interp");

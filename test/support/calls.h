@@ -37,8 +37,8 @@ static inline limber_problem gemm_problem(const limber_contract *contract, int64
 
 static inline limber_problem conv_problem(const limber_contract *contract, const limber_conv *conv,
                                           const void *alpha, const void *x, limber_format xf,
-                                          const void *w, limber_format wf, const void *beta, void *y,
-                                          limber_format yf)
+                                          const void *w, limber_format wf, const void *beta,
+                                          void *y, limber_format yf)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;
 
@@ -88,8 +88,8 @@ static inline limber_status gemm_complex(limber_context *ctx, const limber_contr
     limber_problem p = gemm_problem(contract, m, n, k, alpha, a, b, beta, c);
 
     p.domain = LIMBER_DOMAIN_COMPLEX;
-    p.conjugate = (limber_conjugate)((conj_a ? LIMBER_CONJUGATE_A : 0) |
-                                     (conj_b ? LIMBER_CONJUGATE_B : 0));
+    p.conjugate =
+        (limber_conjugate)((conj_a ? LIMBER_CONJUGATE_A : 0) | (conj_b ? LIMBER_CONJUGATE_B : 0));
     p.complex_method = products == 3 ? LIMBER_COMPLEX_THREE_PRODUCTS :
                        products == 4 ? LIMBER_COMPLEX_FOUR_PRODUCTS :
                                        LIMBER_COMPLEX_AUTO;

@@ -87,7 +87,9 @@ static MAYBE_UNUSED limber_status gemm_meanwhile(limber_context *ctx, limber_on_
 {
     static const double want[6] = { 50, 60, 114, 140, 178, 220 };
     double a[12], b[8], c[6] = { -1, -1, -1, -1, -1, -1 };
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .on_miss = on_miss };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE,
+                                       .on_miss = on_miss };
     limber_format f64 = format("f64");
     limber_status s;
 

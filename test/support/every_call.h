@@ -44,52 +44,71 @@ static limber_status gemm(limber_context *ctx, const limber_contract *k, const d
 
 static limber_status native(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, a);
+    return gemm(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
+        a);
 }
 
 static limber_status bits(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 }, a);
+    return gemm(ctx,
+                &(limber_contract){
+                    .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 },
+                a);
 }
 
 static limber_status correct(limber_context *ctx)
 {
-    return gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, a);
+    return gemm(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+        a);
 }
 
 static limber_status mixed(limber_context *ctx)
 {
-    return product(
-        ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" },
-        tiles, N, N, LONG);
+    return product(ctx,
+                   &(limber_contract){ .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE,
+                                       .scheme = "ozaki2+native" },
+                   tiles, N, N, LONG);
 }
 
 static limber_status in_parts(limber_context *ctx)
 {
-    return product(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 90 }, a, ROWS,
-                   ROWS, N);
+    return product(ctx,
+                   &(limber_contract){ .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_BITS,
+                                       .bits = 90 },
+                   a, ROWS, ROWS, N);
 }
 
 static limber_status on_miss(limber_context *ctx)
 {
-    return gemm(
-        ctx,
-        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .on_miss = LIMBER_ON_MISS_GENERIC },
-        a);
+    return gemm(ctx,
+                &(limber_contract){ .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_CORRECT,
+                                    .on_miss = LIMBER_ON_MISS_GENERIC },
+                a);
 }
 
 static limber_status integers(limber_context *ctx)
 {
-    return limber_gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, N, N, N, NULL,
-                       matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL, output_of(matrix(c, i32, N)),
-                       NULL);
+    return limber_gemm(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, N,
+        N, N, NULL, matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL,
+        output_of(matrix(c, i32, N)), NULL);
 }
 
 static limber_status out_of_range(limber_context *ctx)
 {
-    limber_status s =
-        limber_gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, N, N, N, NULL,
-                    matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL, output_of(matrix(c, i8, N)), NULL);
+    limber_status s = limber_gemm(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, N,
+        N, N, NULL, matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL,
+        output_of(matrix(c, i8, N)), NULL);
 
     return s == LIMBER_STATUS_RANGE && memcmp(c, before, sizeof c) == 0 ? LIMBER_STATUS_OK : s;
 }
@@ -101,7 +120,10 @@ static limber_status simulated(limber_context *ctx, limber_statistics *s)
 
     return read ? read :
                   gemm(ctx,
-                       &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u, .statistics = s },
+                       &(limber_contract){ .size = sizeof(limber_contract),
+                                           .promise = LIMBER_CONTRACT_SIMULATE,
+                                           .unit = &u,
+                                           .statistics = s },
                        a);
 }
 
@@ -121,44 +143,58 @@ static limber_status batch_of(limber_context *ctx, const limber_contract *k, con
                               const void *right, limber_format from, limber_format to)
 {
     enum { COUNT_OF = 12, SIDE = 24, STEP = SIDE * SIDE };
-    const limber_batch t = { .size = sizeof(limber_batch), .count = COUNT_OF, .a = STEP, .b = STEP, .c = STEP };
+    const limber_batch t = {
+        .size = sizeof(limber_batch), .count = COUNT_OF, .a = STEP, .b = STEP, .c = STEP
+    };
 
     return gemm_batch(ctx, k, NULL, &t, SIDE, SIDE, SIDE, NULL, matrix(left, from, SIDE),
-                             matrix(right, from, SIDE), NULL, output_of(matrix(c, to, SIDE)), NULL);
+                      matrix(right, from, SIDE), NULL, output_of(matrix(c, to, SIDE)), NULL);
 }
 
 static limber_status batch(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, a, b, f64, f64);
+    return batch_of(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, a,
+        b, f64, f64);
 }
 
 static limber_status batch_correct(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, a, b, f64, f64);
+    return batch_of(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+        a, b, f64, f64);
 }
 
 static limber_status batch_special(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, odd, b, f64,
-                    f64);
+    return batch_of(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+        odd, b, f64, f64);
 }
 
 static limber_status batch_integers(limber_context *ctx)
 {
-    return batch_of(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, bytes_a, bytes_b,
-                    i8, i32);
+    return batch_of(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT },
+        bytes_a, bytes_b, i8, i32);
 }
 
 static limber_status complex_of(limber_context *ctx, limber_promise promise, int products)
 {
     enum { SIDE = 40 };
     const double alpha[2] = { 1.5, -0.25 }, beta[2] = { 0, 2 };
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = promise,
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = promise,
                                 .scheme = promise == LIMBER_CONTRACT_FAST ? "native" : NULL };
     limber_report r = LIMBER_REPORT_INIT;
 
     return gemm_complex(ctx, &k, NULL, SIDE, SIDE, SIDE, alpha, matrix(a, f64, SIDE), 1,
-                               matrix(b, f64, SIDE), 0, beta, output_of(matrix(c, f64, SIDE)), &r, products);
+                        matrix(b, f64, SIDE), 0, beta, output_of(matrix(c, f64, SIDE)), &r,
+                        products);
 }
 
 static limber_status complex_four(limber_context *ctx)
@@ -171,7 +207,8 @@ static limber_status complex_three(limber_context *ctx)
     return complex_of(ctx, LIMBER_CONTRACT_FAST, 3);
 }
 
-static const limber_conv window = { .size = sizeof(limber_conv), .n = 2,
+static const limber_conv window = { .size = sizeof(limber_conv),
+                                    .n = 2,
                                     .c = 8,
                                     .h = 9,
                                     .w = 9,
@@ -185,19 +222,22 @@ static const limber_conv window = { .size = sizeof(limber_conv), .n = 2,
 
 static limber_status conv(limber_context *ctx)
 {
-    return limber_conv2d(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, &window,
-                         NULL, a, f64, b, f64, NULL, c, f64, NULL);
+    return limber_conv2d(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+        &window, NULL, a, f64, b, f64, NULL, c, f64, NULL);
 }
 
 static limber_status prepared(limber_context *ctx)
 {
     limber_prepared *left = NULL;
     limber_status s = limber_prepare(ctx, matrix(a, f64, N), N, N, LIMBER_SIDE_A, NULL, &left);
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_CORRECT };
 
     if (s == LIMBER_STATUS_OK)
-        s = gemm_prepared(ctx, &k, N, N, N, NULL, left, matrix(a, f64, N), NULL,
-                                 matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), NULL);
+        s = gemm_prepared(ctx, &k, N, N, N, NULL, left, matrix(a, f64, N), NULL, matrix(b, f64, N),
+                          NULL, output_of(matrix(c, f64, N)), NULL);
     limber_prepared_free(left);
     return s;
 }
@@ -212,10 +252,12 @@ static limber_status told(limber_status s, char *text)
 
 static limber_status plan(limber_context *ctx)
 {
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_NATIVE,
+                                .scheme = "ozaki2+native" };
     char *text = NULL;
     limber_status s = gemm_plan(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
-                                       matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), &text, NULL);
+                                matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), &text, NULL);
 
     return told(s, text);
 }
@@ -223,19 +265,22 @@ static limber_status plan(limber_context *ctx)
 static limber_status conv_plan(limber_context *ctx)
 {
     char *text = NULL;
-    limber_status s =
-        conv2d_plan(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, &window,
-                           NULL, a, f64, b, f64, NULL, f64, &text, NULL);
+    limber_status s = conv2d_plan(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+        &window, NULL, a, f64, b, f64, NULL, f64, &text, NULL);
 
     return told(s, text);
 }
 
 static limber_status cut(limber_context *ctx)
 {
-    const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2+native" };
+    const limber_contract k = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_NATIVE,
+                                .scheme = "ozaki2+native" };
     limber_cut x = LIMBER_CUT_INIT;
     limber_status s = gemm_cut(ctx, &k, N, N, LONG, NULL, matrix(tiles, f64, LONG),
-                                      matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), &x, NULL);
+                               matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)), &x, NULL);
 
     limber_cut_free(&x);
     return s;
@@ -255,18 +300,21 @@ static limber_status workspace(limber_context *ctx)
 {
     size_t least, best;
 
-    return gemm_workspace(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, N,
-                                 N, N, NULL, matrix(a, f64, N), matrix(b, f64, N), NULL,
-                                 output_of(matrix(c, f64, N)), &least, &best);
+    return gemm_workspace(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+        N, N, N, NULL, matrix(a, f64, N), matrix(b, f64, N), NULL, output_of(matrix(c, f64, N)),
+        &least, &best);
 }
 
 static limber_status again(limber_context *ctx)
 {
     limber_report r = { .rows = 0 };
     char *text = NULL;
-    limber_status s =
-        limber_gemm(ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, 8, 8, 8, NULL,
-                    matrix(a, f64, 8), matrix(b, f64, 8), NULL, output_of(matrix(c, f64, 8)), &r);
+    limber_status s = limber_gemm(
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, 8,
+        8, 8, NULL, matrix(a, f64, 8), matrix(b, f64, 8), NULL, output_of(matrix(c, f64, 8)), &r);
 
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_plan(ctx, r.kernel, &text);
@@ -294,7 +342,9 @@ static limber_status shape(limber_context *ctx)
     const limber_matrix m = { NULL, f64, 6, 1 };
     limber_kernel f;
     limber_status s = limber_bind_shape(
-        ctx, &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, 6, 6, 6, m, m, output_of(m), LIMBER_ACCUMULATE_NONE, &f);
+        ctx,
+        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, 6,
+        6, 6, m, m, output_of(m), LIMBER_ACCUMULATE_NONE, &f);
 
     if (s == LIMBER_STATUS_OK)
         f(a, b, c);

@@ -14,7 +14,9 @@
 
 int gpu_is_missing(void)
 {
-    const limber_config device = { .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "" };
+    const limber_config device = { .size = sizeof(limber_config),
+                                   .backend = "cuda",
+                                   .cache_dir = "" };
     limber_context *ctx;
 
     if (!getenv("LIMBER_TEST_GPU"))

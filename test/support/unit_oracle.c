@@ -2,6 +2,8 @@
  * An oracle for simulated units: every sum and product is exact in MPFR until a step rounds it. */
 #include "unit_oracle.h"
 
+#include "limber/research.h"
+
 #include <math.h>
 #include <mpfr.h>
 #include <stdbool.h>

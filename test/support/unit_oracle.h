@@ -5,6 +5,7 @@
 #define LIMBER_TEST_UNIT_ORACLE_H
 
 #include "limber/limber.h"
+#include "limber/research.h"
 
 /* An operand element as the unit sees it. */
 struct oracle_value {

@@ -73,8 +73,8 @@ static bool begin(struct pair *x, limber_report *report)
         x->a[i] = random_normal(&state);
     for (size_t i = 0; i < count_b; i++)
         x->b[i] = random_normal(&state);
-    if (limber_prepare(w->ctx, (limber_matrix){ x->a, format_of("f64"), w->k, 1 }, w->m, w->k, LIMBER_SIDE_A,
-                       NULL, &x->operand) != LIMBER_STATUS_OK)
+    if (limber_prepare(w->ctx, (limber_matrix){ x->a, format_of("f64"), w->k, 1 }, w->m, w->k,
+                       LIMBER_SIDE_A, NULL, &x->operand) != LIMBER_STATUS_OK)
         return complain("bench: %s: %s", w->what, limber_error_text()), false;
     if (!multiply(x, false, report) || !multiply(x, true, report))
         return false;
@@ -109,7 +109,9 @@ bool measure_prepared(const struct prepared_work *w, struct outcome *o)
 /* One scan of a, rows of whose lines lie along k or across it, as the report of a plan tells it. */
 static bool scan(const struct scan_work *w, void *a, int64_t lines, double *seconds)
 {
-    static const limber_contract bits = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 };
+    static const limber_contract bits = { .size = sizeof(limber_contract),
+                                          .promise = LIMBER_CONTRACT_BITS,
+                                          .bits = 40 };
     const int64_t k = SCAN_LENGTH;
     double column[SCAN_LENGTH] = { 1 };
     limber_problem p = LIMBER_PROBLEM_INIT;

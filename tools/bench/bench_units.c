@@ -72,11 +72,15 @@ static bool check_counts(struct field *f, const limber_statistics *wanted)
 
 static bool check_corner(struct field *f)
 {
-    limber_statistics counts = { .size = sizeof(limber_statistics), .swamped_only = f->w->counts == UNIT_swamped };
-    limber_contract plain = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
+    limber_statistics counts = { .size = sizeof(limber_statistics),
+                                 .swamped_only = f->w->counts == UNIT_swamped };
+    limber_contract plain = { .size = sizeof(limber_contract),
+                              .promise = LIMBER_CONTRACT_SIMULATE,
                               .unit = &f->unit,
                               .statistics = f->w->counts ? &counts : NULL };
-    limber_config config = { .size = sizeof(limber_config), .backend = "interp", .threads = 1, .cache_dir = "" };
+    limber_config config = {
+        .size = sizeof(limber_config), .backend = "interp", .threads = 1, .cache_dir = ""
+    };
     limber_context *ctx = NULL;
     float corner[CORNER * CORNER];
     bool ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK;
@@ -114,7 +118,8 @@ static bool check_peer(const struct field *f)
 
 static bool call(struct field *f, int side)
 {
-    static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    static const limber_contract native = { .size = sizeof(limber_contract),
+                                            .promise = LIMBER_CONTRACT_NATIVE };
     int n = f->w->n;
 
     if (side == 0)
@@ -163,7 +168,8 @@ static bool prepare(struct field *f, const struct unit_work *w)
     f->statistics.swamped_only = w->counts == UNIT_swamped;
     if (limber_unit_parse(w->words, &f->unit) != LIMBER_STATUS_OK)
         return complain("bench: %s: %s", w->what, limber_error_text()), false;
-    f->contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
+    f->contract = (limber_contract){ .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_SIMULATE,
                                      .unit = &f->unit,
                                      .statistics = w->counts ? &f->statistics : NULL };
     f->a = malloc(count * sizeof *f->a);
@@ -219,6 +225,11 @@ bool measure_unit(const struct unit_work *w, struct outcome *o)
     struct field *f = calloc(1, sizeof *f);
     bool ok = f || !complain("bench: out of memory");
 
+    if (f) {
+        f->unit = (limber_unit)LIMBER_UNIT_INIT;
+        f->statistics = (limber_statistics)LIMBER_STATISTICS_INIT;
+        f->report = (limber_report)LIMBER_REPORT_INIT;
+    }
     ok = ok && prepare(f, w) && warm_up(f) && all_runs(f, o);
     if (f) {
         free(f->a);

@@ -29,9 +29,12 @@ struct bench {
 
 #define KIND(k) (1u << (k))
 
-static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
-static const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
-static const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+static const limber_contract native = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract correct = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_EXACT };
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
@@ -387,8 +390,9 @@ static bool int8_rows(struct bench *b)
             w.fc = format_of("i32");
             w.data = INTEGERS;
             w.bits = 7;
-            w.contract =
-                (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "integer" };
+            w.contract = (limber_contract){ .size = sizeof(limber_contract),
+                                            .promise = LIMBER_CONTRACT_NATIVE,
+                                            .scheme = "integer" };
             w.kinds = KIND(unsigned_a ? KIND_U8 : KIND_I8);
             if (!int8_row(b, &w))
                 return false;
@@ -637,7 +641,8 @@ static limber_status small_kernel(struct bench *b, int n, bool single, enum way 
         status = limber_bind(b->ctx, &native, f, f, f, single ? "cblas_sgemm" : "cblas_dgemm",
                              &own->bound);
     else if (way == WAY_shape)
-        status = limber_bind_shape(b->ctx, &native, n, n, n, m, m, (limber_output){ NULL, f, n, 1 }, LIMBER_ACCUMULATE_NONE, &own->shape);
+        status = limber_bind_shape(b->ctx, &native, n, n, n, m, m, (limber_output){ NULL, f, n, 1 },
+                                   LIMBER_ACCUMULATE_NONE, &own->shape);
     if (status != LIMBER_STATUS_OK && status != LIMBER_STATUS_DEVICE)
         complain("bench: %s", limber_error_text());
     return status;
@@ -860,7 +865,9 @@ static bool hostile_rows(struct bench *b)
         struct outcome o;
 
         if (sets[i].bits)
-            w.contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = sets[i].bits };
+            w.contract = (limber_contract){ .size = sizeof(limber_contract),
+                                            .promise = LIMBER_CONTRACT_BITS,
+                                            .bits = sets[i].bits };
         note(b, w.what, w.n);
         if (!measure_hostile(&w, &o))
             return false;

@@ -224,7 +224,9 @@ static int bench_with_table(struct gpu_bench *b, const struct options *o)
 /* Operands of a backend that is not the GPU's must be readable from the host. */
 static int with_device(struct gpu_bench *b, const struct options *o)
 {
-    limber_config config = { .size = sizeof(limber_config), .backend = b->backend, .device = b->device };
+    limber_config config = { .size = sizeof(limber_config),
+                             .backend = b->backend,
+                             .device = b->device };
     const char *missing = gpu_open(b->device, strcmp(b->backend, "cuda") != 0);
     limber_status status;
     int code;

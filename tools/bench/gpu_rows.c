@@ -6,10 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
-static const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
-static const limber_contract bits53 = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 53 };
-static const limber_contract exact = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
+static const limber_contract native = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract correct = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract bits53 = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_BITS,
+                                        .bits = 53 };
+static const limber_contract exact = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_EXACT };
 
 /* Room for what fast algorithms lose that promise nothing (Winograd's, FP8's sums). */
 enum { LOOSE = 8 };
@@ -39,8 +44,9 @@ static struct contender *add(struct gpu_work *w, enum by by, const char *name, e
 {
     struct contender *c = &w->list[w->count++];
 
-    *c = (struct contender){ .by = by, .name = name, .promise = promise, .factor = factor,
-                               .report = LIMBER_REPORT_INIT };
+    *c = (struct contender){
+        .by = by, .name = name, .promise = promise, .factor = factor, .report = LIMBER_REPORT_INIT
+    };
     return c;
 }
 
@@ -435,7 +441,8 @@ static limber_conv conv_of(const struct layer *l, int batch, limber_layout layou
 {
     int pad = l->r / 2;
 
-    return (limber_conv){ .size = sizeof(limber_conv), .n = batch,
+    return (limber_conv){ .size = sizeof(limber_conv),
+                          .n = batch,
                           .c = l->c,
                           .h = l->h,
                           .w = l->h,

@@ -48,7 +48,8 @@ static bool one_call(struct small *s, double *seconds)
 
 static bool fresh_context(struct small *s)
 {
-    limber_config config = { .size = sizeof(limber_config), .backend = s->b->backend,
+    limber_config config = { .size = sizeof(limber_config),
+                             .backend = s->b->backend,
                              .device = s->b->device,
                              .cache_dir = s->dir };
 
@@ -224,7 +225,7 @@ static void series(struct gpu_bench *b, const char *format, int n, limber_promis
     s->w = &w;
     s->c = &w.list[0];
     *s->c = (struct contender){ .by = BY_limber,
-                                 .report = LIMBER_REPORT_INIT,
+                                .report = LIMBER_REPORT_INIT,
                                 .contract = { .size = sizeof(limber_contract), .promise = promise },
                                 .factor = 1,
                                 .promise = promise == LIMBER_CONTRACT_CORRECT ? PROMISE_rounded :

@@ -83,7 +83,8 @@ static int list(limber_context *ctx, bool verify, bool json)
 {
     struct listing l = { json ? cJSON_CreateArray() : NULL, 0 };
 
-    if (limber_cache_each(ctx, verify ? LIMBER_CACHE_VERIFY : LIMBER_CACHE_LIST, seen, &l) != LIMBER_STATUS_OK) {
+    if (limber_cache_each(ctx, verify ? LIMBER_CACHE_VERIFY : LIMBER_CACHE_LIST, seen, &l) !=
+        LIMBER_STATUS_OK) {
         cJSON_Delete(l.entries);
         return complain("%s", limber_error_text());
     }
@@ -101,7 +102,8 @@ static int clear(limber_context *ctx, bool damaged)
 {
     size_t removed;
 
-    if (limber_cache_clear(ctx, damaged ? LIMBER_CACHE_DAMAGED : LIMBER_CACHE_ALL, &removed) != LIMBER_STATUS_OK)
+    if (limber_cache_clear(ctx, damaged ? LIMBER_CACHE_DAMAGED : LIMBER_CACHE_ALL, &removed) !=
+        LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     printf("%zu removed\n", removed);
     return 0;

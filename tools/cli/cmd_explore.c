@@ -88,6 +88,7 @@ static bool describe(const struct explore *e, struct trial *t)
                       mul, t->format, t->rounding, groups, seed);
     if (length < 0 || length >= (int)sizeof words)
         return complain("explore: %s is no format", t->format), false;
+    t->unit = (limber_unit)LIMBER_UNIT_INIT;
     if (limber_unit_parse(words, &t->unit) != LIMBER_STATUS_OK)
         return complain("explore: %s: %s", words, limber_error_text()), false;
     t->bits = width(t->unit.acc.format);
@@ -181,7 +182,8 @@ static bool multiply_exactly(struct explore *e, limber_context *ctx)
     if (!array_alloc(&e->exact, "result"))
         return false;
     q.c = e->exact;
-    q.promise = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    q.promise =
+        (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
     return product_run(&q, ctx, NULL) == LIMBER_STATUS_OK ||
            (complain("%s", limber_error_text()), false);
 }
@@ -208,8 +210,10 @@ static bool try(struct explore *e, limber_context *ctx, struct trial *t)
     limber_statistics *s = &e->p.statistics;
     limber_report report = LIMBER_REPORT_INIT;
 
-    e->p.promise =
-        (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &t->unit, .statistics = s };
+    e->p.promise = (limber_contract){ .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_SIMULATE,
+                                      .unit = &t->unit,
+                                      .statistics = s };
     *s = (limber_statistics){ .size = sizeof(limber_statistics), .compare = 1 };
     if (product_run(&e->p, ctx, &report) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text()), false;

@@ -243,7 +243,8 @@ static bool from_file(struct warming *w, const char *path)
 
 static bool works_on_device(limber_context *ctx)
 {
-    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract native = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_NATIVE };
     limber_matrix one = { &(float){ 1 }, LIMBER_F32, 1, 1 };
     limber_output c = { &(float){ 0 }, LIMBER_F32, 1, 1 };
     limber_report r = LIMBER_REPORT_INIT;
@@ -258,7 +259,9 @@ static int warm(struct warming *w, poptContext o)
     const char *path;
     bool ok = true;
 
-    if (limber_create(&w->ctx, &(limber_config){ .size = sizeof(limber_config), .partition = LIMBER_PARTITION_OFF }) != LIMBER_STATUS_OK ||
+    if (limber_create(&w->ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                 .partition = LIMBER_PARTITION_OFF }) !=
+            LIMBER_STATUS_OK ||
         limber_cache_describe(w->ctx, &info) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     w->device = works_on_device(w->ctx);

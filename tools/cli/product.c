@@ -332,7 +332,10 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     int code, n = 0;
     bool ok = false;
 
-    memset(p, 0, sizeof *p);
+    *p = (struct product){ .promise = LIMBER_CONTRACT_INIT,
+                           .unit = LIMBER_UNIT_INIT,
+                           .statistics = LIMBER_STATISTICS_INIT,
+                           .conv = LIMBER_CONV_INIT };
     p->is_conv = is_conv;
     o = poptGetContext("limber", argc, argv, table, 0);
     poptSetOtherOptionHelp(
@@ -389,7 +392,9 @@ const void *product_beta(const struct product *p)
 
 limber_status product_context(const struct product *p, limber_context **ctx)
 {
-    limber_config config = { .size = sizeof(limber_config), .backend = p->backend, .threads = p->threads };
+    limber_config config = { .size = sizeof(limber_config),
+                             .backend = p->backend,
+                             .threads = p->threads };
 
     return limber_create(ctx, &config);
 }

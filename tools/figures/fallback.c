@@ -159,7 +159,8 @@ static void shares(const struct side *a, const struct side *b,
 /* The share of the product that the library gave to the wide scheme; NAN: it refused. */
 static double reported(struct figures *f, const struct factors *x, bool *ok)
 {
-    static const limber_contract fast = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST,
+    static const limber_contract fast = { .size = sizeof(limber_contract),
+                                          .promise = LIMBER_CONTRACT_FAST,
                                           .scheme = "fp32-f+native" };
     limber_report r = LIMBER_REPORT_INIT;
     limber_status s = factors_multiply(f->ctx, &fast, x, &r);

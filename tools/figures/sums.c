@@ -63,7 +63,8 @@ static bool accumulate(limber_context *ctx, const struct emulation *e, const str
 {
     int rows = to - from;
     int64_t length = x->k * rows;
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE };
     limber_unit unit = LIMBER_UNIT_INIT;
     struct factors y;
     bool ok;
@@ -113,7 +114,8 @@ static bool emulate(limber_context *ctx, const struct emulation *e, bool promote
 
 static bool chain(limber_context *ctx, const struct factors *x)
 {
-    limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_SIMULATE };
     limber_unit unit = LIMBER_UNIT_INIT;
 
     contract.unit = &unit;
@@ -124,7 +126,9 @@ static bool chain(limber_context *ctx, const struct factors *x)
 
 static bool native(limber_context *ctx, const struct factors *x)
 {
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE,
+                                       .scheme = "native" };
 
     return factors_multiply(ctx, &contract, x, NULL) == LIMBER_STATUS_OK ||
            !complain("%s", limber_error_text());

@@ -134,7 +134,9 @@ struct samples {
 static bool multiply(limber_context *ctx, const struct type *t, const struct samples *s, int b,
                      int binades, bool beside, double *error)
 {
-    const limber_contract fast = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = t->scheme };
+    const limber_contract fast = { .size = sizeof(limber_contract),
+                                   .promise = LIMBER_CONTRACT_FAST,
+                                   .scheme = t->scheme };
     struct factors x;
     limber_status status;
 
@@ -163,7 +165,9 @@ static bool multiply(limber_context *ctx, const struct type *t, const struct sam
 static bool multiply_all(struct figures *f, const struct samples *s,
                          double error[2][SCALING][BINADES])
 {
-    const limber_config config = { .size = sizeof(limber_config), .backend = "interp", .threads = 1, .cache_dir = "" };
+    const limber_config config = {
+        .size = sizeof(limber_config), .backend = "interp", .threads = 1, .cache_dir = ""
+    };
     limber_context *ctx;
     bool ok =
         limber_create(&ctx, &config) == LIMBER_STATUS_OK || !complain("%s", limber_error_text());

@@ -85,8 +85,11 @@ static pthread_once_t made = PTHREAD_ONCE_INIT;
 static void make_judge(void)
 {
     const limber_config config = { .size = sizeof(limber_config),
-        .backend = "interp", .threads = 1, .cache_dir = "", .dump_dir = "", .verbose = -1
-    };
+                                   .backend = "interp",
+                                   .threads = 1,
+                                   .cache_dir = "",
+                                   .dump_dir = "",
+                                   .verbose = -1 };
 
     limber_create(&judge, &config);
 }
@@ -96,7 +99,8 @@ static void make_judge(void)
 static bool exact(const struct job *j, const struct product *x, const struct element *e,
                   limber_format f, void *out)
 {
-    static const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT,
+    static const limber_contract contract = { .size = sizeof(limber_contract),
+                                              .promise = LIMBER_CONTRACT_CORRECT,
                                               .scheme = "exact" };
     char alpha[32], beta[32];
     size_t parts = j->is_complex ? 2 : 1;

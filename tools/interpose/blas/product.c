@@ -62,6 +62,7 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
 
     *j = (struct job){ r, contract, is_complex, is_single,
                        (is_single ? sizeof(float) : sizeof(double)) << is_complex };
+    j->report = (limber_report)LIMBER_REPORT_INIT;
     j->alpha = scalar_at(j, r->alpha, is_complex && r->routine != BLAS_HERK);
     j->beta =
         scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
@@ -163,8 +164,9 @@ bool limber_blas_gemm(struct job *j)
     limber_batch batch = LIMBER_BATCH_INIT;
     struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
     struct view c = limber_blas_view(r, &r->c);
-    const struct product p = { r->m, r->n, limber_blas_is(j, &j->alpha, 0) ? 0 : r->k,
-                               &j->alpha, &j->beta, a, b, c };
+    const struct product p = { r->m,      r->n,     limber_blas_is(j, &j->alpha, 0) ? 0 : r->k,
+                               &j->alpha, &j->beta, a,
+                               b,         c };
     limber_report report = report_of(j);
     limber_problem x;
 

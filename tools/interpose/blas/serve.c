@@ -192,7 +192,8 @@ static bool is_empty(const struct request *r)
  * can be held. */
 static bool serve_alone(struct request *r, const struct preload_setting *s)
 {
-    static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    static const limber_contract native = { .size = sizeof(limber_contract),
+                                            .promise = LIMBER_CONTRACT_NATIVE };
     struct job j;
     char text[240];
     int wrong = limber_blas_wrong(r);

@@ -264,7 +264,11 @@ static bool read_places(struct work *w)
 {
     const struct request *r = w->r;
 
-    w->batch = (limber_batch){ .size = sizeof(limber_batch), .count = r->count, .a = r->a.step, .b = r->b.step, .c = r->c.step };
+    w->batch = (limber_batch){ .size = sizeof(limber_batch),
+                               .count = r->count,
+                               .a = r->a.step,
+                               .b = r->b.step,
+                               .c = r->c.step };
     if (r->form == FORM_array && !fetch_addresses(w))
         return false;
     w->device = r->form == FORM_array ?
@@ -391,11 +395,16 @@ bool limber_cublas_serve(struct request *r)
 {
     PRELOAD_UNCANCELLED;
     const struct preload_call call = { r->name, r->m, r->n, r->k, NULL };
-    struct work w = { .r = r, .setting = preload_choose(&call) };
+    struct work w = { .r = r,
+                      .setting = preload_choose(&call),
+                      .queue = LIMBER_QUEUE_INIT,
+                      .report = LIMBER_REPORT_INIT };
     bool served;
 
     if (limber_cublas_inside > 0) /* cuBLAS calls itself */
         return false;
+    w.report.part = w.part;
+    w.report.part_room = LIMBER_PARTS;
     served = serve(&w);
     free(w.addresses);
     if (preload_options()->verbose > 0)

@@ -243,8 +243,11 @@ limber_config preload_config(void)
 {
     const struct preload_options *o = preload_options();
 
-    return (limber_config){ .size = sizeof(limber_config), .backend = o->backend, .threads = o->threads, .cache_dir = o->cache_dir, .verbose = -1
-    };
+    return (limber_config){ .size = sizeof(limber_config),
+                            .backend = o->backend,
+                            .threads = o->threads,
+                            .cache_dir = o->cache_dir,
+                            .verbose = -1 };
 }
 
 const struct preload_setting *preload_choose(const struct preload_call *call)

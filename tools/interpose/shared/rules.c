@@ -30,6 +30,7 @@ bool preload_read_contract(const char *s, struct preload_setting *to)
 {
     limber_contract *k = &to->contract;
 
+    k->size = sizeof *k;
     if (strcmp(s, "native") == 0)
         k->promise = LIMBER_CONTRACT_NATIVE;
     else if (strcmp(s, "correct") == 0)
@@ -54,7 +55,8 @@ static bool is_scheme(const char *s)
 
     for (int i = 0; (scheme = limber_scheme_at(i)); i++)
         if (strlen(scheme->name) == length && strncmp(scheme->name, s, length) == 0)
-            return strcmp(scheme->name, "simulate") != 0 && (!s[length] || is_scheme(s + length + 1));
+            return strcmp(scheme->name, "simulate") != 0 &&
+                   (!s[length] || is_scheme(s + length + 1));
     return false;
 }
 
@@ -63,6 +65,7 @@ bool preload_read_scheme(const char *s, struct preload_setting *to)
     if (!is_scheme(s) || strlen(s) >= sizeof to->scheme)
         return false;
     strcpy(to->scheme, s);
+    to->contract.size = sizeof to->contract;
     to->contract.scheme = to->scheme;
     return true;
 }
