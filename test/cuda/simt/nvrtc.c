@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libnvrtc: compiles kernels for the CPU, against test/cuda/simt/device.h.  What it calls
- * a cubin is a shared object behind a header (image.h).
+ * A stand-in for libnvrtc: compiles kernels for the CPU, against test/cuda/simt/device.h.  What it
+ * calls a cubin is a shared object behind a header (image.h).
  *
  * SIMT_CXX names the compiler.  SIMT_CACHE names a folder for shared objects: the same text, once
- * preprocessed, is compiled once for all processes, capabilities and builds.  SIMT_FAULT, lines of "old text=>new text" (\n in them stands for a
- * line's end), replaces text that occurs exactly once in the source and the headers. */
+ * preprocessed, is compiled once for all processes and builds.  SIMT_FAULT, lines of "old text=>new
+ * text" (\n in them stands for a line's end), replaces text that occurs exactly once in the source
+ * and the headers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -354,7 +355,7 @@ static const char *const compiler_options[] = {
     "-nostdinc++",
     "-ftrivial-auto-var-init=pattern",
     "-D__CUDACC_RTC__",
-    "-I" SIMT_FOLDER,
+    ("-I" SIMT_FOLDER),
 };
 
 /* The place in the cache of what the preprocessed text at `path` becomes; false where it cannot
