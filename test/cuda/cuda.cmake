@@ -9,7 +9,8 @@ set(test_cuda_unit_on 80 90)
 foreach(name test_cuda test_cuda_complex test_cuda_mixed test_cuda_split test_cuda_tensor
         test_cuda_unit)
   test_program(cuda/${name}.c)
-  add_test(NAME ${name}_gpu COMMAND ${CMAKE_COMMAND} -E env LIMBER_TEST_GPU=1 $<TARGET_FILE:${name}>)
+  add_test(NAME ${name}_gpu COMMAND ${CMAKE_COMMAND} -E env LIMBER_TEST_GPU=1
+           $<TARGET_FILE:${name}>)
   set_tests_properties(${name}_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
   if(LIMBER_SANITIZE)
     set(${name}_on 90)             # the host's side of it, once

@@ -290,9 +290,11 @@ static void eight_bits_exhaustively(void **state)
                                            "(1,2,5)", "e3m2",    "e2m3", "e2m1" };
 
     (void)state;
-    for (size_t i = 0; i < COUNT(formats); i++)
+    for (size_t i = 0; i < COUNT(formats); i += SANITIZED ? 4 : 1)
         all_pairs(formats[i], "");
     all_pairs("e4m3", ":sat");
+    if (SANITIZED)
+        return;
     all_pairs("e5m2", ":sat");
     all_pairs("(1,4,3)", ":ftz");
     all_pairs("(1,4,3)", ":inf");
@@ -307,7 +309,7 @@ static void every_number_is_loaded(const char *format)
     float *got = malloc((size_t)codes * 12 * sizeof *got), *stored = malloc((size_t)codes * 48);
     char text[64];
 
-    for (int code = 0; code < codes; code++) {
+    for (int code = 0; code < codes; code += SANITIZED ? 31 : 1) {
         int field = code >> f.frac_bits, frac = code & ((1 << f.frac_bits) - 1);
         double low = field ? ldexp((1 << f.frac_bits) + frac, field - f.bias - f.frac_bits) :
                              ldexp(frac, 1 - f.bias - f.frac_bits);
@@ -448,7 +450,7 @@ static void random_units_compute_what_they_describe(void **state)
     struct rng r = { 4 };
 
     (void)state;
-    for (int i = 0; i < 70; i++)
+    for (int i = 0; i < (SANITIZED ? 20 : 70); i++)
         one_random_unit(&r);
 }
 
@@ -639,7 +641,7 @@ static void retention_is_as_published(void **state)
     };
 
     (void)state;
-    if (!backend[1])
+    if (!backend[1] || SANITIZED)
         skip();
     for (size_t i = 0; i < COUNT(table); i++) {
         double have = measured(table[i].unit, table[i].n, 4096);

@@ -138,7 +138,7 @@ static void tensor_cores_are_met_bit_for_bit(void **state)
         print_message("LIMBER_DATA is not set: nothing to compare with\n");
         skip();
     }
-    for (size_t i = 0; i < COUNT(sets); i++) {
+    for (size_t i = 0; i < COUNT(sets); i += SANITIZED ? 4 : 1) {
         const struct set *s = &sets[i];
         struct table t[4];
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libnvrtc: compiles kernels for the CPU, against test/cuda/simt/device.h.  What it calls
- * a cubin is a shared object behind a header (image.h).
+ * A stand-in for libnvrtc: compiles kernels for the CPU, against test/cuda/simt/device.h.  What it
+ * calls a cubin is a shared object behind a header (image.h).
  *
- * SIMT_CXX names the compiler.  SIMT_FAULT, lines of "old text=>new text" (\n in them stands for a
- * line's end), replaces text that occurs exactly once in the source and the headers. */
+ * SIMT_CXX names the compiler.  SIMT_CACHE names a folder for shared objects: the same text, once
+ * preprocessed, is compiled once for all processes and builds.  SIMT_FAULT, lines of "old text=>new
+ * text" (\n in them stands for a line's end), replaces text that occurs exactly once in the source
+ * and the headers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +20,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <xxhash.h>
 
 #include "test/cuda/simt/image.h"
 
@@ -333,34 +337,80 @@ static bool options_of(struct program *p, int count, const char *const *given, c
     return found;
 }
 
+/* Without the architecture, whose macros have done their work in the preprocessed text. */
+static const char *const compiler_options[] = {
+    "-x",
+    "c++",
+    "-std=c++17",
+    "-O1",
+    "-w",
+    "-shared",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-fvisibility=hidden",
+    "-nostdinc++",
+    "-ftrivial-auto-var-init=pattern",
+    "-D__CUDACC_RTC__",
+    ("-I" SIMT_FOLDER),
+};
+
+/* The place in the cache of what the preprocessed text at `path` becomes; false where it cannot
+ * be read. */
+static bool cached_place(const char *compiler, const char *path, char *place, size_t room)
+{
+    const char *cache = getenv("SIMT_CACHE");
+    XXH3_state_t *state = XXH3_createState();
+    size_t size;
+    char *text = read_all(path, 0, &size);
+    struct stat about = { 0 };
+    XXH128_hash_t hash;
+
+    stat(compiler, &about);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, compiler, strlen(compiler) + 1);
+    XXH3_128bits_update(state, &about.st_size, sizeof about.st_size);
+    XXH3_128bits_update(state, &about.st_mtim, sizeof about.st_mtim);
+    for (size_t i = 0; i < sizeof compiler_options / sizeof *compiler_options; i++)
+        XXH3_128bits_update(state, compiler_options[i], strlen(compiler_options[i]) + 1);
+    if (text)
+        XXH3_128bits_update(state, text, size);
+    hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    snprintf(place, room, "%s/%016llx%016llx.so", cache, (unsigned long long)hash.high64,
+             (unsigned long long)hash.low64);
+    free(text);
+    return text != NULL;
+}
+
+/* Whole or not at all, whoever else writes it; a cache that cannot be written is none. */
+static void store_image(const struct program *p, const char *place)
+{
+    char path[1100];
+    FILE *f;
+    bool good;
+
+    snprintf(path, sizeof path, "%s.%d", place, (int)getpid());
+    f = fopen(path, "wb");
+    if (!f)
+        return;
+    good = fwrite(p->image + sizeof(struct image), 1, p->size - sizeof(struct image), f) ==
+           p->size - sizeof(struct image);
+    good = fclose(f) == 0 && good;
+    if (!good || rename(path, place) != 0)
+        remove(path);
+}
+
 static bool compile(struct program *p, char **options)
 {
-    const char *tmp = getenv("TMPDIR"), *cxx = getenv("SIMT_CXX");
-    char folder[512], include[600], source[600], object[600];
-    char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER),
-                                      "-x",
-                                      "c++",
-                                      "-std=c++17",
-                                      "-O1",
-                                      "-w",
-                                      "-shared",
-                                      "-fPIC",
-                                      "-ffp-contract=off",
-                                      "-fno-exceptions",
-                                      "-fno-rtti",
-                                      "-fno-strict-aliasing",
-                                      "-fwrapv",
-                                      "-fvisibility=hidden",
-                                      "-nostdinc++",
-                                      "-ftrivial-auto-var-init=pattern",
-                                      "-D__CUDACC_RTC__",
-                                      include,
-                                      "-I" SIMT_FOLDER,
-                                      "-o",
-                                      object,
-                                      source };
-    int n = 22;
-    bool good = true;
+    const char *tmp = getenv("TMPDIR"), *cxx = getenv("SIMT_CXX"), *cache = getenv("SIMT_CACHE");
+    char folder[512], include[600], source[600], output[600], place[1024];
+    char *argv[MOST_OPTIONS + 32] = { (char *)(cxx ? cxx : SIMT_COMPILER) };
+    int n = 1, text_only;
+    bool good = true, found = false;
 
     snprintf(folder, sizeof folder, "%s/simt-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(folder)) {
@@ -369,14 +419,19 @@ static bool compile(struct program *p, char **options)
     }
     snprintf(include, sizeof include, "-I%s", folder);
     snprintf(source, sizeof source, "%s/simt-source.cu", folder);
-    snprintf(object, sizeof object, "%s/simt-object.so", folder);
+    for (size_t i = 0; i < sizeof compiler_options / sizeof *compiler_options; i++)
+        argv[n++] = (char *)compiler_options[i];
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("fma"))
         argv[n++] = "-mfma";
 #endif
     for (int i = 0; options[i]; i++)
         argv[n++] = options[i];
-    argv[n++] = "-lm";
+    argv[n++] = include;
+    argv[n++] = source;
+    argv[n++] = "-o";
+    argv[n++] = output;
+    argv[text_only = n++] = "-lm";
     for (int i = 0; i < p->count && good; i++) {
         const char *base = strrchr(p->texts[i].name, '/');
 
@@ -388,7 +443,22 @@ static bool compile(struct program *p, char **options)
     }
     if (!good)
         say(p, "%s: %s", folder, strerror(errno));
-    good = good && run_compiler(p, folder, argv) && take_image(p, object);
+    if (good && cache && *cache) {
+        snprintf(output, sizeof output, "%s/simt-text", folder);
+        argv[text_only] = "-E";
+        argv[n] = "-P";
+        good = run_compiler(p, folder, argv);
+        argv[text_only] = "-lm";
+        argv[n] = NULL;
+        good = good && cached_place(argv[0], output, place, sizeof place);
+        found = good && access(place, R_OK) == 0 && take_image(p, place);
+    }
+    if (good && !found) {
+        snprintf(output, sizeof output, "%s/simt-object.so", folder);
+        good = run_compiler(p, folder, argv) && take_image(p, output);
+        if (good && cache && *cache)
+            store_image(p, place);
+    }
     remove_folder(folder);
     return good;
 }

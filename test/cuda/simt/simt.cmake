@@ -10,7 +10,7 @@ target_link_options(simt_cuda PRIVATE -Wl,--exclude-libs,ALL)
 
 add_library(simt_nvrtc SHARED ${simt_folder}/nvrtc.c)
 target_include_directories(simt_nvrtc PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(simt_nvrtc PRIVATE Threads::Threads)
+target_link_libraries(simt_nvrtc PRIVATE PkgConfig::XXHASH Threads::Threads)
 if(LIMBER_CLANG)
   set(simt_compiler ${LIMBER_CLANG})
 else()
