@@ -8,7 +8,7 @@
  *   capture  as served, but the first call of the process comes while its stream is captured */
 #include "gpu.h"
 
-#include "tools/cublas/entries.h"
+#include "tools/interpose/cublas/entries.h"
 
 #include <stdio.h>
 #include <stdlib.h>

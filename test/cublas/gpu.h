@@ -4,7 +4,7 @@
 #ifndef LIMBER_TEST_CUBLAS_GPU_H
 #define LIMBER_TEST_CUBLAS_GPU_H
 
-#include "tools/cublas/cublas.h"
+#include "tools/interpose/cublas/cublas.h"
 
 struct call {
     int op_a, op_b;

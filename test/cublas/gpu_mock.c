@@ -3,7 +3,7 @@
  * order of the handle's stream.  Of a call whose stream is being captured it stores a mark. */
 #include "gpu.h"
 
-#include "tools/cublas/entries.h"
+#include "tools/interpose/cublas/entries.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * A libcublas that computes nothing: it remembers what it is asked for. */
 #include "mock.h"
 
-#include "tools/cublas/entries.h"
+#include "tools/interpose/cublas/entries.h"
 
 #include <stddef.h>
 #include <stdint.h>

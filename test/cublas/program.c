@@ -4,8 +4,8 @@
  * "passed": everything has to reach it.  Data are small integers, exact in every type. */
 #include "mock.h"
 
-#include "tools/cublas/cublas.h"
-#include "tools/cublas/entries.h"
+#include "tools/interpose/cublas/cublas.h"
+#include "tools/interpose/cublas/entries.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE     /* as the file that is included */
 #include "fuzz.h"
 
-#include "tools/preload/rules.c"      /* whose rules nobody drops but we */
+#include "tools/interpose/shared/rules.c"      /* whose rules nobody drops but we */
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Peers that no library offers: binary128 as compilers do it, and double-double by fused
+ * multiply-adds, the usual way to 106 bits. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* ---- binary128 ------------------------------------------------------------------------------- */
+
+enum { QUAD_BLOCK = 32 };
+
+static void quad_block(const struct call *c, int i0, int k0)
+{
+    const quad *a = c->a, *b = c->b;
+    quad *y = c->c;
+    int n = c->n;
+
+    for (int i = i0; i < n && i < i0 + QUAD_BLOCK; i++)
+        for (int k = k0; k < n && k < k0 + QUAD_BLOCK; k++) {
+            quad x = a[(size_t)i * (size_t)n + (size_t)k];
+
+            for (int j = 0; j < n; j++)
+                y[(size_t)i * (size_t)n + (size_t)j] += x * b[(size_t)k * (size_t)n + (size_t)j];
+        }
+}
+
+void quad_gemm(void *call)
+{
+    const struct call *c = call;
+
+    memset(c->c, 0, (size_t)c->n * (size_t)c->n * sizeof(quad));
+    for (int i = 0; i < c->n; i += QUAD_BLOCK)
+        for (int k = 0; k < c->n; k += QUAD_BLOCK)
+            quad_block(c, i, k);
+}
+
+/* ---- double-double --------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+
+/* sum (h,l) += (ah,al)(bh,bl).  Knuth's TwoSum, with the product's own low part taken along where
+ * the product's share of the error is found: ten operations instead of twelve, and what that
+ * fused one rounds is near 2^-106.  (Fused into the first sum too, the product would bring bits
+ * below those of h, and TwoSum would lose them: the build must not contract expressions.)  The low
+ * sums join the high ones at the end. */
+#define STEP(FMA, FMS, h, l, ah, al, bh, bl) \
+    do { \
+        __typeof__(h) s_ = (h) + (ah) * (bh); \
+        __typeof__(h) t_ = s_ - (h); \
+        __typeof__(h) e_ = FMS(ah, bh, t_); \
+\
+        e_ = FMA(ah, bl, e_); \
+        e_ = FMA(al, bh, e_); \
+        (l) += e_ + ((h) - (s_ - t_)); \
+        (h) = s_; \
+    } while (0)
+
+struct tile {
+    const double *a, *b; /* packed panels */
+    double *out; /* high and low vectors, rows then columns */
+    long k;
+};
+
+#define WIDE_ROW(i) \
+    do { \
+        __m512d ah_ = _mm512_set1_pd(a[2 * (i)]); \
+        __m512d al_ = _mm512_set1_pd(a[2 * (i) + 1]); \
+\
+        STEP(_mm512_fmadd_pd, _mm512_fmsub_pd, h##i##0, l##i##0, ah_, al_, b0, c0); \
+        STEP(_mm512_fmadd_pd, _mm512_fmsub_pd, h##i##1, l##i##1, ah_, al_, b1, c1); \
+    } while (0)
+#define WIDE_SAVE(i) \
+    do { \
+        _mm512_storeu_pd(t->out + 32 * (i), h##i##0); \
+        _mm512_storeu_pd(t->out + 32 * (i) + 8, h##i##1); \
+        _mm512_storeu_pd(t->out + 32 * (i) + 16, l##i##0); \
+        _mm512_storeu_pd(t->out + 32 * (i) + 24, l##i##1); \
+    } while (0)
+
+/* 3 rows by 2 vectors of 8: twelve registers of sums, four of B. */
+static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
+{
+    __m512d h00 = _mm512_setzero_pd(), h01 = h00, h10 = h00, h11 = h00, h20 = h00, h21 = h00;
+    __m512d l00 = h00, l01 = h00, l10 = h00, l11 = h00, l20 = h00, l21 = h00;
+    const double *a = t->a, *b = t->b;
+
+    for (long k = 0; k < t->k; k++, a += 6, b += 32) {
+        __m512d b0 = _mm512_loadu_pd(b), b1 = _mm512_loadu_pd(b + 8);
+        __m512d c0 = _mm512_loadu_pd(b + 16), c1 = _mm512_loadu_pd(b + 24);
+
+        WIDE_ROW(0);
+        WIDE_ROW(1);
+        WIDE_ROW(2);
+    }
+    WIDE_SAVE(0);
+    WIDE_SAVE(1);
+    WIDE_SAVE(2);
+}
+
+#define NARROW_ROW(i) \
+    do { \
+        __m256d ah_ = _mm256_set1_pd(a[2 * (i)]); \
+        __m256d al_ = _mm256_set1_pd(a[2 * (i) + 1]); \
+\
+        STEP(_mm256_fmadd_pd, _mm256_fmsub_pd, h##i, l##i, ah_, al_, b0, c0); \
+    } while (0)
+#define NARROW_SAVE(i) \
+    do { \
+        _mm256_storeu_pd(t->out + 8 * (i), h##i); \
+        _mm256_storeu_pd(t->out + 8 * (i) + 4, l##i); \
+    } while (0)
+
+/* 3 rows by one vector of 4: sixteen registers hold no more. */
+static __attribute__((target("avx2,fma"))) void tile_narrow(const struct tile *t)
+{
+    __m256d h0 = _mm256_setzero_pd(), h1 = h0, h2 = h0, l0 = h0, l1 = h0, l2 = h0;
+    const double *a = t->a, *b = t->b;
+
+    for (long k = 0; k < t->k; k++, a += 6, b += 8) {
+        __m256d b0 = _mm256_loadu_pd(b), c0 = _mm256_loadu_pd(b + 4);
+
+        NARROW_ROW(0);
+        NARROW_ROW(1);
+        NARROW_ROW(2);
+    }
+    NARROW_SAVE(0);
+    NARROW_SAVE(1);
+    NARROW_SAVE(2);
+}
+
+enum { ROWS = 3 };
+
+static int columns(void)
+{
+    return cpu_has("avx512") ? 16 : 4;
+}
+
+const char *dd_kernel(void)
+{
+    return cpu_has("avx512") ? "AVX-512, 3 rows x 2 vectors" :
+           cpu_has("fma")    ? "AVX2, 3 rows x 1 vector" :
+                               NULL;
+}
+
+/* Rows i0.. of A, k by k: high and low of each row. */
+static void pack_rows(const struct call *c, int i0, double *out)
+{
+    const double *a = c->a;
+    size_t n = (size_t)c->n;
+
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < ROWS; i++, out += 2) {
+            bool inside = i0 + i < c->n;
+            size_t at = 2 * ((size_t)(i0 + i) * n + k);
+
+            out[0] = inside ? a[at] : 0;
+            out[1] = inside ? a[at + 1] : 0;
+        }
+}
+
+/* Columns j0.. of B, k by k: all high parts, then all low parts. */
+static void pack_columns(const struct call *c, int j0, int width, double *out)
+{
+    const double *b = c->b;
+    size_t n = (size_t)c->n;
+
+    for (size_t k = 0; k < n; k++, out += 2 * width)
+        for (int j = 0; j < width; j++) {
+            bool inside = j0 + j < c->n;
+            size_t at = 2 * (k * n + (size_t)(j0 + j));
+
+            out[j] = inside ? b[at] : 0;
+            out[width + j] = inside ? b[at + 1] : 0;
+        }
+}
+
+static void save_tile(const struct call *c, int i0, int j0, int width, const double *tile)
+{
+    double *y = c->c;
+
+    for (int i = 0; i < ROWS && i0 + i < c->n; i++)
+        for (int j = 0; j < width && j0 + j < c->n; j++) {
+            double h = tile[2 * width * i + j], l = tile[2 * width * i + width + j], s = h + l;
+            size_t at = 2 * ((size_t)(i0 + i) * (size_t)c->n + (size_t)(j0 + j));
+
+            y[at] = s;
+            y[at + 1] = l - (s - h);
+        }
+}
+
+void dd_gemm(void *call)
+{
+    const struct call *c = call;
+    int width = columns(), panels = (c->n + ROWS - 1) / ROWS;
+    size_t n = (size_t)c->n;
+    double *a = malloc((size_t)panels * n * 2 * ROWS * sizeof *a);
+    double *b = malloc(n * 2 * (size_t)width * sizeof *b), out[ROWS * 32];
+
+    /* Without memory C stays as it is, and the comparison complains. */
+    for (int i = 0; a && b && i < panels; i++)
+        pack_rows(c, ROWS * i, a + (size_t)i * n * 2 * ROWS);
+    for (int j = 0; a && b && j < c->n; j += width) {
+        pack_columns(c, j, width, b);
+        for (int i = 0; i < panels; i++) {
+            struct tile t = { a + (size_t)i * n * 2 * ROWS, b, out, c->n };
+
+            if (width == 16)
+                tile_wide(&t);
+            else
+                tile_narrow(&t);
+            save_tile(c, ROWS * i, j, width, out);
+        }
+    }
+    free(a);
+    free(b);
+}
+
+#else
+
+const char *dd_kernel(void)
+{
+    return NULL;
+}
+
+void dd_gemm(void *call)
+{
+    (void)call;
+}
+
+#endif

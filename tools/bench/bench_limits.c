@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the machine itself can do: loops that touch registers only, and reading memory. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool cpu_has(const char *feature)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!strcmp(feature, "avx512"))
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (!strcmp(feature, "vnni"))
+        return cpu_has("avx512") && __builtin_cpu_supports("avx512vnni");
+    if (!strcmp(feature, "avxvnni"))
+        return __builtin_cpu_supports("avxvnni");
+    if (!strcmp(feature, "avx2"))
+        return __builtin_cpu_supports("avx2");
+    if (!strcmp(feature, "fma"))
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    (void)feature;
+    return false;
+}
+
+enum { BUFFER = 256 << 20 };
+
+/* One loop: rounds of `each` units of work. */
+struct loop {
+    const char *what, *feature, *unit;
+    void (*run)(long rounds, const char *buffer);
+    long rounds;
+    double each;
+    bool int8;
+};
+
+#if defined(__x86_64__)
+
+/* clang-format off */
+#define TIMES24(X) \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) \
+    X(17) X(18) X(19) X(20) X(21) X(22) X(23)
+/* clang-format on */
+#define TIMES12(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define LOW \
+    "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+
+/* Zeros first: left-over bits could be subnormals, which some units take slowly.  The registers
+ * above 15 are not named as clobbered because compilers know them only for AVX-512 targets; none
+ * is live across a call. */
+#define ZERO_Z(r) "vpxorq %%zmm" #r ", %%zmm" #r ", %%zmm" #r "\n"
+#define ZERO_Y(r) "vpxor %%ymm" #r ", %%ymm" #r ", %%ymm" #r "\n"
+#define WIDE(name, X) \
+    static __attribute__((noinline)) void name(long n, const char *buffer) \
+    { \
+        (void)buffer; \
+        __asm__ volatile(TIMES24(ZERO_Z) ZERO_Z(30) \
+                             ZERO_Z(31) "1:\n" TIMES24(X) "dec %0\njnz 1b\nvzeroupper" \
+                         : "+r"(n) \
+                         : \
+                         : LOW); \
+    }
+#define NARROW(name, X) \
+    static __attribute__((noinline)) void name(long n, const char *buffer) \
+    { \
+        (void)buffer; \
+        __asm__ volatile(TIMES12(ZERO_Y) ZERO_Y(14) \
+                             ZERO_Y(15) "1:\n" TIMES12(X) "dec %0\njnz 1b\nvzeroupper" \
+                         : "+r"(n) \
+                         : \
+                         : LOW); \
+    }
+
+#define DOT_Z(r) "vpdpbusd %%zmm30, %%zmm31, %%zmm" #r "\n"
+#define DOT_Y(r) "%{vex%} vpdpbusd %%ymm14, %%ymm15, %%ymm" #r "\n"
+#define MADD_Z(r) "vpmaddwd %%zmm30, %%zmm31, %%zmm29\nvpaddd %%zmm29, %%zmm" #r ", %%zmm" #r "\n"
+#define MADD_Y(r) "vpmaddwd %%ymm14, %%ymm15, %%ymm13\nvpaddd %%ymm13, %%ymm" #r ", %%ymm" #r "\n"
+#define PD_Z(r) "vfmadd231pd %%zmm30, %%zmm31, %%zmm" #r "\n"
+#define PD_Y(r) "vfmadd231pd %%ymm14, %%ymm15, %%ymm" #r "\n"
+#define PS_Z(r) "vfmadd231ps %%zmm30, %%zmm31, %%zmm" #r "\n"
+#define PS_Y(r) "vfmadd231ps %%ymm14, %%ymm15, %%ymm" #r "\n"
+WIDE(dot_z, DOT_Z)
+NARROW(dot_y, DOT_Y)
+WIDE(madd_z, MADD_Z)
+NARROW(madd_y, MADD_Y)
+WIDE(pd_z, PD_Z)
+NARROW(pd_y, PD_Y)
+WIDE(ps_z, PS_Z)
+NARROW(ps_y, PS_Y)
+
+/* One round reads 512 bytes. */
+#define LOAD_Z(r) "vmovdqu64 64*" #r "(%1), %%zmm" #r "\n"
+#define LOAD_Y(r) "vmovdqu 32*" #r "(%1), %%ymm" #r "\n"
+static __attribute__((noinline)) void read_z(long n, const char *p)
+{
+    __asm__ volatile("1:\n" LOAD_Z(0) LOAD_Z(1) LOAD_Z(2) LOAD_Z(3) LOAD_Z(4) LOAD_Z(5) LOAD_Z(6)
+                         LOAD_Z(7) "add $512, %1\ndec %0\njnz 1b\nvzeroupper"
+                     : "+r"(n), "+r"(p)
+                     :
+                     : "memory", LOW);
+}
+
+static __attribute__((noinline)) void read_y(long n, const char *p)
+{
+    __asm__ volatile("1:\n" LOAD_Y(0) LOAD_Y(1) LOAD_Y(2) LOAD_Y(3) LOAD_Y(4) LOAD_Y(5) LOAD_Y(6)
+                         LOAD_Y(7) LOAD_Y(8) LOAD_Y(9) LOAD_Y(10) LOAD_Y(11) LOAD_Y(12) LOAD_Y(13)
+                             LOAD_Y(14) LOAD_Y(15) "add $512, %1\ndec %0\njnz 1b\nvzeroupper"
+                     : "+r"(n), "+r"(p)
+                     :
+                     : "memory", LOW);
+}
+
+static const struct loop loops[] = {
+    { "INT8, vpdpbusd zmm", "vnni", "GMAC/s", dot_z, 1000000, 24 * 64, true },
+    { "INT8, vpdpbusd ymm (AVX-VNNI)", "avxvnni", "GMAC/s", dot_y, 2000000, 12 * 32, true },
+    { "INT8, vpmaddwd + vpaddd zmm", "avx512", "GMAC/s", madd_z, 500000, 24 * 32, true },
+    { "INT8, vpmaddwd + vpaddd ymm", "avx2", "GMAC/s", madd_y, 1000000, 12 * 16, true },
+    { "FP64, fused multiply-add zmm", "avx512", "GFLOPS", pd_z, 1000000, 24 * 16, false },
+    { "FP64, fused multiply-add ymm", "fma", "GFLOPS", pd_y, 2000000, 12 * 8, false },
+    { "FP32, fused multiply-add zmm", "avx512", "GFLOPS", ps_z, 1000000, 24 * 32, false },
+    { "FP32, fused multiply-add ymm", "fma", "GFLOPS", ps_y, 2000000, 12 * 16, false },
+    { "reading 256 MiB, zmm", "avx512", "GB/s", read_z, BUFFER / 512, 512, false },
+    { "reading 256 MiB, ymm", "avx2", "GB/s", read_y, BUFFER / 512, 512, false },
+};
+enum { LOOPS = sizeof loops / sizeof *loops };
+
+#else
+
+static const struct loop loops[1];
+enum { LOOPS = 0 };
+
+#endif
+
+struct worker {
+    pthread_t thread;
+    atomic_int *go;     /* 0: wait, 1: run, 2: give up */
+    const struct loop *loop;
+    const char *from;
+    char *buffer;       /* what is to be freed */
+    long rounds;
+    double begin, end;
+};
+
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+
+    while (!atomic_load(w->go))
+        sched_yield();
+    w->begin = now();
+    if (atomic_load(w->go) == 1)
+        w->loop->run(w->rounds, w->from);
+    w->end = now();
+    return NULL;
+}
+
+/* From the first start to the last end. */
+static double span(const struct worker *w, int threads)
+{
+    double begin = w->begin, end = w->end;
+
+    for (int i = 1; i < threads; i++) {
+        begin = w[i].begin < begin ? w[i].begin : begin;
+        end = w[i].end > end ? w[i].end : end;
+    }
+    return end - begin;
+}
+
+/* Seconds of all rounds on every thread; 0 when there are no threads to be had. */
+static double together(const struct loop *l, struct worker *w, int threads)
+{
+    atomic_int go = 0;
+    int made = 1;
+
+    for (int i = 0; i < threads; i++) {
+        w[i].loop = l;
+        w[i].go = &go;
+    }
+    while (made < threads && !pthread_create(&w[made].thread, NULL, work, &w[made]))
+        made++;
+    atomic_store(&go, made < threads ? 2 : 1);
+    work(w);
+    for (int i = 1; i < made; i++)
+        pthread_join(w[i].thread, NULL);
+    return made < threads ? 0 : span(w, threads);
+}
+
+/* The best of several: a limit is what is possible. */
+static double rate(const struct loop *l, int threads)
+{
+    bool memory = !strcmp(l->unit, "GB/s");
+    struct worker *w = calloc((size_t)threads, sizeof *w);
+    double best = 0;
+    bool ok = w != NULL;
+
+    for (int i = 0; ok && memory && i < threads; i++) {
+        w[i].buffer = malloc(BUFFER);
+        w[i].from = w[i].buffer;
+        ok = w[i].buffer != NULL;
+        if (ok)
+            memset(w[i].buffer, 1, BUFFER);
+    }
+    for (int i = 0; ok && i < threads; i++)
+        w[i].rounds = l->rounds;
+    for (int i = 0; ok && i < (memory ? 5 : 25); i++) {
+        double seconds = together(l, w, threads);
+        double r = seconds > 0 ? threads * (double)l->rounds * l->each / seconds : 0;
+
+        best = r > best ? r : best;
+    }
+    for (int i = 0; w && i < threads; i++)
+        free(w[i].buffer);
+    free(w);
+    return best;
+}
+
+int limits_measure(int threads, struct limit *list)
+{
+    int count = 0;
+
+    for (int i = 0; i < LOOPS && count < MOST_LIMITS; i++) {
+        const struct loop *l = &loops[i];
+
+        if (!cpu_has(l->feature))
+            continue;
+        list[count++] = (struct limit){ l->what, l->unit, rate(l, threads), l->int8 };
+    }
+    return count;
+}
+
+double limits_read(int threads, const void *buffer, size_t bytes)
+{
+    struct worker *w = calloc((size_t)threads, sizeof *w);
+    size_t each = bytes / (size_t)threads / 512 * 512;
+    const struct loop *l = NULL;
+    double seconds = 0;
+
+    for (int i = 0; i < LOOPS && !l; i++)
+        if (!strcmp(loops[i].unit, "GB/s") && cpu_has(loops[i].feature))
+            l = &loops[i];
+    for (int i = 0; w && i < threads; i++) {
+        w[i].from = (const char *)buffer + (size_t)i * each;
+        w[i].rounds = (long)(each / 512);
+    }
+    if (w && l && each)
+        seconds = together(l, w, threads);
+    free(w);
+    return seconds;
+}
+
+double limits_int8(int threads, const char **instruction)
+{
+    double best = 0;
+
+    *instruction = "none";
+    for (int i = 0; i < LOOPS; i++) {
+        double r;
+
+        if (!loops[i].int8 || !cpu_has(loops[i].feature))
+            continue;
+        r = rate(&loops[i], threads);
+        if (r > best) {
+            best = r;
+            *instruction = loops[i].what;
+        }
+    }
+    return best;
+}

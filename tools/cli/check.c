@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The exact product by MPFR, with decoding of its own. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <mpfr.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXACT_BITS = 4800, WIDE_BITS = 70000, SAMPLES = 2000 };
+
+static void load_f128(mpfr_t x, const unsigned char *p)
+{
+    uint64_t low, high;
+    int e;
+
+    memcpy(&low, p, 8);
+    memcpy(&high, p + 8, 8);
+    e = (int)(high >> 48 & 0x7fff);
+    mpfr_set_uj(x, (high & 0xffffffffffff) | (e ? (uintmax_t)1 << 48 : 0), MPFR_RNDN);
+    mpfr_mul_2ui(x, x, 32, MPFR_RNDN);
+    mpfr_add_ui(x, x, low >> 32, MPFR_RNDN);
+    mpfr_mul_2ui(x, x, 32, MPFR_RNDN);
+    mpfr_add_ui(x, x, low & 0xffffffff, MPFR_RNDN);
+    mpfr_mul_2si(x, x, (e ? e : 1) - 16383 - 112, MPFR_RNDN);
+    if (e == 0x7fff) {
+        if ((high & 0xffffffffffff) || low)
+            mpfr_set_nan(x);
+        else
+            mpfr_set_inf(x, 1);
+    }
+    if (high >> 63)
+        mpfr_neg(x, x, MPFR_RNDN);
+}
+
+/* (1,e,m) codes of one or two bytes. */
+static double small_float(limber_format f, unsigned code)
+{
+    int top = (1 << f.exp_bits) - 1, e = (int)(code >> f.frac_bits) & top;
+    int m = (int)(code & ((1u << f.frac_bits) - 1));
+    bool no_inf = f.flags & LIMBER_FORMAT_NO_INF;
+    double x;
+
+    if (e == top && !(f.flags & LIMBER_FORMAT_FINITE) &&
+        (no_inf ? m == (1 << f.frac_bits) - 1 : true))
+        x = m ? NAN : INFINITY;
+    else
+        x = ldexp(m + (e ? 1 << f.frac_bits : 0), (e ? e : 1) - f.bias - f.frac_bits);
+    return code >> (f.exp_bits + f.frac_bits) & 1 ? -x : x;
+}
+
+static void load(mpfr_t x, limber_format f, const void *p)
+{
+    double d = 0, part[2];
+    float s;
+    int64_t v = 0;
+
+    if (f.kind == LIMBER_KIND_DD) {
+        memcpy(part, p, 16);
+        mpfr_set_d(x, part[0], MPFR_RNDN);
+        if (isfinite(part[0]))
+            mpfr_add_d(x, x, part[1], MPFR_RNDN);
+    } else if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT) {
+        memcpy(&v, p, f.size);
+        if (f.kind == LIMBER_KIND_INT && f.size < 8)
+            v = (int64_t)((uint64_t)v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
+        mpfr_set_sj(x, v, MPFR_RNDN);
+    } else if (f.size == 16) {
+        load_f128(x, p);
+    } else if (f.size == 8) {
+        memcpy(&d, p, 8);
+        mpfr_set_d(x, d, MPFR_RNDN);
+    } else if (f.size == 4) {
+        memcpy(&s, p, 4);
+        mpfr_set_flt(x, s, MPFR_RNDN);
+    } else {
+        memcpy(&v, p, f.size);
+        mpfr_set_d(x, small_float(f, (unsigned)v), MPFR_RNDN);
+    }
+}
+
+/* Significant bits and smallest exponent: the unit in the last place of x in f. */
+static double ulp_exponent(limber_format f, const mpfr_t x)
+{
+    int bits = f.kind == LIMBER_KIND_DD ? 107 : f.frac_bits + 1;
+    int least = f.kind == LIMBER_KIND_DD ? -1074 : 1 - f.bias - f.frac_bits;
+    mpfr_exp_t e;
+
+    if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT)
+        return 0;
+    e = mpfr_zero_p(x) ? least : mpfr_get_exp(x) - bits;
+    return (double)(e < least ? least : e);
+}
+
+/* What a check walks over. */
+struct walk {
+    mpfr_t sum, scale, x, y, z;
+    struct verdict v;
+};
+
+static void start(struct walk *w, bool wide)
+{
+    mpfr_prec_t bits = wide ? WIDE_BITS : EXACT_BITS;
+
+    mpfr_inits2(bits, w->sum, w->scale, w->z, (mpfr_ptr)NULL);
+    mpfr_inits2(2400, w->x, w->y, (mpfr_ptr)NULL);
+    memset(&w->v, 0, sizeof w->v);
+}
+
+static void end(struct walk *w)
+{
+    mpfr_clears(w->sum, w->scale, w->x, w->y, w->z, (mpfr_ptr)NULL);
+}
+
+static void clear_sum(struct walk *w)
+{
+    mpfr_set_zero(w->sum, 1);
+    mpfr_set_zero(w->scale, 1);
+}
+
+/* sum += x y, scale += |x y|. */
+static void add_product(struct walk *w)
+{
+    mpfr_mul(w->z, w->x, w->y, MPFR_RNDN);
+    mpfr_add(w->sum, w->sum, w->z, MPFR_RNDN);
+    mpfr_abs(w->z, w->z, MPFR_RNDN);
+    mpfr_add(w->scale, w->scale, w->z, MPFR_RNDN);
+}
+
+/* sum = alpha sum + beta before. */
+static void add_scalars(struct walk *w, limber_format f, const void *alpha, const void *beta,
+                        const void *before)
+{
+    limber_format fs = f.kind == LIMBER_KIND_INT ? format_of("i64") : f;
+
+    if (alpha) {
+        load(w->x, fs, alpha);
+        mpfr_mul(w->sum, w->sum, w->x, MPFR_RNDN);
+        mpfr_abs(w->x, w->x, MPFR_RNDN);
+        mpfr_mul(w->scale, w->scale, w->x, MPFR_RNDN);
+    }
+    if (beta) {
+        load(w->x, fs, beta);
+        load(w->y, f, before);
+        if (!mpfr_zero_p(w->x))
+            add_product(w);
+    }
+}
+
+static void compare(struct walk *w, limber_format f, const void *got)
+{
+    double e;
+
+    w->v.checked++;
+    load(w->x, f, got);
+    if (!mpfr_number_p(w->sum) || !mpfr_number_p(w->x)) {
+        bool same = mpfr_nan_p(w->sum) ? mpfr_nan_p(w->x) != 0 : mpfr_equal_p(w->sum, w->x) != 0;
+
+        if (!same)
+            w->v.ulp = w->v.relative = INFINITY;
+        return;
+    }
+    mpfr_sub(w->z, w->x, w->sum, MPFR_RNDN);
+    if (mpfr_zero_p(w->z))
+        return;
+    mpfr_abs(w->z, w->z, MPFR_RNDN);
+    mpfr_div(w->y, w->z, w->scale, MPFR_RNDU);
+    e = mpfr_get_d(w->y, MPFR_RNDU);
+    w->v.relative = e > w->v.relative ? e : w->v.relative;
+    mpfr_mul_2si(w->z, w->z, -(long)ulp_exponent(f, w->sum), MPFR_RNDU);
+    e = mpfr_get_d(w->z, MPFR_RNDU);
+    w->v.ulp = e > w->v.ulp ? e : w->v.ulp;
+}
+
+/* Which elements: all of them, or SAMPLES spread evenly but not regularly. */
+static int64_t pick(int64_t i, int64_t picks, int64_t elements)
+{
+    if (picks == elements)
+        return i;
+    return (int64_t)(((unsigned __int128)i * elements +
+                      (uint64_t)i * 2654435761u % 97 * (uint64_t)(elements / picks) / 97) /
+                     picks) %
+           elements;
+}
+
+static void progress(int64_t i, int64_t n)
+{
+    if (isatty(2) && (i + 1 == n || i % 64 == 0))
+        fprintf(stderr, "\rchecking %" PRId64 "/%" PRId64 "%s", i + 1, n,
+                i + 1 == n ? "\r\033[K" : "");
+}
+
+static bool is_wide(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && f.size == 16;
+}
+
+struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, const void *a,
+                          limber_format fb, const void *b, limber_format fc, const void *c)
+{
+    struct product p = {
+        .a = { .data = (void *)(uintptr_t)a, .format = fa, .rank = 2, .dim = { m, k } },
+        .b = { .data = (void *)(uintptr_t)b, .format = fb, .rank = 2, .dim = { k, n } },
+        .c = { .data = (void *)(uintptr_t)c, .format = fc, .rank = 2, .dim = { m, n } }
+    };
+
+    return check_product(&p, NULL);
+}
+
+static void gemm_element(struct walk *w, const struct product *p, int64_t at)
+{
+    int64_t n = p->c.dim[1], i = at / n, j = at % n;
+    int64_t k = p->a.dim[!p->trans_a], lda = p->a.dim[1], ldb = p->b.dim[1];
+
+    for (int64_t q = 0; q < k; q++) {
+        load(w->x, p->a.format,
+             (char *)p->a.data + (p->trans_a ? q * lda + i : i * lda + q) * p->a.format.size);
+        load(w->y, p->b.format,
+             (char *)p->b.data + (p->trans_b ? j * ldb + q : q * ldb + j) * p->b.format.size);
+        add_product(w);
+    }
+}
+
+static void conv_element(struct walk *w, const struct product *p, int64_t at)
+{
+    const limber_conv *s = &p->conv;
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    int64_t oh = p->c.dim[nchw ? 2 : 1], ow = p->c.dim[nchw ? 3 : 2], depth = s->c / s->groups;
+    int64_t x = nchw ? at % ow : at / s->o % ow, y = nchw ? at / ow % oh : at / (s->o * ow) % oh;
+    int64_t o = nchw ? at / (ow * oh) % s->o : at % s->o, image = at / (s->o * oh * ow);
+    int64_t first = o / (s->o / s->groups) * depth;
+
+    for (int64_t d = 0; d < depth; d++)
+        for (int64_t i = 0; i < s->r; i++)
+            for (int64_t j = 0; j < s->s; j++) {
+                int64_t iy = y * s->stride[0] + i * s->dilate[0] - s->pad[0];
+                int64_t ix = x * s->stride[1] + j * s->dilate[1] - s->pad[2], c = first + d;
+
+                if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
+                    continue;
+                load(w->x, p->a.format,
+                     (char *)p->a.data +
+                         p->a.format.size * (nchw ? ((image * s->c + c) * s->h + iy) * s->w + ix :
+                                                    ((image * s->h + iy) * s->w + ix) * s->c + c));
+                load(w->y, p->b.format,
+                     (char *)p->b.data +
+                         p->b.format.size * (nchw ? ((o * depth + d) * s->r + i) * s->s + j :
+                                                    ((o * s->r + i) * s->s + j) * depth + d));
+                add_product(w);
+            }
+}
+
+struct verdict check_product(const struct product *p, const void *before)
+{
+    int64_t elements = array_size(&p->c), picks = elements;
+    struct walk w;
+
+    start(&w, is_wide(p->a.format) || is_wide(p->b.format) || is_wide(p->c.format));
+    if (picks > 2 * SAMPLES)
+        picks = SAMPLES;
+    w.v.elements = elements;
+    for (int64_t i = 0; i < picks; i++) {
+        int64_t at = pick(i, picks, elements);
+        int64_t offset = at * p->c.format.size;
+
+        progress(i, picks);
+        clear_sum(&w);
+        if (p->is_conv)
+            conv_element(&w, p, at);
+        else
+            gemm_element(&w, p, at);
+        add_scalars(&w, p->c.format, product_alpha(p), product_beta(p),
+                    before ? (const char *)before + offset : NULL);
+        compare(&w, p->c.format, (const char *)p->c.data + offset);
+    }
+    end(&w);
+    return w.v;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber cache: the kernels on disk. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <cjson/cJSON.h>
+#include <popt.h>
+#include <string.h>
+#include <time.h>
+
+struct listing {
+    cJSON *entries;     /* NULL: as text */
+    int bad;
+};
+
+static int seen(void *user, const limber_cache_entry *e)
+{
+    struct listing *l = user;
+    time_t used = (time_t)e->used;
+    char when[32] = "";
+    struct tm t;
+
+    l->bad += !e->good;
+    if (localtime_r(&used, &t))
+        strftime(when, sizeof when, "%Y-%m-%d", &t);
+    if (l->entries) {
+        cJSON *j = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(j, "key", e->key);
+        cJSON_AddStringToObject(j, "plan", e->plan);
+        cJSON_AddNumberToObject(j, "bytes", (double)e->bytes);
+        cJSON_AddStringToObject(j, "used", when);
+        cJSON_AddBoolToObject(j, "good", e->good);
+        cJSON_AddBoolToObject(j, "foreign", e->foreign);
+        cJSON_AddItemToArray(l->entries, j);
+    } else {
+        printf("%.12s  %8zu  %s  %-7s  %s\n", e->key, e->bytes, when,
+               e->good    ? "good" :
+               e->foreign ? "FOREIGN" :
+                            "DAMAGED",
+               e->plan);
+    }
+    return 0;
+}
+
+static void print_object(cJSON *j)
+{
+    char *s = cJSON_Print(j);
+
+    printf("%s\n", s ? s : "{}");
+    cJSON_free(s);
+    cJSON_Delete(j);
+}
+
+static int info(limber_context *ctx, bool json)
+{
+    limber_cache_info i;
+
+    if (limber_cache_describe(ctx, &i) != LIMBER_STATUS_OK)
+        return complain("%s", limber_error_text());
+    if (json) {
+        cJSON *j = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(j, "directory", i.directory);
+        cJSON_AddStringToObject(j, "why_not", i.why_not);
+        cJSON_AddBoolToObject(j, "writable", i.writable);
+        cJSON_AddNumberToObject(j, "entries", (double)i.entries);
+        cJSON_AddNumberToObject(j, "bytes", (double)i.bytes);
+        cJSON_AddNumberToObject(j, "limit", (double)i.limit);
+        cJSON_AddBoolToObject(j, "tuned", i.tuned);
+        print_object(j);
+        return 0;
+    }
+    printf("directory  %s\n", i.directory[0] ? i.directory : "none");
+    if (i.why_not[0])
+        printf("not used   %s\n", i.why_not);
+    printf("kernels    %zu, %zu bytes of at most %zu\nwritable   %s\ntuned      %s\n", i.entries,
+           i.bytes, i.limit, i.writable ? "yes" : "no", i.tuned ? "yes" : "no: limber tune");
+    return 0;
+}
+
+static int list(limber_context *ctx, bool verify, bool json)
+{
+    struct listing l = { json ? cJSON_CreateArray() : NULL, 0 };
+
+    if (limber_cache_each(ctx, verify, seen, &l) != LIMBER_STATUS_OK) {
+        cJSON_Delete(l.entries);
+        return complain("%s", limber_error_text());
+    }
+    if (json)
+        print_object(l.entries);
+    if (verify && l.bad)
+        return complain(
+            "%d entries are damaged, or sealed by another key than this user's; they will be "
+            "compiled again, or remove them with limber cache clear --damaged",
+            l.bad);
+    return 0;
+}
+
+static int clear(limber_context *ctx, bool damaged)
+{
+    size_t removed;
+
+    if (limber_cache_clear(ctx, damaged, &removed) != LIMBER_STATUS_OK)
+        return complain("%s", limber_error_text());
+    printf("%zu removed\n", removed);
+    return 0;
+}
+
+int cmd_cache(int argc, const char **argv)
+{
+    int json = 0, damaged = 0, code, status;
+    struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+                                  { "damaged", 0, POPT_ARG_NONE, &damaged, 0,
+                                    "clear: damaged and foreign entries only", NULL },
+                                  POPT_AUTOHELP POPT_TABLEEND };
+    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    limber_context *ctx = NULL;
+    const char *what;
+
+    poptSetOtherOptionHelp(o, "info|list|verify|clear [options]\n\nexample: limber cache list");
+    code = poptGetNextOpt(o);
+    what = poptGetArg(o);
+    if (code < -1)
+        status =
+            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
+    else if (!what)
+        status = complain("cache takes info, list, verify or clear") + 1;
+    else if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK)
+        status = complain("%s", limber_error_text());
+    else if (!strcmp(what, "info"))
+        status = info(ctx, json);
+    else if (!strcmp(what, "list") || !strcmp(what, "verify"))
+        status = list(ctx, what[0] == 'v', json);
+    else if (!strcmp(what, "clear"))
+        status = clear(ctx, damaged);
+    else
+        status = complain("cache: \"%s\" is none of info, list, verify, clear", what) + 1;
+    context_end(ctx);
+    poptFreeContext(o);
+    return status;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber demo: one product, several accuracies, side by side. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <limber/environment.h>
+
+#include <math.h>
+#include <popt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One line of the table: an accuracy. */
+struct way {
+    const char *name, *as;
+    limber_promise promise;
+};
+static const struct way ways[] = {
+    { "plain FP64", "f64", LIMBER_CONTRACT_NATIVE },
+    { "correct", "f64", LIMBER_CONTRACT_CORRECT },
+    { "binary128", "f128", LIMBER_CONTRACT_NATIVE },
+};
+
+static void heading(const char *what)
+{
+    printf("\n%s\n  %-11s %-6s %-11s %13s %13s %12s %12s\n", what, "accuracy", "format", "scheme",
+           "error in ulp", "of |A||B|", "first call", "second call");
+}
+
+static int row(limber_context *ctx, const struct way *w, int64_t m, int64_t n, int64_t k,
+               struct array *a, int64_t row_a, int64_t col_a, struct array *b)
+{
+    struct product p = { .trans_a = row_a != a->dim[1] };
+    limber_contract contract = { .promise = w->promise };
+    limber_matrix ma = { a->data, a->format, row_a, col_a }, mb = { b->data, b->format, n, 1 }, mc;
+    limber_report r;
+    double start, first, second;
+    struct verdict v;
+
+    p.a = *a;
+    p.b = *b;
+    p.c = (struct array){ .format = format_of(w->as), .rank = 2, .dim = { m, n } };
+    if (!array_alloc(&p.c, "demo"))
+        return 1;
+    mc = (limber_matrix){ p.c.data, p.c.format, n, 1 };
+    if (isatty(2))
+        fprintf(stderr, "\r%s ...\033[K", w->name);
+    start = now();
+    if (limber_gemm(ctx, &contract, m, n, k, NULL, ma, mb, NULL, mc, &r) != LIMBER_STATUS_OK) {
+        array_clear(&p.c);
+        return complain("%s: %s", w->name, limber_error_text());
+    }
+    first = now() - start;
+    start = now();
+    limber_gemm(ctx, &contract, m, n, k, NULL, ma, mb, NULL, mc, &r);
+    second = now() - start;
+    v = check_product(&p, NULL);
+    if (isatty(2))
+        fprintf(stderr, "\r\033[K");
+    printf("  %-11s %-6s %-11s %13.4g %13.3g %10.2f ms %10.2f ms\n", w->name, w->as, r.scheme,
+           v.ulp, v.relative, 1e3 * first, 1e3 * second);
+    array_clear(&p.c);
+    return 0;
+}
+
+static int table(limber_context *ctx, const char *what, int64_t m, int64_t n, int64_t k,
+                 struct array *a, bool trans, struct array *b)
+{
+    heading(what);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (row(ctx, &ways[i], m, n, k, a, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1, b))
+            return 1;
+    return 0;
+}
+
+static bool matrix(struct array *a, int64_t rows, int64_t cols)
+{
+    *a = (struct array){ .format = format_of("f64"), .rank = 2, .dim = { rows, cols } };
+    return array_alloc(a, "demo");
+}
+
+/* ---- Hilbert --------------------------------------------------------------------------------- */
+
+static double choose(int n, int k)
+{
+    double c = 1;
+
+    for (int i = 1; i <= k; i++)
+        c = c * (n - k + i) / i; /* exact: every step is a binomial coefficient */
+    return c;
+}
+
+/* lcm(1..2n-1)/(i+j-1) and the integer inverse of the unscaled matrix; n = 10 keeps both exact. */
+static int hilbert(limber_context *ctx)
+{
+    enum { N = 10 };
+    const double lcm = 232792560; /* of 1 .. 19 */
+    struct array h, inverse;
+    int status = 1;
+
+    if (!matrix(&h, N, N))
+        return 1;
+    if (matrix(&inverse, N, N)) {
+        for (int i = 1; i <= N; i++)
+            for (int j = 1; j <= N; j++) {
+                double c = choose(i + j - 2, i - 1);
+                double v =
+                    (i + j - 1) * choose(N + i - 1, N - j) * choose(N + j - 1, N - i) * c * c;
+
+                ((double *)h.data)[(i - 1) * N + j - 1] = lcm / (i + j - 1);
+                ((double *)inverse.data)[(i - 1) * N + j - 1] = (i + j) % 2 ? -v : v;
+            }
+        status = table(ctx,
+                       "Hilbert matrix of order 10, scaled to integers, times its inverse: the "
+                       "result is 232792560 I",
+                       N, N, N, &h, false, &inverse);
+    }
+    array_clear(&h);
+    array_clear(&inverse);
+    return status;
+}
+
+/* ---- wide range ------------------------------------------------------------------------------ */
+
+static void wide(struct array *a, uint64_t seed)
+{
+    double *x = a->data;
+
+    for (int64_t i = 0; i < array_size(a); i++) {
+        double mantissa = 1 + (double)(random_bits(&seed) >> 12) * 0x1p-52;
+        uint64_t bits = random_bits(&seed);
+
+        x[i] = ldexp(bits & 1 ? -mantissa : mantissa, (int)(bits >> 1 & 63) - 32);
+    }
+}
+
+static int wide_range(limber_context *ctx)
+{
+    enum { N = 1024 };
+    struct array a, b;
+    int status = 1;
+
+    if (!matrix(&a, N, N))
+        return 1;
+    if (matrix(&b, N, N)) {
+        wide(&a, 1);
+        wide(&b, 2);
+        status = table(ctx,
+                       "Random 1024 x 1024, entries from 2^-32 to 2^32 (errors of 2000 sampled "
+                       "elements)",
+                       N, N, N, &a, false, &b);
+    }
+    array_clear(&a);
+    array_clear(&b);
+    return status;
+}
+
+/* ---- real data ------------------------------------------------------------------------------- */
+
+static bool path_in(char *out, size_t size, const char *data, const char *file)
+{
+    snprintf(out, size, "%s/%s", data, file);
+    if (access(out, R_OK) == 0)
+        return true;
+    printf("\n%s: skipped, it is not there\n", out);
+    return false;
+}
+
+static int mnist(limber_context *ctx, const char *data)
+{
+    struct array images, doubles = { 0 };
+    char path[4096];
+    int status = 1;
+
+    if (!path_in(path, sizeof path, data, "mnist/t10k-images-idx3-ubyte.gz"))
+        return 0;
+    if (!array_read(path, false, &images))
+        return 1;
+    if (matrix(&doubles, images.dim[0], images.dim[1]) &&
+        limber_convert(doubles.data, doubles.format, images.data, images.format,
+                       (size_t)array_size(&images), LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)
+        status = table(ctx,
+                       "Gram matrix of the MNIST images: doubles that hold bytes (784 x 784, "
+                       "inner 10000)",
+                       images.dim[1], images.dim[1], images.dim[0], &doubles, true, &doubles);
+    array_clear(&images);
+    array_clear(&doubles);
+    return status;
+}
+
+static int basis(limber_context *ctx, const char *data)
+{
+    struct array a;
+    char path[4096];
+    int status;
+
+    if (!path_in(path, sizeof path, data, "mtx/bp__1400.mtx"))
+        return 0;
+    if (!array_read(path, false, &a))
+        return 1;
+    status = table(ctx, "LP basis matrix bp__1400, its transpose times itself", a.dim[1], a.dim[1],
+                   a.dim[0], &a, true, &a);
+    array_clear(&a);
+    return status;
+}
+
+int cmd_demo(int argc, const char **argv)
+{
+    struct poptOption options[] = { POPT_AUTOHELP POPT_TABLEEND };
+    poptContext o = poptGetContext("limber", argc, argv, options, 0);
+    const char *data = limber_variable_value("LIMBER_DATA");
+    limber_context *ctx;
+    int code, status;
+
+    poptSetOtherOptionHelp(o, "\n\nexample: LIMBER_DATA=/path/to/data limber demo");
+    code = poptGetNextOpt(o);
+    if (code < -1)
+        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
+    poptFreeContext(o);
+    if (code < -1)
+        return 2;
+    if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK)
+        return complain("%s", limber_error_text());
+    status = hilbert(ctx) || wide_range(ctx);
+    if (!status && data)
+        status = mnist(ctx, data) || basis(ctx, data);
+    else if (!status)
+        printf("\nReal data is skipped: LIMBER_DATA names no folder.\n");
+    context_end(ctx);
+    return status;
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber explore: one product on many simulated units: error, swamping and retention against the
+ * accumulator's bits. */
+#define _GNU_SOURCE
+#include "tools/cli/explore.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <popt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_LISTED = 64 };
+
+struct list {
+    char *text;                     /* popt's copy, with zeros at the ends of items */
+    const char *item[MOST_LISTED];
+    int n;
+};
+
+struct explore {
+    struct product p;
+    struct list formats, groups, roundings, products;
+    char *in, *outer, *random, *csv, *plot;
+    double keep;
+    long long seed;
+    struct array exact;             /* A B in binary64, rounded once */
+    struct trial *trial;
+    int trials;
+};
+
+/* ---- the lists ------------------------------------------------------------------------------- */
+
+/* Items stand between spaces or commas; commas in parentheses are an item's own. */
+static bool cut(struct list *l, const char *option, const char *otherwise)
+{
+    int depth = 0;
+
+    if (!l->text)
+        l->text = strdup(otherwise);
+    for (char *s = l->text; s && *s; s++) {
+        bool between = *s == ' ' || (*s == ',' && depth == 0);
+
+        depth += (*s == '(') - (*s == ')');
+        if (!between && (s == l->text || !s[-1])) {
+            if (l->n == MOST_LISTED)
+                return complain("--%s: more than %d items", option, MOST_LISTED), false;
+            l->item[l->n++] = s;
+        }
+        if (between)
+            *s = 0;
+    }
+    if (!l->text || !l->n)
+        return complain(l->text ? "--%s is empty" : "--%s: out of memory", option), false;
+    return true;
+}
+
+static int width(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT ? 1 + f.exp_bits + f.frac_bits : 8 * f.size;
+}
+
+/* Of an exact product: one more exponent bit, and all bits of both significands. */
+static int product_width(const limber_unit *u)
+{
+    limber_format a = u->a.format, b = u->b.format;
+
+    if (u->mul.format.kind)
+        return width(u->mul.format);
+    return 2 + (a.exp_bits > b.exp_bits ? a.exp_bits : b.exp_bits) + a.frac_bits + b.frac_bits + 1;
+}
+
+static bool describe(const struct explore *e, struct trial *t)
+{
+    const char *outer = e->outer ? e->outer : t->format;
+    char words[UNIT_TEXT], mul[96] = "exact", groups[128] = "", seed[40] = "";
+    int length;
+
+    if (!strcmp(t->products, "rounded"))
+        snprintf(mul, sizeof mul, "%.60s:%.16s", t->format, t->rounding);
+    if (t->group)
+        snprintf(groups, sizeof groups, " group=%lld outer=%.60s:%.16s", (long long)t->group, outer,
+                 t->rounding);
+    if (!strcmp(t->rounding, "rs") || !strcmp(t->rounding, "sr"))
+        snprintf(seed, sizeof seed, " seed=%lld", e->seed);
+    length = snprintf(words, sizeof words, "in=%s mul=%s acc=%s:%s%s%s", e->in ? e->in : t->format,
+                      mul, t->format, t->rounding, groups, seed);
+    if (length < 0 || length >= (int)sizeof words)
+        return complain("explore: %s is no format", t->format), false;
+    if (limber_unit_parse(words, &t->unit) != LIMBER_STATUS_OK)
+        return complain("explore: %s: %s", words, limber_error_text()), false;
+    t->bits = width(t->unit.acc.format);
+    t->product_bits = product_width(&t->unit);
+    return true;
+}
+
+/* All units, before anything is run. */
+static bool list_trials(struct explore *e)
+{
+    int n = e->formats.n * e->groups.n * e->roundings.n * e->products.n, i = 0;
+
+    e->trial = calloc((size_t)n, sizeof *e->trial);
+    if (!e->trial)
+        return complain("explore: out of memory"), false;
+    for (int m = 0; m < e->products.n; m++)
+        if (strcmp(e->products.item[m], "exact") && strcmp(e->products.item[m], "rounded"))
+            return complain("--mul: \"%s\" is neither exact nor rounded", e->products.item[m]),
+                   false;
+    for (int g = 0; g < e->groups.n; g++) {
+        char *end;
+        long length = strtol(e->groups.item[g], &end, 10);
+
+        if (*end || length < 0 || length > INT32_MAX)
+            return complain("--groups: \"%s\" is no length of a group", e->groups.item[g]), false;
+        for (int r = 0; r < e->roundings.n; r++)
+            for (int m = 0; m < e->products.n; m++)
+                for (int f = 0; f < e->formats.n; f++, i++) {
+                    e->trial[i].format = e->formats.item[f];
+                    e->trial[i].rounding = e->roundings.item[r];
+                    e->trial[i].products = e->products.item[m];
+                    e->trial[i].group = length;
+                    if (!describe(e, &e->trial[i]))
+                        return false;
+                }
+    }
+    e->trials = n;
+    return true;
+}
+
+/* ---- the operands ---------------------------------------------------------------------------- */
+
+/* N(0,1). */
+static bool random_matrix(struct array *a, int64_t rows, int64_t cols, uint64_t *state)
+{
+    float *x;
+
+    *a = (struct array){ .format = format_of("f32"), .rank = 2, .dim = { rows, cols } };
+    if (!array_alloc(a, "--random"))
+        return false;
+    x = a->data;
+    for (int64_t i = 0; i < rows * cols; i++)
+        x[i] = (float)random_normal(state);
+    return true;
+}
+
+static bool random_operands(struct explore *e)
+{
+    long long v[4] = { 0, 0, 0, 1 };
+    const char *s = e->random;
+    uint64_t state;
+    int n = 0;
+
+    while (n < 4) {
+        char *end;
+
+        v[n++] = strtoll(s, &end, 10);
+        if (end == s || (*end && *end != ',') || v[n - 1] < (n < 4) || v[n - 1] > 1 << 20) {
+            n = 0;
+            break;
+        }
+        s = end + 1;
+        if (!*end)
+            break;
+    }
+    if (n < 3 || s[-1])
+        return complain("--random takes M,N,K or M,N,K,SEED, each up to 1048576"), false;
+    state = (uint64_t)v[3];
+    return random_matrix(&e->p.a, v[0], v[2], &state) && random_matrix(&e->p.b, v[2], v[1], &state);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static bool multiply_exactly(struct explore *e, limber_context *ctx)
+{
+    struct product q = e->p;
+
+    e->exact = e->p.c;
+    e->exact.format = format_of("f64");
+    e->exact.data = NULL;
+    if (!array_alloc(&e->exact, "result"))
+        return false;
+    q.c = e->exact;
+    q.promise = (limber_contract){ .promise = LIMBER_CONTRACT_CORRECT };
+    return product_run(&q, ctx, NULL) == LIMBER_STATUS_OK ||
+           (complain("%s", limber_error_text()), false);
+}
+
+static double frobenius(const float *c, const double *exact, int64_t n)
+{
+    double far = 0, size = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        double x = (double)c[i] - exact[i];
+
+        if (!isfinite(exact[i]))
+            continue;
+        if (!isfinite(c[i]))
+            return INFINITY;
+        far += x * x;
+        size += exact[i] * exact[i];
+    }
+    return size > 0 ? sqrt(far / size) : far > 0 ? INFINITY : 0;
+}
+
+static bool try(struct explore *e, limber_context *ctx, struct trial *t)
+{
+    limber_statistics *s = &e->p.statistics;
+    limber_report report;
+
+    e->p.promise =
+        (limber_contract){ .promise = LIMBER_CONTRACT_SIMULATE, .unit = &t->unit, .statistics = s };
+    *s = (limber_statistics){ .compare = 1 };
+    if (product_run(&e->p, ctx, &report) != LIMBER_STATUS_OK)
+        return complain("%s", limber_error_text()), false;
+    t->error = frobenius(e->p.c.data, e->exact.data, array_size(&e->exact));
+    t->distance = s->distance;
+    t->relative = s->relative;
+    t->swamped = s->nonzero ? (double)s->swamped / (double)s->nonzero : 0;
+    t->partly = s->nonzero ? (double)s->partly_swamped / (double)s->nonzero : 0;
+    t->retention = s->retention;
+    t->predicted = s->predicted;
+    t->seconds = report.seconds_run;
+    return true;
+}
+
+static void mark_frontier(struct explore *e)
+{
+    for (int i = 0; i < e->trials; i++) {
+        struct trial *t = &e->trial[i];
+
+        t->frontier = isfinite(t->error);
+        for (int j = 0; t->frontier && j < e->trials; j++) {
+            const struct trial *u = &e->trial[j];
+
+            t->frontier = !(u->bits <= t->bits && u->error <= t->error &&
+                            (u->bits < t->bits || u->error < t->error));
+        }
+    }
+}
+
+static bool run_trials(struct explore *e)
+{
+    limber_context *ctx = NULL;
+    bool shown = isatty(2), ok;
+
+    ok = product_context(&e->p, &ctx) == LIMBER_STATUS_OK ||
+         (complain("%s", limber_error_text()), false);
+    ok = ok && multiply_exactly(e, ctx);
+    for (int i = 0; ok && i < e->trials; i++) {
+        const struct trial *t = &e->trial[i];
+
+        if (shown)
+            fprintf(stderr, "\r%d of %d: %s, group %lld, %s\033[K", i + 1, e->trials, t->format,
+                    (long long)t->group, t->rounding);
+        ok = try(e, ctx, &e->trial[i]);
+    }
+    if (shown)
+        fprintf(stderr, "\r\033[K");
+    context_end(ctx);
+    mark_frontier(e);
+    return ok;
+}
+
+/* The fewest bits that keep the error, and of those the smallest error. */
+static const struct trial *smallest(const struct explore *e)
+{
+    const struct trial *best = NULL;
+
+    for (int i = 0; i < e->trials; i++) {
+        const struct trial *t = &e->trial[i];
+
+        if (t->error <= e->keep &&
+            (!best || t->bits < best->bits || (t->bits == best->bits && t->error < best->error)))
+            best = t;
+    }
+    return best;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static void shape_text(const struct explore *e, char *s, size_t size)
+{
+    const int64_t *c = e->p.c.dim;
+
+    if (e->p.is_conv)
+        snprintf(s, size, "%lld x %lld x %lld x %lld, inner %lld", (long long)c[0], (long long)c[1],
+                 (long long)c[2], (long long)c[3],
+                 (long long)(e->p.conv.c / e->p.conv.groups * e->p.conv.r * e->p.conv.s));
+    else
+        snprintf(s, size, "%lld x %lld, inner %lld", (long long)c[0], (long long)c[1],
+                 (long long)e->p.a.dim[!e->p.trans_a]);
+}
+
+static void cell(double x, int columns, int digits)
+{
+    if (isnan(x))
+        printf(" %*s", columns, "-");
+    else
+        printf(" %*.*g", columns, digits, x);
+}
+
+static void print_text(const struct explore *e)
+{
+    const struct trial *best = smallest(e);
+    char shape[160], groups[40] = "no groups";
+
+    shape_text(e, shape, sizeof shape);
+    printf("%s; operands in %s\n", shape, e->in ? e->in : "the accumulator's format");
+    printf("%-12s %-5s %8s %-8s %4s %10s %10s %8s %8s %9s %9s\n", "accumulator", "round", "group",
+           "products", "bits", "error", "distance", "swamped", "retained", "predicted", "seconds");
+    for (int i = 0; i < e->trials; i++) {
+        const struct trial *t = &e->trial[i];
+
+        printf("%-12s %-5s %8lld %-8s %4d", t->format, t->rounding, (long long)t->group,
+               t->products, t->bits);
+        cell(t->error, 10, 4);
+        cell(t->distance, 10, 4);
+        printf(" %7.2f%%", 100 * t->swamped);
+        cell(t->retention, 8, 4);
+        cell(t->predicted, 9, 4);
+        printf(" %9.4f%s\n", t->seconds, t->frontier ? " *" : "");
+    }
+    printf("* on the frontier: none has fewer bits and no larger error\n");
+    if (best && best->group)
+        snprintf(groups, sizeof groups, "groups of %lld", (long long)best->group);
+    if (e->keep > 0 && best)
+        printf("smallest accumulator that keeps %g: %s, %d bits, %s, %s, products %s "
+               "(error %.4g)\n",
+               e->keep, best->format, best->bits, groups, best->rounding, best->products,
+               best->error);
+    else if (e->keep > 0)
+        printf("none of these keeps %g\n", e->keep);
+}
+
+static cJSON *json_trial(const struct trial *t)
+{
+    cJSON *j = cJSON_CreateObject();
+    char unit[UNIT_TEXT];
+
+    cJSON_AddStringToObject(j, "unit", limber_unit_text(&t->unit, unit, sizeof unit));
+    cJSON_AddStringToObject(j, "format", t->format);
+    cJSON_AddStringToObject(j, "rounding", t->rounding);
+    cJSON_AddNumberToObject(j, "group", (double)t->group);
+    cJSON_AddStringToObject(j, "products", t->products);
+    cJSON_AddNumberToObject(j, "accumulator_bits", t->bits);
+    cJSON_AddNumberToObject(j, "product_bits", t->product_bits);
+    json_number(j, "error", t->error);
+    json_number(j, "distance", t->distance);
+    json_number(j, "relative", t->relative);
+    json_number(j, "swamped", t->swamped);
+    json_number(j, "partly_swamped", t->partly);
+    json_number(j, "retention", t->retention);
+    json_number(j, "retention_predicted", t->predicted);
+    json_number(j, "seconds", t->seconds);
+    cJSON_AddBoolToObject(j, "frontier", t->frontier);
+    return j;
+}
+
+static bool print_json(const struct explore *e)
+{
+    cJSON *j = cJSON_CreateObject(), *array;
+    const struct trial *best = smallest(e);
+    char shape[160];
+
+    shape_text(e, shape, sizeof shape);
+    cJSON_AddStringToObject(j, "shape", shape);
+    array = cJSON_AddArrayToObject(j, "trials");
+    for (int i = 0; i < e->trials; i++)
+        cJSON_AddItemToArray(array, json_trial(&e->trial[i]));
+    if (e->keep > 0) {
+        cJSON_AddNumberToObject(j, "keep", e->keep);
+        cJSON_AddItemToObject(j, "smallest", best ? json_trial(best) : cJSON_CreateNull());
+    }
+    return json_print(j);
+}
+
+static void field(FILE *f, double x)
+{
+    if (isnan(x))
+        fprintf(f, ",");
+    else
+        fprintf(f, ",%.9g", x);
+}
+
+static bool write_csv(const struct explore *e, const char *path)
+{
+    struct draft d;
+
+    if (!draft_open(&d, path))
+        return false;
+    fprintf(d.f, "unit,format,rounding,group,products,accumulator_bits,product_bits,error,distance,"
+                 "relative,swamped,partly_swamped,retention,retention_predicted,seconds,"
+                 "frontier\n");
+    for (int i = 0; i < e->trials; i++) {
+        const struct trial *t = &e->trial[i];
+        const double x[] = { t->error,  t->distance,  t->relative,  t->swamped,
+                             t->partly, t->retention, t->predicted, t->seconds };
+        char unit[UNIT_TEXT];
+
+        fprintf(d.f, "\"%s\",\"%s\",%s,%lld,%s,%d,%d",
+                limber_unit_text(&t->unit, unit, sizeof unit), t->format, t->rounding,
+                (long long)t->group, t->products, t->bits, t->product_bits);
+        for (size_t k = 0; k < sizeof x / sizeof *x; k++)
+            field(d.f, x[k]);
+        fprintf(d.f, ",%d\n", t->frontier);
+    }
+    return draft_close(&d, true);
+}
+
+/* Without gnuplot the figures are still kept, beside where the plot would be. */
+static bool plot(const struct explore *e)
+{
+    char shape[160], title[256], *beside;
+    bool absent, ok;
+
+    shape_text(e, shape, sizeof shape);
+    snprintf(title, sizeof title, "%s; operands in %s", shape,
+             e->in ? e->in : "the accumulator's format");
+    ok = explore_plot(e->plot, title, e->trial, e->trials, &absent);
+    if (absent && !e->csv && asprintf(&beside, "%s.csv", e->plot) >= 0) {
+        if (write_csv(e, beside))
+            fprintf(stderr, "limber: the figures are in %s\n", beside);
+        free(beside);
+    }
+    return ok;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static bool prepare(struct explore *e)
+{
+    if (!cut(&e->formats, "formats", "e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16") ||
+        !cut(&e->groups, "groups", "0,16,64") || !cut(&e->roundings, "roundings", "rn") ||
+        !cut(&e->products, "mul", e->in ? "exact" : "rounded"))
+        return false;
+    return list_trials(e) && (!e->p.is_conv || product_geometry(&e->p));
+}
+
+static int explore(struct explore *e, const char *const *files)
+{
+    bool ok;
+
+    e->p.as = strdup("f32");
+    ok = e->p.as && (!e->random || random_operands(e)) &&
+         product_open(&e->p, e->random ? NULL : files) && run_trials(e);
+    if (!ok)
+        return 1;
+    if (e->p.json)
+        ok = print_json(e);
+    else
+        print_text(e);
+    if (e->csv && !write_csv(e, e->csv))
+        ok = false;
+    if (e->plot && !plot(e))
+        ok = false;
+    return !ok;
+}
+
+static void clear(struct explore *e)
+{
+    char *strings[] = { e->formats.text,  e->groups.text, e->roundings.text,
+                        e->products.text, e->in,          e->outer,
+                        e->random,        e->csv,         e->plot };
+
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
+        free(strings[i]);
+    free(e->trial);
+    array_clear(&e->exact);
+    product_clear(&e->p);
+}
+
+int cmd_explore(int argc, const char **argv)
+{
+    struct explore e = { .seed = 1 };
+    int conv = 0;
+    struct poptOption table[] = {
+        { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0,
+          "accumulators, of e5m2 f16 (1,e,m) "
+          "... (e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16)",
+          "LIST" },
+        { "groups", 0, POPT_ARG_STRING, &e.groups.text, 0, "lengths of groups, 0: none (0,16,64)",
+          "LIST" },
+        { "roundings", 0, POPT_ARG_STRING, &e.roundings.text, 0, "of rn ra rz ru rd ro rs (rn)",
+          "LIST" },
+        { "mul", 0, POPT_ARG_STRING, &e.products.text, 0,
+          "products: rounded to the accumulator's "
+          "format (default), exact (default with --in) or both",
+          "LIST" },
+        { "in", 0, POPT_ARG_STRING, &e.in, 0,
+          "operands in this format; default: the "
+          "accumulator's",
+          "FORMAT" },
+        { "outer", 0, POPT_ARG_STRING, &e.outer, 0,
+          "outer sums in this format; default: the "
+          "accumulator's",
+          "FORMAT" },
+        { "seed", 0, POPT_ARG_LONGLONG, &e.seed, 0, "of stochastic rounding (1)", "N" },
+        { "keep", 0, POPT_ARG_DOUBLE, &e.keep, 0,
+          "name the smallest accumulator with at most this "
+          "error",
+          "ERROR" },
+        { "random", 0, POPT_ARG_STRING, &e.random, 0, "normal numbers instead of files",
+          "M,N,K[,SEED]" },
+        { "csv", 0, POPT_ARG_STRING, &e.csv, 0, "write the figures", "FILE" },
+        { "plot", 0, POPT_ARG_STRING, &e.plot, 0, "draw error against bits (needs gnuplot)",
+          "FILE.svg" },
+        { "trans-a", 0, POPT_ARG_NONE, &e.p.trans_a, 0, "use the transpose of A", NULL },
+        { "trans-b", 0, POPT_ARG_NONE, &e.p.trans_b, 0, "use the transpose of B", NULL },
+        { "conv", 0, POPT_ARG_NONE, &conv, 0, "the files are an image and filters", NULL },
+        { "stride", 0, POPT_ARG_STRING, &e.p.stride, 0, "of --conv, as in limber conv", "A,B" },
+        { "pad", 0, POPT_ARG_STRING, &e.p.pad, 0, "alike", "T,B,L,R" },
+        { "dilate", 0, POPT_ARG_STRING, &e.p.dilate, 0, "alike", "A,B" },
+        { "layout", 0, POPT_ARG_STRING, &e.p.layout, 0, "alike", "NAME" },
+        { "conv-groups", 0, POPT_ARG_INT, &e.p.groups, 0, "alike, its --groups", "N" },
+        { "backend", 0, POPT_ARG_STRING, &e.p.backend, 0, "auto, interp or llvm", "NAME" },
+        { "threads", 0, POPT_ARG_INT, &e.p.threads, 0, "worker threads", "N" },
+        { "json", 0, POPT_ARG_NONE, &e.p.json, 0, "print one JSON object", NULL },
+        POPT_AUTOHELP POPT_TABLEEND
+    };
+    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    const char *const *files;
+    int code, n = 0, status = 2;
+
+    poptSetOtherOptionHelp(o,
+                           "A B | --conv X W | --random M,N,K [options]\n\nexample: limber "
+                           "explore A.npy B.npy --in e5m2 --groups 0,64 --keep 1e-2 --plot e.svg");
+    code = poptGetNextOpt(o);
+    files = poptGetArgs(o);
+    while (files && files[n])
+        n++;
+    e.p.is_conv = conv;
+    if (code < -1)
+        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
+    else if (n != (e.random ? 0 : 2))
+        complain("explore takes two files, or --random and none (see limber explore --help)");
+    else if (e.random && conv)
+        complain("--random makes matrices, not tensors for --conv");
+    else if (!(e.keep >= 0) || e.seed < 0)
+        complain(e.seed < 0 ? "--seed is negative" : "--keep is negative");
+    else if (picture_named(e.plot, "--plot") && prepare(&e))
+        status = explore(&e, files);
+    poptFreeContext(o);
+    clear(&e);
+    return status;
+}

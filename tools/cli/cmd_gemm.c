@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber gemm, limber conv. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const source[] = { "compiled", "disk", "memory" };
+
+static void shape_text(const struct product *p, char *s, size_t size)
+{
+    if (p->is_conv)
+        snprintf(s, size, "%lld x %lld x %lld x %lld", (long long)p->c.dim[0],
+                 (long long)p->c.dim[1], (long long)p->c.dim[2], (long long)p->c.dim[3]);
+    else
+        snprintf(s, size, "%lld x %lld, inner %lld", (long long)p->c.dim[0], (long long)p->c.dim[1],
+                 (long long)p->a.dim[!p->trans_a]);
+}
+
+/* Of two runs the second, which compiled nothing. */
+static const limber_report *last(const struct measured *o)
+{
+    return o->timed ? &o->warm : &o->cold;
+}
+
+void verdict_json(cJSON *j, const struct product *p, const struct verdict *v)
+{
+    if (p->check) {
+        cJSON_AddNumberToObject(j, "error_ulp", v->ulp);
+        cJSON_AddNumberToObject(j, "error_relative", v->relative);
+        cJSON_AddNumberToObject(j, "elements_checked", (double)v->checked);
+    } else {
+        cJSON_AddNullToObject(j, "error_ulp");
+        cJSON_AddNullToObject(j, "error_relative");
+    }
+}
+
+static void print_json(const struct product *p, const struct measured *o)
+{
+    cJSON *j = cJSON_CreateObject(), *shape = cJSON_AddObjectToObject(j, "shape");
+    char name[64], unit[UNIT_TEXT], *text;
+
+    if (p->is_conv) {
+        cJSON_AddNumberToObject(shape, "n", (double)p->conv.n);
+        cJSON_AddNumberToObject(shape, "c", (double)p->conv.c);
+        cJSON_AddNumberToObject(shape, "h", (double)p->conv.h);
+        cJSON_AddNumberToObject(shape, "w", (double)p->conv.w);
+        cJSON_AddNumberToObject(shape, "o", (double)p->conv.o);
+        cJSON_AddNumberToObject(shape, "r", (double)p->conv.r);
+        cJSON_AddNumberToObject(shape, "s", (double)p->conv.s);
+    } else {
+        cJSON_AddNumberToObject(shape, "m", (double)p->c.dim[0]);
+        cJSON_AddNumberToObject(shape, "n", (double)p->c.dim[1]);
+        cJSON_AddNumberToObject(shape, "k", (double)p->a.dim[!p->trans_a]);
+    }
+    cJSON_AddStringToObject(j, "type", limber_format_name(p->c.format, name, sizeof name));
+    cJSON_AddStringToObject(j, "contract",
+                            p->promise.unit ? "simulate" :
+                            p->contract     ? p->contract :
+                                              "native");
+    if (p->promise.unit)
+        cJSON_AddStringToObject(j, "unit", limber_unit_text(&p->unit, unit, sizeof unit));
+    if (p->lpgemm)
+        cJSON_AddBoolToObject(j, "quantised", !p->unquantised);
+    cJSON_AddStringToObject(j, "backend", o->cold.backend);
+    cJSON_AddStringToObject(j, "scheme", o->cold.scheme);
+    cJSON_AddNumberToObject(j, "products_kept", o->cold.rows);
+    cJSON_AddNumberToObject(j, "products_pruned", o->cold.pruned);
+    if (isfinite(o->cold.bound))
+        cJSON_AddNumberToObject(j, "bound", o->cold.bound);
+    else
+        cJSON_AddNullToObject(j, "bound");
+    verdict_json(j, p, &o->v);
+    cJSON_AddNumberToObject(j, "seconds_cold", o->seconds_cold);
+    cJSON_AddNumberToObject(j, "seconds_warm", o->seconds_warm);
+    cJSON_AddStringToObject(j, "cache", source[o->cold.from]);
+    if (o->cold.parts)
+        cJSON_AddItemToObject(j, "parts", parts_json(last(o), true));
+    if (p->promise.statistics)
+        cJSON_AddItemToObject(j, "statistics", statistics_json(&p->statistics));
+    text = cJSON_Print(j);
+    printf("%s\n", text ? text : "{}");
+    cJSON_free(text);
+    cJSON_Delete(j);
+}
+
+static void print_text(const struct product *p, const struct measured *o)
+{
+    char name[64], shape[128], unit[UNIT_TEXT];
+
+    shape_text(p, shape, sizeof shape);
+    printf("result    %s of %s\n", shape, limber_format_name(p->c.format, name, sizeof name));
+    if (p->unquantised)
+        printf("layer     %s is not quantised: native f32\n", p->layer ? p->layer : "any");
+    if (p->promise.unit)
+        printf("unit      %s\n", limber_unit_text(&p->unit, unit, sizeof unit));
+    printf("contract  %s, by %s on %s\n",
+           p->promise.unit ? "simulate" :
+           p->contract     ? p->contract :
+                             "native",
+           o->cold.scheme, o->cold.backend);
+    printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
+    if (!p->promise.unit)
+        printf("bound     %.3g |A||B|%s\n", o->cold.bound, o->cold.bound == 0 ? " (exact)" : "");
+    if (p->check)
+        printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", o->v.ulp, o->v.relative,
+               (long long)o->v.checked, (long long)o->v.elements);
+    printf("seconds   %.6f (%s)", o->seconds_cold, source[o->cold.from]);
+    if (o->timed)
+        printf(", warm %.6f", o->seconds_warm);
+    printf("\n");
+    if (o->cold.recomputed)
+        printf("recomputed  %lld of %lld elements, undecided by fewer bits\n",
+               (long long)o->cold.recomputed, (long long)array_size(&p->c));
+    if (o->cold.parts)
+        parts_print(last(o));
+    if (p->promise.statistics)
+        statistics_print(&p->unit, &p->statistics);
+}
+
+static limber_status timed(const struct product *p, limber_context *ctx, limber_report *r,
+                           double *seconds)
+{
+    double start = now();
+    limber_status s = product_run(p, ctx, r);
+
+    *seconds = now() - start;
+    return s;
+}
+
+bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
+{
+    size_t bytes = (size_t)array_size(&p->c) * p->c.format.size;
+    void *before = malloc(bytes + 1);
+    bool ok;
+
+    if (!before)
+        return complain("out of memory"), false;
+    memcpy(before, p->c.data, bytes);
+    o->timed = p->time || p->json || p->check || p->run;
+    ok = timed(p, ctx, &o->cold, &o->seconds_cold) == LIMBER_STATUS_OK;
+    if (ok && o->timed) {
+        memcpy(p->c.data, before, bytes);
+        ok = timed(p, ctx, &o->warm, &o->seconds_warm) == LIMBER_STATUS_OK;
+    }
+    if (!ok)
+        complain("%s", limber_error_text());
+    if (ok && p->check)
+        o->v = check_product(p, before);
+    free(before);
+    return ok;
+}
+
+static int run(struct product *p)
+{
+    struct measured o = { 0 };
+    limber_context *ctx = NULL;
+    int status = 0;
+
+    if (product_context(p, &ctx) != LIMBER_STATUS_OK)
+        status = complain("%s", limber_error_text());
+    else if (!product_measure(p, ctx, &o) || (p->out && !array_write(p->out, &p->c)))
+        status = 1;
+    if (!status && p->json)
+        print_json(p, &o);
+    else if (!status)
+        print_text(p, &o);
+    context_end(ctx);
+    return status;
+}
+
+static int product(int argc, const char **argv, bool is_conv)
+{
+    struct product p;
+    int status = product_read(argc, argv, is_conv, false, &p);
+
+    if (status)
+        return status - 1;
+    status = run(&p);
+    product_clear(&p);
+    return status;
+}
+
+int cmd_gemm(int argc, const char **argv)
+{
+    return product(argc, argv, false);
+}
+
+int cmd_conv(int argc, const char **argv)
+{
+    return product(argc, argv, true);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber plan: what a call would do, or passes over a plan from a file. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <cjson/cJSON.h>
+#include <popt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int show(char *text, bool json)
+{
+    if (!text)
+        return complain("%s", limber_error_text());
+    if (json) {
+        cJSON *j = cJSON_CreateObject();
+        char *printed;
+
+        cJSON_AddStringToObject(j, "plan", text);
+        printed = cJSON_Print(j);
+        printf("%s\n", printed ? printed : "{}");
+        cJSON_free(printed);
+        cJSON_Delete(j);
+    } else {
+        fputs(text, stdout);
+    }
+    limber_free(text);
+    return 0;
+}
+
+/* What there is to tell of a product beside its plan. */
+struct told {
+    limber_inspection look[2];
+    limber_cut cut;
+    limber_report plan;
+    struct measured run;
+};
+
+static const limber_report *best_known(const struct product *p, const struct told *t)
+{
+    return p->run ? &t->run.warm : &t->plan;
+}
+
+static int tell_json(const struct product *p, const struct told *t, char *text)
+{
+    cJSON *j = cJSON_CreateObject();
+    char *printed;
+
+    cJSON_AddItemToObject(j, "operands", masks_json(t->look));
+    cJSON_AddStringToObject(j, "scheme", t->plan.scheme);
+    json_number(j, "bound", t->plan.bound);
+    json_number(j, "seconds_predicted", t->plan.cost);
+    cut_json(j, &t->cut);
+    cJSON_AddItemToObject(j, "parts", parts_json(best_known(p, t), p->run));
+    if (p->run) {
+        cJSON_AddNumberToObject(j, "seconds", t->run.seconds_warm);
+        verdict_json(j, p, &t->run.v);
+    }
+    cJSON_AddStringToObject(j, "plan", text);
+    printed = cJSON_Print(j);
+    printf("%s\n", printed ? printed : "{}");
+    cJSON_free(printed);
+    cJSON_Delete(j);
+    return 0;
+}
+
+static int tell_text(const struct product *p, const struct told *t, const char *text)
+{
+    masks_print(p, t->look);
+    fputs(text, stdout);
+    if (!p->run)
+        return 0;
+    printf("; run\nscheme  %s, bound %.3g |A||B|\nseconds %.3g, predicted %.3g\n",
+           t->run.warm.scheme, t->run.warm.bound, t->run.seconds_warm, t->plan.cost);
+    if (p->check)
+        printf("error   %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", t->run.v.ulp,
+               t->run.v.relative, (long long)t->run.v.checked, (long long)t->run.v.elements);
+    if (t->run.warm.parts)
+        parts_print(&t->run.warm);
+    return 0;
+}
+
+static int tell(struct product *p, limber_context *ctx, char *text)
+{
+    struct told t = { .run = { .timed = false } };
+    int status = 0;
+
+    p->run = p->run || p->check;
+    if (product_look(p, ctx, t.look) != LIMBER_STATUS_OK ||
+        product_cut(p, ctx, &t.cut, &t.plan) != LIMBER_STATUS_OK)
+        status = complain("%s", limber_error_text());
+    else if (p->run && !product_measure(p, ctx, &t.run))
+        status = 1;
+    else if (p->svg && !heat_write(p->svg, p, t.look, &t.cut, best_known(p, &t)))
+        status = 1;
+    else
+        status = p->json ? tell_json(p, &t, text) : tell_text(p, &t, text);
+    limber_inspection_free(&t.look[0]);
+    limber_inspection_free(&t.look[1]);
+    limber_cut_free(&t.cut);
+    return status;
+}
+
+static int of_product(int argc, const char **argv, bool is_conv)
+{
+    limber_context *ctx = NULL;
+    struct product p;
+    char *text = NULL;
+    int status = product_read(argc, argv, is_conv, true, &p);
+
+    if (status)
+        return status - 1;
+    if (product_context(&p, &ctx) == LIMBER_STATUS_OK)
+        product_plan(&p, ctx, &text);
+    if (!text || is_conv) {
+        status = show(text, p.json);
+    } else {
+        status = tell(&p, ctx, text);
+        limber_free(text);
+    }
+    context_end(ctx);
+    product_clear(&p);
+    return status;
+}
+
+static int of_file(const char *path, const char *passes, const char *target_file,
+                   const char *backend, bool json)
+{
+    char *plan = text_read(path), *target = target_file ? text_read(target_file) : NULL,
+         *text = NULL;
+    limber_config config = { .backend = backend };
+    limber_context *ctx = NULL;
+    int status = 1;
+
+    if (plan && (!target_file || target)) {
+        if (limber_create(&ctx, &config) == LIMBER_STATUS_OK)
+            limber_plan_text(ctx, plan, passes, target, &text);
+        status = show(text, json);
+    }
+    context_end(ctx);
+    free(plan);
+    free(target);
+    return status;
+}
+
+int cmd_plan(int argc, const char **argv)
+{
+    char *passes = NULL, *target = NULL, *backend = NULL;
+    const char *path;
+    int json = 0, code, status;
+    struct poptOption table[] = {
+        { "passes", 0, POPT_ARG_STRING, &passes, 0, "only these, with commas", "P,Q" },
+        { "target", 0, POPT_ARG_STRING, &target, 0, "a machine as text", "FILE" },
+        { "backend", 0, POPT_ARG_STRING, &backend, 0, "auto, interp or llvm", "NAME" },
+        { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
+        POPT_AUTOHELP POPT_TABLEEND
+    };
+    poptContext o;
+
+    if (argc > 1 && (!strcmp(argv[1], "gemm") || !strcmp(argv[1], "conv")))
+        return of_product(argc - 1, argv + 1, argv[1][0] == 'c');
+    o = poptGetContext("limber", argc, argv, table, 0);
+    poptSetOtherOptionHelp(o, "gemm A B [options] | conv X W [options] | FILE.lir [options]\n\n"
+                              "example: limber plan gemm A.npy B.npy --contract bits=40");
+    code = poptGetNextOpt(o);
+    path = poptGetArg(o);
+    if (code < -1)
+        status =
+            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
+    else if (!path)
+        status = complain("plan takes gemm, conv or a file (see limber plan --help)") + 1;
+    else
+        status = of_file(path, passes, target, backend, json);
+    poptFreeContext(o);
+    free(passes);
+    free(target);
+    free(backend);
+    return status;
+}

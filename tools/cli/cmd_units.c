@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * limber units: the presets of simulated units, and what a description stands for. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <cjson/cJSON.h>
+#include <popt.h>
+#include <string.h>
+
+static int print_json(cJSON *j)
+{
+    char *s = cJSON_Print(j);
+
+    if (s)
+        printf("%s\n", s);
+    cJSON_Delete(j);
+    if (!s)
+        return complain("out of memory");
+    cJSON_free(s);
+    return 0;
+}
+
+static int list(bool json)
+{
+    const limber_unit_preset *u;
+    cJSON *array = json ? cJSON_CreateArray() : NULL;
+    int longest = 0;
+
+    for (int i = 0; (u = limber_unit_preset_at(i)); i++)
+        longest = (int)strlen(u->name) > longest ? (int)strlen(u->name) : longest;
+    for (int i = 0; (u = limber_unit_preset_at(i)); i++) {
+        cJSON *j;
+
+        if (!json) {
+            printf("%-*s  %s\n%*s  %s\n", longest, u->name, u->words, longest, "", u->source);
+            continue;
+        }
+        j = cJSON_CreateObject();
+        cJSON_AddStringToObject(j, "name", u->name);
+        cJSON_AddStringToObject(j, "words", u->words);
+        cJSON_AddStringToObject(j, "source", u->source);
+        cJSON_AddItemToArray(array, j);
+    }
+    return json ? print_json(array) : 0;
+}
+
+static int spell(const char *words, bool json)
+{
+    limber_unit unit;
+    char text[UNIT_TEXT];
+    cJSON *j;
+
+    if (limber_unit_parse(words, &unit) != LIMBER_STATUS_OK)
+        return complain("%s", limber_error_text());
+    limber_unit_text(&unit, text, sizeof text);
+    if (!json) {
+        printf("%s\n", text);
+        return 0;
+    }
+    j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "unit", text);
+    return print_json(j);
+}
+
+int cmd_units(int argc, const char **argv)
+{
+    int json = 0, code, status;
+    struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+                                  POPT_AUTOHELP POPT_TABLEEND };
+    poptContext o = poptGetContext("limber", argc, argv, table, 0);
+    const char *words;
+
+    poptSetOtherOptionHelp(o, "[\"UNIT\"] [options]\n\n"
+                              "example: limber units \"h100-e4m3 group=128 outer=f32\"");
+    code = poptGetNextOpt(o);
+    words = poptGetArg(o);
+    if (code < -1)
+        status =
+            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
+    else if (words && poptPeekArg(o))
+        status = complain("units takes one description, in quotes") + 1;
+    else
+        status = words ? spell(words, json) : list(json);
+    poptFreeContext(o);
+    return status;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What operands are like, tile by tile: a picture in characters, and JSON. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <cjson/cJSON.h>
+#include <limits.h>
+
+enum { HIGH = 32, WIDE = 64, LEVELS = 8 };
+static const char ramp[LEVELS + 1] = ":-=+*#%@";
+
+struct grid masks_grid(const limber_inspection *l, int side, int64_t high, int64_t wide)
+{
+    int64_t down = side ? l->tile_cols : l->tile_rows, across = side ? l->tile_rows : l->tile_cols;
+    int64_t dy = down > high ? (down + high - 1) / high : 1;
+    int64_t dx = across > wide ? (across + wide - 1) / wide : 1;
+
+    return (struct grid){ (down + dy - 1) / dy, (across + dx - 1) / dx, dy, dx };
+}
+
+static void take(struct cell *c, const limber_tile *t)
+{
+    bool finite = t->bits > 0;
+
+    c->special = c->special || t->flags & LIMBER_TILE_HAS_SPECIAL;
+    if (finite && (c->zero || t->emax > c->emax))
+        c->emax = t->emax;
+    c->bits = t->bits > c->bits ? t->bits : c->bits;
+    c->zero = c->zero && !finite;
+}
+
+struct cell masks_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
+                       int64_t x)
+{
+    struct cell c = { .zero = true };
+    int64_t row = side ? x * g->dx : y * g->dy, rows = side ? g->dx : g->dy;
+    int64_t col = side ? y * g->dy : x * g->dx, cols = side ? g->dy : g->dx;
+
+    for (int64_t i = row; i < row + rows && i < l->tile_rows; i++)
+        for (int64_t j = col; j < col + cols && j < l->tile_cols; j++)
+            take(&c, &l->tile[i * l->tile_cols + j]);
+    return c;
+}
+
+bool masks_range(const limber_inspection look[2], int *least, int *most)
+{
+    *least = INT_MAX;
+    *most = INT_MIN;
+    for (int side = 0; side < 2; side++)
+        for (int64_t i = 0; i < look[side].tile_rows * look[side].tile_cols; i++) {
+            const limber_tile *t = &look[side].tile[i];
+
+            if (t->bits == 0)
+                continue;
+            *least = t->emax < *least ? t->emax : *least;
+            *most = t->emax > *most ? t->emax : *most;
+        }
+    if (*least <= *most)
+        return true;
+    *least = *most = 0;
+    return false;
+}
+
+static int step_of(int least, int most)
+{
+    return (most - least + LEVELS) / LEVELS;
+}
+
+static char sign_of(const struct cell *c, int least, int most)
+{
+    return c->special ? '!' : c->zero ? '.' : ramp[(c->emax - least) / step_of(least, most)];
+}
+
+static double zeros(const limber_inspection *l)
+{
+    int64_t n = l->tile_rows * l->tile_cols, zero = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        zero += l->tile[i].flags & LIMBER_TILE_IS_ZERO;
+    return n ? 100. * (double)zero / (double)n : 0;
+}
+
+static void print_one(const struct product *p, const limber_inspection *l, int side, int least,
+                      int most)
+{
+    struct grid g = masks_grid(l, side, HIGH, WIDE);
+    char format[64];
+
+    printf("%c  %s, %lld x %lld of %s: ", "AB"[side], p -> name[side],
+           (long long)(side ? l->length : l->lines), (long long)(side ? l->lines : l->length),
+           limber_format_name(side ? p->b.format : p->a.format, format, sizeof format));
+    if (l->zero)
+        printf("zero");
+    else
+        printf("exponents %d to %d, %d bits an element, %d a line", l->emin, l->emax, l->bits,
+               l->width);
+    printf(", %.3g%% of tiles zero%s\n", zeros(l), l->special ? ", NaN or infinities" : "");
+    for (int64_t y = 0; y < g.down; y++) {
+        printf("   ");
+        for (int64_t x = 0; x < g.across; x++) {
+            struct cell c = masks_cell(l, side, &g, y, x);
+
+            putchar(sign_of(&c, least, most));
+        }
+        putchar('\n');
+    }
+}
+
+void masks_print(const struct product *p, const limber_inspection look[2])
+{
+    int least, most;
+    bool any = masks_range(look, &least, &most);
+
+    for (int side = 0; side < 2; side++)
+        print_one(p, &look[side], side, least, most);
+    printf("   a character: tiles of 64 x 64 elements; their largest exponents");
+    for (int i = 0; any && i < LEVELS && least + i * step_of(least, most) <= most; i++) {
+        int from = least + i * step_of(least, most), to = from + step_of(least, most) - 1;
+
+        to = to < most ? to : most;
+        if (from == to)
+            printf(" %c %d", ramp[i], from);
+        else
+            printf(" %c %d..%d", ramp[i], from, to);
+    }
+    printf(" . zero ! NaN or infinity\n\n");
+}
+
+cJSON *masks_json(const limber_inspection look[2])
+{
+    cJSON *j = cJSON_CreateObject();
+
+    for (int side = 0; side < 2; side++) {
+        const limber_inspection *l = &look[side];
+        cJSON *o = cJSON_AddObjectToObject(j, side ? "b" : "a");
+
+        cJSON_AddNumberToObject(o, "lines", (double)l->lines);
+        cJSON_AddNumberToObject(o, "length", (double)l->length);
+        cJSON_AddBoolToObject(o, "zero", l->zero);
+        cJSON_AddBoolToObject(o, "special", l->special);
+        cJSON_AddBoolToObject(o, "negative", l->negative);
+        cJSON_AddNumberToObject(o, "emin", l->emin);
+        cJSON_AddNumberToObject(o, "emax", l->emax);
+        cJSON_AddNumberToObject(o, "spread", l->spread);
+        cJSON_AddNumberToObject(o, "width", l->width);
+        cJSON_AddNumberToObject(o, "bits", l->bits);
+        cJSON_AddNumberToObject(o, "zero_tiles", zeros(l) / 100);
+    }
+    return j;
+}

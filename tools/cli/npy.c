@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * NumPy's .npy, versions 1 to 3; source: NumPy enhancement proposal 1 and numpy.lib.format. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct header {
+    char descr[16];
+    bool fortran;
+    int rank;
+    int64_t dim[4];
+};
+
+static bool bad(const char *path, const char *what)
+{
+    complain("%s: %s", path, what);
+    return false;
+}
+
+/* The value of 'key': in the header's dictionary. */
+static const char *field(const char *dict, const char *key)
+{
+    const char *s = strstr(dict, key);
+
+    if (!s)
+        return NULL;
+    s += strlen(key);
+    while (*s == '\'' || *s == '"' || *s == ' ' || *s == ':') {
+        if (*s == ':') {
+            s++;
+            while (*s == ' ')
+                s++;
+            return s;
+        }
+        s++;
+    }
+    return NULL;
+}
+
+static bool parse_shape(const char *s, struct header *h)
+{
+    if (*s++ != '(')
+        return false;
+    for (;;) {
+        char *end;
+
+        while (*s == ' ' || *s == ',')
+            s++;
+        if (*s == ')')
+            return true;
+        if (h->rank == 4 || !isdigit((unsigned char)*s))
+            return false;
+        h->dim[h->rank] = strtoll(s, &end, 10);
+        if (end == s || h->dim[h->rank] < 0 || h->dim[h->rank] > (int64_t)1 << 48)
+            return false;
+        h->rank++;
+        s = end;
+    }
+}
+
+static bool parse_header(const char *dict, const char *path, struct header *h)
+{
+    const char *descr = field(dict, "descr"), *order = field(dict, "fortran_order");
+    const char *shape = field(dict, "shape");
+    size_t n;
+
+    memset(h, 0, sizeof *h);
+    if (!descr || !order || !shape)
+        return bad(path, "the .npy header lacks descr, fortran_order or shape");
+    if (*descr != '\'' && *descr != '"')
+        return bad(path, "structured .npy types are not numbers");
+    n = strcspn(descr + 1, "'\"");
+    if (n >= sizeof h->descr)
+        return bad(path, "the .npy type is not understood");
+    memcpy(h->descr, descr + 1, n);
+    if (strncmp(order, "True", 4) && strncmp(order, "False", 5))
+        return bad(path, "fortran_order is neither True nor False");
+    h->fortran = *order == 'T';
+    return parse_shape(shape, h) || bad(path, "the shape is not one to four sizes");
+}
+
+static bool read_header(FILE *f, const char *path, struct header *h)
+{
+    unsigned char head[12];
+    size_t length, at = 10;
+    char *dict;
+    bool ok;
+
+    if (fread(head, 1, 10, f) != 10)
+        return bad(path, "the .npy header is cut short");
+    length = head[8] | (size_t)head[9] << 8;
+    if (head[6] >= 2) {
+        if (fread(head + 10, 1, 2, f) != 2)
+            return bad(path, "the .npy header is cut short");
+        length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+        at = 12;
+    }
+    (void)at;
+    if (head[6] < 1 || head[6] > 3)
+        return bad(path, "an unknown version of .npy");
+    if (length > 1 << 20)
+        return bad(path, "the .npy header is implausibly long");
+    dict = calloc(length + 1, 1);
+    if (!dict)
+        return bad(path, "out of memory");
+    ok = fread(dict, 1, length, f) == length || bad(path, "the .npy header is cut short");
+    ok = ok && parse_header(dict, path, h);
+    free(dict);
+    return ok;
+}
+
+/* How a descr is stored and what it is read as. */
+static const struct type {
+    const char *code;   /* without the byte order */
+    int size;
+    const char *format;
+    bool widens;        /* unsigned, read as the next wider signed format */
+} types[] = {
+    { "b1", 1, "u8", false },  { "u1", 1, "u8", false },  { "i1", 1, "i8", false },
+    { "i2", 2, "i16", false }, { "i4", 4, "i32", false }, { "i8", 8, "i64", false },
+    { "u2", 2, "i32", true },  { "u4", 4, "i64", true },  { "u8", 8, "i64", true },
+    { "f2", 2, "f16", false }, { "f4", 4, "f32", false }, { "f8", 8, "f64", false },
+};
+
+static const struct type *find_type(const char *descr, const char *path)
+{
+    const char *code = descr + (strchr("<>|=", descr[0]) != NULL);
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].code, code) == 0)
+            return &types[i];
+    if (strncmp(code, "f1", 2) == 0)
+        complain("%s: type %s is the compiler's long double, not binary128; use .mtx", path, descr);
+    else
+        complain("%s: type %s is not real or not numeric", path, descr);
+    return NULL;
+}
+
+/* One stored element, swapped if need be, to the array. */
+static bool put(const struct type *t, bool swap, const unsigned char *in, struct array *a,
+                int64_t at)
+{
+    unsigned char b[8] = { 0 };
+    uint64_t v;
+
+    for (int i = 0; i < t->size; i++)
+        b[i] = in[swap ? t->size - 1 - i : i];
+    memcpy(&v, b, 8);
+    if (t->widens && v > INT64_MAX)
+        return false;
+    memcpy((char *)a->data + at * a->format.size, t->widens ? (const void *)&v : b, a->format.size);
+    return true;
+}
+
+bool npy_read(FILE *f, const char *path, struct array *a)
+{
+    struct header h;
+    const struct type *t;
+    int64_t count, left;
+    unsigned char in[8];
+    bool swap;
+
+    if (!read_header(f, path, &h) || !(t = find_type(h.descr, path)))
+        return false;
+    swap = h.descr[0] == '>';
+    a->format = format_of(t->format);
+    a->rank = h.rank ? h.rank : 1;
+    memcpy(a->dim, h.dim, sizeof a->dim);
+    if (h.rank == 0)
+        a->dim[0] = 1;
+    if (!array_claims(a, path, memory_here(), &count))
+        return false;
+    left = bytes_left(f);
+    if (left >= 0 && left / t->size < count) {
+        complain("%s: %lld elements are claimed, %lld are there", path, (long long)count,
+                 (long long)(left / t->size));
+        return false;
+    }
+    if (!array_alloc(a, path))
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = i;
+
+        if (h.fortran) {        /* the first index runs fastest in the file */
+            int64_t rest = i, stride[4], step = 1;
+
+            for (int d = a->rank; d-- > 0;) {
+                stride[d] = step;
+                step *= a->dim[d];
+            }
+            at = 0;
+            for (int d = 0; d < a->rank; d++) {
+                at += rest % a->dim[d] * stride[d];
+                rest /= a->dim[d];
+            }
+        }
+        if (fread(in, 1, (size_t)t->size, f) != (size_t)t->size)
+            return bad(path, "the data is cut short");
+        if (!put(t, swap, in, a, at))
+            return bad(path, "an unsigned value exceeds 2^63 - 1");
+    }
+    return true;
+}
+
+static const char *descr_of(limber_format f)
+{
+    static const char *const codes[][2] = {
+        { "f16", "<f2" }, { "f32", "<f4" }, { "f64", "<f8" }, { "u8", "|u1" },   { "i8", "|i1" },
+        { "i16", "<i2" }, { "i32", "<i4" }, { "i64", "<i8" }, { "tf32", "<f4" },
+    };
+
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (limber_format_equal(f, format_of(codes[i][0])))
+            return codes[i][1];
+    return f.carried ? (f.size == 4 ? "<f4" : "<f8") : NULL;
+}
+
+bool npy_write(FILE *f, const char *path, const struct array *a)
+{
+    const char *descr = descr_of(a->format);
+    char dict[256], shape[100] = "";
+    size_t length;
+    int n = 0;
+
+    if (!descr)
+        return bad(path, ".npy has no type for this format; write .mtx, or choose --as");
+    for (int i = 0; i < a->rank; i++)
+        n += snprintf(shape + n, sizeof shape - (size_t)n, "%lld, ", (long long)a->dim[i]);
+    length =
+        (size_t)snprintf(dict, sizeof dict,
+                         "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape);
+    while ((10 + length + 1) % 64)
+        dict[length++] = ' ';
+    dict[length++] = '\n';
+    if (fwrite("\x93NUMPY\x01\x00", 1, 8, f) != 8 || fputc((int)(length & 255), f) == EOF ||
+        fputc((int)(length >> 8), f) == EOF || fwrite(dict, 1, length, f) != length ||
+        fwrite(a->data, a->format.size, (size_t)array_size(a), f) != (size_t)array_size(a))
+        return bad(path, "writing failed");
+    return true;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a mixed product was cut into, as JSON, and the library's table of it. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <cjson/cJSON.h>
+
+static const char *const sides[] = { "a", "b" };
+
+static void kinds_json(cJSON *j, unsigned kinds)
+{
+    static const char *const name[] = { "zero", "narrow", "wide" };
+    cJSON *list = cJSON_AddArrayToObject(j, "tiles");
+
+    for (int c = 0; c <= LIMBER_CUT_WIDE; c++)
+        if (kinds >> c & 1)
+            cJSON_AddItemToArray(list, cJSON_CreateString(name[c]));
+}
+
+void parts_print(const limber_report *r)
+{
+    char *text;
+
+    if (limber_report_parts(r, &text) == LIMBER_STATUS_OK)
+        fputs(text, stdout);
+    limber_free(text);
+}
+
+cJSON *parts_json(const limber_report *r, bool measured)
+{
+    cJSON *list = cJSON_CreateArray();
+
+    for (int i = 0; i < r->parts; i++) {
+        const limber_part *p = &r->part[i];
+        cJSON *j = cJSON_CreateObject();
+
+        for (int side = 0; side < 2; side++) {
+            cJSON *s = cJSON_AddObjectToObject(j, sides[side]);
+
+            cJSON_AddNumberToObject(s, "group", p->group[side]);
+            if (p->kinds[side])
+                kinds_json(s, p->kinds[side]);
+        }
+        cJSON_AddNumberToObject(j, "m", (double)p->m);
+        cJSON_AddNumberToObject(j, "n", (double)p->n);
+        cJSON_AddNumberToObject(j, "share", p->share);
+        cJSON_AddStringToObject(j, "scheme", p->scheme);
+        cJSON_AddNumberToObject(j, "products_kept", p->rows);
+        json_number(j, "seconds_predicted", p->cost);
+        if (measured)
+            cJSON_AddNumberToObject(j, "seconds", p->seconds);
+        json_number(j, "bound", p->bound);
+        cJSON_AddItemToArray(list, j);
+    }
+    return list;
+}
+
+void cut_json(cJSON *j, const limber_cut *cut)
+{
+    cJSON *groups;
+
+    if (!cut->parts)
+        return;
+    json_number(j, "seconds_predicted_whole", cut->whole);
+    groups = cJSON_AddObjectToObject(j, "groups");
+    for (int side = 0; side < 2; side++) {
+        cJSON *list = cJSON_AddArrayToObject(groups, sides[side]);
+
+        for (int64_t i = 0; i < cut->blocks[side]; i++)
+            cJSON_AddItemToArray(list, cJSON_CreateNumber(cut->group[side][i]));
+    }
+}

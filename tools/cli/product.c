@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The options that gemm, conv and plan share: from the command line to a call. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <errno.h>
+#include <popt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool parse_split(struct product *p)
+{
+    if (!p->split)
+        return true;
+    p->promise.split = strcmp(p->split, "inside") == 0 ? LIMBER_SPLIT_INSIDE : LIMBER_SPLIT_AHEAD;
+    if (p->promise.split == LIMBER_SPLIT_INSIDE || strcmp(p->split, "ahead") == 0)
+        return true;
+    complain("--split: \"%s\" is neither ahead nor inside", p->split);
+    return false;
+}
+
+bool contract_of(const char *words, limber_contract *k)
+{
+    static const struct {
+        const char *name;
+        limber_promise promise;
+    } names[] = {
+        { "native", LIMBER_CONTRACT_NATIVE },
+        { "correct", LIMBER_CONTRACT_CORRECT },
+        { "exact", LIMBER_CONTRACT_EXACT },
+        { "fast", LIMBER_CONTRACT_FAST },
+    };
+    long bits;
+    char *end;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(words, names[i].name) == 0) {
+            k->promise = names[i].promise;
+            return true;
+        }
+    if (strncmp(words, "bits=", 5) != 0)
+        return false;
+    bits = strtol(words + 5, &end, 10);
+    k->promise = LIMBER_CONTRACT_BITS;
+    k->bits = (int)bits;
+    return end != words + 5 && *end == 0 && bits >= 1 && bits <= 160;
+}
+
+static bool parse_contract(struct product *p)
+{
+    const char *s = p->contract ? p->contract : p->slices ? "fast" : "native";
+
+    p->promise.scheme = p->scheme;
+    p->promise.slices = p->slices;
+    if (!parse_split(p))
+        return false;
+    if (p->lpgemm || p->layer)
+        return unit_of_lpgemm(p);
+    if (strncmp(s, "simulate=", 9) == 0)
+        return unit_of_words(p, s + 9);
+    if (contract_of(s, &p->promise))
+        return true;
+    complain("--contract: \"%s\" is none of native, correct, bits=1..160, exact, fast, "
+             "simulate=UNIT",
+             s);
+    return false;
+}
+
+/* "a,b" into count numbers; one number stands for all. */
+static bool parse_list(const char *name, const char *s, int64_t *v, int count)
+{
+    char *end;
+    int n = 0;
+
+    if (!s)
+        return true;
+    for (;; s = end + 1) {
+        errno = 0;
+        v[n++] = strtoll(s, &end, 10);
+        if (end == s || errno || n > count || (*end && *end != ','))
+            break;
+        if (*end == 0) {
+            for (int i = n; n == 1 && i < count; i++)
+                v[i] = v[0];
+            if (n == 1 || n == count)
+                return true;
+            break;
+        }
+        if (n == count)
+            break;
+    }
+    complain("--%s: expected 1 or %d numbers with commas", name, count);
+    return false;
+}
+
+bool product_geometry(struct product *p)
+{
+    limber_conv *s = &p->conv;
+
+    s->stride[0] = s->stride[1] = s->dilate[0] = s->dilate[1] = 1;
+    s->groups = p->groups ? p->groups : 1;
+    if (p->layout && strcmp(p->layout, "nchw") && strcmp(p->layout, "nhwc"))
+        return complain("--layout: \"%s\" is neither nchw nor nhwc", p->layout), false;
+    s->layout =
+        p->layout && strcmp(p->layout, "nhwc") == 0 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+    return parse_list("stride", p->stride, s->stride, 2) &&
+           parse_list("dilate", p->dilate, s->dilate, 2) && parse_list("pad", p->pad, s->pad, 4);
+}
+
+/* The result's format: as asked, else the wider operand's, integers in 64 bits; a simulated unit's
+ * in f32, which holds whatever it computes. */
+static bool result_format(struct product *p, limber_format *f)
+{
+    limber_format a = p->a.format, b = p->b.format;
+    bool ints = a.kind != LIMBER_KIND_FLOAT && a.kind != LIMBER_KIND_DD &&
+                b.kind != LIMBER_KIND_FLOAT && b.kind != LIMBER_KIND_DD;
+
+    if (p->as) {
+        if (limber_format_named(p->as, f) != LIMBER_STATUS_OK || f->kind == LIMBER_KIND_EXACT)
+            return complain("--as: no format is called \"%s\" (see limber formats)", p->as), false;
+        return true;
+    }
+    if (p->unquantised)
+        *f = format_of("f32");
+    else if (p->promise.unit)
+        *f = p->unit.acc.format.size == 8 || p->unit.acc.format.kind == LIMBER_KIND_INT ?
+                 p->unit.acc.format :
+                 format_of("f32");
+    else if (ints)
+        *f = format_of("i64");
+    else if (a.kind == LIMBER_KIND_FLOAT && (b.kind != LIMBER_KIND_FLOAT || a.size >= b.size))
+        *f = a;
+    else
+        *f = b;
+    return true;
+}
+
+static bool gemm_shape(struct product *p, const char *const *files)
+{
+    if (p->a.rank > 2 || p->b.rank > 2)
+        return complain("%s: a matrix has at most two dimensions",
+                        p->a.rank > 2 ? files[0] : files[1]),
+               false;
+    for (int i = 0; i < 2; i++) {
+        struct array *v = i ? &p->b : &p->a;
+
+        if (v->rank == 1) {     /* a vector: a row on the left, a column on the right */
+            v->rank = 2;
+            v->dim[1] = i ? 1 : v->dim[0];
+            v->dim[0] = i ? v->dim[0] : 1;
+        }
+    }
+    if (p->a.dim[!p->trans_a] != p->b.dim[!!p->trans_b])
+        return complain("inner dimensions differ: %s has %lld, %s has %lld", files[0],
+                        (long long)p->a.dim[!p->trans_a], files[1],
+                        (long long)p->b.dim[!!p->trans_b]),
+               false;
+    p->c.rank = 2;
+    p->c.dim[0] = p->a.dim[!!p->trans_a];
+    p->c.dim[1] = p->b.dim[!p->trans_b];
+    return true;
+}
+
+static bool conv_shape(struct product *p, const char *const *files)
+{
+    limber_conv *s = &p->conv;
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    const int64_t *x = p->a.dim, *w = p->b.dim;
+    int64_t oh, ow;
+
+    if (p->a.rank != 4 || p->b.rank != 4)
+        return complain("%s: a convolution's tensors have four dimensions",
+                        p->a.rank != 4 ? files[0] : files[1]),
+               false;
+    s->n = x[0];
+    s->c = x[nchw ? 1 : 3];
+    s->h = x[nchw ? 2 : 1];
+    s->w = x[nchw ? 3 : 2];
+    s->o = w[0];
+    s->r = w[nchw ? 2 : 1];
+    s->s = w[nchw ? 3 : 2];
+    if (s->groups < 1 || w[nchw ? 1 : 3] * s->groups != s->c)
+        return complain("%s: %lld channels a filter in %lld groups do not make the image's %lld",
+                        files[1], (long long)w[nchw ? 1 : 3], (long long)s->groups,
+                        (long long)s->c),
+               false;
+    if (limber_conv_output(s, &oh, &ow) != LIMBER_STATUS_OK)
+        return complain("%s", limber_error_text()), false;
+    p->c.rank = 4;
+    p->c.dim[0] = s->n;
+    p->c.dim[1] = nchw ? s->o : oh;
+    p->c.dim[2] = nchw ? oh : ow;
+    p->c.dim[3] = nchw ? ow : s->o;
+    return true;
+}
+
+static bool read_scalar(const char *name, const char *text, limber_format f, char *out)
+{
+    if (!text || parse_number(text, f, out))
+        return true;
+    complain("--%s: \"%s\" is no number of the result's format", name, text);
+    return false;
+}
+
+static bool read_c0(struct product *p)
+{
+    struct array c0 = { 0 };
+    bool ok;
+
+    if (!p->c0) {
+        if (!p->beta)
+            return true;
+        complain("--beta needs --c");
+        return false;
+    }
+    if (!p->beta)
+        p->beta = strdup("1");
+    ok = array_read(p->c0, p->c.format.size == 16, &c0);
+    if (ok &&
+        (c0.rank != p->c.rank || memcmp(c0.dim, p->c.dim, sizeof c0.dim[0] * (size_t)c0.rank)))
+        ok = (complain("%s: its shape is not the result's", p->c0), false);
+    if (ok && limber_convert(p->c.data, p->c.format, c0.data, c0.format, (size_t)array_size(&c0),
+                             LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
+        ok = (complain("%s: %s", p->c0, limber_error_text()), false);
+    array_clear(&c0);
+    return ok;
+}
+
+static bool to_single(struct array *a)
+{
+    struct array single = *a;
+    bool ok;
+
+    single.format = format_of("f32");
+    if (limber_format_equal(a->format, single.format))
+        return true;
+    if (!array_alloc(&single, "operand"))
+        return false;
+    ok = limber_convert(single.data, single.format, a->data, a->format, (size_t)array_size(a),
+                        LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK;
+    if (!ok)
+        complain("%s", limber_error_text());
+    array_clear(ok ? a : &single);
+    if (ok)
+        *a = single;
+    return ok;
+}
+
+bool product_open(struct product *p, const char *const *files)
+{
+    static const char *const none[] = { "A", "B" };
+    bool wide = p->as && (!strcmp(p->as, "f128") || !strcmp(p->as, "dd"));
+
+    if (!files)
+        files = none;
+    else if (!array_read(files[0], wide, &p->a) || !array_read(files[1], wide, &p->b))
+        return false;
+    return (!p->unquantised || (to_single(&p->a) && to_single(&p->b))) &&
+           (p->is_conv ? conv_shape(p, files) : gemm_shape(p, files)) &&
+           result_format(p, &p->c.format) && array_alloc(&p->c, "result") &&
+           read_scalar("alpha", p->alpha, p->c.format, p->alpha_value) && read_c0(p) &&
+           read_scalar("beta", p->beta, p->c.format, p->beta_value);
+}
+
+static bool keep_names(struct product *p, const char *const *files)
+{
+    p->name[0] = strdup(files[0]);
+    p->name[1] = strdup(files[1]);
+    return p->name[0] && p->name[1];
+}
+
+int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p)
+{
+    struct poptOption plan[] = {
+        { "svg", 0, POPT_ARG_STRING, &p->svg, 0, "draw operands and parts", "FILE" },
+        { "run", 0, POPT_ARG_NONE, &p->run, 0, "and run it, to see what it takes", NULL },
+        POPT_TABLEEND
+    };
+    struct poptOption none[] = { POPT_TABLEEND };
+    struct poptOption conv[] = {
+        { "stride", 0, POPT_ARG_STRING, &p->stride, 0, "steps down and right", "A,B" },
+        { "pad", 0, POPT_ARG_STRING, &p->pad, 0, "zeros at top, bottom, left, right", "T,B,L,R" },
+        { "dilate", 0, POPT_ARG_STRING, &p->dilate, 0, "gaps in the filter", "A,B" },
+        { "groups", 0, POPT_ARG_INT, &p->groups, 0, "independent groups of channels", "N" },
+        { "layout", 0, POPT_ARG_STRING, &p->layout, 0, "nchw (default) or nhwc", "NAME" },
+        POPT_TABLEEND
+    };
+    struct poptOption gemm[] = {
+        { "trans-a", 0, POPT_ARG_NONE, &p->trans_a, 0, "use the transpose of A", NULL },
+        { "trans-b", 0, POPT_ARG_NONE, &p->trans_b, 0, "use the transpose of B", NULL },
+        POPT_TABLEEND
+    };
+    struct poptOption table[] = {
+        { NULL, 'o', POPT_ARG_STRING, &p->out, 0, "write the result (.npy or .mtx)", "FILE" },
+        { "as", 0, POPT_ARG_STRING, &p->as, 0,
+          "the result's format; default: the wider "
+          "operand's, i64 for integers",
+          "FORMAT" },
+        { "contract", 0, POPT_ARG_STRING, &p->contract, 0,
+          "native (default), correct, bits=N, exact, fast or \"simulate=UNIT\"", "WORD" },
+        { "lpgemm", 0, POPT_ARG_STRING, &p->lpgemm, 0,
+          "simulate the unit of LPGEMM's "
+          "configuration",
+          "FILE" },
+        { "layer", 0, POPT_ARG_STRING, &p->layer, 0, "of --lpgemm this layer", "NAME" },
+        { "statistics", 0, POPT_ARG_NONE, &p->count, 0,
+          "of a simulated unit: what happened "
+          "inside",
+          NULL },
+        { "scheme", 0, POPT_ARG_STRING, &p->scheme, 0, "this scheme alone", "NAME" },
+        { "slices", 0, POPT_ARG_INT, &p->slices, 0, "Ozaki I: slices an operand", "N" },
+        { "split", 0, POPT_ARG_STRING, &p->split, 0,
+          "fp32-* on a GPU: limbs are made \"ahead\" of "
+          "the product or \"inside\"",
+          "WORD" },
+        { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0, "factor of the product", "X" },
+        { "beta", 0, POPT_ARG_STRING, &p->beta, 0, "factor of C0", "X" },
+        { "c", 0, POPT_ARG_STRING, &p->c0, 0, "what beta multiplies", "FILE" },
+        { NULL, 0, POPT_ARG_INCLUDE_TABLE, is_conv ? conv : gemm, 0,
+          is_conv ? "Convolution:" : "Matrices:", NULL },
+        { NULL, 0, POPT_ARG_INCLUDE_TABLE, plans && !is_conv ? plan : none, 0,
+          plans && !is_conv ? "Plan:" : NULL, NULL },
+        { "backend", 0, POPT_ARG_STRING, &p->backend, 0, "auto, interp or llvm", "NAME" },
+        { "threads", 0, POPT_ARG_INT, &p->threads, 0, "worker threads", "N" },
+        { "check", 0, POPT_ARG_NONE, &p->check, 0, "compare with the exact result", NULL },
+        { "time", 0, POPT_ARG_NONE, &p->time, 0, "run twice: cold and warm", NULL },
+        { "json", 0, POPT_ARG_NONE, &p->json, 0, "print one JSON object", NULL },
+        POPT_AUTOHELP POPT_TABLEEND
+    };
+    const char *const *files;
+    poptContext o;
+    int code, n = 0;
+    bool ok = false;
+
+    memset(p, 0, sizeof *p);
+    p->is_conv = is_conv;
+    o = poptGetContext("limber", argc, argv, table, 0);
+    poptSetOtherOptionHelp(
+        o, is_conv ?
+               "X W [options]\n\nexample: limber conv image.npy filters.npy --pad 1 --contract "
+               "correct -o y.npy" :
+               "A B [options]\n\nexample: limber gemm A.npy B.mtx --as f128 --check -o C.mtx");
+    code = poptGetNextOpt(o);
+    files = poptGetArgs(o);
+    while (files && files[n])
+        n++;
+    if (code < -1)
+        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
+    else if (n != 2)
+        complain("%s takes two files, %d given (see limber %s --help)", argv[0], n, argv[0]);
+    else if (picture_named(p->svg, "--svg") && keep_names(p, files) && parse_contract(p) &&
+             unit_counts(p) && (!is_conv || product_geometry(p)))
+        ok = product_open(p, files);
+    else
+        code = -2;
+    poptFreeContext(o);
+    if (ok)
+        return 0;
+    product_clear(p);
+    return code < -1 || n != 2 ? 3 : 2;
+}
+
+void product_clear(struct product *p)
+{
+    char **strings[] = {
+        &p->out,    &p->as,      &p->contract, &p->scheme, &p->alpha,   &p->beta,
+        &p->c0,     &p->backend, &p->stride,   &p->pad,    &p->dilate,  &p->layout,
+        &p->lpgemm, &p->layer,   &p->split,    &p->svg,    &p->name[0], &p->name[1]
+    };
+
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+        free(*strings[i]);          /* popt's copies */
+        *strings[i] = NULL;
+    }
+    array_clear(&p->a);
+    array_clear(&p->b);
+    array_clear(&p->c);
+}
+
+const void *product_alpha(const struct product *p)
+{
+    return p->alpha ? p->alpha_value : NULL;
+}
+
+const void *product_beta(const struct product *p)
+{
+    return p->beta ? p->beta_value : NULL;
+}
+
+limber_status product_context(const struct product *p, limber_context **ctx)
+{
+    limber_config config = { .backend = p->backend, .threads = p->threads };
+
+    return limber_create(ctx, &config);
+}
+
+static limber_matrix view(const struct array *a, bool trans)
+{
+    return (limber_matrix){ a->data, a->format, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1 };
+}
+
+limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r)
+{
+    if (p->is_conv)
+        return limber_conv2d(ctx, &p->promise, &p->conv, product_alpha(p), p->a.data, p->a.format,
+                             p->b.data, p->b.format, product_beta(p), p->c.data, p->c.format, r);
+    return limber_gemm(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
+                       product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
+                       product_beta(p), view(&p->c, false), r);
+}
+
+/* A convolution's operands are no matrices. */
+limber_status product_look(const struct product *p, limber_context *ctx, limber_inspection look[2])
+{
+    int64_t m = p->c.dim[0], n = p->c.dim[1], k = p->a.dim[!p->trans_a];
+    limber_status s = limber_inspect(ctx, view(&p->a, p->trans_a), m, k, 1, &look[0]);
+
+    return s == LIMBER_STATUS_OK ? limber_inspect(ctx, view(&p->b, p->trans_b), k, n, 0, &look[1]) :
+                                   s;
+}
+
+limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,
+                          limber_report *r)
+{
+    return limber_gemm_cut(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
+                           product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
+                           product_beta(p), view(&p->c, false), cut, r);
+}
+
+limber_status product_plan(const struct product *p, limber_context *ctx, char **text)
+{
+    if (p->is_conv)
+        return limber_conv2d_plan(ctx, &p->promise, &p->conv, product_alpha(p), p->a.data,
+                                  p->a.format, p->b.data, p->b.format, product_beta(p), p->c.format,
+                                  text, NULL);
+    return limber_gemm_plan(ctx, &p->promise, p->c.dim[0], p->c.dim[1], p->a.dim[!p->trans_a],
+                            product_alpha(p), view(&p->a, p->trans_a), view(&p->b, p->trans_b),
+                            product_beta(p), view(&p->c, false), text, NULL);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Figure fallbacks: how much of log-normal data FP16 limbs (FP32-F) cannot hold.
+ *
+ * The library takes lines where they hold all, else windows.
+ *
+ * Tiles have 64 lines and 256 elements along k.  unscaled: a tile is out when an element leaves
+ * [2^-14, 2^15); lines: when one of its lines, scaled as a whole, spreads over more than 28
+ * binades; windows: when the tile leaves the 28 binades that hold most tiles of its block of lines.
+ * A product of two tiles is out when one of them is.
+ *
+ *   source  Ma et al., ICS 2022, sections 4.3, 5.2 */
+#include "tools/figures/figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 64, LENGTH = 256, LOW = -14, TOP = 15, WINDOW = 28, BLOCKS = 16, TILES = 8 };
+static const char *const kinds[] = { "independent", "row levels", "tile levels" };
+enum { INDEPENDENT, ROW_LEVELS, TILE_LEVELS, KINDS };
+
+/* Exponents of a side: of every line in every tile. */
+struct side {
+    int blocks, tiles;
+    struct span {
+        int low, high;
+    } line[BLOCKS][TILES][LINES], tile[BLOCKS][TILES];
+};
+
+static struct span join(struct span a, struct span b)
+{
+    return (struct span){ a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high };
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* exp(sigma N(0,1)) within the normal numbers. */
+static double level(double sigma, uint64_t *state)
+{
+    double x;
+
+    do
+        x = exp(sigma * random_normal(state));
+    while (!(x > 0x1p-116 && x < 0x1p116));
+    return x;
+}
+
+static void note(struct side *s, int64_t line, int64_t p, float x)
+{
+    struct span e = { ilogbf(x), ilogbf(x) };
+    int64_t block = line / LINES, tile = p / LENGTH;
+    struct span *l = &s->line[block][tile][line % LINES], *t = &s->tile[block][tile];
+
+    *l = p % LENGTH ? join(*l, e) : e;
+    *t = p % LENGTH || line % LINES ? join(*t, e) : e;
+}
+
+/* One operand of lines x k, element (i,p) at x[i row + p col]. */
+static void draw(int kind, double sigma, int64_t lines, int64_t k, float *x, int64_t row,
+                 int64_t col, struct side *s, uint64_t *state)
+{
+    double tile[BLOCKS][TILES];
+
+    for (int b = 0; b < s->blocks; b++)
+        for (int t = 0; t < s->tiles; t++)
+            tile[b][t] = level(sigma, state);
+    for (int64_t i = 0; i < lines; i++) {
+        double of_row = level(sigma, state);
+
+        for (int64_t p = 0; p < k; p++) {
+            double y = kind == INDEPENDENT ?
+                           level(sigma, state) :
+                           (kind == ROW_LEVELS ? of_row : tile[i / LINES][p / LENGTH]) *
+                               exp2(6 * random_unit(state) - 3);
+
+            x[i * row + p * col] = (float)y * (random_bits(state) >> 63 ? 1.0f : -1.0f);
+            note(s, i, p, (float)y);
+        }
+    }
+}
+
+/* ---- what is out ----------------------------------------------------------------------------- */
+
+typedef bool verdicts[BLOCKS][TILES];
+
+static void unscaled(const struct side *s, verdicts out)
+{
+    for (int b = 0; b < s->blocks; b++)
+        for (int t = 0; t < s->tiles; t++)
+            out[b][t] = s->tile[b][t].low < LOW || s->tile[b][t].high >= TOP;
+}
+
+static void lines(const struct side *s, verdicts out)
+{
+    for (int b = 0; b < s->blocks; b++) {
+        bool bad = false;
+
+        for (int i = 0; i < LINES; i++) {
+            struct span all = s->line[b][0][i];
+
+            for (int t = 1; t < s->tiles; t++)
+                all = join(all, s->line[b][t][i]);
+            bad |= all.high - all.low > WINDOW;
+        }
+        for (int t = 0; t < s->tiles; t++)
+            out[b][t] = bad;
+    }
+}
+
+static bool fits(struct span t, int top)
+{
+    return t.high <= top && t.low > top - WINDOW;
+}
+
+static void windows(const struct side *s, verdicts out)
+{
+    for (int b = 0; b < s->blocks; b++) {
+        int best = 0, most = -1;
+
+        for (int t = 0; t < s->tiles; t++) {
+            int count = 0;
+
+            for (int q = 0; q < s->tiles; q++)
+                count += fits(s->tile[b][q], s->tile[b][t].high);
+            if (count > most) {
+                most = count;
+                best = s->tile[b][t].high;
+            }
+        }
+        for (int t = 0; t < s->tiles; t++)
+            out[b][t] = !fits(s->tile[b][t], best);
+    }
+}
+
+/* Shares of A's tiles and of products of tiles that are out. */
+static void shares(const struct side *a, const struct side *b,
+                   void (*judge)(const struct side *s, verdicts out), double *tiles,
+                   double *products)
+{
+    verdicts out[2];
+    double bad = 0, good = 0;
+
+    judge(a, out[0]);
+    judge(b, out[1]);
+    for (int t = 0; t < a->tiles; t++) {
+        int in[2] = { 0, 0 };
+
+        for (int i = 0; i < a->blocks; i++)
+            in[0] += !out[0][i][t];
+        for (int j = 0; j < b->blocks; j++)
+            in[1] += !out[1][j][t];
+        bad += a->blocks - in[0];
+        good += in[0] * in[1];
+    }
+    *tiles = bad / (a->blocks * a->tiles);
+    *products = 1 - good / (a->blocks * b->blocks * a->tiles);
+}
+
+/* The share of the product that the library gave to the wide scheme; NAN: it refused. */
+static double reported(struct figures *f, const struct factors *x, bool *ok)
+{
+    static const limber_contract fast = { .promise = LIMBER_CONTRACT_FAST,
+                                          .scheme = "fp32-f+native" };
+    limber_report r;
+    limber_status s = factors_multiply(f->ctx, &fast, x, &r);
+    double wide = 0;
+
+    if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_NO_SCHEME)
+        *ok = (complain("%s", limber_error_text()), false);
+    for (int i = 0; s == LIMBER_STATUS_OK && i < r.parts; i++)
+        wide += strcmp(r.part[i].scheme, "fp32-f") ? r.part[i].share : 0;
+    return s == LIMBER_STATUS_OK && r.parts ? wide : NAN;
+}
+
+/* ---- the figure ------------------------------------------------------------------------------ */
+
+static bool measure(struct figures *f, int kind, double sigma, const struct factors *x,
+                    struct side side[2], struct sheet *data)
+{
+    static void (*const judges[])(const struct side *s, verdicts out) = { unscaled, lines,
+                                                                          windows };
+    uint64_t state = 7;
+    bool ok = true;
+
+    draw(kind, sigma, x->m, x->k, x->a, x->k, 1, &side[0], &state);
+    draw(kind, sigma, x->n, x->k, x->b, 1, x->n, &side[1], &state);
+    sheet_word(data, kinds[kind]);
+    sheet_number(data, sigma);
+    for (int i = 0; i < 3; i++) {
+        double tiles, products;
+
+        shares(&side[0], &side[1], judges[i], &tiles, &products);
+        sheet_number(data, tiles);
+        sheet_number(data, products);
+    }
+    sheet_number(data, reported(f, x, &ok));
+    sheet_end_line(data);
+    return ok;
+}
+
+static const char script[] =
+    "set yrange [-0.03:1.03]\nset xlabel 'sigma (natural logarithm)'\nset ylabel 'share'\n"
+    "set key outside right top\nset multiplot layout 3,1\n"
+    "array K = ['independent', 'row levels', 'tile levels']\n"
+    "array J = ['unscaled', 'lines scaled', 'windows of blocks']\n"
+    "do for [k=1:3] {\nset title K[k]\n"
+    "plot for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(1+2*j) : NaN) with lines lw 2 dt 2 "
+    "lc j title 'tiles, '.J[j], for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(2+2*j) : "
+    "NaN) "
+    "with linespoints pt 7 ps 0.5 lw 2 lc j title 'products, '.J[j], "
+    "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc rgb 'black' "
+    "title 'reported by the library'\n}\nunset multiplot";
+
+bool figure_fallbacks(struct figures *f)
+{
+    static const struct picture picture = { "fallbacks", script, 900 };
+    int blocks = f->quick ? 6 : BLOCKS, tiles = f->quick ? 3 : TILES;
+    struct side *side = calloc(2, sizeof *side);
+    struct factors x = { .a = NULL };
+    struct sheet data;
+    bool ok = sheet_open(&data, "kind,sigma,tiles unscaled,products unscaled,tiles lines,"
+                                "products lines,tiles windows,products windows,reported") &&
+              (side || !complain("figures: out of memory")) &&
+              factors_take(&x, blocks * LINES, blocks * LINES, tiles * LENGTH, "f32");
+
+    for (int kind = 0; kind < KINDS && ok; kind++)
+        for (int sigma = 1; sigma <= 20 && ok; sigma += f->quick ? 4 : 1) {
+            figure_note(f, "fallbacks: %s, sigma = %d", kinds[kind], sigma);
+            side[0].blocks = side[1].blocks = blocks;
+            side[0].tiles = side[1].tiles = tiles;
+            ok = measure(f, kind, sigma, &x, side, &data);
+        }
+    ok = ok && figure_write(f, "fallbacks", &data, NULL, &picture, 1);
+    factors_clear(&x);
+    free(side);
+    sheet_clear(&data);
+    return ok;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Figures mixed-sweep and overhead: products of unlike parts, by one plan, by plans of their own,
+ * and by what the library decides.
+ *
+ *   source  Ma et al., ICS 2022, figures 8 and 16 */
+#include "tools/figures/figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 64, LENGTH = 256, WAYS = 3 };
+
+/* Narrow elements are whole numbers of seven bits and a sign. */
+static double element(bool wide, bool exponents, uint64_t *state)
+{
+    double x = random_unit(state) - 0.5;
+
+    if (!wide)
+        return floor(x * 254);
+    return exponents ? ldexp(x, (int)(random_unit(state) * 120) - 60) : x;
+}
+
+/* A: wide blocks of lines, or wide tiles at random; B: the same tiles, or narrow. */
+static void fill(const struct factors *x, double share, bool tiles, bool exponents)
+{
+    uint64_t state = 8;
+    double *a = x->a, *b = x->b;
+
+    for (int64_t side = 0; side < 2; side++)
+        for (int64_t i = 0; i < (side ? x->n : x->m); i++)
+            for (int64_t p = 0; p < x->k; p++) {
+                int64_t blocks = x->m / LINES;
+                uint64_t tile = (uint64_t)(side << 40 | (i / LINES) << 20 | p / LENGTH) * 7919 + 1;
+                bool wide = tiles ? random_unit(&tile) < share :
+                                    !side && (double)(i / LINES) < share * (double)blocks - 0.5;
+                double y = element(wide, exponents, &state);
+
+                if (side)
+                    b[p * x->n + i] = y;
+                else
+                    a[i * x->k + p] = y;
+            }
+}
+
+/* ---- mixed-sweep ----------------------------------------------------------------------------- */
+
+static const struct sweep {
+    const char *name;
+    limber_promise promise;
+    bool tiles, exponents;
+    const char *scheme[WAYS]; /* beside the choice for the whole */
+} sweeps[] = {
+    { "native rows",
+      LIMBER_CONTRACT_NATIVE,
+      false,
+      false,
+      { "native", "ozaki2", "ozaki1-i8+native" } },
+    { "native tiles",
+      LIMBER_CONTRACT_NATIVE,
+      true,
+      false,
+      { "native", "ozaki2", "ozaki1-i8+native" } },
+    { "correct rows", LIMBER_CONTRACT_CORRECT, false, true, { "ozaki1-i8", "ozaki2" } },
+};
+enum { SWEEPS = sizeof sweeps / sizeof *sweeps };
+
+struct best {
+    double ratio, share;
+};
+
+static bool measure_share(struct figures *f, const struct sweep *s, const struct factors *x,
+                          double share, struct sheet *data, struct best *worst)
+{
+    limber_contract c = { .promise = s->promise };
+    double time[WAYS + 1], least = INFINITY, decided;
+    bool failed = false;
+    limber_report r;
+    int n = 0;
+
+    figure_note(f, "mixed-sweep: %s, %.0f%%", s->name, 100 * share);
+    decided = factors_time(f, f->ctx, &c, x, &r, &failed);
+    time[n++] = factors_time(f, f->whole, &c, x, NULL, &failed);
+    for (; n <= WAYS && !failed; n++) {
+        c.scheme = s->scheme[n - 1];
+        time[n] = !c.scheme ? NAN :
+                              factors_time(f, strchr(c.scheme, '+') ? f->ctx : f->whole, &c, x,
+                                           NULL, &failed);
+    }
+    sheet_word(data, s->name);
+    sheet_number(data, share);
+    sheet_number(data, 1e3 * decided);
+    for (int i = 0; i < n; i++) {
+        sheet_number(data, 1e3 * time[i]);
+        least = fmin(time[i], least);
+    }
+    sheet_word(data, r.scheme);
+    sheet_number(data, r.parts);
+    sheet_number(data, decided / least);
+    sheet_end_line(data);
+    if (decided / least > worst->ratio)
+        *worst = (struct best){ decided / least, share };
+    return !failed;
+}
+
+static const char sweep_script[] =
+    "set xlabel 'share of wide data'\nset ylabel 'milliseconds'\nset key outside right top\n"
+    "set xrange [-0.02:1.02]\nset logscale y 2\nset multiplot layout 3,1\n"
+    "array S = ['native rows', 'native tiles', 'correct rows']\n"
+    "array A = ['native', 'native', 'INT8 slices']\narray B = ['Ozaki II', 'Ozaki II', 'Ozaki "
+    "II']\n"
+    "array C = ['INT8 slices + native', 'INT8 slices + native', '']\n"
+    "do for [s=1:3] {\nset title S[s]\n"
+    "y(i) = strcol(1) eq S[s] ? column(i) : NaN\n"
+    "plot $data using 2:(y(4)) with linespoints pt 4 ps 0.6 lw 2 dt 2 lc 1 title 'chosen for the "
+    "whole', "
+    "$data using 2:(y(5)) with linespoints pt 5 ps 0.6 lw 2 dt 2 lc 2 title A[s], "
+    "$data using 2:(y(6)) with linespoints pt 9 ps 0.6 lw 2 dt 2 lc 3 title B[s], "
+    "$data using 2:(y(7)) with linespoints pt 11 ps 0.6 lw 2 dt 2 lc 4 title C[s], "
+    "$data using 2:(y(3)) with linespoints pt 7 ps 0.6 lw 3 lc rgb 'black' title 'decided'\n"
+    "}\nunset multiplot";
+
+bool figure_sweep(struct figures *f)
+{
+    static const struct picture picture = { "mixed-sweep", sweep_script, 900 };
+    int64_t n = f->quick ? 256 : 1024;
+    struct factors x = { .a = NULL };
+    struct sheet data, brief;
+    bool ok = sheet_open(&data, "data,share,decided,whole,first,second,third,scheme,parts,ratio") &&
+              factors_take(&x, n, n, n, "f64");
+
+    if (!sheet_open(&brief, "data,decided over best at the worst,at share"))
+        ok = false;
+    for (int i = 0; i < SWEEPS && ok; i++) {
+        struct best worst = { 0, 0 };
+
+        for (int share = 0; share <= 10 && ok; share += f->quick ? 5 : 1) {
+            fill(&x, share / 10.0, sweeps[i].tiles, sweeps[i].exponents);
+            ok = measure_share(f, &sweeps[i], &x, share / 10.0, &data, &worst);
+        }
+        sheet_word(&brief, sweeps[i].name);
+        sheet_number(&brief, worst.ratio);
+        sheet_number(&brief, worst.share);
+        sheet_end_line(&brief);
+    }
+    ok = ok && figure_write(f, "mixed-sweep", &data, &brief, &picture, 1);
+    factors_clear(&x);
+    sheet_clear(&data);
+    sheet_clear(&brief);
+    return ok;
+}
+
+/* ---- overhead -------------------------------------------------------------------------------- */
+
+/* The scan and the decision, then the parts, of the quickest of a few calls. */
+static bool measure_overhead(struct figures *f, const char *name, limber_promise promise,
+                             const struct factors *x, struct sheet *data)
+{
+    const limber_contract c = { .promise = promise };
+    double least = INFINITY;
+    limber_report best = { .parts = 0 }, r;
+
+    figure_note(f, "overhead: %s, n = %lld", name, (long long)x->n);
+    for (int run = 0; run < (f->quick ? 2 : 6); run++) {
+        if (factors_multiply(f->ctx, &c, x, &r) != LIMBER_STATUS_OK)
+            return complain("%s", limber_error_text()), false;
+        if (run > 0 && r.seconds_scan + r.seconds_run < least) {
+            least = r.seconds_scan + r.seconds_run;
+            best = r;
+        }
+    }
+    sheet_word(data, name);
+    sheet_number(data, (double)x->n);
+    sheet_number(data, 1e3 * best.seconds_scan);
+    sheet_number(data, 1e3 * best.seconds_run);
+    sheet_number(data, best.seconds_scan / best.seconds_run);
+    sheet_word(data, best.scheme);
+    sheet_number(data, best.parts);
+    sheet_end_line(data);
+    return true;
+}
+
+static const char overhead_script[] = "set style data histograms\nset style histogram "
+                                      "rowstacked\nset style fill solid 0.8 border -1\n"
+                                      "set boxwidth 0.7\nset ylabel 'share of the call'\nset "
+                                      "yrange [0:1.05]\nset key outside right top\n"
+                                      "set xtics rotate by -25\n"
+                                      "plot $data using ($3/($3+$4)):xtic(sprintf('%s, n = %g', "
+                                      "strcol(1), $2)) title 'scan and decision', "
+                                      "$data using ($4/($3+$4)) title 'parts'";
+
+bool figure_overhead(struct figures *f)
+{
+    static const struct picture picture = { "overhead", overhead_script, 420 };
+    static const int sizes[] = { 1024, 2048, 4096 };
+    struct sheet data;
+    bool ok = sheet_open(&data, "data,n,scan and decision ms,parts ms,ratio,scheme,parts");
+
+    for (int i = 0; i < (f->quick ? 1 : 3) && ok; i++) {
+        int64_t n = f->quick ? 320 : sizes[i];
+        struct factors x;
+
+        ok = factors_take(&x, n, n, n, "f64");
+        for (int s = 0; s < SWEEPS && ok; s++) {
+            fill(&x, 0.4, sweeps[s].tiles, sweeps[s].exponents);
+            ok = measure_overhead(f, sweeps[s].name, sweeps[s].promise, &x, &data);
+        }
+        factors_clear(&x);
+    }
+    ok = ok && figure_write(f, "overhead", &data, NULL, &picture, 1);
+    sheet_clear(&data);
+    return ok;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Figure dynamic-range: accuracy and time of Ozaki's schemes on (U - 0.5) exp(phi N(0,1)).
+ *
+ *   source  data: Ozaki, Uchino, Imamura, arXiv 2504.08009, section 5 */
+#include "tools/figures/figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double widths[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6, 8 };
+static const struct way {
+    const char *name;
+    limber_contract contract;
+} ways[] = {
+    { "native FP64", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" } },
+    { "Ozaki I native", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki1-i8" } },
+    { "Ozaki II native", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2" } },
+    { "Ozaki I bits=40", { .promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki1-i8" } },
+    { "Ozaki II bits=40", { .promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki2" } },
+    { "Ozaki I correct", { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki1-i8" } },
+    { "Ozaki II correct", { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" } },
+    { "Ozaki I 7 slices", { .promise = LIMBER_CONTRACT_FAST, .slices = 7, .scheme = "ozaki1-i8" } },
+    { "Ozaki I 9 slices", { .promise = LIMBER_CONTRACT_FAST, .slices = 9, .scheme = "ozaki1-i8" } },
+};
+enum { WIDTHS = sizeof widths / sizeof *widths, WAYS = sizeof ways / sizeof *ways };
+
+static void line(struct sheet *s, const char *way, double phi, const limber_report *r, double error,
+                 double predicted, double measured)
+{
+    bool none = isnan(measured);
+
+    sheet_word(s, way);
+    sheet_number(s, phi);
+    sheet_number(s, none ? NAN : r->rows);
+    sheet_number(s, none ? NAN : error);
+    sheet_number(s, none ? NAN : r->bound * 0x1p53);
+    sheet_number(s, none ? NAN : predicted);
+    sheet_number(s, measured);
+    sheet_end_line(s);
+}
+
+/* Rows of one phi; the first way is what others are compared with. */
+static bool measure(struct figures *f, double phi, const struct factors *x, struct sheet *data)
+{
+    double base = NAN, cost = NAN;
+    bool failed = false;
+
+    for (int i = 0; i < WAYS && !failed; i++) {
+        limber_report r;
+        double t;
+
+        figure_note(f, "dynamic-range: phi = %g, %s", phi, ways[i].name);
+        t = factors_time(f, f->whole, &ways[i].contract, x, &r, &failed);
+        base = i ? base : t;
+        cost = i ? cost : r.cost;
+        if (!failed)
+            line(data, ways[i].name, phi, &r, isnan(t) ? NAN : factors_check(x).relative * 0x1p53,
+                 r.cost / cost, t / base);
+    }
+    return !failed;
+}
+
+#define HEAD \
+    "array N = ['native FP64', 'Ozaki I native', 'Ozaki II native', 'Ozaki I bits=40', " \
+    "'Ozaki II bits=40', 'Ozaki I correct', 'Ozaki II correct', 'Ozaki I 7 slices', " \
+    "'Ozaki I 9 slices']\n" \
+    "set datafile missing NaN\n" /* rows of other ways lie between those of one, and are no gap in \
+                                    it */ \
+    "set xlabel 'phi'\nset key outside right top\nset logscale y 10\n"
+#define CURVES(from, y) \
+    "for [i=" from ":7] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with linespoints pt 7 " \
+    "ps 0.6 lw 2 lc i title N[i], for [i=8:9] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) " \
+    "with linespoints pt 7 ps 0.6 lw 2 dt 2 lc i title N[i]"
+
+static const char accuracy[] =
+    HEAD "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\n"
+         "set title 'solid: a contract; dashed: a fixed number of slices'\n"
+         "plot " CURVES("1", "$4");
+
+static const char cost[] =
+    HEAD "set ylabel 'time / native FP64'\n"
+         "set title 'solid and dashed: measured; points: predicted'\n"
+         "plot " CURVES("2", "$7") ", "
+                                   "for [i=2:9] $data using 2:(strcol(1) eq N[i] ? $6 : NaN) with "
+                                   "points pt 2 lc i notitle";
+
+bool figure_range(struct figures *f)
+{
+    static const struct picture pictures[] = { { "dynamic-range", accuracy, 480 },
+                                               { "dynamic-range-cost", cost, 480 } };
+    int64_t n = f->quick ? 64 : 512;
+    struct factors x = { .a = NULL };
+    struct sheet data;
+    bool ok = sheet_open(&data, "way,phi,products,error,bound,predicted,measured") &&
+              factors_take(&x, n, n, n, "f64");
+
+    for (int w = 0; w < WIDTHS && ok; w += f->quick ? 3 : 1) {
+        uint64_t state = 2504;
+
+        for (int64_t i = 0; i < n * n; i++) {
+            ((double *)x.a)[i] =
+                (random_unit(&state) - 0.5) * exp(widths[w] * random_normal(&state));
+            ((double *)x.b)[i] =
+                (random_unit(&state) - 0.5) * exp(widths[w] * random_normal(&state));
+        }
+        ok = measure(f, widths[w], &x, &data);
+    }
+    ok = ok && figure_write(f, "dynamic-range", &data, NULL, pictures, 2);
+    factors_clear(&x);
+    sheet_clear(&data);
+    return ok;
+}

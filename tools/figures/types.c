@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Figure type-error: what representing one binary32 number by limbs costs, binade by binade.
+ *
+ * published: the sum of the limbs as their papers define them, unscaled, by conversions; scaled: x
+ * 1 under `fast`, where each x is a line with a scale of its own; beside 1: lines (x, 1), whose
+ * scale has to serve both.
+ *
+ *   source  Ma et al., ICS 2022, figure 14 */
+#include "tools/figures/figures.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOWEST = -140, HIGHEST = 127, BINADES = HIGHEST - LOWEST + 1, MOST = 400 };
+
+struct type {
+    const char *name, *limb, *scheme;
+    int limbs, shift, bits;     /* held: to a relative error of 2^-bits */
+};
+static const struct type types[] = {
+    { "FP16", "f16", NULL, 1, 0, 11 },        { "BF16", "bf16", NULL, 1, 0, 8 },
+    { "TF32", "tf32", NULL, 1, 0, 11 },       { "FP32-F", "f16", "fp32-f", 2, 12, 23 },
+    { "FP32-M", "f16", "fp32-m", 2, 0, 23 },  { "FP32-T", "tf32", "fp32-t", 2, 0, 23 },
+    { "FP32-B", "bf16", "fp32-b", 3, 0, 23 },
+};
+enum { TYPES = sizeof types / sizeof *types };
+static const int scaling[] = { 3, 5, 6 };
+enum { SCALING = sizeof scaling / sizeof *scaling };
+
+/* Relative error; what is not finite is lost, an error of 1. */
+static double error_of(double got, double x)
+{
+    double e = fabs(got - x) / fabs(x);
+
+    return e < 1 ? e : 1;
+}
+
+static double published(const struct type *t, float x)
+{
+    limber_format limb = format_of(t->limb), f64 = format_of("f64");
+    double rest = x, sum = 0;
+
+    for (int i = 0; i < t->limbs; i++) {
+        double scaled = ldexp(rest, i * t->shift), back;
+        char stored[8];
+
+        limber_convert(stored, limb, &scaled, f64, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(&back, f64, stored, limb, 1, LIMBER_ROUND_NEAREST);
+        back = ldexp(back, -i * t->shift);
+        sum += back;
+        rest -= back;
+    }
+    return error_of(sum, x);
+}
+
+static float in_binade(int e, uint64_t *state)
+{
+    return (float)ldexp(1 + (double)(random_bits(state) >> 41) * 0x1p-23, e);
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static bool held(const struct type *t, float x)
+{
+    return published(t, x) <= ldexp(1, -t->bits);
+}
+
+/* The end of what is held from 1 upwards, by bisection of the codes. */
+static float top(const struct type *t)
+{
+    float one = 1, most = FLT_MAX, x;
+    uint32_t low, high, middle;
+
+    memcpy(&low, &one, 4);
+    memcpy(&high, &most, 4);
+    if (held(t, most))
+        return most;
+    while (high - low > 1) {
+        middle = low + (high - low) / 2;
+        memcpy(&x, &middle, 4);
+        if (held(t, x))
+            low = middle;
+        else
+            high = middle;
+    }
+    memcpy(&x, &low, 4);
+    return x;
+}
+
+/* The least x half-way between two values of the first limb, below the top, that is lost. */
+static double lost_tie(const struct type *t)
+{
+    double end = top(t);
+    int p = format_of(t->limb).frac_bits;
+
+    for (int e = 0; t->limbs > 1 && ldexp(1, e) < end; e++)
+        if (!held(t, (float)ldexp(1 + ldexp(1, -p - 1), e)))
+            return ldexp(1 + ldexp(1, -p - 1), e);
+    return NAN;
+}
+
+/* error[b] of binades; the first of those that are held up to binade 0. */
+static void brief_line(struct sheet *s, const char *name, const char *how, int bits,
+                       const double *error, double to, double tie)
+{
+    int first = -LOWEST, last = -LOWEST;
+    double worst = 0;
+
+    while (first > 0 && error[first - 1] <= ldexp(1, -bits))
+        first--;
+    while (last + 1 < BINADES && error[last + 1] <= ldexp(1, -bits))
+        last++;
+    for (int b = first; b <= last; b++)
+        worst = error[b] > worst ? error[b] : worst;
+    sheet_word(s, name);
+    sheet_word(s, how);
+    sheet_number(s, ldexp(1, first + LOWEST));
+    sheet_number(s, isnan(to) ? ldexp(2 - 0x1p-23, last + LOWEST) : to);
+    sheet_number(s, worst);
+    sheet_number(s, tie);
+    sheet_end_line(s);
+}
+
+/* ---- by the library -------------------------------------------------------------------------- */
+
+struct samples {
+    int each; /* of a binade */
+    float x[BINADES * MOST];
+};
+
+/* The largest error of each binade from b on; false after a message. */
+static bool multiply(limber_context *ctx, const struct type *t, const struct samples *s, int b,
+                     int binades, bool beside, double *error)
+{
+    const limber_contract fast = { .promise = LIMBER_CONTRACT_FAST, .scheme = t->scheme };
+    struct factors x;
+    limber_status status;
+
+    if (!factors_take(&x, binades * s->each, 1, beside ? 2 : 1, "f32"))
+        return false;
+    for (int64_t i = 0; i < x.m; i++) {
+        float *row = (float *)x.a + i * x.k;
+
+        row[x.k - 1] = 1;
+        row[0] = s->x[b * s->each + i];
+    }
+    memcpy(x.b, (float[]){ 1, 0 }, (size_t)x.k * sizeof(float));
+    status = factors_multiply(ctx, &fast, &x, NULL);
+    for (int64_t i = 0; i < x.m; i++) {
+        double e =
+            status == LIMBER_STATUS_OK ? error_of(((float *)x.c)[i], s->x[b * s->each + i]) : 1;
+        double *to = &error[b + i / s->each];
+
+        *to = i % s->each == 0 || e > *to ? e : *to;
+    }
+    factors_clear(&x);
+    return status == LIMBER_STATUS_OK || status == LIMBER_STATUS_NO_SCHEME ||
+           !complain("%s", limber_error_text());
+}
+
+static bool multiply_all(struct figures *f, const struct samples *s,
+                         double error[2][SCALING][BINADES])
+{
+    const limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "" };
+    limber_context *ctx;
+    bool ok =
+        limber_create(&ctx, &config) == LIMBER_STATUS_OK || !complain("%s", limber_error_text());
+
+    for (int i = 0; i < SCALING && ok; i++) {
+        const struct type *t = &types[scaling[i]];
+
+        figure_note(f, "type-error: %s", t->name);
+        ok = multiply(ctx, t, s, 0, BINADES, false, error[0][i]);
+        for (int b = 0; b < BINADES && ok; b++)
+            ok = multiply(ctx, t, s, b, 1, true, error[1][i]);
+    }
+    context_end(ctx);
+    return ok;
+}
+
+/* ---- the figure ------------------------------------------------------------------------------ */
+
+static const char script[] =
+    "e(x) = x < 2**-26 ? 2**-26 : x\n"
+    "set logscale y 2\nset format y '2^{%L}'\nset yrange [2**-27:2]\nset xrange [-140:128]\n"
+    "set ytics 2**-26, 16\nset xtics 20\n"
+    "set ylabel 'largest relative error'\nset key outside right top\n"
+    "set multiplot layout 2,1\n"
+    "set title 'as published: unscaled limbs'\n"
+    "plot for [i=2:8] $data every 2 using 1:(e(column(i))) with lines lw 2 "
+    "title word('FP16 BF16 TF32 FP32-F FP32-M FP32-T FP32-B', i-1)\n"
+    "set title 'scaled by lines, as the library multiplies'\nset xlabel 'binade of x'\n"
+    "plot for [i=9:11] $data every 2 using 1:(e(column(i))) with lines lw 2 lc i-8 "
+    "title word('FP32-F FP32-T FP32-B', i-8), "
+    "$data every 2 using 1:(e($12)) with lines lw 2 dt 2 lc 1 title 'FP32-F beside 1'\n"
+    "unset multiplot";
+
+static bool fill(struct figures *f, const struct samples *s, struct sheet *data,
+                 struct sheet *brief)
+{
+    double plain[TYPES][BINADES] = { { 0 } }, scaled[2][SCALING][BINADES];
+    bool ok = multiply_all(f, s, scaled);
+
+    for (int b = 0; b < BINADES && ok; b++) {
+        sheet_number(data, b + LOWEST);
+        for (int t = 0; t < TYPES; t++) {
+            for (int i = 0; i < s->each; i++)
+                plain[t][b] = fmax(plain[t][b], published(&types[t], s->x[b * s->each + i]));
+            sheet_number(data, plain[t][b]);
+        }
+        for (int i = 0; i < 2 * SCALING; i++)
+            sheet_number(data, scaled[i / SCALING][i % SCALING][b]);
+        sheet_end_line(data);
+    }
+    for (int t = 0; t < TYPES && ok; t++)
+        brief_line(brief, types[t].name, "published", types[t].bits, plain[t], top(&types[t]),
+                   lost_tie(&types[t]));
+    for (int i = 0; i < 2 * SCALING && ok; i++)
+        brief_line(brief, types[scaling[i % SCALING]].name, i < SCALING ? "scaled" : "beside 1",
+                   types[scaling[i % SCALING]].bits, scaled[i / SCALING][i % SCALING], NAN, NAN);
+    return ok;
+}
+
+bool figure_types(struct figures *f)
+{
+    static const struct picture picture = { "type-error", script, 760 };
+    struct samples *s = malloc(sizeof *s);
+    struct sheet data = { .f = NULL }, brief = { .f = NULL };
+    uint64_t state = 14;
+    bool ok;
+
+    if (!s)
+        return complain("figures: out of memory"), false;
+    s->each = f->quick ? 40 : MOST;
+    for (int i = 0; i < BINADES * s->each; i++)
+        s->x[i] = in_binade(LOWEST + i / s->each, &state);
+    ok = sheet_open(&data, "binade,FP16,BF16,TF32,FP32-F,FP32-M,FP32-T,FP32-B,FP32-F scaled,"
+                           "FP32-T scaled,FP32-B scaled,FP32-F beside 1,FP32-T beside 1,"
+                           "FP32-B beside 1") &&
+         sheet_open(&brief, "type,limbs,from,to,error,lost half-way at") &&
+         fill(f, s, &data, &brief) && figure_write(f, "type-error", &data, &brief, &picture, 1);
+    sheet_clear(&data);
+    sheet_clear(&brief);
+    free(s);
+    return ok;
+}

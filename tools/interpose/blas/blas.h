@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products that a program asks its BLAS for, computed by Limber where a contract says so. */
+#ifndef LIMBER_INTERPOSE_H
+#define LIMBER_INTERPOSE_H
+
+#include "tools/interpose/shared/preload.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum routine {
+    BLAS_GEMM,
+    BLAS_GEMMT,
+    BLAS_GEMM_BATCH,
+    BLAS_SYMM,
+    BLAS_HEMM,
+    BLAS_SYRK,
+    BLAS_HERK,
+    BLAS_SYR2K,
+    BLAS_HER2K,
+    BLAS_TRMM,
+    BLAS_TRSM
+};
+enum { BLAS_ROWS = 101, BLAS_COLUMNS = 102 };
+
+/* How the library that a call is meant for spells its names; both are Fortran's. */
+struct spelling {
+    const char *prefix, *suffix;
+};
+
+/* A matrix as the program has it: by columns or by rows as the request's order says. */
+struct argument {
+    const void *data;
+    char op;                /* N, T or C */
+    int64_t lead;
+};
+
+/* A call as it came; letters are capitals, and 0 where the program's is none. */
+struct request {
+    const char *name;       /* of the function */
+    enum routine routine;
+    char type;              /* s, d, c or z */
+    bool cblas;
+    int order;              /* as CBLAS has it, Fortran's is BLAS_COLUMNS */
+    bool wide;              /* integers of 64 bits */
+    struct spelling spelling;
+    const void *caller;     /* an address in the code that called */
+    char side, uplo, diag;  /* L or R, U or L, N or U */
+    int64_t m, n, k;        /* k: of the sums, given or implied */
+    const void *alpha, *beta;
+    struct argument a, b, c;
+    /* products of a batch, `count` of one shape: their addresses, or else steps from one to the
+     * next */
+    int64_t count, step_a, step_b, step_c;
+    const void *const *each_a, *const *each_b;
+    void *const *each_c;
+    /* between limber_blas_serve and limber_blas_end: */
+    bool handed_on;
+    double began;
+    char why[160]; /* it was handed on */
+};
+
+/* ---- serve.c: the decision ---------------------------------------------------------------------
+ */
+
+/* True when the result is computed; else it is the BLAS behind that has to, also where arguments
+ * are wrong, so that its xerbla tells.  limber_blas_end follows, when that has returned. */
+bool limber_blas_serve(struct request *r);
+void limber_blas_end(struct request *r);
+/* Whether calls of this thread come from within one that was decided, or another copy decides; and
+ * what makes them so. */
+bool limber_blas_is_inside(void);
+void limber_blas_enter(void);
+void limber_blas_leave(void);
+
+/* ---- arguments.c --------------------------------------------------------------------------------
+ */
+
+/* The position of the first wrong argument among those of the routine's Fortran interface (batches:
+ * gemm's); 0 where none is; -1 for CBLAS' order. */
+int limber_blas_wrong(const struct request *r);
+/* Tells the program's xerbla, or its cblas_xerbla, of an argument. */
+void limber_blas_complain(const struct request *r, int position);
+
+/* ---- batch.c ------------------------------------------------------------------------------------
+ */
+
+/* The arguments of a batch by groups, or with `size` NULL of the one group of a strided one. */
+struct groups {
+    const void *ta, *tb, *m, *n, *k, *alpha, *a, *lda, *b, *ldb, *beta, *c, *ldc, *size;
+    int64_t count; /* of groups */
+};
+typedef void limber_blas_part(const struct request *r, const struct groups *part, void *behind);
+
+/* Serves group after group; what is not served goes to `behind` through hand_on, as a batch of one
+ * group. */
+void limber_blas_batch(struct request *r, const struct groups *groups, limber_blas_part *hand_on);
+
+/* ---- real.c -------------------------------------------------------------------------------------
+ */
+
+/* The function behind the one of that name which `caller` calls; NULL where there is none, told
+ * once on stderr unless quiet. */
+void *limber_blas_real(const char *name, const void *caller, bool quiet);
+/* The same for another routine of the library that r was meant for, by Fortran's name. */
+void *limber_blas_sibling(const struct request *r, const char *routine);
+/* Whether names without a suffix take 64-bit integers: by LIMBER_ILP64, else by asking the isamax
+ * of that name behind. */
+bool limber_blas_is_wide(const char *isamax, const void *caller);
+/* Whether another copy of this library stands before this one, which then only hands on. */
+bool limber_blas_is_second(void);
+
+/* A capital; ASCII whatever the locale. */
+static inline char limber_blas_letter(const char *p)
+{
+    return *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+}
+
+/* An argument of a Fortran call, or element i of an array of them. */
+static inline int64_t limber_blas_integer(const void *p, int64_t i, bool wide)
+{
+    return wide ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
+}
+
+#endif

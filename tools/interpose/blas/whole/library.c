@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The BLAS behind where this library is itself the program's libblas. */
+#include "library.h"
+
+#include "tools/interpose/shared/preload.h"
+
+#include <limber/environment.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* WIDTH is empty, or 64 where integers have 64 bits; ARCHITECTURE names a folder of libraries. */
+#define FILE_NAME "libblas" WIDTH ".so.3"
+
+const char preload_name[] = "Limber's " FILE_NAME, preload_original[] = "the BLAS behind";
+
+static void *behind;
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+/* NULL: not there, one of ours, or with integers of the other width. */
+static void *open_one(const char *name, bool wished)
+{
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL),
+         *isamax = library ? dlsym(library, "isamax_") : NULL;
+    const char *why = !library ? dlerror() : !isamax ? "it has no isamax_" : NULL;
+
+    if (!why && dlsym(library, "limber_blas_is_here"))
+        why = "it is this library";
+    if (!why && limber_blas_asks_wide(isamax) != (WIDTH[0] != 0))
+        why = WIDTH[0] ? "its integers have 32 bits" : "its integers have 64 bits";
+    if (!why)
+        return library;
+    if (wished)
+        preload_tell("LIMBER_BLAS = \"%.200s\" is not used: %s", name, why);
+    if (library)
+        dlclose(library);
+    return NULL;
+}
+
+static void *open_system(void)
+{
+    static const char *const names[] = { ("libopenblas" WIDTH ".so.0"), ("libblis" WIDTH ".so.4") };
+    static const char *const folders[] = { ("/usr/lib/" ARCHITECTURE), "/usr/lib64", "/usr/lib",
+                                           "/usr/local/lib" };
+    static const char *const kinds[] = { ("openblas" WIDTH "-pthread"),
+                                         ("openblas" WIDTH "-openmp"),
+                                         ("openblas" WIDTH "-serial"),
+                                         ("blis" WIDTH "-pthread"),
+                                         ("blis" WIDTH "-openmp"),
+                                         ("blis" WIDTH "-serial"),
+                                         "atlas",
+                                         ("blas" WIDTH),
+                                         "." };
+    void *library = NULL;
+    char path[512];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
+        library = open_one(names[i], false);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !library; k++) {
+            snprintf(path, sizeof path, "%s/%s/" FILE_NAME, folders[i], kinds[k]);
+            library = open_one(path, false);
+        }
+    return library;
+}
+
+static void open_behind(void)
+{
+    const char *wish = limber_variable_value("LIMBER_BLAS");
+
+    behind = wish ? open_one(wish, true) : NULL;
+    if (!behind)
+        behind = open_system();
+    if (!behind)
+        preload_tell("there is no BLAS behind it; LIMBER_BLAS names one");
+}
+
+void *limber_blas_wish(void)
+{
+    pthread_once(&opened, open_behind);
+    return behind;
+}
+
+void *limber_blas_next(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+void *limber_blas_system(void)
+{
+    return NULL;
+}

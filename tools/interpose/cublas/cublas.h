@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products that a program asks cuBLAS for, computed by Limber where a contract says so.  The few
+ * types and numbers of cuBLAS that matter are stated here: nothing of CUDA is needed to build. */
+#ifndef LIMBER_CUBLAS_H
+#define LIMBER_CUBLAS_H
+
+#include "tools/interpose/shared/preload.h"
+
+#include <stdbool.h>
+
+/* cublasStatus_t, cublasOperation_t, cublasPointerMode_t */
+enum { CUBLAS_SUCCESS = 0, CUBLAS_NOT_INITIALIZED = 1 };
+enum { CUBLAS_N = 0, CUBLAS_T = 1, CUBLAS_C = 2 };
+enum { CUBLAS_POINTER_HOST = 0, CUBLAS_POINTER_DEVICE = 1 };
+
+/* cudaDataType: real types, and C, which is R + 4 up to 32I. */
+enum {
+    CUDA_R_32F = 0,
+    CUDA_R_64F = 1,
+    CUDA_R_16F = 2,
+    CUDA_R_8I = 3,
+    CUDA_C_32F = 4,
+    CUDA_C_64F = 5,
+    CUDA_R_32I = 10,
+    CUDA_R_16BF = 14,
+    CUDA_R_8F_E4M3 = 28,
+    CUDA_R_8F_E5M2 = 29
+};
+
+/* cublasComputeType_t */
+enum {
+    CUBLAS_32F = 68,
+    CUBLAS_32F_PEDANTIC = 69,
+    CUBLAS_64F = 70,
+    CUBLAS_64F_PEDANTIC = 71,
+    CUBLAS_32I = 72,
+    CUBLAS_32I_PEDANTIC = 73,
+    CUBLAS_32F_FAST_16F = 74,
+    CUBLAS_32F_FAST_16BF = 75,
+    CUBLAS_32F_FAST_TF32 = 77,
+    CUBLAS_32F_BF16X9 = 78,
+    CUBLAS_64F_FIXED = 79
+};
+
+enum form { FORM_one, FORM_strided, FORM_array };
+
+struct side {
+    const void *data;           /* FORM_array: addresses in device memory */
+    int type, op;
+    int64_t lead, step;
+};
+
+/* A call as it came. */
+struct request {
+    const char *name;
+    void *handle;
+    enum form form;
+    int64_t m, n, k, count;
+    const void *alpha, *beta;
+    struct side a, b, c;
+    int compute;                /* 0: of c's type, where the function's name says it */
+    int products;               /* of complex matrices: 3 or 4 */
+    int64_t done; /* out: products of a batch that are done although it was refused */
+};
+
+/* serve.c: true when the product is computed; else it is cuBLAS's. */
+bool limber_cublas_serve(struct request *r);
+
+/* real.c: the function of cuBLAS behind ours; NULL, told once on stderr, where there is none.
+ * While `inside` is not 0, cuBLAS is at work and its own calls are left to it. */
+void *limber_cublas_real(const char *name);
+extern _Thread_local int limber_cublas_inside;
+
+/* device.c: where memory lies and streams, by the driver; without one all memory is the host's. */
+int limber_cublas_device(void);
+bool limber_cublas_is_device(const void *p);
+bool limber_cublas_is_capturing(void *stream);
+/* Copies from wherever it lies, in the stream's order, and waits. */
+bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A program's cancellation of threads and its limits, kept apart from what is done behind its back.
+ */
+#define _GNU_SOURCE     /* pthread_setcancelstate, sigtimedwait under any standard */
+#include "tools/interpose/shared/preload.h"
+
+#include <pthread.h>
+#include <time.h>
+
+int preload_stay(void)
+{
+    int before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+void preload_stay_no_more(const int *before)
+{
+    pthread_setcancelstate(*before, NULL);
+}
+
+static sigset_t large(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    return set;
+}
+
+void preload_limits_enter(struct preload_limits *l)
+{
+    const sigset_t set = large();
+    sigset_t pending;
+
+    pthread_sigmask(SIG_BLOCK, &set, &l->before);
+    l->pending = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ);
+}
+
+void preload_limits_leave(const struct preload_limits *l)
+{
+    const sigset_t set = large();
+
+    while (!l->pending && sigtimedwait(&set, NULL, &(struct timespec){ 0, 0 }) > 0)
+        ;
+    pthread_sigmask(SIG_SETMASK, &l->before, NULL);
+}

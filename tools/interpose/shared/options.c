@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE     /* strdup, newlocale under any standard */
+#include "tools/interpose/shared/preload.h"
+
+#include <limber/environment.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct preload_options options;
+static struct rules *rules;
+static pthread_once_t read_once = PTHREAD_ONCE_INIT;
+
+static locale_t plain;
+static pthread_once_t plain_made = PTHREAD_ONCE_INIT;
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+locale_t preload_plain_numbers(void)
+{
+    pthread_once(&plain_made, make_plain);
+    return uselocale(plain);
+}
+
+void preload_tell(const char *format, ...)
+{
+    char line[600];
+    int n = snprintf(line, sizeof line, "%s: ", preload_name);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line + n, sizeof line - (size_t)n, format, args);
+    va_end(args);
+    fprintf(stderr, "%s\n", line); /* one call, so that lines of several processes stay whole */
+}
+
+/* ---- words and their values ------------------------------------------------------------------ */
+
+static bool take_contract(const char *s)
+{
+    return preload_read_contract(s, &options.setting);
+}
+
+static bool take_scheme(const char *s)
+{
+    return preload_read_scheme(s, &options.setting);
+}
+
+static bool take_verbose(const char *s)
+{
+    return preload_read_number(s, 0, 9, &options.verbose);
+}
+
+static bool take_check(const char *s)
+{
+    return preload_read_number(s, 0, 1000, &options.check);
+}
+
+static bool take_background(const char *s)
+{
+    int on;
+
+    if (!preload_read_number(s, 0, 1, &on))
+        return false;
+    options.background = on;
+    return true;
+}
+
+static bool take_threads(const char *s)
+{
+    return preload_read_number(s, 1, 1024, &options.threads);
+}
+
+static bool take_text(const char **to, const char *s)
+{
+    *to = strdup(s);
+    return *to && *s;
+}
+
+static bool take_report(const char *s)
+{
+    return take_text(&options.report, s);
+}
+static bool take_backend(const char *s)
+{
+    return take_text(&options.backend, s);
+}
+static bool take_cache_dir(const char *s)
+{
+    return take_text(&options.cache_dir, s);
+}
+
+/* In the file by the name; in the environment by the variable, which counts more.  What the library
+ * reads from the environment itself is not read twice. */
+static const struct key {
+    const char *name, *variable;
+    bool (*take)(const char *s);
+    bool library;
+    const char *wanted;
+} keys[] = {
+    { "contract", "LIMBER_CONTRACT", take_contract, false,
+      "none of native, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)" },
+    { "scheme", "LIMBER_SCHEME", take_scheme, false, "no scheme; `limber formats` lists them" },
+    { "verbose", "LIMBER_VERBOSE", take_verbose, false, "no number from 0 to 9" },
+    { "report", "LIMBER_REPORT", take_report, false, "no file" },
+    { "check", "LIMBER_CHECK", take_check, false, "no number from 0 to 1000" },
+    { "background", "LIMBER_BACKGROUND", take_background, false, "neither 0 nor 1" },
+    { "backend", "LIMBER_BACKEND", take_backend, true, "no backend" },
+    { "threads", "LIMBER_THREADS", take_threads, true, "no number from 1 to 1024" },
+    { "cache_dir", "LIMBER_CACHE_DIR", take_cache_dir, true, "no directory" },
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+/* Once: the other library does everything from here. */
+static bool refuse(const char *format, ...)
+{
+    char text[500];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    preload_tell("%s; every product is left to %s", text, preload_original);
+    return false;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static bool take_line(const char *file, int at, char *line)
+{
+    char *rest = line, *word = strtok_r(line, " \t", &rest), *value, why[200];
+
+    if (!word)
+        return true;
+    if (strcmp(word, "rule") == 0)
+        return preload_rules_add(&rules, rest, why, sizeof why) ||
+               refuse("%s:%d: %s", file, at, why);
+    value = strtok_r(NULL, " \t", &rest);
+    if (!value || strtok_r(NULL, " \t", &rest))
+        return refuse("%s:%d: \"%.60s\" needs one value", file, at, word);
+    for (int i = 0; i < KEYS; i++)
+        if (strcmp(word, keys[i].name) == 0)
+            return limber_variable_value(keys[i].variable) || keys[i].take(value) ||
+                   refuse("%s:%d: %s %.60s is %s", file, at, word, value, keys[i].wanted);
+    return refuse("%s:%d: unknown key \"%.60s\"", file, at, word);
+}
+
+static bool read_file(const char *name)
+{
+    FILE *f = fopen(name, "re");
+    char *line = NULL;
+    size_t room = 0;
+    bool ok = true;
+
+    if (!f)
+        return refuse("LIMBER_CONFIG = \"%.200s\": %s", name, strerror(errno));
+    for (int at = 1; ok && getline(&line, &room, f) >= 0; at++) {
+        line[strcspn(line, "#\r\n")] = 0;
+        ok = take_line(name, at, line);
+    }
+    if (ok && ferror(f))
+        ok = refuse("LIMBER_CONFIG = \"%.200s\": %s", name, strerror(errno));
+    free(line);
+    fclose(f);
+    return ok;
+}
+
+/* ---- the environment ------------------------------------------------------------------------- */
+
+static bool read_environment(void)
+{
+    for (int i = 0; i < KEYS; i++) {
+        const char *s = limber_variable_value(keys[i].variable);
+
+        if (s && !keys[i].library && !keys[i].take(s))
+            return refuse("%s = \"%.60s\" is %s", keys[i].variable, s, keys[i].wanted);
+    }
+    return true;
+}
+
+static void tell_stranger(void *user, const char *name)
+{
+    (void)user;
+    preload_tell("%s is no variable of Limber's, and is ignored", name);
+}
+
+static bool read_all(void)
+{
+    const char *file = limber_variable_value("LIMBER_CONFIG");
+
+    options.check = -1;
+    if ((file && !read_file(file)) || !read_environment())
+        return false;
+    if (options.setting.on && preload_lacks(&options.setting.contract))
+        return refuse("LIMBER_CONTRACT = \"%s\" is %s", options.setting.words,
+                      preload_lacks(&options.setting.contract));
+    if (options.check < 0)
+        options.check = options.report ? 2 : 0;
+    limber_variable_strangers(tell_stranger, NULL);
+    return true;
+}
+
+/* Under native the other library keeps the contract too, so nothing slower than it is of use. */
+static void meanwhile(struct preload_setting *s)
+{
+    bool native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
+
+    if (options.background)
+        s->contract.on_miss = native ? LIMBER_ON_MISS_REFUSE : LIMBER_ON_MISS_GENERIC;
+    else if (native)
+        s->contract.on_miss = LIMBER_ON_MISS_COMPILE;
+}
+
+static void read_options(void)
+{
+    locale_t before = preload_plain_numbers();
+    bool understood = read_all();
+
+    uselocale(before);
+    if (!understood) {
+        options = (struct preload_options){ .verbose = options.verbose, .refused = true };
+        return;
+    }
+    options.on = options.setting.on || preload_rules_serve(rules);
+    meanwhile(&options.setting);
+    preload_rules_each(rules, meanwhile);
+}
+
+const struct preload_options *preload_options(void)
+{
+    pthread_once(&read_once, read_options);
+    return &options;
+}
+
+limber_config preload_config(void)
+{
+    const struct preload_options *o = preload_options();
+
+    return (limber_config){
+        .backend = o->backend, .threads = o->threads, .cache_dir = o->cache_dir, .verbose = -1
+    };
+}
+
+const struct preload_setting *preload_choose(const struct preload_call *call)
+{
+    const struct preload_options *o = preload_options();
+    const struct preload_setting *s = o->on ? preload_rules_find(rules, call) : NULL;
+
+    return s ? s : &o->setting;
+}

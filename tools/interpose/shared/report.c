@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What was done, call by call and added up; told when the process ends.  JSON is written by hand,
+ * since a library that goes into any program brings no others along. */
+#define _GNU_SOURCE     /* dladdr, program_invocation_name */
+#include "tools/output.h"
+#include "tools/interpose/shared/preload.h"
+
+#include <limber/environment.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+
+static _Thread_local limber_blas_call last;
+static _Thread_local bool called;
+
+PUBLIC int limber_blas_last_call(limber_blas_call *call)
+{
+    if (called)
+        *call = last;
+    else
+        memset(call, 0, sizeof *call);
+    return called;
+}
+
+/* ---- adding up ------------------------------------------------------------------------------- */
+
+enum { BUCKETS = 1024, MOST_ROWS = 8192 };
+
+/* Seconds between two writings, which take at most a hundredth of the time. */
+static const double soonest = 1;
+
+/* Calls that are alike. */
+struct row {
+    struct row *next; /* in its bucket */
+    struct row *later;
+    char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96];
+    int64_t m, n, k;
+    int served;
+    double calls, products, seconds, compiling, original, bound;
+    struct preload_check check;
+};
+
+struct kernel {
+    struct kernel *next;
+    char key[33];
+    char *plan;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct row *bucket[BUCKETS];
+    struct row *first, **end;
+    size_t rows;
+    double unlisted; /* calls beyond the most rows */
+    struct kernel *kernels;
+    double began, due; /* when it is written next */
+    bool writing;
+    pid_t pid;
+    char interpreted[256]; /* why no code was compiled, once that was told */
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static double seconds_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The lock is held.  What a parent did is the parent's to tell. */
+static void begin(void)
+{
+    if (all.pid == getpid())
+        return;
+    memset(all.bucket, 0, sizeof all.bucket);
+    all.first = NULL;
+    all.end = &all.first;
+    all.rows = 0;
+    all.unlisted = 0;
+    all.kernels = NULL;
+    all.began = seconds_now();
+    all.due = all.began + soonest / 10;
+    all.writing = false;
+    all.pid = getpid();
+}
+
+static void name_caller(const void *site, char *to, size_t size)
+{
+    const char *file;
+    Dl_info info;
+
+    *to = 0;
+    if (!site || !dladdr(site, &info))
+        return;
+    file = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    snprintf(to, size, "%s:%s",
+             file           ? file + 1 :
+             info.dli_fname ? info.dli_fname :
+                              "",
+             info.dli_sname ? info.dli_sname : "");
+}
+
+static bool is_like(const struct row *a, const struct row *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->served == b->served &&
+           !strcmp(a->routine, b->routine) && !strcmp(a->ops, b->ops) &&
+           !strcmp(a->why_not, b->why_not) && !strcmp(a->scheme, b->scheme) &&
+           !strcmp(a->backend, b->backend) && !strcmp(a->caller, b->caller);
+}
+
+static struct row *row_of(const struct row *like)
+{
+    size_t at = (size_t)(like->m * 31 + like->n * 37 + like->k * 41) * 2654435761u % BUCKETS;
+    struct row *r = all.bucket[at];
+
+    while (r && !is_like(r, like))
+        r = r->next;
+    if (r || all.rows == MOST_ROWS || !(r = malloc(sizeof *r)))
+        return r;
+    *r = *like;
+    r->next = all.bucket[at];
+    all.bucket[at] = r;
+    *all.end = r;
+    all.end = &r->later;
+    all.rows++;
+    return r;
+}
+
+static void add_check(struct preload_check *sum, const struct preload_check *c)
+{
+    sum->elements += c->elements;
+    sum->broken += c->broken;
+    sum->error = fmax(sum->error, c->error);
+    sum->ulps = fmax(sum->ulps, c->ulps);
+}
+
+static void add(struct row *r, const struct preload_told *t)
+{
+    r->calls++;
+    r->products += t->count;
+    r->seconds += t->seconds;
+    r->original += t->original;
+    add_check(&r->check, &t->check);
+    if (!t->report)
+        return;
+    r->compiling += t->report->seconds_compile;
+    r->bound = fmax(r->bound, t->report->bound);
+}
+
+/* The lock is held. */
+static void add_kernel(limber_context *ctx, const char *key)
+{
+    struct kernel *k = all.kernels;
+
+    while (k && strcmp(k->key, key) != 0)
+        k = k->next;
+    if (k || !*key || !(k = calloc(1, sizeof *k)))
+        return;
+    snprintf(k->key, sizeof k->key, "%s", key);
+    if (limber_kernel_plan(ctx, key, &k->plan) != LIMBER_STATUS_OK) {
+        free(k);
+        return;
+    }
+    k->next = all.kernels;
+    all.kernels = k;
+}
+
+static bool is_file(const char *pattern);
+static bool write_report(const char *pattern, bool complete);
+
+/* ---- from time to time ----------------------------------------------------------------------- */
+
+/* The lock is held.  Who ends by a signal or _exit loses what is not written: a report that goes to
+ * a file of its own is written again and again. */
+static bool is_due(void)
+{
+    double now = seconds_now();
+
+    if (now < all.due || all.writing)
+        return false;
+    all.writing = true;
+    return true;
+}
+
+static void write_now(void)
+{
+    double began = seconds_now(), took;
+
+    if (is_file(preload_options()->report))
+        write_report(preload_options()->report, false);
+    took = seconds_now() - began;
+    pthread_mutex_lock(&all.lock);
+    all.due = began + took + fmax(soonest, 100 * took);
+    all.writing = false;
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* The lock is held. */
+static void add_kernels(limber_context *ctx, const limber_report *report)
+{
+    for (int i = 0; i < report->parts; i++)
+        add_kernel(ctx, report->part[i].kernel);
+    if (report->parts == 0)
+        add_kernel(ctx, report->kernel);
+}
+
+void preload_kernels(limber_context *ctx, const limber_report *report)
+{
+    if (!preload_options()->report)
+        return;
+    pthread_mutex_lock(&all.lock);
+    begin();
+    add_kernels(ctx, report);
+    pthread_mutex_unlock(&all.lock);
+}
+
+static bool count_call(const struct preload_told *t)
+{
+    const limber_report *report = t->report;
+    struct row like = { .m = t->m, .n = t->n, .k = t->k, .served = report != NULL };
+    struct row *r;
+    bool due;
+
+    memcpy(like.routine, last.routine, sizeof like.routine);
+    memcpy(like.why_not, last.why_not, sizeof like.why_not);
+    memcpy(like.ops, t->ops, sizeof like.ops);
+    if (report) {
+        memcpy(like.scheme, report->scheme, sizeof like.scheme);
+        memcpy(like.backend, report->backend, sizeof like.backend);
+    }
+    name_caller(t->site, like.caller, sizeof like.caller);
+    pthread_mutex_lock(&all.lock);
+    begin();
+    r = row_of(&like);
+    if (r)
+        add(r, t);
+    else
+        all.unlisted++;
+    if (report)
+        add_kernels(t->ctx, report);
+    due = is_due();
+    pthread_mutex_unlock(&all.lock);
+    return due;
+}
+
+/* Results are right, but the user may wait for them for hours. */
+static void tell_interpreted(const struct preload_told *t)
+{
+    const char *why = t->ctx && t->report && !strcmp(t->report->backend, "interp") ?
+                          limber_fallback_reason(t->ctx) :
+                          "";
+    bool first;
+
+    if (!*why)
+        return;
+    pthread_mutex_lock(&all.lock);
+    first = !*all.interpreted;
+    if (first)
+        snprintf(all.interpreted, sizeof all.interpreted, "%s", why);
+    pthread_mutex_unlock(&all.lock);
+    if (first)
+        preload_tell("the interpreter computes, some hundred times slower than compiled code: %s "
+                     "(LIMBER_LLVM=FILE names libLLVM)",
+                     why);
+}
+
+void preload_count(const struct preload_told *t)
+{
+    PRELOAD_UNCANCELLED;
+
+    tell_interpreted(t);
+    snprintf(last.routine, sizeof last.routine, "%s", t->routine);
+    snprintf(last.why_not, sizeof last.why_not, "%s", t->report ? "" : t->why_not);
+    last.m = t->m;
+    last.n = t->n;
+    last.k = t->k;
+    last.served = t->report != NULL;
+    if (t->report) /* kilobytes, which most calls that are handed on are not worth */
+        last.report = *t->report;
+    called = true;
+    if (preload_options()->report && count_call(t))
+        write_now();
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static void put_text(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            fprintf(f, "\\u%04x", (unsigned)*s);
+        else
+            fputc(*s, f);
+    fputc('"', f);
+}
+
+/* JSON has no infinities. */
+static void put_number(FILE *f, double x)
+{
+    if (isfinite(x))
+        fprintf(f, "%.9g", x);
+    else
+        fputs("null", f);
+}
+
+static void member(FILE *f, const char *name, const char *text)
+{
+    fprintf(f, ", \"%s\": ", name);
+    put_text(f, text);
+}
+
+static void member_number(FILE *f, const char *name, double x)
+{
+    fprintf(f, ", \"%s\": ", name);
+    put_number(f, x);
+}
+
+static void put_sums(FILE *f, const struct row *r)
+{
+    fprintf(f, "\"calls\": %.0f", r->calls);
+    member_number(f, "products", r->products);
+    member_number(f, "seconds", r->seconds);
+    member_number(f, "estimated_original_seconds", r->original);
+    member_number(f, "compile_seconds", r->compiling);
+    member_number(f, "largest_bound", r->bound);
+    member_number(f, "checked_elements", r->check.elements);
+    member_number(f, "worst_error", r->check.error);
+    member_number(f, "worst_ulps", r->check.ulps);
+    member_number(f, "broken", r->check.broken);
+}
+
+static void put_row(FILE *f, const struct row *r)
+{
+    fprintf(f, "{ \"routine\": ");
+    put_text(f, r->routine);
+    member(f, "ops", r->ops);
+    fprintf(f, ", \"m\": %lld, \"n\": %lld, \"k\": %lld, \"served\": %s", (long long)r->m,
+            (long long)r->n, (long long)r->k, r->served ? "true" : "false");
+    if (r->served) {
+        member(f, "scheme", r->scheme);
+        member(f, "backend", r->backend);
+    } else {
+        member(f, "why_not", r->why_not);
+    }
+    if (*r->caller)
+        member(f, "caller", r->caller);
+    fprintf(f, ", ");
+    put_sums(f, r);
+    fprintf(f, " }");
+}
+
+static struct row totals(int served)
+{
+    struct row sum = { .served = served };
+
+    for (const struct row *r = all.first; r; r = r->later)
+        if (r->served == served) {
+            sum.calls += r->calls;
+            sum.products += r->products;
+            sum.seconds += r->seconds;
+            sum.original += r->original;
+            sum.compiling += r->compiling;
+            sum.bound = fmax(sum.bound, r->bound);
+            add_check(&sum.check, &r->check);
+        }
+    return sum;
+}
+
+static const char *rank(void)
+{
+    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                         "SLURM_PROCID" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (limber_variable_value(names[i]))
+            return limber_variable_value(names[i]);
+    return NULL;
+}
+
+static void host(char *name, size_t size)
+{
+    if (gethostname(name, size) != 0)
+        *name = 0;
+    name[size - 1] = 0;
+}
+
+static void put_process(FILE *f, bool complete)
+{
+    char name[256] = "";
+
+    host(name, sizeof name);
+    fprintf(f, "{ \"limber\": ");
+    put_text(f, LIMBER_VERSION);
+    member(f, "library", preload_name);
+    member(f, "program", program_invocation_name);
+    member(f, "host", name);
+    fprintf(f, ", \"pid\": %ld", (long)getpid());
+    if (rank())
+        member(f, "rank", rank());
+    if (*all.interpreted)
+        member(f, "interpreted", all.interpreted);
+    fprintf(f, ", \"began\": %.3f", all.began);
+    member_number(f, "wall_seconds", seconds_now() - all.began);
+    fprintf(f, ", \"complete\": %s", complete ? "true" : "false");
+}
+
+static void put_report(FILE *f, bool complete)
+{
+    struct row served = totals(1), left = totals(0);
+
+    put_process(f, complete);
+    fprintf(f, ",\n  \"served\": { ");
+    put_sums(f, &served);
+    fprintf(f, " },\n  \"handed_on\": { ");
+    put_sums(f, &left);
+    fprintf(f, " },\n  \"unlisted_calls\": %.0f,\n  \"calls\": [", all.unlisted);
+    for (const struct row *r = all.first; r; r = r->later) {
+        fprintf(f, r == all.first ? "\n    " : ",\n    ");
+        put_row(f, r);
+    }
+    fprintf(f, "\n  ],\n  \"kernels\": [");
+    for (const struct kernel *k = all.kernels; k; k = k->next) {
+        fprintf(f, k == all.kernels ? "\n    { \"key\": \"%s\"" : ",\n    { \"key\": \"%s\"",
+                k->key);
+        member(f, "plan", k->plan);
+        fprintf(f, " }");
+    }
+    fprintf(f, "\n  ]\n}\n");
+}
+
+/* %p process, %h host, %r rank.  Without any of them ranks get their number behind the name, and so
+ * do processes that a fork made. */
+static void expand(const char *pattern, bool forked, char *path, size_t size)
+{
+    const char *number = rank();
+    char name[256] = "";
+    size_t n = 0;
+
+    host(name, sizeof name);
+    for (const char *s = pattern; *s && n + 1 < size; s++) {
+        if (*s != '%' || !s[1]) {
+            path[n++] = *s;
+            continue;
+        }
+        s++;
+        n += (size_t)(*s == 'p' ? snprintf(path + n, size - n, "%ld", (long)getpid()) :
+                      *s == 'h' ? snprintf(path + n, size - n, "%s", name) :
+                      *s == 'r' ? snprintf(path + n, size - n, "%s", number ? number : "0") :
+                                  snprintf(path + n, size - n, "%c", *s));
+    }
+    n = n < size ? n : size - 1;
+    path[n] = 0;
+    if (strstr(pattern, "%p") || strstr(pattern, "%r"))
+        return;
+    if (number && n < size)
+        n += (size_t)snprintf(path + n, size - n, ".%s", number);
+    if (forked && n < size)
+        snprintf(path + n, size - n, ".%ld", (long)getpid());
+}
+
+static pid_t first_process;
+
+__attribute__((constructor)) static void note_process(void)
+{
+    first_process = getpid();
+}
+
+/* Whether a report can be written there more than once. */
+static bool is_file(const char *pattern)
+{
+    char path[4096];
+    struct stat s;
+
+    expand(pattern, getpid() != first_process, path, sizeof path);
+    return lstat(path, &s) ? errno == ENOENT : S_ISREG(s.st_mode);
+}
+
+static bool write_report(const char *pattern, bool complete)
+{
+    struct preload_limits limits;
+    struct output o;
+    char path[4096];
+    bool ok;
+
+    preload_limits_enter(&limits);
+    expand(pattern, getpid() != first_process, path, sizeof path);
+    ok = output_open(&o, path);
+    if (ok) {
+        locale_t before = preload_plain_numbers();
+
+        pthread_mutex_lock(&all.lock);
+        begin();
+        put_report(o.f, complete);
+        pthread_mutex_unlock(&all.lock);
+        uselocale(before);
+        ok = output_close(&o, true);
+    }
+    if (!ok)
+        preload_tell("the report %.200s is not written: %s", path, strerror(errno));
+    preload_limits_leave(&limits);
+    return ok;
+}
+
+PUBLIC limber_status limber_blas_write_report(const char *path)
+{
+    PRELOAD_UNCANCELLED;
+    const char *name = path ? path : preload_options()->report;
+
+    return !name || !*name           ? LIMBER_STATUS_BAD_ARGUMENT :
+           write_report(name, false) ? LIMBER_STATUS_OK :
+                                       LIMBER_STATUS_IO;
+}
+
+/* A shell that has started the program has made no call, and ends later. */
+__attribute__((destructor)) static void write_at_end(void)
+{
+    if (all.pid == getpid())
+        write_report(preload_options()->report, true);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Rules: which calls, and what holds for them.
+ *
+ *     rule ROUTINE... [m<N n>=N k=N work>N caller=NAME]... -> off | CONTRACT [scheme=NAME] */
+#define _GNU_SOURCE     /* dladdr, FNM_CASEFOLD */
+#include "tools/interpose/shared/preload.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- contracts in words ---------------------------------------------------------------------- */
+
+bool preload_read_number(const char *s, int least, int most, int *out)
+{
+    char *rest;
+    long v;
+
+    errno = 0;
+    v = strtol(s, &rest, 10);
+    *out = (int)v;
+    return *s >= '0' && *s <= '9' && !*rest && !errno && v >= least && v <= most;
+}
+
+bool preload_read_contract(const char *s, struct preload_setting *to)
+{
+    limber_contract *k = &to->contract;
+
+    if (strcmp(s, "native") == 0)
+        k->promise = LIMBER_CONTRACT_NATIVE;
+    else if (strcmp(s, "correct") == 0)
+        k->promise = LIMBER_CONTRACT_CORRECT;
+    else if (strcmp(s, "fast") == 0)
+        k->promise = LIMBER_CONTRACT_FAST;
+    else if (strncmp(s, "fast=", 5) == 0 && preload_read_number(s + 5, 1, 64, &k->slices))
+        k->promise = LIMBER_CONTRACT_FAST;
+    else if (strncmp(s, "bits=", 5) == 0 && preload_read_number(s + 5, 1, 160, &k->bits))
+        k->promise = LIMBER_CONTRACT_BITS;
+    else
+        return false;
+    snprintf(to->words, sizeof to->words, "%s", s);
+    to->on = true;
+    return true;
+}
+
+static bool is_scheme(const char *s)
+{
+    size_t length = strcspn(s, "+");
+    const char *name;
+
+    for (int i = 0; (name = limber_scheme_name(i)); i++)
+        if (strlen(name) == length && strncmp(name, s, length) == 0)
+            return strcmp(name, "simulate") != 0 && (!s[length] || is_scheme(s + length + 1));
+    return false;
+}
+
+bool preload_read_scheme(const char *s, struct preload_setting *to)
+{
+    if (!is_scheme(s) || strlen(s) >= sizeof to->scheme)
+        return false;
+    strcpy(to->scheme, s);
+    to->contract.scheme = to->scheme;
+    return true;
+}
+
+const char *preload_lacks(const limber_contract *k)
+{
+    return k->promise == LIMBER_CONTRACT_FAST && !k->scheme ?
+               "a promise of a scheme, and LIMBER_SCHEME names none" :
+               NULL;
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+enum { MOST_NAMES = 16, MOST_CONDITIONS = 8 };
+
+struct condition {
+    char what; /* m, n, k, w(ork) */
+    bool less, equal, more;
+    double value;
+};
+
+struct rules {
+    struct rules *next;
+    char *words; /* what follows points into it */
+    const char *name[MOST_NAMES];
+    int names;
+    struct condition condition[MOST_CONDITIONS];
+    int conditions;
+    const char *caller; /* pattern, or NULL */
+    struct preload_setting setting;
+};
+
+static bool wrong(char *why, size_t size, const char *text, const char *word)
+{
+    snprintf(why, size, text, word);
+    return false;
+}
+
+/* "m>=512" */
+static bool read_condition(struct rules *r, char *word, char *why, size_t size)
+{
+    static const struct {
+        const char *name;
+        char what;
+    } sizes[] = { { "m", 'm' }, { "n", 'n' }, { "k", 'k' }, { "work", 'w' } };
+    size_t length = strcspn(word, "<>="), signs = strspn(word + length, "<>=");
+    const char *sign = word + length;
+    struct condition c = { 0 };
+    char *rest;
+
+    if (r->conditions == MOST_CONDITIONS)
+        return wrong(why, size, "\"%.60s\" is one condition too many", word);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (strlen(sizes[i].name) == length && strncmp(sizes[i].name, word, length) == 0)
+            c.what = sizes[i].what;
+    if (!c.what)
+        return wrong(why, size, "\"%.60s\" is about none of m, n, k, work, caller", word);
+    c.less = *sign == '<';
+    c.more = *sign == '>';
+    c.equal = sign[signs - 1] == '=';
+    c.value = strtod(sign + signs, &rest);
+    if (signs > 2 || (signs == 2 && (*sign == '=' || !c.equal)) || rest == sign + signs || *rest ||
+        !(c.value >= 0))
+        return wrong(why, size, "\"%.60s\" compares with no number", word);
+    r->condition[r->conditions++] = c;
+    return true;
+}
+
+static bool read_left(struct rules *r, char *word, char *why, size_t size)
+{
+    if (strncmp(word, "caller=", 7) == 0 && word[7]) {
+        r->caller = word + 7;
+        return true;
+    }
+    if (strpbrk(word, "<>="))
+        return read_condition(r, word, why, size);
+    if (r->names == MOST_NAMES)
+        return wrong(why, size, "\"%.60s\" is one routine too many", word);
+    r->name[r->names++] = word;
+    return true;
+}
+
+static bool read_right(struct rules *r, char *word, bool first, char *why, size_t size)
+{
+    struct preload_setting *s = &r->setting;
+
+    if (first && strcmp(word, "off") == 0)
+        return true;
+    if (first)
+        return preload_read_contract(word, s) ||
+               wrong(why, size, "\"%.60s\" is neither off nor a contract", word);
+    if (s->on && strncmp(word, "scheme=", 7) == 0 && preload_read_scheme(word + 7, s))
+        return true;
+    return wrong(why, size, "\"%.60s\" is no scheme=NAME after a contract", word);
+}
+
+static bool read_rule(struct rules *r, char *why, size_t size)
+{
+    char *rest = r->words, *word;
+    bool right = false, first = true, ok = true;
+
+    while (ok && (word = strtok_r(rest, " \t", &rest))) {
+        if (strcmp(word, "->") == 0 && !right) {
+            right = true;
+        } else if (right) {
+            ok = read_right(r, word, first, why, size);
+            first = false;
+        } else {
+            ok = read_left(r, word, why, size);
+        }
+    }
+    if (ok && (!right || first))
+        return wrong(why, size, "a rule ends in -> and a contract, or off%s", "");
+    if (ok && r->names == 0)
+        return wrong(why, size, "a rule begins with a routine, such as dgemm or *%s", "");
+    if (ok && preload_lacks(&r->setting.contract))
+        return wrong(why, size, "%s", preload_lacks(&r->setting.contract));
+    return ok;
+}
+
+bool preload_rules_add(struct rules **rules, char *words, char *why, size_t size)
+{
+    struct rules *r = calloc(1, sizeof *r);
+
+    while (*rules)
+        rules = &(*rules)->next;
+    if (!r || !(r->words = strdup(words)))
+        snprintf(why, size, "no memory");
+    else if (read_rule(r, why, size)) {
+        *rules = r;
+        return true;
+    }
+    if (r)
+        free(r->words);
+    free(r);
+    return false;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* "dgemm" of dgemm_, dgemm_64_, cblas_dgemm64_, scipy_cblas_dgemm64_. */
+static void plain_name(const char *routine, char *plain, size_t size)
+{
+    size_t n;
+
+    if (strncmp(routine, "scipy_", 6) == 0)
+        routine += 6;
+    if (strncmp(routine, "cblas_", 6) == 0)
+        routine += 6;
+    snprintf(plain, size, "%s", routine);
+    n = strlen(plain);
+    while (n > 0 && plain[n - 1] == '_')
+        plain[--n] = 0;
+    if (n > 2 && strcmp(plain + n - 2, "64") == 0)
+        plain[n -= 2] = 0;
+    while (n > 0 && plain[n - 1] == '_')
+        plain[--n] = 0;
+}
+
+static bool is_called(const struct rules *r, const char *routine, const char *plain)
+{
+    for (int i = 0; i < r->names; i++)
+        if (fnmatch(r->name[i], plain, FNM_CASEFOLD) == 0 ||
+            fnmatch(r->name[i], routine, FNM_CASEFOLD) == 0)
+            return true;
+    return false;
+}
+
+static bool holds(const struct condition *c, const struct preload_call *call)
+{
+    double m = (double)call->m, n = (double)call->n, k = (double)call->k;
+    double x = c->what == 'm' ? m : c->what == 'n' ? n : c->what == 'k' ? k : m * n * k;
+
+    return (c->less && x < c->value) || (c->more && x > c->value) || (c->equal && x == c->value);
+}
+
+/* The function or the file that calls; a function only where its file exports it. */
+static bool comes_from(const char *pattern, const void *site)
+{
+    const char *file;
+    Dl_info info;
+
+    if (!site || !dladdr(site, &info))
+        return false;
+    if (info.dli_sname && fnmatch(pattern, info.dli_sname, 0) == 0)
+        return true;
+    file = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    return info.dli_fname && (fnmatch(pattern, info.dli_fname, 0) == 0 ||
+                              (file && fnmatch(pattern, file + 1, 0) == 0));
+}
+
+static bool fits(const struct rules *r, const struct preload_call *call, const char *plain)
+{
+    for (int i = 0; i < r->conditions; i++)
+        if (!holds(&r->condition[i], call))
+            return false;
+    return is_called(r, call->routine, plain) && (!r->caller || comes_from(r->caller, call->site));
+}
+
+const struct preload_setting *preload_rules_find(struct rules *rules,
+                                                 const struct preload_call *call)
+{
+    char plain[64];
+
+    if (!rules)
+        return NULL;
+    plain_name(call->routine, plain, sizeof plain);
+    for (struct rules *r = rules; r; r = r->next)
+        if (fits(r, call, plain))
+            return &r->setting;
+    return NULL;
+}
+
+void preload_rules_each(struct rules *rules, void (*fn)(struct preload_setting *))
+{
+    for (; rules; rules = rules->next)
+        fn(&rules->setting);
+}
+
+bool preload_rules_serve(const struct rules *rules)
+{
+    for (; rules; rules = rules->next)
+        if (rules->setting.on)
+            return true;
+    return false;
+}
