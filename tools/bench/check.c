@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Exact values of some elements of a product or convolution, and results compared with them. */
-#include "tools/bench/gpu.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/bench.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 /* Products of the widest operands have 226 bits; data spans few enough binades for sums of them to
  * lose nothing, or nothing that a contract could tell. */
-enum { SUM_BITS = 448, PARTS = 3 };
+enum { SUM_BITS = 448, PARTS = 3, CORNER = 8 };
 
 struct reference {
     int64_t place[PICKS];
@@ -27,8 +27,11 @@ struct vectors {
     limber_format fa, fb;
 };
 
-double unit_roundoff(limber_format f)
+/* 0: exact. */
+static double unit_roundoff(limber_format f)
 {
+    if (f.kind == LIMBER_KIND_DD)
+        return 0x1p-104;
     return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -f.frac_bits - 1) : 0;
 }
 
@@ -45,7 +48,7 @@ static void vectors_end(struct vectors *v)
     free(v->x[0]);
 }
 
-static bool vectors_start(struct vectors *v, const struct gpu_work *w)
+static bool vectors_start(struct vectors *v, const struct work *w)
 {
     size_t n = (size_t)w->k;
 
@@ -63,7 +66,7 @@ static bool vectors_start(struct vectors *v, const struct gpu_work *w)
     return true;
 }
 
-static void take(struct vectors *v, const void *a, const void *b)
+static void gather(struct vectors *v, const void *a, const void *b)
 {
     memcpy(v->a + v->count * v->fa.size, a, v->fa.size);
     memcpy(v->b + v->count * v->fb.size, b, v->fb.size);
@@ -76,21 +79,21 @@ static const void *element(const struct tensor *t, int64_t row, int64_t col)
     return (const char *)tensor_row(t, row) + col * t->format.size;
 }
 
-static void gather_gemm(struct vectors *v, const struct gpu_work *w, const struct tensor *a,
+static void gather_gemm(struct vectors *v, const struct work *w, const struct tensor *a,
                         const struct tensor *b, int64_t at)
 {
     int64_t i = at / w->n, j = at % w->n;
-    const char *row = tensor_row(a, i);
 
     for (int64_t q = 0; q < w->k; q++)
-        take(v, row + q * w->fa.size, w->tb ? element(b, j, q) : element(b, q, j));
+        gather(v, w->ta ? element(a, q, i) : element(a, i, q),
+               w->tb ? element(b, j, q) : element(b, q, j));
 }
 
 /* Rows are images and filters. */
-static void gather_conv(struct vectors *v, const struct gpu_work *w, const struct tensor *a,
+static void gather_conv(struct vectors *v, const struct work *w, const struct tensor *a,
                         const struct tensor *b, int64_t at)
 {
-    const limber_conv *s = w->conv;
+    const limber_conv *s = &w->conv;
     bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
     int64_t oh = 0, ow = 0, x, y, o, image, c = s->c;
 
@@ -105,8 +108,9 @@ static void gather_conv(struct vectors *v, const struct gpu_work *w, const struc
 
         if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
             continue;
-        take(v, element(a, image, nchw ? (ch * s->h + iy) * s->w + ix : (iy * s->w + ix) * c + ch),
-             element(b, o, nchw ? d : (i * s->s + j) * c + ch));
+        gather(v,
+               element(a, image, nchw ? (ch * s->h + iy) * s->w + ix : (iy * s->w + ix) * c + ch),
+               element(b, o, nchw ? d : (i * s->s + j) * c + ch));
     }
 }
 
@@ -129,7 +133,7 @@ static bool spread(double **parts, quad *wide, limber_format f, const void *in, 
     return true;
 }
 
-static void set_parts(mpfr_t x, double *const *parts, int count, int64_t i)
+static void set_sum(mpfr_t x, double *const *parts, int count, int64_t i)
 {
     mpfr_set_d(x, parts[0][i], MPFR_RNDN);
     for (int p = 1; p < count; p++)
@@ -148,8 +152,8 @@ static bool add_products(struct reference *r, int pick, struct vectors *v)
     mpfr_init2(y, pb == 1 ? 53 : 113);
     mpfr_init2(z, 226);
     for (int64_t i = 0; i < v->count; i++) {
-        set_parts(x, v->x, pa, i);
-        set_parts(y, v->y, pb, i);
+        set_sum(x, v->x, pa, i);
+        set_sum(y, v->y, pb, i);
         mpfr_mul(z, x, y, MPFR_RNDN);
         mpfr_add(r->sum[pick], r->sum[pick], z, MPFR_RNDN);
         r->scale[pick] += fabs(v->x[0][i] * v->y[0][i]);
@@ -159,7 +163,7 @@ static bool add_products(struct reference *r, int pick, struct vectors *v)
 }
 
 /* The corners, then anywhere. */
-static int64_t place(const struct gpu_work *w, int pick, uint64_t *state)
+static int64_t place(const struct work *w, int pick, uint64_t *state)
 {
     int64_t corners[] = { 0, w->n - 1, (w->m - 1) * w->n, w->m * w->n - 1 };
 
@@ -168,7 +172,7 @@ static int64_t place(const struct gpu_work *w, int pick, uint64_t *state)
     return (int64_t)(random_bits(state) % (uint64_t)(w->m * w->n));
 }
 
-struct reference *reference_make(const struct gpu_work *w, const struct tensor *a,
+struct reference *reference_make(const struct work *w, const struct tensor *a,
                                  const struct tensor *b)
 {
     struct reference *r = calloc(1, sizeof *r);
@@ -183,7 +187,7 @@ struct reference *reference_make(const struct gpu_work *w, const struct tensor *
         v.count = 0;
         if (!ok)
             continue;
-        if (w->conv)
+        if (w->is_conv)
             gather_conv(&v, w, a, b, r->place[i]);
         else
             gather_gemm(&v, w, a, b, r->place[i]);
@@ -215,7 +219,7 @@ static bool load(mpfr_t x, limber_format f, const void *p)
 {
     double part[PARTS] = { 0 };
     double *parts[PARTS] = { &part[0], &part[1], &part[2] };
-    bool wide = f.size >= 8 && f.kind != LIMBER_KIND_FLOAT, ok;
+    bool wide = f.size >= 8 && f.kind == LIMBER_KIND_INT, ok;
     int64_t integer;
     quad q;
 
@@ -226,17 +230,15 @@ static bool load(mpfr_t x, limber_format f, const void *p)
     }
     ok = spread(parts, &q, f, p, 1) && isfinite(part[0]);
     if (ok)
-        set_parts(x, parts, parts_of(f), 0);
+        set_sum(x, parts, parts_of(f), 0);
     return ok;
 }
 
 /* What the promise allows of |x - sum|, in units of u |A||B| (integers: of |A||B|). */
-static double allowed(const struct contender *c, const struct gpu_work *w, double sum, double scale)
+static double allowed(const struct contender *c, double u, double sum, double scale)
 {
-    double u = unit_roundoff(w->fc);
-
     switch (c->promise) {
-    case PROMISE_sum: return c->factor * (double)(w->k + 2);
+    case PROMISE_sum: return c->factor * (double)(c->work->k + 2);
     case PROMISE_bits: return (ldexp(1, -(int)c->factor) + u * fabs(sum) / scale) / u;
     case PROMISE_bound: return c->report.bound / u + fabs(sum) / scale;
     case PROMISE_loose: return ldexp(1, -(int)c->factor) / u;
@@ -257,12 +259,13 @@ static bool rounded(mpfr_t got, const mpfr_t sum, limber_format f)
 }
 
 /* One element: its error in units of u |A||B|; false when it breaks the promise. */
-static bool compare(const struct reference *r, const struct gpu_work *w, struct contender *c,
-                    int pick, mpfr_t got, mpfr_t error)
+static bool compare(const struct reference *r, struct contender *c, int pick, mpfr_t got,
+                    mpfr_t error)
 {
-    double u = unit_roundoff(w->fc), scale = r->scale[pick], e, most;
+    limber_format f = c->now->fy;
+    double u = unit_roundoff(f), scale = r->scale[pick], e, most;
 
-    if (!load(got, w->fc, c->got[pick])) {
+    if (!load(got, f, c->got[pick])) {
         c->error = INFINITY;
         return false;
     }
@@ -270,31 +273,101 @@ static bool compare(const struct reference *r, const struct gpu_work *w, struct 
     e = fabs(mpfr_get_d(error, MPFR_RNDA));
     if (e > 0)
         e /= scale * (u > 0 ? u : 1);
-    most = scale > 0 && u > 0 ? allowed(c, w, mpfr_get_d(r->sum[pick], MPFR_RNDN), scale) : 0;
+    most = scale > 0 && u > 0 ? allowed(c, u, mpfr_get_d(r->sum[pick], MPFR_RNDN), scale) : 0;
     if (e >= c->error) {
         c->error = e;
         c->allowed = most;
     }
     if (c->promise == PROMISE_rounded)
-        return rounded(got, r->sum[pick], w->fc);
+        return rounded(got, r->sum[pick], f);
     return e <= most;
 }
 
-bool reference_check(const struct reference *r, const struct gpu_work *w, struct contender *c)
+/* Bit by bit, but for NaN, with what Limber found. */
+static bool same_as_unit(struct contender *c)
+{
+    const struct contender *limber = &c->work->list[0];
+
+    for (int i = 0; c != limber && i < PICKS; i++) {
+        float x, y;
+
+        memcpy(&x, limber->got[i], sizeof x);
+        memcpy(&y, c->got[i], sizeof y);
+        if (x != y && !(isnan(x) && isnan(y)))
+            return contender_stop(c, STATE_wrong, "an element is %a, by Limber %a", (double)y,
+                                  (double)x);
+    }
+    return true;
+}
+
+bool reference_check(const struct reference *r, struct contender *c)
 {
     mpfr_t got, error;
     int wrong = -1;
 
+    if (c->promise == PROMISE_unit)
+        return same_as_unit(c);
     mpfr_inits2(SUM_BITS, got, error, (mpfr_ptr)NULL);
     for (int i = 0; i < PICKS; i++)
-        if (!compare(r, w, c, i, got, error) && wrong < 0)
+        if (!compare(r, c, i, got, error) && wrong < 0)
             wrong = i;
     mpfr_clears(got, error, (mpfr_ptr)NULL);
     if (wrong >= 0)
         contender_stop(c, STATE_wrong,
                        "row %lld, column %lld breaks its contract; largest error "
                        "%.3g, allowed %.3g",
-                       (long long)(r->place[wrong] / w->n), (long long)(r->place[wrong] % w->n),
-                       c->error, c->allowed);
+                       (long long)(r->place[wrong] / c->work->n),
+                       (long long)(r->place[wrong] % c->work->n), c->error, c->allowed);
     return wrong < 0;
+}
+
+/* ---- simulated units ------------------------------------------------------------------------- */
+
+/* A corner of the product, CORNER x CORNER. */
+static bool corner_of(struct contender *c, limber_context *ctx, const limber_contract *contract,
+                      float *y)
+{
+    const struct work *w = c->work;
+    const limber_format f = format_of("f32");
+    limber_matrix a = { (void *)(uintptr_t)c->now->a, f, w->k, 1 };
+    limber_matrix b = { (void *)(uintptr_t)c->now->b, f, w->n, 1 };
+
+    return limber_gemm(ctx, contract, CORNER, CORNER, w->k, NULL, a, b, NULL,
+                       (limber_matrix){ y, f, CORNER, 1 }, NULL) == LIMBER_STATUS_OK ||
+           contender_stop(c, STATE_failed, "%.160s", limber_error_text());
+}
+
+static bool same_counts(struct contender *c, const limber_statistics *wanted)
+{
+    const limber_statistics *got = &c->work->statistics;
+
+    if (got->nonzero == wanted->nonzero && got->mul_inexact == wanted->mul_inexact &&
+        got->swamped == wanted->swamped && got->partly_swamped == wanted->partly_swamped)
+        return true;
+    return contender_stop(c, STATE_wrong, "%lld sums of a corner are swamped, by interp %lld",
+                          (long long)got->swamped, (long long)wanted->swamped);
+}
+
+bool unit_check(struct contender *c)
+{
+    struct work *w = c->work;
+    limber_statistics counts = { .swamped_only = w->statistics.swamped_only };
+    limber_contract plain = c->contract;
+    limber_config config = { .backend = "interp", .threads = 1, .cache_dir = "" };
+    limber_context *ctx = NULL;
+    float wanted[CORNER * CORNER], again[CORNER * CORNER];
+    const float *y = c->now->y;
+    bool ok;
+
+    plain.statistics = w->counts ? &counts : NULL;
+    if (limber_create(&ctx, &config) != LIMBER_STATUS_OK)
+        return contender_stop(c, STATE_failed, "%.160s", limber_error_text());
+    ok = corner_of(c, ctx, &plain, wanted);
+    for (int i = 0; ok && i < CORNER; i++)
+        if (memcmp(y + i * w->n, wanted + i * CORNER, CORNER * sizeof *y))
+            ok = contender_stop(c, STATE_wrong, "row %d has other bits than by interp", i);
+    context_end(ctx);
+    /* the counts on the context that is measured */
+    return ok &&
+           (!w->counts || (corner_of(c, c->ctx, &c->contract, again) && same_counts(c, &counts)));
 }
