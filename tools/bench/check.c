@@ -18,15 +18,6 @@ struct reference {
     double scale[PICKS];        /* |A||B| */
 };
 
-/* What one element multiplies, each number as a sum of doubles. */
-struct vectors {
-    int64_t count, room;
-    char *a, *b;                /* gathered, as stored */
-    double *x[PARTS], *y[PARTS];
-    quad *wide;
-    limber_format fa, fb;
-};
-
 /* 0: exact. */
 static double unit_roundoff(limber_format f)
 {
@@ -35,42 +26,52 @@ static double unit_roundoff(limber_format f)
     return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -f.frac_bits - 1) : 0;
 }
 
-static int parts_of(limber_format f)
+/* The exact value of an element; false for what is no number. */
+static bool load(mpfr_t x, limber_format f, const void *p)
 {
-    return f.size == 16 ? PARTS : 1;
-}
+    int64_t integer;
+    double d;
+    quad q;
 
-static void vectors_end(struct vectors *v)
-{
-    free(v->a);
-    free(v->b);
-    free(v->wide);
-    free(v->x[0]);
-}
-
-static bool vectors_start(struct vectors *v, const struct work *w)
-{
-    size_t n = (size_t)w->k;
-
-    *v = (struct vectors){ .room = w->k, .fa = w->fa, .fb = w->fb };
-    v->a = malloc(n * w->fa.size + 1);
-    v->b = malloc(n * w->fb.size + 1);
-    v->wide = malloc(n * sizeof(quad) + 1);
-    v->x[0] = malloc(2 * PARTS * n * sizeof(double) + 1);
-    if (!v->a || !v->b || !v->wide || !v->x[0])
-        return false;
-    for (int i = 0; i < PARTS; i++) {
-        v->x[i] = v->x[0] + (size_t)i * n;
-        v->y[i] = v->x[0] + (size_t)(PARTS + i) * n;
+    if (f.kind == LIMBER_KIND_INT && f.size == 8) { /* it has more bits than a double */
+        memcpy(&integer, p, sizeof integer);
+        mpfr_set_sj(x, integer, MPFR_RNDN);
+        return true;
     }
-    return true;
+    if (f.size < 16) {
+        if (limber_convert(&d, format_of("f64"), p, f, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
+            return false;
+        mpfr_set_d(x, d, MPFR_RNDN);
+        return isfinite(d);
+    }
+    if (sizeof(quad) != 16 ||
+        limber_convert(&q, format_of("f128"), p, f, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
+        return false;
+    mpfr_set_zero(x, 1);
+    for (int i = 0; i < PARTS; i++) {
+        d = (double)q;
+        q -= (quad)d;
+        mpfr_add_d(x, x, d, MPFR_RNDN);
+    }
+    return mpfr_number_p(x) != 0;
 }
 
-static void gather(struct vectors *v, const void *a, const void *b)
+/* The sum of one element of the result. */
+struct sum {
+    mpfr_ptr sum;
+    double *scale;
+    mpfr_t x, y, z;
+    bool ok;
+};
+
+static void add_product(struct sum *s, const struct work *w, const void *a, const void *b)
 {
-    memcpy(v->a + v->count * v->fa.size, a, v->fa.size);
-    memcpy(v->b + v->count * v->fb.size, b, v->fb.size);
-    v->count++;
+    s->ok = s->ok && load(s->x, w->fa, a) && load(s->y, w->fb, b);
+    if (!s->ok)
+        return;
+    mpfr_mul(s->z, s->x, s->y, MPFR_RNDN);
+    mpfr_add(s->sum, s->sum, s->z, MPFR_RNDN);
+    *s->scale += fabs(mpfr_get_d(s->z, MPFR_RNDN));
 }
 
 /* Element (row,col) of a tensor on the host. */
@@ -79,19 +80,19 @@ static const void *element(const struct tensor *t, int64_t row, int64_t col)
     return (const char *)tensor_row(t, row) + col * t->format.size;
 }
 
-static void gather_gemm(struct vectors *v, const struct work *w, const struct tensor *a,
-                        const struct tensor *b, int64_t at)
+static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a,
+                     const struct tensor *b, int64_t at)
 {
     int64_t i = at / w->n, j = at % w->n;
 
     for (int64_t q = 0; q < w->k; q++)
-        gather(v, w->ta ? element(a, q, i) : element(a, i, q),
-               w->tb ? element(b, j, q) : element(b, q, j));
+        add_product(s, w, w->ta ? element(a, q, i) : element(a, i, q),
+                    w->tb ? element(b, j, q) : element(b, q, j));
 }
 
 /* Rows are images and filters. */
-static void gather_conv(struct vectors *v, const struct work *w, const struct tensor *a,
-                        const struct tensor *b, int64_t at)
+static void add_conv(struct sum *sum, const struct work *w, const struct tensor *a,
+                     const struct tensor *b, int64_t at)
 {
     const limber_conv *s = &w->conv;
     bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
@@ -108,58 +109,11 @@ static void gather_conv(struct vectors *v, const struct work *w, const struct te
 
         if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
             continue;
-        gather(v,
-               element(a, image, nchw ? (ch * s->h + iy) * s->w + ix : (iy * s->w + ix) * c + ch),
-               element(b, o, nchw ? d : (i * s->s + j) * c + ch));
+        add_product(
+            sum, w,
+            element(a, image, nchw ? (ch * s->h + iy) * s->w + ix : (iy * s->w + ix) * c + ch),
+            element(b, o, nchw ? d : (i * s->s + j) * c + ch));
     }
-}
-
-/* The parts of count numbers in format f; sums of them are exact. */
-static bool spread(double **parts, quad *wide, limber_format f, const void *in, int64_t count)
-{
-    size_t n = (size_t)count;
-
-    if (parts_of(f) == 1)
-        return limber_convert(parts[0], format_of("f64"), in, f, n, LIMBER_ROUND_NEAREST) ==
-               LIMBER_STATUS_OK;
-    if (sizeof(quad) != 16 ||
-        limber_convert(wide, format_of("f128"), in, f, n, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        for (int p = 0; p < PARTS; p++) {
-            parts[p][i] = (double)wide[i];
-            wide[i] -= (quad)parts[p][i];
-        }
-    return true;
-}
-
-static void set_sum(mpfr_t x, double *const *parts, int count, int64_t i)
-{
-    mpfr_set_d(x, parts[0][i], MPFR_RNDN);
-    for (int p = 1; p < count; p++)
-        mpfr_add_d(x, x, parts[p][i], MPFR_RNDN);
-}
-
-static bool add_products(struct reference *r, int pick, struct vectors *v)
-{
-    int pa = parts_of(v->fa), pb = parts_of(v->fb);
-    mpfr_t x, y, z;
-
-    if (!spread(v->x, v->wide, v->fa, v->a, v->count) ||
-        !spread(v->y, v->wide, v->fb, v->b, v->count))
-        return false;
-    mpfr_init2(x, pa == 1 ? 53 : 113);
-    mpfr_init2(y, pb == 1 ? 53 : 113);
-    mpfr_init2(z, 226);
-    for (int64_t i = 0; i < v->count; i++) {
-        set_sum(x, v->x, pa, i);
-        set_sum(y, v->y, pb, i);
-        mpfr_mul(z, x, y, MPFR_RNDN);
-        mpfr_add(r->sum[pick], r->sum[pick], z, MPFR_RNDN);
-        r->scale[pick] += fabs(v->x[0][i] * v->y[0][i]);
-    }
-    mpfr_clears(x, y, z, (mpfr_ptr)NULL);
-    return true;
 }
 
 /* The corners, then anywhere. */
@@ -176,25 +130,24 @@ struct reference *reference_make(const struct work *w, const struct tensor *a,
                                  const struct tensor *b)
 {
     struct reference *r = calloc(1, sizeof *r);
-    struct vectors v = { 0 };
+    struct sum s = { .ok = r };
     uint64_t state = a->seed ^ 0x5bd1e995;
-    bool ok = r && vectors_start(&v, w);
 
+    mpfr_inits2(113, s.x, s.y, (mpfr_ptr)NULL);
+    mpfr_init2(s.z, 226);
     for (int i = 0; r && i < PICKS; i++) {
         mpfr_init2(r->sum[i], SUM_BITS);
         mpfr_set_zero(r->sum[i], 1);
         r->place[i] = place(w, i, &state);
-        v.count = 0;
-        if (!ok)
-            continue;
+        s.sum = r->sum[i];
+        s.scale = &r->scale[i];
         if (w->is_conv)
-            gather_conv(&v, w, a, b, r->place[i]);
+            add_conv(&s, w, a, b, r->place[i]);
         else
-            gather_gemm(&v, w, a, b, r->place[i]);
-        ok = add_products(r, i, &v);
+            add_gemm(&s, w, a, b, r->place[i]);
     }
-    vectors_end(&v);
-    if (ok)
+    mpfr_clears(s.x, s.y, s.z, (mpfr_ptr)NULL);
+    if (s.ok)
         return r;
     reference_free(r);
     return NULL;
@@ -213,26 +166,6 @@ int64_t reference_place(const struct reference *r, int pick)
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
-
-/* False for what is no number. */
-static bool load(mpfr_t x, limber_format f, const void *p)
-{
-    double part[PARTS] = { 0 };
-    double *parts[PARTS] = { &part[0], &part[1], &part[2] };
-    bool wide = f.size >= 8 && f.kind == LIMBER_KIND_INT, ok;
-    int64_t integer;
-    quad q;
-
-    if (wide) { /* i64 has more bits than a double */
-        memcpy(&integer, p, sizeof integer);
-        mpfr_set_sj(x, integer, MPFR_RNDN);
-        return true;
-    }
-    ok = spread(parts, &q, f, p, 1) && isfinite(part[0]);
-    if (ok)
-        set_sum(x, parts, parts_of(f), 0);
-    return ok;
-}
 
 /* What the promise allows of |x - sum|, in units of u |A||B| (integers: of |A||B|). */
 static double allowed(const struct contender *c, double u, double sum, double scale)

@@ -349,7 +349,8 @@ static const struct peer peers[] = {
       .emulation = true, LOOSE(16) },
     { .word = "fixed", .name = "cuBLAS fixed point", CUBLAS, .code = { R64F, R64F, IN_FIXED },
       .emulation = true, LOOSE(32) },
-    { .word = "e4m3", .name = "cuBLASLt E4M3", .library = &cublaslt, .run = cublaslt_run, LOOSE(8) },
+    { .word = "e4m3", .name = "cuBLASLt E4M3", .library = &cublaslt, .run = cublaslt_run,
+      LOOSE(8) },
     { .word = "nchw", .name = "cuDNN NCHW", .library = &cudnn, .run = cudnn_run, LOOSE(8) },
     { .word = "nhwc", .name = "cuDNN NHWC", .library = &cudnn, .run = cudnn_run, LOOSE(8) },
 };

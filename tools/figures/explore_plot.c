@@ -101,11 +101,12 @@ static void write_script(FILE *f, const void *user)
     for (int i = 0; i < c->n; i++)
         if (drawable(&c->t[i]) && leader(c, i) == i) {
             color++;
-            fprintf(f,
-                    "$data using ($1 == %d ? $2 : NaN):3 with points pt 7 lc %d notitle, "
-                    "$data using ($1 == %d && $4 > 0 ? $2 : NaN):3 smooth unique with lines lw 2 lc %d "
-                    "title ",
-                    i, color, i, color);
+            fprintf(
+                f,
+                "$data using ($1 == %d ? $2 : NaN):3 with points pt 7 lc %d notitle, "
+                "$data using ($1 == %d && $4 > 0 ? $2 : NaN):3 smooth unique with lines lw 2 lc %d "
+                "title ",
+                i, color, i, color);
             print_key(f, c, &c->t[i]);
             fprintf(f, ", ");
         }
