@@ -6,10 +6,10 @@
 #   tools/gpu.sh --collect-deps DEPS
 #
 # FOLDER (build-gpu/results) gets gpu.txt, gpu.json and logs.  The machine needs a C compiler, CMake
-# with ninja or make, and the driver; LLVM and cmocka are used where they are.  A machine without
-# the libraries that Limber is built with takes them from DEPS, which --collect-deps fills on one
-# of the same kind that has them.  GPU_OPTIONS has more options of `limber gpu`, GPU_BUILD another
-# folder to build in.  Exit status: 0 all passed, 77 no GPU, 1 else.
+# with ninja or make, and the driver.  LLVM and cmocka are used where they are found.  A machine
+# that lacks the libraries for the build takes them from DEPS: run --collect-deps on a like machine
+# that has them.  GPU_OPTIONS: more options of `limber gpu`.  GPU_BUILD: another build folder.
+# Exit status: 0 all passed, 77 no GPU, 1 else.
 set -u
 
 # pkg-config's name, header, pattern of the headers that it includes, libraries

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Files that the user named, written so that a failure leaves what was there. */
+ * Writes files that the user names, so that a failure leaves the old content. */
 #ifndef LIMBER_OUTPUT_H
 #define LIMBER_OUTPUT_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* A regular file, or a name that is free, gets its new content at the end, all at once: it is
- * written beside it and renamed.  A link to a regular file is followed, and the file keeps its
- * permissions and its owner, which a new one has from the umask.  Anything else (a device, a pipe,
- * /dev/stdout and its like) is written to as it is. */
+/* A regular file gets its new content at the end, all at once: the content is written beside it and
+ * renamed.  So does a new file.  A link to a regular file is followed.  An old file keeps its
+ * permissions and owner; a new file has those of the umask.  Anything else (a device, a pipe,
+ * /dev/stdout) is written directly. */
 struct output {
     FILE *f;
-    char *path, *temporary;     /* NULL, NULL: in place */
+    char *path, *temporary; /* NULL, NULL: in place */
 };
-/* False with errno.  An output that is open is to be closed: with `ok` it gets its name, else it
- * goes. */
+/* False with errno.  Close every open output.  With `ok` the file gets its name, else it is
+ * removed. */
 bool output_open(struct output *o, const char *path);
 bool output_close(struct output *o, bool ok);
 

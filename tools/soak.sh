@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The tests that gain from hours: fuzz targets by libFuzzer under sanitizers, and tests whose loops the
-# environment makes longer.
+# Runs the tests that find more in hours: fuzz targets by libFuzzer under sanitizers, and tests
+# whose loops the environment makes longer.
 set -u
 hours=1 jobs=2 what='' build=''
 usage() {
     cat <<'END'
 Usage: tools/soak.sh [--hours N] [--jobs N] [--build DIR] [NAME...]
 
-Runs fuzz targets (text, files, rules, cache) and longer tests, for N hours in all (1; fractions are
-fine), N at once (2).  NAME: these alone.  The build, corpora and findings stay in DIR (build-soak).
-On a terminal it tells how far it is; in a pipe it tells the results alone.  Status 1: something was found.
+Runs fuzz targets (text, files, rules, cache) and longer tests.  --hours: the time for all together
+(1; fractions are fine).  --jobs: how many run at once (2).  NAME: run these alone.  The build,
+corpora and findings stay in DIR (build-soak).  On a terminal it prints its progress, in a pipe only
+the results.  Status 1: something was found.
 
 example: tools/soak.sh --hours 8 text cache
 END

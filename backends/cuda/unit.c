@@ -180,7 +180,7 @@ static void numbers(struct text *t, const int32_t *v, size_t count)
 /* All fields in their order. */
 static void model(struct text *t, const limber_unit *u)
 {
-    limber_text_add(t, "constexpr limber_unit MODEL = {\n");
+    limber_text_add(t, "constexpr limber_unit MODEL = { sizeof(limber_unit),\n");
     step(t, &u->a);
     step(t, &u->b);
     numbers(t, (int32_t[]){ u->scale, u->scale_rule, u->scale_block }, 3);

@@ -179,7 +179,7 @@ module limber
                    prepared_b = c_null_ptr, batch = c_null_ptr, queue = c_null_ptr
   end type
 
-  type, bind(c) :: limber_scheme_entry     ! C's limber_scheme
+  type, bind(c) :: limber_scheme_row     ! C's limber_scheme
     type(c_ptr) :: name = c_null_ptr, about = c_null_ptr
   end type
 
@@ -270,10 +270,11 @@ module limber
       type(limber_unit), intent(inout) :: unit
       integer(c_int) :: status
     end function
+    ! inout: what the problem points to changes, which gfortran would not believe of intent(in)
     function limber_run(ctx, problem, report) bind(c) result(status)
       import
       type(c_ptr), value :: ctx, report
-      type(limber_problem), intent(in) :: problem
+      type(limber_problem), intent(inout) :: problem
       integer(c_int) :: status
     end function
     function limber_plan(ctx, problem, text, report) bind(c) result(status)
@@ -469,7 +470,7 @@ contains
   function limber_scheme(name) result(scheme)
     character(len=*), intent(in) :: name
     type(c_ptr) :: scheme, at
-    type(limber_scheme_entry), pointer :: entry
+    type(limber_scheme_row), pointer :: entry
     integer(c_int) :: i
 
     i = 0

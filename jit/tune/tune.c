@@ -356,7 +356,9 @@ static bool want(struct search *s, const char *units, struct diag *d)
 static bool start(struct search *s, const limber_context *ctx, struct diag *d)
 {
     const struct backend *const alone[] = { ctx->machine.backend, NULL };
-    const limber_config config = { .backend = alone[0]->name, .threads = 1, .dump_dir = "" };
+    const limber_config config = {
+        .size = sizeof config, .backend = alone[0]->name, .threads = 1, .dump_dir = ""
+    };
     const struct disk_options nothing = { .why_not = "measuring", .mode = CACHE_off };
     char *record = load(ctx), *tried = record ? strstr(record, "tried ") : NULL;
 

@@ -88,7 +88,6 @@ static void sizes_and_pointers(void **state)
 {
     (void)state;
     BAD(t.ctx = NULL, "ctx is NULL");
-    BAD(t.pcontract = NULL, "contract is NULL");
     BAD(t.m = -1, "m = -1");
     BAD(t.n = INT64_MIN, "n = -9223372036854775808");
     BAD(t.k = -3, "k = -3");
@@ -100,14 +99,14 @@ static void sizes_and_pointers(void **state)
 static void strides(void **state)
 {
     (void)state;
-    BAD(t.ma.row_stride = -1, "a.row = -1");
-    BAD(t.ma.col_stride = -2, "a.col = -2");
-    BAD(t.mb.row_stride = -1, "b.row");
-    BAD(t.mc.col_stride = -1, "c.col");
-    BAD(t.mc.row_stride = 0, "c: strides");
-    BAD(t.mc.row_stride = 3, "c: strides");            /* rows of four, three apart */
-    BAD((t.mc.row_stride = 2, t.mc.col_stride = 2), "c: strides");
-    BAD((t.mc.row_stride = 6, t.mc.col_stride = 4), "c: strides");    /* (2,0) and (0,3) */
+    BAD(t.ma.row_stride = -1, "a.row_stride = -1");
+    BAD(t.ma.col_stride = -2, "a.col_stride = -2");
+    BAD(t.mb.row_stride = -1, "b.row_stride");
+    BAD(t.mc.col_stride = -1, "c.col_stride");
+    BAD(t.mc.row_stride = 0, "c: row_stride");
+    BAD(t.mc.row_stride = 3, "c: row_stride");            /* rows of four, three apart */
+    BAD((t.mc.row_stride = 2, t.mc.col_stride = 2), "c: row_stride");
+    BAD((t.mc.row_stride = 6, t.mc.col_stride = 4), "c: row_stride");    /* (2,0) and (0,3) */
     BAD(t.ma.row_stride = INT64_MAX, "a: ");
     BAD(t.mb.col_stride = INT64_MAX / 2, "b: ");
     BAD((t.m = INT64_MAX, t.k = INT64_MAX, t.ma.row_stride = t.ma.col_stride = 0), "a: ");
@@ -379,21 +378,21 @@ static limber_status go_conv(struct conv_trial *t)
 static void shapes(void **state)
 {
     (void)state;
-    BAD_CONV(t.s.n = -1, "shape.n = -1");
-    BAD_CONV(t.s.c = -1, "shape.c");
-    BAD_CONV(t.s.r = 0, "shape.r = 0");
-    BAD_CONV(t.s.s = 9, "shape.s = 9");
-    BAD_CONV(t.s.r = 6, "shape.r = 6");
-    BAD_CONV(t.s.dilate[0] = 3, "shape.r = 3 with its dilation");
-    BAD_CONV(t.s.stride[1] = 0, "shape.stride[1]");
-    BAD_CONV(t.s.dilate[0] = 0, "shape.dilate[0]");
-    BAD_CONV(t.s.pad[2] = -1, "shape.pad[2]");
-    BAD_CONV(t.s.groups = 0, "shape.groups");
-    BAD_CONV(t.s.groups = 3, "shape.groups = 3");
-    BAD_CONV(t.s.layout = (limber_layout)5, "shape.layout = 5");
+    BAD_CONV(t.s.n = -1, "conv.n = -1");
+    BAD_CONV(t.s.c = -1, "conv.c");
+    BAD_CONV(t.s.r = 0, "conv.r = 0");
+    BAD_CONV(t.s.s = 9, "conv.s = 9");
+    BAD_CONV(t.s.r = 6, "conv.r = 6");
+    BAD_CONV(t.s.dilate[0] = 3, "conv.r = 3 with its dilation");
+    BAD_CONV(t.s.stride[1] = 0, "conv.stride[1]");
+    BAD_CONV(t.s.dilate[0] = 0, "conv.dilate[0]");
+    BAD_CONV(t.s.pad[2] = -1, "conv.pad[2]");
+    BAD_CONV(t.s.groups = 0, "conv.groups");
+    BAD_CONV(t.s.groups = 3, "conv.groups = 3");
+    BAD_CONV(t.s.layout = (limber_layout)5, "conv.layout = 5");
     BAD_CONV((t.s.h = t.s.w = INT32_MAX, t.s.n = INT32_MAX), "x: ");
     BAD_CONV((t.s.h = t.s.w = INT32_MAX, t.s.n = 0, t.s.c = INT32_MAX - 1, t.s.r = 1), "x: ");
-    BAD_CONV(t.s.h = INT64_MAX, "shape.h");
+    BAD_CONV(t.s.h = INT64_MAX, "conv.h");
     BAD_CONV(t.px = NULL, "x.data");
     BAD_CONV(t.pw = NULL, "w.data");
     BAD_CONV(t.py = NULL, "y.data");

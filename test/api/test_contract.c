@@ -81,8 +81,11 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
 
 static limber_status run(limber_context *ctx, const struct trial *t, char *c, limber_report *rep)
 {
+    limber_contract contract = t->contract;
+
+    contract.size = sizeof contract; /* trials begin with zeros */
     memcpy(c, t->c0, (size_t)(t->m * t->n) * t->fc.size);
-    return limber_gemm(ctx, &t->contract, t->m, t->n, t->k, t->scalars ? t->alpha : NULL,
+    return limber_gemm(ctx, &contract, t->m, t->n, t->k, t->scalars ? t->alpha : NULL,
                        matrix(t->a, t->fa, t->m, t->k, t->trans_a),
                        matrix(t->b, t->fb, t->k, t->n, t->trans_b), t->scalars ? t->beta : NULL,
                        output_of(matrix(c, t->fc, t->m, t->n, false)), rep);

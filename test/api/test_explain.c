@@ -214,6 +214,7 @@ struct call {
     limber_contract contract;
     bool columns;
     limber_report report;
+    limber_part part[LIMBER_PARTS];
 };
 
 static limber_matrix result(const struct call *x)
@@ -228,9 +229,9 @@ static struct call make_call(const char *scheme, bool columns)
     return (struct call){ spread(&r, M, 10),
                           spread(&r, N, 1),
                           malloc(M * N * sizeof(float)),
-                          { .promise = LIMBER_CONTRACT_NATIVE, .scheme = scheme },
+                          { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = scheme },
                           columns,
-                          { .parts = 0 } };
+                          LIMBER_REPORT_INIT };
 }
 
 static void drop_call(struct call *x)
@@ -244,6 +245,8 @@ static limber_cut cut(struct call *x)
 {
     limber_cut out = LIMBER_CUT_INIT;
 
+    x->report.part = x->part;
+    x->report.part_room = LIMBER_PARTS;
     assert_int_equal(gemm_cut(ctx, &x->contract, M, N, K, NULL,
                               (limber_matrix){ x->a, named("f32"), K, 1 },
                               (limber_matrix){ x->b, named("f32"), 1, K }, NULL,
@@ -254,6 +257,8 @@ static limber_cut cut(struct call *x)
 
 static void run(struct call *x)
 {
+    x->report.part = x->part;
+    x->report.part_room = LIMBER_PARTS;
     assert_int_equal(limber_gemm(ctx, &x->contract, M, N, K, NULL,
                                  (limber_matrix){ x->a, named("f32"), K, 1 },
                                  (limber_matrix){ x->b, named("f32"), 1, K }, NULL,

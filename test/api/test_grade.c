@@ -58,7 +58,7 @@ static struct product make(int64_t m, int64_t n, int64_t k, const char *format,
                              n,
                              k,
                              format,
-                             { .promise = promise, .scheme = scheme },
+                             { .size = sizeof(limber_contract), .promise = promise, .scheme = scheme },
                              calloc((size_t)(m * k) + 1, sizeof(double)),
                              calloc((size_t)(n * k) + 1, sizeof(double)) };
 }

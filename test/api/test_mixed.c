@@ -292,7 +292,11 @@ static void lines_apart(void **state)
                        .contract = { .size = sizeof(limber_contract),
                                      .promise = LIMBER_CONTRACT_CORRECT },
                        .share = 0.3 };
-    limber_report report = LIMBER_REPORT_INIT;
+    limber_part part[LIMBER_PARTS];
+    limber_report report = { .size = sizeof report,
+                             .part_size = sizeof *part,
+                             .part_room = LIMBER_PARTS,
+                             .part = part };
     double share = 0;
 
     (void)state;

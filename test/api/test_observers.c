@@ -211,7 +211,7 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
             fill(&rng, DATA_bytes, fc, c, (size_t)(m * n));
         else
             memset(c, 0xa5, bytes);
-        memset(&statistics, 0, sizeof statistics);
+        statistics = (limber_statistics)LIMBER_STATISTICS_INIT;
         ask(r, &contract, size, pa, ma, mb, pb, mc, name);
         if (r->watch & CHECK && !w->unit) {
             const limber_prepare_config checked = { .size = sizeof(limber_prepare_config),

@@ -57,29 +57,29 @@ struct trial {
 };
 
 static const struct trial trials[] = {
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_unit },
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_bytes },
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" }, DATA_special },
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_BITS, .bits = 40 }, DATA_spread },
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit },
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_special },
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_range },
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8" }, DATA_unit },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, DATA_unit },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, DATA_bytes },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" }, DATA_special },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 }, DATA_spread },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, DATA_special },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, DATA_range },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8" }, DATA_unit },
     { "f64",
       "f64",
-      { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-f64", .slices = 3 },
+      { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-f64", .slices = 3 },
       DATA_special },
-    { "f64", "f64", { .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki2" }, DATA_ints },
-    { "f32", "f32", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_unit },
-    { "f32", "f32", { .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f" }, DATA_special },
-    { "f32", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_zeros },
-    { "f16", "f32", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_range },
-    { "f128", "f128", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit },
-    { "dd", "dd", { .promise = LIMBER_CONTRACT_BITS, .bits = 90 }, DATA_unit },
-    { "i8", "i32", { .promise = LIMBER_CONTRACT_EXACT }, DATA_ints },
-    { "u8", "i32", { .promise = LIMBER_CONTRACT_EXACT }, DATA_bytes },
-    { "i16", "i64", { .promise = LIMBER_CONTRACT_EXACT }, DATA_ints },
-    { "i32", "i32", { .promise = LIMBER_CONTRACT_NATIVE }, DATA_range },
+    { "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki2" }, DATA_ints },
+    { "f32", "f32", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, DATA_unit },
+    { "f32", "f32", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f" }, DATA_special },
+    { "f32", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, DATA_zeros },
+    { "f16", "f32", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, DATA_range },
+    { "f128", "f128", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit },
+    { "dd", "dd", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 90 }, DATA_unit },
+    { "i8", "i32", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, DATA_ints },
+    { "u8", "i32", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, DATA_bytes },
+    { "i16", "i64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, DATA_ints },
+    { "i32", "i32", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, DATA_range },
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
@@ -306,7 +306,7 @@ static void test_cut_k(void **state)
 static void test_mixed(void **state)
 {
     static const struct trial t = {
-        "f64", "f64", { .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit
+        "f64", "f64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, DATA_unit
     };
     struct rng r = { 15 };
     struct operands o = make(&r, &t, 448, 384, 512, 1);
@@ -537,8 +537,8 @@ static void notices(limber_context *ctx, int trial, int layout)
         *at ^= 1;
         assert_int_equal(status_of(ctx, t, &o, a, b, c, NULL), LIMBER_STATUS_BAD_ARGUMENT);
         assert_non_null(
-            strstr(limber_error_text(), i % 2 ? "operand b has changed since it was prepared" :
-                                                "operand a has changed since it was prepared"));
+            strstr(limber_error_text(), i % 2 ? "prepared_b has changed since it was prepared" :
+                                                "prepared_a has changed since it was prepared"));
         assert_memory_equal(c, o.c0, (size_t)(o.m * o.n) * named(t->out).size);
         assert_int_equal(limber_prepared_check(i % 2 ? b : a), LIMBER_STATUS_BAD_ARGUMENT);
         assert_int_equal(limber_prepared_check(i % 2 ? a : b), LIMBER_STATUS_OK);
@@ -598,18 +598,18 @@ static void test_arguments(void **state)
     limber_matrix none = o.a;
 
     (void)state;
-    refused(interp, &o, a, NULL, "operand a was prepared with another context");
-    refused(fast, &o, NULL, a, "operand b was prepared for the other side");
+    refused(interp, &o, a, NULL, "prepared_a was prepared with another context");
+    refused(fast, &o, NULL, a, "prepared_b was prepared for the other side");
     other = o;
     other.m = 7;
-    refused(fast, &other, a, NULL, "operand a was prepared as 8 x 7, not 7 x 7");
+    refused(fast, &other, a, NULL, "prepared_a was prepared as 8 x 7, not 7 x 7");
     other = o;
     other.b.data = (double *)o.b.data + 1;
     other.n = 6;
-    refused(fast, &other, NULL, b, "operand b was prepared of another matrix");
+    refused(fast, &other, NULL, b, "prepared_b was prepared of another matrix");
     other = o;
     other.a.row_stride = o.a.row_stride - 1;
-    refused(fast, &other, a, b, "operand a was prepared of another matrix");
+    refused(fast, &other, a, b, "prepared_a was prepared of another matrix");
 
     none.data = NULL;
     assert_int_equal(limber_prepare(fast, none, 8, 7, LIMBER_SIDE_A, NULL, &x),

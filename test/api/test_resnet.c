@@ -158,9 +158,9 @@ static void few_kernels_on(const struct backend *backend)
         limber_contract contract;
         const char *from, *to;
     } work[] = {
-        { { .promise = LIMBER_CONTRACT_NATIVE }, "f32", "f32" },
-        { { .promise = LIMBER_CONTRACT_CORRECT }, "f32", "f32" },
-        { { .promise = LIMBER_CONTRACT_EXACT }, "i8", "i32" },
+        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, "f32", "f32" },
+        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }, "f32", "f32" },
+        { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT }, "i8", "i32" },
     };
 
     for (size_t i = 0; i < COUNT(work); i++) {

@@ -173,6 +173,9 @@ int main(void)
     FIELD(limber_conv, pad);
     FIELD(limber_conv, groups);
     FIELD(limber_conv, layout);
+    TYPE(limber_scheme);
+    FIELD(limber_scheme, name);
+    FIELD(limber_scheme, about);
     TYPE(limber_tile);
     FIELD(limber_tile, emin);
     FIELD(limber_tile, emax);

@@ -10,11 +10,15 @@ foreach(line ${lines} "    TYPE(end)")
       string(APPEND bodies "  end subroutine\n")
     endif()
     set(type ${CMAKE_MATCH_1})
+    set(name ${type})
+    if(type STREQUAL "limber_scheme")       # a function of the module
+      set(name limber_scheme_row)
+    endif()
     if(type STREQUAL "end")
       break()
     endif()
     string(APPEND calls "  call ${type}_layout()\n")
-    string(APPEND bodies "\n  subroutine ${type}_layout()\n    type(${type}), target :: x\n\n"
+    string(APPEND bodies "\n  subroutine ${type}_layout()\n    type(${name}), target :: x\n\n"
       "    call put('${type}', '-', c_loc(x), c_loc(x), c_sizeof(x))\n")
   elseif(line MATCHES "FIELD\\([a-z_]+, ([a-z_]+)\\)")
     set(field ${CMAKE_MATCH_1})

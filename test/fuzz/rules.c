@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rules of the libraries before a BLAS, a line each, and the stated plans of their reports, as
- * limber warm takes them. */
+ * limber prebuild takes them. */
 #define _GNU_SOURCE     /* as the file that is included */
 #include "fuzz.h"
 

@@ -93,10 +93,10 @@ static void random_work_converges(void **state)
 static void scales_are_no_part_of_a_kernel(void **state)
 {
     static const limber_contract contracts[] = {
-        { .promise = LIMBER_CONTRACT_CORRECT },
-        { .promise = LIMBER_CONTRACT_BITS, .bits = 40 },
-        { .promise = LIMBER_CONTRACT_BITS, .bits = 53 },
-        { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" },
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 },
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 53 },
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" },
     };
     struct rng r = { 82 };
 

@@ -29,7 +29,7 @@ expect 0 'significant_bits' "$limber" formats --json
 expect 0 'kernels' "$limber" cache info
 expect 0 'good' "$limber" cache list
 expect 0 '.' "$limber" cache verify
-for c in gemm conv plan cache warm formats units explore tune bench gpu demo; do
+for c in gemm conv plan cache prebuild formats units explore tune bench gpu demo; do
     expect 0 'example:' "$limber" $c --help
 done
 
@@ -42,17 +42,17 @@ expect 0 '^$' sh -c '"$@" > /dev/null' run env LIMBER_LLVM="$work/none" "$limber
 
 # kernels made ahead
 printf '300 300 300 d native\n\n64 64 64 z bits=40 alpha beta # a comment\n' > shapes
-expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes
-expect 0 '0 compiled, 2 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes
-expect 0 '"compiled":.*false' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm shapes --json
+expect 0 '2 compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes
+expect 0 '0 compiled, 2 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes
+expect 0 '"compiled":.*false' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild shapes --json
 echo '3 3 d native' > shapes
-expect 1 'shapes:1: a line is M N K' "$limber" warm shapes
+expect 1 'shapes:1: a line is M N K' "$limber" prebuild shapes
 echo '3 3 3 q native' > shapes
-expect 1 '"q" is no format' "$limber" warm shapes
+expect 1 '"q" is no format' "$limber" prebuild shapes
 echo '{ "calls": [] }' > shapes
-expect 1 'no list of kernels' "$limber" warm shapes
-expect 1 'cache to fill: LIMBER_CACHE is off' env LIMBER_CACHE=off "$limber" warm shapes
-expect 2 'none of normal' "$limber" warm shapes --data odd
+expect 1 'no list of kernels' "$limber" prebuild shapes
+expect 1 'cache to fill: LIMBER_CACHE is off' env LIMBER_CACHE=off "$limber" prebuild shapes
+expect 2 'none of normal' "$limber" prebuild shapes --data odd
 
 # tuning: a moment is enough for a record, where there is a compiler
 if "$limber" tune --seconds 0.01 2>&1 | grep -q 'nothing to tune'; then
@@ -81,8 +81,8 @@ for f in big.mtx huge.mtx lies.mtx all.mtx big.npy big.idx; do
 done
 printf '9223372036854775807 9223372036854775807 9223372036854775807 d native\n' > wide
 printf '4611686018427387904 3 4611686018427387904 z native\n' > long
-expect 1 'GB here|larger than memory' "$limber" warm wide
-expect 1 'GB here|larger than memory' "$limber" warm long
+expect 1 'GB here|larger than memory' "$limber" prebuild wide
+expect 1 'GB here|larger than memory' "$limber" prebuild long
 
 # measuring: every row checks its result, absent libraries are named, nothing stays behind
 mkdir scratch

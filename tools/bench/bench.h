@@ -1,69 +1,306 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by the parts of `limber bench`: peers, limits, measuring. */
+ * Shared by the parts of `limber bench` and `limber gpu`.  Both measure rows of text (rows.c): each
+ * names an operation, its sizes, formats and data, and who computes it.  Other libraries are opened
+ * at run time.  Their functions and constants are declared in the files that call them, so that
+ * building needs none of them. */
 #ifndef LIMBER_BENCH_H
 #define LIMBER_BENCH_H
 
 #include "tools/cli/cli.h"
 
-/* The machine's or the compiler's binary128, for peers and checks. */
+#include <string.h>
+
+/* The machine's or the compiler's binary128, for peers and data. */
 #if defined(__SIZEOF_FLOAT128__)
 typedef __float128 quad;
 #else
 typedef long double quad;
 #endif
 
-bool cpu_has(const char *feature);  /* avx2, avx512, vnni, avxvnni, fma */
+enum {
+    MOST_SAMPLES = 99,
+    PICKS = 200,
+    MOST_SETS = 16,
+    MOST_CONTENDERS = 20,
+    MOST_SIZES = 12,
+    ELEMENT = 16
+};
 
-/* ---- peers ----------------------------------------------------------------------------------- */
+/* ---- the device: device.c --------------------------------------------------------------------
+ *
+ * Until device_open succeeds, the host is the device: its memory, its clock. */
 
-/* What a peer multiplies.  Its operands are square, dense, row-major and in one format. */
-enum kind { KIND_F64, KIND_F32, KIND_I8, KIND_U8, KIND_QUAD, KIND_DD, KIND_INT, KINDS };
+/* One GPU and one stream; NULL when it can be used, else what is missing. */
+const char *device_open(int device, bool pinned);
+void device_close(void);
 
-limber_format kind_a(enum kind k); /* the formats of its operands and of its result */
-limber_format kind_b(enum kind k);
-limber_format kind_c(enum kind k);
-double kind_unit(enum kind k); /* round-off of the result's format; 0: exact */
+struct device_info {
+    char name[96];
+    int driver, major, minor, units; /* 13000 is 13.0 */
+    size_t memory, l2;
+};
+const struct device_info *device_info(void); /* zeros: the host */
+size_t device_memory_free(void);
+void *device_stream(void);
 
-struct call {
-    int n;
-    bool ta, tb;
+/* All false after a failure, which device_error describes; the others wait for the device. */
+void *device_alloc(size_t bytes); /* NULL: no memory; pinned host memory if so opened */
+void device_free(void *data);
+bool device_put(void *to, const void *from, size_t bytes);
+bool device_get(void *to, const void *from, size_t bytes);
+bool device_copy(void *to, const void *from, size_t bytes); /* in the stream's order */
+bool device_fill(void *to, int byte, size_t bytes);
+bool device_wait(void);
+bool device_start(void); /* a timing begins in the stream */
+double device_stop(void); /* seconds since; negative: it failed */
+
+/* A CUDA graph of the calls between the first two. */
+bool device_record(void);
+void *device_recorded(void); /* NULL: nothing could be recorded */
+bool device_replay(void *graph);
+void device_graph_free(void *graph);
+
+const char *device_error(void);
+bool device_lost(void); /* the device serves no more calls */
+
+/* ---- data: data.c ---------------------------------------------------------------------------- */
+
+enum data {
+    DATA_uniform, /* in (0,1), full significands */
+    DATA_signed, /* multiples of 2^-53 in (-1,1) */
+    DATA_normal, /* N(0,1) */
+    DATA_scaled, /* N(0,1), rows of A times powers of two */
+    DATA_mixed, /* N(0,1); exponents of 3 in 10 blocks of 256 rows of A spread over 60 */
+    DATA_floats, /* binary32 values in four binades */
+    DATA_integers, /* of `bits` bits and a sign */
+    DATA_quad, /* uniform, significands of binary128 */
+    DATA_spread /* over `binades`; one element of A in `special` is NaN or infinite (0: none) */
+};
+struct data_kind {
+    enum data data;
+    int bits, binades, special;
+};
+
+/* Random numbers from which rows are cut at random places: the device copies, the host knows every
+ * element. */
+struct pool {
+    void *data;
+    limber_format format;
+    int64_t segments, length, cols; /* a row lies within one segment, */
+    int64_t together; /* which so many neighbouring rows share */
+};
+bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols, uint64_t seed);
+void pool_clear(struct pool *p);
+
+struct tensor { /* dense, row by row */
+    void *data; /* on the device */
+    const struct pool *pool; /* NULL: a result */
+    uint64_t seed;
+    limber_format format;
+    int64_t rows, cols;
+};
+size_t tensor_bytes(const struct tensor *t);
+bool tensor_fill(struct tensor *t, const void *device_pool);
+const void *tensor_row(const struct tensor *t, int64_t row); /* on the host */
+
+/* ---- works and contenders: measure.c --------------------------------------------------------- */
+
+enum promise {
+    PROMISE_sum, /* |error| <= factor (k+2) u |A||B| */
+    PROMISE_bits, /* |error| <= 2^-factor |A||B| + u |x| */
+    PROMISE_rounded, /* the exact value, rounded once */
+    PROMISE_exact,
+    PROMISE_bound, /* |error| <= report.bound |A||B| + u |x| */
+    PROMISE_loose, /* none of its own: beyond 2^-factor |A||B| it computes something else */
+    PROMISE_unit /* the bits of the simulated unit */
+};
+
+/* How Limber is called. */
+enum variant {
+    CALL_plain,
+    CALL_bound, /* a function of limber_bind */
+    CALL_shape, /* a function of limber_bind_shape */
+    CALL_prepared, /* A is prepared */
+    CALL_easy, /* on plain data instead of the row's */
+    CALL_two_threads,
+    CALL_one_thread
+};
+
+enum state { STATE_ok, STATE_wrong, STATE_skipped, STATE_failed, STATE_absent };
+
+struct operands {
+    const char *formats; /* as a peer names them; NULL: the work's own */
+    limber_format fa, fb, fy;
     const void *a, *b;
-    void *c;
+    void *y;
 };
 
-struct peer {
-    const char *name; /* as rows name it */
-    enum kind kind;
-    int largest; /* beyond it a call takes too long; 0: no limit */
-    bool plain; /* knows no transposes */
-    bool packed_before; /* prepare packs an operand */
-    void *(*prepare)(struct call *); /* outside the timing; NULL: the state is the call */
-    void (*run)(void *state);
-    void (*fetch)(void *state); /* the result to call.c; NULL: run left it there */
-    void (*release)(void *state);
+struct contender {
+    const struct peer *peer; /* NULL: Limber */
+    const char *name; /* Limber's: how it was called or what was asked for; NULL: nothing special */
+    limber_contract contract;
+    enum variant variant;
+    limber_context *ctx, *own_ctx;
+    enum promise promise;
+    double factor;
+    bool base; /* ratios of the work are to the fastest of these */
+    bool refused; /* by the contract: no scheme holds it */
+    enum state state;
+    char why[200];
+    struct work *work;
+    const struct operands *now; /* of the call to be made */
+    void *prepared; /* the peer's own state, or a prepared operand */
+    void (*function)(void); /* for CALL_bound and CALL_shape */
+    int samples, repeats;
+    double seconds[MOST_SAMPLES], run_seconds[MOST_SAMPLES], median, best;
+    double error, allowed; /* largest, of |A||B|, in units of u; what its place was allowed */
+    unsigned char got[PICKS][ELEMENT];
+    limber_report report;
 };
+
+struct work {
+    const char *group;
+    char what[64], data_name[48]; /* data_name "": not shown */
+    int64_t m, n, k;
+    limber_format fa, fb, fc;
+    struct data_kind data;
+    bool ta, tb; /* A is stored as k x m, B as n x k */
+    const char *unit_words; /* of a simulated unit; NULL: none */
+    limber_unit unit;
+    limber_statistics statistics;
+    bool counts, is_conv;
+    limber_conv conv;
+    struct contender list[MOST_CONTENDERS];
+    int count;
+    int threads;
+    char why[200]; /* why nothing could be run; "" */
+    size_t bytes; /* of one set of operands */
+};
+
+/* How works are measured. */
+struct timing {
+    int runs, least; /* samples of each; so many of them even when time is up */
+    double sample, most; /* seconds of one sample, about; of all samples of a work */
+    uint64_t seed;
+    bool timed; /* false: one checked call each */
+    void (*note)(void *user, const struct work *w, const struct contender *c);
+    void *user;
+};
+
+/* Fills the list; on failure the work's or a contender's `why` says it. */
+void work_measure(struct work *w, const struct timing *t);
+/* Sets the state and the reason; answers false. */
+bool contender_stop(struct contender *c, enum state state, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool contender_call(struct contender *c);
+void contender_median(struct contender *c);
+/* The fastest base; NULL: none ran. */
+const struct contender *work_base(const struct work *w);
+/* Whether both gave the same bits wherever results were looked at. */
+bool same_bits(const struct contender *x, const struct contender *y);
+
+/* The operand sets of a work: enough that repeated calls do not find theirs in the L2 cache. */
+struct operand_sets {
+    struct pool pa, pb;
+    struct tensor a[MOST_SETS], b[MOST_SETS], y[MOST_SETS];
+    struct operands list[MOST_SETS];
+    int sets;
+    struct reference *reference;
+};
+bool sets_alloc(struct operand_sets *s, struct work *w, uint64_t seed, int most);
+void sets_free(struct operand_sets *s);
+bool result_poison(const struct contender *c);
+/* Compares the result of c->now; on failure the contender's state and why say it. */
+bool result_check(const struct operand_sets *s, struct contender *c);
+
+/* ---- checks: check.c ------------------------------------------------------------------------- */
+
+struct reference; /* exact values of PICKS elements */
+struct reference *reference_make(const struct work *w, const struct tensor *a,
+                                 const struct tensor *b);
+void reference_free(struct reference *r);
+int64_t reference_place(const struct reference *r, int pick); /* in elements of the result */
+/* Compares c->got; sets c->error and c->allowed.  False where a promise is broken. */
+bool reference_check(const struct reference *r, struct contender *c);
+/* Compares a corner of a simulated unit's result, and its counts, with the interpreter's. */
+bool unit_check(struct contender *c);
+
+/* ---- peers: peers.c and peers_*.c ------------------------------------------------------------ */
 
 struct library {
     const char *name, *files; /* file names to try, separated by spaces */
+    bool (*open)(struct library *l); /* loads it; false: why_not says it */
+    void (*threads)(int);
+    void (*close)(void);
     void *handle;
-    char version[64], kernels[320];
-    bool usable;
-    char why_not[160];
+    char version[64], kernels[320], why_not[200];
+    bool gpu, usable;
+    void *gemm[2]; /* cblas_dgemm, cblas_sgemm */
 };
 
-enum { MOST_PEERS = 24 };
-/* Finds the libraries and sets each up at its best; answers how many there are in *list. */
-int peers_open(struct library **list);
+struct peer {
+    const char *word, *name; /* as rows name it (several peers may share a word); as tables do */
+    struct library *library; /* NULL: our own code */
+    const char *formats; /* of its operands and result, and of the copies made for it; NULL: the
+                            work's */
+    int64_t largest; /* beyond it a call takes too long; 0: no limit */
+    bool plain; /* knows no transposes */
+    bool packed_before; /* prepare packs an operand */
+    bool emulation; /* tell when it gives the base's bits */
+    enum promise promise;
+    double factor;
+    int code[3]; /* the library's own, for its run */
+    bool (*prepare)(struct contender *c); /* outside the timing; false: it has no kernel for this */
+    bool (*run)(struct contender *c); /* false: state and why say it */
+    void (*fetch)(struct contender *c); /* the result to y; NULL: run left it there */
+    void (*release)(struct contender *c);
+};
+
+/* Opens the libraries of one command. */
+void peers_open(bool gpu);
+void peers_close(void);
 void peers_threads(int threads);
 int peers_list(const struct peer **list);
+int libraries_list(struct library *const **list);
 
-/* ---- our own kernels of other people's ways -------------------------------------------------- */
+bool library_load(struct library *l);
+bool library_refuse(struct library *l, const char *why); /* false */
+struct symbol {
+    const char *name;
+    void *function; /* where its address goes */
+};
+/* Finds all, else says which is missing. */
+bool library_find(struct library *l, const struct symbol *list, size_t count);
+#define LIBRARY_FIND(l, list) library_find(l, list, sizeof(list) / sizeof *(list))
 
+extern struct library openblas, blis, mkl, onednn, libxsmm, flint, arb, cublas, cublaslt, cudnn;
+bool onednn_run(struct contender *c);
+bool onednn_prepare(struct contender *c);
+bool onednn_matmul(struct contender *c);
+void onednn_release(struct contender *c);
+bool flint_prepare(struct contender *c);
+bool flint_run(struct contender *c);
+void flint_fetch(struct contender *c);
+void flint_release(struct contender *c);
+bool cublas_run(struct contender *c);
+bool cublaslt_run(struct contender *c);
+bool cudnn_run(struct contender *c);
+
+/* kernels.c: our own kernels of other people's ways. */
 const char *dd_kernel(void); /* which vectors it uses; NULL: none here */
-void dd_gemm(void *call); /* double-double by fused multiply-adds */
-void quad_gemm(void *call); /* the compiler's binary128, blocked */
+bool dd_prepare(struct contender *c);
+bool dd_gemm(struct contender *c); /* double-double by fused multiply-adds */
+bool quad_prepare(struct contender *c);
+bool quad_gemm(struct contender *c); /* the compiler's binary128, blocked */
 
-/* ---- the machine's limits -------------------------------------------------------------------- */
+/* cpfloat.c: every product and sum of dense row-major matrices rounded to the unit's format. */
+const char *cpfloat_name(void); /* NULL: its headers were not there at build time */
+bool cpfloat_prepare(struct contender *c);
+bool cpfloat_gemm(struct contender *c);
+
+/* ---- the machine's limits: limits.c ---------------------------------------------------------- */
+
+bool cpu_has(const char *feature); /* avx2, avx512, vnni, avxvnni, fma */
 
 struct limit {
     const char *what, *unit;
@@ -77,113 +314,66 @@ double limits_int8(int threads, const char **instruction);
 /* Seconds of reading so many bytes once, each thread its share; 0 where that cannot be measured. */
 double limits_read(int threads, const void *buffer, size_t bytes);
 
-/* ---- measuring ------------------------------------------------------------------------------- */
+/* ---- the two commands ------------------------------------------------------------------------ */
 
-enum data {
-    UNIFORM, /* multiples of 2^-53 in (-1,1) */
-    NORMAL, /* N(0,1) with full significands */
-    UNIFORM_QUAD,
-    FLOATS, /* binary32 values in four binades */
-    INTEGERS /* of `bits` bits and a sign */
-};
-
-struct own {
-    const char *name;
+struct bench {
+    bool gpu, json;
     limber_context *ctx;
-    void (*bound)(void); /* a cblas-like function of the context instead of limber_gemm */
-    limber_kernel shape; /* code for this one shape instead of either */
+    const char *backend, *only; /* only: words of --rows; NULL: all */
+    int device, threads, runs;
+    bool full, first; /* first: of several thread counts */
+    int64_t sizes[MOST_SIZES]; /* of --sizes */
+    int size_count, batch;
+    double seconds, start;
+    uint64_t seed;
+    FILE *table; /* a second copy of the table; NULL: none */
+    struct cJSON *rows;
+    const char *group;
+    int count[STATE_absent]; /* rows in each state */
+    double int8; /* the machine's byte products per second; 0: not measured yet */
+    const char *int8_by;
+    double rate128, rate_dd; /* of the last products in these formats */
 };
 
-struct work {
-    const char *group, *what;
-    int n, bits;
-    enum data data;
-    limber_format fa, fb, fc;
-    limber_contract contract;
-    bool ta, tb;
-    unsigned kinds; /* 1 << kind of every peer that runs beside */
-    const struct peer *only; /* this one alone */
-    double seconds; /* repeat calls until one timing takes this long */
-    const struct own *own;
-    int owns; /* 1 or 2 */
-    int runs, threads;
+/* rows.c: all groups that were asked for.  False: a row failed, after a message. */
+bool rows_measure(struct bench *b);
+bool rows_known(const char *list, bool gpu); /* --rows; false after a message */
+bool bench_time_left(const struct bench *b);
+void bench_timing(struct bench *b, struct timing *t);
+
+/* calls.c: rows of what is no product, and of what a call costs besides its arithmetic. */
+bool limit_rows(struct bench *b);
+bool scan_rows(struct bench *b);
+bool latency_rows(struct bench *b);
+bool copy_rows(struct bench *b);
+bool gpu_call_rows(struct bench *b);
+
+/* ---- tables and JSON: print.c ---------------------------------------------------------------- */
+
+/* A line of the table and an object of the JSON. */
+struct line {
+    const char *what; /* NULL: the work's */
+    const struct work *w;
+    const struct contender *c; /* NULL: none */
+    const char *scheme, *unit;
+    int64_t n;
+    double value, best;
+    double ratio; /* 0: none */
+    const char *of;
+    const char *note; /* NULL: none */
+    double share; /* of the time that the byte products need at their peak; 0 */
+    bool untimed; /* the value is no rate */
+    bool all; /* the JSON has what every contender took */
 };
-
-struct result {
-    const char *name;
-    const struct peer *peer; /* NULL: Limber */
-    double median, best; /* seconds of one call */
-    double error; /* against Limber, of the tolerance */
-};
-
-struct outcome {
-    int count, runs;
-    struct result r[MOST_PEERS + 2];
-    limber_report report; /* of the last call */
-    double median_run, best_run; /* without the scan */
-};
-
-/* Runs Limber and the peers in turn.  False after a message. */
-bool measure(const struct work *w, struct outcome *o);
-/* The fastest peer, or the fastest that packs its operands in the timed call; NULL: none ran. */
-const struct result *best_peer(const struct outcome *o, bool packed_before);
-
-/* Of n seconds, which it sorts; *best: the least. */
-double median(double *v, int n, double *best);
-
-/* A folder with all that is in it. */
-bool remove_directory(const char *path);
-
-/* ---- operands -------------------------------------------------------------------------------- */
-
-/* FP64 products of one A, prepared, and plain ones in turn; results in this order. */
-struct prepared_work {
-    const char *what;
-    int64_t m, n, k;
-    limber_contract contract;
-    limber_context *ctx;
-    int runs;
-};
-bool measure_prepared(const struct prepared_work *w, struct outcome *o);
-
-/* The scan of one operand, in binary64 or binary32, and reading it, in turn. */
-enum { SCAN_LENGTH = 4096 }; /* k */
-struct scan_work {
-    const char *what;
-    limber_format f;
-    bool across; /* lines are neighbours in memory */
-    size_t bytes; /* a multiple of SCAN_LENGTH elements */
-    limber_context *ctx;
-    int runs, threads;
-};
-bool measure_scan(const struct scan_work *w, struct outcome *o);
-
-/* A product of data spread over so many binades, one element of A in `special` NaN or infinite (0:
- * none), and one of plain data, in turn; results in this order. */
-struct hostile_work {
-    const char *what;
-    int n, binades, special;
-    limber_contract contract, plain;
-    limber_context *ctx;
-    int runs;
-};
-bool measure_hostile(const struct hostile_work *w, struct outcome *o);
-
-/* ---- simulated units ------------------------------------------------------------------------- */
-
-struct unit_work {
-    const char *what, *words; /* the row's name, the unit's description */
-    enum { UNIT_uncounted, UNIT_swamped, UNIT_counted } counts; /* in the kernel's time */
-    limber_context *ctx;
-    int n, runs, threads;
-};
-
-/* Runs the unit, the native FP32 product of the same matrices and, where it knows the unit and is
- * there, CPFloat in turn; results in this order.  False after a message. */
-bool measure_unit(const struct unit_work *w, struct outcome *o);
-
-const char *cpfloat_name(void); /* NULL: its headers were not there at build time */
-/* c in f, every product and sum of dense row-major matrices rounded to it; group 0: no groups. */
-bool cpfloat_gemm(const struct call *c, limber_format f, int group);
+void print_line(struct bench *b, const struct line *l); /* of `limber bench` */
+void print_gpu_line(struct bench *b, const struct line *l);
+void print_skip(struct bench *b, const char *what, const char *why);
+/* To the table, and to its copy in a file. */
+void print_text(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void print_head(struct bench *b);
+void print_group(struct bench *b, const char *name);
+void print_progress(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* All that was measured; deletes b->rows. */
+struct cJSON *print_json(struct bench *b);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Every subcommand: argv[0] is its name; answers the exit status (0 good, 1 failed, 2 usage). */
+/* The subcommands.  argv[0] is the name.  The exit status: 0 good, 1 failed, 2 usage. */
 int cmd_gemm(int argc, const char **argv);
 int cmd_conv(int argc, const char **argv);
 int cmd_plan(int argc, const char **argv);
@@ -23,20 +23,20 @@ int cmd_demo(int argc, const char **argv);
 int cmd_units(int argc, const char **argv);
 int cmd_explore(int argc, const char **argv);
 int cmd_figures(int argc, const char **argv);
-int cmd_warm(int argc, const char **argv);
+int cmd_prebuild(int argc, const char **argv);
 
-/* "limber: ..." to stderr; answers 1. */
+/* Prints "limber: ..." on stderr; returns 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* limber_destroy, after a line on stderr, once, where the interpreter has computed unasked. */
+/* Destroys a context.  Where the interpreter computed unasked, a message says so once. */
 void context_end(limber_context *ctx);
-double now(void);                           /* seconds */
+double now(void); /* seconds */
 void cpu_name(char *name, size_t size);
 
-/* random.c: the next 64 bits, and the next deviate of N(0,1); state begins as a seed. */
+/* random.c: the next 64 random bits; the next deviate of N(0,1).  state begins as a seed. */
 uint64_t random_bits(uint64_t *state);
 double random_normal(uint64_t *state);
 
-limber_format format_of(const char *name);  /* of a name that is known to be good */
+limber_format format_of(const char *name); /* the name must be one */
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -49,22 +49,21 @@ struct array {
 };
 int64_t array_size(const struct array *a); /* elements */
 void array_clear(struct array *a);
-/* NULL or memory for the array's elements; false after a message when there is none. */
+/* Allocates the array's elements.  False after a message: no memory. */
 bool array_alloc(struct array *a, const char *path);
-/* Its elements, unless they take more than so many bytes. */
+/* Counts the array's elements.  False after a message: they need more than `most` bytes. */
 bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count);
-/* NULL, or a name for a picture. */
+/* Whether path is NULL or ends in .svg; false after a message. */
 bool picture_named(const char *path, const char *option);
-int64_t memory_here(void); /* bytes of this machine */
+int64_t memory_here(void); /* this machine's memory in bytes */
 
-/* Reads .npy, Matrix Market or IDX (also gzipped), told apart by content.  wide asks Matrix Market
- * for binary128.  False after a message that names the file; *a is empty then. */
+/* Reads .npy, Matrix Market or IDX (also gzipped), by content.  wide: Matrix Market is read as
+ * binary128.  False after a message that names the file; *a is empty then. */
 bool array_read(const char *path, bool wide, struct array *a);
-/* Writes by the name's end, .npy or .mtx. */
+/* Writes .npy or .mtx, as the name ends. */
 bool array_write(const char *path, const struct array *a);
 
-/* output.h, with a message where it answers false.  Every file that the user names goes through it.
- */
+/* output.h, with messages.  Every file that the user names is written this way. */
 struct draft {
     FILE *f;
     const char *path;
@@ -80,17 +79,17 @@ bool npy_write(FILE *f, const char *path, const struct array *a);
 bool mtx_read(FILE *f, const char *path, bool wide, struct array *a);
 bool mtx_write(FILE *f, const char *path, const struct array *a);
 bool idx_read(const char *path, struct array *a);
-int64_t bytes_left(FILE *f); /* up to the end of the file; -1: cannot tell */
+int64_t bytes_left(FILE *f); /* up to the end of the file; -1: unknown */
 
-/* Decimal text to one element, rounded once to nearest-even. */
+/* Converts decimal text to one element, rounded once to nearest-even. */
 bool parse_number(const char *text, limber_format f, void *out);
 
-/* An SVG file by gnuplot, which reads what script writes.  what begins messages; *absent: there is
- * no gnuplot.  False after a message. */
+/* Makes an SVG file by gnuplot, which reads what script writes.  `what` begins messages.  *absent:
+ * there is no gnuplot.  False after a message. */
 bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),
              const void *user, bool *absent);
 
-/* native, correct, exact, fast, bits=N; false: none of them. */
+/* Reads native, correct, exact, fast or bits=N; false: none of them. */
 bool contract_of(const char *words, limber_contract *k);
 
 /* ---- options of a product -------------------------------------------------------------------- */
@@ -102,32 +101,32 @@ struct product {
     /* filled by product_read */
     limber_contract promise;
     limber_unit unit; /* what promise.unit points to */
-    limber_statistics statistics; /* alike; with --statistics filled by every run */
+    limber_statistics statistics; /* what promise.statistics points to, with --statistics */
     bool unquantised; /* --layer is not listed: native f32 */
     struct array a, b, c;
     limber_conv conv;
     char alpha_value[16], beta_value[16];
     bool is_conv;
 };
-/* Reads options and files; plans have options of their own.  0 when there is work to do, else the
- * exit status + 1. */
+/* Reads options and files.  plans: the options of `limber plan` too.  0: there is work to do; else
+ * the exit status + 1. */
 int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p);
-/* The parts of product_read behind the options: the convolution's geometry; the files (NULL: a and
- * b are filled) and all shapes.  False after a message. */
+/* Two steps of product_read: read the convolution's geometry; read the files (NULL: a and b are
+ * filled) and check all shapes.  False after a message. */
 bool product_geometry(struct product *p);
 bool product_open(struct product *p, const char *const *files);
 void product_clear(struct product *p);
 limber_status product_context(const struct product *p, limber_context **ctx);
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text);
-limber_status product_look(const struct product *p, limber_context *ctx, limber_inspection look[2]);
+limber_status product_inspect(const struct product *p, limber_context *ctx,
+                              limber_inspection inspection[2]);
 limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,
                           limber_report *r);
 const void *product_alpha(const struct product *p);
 const void *product_beta(const struct product *p);
 
-/* ---- runs of a product, cmd_gemm.c ------------------------------------------------------------
- */
+/* ---- runs of a product: cmd_gemm.c ----------------------------------------------------------- */
 
 struct verdict {
     double ulp, relative; /* largest error */
@@ -140,46 +139,49 @@ struct measured {
     bool timed; /* there was a second run */
     struct verdict v; /* with p->check */
 };
-/* Runs it, twice where the options ask for times, and checks.  False after a message. */
+/* Runs the product, twice where the options ask for times, and checks it.  False after a
+ * message. */
 bool product_measure(struct product *p, limber_context *ctx, struct measured *o);
 struct cJSON;
-/* Adds what --check found, or nulls. */
+/* Adds the result of --check, or nulls. */
 void verdict_json(struct cJSON *j, const struct product *p, const struct verdict *v);
 
-/* ---- what data is like, and what becomes of it ------------------------------------------------
- */
+/* ---- what data is like, and what becomes of it ----------------------------------------------- */
 
-/* masks.c: tiles of an operand together, as the matrix lies (A's lines go down, B's across). */
+/* masks.c: a cell stands for some tiles of an operand, in the matrix's own order: A's lines go
+ * down, B's across. */
 struct cell {
     bool zero, special;
     int emax, bits;
 };
 struct grid {
     int64_t down, across, dy, dx;
-}; /* cells, and tiles of one */
+}; /* numbers of cells, and of tiles in one */
 struct grid masks_grid(const limber_inspection *l, int side, int64_t high, int64_t wide);
 struct cell masks_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
                        int64_t x);
 /* The range of emax over all tiles of both; zeros and false when they hold no finite nonzero. */
-bool masks_range(const limber_inspection look[2], int *least, int *most);
-void masks_print(const struct product *p, const limber_inspection look[2]);
-struct cJSON *masks_json(const limber_inspection look[2]);
+bool masks_range(const limber_inspection inspection[2], int *least, int *most);
+void masks_print(const struct product *p, const limber_inspection inspection[2]);
+struct cJSON *masks_json(const limber_inspection inspection[2]);
 
-/* parts.c: a mixed product's parts; measured: it has run. */
+/* parts.c: the parts of a mixed product.  measured: it has run. */
 void parts_print(const limber_report *r);
 struct cJSON *parts_json(const limber_report *r, bool measured);
-/* Adds the groups of blocks, and the price of one plan. */
 /* A report with room for all parts. */
 limber_report parts_report(limber_part part[LIMBER_PARTS]);
+/* Adds the groups of blocks, and the predicted time of a single plan. */
 void cut_json(struct cJSON *j, const limber_cut *cut);
 
-/* heat.c: all of this as SVG; r is of a plan or of a run.  False after a message. */
-bool heat_write(const char *path, const struct product *p, const limber_inspection look[2],
-                const limber_cut *cut, const limber_report *r);
+/* plan_svg.c: draws operands and parts.  r is the report of a plan or of a run.  False after a
+ * message. */
+bool plan_svg_write(const char *path, const struct product *p,
+                    const limber_inspection inspection[2], const limber_cut *cut,
+                    const limber_report *r);
 
 /* ---- simulated units ------------------------------------------------------------------------- */
 
-enum { UNIT_TEXT = 512 }; /* room for a unit's canonical text */
+enum { UNIT_TEXT = 512 }; /* bytes for a unit's canonical text */
 
 /* Sets the promise from "--contract simulate=words", from --lpgemm and --layer, and --statistics.
  * False after a message. */

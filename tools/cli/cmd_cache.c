@@ -13,7 +13,7 @@ struct listing {
     int bad;
 };
 
-static int seen(void *user, const limber_cache_entry *e)
+static int print_entry(void *user, const limber_cache_entry *e)
 {
     struct listing *l = user;
     time_t used = (time_t)e->used;
@@ -83,7 +83,7 @@ static int list(limber_context *ctx, bool verify, bool json)
 {
     struct listing l = { json ? cJSON_CreateArray() : NULL, 0 };
 
-    if (limber_cache_each(ctx, verify ? LIMBER_CACHE_VERIFY : LIMBER_CACHE_LIST, seen, &l) !=
+    if (limber_cache_each(ctx, verify ? LIMBER_CACHE_VERIFY : LIMBER_CACHE_LIST, print_entry, &l) !=
         LIMBER_STATUS_OK) {
         cJSON_Delete(l.entries);
         return complain("%s", limber_error_text());
@@ -114,7 +114,7 @@ int cmd_cache(int argc, const char **argv)
     int json = 0, damaged = 0, code, status;
     struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
                                   { "damaged", 0, POPT_ARG_NONE, &damaged, 0,
-                                    "clear: damaged and foreign entries only", NULL },
+                                    "with clear: remove damaged and foreign entries only", NULL },
                                   POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     limber_context *ctx = NULL;

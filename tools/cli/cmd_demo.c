@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 /* One line of the table: an accuracy. */
-struct way {
+struct accuracy {
     const char *name, *as;
     limber_promise promise;
 };
-static const struct way ways[] = {
+static const struct accuracy accuracies[] = {
     { "plain FP64", "f64", LIMBER_CONTRACT_NATIVE },
     { "correct", "f64", LIMBER_CONTRACT_CORRECT },
     { "binary128", "f128", LIMBER_CONTRACT_NATIVE },
@@ -28,7 +28,7 @@ static void heading(const char *what)
            "error in ulp", "of |A||B|", "first call", "second call");
 }
 
-static int row(limber_context *ctx, const struct way *w, int64_t m, int64_t n, int64_t k,
+static int row(limber_context *ctx, const struct accuracy *w, int64_t m, int64_t n, int64_t k,
                struct array *a, int64_t row_a, int64_t col_a, struct array *b)
 {
     struct product p = { .trans_a = row_a != a->dim[1] };
@@ -69,8 +69,8 @@ static int table(limber_context *ctx, const char *what, int64_t m, int64_t n, in
                  struct array *a, bool trans, struct array *b)
 {
     heading(what);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (row(ctx, &ways[i], m, n, k, a, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1, b))
+    for (size_t i = 0; i < sizeof accuracies / sizeof *accuracies; i++)
+        if (row(ctx, &accuracies[i], m, n, k, a, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1, b))
             return 1;
     return 0;
 }

@@ -96,7 +96,7 @@ static bool describe(const struct explore *e, struct trial *t)
     return true;
 }
 
-/* All units, before anything is run. */
+/* Lists all units before any runs, so that a wrong word is found first. */
 static bool list_trials(struct explore *e)
 {
     int n = e->formats.n * e->groups.n * e->roundings.n * e->products.n, i = 0;
@@ -412,7 +412,7 @@ static bool write_csv(const struct explore *e, const char *path)
     return draft_close(&d, true);
 }
 
-/* Without gnuplot the figures are still kept, beside where the plot would be. */
+/* Without gnuplot the results are kept in a .csv file beside the plot's name. */
 static bool plot(const struct explore *e)
 {
     char shape[160], title[256], *beside;
@@ -424,7 +424,7 @@ static bool plot(const struct explore *e)
     ok = explore_plot(e->plot, title, e->trial, e->trials, &absent);
     if (absent && !e->csv && asprintf(&beside, "%s.csv", e->plot) >= 0) {
         if (write_csv(e, beside))
-            fprintf(stderr, "limber: the figures are in %s\n", beside);
+            fprintf(stderr, "limber: the results are in %s\n", beside);
         free(beside);
     }
     return ok;
@@ -480,13 +480,13 @@ int cmd_explore(int argc, const char **argv)
     int conv = 0;
     struct poptOption table[] = {
         { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0,
-          "accumulators, of e5m2 f16 (1,e,m) "
+          "formats of accumulators: e5m2 f16 (1,e,m) "
           "... (e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16)",
           "LIST" },
         { "groups", 0, POPT_ARG_STRING, &e.groups.text, 0, "lengths of groups, 0: none (0,16,64)",
           "LIST" },
-        { "roundings", 0, POPT_ARG_STRING, &e.roundings.text, 0, "of rn ra rz ru rd ro rs (rn)",
-          "LIST" },
+        { "roundings", 0, POPT_ARG_STRING, &e.roundings.text, 0,
+          "roundings, of rn ra rz ru rd ro rs (rn)", "LIST" },
         { "mul", 0, POPT_ARG_STRING, &e.products.text, 0,
           "products: rounded to the accumulator's "
           "format (default), exact (default with --in) or both",
@@ -499,24 +499,25 @@ int cmd_explore(int argc, const char **argv)
           "outer sums in this format; default: the "
           "accumulator's",
           "FORMAT" },
-        { "seed", 0, POPT_ARG_LONGLONG, &e.seed, 0, "of stochastic rounding (1)", "N" },
+        { "seed", 0, POPT_ARG_LONGLONG, &e.seed, 0, "seed of stochastic rounding (1)", "N" },
         { "keep", 0, POPT_ARG_DOUBLE, &e.keep, 0,
           "name the smallest accumulator with at most this "
           "error",
           "ERROR" },
         { "random", 0, POPT_ARG_STRING, &e.random, 0, "normal numbers instead of files",
           "M,N,K[,SEED]" },
-        { "csv", 0, POPT_ARG_STRING, &e.csv, 0, "write the figures", "FILE" },
+        { "csv", 0, POPT_ARG_STRING, &e.csv, 0, "write all results", "FILE" },
         { "plot", 0, POPT_ARG_STRING, &e.plot, 0, "draw error against bits (needs gnuplot)",
           "FILE.svg" },
         { "trans-a", 0, POPT_ARG_NONE, &e.p.trans_a, 0, "use the transpose of A", NULL },
         { "trans-b", 0, POPT_ARG_NONE, &e.p.trans_b, 0, "use the transpose of B", NULL },
         { "conv", 0, POPT_ARG_NONE, &conv, 0, "the files are an image and filters", NULL },
-        { "stride", 0, POPT_ARG_STRING, &e.p.stride, 0, "of --conv, as in limber conv", "A,B" },
-        { "pad", 0, POPT_ARG_STRING, &e.p.pad, 0, "alike", "T,B,L,R" },
-        { "dilate", 0, POPT_ARG_STRING, &e.p.dilate, 0, "alike", "A,B" },
-        { "layout", 0, POPT_ARG_STRING, &e.p.layout, 0, "alike", "NAME" },
-        { "conv-groups", 0, POPT_ARG_INT, &e.p.groups, 0, "alike, its --groups", "N" },
+        { "stride", 0, POPT_ARG_STRING, &e.p.stride, 0, "with --conv: as in limber conv", "A,B" },
+        { "pad", 0, POPT_ARG_STRING, &e.p.pad, 0, "with --conv: as in limber conv", "T,B,L,R" },
+        { "dilate", 0, POPT_ARG_STRING, &e.p.dilate, 0, "with --conv: as in limber conv", "A,B" },
+        { "layout", 0, POPT_ARG_STRING, &e.p.layout, 0, "with --conv: as in limber conv", "NAME" },
+        { "conv-groups", 0, POPT_ARG_INT, &e.p.groups, 0, "with --conv: --groups of limber conv",
+          "N" },
         { "backend", 0, POPT_ARG_STRING, &e.p.backend, 0, "auto, interp or llvm", "NAME" },
         { "threads", 0, POPT_ARG_INT, &e.p.threads, 0, "worker threads", "N" },
         { "json", 0, POPT_ARG_NONE, &e.p.json, 0, "print one JSON object", NULL },

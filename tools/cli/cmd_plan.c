@@ -28,26 +28,26 @@ static int show(char *text, bool json)
     return 0;
 }
 
-/* What there is to tell of a product beside its plan. */
-struct told {
-    limber_inspection look[2];
+/* What is known of a product beside its plan. */
+struct explanation {
+    limber_inspection inspection[2];
     limber_cut cut;
     limber_report plan;
     limber_part part[LIMBER_PARTS];
     struct measured run;
 };
 
-static const limber_report *best_known(const struct product *p, const struct told *t)
+static const limber_report *best_known(const struct product *p, const struct explanation *t)
 {
     return p->run ? &t->run.warm : &t->plan;
 }
 
-static int tell_json(const struct product *p, const struct told *t, char *text)
+static int print_json(const struct product *p, const struct explanation *t, char *text)
 {
     cJSON *j = cJSON_CreateObject();
     char *printed;
 
-    cJSON_AddItemToObject(j, "operands", masks_json(t->look));
+    cJSON_AddItemToObject(j, "operands", masks_json(t->inspection));
     cJSON_AddStringToObject(j, "scheme", t->plan.scheme);
     json_number(j, "bound", t->plan.bound);
     json_number(j, "seconds_predicted", t->plan.cost);
@@ -65,9 +65,9 @@ static int tell_json(const struct product *p, const struct told *t, char *text)
     return 0;
 }
 
-static int tell_text(const struct product *p, const struct told *t, const char *text)
+static int print_text(const struct product *p, const struct explanation *t, const char *text)
 {
-    masks_print(p, t->look);
+    masks_print(p, t->inspection);
     fputs(text, stdout);
     if (!p->run)
         return 0;
@@ -81,25 +81,25 @@ static int tell_text(const struct product *p, const struct told *t, const char *
     return 0;
 }
 
-static int tell(struct product *p, limber_context *ctx, char *text)
+static int explain(struct product *p, limber_context *ctx, char *text)
 {
-    struct told t = { .look = { LIMBER_INSPECTION_INIT, LIMBER_INSPECTION_INIT },
-                      .cut = LIMBER_CUT_INIT };
+    struct explanation t = { .inspection = { LIMBER_INSPECTION_INIT, LIMBER_INSPECTION_INIT },
+                             .cut = LIMBER_CUT_INIT };
     int status = 0;
 
     t.plan = parts_report(t.part);
     p->run = p->run || p->check;
-    if (product_look(p, ctx, t.look) != LIMBER_STATUS_OK ||
+    if (product_inspect(p, ctx, t.inspection) != LIMBER_STATUS_OK ||
         product_cut(p, ctx, &t.cut, &t.plan) != LIMBER_STATUS_OK)
         status = complain("%s", limber_error_text());
     else if (p->run && !product_measure(p, ctx, &t.run))
         status = 1;
-    else if (p->svg && !heat_write(p->svg, p, t.look, &t.cut, best_known(p, &t)))
+    else if (p->svg && !plan_svg_write(p->svg, p, t.inspection, &t.cut, best_known(p, &t)))
         status = 1;
     else
-        status = p->json ? tell_json(p, &t, text) : tell_text(p, &t, text);
-    limber_inspection_free(&t.look[0]);
-    limber_inspection_free(&t.look[1]);
+        status = p->json ? print_json(p, &t, text) : print_text(p, &t, text);
+    limber_inspection_free(&t.inspection[0]);
+    limber_inspection_free(&t.inspection[1]);
     limber_cut_free(&t.cut);
     return status;
 }
@@ -118,7 +118,7 @@ static int of_product(int argc, const char **argv, bool is_conv)
     if (!text || is_conv) {
         status = show(text, p.json);
     } else {
-        status = tell(&p, ctx, text);
+        status = explain(&p, ctx, text);
         limber_free(text);
     }
     context_end(ctx);
@@ -152,8 +152,9 @@ int cmd_plan(int argc, const char **argv)
     const char *path;
     int json = 0, code, status;
     struct poptOption table[] = {
-        { "passes", 0, POPT_ARG_STRING, &passes, 0, "only these, with commas", "P,Q" },
-        { "target", 0, POPT_ARG_STRING, &target, 0, "a machine as text", "FILE" },
+        { "passes", 0, POPT_ARG_STRING, &passes, 0, "run only these passes", "P,Q" },
+        { "target", 0, POPT_ARG_STRING, &target, 0, "plan for this machine, described as text",
+          "FILE" },
         { "backend", 0, POPT_ARG_STRING, &backend, 0, "auto, interp or llvm", "NAME" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND

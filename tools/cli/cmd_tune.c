@@ -12,7 +12,7 @@ struct shown {
 };
 
 /* "tried f64 12,120,256 6.1e10" */
-static void seen(void *user, const char *line)
+static void print_tried(void *user, const char *line)
 {
     struct shown *s = user;
     char unit[16], tile[40];
@@ -37,7 +37,7 @@ static void seen(void *user, const char *line)
 static int tune(double seconds, const char *units, int json)
 {
     struct shown shown = { json ? cJSON_CreateArray() : NULL, 0 };
-    limber_tuning how = { .size = sizeof(limber_tuning), seconds, units, seen, &shown };
+    limber_tuning tuning = { sizeof tuning, seconds, units, print_tried, &shown };
     limber_context *ctx = NULL;
     limber_status status;
     bool ok;
@@ -46,7 +46,7 @@ static int tune(double seconds, const char *units, int json)
         printf("unit  mr,mb,nb\n");
     status = limber_create(&ctx, NULL);
     if (status == LIMBER_STATUS_OK)
-        status = limber_tune(ctx, &how);
+        status = limber_tune(ctx, &tuning);
     ok = status == LIMBER_STATUS_OK;
     if (!ok)
         complain("%s", limber_error_text());
@@ -68,12 +68,12 @@ int cmd_tune(int argc, const char **argv)
     double seconds = 10;
     char *units = NULL;
     int json = 0, code, status;
-    struct poptOption table[] = {
-        { "seconds", 0, POPT_ARG_DOUBLE, &seconds, 0, "search about so long (10)", "N" },
-        { "unit", 0, POPT_ARG_STRING, &units, 0, "of f64,f32,i8 those to measure (all)", "LIST" },
-        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-        POPT_AUTOHELP POPT_TABLEEND
-    };
+    struct poptOption table[] = { { "seconds", 0, POPT_ARG_DOUBLE, &seconds, 0,
+                                    "time for the search in seconds, about (10)", "N" },
+                                  { "unit", 0, POPT_ARG_STRING, &units, 0,
+                                    "units to measure: f64,f32,i8 (all)", "LIST" },
+                                  { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+                                  POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
 
     poptSetOtherOptionHelp(o, "[options]\n\nexample: limber tune --seconds 30 --unit f64,i8");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Arrays in files: which reader; and what is written. */
+ * Arrays in files: chooses the reader, and writes. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -183,8 +183,8 @@ char *text_read(const char *path)
 
 /* ---- decimal text ---------------------------------------------------------------------------- */
 
-/* x of 113 bits as an element; rounded: which way it was, that subnormal numbers are not rounded
- * twice. */
+/* Stores x, which has 113 bits.  rounded: the direction in which x was rounded, so that a subnormal
+ * number is not rounded twice. */
 static void to_f128(mpfr_t x, int rounded, unsigned char *out)
 {
     limber_format f128 = format_of("f128");
@@ -225,8 +225,8 @@ static void to_f128(mpfr_t x, int rounded, unsigned char *out)
     memcpy(out, code, f128.size);
 }
 
-/* Cut to 53 bits of which the last is 1 where something was lost, so that a second rounding to a
- * narrower format is as one. */
+/* Rounds to odd in 53 bits: the last bit is 1 where anything was lost.  A second rounding, to a
+ * narrower format, then gives the result of one rounding. */
 static double to_odd(const char *text, char **end)
 {
     uint64_t bits;

@@ -20,16 +20,16 @@ static const struct {
     { "gemm", "multiply two matrices from files", cmd_gemm },
     { "conv", "convolve an image tensor with filters from files", cmd_conv },
     { "plan", "show what gemm or conv would do, or run passes over a plan", cmd_plan },
-    { "cache", "look at the kernels on disk: info, list, verify, clear", cmd_cache },
-    { "warm", "make kernels ahead, from a list of shapes or a program's report", cmd_warm },
+    { "cache", "show, verify or clear the kernels on disk", cmd_cache },
+    { "prebuild", "make kernels ahead, from a list of shapes or a program's report", cmd_prebuild },
     { "formats", "list the number formats", cmd_formats },
-    { "units", "list the presets of simulated units, or spell one out", cmd_units },
+    { "units", "list the presets of simulated units, or explain one", cmd_units },
     { "explore", "compare accumulators, groups and roundings on two matrices", cmd_explore },
     { "figures", "compute and draw the figures of docs/figures.md", cmd_figures },
     { "tune", "measure tiles and rates on this machine and keep the best", cmd_tune },
     { "bench", "measure against other libraries and the machine's limits", cmd_bench },
     { "gpu", "measure against NVIDIA's libraries on a GPU", cmd_gpu },
-    { "demo", "see accuracies and formats that the machine does not have", cmd_demo },
+    { "demo", "show accuracies and formats that the machine does not have", cmd_demo },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -47,13 +47,13 @@ int complain(const char *format, ...)
 
 void context_end(limber_context *ctx)
 {
-    static bool told;
+    static bool printed;
 
-    if (*limber_fallback_reason(ctx) && !told) {
+    if (*limber_fallback_reason(ctx) && !printed) {
         complain("the interpreter computed, some hundred times slower than compiled code: %s "
                  "(LIMBER_LLVM=FILE names libLLVM)",
                  limber_fallback_reason(ctx));
-        told = true;
+        printed = true;
     }
     limber_destroy(ctx);
 }
@@ -104,13 +104,13 @@ static void help(FILE *out)
 
 int main(int argc, const char **argv)
 {
-    /* it reads and writes whatever files it is told to, and starts gnuplot by PATH */
+    /* It reads and writes the files that the user names, and finds gnuplot by PATH. */
     if (getauxval(AT_SECURE)) {
         complain("it does not run with rights that its user does not have");
         return 2;
     }
-    signal(SIGXFSZ,
-           SIG_IGN);   /* a limit is an error of the write, which is told and cleaned up after */
+    /* A file that grows beyond a limit is an error of the write, with a message. */
+    signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         help(stderr);
         return 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What operands are like, tile by tile: a picture in characters, and JSON. */
+ * Describes operands tile by tile, as a picture in characters and as JSON. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -18,7 +18,7 @@ struct grid masks_grid(const limber_inspection *l, int side, int64_t high, int64
     return (struct grid){ (down + dy - 1) / dy, (across + dx - 1) / dx, dy, dx };
 }
 
-static void take(struct cell *c, const limber_tile *t)
+static void add_tile(struct cell *c, const limber_tile *t)
 {
     bool finite = t->bits > 0;
 
@@ -38,17 +38,17 @@ struct cell masks_cell(const limber_inspection *l, int side, const struct grid *
 
     for (int64_t i = row; i < row + rows && i < l->tile_rows; i++)
         for (int64_t j = col; j < col + cols && j < l->tile_cols; j++)
-            take(&c, &l->tile[i * l->tile_cols + j]);
+            add_tile(&c, &l->tile[i * l->tile_cols + j]);
     return c;
 }
 
-bool masks_range(const limber_inspection look[2], int *least, int *most)
+bool masks_range(const limber_inspection inspection[2], int *least, int *most)
 {
     *least = INT_MAX;
     *most = INT_MIN;
     for (int side = 0; side < 2; side++)
-        for (int64_t i = 0; i < look[side].tile_rows * look[side].tile_cols; i++) {
-            const limber_tile *t = &look[side].tile[i];
+        for (int64_t i = 0; i < inspection[side].tile_rows * inspection[side].tile_cols; i++) {
+            const limber_tile *t = &inspection[side].tile[i];
 
             if (t->bits == 0)
                 continue;
@@ -66,7 +66,7 @@ static int step_of(int least, int most)
     return (most - least + LEVELS) / LEVELS;
 }
 
-static char sign_of(const struct cell *c, int least, int most)
+static char letter_of(const struct cell *c, int least, int most)
 {
     return c->special ? '!' : c->zero ? '.' : ramp[(c->emax - least) / step_of(least, most)];
 }
@@ -100,19 +100,19 @@ static void print_one(const struct product *p, const limber_inspection *l, int s
         for (int64_t x = 0; x < g.across; x++) {
             struct cell c = masks_cell(l, side, &g, y, x);
 
-            putchar(sign_of(&c, least, most));
+            putchar(letter_of(&c, least, most));
         }
         putchar('\n');
     }
 }
 
-void masks_print(const struct product *p, const limber_inspection look[2])
+void masks_print(const struct product *p, const limber_inspection inspection[2])
 {
     int least, most;
-    bool any = masks_range(look, &least, &most);
+    bool any = masks_range(inspection, &least, &most);
 
     for (int side = 0; side < 2; side++)
-        print_one(p, &look[side], side, least, most);
+        print_one(p, &inspection[side], side, least, most);
     printf("   a character: tiles of 64 x 64 elements; their largest exponents");
     for (int i = 0; any && i < LEVELS && least + i * step_of(least, most) <= most; i++) {
         int from = least + i * step_of(least, most), to = from + step_of(least, most) - 1;
@@ -126,12 +126,12 @@ void masks_print(const struct product *p, const limber_inspection look[2])
     printf(" . zero ! NaN or infinity\n\n");
 }
 
-cJSON *masks_json(const limber_inspection look[2])
+cJSON *masks_json(const limber_inspection inspection[2])
 {
     cJSON *j = cJSON_CreateObject();
 
     for (int side = 0; side < 2; side++) {
-        const limber_inspection *l = &look[side];
+        const limber_inspection *l = &inspection[side];
         cJSON *o = cJSON_AddObjectToObject(j, side ? "b" : "a");
 
         cJSON_AddNumberToObject(o, "lines", (double)l->lines);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a mixed product was cut into, as JSON, and the library's table of it. */
+ * The parts of a mixed product, as JSON and as the library's table. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 

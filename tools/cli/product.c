@@ -273,14 +273,16 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
 {
     struct poptOption plan[] = {
         { "svg", 0, POPT_ARG_STRING, &p->svg, 0, "draw operands and parts", "FILE" },
-        { "run", 0, POPT_ARG_NONE, &p->run, 0, "and run it, to see what it takes", NULL },
+        { "run", 0, POPT_ARG_NONE, &p->run, 0, "run it too, and print its time", NULL },
         POPT_TABLEEND
     };
     struct poptOption none[] = { POPT_TABLEEND };
     struct poptOption conv[] = {
-        { "stride", 0, POPT_ARG_STRING, &p->stride, 0, "steps down and right", "A,B" },
-        { "pad", 0, POPT_ARG_STRING, &p->pad, 0, "zeros at top, bottom, left, right", "T,B,L,R" },
-        { "dilate", 0, POPT_ARG_STRING, &p->dilate, 0, "gaps in the filter", "A,B" },
+        { "stride", 0, POPT_ARG_STRING, &p->stride, 0, "step down and step right", "A,B" },
+        { "pad", 0, POPT_ARG_STRING, &p->pad, 0, "zeros added at top, bottom, left, right",
+          "T,B,L,R" },
+        { "dilate", 0, POPT_ARG_STRING, &p->dilate, 0, "steps between the filter's elements",
+          "A,B" },
         { "groups", 0, POPT_ARG_INT, &p->groups, 0, "independent groups of channels", "N" },
         { "layout", 0, POPT_ARG_STRING, &p->layout, 0, "nchw (default) or nhwc", "NAME" },
         POPT_TABLEEND
@@ -299,23 +301,17 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         { "contract", 0, POPT_ARG_STRING, &p->contract, 0,
           "native (default), correct, bits=N, exact, fast or \"simulate=UNIT\"", "WORD" },
         { "lpgemm", 0, POPT_ARG_STRING, &p->lpgemm, 0,
-          "simulate the unit of LPGEMM's "
-          "configuration",
-          "FILE" },
-        { "layer", 0, POPT_ARG_STRING, &p->layer, 0, "of --lpgemm this layer", "NAME" },
+          "simulate the unit of this LPGEMM configuration", "FILE" },
+        { "layer", 0, POPT_ARG_STRING, &p->layer, 0, "the layer of --lpgemm", "NAME" },
         { "statistics", 0, POPT_ARG_NONE, &p->count, 0,
-          "of a simulated unit: what happened "
-          "inside",
-          NULL },
-        { "scheme", 0, POPT_ARG_STRING, &p->scheme, 0, "this scheme alone", "NAME" },
-        { "slices", 0, POPT_ARG_INT, &p->slices, 0, "Ozaki I: slices an operand", "N" },
+          "count what a simulated unit rounds and swamps", NULL },
+        { "scheme", 0, POPT_ARG_STRING, &p->scheme, 0, "use this scheme", "NAME" },
+        { "slices", 0, POPT_ARG_INT, &p->slices, 0, "slices of each operand (Ozaki I)", "N" },
         { "split", 0, POPT_ARG_STRING, &p->split, 0,
-          "fp32-* on a GPU: limbs are made \"ahead\" of "
-          "the product or \"inside\"",
-          "WORD" },
+          "where a GPU makes limbs (fp32-*): \"ahead\" of the product or \"inside\"", "WORD" },
         { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0, "factor of the product", "X" },
         { "beta", 0, POPT_ARG_STRING, &p->beta, 0, "factor of C0", "X" },
-        { "c", 0, POPT_ARG_STRING, &p->c0, 0, "what beta multiplies", "FILE" },
+        { "c", 0, POPT_ARG_STRING, &p->c0, 0, "C0: what beta multiplies", "FILE" },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE, is_conv ? conv : gemm, 0,
           is_conv ? "Convolution:" : "Matrices:", NULL },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE, plans && !is_conv ? plan : none, 0,
@@ -437,12 +433,13 @@ limber_status product_run(const struct product *p, limber_context *ctx, limber_r
 }
 
 /* A convolution's operands are no matrices. */
-limber_status product_look(const struct product *p, limber_context *ctx, limber_inspection look[2])
+limber_status product_inspect(const struct product *p, limber_context *ctx,
+                              limber_inspection inspection[2])
 {
     const limber_problem x = stated(p);
-    limber_status s = limber_inspect(ctx, x.a, x.m, x.k, LIMBER_SIDE_A, &look[0]);
+    limber_status s = limber_inspect(ctx, x.a, x.m, x.k, LIMBER_SIDE_A, &inspection[0]);
 
-    return s == LIMBER_STATUS_OK ? limber_inspect(ctx, x.b, x.k, x.n, LIMBER_SIDE_B, &look[1]) : s;
+    return s == LIMBER_STATUS_OK ? limber_inspect(ctx, x.b, x.k, x.n, LIMBER_SIDE_B, &inspection[1]) : s;
 }
 
 limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,

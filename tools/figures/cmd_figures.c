@@ -14,17 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct {
-    const char *name, *about;
-    bool (*make)(struct figures *f);
-} list[] = {
-    { "type-error", "what emulated types lose of a number, binade by binade", figure_types },
-    { "gemm-error", "errors of sums on tensor cores, with and without promotion", figure_sums },
-    { "dynamic-range", "Ozaki's schemes against the range of the data", figure_range },
-    { "fallbacks", "tiles of log-normal data that FP16 limbs cannot hold", figure_fallbacks },
-    { "mixed-sweep", "mixed products against each plan for all", figure_sweep },
-    { "overhead", "scan, decision and parts of mixed products", figure_overhead },
-};
+static const struct figure *const list[] = { &figure_types,     &figure_sums,  &figure_range,
+                                             &figure_fallbacks, &figure_sweep, &figure_overhead };
 enum { FIGURES = sizeof list / sizeof *list, SIDE = 16 };
 
 void figure_note(const struct figures *f, const char *format, ...)
@@ -47,7 +38,7 @@ double random_unit(uint64_t *state)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-bool factors_take(struct factors *x, int64_t m, int64_t n, int64_t k, const char *format)
+bool factors_alloc(struct factors *x, int64_t m, int64_t n, int64_t k, const char *format)
 {
     limber_format f = format_of(format);
 
@@ -61,7 +52,7 @@ bool factors_take(struct factors *x, int64_t m, int64_t n, int64_t k, const char
     return (x->a && x->b && x->c) || !complain("figures: out of memory");
 }
 
-void factors_clear(struct factors *x)
+void factors_free(struct factors *x)
 {
     free(x->a);
     free(x->b);
@@ -85,7 +76,7 @@ struct verdict factors_check(const struct factors *x)
     struct verdict v = { NAN, NAN, 0, 0 };
     struct factors y;
 
-    if (!factors_take(&y, rows, cols, x->k, "f64"))
+    if (!factors_alloc(&y, rows, cols, x->k, "f64"))
         return v;
     for (int64_t i = 0; i < rows; i++) {
         int64_t from = i * x->m / rows;
@@ -101,7 +92,7 @@ struct verdict factors_check(const struct factors *x)
             memcpy((char *)y.b + (size_t)(p * cols + j) * size,
                    (char *)x->b + (size_t)(p * x->n + j * x->n / cols) * size, size);
     v = check_gemm(rows, cols, x->k, x->format, y.a, x->format, y.b, x->format, y.c);
-    factors_clear(&y);
+    factors_free(&y);
     return v;
 }
 
@@ -147,7 +138,7 @@ static bool known(const char *const *names)
         bool found = false;
 
         for (int i = 0; i < FIGURES; i++)
-            found |= strcmp(list[i].name, *names) == 0;
+            found |= strcmp(list[i]->name, *names) == 0;
         if (!found)
             return complain("no figure is called \"%s\"", *names), false;
     }
@@ -192,8 +183,8 @@ static int make(struct figures *f, const char *const *names)
         return complain("%s: %s", f->dir, strerror(errno));
     ok = open_contexts(f);
     for (int i = 0; i < FIGURES && ok; i++)
-        if (wanted(names, list[i].name))
-            ok = list[i].make(f);
+        if (wanted(names, list[i]->name))
+            ok = figure_make(f, list[i]);
     if (f->json && !print_json(f->json))
         ok = false;
     context_end(f->whole);
@@ -207,8 +198,8 @@ static const char *usage(void)
     int at = snprintf(text, sizeof text, "[options] DIR [NAME...]\n\n");
 
     for (int i = 0; i < FIGURES; i++)
-        at += snprintf(text + at, sizeof text - (size_t)at, "  %-13s  %s\n", list[i].name,
-                       list[i].about);
+        at += snprintf(text + at, sizeof text - (size_t)at, "  %-13s  %s\n", list[i]->name,
+                       list[i]->about);
     snprintf(text + at, sizeof text - (size_t)at,
              "\nexample: limber figures out type-error "
              "gemm-error");

@@ -5,6 +5,12 @@
 #include <math.h>
 #include <string.h>
 
+struct curves {
+    const char *title;
+    const struct trial *t;
+    int n;
+};
+
 static bool drawable(const struct trial *t)
 {
     return isfinite(t->error) && t->error > 0;
@@ -16,118 +22,97 @@ static bool same_curve(const struct trial *a, const struct trial *b)
            !strcmp(a->products, b->products);
 }
 
-/* The first trial of every curve leads it. */
-static bool leads(const struct trial *t, int i)
+/* The first trial of i's curve. */
+static int leader(const struct curves *c, int i)
 {
-    for (int j = 0; j < i; j++)
-        if (drawable(&t[j]) && same_curve(&t[j], &t[i]))
+    int j = 0;
+
+    while (!drawable(&c->t[j]) || !same_curve(&c->t[j], &c->t[i]))
+        j++;
+    return j;
+}
+
+/* Of the trials as wide on its curve, a line joins the best. */
+static bool best(const struct curves *c, int i)
+{
+    const struct trial *t = &c->t[i];
+
+    for (int j = 0; j < c->n; j++) {
+        const struct trial *x = &c->t[j];
+
+        if (drawable(x) && same_curve(x, t) && x->bits == t->bits &&
+            (x->error < t->error || (x->error == t->error && j < i)))
             return false;
-    return drawable(&t[i]);
-}
-
-static void point(FILE *f, const struct trial *t)
-{
-    fprintf(f, "%d %.9g %s\n", t->bits, t->error, t->format);
-}
-
-/* Points of the curve that trial i leads; then the best of each width, which a line joins. */
-static void curve(FILE *f, const struct trial *t, int n, int i)
-{
-    fprintf(f, "$points%d << END\n", i);
-    for (int j = i; j < n; j++)
-        if (drawable(&t[j]) && same_curve(&t[i], &t[j]))
-            point(f, &t[j]);
-    fprintf(f, "END\n$line%d << END\n", i);
-    for (int bits = 0; bits <= 64; bits++) {
-        const struct trial *best = NULL;
-
-        for (int j = i; j < n; j++)
-            if (drawable(&t[j]) && same_curve(&t[i], &t[j]) && t[j].bits == bits &&
-                (!best || t[j].error < best->error))
-                best = &t[j];
-        if (best)
-            point(f, best);
     }
-    fprintf(f, "END\n");
+    return true;
 }
 
 /* Text for gnuplot's single quotes, in which only a quote itself means anything. */
 static void quoted(FILE *f, const char *s)
 {
     fputc('\'', f);
-    for (; *s; s++) {
-        if (*s == '\'')
-            fputc('\'', f);
-        fputc(*s < ' ' ? ' ' : *s, f);
-    }
+    for (; *s; s++)
+        fprintf(f, *s == '\'' ? "''" : "%c", *s < ' ' ? ' ' : *s);
     fputc('\'', f);
 }
 
-static void key(FILE *f, const struct trial *t, int n, int i)
+/* What tells this curve from others. */
+static void print_key(FILE *f, const struct curves *c, const struct trial *t)
 {
     bool roundings = false, products = false;
 
-    for (int j = 0; j < n; j++) {
-        roundings |= strcmp(t[i].rounding, t[j].rounding) != 0;
-        products |= strcmp(t[i].products, t[j].products) != 0;
+    for (int j = 0; j < c->n; j++) {
+        roundings |= strcmp(t->rounding, c->t[j].rounding) != 0;
+        products |= strcmp(t->products, c->t[j].products) != 0;
     }
-    fprintf(f, "'%s", t[i].group ? "group " : "no groups");
-    if (t[i].group)
-        fprintf(f, "%lld", (long long)t[i].group);
-    fprintf(f, "%s%s%s%s'", roundings ? ", " : "", roundings ? t[i].rounding : "",
-            products ? ", mul " : "", products ? t[i].products : "");
+    if (t->group)
+        fprintf(f, "'group %lld", (long long)t->group);
+    else
+        fprintf(f, "'no groups");
+    fprintf(f, "%s%s%s%s'", roundings ? ", " : "", roundings ? t->rounding : "",
+            products ? ", mul " : "", products ? t->products : "");
 }
 
-static void script(FILE *f, const char *title, const struct trial *t, int n)
-{
-    int least = 99, most = 0, color = 0;
-
-    for (int i = 0; i < n; i++)
-        if (drawable(&t[i])) {
-            least = t[i].bits < least ? t[i].bits : least;
-            most = t[i].bits > most ? t[i].bits : most;
-        }
-    fprintf(f, "set terminal svg size 960,600 dynamic noenhanced font 'sans,13' "
-               "background rgb 'white'\nset title ");
-    quoted(f, title);
-    fprintf(f,
-            "\nset xlabel 'bits of the accumulator'\nset ylabel 'relative error (Frobenius)'\n"
-            "set logscale y\nset format y '%%.0e'\nset grid\nset key outside right top\n"
-            "set xrange [%d:%d]\nset xtics 2\n",
-            least - 1, most + 1);
-    for (int i = 0; i < n; i++)
-        if (leads(t, i))
-            curve(f, t, n, i);
-    fprintf(f, "$frontier << END\n");
-    for (int i = 0; i < n; i++)
-        if (t[i].frontier && drawable(&t[i]))
-            point(f, &t[i]);
-    fprintf(f, "END\nplot ");
-    for (int i = 0; i < n; i++)
-        if (leads(t, i)) {
-            color++;
-            fprintf(f,
-                    "$points%d using 1:2 with points pt 7 lc %d notitle, "
-                    "$line%d using 1:2 with lines lw 2 lc %d title ",
-                    i, color, i, color);
-            key(f, t, n, i);
-            fprintf(f, ", ");
-        }
-    fprintf(f, "$frontier using 1:2 with points pt 6 ps 2 lw 2 lc rgb 'black' title 'frontier', "
-               "$frontier using 1:2:3 with labels offset 0,1 notitle\n");
-}
-
-struct curves {
-    const char *title;
-    const struct trial *t;
-    int n;
-};
-
+/* Columns: the curve, bits, error, whether the line goes through it, the frontier, the format. */
 static void write_script(FILE *f, const void *user)
 {
     const struct curves *c = user;
+    int least = 99, most = 0, color = 0;
 
-    script(f, c->title, c->t, c->n);
+    fprintf(f, "$data << END\n");
+    for (int i = 0; i < c->n; i++) {
+        const struct trial *t = &c->t[i];
+
+        if (!drawable(t))
+            continue;
+        least = t->bits < least ? t->bits : least;
+        most = t->bits > most ? t->bits : most;
+        fprintf(f, "%d %d %.9g %d %d %s\n", leader(c, i), t->bits, t->error, best(c, i),
+                t->frontier, t->format);
+    }
+    fprintf(f, "END\nset terminal svg size 960,600 dynamic noenhanced font 'sans,13' "
+               "background rgb 'white'\nset title ");
+    quoted(f, c->title);
+    fprintf(f,
+            "\nset xlabel 'bits of the accumulator'\nset ylabel 'relative error (Frobenius)'\n"
+            "set logscale y\nset format y '%%.0e'\nset grid\nset key outside right top\n"
+            "set xrange [%d:%d]\nset xtics 2\nplot ",
+            least - 1, most + 1);
+    for (int i = 0; i < c->n; i++)
+        if (drawable(&c->t[i]) && leader(c, i) == i) {
+            color++;
+            fprintf(
+                f,
+                "$data using ($1 == %d ? $2 : NaN):3 with points pt 7 lc %d notitle, "
+                "$data using ($1 == %d && $4 > 0 ? $2 : NaN):3 smooth unique with lines lw 2 lc %d "
+                "title ",
+                i, color, i, color);
+            print_key(f, c, &c->t[i]);
+            fprintf(f, ", ");
+        }
+    fprintf(f, "$data using ($5 > 0 ? $2 : NaN):3 with points pt 6 ps 2 lw 2 lc rgb 'black' "
+               "title 'frontier', "
+               "$data using ($5 > 0 ? $2 : NaN):3:6 with labels offset 0,1 notitle\n");
 }
 
 bool explore_plot(const char *path, const char *title, const struct trial *t, int n, bool *absent)

@@ -176,7 +176,7 @@ static double reported(struct figures *f, const struct factors *x, bool *ok)
 /* ---- the figure ------------------------------------------------------------------------------ */
 
 static bool measure(struct figures *f, int kind, double sigma, const struct factors *x,
-                    struct side side[2], struct sheet *data)
+                    struct side side[2], struct table *data)
 {
     static void (*const judges[])(const struct side *s, verdicts out) = { unscaled, lines,
                                                                           windows };
@@ -185,17 +185,14 @@ static bool measure(struct figures *f, int kind, double sigma, const struct fact
 
     draw(kind, sigma, x->m, x->k, x->a, x->k, 1, &side[0], &state);
     draw(kind, sigma, x->n, x->k, x->b, 1, x->n, &side[1], &state);
-    sheet_word(data, kinds[kind]);
-    sheet_number(data, sigma);
+    table_add(data, "wn", kinds[kind], sigma);
     for (int i = 0; i < 3; i++) {
         double tiles, products;
 
         shares(&side[0], &side[1], judges[i], &tiles, &products);
-        sheet_number(data, tiles);
-        sheet_number(data, products);
+        table_add(data, "nn", tiles, products);
     }
-    sheet_number(data, reported(f, x, &ok));
-    sheet_end_line(data);
+    table_add(data, "n", reported(f, x, &ok));
     return ok;
 }
 
@@ -212,28 +209,32 @@ static const char script[] =
     "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc rgb 'black' "
     "title 'reported by the library'\n}\nunset multiplot";
 
-bool figure_fallbacks(struct figures *f)
+static bool fill_fallbacks(struct figures *f, struct table *data, struct table *brief)
 {
-    static const struct picture picture = { "fallbacks", script, 900 };
     int blocks = f->quick ? 6 : BLOCKS, tiles = f->quick ? 3 : TILES;
     struct side *side = calloc(2, sizeof *side);
-    struct factors x = { .a = NULL };
-    struct sheet data;
-    bool ok = sheet_open(&data, "kind,sigma,tiles unscaled,products unscaled,tiles lines,"
-                                "products lines,tiles windows,products windows,reported") &&
-              (side || !complain("figures: out of memory")) &&
-              factors_take(&x, blocks * LINES, blocks * LINES, tiles * LENGTH, "f32");
+    struct factors x;
+    bool ok = factors_alloc(&x, blocks * LINES, blocks * LINES, tiles * LENGTH, "f32") &&
+              (side || !complain("figures: out of memory"));
 
+    (void)brief;
     for (int kind = 0; kind < KINDS && ok; kind++)
         for (int sigma = 1; sigma <= 20 && ok; sigma += f->quick ? 4 : 1) {
             figure_note(f, "fallbacks: %s, sigma = %d", kinds[kind], sigma);
             side[0].blocks = side[1].blocks = blocks;
             side[0].tiles = side[1].tiles = tiles;
-            ok = measure(f, kind, sigma, &x, side, &data);
+            ok = measure(f, kind, sigma, &x, side, data);
         }
-    ok = ok && figure_write(f, "fallbacks", &data, NULL, &picture, 1);
-    factors_clear(&x);
+    factors_free(&x);
     free(side);
-    sheet_clear(&data);
     return ok;
 }
+
+const struct figure figure_fallbacks = {
+    .name = "fallbacks",
+    .about = "tiles of log-normal data that FP16 limbs cannot hold",
+    .heads = "kind,sigma,tiles unscaled,products unscaled,tiles lines,products lines,"
+             "tiles windows,products windows,reported",
+    .fill = fill_fallbacks,
+    .picture = { { "fallbacks", script, 900 } }
+};

@@ -14,43 +14,40 @@ struct figures {
     bool undrawn;                   /* there is no gnuplot */
 };
 
-/* One figure: computes, and ends with figure_write.  False after a message. */
-bool figure_types(struct figures *f);
-bool figure_sums(struct figures *f);
-bool figure_range(struct figures *f);
-bool figure_fallbacks(struct figures *f);
-bool figure_sweep(struct figures *f);
-bool figure_overhead(struct figures *f);
+enum { MOST_PICTURES = 2 };
 
-/* What is being done, to a terminal. */
-void figure_note(const struct figures *f, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* ---- sheets ---------------------------------------------------------------------------------- */
-
-/* A table as lines of comma-separated cells, the first one its heads. */
-struct sheet {
-    FILE *f;
-    char *text;
-    size_t size;
-    bool within; /* a line has begun */
+/* The first row has the heads; later rows are as long. */
+struct table {
+    int columns, count; /* cells */
+    char **cell;
+    bool failed; /* no memory */
 };
+/* Adds cells: w a word, n a number (NaN: an empty cell). */
+void table_add(struct table *t, const char *kinds, ...);
 
-bool sheet_open(struct sheet *s, const char *heads);
-void sheet_word(struct sheet *s, const char *word);
-void sheet_number(struct sheet *s, double x); /* NaN: an empty cell */
-void sheet_end_line(struct sheet *s);
-void sheet_clear(struct sheet *s);
-
-/* gnuplot's commands for one picture NAME.svg of the sheet, which is $data. */
+/* gnuplot's commands for one picture NAME.svg of the data, which is $data. */
 struct picture {
     const char *name, *script;
     int height;
 };
 
-/* Writes data to NAME.csv and the pictures beside it, and tells the brief sheet (NULL: data). */
-bool figure_write(struct figures *f, const char *name, struct sheet *data, struct sheet *brief,
-                  const struct picture *picture, int pictures);
+/* What a figure shows. */
+struct figure {
+    const char *name, *about;
+    const char *heads, *brief; /* of the data, and of what is printed instead (NULL: the data) */
+    bool (*fill)(struct figures *f, struct table *data, struct table *brief);
+    struct picture picture[MOST_PICTURES];
+};
+extern const struct figure figure_types, figure_sums, figure_range, figure_fallbacks, figure_sweep,
+    figure_overhead;
+
+/* Computes a figure, writes NAME.csv and the pictures beside it, and prints it.  False after a
+ * message. */
+bool figure_make(struct figures *f, const struct figure *figure);
+
+/* What is being done, to a terminal. */
+void figure_note(const struct figures *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- products -------------------------------------------------------------------------------- */
 
@@ -60,8 +57,8 @@ struct factors {
     limber_format format;
     void *a, *b, *c;
 };
-bool factors_take(struct factors *x, int64_t m, int64_t n, int64_t k, const char *format);
-void factors_clear(struct factors *x);
+bool factors_alloc(struct factors *x, int64_t m, int64_t n, int64_t k, const char *format);
+void factors_free(struct factors *x);
 limber_status factors_multiply(limber_context *ctx, const limber_contract *contract,
                                const struct factors *x, limber_report *report);
 /* Against MPFR, in up to 16 rows and columns. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES = 64, LENGTH = 256, WAYS = 3 };
+enum { LINES = 64, LENGTH = 256, SCHEMES = 3 };
 
 /* Narrow elements are whole numbers of seven bits and a sign. */
 static double element(bool wide, bool exponents, uint64_t *state)
@@ -49,7 +49,7 @@ static const struct sweep {
     const char *name;
     limber_promise promise;
     bool tiles, exponents;
-    const char *scheme[WAYS]; /* beside the choice for the whole */
+    const char *scheme[SCHEMES]; /* beside the choice for the whole */
 } sweeps[] = {
     { "native rows",
       LIMBER_CONTRACT_NATIVE,
@@ -70,10 +70,10 @@ struct best {
 };
 
 static bool measure_share(struct figures *f, const struct sweep *s, const struct factors *x,
-                          double share, struct sheet *data, struct best *worst)
+                          double share, struct table *data, struct best *worst)
 {
     limber_contract c = { .size = sizeof(limber_contract), .promise = s->promise };
-    double time[WAYS + 1], least = INFINITY, decided;
+    double time[SCHEMES + 1], least = INFINITY, decided;
     bool failed = false;
     limber_report r = LIMBER_REPORT_INIT;
     int n = 0;
@@ -81,23 +81,18 @@ static bool measure_share(struct figures *f, const struct sweep *s, const struct
     figure_note(f, "mixed-sweep: %s, %.0f%%", s->name, 100 * share);
     decided = factors_time(f, f->ctx, &c, x, &r, &failed);
     time[n++] = factors_time(f, f->whole, &c, x, NULL, &failed);
-    for (; n <= WAYS && !failed; n++) {
+    for (; n <= SCHEMES && !failed; n++) {
         c.scheme = s->scheme[n - 1];
         time[n] = !c.scheme ? NAN :
                               factors_time(f, strchr(c.scheme, '+') ? f->ctx : f->whole, &c, x,
                                            NULL, &failed);
     }
-    sheet_word(data, s->name);
-    sheet_number(data, share);
-    sheet_number(data, 1e3 * decided);
+    table_add(data, "wnn", s->name, share, 1e3 * decided);
     for (int i = 0; i < n; i++) {
-        sheet_number(data, 1e3 * time[i]);
+        table_add(data, "n", 1e3 * time[i]);
         least = fmin(time[i], least);
     }
-    sheet_word(data, r.scheme);
-    sheet_number(data, r.parts);
-    sheet_number(data, decided / least);
-    sheet_end_line(data);
+    table_add(data, "wnn", r.scheme, (double)r.parts, decided / least);
     if (decided / least > worst->ratio)
         *worst = (struct best){ decided / least, share };
     return !failed;
@@ -120,41 +115,39 @@ static const char sweep_script[] =
     "$data using 2:(y(3)) with linespoints pt 7 ps 0.6 lw 3 lc rgb 'black' title 'decided'\n"
     "}\nunset multiplot";
 
-bool figure_sweep(struct figures *f)
+static bool fill_sweep(struct figures *f, struct table *data, struct table *brief)
 {
-    static const struct picture picture = { "mixed-sweep", sweep_script, 900 };
     int64_t n = f->quick ? 256 : 1024;
-    struct factors x = { .a = NULL };
-    struct sheet data, brief;
-    bool ok = sheet_open(&data, "data,share,decided,whole,first,second,third,scheme,parts,ratio") &&
-              factors_take(&x, n, n, n, "f64");
+    struct factors x;
+    bool ok = factors_alloc(&x, n, n, n, "f64");
 
-    if (!sheet_open(&brief, "data,decided over best at the worst,at share"))
-        ok = false;
     for (int i = 0; i < SWEEPS && ok; i++) {
         struct best worst = { 0, 0 };
 
         for (int share = 0; share <= 10 && ok; share += f->quick ? 5 : 1) {
             fill(&x, share / 10.0, sweeps[i].tiles, sweeps[i].exponents);
-            ok = measure_share(f, &sweeps[i], &x, share / 10.0, &data, &worst);
+            ok = measure_share(f, &sweeps[i], &x, share / 10.0, data, &worst);
         }
-        sheet_word(&brief, sweeps[i].name);
-        sheet_number(&brief, worst.ratio);
-        sheet_number(&brief, worst.share);
-        sheet_end_line(&brief);
+        table_add(brief, "wnn", sweeps[i].name, worst.ratio, worst.share);
     }
-    ok = ok && figure_write(f, "mixed-sweep", &data, &brief, &picture, 1);
-    factors_clear(&x);
-    sheet_clear(&data);
-    sheet_clear(&brief);
+    factors_free(&x);
     return ok;
 }
+
+const struct figure figure_sweep = {
+    .name = "mixed-sweep",
+    .about = "mixed products against each plan for all",
+    .heads = "data,share,decided,whole,first,second,third,scheme,parts,ratio",
+    .brief = "data,decided over best at the worst,at share",
+    .fill = fill_sweep,
+    .picture = { { "mixed-sweep", sweep_script, 900 } }
+};
 
 /* ---- overhead -------------------------------------------------------------------------------- */
 
 /* The scan and the decision, then the parts, of the quickest of a few calls. */
 static bool measure_overhead(struct figures *f, const char *name, limber_promise promise,
-                             const struct factors *x, struct sheet *data)
+                             const struct factors *x, struct table *data)
 {
     const limber_contract c = { .size = sizeof(limber_contract), .promise = promise };
     double least = INFINITY;
@@ -169,14 +162,8 @@ static bool measure_overhead(struct figures *f, const char *name, limber_promise
             best = r;
         }
     }
-    sheet_word(data, name);
-    sheet_number(data, (double)x->n);
-    sheet_number(data, 1e3 * best.seconds_scan);
-    sheet_number(data, 1e3 * best.seconds_run);
-    sheet_number(data, best.seconds_scan / best.seconds_run);
-    sheet_word(data, best.scheme);
-    sheet_number(data, best.parts);
-    sheet_end_line(data);
+    table_add(data, "wnnnnwn", name, (double)x->n, 1e3 * best.seconds_scan, 1e3 * best.seconds_run,
+              best.seconds_scan / best.seconds_run, best.scheme, (double)best.parts);
     return true;
 }
 
@@ -189,25 +176,30 @@ static const char overhead_script[] = "set style data histograms\nset style hist
                                       "strcol(1), $2)) title 'scan and decision', "
                                       "$data using ($4/($3+$4)) title 'parts'";
 
-bool figure_overhead(struct figures *f)
+static bool fill_overhead(struct figures *f, struct table *data, struct table *brief)
 {
-    static const struct picture picture = { "overhead", overhead_script, 420 };
     static const int sizes[] = { 1024, 2048, 4096 };
-    struct sheet data;
-    bool ok = sheet_open(&data, "data,n,scan and decision ms,parts ms,ratio,scheme,parts");
+    bool ok = true;
 
+    (void)brief;
     for (int i = 0; i < (f->quick ? 1 : 3) && ok; i++) {
         int64_t n = f->quick ? 320 : sizes[i];
         struct factors x;
 
-        ok = factors_take(&x, n, n, n, "f64");
+        ok = factors_alloc(&x, n, n, n, "f64");
         for (int s = 0; s < SWEEPS && ok; s++) {
             fill(&x, 0.4, sweeps[s].tiles, sweeps[s].exponents);
-            ok = measure_overhead(f, sweeps[s].name, sweeps[s].promise, &x, &data);
+            ok = measure_overhead(f, sweeps[s].name, sweeps[s].promise, &x, data);
         }
-        factors_clear(&x);
+        factors_free(&x);
     }
-    ok = ok && figure_write(f, "overhead", &data, NULL, &picture, 1);
-    sheet_clear(&data);
     return ok;
 }
+
+const struct figure figure_overhead = {
+    .name = "overhead",
+    .about = "scan, decision and parts of mixed products",
+    .heads = "data,n,scan and decision ms,parts ms,ratio,scheme,parts",
+    .fill = fill_overhead,
+    .picture = { { "overhead", overhead_script, 420 } }
+};

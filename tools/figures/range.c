@@ -9,54 +9,44 @@
 #include <string.h>
 
 static const double widths[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6, 8 };
-static const struct way {
+static const struct call {
     const char *name;
     limber_contract contract;
-} ways[] = {
-    { "native FP64", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" } },
-    { "Ozaki I native", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki1-i8" } },
-    { "Ozaki II native", { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2" } },
-    { "Ozaki I bits=40", { .promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki1-i8" } },
-    { "Ozaki II bits=40", { .promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki2" } },
-    { "Ozaki I correct", { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki1-i8" } },
-    { "Ozaki II correct", { .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" } },
-    { "Ozaki I 7 slices", { .promise = LIMBER_CONTRACT_FAST, .slices = 7, .scheme = "ozaki1-i8" } },
-    { "Ozaki I 9 slices", { .promise = LIMBER_CONTRACT_FAST, .slices = 9, .scheme = "ozaki1-i8" } },
+} calls[] = {
+    { "native FP64", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" } },
+    { "Ozaki I native", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki1-i8" } },
+    { "Ozaki II native", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = "ozaki2" } },
+    { "Ozaki I bits=40", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki1-i8" } },
+    { "Ozaki II bits=40", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki2" } },
+    { "Ozaki I correct", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki1-i8" } },
+    { "Ozaki II correct", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2" } },
+    { "Ozaki I 7 slices", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .slices = 7, .scheme = "ozaki1-i8" } },
+    { "Ozaki I 9 slices", { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .slices = 9, .scheme = "ozaki1-i8" } },
 };
-enum { WIDTHS = sizeof widths / sizeof *widths, WAYS = sizeof ways / sizeof *ways };
+enum { WIDTHS = sizeof widths / sizeof *widths, CALLS = sizeof calls / sizeof *calls };
 
-static void line(struct sheet *s, const char *way, double phi, const limber_report *r, double error,
-                 double predicted, double measured)
-{
-    bool none = isnan(measured);
-
-    sheet_word(s, way);
-    sheet_number(s, phi);
-    sheet_number(s, none ? NAN : r->rows);
-    sheet_number(s, none ? NAN : error);
-    sheet_number(s, none ? NAN : r->bound * 0x1p53);
-    sheet_number(s, none ? NAN : predicted);
-    sheet_number(s, measured);
-    sheet_end_line(s);
-}
-
-/* Rows of one phi; the first way is what others are compared with. */
-static bool measure(struct figures *f, double phi, const struct factors *x, struct sheet *data)
+/* Rows of one phi; the first call is what others are compared with. */
+static bool measure(struct figures *f, double phi, const struct factors *x, struct table *data)
 {
     double base = NAN, cost = NAN;
     bool failed = false;
 
-    for (int i = 0; i < WAYS && !failed; i++) {
+    for (int i = 0; i < CALLS && !failed; i++) {
         limber_report r = LIMBER_REPORT_INIT;
         double t;
 
-        figure_note(f, "dynamic-range: phi = %g, %s", phi, ways[i].name);
-        t = factors_time(f, f->whole, &ways[i].contract, x, &r, &failed);
+        figure_note(f, "dynamic-range: phi = %g, %s", phi, calls[i].name);
+        t = factors_time(f, f->whole, &calls[i].contract, x, &r, &failed);
         base = i ? base : t;
         cost = i ? cost : r.cost;
-        if (!failed)
-            line(data, ways[i].name, phi, &r, isnan(t) ? NAN : factors_check(x).relative * 0x1p53,
-                 r.cost / cost, t / base);
+        if (failed)
+            break;
+        table_add(data, "wn", calls[i].name, phi);
+        if (isnan(t)) /* the contract is refused */
+            table_add(data, "nnnnn", NAN, NAN, NAN, NAN, NAN);
+        else
+            table_add(data, "nnnnn", (double)r.rows, factors_check(x).relative * 0x1p53,
+                      r.bound * 0x1p53, r.cost / cost, t / base);
     }
     return !failed;
 }
@@ -65,7 +55,7 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     "array N = ['native FP64', 'Ozaki I native', 'Ozaki II native', 'Ozaki I bits=40', " \
     "'Ozaki II bits=40', 'Ozaki I correct', 'Ozaki II correct', 'Ozaki I 7 slices', " \
     "'Ozaki I 9 slices']\n" \
-    "set datafile missing NaN\n" /* rows of other ways lie between those of one, and are no gap in \
+    "set datafile missing NaN\n" /* rows of other calls lie between those of one, and are no gap in \
                                     it */ \
     "set xlabel 'phi'\nset key outside right top\nset logscale y 10\n"
 #define CURVES(from, y) \
@@ -85,16 +75,13 @@ static const char cost[] =
                                    "for [i=2:9] $data using 2:(strcol(1) eq N[i] ? $6 : NaN) with "
                                    "points pt 2 lc i notitle";
 
-bool figure_range(struct figures *f)
+static bool fill_range(struct figures *f, struct table *data, struct table *brief)
 {
-    static const struct picture pictures[] = { { "dynamic-range", accuracy, 480 },
-                                               { "dynamic-range-cost", cost, 480 } };
     int64_t n = f->quick ? 64 : 512;
-    struct factors x = { .a = NULL };
-    struct sheet data;
-    bool ok = sheet_open(&data, "way,phi,products,error,bound,predicted,measured") &&
-              factors_take(&x, n, n, n, "f64");
+    struct factors x;
+    bool ok = factors_alloc(&x, n, n, n, "f64");
 
+    (void)brief;
     for (int w = 0; w < WIDTHS && ok; w += f->quick ? 3 : 1) {
         uint64_t state = 2504;
 
@@ -104,10 +91,15 @@ bool figure_range(struct figures *f)
             ((double *)x.b)[i] =
                 (random_unit(&state) - 0.5) * exp(widths[w] * random_normal(&state));
         }
-        ok = measure(f, widths[w], &x, &data);
+        ok = measure(f, widths[w], &x, data);
     }
-    ok = ok && figure_write(f, "dynamic-range", &data, NULL, pictures, 2);
-    factors_clear(&x);
-    sheet_clear(&data);
+    factors_free(&x);
     return ok;
 }
+
+const struct figure figure_range = { .name = "dynamic-range",
+                                     .about = "Ozaki's schemes against the range of the data",
+                                     .heads = "way,phi,products,error,bound,predicted,measured",
+                                     .fill = fill_range,
+                                     .picture = { { "dynamic-range", accuracy, 480 },
+                                                  { "dynamic-range-cost", cost, 480 } } };

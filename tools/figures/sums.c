@@ -69,7 +69,7 @@ static bool accumulate(limber_context *ctx, const struct emulation *e, const str
     struct factors y;
     bool ok;
 
-    if (!factors_take(&y, x->m, x->n, length, "f32"))
+    if (!factors_alloc(&y, x->m, x->n, length, "f32"))
         return false;
     for (int64_t p = 0; p < length; p++) {
         int64_t chunk = p / (CHUNK * rows), k = chunk * CHUNK + p % CHUNK;
@@ -86,7 +86,7 @@ static bool accumulate(limber_context *ctx, const struct emulation *e, const str
          !complain("%s", limber_error_text());
     if (ok)
         memcpy(c, y.c, (size_t)(x->m * x->n) * sizeof *c);
-    factors_clear(&y);
+    factors_free(&y);
     return ok;
 }
 
@@ -135,20 +135,19 @@ static bool native(limber_context *ctx, const struct factors *x)
 }
 
 /* One line: errors in u |A||B|, then in units in the last place of the exact elements. */
-static bool measure(struct figures *f, int64_t k, bool is_signed, struct sheet *data)
+static bool measure(struct figures *f, int64_t k, bool is_signed, struct table *data)
 {
     int64_t side = f->quick ? 4 : 8;
     double ulp[CURVES];
     uint64_t state = 15;
     struct factors x;
-    bool ok = factors_take(&x, side, side, k, "f32");
+    bool ok = factors_alloc(&x, side, side, k, "f32");
 
     for (int64_t i = 0; i < side * k && ok; i++) {
         ((float *)x.a)[i] = (float)(random_unit(&state) * (is_signed ? 2 : 1) - is_signed);
         ((float *)x.b)[i] = (float)(random_unit(&state) * (is_signed ? 2 : 1) - is_signed);
     }
-    sheet_word(data, is_signed ? "signed" : "positive");
-    sheet_number(data, (double)k);
+    table_add(data, "wn", is_signed ? "signed" : "positive", (double)k);
     for (int i = 0; i < CURVES && ok; i++) {
         struct verdict v;
 
@@ -156,13 +155,12 @@ static bool measure(struct figures *f, int64_t k, bool is_signed, struct sheet *
              i == 1 ? native(f->whole, &x) :
                       emulate(f->whole, &emulations[(i - 2) / 2], i % 2, &x);
         v = ok ? factors_check(&x) : (struct verdict){ .ulp = 0 };
-        sheet_number(data, v.relative * 0x1p24);
+        table_add(data, "n", v.relative * 0x1p24);
         ulp[i] = v.ulp;
     }
     for (int i = 0; i < CURVES; i++)
-        sheet_number(data, ulp[i]);
-    sheet_end_line(data);
-    factors_clear(&x);
+        table_add(data, "n", ulp[i]);
+    factors_free(&x);
     return ok;
 }
 
@@ -182,21 +180,26 @@ static const char script[] =
     "title word(T, i).', promoted'\n"
     "}\nunset multiplot";
 
-bool figure_sums(struct figures *f)
+static bool fill_sums(struct figures *f, struct table *data, struct table *brief)
 {
-    static const struct picture picture = { "gemm-error", script, 760 };
-    struct sheet data;
-    bool ok = sheet_open(&data, "data,k,FMA chain,native,FP32-F chain,FP32-F promoted,FP32-T chain,"
-                                "FP32-T promoted,FP32-B chain,FP32-B promoted,FMA chain ulp,"
-                                "native ulp,FP32-F chain ulp,FP32-F promoted ulp,FP32-T chain ulp,"
-                                "FP32-T promoted ulp,FP32-B chain ulp,FP32-B promoted ulp");
+    bool ok = true;
 
+    (void)brief;
     for (int is_signed = 0; is_signed < 2; is_signed++)
         for (int64_t k = LEAST; k <= MOST_K && ok; k *= f->quick ? 16 : 2) {
             figure_note(f, "gemm-error: k = %lld", (long long)k);
-            ok = measure(f, k, is_signed, &data);
+            ok = measure(f, k, is_signed, data);
         }
-    ok = ok && figure_write(f, "gemm-error", &data, NULL, &picture, 1);
-    sheet_clear(&data);
     return ok;
 }
+
+const struct figure figure_sums = {
+    .name = "gemm-error",
+    .about = "errors of sums on tensor cores, with and without promotion",
+    .heads = "data,k,FMA chain,native,FP32-F chain,FP32-F promoted,FP32-T chain,FP32-T promoted,"
+             "FP32-B chain,FP32-B promoted,FMA chain ulp,native ulp,FP32-F chain ulp,"
+             "FP32-F promoted ulp,FP32-T chain ulp,FP32-T promoted ulp,FP32-B chain ulp,"
+             "FP32-B promoted ulp",
+    .fill = fill_sums,
+    .picture = { { "gemm-error", script, 760 } }
+};

@@ -102,7 +102,7 @@ static double lost_tie(const struct type *t)
 }
 
 /* error[b] of binades; the first of those that are held up to binade 0. */
-static void brief_line(struct sheet *s, const char *name, const char *how, int bits,
+static void brief_line(struct table *s, const char *name, const char *limbs, int bits,
                        const double *error, double to, double tie)
 {
     int first = -LOWEST, last = -LOWEST;
@@ -114,13 +114,8 @@ static void brief_line(struct sheet *s, const char *name, const char *how, int b
         last++;
     for (int b = first; b <= last; b++)
         worst = error[b] > worst ? error[b] : worst;
-    sheet_word(s, name);
-    sheet_word(s, how);
-    sheet_number(s, ldexp(1, first + LOWEST));
-    sheet_number(s, isnan(to) ? ldexp(2 - 0x1p-23, last + LOWEST) : to);
-    sheet_number(s, worst);
-    sheet_number(s, tie);
-    sheet_end_line(s);
+    table_add(s, "wwnnnn", name, limbs, ldexp(1, first + LOWEST),
+              isnan(to) ? ldexp(2 - 0x1p-23, last + LOWEST) : to, worst, tie);
 }
 
 /* ---- by the library -------------------------------------------------------------------------- */
@@ -140,7 +135,7 @@ static bool multiply(limber_context *ctx, const struct type *t, const struct sam
     struct factors x;
     limber_status status;
 
-    if (!factors_take(&x, binades * s->each, 1, beside ? 2 : 1, "f32"))
+    if (!factors_alloc(&x, binades * s->each, 1, beside ? 2 : 1, "f32"))
         return false;
     for (int64_t i = 0; i < x.m; i++) {
         float *row = (float *)x.a + i * x.k;
@@ -157,7 +152,7 @@ static bool multiply(limber_context *ctx, const struct type *t, const struct sam
 
         *to = i % s->each == 0 || e > *to ? e : *to;
     }
-    factors_clear(&x);
+    factors_free(&x);
     return status == LIMBER_STATUS_OK || status == LIMBER_STATUS_NO_SCHEME ||
            !complain("%s", limber_error_text());
 }
@@ -201,22 +196,21 @@ static const char script[] =
     "$data every 2 using 1:(e($12)) with lines lw 2 dt 2 lc 1 title 'FP32-F beside 1'\n"
     "unset multiplot";
 
-static bool fill(struct figures *f, const struct samples *s, struct sheet *data,
-                 struct sheet *brief)
+static bool fill(struct figures *f, const struct samples *s, struct table *data,
+                 struct table *brief)
 {
     double plain[TYPES][BINADES] = { { 0 } }, scaled[2][SCALING][BINADES];
     bool ok = multiply_all(f, s, scaled);
 
     for (int b = 0; b < BINADES && ok; b++) {
-        sheet_number(data, b + LOWEST);
+        table_add(data, "n", (double)(b + LOWEST));
         for (int t = 0; t < TYPES; t++) {
             for (int i = 0; i < s->each; i++)
                 plain[t][b] = fmax(plain[t][b], published(&types[t], s->x[b * s->each + i]));
-            sheet_number(data, plain[t][b]);
+            table_add(data, "n", plain[t][b]);
         }
         for (int i = 0; i < 2 * SCALING; i++)
-            sheet_number(data, scaled[i / SCALING][i % SCALING][b]);
-        sheet_end_line(data);
+            table_add(data, "n", scaled[i / SCALING][i % SCALING][b]);
     }
     for (int t = 0; t < TYPES && ok; t++)
         brief_line(brief, types[t].name, "published", types[t].bits, plain[t], top(&types[t]),
@@ -227,26 +221,27 @@ static bool fill(struct figures *f, const struct samples *s, struct sheet *data,
     return ok;
 }
 
-bool figure_types(struct figures *f)
+static bool fill_types(struct figures *f, struct table *data, struct table *brief)
 {
-    static const struct picture picture = { "type-error", script, 760 };
     struct samples *s = malloc(sizeof *s);
-    struct sheet data = { .f = NULL }, brief = { .f = NULL };
     uint64_t state = 14;
-    bool ok;
+    bool ok = s || !complain("figures: out of memory");
 
-    if (!s)
-        return complain("figures: out of memory"), false;
-    s->each = f->quick ? 40 : MOST;
-    for (int i = 0; i < BINADES * s->each; i++)
+    if (ok)
+        s->each = f->quick ? 40 : MOST;
+    for (int i = 0; ok && i < BINADES * s->each; i++)
         s->x[i] = in_binade(LOWEST + i / s->each, &state);
-    ok = sheet_open(&data, "binade,FP16,BF16,TF32,FP32-F,FP32-M,FP32-T,FP32-B,FP32-F scaled,"
-                           "FP32-T scaled,FP32-B scaled,FP32-F beside 1,FP32-T beside 1,"
-                           "FP32-B beside 1") &&
-         sheet_open(&brief, "type,limbs,from,to,error,lost half-way at") &&
-         fill(f, s, &data, &brief) && figure_write(f, "type-error", &data, &brief, &picture, 1);
-    sheet_clear(&data);
-    sheet_clear(&brief);
+    ok = ok && fill(f, s, data, brief);
     free(s);
     return ok;
 }
+
+const struct figure figure_types = {
+    .name = "type-error",
+    .about = "what emulated types lose of a number, binade by binade",
+    .heads = "binade,FP16,BF16,TF32,FP32-F,FP32-M,FP32-T,FP32-B,FP32-F scaled,FP32-T scaled,"
+             "FP32-B scaled,FP32-F beside 1,FP32-T beside 1,FP32-B beside 1",
+    .brief = "type,limbs,from,to,error,lost half-way at",
+    .fill = fill_types,
+    .picture = { { "type-error", script, 760 } }
+};

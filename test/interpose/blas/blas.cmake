@@ -59,8 +59,8 @@ add_test(NAME blas_programs COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/programs.sh $<T
 # All routines: exact integers, the reference's testers, and Limber as the program's libblas.
 add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/exact.sh $<TARGET_FILE:limber_blas>)
 add_test(NAME blas_testers COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/testers.sh $<TARGET_FILE:limber_blas>)
-if(TARGET limber_blas_whole)
+if(TARGET limber_libblas)
   add_test(NAME blas_whole COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/whole.sh
-           $<TARGET_FILE_DIR:limber_blas_whole> $<TARGET_FILE_DIR:limber_blas_whole64>
+           $<TARGET_FILE_DIR:limber_libblas> $<TARGET_FILE_DIR:limber_libblas64>
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_mock_32> $<TARGET_FILE:blas_mock_64>)
 endif()

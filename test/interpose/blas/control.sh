@@ -91,7 +91,7 @@ if localedef -i de_DE -f UTF-8 "$work/locales/comma.UTF-8" > /dev/null 2>&1 &&
     env $comma LD_PRELOAD="$library" LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/comma" "$program" any > "$work/out" 2>&1
     expect 1 '^$' grep -E '[0-9],[0-9]+ ms' "$work/out"
     expect 0 '"began": [0-9]+\.[0-9]' cat "$work/comma"
-    expect 0 '^[0-9]+ compiled' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm "$work/comma"
+    expect 0 '^[0-9]+ compiled' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild "$work/comma"
 else
     echo "no locale with a comma can be made here: skipped"
 fi
@@ -108,13 +108,13 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^right$' python3 "$here/control.py" part "$work/killed"
     OMPI_COMM_WORLD_RANK=3 $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/ranks" $python "$here/control.py" calls
     expect 0 '"rank": "3"' cat "$work/ranks.3"
-    expect 0 '^[1-9][0-9]* compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" warm "$work/ranks.3"
+    expect 0 '^[1-9][0-9]* compiled, 0 there' env LIMBER_CACHE_DIR="$work/warm" "$limber" prebuild "$work/ranks.3"
     expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_CACHE_DIR="$work/warm" LIMBER_NO_COMPILE=1 $python \
         "$here/control.py" served
     for backend in interp auto; do      # kernels of all products of a call are told
         export LIMBER_BACKEND=$backend
         expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/several" $python "$here/control.py" several
-        expect 0 '^[2-9] compiled' env LIMBER_CACHE_DIR="$work/many" "$limber" warm "$work/several"
+        expect 0 '^[2-9] compiled' env LIMBER_CACHE_DIR="$work/many" "$limber" prebuild "$work/several"
         expect 0 '^right$' $before LIMBER_CONTRACT=correct LIMBER_CACHE_DIR="$work/many" LIMBER_NO_COMPILE=1 $python \
             "$here/control.py" several
     done

@@ -69,7 +69,7 @@ run_reported() {    # folder of the cache, other variables
         LIMBER_CACHE_DIR="$folder" "$@" "$program" 1 2 128 0
 }
 run_reported "$work/first" LIMBER_REPORT="$work/report.json"
-LIMBER_CACHE_DIR=$work/warm "$limber" warm "$work"/report.json.* > "$work/warmed"
+LIMBER_CACHE_DIR=$work/warm "$limber" prebuild "$work"/report.json.* > "$work/warmed"
 check "warm: kernels are made" grep -q '^[1-9][0-9]* compiled, ' "$work/warmed"
 run_reported "$work/warm" LIMBER_NO_COMPILE=1
 check "warm: results" grep -qx '0 failures' "$work/0"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What is wrong with the arguments of a call, and who is told. */
+ * Finds wrong arguments of a call and reports them to the program. */
 #define _GNU_SOURCE     /* RTLD_DEFAULT */
 #include "blas.h"
 
@@ -132,5 +132,5 @@ void limber_blas_complain(const struct request *r, int position)
     if (of_fortran)
         of_fortran(name, &info, length);
     else
-        preload_tell("argument %d of %s is wrong", (int)info, r->name);
+        preload_message("argument %d of %s is wrong", (int)info, r->name);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products that a program asks its BLAS for, computed by Limber where a contract says so. */
+ * The library before a program's BLAS: Limber computes the products for which the user states a
+ * contract. */
 #ifndef LIMBER_INTERPOSE_H
 #define LIMBER_INTERPOSE_H
 
@@ -23,30 +24,30 @@ enum routine {
 };
 enum { BLAS_ROWS = 101, BLAS_COLUMNS = 102 };
 
-/* How the library that a call is meant for spells its names; both are Fortran's. */
+/* How the library behind spells the names of its Fortran functions. */
 struct spelling {
     const char *prefix, *suffix;
 };
 
-/* A matrix as the program has it: by columns or by rows as the request's order says. */
+/* A matrix of the program; the request's order says whether columns or rows lie together. */
 struct argument {
     const void *data;
     char op;                /* N, T or C */
     int64_t lead;
 };
 
-/* A call as it came; letters are capitals, and 0 where the program's is none. */
+/* A call as the program made it.  Letters are capitals; 0: the program passed no letter. */
 struct request {
     const char *name;       /* of the function */
     enum routine routine;
     char type;              /* s, d, c or z */
     bool cblas;
-    int order;              /* as CBLAS has it, Fortran's is BLAS_COLUMNS */
+    int order;              /* as CBLAS counts; Fortran: BLAS_COLUMNS */
     bool wide;              /* integers of 64 bits */
     struct spelling spelling;
     const void *caller;     /* an address in the code that called */
     char side, uplo, diag;  /* L or R, U or L, N or U */
-    int64_t m, n, k;        /* k: of the sums, given or implied */
+    int64_t m, n, k;        /* k: the length of the sums */
     const void *alpha, *beta;
     struct argument a, b, c;
     /* products of a batch, `count` of one shape: their addresses, or else steps from one to the
@@ -60,54 +61,50 @@ struct request {
     char why[160]; /* it was handed on */
 };
 
-/* ---- serve.c: the decision ---------------------------------------------------------------------
- */
+/* ---- serve.c: the decision ------------------------------------------------------------------- */
 
-/* True when the result is computed; else it is the BLAS behind that has to, also where arguments
- * are wrong, so that its xerbla tells.  limber_blas_end follows, when that has returned. */
+/* True: the result is computed.  False: the caller asks the BLAS behind, also for wrong arguments,
+ * so that the program's own xerbla reports them; limber_blas_end follows when it has returned. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
-/* Whether calls of this thread come from within one that was decided, or another copy decides; and
- * what makes them so. */
+/* Whether this thread is inside a call that was decided, or another copy of the library decides.
+ * Enter and leave mark such a call. */
 bool limber_blas_is_inside(void);
 void limber_blas_enter(void);
 void limber_blas_leave(void);
 
-/* ---- arguments.c --------------------------------------------------------------------------------
- */
+/* ---- arguments.c ----------------------------------------------------------------------------- */
 
-/* The position of the first wrong argument among those of the routine's Fortran interface (batches:
- * gemm's); 0 where none is; -1 for CBLAS' order. */
+/* The position of the first wrong argument in the routine's Fortran interface (batches: gemm's).
+ * 0: none is wrong.  -1: CBLAS' order is. */
 int limber_blas_wrong(const struct request *r);
-/* Tells the program's xerbla, or its cblas_xerbla, of an argument. */
+/* Reports an argument to the program's xerbla or cblas_xerbla. */
 void limber_blas_complain(const struct request *r, int position);
 
-/* ---- batch.c ------------------------------------------------------------------------------------
- */
+/* ---- batch.c --------------------------------------------------------------------------------- */
 
-/* The arguments of a batch by groups, or with `size` NULL of the one group of a strided one. */
+/* The arguments of a batch by groups.  `size` NULL: the one group of a strided batch. */
 struct groups {
     const void *ta, *tb, *m, *n, *k, *alpha, *a, *lda, *b, *ldb, *beta, *c, *ldc, *size;
     int64_t count; /* of groups */
 };
 typedef void limber_blas_part(const struct request *r, const struct groups *part, void *behind);
 
-/* Serves group after group; what is not served goes to `behind` through hand_on, as a batch of one
- * group. */
+/* Serves group after group.  A group that is not served goes to `behind` through hand_on, as a
+ * batch of one group. */
 void limber_blas_batch(struct request *r, const struct groups *groups, limber_blas_part *hand_on);
 
-/* ---- real.c -------------------------------------------------------------------------------------
- */
+/* ---- real.c ---------------------------------------------------------------------------------- */
 
-/* The function behind the one of that name which `caller` calls; NULL where there is none, told
- * once on stderr unless quiet. */
+/* The function of that name in the BLAS behind, for a call from `caller`.  NULL: there is none;
+ * unless quiet, a message is printed once. */
 void *limber_blas_real(const char *name, const void *caller, bool quiet);
-/* The same for another routine of the library that r was meant for, by Fortran's name. */
+/* The same for another routine, by its Fortran name, of the library that r was meant for. */
 void *limber_blas_sibling(const struct request *r, const char *routine);
 /* Whether names without a suffix take 64-bit integers: by LIMBER_ILP64, else by asking the isamax
  * of that name behind. */
 bool limber_blas_is_wide(const char *isamax, const void *caller);
-/* Whether another copy of this library stands before this one, which then only hands on. */
+/* Whether another copy of this library comes first; this one then only hands calls on. */
 bool limber_blas_is_second(void);
 
 /* A capital; ASCII whatever the locale. */

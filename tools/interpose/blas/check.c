@@ -40,7 +40,7 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 33;
 }
 
-struct sample *limber_blas_look(struct job *j, const struct product *x)
+struct sample *limber_blas_sample(struct job *j, const struct product *x)
 {
     static atomic_ullong seed;
     int count = preload_options()->check;
@@ -168,8 +168,8 @@ static double allowed(const struct job *j, const struct product *x)
 }
 
 /* One number of an element: got, the exact value rounded to C's type and to a pair of doubles. */
-static void look_at(struct job *j, const struct product *x, double size, double got, double rounded,
-                    const double *pair)
+static void compare_element(struct job *j, const struct product *x, double size, double got,
+                            double rounded, const double *pair)
 {
     double error = fabs((got - pair[0]) - pair[1]), ulps = ulp(j, pair[0]), limit;
     struct preload_check *c = &j->check;
@@ -200,7 +200,7 @@ static void compare(struct job *j, const struct product *x, const struct element
                        LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         return;
     for (int i = 0; i < parts; i++)
-        look_at(j, x, size, part(j, got, i), part(j, rounded, i), pair + 2 * i);
+        compare_element(j, x, size, part(j, got, i), part(j, rounded, i), pair + 2 * i);
 }
 
 void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done)
@@ -211,8 +211,8 @@ void limber_blas_compare(struct job *j, const struct product *x, struct sample *
     for (int e = 0; s && done && e < s->elements; e++)
         compare(j, x, &s->element[e]);
     if (j->check.broken > before)
-        preload_tell("%s %lld x %lld x %lld: an element does not keep the contract", j->r->name,
-                     (long long)x->m, (long long)x->n, (long long)x->k);
+        preload_message("%s %lld x %lld x %lld: an element does not keep the contract", j->r->name,
+                        (long long)x->m, (long long)x->n, (long long)x->k);
     free(s);
     feclearexcept(FE_ALL_EXCEPT & ~flags);
     j->checking += limber_blas_now() - start;

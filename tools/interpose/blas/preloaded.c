@@ -29,9 +29,10 @@ static bool suits(const char *name, void *library)
 
     if (!ours || !programs || wide == limber_blas_asks_wide(programs))
         return true;
-    preload_tell("LIMBER_BLAS = \"%.200s\" has integers of %d bits, the program's BLAS of %d; it "
-                 "is not used",
-                 name, wide ? 64 : 32, wide ? 32 : 64);
+    preload_message(
+        "LIMBER_BLAS = \"%.200s\" has integers of %d bits, the program's BLAS of %d; it "
+        "is not used",
+        name, wide ? 64 : 32, wide ? 32 : 64);
     return false;
 }
 
@@ -43,7 +44,7 @@ static void open_wished(void)
         return;
     wished = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (!wished)
-        preload_tell("LIMBER_BLAS: %s", dlerror());
+        preload_message("LIMBER_BLAS: %s", dlerror());
     else if (!suits(name, wished))
         wished = NULL;
 }

@@ -13,7 +13,7 @@ static void make_context(void)
     const limber_config config = preload_config();
 
     if (limber_create(&context, &config) != LIMBER_STATUS_OK)
-        preload_tell("%s; every product is left to %s", limber_error_text(), preload_original);
+        preload_message("%s; every product is left to %s", limber_error_text(), preload_original);
 }
 
 limber_context *limber_blas_context(void)
@@ -151,7 +151,7 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
 
     if (!is_ready(j))
         return false;
-    sample = limber_blas_look(j, &p);
+    sample = limber_blas_sample(j, &p);
     done = multiply(j, &p);
     limber_blas_compare(j, &p, sample, done);
     return done;

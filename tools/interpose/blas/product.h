@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the routines are made of.  A routine changes the program's matrices altogether or not at
- * all. */
+ * The parts of a routine's computation.  A routine changes all of the program's result or none
+ * of it. */
 #ifndef LIMBER_BLAS_PRODUCT_H
 #define LIMBER_BLAS_PRODUCT_H
 
 #include "blas.h"
 
-/* A matrix, or a part of one, walked any way; `conj`: its elements are the conjugates. */
+/* A matrix or a part of one, by strides.  conj: read its elements as their conjugates. */
 struct view {
     void *data;
     int64_t row, col;       /* strides in elements */
@@ -27,20 +27,19 @@ struct job {
     limber_report report;   /* of the last product, with the seconds of all */
     limber_part part[LIMBER_PARTS]; /* of the report */
     char why[160];          /* the reason of a failure */
-    limber_status status;   /* of Limber, where it is Limber's */
-    struct preload_check check;     /* of elements that were looked at */
-    double checking;                /* seconds that this took */
+    limber_status status;   /* Limber's, where Limber failed */
+    struct preload_check check;     /* of the elements compared */
+    double checking;                /* seconds spent on this */
 };
 
-/* What a routine computes; false, and nothing has changed, with the reason in job->why. */
+/* Compute a routine.  False: nothing has changed, and job->why has the reason. */
 bool limber_blas_gemm(struct job *j);
 bool limber_blas_symm(struct job *j);       /* and hemm */
 bool limber_blas_triangle(struct job *j);   /* gemmt, syrk, herk, syr2k, her2k */
 bool limber_blas_trmm(struct job *j);
 bool limber_blas_trsm(struct job *j);
 
-/* ---- product.c ----------------------------------------------------------------------------------
- */
+/* ---- product.c ------------------------------------------------------------------------------- */
 
 void limber_blas_start(struct job *j, const struct request *r, const limber_contract *contract);
 
@@ -48,14 +47,13 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
 bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
                           struct view a, struct view b, const union scalar *beta, struct view c);
 bool limber_blas_fail(struct job *j, const char *why); /* false */
-/* Limber's context; NULL where there is none, told once on stderr. */
+/* Limber's context.  NULL: there is none; a message is printed once. */
 limber_context *limber_blas_context(void);
 limber_matrix limber_blas_matrix(const struct job *j, struct view v);
 
-/* ---- check.c ------------------------------------------------------------------------------------
- */
+/* ---- check.c --------------------------------------------------------------------------------- */
 
-/* A product of this job whose elements are looked at, some of them, when it is done. */
+/* A product of this job, some of whose elements are compared when it is done. */
 struct sample;
 struct product {
     int64_t m, n, k;
@@ -64,17 +62,16 @@ struct product {
 };
 /* The product as Limber is asked for it. */
 limber_problem limber_blas_problem(const struct job *j, const struct product *x);
-/* Before the product: keeps what beta multiplies.  NULL: nothing is to be looked at, or no memory.
- */
-struct sample *limber_blas_look(struct job *j, const struct product *x);
-/* After it; done: it succeeded.  Adds to the job's check. */
+/* Before the product: keeps what beta multiplies.  NULL: there is nothing to compare, or no
+ * memory. */
+struct sample *limber_blas_sample(struct job *j, const struct product *x);
+/* After the product: compares, and adds to the job's check.  done: the product succeeded. */
 void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done);
 
-/* ---- rate.c -------------------------------------------------------------------------------------
- */
+/* ---- rate.c ---------------------------------------------------------------------------------- */
 
-/* Seconds that the BLAS behind would need for so many multiply-adds of a request's type, by one
- * product that it was given for this; 0 where it has no gemm. */
+/* Estimated seconds of the BLAS behind for so many multiply-adds of the request's type, from one
+ * product that it computes for this.  0: it has no gemm. */
 double limber_blas_original(const struct request *r, double work);
 double limber_blas_now(void); /* seconds */
 
@@ -82,29 +79,28 @@ union scalar limber_blas_scalar(const struct job *j, double re, double im);
 bool limber_blas_is(const struct job *j, const union scalar *s, double re);
 bool limber_blas_is_real(const struct job *j, const union scalar *s);
 
-/* ---- matrix.c -----------------------------------------------------------------------------------
- */
+/* ---- matrix.c -------------------------------------------------------------------------------- */
 
 struct view limber_blas_view(const struct request *r, const struct argument *x); /* of op(x) */
 struct view limber_blas_transposed(struct view v);
 struct view limber_blas_at(const struct job *j, struct view v, int64_t row, int64_t col);
 
-/* rows x cols elements by columns, or NULL with the reason told. */
+/* A new matrix of rows x cols elements, by columns.  NULL: no memory; the job has the reason. */
 struct view limber_blas_fresh(struct job *j, int64_t rows, int64_t cols);
 
 enum part { WHOLE, UPPER, LOWER };
-/* Elements as they lie in memory: conj is not looked at. */
+/* Copies elements as they lie in memory; ignores conj. */
 void limber_blas_copy(const struct job *j, enum part part, int64_t m, int64_t n, struct view to,
                       struct view from);
-/* A copy of what is about to be changed by more than one product, where the BLAS behind would read
- * it: with beta = 0 none is made.  False: no memory. */
+/* Keeps a copy of a result that more than one product will change, for limber_blas_restore.  With
+ * beta = 0 there is nothing to keep.  False: no memory. */
 bool limber_blas_keep(struct job *j, enum part part, int64_t m, int64_t n, struct view v,
                       struct view *kept);
 void limber_blas_restore(const struct job *j, enum part part, int64_t m, int64_t n, struct view v,
                          struct view kept);
 bool limber_blas_is_finite(const struct job *j, enum part part, int64_t m, int64_t n,
                            struct view v);
-/* The imaginary parts become their negatives, or 0 where they are those of the diagonal. */
+/* Negates the imaginary parts; make_real sets those of a diagonal to 0. */
 void limber_blas_conjugate(const struct job *j, int64_t m, int64_t n, struct view v);
 void limber_blas_make_real(const struct job *j, int64_t n, struct view v);
 

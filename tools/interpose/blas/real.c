@@ -48,18 +48,18 @@ static bool is_copy(const void *function)
     return copy;
 }
 
-static void look_for_first(void)
+static void find_first_copy(void)
 {
     const void *first = dlsym(RTLD_DEFAULT, "limber_blas_is_here");
 
     second = first && !is_ours(first);
     if (second)
-        preload_tell("the program has loaded two of them; the second only hands on");
+        preload_message("the program has loaded two of them; the second only hands on");
 }
 
 bool limber_blas_is_second(void)
 {
-    pthread_once(&placed, look_for_first);
+    pthread_once(&placed, find_first_copy);
     return second;
 }
 
@@ -157,12 +157,12 @@ static struct found *find(const char *name, const void *caller)
 
 void *limber_blas_real(const char *name, const void *caller, bool quiet)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag printed = ATOMIC_FLAG_INIT;
     const struct found *f = find(name, caller);
     void *function = f ? f->function : NULL;
 
-    if (!function && !quiet && !atomic_flag_test_and_set(&told))
-        preload_tell("no BLAS has %s; LIMBER_BLAS names one", name);
+    if (!function && !quiet && !atomic_flag_test_and_set(&printed))
+        preload_message("no BLAS has %s; LIMBER_BLAS names one", name);
     return function;
 }
 
@@ -198,7 +198,7 @@ static void read_wish(void)
     if (wish && (!strcmp(wish, "0") || !strcmp(wish, "1")))
         wished = *wish == '1';
     else if (wish)
-        preload_tell("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
+        preload_message("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
 }
 
 bool limber_blas_is_wide(const char *isamax, const void *caller)

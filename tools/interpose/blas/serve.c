@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The decision: a call of the BLAS is computed by Limber, or there is a reason why it is not. */
+ * Decides whether Limber computes a call of the BLAS, and gives the reason where it does not. */
 #include "product.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Plain products are left alone below these sizes, multiply-adds and the shortest side.  Measured
- * on one core (Zen 5, AVX-512) beside OpenBLAS 0.3.21: a call costs a microsecond more, and Limber
- * is ahead from 48 x 48 x 48 on, but not where one side is under 16 to 32. */
+/* Under `native`, products below these sizes go to the BLAS behind: multiply-adds, shortest side.
+ * Measured on one core (Zen 5, AVX-512) beside OpenBLAS 0.3.21: Limber's call costs a microsecond
+ * more.  Limber is faster from 48 x 48 x 48 on, unless one side is under 16 to 32. */
 static const double least_native = 64.0 * 64 * 64;
 static const int64_t least_side = 32;
 
-/* Calls of this thread that were decided and have not returned: what the BLAS behind calls inside
- * itself, CBLAS Fortran's names say, is no call of the program's. */
+/* Calls of this thread that were decided and have not returned.  The calls that the BLAS behind
+ * makes inside them, such as dgemm_ from cblas_dgemm, are not the program's. */
 static _Thread_local int inside;
 
 bool limber_blas_is_inside(void)
@@ -31,13 +31,13 @@ void limber_blas_leave(void)
     inside--;
 }
 
-static void tell(const struct request *r, const char *text)
+static void print_call(const struct request *r, const char *text)
 {
-    preload_tell("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n,
-                 (long long)r->k, text);
+    preload_message("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n,
+                    (long long)r->k, text);
 }
 
-/* Multiply-adds: of symmetric results and triangles half of what m, n and k say. */
+/* Multiply-adds; symmetric results and triangles need half of m n k. */
 static double work_of(const struct request *r)
 {
     double all = (double)r->m * (double)r->n * (double)r->k, count = (double)r->count;
@@ -56,14 +56,14 @@ static double work_of(const struct request *r)
 /* j: NULL where it was not served. */
 static void count(const struct request *r, const struct job *j)
 {
-    struct preload_told t = { .routine = r->name,
-                              .m = r->m,
-                              .n = r->n,
-                              .k = r->k,
-                              .why_not = r->why,
-                              .ops = { r->a.op, r->b.op },
-                              .site = r->caller,
-                              .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
+    struct preload_result t = { .routine = r->name,
+                                .m = r->m,
+                                .n = r->n,
+                                .k = r->k,
+                                .why_not = r->why,
+                                .ops = { r->a.op, r->b.op },
+                                .site = r->caller,
+                                .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
     bool reported = preload_options()->report;
 
     if (reported)
@@ -78,10 +78,10 @@ static void count(const struct request *r, const struct job *j)
     preload_count(&t);
 }
 
-enum outcome { SERVED, LEFT, LOST };    /* LOST: nobody computes it */
+enum outcome { SERVED, LEFT, LOST };    /* LOST: no library can compute it */
 
-static void tell_outcome(const struct request *r, const struct job *j, enum outcome outcome,
-                         const char *why)
+static void print_outcome(const struct request *r, const struct job *j, enum outcome outcome,
+                          const char *why)
 {
     locale_t before = preload_plain_numbers();
     char text[240];
@@ -95,17 +95,17 @@ static void tell_outcome(const struct request *r, const struct job *j, enum outc
                  outcome == LEFT ? "is left to the BLAS" : "is not computed, and no BLAS has it",
                  why);
     uselocale(before);
-    tell(r, text);
+    print_call(r, text);
 }
 
-/* The one place that knows of every valid call what became of it, and why where it is not served.
- * True: there is nothing to hand on. */
-static bool settle(struct request *r, const struct job *j, enum outcome outcome, const char *why)
+/* Every valid call ends here, with its outcome and the reason where it is not served.  True: the
+ * BLAS behind has nothing to do. */
+static bool end_call(struct request *r, const struct job *j, enum outcome outcome, const char *why)
 {
     const struct preload_options *o = preload_options();
 
     if (outcome == LOST || (o->on && o->verbose))
-        tell_outcome(r, j, outcome, why);
+        print_outcome(r, j, outcome, why);
     if (outcome != SERVED)
         snprintf(r->why, sizeof r->why, "%s", why);
     r->handed_on = outcome == LEFT;
@@ -125,7 +125,7 @@ void limber_blas_end(struct request *r)
     r->handed_on = false;
 }
 
-/* A reason that is known before anything is computed. */
+/* A reason to leave the call that is known before anything is computed. */
 static const char *reason(const struct request *r, const struct preload_setting *s)
 {
     bool product = r->routine <= BLAS_GEMM_BATCH,
@@ -158,13 +158,13 @@ static bool compute(struct job *j)
 {
     bool done;
 
-    limber_blas_enter();        /* trsm asks the BLAS behind */
+    limber_blas_enter();        /* trsm calls the BLAS behind */
     done = compute_routine(j);
     limber_blas_leave();
     return done;
 }
 
-/* beta C is rounded once by any BLAS, unless beta is complex. */
+/* Any BLAS rounds beta C once, unless beta is complex. */
 static bool only_scales(const struct request *r, const struct job *j)
 {
     bool products = r->k > 0 && !limber_blas_is(j, &j->alpha, 0);
@@ -172,15 +172,16 @@ static bool only_scales(const struct request *r, const struct job *j)
     return !products && (r->routine > BLAS_GEMM_BATCH || limber_blas_is_real(j, &j->beta));
 }
 
-/* Where Limber has failed the user's contract is not kept: this is told once, whoever listens. */
-static void tell_failure(const struct request *r, const struct job *j)
+/* Where Limber fails, the contract is not kept.  Even without LIMBER_VERBOSE a message says so
+ * once. */
+static void print_failure(const struct request *r, const struct job *j)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag printed = ATOMIC_FLAG_INIT;
 
     if (j->status != LIMBER_STATUS_OK && j->status != LIMBER_STATUS_NOT_READY &&
-        !preload_options()->verbose && !atomic_flag_test_and_set(&told))
-        preload_tell("%s is left to %s, and others may be (LIMBER_VERBOSE=1 tells): %s", r->name,
-                     preload_original, j->why);
+        !preload_options()->verbose && !atomic_flag_test_and_set(&printed))
+        preload_message("%s is left to %s, and others may be (LIMBER_VERBOSE=1 tells): %s", r->name,
+                        preload_original, j->why);
 }
 
 static bool is_empty(const struct request *r)
@@ -188,8 +189,8 @@ static bool is_empty(const struct request *r)
     return r->m == 0 || r->n == 0 || (r->routine == BLAS_GEMM_BATCH && r->count == 0);
 }
 
-/* A function that no BLAS behind has, gemmt and batches most often: computed by whatever contract
- * can be held. */
+/* A function that no BLAS behind has, most often gemmt or a batch: Limber computes it, natively
+ * where the contract cannot be kept. */
 static bool serve_alone(struct request *r, const struct preload_setting *s)
 {
     static const limber_contract native = { .size = sizeof(limber_contract),
@@ -209,11 +210,11 @@ static bool serve_alone(struct request *r, const struct preload_setting *s)
     done = compute(&j);
     if (!done && s->on) {
         snprintf(text, sizeof text, "is native, as no BLAS has it: %.160s", j.why);
-        tell(r, text);
+        print_call(r, text);
         limber_blas_start(&j, r, &native);
         done = compute(&j);
     }
-    return settle(r, &j, done ? SERVED : LOST, j.why);
+    return end_call(r, &j, done ? SERVED : LOST, j.why);
 }
 
 bool limber_blas_serve(struct request *r)
@@ -242,9 +243,9 @@ bool limber_blas_serve(struct request *r)
         if (only_scales(r, &j))
             why = "nothing is multiplied";
         else if (!compute(&j)) {
-            tell_failure(r, &j);
+            print_failure(r, &j);
             why = j.why;
         }
     }
-    return settle(r, &j, why ? LEFT : SERVED, why);
+    return end_call(r, &j, why ? LEFT : SERVED, why);
 }

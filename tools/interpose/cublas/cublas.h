@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products that a program asks cuBLAS for, computed by Limber where a contract says so.  The few
- * types and numbers of cuBLAS that matter are stated here: nothing of CUDA is needed to build. */
+ * The library before cuBLAS: Limber computes the products for which the user states a contract.
+ * The few types and constants of cuBLAS that matter are declared here, so that building needs no
+ * CUDA. */
 #ifndef LIMBER_CUBLAS_H
 #define LIMBER_CUBLAS_H
 
@@ -50,7 +51,7 @@ struct side {
     int64_t lead, step;
 };
 
-/* A call as it came. */
+/* A call as the program made it. */
 struct request {
     const char *name;
     void *handle;
@@ -63,19 +64,19 @@ struct request {
     int64_t done; /* out: products of a batch that are done although it was refused */
 };
 
-/* serve.c: true when the product is computed; else it is cuBLAS's. */
+/* serve.c.  True: the product is computed.  False: the caller asks cuBLAS. */
 bool limber_cublas_serve(struct request *r);
 
-/* real.c: the function of cuBLAS behind ours; NULL, told once on stderr, where there is none.
- * While `inside` is not 0, cuBLAS is at work and its own calls are left to it. */
+/* real.c: the real function of cuBLAS.  NULL: there is none; a message is printed once.  While
+ * `inside` is not 0 cuBLAS is working, and its own calls go to it. */
 void *limber_cublas_real(const char *name);
 extern _Thread_local int limber_cublas_inside;
 
-/* device.c: where memory lies and streams, by the driver; without one all memory is the host's. */
+/* device.c: memory and streams, by the driver.  Without a driver all memory is the host's. */
 int limber_cublas_device(void);
 bool limber_cublas_is_device(const void *p);
 bool limber_cublas_is_capturing(void *stream);
-/* Copies from wherever it lies, in the stream's order, and waits. */
+/* Copies from host or device memory, in the stream's order, and waits. */
 bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream);
 
 #endif

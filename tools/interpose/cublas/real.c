@@ -25,15 +25,15 @@ static void open_library(void)
 /* Found by dlsym each time: it is a fraction of a microsecond beside a product. */
 void *limber_cublas_real(const char *name)
 {
-    static _Atomic bool told;
+    static _Atomic bool printed;
     void *f = dlsym(RTLD_NEXT, name);
 
     if (f)
         return f;
     pthread_once(&opened, open_library);
     f = library ? dlsym(library, name) : NULL;
-    if (!f && !told) {
-        told = true;
+    if (!f && !printed) {
+        printed = true;
         fprintf(stderr, "liblimber_cublas: no libcublas has %s\n", name);
     }
     return f;

@@ -357,7 +357,7 @@ static bool serve(struct work *w)
     return w->complex ? run_complex(w) : run_real(w);
 }
 
-static void tell(const struct work *w, bool served)
+static void record(const struct work *w, bool served)
 {
     const struct request *r = w->r;
     char count[40] = "";
@@ -376,7 +376,7 @@ static void tell(const struct work *w, bool served)
 static void count(const struct work *w, bool served)
 {
     const struct request *r = w->r;
-    const struct preload_told t = {
+    const struct preload_result t = {
         .routine = r->name,
         .m = r->m,
         .n = r->n,
@@ -408,7 +408,7 @@ bool limber_cublas_serve(struct request *r)
     served = serve(&w);
     free(w.addresses);
     if (preload_options()->verbose > 0)
-        tell(&w, served);
+        record(&w, served);
     if (preload_options()->on || preload_options()->report)
         count(&w, served);
     return served;

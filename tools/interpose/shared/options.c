@@ -29,7 +29,7 @@ locale_t preload_plain_numbers(void)
     return uselocale(plain);
 }
 
-void preload_tell(const char *format, ...)
+void preload_message(const char *format, ...)
 {
     char line[600];
     int n = snprintf(line, sizeof line, "%s: ", preload_name);
@@ -43,27 +43,27 @@ void preload_tell(const char *format, ...)
 
 /* ---- words and their values ------------------------------------------------------------------ */
 
-static bool take_contract(const char *s)
+static bool set_contract(const char *s)
 {
     return preload_read_contract(s, &options.setting);
 }
 
-static bool take_scheme(const char *s)
+static bool set_scheme(const char *s)
 {
     return preload_read_scheme(s, &options.setting);
 }
 
-static bool take_verbose(const char *s)
+static bool set_verbose(const char *s)
 {
     return preload_read_number(s, 0, 9, &options.verbose);
 }
 
-static bool take_check(const char *s)
+static bool set_check(const char *s)
 {
     return preload_read_number(s, 0, 1000, &options.check);
 }
 
-static bool take_background(const char *s)
+static bool set_background(const char *s)
 {
     int on;
 
@@ -73,48 +73,48 @@ static bool take_background(const char *s)
     return true;
 }
 
-static bool take_threads(const char *s)
+static bool set_threads(const char *s)
 {
     return preload_read_number(s, 1, 1024, &options.threads);
 }
 
-static bool take_text(const char **to, const char *s)
+static bool set_text(const char **to, const char *s)
 {
     *to = strdup(s);
     return *to && *s;
 }
 
-static bool take_report(const char *s)
+static bool set_report(const char *s)
 {
-    return take_text(&options.report, s);
+    return set_text(&options.report, s);
 }
-static bool take_backend(const char *s)
+static bool set_backend(const char *s)
 {
-    return take_text(&options.backend, s);
+    return set_text(&options.backend, s);
 }
-static bool take_cache_dir(const char *s)
+static bool set_cache_dir(const char *s)
 {
-    return take_text(&options.cache_dir, s);
+    return set_text(&options.cache_dir, s);
 }
 
 /* In the file by the name; in the environment by the variable, which counts more.  What the library
  * reads from the environment itself is not read twice. */
 static const struct key {
     const char *name, *variable;
-    bool (*take)(const char *s);
+    bool (*set)(const char *s);
     bool library;
     const char *wanted;
 } keys[] = {
-    { "contract", "LIMBER_CONTRACT", take_contract, false,
+    { "contract", "LIMBER_CONTRACT", set_contract, false,
       "none of native, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)" },
-    { "scheme", "LIMBER_SCHEME", take_scheme, false, "no scheme; `limber formats` lists them" },
-    { "verbose", "LIMBER_VERBOSE", take_verbose, false, "no number from 0 to 9" },
-    { "report", "LIMBER_REPORT", take_report, false, "no file" },
-    { "check", "LIMBER_CHECK", take_check, false, "no number from 0 to 1000" },
-    { "background", "LIMBER_BACKGROUND", take_background, false, "neither 0 nor 1" },
-    { "backend", "LIMBER_BACKEND", take_backend, true, "no backend" },
-    { "threads", "LIMBER_THREADS", take_threads, true, "no number from 1 to 1024" },
-    { "cache_dir", "LIMBER_CACHE_DIR", take_cache_dir, true, "no directory" },
+    { "scheme", "LIMBER_SCHEME", set_scheme, false, "no scheme; `limber formats` lists them" },
+    { "verbose", "LIMBER_VERBOSE", set_verbose, false, "no number from 0 to 9" },
+    { "report", "LIMBER_REPORT", set_report, false, "no file" },
+    { "check", "LIMBER_CHECK", set_check, false, "no number from 0 to 1000" },
+    { "background", "LIMBER_BACKGROUND", set_background, false, "neither 0 nor 1" },
+    { "backend", "LIMBER_BACKEND", set_backend, true, "no backend" },
+    { "threads", "LIMBER_THREADS", set_threads, true, "no number from 1 to 1024" },
+    { "cache_dir", "LIMBER_CACHE_DIR", set_cache_dir, true, "no directory" },
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -127,13 +127,13 @@ static bool refuse(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    preload_tell("%s; every product is left to %s", text, preload_original);
+    preload_message("%s; every product is left to %s", text, preload_original);
     return false;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static bool take_line(const char *file, int at, char *line)
+static bool read_line(const char *file, int at, char *line)
 {
     char *rest = line, *word = strtok_r(line, " \t", &rest), *value, why[200];
 
@@ -147,7 +147,7 @@ static bool take_line(const char *file, int at, char *line)
         return refuse("%s:%d: \"%.60s\" needs one value", file, at, word);
     for (int i = 0; i < KEYS; i++)
         if (strcmp(word, keys[i].name) == 0)
-            return limber_variable_value(keys[i].variable) || keys[i].take(value) ||
+            return limber_variable_value(keys[i].variable) || keys[i].set(value) ||
                    refuse("%s:%d: %s %.60s is %s", file, at, word, value, keys[i].wanted);
     return refuse("%s:%d: unknown key \"%.60s\"", file, at, word);
 }
@@ -163,7 +163,7 @@ static bool read_file(const char *name)
         return refuse("LIMBER_CONFIG = \"%.200s\": %s", name, strerror(errno));
     for (int at = 1; ok && getline(&line, &room, f) >= 0; at++) {
         line[strcspn(line, "#\r\n")] = 0;
-        ok = take_line(name, at, line);
+        ok = read_line(name, at, line);
     }
     if (ok && ferror(f))
         ok = refuse("LIMBER_CONFIG = \"%.200s\": %s", name, strerror(errno));
@@ -179,16 +179,16 @@ static bool read_environment(void)
     for (int i = 0; i < KEYS; i++) {
         const char *s = limber_variable_value(keys[i].variable);
 
-        if (s && !keys[i].library && !keys[i].take(s))
+        if (s && !keys[i].library && !keys[i].set(s))
             return refuse("%s = \"%.60s\" is %s", keys[i].variable, s, keys[i].wanted);
     }
     return true;
 }
 
-static void tell_stranger(void *user, const char *name)
+static void print_stranger(void *user, const char *name)
 {
     (void)user;
-    preload_tell("%s is no variable of Limber's, and is ignored", name);
+    preload_message("%s is no variable of Limber's, and is ignored", name);
 }
 
 static bool read_all(void)
@@ -203,7 +203,7 @@ static bool read_all(void)
                       preload_lacks(&options.setting.contract));
     if (options.check < 0)
         options.check = options.report ? 2 : 0;
-    limber_variable_strangers(tell_stranger, NULL);
+    limber_variable_strangers(print_stranger, NULL);
     return true;
 }
 

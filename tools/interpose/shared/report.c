@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What was done, call by call and added up; told when the process ends.  JSON is written by hand,
+ * The report: calls are counted as they return, and written when the process ends.  JSON is written by hand,
  * since a library that goes into any program brings no others along. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
 #include "tools/output.h"
@@ -97,7 +97,7 @@ static struct {
     double began, due; /* when it is written next */
     bool writing;
     pid_t pid;
-    char interpreted[256]; /* why no code was compiled, once that was told */
+    char interpreted[256]; /* why no code was compiled; set once the message is printed */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static double seconds_now(void)
@@ -108,7 +108,7 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The lock is held.  What a parent did is the parent's to tell. */
+/* The lock is held.  A child drops what its parent did: the parent reports it. */
 static void begin(void)
 {
     if (all.pid == getpid())
@@ -175,7 +175,7 @@ static void add_check(struct preload_check *sum, const struct preload_check *c)
     sum->ulps = fmax(sum->ulps, c->ulps);
 }
 
-static void add(struct row *r, const struct preload_told *t)
+static void add(struct row *r, const struct preload_result *t)
 {
     r->calls++;
     r->products += t->count;
@@ -255,7 +255,7 @@ void preload_kernels(limber_context *ctx, const limber_report *report)
     pthread_mutex_unlock(&all.lock);
 }
 
-static bool count_call(const struct preload_told *t)
+static bool count_call(const struct preload_result *t)
 {
     const limber_report *report = t->report;
     struct row like = { .m = t->m, .n = t->n, .k = t->k, .served = report != NULL };
@@ -285,7 +285,7 @@ static bool count_call(const struct preload_told *t)
 }
 
 /* Results are right, but the user may wait for them for hours. */
-static void tell_interpreted(const struct preload_told *t)
+static void print_interpreted(const struct preload_result *t)
 {
     const char *why = t->ctx && t->report && !strcmp(t->report->backend, "interp") ?
                           limber_fallback_reason(t->ctx) :
@@ -300,16 +300,17 @@ static void tell_interpreted(const struct preload_told *t)
         snprintf(all.interpreted, sizeof all.interpreted, "%s", why);
     pthread_mutex_unlock(&all.lock);
     if (first)
-        preload_tell("the interpreter computes, some hundred times slower than compiled code: %s "
-                     "(LIMBER_LLVM=FILE names libLLVM)",
-                     why);
+        preload_message(
+            "the interpreter computes, some hundred times slower than compiled code: %s "
+            "(LIMBER_LLVM=FILE names libLLVM)",
+            why);
 }
 
-void preload_count(const struct preload_told *t)
+void preload_count(const struct preload_result *t)
 {
     PRELOAD_UNCANCELLED;
 
-    tell_interpreted(t);
+    print_interpreted(t);
     snprintf(last.routine, sizeof last.routine, "%s", t->routine);
     snprintf(last.why_not, sizeof last.why_not, "%s", t->report ? "" : t->why_not);
     last.m = t->m;
@@ -325,7 +326,7 @@ void preload_count(const struct preload_told *t)
         write_now();
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put_text(FILE *f, const char *s)
 {
@@ -542,7 +543,7 @@ static bool write_report(const char *pattern, bool complete)
         ok = output_close(&o, true);
     }
     if (!ok)
-        preload_tell("the report %.200s is not written: %s", path, strerror(errno));
+        preload_message("the report %.200s is not written: %s", path, strerror(errno));
     preload_limits_leave(&limits);
     return ok;
 }

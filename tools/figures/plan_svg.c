@@ -46,7 +46,7 @@ struct scale {
 struct drawing {
     FILE *f;
     const struct product *p;
-    const limber_inspection *look;
+    const limber_inspection *inspection;
     const limber_cut *cut;
     const limber_report *r;
     double pixels;              /* of an element */
@@ -205,11 +205,11 @@ static void draw_field(const struct drawing *d, struct field *f, struct box b,
 static void draw_operand(const struct drawing *d, int side, bool bits, struct box b)
 {
     const struct scale *s = bits ? &d->bits : &d->exponents;
-    struct field f = { .g = masks_grid(&d->look[side], side, CELLS, CELLS) };
+    struct field f = { .g = masks_grid(&d->inspection[side], side, CELLS, CELLS) };
 
     for (int64_t y = 0; y < f.g.down; y++)
         for (int64_t x = 0; x < f.g.across; x++) {
-            struct cell c = masks_cell(&d->look[side], side, &f.g, y, x);
+            struct cell c = masks_cell(&d->inspection[side], side, &f.g, y, x);
 
             f.code[y][x] = (uint8_t)(c.special ? CODE_special :
                                      c.zero    ? CODE_zero :
@@ -382,7 +382,7 @@ static struct box size_of(const struct drawing *d, double x, double y, int64_t r
 
 static void draw_page(struct drawing *d)
 {
-    int64_t m = d->look[0].lines, n = d->look[1].lines, k = d->look[0].length;
+    int64_t m = d->inspection[0].lines, n = d->inspection[1].lines, k = d->inspection[0].length;
     struct box a = size_of(d, LEFT + STRIP, TOP + STRIP, m, k);
     struct box b = size_of(d, a.x + a.w + GAP, a.y, k, n);
     struct box c = size_of(d, b.x + fmax(b.w, 150) + GAP, a.y, m, n);
@@ -439,23 +439,25 @@ static void name_schemes(struct drawing *d)
         d->scheme[d->schemes++] = d->r->scheme;
 }
 
-bool heat_write(const char *path, const struct product *p, const limber_inspection look[2],
-                const limber_cut *cut, const limber_report *r)
+bool plan_svg_write(const char *path, const struct product *p,
+                    const limber_inspection inspection[2], const limber_cut *cut,
+                    const limber_report *r)
 {
-    int64_t longest = look[0].lines > look[1].lines ? look[0].lines : look[1].lines;
+    int64_t longest =
+        inspection[0].lines > inspection[1].lines ? inspection[0].lines : inspection[1].lines;
     struct drawing d = { .p = p,
-                         .look = look,
+                         .inspection = inspection,
                          .cut = cut,
                          .r = r,
                          .exponents = { viridis, 0, 0 },
                          .bits = { cividis, 1, 1 } };
     struct draft draft;
 
-    longest = look[0].length > longest ? look[0].length : longest;
+    longest = inspection[0].length > longest ? inspection[0].length : longest;
     d.pixels = (double)SIDE / (double)(longest ? longest : 1);
-    masks_range(look, &d.exponents.least, &d.exponents.most);
+    masks_range(inspection, &d.exponents.least, &d.exponents.most);
     for (int side = 0; side < 2; side++)
-        d.bits.most = look[side].bits > d.bits.most ? look[side].bits : d.bits.most;
+        d.bits.most = inspection[side].bits > d.bits.most ? inspection[side].bits : d.bits.most;
     name_schemes(&d);
     if (!draft_open(&draft, path))
         return false;

@@ -34,7 +34,7 @@ static void *open_one(const char *name, bool wished)
     if (!why)
         return library;
     if (wished)
-        preload_tell("LIMBER_BLAS = \"%.200s\" is not used: %s", name, why);
+        preload_message("LIMBER_BLAS = \"%.200s\" is not used: %s", name, why);
     if (library)
         dlclose(library);
     return NULL;
@@ -75,7 +75,7 @@ static void open_behind(void)
     if (!behind)
         behind = open_system();
     if (!behind)
-        preload_tell("there is no BLAS behind it; LIMBER_BLAS names one");
+        preload_message("there is no BLAS behind it; LIMBER_BLAS names one");
 }
 
 void *limber_blas_wish(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every name of names.inc is a jump to the function of that name behind, whatever its arguments and
- * results are. */
+ * Makes every name of names.inc a jump to the function of that name in the BLAS behind, whatever its
+ * arguments and results. */
 #include "library.h"
 
 #include "tools/interpose/shared/preload.h"
@@ -10,39 +10,39 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* `text` begins with a byte that says whether this was told. */
+/* The first byte of `text` says whether the message was printed. */
 #define HIDDEN __attribute__((visibility("hidden"), used))
 HIDDEN void limber_blas_missing(atomic_char *text);
 void limber_blas_missing(atomic_char *text)
 {
     if (!atomic_exchange(text, 1))
-        preload_tell("the BLAS behind has no %s; LIMBER_BLAS names another",
-                     (const char *)text + 1);
+        preload_message("the BLAS behind has no %s; LIMBER_BLAS names another",
+                        (const char *)text + 1);
 }
 
 #if defined __x86_64__
 #define JUMP(name) "endbr64\n jmp *limber_slot_" name "(%rip)\n"
-#define TELL(name) "lea limber_text_" name "(%rip), %rdi\n jmp limber_blas_missing\n"
+#define MISSING(name) "lea limber_text_" name "(%rip), %rdi\n jmp limber_blas_missing\n"
 #elif defined __aarch64__
 #define JUMP(name) \
     "hint 34\n adrp x16, limber_slot_" name "\n"      /* bti c */ \
     "ldr x16, [x16, :lo12:limber_slot_" name "]\n br x16\n"
-#define TELL(name) \
+#define MISSING(name) \
     "hint 34\n adrp x0, limber_text_" name "\n" \
     "add x0, x0, :lo12:limber_text_" name "\n b limber_blas_missing\n"
 #else
 #error "no jump for this processor"
 #endif
 
-/* The slot holds the function behind, or what tells that there is none. */
+/* The slot holds the function behind, or the code that prints that there is none. */
 #define TRAMPOLINE(name) \
     ".pushsection .data\n .p2align 3\n" \
     ".globl limber_slot_" name "\n .hidden limber_slot_" name "\n" \
-    "limber_slot_" name ": .quad limber_tell_" name "\n" \
+    "limber_slot_" name ": .quad limber_missing_" name "\n" \
     "limber_text_" name ": .byte 0\n .asciz \"" name "\"\n .popsection\n" \
     ".pushsection .text\n .p2align 4\n .globl " name "\n .type " name ", %function\n" name \
     ":\n" JUMP(name) ".size " name ", .-" name "\n" \
-                     "limber_tell_" name ":\n" TELL(name) ".popsection\n"
+                     "limber_missing_" name ":\n" MISSING(name) ".popsection\n"
 #define NAME(f) \
     __asm__(TRAMPOLINE(#f)); \
     extern HIDDEN_SLOT void *limber_slot_##f;

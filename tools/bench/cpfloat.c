@@ -35,18 +35,18 @@ static void options(limber_format f, optstruct *o)
 
 /* Row i of C; of the three rows of room t is for the products, x for one element of A, and s for
  * the sum of a group. */
-static void row(const struct call *c, int i, int group, float *room, const optstruct *o)
+static void row(const float *a, const float *b, float *y, size_t n, size_t i, int group,
+                float *room, const optstruct *o)
 {
-    size_t n = (size_t)c->n;
-    float *out = (float *)c->c + (size_t)i * n, *t = room, *x = room + n;
+    float *out = y + i * n, *t = room, *x = room + n;
     float *sum = group ? room + 2 * n : out;
 
     memset(out, 0, n * sizeof *out);
     memset(sum, 0, n * sizeof *sum);
     for (size_t k = 0; k < n; k++) {
         for (size_t j = 0; j < n; j++)
-            x[j] = ((const float *)c->a)[(size_t)i * n + k];
-        cpf_mulf(t, x, (const float *)c->b + k * n, n, o);
+            x[j] = a[i * n + k];
+        cpf_mulf(t, x, b + k * n, n, o);
         cpf_addf(sum, sum, t, n, o);
         if (!group || ((k + 1) % (size_t)group && k + 1 < n))
             continue;
@@ -55,29 +55,39 @@ static void row(const struct call *c, int i, int group, float *room, const optst
     }
 }
 
-bool cpfloat_gemm(const struct call *c, limber_format f, int group)
+/* CPFloat knows what rounds every product and every sum in one format to nearest.  In binary32
+ * itself it leaves both to the compiler, which may fuse them. */
+bool cpfloat_prepare(struct contender *c)
+{
+    const struct work *w = c->work;
+    const limber_unit *u = &w->unit;
+
+    return w->threads == 1 && w->n <= 512 && !w->counts && u->acc.format.frac_bits < 23 &&
+           u->block == 1 && u->mul.format.kind && u->acc.rounding == LIMBER_ROUND_NEAREST &&
+           limber_format_equal(u->mul.format, u->acc.format) &&
+           limber_format_equal(u->a.format, u->acc.format) &&
+           (!u->group || limber_format_equal(u->outer.format, u->acc.format));
+}
+
+bool cpfloat_gemm(struct contender *c)
 {
     optstruct *o = init_optstruct();
-    float *room = malloc(3 * (size_t)c->n * sizeof *room);
-    size_t count = (size_t)c->n * (size_t)c->n;
-    struct call rounded = *c;
-    float *a = malloc(2 * count * sizeof *a);
+    size_t n = (size_t)c->work->n, count = n * n;
+    float *room = malloc(3 * n * sizeof *room), *a = malloc(2 * count * sizeof *a);
     bool ok = o && room && a;
 
     if (ok) {
-        options(f, o);
-        rounded.a = a;
-        rounded.b = a + count;
-        cpfloatf(a, c->a, count, o);
-        cpfloatf(a + count, c->b, count, o);
+        options(c->work->unit.acc.format, o);
+        cpfloatf(a, c->now->a, count, o);
+        cpfloatf(a + count, c->now->b, count, o);
     }
-    for (int i = 0; ok && i < c->n; i++)
-        row(&rounded, i, group, room, o);
+    for (size_t i = 0; ok && i < n; i++)
+        row(a, a + count, c->now->y, n, i, (int)c->work->unit.group, room, o);
     free(a);
     free(room);
     if (o)
         free_optstruct(o);
-    return ok;
+    return ok || contender_stop(c, STATE_failed, "out of memory");
 }
 
 #else
@@ -87,11 +97,15 @@ const char *cpfloat_name(void)
     return NULL;
 }
 
-bool cpfloat_gemm(const struct call *c, limber_format f, int group)
+bool cpfloat_prepare(struct contender *c)
 {
     (void)c;
-    (void)f;
-    (void)group;
+    return false;
+}
+
+bool cpfloat_gemm(struct contender *c)
+{
+    (void)c;
     return false;
 }
 #endif

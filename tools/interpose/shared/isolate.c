@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program's cancellation of threads and its limits, kept apart from what is done behind its back.
- */
+ * Keeps the program's cancellation of threads, and its limits on files, from the work that is done
+ * inside its calls. */
 #define _GNU_SOURCE     /* pthread_setcancelstate, sigtimedwait under any standard */
 #include "tools/interpose/shared/preload.h"
 

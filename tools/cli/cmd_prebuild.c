@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber warm: fills the cache before a program needs it. */
+ * limber prebuild: fills the cache before a program needs it. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -9,20 +9,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMPILED, FOUND, WAYS };
+enum { COMPILED, FOUND, SOURCES };
 
-struct warming {
+struct prebuild {
     limber_context *ctx;
     cJSON *rows;                /* NULL: text */
     const char *data;           /* normal, uniform, bytes */
     bool device;                /* sizes of products matter there */
-    int made[WAYS];
+    int made[SOURCES];
 };
 
-static void tell(struct warming *w, const char *what, const limber_report *r)
+static void print_made(struct prebuild *p, const char *what, const limber_report *r)
 {
-    w->made[r->from == 0 ? COMPILED : FOUND]++;
-    if (w->rows) {
+    p->made[r->from == 0 ? COMPILED : FOUND]++;
+    if (p->rows) {
         cJSON *j = cJSON_CreateObject();
 
         cJSON_AddStringToObject(j, "for", what);
@@ -30,7 +30,7 @@ static void tell(struct warming *w, const char *what, const limber_report *r)
         cJSON_AddStringToObject(j, "scheme", r->scheme);
         cJSON_AddBoolToObject(j, "compiled", r->from == 0);
         cJSON_AddNumberToObject(j, "seconds", r->seconds_compile);
-        cJSON_AddItemToArray(w->rows, j);
+        cJSON_AddItemToArray(p->rows, j);
         return;
     }
     printf("%.12s  %-10s  %-8s  %7.1f ms  %s\n", r->kernel, r->scheme,
@@ -40,21 +40,21 @@ static void tell(struct warming *w, const char *what, const limber_report *r)
 
 /* ---- a program's report ---------------------------------------------------------------------- */
 
-static bool make_plan(struct warming *w, const char *path, const char *plan)
+static bool make_plan(struct prebuild *p, const char *path, const char *plan)
 {
     limber_report r = LIMBER_REPORT_INIT;
     char what[100];
 
-    if (limber_kernel_make(w->ctx, plan, &r) != LIMBER_STATUS_OK) {
+    if (limber_kernel_make(p->ctx, plan, &r) != LIMBER_STATUS_OK) {
         complain("%s: %s", path, limber_error_text());
         return false;
     }
     snprintf(what, sizeof what, "%.*s", (int)strcspn(plan, "{\n"), plan);
-    tell(w, what, &r);
+    print_made(p, what, &r);
     return true;
 }
 
-static bool from_report(struct warming *w, const char *path, const char *text)
+static bool from_report(struct prebuild *p, const char *path, const char *text)
 {
     cJSON *report = cJSON_Parse(text);
     const cJSON *kernels = cJSON_GetObjectItem(report, "kernels"), *k;
@@ -68,7 +68,7 @@ static bool from_report(struct warming *w, const char *path, const char *text)
 
         if (ok && !cJSON_IsString(plan))
             ok = complain("%s: a kernel has no plan", path) == 0;
-        ok = ok && make_plan(w, path, plan->valuestring);
+        ok = ok && make_plan(p, path, plan->valuestring);
     }
     cJSON_Delete(report);
     return ok;
@@ -82,8 +82,8 @@ struct shape {
     bool is_complex, alpha, beta;
 };
 
-/* Of the sizes a kernel knows the class of k alone, unless they are very small or for a device:
- * fewer lines are made sooner. */
+/* A kernel depends on the class of k alone, unless sizes are very small or for a device: a product
+ * with fewer lines makes the same kernel sooner. */
 enum { ENOUGH = 1 << 26, LINES = 128 };
 
 static void shrink(struct shape *s, bool device)
@@ -112,7 +112,7 @@ static bool fill(const char *kind, limber_format f, int64_t count, void *to)
     return true;
 }
 
-static bool run(struct warming *w, const struct shape *s, const limber_contract *k,
+static bool run(struct prebuild *p, const struct shape *s, const limber_contract *k,
                 limber_report *r)
 {
     limber_format f = format_of(s->format),
@@ -127,26 +127,26 @@ static bool run(struct warming *w, const struct shape *s, const limber_contract 
 
     for (int i = 0; i < 3 && ok; i++) {
         x[i] = (struct array){ .format = f, .rank = 3, .dim = { sides[i][0], sides[i][1], parts } };
-        ok = array_alloc(&x[i], "warm") && fill(w->data, f, array_size(&x[i]), x[i].data);
+        ok = array_alloc(&x[i], "prebuild") && fill(p->data, f, array_size(&x[i]), x[i].data);
     }
     for (int i = 0; i < 2 && ok; i++)
         ok = limber_convert(values[i], scalar, two, format_of("f64"), 2, LIMBER_ROUND_NEAREST) ==
              LIMBER_STATUS_OK;
     if (ok) {
         const void *alpha = s->alpha ? values[0] : NULL, *beta = s->beta ? values[1] : NULL;
-        limber_problem p = LIMBER_PROBLEM_INIT;
+        limber_problem q = LIMBER_PROBLEM_INIT;
 
-        p.domain = s->is_complex ? LIMBER_DOMAIN_COMPLEX : LIMBER_DOMAIN_REAL;
-        p.m = s->m;
-        p.n = s->n;
-        p.k = s->k;
-        p.a = (limber_matrix){ x[0].data, f, s->k, 1 };
-        p.b = (limber_matrix){ x[1].data, f, s->n, 1 };
-        p.c = (limber_output){ x[2].data, f, s->n, 1 };
-        p.alpha = alpha;
-        p.beta = beta;
-        p.contract = k;
-        status = limber_run(w->ctx, &p, r);
+        q.domain = s->is_complex ? LIMBER_DOMAIN_COMPLEX : LIMBER_DOMAIN_REAL;
+        q.m = s->m;
+        q.n = s->n;
+        q.k = s->k;
+        q.a = (limber_matrix){ x[0].data, f, s->k, 1 };
+        q.b = (limber_matrix){ x[1].data, f, s->n, 1 };
+        q.c = (limber_output){ x[2].data, f, s->n, 1 };
+        q.alpha = alpha;
+        q.beta = beta;
+        q.contract = k;
+        status = limber_run(p->ctx, &q, r);
         if (status != LIMBER_STATUS_OK)
             ok = complain("%s", limber_error_text()) == 0;
     }
@@ -182,18 +182,19 @@ static bool read_format(struct shape *s)
     return limber_format_named(s->format, &f) == LIMBER_STATUS_OK;
 }
 
-static bool shape_of(struct warming *w, const char *path, int at, char *line)
+static bool shape_of(struct prebuild *p, const char *path, int at, char *line)
 {
     limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
     limber_report r = LIMBER_REPORT_INIT;
     struct shape s = { .m = 0 };
-    long long m, n, p;
+    long long m, n, inner;
     char *rest, *word, what[160];
     int used = 0;
 
     snprintf(what, sizeof what, "%s", line);
-    if (sscanf(line, "%lld %lld %lld %23s %23s%n", &m, &n, &p, s.format, s.contract, &used) < 5 ||
-        m < 1 || n < 1 || p < 1)
+    if (sscanf(line, "%lld %lld %lld %23s %23s%n", &m, &n, &inner, s.format, s.contract, &used) <
+            5 ||
+        m < 1 || n < 1 || inner < 1)
         return complain("%s:%d: a line is M N K FORMAT CONTRACT [scheme=NAME] [alpha] [beta]", path,
                         at) == 0;
     if (!read_format(&s))
@@ -207,15 +208,15 @@ static bool shape_of(struct warming *w, const char *path, int at, char *line)
     k.scheme = *s.scheme ? s.scheme : NULL;
     s.m = m;
     s.n = n;
-    s.k = p;
-    shrink(&s, w->device);
-    if (!run(w, &s, &k, &r))
+    s.k = inner;
+    shrink(&s, p->device);
+    if (!run(p, &s, &k, &r))
         return complain("%s:%d: not made", path, at) == 0;
-    tell(w, what, &r);
+    print_made(p, what, &r);
     return true;
 }
 
-static bool from_shapes(struct warming *w, const char *path, char *text)
+static bool from_shapes(struct prebuild *p, const char *path, char *text)
 {
     bool ok = true;
     int at = 1;
@@ -224,18 +225,18 @@ static bool from_shapes(struct warming *w, const char *path, char *text)
         line = strsep(&text, "\n");
         line[strcspn(line, "#\r")] = 0;
         if (line[strspn(line, " \t")])
-            ok = shape_of(w, path, at, line);
+            ok = shape_of(p, path, at, line);
     }
     return ok;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static bool from_file(struct warming *w, const char *path)
+static bool from_file(struct prebuild *p, const char *path)
 {
     char *text = text_read(path);
-    bool ok = text && (text[strspn(text, " \t\r\n")] == '{' ? from_report(w, path, text) :
-                                                              from_shapes(w, path, text));
+    bool ok = text && (text[strspn(text, " \t\r\n")] == '{' ? from_report(p, path, text) :
+                                                              from_shapes(p, path, text));
 
     free(text);
     return ok;
@@ -253,65 +254,67 @@ static bool works_on_device(limber_context *ctx)
            strcmp(r.backend, "cuda") == 0;
 }
 
-static int warm(struct warming *w, poptContext o)
+static int make_all(struct prebuild *p, poptContext o)
 {
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     const char *path;
     bool ok = true;
 
-    if (limber_create(&w->ctx, &(limber_config){ .size = sizeof(limber_config),
+    if (limber_create(&p->ctx, &(limber_config){ .size = sizeof(limber_config),
                                                  .partition = LIMBER_PARTITION_OFF }) !=
             LIMBER_STATUS_OK ||
-        limber_cache_describe(w->ctx, &info) != LIMBER_STATUS_OK)
+        limber_cache_describe(p->ctx, &info) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
-    w->device = works_on_device(w->ctx);
+    p->device = works_on_device(p->ctx);
     if (!info.writable)
-        return complain("warm: there is no cache to fill: %s",
+        return complain("prebuild: there is no cache to fill: %s",
                         *info.why_not ? info.why_not : "it is read only");
     while (ok && (path = poptGetArg(o)))
-        ok = from_file(w, path);
-    if (ok && !w->rows)
-        printf("%d compiled, %d there, in %s\n", w->made[COMPILED], w->made[FOUND], info.directory);
-    if (ok && w->rows) {
-        ok = json_print(w->rows);
-        w->rows = NULL;
+        ok = from_file(p, path);
+    if (ok && !p->rows)
+        printf("%d compiled, %d there, in %s\n", p->made[COMPILED], p->made[FOUND], info.directory);
+    if (ok && p->rows) {
+        ok = json_print(p->rows);
+        p->rows = NULL;
     }
     return !ok;
 }
 
-int cmd_warm(int argc, const char **argv)
+int cmd_prebuild(int argc, const char **argv)
 {
-    struct warming w = { .data = NULL };
+    struct prebuild p = { .data = NULL };
     char *data = NULL;
     int json = 0, code, status;
-    struct poptOption table[] = { { "data", 0, POPT_ARG_STRING, &data, 0,
-                                    "of a list of shapes: normal, uniform or bytes (normal)",
-                                    "KIND" },
-                                  { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
-                                  POPT_AUTOHELP POPT_TABLEEND };
+    struct poptOption table[] = {
+        { "data", 0, POPT_ARG_STRING, &data, 0,
+          "random data for a list of shapes: normal, uniform or bytes (normal)", "KIND" },
+        { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
+        POPT_AUTOHELP POPT_TABLEEND
+    };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
 
     poptSetOtherOptionHelp(
-        o, "FILE... [options]\n\nA FILE is a report that LIMBER_REPORT has written, whose "
-           "kernels are made, or lines of\nM N K FORMAT CONTRACT [scheme=NAME] [alpha] "
-           "[beta], where FORMAT may be s, d, c or z.\nKernels depend on what data is like: "
-           "a report names them, shapes are tried on random data.\n\nexample: echo "
-           "\"2000 2000 500 d correct beta\" > shapes; limber warm shapes");
+        o,
+        "FILE... [options]\n\nMakes kernels before a program needs them.  A FILE is a report that "
+        "LIMBER_REPORT has written,\nor a list of lines M N K FORMAT CONTRACT [scheme=NAME] "
+        "[alpha] [beta]; FORMAT may also be\ns, d, c or z.  Kernels depend on the data: a "
+        "report names them; a list is tried on random data.\n\nexample: echo "
+        "\"2000 2000 500 d correct beta\" > shapes; limber prebuild shapes");
     code = poptGetNextOpt(o);
-    w.data = data ? data : "normal";
+    p.data = data ? data : "normal";
     if (code < -1)
         status =
             complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
-    else if (strcmp(w.data, "normal") && strcmp(w.data, "uniform") && strcmp(w.data, "bytes"))
+    else if (strcmp(p.data, "normal") && strcmp(p.data, "uniform") && strcmp(p.data, "bytes"))
         status = complain("--data: \"%s\" is none of normal, uniform, bytes", data) + 1;
     else if (!poptPeekArg(o))
-        status = complain("warm takes a report or a list of shapes") + 1;
+        status = complain("prebuild takes a report or a list of shapes") + 1;
     else {
-        w.rows = json ? cJSON_CreateArray() : NULL;
-        status = warm(&w, o);
+        p.rows = json ? cJSON_CreateArray() : NULL;
+        status = make_all(&p, o);
     }
-    cJSON_Delete(w.rows);
-    context_end(w.ctx);
+    cJSON_Delete(p.rows);
+    context_end(p.ctx);
     poptFreeContext(o);
     free(data);
     return status;

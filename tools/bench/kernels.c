@@ -14,11 +14,11 @@
 
 enum { QUAD_BLOCK = 32 };
 
-static void quad_block(const struct call *c, int i0, int k0)
+static void quad_block(const struct contender *c, int i0, int k0)
 {
-    const quad *a = c->a, *b = c->b;
-    quad *y = c->c;
-    int n = c->n;
+    const quad *a = c->now->a, *b = c->now->b;
+    quad *y = c->now->y;
+    int n = (int)c->work->n;
 
     for (int i = i0; i < n && i < i0 + QUAD_BLOCK; i++)
         for (int k = k0; k < n && k < k0 + QUAD_BLOCK; k++) {
@@ -29,14 +29,21 @@ static void quad_block(const struct call *c, int i0, int k0)
         }
 }
 
-void quad_gemm(void *call)
+bool quad_prepare(struct contender *c)
 {
-    const struct call *c = call;
+    (void)c;
+    return sizeof(quad) == 16;
+}
 
-    memset(c->c, 0, (size_t)c->n * (size_t)c->n * sizeof(quad));
-    for (int i = 0; i < c->n; i += QUAD_BLOCK)
-        for (int k = 0; k < c->n; k += QUAD_BLOCK)
+bool quad_gemm(struct contender *c)
+{
+    int n = (int)c->work->n;
+
+    memset(c->now->y, 0, (size_t)n * (size_t)n * sizeof(quad));
+    for (int i = 0; i < n; i += QUAD_BLOCK)
+        for (int k = 0; k < n; k += QUAD_BLOCK)
             quad_block(c, i, k);
+    return true;
 }
 
 /* ---- double-double --------------------------------------------------------------------------- */
@@ -148,14 +155,11 @@ const char *dd_kernel(void)
 }
 
 /* Rows i0.. of A, k by k: high and low of each row. */
-static void pack_rows(const struct call *c, int i0, double *out)
+static void pack_rows(const double *a, size_t n, int i0, double *out)
 {
-    const double *a = c->a;
-    size_t n = (size_t)c->n;
-
     for (size_t k = 0; k < n; k++)
         for (int i = 0; i < ROWS; i++, out += 2) {
-            bool inside = i0 + i < c->n;
+            bool inside = (size_t)(i0 + i) < n;
             size_t at = 2 * ((size_t)(i0 + i) * n + k);
 
             out[0] = inside ? a[at] : 0;
@@ -164,14 +168,11 @@ static void pack_rows(const struct call *c, int i0, double *out)
 }
 
 /* Columns j0.. of B, k by k: all high parts, then all low parts. */
-static void pack_columns(const struct call *c, int j0, int width, double *out)
+static void pack_columns(const double *b, size_t n, int j0, int width, double *out)
 {
-    const double *b = c->b;
-    size_t n = (size_t)c->n;
-
     for (size_t k = 0; k < n; k++, out += 2 * width)
         for (int j = 0; j < width; j++) {
-            bool inside = j0 + j < c->n;
+            bool inside = (size_t)(j0 + j) < n;
             size_t at = 2 * (k * n + (size_t)(j0 + j));
 
             out[j] = inside ? b[at] : 0;
@@ -179,45 +180,43 @@ static void pack_columns(const struct call *c, int j0, int width, double *out)
         }
 }
 
-static void save_tile(const struct call *c, int i0, int j0, int width, const double *tile)
+static void save_tile(double *y, int n, int i0, int j0, int width, const double *tile)
 {
-    double *y = c->c;
-
-    for (int i = 0; i < ROWS && i0 + i < c->n; i++)
-        for (int j = 0; j < width && j0 + j < c->n; j++) {
+    for (int i = 0; i < ROWS && i0 + i < n; i++)
+        for (int j = 0; j < width && j0 + j < n; j++) {
             double h = tile[2 * width * i + j], l = tile[2 * width * i + width + j], s = h + l;
-            size_t at = 2 * ((size_t)(i0 + i) * (size_t)c->n + (size_t)(j0 + j));
+            size_t at = 2 * ((size_t)(i0 + i) * (size_t)n + (size_t)(j0 + j));
 
             y[at] = s;
             y[at + 1] = l - (s - h);
         }
 }
 
-void dd_gemm(void *call)
+bool dd_gemm(struct contender *c)
 {
-    const struct call *c = call;
-    int width = columns(), panels = (c->n + ROWS - 1) / ROWS;
-    size_t n = (size_t)c->n;
+    int width = columns(), size = (int)c->work->n, panels = (size + ROWS - 1) / ROWS;
+    size_t n = (size_t)size;
     double *a = malloc((size_t)panels * n * 2 * ROWS * sizeof *a);
     double *b = malloc(n * 2 * (size_t)width * sizeof *b), out[ROWS * 32];
+    bool ok = a && b;
 
-    /* Without memory C stays as it is, and the comparison complains. */
-    for (int i = 0; a && b && i < panels; i++)
-        pack_rows(c, ROWS * i, a + (size_t)i * n * 2 * ROWS);
-    for (int j = 0; a && b && j < c->n; j += width) {
-        pack_columns(c, j, width, b);
+    for (int i = 0; ok && i < panels; i++)
+        pack_rows(c->now->a, n, ROWS * i, a + (size_t)i * n * 2 * ROWS);
+    for (int j = 0; ok && j < size; j += width) {
+        pack_columns(c->now->b, n, j, width, b);
         for (int i = 0; i < panels; i++) {
-            struct tile t = { a + (size_t)i * n * 2 * ROWS, b, out, c->n };
+            struct tile t = { a + (size_t)i * n * 2 * ROWS, b, out, size };
 
             if (width == 16)
                 tile_wide(&t);
             else
                 tile_narrow(&t);
-            save_tile(c, ROWS * i, j, width, out);
+            save_tile(c->now->y, size, ROWS * i, j, width, out);
         }
     }
     free(a);
     free(b);
+    return ok || contender_stop(c, STATE_failed, "out of memory");
 }
 
 #else
@@ -227,9 +226,16 @@ const char *dd_kernel(void)
     return NULL;
 }
 
-void dd_gemm(void *call)
+bool dd_gemm(struct contender *c)
 {
-    (void)call;
+    (void)c;
+    return false;
 }
 
 #endif
+
+bool dd_prepare(struct contender *c)
+{
+    (void)c;
+    return dd_kernel() != NULL;
+}

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Rows that are no products: the machine's limits, the scan, copies, and what a call costs besides
+ * its arithmetic: compiled, from disk, from memory, queued, replayed. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <limber/environment.h>
+
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool limit_rows(struct bench *b)
+{
+    struct limit list[MOST_LIMITS];
+    int n = limits_measure(b->threads, list);
+
+    for (int i = 0; i < n; i++)
+        print_line(b, &(struct line){ .what = list[i].what,
+                                      .unit = list[i].unit,
+                                      .scheme = list[i].unit[1] == 'B' ? "memory" : "registers",
+                                      .value = 1e-9 * list[i].rate,
+                                      .best = 1e-9 * list[i].rate });
+    return true;
+}
+
+/* ---- the scan -------------------------------------------------------------------------------- */
+
+enum { SCAN_LENGTH = 4096 }; /* k */
+
+/* One scan of a, whose rows lie along k or across it, as the report of a plan has it. */
+static bool scan_once(limber_context *ctx, void *a, limber_format f, bool across, int64_t lines,
+                      double *seconds)
+{
+    static const limber_contract bits = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 };
+    const int64_t k = SCAN_LENGTH;
+    double column[SCAN_LENGTH] = { 1 };
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_report report = LIMBER_REPORT_INIT;
+    char *text = NULL;
+    bool ok;
+
+    p.m = lines;
+    p.n = 1;
+    p.k = k;
+    p.a = (limber_matrix){ a, f, across ? 1 : k, across ? lines : 1 };
+    p.b = (limber_matrix){ column, LIMBER_F64, 1, 1 };
+    p.c = (limber_output){ NULL, LIMBER_F64, 1, 1 };
+    p.contract = &bits;
+    ok = limber_plan(ctx, &p, &text, &report) == LIMBER_STATUS_OK;
+    limber_free(text);
+    *seconds = report.seconds_scan;
+    return ok || !complain("bench: the scan: %s", limber_error_text());
+}
+
+/* The scan of one operand and reading it, in turn. */
+static bool scan_row(struct bench *b, const char *what, limber_format f, bool across, size_t bytes)
+{
+    struct contender scan = { .samples = b->runs }, reading = { .samples = b->runs };
+    size_t count = bytes / f.size;
+    double size = 1e-9 * (double)bytes;
+    void *a = aligned_alloc(64, bytes);
+    uint64_t state = 1;
+    bool ok = a || !complain("bench: %s: not enough memory", what);
+
+    for (size_t i = 0; ok && i < count; i++) {
+        double x = (double)(random_bits(&state) >> 11) * 0x1p-53 - 0.5;
+
+        if (f.size == 8)
+            ((double *)a)[i] = x;
+        else
+            ((float *)a)[i] = (float)x;
+    }
+    for (int i = -1; ok && i < b->runs; i++) { /* the first warms up */
+        int at = i < 0 ? 0 : i;
+
+        ok = scan_once(b->ctx, a, f, across, (int64_t)count / SCAN_LENGTH, &scan.seconds[at]);
+        reading.seconds[at] = limits_read(b->threads, a, bytes);
+    }
+    free(a);
+    if (!ok)
+        return false;
+    contender_median(&scan);
+    contender_median(&reading);
+    print_line(b, &(struct line){ .what = what,
+                                  .scheme = "scan",
+                                  .unit = "GB/s",
+                                  .value = size / scan.median,
+                                  .best = size / scan.best,
+                                  .ratio = reading.best / scan.best,
+                                  .of = "reading it, bests" });
+    return true;
+}
+
+bool scan_rows(struct bench *b)
+{
+    static const int mebibytes[] = { 1, 64, 512 };
+
+    for (int i = 0; i < 12; i++) {
+        bool single = i >= 6, across = i / 3 % 2;
+        int size = mebibytes[i % 3];
+        char what[64];
+
+        snprintf(what, sizeof what, "%s, lines %s, %d MiB", single ? "FP32" : "FP64",
+                 across ? "side by side" : "along k", size);
+        if (!scan_row(b, what, format_of(single ? "f32" : "f64"), across, (size_t)size << 20))
+            return false;
+    }
+    return true;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static bool same_words(const void *x, const void *y, size_t bytes, uint64_t seed)
+{
+    for (int i = 0; i < PICKS; i++) {
+        size_t at = (size_t)(random_bits(&seed) % (bytes / 8)) * 8;
+        uint64_t u, v;
+
+        if (!device_get(&u, (const char *)x + at, 8) || !device_get(&v, (const char *)y + at, 8) ||
+            u != v)
+            return false;
+    }
+    return true;
+}
+
+static bool time_copies(struct contender *c, void *to, const void *from, size_t bytes)
+{
+    enum { COPIES = 8, SAMPLES = 5 };
+
+    for (int s = -1; s < SAMPLES; s++) {
+        double t;
+
+        if (!device_start())
+            return false;
+        for (int i = 0; i < COPIES; i++)
+            if (!device_copy(to, from, bytes))
+                return false;
+        t = device_stop();
+        if (t < 0)
+            return false;
+        c->seconds[s < 0 ? 0 : s] = t / COPIES;
+    }
+    c->samples = SAMPLES;
+    c->repeats = COPIES;
+    contender_median(c);
+    return true;
+}
+
+/* Numbers of which no two words are equal, so that a copy that did nothing shows. */
+static bool copy_checked(struct contender *c, char *to, char *from, size_t bytes, uint64_t seed)
+{
+    size_t block = 1 << 20;
+    uint64_t *words = malloc(block);
+    bool ok = words != NULL;
+
+    for (size_t i = 0; ok && i < block / 8; i++)
+        words[i] = random_bits(&seed);
+    ok = ok && device_put(from, words, block);
+    free(words);
+    for (size_t at = block; ok && at < bytes; at += block)
+        ok = device_copy(from + at, from, block);
+    ok = ok && device_fill(to, 0xff, bytes) && time_copies(c, to, from, bytes) && device_wait();
+    if (!ok)
+        return contender_stop(c, STATE_failed, "%s",
+                              *device_error() ? device_error() : "no memory");
+    if (!same_words(to, from, bytes, seed))
+        return contender_stop(c, STATE_wrong, "the copy differs");
+    return true;
+}
+
+bool copy_rows(struct bench *b)
+{
+    static const struct peer driver = { .name = "cuMemcpyDtoD" };
+    size_t left = device_memory_free() / 8, most = (size_t)4 << 30;
+    size_t bytes = (left < most ? left : most) >> 20 << 20;
+    struct work w = { .what = "copy on the device", .m = 1, .n = (int64_t)bytes, .k = 1 };
+    struct contender c = { .peer = &driver, .work = &w };
+    char *to = device_alloc(bytes), *from = device_alloc(bytes);
+
+    if (!bytes || !to || !from)
+        contender_stop(&c, STATE_skipped, "no memory: %s", device_error());
+    else
+        copy_checked(&c, to, from, bytes, random_bits(&b->seed));
+    device_free(to);
+    device_free(from);
+    print_gpu_line(b, &(struct line){ .w = &w,
+                                      .c = &c,
+                                      .value = c.median > 0 ? 2e-9 * (double)bytes / c.median : 0,
+                                      .unit = "GB/s" });
+    return true;
+}
+
+/* ---- temporary caches ------------------------------------------------------------------------ */
+
+static int remove_one(const char *path, const struct stat *about, int type, struct FTW *where)
+{
+    (void)about;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static bool make_directory(char *path, size_t size)
+{
+    const char *tmp = limber_variable_value("TMPDIR");
+
+    snprintf(path, size, "%s/limber-bench-XXXXXX", tmp ? tmp : "/tmp");
+    return mkdtemp(path) != NULL || !complain("no temporary directory can be made");
+}
+
+static bool remove_directory(const char *path)
+{
+    return nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ||
+           !complain("bench: %s stays behind", path);
+}
+
+/* ---- the host's latency ---------------------------------------------------------------------- */
+
+struct moment {
+    double seconds;
+    limber_report report;
+};
+
+static bool one_call(limber_context *ctx, struct moment *m)
+{
+    static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    limber_format f = format_of("f64");
+    double a[64] = { 1 }, y[64], start;
+    limber_matrix in = { a, f, 8, 1 };
+    limber_output out = { y, f, 8, 1 };
+    bool ok;
+
+    m->report = (limber_report)LIMBER_REPORT_INIT;
+    start = now();
+    ok =
+        limber_gemm(ctx, &native, 8, 8, 8, NULL, in, in, NULL, out, &m->report) == LIMBER_STATUS_OK;
+
+    m->seconds = now() - start;
+    if (!ok)
+        return !complain("bench: %s", limber_error_text());
+    return (y[0] == 1 && y[1] == 0) || !complain("bench: the first call's result is wrong");
+}
+
+/* Compiled, then in a new context that finds the disk, then from memory. */
+static bool three_calls(const char *dir, struct moment m[3])
+{
+    limber_config config = { .size = sizeof(limber_config), .threads = 1, .cache_dir = dir };
+    limber_context *ctx = NULL;
+    bool ok = true;
+
+    for (int i = 0; ok && i < 3; i++) {
+        if (i < 2) {
+            context_end(ctx);
+            ctx = NULL;
+            ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK ||
+                 !complain("bench: %s", limber_error_text());
+        }
+        ok = ok && one_call(ctx, &m[i]);
+    }
+    context_end(ctx);
+    return ok;
+}
+
+static void latency_line(struct bench *b, const char *what, const char *from, double seconds)
+{
+    print_line(b, &(struct line){ .what = what,
+                                  .scheme = from,
+                                  .unit = "us",
+                                  .n = 8,
+                                  .value = 1e6 * seconds,
+                                  .best = 1e6 * seconds });
+}
+
+bool latency_rows(struct bench *b)
+{
+    static const char *const from[] = { "compiled", "disk", "memory", "interpreter" };
+    static const char *const what[] = { "first call, empty cache", "first call, cache on disk",
+                                        "later call" };
+    char dir[4096];
+    struct moment m[3];
+    bool ok;
+
+    if (!make_directory(dir, sizeof dir))
+        return false;
+    ok = three_calls(dir, m);
+    for (int i = 0; ok && i < 3; i++) {
+        const limber_report *r = &m[i].report;
+
+        latency_line(b, what[i], from[r->from], m[i].seconds);
+        latency_line(b, "  scan", from[r->from], r->seconds_scan);
+        latency_line(b, i ? "  finding the kernel" : "  passes and compiling", from[r->from],
+                     r->seconds_compile);
+        latency_line(b, "  running", from[r->from], r->seconds_run);
+    }
+    return remove_directory(dir) && ok;
+}
+
+/* ---- a GPU's latency ------------------------------------------------------------------------- */
+
+enum { CALLS = 9, QUEUED = 100 };
+
+struct series {
+    struct bench *b;
+    struct work w;
+    struct contender *c;
+    struct operand_sets set;
+    char dir[4096];
+};
+
+static bool failed(struct contender *c)
+{
+    return contender_stop(c, STATE_failed, "%s", device_error());
+}
+
+/* From the call to the result, as the caller's clock sees it. */
+static bool timed_call(struct series *s, double *seconds)
+{
+    double start;
+
+    if (!result_poison(s->c))
+        return failed(s->c);
+    start = now();
+    if (!contender_call(s->c))
+        return false;
+    if (!device_wait())
+        return failed(s->c);
+    *seconds = now() - start;
+    return result_check(&s->set, s->c);
+}
+
+static bool fresh_context(struct series *s)
+{
+    limber_config config = { .size = sizeof(limber_config), .backend = s->b->backend,
+                             .device = s->b->device,
+                             .cache_dir = s->dir };
+
+    context_end(s->c->ctx);
+    s->c->ctx = NULL;
+    if (limber_create(&s->c->ctx, &config) == LIMBER_STATUS_OK)
+        return true;
+    return contender_stop(s->c, STATE_failed, "%.160s", limber_error_text());
+}
+
+/* Ends a line of the table; false where the series ends with it. */
+static bool end_line(struct series *s, const char *what)
+{
+    static const char *const from[] = { "compiled", "from disk", "from memory", "interpreter" };
+    struct contender *c = s->c;
+    double amount = 2e-12 * (double)s->w.m * (double)s->w.n * (double)s->w.k;
+
+    contender_median(c);
+    print_gpu_line(s->b, &(struct line){ .what = what,
+                                         .w = &s->w,
+                                         .c = c,
+                                         .unit = "TFLOPS",
+                                         .note = from[c->report.from],
+                                         .value = c->median > 0 ? amount / c->median : 0 });
+    return c->state == STATE_ok;
+}
+
+/* A new line of the table: nothing measured yet. */
+static void begin_line(struct series *s, const char *what, int repeats)
+{
+    struct contender *c = s->c;
+
+    print_progress(s->b, "%s", what);
+    c->state = STATE_ok;
+    *c->why = 0;
+    c->samples = 0;
+    c->repeats = repeats;
+    c->error = c->allowed = c->median = c->best = 0;
+}
+
+static bool first_call(struct series *s, const char *what)
+{
+    begin_line(s, what, 1);
+    if (fresh_context(s) && timed_call(s, &s->c->seconds[0]))
+        s->c->samples = 1;
+    return end_line(s, what);
+}
+
+static bool later_calls(struct series *s, const char *what)
+{
+    begin_line(s, what, 1);
+    while (s->c->samples < CALLS && timed_call(s, &s->c->seconds[s->c->samples]))
+        s->c->samples++;
+    return end_line(s, what);
+}
+
+/* Samples of many calls, or launches of a graph, in the stream. */
+static void sample_queued(struct series *s, void *graph)
+{
+    struct contender *c = s->c;
+
+    for (c->samples = 0; c->samples < CALLS; c->samples++) {
+        bool ok = device_start();
+        double t = -1;
+
+        for (int i = 0; ok && i < QUEUED; i++)
+            ok = graph ? device_replay(graph) : contender_call(c);
+        if (ok)
+            t = device_stop();
+        if (t < 0) {
+            if (c->state == STATE_ok)
+                failed(c);
+            return;
+        }
+        c->seconds[c->samples] = t / QUEUED;
+    }
+}
+
+static bool queued_calls(struct series *s, const char *what)
+{
+    begin_line(s, what, QUEUED);
+    if (!result_poison(s->c))
+        failed(s->c);
+    else
+        sample_queued(s, NULL);
+    if (s->c->state == STATE_ok)
+        result_check(&s->set, s->c);
+    return end_line(s, what);
+}
+
+static void *record(struct series *s)
+{
+    void *graph;
+    bool called;
+
+    if (!device_record()) {
+        contender_stop(s->c, STATE_skipped, "%s", device_error());
+        return NULL;
+    }
+    called = contender_call(s->c);
+    graph = device_recorded();
+    if (!called || !graph)
+        contender_stop(s->c, STATE_skipped, "a call cannot be recorded: %.150s",
+                       called ? device_error() : limber_error_text());
+    if (called)
+        return graph;
+    device_graph_free(graph);
+    return NULL;
+}
+
+static bool replayed(struct series *s, const char *what)
+{
+    void *graph;
+
+    begin_line(s, what, QUEUED);
+    graph = record(s);
+    if (graph && result_poison(s->c) && device_replay(graph) && result_check(&s->set, s->c))
+        sample_queued(s, graph);
+    else if (s->c->state == STATE_ok)
+        failed(s->c);
+    if (s->c->state == STATE_ok)
+        result_check(&s->set, s->c);
+    device_graph_free(graph);
+    return end_line(s, what);
+}
+
+static void call_series(struct bench *b, const char *format, limber_promise promise)
+{
+    int64_t n = b->size_count ? b->sizes[0] : 256;
+    limber_format f = format_of(format);
+    bool correct = promise == LIMBER_CONTRACT_CORRECT;
+    struct series *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return;
+    s->b = b;
+    s->w = (struct work){ .m = n,
+                          .n = n,
+                          .k = n,
+                          .fa = f,
+                          .fb = f,
+                          .fc = f,
+                          .data = { .data = DATA_normal },
+                          .threads = 1,
+                          .count = 1 };
+    snprintf(s->w.data_name, sizeof s->w.data_name, correct ? "FP64 correct" : "FP32 native");
+    s->c = &s->w.list[0];
+    *s->c = (struct contender){ .work = &s->w,
+                                .now = &s->set.list[0],
+                                .report = LIMBER_REPORT_INIT,
+                                .contract = { .size = sizeof(limber_contract), .promise = promise },
+                                .factor = 1,
+                                .promise = correct ? PROMISE_rounded : PROMISE_sum };
+    if (!make_directory(s->dir, sizeof s->dir)) {
+        print_skip(b, "small calls", "no temporary directory can be made");
+    } else {
+        if (!sets_alloc(&s->set, &s->w, random_bits(&b->seed), 1))
+            print_skip(b, s->w.data_name, s->w.why);
+        else if (first_call(s, "first call, empty cache") &&
+                 first_call(s, "first call, cache on disk") &&
+                 later_calls(s, "later call, waited for") && queued_calls(s, "later calls, queued"))
+            replayed(s, "replayed by a CUDA graph");
+        context_end(s->c->ctx);
+        sets_free(&s->set);
+        remove_directory(s->dir);
+    }
+    free(s);
+}
+
+bool gpu_call_rows(struct bench *b)
+{
+    if (!bench_time_left(b)) {
+        print_skip(b, "small calls", "time is up");
+        return true;
+    }
+    call_series(b, "f32", LIMBER_CONTRACT_NATIVE);
+    if (!device_lost())
+        call_series(b, "f64", LIMBER_CONTRACT_CORRECT);
+    return true;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Exact values of some elements of a product or convolution, and results compared with them. */
+#include "tools/bench/bench.h"
+#include "tools/bench/bench.h"
+
+#include <math.h>
+#include <mpfr.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Products of the widest operands have 226 bits; data spans few enough binades for sums of them to
+ * lose nothing, or nothing that a contract could tell. */
+enum { SUM_BITS = 448, PARTS = 3, CORNER = 8 };
+
+struct reference {
+    int64_t place[PICKS];
+    mpfr_t sum[PICKS];
+    double scale[PICKS];        /* |A||B| */
+};
+
+/* 0: exact. */
+static double unit_roundoff(limber_format f)
+{
+    if (f.kind == LIMBER_KIND_DD)
+        return 0x1p-104;
+    return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -f.frac_bits - 1) : 0;
+}
+
+/* The exact value of an element; false for what is no number. */
+static bool load(mpfr_t x, limber_format f, const void *p)
+{
+    int64_t integer;
+    double d;
+    quad q;
+
+    if (f.kind == LIMBER_KIND_INT && f.size == 8) { /* it has more bits than a double */
+        memcpy(&integer, p, sizeof integer);
+        mpfr_set_sj(x, integer, MPFR_RNDN);
+        return true;
+    }
+    if (f.size < 16) {
+        if (limber_convert(&d, format_of("f64"), p, f, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
+            return false;
+        mpfr_set_d(x, d, MPFR_RNDN);
+        return isfinite(d);
+    }
+    if (sizeof(quad) != 16 ||
+        limber_convert(&q, format_of("f128"), p, f, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
+        return false;
+    mpfr_set_zero(x, 1);
+    for (int i = 0; i < PARTS; i++) {
+        d = (double)q;
+        q -= (quad)d;
+        mpfr_add_d(x, x, d, MPFR_RNDN);
+    }
+    return mpfr_number_p(x) != 0;
+}
+
+/* The sum of one element of the result. */
+struct sum {
+    mpfr_ptr sum;
+    double *scale;
+    mpfr_t x, y, z;
+    bool ok;
+};
+
+static void add_product(struct sum *s, const struct work *w, const void *a, const void *b)
+{
+    s->ok = s->ok && load(s->x, w->fa, a) && load(s->y, w->fb, b);
+    if (!s->ok)
+        return;
+    mpfr_mul(s->z, s->x, s->y, MPFR_RNDN);
+    mpfr_add(s->sum, s->sum, s->z, MPFR_RNDN);
+    *s->scale += fabs(mpfr_get_d(s->z, MPFR_RNDN));
+}
+
+/* Element (row,col) of a tensor on the host. */
+static const void *element(const struct tensor *t, int64_t row, int64_t col)
+{
+    return (const char *)tensor_row(t, row) + col * t->format.size;
+}
+
+static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a,
+                     const struct tensor *b, int64_t at)
+{
+    int64_t i = at / w->n, j = at % w->n;
+
+    for (int64_t q = 0; q < w->k; q++)
+        add_product(s, w, w->ta ? element(a, q, i) : element(a, i, q),
+                    w->tb ? element(b, j, q) : element(b, q, j));
+}
+
+/* Rows are images and filters. */
+static void add_conv(struct sum *sum, const struct work *w, const struct tensor *a,
+                     const struct tensor *b, int64_t at)
+{
+    const limber_conv *s = &w->conv;
+    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
+    int64_t oh = 0, ow = 0, x, y, o, image, c = s->c;
+
+    limber_conv_output(s, &oh, &ow);
+    image = at / (s->o * oh * ow);
+    x = nchw ? at % ow : at / s->o % ow;
+    y = nchw ? at / ow % oh : at / (s->o * ow) % oh;
+    o = nchw ? at / (ow * oh) % s->o : at % s->o;
+    for (int64_t d = 0; d < c * s->r * s->s; d++) {
+        int64_t ch = d / (s->r * s->s), i = d / s->s % s->r, j = d % s->s;
+        int64_t iy = y * s->stride[0] + i - s->pad[0], ix = x * s->stride[1] + j - s->pad[2];
+
+        if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
+            continue;
+        add_product(
+            sum, w,
+            element(a, image, nchw ? (ch * s->h + iy) * s->w + ix : (iy * s->w + ix) * c + ch),
+            element(b, o, nchw ? d : (i * s->s + j) * c + ch));
+    }
+}
+
+/* The corners, then anywhere. */
+static int64_t place(const struct work *w, int pick, uint64_t *state)
+{
+    int64_t corners[] = { 0, w->n - 1, (w->m - 1) * w->n, w->m * w->n - 1 };
+
+    if (pick < 4)
+        return corners[pick];
+    return (int64_t)(random_bits(state) % (uint64_t)(w->m * w->n));
+}
+
+struct reference *reference_make(const struct work *w, const struct tensor *a,
+                                 const struct tensor *b)
+{
+    struct reference *r = calloc(1, sizeof *r);
+    struct sum s = { .ok = r };
+    uint64_t state = a->seed ^ 0x5bd1e995;
+
+    mpfr_inits2(113, s.x, s.y, (mpfr_ptr)NULL);
+    mpfr_init2(s.z, 226);
+    for (int i = 0; r && i < PICKS; i++) {
+        mpfr_init2(r->sum[i], SUM_BITS);
+        mpfr_set_zero(r->sum[i], 1);
+        r->place[i] = place(w, i, &state);
+        s.sum = r->sum[i];
+        s.scale = &r->scale[i];
+        if (w->is_conv)
+            add_conv(&s, w, a, b, r->place[i]);
+        else
+            add_gemm(&s, w, a, b, r->place[i]);
+    }
+    mpfr_clears(s.x, s.y, s.z, (mpfr_ptr)NULL);
+    if (s.ok)
+        return r;
+    reference_free(r);
+    return NULL;
+}
+
+void reference_free(struct reference *r)
+{
+    for (int i = 0; r && i < PICKS; i++)
+        mpfr_clear(r->sum[i]);
+    free(r);
+}
+
+int64_t reference_place(const struct reference *r, int pick)
+{
+    return r->place[pick];
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* What the promise allows of |x - sum|, in units of u |A||B| (integers: of |A||B|). */
+static double allowed(const struct contender *c, double u, double sum, double scale)
+{
+    switch (c->promise) {
+    case PROMISE_sum: return c->factor * (double)(c->work->k + 2);
+    case PROMISE_bits: return (ldexp(1, -(int)c->factor) + u * fabs(sum) / scale) / u;
+    case PROMISE_bound: return c->report.bound / u + fabs(sum) / scale;
+    case PROMISE_loose: return ldexp(1, -(int)c->factor) / u;
+    default: return 0;
+    }
+}
+
+static bool rounded(mpfr_t got, const mpfr_t sum, limber_format f)
+{
+    mpfr_t x;
+    bool same;
+
+    mpfr_init2(x, f.frac_bits + 1);
+    mpfr_set(x, sum, MPFR_RNDN);
+    same = mpfr_equal_p(x, got) != 0;
+    mpfr_clear(x);
+    return same;
+}
+
+/* One element: its error in units of u |A||B|; false when it breaks the promise. */
+static bool compare(const struct reference *r, struct contender *c, int pick, mpfr_t got,
+                    mpfr_t error)
+{
+    limber_format f = c->now->fy;
+    double u = unit_roundoff(f), scale = r->scale[pick], e, most;
+
+    if (!load(got, f, c->got[pick])) {
+        c->error = INFINITY;
+        return false;
+    }
+    mpfr_sub(error, got, r->sum[pick], MPFR_RNDN);
+    e = fabs(mpfr_get_d(error, MPFR_RNDA));
+    if (e > 0)
+        e /= scale * (u > 0 ? u : 1);
+    most = scale > 0 && u > 0 ? allowed(c, u, mpfr_get_d(r->sum[pick], MPFR_RNDN), scale) : 0;
+    if (e >= c->error) {
+        c->error = e;
+        c->allowed = most;
+    }
+    if (c->promise == PROMISE_rounded)
+        return rounded(got, r->sum[pick], f);
+    return e <= most;
+}
+
+/* Bit by bit, but for NaN, with what Limber found. */
+static bool same_as_unit(struct contender *c)
+{
+    const struct contender *limber = &c->work->list[0];
+
+    for (int i = 0; c != limber && i < PICKS; i++) {
+        float x, y;
+
+        memcpy(&x, limber->got[i], sizeof x);
+        memcpy(&y, c->got[i], sizeof y);
+        if (x != y && !(isnan(x) && isnan(y)))
+            return contender_stop(c, STATE_wrong, "an element is %a, by Limber %a", (double)y,
+                                  (double)x);
+    }
+    return true;
+}
+
+bool reference_check(const struct reference *r, struct contender *c)
+{
+    mpfr_t got, error;
+    int wrong = -1;
+
+    if (c->promise == PROMISE_unit)
+        return same_as_unit(c);
+    mpfr_inits2(SUM_BITS, got, error, (mpfr_ptr)NULL);
+    for (int i = 0; i < PICKS; i++)
+        if (!compare(r, c, i, got, error) && wrong < 0)
+            wrong = i;
+    mpfr_clears(got, error, (mpfr_ptr)NULL);
+    if (wrong >= 0)
+        contender_stop(c, STATE_wrong,
+                       "row %lld, column %lld breaks its contract; largest error "
+                       "%.3g, allowed %.3g",
+                       (long long)(r->place[wrong] / c->work->n),
+                       (long long)(r->place[wrong] % c->work->n), c->error, c->allowed);
+    return wrong < 0;
+}
+
+/* ---- simulated units ------------------------------------------------------------------------- */
+
+/* A corner of the product, CORNER x CORNER. */
+static bool corner_of(struct contender *c, limber_context *ctx, const limber_contract *contract,
+                      float *y)
+{
+    const struct work *w = c->work;
+    const limber_format f = format_of("f32");
+    limber_matrix a = { (void *)(uintptr_t)c->now->a, f, w->k, 1 };
+    limber_matrix b = { (void *)(uintptr_t)c->now->b, f, w->n, 1 };
+
+    return limber_gemm(ctx, contract, CORNER, CORNER, w->k, NULL, a, b, NULL,
+                       (limber_output){ y, f, CORNER, 1 }, NULL) == LIMBER_STATUS_OK ||
+           contender_stop(c, STATE_failed, "%.160s", limber_error_text());
+}
+
+static bool same_counts(struct contender *c, const limber_statistics *wanted)
+{
+    const limber_statistics *got = &c->work->statistics;
+
+    if (got->nonzero == wanted->nonzero && got->mul_inexact == wanted->mul_inexact &&
+        got->swamped == wanted->swamped && got->partly_swamped == wanted->partly_swamped)
+        return true;
+    return contender_stop(c, STATE_wrong, "%lld sums of a corner are swamped, by interp %lld",
+                          (long long)got->swamped, (long long)wanted->swamped);
+}
+
+bool unit_check(struct contender *c)
+{
+    struct work *w = c->work;
+    limber_statistics counts = { .size = sizeof(limber_statistics), .swamped_only = w->statistics.swamped_only };
+    limber_contract plain = c->contract;
+    limber_config config = { .size = sizeof(limber_config), .backend = "interp", .threads = 1, .cache_dir = "" };
+    limber_context *ctx = NULL;
+    float wanted[CORNER * CORNER], again[CORNER * CORNER];
+    const float *y = c->now->y;
+    bool ok;
+
+    plain.statistics = w->counts ? &counts : NULL;
+    if (limber_create(&ctx, &config) != LIMBER_STATUS_OK)
+        return contender_stop(c, STATE_failed, "%.160s", limber_error_text());
+    ok = corner_of(c, ctx, &plain, wanted);
+    for (int i = 0; ok && i < CORNER; i++)
+        if (memcmp(y + i * w->n, wanted + i * CORNER, CORNER * sizeof *y))
+            ok = contender_stop(c, STATE_wrong, "row %d has other bits than by interp", i);
+    context_end(ctx);
+    /* the counts on the context that is measured */
+    return ok &&
+           (!w->counts || (corner_of(c, c->ctx, &c->contract, again) && same_counts(c, &counts)));
+}

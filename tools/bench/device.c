@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * NVIDIA's driver, opened at run time: one device, one stream, memory, timing, graphs.  Without it
+ * the same functions work on the host.
+ *
+ * The primary context is used, which cuBLAS and cuDNN use too. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <limber/environment.h>
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned long long address; /* CUdeviceptr */
+
+/* Constants of cuda.h. */
+enum { UNITS = 16, L2 = 38, MAJOR = 75, MINOR = 76, RELAXED = 2 };
+
+/* Every function of the driver: its name here, its symbol, what it takes. */
+#define DRIVER(F) \
+    F(init, cuInit, (unsigned)) \
+    F(error_text, cuGetErrorString, (int, const char **)) \
+    F(version, cuDriverGetVersion, (int *)) \
+    F(count, cuDeviceGetCount, (int *)) \
+    F(get, cuDeviceGet, (int *, int)) \
+    F(name, cuDeviceGetName, (char *, int, int)) \
+    F(attribute, cuDeviceGetAttribute, (int *, int, int)) \
+    F(total, cuDeviceTotalMem_v2, (size_t *, int)) \
+    F(retain, cuDevicePrimaryCtxRetain, (void **, int)) \
+    F(release, cuDevicePrimaryCtxRelease_v2, (int)) \
+    F(current, cuCtxSetCurrent, (void *)) \
+    F(wait, cuCtxSynchronize, (void)) \
+    F(memory, cuMemGetInfo_v2, (size_t *, size_t *)) \
+    F(alloc, cuMemAlloc_v2, (address *, size_t)) \
+    F(free, cuMemFree_v2, (address)) \
+    F(alloc_host, cuMemHostAlloc, (void **, size_t, unsigned)) \
+    F(free_host, cuMemFreeHost, (void *)) \
+    F(put, cuMemcpyHtoD_v2, (address, const void *, size_t)) \
+    F(get_back, cuMemcpyDtoH_v2, (void *, address, size_t)) \
+    F(copy, cuMemcpyDtoDAsync_v2, (address, address, size_t, void *)) \
+    F(fill, cuMemsetD8Async, (address, unsigned char, size_t, void *)) \
+    F(stream, cuStreamCreate, (void **, unsigned)) \
+    F(end_stream, cuStreamDestroy_v2, (void *)) \
+    F(event, cuEventCreate, (void **, unsigned)) \
+    F(end_event, cuEventDestroy_v2, (void *)) \
+    F(record, cuEventRecord, (void *, void *)) \
+    F(event_wait, cuEventSynchronize, (void *)) \
+    F(elapsed, cuEventElapsedTime, (float *, void *, void *)) \
+    F(capture, cuStreamBeginCapture_v2, (void *, int)) \
+    F(end_capture, cuStreamEndCapture, (void *, void **)) \
+    F(graph, cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
+    F(launch, cuGraphLaunch, (void *, void *)) \
+    F(end_exec, cuGraphExecDestroy, (void *)) \
+    F(end_graph, cuGraphDestroy, (void *))
+
+#define DECLARE(here, symbol, arguments) int(*here) arguments;
+#define NEEDED(here, symbol, arguments) { #symbol, &cu.here },
+static struct {
+    DRIVER(DECLARE)
+} cu;
+static const struct symbol needed[] = { DRIVER(NEEDED) };
+
+static struct {
+    void *stream, *from, *to;
+    int device;
+    bool pinned, lost, open;
+    double start; /* the host's */
+    char error[200];
+    struct device_info info;
+} gpu;
+
+static struct library driver;
+
+const char *device_error(void)
+{
+    return gpu.error;
+}
+
+bool device_lost(void)
+{
+    return gpu.lost;
+}
+
+const struct device_info *device_info(void)
+{
+    return &gpu.info;
+}
+
+void *device_stream(void)
+{
+    return gpu.stream;
+}
+
+/* Codes from 700 to 719 are faults of a kernel: the context is of no use any more. */
+static bool good(int code, const char *what)
+{
+    const char *text = NULL;
+
+    if (code == 0)
+        return true;
+    if (cu.error_text)
+        cu.error_text(code, &text);
+    snprintf(gpu.error, sizeof gpu.error, "%s: %s (%d)", what, text ? text : "error", code);
+    gpu.lost |= code >= 700 && code < 720;
+    return false;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool open_library(void)
+{
+    const char *name = limber_variable_value("LIMBER_CUDA");
+
+    driver = (struct library){ .name = "the driver", .files = name ? name : "libcuda.so.1" };
+    if (library_load(&driver) && LIBRARY_FIND(&driver, needed))
+        return true;
+    snprintf(gpu.error, sizeof gpu.error, "%s", driver.why_not);
+    return false;
+}
+
+static bool open_device(int device)
+{
+    struct device_info *a = &gpu.info;
+    int n = 0;
+    void *context;
+
+    if (!good(cu.init(0), "the driver finds no device: cuInit") ||
+        !good(cu.count(&n), "cuDeviceGetCount"))
+        return false;
+    if (device < 0 || device >= n) {
+        snprintf(gpu.error, sizeof gpu.error, "there is no device %d: the driver lists %d", device,
+                 n);
+        return false;
+    }
+    return good(cu.get(&gpu.device, device), "cuDeviceGet") &&
+           good(cu.name(a->name, sizeof a->name, gpu.device), "cuDeviceGetName") &&
+           good(cu.version(&a->driver), "cuDriverGetVersion") &&
+           good(cu.attribute(&a->units, UNITS, gpu.device), "cuDeviceGetAttribute") &&
+           good(cu.attribute(&a->major, MAJOR, gpu.device), "cuDeviceGetAttribute") &&
+           good(cu.attribute(&a->minor, MINOR, gpu.device), "cuDeviceGetAttribute") &&
+           good(cu.total(&a->memory, gpu.device), "cuDeviceTotalMem") &&
+           good(cu.retain(&context, gpu.device), "cuDevicePrimaryCtxRetain") &&
+           good(cu.current(context), "cuCtxSetCurrent");
+}
+
+const char *device_open(int device, bool pinned)
+{
+    int l2 = 0;
+
+    gpu.pinned = pinned;
+    if (!open_library() || !open_device(device))
+        return gpu.error;
+    if (cu.attribute(&l2, L2, gpu.device) == 0 && l2 > 0)
+        gpu.info.l2 = (size_t)l2;
+    if (!good(cu.stream(&gpu.stream, 0), "cuStreamCreate") ||
+        !good(cu.event(&gpu.from, 0), "cuEventCreate") ||
+        !good(cu.event(&gpu.to, 0), "cuEventCreate"))
+        return gpu.error;
+    gpu.open = true;
+    return NULL;
+}
+
+void device_close(void)
+{
+    if (!gpu.open)
+        return;
+    cu.end_event(gpu.from);
+    cu.end_event(gpu.to);
+    cu.end_stream(gpu.stream);
+    cu.release(gpu.device);
+    gpu.open = false;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static address address_of(const void *data)
+{
+    return (address)(uintptr_t)data;
+}
+
+size_t device_memory_free(void)
+{
+    size_t left = 0, total;
+
+    if (!gpu.open)
+        return (size_t)memory_here();
+    return good(cu.memory(&left, &total), "cuMemGetInfo") ? left : 0;
+}
+
+void *device_alloc(size_t bytes)
+{
+    address at = 0;
+    void *p = NULL;
+
+    bytes = bytes ? bytes : 1;
+    if (!gpu.open)
+        return malloc(bytes);
+    if (gpu.pinned)
+        return good(cu.alloc_host(&p, bytes, 0), "cuMemHostAlloc") ? p : NULL;
+    return good(cu.alloc(&at, bytes), "cuMemAlloc") ? (void *)(uintptr_t)at : NULL;
+}
+
+void device_free(void *data)
+{
+    if (!gpu.open)
+        free(data);
+    else if (data && gpu.pinned)
+        cu.free_host(data);
+    else if (data)
+        cu.free(address_of(data));
+}
+
+bool device_wait(void)
+{
+    return !gpu.open || good(cu.wait(), "cuCtxSynchronize");
+}
+
+bool device_put(void *to, const void *from, size_t bytes)
+{
+    if (!gpu.open)
+        return device_copy(to, from, bytes);
+    return good(cu.put(address_of(to), from, bytes), "cuMemcpyHtoD") && device_wait();
+}
+
+bool device_get(void *to, const void *from, size_t bytes)
+{
+    if (!gpu.open)
+        return device_copy(to, from, bytes);
+    return good(cu.get_back(to, address_of(from), bytes), "cuMemcpyDtoH");
+}
+
+bool device_copy(void *to, const void *from, size_t bytes)
+{
+    if (gpu.open)
+        return good(cu.copy(address_of(to), address_of(from), bytes, gpu.stream),
+                    "cuMemcpyDtoDAsync");
+    memcpy(to, from, bytes);
+    return true;
+}
+
+bool device_fill(void *to, int byte, size_t bytes)
+{
+    if (gpu.open)
+        return good(cu.fill(address_of(to), (unsigned char)byte, bytes, gpu.stream),
+                    "cuMemsetD8Async") &&
+               device_wait();
+    memset(to, byte, bytes);
+    return true;
+}
+
+/* ---- timing ---------------------------------------------------------------------------------- */
+
+bool device_start(void)
+{
+    gpu.start = now();
+    return !gpu.open || good(cu.record(gpu.from, gpu.stream), "cuEventRecord");
+}
+
+double device_stop(void)
+{
+    float ms = 0;
+
+    if (!gpu.open)
+        return now() - gpu.start;
+    if (!good(cu.record(gpu.to, gpu.stream), "cuEventRecord") ||
+        !good(cu.event_wait(gpu.to), "cuEventSynchronize") ||
+        !good(cu.elapsed(&ms, gpu.from, gpu.to), "cuEventElapsedTime"))
+        return -1;
+    return 1e-3 * (double)ms;
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+bool device_record(void)
+{
+    return good(cu.capture(gpu.stream, RELAXED), "cuStreamBeginCapture");
+}
+
+void *device_recorded(void)
+{
+    void *graph = NULL, *exec = NULL;
+
+    if (!good(cu.end_capture(gpu.stream, &graph), "cuStreamEndCapture") || !graph)
+        return NULL;
+    if (!good(cu.graph(&exec, graph, 0), "cuGraphInstantiate"))
+        exec = NULL;
+    cu.end_graph(graph);
+    return exec;
+}
+
+bool device_replay(void *graph)
+{
+    return good(cu.launch(graph, gpu.stream), "cuGraphLaunch");
+}
+
+void device_graph_free(void *graph)
+{
+    if (graph)
+        cu.end_exec(graph);
+}

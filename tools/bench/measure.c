@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One work's measuring: operands, a checked call of every contender, then samples of all in turn.
+ * Nothing is timed that was not checked, and the result is checked again afterwards. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MOST_REPEATS = 1000, READ_WHOLE = 64 << 20 };
+static const double slow = 0.1, very_slow = 1; /* seconds of a call that is sampled less often */
+
+bool contender_stop(struct contender *c, enum state state, const char *format, ...)
+{
+    va_list args;
+
+    c->state = state;
+    va_start(args, format);
+    vsnprintf(c->why, sizeof c->why, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool limber_failed(struct contender *c, limber_status status)
+{
+    bool refused = status == LIMBER_STATUS_NO_SCHEME || status == LIMBER_STATUS_NO_MEMORY;
+
+    c->refused = status == LIMBER_STATUS_NO_SCHEME;
+    return contender_stop(c, refused ? STATE_skipped : STATE_failed, "%s: %.160s",
+                          limber_status_name(status), limber_error_text());
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* Tensors' rows are matrices' rows, images and filters. */
+static void shape_tensors(const struct work *w, struct tensor *a, struct tensor *b,
+                          struct tensor *y)
+{
+    const limber_conv *s = &w->conv;
+
+    *a = (struct tensor){ .format = w->fa,
+                          .rows = w->ta ? w->k : w->m,
+                          .cols = w->ta ? w->m : w->k };
+    *b = (struct tensor){ .format = w->fb,
+                          .rows = w->tb ? w->n : w->k,
+                          .cols = w->tb ? w->k : w->n };
+    *y = (struct tensor){ .format = w->fc, .rows = w->m, .cols = w->n };
+    if (w->is_conv) {
+        a->rows = s->n;
+        a->cols = s->c * s->h * s->w;
+        b->rows = s->o;
+        b->cols = s->c * s->r * s->s;
+    }
+}
+
+static int sets_wanted(size_t bytes, int most)
+{
+    size_t n = bytes ? 2 * device_info()->l2 / bytes + 1 : 1;
+
+    return n > (size_t)most ? most : (int)n;
+}
+
+static bool fill_sets(struct tensor *list, const struct pool *p, int sets, uint64_t seed)
+{
+    size_t bytes = (size_t)(p->segments * p->length) * p->format.size;
+    void *device = device_alloc(bytes);
+    bool ok = device && device_put(device, p->data, bytes);
+
+    for (int i = 0; ok && i < sets; i++) {
+        list[i].pool = p;
+        list[i].seed = seed + 0x100000000u * (uint64_t)i;
+        list[i].data = device_alloc(tensor_bytes(&list[i]));
+        ok = list[i].data && tensor_fill(&list[i], device);
+    }
+    device_free(device);
+    return ok;
+}
+
+/* B of scaled and of mixed data is plain, for its lines are columns; only A has NaN. */
+static struct data_kind data_of_b(struct data_kind d)
+{
+    if (d.data == DATA_scaled || d.data == DATA_mixed)
+        d.data = DATA_normal;
+    d.special = 0;
+    return d;
+}
+
+static bool fill_operands(struct operand_sets *s, const struct work *w, uint64_t seed)
+{
+    return pool_fill(&s->pa, w->data, w->fa, s->a[0].cols, seed) &&
+           pool_fill(&s->pb, data_of_b(w->data), w->fb, s->b[0].cols, seed + 1) &&
+           fill_sets(s->a, &s->pa, s->sets, random_bits(&seed)) &&
+           fill_sets(s->b, &s->pb, s->sets, random_bits(&seed));
+}
+
+static bool alloc_results(struct operand_sets *s)
+{
+    for (int i = 0; i < s->sets; i++) {
+        s->y[i].data = device_alloc(tensor_bytes(&s->y[i]));
+        if (!s->y[i].data)
+            return false;
+        s->list[i] = (struct operands){ .fa = s->a[i].format,
+                                        .fb = s->b[i].format,
+                                        .fy = s->y[i].format,
+                                        .a = s->a[i].data,
+                                        .b = s->b[i].data,
+                                        .y = s->y[i].data };
+    }
+    return true;
+}
+
+static bool fits(const struct operand_sets *s, struct work *w)
+{
+    size_t left = device_memory_free(), need = w->bytes * (size_t)s->sets;
+
+    if (need <= left / 8 * 7)
+        return true;
+    snprintf(w->why, sizeof w->why, "operands take %.1f GiB and %.1f GiB are free",
+             (double)need / (1 << 30), (double)left / (1 << 30));
+    return false;
+}
+
+bool sets_alloc(struct operand_sets *s, struct work *w, uint64_t seed, int most)
+{
+    bool checked = w->data.data != DATA_spread; /* results of such data may leave the format */
+    bool ok;
+
+    memset(s, 0, sizeof *s);
+    shape_tensors(w, &s->a[0], &s->b[0], &s->y[0]);
+    w->bytes = tensor_bytes(&s->a[0]) + tensor_bytes(&s->b[0]) + tensor_bytes(&s->y[0]);
+    s->sets = sets_wanted(w->bytes, most);
+    if (!fits(s, w))
+        return false;
+    for (int i = 1; i < s->sets; i++)
+        shape_tensors(w, &s->a[i], &s->b[i], &s->y[i]);
+    ok = fill_operands(s, w, seed) && alloc_results(s);
+    if (ok && checked)
+        s->reference = reference_make(w, &s->a[0], &s->b[0]);
+    ok = ok && (s->reference || !checked);
+    if (!ok)
+        snprintf(w->why, sizeof w->why, "operands could not be made: %.150s",
+                 *device_error() ? device_error() : "out of memory");
+    return ok;
+}
+
+void sets_free(struct operand_sets *s)
+{
+    for (int i = 0; i < s->sets; i++) {
+        device_free(s->a[i].data);
+        device_free(s->b[i].data);
+        device_free(s->y[i].data);
+    }
+    pool_clear(&s->pa);
+    pool_clear(&s->pb);
+    reference_free(s->reference);
+    memset(s, 0, sizeof *s);
+}
+
+static size_t result_bytes(const struct contender *c)
+{
+    return (size_t)(c->work->m * c->work->n) * c->now->fy.size;
+}
+
+bool result_poison(const struct contender *c)
+{
+    return device_fill(c->now->y, 0xff, result_bytes(c));
+}
+
+/* The poison is a NaN of every float format: results that are small enough are looked at whole. */
+static bool all_written(struct contender *c)
+{
+    size_t bytes = result_bytes(c), size = c->now->fy.size, at = 0;
+    unsigned char poison[ELEMENT], *y;
+
+    if (c->now->fy.kind != LIMBER_KIND_FLOAT || bytes > READ_WHOLE || !(y = malloc(bytes + 1)))
+        return true;
+    memset(poison, 0xff, sizeof poison);
+    if (!device_get(y, c->now->y, bytes))
+        contender_stop(c, STATE_failed, "%s", device_error());
+    else
+        while (at < bytes && memcmp(y + at, poison, size))
+            at += size;
+    free(y);
+    if (c->state == STATE_ok && at < bytes)
+        contender_stop(c, STATE_wrong, "row %lld, column %lld was not written",
+                       (long long)(at / size) / c->work->n, (long long)(at / size) % c->work->n);
+    return c->state == STATE_ok;
+}
+
+bool result_check(const struct operand_sets *s, struct contender *c)
+{
+    const char *y = c->now->y;
+    size_t size = c->now->fy.size;
+
+    if (!device_wait())
+        return contender_stop(c, STATE_failed, "%s", device_error());
+    if (!s->reference)
+        return true;
+    for (int i = 0; i < PICKS; i++)
+        if (!device_get(c->got[i], y + (size_t)reference_place(s->reference, i) * size, size))
+            return contender_stop(c, STATE_failed, "%s", device_error());
+    return reference_check(s->reference, c) && all_written(c);
+}
+
+bool same_bits(const struct contender *x, const struct contender *y)
+{
+    for (int i = 0; i < PICKS; i++)
+        if (memcmp(x->got[i], y->got[i], x->work->fc.size))
+            return false;
+    return true;
+}
+
+/* ---- copies for peers in other formats ------------------------------------------------------- */
+
+struct copies {
+    struct operands list[MOST_CONTENDERS];
+    int count;
+};
+
+/* "f64" or "u8 i8 i32" to three formats. */
+static void formats_of(const char *words, struct operands *o)
+{
+    char a[8] = "", b[8] = "", y[8] = "";
+
+    sscanf(words, "%7s %7s %7s", a, b, y);
+    o->formats = words;
+    o->fa = format_of(a);
+    o->fb = *b ? format_of(b) : o->fa;
+    o->fy = *y ? format_of(y) : o->fa;
+}
+
+static void *converted(limber_format to, const void *x, limber_format from, int64_t count)
+{
+    void *out = malloc((size_t)count * to.size);
+
+    if (out &&
+        limber_convert(out, to, x, from, (size_t)count, LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)
+        return out;
+    free(out);
+    return NULL;
+}
+
+/* The operands that a peer takes: the work's, or copies of them in its formats, on the host. */
+static const struct operands *operands_for(const struct peer *p, const struct work *w,
+                                           const struct operand_sets *s, struct copies *copies)
+{
+    const struct operands *own = &s->list[0];
+    struct operands *o = &copies->list[copies->count];
+
+    if (!p->formats)
+        return own;
+    for (int i = 0; i < copies->count; i++)
+        if (!strcmp(copies->list[i].formats, p->formats))
+            return &copies->list[i];
+    formats_of(p->formats, o);
+    if (limber_format_equal(o->fa, w->fa) && limber_format_equal(o->fb, w->fb) &&
+        limber_format_equal(o->fy, w->fc))
+        return own;
+    copies->count++;
+    o->a = converted(o->fa, own->a, w->fa, w->m * w->k);
+    o->b = converted(o->fb, own->b, w->fb, w->k * w->n);
+    o->y = calloc((size_t)(w->m * w->n), o->fy.size);
+    return o;
+}
+
+static void free_copies(struct copies *copies)
+{
+    for (int i = 0; i < copies->count; i++) {
+        free((void *)(uintptr_t)copies->list[i].a);
+        free((void *)(uintptr_t)copies->list[i].b);
+        free(copies->list[i].y);
+    }
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static limber_matrix matrix(const void *data, limber_format f, int64_t cols, bool transposed,
+                            int64_t rows)
+{
+    return (limber_matrix){ (void *)(uintptr_t)data, f, transposed ? 1 : cols,
+                            transposed ? rows : 1 };
+}
+
+typedef void bound_d(int, int, int, int, int, int, double, const void *, int, const void *, int,
+                     double, void *, int);
+typedef void bound_s(int, int, int, int, int, int, float, const void *, int, const void *, int,
+                     float, void *, int);
+
+static void call_bound(const struct contender *c)
+{
+    const struct operands *o = c->now;
+    int n = (int)c->work->n;
+
+    if (o->fy.size == 8)
+        ((bound_d *)c->function)(101, 111, 111, n, n, n, 1, o->a, n, o->b, n, 0, o->y, n);
+    else
+        ((bound_s *)c->function)(101, 111, 111, n, n, n, 1, o->a, n, o->b, n, 0, o->y, n);
+}
+
+static limber_status call_product(struct contender *c)
+{
+    const struct work *w = c->work;
+    const struct operands *o = c->now;
+    limber_queue queue = { .size = sizeof(limber_queue), .stream = device_stream() };
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.contract = &c->contract;
+    p.a = (limber_matrix){ o->a, o->fa, 0, 0 };
+    p.b = (limber_matrix){ o->b, o->fb, 0, 0 };
+    p.c = (limber_output){ o->y, o->fy, 0, 0 };
+    if (w->is_conv) {
+        p.operation = LIMBER_OPERATION_CONV_FORWARD;
+        p.conv = &w->conv;
+        return limber_run(c->ctx, &p, &c->report);
+    }
+    p.m = w->m;
+    p.n = w->n;
+    p.k = w->k;
+    p.a = matrix(o->a, o->fa, w->k, w->ta, w->m);
+    p.b = matrix(o->b, o->fb, w->n, w->tb, w->k);
+    p.c.row_stride = w->n;
+    p.c.col_stride = 1;
+    p.prepared_a = c->variant == CALL_prepared ? c->prepared : NULL;
+    p.queue = queue.stream ? &queue : NULL;
+    return limber_run(c->ctx, &p, &c->report);
+}
+
+bool contender_call(struct contender *c)
+{
+    limber_status status = LIMBER_STATUS_OK;
+
+    if (c->peer)
+        return c->peer->run(c);
+    if (c->variant == CALL_bound)
+        call_bound(c);
+    else if (c->variant == CALL_shape)
+        ((limber_kernel)c->function)(c->now->a, c->now->b, c->now->y);
+    else
+        status = call_product(c);
+    return status == LIMBER_STATUS_OK || limber_failed(c, status);
+}
+
+/* ---- setting up ------------------------------------------------------------------------------ */
+
+static bool begin_peer(struct contender *c)
+{
+    const struct peer *p = c->peer;
+    const struct library *l = p->library;
+    const struct work *w = c->work;
+
+    if (l && l->gpu && !l->usable)
+        return contender_stop(c, STATE_skipped, "no %s: %s", l->name, l->why_not);
+    if ((l && !l->usable) || (p->largest && w->n > p->largest) || (p->plain && (w->ta || w->tb)))
+        return contender_stop(c, STATE_absent, "it does not do this");
+    if (!c->now->a || !c->now->b || !c->now->y)
+        return contender_stop(c, STATE_failed, "not enough memory for the operands");
+    return !p->prepare || p->prepare(c) || contender_stop(c, STATE_absent, "it has no kernel");
+}
+
+static bool begin_own(struct contender *c)
+{
+    const struct work *w = c->work;
+    limber_format f = w->fc;
+    limber_matrix m = { NULL, f, w->n, 1 };
+    limber_config config = { .size = sizeof(limber_config), .threads = c->variant == CALL_two_threads ? 2 : 1 };
+    limber_kernel kernel = NULL;
+    limber_status status = LIMBER_STATUS_OK;
+
+    if (c->variant == CALL_two_threads || c->variant == CALL_one_thread) {
+        status = limber_create(&c->own_ctx, &config);
+        c->ctx = c->own_ctx;
+    } else if (c->variant == CALL_bound) {
+        status = limber_bind(c->ctx, &c->contract, f, f, f,
+                             f.size == 4 ? "cblas_sgemm" : "cblas_dgemm", &c->function);
+    } else if (c->variant == CALL_shape) {
+        status = limber_bind_shape(c->ctx, &c->contract, w->n, w->n, w->n, m, m, (limber_output){ NULL, m.format, m.row_stride, m.col_stride }, LIMBER_ACCUMULATE_NONE, &kernel);
+        c->function = (void (*)(void))kernel;
+        if (status == LIMBER_STATUS_DEVICE) /* this backend makes no such functions */
+            return contender_stop(c, STATE_absent, "%.160s", limber_error_text());
+    } else if (c->variant == CALL_prepared) {
+        status = limber_prepare(c->ctx, matrix(c->now->a, w->fa, w->k, false, w->m), w->m, w->k, LIMBER_SIDE_A,
+                                NULL, (limber_prepared **)&c->prepared);
+    }
+    return status == LIMBER_STATUS_OK || limber_failed(c, status);
+}
+
+static bool begin(struct contender *c)
+{
+    return c->peer ? begin_peer(c) : begin_own(c);
+}
+
+static void end(struct contender *c)
+{
+    if (c->peer && c->peer->release && c->prepared)
+        c->peer->release(c);
+    else if (!c->peer)
+        limber_prepared_free(c->prepared);
+    c->prepared = NULL;
+    context_end(c->own_ctx);
+    c->own_ctx = NULL;
+}
+
+/* ---- the first call -------------------------------------------------------------------------- */
+
+static bool checked_call(struct contender *c, const struct operand_sets *s)
+{
+    if (!result_poison(c))
+        return contender_stop(c, STATE_failed, "%s", device_error());
+    if (!contender_call(c))
+        return false;
+    if (c->peer && c->peer->fetch)
+        c->peer->fetch(c);
+    if (c->variant == CALL_easy)
+        return true;
+    return result_check(s, c) && (c->peer || c->promise != PROMISE_unit || unit_check(c));
+}
+
+/* A scheme whose own bound is too large for `native` at this k is still worth a row. */
+static bool weaken(struct contender *c)
+{
+    if (!c->refused || c->contract.promise != LIMBER_CONTRACT_NATIVE || !c->contract.scheme ||
+        c->work->fc.kind != LIMBER_KIND_FLOAT)
+        return false;
+    c->contract.promise = LIMBER_CONTRACT_FAST;
+    c->promise = PROMISE_bound;
+    c->name = "fast";
+    c->state = STATE_ok;
+    c->refused = false;
+    *c->why = 0;
+    return true;
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+/* On the host, other libraries' threads spin for a while after their work and would disturb the
+ * next. */
+static void wait_for_idle(const struct work *w)
+{
+    if (w->threads > 1)
+        nanosleep(&(struct timespec){ 0, 40000000 }, NULL);
+}
+
+/* Seconds of one call; negative when it failed. */
+static double sample(struct contender *c, const struct operand_sets *s, int repeats)
+{
+    const struct operands *first = c->now;
+    bool sets = first == &s->list[0], ok = true;
+    double seconds;
+
+    wait_for_idle(c->work);
+    if (!device_start()) {
+        contender_stop(c, STATE_failed, "%s", device_error());
+        return -1;
+    }
+    for (int i = 0; ok && i < repeats; i++) {
+        c->now = sets ? &s->list[i % s->sets] : first;
+        ok = contender_call(c);
+    }
+    c->now = first;
+    if (!ok)
+        return -1;
+    seconds = device_stop();
+    if (seconds < 0)
+        contender_stop(c, STATE_failed, "%s", device_error());
+    return seconds / repeats;
+}
+
+/* Warms up and sets how many calls make a sample. */
+static void calibrate(struct contender *c, const struct operand_sets *s, const struct timing *t)
+{
+    double first = sample(c, s, s->sets > 2 ? 2 : s->sets), n;
+
+    if (first < 0)
+        return;
+    n = first > 0 ? t->sample / first : MOST_REPEATS;
+    c->repeats = n < 1 ? 1 : n > MOST_REPEATS ? MOST_REPEATS : (int)n;
+    c->best = first; /* until there are samples */
+}
+
+/* On a GPU slow calls are sampled less often: their times hardly differ. */
+static int samples_wanted(const struct contender *c, const struct timing *t)
+{
+    int least = c->best > very_slow ? 1 : c->best > slow ? 3 : t->runs;
+
+    return device_stream() && least < t->runs ? least : t->runs;
+}
+
+static void one_round(struct work *w, const struct timing *t, const struct operand_sets *s,
+                      int round, double until)
+{
+    for (int i = 0; i < w->count; i++) {
+        struct contender *c = &w->list[i];
+        double seconds;
+
+        if (c->state != STATE_ok || samples_wanted(c, t) <= round || device_lost() ||
+            (round >= t->least && now() > until))
+            continue;
+        t->note(t->user, w, c);
+        seconds = sample(c, s, c->repeats);
+        if (seconds < 0)
+            continue;
+        c->run_seconds[c->samples] = c->report.seconds_run;
+        c->seconds[c->samples++] = seconds;
+    }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of n seconds; *best: the least. */
+static double median(const double *seconds, int n, double *best)
+{
+    double v[MOST_SAMPLES];
+
+    memcpy(v, seconds, (size_t)n * sizeof *v);
+    qsort(v, (size_t)n, sizeof *v, ascending);
+    *best = v[0];
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+void contender_median(struct contender *c)
+{
+    if (c->samples > 0)
+        c->median = median(c->seconds, c->samples, &c->best);
+}
+
+const struct contender *work_base(const struct work *w)
+{
+    const struct contender *best = NULL;
+
+    for (int i = 0; i < w->count; i++)
+        if (w->list[i].base && w->list[i].median > 0 && (!best || w->list[i].median < best->median))
+            best = &w->list[i];
+    return best;
+}
+
+/* The other bits of a prepared operand would be a fault. */
+static void compare_prepared(struct work *w)
+{
+    for (int i = 1; i < w->count; i++)
+        if (w->list[0].variant == CALL_prepared && w->list[i].state == STATE_ok &&
+            !same_bits(&w->list[0], &w->list[i]))
+            contender_stop(&w->list[0], STATE_wrong, "the prepared operand gives other bits");
+}
+
+/* The operands of every contender; CALL_easy gets plain data. */
+static bool choose_operands(struct work *w, const struct operand_sets *s, struct copies *copies,
+                            struct operand_sets *easy, uint64_t seed)
+{
+    for (int i = 0; i < w->count; i++) {
+        struct contender *c = &w->list[i];
+
+        c->work = w;
+        c->now = &s->list[0];
+        if (c->peer)
+            c->now = operands_for(c->peer, w, s, copies);
+        if (c->variant == CALL_easy) {
+            struct work plain = *w;
+
+            plain.data = (struct data_kind){ .data = DATA_spread, .binades = 1 };
+            if (!sets_alloc(easy, &plain, seed, 1)) {
+                memcpy(w->why, plain.why, sizeof w->why);
+                return false;
+            }
+            c->now = &easy->list[0];
+        }
+    }
+    return true;
+}
+
+static void measure_all(struct work *w, const struct timing *t, const struct operand_sets *s)
+{
+    double until;
+
+    for (int i = 0; i < w->count && !device_lost(); i++) {
+        struct contender *c = &w->list[i];
+
+        t->note(t->user, w, c);
+        if (c->state == STATE_ok && begin(c) &&
+            (checked_call(c, s) || (weaken(c) && checked_call(c, s))) && t->timed)
+            calibrate(c, s, t);
+    }
+    until = now() + t->most;
+    for (int round = 0; t->timed && round < t->runs; round++)
+        one_round(w, t, s, round, until);
+    for (int i = 0; t->timed && i < w->count; i++) {
+        struct contender *c = &w->list[i];
+
+        if (c->state != STATE_ok || device_lost())
+            continue;
+        contender_median(c);
+        checked_call(c, s);
+    }
+    for (int i = 0; device_lost() && i < w->count; i++)
+        if (w->list[i].state == STATE_ok)
+            contender_stop(&w->list[i], STATE_failed, "the device is lost: %.150s", device_error());
+    compare_prepared(w);
+}
+
+void work_measure(struct work *w, const struct timing *t)
+{
+    struct operand_sets *s = calloc(2, sizeof *s);
+    struct copies copies = { .count = 0 };
+
+    if (!s)
+        snprintf(w->why, sizeof w->why, "out of memory");
+    else if (sets_alloc(&s[0], w, t->seed, t->timed ? MOST_SETS : 1) &&
+             choose_operands(w, &s[0], &copies, &s[1], t->seed + 2)) {
+        measure_all(w, t, &s[0]);
+        for (int i = 0; i < w->count; i++)
+            end(&w->list[i]);
+    }
+    free_copies(&copies);
+    if (s) {
+        sets_free(&s[0]);
+        sets_free(&s[1]);
+    }
+    free(s);
+}

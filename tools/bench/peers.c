@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The table of peers: other libraries, found at run time and set up at their best, and our own
+ * kernels of other people's ways. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <limber/environment.h>
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- libraries ------------------------------------------------------------------------------- */
+
+bool library_load(struct library *l)
+{
+    char names[160], *rest = names, *name;
+
+    snprintf(names, sizeof names, "%s", l->files);
+    while (!l->handle && (name = strsep(&rest, " ")))
+        l->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!l->handle)
+        snprintf(l->why_not, sizeof l->why_not, "not found (%s)", l->files);
+    return l->handle != NULL;
+}
+
+bool library_refuse(struct library *l, const char *why)
+{
+    snprintf(l->why_not, sizeof l->why_not, "%s", why);
+    return false;
+}
+
+bool library_find(struct library *l, const struct symbol *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *f = dlsym(l->handle, list[i].name);
+
+        if (!f) {
+            snprintf(l->why_not, sizeof l->why_not, "%s has no %s", l->files, list[i].name);
+            return false;
+        }
+        memcpy(list[i].function, &f, sizeof f);
+    }
+    return true;
+}
+
+/* A function or a variable of library l; NULL when it has none of that name. */
+#define FIND(variable, symbol) (*(void **)&(variable) = dlsym(l->handle, symbol))
+
+/* ---- BLAS: OpenBLAS, BLIS, MKL --------------------------------------------------------------- */
+
+enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
+
+typedef void dgemm_fn(int, int, int, int, int, int, double, const double *, int, const double *,
+                      int, double, double *, int);
+typedef void sgemm_fn(int, int, int, int, int, int, float, const float *, int, const float *, int,
+                      float, float *, int);
+
+static bool run_cblas(struct contender *c)
+{
+    const struct operands *o = c->now;
+    bool single = o->fy.size == 4;
+    int ta = c->work->ta ? TRANSPOSED : AS_IS, tb = c->work->tb ? TRANSPOSED : AS_IS;
+    int n = (int)c->work->n;
+    dgemm_fn *dgemm;
+    sgemm_fn *sgemm;
+
+    if (single) {
+        *(void **)&sgemm = c->peer->library->gemm[1];
+        sgemm(ROW_MAJOR, ta, tb, n, n, n, 1, o->a, n, o->b, n, 0, o->y, n);
+    } else {
+        *(void **)&dgemm = c->peer->library->gemm[0];
+        dgemm(ROW_MAJOR, ta, tb, n, n, n, 1, o->a, n, o->b, n, 0, o->y, n);
+    }
+    return true;
+}
+
+static bool find_cblas(struct library *l)
+{
+    if (!library_load(l))
+        return false;
+    l->gemm[0] = dlsym(l->handle, "cblas_dgemm");
+    l->gemm[1] = dlsym(l->handle, "cblas_sgemm");
+    return (l->gemm[0] && l->gemm[1]) || library_refuse(l, "has no cblas_dgemm");
+}
+
+static bool is_wide(const char *core)
+{
+    return strcasestr(core, "skylakex") || strcasestr(core, "cooperlake") ||
+           strcasestr(core, "sapphire");
+}
+
+/* An SSE kernel on a machine with AVX2 is no peer. */
+static bool misdetected(const char *core)
+{
+    static const char *const old[] = { "Prescott", "Core2", "Katmai", "Generic", "Nehalem" };
+
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+        if (strcasestr(core, old[i]))
+            return cpu_has("avx2");
+    return false;
+}
+
+static void (*openblas_threads)(int);
+
+/* Debian's OpenBLAS takes newer CPUs for old ones, and environments name kernels for older ones:
+ * a peer at its best uses the vectors that the CPU has. */
+static bool open_openblas(struct library *l)
+{
+    const char *named = limber_variable_value("OPENBLAS_CORETYPE"), *core;
+    char *(*get_core)(void), *(*get_config)(void);
+    bool narrow;
+
+    if (cpu_has("avx512") && !(named && is_wide(named)))
+        setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+    if (!find_cblas(l))
+        return false;
+    FIND(get_core, "openblas_get_corename");
+    FIND(get_config, "openblas_get_config");
+    if (!FIND(openblas_threads, "openblas_set_num_threads"))
+        return library_refuse(l, "cannot be told how many threads to use");
+    core = get_core ? get_core() : "unknown";
+    if (misdetected(core))
+        return library_refuse(l, "took this CPU for an old one; set OPENBLAS_CORETYPE");
+    narrow = cpu_has("avx512") && !is_wide(core) && !strcasestr(core, "zen");
+    if (get_config) /* "OpenBLAS 0.3.21 ..." */
+        sscanf(get_config(), "OpenBLAS %63s", l->version);
+    snprintf(l->kernels, sizeof l->kernels, "%s%s; %s", core,
+             narrow ? " (narrower than this CPU's vectors)" : "", get_config ? get_config() : "");
+    return true;
+}
+
+static void (*blis_threads)(int64_t);
+
+/* BLIS chooses generic C for CPUs that it does not know.  Release 0.9 takes a number (0: skx,
+ * 3: haswell), later ones a name. */
+static void name_blis_kernels(const char *version)
+{
+    bool number = !strncmp(version, "0.", 2);
+
+    if (cpu_has("avx512"))
+        setenv("BLIS_ARCH_TYPE", number ? "0" : "skx", 0);
+    else if (cpu_has("fma"))
+        setenv("BLIS_ARCH_TYPE", number ? "3" : "haswell", 0);
+}
+
+static bool open_blis(struct library *l)
+{
+    const char *(*version)(void), *(*arch_name)(int), *arch;
+    int (*arch_id)(void);
+    void (*init)(void);
+
+    if (!find_cblas(l))
+        return false;
+    if (!FIND(version, "bli_info_get_version_str") || !FIND(init, "bli_init") ||
+        !FIND(arch_id, "bli_arch_query_id") || !FIND(arch_name, "bli_arch_string") ||
+        !FIND(blis_threads, "bli_thread_set_num_threads"))
+        return library_refuse(l, "has none of the interface that sets it up");
+    snprintf(l->version, sizeof l->version, "%s", version());
+    name_blis_kernels(l->version);
+    init(); /* before asking for kernels: BLIS aborts when asked earlier */
+    arch = arch_name(arch_id());
+    if (!strcmp(arch, "generic") && cpu_has("avx2"))
+        return library_refuse(l, "has no kernels for this CPU; set BLIS_ARCH_TYPE");
+    snprintf(l->kernels, sizeof l->kernels, "%s", arch);
+    return true;
+}
+
+static void (*mkl_threads)(int);
+
+/* MKL ends the process when the OpenMP that it wants is absent: it is told to use GCC's, which
+ * Debian always has, unless Intel's is there. */
+static void name_mkl_threading(void)
+{
+    void *intel = dlopen("libiomp5.so", RTLD_NOW | RTLD_LOCAL);
+
+    if (!intel)
+        setenv("MKL_THREADING_LAYER", "GNU", 0);
+}
+
+static bool open_mkl(struct library *l)
+{
+    void (*version)(char *, int);
+    char text[256] = "";
+
+    if (!find_cblas(l))
+        return false;
+    name_mkl_threading();
+    if (!FIND(mkl_threads, "MKL_Set_Num_Threads"))
+        return library_refuse(l, "cannot be told how many threads to use");
+    if (FIND(version, "mkl_get_version_string"))
+        version(text, sizeof text - 1);
+    for (char *end = text + strlen(text); end > text && end[-1] == ' ';)
+        *--end = 0;
+    snprintf(l->kernels, sizeof l->kernels, "%s", text);
+    return true;
+}
+
+static void set_blis_threads(int threads)
+{
+    blis_threads(threads);
+}
+
+static void set_openblas_threads(int threads)
+{
+    openblas_threads(threads);
+}
+
+static void set_mkl_threads(int threads)
+{
+    mkl_threads(threads);
+}
+
+struct library openblas = { .name = "OpenBLAS",
+                            .files = "libopenblas.so.0",
+                            .open = open_openblas,
+                            .threads = set_openblas_threads };
+struct library blis = {
+    .name = "BLIS", .files = "libblis.so.4", .open = open_blis, .threads = set_blis_threads
+};
+struct library mkl = { .name = "MKL",
+                       .files = "libmkl_rt.so.3 libmkl_rt.so.2 libmkl_rt.so",
+                       .open = open_mkl,
+                       .threads = set_mkl_threads };
+
+/* ---- LIBXSMM --------------------------------------------------------------------------------- */
+
+typedef void xsmm_d_fn(const double *, const double *, double *, ...);
+typedef void xsmm_s_fn(const float *, const float *, float *, ...);
+
+static xsmm_d_fn *(*xsmm_d)(int, int, int, const int *, const int *, const int *, const double *,
+                            const double *, const int *, const int *);
+static xsmm_s_fn *(*xsmm_s)(int, int, int, const int *, const int *, const int *, const float *,
+                            const float *, const int *, const int *);
+
+/* Column-major C' = B' A' is row-major C = A B. */
+static bool run_xsmm(struct contender *c)
+{
+    const struct operands *o = c->now;
+
+    if (o->fy.size == 8)
+        ((xsmm_d_fn *)c->function)(o->b, o->a, o->y);
+    else
+        ((xsmm_s_fn *)c->function)(o->b, o->a, o->y);
+    return true;
+}
+
+static bool prepare_xsmm(struct contender *c)
+{
+    double one = 1, zero = 0;
+    float one_s = 1, zero_s = 0;
+    int n = (int)c->work->n;
+
+    if (c->now->fy.size == 8)
+        c->function = (void (*)(void))xsmm_d(n, n, n, &n, &n, &n, &one, &zero, NULL, NULL);
+    else
+        c->function = (void (*)(void))xsmm_s(n, n, n, &n, &n, &n, &one_s, &zero_s, NULL, NULL);
+    return c->function != NULL;
+}
+
+static bool open_xsmm(struct library *l)
+{
+    const char *(*arch)(void);
+    void (*init)(void);
+
+    if (!library_load(l))
+        return false;
+    if (!FIND(xsmm_d, "libxsmm_dmmdispatch") || !FIND(xsmm_s, "libxsmm_smmdispatch"))
+        return library_refuse(l, "has no libxsmm_dmmdispatch (its version 1 has)");
+    if (FIND(init, "libxsmm_init"))
+        init();
+    snprintf(l->version, sizeof l->version, "1");
+    if (FIND(arch, "libxsmm_get_target_arch"))
+        snprintf(l->kernels, sizeof l->kernels, "%s", arch());
+    return true;
+}
+
+/* Debian 12 has LIBXSMM as an archive only; `gcc -shared -Wl,--whole-archive libxsmm.a` with
+ * libxsmmnoblas.a makes libxsmm.so.1 of it. */
+struct library libxsmm = { .name = "LIBXSMM",
+                           .files = "libxsmm.so.1 libxsmm.so",
+                           .open = open_xsmm };
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Types of cuBLAS (R_32F ...), what it computes in, and types of oneDNN. */
+enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14 };
+enum { IN_32F = 68, IN_64F = 70, IN_32I = 72, IN_TF32 = 77, IN_BF16X9 = 78, IN_FIXED = 79 };
+enum { DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
+
+#define SUM .promise = PROMISE_sum, .factor = 1
+#define EXACT .promise = PROMISE_exact
+/* Room for what fast algorithms lose that promise nothing (Winograd's, FP8's sums). */
+#define LOOSE(bits) .promise = PROMISE_loose, .factor = bits
+/* Tensor cores cut off below their accumulator's last bit. */
+#define TENSOR .promise = PROMISE_sum, .factor = 4
+#define F64 .word = "f64", .formats = "f64", SUM
+#define F32 .word = "f32", .formats = "f32", SUM
+#define I8 .word = "i8", .formats = "i8 i8 i32", .code = { DNN_S8, DNN_S8, DNN_S32 }, EXACT
+#define U8 .word = "u8", .formats = "u8 i8 i32", .code = { DNN_U8, DNN_S8, DNN_S32 }, EXACT
+#define CBLAS .run = run_cblas
+#define DNN .library = &onednn, .run = onednn_run
+#define MATMUL \
+    .library = &onednn, .packed_before = true, .prepare = onednn_prepare, .run = onednn_matmul, \
+    .release = onednn_release
+#define XSMM \
+    .library = &libxsmm, .largest = 128, .plain = true, .prepare = prepare_xsmm, .run = run_xsmm
+#define INTEGERS \
+    .plain = true, .prepare = flint_prepare, .run = flint_run, .fetch = flint_fetch, \
+    .release = flint_release
+#define CUBLAS .library = &cublas, .run = cublas_run
+
+/* clang-format off */
+static const struct peer peers[] = {
+    { .name = "OpenBLAS DGEMM", .library = &openblas, F64, CBLAS },
+    { .name = "OpenBLAS SGEMM", .library = &openblas, F32, CBLAS },
+    { .name = "BLIS DGEMM", .library = &blis, F64, CBLAS },
+    { .name = "BLIS SGEMM", .library = &blis, F32, CBLAS },
+    { .name = "MKL DGEMM", .library = &mkl, F64, CBLAS },
+    { .name = "MKL SGEMM", .library = &mkl, F32, CBLAS },
+    { .name = "oneDNN SGEMM", F32, DNN, .code = { DNN_F32, DNN_F32, DNN_F32 } },
+    { .name = "oneDNN u8s8s32", U8, DNN },
+    { .name = "oneDNN s8s8s32", I8, DNN },
+    { .name = "oneDNN f32, B packed before", F32, MATMUL, .code = { DNN_F32, DNN_F32, DNN_F32 } },
+    { .name = "oneDNN u8s8s32, B packed before", U8, MATMUL },
+    { .name = "oneDNN s8s8s32, B packed before", I8, MATMUL },
+    { .name = "LIBXSMM", F64, XSMM },
+    { .name = "LIBXSMM", F32, XSMM },
+    { .word = "i64", .name = "FLINT fmpz_mat", .library = &flint, .formats = "i64", .largest = 1024,
+      EXACT, INTEGERS },
+    { .word = "flint", .name = "FLINT fmpz_mat, 113 bits", .library = &flint, .formats = "f128",
+      .code = { 1, 0 }, SUM, INTEGERS },
+    { .word = "arb", .name = "Arb arb_mat, 113 bits", .library = &arb, .formats = "f128",
+      .code = { 1, 1 }, SUM, INTEGERS },
+    { .word = "binary128", .name = "the compiler's binary128, blocked", .formats = "f128",
+      .plain = true, SUM, .prepare = quad_prepare, .run = quad_gemm },
+    { .word = "dd", .name = "double-double by FMA", .formats = "dd", .plain = true, SUM,
+      .prepare = dd_prepare, .run = dd_gemm },
+    { .word = "cpfloat", .name = "CPFloat", .promise = PROMISE_unit, .prepare = cpfloat_prepare,
+      .run = cpfloat_gemm },
+
+    { .word = "sgemm", .name = "cuBLAS SGEMM", CUBLAS, .code = { R32F, R32F, IN_32F }, SUM },
+    { .word = "dgemm", .name = "cuBLAS DGEMM", CUBLAS, .code = { R64F, R64F, IN_64F }, SUM },
+    { .word = "f16", .name = "cuBLAS FP16", CUBLAS, .code = { R16F, R32F, IN_32F }, TENSOR },
+    { .word = "bf16", .name = "cuBLAS BF16", CUBLAS, .code = { R16BF, R32F, IN_32F }, TENSOR },
+    { .word = "tf32", .name = "cuBLAS TF32", CUBLAS, .code = { R32F, R32F, IN_TF32 }, TENSOR },
+    { .word = "int8", .name = "cuBLAS INT8", CUBLAS, .code = { R8I, R32I, IN_32I }, EXACT },
+    { .word = "bf16x9", .name = "cuBLAS BF16x9", CUBLAS, .code = { R32F, R32F, IN_BF16X9 },
+      .emulation = true, LOOSE(16) },
+    { .word = "fixed", .name = "cuBLAS fixed point", CUBLAS, .code = { R64F, R64F, IN_FIXED },
+      .emulation = true, LOOSE(32) },
+    { .word = "e4m3", .name = "cuBLASLt E4M3", .library = &cublaslt, .run = cublaslt_run,
+      LOOSE(8) },
+    { .word = "nchw", .name = "cuDNN NCHW", .library = &cudnn, .run = cudnn_run, LOOSE(8) },
+    { .word = "nhwc", .name = "cuDNN NHWC", .library = &cudnn, .run = cudnn_run, LOOSE(8) },
+};
+/* clang-format on */
+enum { PEERS = sizeof peers / sizeof *peers };
+
+static struct library *const libraries[] = { &openblas, &blis, &mkl,    &onednn,   &libxsmm,
+                                             &flint,    &arb,  &cublas, &cublaslt, &cudnn };
+enum { LIBRARIES = sizeof libraries / sizeof *libraries };
+
+void peers_open(bool gpu)
+{
+    for (int i = 0; i < LIBRARIES; i++)
+        if (libraries[i]->gpu == gpu)
+            libraries[i]->usable = libraries[i]->open(libraries[i]);
+}
+
+void peers_close(void)
+{
+    for (int i = LIBRARIES - 1; i >= 0; i--)
+        if (libraries[i]->close)
+            libraries[i]->close();
+}
+
+void peers_threads(int threads)
+{
+    for (int i = 0; i < LIBRARIES; i++)
+        if (libraries[i]->usable && libraries[i]->threads)
+            libraries[i]->threads(threads);
+}
+
+int peers_list(const struct peer **list)
+{
+    *list = peers;
+    return PEERS;
+}
+
+int libraries_list(struct library *const **list)
+{
+    *list = libraries;
+    return LIBRARIES;
+}

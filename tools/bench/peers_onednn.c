@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * oneDNN as a peer: its gemm functions, and its matmul primitive with B packed before. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+/* Releases 2 and 3 differ in who owns a memory descriptor: in 2 it is a structure of the caller
+ * (696 bytes in 2.6), in 3 an object behind a pointer.  Both are held by pointer here. */
+enum {
+    DNN_F32 = 3,
+    DNN_S32 = 4,
+    DNN_S8 = 5,
+    DNN_U8 = 6,
+    DNN_ANY = 1,
+    DNN_CPU = 1,
+    DNN_IN_ORDER = 1,
+    DNN_WEIGHTS_MD = 131,
+    DNN_SRC = 1,
+    DNN_DST = 17,
+    DNN_WEIGHTS = 33,
+    DNN_ROOM = 8192
+};
+
+struct dnn_argument {
+    int which;
+    void *memory;
+};
+
+/* The functions of releases 2 and 3, those of 2 alone, those of 3 alone. */
+#define GEMM(F) \
+    F(version, dnnl_version, const void *, (void)) \
+    F(sgemm, dnnl_sgemm, int, \
+      (char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, \
+       int64_t, float, float *, int64_t)) \
+    F(u8, dnnl_gemm_u8s8s32, int, \
+      (char, char, char, int64_t, int64_t, int64_t, float, const uint8_t *, int64_t, uint8_t, \
+       const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *)) \
+    F(s8, dnnl_gemm_s8s8s32, int, \
+      (char, char, char, int64_t, int64_t, int64_t, float, const int8_t *, int64_t, int8_t, \
+       const int8_t *, int64_t, int8_t, float, int32_t *, int64_t, const int32_t *))
+#define MATMUL(F) \
+    F(engine_create, dnnl_engine_create, int, (void **, int, size_t)) \
+    F(stream_create, dnnl_stream_create, int, (void **, void *, unsigned)) \
+    F(stream_wait, dnnl_stream_wait, int, (void *)) \
+    F(execute, dnnl_primitive_execute, int, \
+      (const void *, void *, int, const struct dnn_argument *)) \
+    F(memory_create, dnnl_memory_create, int, (void **, const void *, void *, void *)) \
+    F(memory_destroy, dnnl_memory_destroy, int, (void *)) \
+    F(query_md, dnnl_primitive_desc_query_md, const void *, (const void *, int, int)) \
+    F(primitive_create, dnnl_primitive_create, int, (void **, const void *)) \
+    F(primitive_destroy, dnnl_primitive_destroy, int, (void *)) \
+    F(desc_destroy, dnnl_primitive_desc_destroy, int, (void *)) \
+    F(reorder_create, dnnl_reorder_primitive_desc_create, int, \
+      (void **, const void *, void *, const void *, void *, const void *))
+#define RELEASE2(F) \
+    F(matmul_init, dnnl_matmul_desc_init, int, \
+      (void *, const void *, const void *, const void *, const void *)) \
+    F(desc_create, dnnl_primitive_desc_create, int, \
+      (void **, const void *, const void *, void *, const void *)) \
+    F(strides2, dnnl_memory_desc_init_by_strides, int, \
+      (void *, int, const int64_t *, int, const int64_t *)) \
+    F(tag2, dnnl_memory_desc_init_by_tag, int, (void *, int, const int64_t *, int, int))
+#define RELEASE3(F) \
+    F(matmul_create, dnnl_matmul_primitive_desc_create, int, \
+      (void **, void *, const void *, const void *, const void *, const void *, const void *)) \
+    F(strides3, dnnl_memory_desc_create_with_strides, int, \
+      (void **, int, const int64_t *, int, const int64_t *)) \
+    F(tag3, dnnl_memory_desc_create_with_tag, int, (void **, int, const int64_t *, int, int)) \
+    F(md_destroy, dnnl_memory_desc_destroy, int, (void *))
+#define DECLARE(here, symbol, result, arguments) result(*here) arguments;
+#define NEEDED(here, symbol, result, arguments) { #symbol, &dnn.here },
+
+static struct {
+    int major;
+    bool matmul; /* there is a primitive */
+    void *engine, *stream;
+    void (*omp_threads)(int);
+    GEMM(DECLARE) MATMUL(DECLARE) RELEASE2(DECLARE) RELEASE3(DECLARE)
+} dnn;
+static const struct symbol gemm[] = { GEMM(NEEDED) }, matmul[] = { MATMUL(NEEDED) };
+static const struct symbol release2[] = { RELEASE2(NEEDED) }, release3[] = { RELEASE3(NEEDED) };
+
+/* The codes of the peer: the types of A, B and C. */
+bool onednn_run(struct contender *c)
+{
+    const struct operands *o = c->now;
+    char ta = c->work->ta ? 'T' : 'N', tb = c->work->tb ? 'T' : 'N';
+    int64_t n = c->work->n;
+    int32_t zero = 0;
+
+    if (c->peer->code[0] == DNN_F32)
+        dnn.sgemm(ta, tb, n, n, n, 1, o->a, n, o->b, n, 0, o->y, n);
+    else if (c->peer->code[0] == DNN_U8)
+        dnn.u8(ta, tb, 'F', n, n, n, 1, o->a, n, 0, o->b, n, 0, 0, o->y, n, &zero);
+    else
+        dnn.s8(ta, tb, 'F', n, n, n, 1, o->a, n, 0, o->b, n, 0, 0, o->y, n, &zero);
+    return true;
+}
+
+static void *md_strides(int n, int type, bool transposed)
+{
+    int64_t dims[12] = { n, n }, strides[12] = { transposed ? 1 : n, transposed ? n : 1 };
+    void *md = NULL;
+
+    if (dnn.major >= 3)
+        return dnn.strides3(&md, 2, dims, type, strides) ? NULL : md;
+    md = calloc(1, DNN_ROOM);
+    if (md && dnn.strides2(md, 2, dims, type, strides)) {
+        free(md);
+        md = NULL;
+    }
+    return md;
+}
+
+static void *md_any(int n, int type)
+{
+    int64_t dims[12] = { n, n };
+    void *md = NULL;
+
+    if (dnn.major >= 3)
+        return dnn.tag3(&md, 2, dims, type, DNN_ANY) ? NULL : md;
+    md = calloc(1, DNN_ROOM);
+    if (md && dnn.tag2(md, 2, dims, type, DNN_ANY)) {
+        free(md);
+        md = NULL;
+    }
+    return md;
+}
+
+static void md_free(void *md)
+{
+    if (dnn.major >= 3 && md)
+        dnn.md_destroy(md);
+    else
+        free(md);
+}
+
+static void *describe_matmul(const void *a, const void *b, const void *c)
+{
+    void *pd = NULL, *op;
+
+    if (!a || !b || !c)
+        return NULL;
+    if (dnn.major >= 3)
+        return dnn.matmul_create(&pd, dnn.engine, a, b, NULL, c, NULL) ? NULL : pd;
+    op = calloc(1, DNN_ROOM);
+    if (!op || dnn.matmul_init(op, a, b, NULL, c) ||
+        dnn.desc_create(&pd, op, NULL, dnn.engine, NULL))
+        pd = NULL;
+    free(op);
+    return pd;
+}
+
+struct dnn_state {
+    void *primitive, *a, *b, *c;
+};
+
+static void dnn_release(struct dnn_state *s)
+{
+    if (s->primitive)
+        dnn.primitive_destroy(s->primitive);
+    if (s->a)
+        dnn.memory_destroy(s->a);
+    if (s->b)
+        dnn.memory_destroy(s->b);
+    if (s->c)
+        dnn.memory_destroy(s->c);
+    free(s);
+}
+
+void onednn_release(struct contender *c)
+{
+    dnn_release(c->prepared);
+}
+
+/* Packs B as the primitive likes it best. */
+static bool pack_weights(struct dnn_state *s, const void *pd, const void *plain, const void *b)
+{
+    const void *packed = dnn.query_md(pd, DNN_WEIGHTS_MD, 0);
+    void *from = NULL, *reorder_pd = NULL, *reorder = NULL;
+    bool ok = packed && !dnn.memory_create(&s->b, packed, dnn.engine, (void *)~(uintptr_t)0) &&
+              !dnn.memory_create(&from, plain, dnn.engine, (void *)(uintptr_t)b) &&
+              !dnn.reorder_create(&reorder_pd, plain, dnn.engine, packed, dnn.engine, NULL) &&
+              !dnn.primitive_create(&reorder, reorder_pd);
+
+    if (ok) {
+        struct dnn_argument arguments[] = { { DNN_SRC, from }, { DNN_DST, s->b } };
+
+        ok = !dnn.execute(reorder, dnn.stream, 2, arguments) && !dnn.stream_wait(dnn.stream);
+    }
+    if (reorder)
+        dnn.primitive_destroy(reorder);
+    if (reorder_pd)
+        dnn.desc_destroy(reorder_pd);
+    if (from)
+        dnn.memory_destroy(from);
+    return ok;
+}
+
+bool onednn_prepare(struct contender *x)
+{
+    const int *type = x->peer->code, n = (int)x->work->n;
+    struct dnn_state *s = dnn.matmul ? calloc(1, sizeof *s) : NULL;
+    void *a, *b, *c, *any, *pd;
+    bool ok;
+
+    if (!s)
+        return false;
+    a = md_strides(n, type[0], x->work->ta);
+    b = md_strides(n, type[1], x->work->tb);
+    c = md_strides(n, type[2], false);
+    any = md_any(n, type[1]);
+    pd = describe_matmul(a, any, c);
+    ok = b && pd && !dnn.primitive_create(&s->primitive, pd) &&
+         !dnn.memory_create(&s->a, a, dnn.engine, (void *)(uintptr_t)x->now->a) &&
+         !dnn.memory_create(&s->c, c, dnn.engine, x->now->y) && pack_weights(s, pd, b, x->now->b);
+    if (pd)
+        dnn.desc_destroy(pd);
+    md_free(a);
+    md_free(b);
+    md_free(c);
+    md_free(any);
+    if (!ok)
+        dnn_release(s);
+    else
+        x->prepared = s;
+    return ok;
+}
+
+bool onednn_matmul(struct contender *c)
+{
+    struct dnn_state *s = c->prepared;
+    struct dnn_argument arguments[] = { { DNN_SRC, s->a },
+                                        { DNN_WEIGHTS, s->b },
+                                        { DNN_DST, s->c } };
+
+    if (dnn.execute(s->primitive, dnn.stream, 3, arguments))
+        return contender_stop(c, STATE_failed, "oneDNN's primitive fails");
+    dnn.stream_wait(dnn.stream);
+    return true;
+}
+
+static bool find_matmul(struct library *l)
+{
+    return LIBRARY_FIND(l, matmul) &&
+           (dnn.major == 2 ? LIBRARY_FIND(l, release2) :
+                             dnn.major == 3 && LIBRARY_FIND(l, release3)) &&
+           !dnn.engine_create(&dnn.engine, DNN_CPU, 0) &&
+           !dnn.stream_create(&dnn.stream, dnn.engine, DNN_IN_ORDER);
+}
+
+static bool open_onednn(struct library *l)
+{
+    const struct {
+        int major, minor, patch;
+    } *v;
+    int (*isa)(void);
+    const char *(*isa_name)(int);
+
+    if (!library_load(l) || !LIBRARY_FIND(l, gemm))
+        return false;
+    v = dnn.version();
+    dnn.major = v->major;
+    snprintf(l->version, sizeof l->version, "%d.%d.%d", v->major, v->minor, v->patch);
+    dnn.matmul = find_matmul(l);
+    *(void **)&dnn.omp_threads = dlsym(l->handle, "omp_set_num_threads");
+    if ((*(void **)&isa = dlsym(l->handle, "dnnl_get_effective_cpu_isa")) &&
+        (*(void **)&isa_name = dlsym(l->handle, "dnnl_cpu_isa2str")))
+        snprintf(l->kernels, sizeof l->kernels, "%s%s", isa_name(isa()),
+                 dnn.matmul ? "" : "; no matmul primitive");
+    return true;
+}
+
+static void set_threads(int threads)
+{
+    if (dnn.omp_threads)
+        dnn.omp_threads(threads);
+}
+
+struct library onednn = { .name = "oneDNN",
+                          .files = "libdnnl.so.3 libdnnl.so.2",
+                          .open = open_onednn,
+                          .threads = set_threads };

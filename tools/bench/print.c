@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What `limber bench` and `limber gpu` show: progress, the two tables, the JSON. */
+#define _GNU_SOURCE
+#include "tools/bench/bench.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *const states[] = { [STATE_ok] = "ok",
+                                      [STATE_wrong] = "WRONG",
+                                      [STATE_skipped] = "skipped",
+                                      [STATE_failed] = "FAILED" };
+
+static bool on_terminal(void)
+{
+    return isatty(2);
+}
+
+void print_progress(struct bench *b, const char *format, ...)
+{
+    va_list args;
+
+    if (!on_terminal() || b->json)
+        return;
+    fprintf(stderr, "\r%4.0f s  %s: ", now() - b->start, b->group);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, " ...\033[K");
+}
+
+void print_text(struct bench *b, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    int n;
+
+    if (b->json)
+        return;
+    va_start(args, format);
+    n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    if (on_terminal())
+        fprintf(stderr, "\r\033[K");
+    printf("%s\n", text);
+    fflush(stdout);
+    if (b->table) {
+        fprintf(b->table, "%s\n", text);
+        fflush(b->table);
+    }
+    free(text);
+}
+
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+static void cpu_features(char *text, size_t size)
+{
+    snprintf(text, size, "%s%s%s",
+             cpu_has("avx512") ? " AVX-512" :
+             cpu_has("avx2")   ? " AVX2" :
+                                 "",
+             cpu_has("vnni") ? " VNNI" : "", cpu_has("avxvnni") ? " AVX-VNNI" : "");
+}
+
+static void print_libraries(struct bench *b)
+{
+    struct library *const *list;
+    int count = libraries_list(&list);
+
+    for (int i = 0; i < count; i++) {
+        const struct library *l = list[i];
+
+        if (l->gpu != b->gpu)
+            continue;
+        if (l->usable)
+            print_text(b, "%s%s%s%s%s", l->name, *l->version ? " " : "", l->version,
+                       *l->kernels ? ": " : "", l->kernels);
+        else
+            print_text(b, b->gpu ? "%s: skipped: %s" : "%s: %s; rows against it are left out",
+                       l->name, l->why_not);
+    }
+}
+
+void print_head(struct bench *b)
+{
+    const struct device_info *g = device_info();
+    char cpu[64], has[64];
+
+    if (b->gpu) {
+        print_text(b,
+                   "Limber %s, backend %s; %s: %d multiprocessors, %.0f GiB, %.0f MiB of L2, "
+                   "sm_%d%d; driver for CUDA %d.%d",
+                   LIMBER_VERSION, b->backend, g->name, g->units, (double)g->memory / (1 << 30),
+                   (double)g->l2 / (1 << 20), g->major, g->minor, g->driver / 1000,
+                   g->driver % 1000 / 10);
+        print_text(b,
+                   "medians; every row checked against %d exact elements; error: the largest, in "
+                   "units of u |A||B|",
+                   PICKS);
+        print_libraries(b);
+        return;
+    }
+    cpu_name(cpu, sizeof cpu);
+    cpu_features(has, sizeof has);
+    print_text(b, "Limber %s; %s,%s; medians of %d runs", LIMBER_VERSION, cpu, has, b->runs);
+    print_libraries(b);
+    print_text(b, "CPFloat: %s",
+               cpfloat_name() ? cpfloat_name() :
+                                "its headers were not there at build time (CPFLOAT_INCLUDE_DIR); "
+                                "ratios to it are left out");
+    if (dd_kernel())
+        print_text(b, "double-double by FMA: %s", dd_kernel());
+}
+
+void print_group(struct bench *b, const char *name)
+{
+    b->group = name;
+    if (b->gpu)
+        print_text(b, "\n%-40s %-17s %-28s %9s %9s %9s %-7s %9s  ratio", name, "m x n x k", "by",
+                   "ms", "best", "rate", "unit", "error");
+}
+
+/* ---- the JSON -------------------------------------------------------------------------------- */
+
+static void add_shape(cJSON *j, const struct work *w)
+{
+    if (*w->data_name)
+        cJSON_AddStringToObject(j, "data", w->data_name);
+    cJSON_AddNumberToObject(j, "m", (double)w->m);
+    cJSON_AddNumberToObject(j, "n", (double)w->n);
+    cJSON_AddNumberToObject(j, "k", (double)w->k);
+    if (w->is_conv)
+        cJSON_AddStringToObject(j, "layout",
+                                w->conv.layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
+}
+
+static void add_ratio(cJSON *j, const struct line *l)
+{
+    if (l->ratio > 0) {
+        json_number(j, "ratio", l->ratio);
+        cJSON_AddStringToObject(j, "ratio_to", l->of);
+    }
+}
+
+static void add_report(cJSON *j, const struct contender *c)
+{
+    const limber_report *p = &c->report;
+    cJSON *o;
+
+    if (c->peer || !*p->backend)
+        return;
+    o = cJSON_AddObjectToObject(j, "report");
+    cJSON_AddStringToObject(o, "scheme", p->scheme);
+    cJSON_AddStringToObject(o, "backend", p->backend);
+    cJSON_AddStringToObject(o, "kernel", p->kernel);
+    cJSON_AddNumberToObject(o, "products", p->rows);
+    cJSON_AddNumberToObject(o, "pruned", p->pruned);
+    cJSON_AddNumberToObject(o, "from", p->from);
+    json_number(o, "bound", p->bound);
+    json_number(o, "cost", p->cost);
+    json_number(o, "seconds_scan", p->seconds_scan);
+    json_number(o, "seconds_compile", p->seconds_compile);
+    json_number(o, "seconds_run", p->seconds_run);
+    cJSON_AddNumberToObject(o, "workspace", (double)p->workspace);
+}
+
+static void add_library(cJSON *list, const struct library *l)
+{
+    cJSON *j = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(j, "name", l->name);
+    cJSON_AddBoolToObject(j, "usable", l->usable);
+    cJSON_AddStringToObject(j, "version", l->version);
+    cJSON_AddStringToObject(j, "kernels", l->kernels);
+    if (!l->usable)
+        cJSON_AddStringToObject(j, "why_not", l->why_not);
+    cJSON_AddItemToArray(list, j);
+}
+
+static void add_gpu(cJSON *all, const struct bench *b)
+{
+    const struct device_info *g = device_info();
+    cJSON *gpu = cJSON_AddObjectToObject(all, "gpu");
+
+    cJSON_AddStringToObject(gpu, "name", g->name);
+    cJSON_AddNumberToObject(gpu, "capability", g->major * 10 + g->minor);
+    cJSON_AddNumberToObject(gpu, "multiprocessors", g->units);
+    cJSON_AddNumberToObject(gpu, "memory", (double)g->memory);
+    cJSON_AddNumberToObject(gpu, "l2", (double)g->l2);
+    cJSON_AddNumberToObject(gpu, "driver", g->driver);
+    cJSON_AddStringToObject(all, "backend", b->backend);
+    cJSON_AddNumberToObject(all, "seconds", now() - b->start);
+    cJSON_AddNumberToObject(all, "ok", b->count[STATE_ok]);
+    cJSON_AddNumberToObject(all, "wrong", b->count[STATE_wrong]);
+    cJSON_AddNumberToObject(all, "failed", b->count[STATE_failed]);
+    cJSON_AddNumberToObject(all, "skipped", b->count[STATE_skipped]);
+}
+
+static void add_cpu(cJSON *all)
+{
+    char cpu[64], has[64];
+
+    cpu_name(cpu, sizeof cpu);
+    cpu_features(has, sizeof has);
+    cJSON_AddStringToObject(all, "cpu", cpu);
+    cJSON_AddStringToObject(all, "features", *has ? has + 1 : has);
+    cJSON_AddStringToObject(all, "double_double", dd_kernel() ? dd_kernel() : "none");
+    cJSON_AddStringToObject(all, "cpfloat", cpfloat_name() ? cpfloat_name() : "none");
+}
+
+cJSON *print_json(struct bench *b)
+{
+    struct library *const *list;
+    int count = libraries_list(&list);
+    cJSON *all = cJSON_CreateObject(), *peers;
+
+    cJSON_AddStringToObject(all, "limber", LIMBER_VERSION);
+    if (b->gpu)
+        add_gpu(all, b);
+    else
+        add_cpu(all);
+    peers = cJSON_AddArrayToObject(all, "peers");
+    for (int i = 0; i < count; i++)
+        if (list[i]->gpu == b->gpu)
+            add_library(peers, list[i]);
+    cJSON_AddItemToObject(all, "rows", b->rows);
+    b->rows = NULL;
+    return all;
+}
+
+/* ---- lines of `limber bench` ----------------------------------------------------------------- */
+
+/* What every contender took, Limber first. */
+static void add_contenders(cJSON *j, const struct work *w)
+{
+    cJSON *list = cJSON_AddArrayToObject(j, "seconds");
+
+    cJSON_AddNumberToObject(j, "runs", w->list[0].samples);
+    for (int i = 0; i < w->count; i++) {
+        const struct contender *c = &w->list[i];
+        cJSON *x;
+
+        if (c->state != STATE_ok)
+            continue;
+        x = cJSON_CreateObject();
+        cJSON_AddStringToObject(x, "name", c->peer ? c->peer->name : c->name ? c->name : "Limber");
+        cJSON_AddNumberToObject(x, "median", c->median);
+        cJSON_AddNumberToObject(x, "best", c->best);
+        if (i > 0) {
+            cJSON_AddNumberToObject(x, "ratio", c->median / w->list[0].median);
+            cJSON_AddNumberToObject(x, "ratio_of_bests", c->best / w->list[0].best);
+            cJSON_AddNumberToObject(x, "difference_of_allowed",
+                                    c->allowed > 0 ? c->error / c->allowed : c->error);
+        }
+        cJSON_AddItemToArray(list, x);
+    }
+}
+
+static void add_line(struct bench *b, const struct line *l)
+{
+    cJSON *j = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(j, "group", b->group);
+    cJSON_AddStringToObject(j, "work", l->what ? l->what : l->w->what);
+    cJSON_AddNumberToObject(j, "n", (double)l->n);
+    cJSON_AddNumberToObject(j, "threads", l->w ? l->w->threads : b->threads);
+    cJSON_AddStringToObject(j, "scheme", l->scheme);
+    cJSON_AddNumberToObject(j, "value", l->value);
+    cJSON_AddNumberToObject(j, "best", l->best);
+    cJSON_AddStringToObject(j, "unit", l->unit);
+    add_ratio(j, l);
+    if (l->share > 0)
+        cJSON_AddNumberToObject(j, "products_at_peak", l->share);
+    if (l->all)
+        add_contenders(j, l->w);
+    cJSON_AddItemToArray(b->rows, j);
+}
+
+void print_line(struct bench *b, const struct line *l)
+{
+    char n[16] = "", ratio[160] = "", share[48] = "";
+
+    if (b->json) {
+        add_line(b, l);
+        return;
+    }
+    if (l->n)
+        snprintf(n, sizeof n, "%lld", (long long)l->n);
+    if (l->ratio > 0)
+        snprintf(ratio, sizeof ratio,
+                 l->ratio < 0.1 ? " %6.3f x %s%s%s" :
+                 l->ratio < 10  ? " %6.2f x %s%s%s" :
+                                  " %6.1f x %s%s%s",
+                 l->ratio, l->of, l->note ? "; " : "", l->note ? l->note : "");
+    if (l->share > 0)
+        snprintf(share, sizeof share, "%sproducts at peak: %.0f%%", *ratio ? "; " : " ",
+                 100 * l->share);
+    print_text(b, "%-46s %5s  %-12s %9.1f %9.1f %-7s%s%s", l->what ? l->what : l->w->what, n,
+               l->scheme, l->value, l->best, l->unit, ratio, share);
+}
+
+/* ---- lines of `limber gpu` ------------------------------------------------------------------- */
+
+static void size_text(const struct work *w, char *text, size_t size)
+{
+    if (w->is_conv)
+        snprintf(text, size, "batch %lld", (long long)w->conv.n);
+    else if (w->m == w->n && w->n == w->k)
+        snprintf(text, size, "%lld", (long long)w->n);
+    else
+        snprintf(text, size, "%lldx%lldx%lld", (long long)w->m, (long long)w->n, (long long)w->k);
+}
+
+static const char *const splits[] = { "", " ahead", " inside" }; /* by limber_split */
+
+/* "Limber fp32-f inside" or the peer's name; what Limber chose itself stands in brackets. */
+static void by_text(const struct contender *c, char *text, size_t size)
+{
+    if (c->peer)
+        snprintf(text, size, "%s", c->peer->name);
+    else if (c->contract.scheme)
+        snprintf(text, size, "Limber %s%s%s%s", c->contract.scheme, splits[c->contract.split],
+                 c->name ? " " : "", c->name ? c->name : "");
+    else
+        snprintf(text, size, "Limber%s%s (%s)", c->name ? " " : "", c->name ? c->name : "",
+                 *c->report.scheme ? c->report.scheme : "?");
+}
+
+static const char *ms_text(double seconds, char *text, size_t size)
+{
+    *text = 0;
+    if (seconds > 0)
+        snprintf(text, size, "%.4f", 1e3 * seconds);
+    return text;
+}
+
+static void print_gpu_text(struct bench *b, const struct line *l, const char *by)
+{
+    const struct contender *c = l->c;
+    const struct work *w = l->w;
+    char what[128], size[48], median[16], best[16], ratio[96] = "";
+
+    snprintf(what, sizeof what, "%s%s%s", l->what ? l->what : w->what, *w->data_name ? ", " : "",
+             w->data_name);
+    size_text(w, size, sizeof size);
+    if (l->ratio > 0)
+        snprintf(ratio, sizeof ratio, l->ratio < 10 ? "%.2f x %s" : "%.1f x %s", l->ratio, l->of);
+    if (c->state == STATE_skipped || c->state == STATE_failed || (c->samples == 0 && !l->untimed))
+        print_text(b, "%-40s %-17s %-28s %s: %s", what, size, by, states[c->state],
+                   *c->why ? c->why : "not timed");
+    else
+        print_text(b, "%-40s %-17s %-28s %9s %9s %9.4g %-7s %9.3g  %s%s%s%s%s", what, size, by,
+                   ms_text(c->median, median, 16), ms_text(c->best, best, 16), l->value, l->unit,
+                   c->error, ratio, l->note ? "  " : "", l->note ? l->note : "",
+                   c->state == STATE_wrong ? "  WRONG: " : "",
+                   c->state == STATE_wrong ? c->why : "");
+}
+
+static void add_times(cJSON *j, const struct line *l)
+{
+    const struct contender *c = l->c;
+    cJSON *list = cJSON_AddArrayToObject(j, "seconds");
+
+    for (int i = 0; i < c->samples; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(c->seconds[i]));
+    json_number(j, "median", c->median);
+    json_number(j, "best", c->best);
+    cJSON_AddNumberToObject(j, "calls_a_sample", c->repeats);
+    json_number(j, "rate", l->value);
+    cJSON_AddStringToObject(j, "unit", l->unit);
+    add_ratio(j, l);
+    json_number(j, "error", c->error);
+    json_number(j, "allowed", c->allowed);
+}
+
+void print_gpu_line(struct bench *b, const struct line *l)
+{
+    const struct contender *c = l->c;
+    cJSON *j = cJSON_CreateObject();
+    char by[64];
+
+    b->count[c->state]++;
+    by_text(c, by, sizeof by);
+    print_gpu_text(b, l, by);
+    cJSON_AddStringToObject(j, "group", b->group);
+    cJSON_AddStringToObject(j, "work", l->what ? l->what : l->w->what);
+    add_shape(j, l->w);
+    cJSON_AddStringToObject(j, "by", by);
+    if (c->peer && *c->report.scheme)
+        cJSON_AddStringToObject(j, "algorithm", c->report.scheme);
+    cJSON_AddStringToObject(j, "state", states[c->state]);
+    if (*c->why)
+        cJSON_AddStringToObject(j, "why", c->why);
+    if (l->note)
+        cJSON_AddStringToObject(j, "note", l->note);
+    if (c->samples > 0 || l->untimed)
+        add_times(j, l);
+    add_report(j, c);
+    cJSON_AddItemToArray(b->rows, j);
+}
+
+void print_skip(struct bench *b, const char *what, const char *why)
+{
+    cJSON *j = cJSON_CreateObject();
+
+    b->count[STATE_skipped]++;
+    print_text(b, "%-40s skipped: %s", what, why);
+    cJSON_AddStringToObject(j, "group", b->group);
+    cJSON_AddStringToObject(j, "work", what);
+    cJSON_AddStringToObject(j, "state", states[STATE_skipped]);
+    cJSON_AddStringToObject(j, "why", why);
+    cJSON_AddItemToArray(b->rows, j);
+}

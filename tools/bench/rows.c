@@ -1,0 +1,904 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The rows of `limber bench` and `limber gpu` as text, and what is done with each. */
+#include "tools/bench/bench.h"
+
+#include <limber/unit.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One row of text.
+ *
+ * work     what it is called; behind ";" the name of the data where the table shows it
+ * formats  of A, B and C, or of all three; ' : the operand is stored transposed
+ * sizes    n, or MxNxK, or N/16 for k = n / 16; + : with --full alone, - : without it alone; or a
+ *          convolution: channels, image, filters, window, stride, layout
+ * data     as in data_words below, with its numbers
+ * by       who computes it: words of the table of peers, and Limber as CONTRACT:SCHEME@SPLIT/HOW,
+ *          of which all but the first may be missing.  * : ratios are to the fastest of these
+ * show     which lines it becomes, as in shows below; "" : the usual ones
+ * unit     of a simulated unit: its description */
+struct row {
+    const char *group, *work, *formats, *sizes, *data, *by, *show, *unit;
+    bool (*special)(struct bench *b); /* this is no product */
+};
+
+#define SMALL "8 16 24 32 48 64 96 128"
+#define UNIT(name, description) \
+    { "simulate", name,       "f32", "512 1024", "normal", "simulate native/fp32* cpfloat", \
+      "unit",     description }
+#define COUNTED(name, show, description) \
+    { "simulate", name, "f32", "512 1024", "normal", "simulate native/fp32*", show, description }
+
+/* clang-format off */
+static const struct row cpu_rows[] = {
+    { "limits", .special = limit_rows },
+    { "fp64", "FP64 native", "f64", "256 512 1024 2048 4096+", "signed", "native f64*" },
+    { "fp64", "FP64 native, A B^T", "f64 f64' f64", "1024", "signed", "native f64*" },
+    { "fp64", "FP64 native, A^T B", "f64' f64 f64", "1024", "signed", "native f64*" },
+    { "fp64", "FP64 native, A^T B^T", "f64' f64' f64", "1024", "signed", "native f64*" },
+    { "fp32", "FP32 native", "f32", "256 512 1024 2048 4096+", "signed", "native f32*" },
+    { "fp32", "FP32 native, A B^T", "f32 f32' f32", "1024", "signed", "native f32*" },
+    { "fp32", "FP32 native, A^T B", "f32' f32 f32", "1024", "signed", "native f32*" },
+    { "fp32", "FP32 native, A^T B^T", "f32' f32' f32", "1024", "signed", "native f32*" },
+    { "int8", "i8 x i8 -> i32", "i8 i8 i32", "512 1024 2048", "integers 7", "native:integer i8*",
+      "bytes" },
+    { "int8", "u8 x i8 -> i32", "u8 i8 i32", "512 1024 2048", "integers 7", "native:integer u8*",
+      "bytes" },
+    { "correct", "FP64 correct, multiples of 2^-53 in (-1,1)", "f64", "1024 2048 4096+", "signed",
+      "correct f64*", "share" },
+    { "correct", "FP64 correct, normal N(0,1)", "f64", "1024 2048 4096+", "normal", "correct f64*",
+      "share" },
+    { "correct", "FP64 correct, small, N(0,1)", "f64", "4 8 16 32 64 128", "normal", "correct f64*",
+      "share" },
+    { "quad", "binary128 from binary128", "f128", "512+ 1024 2048", "quad", "native f64*",
+      "share" },
+    { "quad", "binary128 from binary64", "f64 f64 f128", "512+ 1024 2048", "signed", "native f64*",
+      "share" },
+    { "quad", "double-double", "dd", "512+ 1024 2048", "quad", "native f64*", "share" },
+    { "quad", "FLINT fmpz_mat, 113 bits", "f128", "256", "quad", "native flint*", "peer" },
+    { "quad", "Arb arb_mat, 113 bits", "f128", "256", "quad", "native arb*", "peer" },
+    { "quad", "the compiler's binary128, blocked", "f128", "128", "quad", "native binary128*",
+      "peer" },
+    { "quad", "double-double by FMA", "dd", "512", "quad", "native dd*", "peer" },
+    { "mask", "doubles that hold integers to 127", "f64", "1024 2048", "integers 7", "native f64*",
+      "share" },
+    { "mask", "doubles that hold integers to 32767", "f64", "1024 2048", "integers 15",
+      "native f64*", "share" },
+    { "mask", "doubles born as floats", "f64", "1024 2048", "floats", "native f64*", "share" },
+    { "mask", "doubles born as floats, correct", "f64", "1024 2048", "floats", "correct f64*",
+      "share" },
+    { "integers", "i16 -> i64 exact", "i16 i16 i64", "512 1024", "integers 15", "exact i64*",
+      "share" },
+    { "integers", "i32 -> i64 exact, values of 26 bits", "i32 i32 i64", "512 1024", "integers 26",
+      "exact i64*", "share" },
+    { "integers", "i64 -> i64 exact, values of 20 bits", "i64", "512 1024", "integers 20",
+      "exact i64*", "share" },
+    UNIT("(1,5,10), all rounded", "in=f16 mul=f16 acc=f16"),
+    UNIT("(1,5,2), all rounded", "in=e5m2 mul=e5m2 acc=e5m2"),
+    UNIT("(1,4,3), all rounded", "in=(1,4,3) mul=(1,4,3) acc=(1,4,3)"),
+    UNIT("(1,6,9), all rounded", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)"),
+    UNIT("(1,8,7), all rounded", "in=bf16 mul=bf16 acc=bf16"),
+    UNIT("FP32, groups of 16", "in=f32 mul=f32 acc=f32 group=16"),
+    UNIT("(1,5,2), groups of 16", "in=e5m2 mul=e5m2 acc=e5m2 group=16"),
+    COUNTED("(1,5,2), swamping counted", "swamped", "in=e5m2 mul=e5m2 acc=e5m2"),
+    COUNTED("(1,5,2), all counted", "counted", "in=e5m2 mul=e5m2 acc=e5m2"),
+    COUNTED("(1,6,9), swamping counted", "swamped", "in=(1,6,9) mul=(1,6,9) acc=(1,6,9)"),
+    UNIT("(1,5,2) in (1,6,9), stochastic", "in=e5m2 mul=e5m2:rs acc=(1,6,9):rs seed=1"),
+    UNIT("(1,8,7), stochastic", "in=bf16 mul=bf16:rs acc=bf16:rs seed=1"),
+    UNIT("v100-fp16", "v100-fp16"),
+    UNIT("a100-fp16", "a100-fp16"),
+    UNIT("a100-bf16", "a100-bf16"),
+    UNIT("h100-fp16", "h100-fp16"),
+    UNIT("h100-bf16", "h100-bf16"),
+    UNIT("h100-e4m3", "h100-e4m3"),
+    { "small", "small FP64, limber_gemm", "f64", SMALL, "signed", "native f64*" },
+    { "small", "small FP64, bound function", "f64", SMALL, "signed", "native/bound f64*" },
+    { "small", "small FP64, one shape", "f64", SMALL, "signed", "native/shape f64*" },
+    { "small", "small FP32, limber_gemm", "f32", SMALL, "signed", "native f32*" },
+    { "small", "small FP32, bound function", "f32", SMALL, "signed", "native/bound f32*" },
+    { "small", "small FP32, one shape", "f32", SMALL, "signed", "native/shape f32*" },
+    { "prepared", "A prepared, FP64 native", "f64", "256 1024", "normal",
+      "native/prepared native/plain*" },
+    { "prepared", "A prepared, FP64 native, m = k = 4096", "f64", "4096x64x4096 4096x8x4096",
+      "normal", "native/prepared native/plain*" },
+    { "prepared", "A prepared, FP64 correct", "f64", "256 1024", "normal",
+      "correct/prepared correct/plain*" },
+    { "prepared", "A prepared, FP64 correct, m = k = 4096", "f64", "4096x64x4096 4096x8x4096",
+      "normal", "correct/prepared correct/plain*" },
+    { "hostile", "1% NaN and infinities, correct", "f64", "512", "spread 1 100",
+      "correct correct/easy*" },
+    { "hostile", "2^120, correct", "f64", "512", "spread 120", "correct correct/easy*" },
+    { "hostile", "2^120, bits=53", "f64", "512", "spread 120", "bits=53 correct/easy*" },
+    { "hostile", "2^600, correct", "f64", "512", "spread 600", "correct correct/easy*" },
+    { "hostile", "full range, correct", "f64", "512", "spread 2000", "correct correct/easy*" },
+    { "hostile", "full range, bits=53", "f64", "512", "spread 2000", "bits=53 correct/easy*" },
+    { "scan", .special = scan_rows },
+    { "latency", .special = latency_rows },
+    { "threads", "2 threads, FP64 native", "f64", "1024 2048+", "signed", "native/2 native/1*",
+      "threads" },
+    { "threads", "2 threads, FP64 correct", "f64", "1024 2048+", "signed", "correct/2 correct/1*",
+      "threads" },
+    { "threads", "2 threads, binary128", "f128", "1024 2048+", "quad", "native/2 native/1*",
+      "threads" },
+    { "threads", "2 threads, INT8", "i8 i8 i32", "1024 2048+", "integers 7",
+      "native:integer/2 native:integer/1*", "threads" },
+    { "workspace", "workspace, FP64 native", "f64", "2048", "signed", "native", "workspace" },
+    { "workspace", "workspace, FP64 correct", "f64", "2048", "signed", "correct", "workspace" },
+    { "workspace", "workspace, binary128", "f128", "2048", "quad", "native", "workspace" },
+};
+
+#define OWN_FP64 \
+    "dgemm* fixed native native:native native:ozaki2 bits=53:ozaki2 correct:ozaki2 " \
+    "native:ozaki1-i8 correct"
+#define OWN_FP32 \
+    "sgemm* bf16x9 native:native native:fp32-f@ native:fp32-t@ native:fp32-b@ native"
+/* A layer in both layouts; all ratios are to the faster of cuDNN's two. */
+#define LAYER(name, shape) \
+    { "conv", name ";NCHW", "f32", shape ",nchw", "normal", "nchw* " OWN_CONV, "joined" }, \
+    { "conv", name ";NHWC", "f32", shape ",nhwc", "normal", "nhwc* " OWN_CONV }
+#define OWN_CONV "native:fp32-f native:fp32-b native:native native"
+#define UNITS "4096 8192 16384"
+
+static const struct row gpu_rows[] = {
+    { "units", "FP16 to FP32", "f16 f16 f32", UNITS, "normal", "f16" },
+    { "units", "BF16 to FP32", "bf16 bf16 f32", UNITS, "normal", "bf16" },
+    { "units", "TF32 to FP32", "tf32 tf32 f32", UNITS, "normal", "tf32" },
+    /* transposed as these units read their operands fastest */
+    { "units", "INT8 to INT32", "i8 i8' i32", UNITS, "integers 7", "int8" },
+    { "units", "E4M3 to FP32", "e4m3 e4m3' f32", UNITS, "normal", "e4m3" },
+    { "units", .special = copy_rows },
+    { "fp32", "FP32;uniform (0,1)", "f32", "512 1024 2048 4096 8192 16384", "uniform", OWN_FP32 },
+    { "fp32", "FP32;normal, rows scaled", "f32", "512 1024 2048 4096 8192 16384", "scaled",
+      OWN_FP32 },
+    { "fp32", "FP32;normal, 3 of 10 blocks of rows wide", "f32", "512 1024 2048 4096 8192 16384",
+      "mixed", "sgemm* native:fp32-b@ native" },
+    { "fp64", "FP64;uniform (0,1)", "f64", "1024 2048 4096 8192 16384", "uniform", OWN_FP64 },
+    { "fp64", "FP64;normal", "f64", "1024 2048 4096 8192 16384", "normal", OWN_FP64 },
+    { "fp64", "FP64;normal", "f64", "16384/16", "normal", OWN_FP64 },
+    /* the ratio is to DGEMM of the same size, on operands of its own */
+    { "quad", "FP64, for the ratio", "f64", "1024 2048 4096", "uniform", "dgemm*", "joined" },
+    { "quad", "binary128;uniform (-1,1)", "f128", "1024 2048 4096", "quad", "native:ozaki2" },
+    { "int", "i8 to i32", "i8 i8' i32", "4096 8192", "integers 7", "int8* native" },
+    { "int", "i16 to i64, exact", "i16 i16 i64", "4096 8192", "integers 15", "exact" },
+    /* sums of n products of i32 fit i64 only below their full range */
+    { "int", "i32 (24 bits) to i64, exact", "i32 i32 i64", "4096 8192", "integers 24", "exact" },
+    /* ResNet-18's distinct layers, for images of 224 x 224 */
+    LAYER("conv1 7x7/2", "3,224,64,7,2"),
+    LAYER("layer1 3x3", "64,56,64,3,1"),
+    LAYER("layer2 3x3/2", "64,56,128,3,2"),
+    LAYER("layer2 1x1/2", "64,56,128,1,2"),
+    LAYER("layer2 3x3", "128,28,128,3,1"),
+    LAYER("layer3 3x3/2", "128,28,256,3,2"),
+    LAYER("layer3 1x1/2", "128,28,256,1,2"),
+    LAYER("layer3 3x3", "256,14,256,3,1"),
+    LAYER("layer4 3x3/2", "256,14,512,3,2"),
+    LAYER("layer4 1x1/2", "256,14,512,1,2"),
+    LAYER("layer4 3x3", "512,7,512,3,1"),
+    { "small", .special = gpu_call_rows },
+    { "workspace", "work space, FP64", "f64", "16384", "normal", "native", "workspace" },
+    { "workspace", "work space, FP64", "f64", "16384", "normal", "bits=53", "workspace" },
+    { "workspace", "work space, FP64", "f64", "16384", "normal", "correct", "workspace" },
+};
+/* clang-format on */
+
+/* Rows that do not depend on --threads. */
+static const char once[] = "latency,threads,workspace";
+
+static int table_of(bool gpu, const struct row **rows)
+{
+    *rows = gpu ? gpu_rows : cpu_rows;
+    return gpu ? sizeof gpu_rows / sizeof *gpu_rows : sizeof cpu_rows / sizeof *cpu_rows;
+}
+
+/* ---- text to works --------------------------------------------------------------------------- */
+
+/* The word at *text and the blanks behind it, which *text moves past; false: there is none. */
+static bool next_word(const char **text, char *word, size_t size)
+{
+    size_t n = strcspn(*text, " ");
+
+    snprintf(word, size, "%.*s", (int)n, *text);
+    *text += n + strspn(*text + n, " ");
+    return *word != 0;
+}
+
+/* Cuts the word at the mark and answers what is behind it; NULL: the mark is not there. */
+static char *cut(char *word, char mark)
+{
+    char *at = strchr(word, mark);
+
+    if (at)
+        *at++ = 0;
+    return at;
+}
+
+static limber_format format_word(const char **text, bool *transposed)
+{
+    char word[16];
+
+    next_word(text, word, sizeof word);
+    *transposed = cut(word, '\'') != NULL;
+    return format_of(word);
+}
+
+static void read_formats(struct work *w, const char *text)
+{
+    bool unused;
+
+    w->fa = w->fb = w->fc = format_word(&text, &w->ta);
+    if (!*text)
+        return;
+    w->fb = format_word(&text, &w->tb);
+    w->fc = format_word(&text, &unused);
+}
+
+static void read_data(struct work *w, const char *text)
+{
+    static const char *const data_words[] = {
+        [DATA_uniform] = "uniform",   [DATA_signed] = "signed", [DATA_normal] = "normal",
+        [DATA_scaled] = "scaled",     [DATA_mixed] = "mixed",   [DATA_floats] = "floats",
+        [DATA_integers] = "integers", [DATA_quad] = "quad",     [DATA_spread] = "spread",
+    };
+    char word[16];
+
+    next_word(&text, word, sizeof word);
+    for (size_t i = 0; i < sizeof data_words / sizeof *data_words; i++)
+        if (!strcmp(word, data_words[i]))
+            w->data.data = (enum data)i;
+    if (w->data.data == DATA_spread)
+        sscanf(text, "%d %d", &w->data.binades, &w->data.special);
+    else
+        sscanf(text, "%d", &w->data.bits);
+}
+
+static void read_conv(const struct bench *b, struct work *w, const char *text)
+{
+    int c = 0, h = 0, o = 0, r = 0, stride = 0;
+    char layout[8] = "";
+    int64_t oh = 0, ow = 0;
+
+    sscanf(text, "%d,%d,%d,%d,%d,%7s", &c, &h, &o, &r, &stride, layout);
+    w->is_conv = true;
+    w->conv =
+        (limber_conv){ .size = sizeof(limber_conv), .n = b->batch,
+                       .c = c,
+                       .h = h,
+                       .w = h,
+                       .o = o,
+                       .r = r,
+                       .s = r,
+                       .stride = { stride, stride },
+                       .dilate = { 1, 1 },
+                       .pad = { r / 2, r / 2, r / 2, r / 2 },
+                       .groups = 1,
+                       .layout = strcmp(layout, "nhwc") ? LIMBER_LAYOUT_NCHW : LIMBER_LAYOUT_NHWC };
+    limber_conv_output(&w->conv, &oh, &ow);
+    w->m = b->batch;
+    w->n = o * oh * ow;
+    w->k = (int64_t)c * r * r;
+}
+
+/* False: this size is not asked for. */
+static bool read_size(const struct bench *b, struct work *w, char *text)
+{
+    long long m = 0, n = 0, k = 0, part = 1;
+    size_t last = strlen(text) - 1;
+
+    if (strchr(text, ',')) {
+        read_conv(b, w, text);
+        return true;
+    }
+    if ((text[last] == '+' && !b->full) || (text[last] == '-' && b->full))
+        return false;
+    if (sscanf(text, "%lldx%lldx%lld", &m, &n, &k) < 3) {
+        sscanf(text, "%lld/%lld", &m, &part);
+        n = m;
+        k = m < part ? 1 : m / part;
+    }
+    w->m = m;
+    w->n = n;
+    w->k = k;
+    return true;
+}
+
+/* How Limber is called: as rows say it, and as tables do. */
+static const struct {
+    const char *word, *name;
+    enum variant variant;
+} variants[] = {
+    { "bound", NULL, CALL_bound },
+    { "shape", NULL, CALL_shape },
+    { "prepared", "prepared", CALL_prepared },
+    { "plain", "plain calls", CALL_plain },
+    { "fp32", "native FP32", CALL_plain },
+    { "easy", "plain data, correct", CALL_easy },
+    { "2", "Limber, 2 threads", CALL_two_threads },
+    { "1", "Limber, 1 thread", CALL_one_thread },
+};
+
+static void set_variant(struct contender *c, const char *word)
+{
+    for (size_t i = 0; word && i < sizeof variants / sizeof *variants; i++)
+        if (!strcmp(word, variants[i].word)) {
+            c->variant = variants[i].variant;
+            c->name = variants[i].name;
+        }
+}
+
+static enum promise promise_of(const struct work *w, limber_contract contract)
+{
+    static const enum promise promises[] = {
+        [LIMBER_CONTRACT_NATIVE] = PROMISE_sum,
+        [LIMBER_CONTRACT_BITS] = PROMISE_bits,
+        [LIMBER_CONTRACT_CORRECT] = PROMISE_rounded,
+        [LIMBER_CONTRACT_EXACT] = PROMISE_exact,
+    };
+
+    return w->fc.kind == LIMBER_KIND_INT ? PROMISE_exact : promises[contract.promise];
+}
+
+/* A scheme's name with static storage: the table of rows is text. */
+static const char *scheme_named(const char *word)
+{
+    static const char *const schemes[] = { "native", "integer", "ozaki2", "ozaki1-i8",
+                                           "fp32-f", "fp32-t",  "fp32-b" };
+
+    for (size_t i = 0; word && i < sizeof schemes / sizeof *schemes; i++)
+        if (!strcmp(word, schemes[i]))
+            return schemes[i];
+    return NULL;
+}
+
+static struct contender *add(struct work *w, struct contender c)
+{
+    if (w->count == MOST_CONTENDERS)
+        return NULL;
+    w->list[w->count] = c;
+    return &w->list[w->count++];
+}
+
+/* Limber, as CONTRACT:SCHEME@/HOW.  "@" asks for limbs made in both ways where they can be: on a
+ * GPU. */
+static void add_limber(const struct bench *b, struct work *w, char *word, bool base)
+{
+    const char *how = cut(word, '/');
+    bool both = cut(word, '@') != NULL;
+    const char *scheme = scheme_named(cut(word, ':'));
+    struct contender c = { .ctx = b->ctx,
+                           .base = base,
+                           .factor = 1,
+                           .report = LIMBER_REPORT_INIT };
+
+    if (!strcmp(word, "simulate")) {
+        c.contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
+                                        .unit = &w->unit,
+                                        .statistics = w->counts ? &w->statistics : NULL };
+        c.promise = PROMISE_unit;
+    } else {
+        contract_of(word, &c.contract);
+        c.promise = promise_of(w, c.contract);
+    }
+    if (c.contract.promise == LIMBER_CONTRACT_BITS) {
+        c.factor = c.contract.bits;
+        c.name = "bits=53";
+    } else if (c.contract.promise == LIMBER_CONTRACT_CORRECT) {
+        c.name = "correct";
+    }
+    c.contract.scheme = scheme;
+    set_variant(&c, how);
+    if (both && !strcmp(b->backend, "cuda")) {
+        c.contract.split = LIMBER_SPLIT_AHEAD;
+        add(w, c);
+        c.contract.split = LIMBER_SPLIT_INSIDE;
+    }
+    add(w, c);
+}
+
+static void read_contenders(const struct bench *b, struct work *w, const char *text)
+{
+    const struct peer *peers;
+    int count = peers_list(&peers);
+    char word[48];
+
+    while (next_word(&text, word, sizeof word)) {
+        bool base = cut(word, '*') != NULL, found = false;
+
+        for (int i = 0; i < count; i++)
+            if (!strcmp(peers[i].word, word) &&
+                (peers[i].library ? peers[i].library->gpu == b->gpu : !b->gpu)) {
+                add(w, (struct contender){ .peer = &peers[i],
+                                           .promise = peers[i].promise,
+                                           .factor = peers[i].factor,
+                                           .base = base });
+                found = true;
+            }
+        if (!found)
+            add_limber(b, w, word, base);
+    }
+}
+
+/* False: this size is not asked for, or after a message. */
+static bool read_work(const struct bench *b, const struct row *r, char *size, struct work *w)
+{
+    char *name;
+
+    memset(w, 0, sizeof *w);
+    w->threads = strcmp(r->group, "threads") ? b->threads : 2;
+    snprintf(w->what, sizeof w->what, "%s", r->work);
+    if ((name = cut(w->what, ';')))
+        snprintf(w->data_name, sizeof w->data_name, "%s", name);
+    read_formats(w, r->formats);
+    read_data(w, r->data);
+    if (!read_size(b, w, size))
+        return false;
+    if (r->unit) {
+        w->unit_words = r->unit;
+        w->counts = strcmp(r->show, "unit") != 0;
+        w->unit = (limber_unit)LIMBER_UNIT_INIT;
+        w->statistics = (limber_statistics)LIMBER_STATISTICS_INIT;
+        w->statistics.swamped_only = !strcmp(r->show, "swamped");
+        if (limber_unit_parse(r->unit, &w->unit) != LIMBER_STATUS_OK)
+            return complain("bench: %s: %s", w->what, limber_error_text()), false;
+    }
+    read_contenders(b, w, r->by);
+    return true;
+}
+
+/* ---- the lines of `limber bench` ------------------------------------------------------------- */
+
+static double volume(const struct work *w)
+{
+    return (double)w->m * (double)w->n * (double)w->k;
+}
+
+static double int8_peak(struct bench *b)
+{
+    if (b->int8 == 0)
+        b->int8 = limits_int8(b->threads, &b->int8_by);
+    return b->int8;
+}
+
+/* What the byte products alone would take at the machine's own rate, of the measured time. */
+static double share(struct bench *b, const struct work *w)
+{
+    const struct contender *c = &w->list[0];
+    const char *scheme = c->report.scheme;
+
+    if ((strcmp(scheme, "ozaki2") && strcmp(scheme, "ozaki1-i8") && strcmp(scheme, "integer")) ||
+        int8_peak(b) <= 0)
+        return 0;
+    return c->report.rows * volume(w) / int8_peak(b) / c->median;
+}
+
+static bool integers(const struct work *w)
+{
+    return w->fc.kind == LIMBER_KIND_INT || w->unit_words;
+}
+
+/* A rate of Limber's with the ratio to the fastest base; where that one had packed an operand
+ * before, or is Limber too, also to the fastest other that had not. */
+static struct line rate_line(const struct work *w, char *note, size_t size)
+{
+    const struct contender *c = &w->list[0], *base = work_base(w), *other = NULL;
+    double amount = 1e-9 * (integers(w) ? 1 : 2) * volume(w);
+    struct line l = { .w = w,
+                      .scheme = c->variant == CALL_bound ? "bound" :
+                                c->variant == CALL_shape ? "shape" :
+                                                           c->report.scheme,
+                      .unit = integers(w) ? "GMAC/s" : "GFLOPS",
+                      .n = w->n,
+                      .value = amount / c->median,
+                      .best = amount / c->best,
+                      .ratio = base ? base->median / c->median : 0,
+                      .of = base && base->peer ? base->peer->name :
+                            base               ? base->name :
+                                                 "",
+                      .all = true };
+
+    for (int i = 1; i < w->count; i++) {
+        const struct contender *x = &w->list[i];
+
+        if (x != base && x->peer && !x->peer->packed_before && x->state == STATE_ok &&
+            (!other || x->median < other->median))
+            other = x;
+    }
+    if (other && base && (!base->peer || base->peer->packed_before)) {
+        snprintf(note, size, base->peer ? "%.2f x %s" : "%.1f x %s", other->median / c->median,
+                 other->peer->name);
+        l.note = note;
+    }
+    return l;
+}
+
+static void run_median(const struct contender *c, double *median, double *best)
+{
+    struct contender copy = *c;
+
+    memcpy(copy.seconds, c->run_seconds, sizeof copy.seconds);
+    contender_median(&copy);
+    *median = copy.median;
+    *best = copy.best;
+}
+
+static void show_usual(struct bench *b, const struct work *w)
+{
+    char note[96];
+    struct line l = rate_line(w, note, sizeof note);
+
+    print_line(b, &l);
+}
+
+static void show_share(struct bench *b, const struct work *w)
+{
+    char note[96];
+    struct line l = rate_line(w, note, sizeof note);
+
+    l.share = share(b, w);
+    if (!strcmp(w->what, "binary128 from binary128"))
+        b->rate128 = l.value;
+    if (!strcmp(w->what, "double-double"))
+        b->rate_dd = l.value;
+    print_line(b, &l);
+}
+
+/* Three lines: against peers, against the machine, and the latter without the scan. */
+static void show_bytes(struct bench *b, const struct work *w)
+{
+    char note[96];
+    struct line l = rate_line(w, note, sizeof note);
+    double peak = int8_peak(b), median, best;
+
+    if (l.ratio > 0)
+        print_line(b, &l);
+    l.ratio = peak > 0 ? 1e9 * l.value / peak : 0;
+    l.of = b->int8_by;
+    l.note = NULL;
+    print_line(b, &l);
+    run_median(&w->list[0], &median, &best);
+    l.what = "  without the scan";
+    l.value = 1e-9 * volume(w) / median;
+    l.best = 1e-9 * volume(w) / best;
+    l.ratio = peak > 0 ? 1e9 * l.value / peak : 0;
+    l.all = false;
+    print_line(b, &l);
+}
+
+/* A peer at the size that it does in about a second, beside Limber at the same size; the ratio
+ * of rates is to Limber's at a size of its own. */
+static void show_peer(struct bench *b, const struct work *w)
+{
+    const struct contender *peer = &w->list[1];
+    double amount = 2e-9 * volume(w);
+    double rate = w->fc.kind == LIMBER_KIND_DD ? b->rate_dd : b->rate128;
+    char of[64];
+
+    if (w->count < 2 || peer->state != STATE_ok)
+        return;
+    snprintf(of, sizeof of, "for Limber at n = 2048, %.3g x at %lld",
+             peer->median / w->list[0].median, (long long)w->n);
+    print_line(b, &(struct line){ .w = w,
+                                  .scheme = "peer",
+                                  .unit = "GFLOPS",
+                                  .n = w->n,
+                                  .value = amount / peer->median,
+                                  .best = amount / peer->best,
+                                  .ratio = rate * peer->median / amount,
+                                  .of = of,
+                                  .all = true });
+}
+
+/* The comparison with FP64, which counts need, is none of the simulation's work. */
+static void show_counted(struct bench *b, const struct work *w)
+{
+    char note[96];
+    struct line l = rate_line(w, note, sizeof note);
+    double median, best;
+
+    run_median(&w->list[0], &median, &best);
+    l.value = 1e-9 * volume(w) / median;
+    l.best = 1e-9 * volume(w) / best;
+    l.ratio = w->list[1].median / median;
+    print_line(b, &l);
+}
+
+static void show_threads(struct bench *b, const struct work *w)
+{
+    char note[96], of[64];
+    struct line l = rate_line(w, note, sizeof note);
+
+    snprintf(of, sizeof of, "1 thread (best over best: %.2f x)", w->list[1].best / w->list[0].best);
+    l.of = of;
+    print_line(b, &l);
+}
+
+/* Of both commands. */
+static void show_workspace(struct bench *b, const struct work *w)
+{
+    const struct contender *c = &w->list[0];
+    double bytes = (double)c->report.workspace;
+    struct line l = { .w = w,
+                      .c = c,
+                      .scheme = c->report.scheme,
+                      .unit = "MiB",
+                      .n = w->n,
+                      .value = bytes / (1 << 20),
+                      .best = bytes / (1 << 20),
+                      .ratio = bytes / (double)w->bytes,
+                      .of = "the bytes of A, B and C",
+                      .untimed = true };
+
+    if (b->gpu)
+        print_gpu_line(b, &l);
+    else
+        print_line(b, &l);
+}
+
+static const struct show {
+    const char *word;
+    void (*lines)(struct bench *b, const struct work *w);
+    bool untimed; /* one checked call is enough */
+} shows[] = {
+    { "", show_usual, false },
+    { "share", show_share, false },
+    { "bytes", show_bytes, false },
+    { "peer", show_peer, false },
+    { "unit", show_usual, false },
+    { "swamped", show_counted, false },
+    { "counted", show_counted, false },
+    { "threads", show_threads, false },
+    { "workspace", show_workspace, true },
+};
+
+static const struct show *show_of(const struct row *r)
+{
+    for (size_t i = 1; r->show && i < sizeof shows / sizeof *shows; i++)
+        if (!strcmp(shows[i].word, r->show))
+            return &shows[i];
+    return &shows[0];
+}
+
+/* `limber bench` ends with the first failure. */
+static bool no_failure(const struct work *w)
+{
+    if (*w->why)
+        return !complain("bench: %s, n = %lld: %s", w->what, (long long)w->n, w->why);
+    for (int i = 0; i < w->count; i++) {
+        const struct contender *c = &w->list[i];
+
+        if (c->state != STATE_ok && c->state != STATE_absent)
+            return !complain("bench: %s, n = %lld, %s: %s", w->what, (long long)w->n,
+                             c->peer ? c->peer->name : "Limber", c->why);
+    }
+    return true;
+}
+
+/* ---- the lines of `limber gpu` --------------------------------------------------------------- */
+
+static void gpu_lines(struct bench *b, const struct work *w, const struct contender *base)
+{
+    char what[160];
+    double amount = 2e-12 * volume(w);
+
+    if (w->is_conv)
+        snprintf(what, sizeof what, "%s, %s", w->what, w->data_name);
+    else
+        snprintf(what, sizeof what, "%s, %lld x %lld x %lld", w->what, (long long)w->m,
+                 (long long)w->n, (long long)w->k);
+    if (*w->why)
+        print_skip(b, what, w->why);
+    for (int i = 0; i < w->count && !*w->why; i++) {
+        const struct contender *c = &w->list[i];
+        bool same =
+            c->peer && c->peer->emulation && base && c->state == STATE_ok && same_bits(c, base);
+        bool other = base && c != base && c->median > 0;
+
+        print_gpu_line(
+            b, &(struct line){ .w = w,
+                               .c = c,
+                               .value = c->median > 0 ? amount / c->median : 0,
+                               .unit = integers(w) ? "TOPS" : "TFLOPS",
+                               .ratio = other ? base->median / c->median : 0,
+                               .of = other ? base->peer->name : NULL,
+                               .note = same ? "the plain product's bits: not emulated" : NULL });
+    }
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+bool bench_time_left(const struct bench *b)
+{
+    return !b->gpu || now() - b->start < b->seconds;
+}
+
+static void note(void *user, const struct work *w, const struct contender *c)
+{
+    print_progress(user, "%s%s%s, n = %lld, %s", w->what, *w->data_name ? ", " : "", w->data_name,
+                   (long long)w->n,
+                   c->peer            ? c->peer->name :
+                   c->contract.scheme ? c->contract.scheme :
+                   c->name            ? c->name :
+                                        "Limber");
+}
+
+/* A work's samples end when it has had its part of the time. */
+void bench_timing(struct bench *b, struct timing *t)
+{
+    *t = (struct timing){ .runs = b->runs,
+                          .least = b->gpu ? 1 : 3,
+                          .sample = b->gpu ? 0.02 : 0.005,
+                          .most = b->gpu ? b->seconds / 20 : 15,
+                          .seed = random_bits(&b->seed),
+                          .timed = true,
+                          .note = note,
+                          .user = b };
+}
+
+static void measure(struct bench *b, const struct row *r, struct work *w)
+{
+    struct timing t;
+
+    bench_timing(b, &t);
+    t.timed = !show_of(r)->untimed;
+    if (!bench_time_left(b))
+        snprintf(w->why, sizeof w->why, "time is up (--seconds %g)", b->seconds);
+    else if (device_lost())
+        snprintf(w->why, sizeof w->why, "the device is lost: %.150s", device_error());
+    else
+        work_measure(w, &t);
+}
+
+static bool cpu_row(struct bench *b, const struct row *r, struct work *w)
+{
+    measure(b, r, w);
+    if (!no_failure(w))
+        return false;
+    if (w->list[0].state == STATE_ok)
+        show_of(r)->lines(b, w);
+    return true;
+}
+
+/* Two joined works share their base. */
+static void gpu_row(struct bench *b, const struct row *r, struct work *w, struct work **held)
+{
+    const struct contender *base, *other;
+
+    measure(b, r, w);
+    if (r->show && !strcmp(r->show, "joined")) {
+        *held = malloc(sizeof *w);
+        if (*held)
+            memcpy(*held, w, sizeof *w);
+        return;
+    }
+    if (show_of(r)->untimed && !*w->why) {
+        show_of(r)->lines(b, w);
+        return;
+    }
+    base = work_base(w);
+    other = *held ? work_base(*held) : NULL;
+    if (!base || (other && other->median < base->median))
+        base = other;
+    if (*held)
+        gpu_lines(b, *held, base);
+    gpu_lines(b, w, base);
+    free(*held);
+    *held = NULL;
+}
+
+/* The i-th size of a row, or of --sizes; on a GPU a row with one size follows all others, and takes
+ * the largest of --sizes.  False: there is none. */
+static bool size_text(const struct bench *b, const struct row *r, int i, char *text, size_t size)
+{
+    const char *rest = r->sizes, *part = strchr(rest, '/');
+    bool single = !strchr(rest, ' '), given = b->size_count && !strchr(rest, ',');
+    int64_t n = 0;
+
+    if (b->gpu && single) {
+        if (i < MOST_SIZES - 1)
+            return false;
+        i = 0;
+    }
+    if (given) {
+        for (int s = 0; s < b->size_count; s++)
+            if (single ? b->sizes[s] > n : s == i)
+                n = b->sizes[s];
+        snprintf(text, size, "%lld%s", (long long)n, part ? part : "");
+        return n > 0;
+    }
+    while (next_word(&rest, text, size))
+        if (i-- == 0)
+            return true;
+    return false;
+}
+
+/* All rows from first up to last, of one group, at their i-th size. */
+static bool some_rows(struct bench *b, const struct row *r, const struct row *last, int i,
+                      struct work *w)
+{
+    struct work *held = NULL;
+    char size[32];
+
+    for (; r < last; r++) {
+        if (r->special) {
+            if (i == (b->gpu ? MOST_SIZES - 1 : 0) && !r->special(b))
+                return false;
+            continue;
+        }
+        if (!size_text(b, r, i, size, sizeof size) || !read_work(b, r, size, w))
+            continue;
+        if (b->gpu)
+            gpu_row(b, r, w, &held);
+        else if (!cpu_row(b, r, w))
+            return false;
+    }
+    return true;
+}
+
+/* A group's rows: on a GPU all of one size before all of the next, since time may run out. */
+static bool one_group(struct bench *b, const struct row *r, const struct row *last)
+{
+    struct work *w = malloc(sizeof *w);
+    bool ok = w || !complain("out of memory");
+
+    if (ok && b->gpu)
+        for (int i = 0; ok && i < MOST_SIZES; i++)
+            ok = some_rows(b, r, last, i, w);
+    else
+        for (; ok && r < last; r++)
+            for (int i = 0; ok && i < MOST_SIZES; i++)
+                ok = some_rows(b, r, r + 1, i, w);
+    free(w);
+    return ok;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Whether the word of the given length stands in a list with commas. */
+static bool listed(const char *list, const char *word, size_t length)
+{
+    while (*list) {
+        size_t n = strcspn(list, ",");
+
+        if (n == length && !strncmp(list, word, n))
+            return true;
+        list += n + (list[n] == ',');
+    }
+    return false;
+}
+
+bool rows_known(const char *list, bool gpu)
+{
+    const struct row *rows;
+    int count = table_of(gpu, &rows);
+
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+        bool known = false;
+
+        for (int i = 0; i < count; i++)
+            known |= strlen(rows[i].group) == n && !strncmp(rows[i].group, list, n);
+        if (!known)
+            return !complain("%s: no rows are called \"%.*s\"", gpu ? "gpu" : "bench", (int)n,
+                             list);
+        list += n + (list[n] == ',');
+    }
+    return true;
+}
+
+bool rows_measure(struct bench *b)
+{
+    const struct row *rows, *last;
+    int count = table_of(b->gpu, &rows);
+
+    for (const struct row *r = rows; r < rows + count; r = last) {
+        for (last = r; last < rows + count && !strcmp(last->group, r->group);)
+            last++;
+        if ((b->only && !listed(b->only, r->group, strlen(r->group))) ||
+            (!b->gpu && !b->first && listed(once, r->group, strlen(r->group))))
+            continue;
+        print_group(b, r->group);
+        if (!one_group(b, r, last))
+            return false;
+    }
+    return true;
+}
