@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The report: counts calls as they return, and is written when the process ends.  JSON is written by
- * hand: a library for any program must not bring others along. */
+ * The report: counts calls as they return, and is written when the process ends.  JSON is written
+ * by hand: a library for any program must not bring others along. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
 #include "tools/output.h"
 #include "tools/interpose/shared/preload.h"
