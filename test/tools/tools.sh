@@ -90,6 +90,21 @@ expect 0 'later call +8 +memory' env TMPDIR="$work/scratch" "$limber" bench --ro
 expect 0 'absent' sh -c 'ls scratch | grep . || echo absent'
 expect 0 '"work":.*"small FP64, bound function"' "$limber" bench --rows small --runs 1 --json
 expect 0 'OpenBLAS' "$limber" bench --rows latency --runs 1
+# a peer that computes something else is named, and ends the run
+if command -v cc > /dev/null; then
+    cat > wrong.c <<'END'
+void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
+                 const double *b, int ldb, double beta, double *c, int ldc)
+{
+    for (long i = 0; i < (long)m * n; i++)
+        c[i] = 1;
+}
+void cblas_sgemm(void) {}
+void openblas_set_num_threads(int threads) {}
+END
+    expect 0 '' cc -shared -fPIC -w -o libopenblas.so.0 wrong.c
+    expect 1 'small FP64, limber_gemm, n = 8, OpenBLAS DGEMM: row 0, column 0 breaks its contract' env LD_LIBRARY_PATH="$work" "$limber" bench --rows small --runs 1
+fi
 expect 2 'no rows are called "all"' "$limber" bench --rows fp64,all
 expect 2 '--threads takes numbers' "$limber" bench --threads 1,0
 expect 2 '--runs takes a number' "$limber" bench --runs 0

@@ -34,13 +34,7 @@ static int read_numbers(const char *list, long most, int64_t *numbers, int room)
 /* Reads the options of a command that takes no files; false after a message. */
 static bool read_options(poptContext o, const char *command, const char *help)
 {
-    int code;
-
-    poptSetOtherOptionHelp(o, help);
-    code = poptGetNextOpt(o);
-    if (code < -1)
-        return !complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
-    return !poptPeekArg(o) || !complain("%s takes no files", command);
+    return options_read(o, help) && (!poptPeekArg(o) || !complain("%s takes no files", command));
 }
 
 /* ---- limber bench ---------------------------------------------------------------------------- */
@@ -98,7 +92,7 @@ int cmd_bench(int argc, const char **argv)
 
     if (!read_options(o, "bench",
                       "[options]\n\nexample: limber bench --rows fp64,quad --threads 1,2"))
-        ;
+        status = 2;
     else if (!(n = read_numbers(threads ? threads : "1", MOST_THREADS, counts, MOST_THREAD_COUNTS)))
         complain("bench: --threads takes numbers from 1 to %d with commas between", MOST_THREADS);
     else if (runs < 1 || runs > MOST_SAMPLES)

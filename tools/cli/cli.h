@@ -25,6 +25,9 @@ int cmd_explore(int argc, const char **argv);
 int cmd_figures(int argc, const char **argv);
 int cmd_prebuild(int argc, const char **argv);
 
+struct poptContext_s;
+/* Reads a command's options; help follows its name in --help.  False after a message. */
+bool options_read(struct poptContext_s *o, const char *help);
 /* Prints "limber: ..." on stderr; returns 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Destroys a context.  Where the interpreter computed unasked, a message says so once. */

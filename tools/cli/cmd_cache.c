@@ -111,7 +111,8 @@ static int clear(limber_context *ctx, bool damaged)
 
 int cmd_cache(int argc, const char **argv)
 {
-    int json = 0, damaged = 0, code, status;
+    int json = 0, damaged = 0, status;
+    bool ok;
     struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
                                   { "damaged", 0, POPT_ARG_NONE, &damaged, 0,
                                     "with clear: remove damaged and foreign entries only", NULL },
@@ -120,12 +121,10 @@ int cmd_cache(int argc, const char **argv)
     limber_context *ctx = NULL;
     const char *what;
 
-    poptSetOtherOptionHelp(o, "info|list|verify|clear [options]\n\nexample: limber cache list");
-    code = poptGetNextOpt(o);
+    ok = options_read(o, "info|list|verify|clear [options]\n\nexample: limber cache list");
     what = poptGetArg(o);
-    if (code < -1)
-        status =
-            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
+    if (!ok)
+        status = 2;
     else if (!what)
         status = complain("cache takes info, list, verify or clear") + 1;
     else if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK)

@@ -212,14 +212,12 @@ int cmd_demo(int argc, const char **argv)
     poptContext o = poptGetContext("limber", argc, argv, options, 0);
     const char *data = limber_variable_value("LIMBER_DATA");
     limber_context *ctx;
-    int code, status;
+    int status;
+    bool ok;
 
-    poptSetOtherOptionHelp(o, "\n\nexample: LIMBER_DATA=/path/to/data limber demo");
-    code = poptGetNextOpt(o);
-    if (code < -1)
-        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
+    ok = options_read(o, "\n\nexample: LIMBER_DATA=/path/to/data limber demo");
     poptFreeContext(o);
-    if (code < -1)
+    if (!ok)
         return 2;
     if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());

@@ -525,18 +525,17 @@ int cmd_explore(int argc, const char **argv)
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     const char *const *files;
-    int code, n = 0, status = 2;
+    int n = 0, status = 2;
+    bool ok;
 
-    poptSetOtherOptionHelp(o,
-                           "A B | --conv X W | --random M,N,K [options]\n\nexample: limber "
-                           "explore A.npy B.npy --in e5m2 --groups 0,64 --keep 1e-2 --plot e.svg");
-    code = poptGetNextOpt(o);
+    ok = options_read(o, "A B | --conv X W | --random M,N,K [options]\n\nexample: limber "
+                         "explore A.npy B.npy --in e5m2 --groups 0,64 --keep 1e-2 --plot e.svg");
     files = poptGetArgs(o);
     while (files && files[n])
         n++;
     e.p.is_conv = conv;
-    if (code < -1)
-        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
+    if (!ok)
+        status = 2;
     else if (n != (e.random ? 0 : 2))
         complain("explore takes two files, or --random and none (see limber explore --help)");
     else if (e.random && conv)

@@ -58,21 +58,18 @@ static void row(const char *name, cJSON *array)
 
 int cmd_formats(int argc, const char **argv)
 {
-    int json = 0, code;
+    int json = 0;
+    bool ok;
     struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
                                   POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     cJSON *array = NULL;
     const limber_scheme *scheme;
 
-    poptSetOtherOptionHelp(o, "[options]\n\nexample: limber formats --json");
-    code = poptGetNextOpt(o);
-    if (code < -1) {
-        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
-        poptFreeContext(o);
-        return 2;
-    }
+    ok = options_read(o, "[options]\n\nexample: limber formats --json");
     poptFreeContext(o);
+    if (!ok)
+        return 2;
     if (json)
         array = cJSON_CreateArray();
     else

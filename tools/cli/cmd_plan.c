@@ -150,7 +150,8 @@ int cmd_plan(int argc, const char **argv)
 {
     char *passes = NULL, *target = NULL, *backend = NULL;
     const char *path;
-    int json = 0, code, status;
+    int json = 0, status;
+    bool ok;
     struct poptOption table[] = {
         { "passes", 0, POPT_ARG_STRING, &passes, 0, "run only these passes", "P,Q" },
         { "target", 0, POPT_ARG_STRING, &target, 0, "plan for this machine, described as text",
@@ -164,13 +165,11 @@ int cmd_plan(int argc, const char **argv)
     if (argc > 1 && (!strcmp(argv[1], "gemm") || !strcmp(argv[1], "conv")))
         return of_product(argc - 1, argv + 1, argv[1][0] == 'c');
     o = poptGetContext("limber", argc, argv, table, 0);
-    poptSetOtherOptionHelp(o, "gemm A B [options] | conv X W [options] | FILE.lir [options]\n\n"
-                              "example: limber plan gemm A.npy B.npy --contract bits=40");
-    code = poptGetNextOpt(o);
+    ok = options_read(o, "gemm A B [options] | conv X W [options] | FILE.lir [options]\n\n"
+                         "example: limber plan gemm A.npy B.npy --contract bits=40");
     path = poptGetArg(o);
-    if (code < -1)
-        status =
-            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
+    if (!ok)
+        status = 2;
     else if (!path)
         status = complain("plan takes gemm, conv or a file (see limber plan --help)") + 1;
     else

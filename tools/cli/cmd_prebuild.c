@@ -284,7 +284,8 @@ int cmd_prebuild(int argc, const char **argv)
 {
     struct prebuild p = { .data = NULL };
     char *data = NULL;
-    int json = 0, code, status;
+    int json = 0, status;
+    bool ok;
     struct poptOption table[] = {
         { "data", 0, POPT_ARG_STRING, &data, 0,
           "random data for a list of shapes: normal, uniform or bytes (normal)", "KIND" },
@@ -293,18 +294,16 @@ int cmd_prebuild(int argc, const char **argv)
     };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
 
-    poptSetOtherOptionHelp(
+    ok = options_read(
         o,
         "FILE... [options]\n\nMakes kernels before a program needs them.  A FILE is a report that "
         "LIMBER_REPORT has written,\nor a list of lines M N K FORMAT CONTRACT [scheme=NAME] "
         "[alpha] [beta]; FORMAT may also be\ns, d, c or z.  Kernels depend on the data: a "
         "report names them; a list is tried on random data.\n\nexample: echo "
         "\"2000 2000 500 d correct beta\" > shapes; limber prebuild shapes");
-    code = poptGetNextOpt(o);
     p.data = data ? data : "normal";
-    if (code < -1)
-        status =
-            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
+    if (!ok)
+        status = 2;
     else if (strcmp(p.data, "normal") && strcmp(p.data, "uniform") && strcmp(p.data, "bytes"))
         status = complain("--data: \"%s\" is none of normal, uniform, bytes", data) + 1;
     else if (!poptPeekArg(o))

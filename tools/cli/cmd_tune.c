@@ -67,7 +67,8 @@ int cmd_tune(int argc, const char **argv)
 {
     double seconds = 10;
     char *units = NULL;
-    int json = 0, code, status;
+    int json = 0, status;
+    bool ok;
     struct poptOption table[] = { { "seconds", 0, POPT_ARG_DOUBLE, &seconds, 0,
                                     "time for the search in seconds, about (10)", "N" },
                                   { "unit", 0, POPT_ARG_STRING, &units, 0,
@@ -76,12 +77,9 @@ int cmd_tune(int argc, const char **argv)
                                   POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
 
-    poptSetOtherOptionHelp(o, "[options]\n\nexample: limber tune --seconds 30 --unit f64,i8");
-    code = poptGetNextOpt(o);
-    if (code < -1)
-        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
+    ok = options_read(o, "[options]\n\nexample: limber tune --seconds 30 --unit f64,i8");
     poptFreeContext(o);
-    if (code < -1)
+    if (!ok)
         status = 2;
     else if (!(seconds >= 0))
         status = complain("--seconds %g is negative", seconds) + 1;

@@ -64,19 +64,18 @@ static int spell(const char *words, bool json)
 
 int cmd_units(int argc, const char **argv)
 {
-    int json = 0, code, status;
+    int json = 0, status;
+    bool ok;
     struct poptOption table[] = { { "json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL },
                                   POPT_AUTOHELP POPT_TABLEEND };
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     const char *words;
 
-    poptSetOtherOptionHelp(o, "[\"UNIT\"] [options]\n\n"
-                              "example: limber units \"h100-e4m3 group=128 outer=f32\"");
-    code = poptGetNextOpt(o);
+    ok = options_read(o, "[\"UNIT\"] [options]\n\n"
+                         "example: limber units \"h100-e4m3 group=128 outer=f32\"");
     words = poptGetArg(o);
-    if (code < -1)
-        status =
-            complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code)) + 1;
+    if (!ok)
+        status = 2;
     else if (words && poptPeekArg(o))
         status = complain("units takes one description, in quotes") + 1;
     else

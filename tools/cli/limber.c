@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
+#include <popt.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <signal.h>
@@ -43,6 +44,16 @@ int complain(const char *format, ...)
     va_end(args);
     fputc('\n', stderr);
     return 1;
+}
+
+bool options_read(poptContext o, const char *help)
+{
+    int code;
+
+    poptSetOtherOptionHelp(o, help);
+    code = poptGetNextOpt(o);
+    return code >= -1 ||
+           !complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
 }
 
 void context_end(limber_context *ctx)

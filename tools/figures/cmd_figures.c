@@ -209,7 +209,8 @@ static const char *usage(void)
 int cmd_figures(int argc, const char **argv)
 {
     struct figures f = { .threads = 1 };
-    int quick = 0, json = 0, code, status = 2;
+    int quick = 0, json = 0, status = 2;
+    bool ok;
     struct poptOption table[] = {
         { "quick", 0, POPT_ARG_NONE, &quick, 0, "small sizes, for tests", NULL },
         { "threads", 0, POPT_ARG_INT, &f.threads, 0, "worker threads (1)", "N" },
@@ -219,11 +220,10 @@ int cmd_figures(int argc, const char **argv)
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     const char *const *args;
 
-    poptSetOtherOptionHelp(o, usage());
-    code = poptGetNextOpt(o);
+    ok = options_read(o, usage());
     args = poptGetArgs(o);
-    if (code < -1)
-        complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
+    if (!ok)
+        status = 2;
     else if (!args || !*args)
         complain("figures takes a folder (see limber figures --help)");
     else if (f.threads < 1)

@@ -55,8 +55,7 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     "array N = ['native FP64', 'Ozaki I native', 'Ozaki II native', 'Ozaki I bits=40', " \
     "'Ozaki II bits=40', 'Ozaki I correct', 'Ozaki II correct', 'Ozaki I 7 slices', " \
     "'Ozaki I 9 slices']\n" \
-    "set datafile missing NaN\n" /* rows of other calls lie between those of one, and are no gap in \
-                                    it */ \
+    "set datafile missing NaN\n" /* rows of other calls, which lie between, are no gaps */ \
     "set xlabel 'phi'\nset key outside right top\nset logscale y 10\n"
 #define CURVES(from, y) \
     "for [i=" from ":7] $data using 2:(strcol(1) eq N[i] ? " y " : NaN) with linespoints pt 7 " \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The report: calls are counted as they return, and written when the process ends.  JSON is written by hand,
- * since a library that goes into any program brings no others along. */
+ * The report: counts calls as they return, and is written when the process ends.  JSON is written
+ * by hand: a library for any program must not bring others along. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
 #include "tools/output.h"
 #include "tools/interpose/shared/preload.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Makes every name of names.inc a jump to the function of that name in the BLAS behind, whatever its
- * arguments and results. */
+ * Makes every name of names.inc a jump to the function of that name in the BLAS behind, whatever
+ * its arguments and results. */
 #include "library.h"
 
 #include "tools/interpose/shared/preload.h"
