@@ -327,7 +327,7 @@ static void simulated(void **state)
     assert_int_equal(limber_unit_parse("a100-fp16", &unit), LIMBER_STATUS_OK);
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 4; i++) {
-            limber_statistics one = LIMBER_STATISTICS_INIT, all = { 0 };
+            limber_statistics one = LIMBER_STATISTICS_INIT, all = LIMBER_STATISTICS_INIT;
             struct trial t = { .count = 40,
                                .m = 5,
                                .n = 6,

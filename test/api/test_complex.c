@@ -649,7 +649,7 @@ static void arguments_are_named(void **state)
         { 2, native, a, c, 0, LIMBER_STATUS_OK, "" },
         { 2, native, a, after, 0, LIMBER_STATUS_OK, "" },
         { -2, native, a, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "m = -2 is negative" },
-        { 2, native, minus, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "a.row = -2 is negative" },
+        { 2, native, minus, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "a.row_stride = -2 is negative" },
         { 2, native, far, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "exceed the address space" },
         { 2, native, none, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "a.data is NULL" },
         { 2, native, a, none, 0, LIMBER_STATUS_BAD_ARGUMENT, "c.data is NULL" },

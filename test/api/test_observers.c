@@ -163,6 +163,7 @@ static void ask(const struct run *r, const limber_contract *k, const int64_t siz
 
 static limber_report *report_of(struct run *r)
 {
+    r->report = (limber_report)LIMBER_REPORT_INIT;
     return r->watch & REPORT ? &r->report : NULL;
 }
 

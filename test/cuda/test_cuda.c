@@ -155,7 +155,7 @@ static void compare(const struct product *p, uint64_t seed)
     char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *want = malloc(nc * fc.size),
          *got = malloc(nc * fc.size), alpha[16], beta[16];
     limber_contract contract = p->contract;
-    limber_report report = { .rows = 0 };
+    limber_report report = LIMBER_REPORT_INIT;
     limber_status s, t;
 
     contract.scheme = p->scheme;

@@ -117,7 +117,7 @@ static limber_status run(limber_context *ctx, const struct simulated *p, void *a
                                  .unit = &p->u,
                                  .statistics = p->counts ? s : NULL };
     char *alpha = converted(&p->alpha, 1, out), *beta = converted(&p->beta, 1, out);
-    limber_report report = { .rows = 0 };
+    limber_report report = LIMBER_REPORT_INIT;
     limber_status status;
 
     s->swamped_only = p->swamped_only;

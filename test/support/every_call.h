@@ -309,7 +309,7 @@ static limber_status workspace(limber_context *ctx)
 
 static limber_status again(limber_context *ctx)
 {
-    limber_report r = { .rows = 0 };
+    limber_report r = LIMBER_REPORT_INIT;
     char *text = NULL;
     limber_status s = limber_gemm(
         ctx,

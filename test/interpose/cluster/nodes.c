@@ -82,7 +82,7 @@ static void expect(const char *dir, bool old, int from, limber_report *r)
 int main(int argc, char **argv)
 {
     const unsigned needed = CPU_avx2 | CPU_fma;
-    limber_report mine = { 0 }, others = { 0 };
+    limber_report mine = LIMBER_REPORT_INIT, others = LIMBER_REPORT_INIT;
 
     if (argc != 2) {
         fprintf(stderr, "usage: nodes CACHE\n");
