@@ -201,7 +201,7 @@ static void check(void *user, const char *path)
     struct trial t = { .path = path, .text = test_file_read(path) };
     struct plan p = { 0 };
     struct diag d = { 0 };
-    long long m, n, k;
+    long long m = 0, n = 0, k = 0;
 
     (void)user;
     assert_non_null(t.text);
