@@ -377,6 +377,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
                            products->type.count);
     k->version = KERNEL_VERSION;
     k->unit = (int)products->num[ATTR_unit];
+    if (products->num[ATTR_sums])
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "llvm has no sums of tensor cores");
     k->chunk = products->num[ATTR_chunk];
     k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
     k->same_sign = k->unit == UNIT_i8 && (cpu & CPU_neon) && !(cpu & CPU_i8mm);
