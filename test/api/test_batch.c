@@ -413,8 +413,8 @@ static void refuse(const struct refusal *f)
     limber_status s;
 
     batch.size = sizeof batch;
-    s = gemm_batch(contexts[0], &contract, NULL, &batch, 2, 2, 2, NULL, f->a, f->b,
-                                 NULL, output_of(f->c), NULL);
+    s = gemm_batch(contexts[0], &contract, NULL, &batch, 2, 2, 2, NULL, f->a, f->b, NULL,
+                   output_of(f->c), NULL);
 
     if (s != LIMBER_STATUS_BAD_ARGUMENT || !strstr(limber_error_text(), f->text))
         fail_msg("\"%s\" in the place of \"%s\"", limber_error_text(), f->text);

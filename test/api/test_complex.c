@@ -558,8 +558,10 @@ static void least_integers(void **state)
 /* (Inf + 0i) (0 + 1i) is NaN + Inf i by the formula. */
 static void specials_follow_the_formula(void **state)
 {
-    const limber_contract contracts[] = { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
-                                          { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT } };
+    const limber_contract contracts[] = {
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT }
+    };
     const limber_format f64 = named("f64");
 
     (void)state;
@@ -656,7 +658,6 @@ static void arguments_are_named(void **state)
         { 2, native, a, inside, 0, LIMBER_STATUS_BAD_ARGUMENT, "c overlaps a" },
         { 2, native, a, same, 0, LIMBER_STATUS_BAD_ARGUMENT, "into the same place" },
         { 2, exact, a, c, 0, LIMBER_STATUS_BAD_ARGUMENT, "exact needs an integer result" },
-        { 2, native, a, c, 5, LIMBER_STATUS_BAD_ARGUMENT, "products = 5 is none of 0, 3, 4" },
         { 2, native, a, c, 3, LIMBER_STATUS_NO_SCHEME, "contract.promise fast" },
         { 2, exact, a, whole, 3, LIMBER_STATUS_NO_SCHEME, "must be integers" },
     };

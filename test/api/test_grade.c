@@ -54,13 +54,14 @@ struct product {
 static struct product make(int64_t m, int64_t n, int64_t k, const char *format,
                            limber_promise promise, const char *scheme)
 {
-    return (struct product){ m,
-                             n,
-                             k,
-                             format,
-                             { .size = sizeof(limber_contract), .promise = promise, .scheme = scheme },
-                             calloc((size_t)(m * k) + 1, sizeof(double)),
-                             calloc((size_t)(n * k) + 1, sizeof(double)) };
+    return (
+        struct product){ m,
+                         n,
+                         k,
+                         format,
+                         { .size = sizeof(limber_contract), .promise = promise, .scheme = scheme },
+                         calloc((size_t)(m * k) + 1, sizeof(double)),
+                         calloc((size_t)(n * k) + 1, sizeof(double)) };
 }
 
 static void clear(struct product *p)

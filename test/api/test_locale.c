@@ -33,8 +33,12 @@ static void write_texts(struct text *out)
         { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
         { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 70 },
         { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
-        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8", .slices = 4 },
-        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS,
+        { .size = sizeof(limber_contract),
+          .promise = LIMBER_CONTRACT_FAST,
+          .scheme = "ozaki1-i8",
+          .slices = 4 },
+        { .size = sizeof(limber_contract),
+          .promise = LIMBER_CONTRACT_BITS,
           .bits = 60,
           .scheme = "native" },     /* refused, with numbers */
     };

@@ -293,10 +293,9 @@ static void lines_apart(void **state)
                                      .promise = LIMBER_CONTRACT_CORRECT },
                        .share = 0.3 };
     limber_part part[LIMBER_PARTS];
-    limber_report report = { .size = sizeof report,
-                             .part_size = sizeof *part,
-                             .part_room = LIMBER_PARTS,
-                             .part = part };
+    limber_report report = {
+        .size = sizeof report, .part_size = sizeof *part, .part_room = LIMBER_PARTS, .part = part
+    };
     double share = 0;
 
     (void)state;

@@ -47,9 +47,11 @@ static limber_context *context(void)
 /* What the library itself would state. */
 static char *stated(int i)
 {
-    static const limber_contract contracts[] = { { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
-                                                 { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
-                                                 { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 } };
+    static const limber_contract contracts[] = {
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
+        { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 }
+    };
     double a[4] = { 1, 2, 3, 4 }, b[4] = { 5, 6, 7, 8 }, c[4];
     limber_matrix m = { a, { 0 }, 2, 1 }, n, r;
     char *text = NULL;

@@ -168,10 +168,19 @@ static void calls_ask_for_a_whole_unit(void **state)
     limber_unit u = unit("in=f16 acc=f16"), broken = u, start = unit("in=f16 acc=f16 start=c");
     limber_statistics s = LIMBER_STATISTICS_INIT;
     limber_contract none = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE },
-                    bad = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &broken },
-                    from_c = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &start },
-                    other = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE, .unit = &u, .scheme = "native" },
-                    counted = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .statistics = &s };
+                    bad = { .size = sizeof(limber_contract),
+                            .promise = LIMBER_CONTRACT_SIMULATE,
+                            .unit = &broken },
+                    from_c = { .size = sizeof(limber_contract),
+                               .promise = LIMBER_CONTRACT_SIMULATE,
+                               .unit = &start },
+                    other = { .size = sizeof(limber_contract),
+                              .promise = LIMBER_CONTRACT_SIMULATE,
+                              .unit = &u,
+                              .scheme = "native" },
+                    counted = { .size = sizeof(limber_contract),
+                                .promise = LIMBER_CONTRACT_NATIVE,
+                                .statistics = &s };
     const struct {
         limber_contract *k;
         const void *beta;

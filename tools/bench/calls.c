@@ -32,7 +32,9 @@ enum { SCAN_LENGTH = 4096 }; /* k */
 static bool scan_once(limber_context *ctx, void *a, limber_format f, bool across, int64_t lines,
                       double *seconds)
 {
-    static const limber_contract bits = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 };
+    static const limber_contract bits = { .size = sizeof(limber_contract),
+                                          .promise = LIMBER_CONTRACT_BITS,
+                                          .bits = 40 };
     const int64_t k = SCAN_LENGTH;
     double column[SCAN_LENGTH] = { 1 };
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -224,7 +226,8 @@ struct moment {
 
 static bool one_call(limber_context *ctx, struct moment *m)
 {
-    static const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    static const limber_contract native = { .size = sizeof(limber_contract),
+                                            .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f = format_of("f64");
     double a[64] = { 1 }, y[64], start;
     limber_matrix in = { a, f, 8, 1 };
@@ -331,7 +334,8 @@ static bool timed_call(struct series *s, double *seconds)
 
 static bool fresh_context(struct series *s)
 {
-    limber_config config = { .size = sizeof(limber_config), .backend = s->b->backend,
+    limber_config config = { .size = sizeof(limber_config),
+                             .backend = s->b->backend,
                              .device = s->b->device,
                              .cache_dir = s->dir };
 

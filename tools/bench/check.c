@@ -284,9 +284,12 @@ static bool same_counts(struct contender *c, const limber_statistics *wanted)
 bool unit_check(struct contender *c)
 {
     struct work *w = c->work;
-    limber_statistics counts = { .size = sizeof(limber_statistics), .swamped_only = w->statistics.swamped_only };
+    limber_statistics counts = { .size = sizeof(limber_statistics),
+                                 .swamped_only = w->statistics.swamped_only };
     limber_contract plain = c->contract;
-    limber_config config = { .size = sizeof(limber_config), .backend = "interp", .threads = 1, .cache_dir = "" };
+    limber_config config = {
+        .size = sizeof(limber_config), .backend = "interp", .threads = 1, .cache_dir = ""
+    };
     limber_context *ctx = NULL;
     float wanted[CORNER * CORNER], again[CORNER * CORNER];
     const float *y = c->now->y;

@@ -202,7 +202,9 @@ static int run_gpu_with_table(struct bench *b, const struct options *o)
 /* Operands of a backend that is not the GPU's must be readable from the host. */
 static int run_on_device(struct bench *b, const struct options *o)
 {
-    limber_config config = { .size = sizeof(limber_config), .backend = b->backend, .device = b->device };
+    limber_config config = { .size = sizeof(limber_config),
+                             .backend = b->backend,
+                             .device = b->device };
     const char *missing = device_open(b->device, strcmp(b->backend, "cuda") != 0);
     limber_status status;
     int code;

@@ -364,7 +364,8 @@ static bool begin_own(struct contender *c)
     const struct work *w = c->work;
     limber_format f = w->fc;
     limber_matrix m = { NULL, f, w->n, 1 };
-    limber_config config = { .size = sizeof(limber_config), .threads = c->variant == CALL_two_threads ? 2 : 1 };
+    limber_config config = { .size = sizeof(limber_config),
+                             .threads = c->variant == CALL_two_threads ? 2 : 1 };
     limber_kernel kernel = NULL;
     limber_status status = LIMBER_STATUS_OK;
 
@@ -375,13 +376,15 @@ static bool begin_own(struct contender *c)
         status = limber_bind(c->ctx, &c->contract, f, f, f,
                              f.size == 4 ? "cblas_sgemm" : "cblas_dgemm", &c->function);
     } else if (c->variant == CALL_shape) {
-        status = limber_bind_shape(c->ctx, &c->contract, w->n, w->n, w->n, m, m, (limber_output){ NULL, m.format, m.row_stride, m.col_stride }, LIMBER_ACCUMULATE_NONE, &kernel);
+        status = limber_bind_shape(c->ctx, &c->contract, w->n, w->n, w->n, m, m,
+                                   (limber_output){ NULL, m.format, m.row_stride, m.col_stride },
+                                   LIMBER_ACCUMULATE_NONE, &kernel);
         c->function = (void (*)(void))kernel;
         if (status == LIMBER_STATUS_DEVICE) /* this backend makes no such functions */
             return contender_stop(c, STATE_absent, "%.160s", limber_error_text());
     } else if (c->variant == CALL_prepared) {
-        status = limber_prepare(c->ctx, matrix(c->now->a, w->fa, w->k, false, w->m), w->m, w->k, LIMBER_SIDE_A,
-                                NULL, (limber_prepared **)&c->prepared);
+        status = limber_prepare(c->ctx, matrix(c->now->a, w->fa, w->k, false, w->m), w->m, w->k,
+                                LIMBER_SIDE_A, NULL, (limber_prepared **)&c->prepared);
     }
     return status == LIMBER_STATUS_OK || limber_failed(c, status);
 }

@@ -261,7 +261,8 @@ static void read_conv(const struct bench *b, struct work *w, const char *text)
     sscanf(text, "%d,%d,%d,%d,%d,%7s", &c, &h, &o, &r, &stride, layout);
     w->is_conv = true;
     w->conv =
-        (limber_conv){ .size = sizeof(limber_conv), .n = b->batch,
+        (limber_conv){ .size = sizeof(limber_conv),
+                       .n = b->batch,
                        .c = c,
                        .h = h,
                        .w = h,
@@ -365,13 +366,11 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
     const char *how = cut(word, '/');
     bool both = cut(word, '@') != NULL;
     const char *scheme = scheme_named(cut(word, ':'));
-    struct contender c = { .ctx = b->ctx,
-                           .base = base,
-                           .factor = 1,
-                           .report = LIMBER_REPORT_INIT };
+    struct contender c = { .ctx = b->ctx, .base = base, .factor = 1, .report = LIMBER_REPORT_INIT };
 
     if (!strcmp(word, "simulate")) {
-        c.contract = (limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_SIMULATE,
+        c.contract = (limber_contract){ .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_SIMULATE,
                                         .unit = &w->unit,
                                         .statistics = w->counts ? &w->statistics : NULL };
         c.promise = PROMISE_unit;

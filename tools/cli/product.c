@@ -439,7 +439,9 @@ limber_status product_inspect(const struct product *p, limber_context *ctx,
     const limber_problem x = stated(p);
     limber_status s = limber_inspect(ctx, x.a, x.m, x.k, LIMBER_SIDE_A, &inspection[0]);
 
-    return s == LIMBER_STATUS_OK ? limber_inspect(ctx, x.b, x.k, x.n, LIMBER_SIDE_B, &inspection[1]) : s;
+    return s == LIMBER_STATUS_OK ?
+               limber_inspect(ctx, x.b, x.k, x.n, LIMBER_SIDE_B, &inspection[1]) :
+               s;
 }
 
 limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,

@@ -28,7 +28,8 @@ static bool probe_old(struct target *t, struct diag *d)
 static int first_product(const char *dir, bool old, limber_report *r)
 {
     static double a[SIZE][SIZE], b[SIZE][SIZE], c[SIZE][SIZE];
-    const limber_contract correct = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT };
+    const limber_contract correct = { .size = sizeof(limber_contract),
+                                      .promise = LIMBER_CONTRACT_CORRECT };
     struct backend node = limber_backend_llvm;
     const struct backend *const list[] = { &node, NULL };
     limber_context *ctx;
@@ -43,7 +44,9 @@ static int first_product(const char *dir, bool old, limber_report *r)
             a[i][j] = (i * 31 + j * 17) % 1009 - 500;
             b[i][j] = (i * 29 + j * 13) % 1013 - 500;
         }
-    if (!limber_context_make(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 }, list, &d) ||
+    if (!limber_context_make(
+            &ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 },
+            list, &d) ||
         limber_gemm(ctx, &correct, SIZE, SIZE, SIZE, NULL, (limber_matrix){ a, f64, SIZE, 1 },
                     (limber_matrix){ b, f64, SIZE, 1 }, NULL, (limber_output){ c, f64, SIZE, 1 },
                     r)) {

@@ -54,7 +54,8 @@ static int multiply(limber_context *ctx, int kernel, int *from)
     static const char *const formats[] = { "f64", "f32", "f16", "bf16" };
     static char a[SIZE * SIZE * 8], b[SIZE * SIZE * 8];
     static double c[SIZE][SIZE];
-    const limber_contract contract = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS,
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_BITS,
                                        .bits = 20,
                                        .scheme = "native" };
     limber_format f64, fa, fb, fc;

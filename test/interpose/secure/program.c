@@ -26,7 +26,8 @@ static int is_right(void)
 
 static int multiply(limber_context *ctx)
 {
-    const limber_contract native = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
+    const limber_contract native = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_NATIVE };
     const limber_matrix x = { a, LIMBER_F64, N, 1 };
     const limber_output y = { c, LIMBER_F64, N, 1 };
 
