@@ -6,6 +6,7 @@
 #ifndef LIMBER_BACKEND_H
 #define LIMBER_BACKEND_H
 
+#include "ir/conv.h"
 #include "ir/ir.h"
 #include "ir/view.h"
 
@@ -76,6 +77,7 @@ struct call {
     int64_t m, n, k;
     struct view a, b;
     struct output_view c;
+    const struct conv *conv; /* of a convolution, else NULL: a, b and c are its maps */
     const void *alpha, *beta; /* in the result's format (integers: i64); NULL: 1, 0 */
     const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
     const struct keeper *keep[2]; /* of a, b; NULL: limbs are of this call alone */

@@ -136,6 +136,7 @@ enum counts { COUNT_none, COUNT_swamped /* fully: in acc and in outer sums */, C
 enum { AXIS_none, AXIS_row, AXIS_col, AXIS_all };
 enum { RECONSTRUCT_sum, RECONSTRUCT_shift, RECONSTRUCT_crt };
 enum { SIGN_signed, SIGN_unsigned };
+enum { LAYOUT_nchw, LAYOUT_nhwc };
 enum { ORDER_crs, ORDER_rsc };
 enum { SPLIT_ahead, SPLIT_inside };
 
@@ -218,6 +219,8 @@ static inline bool limber_node_has(const struct node *n, enum attr a)
 {
     return n->has >> a & 1;
 }
+/* The index map of a convolution that v is, or is limbs of; NULL: none. */
+const struct node *limber_plan_map(const struct plan *p, int v);
 /* The order along k of a convolution's views, of which v is one, or limbs of one; crs of others. */
 int limber_plan_order(const struct plan *p, int v);
 /* Rows of the accumulator that has most. */

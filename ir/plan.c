@@ -161,11 +161,20 @@ bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t
     return true;
 }
 
+const struct node *limber_plan_map(const struct plan *p, int v)
+{
+    const struct node *n = &p->node[v];
+
+    while (n->op != OP_patches && n->op != OP_filters && n->nin == 1)
+        n = &p->node[n->in[0]];
+    return n->op == OP_patches || n->op == OP_filters ? n : NULL;
+}
+
 int limber_plan_order(const struct plan *p, int v)
 {
-    for (const struct node *n = &p->node[v];; n = &p->node[n->in[0]])
-        if (n->op == OP_patches || n->op == OP_filters || n->nin != 1)
-            return limber_node_has(n, ATTR_order) ? (int)n->num[ATTR_order] : ORDER_crs;
+    const struct node *n = limber_plan_map(p, v);
+
+    return n && limber_node_has(n, ATTR_order) ? (int)n->num[ATTR_order] : ORDER_crs;
 }
 
 int limber_most_rows(const struct node *products)

@@ -218,6 +218,13 @@ static bool same_format(const struct check *c, const struct node *o)
 }
 
 /* [m,k] by [k,n] to [m,n]. */
+static int64_t groups(const struct check *c, int i)
+{
+    const struct node *map = limber_plan_map(c->p, c->n->in[i]);
+
+    return map && limber_node_has(map, ATTR_groups) ? num(map, ATTR_groups) : 1;
+}
+
 static bool product_shape(const struct check *c)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
@@ -230,6 +237,9 @@ static bool product_shape(const struct check *c)
                    dim(a->type.dim[1], ka), b->name, dim(b->type.dim[0], kb));
     if (limber_plan_order(c->p, c->n->in[0]) != limber_plan_order(c->p, c->n->in[1]))
         return bad(c, "%%%s and %%%s run along k in different orders", a->name, b->name);
+    if (groups(c, 0) != groups(c, 1))
+        return bad(c, "%%%s is of %lld groups, %%%s of %lld", a->name, (long long)groups(c, 0),
+                   b->name, (long long)groups(c, 1));
     return same_dim(c, 0, a, 0) && same_dim(c, 1, b, 1);
 }
 
@@ -322,7 +332,7 @@ static bool check_conv2d(const struct check *c)
 static bool check_patches(const struct check *c)
 {
     return stored(c, in(c, 0)) && rank(c, in(c, 0), 4) && rank(c, c->n, 2) && window(c) &&
-           same_format(c, in(c, 0));
+           range(c, ATTR_groups, 1, INT32_MAX) && same_format(c, in(c, 0));
 }
 
 /* The product of dimensions, or -1 when one of them is a letter or there are too many elements. */
@@ -349,12 +359,19 @@ static bool folded(const struct check *c, const struct node *matrix, int i, int6
                (long long)have, (long long)want);
 }
 
+/* What a group has of dimension i; -1 for a letter. */
+static int64_t of_group(const struct check *c, const struct node *tensor, int i)
+{
+    return tensor->type.dim[i] < 0 ? -1 : tensor->type.dim[i] / num(c->n, ATTR_groups);
+}
+
 static bool check_filters(const struct check *c)
 {
     const struct node *w = in(c, 0);
 
     return stored(c, w) && rank(c, w, 4) && rank(c, c->n, 2) && same_format(c, w) &&
-           folded(c, c->n, 0, elements(w, 0, 1, -1)) && folded(c, c->n, 1, elements(w, 1, 4, -1));
+           range(c, ATTR_groups, 1, INT32_MAX) && folded(c, c->n, 0, of_group(c, w, 0)) &&
+           folded(c, c->n, 1, elements(w, 1, 4, -1));
 }
 
 static bool check_image(const struct check *c)
@@ -362,7 +379,7 @@ static bool check_image(const struct check *c)
     const struct node *n = c->n, *flat = in(c, 0);
 
     return rank(c, flat, 2) && rank(c, n, 4) && same_format(c, flat) &&
-           folded(c, flat, 0, elements(n, CHANNELS, CHANNELS + 1, -1)) &&
+           range(c, ATTR_groups, 1, INT32_MAX) && folded(c, flat, 0, of_group(c, n, CHANNELS)) &&
            folded(c, flat, 1, elements(n, 0, 4, CHANNELS));
 }
 

@@ -131,11 +131,7 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
 }
 
 #ifndef LIMBER_DEVICE_H
-/* view.c: operands of a convolution, v[0] filters and v[1] image, in the order rsc for limbs of so
- * many bytes; the new views point to patch.  Returns k with its padding (docs/ir.md, "patches"). */
-int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int bytes);
-
-/* What the lines of a convolution's image are made of: pixels, which are lines of channels.  A
+/* view.c: what the lines of a convolution's image are made of: pixels, which are lines of channels.  A
  * line's elements are those of the pixels that its window sees. */
 struct pixels {
     struct view view; /* of the first image */

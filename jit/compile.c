@@ -303,6 +303,7 @@ static bool read_stated(struct plan *p, const char *text, struct diag *d)
 static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
+    const struct node *conv;
     bool ok;
 
     e->backend = m->machine->backend;
@@ -310,6 +311,8 @@ static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d
                       limber_plan_state(&plan, m->d, m->fixed, d)) &&
          limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key,
                          e->stated ? NULL : &e->stated, d);
+    if (ok && (conv = limber_plan_find(&plan, OP_conv2d)))
+        limber_conv_read(conv, &e->geometry);
     if (ok && !from_disk(m, e)) {
         if (m->ctx->no_compile)
             ok = limber_fail(d, LIMBER_STATUS_DEVICE,

@@ -496,13 +496,16 @@ static bool workspace_of(limber_context *ctx, const struct problem *p,
                          const struct kernel_key *desc, size_t *least, size_t *best, struct diag *d)
 {
     const struct runner runner = limber_pool_runner(ctx->pool);
-    const struct call call = {
+    struct call call = {
         .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c, .runner = &runner
     };
+    struct maps maps;
     struct entry *e;
 
     if (!entry_of(ctx, desc, &e, NULL, d))
         return false;
+    limber_maps_bind(&maps, e, p);
+    limber_maps_apply(&maps, p, &call);
     if (e->backend->workspace)
         e->backend->workspace(e->kernel, &call, least, best);
     limber_kernels_put(ctx->memory, e);

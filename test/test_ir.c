@@ -78,15 +78,15 @@ static const char *const texts[] = {
     "plan conv2d promise=native kbits=8 budget=any {\n"
     "  %x = arg index=0 : f128[n,c,h,w]\n"
     "  %w = arg index=1 : (1,4,3,9,5,1,0)[o,d,r,s]\n"
-    "  %f = filters %w layout=nchw : (1,4,3,9,5,1,0)[m,k]\n"
-    "  %p = patches %x stride=1,1 pad=0,0,0,0 dilate=1,1 layout=nchw : f128[k,n]\n"
+    "  %f = filters %w groups=1 layout=nchw : (1,4,3,9,5,1,0)[m,k]\n"
+    "  %p = patches %x stride=1,1 pad=0,0,0,0 dilate=1,1 groups=1 layout=nchw : f128[k,n]\n"
     "  %fl = whole %f : (1,4,3,9,5,1,0)[m,k]x1\n"
     "  %pl = whole %p : f128[k,n]x1\n"
     "  %s = products %fl %pl unit=exact chunk=4611686018427387904 : exact[m,n]x1 {\n"
     "  }\n"
     "  %c = combine %s reconstruct=sum : exact[m,n]\n"
     "  %d = epilogue %c alpha=one beta=zero wrap=0 : f128[m,n]\n"
-    "  %y = image %d layout=nchw : f128[n,o,p,q]\n"
+    "  %y = image %d groups=1 layout=nchw : f128[n,o,p,q]\n"
     "  ret %y\n"
     "}\n",
 };

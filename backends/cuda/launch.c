@@ -210,7 +210,7 @@ static void place_in(const struct cuda_config *f, const struct part *most, struc
 /* Columns whose limbs of B are there at once: of whole images, or all. */
 static int64_t span_of(const struct run *r, const struct part *p)
 {
-    return r->images ? p->images * r->patch[1].oh * r->patch[1].ow : r->call->n;
+    return r->images ? p->images * r->map[1].patch.oh * r->map[1].patch.ow : r->call->n;
 }
 
 static bool fewer_images(const struct run *r, struct part *p, size_t limit)
@@ -688,6 +688,9 @@ bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
     struct run r = { .kernel = k, .call = c };
     bool ok;
 
+    if (k->config.rsc && !c->conv)
+        return limber_fail(d, LIMBER_STATUS_INTERNAL,
+                           "cuda: a convolution needs the sizes of its tensors");
     if (c->guard)
         return limber_cuda_guarded(k, c, d);
     c->overflow = 0;

@@ -104,7 +104,7 @@ struct run {                    /* one call */
     struct output_view place;
     int64_t k;                  /* along limbs: with a convolution's padding */
     struct view ordered[2];     /* as limbs are made: in the plan's order along k */
-    struct patch patch[2];
+    struct index_map map[2];
     int64_t images;             /* whose limbs B is fetched from; 0: from limbs of B itself */
     char *staged;               /* C on its way to or from host memory, dense */
 };

@@ -30,9 +30,12 @@ struct eval {
     struct call *c;
     struct val *val;
     struct diag *d;
-    struct view view[2];        /* the call's operands in the plan's order along k */
-    struct patch patch[2];
+    struct view seen[2];        /* A and B */
+    struct index_map map[2];    /* of a convolution, whose maps they are */
+    struct view view[2];        /* the same in the plan's order along k */
+    struct index_map ordered[2];
     int64_t k;                  /* with what that order pads */
+    struct output_view out;     /* C */
 };
 
 static void *many(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
@@ -54,27 +57,29 @@ static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Views of views: the engine's call already describes x as patches and w as filters.  The
- * convolution x * w has x as its first operand, and its window is B. */
+/* Where the tensor's elements lie, as attributes and sizes say.  set_maps made the map. */
+static bool eval_map(struct eval *e, int side, struct val *v)
+{
+    v->view = &e->view[side];
+    v->lines = side ? e->c->n : e->c->m;
+    return true;
+}
+
 static bool eval_patches(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
-    v->view = &e->view[1];
-    v->lines = e->c->n;
-    return true;
+    return eval_map(e, 1, v);
 }
 
 static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
-    v->view = &e->view[0];
-    v->lines = e->c->m;
-    return true;
+    return eval_map(e, 0, v);
 }
 
 static bool eval_image(struct eval *e, const struct node *n, struct val *v)
 {
-    (void)e, (void)n, (void)v; /* struct output_view is the map; the epilogue wrote through it */
+    (void)e, (void)n, (void)v; /* the epilogue wrote through the map */
     return true;
 }
 
@@ -372,7 +377,7 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
                                      j, &e->c->counts };
 
             if (u->start_c)
-                dot.start = limber_format_value(f, limber_output_at(&e->c->c, i, j, f.size));
+                dot.start = limber_format_value(f, limber_output_at(&e->out, i, j, f.size));
             v->total[i * cols + j] = limber_interp_dot(&dot);
         }
     return true;
@@ -596,8 +601,8 @@ static double special(const struct eval *e, limber_format fa, limber_format fb, 
     double x = 0;
 
     for (int64_t p = 0; p < e->c->k; p++) {
-        const char *pa = limber_view_at(&e->c->a, i, p, fa.size);
-        const char *pb = limber_view_at(&e->c->b, j, p, fb.size);
+        const char *pa = limber_view_at(&e->seen[0], i, p, fa.size);
+        const char *pb = limber_view_at(&e->seen[1], j, p, fb.size);
         struct limber_num a[2], b[2];
 
         limber_num_of_class(&a[0], 0);
@@ -623,7 +628,7 @@ static bool store_doubtful(struct eval *e, const struct val *x, limber_format f,
                            limber_format fb, int64_t i, int64_t j, const struct limber_scalars *sc)
 {
     const struct node *combine = limber_plan_find(e->p, OP_combine);
-    char *dst = limber_output_at(&e->c->c, i, j, f.size);
+    char *dst = limber_output_at(&e->out, i, j, f.size);
     struct limber_big sum = { NULL, limber_dot_words(fa, fb, 62), limber_dot_base(fa, fb) };
 
     if (limber_store_certain(dst, f, x->word + (i * e->c->n + j) * x->words, x->words,
@@ -633,7 +638,7 @@ static bool store_doubtful(struct eval *e, const struct val *x, limber_format f,
     sum.w = many(e, sum.n, 1, 1, sizeof *sum.w);
     if (!sum.w)
         return false;
-    limber_dot(&sum, &e->c->a, fa, i, &e->c->b, fb, j, e->c->k);
+    limber_dot(&sum, &e->seen[0], fa, i, &e->seen[1], fb, j, e->c->k);
     limber_store_exact(dst, f, sum.w, sum.n, sum.base, sc);
     free(sum.w);
     e->c->recomputed++;
@@ -660,7 +665,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
         beta = limber_format_value(fs, sc.beta);
     for (int64_t i = 0; i < e->c->m; i++)
         for (int64_t j = 0; j < e->c->n; j++) {
-            char *dst = limber_output_at(&e->c->c, i, j, f.size);
+            char *dst = limber_output_at(&e->out, i, j, f.size);
             int64_t at = i * e->c->n + j;
             int flags = 0, exp = x->base - (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0);
 
@@ -691,16 +696,55 @@ static bool (*const eval[OP_count])(struct eval *, const struct node *, struct v
 #include "ir/ops.h"
 };
 
-/* Limbs of convolutions that run window by window begin every window with a whole piece. */
-static void set_order(struct eval *e)
+/* A node's map, of the call's sizes, in the order that memory has (crs) and in the node's. */
+static void set_operand(struct eval *e, int side, const struct node *n, const void *data, int bytes)
 {
-    const struct node *n = limber_plan_find(e->p, OP_products);
+    struct conv conv = { .sizes = e->c->conv->sizes };
 
-    e->view[0] = e->c->a;
-    e->view[1] = e->c->b;
+    limber_conv_read(n, &conv.geometry);
+    e->k = limber_conv_length(&conv, bytes);
+    limber_conv_map(&e->ordered[side], n->op, &conv, bytes);
+    e->view[side] = limber_map_view(&e->ordered[side], data);
+    conv.geometry.order = ORDER_crs;
+    limber_conv_map(&e->map[side], n->op, &conv, bytes);
+    e->seen[side] = limber_map_view(&e->map[side], data);
+}
+
+static void set_result(struct eval *e, const struct node *n)
+{
+    struct conv conv = { .sizes = e->c->conv->sizes };
+    struct index_map map;
+
+    limber_conv_read(n, &conv.geometry);
+    limber_conv_map(&map, n->op, &conv, 0);
+    e->out = limber_map_output(&map, e->c->c.data);
+}
+
+/* Operands and result lie as the call says, or, of a convolution, as the plan's index maps say. */
+static bool set_maps(struct eval *e)
+{
+    const struct node *filters = limber_plan_find(e->p, OP_filters);
+    const struct node *patches = limber_plan_find(e->p, OP_patches);
+    const struct node *image = limber_plan_find(e->p, OP_image);
+    const struct node *products = limber_plan_find(e->p, OP_products);
+    int bytes = products ? e->p->node[products->in[1]].type.format.size : 1;
+
+    e->seen[0] = e->view[0] = e->c->a;
+    e->seen[1] = e->view[1] = e->c->b;
+    e->out = e->c->c;
     e->k = e->c->k;
-    if (n && limber_plan_order(e->p, n->in[1]) == ORDER_rsc)
-        e->k = limber_view_rsc(e->view, e->patch, e->k, e->p->node[n->in[1]].type.format.size);
+    if (!filters && !patches && !image)
+        return true;
+    if (!e->c->conv)
+        return limber_fail(e->d, LIMBER_STATUS_INTERNAL,
+                           "interp: a convolution needs the sizes of its tensors");
+    if (filters)
+        set_operand(e, 0, filters, e->c->a.data, bytes);
+    if (patches)
+        set_operand(e, 1, patches, e->c->b.data, bytes);
+    if (image)
+        set_result(e, image);
+    return true;
 }
 
 bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
@@ -711,7 +755,7 @@ bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
     e.val = calloc(p->nodes ? p->nodes : 1, sizeof *e.val);
     ok = e.val || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory");
     c->overflow = 0;
-    set_order(&e);
+    ok = ok && set_maps(&e);
     for (size_t i = 0; ok && i < p->nodes; i++)
         ok = eval[p->node[i].op](&e, &p->node[i], &e.val[i]);
     for (size_t i = 0; e.val && i < p->nodes; i++) {
