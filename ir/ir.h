@@ -3,6 +3,7 @@
 #ifndef LIMBER_IR_H
 #define LIMBER_IR_H
 
+#include "ir/words.h"
 #include "limber/limber.h"
 
 #include <locale.h>
@@ -106,24 +107,28 @@ struct attr_info {
 extern const struct op_info limber_ops[OP_count];
 extern const struct attr_info limber_attrs[ATTR_count];
 
-/* Units: what a machine can multiply and in what it sums.  A chain of at most `chunk` products
- * is summed in the accumulator, in the order of k, from +0; float chains are
- * acc = round(acc + a*b) with one rounding (a fused multiply-add), integer chains are exact.
- * Chains are then added to the total: float totals in the accumulator's format in the order
- * of k, i64 totals exactly. */
-enum unit {
-    UNIT_f64,
-    UNIT_f32,
-    UNIT_f16,
-    UNIT_bf16,
-    UNIT_tf32,
-    UNIT_e4m3,
-    UNIT_e5m2,
-    UNIT_i8,
-    UNIT_exact,
-    UNIT_model,
-    UNIT_count
-};
+enum unit { LIMBER_UNITS(LIMBER_WORD_CONSTANT) UNIT_count };
+enum limb_kind { LIMBER_LIMB_KINDS(LIMBER_WORD_CONSTANT) LIMB_KIND_count };
+enum { LIMBER_AXES(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_RECONSTRUCTIONS(LIMBER_WORD_CONSTANT) RECONSTRUCT_count };
+enum { LIMBER_SIGNS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_LAYOUTS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_ORDERS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_SPLITS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_SUMS(LIMBER_WORD_CONSTANT) SUMS_count };
+enum { LIMBER_ALPHAS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_BETAS(LIMBER_WORD_CONSTANT) };
+extern const char *const limber_limb_kinds[LIMB_KIND_count];
+extern const char *const limber_reconstructions[RECONSTRUCT_count];
+extern const char *const limber_promises[];     /* by limber_promise */
+/* The kind of limbs that an operation asks for; LIMB_KIND_count: it makes none. */
+enum limb_kind limber_limb_kind(enum op op);
+
+/* Words with bars between them, "a|b|c": the one of this number, NULL where there is none; the
+ * number of the one that is n bytes at s, -1 where there is none. */
+const char *limber_word_at(const char *words, int64_t i, int *n);
+int limber_word_find(const char *words, const char *s, size_t n);
+
 struct unit_info {
     const char *name;
     const char *in, *acc; /* format names; i8 takes i8 and u8 in any mix, acc i32 */
@@ -133,13 +138,6 @@ struct unit_info {
 extern const struct unit_info limber_units[UNIT_count];
 
 enum counts { COUNT_none, COUNT_swamped /* fully: in acc and in outer sums */, COUNT_all };
-enum { AXIS_none, AXIS_row, AXIS_col, AXIS_all };
-enum { RECONSTRUCT_sum, RECONSTRUCT_shift, RECONSTRUCT_crt };
-enum { SIGN_signed, SIGN_unsigned };
-enum { LAYOUT_nchw, LAYOUT_nhwc };
-enum { ORDER_crs, ORDER_rsc };
-enum { SPLIT_ahead, SPLIT_inside };
-
 struct dims_list {
     const int64_t *v;
     size_t n;
@@ -225,6 +223,21 @@ const struct node *limber_plan_map(const struct plan *p, int v);
 int limber_plan_order(const struct plan *p, int v);
 /* Rows of the accumulator that has most. */
 int limber_most_rows(const struct node *products);
+/* What a backend serves: operations, with the attributes that it reads, and of attributes that are
+ * words, which. */
+struct served {
+    const char *backend;
+    struct {
+        bool served;
+        uint64_t attrs;
+    } op[OP_count];
+    uint64_t words[ATTR_count]; /* a bit a word */
+};
+#define LIMBER_SERVES(op, attrs) [OP_##op] = { true, attrs }
+#define LIMBER_READS(name) (UINT64_C(1) << ATTR_##name)
+#define LIMBER_WORD(constant) (UINT64_C(1) << (constant))
+/* False, with the first thing that is not served by name: a backend never reads it as another. */
+bool limber_plan_served(const struct plan *p, const struct served *s, struct diag *d);
 /* First node with this operation, or NULL. */
 struct node *limber_plan_find(const struct plan *p, enum op op);
 /* A deep copy in an arena of its own; false: out of memory. */

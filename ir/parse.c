@@ -141,15 +141,8 @@ static bool read_number(struct parser *s, struct word whole, struct word w, cons
 
 static bool read_word(struct word w, const char *words, int64_t *v)
 {
-    for (*v = 0;; ++*v) {
-        size_t n = strcspn(words, "|");
-
-        if (n == w.n && !memcmp(words, w.s, n))
-            return true;
-        if (!words[n])
-            return false;
-        words += n + 1;
-    }
+    *v = limber_word_find(words, w.s, w.n);
+    return *v >= 0;
 }
 
 /* ---- the head ------------------------------------------------------------------------------ */
@@ -199,7 +192,7 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
 
     switch (key) {
     case H_promise:
-        if (!read_word(v, "native|bits|correct|exact|fast|simulate", &promise))
+        if (!read_word(v, LIMBER_WORDS(LIMBER_PROMISES), &promise))
             return bad(s, all, "no such promise");
         p->promise = (limber_promise)promise;
         return true;

@@ -26,18 +26,50 @@ const struct attr_info limber_attrs[ATTR_count] = {
 #include "ir/attrs.h"
 };
 
-const struct unit_info limber_units[UNIT_count] = {
-    [UNIT_f64] = { "f64", "f64", "f64", 53, false },
-    [UNIT_f32] = { "f32", "f32", "f32", 24, false },
-    [UNIT_f16] = { "f16", "f16", "f32", 24, true },
-    [UNIT_bf16] = { "bf16", "bf16", "f32", 24, true },
-    [UNIT_tf32] = { "tf32", "tf32", "f32", 24, true },
-    [UNIT_e4m3] = { "e4m3", "e4m3", "f32", 14, true },  /* tensor cores keep 14 bits of sums */
-    [UNIT_e5m2] = { "e5m2", "e5m2", "f32", 14, true },
-    [UNIT_i8] = { "i8", "i8", "i32", 31, false },
-    [UNIT_exact] = { "exact", "exact", "exact", 0, false },    /* takes any format */
-    [UNIT_model] = { "model", "f32", "f32", 24, false }, /* plan.model says what it computes */
-};
+#define UNIT_ROW(prefix, word, in, acc, exact, tensor) { #word, in, acc, exact, tensor },
+const struct unit_info limber_units[UNIT_count] = { LIMBER_UNITS(UNIT_ROW) };
+
+const char *const limber_limb_kinds[LIMB_KIND_count] = { LIMBER_LIMB_KINDS(LIMBER_WORD_NAME) };
+const char *const limber_reconstructions[] = { LIMBER_RECONSTRUCTIONS(LIMBER_WORD_NAME) };
+#define PROMISE_ROW(prefix, word, number) [number] = #word,
+const char *const limber_promises[] = { LIMBER_PROMISES(PROMISE_ROW) };
+/* The text form counts the words, the interface numbers them. */
+enum { LIMBER_PROMISES(LIMBER_WORD_CONSTANT) };
+#define PROMISE_AGREES(prefix, word, number) \
+    _Static_assert(prefix##_##word == (int)(number), "in the interface's order");
+LIMBER_PROMISES(PROMISE_AGREES)
+
+enum limb_kind limber_limb_kind(enum op op)
+{
+#define KIND_ROW(prefix, word, op) op,
+    static const enum op ops[] = { LIMBER_LIMB_KINDS(KIND_ROW) };
+    int i = 0;
+
+    while (i < LIMB_KIND_count && ops[i] != op)
+        i++;
+    return (enum limb_kind)i;
+}
+
+const char *limber_word_at(const char *words, int64_t i, int *n)
+{
+    for (; words && i > 0; i--) {
+        words = strchr(words, '|');
+        words += words != NULL;
+    }
+    *n = words ? (int)strcspn(words, "|") : 0;
+    return words;
+}
+
+int limber_word_find(const char *words, const char *s, size_t n)
+{
+    const char *word;
+    int length;
+
+    for (int i = 0; (word = limber_word_at(words, i, &length)); i++)
+        if ((size_t)length == n && !memcmp(word, s, n))
+            return i;
+    return -1;
+}
 
 struct block {
     struct block *next;
@@ -189,6 +221,38 @@ int limber_most_rows(const struct node *products)
         most = n > most ? n : most;
     }
     return most;
+}
+
+static bool serves(const struct served *s, const struct node *n, struct diag *d)
+{
+    if (!s->op[n->op].served)
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: operation %s is not served",
+                           s->backend, n->name, limber_ops[n->op].name);
+    for (int a = 0; a < ATTR_count; a++) {
+        const struct attr_info *info = &limber_attrs[a];
+        const char *word;
+        int length;
+
+        if (!limber_node_has(n, (enum attr)a))
+            continue;
+        if (!(s->op[n->op].attrs >> a & 1))
+            return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: attribute %s is not served",
+                               s->backend, n->name, info->name);
+        if (info->kind != ATTR_WORD || s->words[a] >> n->num[a] & 1)
+            continue;
+        word = limber_word_at(info->words, n->num[a], &length);
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: %s=%.*s is not served", s->backend,
+                           n->name, info->name, length, word ? word : "");
+    }
+    return true;
+}
+
+bool limber_plan_served(const struct plan *p, const struct served *s, struct diag *d)
+{
+    for (size_t i = 0; i < p->nodes; i++)
+        if (!serves(s, &p->node[i], d))
+            return false;
+    return true;
 }
 
 struct node *limber_plan_find(const struct plan *p, enum op op)

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const promises[] = { "native", "bits", "correct", "exact", "fast", "simulate" };
-
 static void print_bound(struct text *out, double v)
 {
     if (isinf(v))
@@ -29,19 +27,30 @@ static void print_model(const limber_unit *u, struct text *out)
     limber_text_clear(&t);
 }
 
+static void print_word(const char *words, int64_t i, struct text *out)
+{
+    int n;
+    const char *word = limber_word_at(words, i, &n);
+
+    limber_text_add(out, "%.*s", n, word ? word : "");
+}
+
 static void print_head(const struct plan *p, struct text *out)
 {
     limber_text_add(out, "plan %s", p->name && *p->name ? p->name : "plan");
-    if ((size_t)p->promise < COUNT(promises))
-        limber_text_add(out, " promise=%s", promises[p->promise]);
+    if ((unsigned)p->promise <= LIMBER_CONTRACT_SIMULATE)
+        limber_text_add(out, " promise=%s", limber_promises[p->promise]);
     if (p->bits)
         limber_text_add(out, " bits=%d", p->bits);
     if (p->wanted)
         limber_text_add(out, " wanted=%s", p->wanted);
     if (p->slices)
         limber_text_add(out, " slices=%d", p->slices);
-    if (p->split)
-        limber_text_add(out, " split=%s", p->split == LIMBER_SPLIT_INSIDE ? "inside" : "ahead");
+    if (p->split) {
+        limber_text_add(out, " split=");
+        print_word(LIMBER_WORDS(LIMBER_SPLITS),
+                   p->split == LIMBER_SPLIT_INSIDE ? SPLIT_inside : SPLIT_ahead, out);
+    }
     limber_text_add(out, " kbits=%d", p->kbits);
     if (p->size)
         limber_text_add(out, " size=%d", p->size);
@@ -68,16 +77,6 @@ static void print_head(const struct plan *p, struct text *out)
     if (p->counts)
         limber_text_add(out, " counts=%d", p->counts);
     limber_text_add(out, " {\n");
-}
-
-/* The i-th of the words "a|b|c". */
-static void print_word(const char *words, int64_t i, struct text *out)
-{
-    for (; i > 0 && *words; i--) {
-        words += strcspn(words, "|");
-        words += *words == '|';
-    }
-    limber_text_add(out, "%.*s", (int)strcspn(words, "|"), words);
 }
 
 static void print_attr(const struct node *n, enum attr a, struct text *out)

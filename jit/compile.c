@@ -30,12 +30,10 @@ bool limber_plan_key(const limber_context *ctx, const struct machine *machine, c
 
 const char *limber_promise_name(const limber_contract *k, char *text, size_t size)
 {
-    static const char *const name[] = { "native", "bits", "correct", "exact", "fast", "simulate" };
-
     if (k->promise == LIMBER_CONTRACT_BITS)
         snprintf(text, size, "bits=%d", k->bits);
     else
-        snprintf(text, size, "%s", name[k->promise]);
+        snprintf(text, size, "%s", limber_promises[k->promise]);
     return text;
 }
 

@@ -5,6 +5,45 @@
 
 #include <string.h>
 
+#define R LIMBER_READS
+#define W LIMBER_WORD
+/* What is not named here is refused.  The engine binds index maps; order is read here. */
+static const struct served served = {
+    .backend = "cuda",
+    .op = {
+        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
+                               R(sign) | R(special)),
+        LIMBER_SERVES(patches,
+                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout) | R(order)),
+        LIMBER_SERVES(filters, R(groups) | R(layout) | R(order)),
+        LIMBER_SERVES(image, R(groups) | R(layout)),
+        LIMBER_SERVES(whole, 0),
+        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
+        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
+        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
+        LIMBER_SERVES(quantize, R(axis)),
+        LIMBER_SERVES(products, R(unit) | R(chunk) | R(sums) | R(tile) | R(split)),
+        LIMBER_SERVES(combine, R(reconstruct) | R(moduli)),
+        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+    },
+    .words = {
+        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
+        [ATTR_order] = W(ORDER_crs) | W(ORDER_rsc),
+        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col) | W(AXIS_all),
+        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
+        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
+        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
+                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
+        [ATTR_sums] = W(SUMS_fma) | W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) |
+                      W(SUMS_h100) | W(SUMS_b200),
+        [ATTR_split] = W(SPLIT_ahead) | W(SPLIT_inside),
+        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
+        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
+    },
+};
+#undef R
+#undef W
+
 static void set_side(const struct plan *p, int limbs, struct cuda_config *c, struct cuda_side *s)
 {
     const struct node *n = &p->node[limbs];
@@ -14,10 +53,7 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c, str
         source = &p->node[source->in[0]];
     s->f = source->type.format;
     s->limb = n->type.format;
-    s->limb_kind = n->op == OP_hilo     ? LIMB_KIND_hilo :
-                   n->op == OP_slices   ? LIMB_KIND_slices :
-                   n->op == OP_residues ? LIMB_KIND_residues :
-                                          LIMB_KIND_whole;
+    s->limb_kind = limber_limb_kind(n->op);
     s->limbs = n->type.count;
     s->scaled = !limber_node_has(n, ATTR_axis) || n->num[ATTR_axis] == AXIS_none ? 0 :
                 n->num[ATTR_axis] == AXIS_all                                    ? SCALED_all :
@@ -46,6 +82,21 @@ static int mma_path_of(enum unit u, const struct target *t)
     if (u == UNIT_f16 && limber_target_has(t, "wmma"))
         return MMA_PATH_portable;
     return MMA_PATH_lane;
+}
+
+/* Tensor cores sum as they do, and no others. */
+static bool check_sums(const struct cuda_config *c, const struct node *n, const struct target *t,
+                       struct diag *d)
+{
+    int length;
+    const char *word = limber_word_at(limber_attrs[ATTR_sums].words, n->num[ATTR_sums], &length);
+
+    if (n->num[ATTR_sums] == SUMS_fma ||
+        (strlen(t->sums) == (size_t)length && !memcmp(word, t->sums, (size_t)length) &&
+         c->mma_path != MMA_PATH_lane))
+        return true;
+    return limber_fail(d, LIMBER_STATUS_INTERNAL, "cuda: %%%s: this device has no sums=%.*s",
+                       n->name, length, word);
 }
 
 static void set_tile(struct cuda_config *c, const struct node *n)
@@ -122,6 +173,8 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
     memset(c, 0, sizeof *c);
+    if (!limber_plan_served(p, &served, d))
+        return false;
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: the plan is not finished");
     set_side(p, products->in[0], c, &c->side[0]);
@@ -160,7 +213,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
                            "cuda: %%%s: split=inside is for tensor cores of "
                            "8.0 and later",
                            products->name);
-    if (!check_tile(c, products, d))
+    if (!check_sums(c, products, t, d) || !check_tile(c, products, d))
         return false;
     set_tile(c, products);
     set_lengths(c, products);

@@ -7,15 +7,6 @@
 #include "backends/cuda/kernel/args.h"
 #include "ir/num/crt.h"
 
-enum cuda_limb_kind {
-    LIMB_KIND_whole,
-    LIMB_KIND_hilo,
-    LIMB_KIND_slices,
-    LIMB_KIND_residues,
-    LIMB_KIND_unit,
-    LIMB_KIND_count
-};
-
 /* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma), warps
  * in the portable form (WMMA); elements one by
  * one where there is no unit; lanes as a simulated unit; a scan multiplies nothing. */

@@ -77,18 +77,15 @@ static void format(struct text *t, limber_format f)
 
 static void enums(struct text *t)
 {
-    static const char *const limb_kind[] = { "whole", "hilo", "slices", "residues", "unit" };
-    static const char *const reconstruct[] = { "sum", "shift", "crt" };
-
     limber_text_add(t, "enum {");
     for (int i = 0; i < UNIT_count; i++)
         limber_text_add(t, " UNIT_%s,", limber_units[i].name);
     limber_text_add(t, " };\nenum {");
-    for (size_t i = 0; i < COUNT(limb_kind); i++)
-        limber_text_add(t, " LIMB_KIND_%s,", limb_kind[i]);
+    for (int i = 0; i < LIMB_KIND_count; i++)
+        limber_text_add(t, " LIMB_KIND_%s,", limber_limb_kinds[i]);
     limber_text_add(t, " };\nenum {");
-    for (size_t i = 0; i < COUNT(reconstruct); i++)
-        limber_text_add(t, " RECONSTRUCT_%s,", reconstruct[i]);
+    for (int i = 0; i < RECONSTRUCT_count; i++)
+        limber_text_add(t, " RECONSTRUCT_%s,", limber_reconstructions[i]);
     limber_text_add(t, " };\n");
 }
 

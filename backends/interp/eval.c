@@ -691,6 +691,45 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
+#define R LIMBER_READS
+#define W LIMBER_WORD
+/* What is not named here is refused.  No value depends on tile and split. */
+static const struct served served = {
+    .backend = "interp",
+    .op = {
+        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
+                               R(sign) | R(special)),
+        LIMBER_SERVES(patches,
+                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout) | R(order)),
+        LIMBER_SERVES(filters, R(groups) | R(layout) | R(order)),
+        LIMBER_SERVES(image, R(groups) | R(layout)),
+        LIMBER_SERVES(whole, 0),
+        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
+        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
+        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
+        LIMBER_SERVES(quantize, R(axis)),
+        LIMBER_SERVES(products, R(unit) | R(chunk) | R(sums) | R(tile) | R(split)),
+        LIMBER_SERVES(combine, R(reconstruct) | R(moduli) | R(uncertain)),
+        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+    },
+    .words = {
+        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
+        [ATTR_order] = W(ORDER_crs) | W(ORDER_rsc),
+        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col) | W(AXIS_all),
+        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
+        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
+        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
+                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
+        [ATTR_sums] = W(SUMS_fma) | W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) |
+                      W(SUMS_h100) | W(SUMS_b200),
+        [ATTR_split] = W(SPLIT_ahead) | W(SPLIT_inside),
+        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
+        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
+    },
+};
+#undef R
+#undef W
+
 static bool (*const eval[OP_count])(struct eval *, const struct node *, struct val *) = {
 #define OP(name, least, most, attributes, flags) eval_##name,
 #include "ir/ops.h"
@@ -753,7 +792,8 @@ bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
     bool ok;
 
     e.val = calloc(p->nodes ? p->nodes : 1, sizeof *e.val);
-    ok = e.val || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory");
+    ok = (e.val || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory")) &&
+         limber_plan_served(p, &served, d);
     c->overflow = 0;
     ok = ok && set_maps(&e);
     for (size_t i = 0; ok && i < p->nodes; i++)

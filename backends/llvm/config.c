@@ -8,13 +8,44 @@
 #include <math.h>
 #include <string.h>
 
-static enum limb_kind limb_kind_of(enum op op)
+#define R LIMBER_READS
+#define W LIMBER_WORD
+/* What is not named here is refused.  The index maps are the engine's matter: no kernel reads them. */
+static const struct served served = {
+    .backend = "llvm",
+    .op = {
+        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
+                               R(sign) | R(special)),
+        LIMBER_SERVES(patches,
+                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout)),
+        LIMBER_SERVES(filters, R(groups) | R(layout)),
+        LIMBER_SERVES(image, R(groups) | R(layout)),
+        LIMBER_SERVES(whole, 0),
+        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
+        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
+        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
+        LIMBER_SERVES(quantize, R(axis)),
+        LIMBER_SERVES(products, R(unit) | R(chunk) | R(tile)),
+        LIMBER_SERVES(combine, R(reconstruct) | R(moduli) | R(uncertain)),
+        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+    },
+    .words = {
+        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
+        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col),
+        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
+        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
+        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
+                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
+        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
+        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
+    },
+};
+#undef R
+#undef W
+
+bool limber_llvm_serves(const struct plan *p, struct diag *d)
 {
-    return op == OP_hilo     ? LIMB_KIND_hilo :
-           op == OP_slices   ? LIMB_KIND_slices :
-           op == OP_residues ? LIMB_KIND_residues :
-           op == OP_quantize ? LIMB_KIND_unit :
-                               LIMB_KIND_whole;
+    return limber_plan_served(p, &served, d);
 }
 
 /* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones only: A is
@@ -36,14 +67,14 @@ static void set_side(const struct plan *p, const struct node *products, int whic
 
     s->f = p->node[n->in[0]].type.format;
     s->limb = n->type.format;
-    s->limb_kind = limb_kind_of(n->op);
+    s->limb_kind = limber_limb_kind(n->op);
     s->limbs = n->type.count;
     s->axis = (int)n->num[ATTR_axis];
     s->top = (int)(n->op == OP_hilo ? n->num[ATTR_top] : n->num[ATTR_bits]);
     s->shift = (int)n->num[ATTR_shift];
     s->step = (int)n->num[ATTR_step];
     s->is_signed = n->num[ATTR_sign] == SIGN_signed;
-    if (s->limb_kind == LIMB_KIND_residues && k->same_sign)     /* any remainder serves */
+    if (s->limb_kind == LIMB_KIND_residues && k->same_sign) /* any remainder serves */
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
                     2 :
@@ -369,6 +400,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     unsigned cpu = limber_cpu_of(t);
 
     memset(k, 0, sizeof *k);
+    if (!limber_llvm_serves(p, d))
+        return false;
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: the plan was not split");
     if (products->rows > KERNEL_ROWS || products->type.count > KERNEL_ACCUMULATORS)
@@ -384,7 +417,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         return false;
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);
-    for (int i = 0; i < 2; i++)     /* digits and their carries are exact in binary32 */
+    for (int i = 0; i < 2; i++) /* digits and their carries are exact in binary32 */
         if (k->side[i].limb_kind == LIMB_KIND_slices && !k->side[i].narrow && k->side[i].step > 22)
             return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                                "llvm: slices of %d bits, at most 22 are cut", k->side[i].step);

@@ -25,6 +25,8 @@ static bool check(const struct plan *p, const struct fixed *f, enum unit *unit, 
     const struct node *end = limber_plan_find(p, OP_epilogue);
     limber_format in;
 
+    if (!limber_llvm_serves(p, d))
+        return false;
     *unit = n ? (enum unit)n->num[ATTR_unit] : UNIT_count;
     if (!n || !end || n->rows != 1 || (*unit != UNIT_f64 && *unit != UNIT_f32))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,

@@ -67,7 +67,8 @@ bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, con
                        struct text *out);
 /* fixed.c: its way to a C function. */
 extern const struct functions limber_llvm_functions;
-/* config.c: a plan's constants. */
+/* config.c: whether all of a plan is served; its constants. */
+bool limber_llvm_serves(const struct plan *p, struct diag *d);
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d);
 /* emit.c: an object file. */

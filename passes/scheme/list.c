@@ -151,19 +151,12 @@ bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, e
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
-    const char *word = limber_attrs[ATTR_sums].words;
-    size_t length = strlen(t->sums);
+    int sums = limber_word_find(limber_attrs[ATTR_sums].words, t->sums, strlen(t->sums));
 
-    for (int i = 0; *word; i++) {
-        size_t here = strcspn(word, "|");
-
-        if (here == length && strncmp(word, t->sums, here) == 0) {
-            limber_node_set(n, ATTR_sums, i);
-            return true;
-        }
-        word += here + (word[here] == '|');
-    }
-    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
+    if (sums < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
+    limber_node_set(n, ATTR_sums, sums);
+    return true;
 }
 
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,

@@ -55,7 +55,7 @@ FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 #include "backends/llvm/kernel/prepare.h"
 #include "backends/llvm/kernel/multiply.h"
 #include "backends/llvm/kernel/finish.h"
-#if KERNEL_LIMB_KIND >= 4
+#if defined(KERNEL_LIMB_KIND_unit) || defined(KERNEL_LIMB_KIND_half)
 #include "backends/llvm/kernel/unit.h"
 #else
 FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)

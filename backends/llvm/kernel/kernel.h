@@ -7,10 +7,6 @@
 #include "backends/backend.h"
 #include "ir/num/crt.h"
 
-/* Numbers, since the build passes them on: 0 to 5. */
-enum limb_kind { LIMB_KIND_whole, LIMB_KIND_hilo, LIMB_KIND_slices, LIMB_KIND_residues, LIMB_KIND_unit,
-           LIMB_KIND_half /* a unit in lanes of binary16 */, LIMB_KIND_count };
-
 enum {
     KERNEL_VERSION = 6,
     KERNEL_ROWS = 640,

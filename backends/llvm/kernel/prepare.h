@@ -592,7 +592,7 @@ FLAT int pack_along_k(const struct strip *w)
     return 1;
 }
 
-#if KERNEL_LIMB_KIND >= 4
+#if defined(KERNEL_LIMB_KIND_unit) || defined(KERNEL_LIMB_KIND_half)
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride);
 #else
 FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
