@@ -46,7 +46,7 @@ int64_t limber_conv_length(const struct conv *c, int bytes);
 /* The operand at `data`; the view points into the map. */
 static inline struct view limber_map_view(const struct index_map *m, const void *data)
 {
-    return (struct view){ data, m->line, m->p, m->patched ? &m->patch : NULL, NULL };
+    return (struct view){ data, m->line, m->p, m->patched ? &m->patch : NULL, NULL, NULL };
 }
 
 static inline struct output_view limber_map_output(const struct index_map *m, void *data)

@@ -6,11 +6,11 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
 {
     const struct patch *w = v->patch;
 
-    if (!w || w->pairs || w->depth || lines == 0 || length == 0 || w->row != w->w * w->col ||
+    if (!w || w->depth || lines == 0 || length == 0 || w->row != w->w * w->col ||
         w->h * w->w >= w->oh * w->ow * w->r * w->s)
         return 0;
     *x = (struct pixels){
-        .view = { v->data, w->col, w->channel, 0 },
+        .view = { v->data, w->col, w->channel, NULL, NULL, NULL },
         .lines = w->h * w->w,
         .length = length / (w->r * w->s),
         .images = lines / (w->oh * w->ow),

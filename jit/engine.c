@@ -443,8 +443,8 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
     limber_promise promise = p->contract.promise;
 
     if (ctx->whole || !f->all_a.scanned || !f->all_b.scanned || p->groups != 1 || p->shape ||
-        p->a.patch || p->b.patch || limber_is_tiny(p) || limber_is_integer(p->fc) ||
-        (p->queue && p->queue->graph))
+        !limber_view_strided(&p->a) || !limber_view_strided(&p->b) || limber_is_tiny(p) ||
+        limber_is_integer(p->fc) || (p->queue && p->queue->graph))
         return false;
     if (limber_names_two(p))
         return true;

@@ -17,7 +17,7 @@ struct problem {
     limber_format fa, fb, fc;
     struct view a, b;
     struct index_map map_a, map_b;  /* what a and b point to: of a convolution */
-    struct patch patch_a, patch_b;  /* of complex matrices */
+    struct pair_map pairs_a, pairs_b; /* of complex matrices */
     struct output_view c;
     int64_t step_a, step_b, step_c; /* elements from one group to the next */
     const void *const *each_a, *const *each_b; /* NULL, or the groups' addresses in the place of */

@@ -284,12 +284,25 @@ static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
                              LINES * (ELEMENTS + 1) * f->side[1].f.size, &args, d);
 }
 
+struct operand_args limber_cuda_operand(const struct view *v)
+{
+    struct operand_args o = { .view = *v, .patched = v->patch != NULL, .paired = v->pairs != NULL };
+
+    if (v->patch)
+        o.patch = *v->patch;
+    if (v->pairs)
+        o.pairs = *v->pairs;
+    o.view.patch = NULL;
+    o.view.pairs = NULL;
+    return o;
+}
+
 static bool prepare(struct run *r, const struct part *p, int side, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     int64_t line0 = side ? p->j : p->i;
     struct prepare_args args = {
-        .view = r->ordered[side],
+        .operand = limber_cuda_operand(&r->ordered[side]),
         .line0 = line0,
         .lines = side ? p->n : p->m,
         .length = r->k,
@@ -299,7 +312,6 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .limb = p->limb[side],
         .emax = scales_of(r, side, line0),
         .tile_subset = r->tile_subset[side],
-        .patched = r->ordered[side].patch != NULL,
         .blocks = INT32_MAX,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
         .choice = (const int32_t *)(uintptr_t)r->choice,
@@ -310,9 +322,6 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .wide = (uint32_t *)(uintptr_t)p->wide[side],
     };
 
-    if (args.patched)
-        args.patch = *args.view.patch;
-    args.view.patch = NULL;
     if (f->mma_path == MMA_PATH_unit && !prepare_unit(r, p, side, &args, d))
         return false;
     return limber_cuda_start(r, side ? KERNEL_prepare_b : KERNEL_prepare_a,
@@ -381,13 +390,11 @@ static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
 static struct origin origin_of(const struct run *r, int side)
 {
     const struct view *v = &r->view[side];
-    struct origin o = { .view = *v, .patched = v->patch != NULL };
+    bool strided = limber_view_strided(v);
+    struct origin o = { .operand = limber_cuda_operand(v) };
 
-    if (v->patch)
-        o.patch = *v->patch;
-    o.view.patch = NULL;
-    o.across = !v->patch && v->p != 1 && v->line == 1;
-    o.whole = !v->patch && (v->p == 1 || v->line == 1) && (o.across ? v->p : v->line) % 4 == 0 &&
+    o.across = strided && v->p != 1 && v->line == 1;
+    o.whole = strided && (v->p == 1 || v->line == 1) && (o.across ? v->p : v->line) % 4 == 0 &&
               (uintptr_t)v->data % 16 == 0;
     return o;
 }
@@ -475,24 +482,15 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
 
 static struct element_args elements_of(const struct run *r, const struct part *p)
 {
-    struct element_args e = {
-        .a = r->view[0],
-        .b = r->view[1],
-        .patched_a = r->view[0].patch != NULL,
-        .patched_b = r->view[1].patch != NULL,
+    return (struct element_args){
+        .a = limber_cuda_operand(&r->view[0]),
+        .b = limber_cuda_operand(&r->view[1]),
         .subset_a = r->tile_subset[0],
         .subset_b = r->tile_subset[1],
         .k = r->call->k,
         .seed = r->call->seed,
         .r = result_of(r, p),
     };
-
-    if (e.a.patch)
-        e.patch_a = *e.a.patch;
-    if (e.b.patch)
-        e.patch_b = *e.b.patch;
-    e.a.patch = e.b.patch = NULL;
-    return e;
 }
 
 static bool finish(struct run *r, const struct part *p, struct diag *d)

@@ -158,6 +158,8 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
                             const struct scan_room *room, struct diag *d);
+/* A view with its index map, as kernels take it. */
+struct operand_args limber_cuda_operand(const struct view *v);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
 /* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many

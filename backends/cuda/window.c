@@ -96,7 +96,7 @@ struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p
     const char *data = (const char *)r->view[1].data + p->image * w->image * size;
 
     return (struct prepare_args){
-        .view = { data, w->col, w->channel, NULL },
+        .operand = { .view = { data, w->col, w->channel, NULL, NULL, NULL } },
         .lines = w->h * w->w,
         .length = w->channels,
         .padded = w->h * w->w,

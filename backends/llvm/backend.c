@@ -411,7 +411,8 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
 {
     int64_t bytes = (call->m + call->n) * f->bytes, kc = f->kc;
 
-    if (!call->stores || call->op[0].view.patch || call->op[1].view.patch)
+    if (!call->stores || !limber_view_strided(&call->op[0].view) ||
+        !limber_view_strided(&call->op[1].view))
         return call->k ? call->k : 1;
     return kc * bytes >= PART_BYTES ? kc : PART_BYTES / (kc * bytes) * kc;
 }
@@ -462,7 +463,8 @@ static void keep_sides(struct kernel *k, const struct call *c, const struct kern
     if (f->unit == UNIT_exact || f->unit == UNIT_model || c->k == 0 || (cut && f->offsets))
         return;
     for (int side = 0; side < 2; side++)
-        if (c->keep[side] && !call->op[side].view.tile_subset && !call->op[side].view.patch)
+        if (c->keep[side] && !call->op[side].view.tile_subset &&
+            limber_view_strided(&call->op[side].view))
             keep_side(k, c, call, side, w);
 }
 
@@ -566,7 +568,7 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
 
 static const void *along(const struct view *v, int64_t p, int size)
 {
-    return v->patch ? v->data : (const char *)v->data + p * v->p * size;
+    return limber_view_strided(v) ? (const char *)v->data + p * v->p * size : v->data;
 }
 
 /* Parts of C whose limbs fit the workspace: few columns first, since rows once packed serve all of

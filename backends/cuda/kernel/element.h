@@ -9,10 +9,8 @@ struct operands { struct view a, b; };
 
 DEVICE struct operands operands_of(const element_args &g)
 {
-    struct operands o = { g.a, g.b };
+    struct operands o = { limber_operand_view(&g.a), limber_operand_view(&g.b) };
 
-    o.a.patch = g.patched_a ? &g.patch_a : NULL;
-    o.b.patch = g.patched_b ? &g.patch_b : NULL;
     o.a.tile_subset = g.subset_a.block ? &g.subset_a : NULL;
     o.b.tile_subset = g.subset_b.block ? &g.subset_b : NULL;
     return o;

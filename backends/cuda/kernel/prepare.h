@@ -184,14 +184,13 @@ template <int S> DEVICE void prepare(const prepare_args &a)
     int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
     int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
-    struct view v = a.view;
+    struct view v = limber_operand_view(&a.operand);
     raw e[EACH];
     struct target to;
 
     if (is_left(a.choice, a.mine))
         return;
     v.data = (const char *)v.data + image * a.image * size;
-    v.patch = a.patched ? &a.patch : NULL;
     v.tile_subset = a.tile_subset.block ? &a.tile_subset : NULL;
     read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
     UNROLL for (int x = 0; x < EACH; x++)

@@ -95,11 +95,10 @@ KERNEL(limber_scan, struct scan_args, PREPARE_THREADS, 1)
     int64_t step = (int64_t)args.blocks_p * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
     struct seen s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
-    struct view v = args.view;
+    struct view v = limber_operand_view(&args.operand);
     int32_t *found = args.found + image * args.lines + line0 + line;
 
     v.data = (const char *)v.data + image * args.image * size;
-    v.patch = args.patched ? &args.patch : NULL;
     ROLL for (int64_t p0 = (int64_t)(own % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
         struct seen here = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };

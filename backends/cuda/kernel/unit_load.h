@@ -33,10 +33,9 @@ template <int S> DEVICE void scale_blocks(const prepare_args &a)
 {
     const limber_unit u = MODEL;
     int64_t x = (int64_t)block() * SCALE_THREADS + thread(), line = x / a.scale_blocks, from, to;
-    struct view v = a.view;
+    struct view v = limber_operand_view(&a.operand);
     double most = 0;
 
-    v.patch = a.patched ? &a.patch : NULL;
     if (line >= a.lines)
         return;
     from = x % a.scale_blocks * SCALE_BLOCK;
@@ -70,10 +69,9 @@ template <int S> DEVICE void read_slots(const prepare_args &a, int64_t line0, in
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    struct view v = a.view;
+    struct view v = limber_operand_view(&a.operand);
     bool along;
 
-    v.patch = a.patched ? &a.patch : NULL;
     along = lies_along(v);
     ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PREPARE_THREADS) {
         int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;

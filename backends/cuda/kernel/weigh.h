@@ -6,10 +6,9 @@
 KERNEL(limber_weigh, struct weigh_args, PREPARE_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
-    struct view v = args.view;
+    struct view v = limber_operand_view(&args.operand);
     double sum = 0;
 
-    v.patch = args.patched ? &args.patch : NULL;
     if (line >= args.lines)
         return;
     ROLL for (int64_t p = 0; p < args.length; p++) {
