@@ -28,8 +28,8 @@ void limber_conv_read(const struct node *n, struct conv_geometry *g)
 
         for (size_t j = 0; j < (f->count ? f->count : 1); j++)
             to[j] = !limber_node_has(n, f->attr) ? f->neutral :
-                    f->count                     ? n->list[f->attr].v[j] :
-                                                   n->num[f->attr];
+                    f->count                     ? limber_list(n, f->attr)->v[j] :
+                                                   limber_num(n, f->attr);
     }
 }
 

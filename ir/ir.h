@@ -159,17 +159,21 @@ struct row {
                      INFINITY: never droppable */
 };
 
+enum { NODE_ATTRS = 8 }; /* most attributes of an operation */
+
 struct node { /* one operation and its one value */
     enum op op;
+    int line; /* in the text it was parsed from, else 0 */
     const char *name; /* without % */
     int in[2], nin; /* indices into plan.node */
-    struct type type;
-    uint64_t has; /* bit per attribute that is set */
-    int64_t num[ATTR_count]; /* INT, WORD (index of the word) */
-    struct dims_list list[ATTR_count]; /* LIST */
     struct row *row;
     size_t rows;
-    int line; /* in the text it was parsed from, else 0 */
+    struct type type;
+    uint64_t has; /* bit per attribute that is set */
+    union attr_value {
+        int64_t num; /* INT, WORD (index of the word) */
+        const struct dims_list *list; /* LIST: in the plan's arena */
+    } attr[NODE_ATTRS]; /* those that the operation may carry, in their order */
 };
 
 struct plan {
@@ -217,6 +221,9 @@ static inline bool limber_node_has(const struct node *n, enum attr a)
 {
     return n->has >> a & 1;
 }
+/* An attribute's number or list; 0 or an empty one where it is not set. */
+int64_t limber_num(const struct node *n, enum attr a);
+const struct dims_list *limber_list(const struct node *n, enum attr a);
 /* The index map of a convolution that v is, or is limbs of; NULL: none. */
 const struct node *limber_plan_map(const struct plan *p, int v);
 /* The order along k of a convolution's views, of which v is one, or limbs of one; crs of others. */

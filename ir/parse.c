@@ -330,6 +330,7 @@ static bool read_list(struct parser *s, struct word all, struct word w, struct n
 static bool read_attr(struct parser *s, struct word w, struct node *n)
 {
     struct word v = w, key = limber_lex_cut(&v, '=');
+    int64_t number;
     int a;
 
     for (a = 0; a < ATTR_count; a++)
@@ -343,13 +344,18 @@ static bool read_attr(struct parser *s, struct word w, struct node *n)
                            (int)(w.n < 60 ? w.n : 60), w.s, limber_ops[n->op].name);
     if (limber_node_has(n, (enum attr)a))
         return bad(s, w, "said twice");
-    n->has |= UINT64_C(1) << a;
     switch (limber_attrs[a].kind) {
-    case ATTR_INT: return limber_lex_int(v, &n->num[a]) || bad(s, w, "not a number");
+    case ATTR_INT:
+        if (!limber_lex_int(v, &number))
+            return bad(s, w, "not a number");
+        limber_node_set(n, (enum attr)a, number);
+        return true;
     case ATTR_WORD:
-        return read_word(v, limber_attrs[a].words, &n->num[a]) ||
-               limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s': not one of %s",
-                           s->line, (int)(w.n < 60 ? w.n : 60), w.s, limber_attrs[a].words);
+        if (!read_word(v, limber_attrs[a].words, &number))
+            return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s': not one of %s",
+                               s->line, (int)(w.n < 60 ? w.n : 60), w.s, limber_attrs[a].words);
+        limber_node_set(n, (enum attr)a, number);
+        return true;
     default: return read_list(s, w, v, n, (enum attr)a);
     }
 }

@@ -174,23 +174,62 @@ int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, 
     return (int)p->nodes++;
 }
 
+#define A(name) (UINT64_C(1) << ATTR_##name)
+#define OP(name, least, most, attributes, flags) \
+    _Static_assert(__builtin_popcountll(attributes) <= NODE_ATTRS, #name);
+#include "ir/ops.h"
+#undef A
+
+/* The place of an attribute among those that the operation may carry; NODE_ATTRS: it may not. */
+static int place_of(const struct node *n, enum attr a)
+{
+    uint64_t attrs = limber_ops[n->op].attrs, bit = UINT64_C(1) << a;
+
+    return attrs & bit ? __builtin_popcountll(attrs & (bit - 1)) : NODE_ATTRS;
+}
+
+/* What the operation may not carry is only noted, for verify to refuse. */
+static void set(struct node *n, enum attr a, union attr_value v)
+{
+    int at = place_of(n, a);
+
+    n->has |= UINT64_C(1) << a;
+    if (at < NODE_ATTRS)
+        n->attr[at] = v;
+}
+
 void limber_node_set(struct node *n, enum attr a, int64_t value)
 {
-    n->num[a] = value;
-    n->has |= UINT64_C(1) << a;
+    set(n, a, (union attr_value){ .num = value });
 }
 
 bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t *v, size_t count)
 {
-    int64_t *copy = limber_plan_alloc(p, count * sizeof *copy);
+    struct dims_list *list = limber_plan_alloc(p, sizeof *list + count * sizeof *v);
+    int64_t *copy = list ? (int64_t *)(void *)(list + 1) : NULL;
 
-    if (!copy)
+    if (!list)
         return false;
     if (count)
         memcpy(copy, v, count * sizeof *copy);
-    n->list[a] = (struct dims_list){ copy, count };
-    n->has |= UINT64_C(1) << a;
+    *list = (struct dims_list){ copy, count };
+    set(n, a, (union attr_value){ .list = list });
     return true;
+}
+
+int64_t limber_num(const struct node *n, enum attr a)
+{
+    int at = limber_node_has(n, a) ? place_of(n, a) : NODE_ATTRS;
+
+    return at < NODE_ATTRS ? n->attr[at].num : 0;
+}
+
+const struct dims_list *limber_list(const struct node *n, enum attr a)
+{
+    static const struct dims_list none = { NULL, 0 };
+    int at = limber_node_has(n, a) ? place_of(n, a) : NODE_ATTRS;
+
+    return at < NODE_ATTRS && n->attr[at].list ? n->attr[at].list : &none;
 }
 
 const struct node *limber_plan_map(const struct plan *p, int v)
@@ -206,7 +245,7 @@ int limber_plan_order(const struct plan *p, int v)
 {
     const struct node *n = limber_plan_map(p, v);
 
-    return n && limber_node_has(n, ATTR_order) ? (int)n->num[ATTR_order] : ORDER_crs;
+    return n && limber_node_has(n, ATTR_order) ? (int)limber_num(n, ATTR_order) : ORDER_crs;
 }
 
 int limber_most_rows(const struct node *products)
@@ -238,9 +277,9 @@ static bool serves(const struct served *s, const struct node *n, struct diag *d)
         if (!(s->op[n->op].attrs >> a & 1))
             return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: attribute %s is not served",
                                s->backend, n->name, info->name);
-        if (info->kind != ATTR_WORD || s->words[a] >> n->num[a] & 1)
+        if (info->kind != ATTR_WORD || s->words[a] >> limber_num(n, a) & 1)
             continue;
-        word = limber_word_at(info->words, n->num[a], &length);
+        word = limber_word_at(info->words, limber_num(n, a), &length);
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: %s=%.*s is not served", s->backend,
                            n->name, info->name, length, word ? word : "");
     }
@@ -274,11 +313,13 @@ static bool copy_node(struct plan *to, struct node *n, const struct node *from)
     if (from->rows)
         memcpy(row, from->row, from->rows * sizeof *row);
     n->row = row;
-    for (int a = 0; a < ATTR_count; a++)
-        if (from->list[a].v &&
-            !limber_node_list(to, n, (enum attr)a, from->list[a].v, from->list[a].n))
+    for (int a = 0; a < ATTR_count; a++) {
+        const struct dims_list *list = limber_list(from, (enum attr)a);
+
+        if (limber_attrs[a].kind == ATTR_LIST && limber_node_has(from, (enum attr)a) &&
+            !limber_node_list(to, n, (enum attr)a, list->v, list->n))
             return false;
-    n->has = from->has;
+    }
     return true;
 }
 

@@ -85,11 +85,11 @@ static void print_attr(const struct node *n, enum attr a, struct text *out)
 
     limber_text_add(out, " %s=", info->name);
     if (info->kind == ATTR_WORD)
-        print_word(info->words, n->num[a], out);
+        print_word(info->words, limber_num(n, a), out);
     else if (info->kind == ATTR_INT)
-        limber_text_add(out, "%lld", (long long)n->num[a]);
-    for (size_t i = 0; info->kind == ATTR_LIST && i < n->list[a].n; i++)
-        limber_text_add(out, "%s%lld", i ? "," : "", (long long)n->list[a].v[i]);
+        limber_text_add(out, "%lld", (long long)limber_num(n, a));
+    for (size_t i = 0; info->kind == ATTR_LIST && i < limber_list(n, a)->n; i++)
+        limber_text_add(out, "%s%lld", i ? "," : "", (long long)limber_list(n, a)->v[i]);
 }
 
 static void print_type(const struct node *n, struct text *out)

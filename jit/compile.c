@@ -40,7 +40,7 @@ const char *limber_promise_name(const limber_contract *k, char *text, size_t siz
 static limber_format format_of_arg(const struct plan *p, int index)
 {
     for (size_t i = 0; i < p->nodes; i++)
-        if (p->node[i].op == OP_arg && p->node[i].num[ATTR_index] == index)
+        if (p->node[i].op == OP_arg && limber_num(&p->node[i], ATTR_index) == index)
             return p->node[i].type.format;
     return (limber_format){ 0 };
 }

@@ -18,7 +18,7 @@ static void describe_mask(struct kernel_key *d, int side, const struct mask *m, 
         if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
             continue;
         d->has[side] |= (uint64_t)1 << i;
-        d->mask[side][i] = class.num[MASK_FIRST + i];
+        d->mask[side][i] = limber_num(&class, MASK_FIRST + i);
     }
 }
 

@@ -19,7 +19,7 @@ static bool is_small(enum unit u)
 struct block_shape limber_block_shape(const struct node *n, const struct target *t,
                                       bool side_by_side)
 {
-    enum unit u = (enum unit)n->num[ATTR_unit];
+    enum unit u = (enum unit)limber_num(n, ATTR_unit);
 
     if (is_small(u) && limber_target_has(t, "wgmma"))
         return u == UNIT_i8 ? (struct block_shape){ 64, 256, 128, 256, 128 } :
@@ -41,7 +41,8 @@ int64_t limber_block_stages(const struct plan *p, const struct target *t, bool i
 {
     const struct node *n = limber_plan_find(p, OP_products);
     const struct node *a = &p->node[n->in[0]], *b = &p->node[n->in[1]];
-    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum;
+    bool side_by_side =
+        limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum;
     struct block_shape s = limber_block_shape(n, t, side_by_side);
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
     int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
@@ -54,7 +55,7 @@ int64_t limber_block_stages(const struct plan *p, const struct target *t, bool i
         return stages > (groups ? 6 : 3) ? (groups ? 6 : 3) : stages;
     }
     stages = room / limbs > 4 ? 4 : room / limbs;
-    if (n->num[ATTR_unit] == UNIT_f16 && !limber_target_has(t, "mma"))
+    if (limber_num(n, ATTR_unit) == UNIT_f16 && !limber_target_has(t, "mma"))
         return stages < 2 ? stages : 2; /* copies are not asynchronous there, and sums need room
                                            to leave */
     return stages;
@@ -102,9 +103,9 @@ static double result_bytes(const struct plan *p, const struct node *products,
                            const struct node *combine)
 {
     limber_format f = limber_plan_find(p, OP_epilogue)->type.format;
-    double total = combine->num[ATTR_reconstruct] == RECONSTRUCT_crt   ? 1 :
-                   combine->num[ATTR_reconstruct] == RECONSTRUCT_shift ? 8 :
-                                                                         0;
+    double total = limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_crt   ? 1 :
+                   limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_shift ? 8 :
+                                                                                0;
 
     return f.size + 2 * total * products->type.count;
 }
@@ -145,7 +146,7 @@ static struct price price(const struct plan *p, const struct target *t, bool ins
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
-    double rate = t->rate[products->num[ATTR_unit]], product;
+    double rate = t->rate[limber_num(products, ATTR_unit)], product;
 
     if (p->scheme && strcmp(p->scheme, "cublas") == 0) /* operands are read as they lie */
         return (struct price){ .product = 1 / (0.9 * rate) };
@@ -157,7 +158,7 @@ static struct price price(const struct plan *p, const struct target *t, bool ins
         .result = result_bytes(p, products, combine) / t->bandwidth,
         .call = 1e-9 * (inside ? LAUNCH_NS : LAUNCHES_NS),
         .skips = p->roundings && limber_target_has(t, "wgmma") &&
-                 is_small((enum unit)products->num[ATTR_unit]),
+                 is_small((enum unit)limber_num(products, ATTR_unit)),
     };
 }
 

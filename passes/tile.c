@@ -26,7 +26,7 @@ static int64_t round_down(int64_t x, int64_t step)
 static void shape(const struct node *n, const struct target *t, int64_t *bytes, int64_t *lanes,
                   int64_t *group)
 {
-    enum unit u = (enum unit)n->num[ATTR_unit];
+    enum unit u = (enum unit)limber_num(n, ATTR_unit);
     int64_t vector = t->vector_bits >= 128 ? t->vector_bits / 8 : 16;
 
     *bytes = u == UNIT_f64 ? 8 : u == UNIT_i8 ? 4 / t->group : 4;
@@ -39,7 +39,7 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
 static bool measured(const struct node *n, const struct target *t, int64_t nr, int64_t *mr,
                      int64_t *mb, int64_t *nb, struct diag *d)
 {
-    enum unit u = (enum unit)n->num[ATTR_unit];
+    enum unit u = (enum unit)limber_num(n, ATTR_unit);
     const int *tile = t->tile[u];
 
     if (!tile[0] || (u == UNIT_i8 && t->matrix))
@@ -87,7 +87,8 @@ static bool tile_model(struct plan *p, struct node *n, const struct target *t, s
 static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     const struct node *a = &p->node[n->in[0]];
-    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum,
+    bool side_by_side =
+             limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum,
          inside;
     struct block_shape s = limber_block_shape(n, t, side_by_side);
     int64_t stages;
@@ -114,9 +115,9 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     struct node *n = limber_plan_find(p, OP_products);
     int64_t bytes, lanes, group, mr, nr, kc, mb, nb, chunk;
 
-    if (!n || n->num[ATTR_unit] == UNIT_exact)
+    if (!n || limber_num(n, ATTR_unit) == UNIT_exact)
         return true;
-    if (t->shared && n->num[ATTR_unit] == UNIT_model)
+    if (t->shared && limber_num(n, ATTR_unit) == UNIT_model)
         return tile_model(p, n, t, d);
     if (t->shared)
         return tile_blocks(p, n, t, d);
@@ -125,20 +126,21 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     shape(n, t, &bytes, &lanes, &group);
     mr = t->registers >= 32 ? 12 : 6;
     nr = 2 * lanes;
-    if (n->num[ATTR_unit] == UNIT_model) {
+    if (limber_num(n, ATTR_unit) == UNIT_model) {
         /* every step is a dozen operations: accumulators of four rows, in two vectors of 64 bytes,
          * at a time */
         mr = 12;
         nr = 32;
         if (!limber_node_list(p, n, ATTR_tile,
-                              (int64_t[]){ mr, nr, 1, 5 * mr, 256, n->num[ATTR_chunk] }, 6))
+                              (int64_t[]){ mr, nr, 1, 5 * mr, 256, limber_num(n, ATTR_chunk) }, 6))
             return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
         return true;
     }
-    if (n->num[ATTR_unit] == UNIT_i8 && t->matrix)
+    if (limber_num(n, ATTR_unit) == UNIT_i8 && t->matrix)
         mr = nr = 2 * t->matrix;
-    chunk = n->num[ATTR_chunk];
-    if (limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum || chunk < 64)
+    chunk = limber_num(n, ATTR_chunk);
+    if (limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum ||
+        chunk < 64)
         kc = chunk; /* float totals are added once a chunk */
     else /* a part's tiles are left out block by block */
         for (kc = 64; kc * 2 <= (p->roundings && chunk > 256 ? 256 : chunk) &&

@@ -311,7 +311,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     struct limber_crt crt;
 
     if (c->reconstruct == RECONSTRUCT_crt &&
-        !limber_crt_init(&crt, combine->list[ATTR_moduli].v, combine->list[ATTR_moduli].n))
+        !limber_crt_init(&crt, limber_list(combine, ATTR_moduli)->v,
+                         limber_list(combine, ATTR_moduli)->n))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: bad moduli");
     limber_text_add(out,
                     "#define LIMBER_BIG_WORDS %d\n#include \"device.h\"\n"

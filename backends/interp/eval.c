@@ -50,7 +50,7 @@ static void *many(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
 
 static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
 {
-    int64_t index = n->num[ATTR_index];
+    int64_t index = limber_num(n, ATTR_index);
 
     v->view = &e->view[index == 0 ? 0 : 1];
     v->lines = index == 0 ? e->c->m : e->c->n;
@@ -152,7 +152,7 @@ static int block_emax(const struct view *v, limber_format f, int64_t line, int64
 static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
                         int top)
 {
-    int64_t axis = n->num[ATTR_axis];
+    int64_t axis = limber_num(n, ATTR_axis);
     bool tiles = v->view->tile_subset && v->view->tile_subset->tile;
     int all = INT32_MIN, most = INT32_MIN;
 
@@ -207,7 +207,7 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)n->num[ATTR_top]))
+    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_top)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
@@ -218,7 +218,7 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
                 double x = limber_format_round(n->type.format, rest);
 
                 *limb_at(e, v, l, i, p) = x;
-                rest = ldexp(rest - x, (int)n->num[ATTR_shift]);
+                rest = ldexp(rest - x, (int)limber_num(n, ATTR_shift));
             }
         }
     return true;
@@ -239,7 +239,7 @@ static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)n->num[ATTR_bits]))
+    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
@@ -247,8 +247,9 @@ static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 
             fix(e, v, f, i, p, v->scale[i], w);
             for (int l = 0; l < n->type.count; l++)
-                *limb_at(e, v, l, i, p) = limber_slice(w, l, n->type.count, (int)n->num[ATTR_step],
-                                                       n->num[ATTR_sign] == SIGN_signed);
+                *limb_at(e, v, l, i, p) =
+                    limber_slice(w, l, n->type.count, (int)limber_num(n, ATTR_step),
+                                 limber_num(n, ATTR_sign) == SIGN_signed);
         }
     return true;
 }
@@ -268,7 +269,7 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)n->num[ATTR_bits]))
+    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
@@ -276,9 +277,9 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 
             fix(e, v, f, i, p, v->scale[i], w);
             for (int l = 0; l < n->type.count; l++) {
-                int m = (int)n->list[ATTR_moduli].v[l], r = residue(w, m);
+                int m = (int)limber_list(n, ATTR_moduli)->v[l], r = residue(w, m);
 
-                *limb_at(e, v, l, i, p) = n->num[ATTR_sign] == SIGN_unsigned ?
+                *limb_at(e, v, l, i, p) = limber_num(n, ATTR_sign) == SIGN_unsigned ?
                                               r :
                                               limber_symmetric((uint32_t)r, (uint32_t)m);
             }
@@ -298,7 +299,7 @@ static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
     for (int64_t i = 0; line && v->loaded && v->scale && i < v->lines; i++) {
         for (int64_t p = 0; p < e->k; p++)
             line[p] = element(v->view, f, i, p);
-        limber_unit_load(e->p->model, n->num[ATTR_axis] == AXIS_col, line, e->k,
+        limber_unit_load(e->p->model, limber_num(n, ATTR_axis) == AXIS_col, line, e->k,
                          v->loaded + i * e->k);
     }
     free(line);
@@ -436,7 +437,7 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
     struct loaded *lb = load_limbs(e, b, e->p->node[n->in[1]].type.count, u->b.format);
     struct tensor t = { n,        u,        la,   lb,
                         a->lines, b->lines, e->k, 32 / e->p->node[n->in[0]].type.format.size };
-    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = n->num[ATTR_chunk];
+    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_num(n, ATTR_chunk);
 
     v->total = many(e, n->type.count, m, cols, sizeof *v->total);
     for (int acc = 0; la && lb && v->total && acc < n->type.count; acc++)
@@ -458,18 +459,18 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
 
 static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 {
-    const struct unit_info *unit = &limber_units[n->num[ATTR_unit]];
+    const struct unit_info *unit = &limber_units[limber_num(n, ATTR_unit)];
     struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
-    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = n->num[ATTR_chunk];
+    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_num(n, ATTR_chunk);
     bool narrow = strcmp(unit->acc, "f32") == 0;
     bool exact = n->type.format.kind == LIMBER_KIND_INT;
     limber_unit model;
 
     v->scale_a = a->scale;
     v->scale_b = b->scale;
-    if (n->num[ATTR_unit] == UNIT_exact)
+    if (limber_num(n, ATTR_unit) == UNIT_exact)
         return products_exact(e, n, v);
-    if (n->num[ATTR_unit] == UNIT_model)
+    if (limber_num(n, ATTR_unit) == UNIT_model)
         return products_model(e, n, v);
     if (limber_unit_of_sums(n, &model))
         return products_tensor(e, n, &model, v);
@@ -558,12 +559,12 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
 {
     const struct node *products = &e->p->node[n->in[0]];
     const struct val *s = &e->val[n->in[0]];
-    int64_t m = e->c->m, cols = e->c->n, reconstruct = n->num[ATTR_reconstruct];
+    int64_t m = e->c->m, cols = e->c->n, reconstruct = limber_num(n, ATTR_reconstruct);
     struct limber_crt crt;
 
     v->scale_a = s->scale_a;
     v->scale_b = s->scale_b;
-    if (products->num[ATTR_unit] == UNIT_exact) {
+    if (limber_num(products, ATTR_unit) == UNIT_exact) {
         v->words = s->words;
         v->base = s->base;
         v->word = many(e, m, cols, v->words, sizeof *v->word);
@@ -572,7 +573,7 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
         return v->word != NULL;
     }
     if (reconstruct == RECONSTRUCT_crt &&
-        !limber_crt_init(&crt, n->list[ATTR_moduli].v, n->list[ATTR_moduli].n))
+        !limber_crt_init(&crt, limber_list(n, ATTR_moduli)->v, limber_list(n, ATTR_moduli)->n))
         return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "%%%s: bad moduli", n->name);
     v->words = reconstruct == RECONSTRUCT_crt ? (crt.digits + 1) / 2 : 32;
     if (reconstruct == RECONSTRUCT_sum)
@@ -632,8 +633,8 @@ static bool store_doubtful(struct eval *e, const struct val *x, limber_format f,
     struct limber_big sum = { NULL, limber_dot_words(fa, fb, 62), limber_dot_base(fa, fb) };
 
     if (limber_store_certain(dst, f, x->word + (i * e->c->n + j) * x->words, x->words,
-                             (int)combine->num[ATTR_uncertain], -(x->scale_a[i] + x->scale_b[j]),
-                             sc))
+                             (int)limber_num(combine, ATTR_uncertain),
+                             -(x->scale_a[i] + x->scale_b[j]), sc))
         return true;
     sum.w = many(e, sum.n, 1, 1, sizeof *sum.w);
     if (!sum.w)
@@ -652,8 +653,8 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
     limber_format f = n->type.format, fs = f.kind == LIMBER_KIND_INT ? format("i64") : f;
     limber_format fa = e->p->node[e->p->node[products->in[0]].in[0]].type.format;
     limber_format fb = e->p->node[e->p->node[products->in[1]].in[0]].type.format;
-    struct limber_scalars sc = { n->num[ATTR_alpha] ? e->c->alpha : NULL,
-                                 n->num[ATTR_beta] ? e->c->beta : NULL, fs };
+    struct limber_scalars sc = { limber_num(n, ATTR_alpha) ? e->c->alpha : NULL,
+                                 limber_num(n, ATTR_beta) ? e->c->beta : NULL, fs };
     double alpha = 1, beta = 0;
     bool ok = true;
 
@@ -676,7 +677,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
                                    beta);
             else if (limber_node_has(limber_plan_find(e->p, OP_combine), ATTR_uncertain))
                 ok = ok && store_doubtful(e, x, f, fa, fb, i, j, &sc);
-            else if (f.kind == LIMBER_KIND_INT && n->num[ATTR_wrap])
+            else if (f.kind == LIMBER_KIND_INT && limber_num(n, ATTR_wrap))
                 limber_store_wrapped(dst, f,
                                      limber_big_units(x->word + at * x->words, x->words, exp), &sc);
             else

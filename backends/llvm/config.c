@@ -69,11 +69,11 @@ static void set_side(const struct plan *p, const struct node *products, int whic
     s->limb = n->type.format;
     s->limb_kind = limber_limb_kind(n->op);
     s->limbs = n->type.count;
-    s->axis = (int)n->num[ATTR_axis];
-    s->top = (int)(n->op == OP_hilo ? n->num[ATTR_top] : n->num[ATTR_bits]);
-    s->shift = (int)n->num[ATTR_shift];
-    s->step = (int)n->num[ATTR_step];
-    s->is_signed = n->num[ATTR_sign] == SIGN_signed;
+    s->axis = (int)limber_num(n, ATTR_axis);
+    s->top = (int)(n->op == OP_hilo ? limber_num(n, ATTR_top) : limber_num(n, ATTR_bits));
+    s->shift = (int)limber_num(n, ATTR_shift);
+    s->step = (int)limber_num(n, ATTR_step);
+    s->is_signed = limber_num(n, ATTR_sign) == SIGN_signed;
     if (s->limb_kind == LIMB_KIND_residues && k->same_sign) /* any remainder serves */
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
@@ -82,10 +82,11 @@ static void set_side(const struct plan *p, const struct node *products, int whic
                                                                                      1;
     if (k->unit == UNIT_exact)
         s->limbs = s->pieces;
-    s->narrow = s->limb_kind == LIMB_KIND_slices && n->num[ATTR_bits] <= 30 && s->pieces == 1;
+    s->narrow =
+        s->limb_kind == LIMB_KIND_slices && limber_num(n, ATTR_bits) <= 30 && s->pieces == 1;
     s->base = s->limb_kind == LIMB_KIND_residues ? KERNEL_DIGIT : s->step;
     s->digits = s->limb_kind == LIMB_KIND_residues ?
-                    ((int)n->num[ATTR_bits] + KERNEL_DIGIT) / KERNEL_DIGIT :
+                    ((int)limber_num(n, ATTR_bits) + KERNEL_DIGIT) / KERNEL_DIGIT :
                     s->limbs;
     s->lines = which ? k->nr : k->mr;
     for (size_t r = 0; r < products->rows; r++)
@@ -103,7 +104,7 @@ static void set_side(const struct plan *p, const struct node *products, int whic
 
 static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
 {
-    const struct dims_list *tile = &products->list[ATTR_tile];
+    const struct dims_list *tile = limber_list(products, ATTR_tile);
 
     if (k->unit == UNIT_exact) {
         k->mr = k->nr = k->mb = k->nb = 16;
@@ -166,7 +167,8 @@ static void columns_of(const uint32_t *digit, double *column)
 
 static bool set_crt(const struct node *combine, struct kernel_config *k, struct diag *d)
 {
-    if (!limber_crt_init(&k->crt, combine->list[ATTR_moduli].v, combine->list[ATTR_moduli].n))
+    if (!limber_crt_init(&k->crt, limber_list(combine, ATTR_moduli)->v,
+                         limber_list(combine, ATTR_moduli)->n))
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: moduli are not pairwise coprime");
     columns_of(k->crt.product, k->product);
     k->columns = KERNEL_COLUMNS;
@@ -409,8 +411,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
                            "llvm: %zu rows and %d accumulators are too many", products->rows,
                            products->type.count);
     k->version = KERNEL_VERSION;
-    k->unit = (int)products->num[ATTR_unit];
-    k->chunk = products->num[ATTR_chunk];
+    k->unit = (int)limber_num(products, ATTR_unit);
+    k->chunk = limber_num(products, ATTR_chunk);
     k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
     k->same_sign = k->unit == UNIT_i8 && (cpu & CPU_neon) && !(cpu & CPU_i8mm);
     if (!set_tile(products, k, d))
@@ -429,7 +431,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         limber_format_named("i64", &k->scalars);
     k->rows = (int)products->rows;
     k->accumulators = products->type.count;
-    k->reconstruct = (int)combine->num[ATTR_reconstruct];
+    k->reconstruct = (int)limber_num(combine, ATTR_reconstruct);
     for (int r = 0; r < k->rows; r++) {
         k->row[r].a = (int16_t)products->row[r].a;
         k->row[r].b = (int16_t)products->row[r].b;
@@ -437,13 +439,13 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         k->weight[products->row[r].acc] = products->row[r].weight;
     }
     k->bare = has_bare(k);
-    k->has_alpha = (int)out->num[ATTR_alpha];
-    k->has_beta = (int)out->num[ATTR_beta];
+    k->has_alpha = (int)limber_num(out, ATTR_alpha);
+    k->has_beta = (int)limber_num(out, ATTR_beta);
     k->plain = !k->has_alpha && !k->has_beta;
-    k->wrap = (int)out->num[ATTR_wrap];
+    k->wrap = (int)limber_num(out, ATTR_wrap);
     k->integral = p->promise == LIMBER_CONTRACT_EXACT;
     k->uncertain_count = limber_node_has(combine, ATTR_uncertain);
-    k->uncertain = (int)combine->num[ATTR_uncertain];
+    k->uncertain = (int)limber_num(combine, ATTR_uncertain);
     if (k->unit == UNIT_exact || k->uncertain_count)
         set_exact(p, k);
     if (k->reconstruct == RECONSTRUCT_crt && !set_crt(combine, k, d))

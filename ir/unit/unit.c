@@ -616,14 +616,14 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
                                                     [UNIT_tf32] = "tf32",
                                                     [UNIT_e4m3] = "e4m3",
                                                     [UNIT_e5m2] = "e5m2" };
-    const char *input = format[products->num[ATTR_unit]];
+    const char *input = format[limber_num(products, ATTR_unit)];
     char name[24];
     const char *word;
     int n;
 
-    if (!products->num[ATTR_sums] || !input)
+    if (!limber_num(products, ATTR_sums) || !input)
         return false;
-    word = limber_word_at(limber_attrs[ATTR_sums].words, products->num[ATTR_sums], &n);
+    word = limber_word_at(limber_attrs[ATTR_sums].words, limber_num(products, ATTR_sums), &n);
     snprintf(name, sizeof name, "%.*s-%s", n, word ? word : "", input);
     /* what sums in groups is no one instruction whose sum so far is another's addend */
     return limber_unit_parse(name, unit) == LIMBER_STATUS_OK && !unit->group;

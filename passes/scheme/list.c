@@ -91,7 +91,7 @@ bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
     s->ma = limber_source(p, s->a);
     s->mb = limber_source(p, s->b);
     s->out = out;
-    s->wraps = out->num[ATTR_wrap] == 1;
+    s->wraps = limber_num(out, ATTR_wrap) == 1;
     return true;
 }
 
@@ -106,8 +106,10 @@ static bool add_combine(struct plan *p, const struct stated *s, int products, in
     struct type t = s->type;
     int c;
 
-    if (reconstruct == RECONSTRUCT_sum && limber_units[p->node[products].num[ATTR_unit]].exact_bits)
-        limber_format_named(count > 1 ? "f64" : limber_units[p->node[products].num[ATTR_unit]].acc,
+    if (reconstruct == RECONSTRUCT_sum &&
+        limber_units[limber_num(&p->node[products], ATTR_unit)].exact_bits)
+        limber_format_named(count > 1 ? "f64" :
+                                        limber_units[limber_num(&p->node[products], ATTR_unit)].acc,
                             &t.format);
     else
         limber_format_named("exact", &t.format);
@@ -167,12 +169,12 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
 
     if (!limber_node_has(mask, ATTR_width))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", mask->name);
-    width = mask->num[ATTR_width];
+    width = limber_num(mask, ATTR_width);
     if (budget > 0 && budget < 1) {
         /* truncation of |X| >= 2^(bits-1-spread) by less than 1 (2 for the two parts of dd),
          * half of the budget for each operand, one more bit for their product and pruning */
-        need =
-            (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) + mask->num[ATTR_spread];
+        need = (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) +
+               limber_num(mask, ATTR_spread);
         if (need < width)
             width = need;
     }
@@ -190,12 +192,12 @@ int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mas
     int64_t spread, width;
 
     *mask = *s->mb;
-    spread = mask->num[ATTR_emax] - mask->num[ATTR_emin];
-    width = spread + mask->num[ATTR_sig];
+    spread = limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin);
+    width = spread + limber_num(mask, ATTR_sig);
     if (limber_plan_order(p, s->b) != ORDER_rsc || !limber_node_has(mask, ATTR_width) ||
-        width > mask->num[ATTR_width] + MORE)
+        width > limber_num(mask, ATTR_width) + MORE)
         return AXIS_col;
-    mask->num[ATTR_spread] = spread;
-    mask->num[ATTR_width] = width;
+    limber_node_set(mask, ATTR_spread, spread);
+    limber_node_set(mask, ATTR_width, width);
     return AXIS_all;
 }
