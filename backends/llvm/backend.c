@@ -96,13 +96,22 @@ static void give_room(const struct call *c, const struct room *r)
 }
 
 struct blob_head {
-    uint32_t config_size, cpu;      /* cpu: features that the code needs */
+    uint32_t config_size, cpu; /* cpu: features that the code needs */
+    uint32_t packed,
+        unused; /* bytes of the packed configuration, behind which the object follows */
 };
+
+/* The object starts at a multiple of 8. */
+static size_t object_at(const struct blob_head *head)
+{
+    return (sizeof *head + (size_t)head->packed + 7) & ~(size_t)7;
+}
 
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
-    struct blob_head head = { sizeof(struct kernel_config), limber_cpu_of(t) };
+    struct blob_head head = { .config_size = sizeof(struct kernel_config),
+                              .cpu = limber_cpu_of(t) };
     struct kernel_config *k = malloc(sizeof *k);
     struct blob object = { 0 };
     bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
@@ -110,39 +119,35 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     ok = ok && limber_kernel_config(p, t, k, d) &&
          (k->unit == UNIT_exact || limber_llvm_object(k, t, dump, &object, d));
     if (ok) {
-        /* the object starts at a multiple of 8 */
-        size_t at = (sizeof head + sizeof *k + 7) & ~(size_t)7;
-
-        out->size = at + object.size;
-        out->data = calloc(1, out->size);
+        out->data = calloc(1, sizeof head + LIMBER_ZEROS_MOST(sizeof *k) + 7 + object.size);
         ok = out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
-        if (ok) {
-            memcpy(out->data, &head, sizeof head);
-            memcpy(out->data + sizeof head, k, sizeof *k);
-            if (object.size)
-                memcpy(out->data + at, object.data, object.size);
-        }
+    }
+    if (ok) {
+        head.packed = (uint32_t)limber_zeros_pack(k, sizeof *k, out->data + sizeof head);
+        memcpy(out->data, &head, sizeof head);
+        out->size = object_at(&head) + object.size;
+        if (object.size)
+            memcpy(out->data + object_at(&head), object.data, object.size);
     }
     free(object.data);
     free(k);
     return ok;
 }
 
-static bool take_config(struct kernel *k, const unsigned char *data, size_t size, unsigned *cpu,
-                        struct diag *d)
+static bool take_config(struct kernel *k, const unsigned char *data, size_t size,
+                        struct blob_head *head, struct diag *d)
 {
-    struct blob_head head;
-
-    if (size < sizeof head + sizeof k->config)
+    if (size < sizeof *head)
         return limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
-    memcpy(&head, data, sizeof head);
-    memcpy(&k->config, data + sizeof head, sizeof k->config);
-    if (head.config_size != sizeof k->config || k->config.version != KERNEL_VERSION)
+    memcpy(head, data, sizeof *head);
+    if (head->config_size != sizeof k->config)
         return limber_fail(d, LIMBER_STATUS_IO, "llvm: a kernel of another version");
-    if (head.cpu & ~limber_cpu())
-        return limber_cpu_lacks(head.cpu & ~limber_cpu(), d);
-    *cpu = head.cpu;
-    return true;
+    if (head->packed > size - sizeof *head ||
+        !limber_zeros_unpack(data + sizeof *head, head->packed, &k->config, sizeof k->config))
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
+    if (k->config.version != KERNEL_VERSION)
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: a kernel of another version");
+    return !(head->cpu & ~limber_cpu()) || limber_cpu_lacks(head->cpu & ~limber_cpu(), d);
 }
 
 /* The scheme `exact` is the library's own code, for the instruction set that the target names. */
@@ -184,16 +189,17 @@ static bool load_object(struct kernel *k, const unsigned char *data, size_t size
 
 static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
-    size_t at = (sizeof(struct blob_head) + sizeof(struct kernel_config) + 7) & ~(size_t)7;
     struct kernel *k = calloc(1, sizeof *k);
-    unsigned cpu = 0;
+    struct blob_head head;
     bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 
     *out = NULL;
-    ok = ok && take_config(k, data, size, &cpu, d);
+    ok = ok && take_config(k, data, size, &head, d);
     if (ok && k->config.unit == UNIT_exact) {
-        set_exact(k, cpu);
+        set_exact(k, head.cpu);
     } else if (ok) {
+        size_t at = object_at(&head);
+
         ok = size >= at ? load_object(k, data + at, size - at, d) :
                           limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
     }
