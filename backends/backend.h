@@ -222,6 +222,7 @@ struct backend {
     /* For calls that are several launches, all memory first.  NULL: who needs all of them or none
      * keeps a copy of C. */
     const struct rooms *rooms;
+    const struct block_rules *blocks; /* NULL: no device whose threads share memory in blocks */
 };
 
 struct rooms {
@@ -232,6 +233,8 @@ struct rooms {
 
 /* list.c: the backends of this build, best first, NULL at the end. */
 extern const struct backend *const limber_backends[];
+/* Gives a target that was read from a text what its backend adds to it. */
+void limber_target_complete(struct target *t);
 extern const struct backend limber_backend_interp;
 
 #endif

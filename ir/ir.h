@@ -228,6 +228,10 @@ const struct dims_list *limber_list(const struct node *n, enum attr a);
 const struct node *limber_plan_map(const struct plan *p, int v);
 /* The order along k of a convolution's views, of which v is one, or limbs of one; crs of others. */
 int limber_plan_order(const struct plan *p, int v);
+/* The operand that a value is made of. */
+const struct node *limber_source(const struct plan *p, int value);
+/* Seconds of a product of m x n x k, of whose work this share is done. */
+double limber_price(const struct price *p, double m, double n, double k, double share);
 /* Rows of the accumulator that has most. */
 int limber_most_rows(const struct node *products);
 /* What a backend serves: operations, with the attributes that it reads, and of attributes that are
@@ -307,6 +311,16 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
 
 /* ---- target.c: a machine, described to the passes -------------------------------------------- */
 
+/* How a device is used whose threads share memory in blocks.  Its backend knows; passes ask. */
+struct target;
+struct block_rules {
+    /* Sets the attributes tile and split of the products. */
+    bool (*tile)(struct plan *p, struct node *products, const struct target *t, struct diag *d);
+    /* Can the multiply kernel make the limbs?  If not, why. */
+    bool (*splits_inside)(const struct plan *p, const struct target *t, struct diag *d);
+    struct price (*price)(const struct plan *p, const struct target *t);
+};
+
 struct target {
     char backend[16]; /* "interp", "llvm", "cuda" */
     char isa[16]; /* "any", "avx512", "sm_90a", ... */
@@ -322,8 +336,8 @@ struct target {
     int device; /* which of the backend's devices; not part of the text */
     char sums[8]; /* whose tensor cores: a word of products' sums; "": none */
     int64_t shared; /* bytes of memory that a block of threads shares; 0: no such blocks */
+    const struct block_rules *blocks; /* where shared is not 0; not part of the text */
 };
-enum { WINDOW_LINE = 16 }; /* bytes of it that a convolution's kernel needs for a line of B */
 /* Is the word one of the features? */
 bool limber_target_has(const struct target *t, const char *feature);
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);

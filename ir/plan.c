@@ -248,6 +248,21 @@ int limber_plan_order(const struct plan *p, int v)
     return n && limber_node_has(n, ATTR_order) ? (int)limber_num(n, ATTR_order) : ORDER_crs;
 }
 
+const struct node *limber_source(const struct plan *p, int value)
+{
+    const struct node *n = &p->node[value];
+
+    while (n->op != OP_arg && n->nin > 0)
+        n = &p->node[n->in[0]];
+    return n;
+}
+
+double limber_price(const struct price *p, double m, double n, double k, double share)
+{
+    return p->product * m * n * k * share + p->a * m * k + p->b * n * k + p->result * m * n +
+           p->call;
+}
+
 int limber_most_rows(const struct node *products)
 {
     int most = 0;

@@ -710,6 +710,7 @@ static bool replay(limber_context *ctx, const char *text, const char *names, con
         limber_fail_in(d, "target");
         return false;
     }
+    limber_target_complete(&t);
     ok = limber_plan_parse(&plan, text, d) && limber_plan_verify(&plan, d);
     if (!ok)
         limber_fail_in(d, "plan");

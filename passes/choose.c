@@ -4,7 +4,6 @@
  *
  *   needs   a stated gemm
  *   leaves  plan.scheme, plan.cost, and in plan.refused a line for every scheme */
-#include "passes/device.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
@@ -83,12 +82,11 @@ static struct price price_of(const struct plan *p, const struct target *t)
     limber_format fa = limber_source(p, products->in[0])->type.format;
     limber_format fb = limber_source(p, products->in[1])->type.format;
     double times = is_exact(products) ? pieces(fa) * pieces(fb) : (double)products->rows;
-    bool inside;
 
     if (!(rate > 0))
         return (struct price){ .product = INFINITY };
-    if (t->bandwidth > 0)
-        return limber_device_price(p, t, &inside);
+    if (t->blocks && t->bandwidth > 0)
+        return t->blocks->price(p, t);
     return (struct price){
         .product = times / rate,
         .a = 1e-9 * prepare_ns(p, products, 0),
@@ -99,12 +97,6 @@ static struct price price_of(const struct plan *p, const struct target *t)
     };
 }
 
-double limber_price(const struct price *p, double m, double n, double k, double share)
-{
-    return p->product * m * n * k * share + p->a * m * k + p->b * n * k + p->result * m * n +
-           p->call;
-}
-
 /* Seconds for 2^30 multiply-adds of the plan's size: on a core of m = n = k = 1024. */
 static double seconds(const struct plan *p, const struct price *price)
 {
@@ -112,6 +104,13 @@ static double seconds(const struct plan *p, const struct price *price)
     double n = p->size ? ldexp(1, p->size) : 1024;
 
     return limber_price(price, n, n, k, 1) * (0x1p30 / (n * n * k));
+}
+
+static bool splits_inside(const struct plan *p, const struct target *t, struct diag *why)
+{
+    return t->blocks ? t->blocks->splits_inside(p, t, why) :
+                       limber_fail(why, LIMBER_STATUS_NO_SCHEME,
+                                   "split=inside: %s has no kernel for that", t->backend);
 }
 
 static bool try_one(const struct plan *p, const struct scheme *s, const struct target *t,
@@ -127,7 +126,7 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
     copy.scheme = s->name;
     ok = ok && limber_pass_split(&copy, t, why) && limber_pass_prune(&copy, t, why) &&
          limber_pass_bound(&copy, t, why) &&
-         (p->split != LIMBER_SPLIT_INSIDE || limber_can_split_inside(&copy, t, why));
+         (p->split != LIMBER_SPLIT_INSIDE || splits_inside(&copy, t, why));
     if (ok) {
         *price = price_of(&copy, t);
         *cost = seconds(&copy, price);

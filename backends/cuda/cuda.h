@@ -76,6 +76,10 @@ extern const int limber_cuda_header_count;
 /* cublas.c */
 bool limber_cublas_present(void);
 
+/* tiles.c: how threads share a product. */
+extern const struct block_rules limber_cuda_blocks;
+enum { WINDOW_LINE = 16 }; /* bytes of shared memory that a convolution needs for a line of B */
+
 /* target.c: what device `ordinal` offers, and what the named architecture would. */
 bool limber_cuda_target(struct target *t, int ordinal, struct diag *d);
 bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessors, double hertz,

@@ -66,15 +66,6 @@ const char *limber_scheme_about(int i)
     return i >= 0 && (size_t)i < limber_scheme_count ? limber_schemes[i].about : NULL;
 }
 
-const struct node *limber_source(const struct plan *p, int value)
-{
-    const struct node *n = &p->node[value];
-
-    while (n->op != OP_arg && n->nin > 0)
-        n = &p->node[n->in[0]];
-    return n;
-}
-
 bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
 {
     const struct node *g = limber_plan_find(p, OP_gemm), *out = limber_plan_find(p, OP_epilogue);
