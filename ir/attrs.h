@@ -3,19 +3,21 @@
  * printed; emin to special stay together, as the engine copies them.  Define ATTR, include.
  *
  *   ATTR(name, kind, words)
- *     kind   INT a number, LIST numbers with commas, WORD one of the words "a|b|c", lists of words.h  */
+ *     kind   INT a number, LIST numbers with commas, WORD one word of a list (words.h)  */
 ATTR(stride, LIST, "")             /* conv2d: down, right */
 ATTR(pad, LIST, "")             /* conv2d: top, bottom, left, right */
 ATTR(dilate, LIST, "")             /* conv2d: down, right */
 ATTR(groups, INT, "")             /* conv2d */
 ATTR(layout, WORD, LIMBER_WORDS(LIMBER_LAYOUTS))    /* conv2d and its maps */
-ATTR(order, WORD, LIMBER_WORDS(LIMBER_ORDERS))      /* patches, filters: what runs along k, slowest first */
+ATTR(order, WORD,
+     LIMBER_WORDS(LIMBER_ORDERS))      /* patches, filters: what runs along k, slowest first */
 ATTR(axis, WORD, LIMBER_WORDS(LIMBER_AXES))  /* lines that share one power-of-two scale */
 ATTR(top, INT, "")             /* hilo: scaled |x| < 2^top */
 ATTR(shift, INT, "")             /* hilo: limb l is multiplied by 2^(l*shift) */
 ATTR(bits, INT, "")             /* scaled integers: |x| < 2^bits */
 ATTR(step, INT, "")             /* slices: bits of one slice */
-ATTR(reconstruct, WORD, LIMBER_WORDS(LIMBER_RECONSTRUCTIONS))    /* combine: how accumulators become one value */
+ATTR(reconstruct, WORD,
+     LIMBER_WORDS(LIMBER_RECONSTRUCTIONS)) /* combine: how accumulators become one value */
 ATTR(moduli, LIST, "")             /* residues, crt: pairwise coprime, <= 256 */
 ATTR(uncertain, INT, "")             /* combine: off by less than 2^doubt; see docs/ir.md */
 ATTR(index, INT, "")             /* arg: which operand of the call */

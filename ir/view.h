@@ -142,8 +142,8 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
 }
 
 #ifndef LIMBER_DEVICE_H
-/* view.c: what the lines of a convolution's image are made of: pixels, which are lines of channels.  A
- * line's elements are those of the pixels that its window sees. */
+/* view.c: what the lines of a convolution's image are made of: pixels, which are lines of channels.
+ * A line's elements are those of the pixels that its window sees. */
 struct pixels {
     struct view view; /* of the first image */
     int64_t lines, length; /* of one image */

@@ -11,9 +11,9 @@
 enum {
     LINES = 32,
     ELEMENTS = 64,
-    PREPARE_THREADS = 256,
+    PACK_THREADS = 256,
     SIDE = 32,
-    FINISH_THREADS = 256,
+    RECONSTRUCT_THREADS = 256,
     ELEMENT_THREADS = 128,
     SCALE_THREADS = 256,
     LINE_BYTES = 128,
@@ -33,7 +33,7 @@ static int64_t round_up(int64_t a, int64_t b)
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char *const names[KERNEL_count] = {
-    "limber_prepare_a", "limber_prepare_b",  "limber_multiply",     "limber_finish",
+    "limber_pack_a", "limber_pack_b",  "limber_multiply",     "limber_reconstruct",
     "limber_special",   "limber_exact",      "limber_scale_a",      "limber_scale_b",
     "limber_scan",      "limber_scan_start", "limber_scan_windows", "limber_decide",
     "limber_terms",     "limber_weigh",      "limber_sums",         "limber_pairs"
@@ -47,9 +47,9 @@ static bool has_kernel(const struct cuda_config *c, int i)
         return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
     if (i == KERNEL_special)
         return c->special && c->mma_path != MMA_PATH_element;
-    if (i == KERNEL_prepare_a || i == KERNEL_prepare_b)
+    if (i == KERNEL_pack_a || i == KERNEL_pack_b)
         return !c->inside && c->mma_path != MMA_PATH_element;
-    if (i == KERNEL_finish && c->direct)
+    if (i == KERNEL_reconstruct && c->direct)
         return false;
     if (i == KERNEL_scale_a || i == KERNEL_scale_b)
         return c->model.scale_block > 0;
@@ -246,7 +246,7 @@ static struct part fit(const struct run *r, size_t limit)
 }
 
 /* What a unit's operands need first: the scales of their blocks, flags of tiles. */
-static bool prepare_unit(struct run *r, const struct part *p, int side, struct prepare_args *args,
+static bool pack_unit(struct run *r, const struct part *p, int side, struct pack_args *args,
                          struct diag *d)
 {
     size_t tiles = (size_t)(side ? p->tiles_n : p->tiles_m);
@@ -268,10 +268,10 @@ static const int32_t *scales_of(const struct run *r, int side, int64_t line)
 }
 
 /* Limbs of the images that the part holds. */
-static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
+static bool pack_images(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    struct prepare_args args = limber_cuda_pixels(r, p);
+    struct pack_args args = limber_cuda_pixels(r, p);
 
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
@@ -280,7 +280,7 @@ static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
     args.mine = r->mine;
     args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
-    return limber_cuda_start(r, KERNEL_prepare_b, p->images * args.blocks, PREPARE_THREADS,
+    return limber_cuda_start(r, KERNEL_pack_b, p->images * args.blocks, PACK_THREADS,
                              LINES * (ELEMENTS + 1) * f->side[1].f.size, &args, d);
 }
 
@@ -297,11 +297,11 @@ struct operand_args limber_cuda_operand(const struct view *v)
     return o;
 }
 
-static bool prepare(struct run *r, const struct part *p, int side, struct diag *d)
+static bool pack(struct run *r, const struct part *p, int side, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     int64_t line0 = side ? p->j : p->i;
-    struct prepare_args args = {
+    struct pack_args args = {
         .operand = limber_cuda_operand(&r->ordered[side]),
         .line0 = line0,
         .lines = side ? p->n : p->m,
@@ -322,10 +322,10 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .wide = (uint32_t *)(uintptr_t)p->wide[side],
     };
 
-    if (f->mma_path == MMA_PATH_unit && !prepare_unit(r, p, side, &args, d))
+    if (f->mma_path == MMA_PATH_unit && !pack_unit(r, p, side, &args, d))
         return false;
-    return limber_cuda_start(r, side ? KERNEL_prepare_b : KERNEL_prepare_a,
-                             ceil_div(args.padded, LINES) * args.blocks_p, PREPARE_THREADS,
+    return limber_cuda_start(r, side ? KERNEL_pack_b : KERNEL_pack_a,
+                             ceil_div(args.padded, LINES) * args.blocks_p, PACK_THREADS,
                              LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
 }
 
@@ -493,7 +493,7 @@ static struct element_args elements_of(const struct run *r, const struct part *p
     };
 }
 
-static bool finish(struct run *r, const struct part *p, struct diag *d)
+static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct result_args args = result_of(r, p);
@@ -501,8 +501,8 @@ static bool finish(struct run *r, const struct part *p, struct diag *d)
     int shared = args.c.row == 1 ? SIDE * (SIDE + 1) * f->result.size : 0;
 
     if (!f->direct &&
-        !limber_cuda_start(r, KERNEL_finish, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
-                           FINISH_THREADS, shared, &args, d))
+        !limber_cuda_start(r, KERNEL_reconstruct, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
+                           RECONSTRUCT_THREADS, shared, &args, d))
         return false;
     return !(args.special_a || args.special_b) ||
            limber_cuda_start(r, KERNEL_special, ceil_div(p->m * p->n, ELEMENT_THREADS),
@@ -542,10 +542,10 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
             p->n = end - p->j < most->n ? end - p->j : most->n;
             lay_out(r, p);
             place_in(&r->kernel->config, most, p, r->workspace);
-            if ((r->images && p->i == 0 && p->j == first && !prepare_images(r, p, d)) ||
-                (ahead && rows && !prepare(r, p, 0, d)) ||
-                (ahead && !r->images && !prepare(r, p, 1, d)) || !multiply(r, p, d) ||
-                !finish(r, p, d))
+            if ((r->images && p->i == 0 && p->j == first && !pack_images(r, p, d)) ||
+                (ahead && rows && !pack(r, p, 0, d)) ||
+                (ahead && !r->images && !pack(r, p, 1, d)) || !multiply(r, p, d) ||
+                !reconstruct(r, p, d))
                 return false;
         }
     }

@@ -25,10 +25,10 @@ bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
 void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel {
-    KERNEL_prepare_a,
-    KERNEL_prepare_b,
+    KERNEL_pack_a,
+    KERNEL_pack_b,
     KERNEL_multiply,
-    KERNEL_finish,
+    KERNEL_reconstruct,
     KERNEL_special,
     KERNEL_exact,
     KERNEL_scale_a,
@@ -137,7 +137,7 @@ void limber_cuda_order(struct run *r);
 int64_t limber_cuda_image(const struct run *r);
 struct window limber_cuda_window(const struct run *r, const struct part *p);
 /* The images that a part holds; all but the limbs' place. */
-struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p);
+struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
 
 /* cublas.c: *done is false where the operands do not lie as it wants them. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d);

@@ -17,8 +17,8 @@
     F(terms, "terms.h", "backends/cuda/kernel/terms.h") \
     F(weigh, "weigh.h", "backends/cuda/kernel/weigh.h") \
     F(planes, "planes.h", "backends/cuda/kernel/planes.h") \
-    F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h") \
-    F(result, "result.h", "backends/cuda/kernel/result.h") \
+    F(pack, "pack.h", "backends/cuda/kernel/pack.h") \
+    F(store, "store.h", "backends/cuda/kernel/store.h") \
     F(tile, "tile.h", "backends/cuda/kernel/tile.h") \
     F(window, "window.h", "backends/cuda/kernel/window.h") \
     F(cut, "cut.h", "backends/cuda/kernel/cut.h") \
@@ -31,7 +31,7 @@
     F(unit_round, "unit_round.h", "backends/cuda/kernel/unit_round.h") \
     F(unit_wide, "unit_wide.h", "backends/cuda/kernel/unit_wide.h") \
     F(unit_narrow, "unit_narrow.h", "backends/cuda/kernel/unit_narrow.h") \
-    F(finish, "finish.h", "backends/cuda/kernel/finish.h") \
+    F(reconstruct, "reconstruct.h", "backends/cuda/kernel/reconstruct.h") \
     F(element, "element.h", "backends/cuda/kernel/element.h") \
     F(view, "ir/view.h", "ir/view.h") \
     F(prim, "ir/num/prim.h", "ir/num/prim.h") \
@@ -336,17 +336,17 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
                         "#include \"result.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
                         "#include \"unit.h\"\n"
                         "%s",
-                        c->direct ? "" : "#include \"finish.h\"\n");
+                        c->direct ? "" : "#include \"reconstruct.h\"\n");
     else if (c->mma_path == MMA_PATH_element)
         limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
     else
-        limber_text_add(out,
-                        "%s#include \"result.h\"\n"
-                        "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
-                        "#include \"%s\"\n%s#include \"element.h\"\n",
-                        c->inside ? "#include \"cut.h\"\n" :
-                                    "#include \"read.h\"\n#include \"prepare.h\"\n",
-                        mma_path_file[c->mma_path], c->direct ? "" : "#include \"finish.h\"\n");
+        limber_text_add(
+            out,
+            "%s#include \"result.h\"\n"
+            "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
+            "#include \"%s\"\n%s#include \"element.h\"\n",
+            c->inside ? "#include \"cut.h\"\n" : "#include \"read.h\"\n#include \"pack.h\"\n",
+            mma_path_file[c->mma_path], c->direct ? "" : "#include \"reconstruct.h\"\n");
     return !out->failed ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }

@@ -17,8 +17,9 @@ struct block_shape {
     int64_t mr, nr, mb, nb, bytes;
 };
 
-/* side_by_side: a stage holds all limbs.  Registers hold the sums and, of floats, the promoted ones; memory all limbs of a stage where rows
- * go side by side.  Warpgroups multiply 64 lines each. */
+/* side_by_side: a stage holds all limbs.  Registers hold the sums and, of floats, the promoted
+ * ones; memory all limbs of a stage where rows go side by side.  Warpgroups multiply 64 lines each.
+ */
 static struct block_shape shape_of(const struct node *n, const struct target *t, bool side_by_side)
 {
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
@@ -39,7 +40,8 @@ static struct block_shape shape_of(const struct node *n, const struct target *t,
 }
 
 /* Stages of the ring that the shared memory holds, of limbs, or of elements beside two stages of
- * limbs; fewer than 2: it does not do.  Barriers and alignment take a kilobyte.  Elements for warpgroups come 128 lines by 32 at once. */
+ * limbs; fewer than 2: it does not do.  Barriers and alignment take a kilobyte.  Elements for
+ * warpgroups come 128 lines by 32 at once. */
 static int64_t stages_of(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *n = limber_plan_find(p, OP_products);
@@ -173,7 +175,8 @@ static double seconds(const struct plan *p, const struct price *price)
     return limber_price(price, n, n, k, 1);
 }
 
-/* By the way to make limbs that is the faster at the plan's size, of those that the caller allows. */
+/* By the way to make limbs that is the faster at the plan's size, of those that the caller allows.
+ */
 static struct price best_price(const struct plan *p, const struct target *t, bool *inside)
 {
     struct price ahead = price(p, t, false), within = { .product = INFINITY };

@@ -89,13 +89,13 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
 }
 
 /* Pixels are lines of a matrix of channels. */
-struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p)
+struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;
     int size = r->kernel->config.side[1].f.size;
     const char *data = (const char *)r->view[1].data + p->image * w->image * size;
 
-    return (struct prepare_args){
+    return (struct pack_args){
         .operand = { .view = { data, w->col, w->channel, NULL, NULL, NULL } },
         .lines = w->h * w->w,
         .length = w->channels,

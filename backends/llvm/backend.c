@@ -16,7 +16,7 @@ bool limber_llvm_probe(struct target *t, struct diag *d);
 struct kernel {
     struct kernel_config config;
     struct object object;
-    kernel_prepare *prepare;
+    kernel_pack *pack;
     kernel_block *block;
 };
 
@@ -153,14 +153,14 @@ static bool take_config(struct kernel *k, const unsigned char *data, size_t size
 /* The scheme `exact` is the library's own code, for the instruction set that the target names. */
 static void set_exact(struct kernel *k, unsigned cpu)
 {
-    k->prepare = limber_exact_prepare;
+    k->pack = limber_exact_pack;
     k->block = limber_exact_block;
 #if defined(LIMBER_EXACT_X86)
     if (cpu & CPU_avx512) {
-        k->prepare = limber_exact_prepare_avx512;
+        k->pack = limber_exact_pack_avx512;
         k->block = limber_exact_block_avx512;
     } else if (cpu & CPU_avx2) {
-        k->prepare = limber_exact_prepare_avx2;
+        k->pack = limber_exact_pack_avx2;
         k->block = limber_exact_block_avx2;
     }
 #else
@@ -178,9 +178,9 @@ static bool load_object(struct kernel *k, const unsigned char *data, size_t size
         ok = limber_object_map(aligned, size, &k->object, d);
     }
     if (ok) {
-        *(void **)&k->prepare = limber_object_symbol(aligned, size, &k->object, "limber_pack");
+        *(void **)&k->pack = limber_object_symbol(aligned, size, &k->object, "limber_pack");
         *(void **)&k->block = limber_object_symbol(aligned, size, &k->object, "limber_block");
-        ok = (k->prepare && k->block) ||
+        ok = (k->pack && k->block) ||
              limber_fail(d, LIMBER_STATUS_IO, "llvm: no entry in the kernel");
     }
     free(aligned);
@@ -358,12 +358,12 @@ static void show(const struct kernel_config *c, const struct packed *o, int side
         }
 }
 
-static void run_prepare(void *arg, int64_t task, int worker)
+static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
 
     (void)worker;
-    p->k->prepare(&p->call, task);
+    p->k->pack(&p->call, task);
 }
 
 static void run_block(void *arg, int64_t task, int worker)
@@ -453,7 +453,7 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
     if (!kept->packed) {
         clear_side(f, o, side);
         show(f, o, side, call->k);
-        c->runner->run(c->runner->self, share(f, &p.call, side), run_prepare, &p);
+        c->runner->run(c->runner->self, share(f, &p.call, side), run_pack, &p);
         keep->packed(keep->self, kept);
     }
     w->kept[side] = kept;
@@ -546,7 +546,7 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
         memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
     tasks = call->tasks[0] + call->tasks[1];
     if (call->k > 0 && tasks > 0)
-        c->runner->run(c->runner->self, tasks, run_prepare, p);
+        c->runner->run(c->runner->self, tasks, run_pack, p);
     call->tasks[0] = 0; /* the rows are packed now */
     call->blocks_j = ceil_div(width, f->nb);
     c->runner->run(c->runner->self, ceil_div(call->m, call->mb) * call->blocks_j, run_block, p);

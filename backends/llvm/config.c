@@ -10,7 +10,8 @@
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
-/* What is not named here is refused.  The index maps are the engine's matter: no kernel reads them. */
+/* What is not named here is refused.  The index maps are the engine's matter: no kernel reads them.
+ */
 static const struct served served = {
     .backend = "llvm",
     .op = {

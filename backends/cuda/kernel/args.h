@@ -11,8 +11,8 @@ struct tensor_map {
 };
 #endif
 
-/* Where position p of a simulated unit's order lies: runs of `run` positions fill run_slots each, so
- * that blocks and groups begin at whole pieces. */
+/* Where position p of a simulated unit's order lies: runs of `run` positions fill run_slots each,
+ * so that blocks and groups begin at whole pieces. */
 struct slots {
     int64_t k, run, run_slots;
     int32_t count;                  /* in all */
@@ -41,7 +41,7 @@ enum { SCALED_lines = 1, SCALED_all };      /* by a power of two for each line, 
 
 /* One operand, or a part of its lines, becomes limbs: [limb][line][element], lines `pitch` bytes
  * apart; what is padded is zero.  Of images, which follow each other, the lines are pixels. */
-struct prepare_args {
+struct pack_args {
     struct operand_args operand;
     int64_t line0, lines;           /* of the operand; `padded` are written */
     int64_t length, padded;
@@ -86,8 +86,9 @@ struct window {
     int32_t pieces;                 /* of 16 bytes, of a pixel */
 };
 
-/* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together, or
- * (across) neighbouring lines do; with `whole` rows of them begin at whole pieces of 16 bytes. */
+/* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together,
+ * or (across) neighbouring lines do; with `whole` rows of them begin at whole pieces of 16 bytes.
+ */
 struct origin {
     struct operand_args operand;
     int32_t across, whole;

@@ -75,8 +75,8 @@ DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
 
 /* One of a pair: widened, its sign changed. */
 template <int S>
-DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const char *at, int64_t line,
-                                             int64_t p)
+DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const char *at,
+                                               int64_t line, int64_t p)
 {
     typename raw_element<S>::type e;
 
@@ -138,7 +138,8 @@ DEVICE double double_of(limber_format f, const void *p)
         sticky = limber_num_decode_dd(&x, p);
     else
         limber_num_decode(&x, f, p);
-    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, sticky, LIMBER_ROUND_NEAREST);
+    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, sticky,
+                      LIMBER_ROUND_NEAREST);
     return v;
 }
 

@@ -3,9 +3,9 @@
 #ifndef LIMBER_CUDA_WEIGH_H
 #define LIMBER_CUDA_WEIGH_H
 
-KERNEL(limber_weigh, struct weigh_args, PREPARE_THREADS, 1)
+KERNEL(limber_weigh, struct weigh_args, PACK_THREADS, 1)
 {
-    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    int64_t line = (int64_t)block() * PACK_THREADS + thread();
     struct view v = limber_operand_view(&args.operand);
     double sum = 0;
 

@@ -144,8 +144,8 @@ FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines
 enum lanes { LANES_wide, LANES_free, LANES_bounded };
 
 /* Products and sums stay where binary32 is exact, and without overflow of the unit's own formats.
- * |p| <= 2 |a b| + quantum; to nearest or cut |acc| <= 2 (sum of |p|), since acc itself is no farther
- * from acc + p than p; else every rounding may add one unit in the last place. */
+ * |p| <= 2 |a b| + quantum; to nearest or cut |acc| <= 2 (sum of |p|), since acc itself is no
+ * farther from acc + p than p; else every rounding may add one unit in the last place. */
 FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 {
     struct extremes a = extremes_of(&c->op[0], i, CFG.mr), b = extremes_of(&c->op[1], j, CFG.nr);
