@@ -6,6 +6,7 @@
 #ifndef LIMBER_BACKEND_H
 #define LIMBER_BACKEND_H
 
+#include "ir/conv.h"
 #include "ir/ir.h"
 #include "ir/view.h"
 
@@ -76,6 +77,7 @@ struct call {
     int64_t m, n, k;
     struct view a, b;
     struct output_view c;
+    const struct conv *conv; /* of a convolution, else NULL: a, b and c are its maps */
     const void *alpha, *beta; /* in the result's format (integers: i64); NULL: 1, 0 */
     const struct mask *mask_a, *mask_b; /* with lines, where the plan scales; else NULL */
     const struct keeper *keep[2]; /* of a, b; NULL: limbs are of this call alone */
@@ -220,6 +222,7 @@ struct backend {
     /* For calls that are several launches, all memory first.  NULL: who needs all of them or none
      * keeps a copy of C. */
     const struct rooms *rooms;
+    const struct block_rules *blocks; /* NULL: no device whose threads share memory in blocks */
 };
 
 struct rooms {
@@ -230,6 +233,8 @@ struct rooms {
 
 /* list.c: the backends of this build, best first, NULL at the end. */
 extern const struct backend *const limber_backends[];
+/* Gives a target that was read from a text what its backend adds to it. */
+void limber_target_complete(struct target *t);
 extern const struct backend limber_backend_interp;
 
 #endif

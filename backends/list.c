@@ -2,6 +2,8 @@
  * The backends of this build, best first. */
 #include "backends/backend.h"
 
+#include <string.h>
+
 extern const struct backend limber_backend_cuda;
 #ifdef LIMBER_HAVE_LLVM
 extern const struct backend limber_backend_llvm;
@@ -15,3 +17,10 @@ const struct backend *const limber_backends[] = {
     &limber_backend_cuda,       /* only by name: calls from host memory would pay for the way */
     NULL
 };
+
+void limber_target_complete(struct target *t)
+{
+    for (int i = 0; limber_backends[i]; i++)
+        if (strcmp(limber_backends[i]->name, t->backend) == 0)
+            t->blocks = t->shared ? limber_backends[i]->blocks : NULL;
+}

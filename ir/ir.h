@@ -3,6 +3,7 @@
 #ifndef LIMBER_IR_H
 #define LIMBER_IR_H
 
+#include "ir/words.h"
 #include "limber/limber.h"
 
 #include <locale.h>
@@ -106,24 +107,28 @@ struct attr_info {
 extern const struct op_info limber_ops[OP_count];
 extern const struct attr_info limber_attrs[ATTR_count];
 
-/* Units: what a machine can multiply and in what it sums.  A chain of at most `chunk` products
- * is summed in the accumulator, in the order of k, from +0; float chains are
- * acc = round(acc + a*b) with one rounding (a fused multiply-add), integer chains are exact.
- * Chains are then added to the total: float totals in the accumulator's format in the order
- * of k, i64 totals exactly. */
-enum unit {
-    UNIT_f64,
-    UNIT_f32,
-    UNIT_f16,
-    UNIT_bf16,
-    UNIT_tf32,
-    UNIT_e4m3,
-    UNIT_e5m2,
-    UNIT_i8,
-    UNIT_exact,
-    UNIT_model,
-    UNIT_count
-};
+enum unit { LIMBER_UNITS(LIMBER_WORD_CONSTANT) UNIT_count };
+enum limb_kind { LIMBER_LIMB_KINDS(LIMBER_WORD_CONSTANT) LIMB_KIND_count };
+enum { LIMBER_AXES(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_RECONSTRUCTIONS(LIMBER_WORD_CONSTANT) RECONSTRUCT_count };
+enum { LIMBER_SIGNS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_LAYOUTS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_ORDERS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_SPLITS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_SUMS(LIMBER_WORD_CONSTANT) SUMS_count };
+enum { LIMBER_ALPHAS(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_BETAS(LIMBER_WORD_CONSTANT) };
+extern const char *const limber_limb_kinds[LIMB_KIND_count];
+extern const char *const limber_reconstructions[RECONSTRUCT_count];
+extern const char *const limber_promises[];     /* by limber_promise */
+/* The kind of limbs that an operation asks for; LIMB_KIND_count: it makes none. */
+enum limb_kind limber_limb_kind(enum op op);
+
+/* Words with bars between them, "a|b|c": the one of this number, NULL where there is none; the
+ * number of the one that is n bytes at s, -1 where there is none. */
+const char *limber_word_at(const char *words, int64_t i, int *n);
+int limber_word_find(const char *words, const char *s, size_t n);
+
 struct unit_info {
     const char *name;
     const char *in, *acc; /* format names; i8 takes i8 and u8 in any mix, acc i32 */
@@ -133,12 +138,6 @@ struct unit_info {
 extern const struct unit_info limber_units[UNIT_count];
 
 enum counts { COUNT_none, COUNT_swamped /* fully: in acc and in outer sums */, COUNT_all };
-enum { AXIS_none, AXIS_row, AXIS_col, AXIS_all };
-enum { RECONSTRUCT_sum, RECONSTRUCT_shift, RECONSTRUCT_crt };
-enum { SIGN_signed, SIGN_unsigned };
-enum { ORDER_crs, ORDER_rsc };
-enum { SPLIT_ahead, SPLIT_inside };
-
 struct dims_list {
     const int64_t *v;
     size_t n;
@@ -160,17 +159,21 @@ struct row {
                      INFINITY: never droppable */
 };
 
+enum { NODE_ATTRS = 8 }; /* most attributes of an operation */
+
 struct node { /* one operation and its one value */
     enum op op;
+    int line; /* in the text it was parsed from, else 0 */
     const char *name; /* without % */
     int in[2], nin; /* indices into plan.node */
-    struct type type;
-    uint64_t has; /* bit per attribute that is set */
-    int64_t num[ATTR_count]; /* INT, WORD (index of the word) */
-    struct dims_list list[ATTR_count]; /* LIST */
     struct row *row;
     size_t rows;
-    int line; /* in the text it was parsed from, else 0 */
+    struct type type;
+    uint64_t has; /* bit per attribute that is set */
+    union attr_value {
+        int64_t num; /* INT, WORD (index of the word) */
+        const struct dims_list *list; /* LIST: in the plan's arena */
+    } attr[NODE_ATTRS]; /* those that the operation may carry, in their order */
 };
 
 struct plan {
@@ -218,10 +221,34 @@ static inline bool limber_node_has(const struct node *n, enum attr a)
 {
     return n->has >> a & 1;
 }
+/* An attribute's number or list; 0 or an empty one where it is not set. */
+int64_t limber_num(const struct node *n, enum attr a);
+const struct dims_list *limber_list(const struct node *n, enum attr a);
+/* The index map of a convolution that v is, or is limbs of; NULL: none. */
+const struct node *limber_plan_map(const struct plan *p, int v);
 /* The order along k of a convolution's views, of which v is one, or limbs of one; crs of others. */
 int limber_plan_order(const struct plan *p, int v);
+/* The operand that a value is made of. */
+const struct node *limber_source(const struct plan *p, int value);
+/* Seconds of a product of m x n x k, of whose work this share is done. */
+double limber_price(const struct price *p, double m, double n, double k, double share);
 /* Rows of the accumulator that has most. */
 int limber_most_rows(const struct node *products);
+/* What a backend serves: operations, with the attributes that it reads, and of attributes that are
+ * words, which. */
+struct served {
+    const char *backend;
+    struct {
+        bool served;
+        uint64_t attrs;
+    } op[OP_count];
+    uint64_t words[ATTR_count]; /* a bit a word */
+};
+#define LIMBER_SERVES(op, attrs) [OP_##op] = { true, attrs }
+#define LIMBER_READS(name) (UINT64_C(1) << ATTR_##name)
+#define LIMBER_WORD(constant) (UINT64_C(1) << (constant))
+/* False, with the first thing that is not served by name: a backend never reads it as another. */
+bool limber_plan_served(const struct plan *p, const struct served *s, struct diag *d);
 /* First node with this operation, or NULL. */
 struct node *limber_plan_find(const struct plan *p, enum op op);
 /* A deep copy in an arena of its own; false: out of memory. */
@@ -284,6 +311,16 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
 
 /* ---- target.c: a machine, described to the passes -------------------------------------------- */
 
+/* How a device is used whose threads share memory in blocks.  Its backend knows; passes ask. */
+struct target;
+struct block_rules {
+    /* Sets the attributes tile and split of the products. */
+    bool (*tile)(struct plan *p, struct node *products, const struct target *t, struct diag *d);
+    /* Can the multiply kernel make the limbs?  If not, why. */
+    bool (*splits_inside)(const struct plan *p, const struct target *t, struct diag *d);
+    struct price (*price)(const struct plan *p, const struct target *t);
+};
+
 struct target {
     char backend[16]; /* "interp", "llvm", "cuda" */
     char isa[16]; /* "any", "avx512", "sm_90a", ... */
@@ -299,8 +336,8 @@ struct target {
     int device; /* which of the backend's devices; not part of the text */
     char sums[8]; /* whose tensor cores: a word of products' sums; "": none */
     int64_t shared; /* bytes of memory that a block of threads shares; 0: no such blocks */
+    const struct block_rules *blocks; /* where shared is not 0; not part of the text */
 };
-enum { WINDOW_LINE = 16 }; /* bytes of it that a convolution's kernel needs for a line of B */
 /* Is the word one of the features? */
 bool limber_target_has(const struct target *t, const char *feature);
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);

@@ -141,15 +141,8 @@ static bool read_number(struct parser *s, struct word whole, struct word w, cons
 
 static bool read_word(struct word w, const char *words, int64_t *v)
 {
-    for (*v = 0;; ++*v) {
-        size_t n = strcspn(words, "|");
-
-        if (n == w.n && !memcmp(words, w.s, n))
-            return true;
-        if (!words[n])
-            return false;
-        words += n + 1;
-    }
+    *v = limber_word_find(words, w.s, w.n);
+    return *v >= 0;
 }
 
 /* ---- the head ------------------------------------------------------------------------------ */
@@ -199,7 +192,7 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
 
     switch (key) {
     case H_promise:
-        if (!read_word(v, "native|bits|correct|exact|fast|simulate", &promise))
+        if (!read_word(v, LIMBER_WORDS(LIMBER_PROMISES), &promise))
             return bad(s, all, "no such promise");
         p->promise = (limber_promise)promise;
         return true;
@@ -337,6 +330,7 @@ static bool read_list(struct parser *s, struct word all, struct word w, struct n
 static bool read_attr(struct parser *s, struct word w, struct node *n)
 {
     struct word v = w, key = limber_lex_cut(&v, '=');
+    int64_t number;
     int a;
 
     for (a = 0; a < ATTR_count; a++)
@@ -350,13 +344,18 @@ static bool read_attr(struct parser *s, struct word w, struct node *n)
                            (int)(w.n < 60 ? w.n : 60), w.s, limber_ops[n->op].name);
     if (limber_node_has(n, (enum attr)a))
         return bad(s, w, "said twice");
-    n->has |= UINT64_C(1) << a;
     switch (limber_attrs[a].kind) {
-    case ATTR_INT: return limber_lex_int(v, &n->num[a]) || bad(s, w, "not a number");
+    case ATTR_INT:
+        if (!limber_lex_int(v, &number))
+            return bad(s, w, "not a number");
+        limber_node_set(n, (enum attr)a, number);
+        return true;
     case ATTR_WORD:
-        return read_word(v, limber_attrs[a].words, &n->num[a]) ||
-               limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s': not one of %s",
-                           s->line, (int)(w.n < 60 ? w.n : 60), w.s, limber_attrs[a].words);
+        if (!read_word(v, limber_attrs[a].words, &number))
+            return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s': not one of %s",
+                               s->line, (int)(w.n < 60 ? w.n : 60), w.s, limber_attrs[a].words);
+        limber_node_set(n, (enum attr)a, number);
+        return true;
     default: return read_list(s, w, v, n, (enum attr)a);
     }
 }

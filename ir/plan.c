@@ -26,18 +26,50 @@ const struct attr_info limber_attrs[ATTR_count] = {
 #include "ir/attrs.h"
 };
 
-const struct unit_info limber_units[UNIT_count] = {
-    [UNIT_f64] = { "f64", "f64", "f64", 53, false },
-    [UNIT_f32] = { "f32", "f32", "f32", 24, false },
-    [UNIT_f16] = { "f16", "f16", "f32", 24, true },
-    [UNIT_bf16] = { "bf16", "bf16", "f32", 24, true },
-    [UNIT_tf32] = { "tf32", "tf32", "f32", 24, true },
-    [UNIT_e4m3] = { "e4m3", "e4m3", "f32", 14, true },  /* tensor cores keep 14 bits of sums */
-    [UNIT_e5m2] = { "e5m2", "e5m2", "f32", 14, true },
-    [UNIT_i8] = { "i8", "i8", "i32", 31, false },
-    [UNIT_exact] = { "exact", "exact", "exact", 0, false },    /* takes any format */
-    [UNIT_model] = { "model", "f32", "f32", 24, false }, /* plan.model says what it computes */
-};
+#define UNIT_ROW(prefix, word, in, acc, exact, tensor) { #word, in, acc, exact, tensor },
+const struct unit_info limber_units[UNIT_count] = { LIMBER_UNITS(UNIT_ROW) };
+
+const char *const limber_limb_kinds[LIMB_KIND_count] = { LIMBER_LIMB_KINDS(LIMBER_WORD_NAME) };
+const char *const limber_reconstructions[] = { LIMBER_RECONSTRUCTIONS(LIMBER_WORD_NAME) };
+#define PROMISE_ROW(prefix, word, number) [number] = #word,
+const char *const limber_promises[] = { LIMBER_PROMISES(PROMISE_ROW) };
+/* The text form counts the words, the interface numbers them. */
+enum { LIMBER_PROMISES(LIMBER_WORD_CONSTANT) };
+#define PROMISE_AGREES(prefix, word, number) \
+    _Static_assert(prefix##_##word == (int)(number), "in the interface's order");
+LIMBER_PROMISES(PROMISE_AGREES)
+
+enum limb_kind limber_limb_kind(enum op op)
+{
+#define KIND_ROW(prefix, word, op) op,
+    static const enum op ops[] = { LIMBER_LIMB_KINDS(KIND_ROW) };
+    int i = 0;
+
+    while (i < LIMB_KIND_count && ops[i] != op)
+        i++;
+    return (enum limb_kind)i;
+}
+
+const char *limber_word_at(const char *words, int64_t i, int *n)
+{
+    for (; words && i > 0; i--) {
+        words = strchr(words, '|');
+        words += words != NULL;
+    }
+    *n = words ? (int)strcspn(words, "|") : 0;
+    return words;
+}
+
+int limber_word_find(const char *words, const char *s, size_t n)
+{
+    const char *word;
+    int length;
+
+    for (int i = 0; (word = limber_word_at(words, i, &length)); i++)
+        if ((size_t)length == n && !memcmp(word, s, n))
+            return i;
+    return -1;
+}
 
 struct block {
     struct block *next;
@@ -142,30 +174,93 @@ int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, 
     return (int)p->nodes++;
 }
 
+#define A(name) (UINT64_C(1) << ATTR_##name)
+#define OP(name, least, most, attributes, flags) \
+    _Static_assert(__builtin_popcountll(attributes) <= NODE_ATTRS, #name);
+#include "ir/ops.h"
+#undef A
+
+/* The place of an attribute among those that the operation may carry; NODE_ATTRS: it may not. */
+static int place_of(const struct node *n, enum attr a)
+{
+    uint64_t attrs = limber_ops[n->op].attrs, bit = UINT64_C(1) << a;
+
+    return attrs & bit ? __builtin_popcountll(attrs & (bit - 1)) : NODE_ATTRS;
+}
+
+/* What the operation may not carry is only noted, for verify to refuse. */
+static void set(struct node *n, enum attr a, union attr_value v)
+{
+    int at = place_of(n, a);
+
+    n->has |= UINT64_C(1) << a;
+    if (at < NODE_ATTRS)
+        n->attr[at] = v;
+}
+
 void limber_node_set(struct node *n, enum attr a, int64_t value)
 {
-    n->num[a] = value;
-    n->has |= UINT64_C(1) << a;
+    set(n, a, (union attr_value){ .num = value });
 }
 
 bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t *v, size_t count)
 {
-    int64_t *copy = limber_plan_alloc(p, count * sizeof *copy);
+    struct dims_list *list = limber_plan_alloc(p, sizeof *list + count * sizeof *v);
+    int64_t *copy = list ? (int64_t *)(void *)(list + 1) : NULL;
 
-    if (!copy)
+    if (!list)
         return false;
     if (count)
         memcpy(copy, v, count * sizeof *copy);
-    n->list[a] = (struct dims_list){ copy, count };
-    n->has |= UINT64_C(1) << a;
+    *list = (struct dims_list){ copy, count };
+    set(n, a, (union attr_value){ .list = list });
     return true;
+}
+
+int64_t limber_num(const struct node *n, enum attr a)
+{
+    int at = limber_node_has(n, a) ? place_of(n, a) : NODE_ATTRS;
+
+    return at < NODE_ATTRS ? n->attr[at].num : 0;
+}
+
+const struct dims_list *limber_list(const struct node *n, enum attr a)
+{
+    static const struct dims_list none = { NULL, 0 };
+    int at = limber_node_has(n, a) ? place_of(n, a) : NODE_ATTRS;
+
+    return at < NODE_ATTRS && n->attr[at].list ? n->attr[at].list : &none;
+}
+
+const struct node *limber_plan_map(const struct plan *p, int v)
+{
+    const struct node *n = &p->node[v];
+
+    while (n->op != OP_patches && n->op != OP_filters && n->nin == 1)
+        n = &p->node[n->in[0]];
+    return n->op == OP_patches || n->op == OP_filters ? n : NULL;
 }
 
 int limber_plan_order(const struct plan *p, int v)
 {
-    for (const struct node *n = &p->node[v];; n = &p->node[n->in[0]])
-        if (n->op == OP_patches || n->op == OP_filters || n->nin != 1)
-            return limber_node_has(n, ATTR_order) ? (int)n->num[ATTR_order] : ORDER_crs;
+    const struct node *n = limber_plan_map(p, v);
+
+    return n && limber_node_has(n, ATTR_order) ? (int)limber_num(n, ATTR_order) : ORDER_crs;
+}
+
+const struct node *limber_source(const struct plan *p, int value)
+{
+    const struct node *n = &p->node[value];
+
+    while (n->op != OP_arg && n->nin > 0)
+        n = &p->node[n->in[0]];
+    return n;
+}
+
+double limber_price(const struct price *p, double m, double n, double k, double share)
+{
+    return p->product * m * n * k * share + p->a * m * k + p->b * n * k + p->result * m * n +
+           p->call;
 }
 
 int limber_most_rows(const struct node *products)
@@ -180,6 +275,38 @@ int limber_most_rows(const struct node *products)
         most = n > most ? n : most;
     }
     return most;
+}
+
+static bool serves(const struct served *s, const struct node *n, struct diag *d)
+{
+    if (!s->op[n->op].served)
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: operation %s is not served",
+                           s->backend, n->name, limber_ops[n->op].name);
+    for (int a = 0; a < ATTR_count; a++) {
+        const struct attr_info *info = &limber_attrs[a];
+        const char *word;
+        int length;
+
+        if (!limber_node_has(n, (enum attr)a))
+            continue;
+        if (!(s->op[n->op].attrs >> a & 1))
+            return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: attribute %s is not served",
+                               s->backend, n->name, info->name);
+        if (info->kind != ATTR_WORD || s->words[a] >> limber_num(n, a) & 1)
+            continue;
+        word = limber_word_at(info->words, limber_num(n, a), &length);
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: %s=%.*s is not served", s->backend,
+                           n->name, info->name, length, word ? word : "");
+    }
+    return true;
+}
+
+bool limber_plan_served(const struct plan *p, const struct served *s, struct diag *d)
+{
+    for (size_t i = 0; i < p->nodes; i++)
+        if (!serves(s, &p->node[i], d))
+            return false;
+    return true;
 }
 
 struct node *limber_plan_find(const struct plan *p, enum op op)
@@ -201,11 +328,13 @@ static bool copy_node(struct plan *to, struct node *n, const struct node *from)
     if (from->rows)
         memcpy(row, from->row, from->rows * sizeof *row);
     n->row = row;
-    for (int a = 0; a < ATTR_count; a++)
-        if (from->list[a].v &&
-            !limber_node_list(to, n, (enum attr)a, from->list[a].v, from->list[a].n))
+    for (int a = 0; a < ATTR_count; a++) {
+        const struct dims_list *list = limber_list(from, (enum attr)a);
+
+        if (limber_attrs[a].kind == ATTR_LIST && limber_node_has(from, (enum attr)a) &&
+            !limber_node_list(to, n, (enum attr)a, list->v, list->n))
             return false;
-    n->has = from->has;
+    }
     return true;
 }
 

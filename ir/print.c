@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const promises[] = { "native", "bits", "correct", "exact", "fast", "simulate" };
-
 static void print_bound(struct text *out, double v)
 {
     if (isinf(v))
@@ -29,19 +27,30 @@ static void print_model(const limber_unit *u, struct text *out)
     limber_text_clear(&t);
 }
 
+static void print_word(const char *words, int64_t i, struct text *out)
+{
+    int n;
+    const char *word = limber_word_at(words, i, &n);
+
+    limber_text_add(out, "%.*s", n, word ? word : "");
+}
+
 static void print_head(const struct plan *p, struct text *out)
 {
     limber_text_add(out, "plan %s", p->name && *p->name ? p->name : "plan");
-    if ((size_t)p->promise < COUNT(promises))
-        limber_text_add(out, " promise=%s", promises[p->promise]);
+    if ((unsigned)p->promise <= LIMBER_CONTRACT_SIMULATE)
+        limber_text_add(out, " promise=%s", limber_promises[p->promise]);
     if (p->bits)
         limber_text_add(out, " bits=%d", p->bits);
     if (p->wanted)
         limber_text_add(out, " wanted=%s", p->wanted);
     if (p->slices)
         limber_text_add(out, " slices=%d", p->slices);
-    if (p->split)
-        limber_text_add(out, " split=%s", p->split == LIMBER_SPLIT_INSIDE ? "inside" : "ahead");
+    if (p->split) {
+        limber_text_add(out, " split=");
+        print_word(LIMBER_WORDS(LIMBER_SPLITS),
+                   p->split == LIMBER_SPLIT_INSIDE ? SPLIT_inside : SPLIT_ahead, out);
+    }
     limber_text_add(out, " kbits=%d", p->kbits);
     if (p->size)
         limber_text_add(out, " size=%d", p->size);
@@ -70,27 +79,17 @@ static void print_head(const struct plan *p, struct text *out)
     limber_text_add(out, " {\n");
 }
 
-/* The i-th of the words "a|b|c". */
-static void print_word(const char *words, int64_t i, struct text *out)
-{
-    for (; i > 0 && *words; i--) {
-        words += strcspn(words, "|");
-        words += *words == '|';
-    }
-    limber_text_add(out, "%.*s", (int)strcspn(words, "|"), words);
-}
-
 static void print_attr(const struct node *n, enum attr a, struct text *out)
 {
     const struct attr_info *info = &limber_attrs[a];
 
     limber_text_add(out, " %s=", info->name);
     if (info->kind == ATTR_WORD)
-        print_word(info->words, n->num[a], out);
+        print_word(info->words, limber_num(n, a), out);
     else if (info->kind == ATTR_INT)
-        limber_text_add(out, "%lld", (long long)n->num[a]);
-    for (size_t i = 0; info->kind == ATTR_LIST && i < n->list[a].n; i++)
-        limber_text_add(out, "%s%lld", i ? "," : "", (long long)n->list[a].v[i]);
+        limber_text_add(out, "%lld", (long long)limber_num(n, a));
+    for (size_t i = 0; info->kind == ATTR_LIST && i < limber_list(n, a)->n; i++)
+        limber_text_add(out, "%s%lld", i ? "," : "", (long long)limber_list(n, a)->v[i]);
 }
 
 static void print_type(const struct node *n, struct text *out)

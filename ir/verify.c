@@ -38,7 +38,7 @@ static const struct node *in(const struct check *c, int i)
 
 static int64_t num(const struct node *n, enum attr a)
 {
-    return n->num[a];
+    return limber_num(n, a);
 }
 
 static const char *format_name(limber_format f, char room[48])
@@ -124,7 +124,7 @@ static uint64_t optional(const struct node *n)
     case OP_filters: return BIT(order);
     case OP_combine:
         return BIT(uncertain) | (limber_node_has(n, ATTR_reconstruct) &&
-                                         n->num[ATTR_reconstruct] == RECONSTRUCT_crt ?
+                                         limber_num(n, ATTR_reconstruct) == RECONSTRUCT_crt ?
                                      0 :
                                      BIT(moduli));
     default: return 0;
@@ -148,7 +148,7 @@ static bool check_attrs(const struct check *c)
         for (; *words; words++)
             most += *words == '|';
         if (n->has >> a & 1 && limber_attrs[a].kind == ATTR_WORD &&
-            (n->num[a] < 0 || n->num[a] > most))
+            (limber_num(n, a) < 0 || limber_num(n, a) > most))
             return bad(c, "%s is none of %s", limber_attrs[a].name, limber_attrs[a].words);
     }
     return true;
@@ -164,7 +164,7 @@ static bool range(const struct check *c, enum attr a, int64_t least, int64_t mos
 
 static bool list(const struct check *c, enum attr a, size_t count, int64_t least, int64_t most)
 {
-    const struct dims_list *l = &c->n->list[a];
+    const struct dims_list *l = limber_list(c->n, a);
 
     if (l->n != count)
         return bad(c, "%s takes %zu numbers, not %zu", limber_attrs[a].name, count, l->n);
@@ -218,6 +218,13 @@ static bool same_format(const struct check *c, const struct node *o)
 }
 
 /* [m,k] by [k,n] to [m,n]. */
+static int64_t groups(const struct check *c, int i)
+{
+    const struct node *map = limber_plan_map(c->p, c->n->in[i]);
+
+    return map && limber_node_has(map, ATTR_groups) ? num(map, ATTR_groups) : 1;
+}
+
 static bool product_shape(const struct check *c)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
@@ -230,6 +237,9 @@ static bool product_shape(const struct check *c)
                    dim(a->type.dim[1], ka), b->name, dim(b->type.dim[0], kb));
     if (limber_plan_order(c->p, c->n->in[0]) != limber_plan_order(c->p, c->n->in[1]))
         return bad(c, "%%%s and %%%s run along k in different orders", a->name, b->name);
+    if (groups(c, 0) != groups(c, 1))
+        return bad(c, "%%%s is of %lld groups, %%%s of %lld", a->name, (long long)groups(c, 0),
+                   b->name, (long long)groups(c, 1));
     return same_dim(c, 0, a, 0) && same_dim(c, 1, b, 1);
 }
 
@@ -240,7 +250,7 @@ static bool check_arg(const struct check *c)
     const struct node *n = c->n;
 
     for (const struct node *o = c->p->node; o < n; o++)
-        if (o->op == OP_arg && o->num[ATTR_index] == n->num[ATTR_index])
+        if (o->op == OP_arg && limber_num(o, ATTR_index) == limber_num(n, ATTR_index))
             return bad(c, "index=%lld is %%%s's already", (long long)num(n, ATTR_index), o->name);
     if (!stored(c, n) || !range(c, ATTR_index, 0, 15))
         return false;
@@ -278,14 +288,16 @@ static bool side(const struct check *c, int i)
     const struct node *n = c->n;
     int at = SIDES + i;
     int64_t x = in(c, 0)->type.dim[at], w = in(c, 1)->type.dim[at], y = n->type.dim[at];
-    int64_t dilate = n->list[ATTR_dilate].v[i], stride = n->list[ATTR_stride].v[i], reach, room;
+    int64_t dilate = limber_list(n, ATTR_dilate)->v[i], stride = limber_list(n, ATTR_stride)->v[i],
+            reach, room;
 
     if (x < 0 || w < 0 || y < 0)
         return true;
     if (w < 1 || w - 1 > ((int64_t)1 << 48) / dilate)
         return bad(c, "a window of %lld spread by %lld", (long long)w, (long long)dilate);
     reach = dilate * (w - 1);
-    room = x + n->list[ATTR_pad].v[2 * i] + n->list[ATTR_pad].v[2 * i + 1] - reach - 1;
+    room =
+        x + limber_list(n, ATTR_pad)->v[2 * i] + limber_list(n, ATTR_pad)->v[2 * i + 1] - reach - 1;
     if (room < 0)
         return bad(c, "the window reaches over %lld, the padded image has %lld",
                    (long long)reach + 1, (long long)(room + reach + 1));
@@ -322,7 +334,7 @@ static bool check_conv2d(const struct check *c)
 static bool check_patches(const struct check *c)
 {
     return stored(c, in(c, 0)) && rank(c, in(c, 0), 4) && rank(c, c->n, 2) && window(c) &&
-           same_format(c, in(c, 0));
+           range(c, ATTR_groups, 1, INT32_MAX) && same_format(c, in(c, 0));
 }
 
 /* The product of dimensions, or -1 when one of them is a letter or there are too many elements. */
@@ -349,12 +361,19 @@ static bool folded(const struct check *c, const struct node *matrix, int i, int6
                (long long)have, (long long)want);
 }
 
+/* What a group has of dimension i; -1 for a letter. */
+static int64_t of_group(const struct check *c, const struct node *tensor, int i)
+{
+    return tensor->type.dim[i] < 0 ? -1 : tensor->type.dim[i] / num(c->n, ATTR_groups);
+}
+
 static bool check_filters(const struct check *c)
 {
     const struct node *w = in(c, 0);
 
     return stored(c, w) && rank(c, w, 4) && rank(c, c->n, 2) && same_format(c, w) &&
-           folded(c, c->n, 0, elements(w, 0, 1, -1)) && folded(c, c->n, 1, elements(w, 1, 4, -1));
+           range(c, ATTR_groups, 1, INT32_MAX) && folded(c, c->n, 0, of_group(c, w, 0)) &&
+           folded(c, c->n, 1, elements(w, 1, 4, -1));
 }
 
 static bool check_image(const struct check *c)
@@ -362,7 +381,7 @@ static bool check_image(const struct check *c)
     const struct node *n = c->n, *flat = in(c, 0);
 
     return rank(c, flat, 2) && rank(c, n, 4) && same_format(c, flat) &&
-           folded(c, flat, 0, elements(n, CHANNELS, CHANNELS + 1, -1)) &&
+           range(c, ATTR_groups, 1, INT32_MAX) && folded(c, flat, 0, of_group(c, n, CHANNELS)) &&
            folded(c, flat, 1, elements(n, 0, 4, CHANNELS));
 }
 
@@ -440,7 +459,7 @@ static int64_t gcd(int64_t a, int64_t b)
 
 static bool check_moduli(const struct check *c)
 {
-    const struct dims_list *l = &c->n->list[ATTR_moduli];
+    const struct dims_list *l = limber_list(c->n, ATTR_moduli);
 
     if (l->n > 64)
         return bad(c, "moduli: %zu, at most 64", l->n);
@@ -461,8 +480,8 @@ static bool check_residues(const struct check *c)
 
     if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !check_moduli(c))
         return false;
-    if ((size_t)n->type.count != n->list[ATTR_moduli].n)
-        return bad(c, "%zu moduli make as many limbs, not %d", n->list[ATTR_moduli].n,
+    if ((size_t)n->type.count != limber_list(n, ATTR_moduli)->n)
+        return bad(c, "%zu moduli make as many limbs, not %d", limber_list(n, ATTR_moduli)->n,
                    n->type.count);
     return is_format(n->type.format, want) ||
            bad(c, "%s residues are %s", num(n, ATTR_sign) == SIGN_signed ? "signed" : "unsigned",
@@ -479,8 +498,9 @@ static int64_t largest_byte(const struct node *n)
     switch (n->op) {
     case OP_slices: return ((int64_t)1 << num(n, ATTR_step)) - 1;
     case OP_residues:
-        for (size_t i = 0; i < n->list[ATTR_moduli].n; i++)
-            most = n->list[ATTR_moduli].v[i] > most ? n->list[ATTR_moduli].v[i] : most;
+        for (size_t i = 0; i < limber_list(n, ATTR_moduli)->n; i++)
+            most =
+                limber_list(n, ATTR_moduli)->v[i] > most ? limber_list(n, ATTR_moduli)->v[i] : most;
         return n->type.format.kind == LIMBER_KIND_INT ? most / 2 : most - 1;
     default: return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
     }
@@ -629,9 +649,9 @@ static bool check_products(const struct check *c)
 
     if (!product_shape(c) || !check_unit(c) || !check_rows(c))
         return false;
-    if (c->n->num[ATTR_sums] && !limber_unit_of_sums(c->n, &unit))
+    if (limber_num(c->n, ATTR_sums) && !limber_unit_of_sums(c->n, &unit))
         return bad(c, "no tensor core of this kind multiplies %s",
-                   limber_units[c->n->num[ATTR_unit]].name);
+                   limber_units[limber_num(c->n, ATTR_unit)].name);
     return (!limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX)) &&
            check_inside(c);
 }
@@ -646,7 +666,7 @@ static bool same_list(const struct dims_list *a, const struct dims_list *b)
 /* The table of residues is a diagonal: modulus l is limb l of both and accumulator l. */
 static bool check_crt(const struct check *c, const struct node *table)
 {
-    const struct dims_list *moduli = &c->n->list[ATTR_moduli];
+    const struct dims_list *moduli = limber_list(c->n, ATTR_moduli);
 
     if (!check_moduli(c))
         return false;
@@ -656,7 +676,7 @@ static bool check_crt(const struct check *c, const struct node *table)
     for (int i = 0; i < 2; i++) {
         const struct node *r = &c->p->node[table->in[i]];
 
-        if (r->op != OP_residues || !same_list(&r->list[ATTR_moduli], moduli))
+        if (r->op != OP_residues || !same_list(limber_list(r, ATTR_moduli), moduli))
             return bad(c, "%%%s are no residues of these moduli", r->name);
     }
     for (size_t i = 0; i < table->rows; i++)

@@ -45,14 +45,16 @@ PRIM int limber_tile_subset_shows(const struct tile_subset *x, int64_t line, int
 }
 
 /* How element (line, p) of an operand is found; p runs along k.  A line is a row of A or a column
- * of B.  With patch set, the operand is an image seen through a convolution's window, or pairs of
- * numbers. */
+ * of B.  At most one of patch and pairs is set. */
 struct view {
     const void *data;
     int64_t line, p; /* strides in elements */
-    const struct patch *patch;
+    const struct patch *patch; /* NULL, or of an image seen through a convolution's window */
     const struct tile_subset *tile_subset; /* NULL: all of it is shown */
+    const struct pair_map *pairs; /* NULL, or of a complex matrix seen as a real one */
 };
+
+/* The index map of a convolution; ir/conv.h makes it. */
 struct patch {
     int64_t h, w; /* of the image */
     int64_t r, s; /* of the window; p = (c*r + y)*s + x, or, */
@@ -61,36 +63,45 @@ struct patch {
     int64_t oh, ow; /* of the result; line = (image*oh + y)*ow + x */
     int64_t stride[2], pad[2], dilate[2]; /* pad: top, left */
     int64_t image, channel, row, col; /* strides in elements */
-    int32_t pairs; /* PAIRS_...: no image */
+};
+
+/* The index map of a complex matrix: pairs (re, im) as real elements.  view.line and view.p are
+ * strides of pairs, counted in numbers.  Along k they lie as they are; as squares each is
+ * [[re, im], [im, re]], signs apart. */
+enum pair_kind { PAIRS_along, PAIRS_square };
+struct pair_map {
+    int32_t kind; /* enum pair_kind */
     int32_t minus; /* bit 2 (line % 2) + p % 2: these change their signs */
     int32_t stored, is_unsigned; /* bytes of integers in memory that are read as wider ones;
                                     0: as they are */
 };
 
-/* Complex elements (re, im) as real operands; view.line and view.p are strides of pairs, counted in
- * numbers.  Along k they lie as they are; as squares each is [[re, im], [im, re]], signs apart. */
-enum { PAIRS_none, PAIRS_along, PAIRS_square };
-
 PRIM const char *limber_pair_at(const struct view *v, int64_t line, int64_t p, int size)
 {
-    const struct patch *w = v->patch;
-    int64_t pair = w->pairs == PAIRS_square ? line / 2 : line;
-    int64_t number = w->pairs == PAIRS_square ? (line ^ p) & 1 : p & 1;
+    const struct pair_map *m = v->pairs;
+    int64_t pair = m->kind == PAIRS_square ? line / 2 : line;
+    int64_t number = m->kind == PAIRS_square ? (line ^ p) & 1 : p & 1;
 
     return (const char *)v->data +
-           (pair * v->line + p / 2 * v->p + number) * (w->stored ? w->stored : size);
+           (pair * v->line + p / 2 * v->p + number) * (m->stored ? m->stored : size);
 }
 
 /* Whether the number at (line, p) is the negative of what lies there. */
-PRIM int limber_pair_minus(const struct patch *w, int64_t line, int64_t p)
+PRIM int limber_pair_minus(const struct pair_map *m, int64_t line, int64_t p)
 {
-    return w->minus >> (2 * (line & 1) + (p & 1)) & 1;
+    return m->minus >> (2 * (line & 1) + (p & 1)) & 1;
 }
 
 /* a / b, neither negative; most are short, whose division is several times faster. */
 PRIM int64_t limber_quotient(int64_t a, int64_t b)
 {
     return (a | b) >> 31 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
+
+/* Are elements strides apart? */
+PRIM int limber_view_strided(const struct view *v)
+{
+    return !v->patch && !v->pairs;
 }
 
 /* Address of element p of a line, or NULL where there is only padding, or nothing is shown (zero).
@@ -105,10 +116,10 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
         if (!limber_tile_subset_shows(v->tile_subset, line, p))
             return NULL;
     }
+    if (v->pairs)
+        return limber_pair_at(v, line, p, size);
     if (!w)
         return (const char *)v->data + (line * v->line + p * v->p) * size;
-    if (w->pairs)
-        return limber_pair_at(v, line, p, size);
     if (w->depth) {
         s = limber_quotient(p, w->depth);
         c = p - s * w->depth;
@@ -131,12 +142,8 @@ PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, i
 }
 
 #ifndef LIMBER_DEVICE_H
-/* view.c: operands of a convolution, v[0] filters and v[1] image, in the order rsc for limbs of so
- * many bytes; the new views point to patch.  Returns k with its padding (docs/ir.md, "patches"). */
-int64_t limber_view_rsc(struct view v[2], struct patch patch[2], int64_t k, int bytes);
-
-/* What the lines of a convolution's image are made of: pixels, which are lines of channels.  A
- * line's elements are those of the pixels that its window sees. */
+/* view.c: what the lines of a convolution's image are made of: pixels, which are lines of channels.
+ * A line's elements are those of the pixels that its window sees. */
 struct pixels {
     struct view view; /* of the first image */
     int64_t lines, length; /* of one image */

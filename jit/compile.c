@@ -30,19 +30,17 @@ bool limber_plan_key(const limber_context *ctx, const struct machine *machine, c
 
 const char *limber_promise_name(const limber_contract *k, char *text, size_t size)
 {
-    static const char *const name[] = { "native", "bits", "correct", "exact", "fast", "simulate" };
-
     if (k->promise == LIMBER_CONTRACT_BITS)
         snprintf(text, size, "bits=%d", k->bits);
     else
-        snprintf(text, size, "%s", name[k->promise]);
+        snprintf(text, size, "%s", limber_promises[k->promise]);
     return text;
 }
 
 static limber_format format_of_arg(const struct plan *p, int index)
 {
     for (size_t i = 0; i < p->nodes; i++)
-        if (p->node[i].op == OP_arg && p->node[i].num[ATTR_index] == index)
+        if (p->node[i].op == OP_arg && limber_num(&p->node[i], ATTR_index) == index)
             return p->node[i].type.format;
     return (limber_format){ 0 };
 }
@@ -303,6 +301,7 @@ static bool read_stated(struct plan *p, const char *text, struct diag *d)
 static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
+    const struct node *conv;
     bool ok;
 
     e->backend = m->machine->backend;
@@ -310,6 +309,8 @@ static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d
                       limber_plan_state(&plan, m->d, m->fixed, d)) &&
          limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key,
                          e->stated ? NULL : &e->stated, d);
+    if (ok && (conv = limber_plan_find(&plan, OP_conv2d)))
+        limber_conv_read(conv, &e->geometry);
     if (ok && !from_disk(m, e)) {
         if (m->ctx->no_compile)
             ok = limber_fail(d, LIMBER_STATUS_DEVICE,

@@ -103,7 +103,7 @@ bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
                         int64_t lines, int64_t length, const limber_queue *q, struct diag *d)
 {
-    int64_t tiles = v->patch ? 0 : limber_scan_tiles(lines, length);
+    int64_t tiles = limber_view_strided(v) ? limber_scan_tiles(lines, length) : 0;
     int32_t *found = malloc((size_t)(lines + tiles + 1) * SCAN_fields * sizeof *found);
     int32_t *of_tiles = tiles ? found + SCAN_fields * lines : NULL;
     struct entry *e;

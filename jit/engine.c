@@ -443,8 +443,8 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
     limber_promise promise = p->contract.promise;
 
     if (ctx->one_plan || !f->all_a.scanned || !f->all_b.scanned || p->groups != 1 || p->shape ||
-        p->a.patch || p->b.patch || limber_is_tiny(p) || limber_is_integer(p->fc) ||
-        (p->queue && p->queue->capture))
+        !limber_view_strided(&p->a) || !limber_view_strided(&p->b) || limber_is_tiny(p) ||
+        limber_is_integer(p->fc) || (p->queue && p->queue->capture))
         return false;
     if (limber_names_two(p))
         return true;
@@ -496,13 +496,16 @@ static bool workspace_of(limber_context *ctx, const struct problem *p,
                          const struct kernel_key *desc, size_t *least, size_t *best, struct diag *d)
 {
     const struct runner runner = limber_pool_runner(ctx->pool);
-    const struct call call = {
+    struct call call = {
         .m = p->m, .n = p->n, .k = p->k, .a = p->a, .b = p->b, .c = p->c, .runner = &runner
     };
+    struct maps maps;
     struct entry *e;
 
     if (!entry_of(ctx, desc, &e, NULL, d))
         return false;
+    limber_maps_bind(&maps, e, p);
+    limber_maps_apply(&maps, p, &call);
     if (e->backend->workspace)
         e->backend->workspace(e->kernel, &call, least, best);
     limber_kernels_put(ctx->memory, e);
@@ -707,6 +710,7 @@ static bool replay(limber_context *ctx, const char *text, const char *names, con
         limber_fail_in(d, "target");
         return false;
     }
+    limber_target_complete(&t);
     ok = limber_plan_parse(&plan, text, d) && limber_plan_verify(&plan, d);
     if (!ok)
         limber_fail_in(d, "plan");

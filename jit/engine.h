@@ -127,7 +127,7 @@ struct kernel_key {
     char wanted[32];
     uint64_t has[2]; /* of the operands' masks: a, b */
     int64_t mask[2][MASK_ATTRS];
-    int64_t stride[2], pad[4], dilate[2], groups, layout;
+    struct conv_geometry geometry; /* of a convolution */
     char model[512]; /* the unit's words, with seed 0 */
 };
 size_t limber_kernel_key_size(const struct kernel_key *d); /* bytes that say it all */
@@ -170,6 +170,15 @@ void limber_small_run(limber_context *ctx, const struct problem *p, struct repor
 void limber_small_report(const limber_context *ctx, struct report *r); /* but for times */
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
+
+/* The index maps of a convolution's operands and result, from what its kernel's plan says of them
+ * and the call's sizes; those of a call point into them. */
+struct maps {
+    struct conv conv;
+    struct index_map map[3];
+};
+void limber_maps_bind(struct maps *x, const struct entry *e, const struct problem *p);
+void limber_maps_apply(const struct maps *x, const struct problem *p, struct call *c);
 
 /* One kernel over the groups of a problem. */
 struct step {

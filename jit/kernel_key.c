@@ -18,7 +18,7 @@ static void describe_mask(struct kernel_key *d, int side, const struct mask *m, 
         if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
             continue;
         d->has[side] |= (uint64_t)1 << i;
-        d->mask[side][i] = class.num[MASK_FIRST + i];
+        d->mask[side][i] = limber_num(&class, MASK_FIRST + i);
     }
 }
 
@@ -27,7 +27,7 @@ size_t limber_kernel_key_size(const struct kernel_key *d)
 {
     return d->simulates           ? sizeof *d :
            d->conv                ? offsetof(struct kernel_key, model) :
-           d->has[0] || d->has[1] ? offsetof(struct kernel_key, stride) :
+           d->has[0] || d->has[1] ? offsetof(struct kernel_key, geometry) :
                                     offsetof(struct kernel_key, mask);
 }
 
@@ -148,11 +148,7 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *d, const str
     if (!p->shape)
         return true;
     d->conv = 1;
-    memcpy(d->stride, p->shape->stride, sizeof d->stride);
-    memcpy(d->pad, p->shape->pad, sizeof d->pad);
-    memcpy(d->dilate, p->shape->dilate, sizeof d->dilate);
-    d->groups = p->shape->groups;
-    d->layout = p->shape->layout;
+    d->geometry = p->conv.geometry;
     return true;
 }
 
@@ -223,15 +219,8 @@ static int add_conv(struct plan *p, const struct kernel_key *d, struct type exac
     int x = add_arg(p, d, "x", 0, 1, type_of(d->fb, "nchw"));
     int w = x < 0 ? -1 : add_arg(p, d, "w", 1, 0, type_of(d->fa, "odrs"));
     int y = w < 0 ? -1 : limber_plan_add(p, OP_conv2d, "c", x, w, exact);
-    struct node *n = y < 0 ? NULL : &p->node[y];
 
-    if (!n || !limber_node_list(p, n, ATTR_stride, d->stride, COUNT(d->stride)) ||
-        !limber_node_list(p, n, ATTR_pad, d->pad, COUNT(d->pad)) ||
-        !limber_node_list(p, n, ATTR_dilate, d->dilate, COUNT(d->dilate)))
-        return -1;
-    limber_node_set(n, ATTR_groups, d->groups);
-    limber_node_set(n, ATTR_layout, d->layout == LIMBER_LAYOUT_NHWC);
-    return y;
+    return y >= 0 && limber_conv_write(p, &p->node[y], &d->geometry) ? y : -1;
 }
 
 /* fixed may be NULL. */

@@ -58,11 +58,31 @@ static double seconds(const struct problem *p, const struct facts *f)
     return f->cost * ((double)p->m * (double)p->n * (double)p->k / 0x1p30);
 }
 
+void limber_maps_bind(struct maps *x, const struct entry *e, const struct problem *p)
+{
+    static const enum op ops[] = { OP_filters, OP_patches, OP_image };
+
+    x->conv = (struct conv){ e->geometry, p->conv.sizes };
+    for (size_t i = 0; i < COUNT(ops) && p->shape; i++)
+        limber_conv_map(&x->map[i], ops[i], &x->conv, 0);
+}
+
+void limber_maps_apply(const struct maps *x, const struct problem *p, struct call *c)
+{
+    if (!p->shape)
+        return;
+    c->conv = &x->conv;
+    c->a = limber_map_view(&x->map[0], c->a.data);
+    c->b = limber_map_view(&x->map[1], c->b.data);
+    c->c = limber_map_output(&x->map[2], c->c.data);
+}
+
 struct launching {
     limber_context *ctx;
     const struct problem *p; /* with the result where it is computed */
     const struct scan_result *f;
     struct entry *e;
+    struct maps maps;
     struct runner runner; /* of one group */
     pthread_mutex_t lock; /* of what follows */
     bool dry;
@@ -100,7 +120,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
     const struct scan_result *f = l->f;
     bool scanned = f->all_a.scanned && f->all_b.scanned;
 
-    return (struct call){
+    struct call call = {
         .m = p->m,
         .n = p->n,
         .k = p->k,
@@ -122,6 +142,9 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
                   limber_operand_keeper(p->kept[1], &l->e->facts, 1, &of[1]) },
         .seed = p->contract.promise == LIMBER_CONTRACT_SIMULATE ? p->contract.unit->seed : 0,
     };
+
+    limber_maps_apply(&l->maps, p, &call);
+    return call;
 }
 
 static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
@@ -152,10 +175,13 @@ static struct launching plan_launches(limber_context *ctx, const struct step *s,
     bool beside = small && !s->e->backend->device_ops && !has_workspace(ctx, p) &&
                   one * (double)p->groups >= brief;
 
-    *at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
-    return (struct launching){
+    struct launching l = {
         .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small ? alone : all
     };
+
+    *at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
+    limber_maps_bind(&l.maps, s->e, p);
+    return l;
 }
 
 static bool run_step(limber_context *ctx, const struct step *s, bool dry, const struct guard *guard,

@@ -12,9 +12,10 @@ enum { ROW = 1 << 21 }; /* a row of more takes longer than a look at the clock i
  * whole. */
 static bool has_rows(const limber_context *ctx, const struct problem *p)
 {
-    return p->groups == 1 && !p->shape && !p->a.patch && !p->b.patch && !p->a.tile_subset &&
-           !p->b.tile_subset && !p->c.rows && !p->c.cols && p->fc.kind == LIMBER_KIND_FLOAT &&
-           !ctx->machine.backend->device_ops && p->contract.promise != LIMBER_CONTRACT_SIMULATE &&
+    return p->groups == 1 && !p->shape && limber_view_strided(&p->a) &&
+           limber_view_strided(&p->b) && !p->a.tile_subset && !p->b.tile_subset && !p->c.rows &&
+           !p->c.cols && p->fc.kind == LIMBER_KIND_FLOAT && !ctx->machine.backend->device_ops &&
+           p->contract.promise != LIMBER_CONTRACT_SIMULATE &&
            p->contract.promise != LIMBER_CONTRACT_FAST && (double)p->n * (double)p->k <= ROW;
 }
 

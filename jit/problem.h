@@ -4,6 +4,7 @@
 #define LIMBER_JIT_PROBLEM_H
 
 #include "backends/backend.h"
+#include "ir/conv.h"
 #include "jit/report.h"
 #include "limber/limber.h"
 
@@ -12,10 +13,12 @@
 struct problem {
     limber_contract contract;
     const limber_conv *shape;       /* NULL: gemm */
+    struct conv conv;               /* of a convolution */
     int64_t m, n, k, groups;
     limber_format fa, fb, fc;
     struct view a, b;
-    struct patch patch_a, patch_b;  /* what a and b may point to */
+    struct index_map map_a, map_b;  /* what a and b point to: of a convolution */
+    struct pair_map pairs_a, pairs_b; /* of complex matrices */
     struct output_view c;
     int64_t step_a, step_b, step_c; /* elements from one group to the next */
     const void *const *each_a, *const *each_b; /* NULL, or the groups' addresses in the place of */

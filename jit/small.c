@@ -23,7 +23,8 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p)
            p->m * p->n * p->k <= work && limber_format_is_binary(p->fa) &&
            limber_format_is_binary(p->fb) && limber_format_is_binary(p->fc) && p->c.inner >= p->n &&
            !p->c.rows && !p->c.cols && /* rows and columns, not pairs */
-           !p->a.patch && !p->b.patch && !p->a.tile_subset && !p->b.tile_subset;
+           limber_view_strided(&p->a) && limber_view_strided(&p->b) && !p->a.tile_subset &&
+           !p->b.tile_subset;
 }
 
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d)

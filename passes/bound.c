@@ -14,23 +14,24 @@ static double representation(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
     bool dd = mask->type.format.kind == LIMBER_KIND_DD;
-    bool all = limber_node_has(n, ATTR_axis) && n->num[ATTR_axis] == AXIS_all;
-    int64_t spread = all ? mask->num[ATTR_emax] - mask->num[ATTR_emin] : mask->num[ATTR_spread];
-    int64_t width = all ? spread + mask->num[ATTR_sig] : mask->num[ATTR_width];
+    bool all = limber_node_has(n, ATTR_axis) && limber_num(n, ATTR_axis) == AXIS_all;
+    int64_t spread = all ? limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin) :
+                           limber_num(mask, ATTR_spread);
+    int64_t width = all ? spread + limber_num(mask, ATTR_sig) : limber_num(mask, ATTR_width);
 
     switch (n->op) {
     case OP_hilo:
-        if (n->type.count > 2 || mask->num[ATTR_sig] <= 22)
+        if (n->type.count > 2 || limber_num(mask, ATTR_sig) <= 22)
             return 0;
         return 0x1p-23;
     case OP_slices:
     case OP_residues:
-        if (n->num[ATTR_axis] == AXIS_none ||
-            (limber_node_has(mask, ATTR_width) && n->num[ATTR_bits] >= width))
+        if (limber_num(n, ATTR_axis) == AXIS_none ||
+            (limber_node_has(mask, ATTR_width) && limber_num(n, ATTR_bits) >= width))
             return 0;
         if (!limber_node_has(mask, ATTR_spread))
             return NAN;
-        return ldexp(1 + dd, (int)(spread + 1 - n->num[ATTR_bits]));
+        return ldexp(1 + dd, (int)(spread + 1 - limber_num(n, ATTR_bits)));
     default: return 0;
     }
 }
@@ -43,8 +44,8 @@ static int below_normal(const struct plan *p, int limbs)
     int normal = 1 - n->type.format.bias;
     int64_t least = limber_format_emin(mask->type.format);
 
-    if (limber_node_has(mask, ATTR_emin) && mask->num[ATTR_emin] > least)
-        least = mask->num[ATTR_emin];   /* a class, so it may lie below the format */
+    if (limber_node_has(mask, ATTR_emin) && limber_num(mask, ATTR_emin) > least)
+        least = limber_num(mask, ATTR_emin);   /* a class, so it may lie below the format */
     return n->op == OP_whole && least < normal ? (int)(normal - least) : 0;
 }
 
@@ -56,8 +57,8 @@ static double tensor_accumulation(const struct plan *p, const struct node *produ
                                   const limber_unit *u, double k, double length)
 {
     int below_a = below_normal(p, products->in[0]), below_b = below_normal(p, products->in[1]);
-    enum unit unit = (enum unit)products->num[ATTR_unit];
-    double chunk = fmin(length, (double)products->num[ATTR_chunk]), others = 0, cut, n;
+    enum unit unit = (enum unit)limber_num(products, ATTR_unit);
+    double chunk = fmin(length, (double)limber_num(products, ATTR_chunk)), others = 0, cut, n;
     double smaller = unit == UNIT_bf16 ? 0x1p-6 : 0x1p-9;
 
     cut = ldexp(fmin(k, u->block) + 1, (below_a > below_b ? below_a : below_b) - u->frac) +
@@ -76,7 +77,7 @@ static double tensor_accumulation(const struct plan *p, const struct node *produ
  * products that are at least as large as those of the smallest elements. */
 static double out_of_range(const struct plan *p, const struct node *products, double k)
 {
-    const struct unit_info *unit = &limber_units[products->num[ATTR_unit]];
+    const struct unit_info *unit = &limber_units[limber_num(products, ATTR_unit)];
     int64_t low = 0, high = 0;
     limber_format acc;
 
@@ -88,10 +89,10 @@ static double out_of_range(const struct plan *p, const struct node *products, do
 
         if (limbs->op != OP_whole || mask->type.format.kind != LIMBER_KIND_FLOAT)
             return 0;
-        if (known && mask->num[ATTR_width] == 0)
+        if (known && limber_num(mask, ATTR_width) == 0)
             return 0;
-        low += known ? mask->num[ATTR_emin] : limber_format_emin(mask->type.format);
-        high += known ? mask->num[ATTR_emax] : limber_format_emax(mask->type.format);
+        low += known ? limber_num(mask, ATTR_emin) : limber_format_emin(mask->type.format);
+        high += known ? limber_num(mask, ATTR_emax) : limber_format_emax(mask->type.format);
     }
     if (high + 2 + log2(k) > limber_format_emax(acc) + 1)
         return INFINITY;
@@ -103,12 +104,12 @@ static double out_of_range(const struct plan *p, const struct node *products, do
 static double accumulation(const struct plan *p, const struct node *products,
                            const struct node *combine, double k)
 {
-    const struct unit_info *unit = &limber_units[products->num[ATTR_unit]];
-    double chunk = (double)products->num[ATTR_chunk], n, u, length;
+    const struct unit_info *unit = &limber_units[limber_num(products, ATTR_unit)];
+    double chunk = (double)limber_num(products, ATTR_chunk), n, u, length;
     limber_unit model;
     limber_format acc;
 
-    if (combine->num[ATTR_reconstruct] != RECONSTRUCT_sum || unit->exact_bits == 0 || k == 0)
+    if (limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_sum || unit->exact_bits == 0 || k == 0)
         return 0;
     length = limber_plan_order(p, products->in[1]) == ORDER_rsc ? 2 * k : k;
     if (limber_unit_of_sums(products, &model))
@@ -169,7 +170,7 @@ enum { POINTS = 6 };
 static void points(const struct plan *p, double least, double most, double at[POINTS])
 {
     const struct node *products = limber_plan_find(p, OP_products);
-    double chunk = products ? (double)products->num[ATTR_chunk] : 1, block = 1, each = 1;
+    double chunk = products ? (double)limber_num(products, ATTR_chunk) : 1, block = 1, each = 1;
     limber_unit model;
 
     if (products && limber_unit_of_sums(products, &model))

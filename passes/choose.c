@@ -4,7 +4,6 @@
  *
  *   needs   a stated gemm
  *   leaves  plan.scheme, plan.cost, and in plan.refused a line for every scheme */
-#include "passes/device.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
@@ -21,7 +20,7 @@ static int pieces(limber_format f)
 
 static bool is_exact(const struct node *products)
 {
-    return products->num[ATTR_unit] == UNIT_exact;
+    return limber_num(products, ATTR_unit) == UNIT_exact;
 }
 
 /* Nanoseconds of one core per element: measured with `limber bench`, see docs/performance.md. */
@@ -38,8 +37,8 @@ static double prepare_ns(const struct plan *p, const struct node *products, int 
     case OP_hilo: return 0.5 + 0.7 * n->type.count;
     case OP_residues: return (pair ? 3 : 1) + 0.2 * n->type.count;
     default:
-        return n->num[ATTR_bits] <= 30 && !pair ? 0.5 + 0.1 * n->type.count :
-                                                  (pair ? 3 : 1) + 0.2 * n->type.count;
+        return limber_num(n, ATTR_bits) <= 30 && !pair ? 0.5 + 0.1 * n->type.count :
+                                                         (pair ? 3 : 1) + 0.2 * n->type.count;
     }
 }
 
@@ -59,13 +58,13 @@ static double combine_ns(const struct plan *p, const struct node *products,
     const struct node *a = &p->node[products->in[0]], *b = &p->node[products->in[1]];
     const struct node *out = limber_plan_find(p, OP_epilogue);
     limber_format f = out->type.format;
-    bool plain = !out->num[ATTR_alpha] && !out->num[ATTR_beta];
+    bool plain = !limber_num(out, ATTR_alpha) && !limber_num(out, ATTR_beta);
     bool binary = f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4);
     bool integer = f.kind == LIMBER_KIND_INT;
-    int64_t bits = a->num[ATTR_bits] + b->num[ATTR_bits] + p->kbits;
+    int64_t bits = limber_num(a, ATTR_bits) + limber_num(b, ATTR_bits) + p->kbits;
     bool narrow = bits <= 61;
 
-    switch (combine->num[ATTR_reconstruct]) {
+    switch (limber_num(combine, ATTR_reconstruct)) {
     case RECONSTRUCT_crt:
         return (limber_node_has(combine, ATTR_uncertain) ? doubt_ns(p, out) : 0) +
                (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
@@ -79,30 +78,23 @@ static struct price price_of(const struct plan *p, const struct target *t)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
-    double rate = t->rate[products->num[ATTR_unit]];
+    double rate = t->rate[limber_num(products, ATTR_unit)];
     limber_format fa = limber_source(p, products->in[0])->type.format;
     limber_format fb = limber_source(p, products->in[1])->type.format;
     double times = is_exact(products) ? pieces(fa) * pieces(fb) : (double)products->rows;
-    bool inside;
 
     if (!(rate > 0))
         return (struct price){ .product = INFINITY };
-    if (t->bandwidth > 0)
-        return limber_device_price(p, t, &inside);
+    if (t->blocks && t->bandwidth > 0)
+        return t->blocks->price(p, t);
     return (struct price){
         .product = times / rate,
         .a = 1e-9 * prepare_ns(p, products, 0),
         .b = 1e-9 * prepare_ns(p, products, 1),
         .result = 1e-9 * combine_ns(p, products, combine),
-        .skips = products->num[ATTR_unit] != UNIT_i8 ||
-                 combine->num[ATTR_reconstruct] != RECONSTRUCT_shift,
+        .skips = limber_num(products, ATTR_unit) != UNIT_i8 ||
+                 limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_shift,
     };
-}
-
-double limber_price(const struct price *p, double m, double n, double k, double share)
-{
-    return p->product * m * n * k * share + p->a * m * k + p->b * n * k + p->result * m * n +
-           p->call;
 }
 
 /* Seconds for 2^30 multiply-adds of the plan's size: on a core of m = n = k = 1024. */
@@ -112,6 +104,13 @@ static double seconds(const struct plan *p, const struct price *price)
     double n = p->size ? ldexp(1, p->size) : 1024;
 
     return limber_price(price, n, n, k, 1) * (0x1p30 / (n * n * k));
+}
+
+static bool splits_inside(const struct plan *p, const struct target *t, struct diag *why)
+{
+    return t->blocks ? t->blocks->splits_inside(p, t, why) :
+                       limber_fail(why, LIMBER_STATUS_NO_SCHEME,
+                                   "split=inside: %s has no kernel for that", t->backend);
 }
 
 static bool try_one(const struct plan *p, const struct scheme *s, const struct target *t,
@@ -127,7 +126,7 @@ static bool try_one(const struct plan *p, const struct scheme *s, const struct t
     copy.scheme = s->name;
     ok = ok && limber_pass_split(&copy, t, why) && limber_pass_prune(&copy, t, why) &&
          limber_pass_bound(&copy, t, why) &&
-         (p->split != LIMBER_SPLIT_INSIDE || limber_can_split_inside(&copy, t, why));
+         (p->split != LIMBER_SPLIT_INSIDE || splits_inside(&copy, t, why));
     if (ok) {
         *price = price_of(&copy, t);
         *cost = seconds(&copy, price);

@@ -37,9 +37,6 @@ struct pass_watch {
 bool limber_passes_run(struct plan *p, const struct target *t, const char *names,
                        struct pass_watch w, struct diag *d);
 
-/* Seconds that a plan of this price takes for m x n x k, of whose products this share is formed. */
-double limber_price(const struct price *p, double m, double n, double k, double share);
-
 /* Bits of one slice of the Ozaki I scheme called name for k <= 2^kbits; 0: no such scheme. */
 int limber_slice_step(const char *name, int kbits);
 

@@ -18,12 +18,12 @@ static bool zero(const struct plan *p, int limbs, int limb)
 
     if (!limber_node_has(mask, ATTR_sig))
         return false;
-    if (mask->num[ATTR_width] == 0)
+    if (limber_num(mask, ATTR_width) == 0)
         return true;
     if (n->op != OP_hilo)
         return false;
     each = limber_format_sig(n->type.format);
-    return mask->num[ATTR_sig] <= each * limb;
+    return limber_num(mask, ATTR_sig) <= each * limb;
 }
 
 /* Integer results that wrap do not see what lies above them. */
@@ -31,9 +31,9 @@ static bool wraps_away(const struct plan *p, const struct row *r)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
-    return limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_shift &&
-           out->type.format.kind == LIMBER_KIND_INT && out->num[ATTR_wrap] == 1 &&
-           out->num[ATTR_alpha] == 0 && r->weight >= 8 * out->type.format.size;
+    return limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_shift &&
+           out->type.format.kind == LIMBER_KIND_INT && limber_num(out, ATTR_wrap) == 1 &&
+           limber_num(out, ATTR_alpha) == 0 && r->weight >= 8 * out->type.format.size;
 }
 
 static double cost(const struct plan *p, const struct node *table, const struct row *r)
@@ -92,7 +92,7 @@ bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
         if (table->row[i].acc >= 0)
             table->row[kept++] = table->row[i];
     table->rows = kept;
-    if (combine->num[ATTR_reconstruct] != RECONSTRUCT_crt)
+    if (limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_crt)
         renumber(table);
     return true;
 }

@@ -41,6 +41,10 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
 {
     if (names && !known(names, d))
         return false;
+    if (t->shared && !t->blocks)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "target: backend %s does not say how its threads share memory",
+                           t->backend);
     for (size_t i = 0; i < limber_pass_count; i++) {
         const struct pass_info *pass = &limber_passes[i];
         struct diag broken = { 0 };

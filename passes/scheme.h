@@ -61,7 +61,5 @@ int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mas
 double limber_spent(const struct plan *p, double k);
 /* The smallest of budget - spent over all k that the plan serves. */
 double limber_slack(const struct plan *p);
-/* The arg node behind a limb set, through views. */
-const struct node *limber_source(const struct plan *p, int value);
 
 #endif

@@ -9,7 +9,6 @@
  *           its memory a ring of `group` stages of kc elements.  products.split = inside where
  *           limbs are made by the kernel that multiplies them.
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
-#include "passes/device.h"
 #include "passes/passes.h"
 
 static int64_t at_least(int64_t x, int64_t least)
@@ -26,7 +25,7 @@ static int64_t round_down(int64_t x, int64_t step)
 static void shape(const struct node *n, const struct target *t, int64_t *bytes, int64_t *lanes,
                   int64_t *group)
 {
-    enum unit u = (enum unit)n->num[ATTR_unit];
+    enum unit u = (enum unit)limber_num(n, ATTR_unit);
     int64_t vector = t->vector_bits >= 128 ? t->vector_bits / 8 : 16;
 
     *bytes = u == UNIT_f64 ? 8 : u == UNIT_i8 ? 4 / t->group : 4;
@@ -39,7 +38,7 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
 static bool measured(const struct node *n, const struct target *t, int64_t nr, int64_t *mr,
                      int64_t *mb, int64_t *nb, struct diag *d)
 {
-    enum unit u = (enum unit)n->num[ATTR_unit];
+    enum unit u = (enum unit)limber_num(n, ATTR_unit);
     const int *tile = t->tile[u];
 
     if (!tile[0] || (u == UNIT_i8 && t->matrix))
@@ -55,90 +54,35 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
     return true;
 }
 
-/* ---- blocks of threads ----------------------------------------------------------------------- */
-
-/* A simulated unit's blocks of k lie whole in a stage, with exponents where they are fused. */
-static bool tile_model(struct plan *p, struct node *n, const struct target *t, struct diag *d)
-{
-    static const int64_t sides[][2] = { { 64, 64 }, { 32, 32 }, { 16, 32 } };
-    const limber_unit *u = p->model;
-    int64_t slots = 32, stages = 0, held = u->block > 1 && !u->tree ? 2 : 1, one, i;
-
-    while (slots < u->block)
-        slots *= 2;
-    for (i = 0; i < (int64_t)COUNT(sides); i++) {
-        one = 4 * slots * held * (sides[i][0] + sides[i][1]);
-        stages = (t->shared - 1024) / one;
-        if (stages >= 2)
-            break;
-    }
-    i -= i == (int64_t)COUNT(sides);
-    if (stages > 3) /* two blocks of threads share a multiprocessor */
-        stages = at_least((t->shared / 2 - 1024) / one, 2);
-    stages = stages > 3 ? 3 : stages;
-    return (stages > 0 || limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                                      "the unit's block does not fit the "
-                                      "memory that threads share")) &&
-           (limber_node_list(p, n, ATTR_tile,
-                             (int64_t[]){ 16, 32, stages, sides[i][0], sides[i][1], slots }, 6) ||
-            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory"));
-}
-
-static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
-{
-    const struct node *a = &p->node[n->in[0]];
-    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum,
-         inside;
-    struct block_shape s = limber_block_shape(n, t, side_by_side);
-    int64_t stages;
-
-    limber_device_price(p, t, &inside);
-    if (inside && !limber_can_split_inside(p, t, d))
-        return false;
-    stages = limber_block_stages(p, t, inside);
-    if (stages < 2)
-        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                           "two stages of %lld bytes a line do not fit the "
-                           "%lld that threads share",
-                           (long long)s.bytes, (long long)t->shared);
-    if (inside)
-        limber_node_set(n, ATTR_split, SPLIT_inside);
-    return limber_node_list(
-               p, n, ATTR_tile,
-               (int64_t[]){ s.mr, s.nr, stages, s.mb, s.nb, s.bytes / a->type.format.size }, 6) ||
-           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
-}
-
 bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
     int64_t bytes, lanes, group, mr, nr, kc, mb, nb, chunk;
 
-    if (!n || n->num[ATTR_unit] == UNIT_exact)
+    if (!n || limber_num(n, ATTR_unit) == UNIT_exact)
         return true;
-    if (t->shared && n->num[ATTR_unit] == UNIT_model)
-        return tile_model(p, n, t, d);
-    if (t->shared)
-        return tile_blocks(p, n, t, d);
+    if (t->blocks)
+        return t->blocks->tile(p, n, t, d);
     if (t->group < 1)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: group = %d", t->group);
     shape(n, t, &bytes, &lanes, &group);
     mr = t->registers >= 32 ? 12 : 6;
     nr = 2 * lanes;
-    if (n->num[ATTR_unit] == UNIT_model) {
+    if (limber_num(n, ATTR_unit) == UNIT_model) {
         /* every step is a dozen operations: accumulators of four rows, in two vectors of 64 bytes,
          * at a time */
         mr = 12;
         nr = 32;
         if (!limber_node_list(p, n, ATTR_tile,
-                              (int64_t[]){ mr, nr, 1, 5 * mr, 256, n->num[ATTR_chunk] }, 6))
+                              (int64_t[]){ mr, nr, 1, 5 * mr, 256, limber_num(n, ATTR_chunk) }, 6))
             return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
         return true;
     }
-    if (n->num[ATTR_unit] == UNIT_i8 && t->matrix)
+    if (limber_num(n, ATTR_unit) == UNIT_i8 && t->matrix)
         mr = nr = 2 * t->matrix;
-    chunk = n->num[ATTR_chunk];
-    if (limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum || chunk < 64)
+    chunk = limber_num(n, ATTR_chunk);
+    if (limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum ||
+        chunk < 64)
         kc = chunk; /* float totals are added once a chunk */
     else /* a part's tiles are left out block by block */
         for (kc = 64; kc * 2 <= (p->roundings && chunk > 256 ? 256 : chunk) &&

@@ -156,6 +156,6 @@ static const struct device_ops device_ops = {
 };
 
 const struct backend limber_backend_cuda = {
-    "cuda", probe,      compile, load, limber_cuda_launch, unload, limber_cuda_workspace,
-    NULL,   &device_ops, NULL, code_key
+    "cuda",      probe, compile,  load, limber_cuda_launch, unload, limber_cuda_workspace, NULL,
+    &device_ops, NULL,  code_key, NULL, &limber_cuda_blocks
 };

@@ -5,6 +5,45 @@
 
 #include <string.h>
 
+#define R LIMBER_READS
+#define W LIMBER_WORD
+/* What is not named here is refused.  The engine binds index maps; order is read here. */
+static const struct served served = {
+    .backend = "cuda",
+    .op = {
+        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
+                               R(sign) | R(special)),
+        LIMBER_SERVES(patches,
+                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout) | R(order)),
+        LIMBER_SERVES(filters, R(groups) | R(layout) | R(order)),
+        LIMBER_SERVES(image, R(groups) | R(layout)),
+        LIMBER_SERVES(whole, 0),
+        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
+        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
+        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
+        LIMBER_SERVES(quantize, R(axis)),
+        LIMBER_SERVES(products, R(unit) | R(chunk) | R(sums) | R(tile) | R(split)),
+        LIMBER_SERVES(combine, R(reconstruct) | R(moduli)),
+        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+    },
+    .words = {
+        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
+        [ATTR_order] = W(ORDER_crs) | W(ORDER_rsc),
+        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col) | W(AXIS_all),
+        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
+        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
+        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
+                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
+        [ATTR_sums] = W(SUMS_fma) | W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) |
+                      W(SUMS_h100) | W(SUMS_b200),
+        [ATTR_split] = W(SPLIT_ahead) | W(SPLIT_inside),
+        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
+        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
+    },
+};
+#undef R
+#undef W
+
 static void set_side(const struct plan *p, int limbs, struct cuda_config *c, struct cuda_side *s)
 {
     const struct node *n = &p->node[limbs];
@@ -14,20 +53,17 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c, str
         source = &p->node[source->in[0]];
     s->f = source->type.format;
     s->limb = n->type.format;
-    s->limb_kind = n->op == OP_hilo     ? LIMB_KIND_hilo :
-                   n->op == OP_slices   ? LIMB_KIND_slices :
-                   n->op == OP_residues ? LIMB_KIND_residues :
-                                          LIMB_KIND_whole;
+    s->limb_kind = limber_limb_kind(n->op);
     s->limbs = n->type.count;
-    s->scaled = !limber_node_has(n, ATTR_axis) || n->num[ATTR_axis] == AXIS_none ? 0 :
-                n->num[ATTR_axis] == AXIS_all                                    ? SCALED_all :
-                                                                                   SCALED_lines;
-    s->top = (int32_t)(n->op == OP_hilo ? n->num[ATTR_top] : n->num[ATTR_bits]);
-    s->shift = (int32_t)n->num[ATTR_shift];
-    s->step = (int32_t)n->num[ATTR_step];
-    s->is_signed = !limber_node_has(n, ATTR_sign) || n->num[ATTR_sign] == SIGN_signed;
-    c->special |= s->limb_kind != LIMB_KIND_whole && source->num[ATTR_special] == 1;
-    s->digits = (int32_t)(n->num[ATTR_bits] + 1 + 31) / 32;
+    s->scaled = !limber_node_has(n, ATTR_axis) || limber_num(n, ATTR_axis) == AXIS_none ? 0 :
+                limber_num(n, ATTR_axis) == AXIS_all ? SCALED_all :
+                                                       SCALED_lines;
+    s->top = (int32_t)(n->op == OP_hilo ? limber_num(n, ATTR_top) : limber_num(n, ATTR_bits));
+    s->shift = (int32_t)limber_num(n, ATTR_shift);
+    s->step = (int32_t)limber_num(n, ATTR_step);
+    s->is_signed = !limber_node_has(n, ATTR_sign) || limber_num(n, ATTR_sign) == SIGN_signed;
+    c->special |= s->limb_kind != LIMB_KIND_whole && limber_num(source, ATTR_special) == 1;
+    s->digits = (int32_t)(limber_num(n, ATTR_bits) + 1 + 31) / 32;
 }
 
 /* Who multiplies on this unit. */
@@ -48,9 +84,25 @@ static int mma_path_of(enum unit u, const struct target *t)
     return MMA_PATH_lane;
 }
 
+/* Tensor cores sum as they do, and no others. */
+static bool check_sums(const struct cuda_config *c, const struct node *n, const struct target *t,
+                       struct diag *d)
+{
+    int length;
+    const char *word =
+        limber_word_at(limber_attrs[ATTR_sums].words, limber_num(n, ATTR_sums), &length);
+
+    if (limber_num(n, ATTR_sums) == SUMS_fma ||
+        (strlen(t->sums) == (size_t)length && !memcmp(word, t->sums, (size_t)length) &&
+         c->mma_path != MMA_PATH_lane))
+        return true;
+    return limber_fail(d, LIMBER_STATUS_INTERNAL, "cuda: %%%s: this device has no sums=%.*s",
+                       n->name, length, word);
+}
+
 static void set_tile(struct cuda_config *c, const struct node *n)
 {
-    const int64_t *tile = n->list[ATTR_tile].v;
+    const int64_t *tile = limber_list(n, ATTR_tile)->v;
     int held_a = c->totals ? 1 : c->side[0].limbs, held_b = c->totals ? 1 : c->side[1].limbs;
 
     c->wm = (int32_t)tile[0];
@@ -84,7 +136,7 @@ static void set_tile(struct cuda_config *c, const struct node *n)
 /* Chains end, and exact totals are saved before they leave their registers. */
 static void set_lengths(struct cuda_config *c, const struct node *n)
 {
-    int64_t steps = n->num[ATTR_chunk] * c->bytes / c->step;
+    int64_t steps = limber_num(n, ATTR_chunk) * c->bytes / c->step;
 
     c->chunk_steps = steps < 1 ? 1 : steps > INT32_MAX / 128 ? INT32_MAX / 128 : (int32_t)steps;
     c->flush_steps = c->chunk_steps;
@@ -103,10 +155,10 @@ static bool set_exact(struct cuda_config *c)
 
 static bool check_tile(const struct cuda_config *c, const struct node *n, struct diag *d)
 {
-    if (!limber_node_has(n, ATTR_tile) || n->list[ATTR_tile].n != 6)
+    if (!limber_node_has(n, ATTR_tile) || limber_list(n, ATTR_tile)->n != 6)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: %%%s has no tile", n->name);
     for (int i = 0; i < 6; i++)
-        if (n->list[ATTR_tile].v[i] < 1 || n->list[ATTR_tile].v[i] > 1024)
+        if (limber_list(n, ATTR_tile)->v[i] < 1 || limber_list(n, ATTR_tile)->v[i] > 1024)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: %%%s: tile %d is out of range",
                                n->name, i);
     return (c->rows <= CUDA_ROWS && c->accumulators <= CUDA_ACCUMULATORS) ||
@@ -122,6 +174,8 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
     memset(c, 0, sizeof *c);
+    if (!limber_plan_served(p, &served, d))
+        return false;
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: the plan is not finished");
     set_side(p, products->in[0], c, &c->side[0]);
@@ -130,9 +184,9 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->scalars = c->result;
     if (c->result.kind == LIMBER_KIND_INT)
         limber_format_named("i64", &c->scalars);
-    c->unit = (int32_t)products->num[ATTR_unit];
+    c->unit = (int32_t)limber_num(products, ATTR_unit);
     c->mma_path = mma_path_of((enum unit)c->unit, t);
-    c->reconstruct = (int32_t)combine->num[ATTR_reconstruct];
+    c->reconstruct = (int32_t)limber_num(combine, ATTR_reconstruct);
     c->rsc = limber_plan_order(p, products->in[1]) == ORDER_rsc;
     c->window = c->rsc && c->side[1].scaled != SCALED_lines; /* pixels are in many lines */
     c->rows = (int32_t)products->rows;
@@ -143,9 +197,9 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->direct = !c->totals && c->result.kind == LIMBER_KIND_FLOAT && !c->result.carried &&
                 ((c->result.size == 4 && c->result.frac_bits == 23) || c->result.size == 8);
     c->total_bytes = c->reconstruct == RECONSTRUCT_crt ? 1 : c->totals ? 4 : 8;
-    c->alpha = out->num[ATTR_alpha] != 0;
-    c->beta = out->num[ATTR_beta] != 0;
-    c->wrap = (int32_t)out->num[ATTR_wrap];
+    c->alpha = limber_num(out, ATTR_alpha) != 0;
+    c->beta = limber_num(out, ATTR_beta) != 0;
+    c->wrap = (int32_t)limber_num(out, ATTR_wrap);
     c->library = p->scheme && strcmp(p->scheme, "cublas") == 0;
     if (c->mma_path == MMA_PATH_element) {
         c->special = 1;
@@ -153,14 +207,14 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     }
     if (c->mma_path == MMA_PATH_unit)
         limber_cuda_unit(p, c);
-    c->inside = products->num[ATTR_split] == SPLIT_inside;
+    c->inside = limber_num(products, ATTR_split) == SPLIT_inside;
     c->parted = p->roundings > 0;
     if (c->inside && c->mma_path != MMA_PATH_warp && c->mma_path != MMA_PATH_group)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "cuda: %%%s: split=inside is for tensor cores of "
                            "8.0 and later",
                            products->name);
-    if (!check_tile(c, products, d))
+    if (!check_sums(c, products, t, d) || !check_tile(c, products, d))
         return false;
     set_tile(c, products);
     set_lengths(c, products);

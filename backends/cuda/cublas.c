@@ -120,7 +120,7 @@ static bool operand_of(const struct view *v, int64_t lines, int64_t k, bool tran
                        struct operand *o)
 {
     o->data = v->data;
-    if (v->patch || (v->line != 1 && v->p != 1) || v->line < 1 || v->p < 1)
+    if (!limber_view_strided(v) || (v->line != 1 && v->p != 1) || v->line < 1 || v->p < 1)
         return false;
     if (v->line == 1) { /* columns are elements along k */
         o->op = transposed ? OP_T : OP_N;

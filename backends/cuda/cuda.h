@@ -7,15 +7,6 @@
 #include "backends/cuda/kernel/args.h"
 #include "ir/num/crt.h"
 
-enum cuda_limb_kind {
-    LIMB_KIND_whole,
-    LIMB_KIND_hilo,
-    LIMB_KIND_slices,
-    LIMB_KIND_residues,
-    LIMB_KIND_unit,
-    LIMB_KIND_count
-};
-
 /* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma), warps
  * in the portable form (WMMA); elements one by
  * one where there is no unit; lanes as a simulated unit; a scan multiplies nothing. */
@@ -84,6 +75,10 @@ extern const int limber_cuda_header_count;
 
 /* cublas.c */
 bool limber_cublas_present(void);
+
+/* tiles.c: how threads share a product. */
+extern const struct block_rules limber_cuda_blocks;
+enum { WINDOW_LINE = 16 }; /* bytes of shared memory that a convolution needs for a line of B */
 
 /* target.c: what device `ordinal` offers, and what the named architecture would. */
 bool limber_cuda_target(struct target *t, int ordinal, struct diag *d);

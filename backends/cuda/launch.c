@@ -11,9 +11,9 @@
 enum {
     LINES = 32,
     ELEMENTS = 64,
-    PREPARE_THREADS = 256,
+    PACK_THREADS = 256,
     SIDE = 32,
-    FINISH_THREADS = 256,
+    RECONSTRUCT_THREADS = 256,
     ELEMENT_THREADS = 128,
     SCALE_THREADS = 256,
     LINE_BYTES = 128,
@@ -33,7 +33,7 @@ static int64_t round_up(int64_t a, int64_t b)
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char *const names[KERNEL_count] = {
-    "limber_prepare_a", "limber_prepare_b",  "limber_multiply",     "limber_finish",
+    "limber_pack_a", "limber_pack_b",  "limber_multiply",     "limber_reconstruct",
     "limber_special",   "limber_exact",      "limber_scale_a",      "limber_scale_b",
     "limber_scan",      "limber_scan_start", "limber_scan_windows", "limber_decide",
     "limber_terms",     "limber_weigh",      "limber_sums",         "limber_pairs"
@@ -47,9 +47,9 @@ static bool has_kernel(const struct cuda_config *c, int i)
         return i < KERNEL_sums || limber_cuda_has_planes(c->side[0].f);
     if (i == KERNEL_special)
         return c->special && c->mma_path != MMA_PATH_element;
-    if (i == KERNEL_prepare_a || i == KERNEL_prepare_b)
+    if (i == KERNEL_pack_a || i == KERNEL_pack_b)
         return !c->inside && c->mma_path != MMA_PATH_element;
-    if (i == KERNEL_finish && c->direct)
+    if (i == KERNEL_reconstruct && c->direct)
         return false;
     if (i == KERNEL_scale_a || i == KERNEL_scale_b)
         return c->model.scale_block > 0;
@@ -210,7 +210,7 @@ static void place_in(const struct cuda_config *f, const struct part *most, struc
 /* Columns whose limbs of B are there at once: of whole images, or all. */
 static int64_t span_of(const struct run *r, const struct part *p)
 {
-    return r->images ? p->images * r->patch[1].oh * r->patch[1].ow : r->call->n;
+    return r->images ? p->images * r->map[1].patch.oh * r->map[1].patch.ow : r->call->n;
 }
 
 static bool fewer_images(const struct run *r, struct part *p, size_t limit)
@@ -246,7 +246,7 @@ static struct part fit(const struct run *r, size_t limit)
 }
 
 /* What a unit's operands need first: the scales of their blocks, flags of tiles. */
-static bool prepare_unit(struct run *r, const struct part *p, int side, struct prepare_args *args,
+static bool pack_unit(struct run *r, const struct part *p, int side, struct pack_args *args,
                          struct diag *d)
 {
     size_t tiles = (size_t)(side ? p->tiles_n : p->tiles_m);
@@ -268,10 +268,10 @@ static const int32_t *scales_of(const struct run *r, int side, int64_t line)
 }
 
 /* Limbs of the images that the part holds. */
-static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
+static bool pack_images(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
-    struct prepare_args args = limber_cuda_pixels(r, p);
+    struct pack_args args = limber_cuda_pixels(r, p);
 
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
@@ -280,16 +280,29 @@ static bool prepare_images(struct run *r, const struct part *p, struct diag *d)
     args.mine = r->mine;
     args.blocks_p = (int32_t)ceil_div(args.pitch / f->bytes, ELEMENTS);
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
-    return limber_cuda_start(r, KERNEL_prepare_b, p->images * args.blocks, PREPARE_THREADS,
+    return limber_cuda_start(r, KERNEL_pack_b, p->images * args.blocks, PACK_THREADS,
                              LINES * (ELEMENTS + 1) * f->side[1].f.size, &args, d);
 }
 
-static bool prepare(struct run *r, const struct part *p, int side, struct diag *d)
+struct operand_args limber_cuda_operand(const struct view *v)
+{
+    struct operand_args o = { .view = *v, .patched = v->patch != NULL, .paired = v->pairs != NULL };
+
+    if (v->patch)
+        o.patch = *v->patch;
+    if (v->pairs)
+        o.pairs = *v->pairs;
+    o.view.patch = NULL;
+    o.view.pairs = NULL;
+    return o;
+}
+
+static bool pack(struct run *r, const struct part *p, int side, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     int64_t line0 = side ? p->j : p->i;
-    struct prepare_args args = {
-        .view = r->ordered[side],
+    struct pack_args args = {
+        .operand = limber_cuda_operand(&r->ordered[side]),
         .line0 = line0,
         .lines = side ? p->n : p->m,
         .length = r->k,
@@ -299,7 +312,6 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .limb = p->limb[side],
         .emax = scales_of(r, side, line0),
         .tile_subset = r->tile_subset[side],
-        .patched = r->ordered[side].patch != NULL,
         .blocks = INT32_MAX,
         .blocks_p = (int32_t)ceil_div(p->pitch / f->bytes, ELEMENTS),
         .choice = (const int32_t *)(uintptr_t)r->choice,
@@ -310,13 +322,10 @@ static bool prepare(struct run *r, const struct part *p, int side, struct diag *
         .wide = (uint32_t *)(uintptr_t)p->wide[side],
     };
 
-    if (args.patched)
-        args.patch = *args.view.patch;
-    args.view.patch = NULL;
-    if (f->mma_path == MMA_PATH_unit && !prepare_unit(r, p, side, &args, d))
+    if (f->mma_path == MMA_PATH_unit && !pack_unit(r, p, side, &args, d))
         return false;
-    return limber_cuda_start(r, side ? KERNEL_prepare_b : KERNEL_prepare_a,
-                             ceil_div(args.padded, LINES) * args.blocks_p, PREPARE_THREADS,
+    return limber_cuda_start(r, side ? KERNEL_pack_b : KERNEL_pack_a,
+                             ceil_div(args.padded, LINES) * args.blocks_p, PACK_THREADS,
                              LINES * (ELEMENTS + 1) * f->side[side].f.size, &args, d);
 }
 
@@ -381,13 +390,11 @@ static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
 static struct origin origin_of(const struct run *r, int side)
 {
     const struct view *v = &r->view[side];
-    struct origin o = { .view = *v, .patched = v->patch != NULL };
+    bool strided = limber_view_strided(v);
+    struct origin o = { .operand = limber_cuda_operand(v) };
 
-    if (v->patch)
-        o.patch = *v->patch;
-    o.view.patch = NULL;
-    o.across = !v->patch && v->p != 1 && v->line == 1;
-    o.whole = !v->patch && (v->p == 1 || v->line == 1) && (o.across ? v->p : v->line) % 4 == 0 &&
+    o.across = strided && v->p != 1 && v->line == 1;
+    o.whole = strided && (v->p == 1 || v->line == 1) && (o.across ? v->p : v->line) % 4 == 0 &&
               (uintptr_t)v->data % 16 == 0;
     return o;
 }
@@ -475,27 +482,18 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
 
 static struct element_args elements_of(const struct run *r, const struct part *p)
 {
-    struct element_args e = {
-        .a = r->view[0],
-        .b = r->view[1],
-        .patched_a = r->view[0].patch != NULL,
-        .patched_b = r->view[1].patch != NULL,
+    return (struct element_args){
+        .a = limber_cuda_operand(&r->view[0]),
+        .b = limber_cuda_operand(&r->view[1]),
         .subset_a = r->tile_subset[0],
         .subset_b = r->tile_subset[1],
         .k = r->call->k,
         .seed = r->call->seed,
         .r = result_of(r, p),
     };
-
-    if (e.a.patch)
-        e.patch_a = *e.a.patch;
-    if (e.b.patch)
-        e.patch_b = *e.b.patch;
-    e.a.patch = e.b.patch = NULL;
-    return e;
 }
 
-static bool finish(struct run *r, const struct part *p, struct diag *d)
+static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct result_args args = result_of(r, p);
@@ -503,8 +501,8 @@ static bool finish(struct run *r, const struct part *p, struct diag *d)
     int shared = args.c.row == 1 ? SIDE * (SIDE + 1) * f->result.size : 0;
 
     if (!f->direct &&
-        !limber_cuda_start(r, KERNEL_finish, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
-                           FINISH_THREADS, shared, &args, d))
+        !limber_cuda_start(r, KERNEL_reconstruct, ceil_div(p->m, SIDE) * ceil_div(p->n, SIDE),
+                           RECONSTRUCT_THREADS, shared, &args, d))
         return false;
     return !(args.special_a || args.special_b) ||
            limber_cuda_start(r, KERNEL_special, ceil_div(p->m * p->n, ELEMENT_THREADS),
@@ -544,10 +542,10 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
             p->n = end - p->j < most->n ? end - p->j : most->n;
             lay_out(r, p);
             place_in(&r->kernel->config, most, p, r->workspace);
-            if ((r->images && p->i == 0 && p->j == first && !prepare_images(r, p, d)) ||
-                (ahead && rows && !prepare(r, p, 0, d)) ||
-                (ahead && !r->images && !prepare(r, p, 1, d)) || !multiply(r, p, d) ||
-                !finish(r, p, d))
+            if ((r->images && p->i == 0 && p->j == first && !pack_images(r, p, d)) ||
+                (ahead && rows && !pack(r, p, 0, d)) ||
+                (ahead && !r->images && !pack(r, p, 1, d)) || !multiply(r, p, d) ||
+                !reconstruct(r, p, d))
                 return false;
         }
     }
@@ -688,6 +686,9 @@ bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
     struct run r = { .kernel = k, .call = c };
     bool ok;
 
+    if (k->config.rsc && !c->conv)
+        return limber_fail(d, LIMBER_STATUS_INTERNAL,
+                           "cuda: a convolution needs the sizes of its tensors");
     if (c->guard)
         return limber_cuda_guarded(k, c, d);
     c->overflow = 0;

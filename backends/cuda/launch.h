@@ -25,10 +25,10 @@ bool limber_cuda_stream(struct device *v, cu_stream *s, struct diag *d);
 void limber_cuda_stream_back(struct device *v, cu_stream s);
 
 enum cuda_kernel {
-    KERNEL_prepare_a,
-    KERNEL_prepare_b,
+    KERNEL_pack_a,
+    KERNEL_pack_b,
     KERNEL_multiply,
-    KERNEL_finish,
+    KERNEL_reconstruct,
     KERNEL_special,
     KERNEL_exact,
     KERNEL_scale_a,
@@ -104,7 +104,7 @@ struct run {                    /* one call */
     struct output_view place;
     int64_t k;                  /* along limbs: with a convolution's padding */
     struct view ordered[2];     /* as limbs are made: in the plan's order along k */
-    struct patch patch[2];
+    struct index_map map[2];
     int64_t images;             /* whose limbs B is fetched from; 0: from limbs of B itself */
     char *staged;               /* C on its way to or from host memory, dense */
 };
@@ -137,7 +137,7 @@ void limber_cuda_order(struct run *r);
 int64_t limber_cuda_image(const struct run *r);
 struct window limber_cuda_window(const struct run *r, const struct part *p);
 /* The images that a part holds; all but the limbs' place. */
-struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p);
+struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
 
 /* cublas.c: *done is false where the operands do not lie as it wants them. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
@@ -158,6 +158,8 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
                             const struct scan_room *room, struct diag *d);
+/* A view with its index map, as kernels take it. */
+struct operand_args limber_cuda_operand(const struct view *v);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                        int shared, void *arguments, struct diag *d);
 /* cluster.c: of the multiply kernel.  How many fit the device; blocks that a product of so many

@@ -85,12 +85,12 @@ static size_t extent(const struct view *v, int64_t lines, int64_t k, int size)
     if (lines == 0 || k == 0)
         return 0;
     lines = v->tile_subset ? end_of(v->tile_subset, lines) : lines;
+    if (v->pairs)
+        return (size_t)((v->pairs->kind == PAIRS_square ? (lines - 1) / 2 : lines - 1) * v->line +
+                        (k - 1) / 2 * v->p + 2) *
+               (size_t)(v->pairs->stored ? v->pairs->stored : size);
     if (!w)
         return (size_t)((lines - 1) * v->line + (k - 1) * v->p + 1) * (size_t)size;
-    if (w->pairs)
-        return (size_t)((w->pairs == PAIRS_square ? (lines - 1) / 2 : lines - 1) * v->line +
-                        (k - 1) / 2 * v->p + 2) *
-               (size_t)(w->stored ? w->stored : size);
     images = lines / (w->oh * w->ow);
     return (size_t)((images - 1) * w->image + (k / (w->r * w->s) - 1) * w->channel +
                     (w->h - 1) * w->row + (w->w - 1) * w->col + 1) *

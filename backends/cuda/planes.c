@@ -20,7 +20,7 @@ static bool start(struct run *r, enum cuda_kernel which, int64_t elements, void 
     return limber_cuda_start(r, which, blocks < most ? blocks : most, THREADS, 0, args, d);
 }
 
-static bool finish(struct run *r, bool waits, struct diag *d)
+static bool reconstruct(struct run *r, bool waits, struct diag *d)
 {
     return !waits || limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),
                                     "running a kernel", d);
@@ -62,7 +62,7 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
     ok = (!j->measures || limber_cuda_memory(&r, &most, sizeof j->most, "a number", d)) &&
          run_sums(&r, j, most, d);
     limber_cuda_release(&r, &most);
-    ok = finish(&r, r.own_stream || j->measures, d) && ok;
+    ok = reconstruct(&r, r.own_stream || j->measures, d) && ok;
     limber_cuda_leave(&r);
     return ok;
 }
@@ -84,7 +84,7 @@ bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
     if (!limber_cuda_enter(&r, d))
         return false;
     ok = start(&r, KERNEL_pairs, j->count, &args, d);
-    ok = finish(&r, r.own_stream, d) && ok;
+    ok = reconstruct(&r, r.own_stream, d) && ok;
     limber_cuda_leave(&r);
     return ok;
 }

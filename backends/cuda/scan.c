@@ -53,7 +53,7 @@ static bool start_pixels(struct run *r, const struct view *v, const struct pixel
         .lines = lines,
     };
 
-    args->view = x->view;
+    args->operand = limber_cuda_operand(&x->view);
     args->lines = x->lines;
     args->length = x->length;
     args->image = x->image;
@@ -67,7 +67,7 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
                             const struct scan_room *room, struct diag *d)
 {
     struct scan_args args = {
-        .view = *v,
+        .operand = limber_cuda_operand(v),
         .lines = lines,
         .length = length,
         .found = (int32_t *)(uintptr_t)room->found,
@@ -80,10 +80,6 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
 
     if (limber_view_pixels(&x, v, lines, length))
         return start_pixels(r, v, &x, lines, &args, room, d);
-    args.patched = v->patch != NULL;
-    if (v->patch)
-        args.patch = *v->patch;
-    args.view.patch = NULL;
     return start(r, &args, 1, d);
 }
 

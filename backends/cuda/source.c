@@ -17,8 +17,8 @@
     F(terms, "terms.h", "backends/cuda/kernel/terms.h") \
     F(weigh, "weigh.h", "backends/cuda/kernel/weigh.h") \
     F(planes, "planes.h", "backends/cuda/kernel/planes.h") \
-    F(prepare, "prepare.h", "backends/cuda/kernel/prepare.h") \
-    F(result, "result.h", "backends/cuda/kernel/result.h") \
+    F(pack, "pack.h", "backends/cuda/kernel/pack.h") \
+    F(store, "store.h", "backends/cuda/kernel/store.h") \
     F(tile, "tile.h", "backends/cuda/kernel/tile.h") \
     F(window, "window.h", "backends/cuda/kernel/window.h") \
     F(cut, "cut.h", "backends/cuda/kernel/cut.h") \
@@ -31,7 +31,7 @@
     F(unit_round, "unit_round.h", "backends/cuda/kernel/unit_round.h") \
     F(unit_wide, "unit_wide.h", "backends/cuda/kernel/unit_wide.h") \
     F(unit_narrow, "unit_narrow.h", "backends/cuda/kernel/unit_narrow.h") \
-    F(finish, "finish.h", "backends/cuda/kernel/finish.h") \
+    F(reconstruct, "reconstruct.h", "backends/cuda/kernel/reconstruct.h") \
     F(element, "element.h", "backends/cuda/kernel/element.h") \
     F(view, "ir/view.h", "ir/view.h") \
     F(prim, "ir/num/prim.h", "ir/num/prim.h") \
@@ -77,18 +77,15 @@ static void format(struct text *t, limber_format f)
 
 static void enums(struct text *t)
 {
-    static const char *const limb_kind[] = { "whole", "hilo", "slices", "residues", "unit" };
-    static const char *const reconstruct[] = { "sum", "shift", "crt" };
-
     limber_text_add(t, "enum {");
     for (int i = 0; i < UNIT_count; i++)
         limber_text_add(t, " UNIT_%s,", limber_units[i].name);
     limber_text_add(t, " };\nenum {");
-    for (size_t i = 0; i < COUNT(limb_kind); i++)
-        limber_text_add(t, " LIMB_KIND_%s,", limb_kind[i]);
+    for (int i = 0; i < LIMB_KIND_count; i++)
+        limber_text_add(t, " LIMB_KIND_%s,", limber_limb_kinds[i]);
     limber_text_add(t, " };\nenum {");
-    for (size_t i = 0; i < COUNT(reconstruct); i++)
-        limber_text_add(t, " RECONSTRUCT_%s,", reconstruct[i]);
+    for (int i = 0; i < RECONSTRUCT_count; i++)
+        limber_text_add(t, " RECONSTRUCT_%s,", limber_reconstructions[i]);
     limber_text_add(t, " };\n");
 }
 
@@ -314,7 +311,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     struct limber_crt crt;
 
     if (c->reconstruct == RECONSTRUCT_crt &&
-        !limber_crt_init(&crt, combine->list[ATTR_moduli].v, combine->list[ATTR_moduli].n))
+        !limber_crt_init(&crt, limber_list(combine, ATTR_moduli)->v,
+                         limber_list(combine, ATTR_moduli)->n))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: bad moduli");
     limber_text_add(out,
                     "#define LIMBER_BIG_WORDS %d\n#include \"device.h\"\n"
@@ -338,17 +336,17 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
                         "#include \"result.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
                         "#include \"unit.h\"\n"
                         "%s",
-                        c->direct ? "" : "#include \"finish.h\"\n");
+                        c->direct ? "" : "#include \"reconstruct.h\"\n");
     else if (c->mma_path == MMA_PATH_element)
         limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
     else
-        limber_text_add(out,
-                        "%s#include \"result.h\"\n"
-                        "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
-                        "#include \"%s\"\n%s#include \"element.h\"\n",
-                        c->inside ? "#include \"cut.h\"\n" :
-                                    "#include \"read.h\"\n#include \"prepare.h\"\n",
-                        mma_path_file[c->mma_path], c->direct ? "" : "#include \"finish.h\"\n");
+        limber_text_add(
+            out,
+            "%s#include \"result.h\"\n"
+            "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
+            "#include \"%s\"\n%s#include \"element.h\"\n",
+            c->inside ? "#include \"cut.h\"\n" : "#include \"read.h\"\n#include \"pack.h\"\n",
+            mma_path_file[c->mma_path], c->direct ? "" : "#include \"reconstruct.h\"\n");
     return !out->failed ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }

@@ -54,6 +54,7 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
     t->l1 = shared;
     t->l2 = l2;
     t->shared = shared;
+    t->blocks = &limber_cuda_blocks;
     t->rate[UNIT_f64] = a->f64 * clock;
     t->rate[UNIT_f32] = a->f32 * clock;
     t->rate[UNIT_f16] = a->f16 * clock;

@@ -9,8 +9,7 @@ static bool run(struct run *r, const struct weigh_job *j, cu_pointer weights, cu
 {
     size_t bytes = (size_t)j->length * sizeof *j->weights;
     struct weigh_args args = {
-        .view = *j->view,
-        .patched = j->view->patch != NULL,
+        .operand = limber_cuda_operand(j->view),
         .across = j->across,
         .lines = j->lines,
         .length = j->length,
@@ -18,9 +17,6 @@ static bool run(struct run *r, const struct weigh_job *j, cu_pointer weights, cu
         .to = (double *)(uintptr_t)to,
     };
 
-    if (args.patched)
-        args.patch = *args.view.patch;
-    args.view.patch = NULL;
     return (!weights ||
             limber_cuda_ok(r->driver,
                            r->driver->cuMemcpyHtoDAsync_v2(weights, j->weights, bytes, r->stream),

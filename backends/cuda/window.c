@@ -28,29 +28,34 @@ static bool pays(const struct patch *w, int bytes)
 void limber_cuda_order(struct run *r)
 {
     const struct cuda_config *f = &r->kernel->config;
+    struct conv conv;
 
     r->k = r->call->k;
     for (int i = 0; i < 2; i++)
         r->ordered[i] = r->view[i];
     if (!f->rsc)
         return;
-    r->k = limber_view_rsc(r->ordered, r->patch, r->k, f->bytes);
-    r->images = f->window && r->k > 0 && pays(&r->patch[1], f->bytes) ?
-                    r->call->n / (r->patch[1].oh * r->patch[1].ow) :
-                    0;
+    conv = *r->call->conv;
+    conv.geometry.order = ORDER_rsc;
+    r->k = limber_conv_length(&conv, f->bytes);
+    for (int i = 0; i < 2; i++) {
+        limber_conv_map(&r->map[i], i ? OP_patches : OP_filters, &conv, f->bytes);
+        r->ordered[i] = limber_map_view(&r->map[i], r->view[i].data);
+    }
+    r->images = f->window && r->k > 0 && pays(&r->map[1].patch, f->bytes) ? conv.sizes.n : 0;
 }
 
 /* Bytes of a limb of one image. */
 int64_t limber_cuda_image(const struct run *r)
 {
-    const struct patch *w = &r->patch[1];
+    const struct patch *w = &r->map[1].patch;
 
     return w->h * w->w * w->depth * r->kernel->config.bytes;
 }
 
 struct window limber_cuda_window(const struct run *r, const struct part *p)
 {
-    const struct patch *w = &r->patch[1];
+    const struct patch *w = &r->map[1].patch;
     struct window a = {
         .h = 1,
         .w = (int32_t)p->n,
@@ -84,14 +89,14 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
 }
 
 /* Pixels are lines of a matrix of channels. */
-struct prepare_args limber_cuda_pixels(const struct run *r, const struct part *p)
+struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p)
 {
-    const struct patch *w = &r->patch[1];
+    const struct patch *w = &r->map[1].patch;
     int size = r->kernel->config.side[1].f.size;
     const char *data = (const char *)r->view[1].data + p->image * w->image * size;
 
-    return (struct prepare_args){
-        .view = { data, w->col, w->channel, NULL },
+    return (struct pack_args){
+        .operand = { .view = { data, w->col, w->channel, NULL, NULL, NULL } },
         .lines = w->h * w->w,
         .length = w->channels,
         .padded = w->h * w->w,

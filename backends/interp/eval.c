@@ -30,9 +30,12 @@ struct eval {
     struct call *c;
     struct val *val;
     struct diag *d;
-    struct view view[2];        /* the call's operands in the plan's order along k */
-    struct patch patch[2];
+    struct view seen[2];        /* A and B */
+    struct index_map map[2];    /* of a convolution, whose maps they are */
+    struct view view[2];        /* the same in the plan's order along k */
+    struct index_map ordered[2];
     int64_t k;                  /* with what that order pads */
+    struct output_view out;     /* C */
 };
 
 static void *many(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
@@ -47,34 +50,36 @@ static void *many(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
 
 static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
 {
-    int64_t index = n->num[ATTR_index];
+    int64_t index = limber_num(n, ATTR_index);
 
     v->view = &e->view[index == 0 ? 0 : 1];
     v->lines = index == 0 ? e->c->m : e->c->n;
     return true;
 }
 
-/* Views of views: the engine's call already describes x as patches and w as filters.  The
- * convolution x * w has x as its first operand, and its window is B. */
+/* Where the tensor's elements lie, as attributes and sizes say.  set_maps made the map. */
+static bool eval_map(struct eval *e, int side, struct val *v)
+{
+    v->view = &e->view[side];
+    v->lines = side ? e->c->n : e->c->m;
+    return true;
+}
+
 static bool eval_patches(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
-    v->view = &e->view[1];
-    v->lines = e->c->n;
-    return true;
+    return eval_map(e, 1, v);
 }
 
 static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
-    v->view = &e->view[0];
-    v->lines = e->c->m;
-    return true;
+    return eval_map(e, 0, v);
 }
 
 static bool eval_image(struct eval *e, const struct node *n, struct val *v)
 {
-    (void)e, (void)n, (void)v; /* struct output_view is the map; the epilogue wrote through it */
+    (void)e, (void)n, (void)v; /* the epilogue wrote through the map */
     return true;
 }
 
@@ -147,7 +152,7 @@ static int block_emax(const struct view *v, limber_format f, int64_t line, int64
 static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
                         int top)
 {
-    int64_t axis = n->num[ATTR_axis];
+    int64_t axis = limber_num(n, ATTR_axis);
     bool tiles = v->view->tile_subset && v->view->tile_subset->tile;
     int all = INT32_MIN, most = INT32_MIN;
 
@@ -202,7 +207,7 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)n->num[ATTR_top]))
+    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_top)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
@@ -213,7 +218,7 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
                 double x = limber_format_round(n->type.format, rest);
 
                 *limb_at(e, v, l, i, p) = x;
-                rest = ldexp(rest - x, (int)n->num[ATTR_shift]);
+                rest = ldexp(rest - x, (int)limber_num(n, ATTR_shift));
             }
         }
     return true;
@@ -234,7 +239,7 @@ static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)n->num[ATTR_bits]))
+    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
@@ -242,8 +247,9 @@ static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 
             fix(e, v, f, i, p, v->scale[i], w);
             for (int l = 0; l < n->type.count; l++)
-                *limb_at(e, v, l, i, p) = limber_slice(w, l, n->type.count, (int)n->num[ATTR_step],
-                                                       n->num[ATTR_sign] == SIGN_signed);
+                *limb_at(e, v, l, i, p) =
+                    limber_slice(w, l, n->type.count, (int)limber_num(n, ATTR_step),
+                                 limber_num(n, ATTR_sign) == SIGN_signed);
         }
     return true;
 }
@@ -263,7 +269,7 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!limbs(e, n, v, &f, (int)n->num[ATTR_bits]))
+    if (!limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
@@ -271,9 +277,9 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 
             fix(e, v, f, i, p, v->scale[i], w);
             for (int l = 0; l < n->type.count; l++) {
-                int m = (int)n->list[ATTR_moduli].v[l], r = residue(w, m);
+                int m = (int)limber_list(n, ATTR_moduli)->v[l], r = residue(w, m);
 
-                *limb_at(e, v, l, i, p) = n->num[ATTR_sign] == SIGN_unsigned ?
+                *limb_at(e, v, l, i, p) = limber_num(n, ATTR_sign) == SIGN_unsigned ?
                                               r :
                                               limber_symmetric((uint32_t)r, (uint32_t)m);
             }
@@ -293,7 +299,7 @@ static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
     for (int64_t i = 0; line && v->loaded && v->scale && i < v->lines; i++) {
         for (int64_t p = 0; p < e->k; p++)
             line[p] = element(v->view, f, i, p);
-        limber_unit_load(e->p->model, n->num[ATTR_axis] == AXIS_col, line, e->k,
+        limber_unit_load(e->p->model, limber_num(n, ATTR_axis) == AXIS_col, line, e->k,
                          v->loaded + i * e->k);
     }
     free(line);
@@ -372,7 +378,7 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
                                      j, &e->c->counts };
 
             if (u->start_c)
-                dot.start = limber_format_value(f, limber_output_at(&e->c->c, i, j, f.size));
+                dot.start = limber_format_value(f, limber_output_at(&e->out, i, j, f.size));
             v->total[i * cols + j] = limber_interp_dot(&dot);
         }
     return true;
@@ -431,7 +437,7 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
     struct loaded *lb = load_limbs(e, b, e->p->node[n->in[1]].type.count, u->b.format);
     struct tensor t = { n,        u,        la,   lb,
                         a->lines, b->lines, e->k, 32 / e->p->node[n->in[0]].type.format.size };
-    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = n->num[ATTR_chunk];
+    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_num(n, ATTR_chunk);
 
     v->total = many(e, n->type.count, m, cols, sizeof *v->total);
     for (int acc = 0; la && lb && v->total && acc < n->type.count; acc++)
@@ -453,18 +459,18 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
 
 static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 {
-    const struct unit_info *unit = &limber_units[n->num[ATTR_unit]];
+    const struct unit_info *unit = &limber_units[limber_num(n, ATTR_unit)];
     struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
-    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = n->num[ATTR_chunk];
+    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_num(n, ATTR_chunk);
     bool narrow = strcmp(unit->acc, "f32") == 0;
     bool exact = n->type.format.kind == LIMBER_KIND_INT;
     limber_unit model;
 
     v->scale_a = a->scale;
     v->scale_b = b->scale;
-    if (n->num[ATTR_unit] == UNIT_exact)
+    if (limber_num(n, ATTR_unit) == UNIT_exact)
         return products_exact(e, n, v);
-    if (n->num[ATTR_unit] == UNIT_model)
+    if (limber_num(n, ATTR_unit) == UNIT_model)
         return products_model(e, n, v);
     if (limber_unit_of_sums(n, &model))
         return products_tensor(e, n, &model, v);
@@ -553,12 +559,12 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
 {
     const struct node *products = &e->p->node[n->in[0]];
     const struct val *s = &e->val[n->in[0]];
-    int64_t m = e->c->m, cols = e->c->n, reconstruct = n->num[ATTR_reconstruct];
+    int64_t m = e->c->m, cols = e->c->n, reconstruct = limber_num(n, ATTR_reconstruct);
     struct limber_crt crt;
 
     v->scale_a = s->scale_a;
     v->scale_b = s->scale_b;
-    if (products->num[ATTR_unit] == UNIT_exact) {
+    if (limber_num(products, ATTR_unit) == UNIT_exact) {
         v->words = s->words;
         v->base = s->base;
         v->word = many(e, m, cols, v->words, sizeof *v->word);
@@ -567,7 +573,7 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
         return v->word != NULL;
     }
     if (reconstruct == RECONSTRUCT_crt &&
-        !limber_crt_init(&crt, n->list[ATTR_moduli].v, n->list[ATTR_moduli].n))
+        !limber_crt_init(&crt, limber_list(n, ATTR_moduli)->v, limber_list(n, ATTR_moduli)->n))
         return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "%%%s: bad moduli", n->name);
     v->words = reconstruct == RECONSTRUCT_crt ? (crt.digits + 1) / 2 : 32;
     if (reconstruct == RECONSTRUCT_sum)
@@ -596,8 +602,8 @@ static double special(const struct eval *e, limber_format fa, limber_format fb, 
     double x = 0;
 
     for (int64_t p = 0; p < e->c->k; p++) {
-        const char *pa = limber_view_at(&e->c->a, i, p, fa.size);
-        const char *pb = limber_view_at(&e->c->b, j, p, fb.size);
+        const char *pa = limber_view_at(&e->seen[0], i, p, fa.size);
+        const char *pb = limber_view_at(&e->seen[1], j, p, fb.size);
         struct limber_num a[2], b[2];
 
         limber_num_of_class(&a[0], 0);
@@ -623,17 +629,17 @@ static bool store_doubtful(struct eval *e, const struct val *x, limber_format f,
                            limber_format fb, int64_t i, int64_t j, const struct limber_scalars *sc)
 {
     const struct node *combine = limber_plan_find(e->p, OP_combine);
-    char *dst = limber_output_at(&e->c->c, i, j, f.size);
+    char *dst = limber_output_at(&e->out, i, j, f.size);
     struct limber_big sum = { NULL, limber_dot_words(fa, fb, 62), limber_dot_base(fa, fb) };
 
     if (limber_store_certain(dst, f, x->word + (i * e->c->n + j) * x->words, x->words,
-                             (int)combine->num[ATTR_uncertain], -(x->scale_a[i] + x->scale_b[j]),
-                             sc))
+                             (int)limber_num(combine, ATTR_uncertain),
+                             -(x->scale_a[i] + x->scale_b[j]), sc))
         return true;
     sum.w = many(e, sum.n, 1, 1, sizeof *sum.w);
     if (!sum.w)
         return false;
-    limber_dot(&sum, &e->c->a, fa, i, &e->c->b, fb, j, e->c->k);
+    limber_dot(&sum, &e->seen[0], fa, i, &e->seen[1], fb, j, e->c->k);
     limber_store_exact(dst, f, sum.w, sum.n, sum.base, sc);
     free(sum.w);
     e->c->recomputed++;
@@ -647,8 +653,8 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
     limber_format f = n->type.format, fs = f.kind == LIMBER_KIND_INT ? format("i64") : f;
     limber_format fa = e->p->node[e->p->node[products->in[0]].in[0]].type.format;
     limber_format fb = e->p->node[e->p->node[products->in[1]].in[0]].type.format;
-    struct limber_scalars sc = { n->num[ATTR_alpha] ? e->c->alpha : NULL,
-                                 n->num[ATTR_beta] ? e->c->beta : NULL, fs };
+    struct limber_scalars sc = { limber_num(n, ATTR_alpha) ? e->c->alpha : NULL,
+                                 limber_num(n, ATTR_beta) ? e->c->beta : NULL, fs };
     double alpha = 1, beta = 0;
     bool ok = true;
 
@@ -660,7 +666,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
         beta = limber_format_value(fs, sc.beta);
     for (int64_t i = 0; i < e->c->m; i++)
         for (int64_t j = 0; j < e->c->n; j++) {
-            char *dst = limber_output_at(&e->c->c, i, j, f.size);
+            char *dst = limber_output_at(&e->out, i, j, f.size);
             int64_t at = i * e->c->n + j;
             int flags = 0, exp = x->base - (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0);
 
@@ -671,7 +677,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
                                    beta);
             else if (limber_node_has(limber_plan_find(e->p, OP_combine), ATTR_uncertain))
                 ok = ok && store_doubtful(e, x, f, fa, fb, i, j, &sc);
-            else if (f.kind == LIMBER_KIND_INT && n->num[ATTR_wrap])
+            else if (f.kind == LIMBER_KIND_INT && limber_num(n, ATTR_wrap))
                 limber_store_wrapped(dst, f,
                                      limber_big_units(x->word + at * x->words, x->words, exp), &sc);
             else
@@ -686,21 +692,99 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
+#define R LIMBER_READS
+#define W LIMBER_WORD
+/* What is not named here is refused.  No value depends on tile and split. */
+static const struct served served = {
+    .backend = "interp",
+    .op = {
+        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
+                               R(sign) | R(special)),
+        LIMBER_SERVES(patches,
+                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout) | R(order)),
+        LIMBER_SERVES(filters, R(groups) | R(layout) | R(order)),
+        LIMBER_SERVES(image, R(groups) | R(layout)),
+        LIMBER_SERVES(whole, 0),
+        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
+        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
+        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
+        LIMBER_SERVES(quantize, R(axis)),
+        LIMBER_SERVES(products, R(unit) | R(chunk) | R(sums) | R(tile) | R(split)),
+        LIMBER_SERVES(combine, R(reconstruct) | R(moduli) | R(uncertain)),
+        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+    },
+    .words = {
+        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
+        [ATTR_order] = W(ORDER_crs) | W(ORDER_rsc),
+        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col) | W(AXIS_all),
+        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
+        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
+        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
+                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
+        [ATTR_sums] = W(SUMS_fma) | W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) |
+                      W(SUMS_h100) | W(SUMS_b200),
+        [ATTR_split] = W(SPLIT_ahead) | W(SPLIT_inside),
+        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
+        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
+    },
+};
+#undef R
+#undef W
+
 static bool (*const eval[OP_count])(struct eval *, const struct node *, struct val *) = {
 #define OP(name, least, most, attributes, flags) eval_##name,
 #include "ir/ops.h"
 };
 
-/* Limbs of convolutions that run window by window begin every window with a whole piece. */
-static void set_order(struct eval *e)
+/* A node's map, of the call's sizes, in the order that memory has (crs) and in the node's. */
+static void set_operand(struct eval *e, int side, const struct node *n, const void *data, int bytes)
 {
-    const struct node *n = limber_plan_find(e->p, OP_products);
+    struct conv conv = { .sizes = e->c->conv->sizes };
 
-    e->view[0] = e->c->a;
-    e->view[1] = e->c->b;
+    limber_conv_read(n, &conv.geometry);
+    e->k = limber_conv_length(&conv, bytes);
+    limber_conv_map(&e->ordered[side], n->op, &conv, bytes);
+    e->view[side] = limber_map_view(&e->ordered[side], data);
+    conv.geometry.order = ORDER_crs;
+    limber_conv_map(&e->map[side], n->op, &conv, bytes);
+    e->seen[side] = limber_map_view(&e->map[side], data);
+}
+
+static void set_result(struct eval *e, const struct node *n)
+{
+    struct conv conv = { .sizes = e->c->conv->sizes };
+    struct index_map map;
+
+    limber_conv_read(n, &conv.geometry);
+    limber_conv_map(&map, n->op, &conv, 0);
+    e->out = limber_map_output(&map, e->c->c.data);
+}
+
+/* Operands and result lie as the call says, or, of a convolution, as the plan's index maps say. */
+static bool set_maps(struct eval *e)
+{
+    const struct node *filters = limber_plan_find(e->p, OP_filters);
+    const struct node *patches = limber_plan_find(e->p, OP_patches);
+    const struct node *image = limber_plan_find(e->p, OP_image);
+    const struct node *products = limber_plan_find(e->p, OP_products);
+    int bytes = products ? e->p->node[products->in[1]].type.format.size : 1;
+
+    e->seen[0] = e->view[0] = e->c->a;
+    e->seen[1] = e->view[1] = e->c->b;
+    e->out = e->c->c;
     e->k = e->c->k;
-    if (n && limber_plan_order(e->p, n->in[1]) == ORDER_rsc)
-        e->k = limber_view_rsc(e->view, e->patch, e->k, e->p->node[n->in[1]].type.format.size);
+    if (!filters && !patches && !image)
+        return true;
+    if (!e->c->conv)
+        return limber_fail(e->d, LIMBER_STATUS_INTERNAL,
+                           "interp: a convolution needs the sizes of its tensors");
+    if (filters)
+        set_operand(e, 0, filters, e->c->a.data, bytes);
+    if (patches)
+        set_operand(e, 1, patches, e->c->b.data, bytes);
+    if (image)
+        set_result(e, image);
+    return true;
 }
 
 bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
@@ -709,9 +793,10 @@ bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
     bool ok;
 
     e.val = calloc(p->nodes ? p->nodes : 1, sizeof *e.val);
-    ok = e.val || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory");
+    ok = (e.val || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory")) &&
+         limber_plan_served(p, &served, d);
     c->overflow = 0;
-    set_order(&e);
+    ok = ok && set_maps(&e);
     for (size_t i = 0; ok && i < p->nodes; i++)
         ok = eval[p->node[i].op](&e, &p->node[i], &e.val[i]);
     for (size_t i = 0; e.val && i < p->nodes; i++) {

@@ -16,7 +16,7 @@ bool limber_llvm_probe(struct target *t, struct diag *d);
 struct kernel {
     struct kernel_config config;
     struct object object;
-    kernel_prepare *prepare;
+    kernel_pack *pack;
     kernel_block *block;
 };
 
@@ -96,13 +96,22 @@ static void give_room(const struct call *c, const struct room *r)
 }
 
 struct blob_head {
-    uint32_t config_size, cpu;      /* cpu: features that the code needs */
+    uint32_t config_size, cpu; /* cpu: features that the code needs */
+    uint32_t packed,
+        unused; /* bytes of the packed configuration, behind which the object follows */
 };
+
+/* The object starts at a multiple of 8. */
+static size_t object_at(const struct blob_head *head)
+{
+    return (sizeof *head + (size_t)head->packed + 7) & ~(size_t)7;
+}
 
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
-    struct blob_head head = { sizeof(struct kernel_config), limber_cpu_of(t) };
+    struct blob_head head = { .config_size = sizeof(struct kernel_config),
+                              .cpu = limber_cpu_of(t) };
     struct kernel_config *k = malloc(sizeof *k);
     struct blob object = { 0 };
     bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
@@ -110,52 +119,48 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     ok = ok && limber_kernel_config(p, t, k, d) &&
          (k->unit == UNIT_exact || limber_llvm_object(k, t, dump, &object, d));
     if (ok) {
-        /* the object starts at a multiple of 8 */
-        size_t at = (sizeof head + sizeof *k + 7) & ~(size_t)7;
-
-        out->size = at + object.size;
-        out->data = calloc(1, out->size);
+        out->data = calloc(1, sizeof head + LIMBER_ZEROS_MOST(sizeof *k) + 7 + object.size);
         ok = out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
-        if (ok) {
-            memcpy(out->data, &head, sizeof head);
-            memcpy(out->data + sizeof head, k, sizeof *k);
-            if (object.size)
-                memcpy(out->data + at, object.data, object.size);
-        }
+    }
+    if (ok) {
+        head.packed = (uint32_t)limber_zeros_pack(k, sizeof *k, out->data + sizeof head);
+        memcpy(out->data, &head, sizeof head);
+        out->size = object_at(&head) + object.size;
+        if (object.size)
+            memcpy(out->data + object_at(&head), object.data, object.size);
     }
     free(object.data);
     free(k);
     return ok;
 }
 
-static bool take_config(struct kernel *k, const unsigned char *data, size_t size, unsigned *cpu,
-                        struct diag *d)
+static bool take_config(struct kernel *k, const unsigned char *data, size_t size,
+                        struct blob_head *head, struct diag *d)
 {
-    struct blob_head head;
-
-    if (size < sizeof head + sizeof k->config)
+    if (size < sizeof *head)
         return limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
-    memcpy(&head, data, sizeof head);
-    memcpy(&k->config, data + sizeof head, sizeof k->config);
-    if (head.config_size != sizeof k->config || k->config.version != KERNEL_VERSION)
+    memcpy(head, data, sizeof *head);
+    if (head->config_size != sizeof k->config)
         return limber_fail(d, LIMBER_STATUS_IO, "llvm: a kernel of another version");
-    if (head.cpu & ~limber_cpu())
-        return limber_cpu_lacks(head.cpu & ~limber_cpu(), d);
-    *cpu = head.cpu;
-    return true;
+    if (head->packed > size - sizeof *head ||
+        !limber_zeros_unpack(data + sizeof *head, head->packed, &k->config, sizeof k->config))
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
+    if (k->config.version != KERNEL_VERSION)
+        return limber_fail(d, LIMBER_STATUS_IO, "llvm: a kernel of another version");
+    return !(head->cpu & ~limber_cpu()) || limber_cpu_lacks(head->cpu & ~limber_cpu(), d);
 }
 
 /* The scheme `exact` is the library's own code, for the instruction set that the target names. */
 static void set_exact(struct kernel *k, unsigned cpu)
 {
-    k->prepare = limber_exact_prepare;
+    k->pack = limber_exact_pack;
     k->block = limber_exact_block;
 #if defined(LIMBER_EXACT_X86)
     if (cpu & CPU_avx512) {
-        k->prepare = limber_exact_prepare_avx512;
+        k->pack = limber_exact_pack_avx512;
         k->block = limber_exact_block_avx512;
     } else if (cpu & CPU_avx2) {
-        k->prepare = limber_exact_prepare_avx2;
+        k->pack = limber_exact_pack_avx2;
         k->block = limber_exact_block_avx2;
     }
 #else
@@ -173,9 +178,9 @@ static bool load_object(struct kernel *k, const unsigned char *data, size_t size
         ok = limber_object_map(aligned, size, &k->object, d);
     }
     if (ok) {
-        *(void **)&k->prepare = limber_object_symbol(aligned, size, &k->object, "limber_pack");
+        *(void **)&k->pack = limber_object_symbol(aligned, size, &k->object, "limber_pack");
         *(void **)&k->block = limber_object_symbol(aligned, size, &k->object, "limber_block");
-        ok = (k->prepare && k->block) ||
+        ok = (k->pack && k->block) ||
              limber_fail(d, LIMBER_STATUS_IO, "llvm: no entry in the kernel");
     }
     free(aligned);
@@ -184,16 +189,17 @@ static bool load_object(struct kernel *k, const unsigned char *data, size_t size
 
 static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
-    size_t at = (sizeof(struct blob_head) + sizeof(struct kernel_config) + 7) & ~(size_t)7;
     struct kernel *k = calloc(1, sizeof *k);
-    unsigned cpu = 0;
+    struct blob_head head;
     bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 
     *out = NULL;
-    ok = ok && take_config(k, data, size, &cpu, d);
+    ok = ok && take_config(k, data, size, &head, d);
     if (ok && k->config.unit == UNIT_exact) {
-        set_exact(k, cpu);
+        set_exact(k, head.cpu);
     } else if (ok) {
+        size_t at = object_at(&head);
+
         ok = size >= at ? load_object(k, data + at, size - at, d) :
                           limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
     }
@@ -352,12 +358,12 @@ static void show(const struct kernel_config *c, const struct packed *o, int side
         }
 }
 
-static void run_prepare(void *arg, int64_t task, int worker)
+static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
 
     (void)worker;
-    p->k->prepare(&p->call, task);
+    p->k->pack(&p->call, task);
 }
 
 static void run_block(void *arg, int64_t task, int worker)
@@ -411,7 +417,8 @@ static int64_t part_of_k(const struct kernel_config *f, const struct kernel_call
 {
     int64_t bytes = (call->m + call->n) * f->bytes, kc = f->kc;
 
-    if (!call->stores || call->op[0].view.patch || call->op[1].view.patch)
+    if (!call->stores || !limber_view_strided(&call->op[0].view) ||
+        !limber_view_strided(&call->op[1].view))
         return call->k ? call->k : 1;
     return kc * bytes >= PART_BYTES ? kc : PART_BYTES / (kc * bytes) * kc;
 }
@@ -446,7 +453,7 @@ static void keep_side(struct kernel *k, const struct call *c, const struct kerne
     if (!kept->packed) {
         clear_side(f, o, side);
         show(f, o, side, call->k);
-        c->runner->run(c->runner->self, share(f, &p.call, side), run_prepare, &p);
+        c->runner->run(c->runner->self, share(f, &p.call, side), run_pack, &p);
         keep->packed(keep->self, kept);
     }
     w->kept[side] = kept;
@@ -462,7 +469,8 @@ static void keep_sides(struct kernel *k, const struct call *c, const struct kern
     if (f->unit == UNIT_exact || f->unit == UNIT_model || c->k == 0 || (cut && f->offsets))
         return;
     for (int side = 0; side < 2; side++)
-        if (c->keep[side] && !call->op[side].view.tile_subset && !call->op[side].view.patch)
+        if (c->keep[side] && !call->op[side].view.tile_subset &&
+            limber_view_strided(&call->op[side].view))
             keep_side(k, c, call, side, w);
 }
 
@@ -538,7 +546,7 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
         memset(p->scratches, 0, (size_t)(c->runner->workers * p->scratch));
     tasks = call->tasks[0] + call->tasks[1];
     if (call->k > 0 && tasks > 0)
-        c->runner->run(c->runner->self, tasks, run_prepare, p);
+        c->runner->run(c->runner->self, tasks, run_pack, p);
     call->tasks[0] = 0; /* the rows are packed now */
     call->blocks_j = ceil_div(width, f->nb);
     c->runner->run(c->runner->self, ceil_div(call->m, call->mb) * call->blocks_j, run_block, p);
@@ -566,7 +574,7 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
 
 static const void *along(const struct view *v, int64_t p, int size)
 {
-    return v->patch ? v->data : (const char *)v->data + p * v->p * size;
+    return limber_view_strided(v) ? (const char *)v->data + p * v->p * size : v->data;
 }
 
 /* Parts of C whose limbs fit the workspace: few columns first, since rows once packed serve all of

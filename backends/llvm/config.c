@@ -8,13 +8,45 @@
 #include <math.h>
 #include <string.h>
 
-static enum limb_kind limb_kind_of(enum op op)
+#define R LIMBER_READS
+#define W LIMBER_WORD
+/* What is not named here is refused.  The index maps are the engine's matter: no kernel reads them.
+ */
+static const struct served served = {
+    .backend = "llvm",
+    .op = {
+        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
+                               R(sign) | R(special)),
+        LIMBER_SERVES(patches,
+                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout)),
+        LIMBER_SERVES(filters, R(groups) | R(layout)),
+        LIMBER_SERVES(image, R(groups) | R(layout)),
+        LIMBER_SERVES(whole, 0),
+        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
+        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
+        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
+        LIMBER_SERVES(quantize, R(axis)),
+        LIMBER_SERVES(products, R(unit) | R(chunk) | R(tile)),
+        LIMBER_SERVES(combine, R(reconstruct) | R(moduli) | R(uncertain)),
+        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+    },
+    .words = {
+        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
+        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col),
+        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
+        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
+        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
+                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
+        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
+        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
+    },
+};
+#undef R
+#undef W
+
+bool limber_llvm_serves(const struct plan *p, struct diag *d)
 {
-    return op == OP_hilo     ? LIMB_KIND_hilo :
-           op == OP_slices   ? LIMB_KIND_slices :
-           op == OP_residues ? LIMB_KIND_residues :
-           op == OP_quantize ? LIMB_KIND_unit :
-                               LIMB_KIND_whole;
+    return limber_plan_served(p, &served, d);
 }
 
 /* Instructions of i8 with group 4 multiply unsigned by signed bytes, or signed ones only: A is
@@ -36,14 +68,14 @@ static void set_side(const struct plan *p, const struct node *products, int whic
 
     s->f = p->node[n->in[0]].type.format;
     s->limb = n->type.format;
-    s->limb_kind = limb_kind_of(n->op);
+    s->limb_kind = limber_limb_kind(n->op);
     s->limbs = n->type.count;
-    s->axis = (int)n->num[ATTR_axis];
-    s->top = (int)(n->op == OP_hilo ? n->num[ATTR_top] : n->num[ATTR_bits]);
-    s->shift = (int)n->num[ATTR_shift];
-    s->step = (int)n->num[ATTR_step];
-    s->is_signed = n->num[ATTR_sign] == SIGN_signed;
-    if (s->limb_kind == LIMB_KIND_residues && k->same_sign)     /* any remainder serves */
+    s->axis = (int)limber_num(n, ATTR_axis);
+    s->top = (int)(n->op == OP_hilo ? limber_num(n, ATTR_top) : limber_num(n, ATTR_bits));
+    s->shift = (int)limber_num(n, ATTR_shift);
+    s->step = (int)limber_num(n, ATTR_step);
+    s->is_signed = limber_num(n, ATTR_sign) == SIGN_signed;
+    if (s->limb_kind == LIMB_KIND_residues && k->same_sign) /* any remainder serves */
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
                     2 :
@@ -51,10 +83,11 @@ static void set_side(const struct plan *p, const struct node *products, int whic
                                                                                      1;
     if (k->unit == UNIT_exact)
         s->limbs = s->pieces;
-    s->narrow = s->limb_kind == LIMB_KIND_slices && n->num[ATTR_bits] <= 30 && s->pieces == 1;
+    s->narrow =
+        s->limb_kind == LIMB_KIND_slices && limber_num(n, ATTR_bits) <= 30 && s->pieces == 1;
     s->base = s->limb_kind == LIMB_KIND_residues ? KERNEL_DIGIT : s->step;
     s->digits = s->limb_kind == LIMB_KIND_residues ?
-                    ((int)n->num[ATTR_bits] + KERNEL_DIGIT) / KERNEL_DIGIT :
+                    ((int)limber_num(n, ATTR_bits) + KERNEL_DIGIT) / KERNEL_DIGIT :
                     s->limbs;
     s->lines = which ? k->nr : k->mr;
     for (size_t r = 0; r < products->rows; r++)
@@ -72,7 +105,7 @@ static void set_side(const struct plan *p, const struct node *products, int whic
 
 static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
 {
-    const struct dims_list *tile = &products->list[ATTR_tile];
+    const struct dims_list *tile = limber_list(products, ATTR_tile);
 
     if (k->unit == UNIT_exact) {
         k->mr = k->nr = k->mb = k->nb = 16;
@@ -135,7 +168,8 @@ static void columns_of(const uint32_t *digit, double *column)
 
 static bool set_crt(const struct node *combine, struct kernel_config *k, struct diag *d)
 {
-    if (!limber_crt_init(&k->crt, combine->list[ATTR_moduli].v, combine->list[ATTR_moduli].n))
+    if (!limber_crt_init(&k->crt, limber_list(combine, ATTR_moduli)->v,
+                         limber_list(combine, ATTR_moduli)->n))
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: moduli are not pairwise coprime");
     columns_of(k->crt.product, k->product);
     k->columns = KERNEL_COLUMNS;
@@ -369,6 +403,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     unsigned cpu = limber_cpu_of(t);
 
     memset(k, 0, sizeof *k);
+    if (!limber_llvm_serves(p, d))
+        return false;
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: the plan was not split");
     if (products->rows > KERNEL_ROWS || products->type.count > KERNEL_ACCUMULATORS)
@@ -376,17 +412,17 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
                            "llvm: %zu rows and %d accumulators are too many", products->rows,
                            products->type.count);
     k->version = KERNEL_VERSION;
-    k->unit = (int)products->num[ATTR_unit];
-    if (products->num[ATTR_sums])
+    k->unit = (int)limber_num(products, ATTR_unit);
+    if (limber_num(products, ATTR_sums))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "llvm has no sums of tensor cores");
-    k->chunk = products->num[ATTR_chunk];
+    k->chunk = limber_num(products, ATTR_chunk);
     k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
     k->same_sign = k->unit == UNIT_i8 && (cpu & CPU_neon) && !(cpu & CPU_i8mm);
     if (!set_tile(products, k, d))
         return false;
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);
-    for (int i = 0; i < 2; i++)     /* digits and their carries are exact in binary32 */
+    for (int i = 0; i < 2; i++) /* digits and their carries are exact in binary32 */
         if (k->side[i].limb_kind == LIMB_KIND_slices && !k->side[i].narrow && k->side[i].step > 22)
             return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                                "llvm: slices of %d bits, at most 22 are cut", k->side[i].step);
@@ -398,7 +434,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         limber_format_named("i64", &k->scalars);
     k->rows = (int)products->rows;
     k->accumulators = products->type.count;
-    k->reconstruct = (int)combine->num[ATTR_reconstruct];
+    k->reconstruct = (int)limber_num(combine, ATTR_reconstruct);
     for (int r = 0; r < k->rows; r++) {
         k->row[r].a = (int16_t)products->row[r].a;
         k->row[r].b = (int16_t)products->row[r].b;
@@ -406,13 +442,13 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         k->weight[products->row[r].acc] = products->row[r].weight;
     }
     k->bare = has_bare(k);
-    k->has_alpha = (int)out->num[ATTR_alpha];
-    k->has_beta = (int)out->num[ATTR_beta];
+    k->has_alpha = (int)limber_num(out, ATTR_alpha);
+    k->has_beta = (int)limber_num(out, ATTR_beta);
     k->plain = !k->has_alpha && !k->has_beta;
-    k->wrap = (int)out->num[ATTR_wrap];
+    k->wrap = (int)limber_num(out, ATTR_wrap);
     k->integral = p->promise == LIMBER_CONTRACT_EXACT;
     k->uncertain_count = limber_node_has(combine, ATTR_uncertain);
-    k->uncertain = (int)combine->num[ATTR_uncertain];
+    k->uncertain = (int)limber_num(combine, ATTR_uncertain);
     if (k->unit == UNIT_exact || k->uncertain_count)
         set_exact(p, k);
     if (k->reconstruct == RECONSTRUCT_crt && !set_crt(combine, k, d))

@@ -16,19 +16,14 @@
             "limber_bitcode_end_" #limb_kind ":\n.byte 0\n.previous\n"); \
     extern const char limber_bitcode_##limb_kind[] __attribute__((visibility("hidden"))); \
     extern const char limber_bitcode_end_##limb_kind[] __attribute__((visibility("hidden")));
-BITCODE(0)
-BITCODE(1)
-BITCODE(2)
-BITCODE(3)
-BITCODE(4)
-BITCODE(5)
+#define EMBED(prefix, word, ...) BITCODE(word)
+LIMBER_LIMB_KINDS(EMBED)
 
 static const struct {
     const char *start, *end;
 } bitcode[LIMB_KIND_count] = {
-    { limber_bitcode_0, limber_bitcode_end_0 }, { limber_bitcode_1, limber_bitcode_end_1 },
-    { limber_bitcode_2, limber_bitcode_end_2 }, { limber_bitcode_3, limber_bitcode_end_3 },
-    { limber_bitcode_4, limber_bitcode_end_4 }, { limber_bitcode_5, limber_bitcode_end_5 },
+#define ROW(prefix, word, ...) { limber_bitcode_##word, limber_bitcode_end_##word },
+    LIMBER_LIMB_KINDS(ROW)
 };
 
 static void silent(LLVMDiagnosticInfoRef info, void *user)

@@ -25,7 +25,9 @@ static bool check(const struct plan *p, const struct fixed *f, enum unit *unit, 
     const struct node *end = limber_plan_find(p, OP_epilogue);
     limber_format in;
 
-    *unit = n ? (enum unit)n->num[ATTR_unit] : UNIT_count;
+    if (!limber_llvm_serves(p, d))
+        return false;
+    *unit = n ? (enum unit)limber_num(n, ATTR_unit) : UNIT_count;
     if (!n || !end || n->rows != 1 || (*unit != UNIT_f64 && *unit != UNIT_f32))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: no function of fixed shape for scheme %s",
@@ -38,7 +40,7 @@ static bool check(const struct plan *p, const struct fixed *f, enum unit *unit, 
     if (!limber_format_equal(end->type.format, in))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: the result is not in the unit's format");
-    *chunk = n->num[ATTR_chunk];
+    *chunk = limber_num(n, ATTR_chunk);
     if (f->m < 1 || f->n < 1 || f->k < 1 || *chunk < 1 ||
         (f->c.col != 1 && f->n > 1 && f->c.row != 1 && f->m > 1))
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: a shape that is not served");

@@ -14,13 +14,15 @@ file(MAKE_DIRECTORY ${LIMBER_BITCODE})
 set(_kernel ${CMAKE_CURRENT_SOURCE_DIR}/backends/llvm/kernel)
 file(GLOB _headers CONFIGURE_DEPENDS ir/*.h ir/*/*.h backends/*.h backends/llvm/kernel/*.h include/limber/*.h)
 set(LIMBER_BITCODE_FILES)
-foreach(kind RANGE 5)    # enum limb_kind of kernel.h
+file(STRINGS ir/words.h _kinds REGEX "F\\(LIMB_KIND, ")
+string(REGEX REPLACE "[^;]*F\\(LIMB_KIND, ([a-z]+)[^;]*" "\\1" _kinds "${_kinds}")
+foreach(kind ${_kinds})
   set(_bc ${LIMBER_BITCODE}/kernel_${kind}.bc)
-  set(_half $<$<EQUAL:${kind},5>:-mavx512fp16>)
+  set(_half $<$<STREQUAL:${kind},half>:-mavx512fp16>)
   add_custom_command(
     OUTPUT ${_bc}
     COMMAND ${LIMBER_CLANG} -std=gnu11 -O2 -Xclang -disable-llvm-passes -emit-llvm -c
-            -DKERNEL_LIMB_KIND=${kind} -march=x86-64-v4 ${_half} -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
+            -DKERNEL_LIMB_KIND=LIMB_KIND_${kind} -DKERNEL_LIMB_KIND_${kind} -march=x86-64-v4 ${_half} -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
             -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
             -Wall -Wextra -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include
             ${_kernel}/kernel.c -o ${_bc}.raw

@@ -67,9 +67,15 @@ bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, con
                        struct text *out);
 /* fixed.c: its way to a C function. */
 extern const struct functions limber_llvm_functions;
-/* config.c: a plan's constants. */
+/* config.c: whether all of a plan is served; its constants. */
+bool limber_llvm_serves(const struct plan *p, struct diag *d);
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d);
+/* zeros.c: bytes that are mostly zeros in little room, `size` a multiple of 4; answers the bytes
+ * that it takes at `to`, at most LIMBER_ZEROS_MOST.  Damaged bytes give false. */
+#define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)
+size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to);
+bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, size_t size);
 /* emit.c: an object file. */
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d);

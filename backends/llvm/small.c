@@ -407,7 +407,7 @@ static void add_old(struct small *s, struct tile *t, int r, int v)
 
 /* With a mask, all of c0 is read before the first store: a masked store that touches what is read
  * next, even with lanes that it leaves alone, would hold the load up. */
-static void finish(struct small *s, struct tile *t)
+static void reconstruct(struct small *s, struct tile *t)
 {
     bool masked = t->last.used != t->last.width;
 
@@ -578,7 +578,7 @@ static void tiles_of_rows(struct small *s, const struct part *r, const char *a, 
     t.a = l ? pa : a;
     t.c = l ? pc : c;
     multiply(s, &t);
-    finish(s, &t);
+    reconstruct(s, &t);
     if (l)
         loop_foot(s, l, walk, 2, r->count);
 }

@@ -120,7 +120,7 @@ static void add_any(struct limber_big *sum, const char *a, limber_format fa, con
 /* Elements of a line lie in steps, and none is left out. */
 static bool is_plain(const struct view *v)
 {
-    return !v->patch && !(v->tile_subset && v->tile_subset->tile);
+    return limber_view_strided(v) && !(v->tile_subset && v->tile_subset->tile);
 }
 
 static void dot_binary(struct limber_big *sum, const struct view *a, int size_a, int64_t i,

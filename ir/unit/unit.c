@@ -617,15 +617,15 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
                                                     [UNIT_tf32] = "tf32",
                                                     [UNIT_e4m3] = "e4m3",
                                                     [UNIT_e5m2] = "e5m2" };
-    const char *input = format[products->num[ATTR_unit]];
-    const char *word = limber_attrs[ATTR_sums].words;
+    const char *input = format[limber_num(products, ATTR_unit)];
     char name[24];
+    const char *word;
+    int n;
 
-    if (!products->num[ATTR_sums] || !input)
+    if (!limber_num(products, ATTR_sums) || !input)
         return false;
-    for (int64_t i = products->num[ATTR_sums]; i > 0; i--)
-        word = strchr(word, '|') + 1;
-    snprintf(name, sizeof name, "%.*s-%s", (int)strcspn(word, "|"), word, input);
+    word = limber_word_at(limber_attrs[ATTR_sums].words, limber_num(products, ATTR_sums), &n);
+    snprintf(name, sizeof name, "%.*s-%s", n, word ? word : "", input);
     /* what sums in groups is no one instruction whose sum so far is another's addend */
     return limber_unit_read(name, unit, &ignored) && !unit->group;
 }

@@ -183,8 +183,8 @@ static bool is_remote(const struct complex_product *x, const void *p)
 /* Whether B holds the least integer of its format, which has no negative there. */
 static bool holds_least(const struct complex_product *x, bool *least, struct diag *d)
 {
-    const struct patch along = { .pairs = PAIRS_along };
-    const struct view v = { x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride, &along };
+    const struct pair_map along = { .kind = PAIRS_along };
+    const struct view v = { x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride, .pairs = &along };
     limber_format f = x->b.m.format;
     struct mask m;
 
@@ -229,22 +229,22 @@ static bool see_b(const struct complex_product *x, struct problem *p, struct dia
     if (!widens(x, &wide, d))
         return false;
     p->fb = f;
-    p->patch_b = (struct patch){
-        .pairs = PAIRS_square,
+    p->pairs_b = (struct pair_map){
+        .kind = PAIRS_square,
         .minus = (minus_a == minus_b) << 1 | minus_b << 2 | minus_a << 3,
     };
     if (wide && wider(f, &p->fb)) {
-        p->patch_b.stored = f.size;
-        p->patch_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
+        p->pairs_b.stored = f.size;
+        p->pairs_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
     }
-    p->b = (struct view){ x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride, &p->patch_b };
+    p->b = (struct view){ x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride, .pairs = &p->pairs_b };
     return check_least(x, d);
 }
 
 static void see_a(const struct complex_product *x, struct problem *p)
 {
-    p->patch_a = (struct patch){ .pairs = PAIRS_along };
-    p->a = (struct view){ x->a.m.data, 2 * x->a.m.row_stride, 2 * x->a.m.col_stride, &p->patch_a };
+    p->pairs_a = (struct pair_map){ .kind = PAIRS_along };
+    p->a = (struct view){ x->a.m.data, 2 * x->a.m.row_stride, 2 * x->a.m.col_stride, .pairs = &p->pairs_a };
 }
 
 /* ---- A as it lies, or copied ----------------------------------------------------------------- */

@@ -139,80 +139,23 @@ static bool check(const limber_contract *contract, const limber_conv *s, const s
                        limber_check_apart(y, x, d) && limber_check_apart(y, w, d));
 }
 
-/* Filters in NHWC are o x r x s x c, so p = (c*r + y)*s + x has no single stride; they are seen as
- * images of their window's size, one pixel each. */
-static void view_filters(struct problem *p, const limber_conv *s, const void *w)
-{
-    int64_t depth = s->c / s->groups, size = depth * s->r * s->s;
-
-    p->step_a = p->m * size;
-    p->a = (struct view){ w, size, 1, NULL };
-    if (s->layout == LIMBER_LAYOUT_NCHW)
-        return;
-    p->a = (struct view){ w, 0, 0, &p->patch_a };
-    p->patch_a = (struct patch){
-        .h = s->r,
-        .w = s->s,
-        .r = s->r,
-        .s = s->s,
-        .oh = 1,
-        .ow = 1,
-        .stride = { 1, 1 },
-        .dilate = { 1, 1 },
-        .image = size,
-        .channel = 1,
-        .row = s->s * depth,
-        .col = depth,
-    };
-}
-
-static void view_image(struct problem *p, const limber_conv *s, const void *x, const int64_t out[2])
-{
-    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    int64_t depth = s->c / s->groups;
-
-    p->step_b = nchw ? depth * s->h * s->w : depth;
-    p->b = (struct view){ x, 0, 0, &p->patch_b };
-    p->patch_b = (struct patch){
-        .h = s->h,
-        .w = s->w,
-        .r = s->r,
-        .s = s->s,
-        .oh = out[0],
-        .ow = out[1],
-        .stride = { s->stride[0], s->stride[1] },
-        .pad = { s->pad[0], s->pad[2] },
-        .dilate = { s->dilate[0], s->dilate[1] },
-        .image = s->c * s->h * s->w,
-        .channel = nchw ? s->h * s->w : 1,
-        .row = nchw ? s->w : s->w * s->c,
-        .col = nchw ? 1 : s->c,
-    };
-}
-
-static void place_result(struct problem *p, const limber_conv *s, void *y, const int64_t out[2])
-{
-    bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    int64_t pixels = out[0] * out[1];
-
-    p->step_c = nchw ? p->m * pixels : p->m;
-    p->c = (struct output_view){
-        .data = y,
-        .row = nchw ? pixels : 1,
-        .col = nchw ? 1 : s->o,
-        .inner = pixels > 0 ? pixels : 1,
-        .outer = s->o * pixels,
-    };
-}
-
 /* Fills what is there: the views point into it. */
 static void state(struct problem *p, const limber_contract *contract, const limber_conv *s,
                   const void *alpha, const struct operands *o, const void *beta,
                   const int64_t out[2])
 {
+    struct index_map result;
+
     *p = (struct problem){
         .contract = *contract,
         .shape = s,
+        .conv = { .geometry = { .stride = { s->stride[0], s->stride[1] },
+                                .pad = { s->pad[0], s->pad[1], s->pad[2], s->pad[3] },
+                                .dilate = { s->dilate[0], s->dilate[1] },
+                                .groups = s->groups,
+                                .layout =
+                                    s->layout == LIMBER_LAYOUT_NHWC ? LAYOUT_nhwc : LAYOUT_nchw },
+                  .sizes = { s->n, s->c, s->h, s->w, s->o, s->r, s->s, out[0], out[1] } },
         .m = s->o / s->groups,
         .n = s->n * out[0] * out[1],
         .k = s->c / s->groups * s->r * s->s,
@@ -223,9 +166,15 @@ static void state(struct problem *p, const limber_contract *contract, const limb
         .alpha = limber_scalar(alpha, o->yf, 1),
         .beta = limber_scalar(beta, o->yf, 0),
     };
-    view_filters(p, s, o->w);
-    view_image(p, s, o->x, out);
-    place_result(p, s, o->y, out);
+    limber_conv_map(&p->map_a, OP_filters, &p->conv, 0);
+    limber_conv_map(&p->map_b, OP_patches, &p->conv, 0);
+    limber_conv_map(&result, OP_image, &p->conv, 0);
+    p->a = limber_map_view(&p->map_a, o->w);
+    p->b = limber_map_view(&p->map_b, o->x);
+    p->c = limber_map_output(&result, o->y);
+    p->step_a = p->map_a.group;
+    p->step_b = p->map_b.group;
+    p->step_c = result.group;
 }
 
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,

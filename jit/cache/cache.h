@@ -42,6 +42,7 @@ struct entry {
     int from; /* as in struct report: compiled, from disk, found in memory */
     double seconds; /* that making it took */
     char *stated; /* the stated plan as text, or NULL */
+    struct conv_geometry geometry; /* of its conv2d */
 };
 
 /* ---- memory.c: kernels in memory ------------------------------------------------------------- */

@@ -183,8 +183,8 @@ static bool seems_mixed(const limber_context *ctx, const struct problem *p)
     double work = (double)p->m * (double)p->n * (double)p->k;
     struct sample a, b;
 
-    if (ctx->one_plan || p->groups != 1 || p->shape || p->a.patch || p->b.patch ||
-        limber_asks(p, "native") || work < SAMPLED)
+    if (ctx->one_plan || p->groups != 1 || p->shape || !limber_view_strided(&p->a) ||
+        !limber_view_strided(&p->b) || limber_asks(p, "native") || work < SAMPLED)
         return false;
     a = limber_scan_sample(&p->a, p->fa, p->m, p->k);
     b = limber_scan_sample(&p->b, p->fb, p->n, p->k);

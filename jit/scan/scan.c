@@ -317,7 +317,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
     struct job *j = arg;
     int64_t from = (task * j->rows + j->first) * RUN, end = from + j->rows * RUN;
     int64_t to = end < j->lines ? end : j->lines, middle = from;
-    bool direct = j->kind != KIND_none && !j->v->patch;
+    bool direct = j->kind != KIND_none && limber_view_strided(j->v);
 
     if (direct && j->v->line == 1)
         middle = to - (to - from) % 8;

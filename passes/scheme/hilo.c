@@ -42,16 +42,17 @@ static bool fits(const struct scheme *s, const struct node *m, bool *scale, stru
     if (!limber_node_has(m, ATTR_spread))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", m->name);
     *scale = false;
-    if (m->num[ATTR_width] == 0 || (m->num[ATTR_emin] >= low && m->num[ATTR_emax] < top))
+    if (limber_num(m, ATTR_width) == 0 ||
+        (limber_num(m, ATTR_emin) >= low && limber_num(m, ATTR_emax) < top))
         return true;
     if (!s->scaled)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s leaves [2^%d, 2^%d)", m->name, low,
                            top);
     *scale = true;
-    if (m->num[ATTR_spread] > top - 1 - low)
+    if (limber_num(m, ATTR_spread) > top - 1 - low)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "exponents of one line of %%%s spread over %d, at most %d fit", m->name,
-                           (int)m->num[ATTR_spread], top - 1 - low);
+                           (int)limber_num(m, ATTR_spread), top - 1 - low);
     return true;
 }
 

@@ -61,15 +61,6 @@ const limber_scheme *limber_scheme_at(int i)
     return i >= 0 && (size_t)i < limber_scheme_count ? &limber_schemes[i].told : NULL;
 }
 
-const struct node *limber_source(const struct plan *p, int value)
-{
-    const struct node *n = &p->node[value];
-
-    while (n->op != OP_arg && n->nin > 0)
-        n = &p->node[n->in[0]];
-    return n;
-}
-
 bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
 {
     const struct node *g = limber_plan_find(p, OP_gemm), *out = limber_plan_find(p, OP_epilogue);
@@ -86,7 +77,7 @@ bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
     s->ma = limber_source(p, s->a);
     s->mb = limber_source(p, s->b);
     s->out = out;
-    s->wraps = out->num[ATTR_wrap] == 1;
+    s->wraps = limber_num(out, ATTR_wrap) == 1;
     return true;
 }
 
@@ -101,8 +92,10 @@ static bool add_combine(struct plan *p, const struct stated *s, int products, in
     struct type t = s->type;
     int c;
 
-    if (reconstruct == RECONSTRUCT_sum && limber_units[p->node[products].num[ATTR_unit]].exact_bits)
-        limber_format_named(count > 1 ? "f64" : limber_units[p->node[products].num[ATTR_unit]].acc,
+    if (reconstruct == RECONSTRUCT_sum &&
+        limber_units[limber_num(&p->node[products], ATTR_unit)].exact_bits)
+        limber_format_named(count > 1 ? "f64" :
+                                        limber_units[limber_num(&p->node[products], ATTR_unit)].acc,
                             &t.format);
     else
         limber_format_named("exact", &t.format);
@@ -146,19 +139,12 @@ bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, e
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
-    const char *word = limber_attrs[ATTR_sums].words;
-    size_t length = strlen(t->sums);
+    int sums = limber_word_find(limber_attrs[ATTR_sums].words, t->sums, strlen(t->sums));
 
-    for (int i = 0; *word; i++) {
-        size_t here = strcspn(word, "|");
-
-        if (here == length && strncmp(word, t->sums, here) == 0) {
-            limber_node_set(n, ATTR_sums, i);
-            return true;
-        }
-        word += here + (word[here] == '|');
-    }
-    return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
+    if (sums < 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "target: sums=%s is not known", t->sums);
+    limber_node_set(n, ATTR_sums, sums);
+    return true;
 }
 
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
@@ -169,12 +155,12 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
 
     if (!limber_node_has(mask, ATTR_width))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", mask->name);
-    width = mask->num[ATTR_width];
+    width = limber_num(mask, ATTR_width);
     if (budget > 0 && budget < 1) {
         /* truncation of |X| >= 2^(bits-1-spread) by less than 1 (2 for the two parts of dd),
          * half of the budget for each operand, one more bit for their product and pruning */
-        need =
-            (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) + mask->num[ATTR_spread];
+        need = (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) +
+               limber_num(mask, ATTR_spread);
         if (need < width)
             width = need;
     }
@@ -192,12 +178,12 @@ int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mas
     int64_t spread, width;
 
     *mask = *s->mb;
-    spread = mask->num[ATTR_emax] - mask->num[ATTR_emin];
-    width = spread + mask->num[ATTR_sig];
+    spread = limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin);
+    width = spread + limber_num(mask, ATTR_sig);
     if (limber_plan_order(p, s->b) != ORDER_rsc || !limber_node_has(mask, ATTR_width) ||
-        width > mask->num[ATTR_width] + MORE)
+        width > limber_num(mask, ATTR_width) + MORE)
         return AXIS_col;
-    mask->num[ATTR_spread] = spread;
-    mask->num[ATTR_width] = width;
+    limber_node_set(mask, ATTR_spread, spread);
+    limber_node_set(mask, ATTR_width, width);
     return AXIS_all;
 }

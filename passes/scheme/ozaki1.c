@@ -54,8 +54,8 @@ static bool measure(const struct plan *p, const struct node *mask, limber_format
                     struct operand *o, struct diag *d)
 {
     o->step = step;
-    o->is_signed = !limber_node_has(mask, ATTR_sign) || mask->num[ATTR_sign] == SIGN_signed;
-    o->spread = limber_node_has(mask, ATTR_spread) ? (int)mask->num[ATTR_spread] : 0;
+    o->is_signed = !limber_node_has(mask, ATTR_sign) || limber_num(mask, ATTR_sign) == SIGN_signed;
+    o->spread = limber_node_has(mask, ATTR_spread) ? (int)limber_num(mask, ATTR_spread) : 0;
     if (p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST)
         o->bits = p->slices * step - o->is_signed;
     else if (!limber_need_bits(p, mask, f, &o->bits, d))
@@ -191,10 +191,10 @@ bool limber_split_integer(struct plan *p, const struct scheme *scheme, const str
         o->step = 8;
         o->spread = 0;
         o->is_signed = f.kind == LIMBER_KIND_INT &&
-                       !(limber_node_has(mask, ATTR_sign) && mask->num[ATTR_sign]);
+                       !(limber_node_has(mask, ATTR_sign) && limber_num(mask, ATTR_sign));
         o->bits = 8 * f.size - (f.kind == LIMBER_KIND_INT);
-        if (limber_node_has(mask, ATTR_emax) && mask->num[ATTR_emax] + 1 < o->bits)
-            o->bits = mask->num[ATTR_emax] < 0 ? 1 : (int)mask->num[ATTR_emax] + 1;
+        if (limber_node_has(mask, ATTR_emax) && limber_num(mask, ATTR_emax) + 1 < o->bits)
+            o->bits = limber_num(mask, ATTR_emax) < 0 ? 1 : (int)limber_num(mask, ATTR_emax) + 1;
         o->slices = (o->bits + o->is_signed + 7) / 8;
     }
     return finish(p, &s, scheme->unit, 32768, &oa, &ob, AXIS_none, d);

@@ -249,27 +249,22 @@ static void a_scan_finds_what_windows_see(void **state)
 
         make(&r, &t);
         const limber_conv *s = &t.s;
-        const bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
         const int64_t depth = s->c / s->groups, lines = s->n * t.oh * t.ow;
         const int64_t k = depth * s->r * s->s;
-        const struct patch patch = {
-            .h = s->h,
-            .w = s->w,
-            .r = s->r,
-            .s = s->s,
-            .oh = t.oh,
-            .ow = t.ow,
-            .stride = { s->stride[0], s->stride[1] },
-            .pad = { s->pad[0], s->pad[2] },
-            .dilate = { s->dilate[0], s->dilate[1] },
-            .image = s->c * s->h * s->w,
-            .channel = nchw ? s->h * s->w : 1,
-            .row = nchw ? s->w : s->w * s->c,
-            .col = nchw ? 1 : s->c,
+        const struct conv conv = {
+            { .stride = { s->stride[0], s->stride[1] },
+              .pad = { s->pad[0], s->pad[1], s->pad[2], s->pad[3] },
+              .dilate = { s->dilate[0], s->dilate[1] },
+              .groups = s->groups,
+              .layout = s->layout == LIMBER_LAYOUT_NHWC },
+            { s->n, s->c, s->h, s->w, s->o, s->r, s->s, t.oh, t.ow },
         };
+        struct index_map map;
+
+        limber_conv_map(&map, OP_patches, &conv, 0);
         x = malloc((size_t)(s->n * s->c * s->h * s->w) * f.size);
         fill(&r, data[i / 4 % 4], f, x, (size_t)(s->n * s->c * s->h * s->w));
-        const struct view v = { x, 0, 0, &patch };
+        const struct view v = limber_map_view(&map, x);
 
         all = patches(&v, f, lines, k);
         assert_true(limber_scan(&seen, &v, f, lines, k, SCAN_full, true, NULL, &d));

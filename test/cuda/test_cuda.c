@@ -507,48 +507,34 @@ static void convolve(limber_contract contract, const char *format, const char *r
     drop_tensors(&t);
 }
 
-/* One group's operands, as jit/api/conv.c has them. */
-static struct call call_of(const struct layer *l, const struct tensors *t, struct patch patch[2],
+/* One group's operands. */
+struct places {
+    struct conv conv;
+    struct index_map map[3];
+};
+
+static struct call call_of(const struct layer *l, const struct tensors *t, struct places *x,
                            int64_t group, char *y)
 {
-    bool nchw = l->layout == LIMBER_LAYOUT_NCHW;
-    int64_t depth = l->c / l->groups, m = l->o / l->groups, size = depth * l->r * l->s;
-    int64_t pixels = t->oh * t->ow;
+    static const enum op ops[] = { OP_filters, OP_patches, OP_image };
 
-    patch[0] = (struct patch){ .h = l->r,
-                               .w = l->s,
-                               .r = l->r,
-                               .s = l->s,
-                               .oh = 1,
-                               .ow = 1,
-                               .stride = { 1, 1 },
-                               .dilate = { 1, 1 },
-                               .image = size,
-                               .channel = 1,
-                               .row = l->s * depth,
-                               .col = depth };
-    patch[1] = (struct patch){ .h = l->h,
-                               .w = l->w,
-                               .r = l->r,
-                               .s = l->s,
-                               .oh = t->oh,
-                               .ow = t->ow,
-                               .stride = { l->stride, l->stride },
-                               .pad = { l->pad, l->pad },
+    x->conv = (struct conv){ { .stride = { l->stride, l->stride },
+                               .pad = { l->pad, l->pad, l->pad, l->pad },
                                .dilate = { l->dilate, l->dilate },
-                               .image = l->c * l->h * l->w,
-                               .channel = nchw ? l->h * l->w : 1,
-                               .row = nchw ? l->w : l->w * l->c,
-                               .col = nchw ? 1 : l->c };
+                               .groups = l->groups,
+                               .layout = l->layout == LIMBER_LAYOUT_NHWC },
+                             { l->n, l->c, l->h, l->w, l->o, l->r, l->s, t->oh, t->ow } };
+    for (int i = 0; i < 3; i++)
+        limber_conv_map(&x->map[i], ops[i], &x->conv, 0);
     return (struct call){
-        .m = m,
-        .n = l->n * pixels,
-        .k = size,
+        .m = l->o / l->groups,
+        .n = l->n * t->oh * t->ow,
+        .k = l->c / l->groups * l->r * l->s,
         .workspace_limit = 1 << 22,
-        .a = { t->w + group * m * size * t->f.size, nchw ? size : 0, nchw, nchw ? NULL : patch },
-        .b = { t->x + group * depth * (nchw ? l->h * l->w : 1) * t->f.size, 0, 0, patch + 1 },
-        .c = { y + group * m * (nchw ? pixels : 1) * t->fy.size, nchw ? pixels : 1, nchw ? 1 : l->o,
-               pixels, l->o * pixels },
+        .conv = &x->conv,
+        .a = limber_map_view(&x->map[0], t->w + group * x->map[0].group * t->f.size),
+        .b = limber_map_view(&x->map[1], t->x + group * x->map[1].group * t->f.size),
+        .c = limber_map_output(&x->map[2], y + group * x->map[2].group * t->fy.size),
     };
 }
 
@@ -627,7 +613,7 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
 {
     struct tensors t = make_tensors(l, how.format, how.format, how.data);
     char *got = calloc(t.ny, t.fy.size);
-    struct patch patch[2];
+    struct places places;
     struct target target = { .device = 0 };
     struct mask mw = { 0 }, mx = { 0 };
     struct plan p;
@@ -635,7 +621,7 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
     bool ok = limber_backend_cuda.probe(&target, d);
 
     for (int64_t g = 0; ok && g < l->groups; g++) {
-        struct call want = call_of(l, &t, patch, g, t.y), call = call_of(l, &t, patch, g, got);
+        struct call want = call_of(l, &t, &places, g, t.y), call = call_of(l, &t, &places, g, got);
 
         ok = limber_scan(&mw, &call.a, t.f, call.m, call.k, SCAN_full, true, NULL, d) &&
              limber_scan(&mx, &call.b, t.f, call.n, call.k, SCAN_full, true, NULL, d);

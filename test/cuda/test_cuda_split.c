@@ -190,7 +190,7 @@ static int64_t compare(const struct product *x, struct diag *d)
     if (!limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d) ||
         !run_plan(&limber_backend_interp, &p, &call, d))
         fail_msg("%s: %s", x->scheme, d->text);
-    assert_int_equal(limber_plan_find(&p, OP_products)->num[ATTR_split] == SPLIT_inside,
+    assert_int_equal(limber_num(limber_plan_find(&p, OP_products), ATTR_split) == SPLIT_inside,
                      x->split == LIMBER_SPLIT_INSIDE);
     call.c.data = got;
     if (run_plan(&limber_backend_cuda, &p, &call, d)) {

@@ -78,15 +78,15 @@ static const char *const texts[] = {
     "plan conv2d promise=native kbits=8 budget=any {\n"
     "  %x = arg index=0 : f128[n,c,h,w]\n"
     "  %w = arg index=1 : (1,4,3,9,5,1,0)[o,d,r,s]\n"
-    "  %f = filters %w layout=nchw : (1,4,3,9,5,1,0)[m,k]\n"
-    "  %p = patches %x stride=1,1 pad=0,0,0,0 dilate=1,1 layout=nchw : f128[k,n]\n"
+    "  %f = filters %w groups=1 layout=nchw : (1,4,3,9,5,1,0)[m,k]\n"
+    "  %p = patches %x stride=1,1 pad=0,0,0,0 dilate=1,1 groups=1 layout=nchw : f128[k,n]\n"
     "  %fl = whole %f : (1,4,3,9,5,1,0)[m,k]x1\n"
     "  %pl = whole %p : f128[k,n]x1\n"
     "  %s = products %fl %pl unit=exact chunk=4611686018427387904 : exact[m,n]x1 {\n"
     "  }\n"
     "  %c = combine %s reconstruct=sum : exact[m,n]\n"
     "  %d = epilogue %c alpha=one beta=zero wrap=0 : f128[m,n]\n"
-    "  %y = image %d layout=nchw : f128[n,o,p,q]\n"
+    "  %y = image %d groups=1 layout=nchw : f128[n,o,p,q]\n"
     "  ret %y\n"
     "}\n",
 };
@@ -621,17 +621,19 @@ static void classes_widen(void **state)
         m.width = m.sig + m.spread + (int)rng(100);
         for (unsigned use = 0; use < 8; use++) {
             limber_mask_class(&m, f64, use, &n);
-            assert_true(n.num[ATTR_emin] <= m.emin);
-            assert_true(n.num[ATTR_emax] >= m.emax);
-            assert_true(n.num[ATTR_spread] >= m.spread);
-            assert_true(n.num[ATTR_width] >= m.width);
-            assert_true(n.num[ATTR_sig] >= m.sig);
-            assert_int_equal(n.num[ATTR_sign], m.negative ? SIGN_signed : SIGN_unsigned);
-            assert_int_equal(n.num[ATTR_special], m.special);
+            assert_true(limber_num(&n, ATTR_emin) <= m.emin);
+            assert_true(limber_num(&n, ATTR_emax) >= m.emax);
+            assert_true(limber_num(&n, ATTR_spread) >= m.spread);
+            assert_true(limber_num(&n, ATTR_width) >= m.width);
+            assert_true(limber_num(&n, ATTR_sig) >= m.sig);
+            assert_int_equal(limber_num(&n, ATTR_sign), m.negative ? SIGN_signed : SIGN_unsigned);
+            assert_int_equal(limber_num(&n, ATTR_special), m.special);
             if (use & CLASS_ranges)
-                assert_true(n.num[ATTR_emin] > m.emin - 32 && n.num[ATTR_emax] < m.emax + 32);
+                assert_true(limber_num(&n, ATTR_emin) > m.emin - 32 &&
+                            limber_num(&n, ATTR_emax) < m.emax + 32);
             if (!(use & (CLASS_coarse | CLASS_widths)))
-                assert_true(n.num[ATTR_spread] < m.spread + 16 && n.num[ATTR_width] < m.width + 16);
+                assert_true(limber_num(&n, ATTR_spread) < m.spread + 16 &&
+                            limber_num(&n, ATTR_width) < m.width + 16);
         }
     }
 }
@@ -648,10 +650,10 @@ static void zeros_and_the_unscanned_have_classes(void **state)
     assert_false(limber_node_has(&n, ATTR_emin));
     limber_mask_class(&zero, f64, false, &n);
     assert_true(limber_node_has(&n, ATTR_width));
-    assert_int_equal(n.num[ATTR_width], 0);
-    assert_int_equal(n.num[ATTR_spread], 0);
-    assert_int_equal(n.num[ATTR_emin], 0);
-    assert_int_equal(n.num[ATTR_emax], 0);
+    assert_int_equal(limber_num(&n, ATTR_width), 0);
+    assert_int_equal(limber_num(&n, ATTR_spread), 0);
+    assert_int_equal(limber_num(&n, ATTR_emin), 0);
+    assert_int_equal(limber_num(&n, ATTR_emax), 0);
     limber_mask_clear(&none);
     limber_mask_clear(&none);
 }

@@ -8,6 +8,7 @@
  *   ; expect error: text            or what they must say
  *
  * LIMBER_BLESS=1 writes what the passes leave now; a person reads the difference. */
+#include "backends/backend.h"
 #include "passes/passes.h"
 #include "files.h"
 
@@ -74,6 +75,7 @@ static void outcome(const struct trial *t, struct text *out)
     if (!limber_target_parse(&machine, t->target, &d) || !limber_plan_parse(&p, input, &d) ||
         !limber_plan_verify(&p, &d))
         fail_msg("%s: %s", t->path, d.text);
+    limber_target_complete(&machine);
     ok = limber_passes_run(&p, &machine, strcmp(t->run, "all") ? t->run : NULL,
                            (struct pass_watch){ 0 }, &d);
     if (ok) {
@@ -173,6 +175,7 @@ static void stressed(void *user, const char *path)
 
         assert_non_null(input);
         assert_true(limber_target_parse(&machine, t.target, &d));
+        limber_target_complete(&machine);
         change_digits(input);
         if (limber_plan_parse(&p, input, &bad) && limber_plan_verify(&p, &bad)) {
             ++*ran;

@@ -115,7 +115,7 @@ static void run_here(void *self, int64_t tasks, void (*fn)(void *arg, int64_t ta
 static limber_format format_of(const struct plan *p, int index)
 {
     for (int i = 0; i < (int)p->nodes; i++)
-        if (p->node[i].op == OP_arg && p->node[i].num[ATTR_index] == index)
+        if (p->node[i].op == OP_arg && limber_num(&p->node[i], ATTR_index) == index)
             return p->node[i].type.format;
     fail_msg("no arg index=%d", index);
     return named("f64");

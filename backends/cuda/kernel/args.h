@@ -11,8 +11,8 @@ struct tensor_map {
 };
 #endif
 
-/* Where position p of a simulated unit's order lies: runs of `run` positions fill run_slots each, so
- * that blocks and groups begin at whole pieces. */
+/* Where position p of a simulated unit's order lies: runs of `run` positions fill run_slots each,
+ * so that blocks and groups begin at whole pieces. */
 struct slots {
     int64_t k, run, run_slots;
     int32_t count;                  /* in all */
@@ -20,20 +20,36 @@ struct slots {
     int64_t part_length;            /* in positions */
 };
 
+/* An operand with the index map that its view points to. */
+struct operand_args {
+    struct view view;               /* patch and pairs are NULL: limber_operand_view sets them */
+    struct patch patch;
+    struct pair_map pairs;
+    int32_t patched, paired;
+};
+
+PRIM struct view limber_operand_view(const struct operand_args *o)
+{
+    struct view v = o->view;
+
+    v.patch = o->patched ? &o->patch : NULL;
+    v.pairs = o->paired ? &o->pairs : NULL;
+    return v;
+}
+
 enum { SCALED_lines = 1, SCALED_all };      /* by a power of two for each line, for all of them */
 
 /* One operand, or a part of its lines, becomes limbs: [limb][line][element], lines `pitch` bytes
  * apart; what is padded is zero.  Of images, which follow each other, the lines are pixels. */
-struct prepare_args {
-    struct view view;
-    struct patch patch;
+struct pack_args {
+    struct operand_args operand;
     int64_t line0, lines;           /* of the operand; `padded` are written */
     int64_t length, padded;
     char *limbs;
     int64_t pitch, limb;            /* bytes from line to line, from limb to limb */
     struct tile_subset tile_subset;         /* where block is not NULL */
     const int32_t *emax;            /* of the part's lines, where they are scaled, or of all */
-    int32_t patched, blocks_p;      /* blocks side by side along k */
+    int32_t blocks_p;               /* blocks side by side along k */
     const int32_t *choice;          /* NULL, or which alternative is taken: this is `mine` */
     int32_t mine;
     struct slots slots;             /* of a simulated unit */
@@ -70,12 +86,12 @@ struct window {
     int32_t pieces;                 /* of 16 bytes, of a pixel */
 };
 
-/* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together, or
- * (across) neighbouring lines do; with `whole` rows of them begin at whole pieces of 16 bytes. */
+/* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together,
+ * or (across) neighbouring lines do; with `whole` rows of them begin at whole pieces of 16 bytes.
+ */
 struct origin {
-    struct view view;
-    struct patch patch;
-    int32_t patched, across, whole;
+    struct operand_args operand;
+    int32_t across, whole;
 };
 
 struct multiply_args {
@@ -100,9 +116,7 @@ struct multiply_args {
 
 /* Elements one by one, for what no unit can do. */
 struct element_args {
-    struct view a, b;
-    struct patch patch_a, patch_b;
-    int32_t patched_a, patched_b;
+    struct operand_args a, b;
     struct tile_subset subset_a, subset_b;    /* where block is not NULL */
     int64_t k;
     uint64_t seed;
@@ -136,9 +150,8 @@ struct pairs_args {
 
 /* As struct weigh_job. */
 struct weigh_args {
-    struct view view;
-    struct patch patch;
-    int32_t patched, across;
+    struct operand_args operand;
+    int32_t across;
     int64_t lines, length;
     const double *weights;
     double *to;
@@ -149,15 +162,14 @@ enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags };
 enum { SCAN_special = 1, SCAN_negative = 2 };
 #endif
 struct scan_args {
-    struct view view;
-    struct patch patch;
+    struct operand_args operand;
     int64_t lines, length;
     int32_t *found;                 /* [field][line], of `all` lines */
     int64_t all;
     int32_t *tiles;                 /* NULL, or the same of tiles of LIMBER_BLOCK lines by ELEMENTS,
                                        [field][row of tiles][tile], of so many rows */
     int64_t tile_rows;
-    int32_t patched, blocks_p;
+    int32_t blocks_p;
     int32_t blocks;                 /* of one image; of a matrix, all */
     int64_t image;                  /* elements from one image to the next */
     int32_t *choice;                /* NULL, or what the start sets to 0, */

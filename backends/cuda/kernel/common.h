@@ -75,8 +75,8 @@ DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
 
 /* One of a pair: widened, its sign changed. */
 template <int S>
-DEVICE typename raw_element<S>::type load_pair(const struct patch &w, const char *at, int64_t line,
-                                             int64_t p)
+DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const char *at,
+                                               int64_t line, int64_t p)
 {
     typename raw_element<S>::type e;
 
@@ -99,7 +99,7 @@ DEVICE bool load_element(typename raw_element<S>::type &e, const struct view &v,
 
     if (!at)
         return false;
-    e = v.patch && v.patch->pairs ? load_pair<S>(*v.patch, at, line, p) :
+    e = v.pairs ? load_pair<S>(*v.pairs, at, line, p) :
         load_raw<SIDES[S].f.size>(at);
     return true;
 }
@@ -107,7 +107,7 @@ DEVICE bool load_element(typename raw_element<S>::type &e, const struct view &v,
 /* Whether elements of a line lie closer together than lines do. */
 DEVICE bool lies_along(const struct view &v)
 {
-    return v.patch ? v.patch->pairs && v.p == 2 : v.p <= v.line;
+    return v.pairs ? v.p == 2 : !v.patch && v.p <= v.line;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -138,7 +138,8 @@ DEVICE double double_of(limber_format f, const void *p)
         sticky = limber_num_decode_dd(&x, p);
     else
         limber_num_decode(&x, f, p);
-    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, sticky, LIMBER_ROUND_NEAREST);
+    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, sticky,
+                      LIMBER_ROUND_NEAREST);
     return v;
 }
 

@@ -40,15 +40,14 @@ DEVICE void copy_elements(const multiply_args &a, uint32_t at, int64_t line0, in
     constexpr int columns = across ? lines : depth;
     const struct origin &o = a.origin[S];
     int64_t first = S ? a.r.j0 : a.r.i0, count = S ? a.r.n : a.r.m;
-    struct view v = o.view;
+    struct view v = limber_operand_view(&o.operand);
 
-    v.patch = o.patched ? &o.patch : NULL;
     ROLL for (int x = own; x < lines * depth; x += threads) {
         int line = across ? x % columns : x / columns, p = across ? x / columns : x % columns;
         bool inside = line0 + line < count && p0 + p < a.k;
         uint32_t to = at + raw_at<lines, depth>(line, p, across), e = 0;
 
-        if (v.patch) {
+        if (!limber_view_strided(&v)) {
             if (inside)
                 load_element<S>(e, v, first + line0 + line, p0 + p);
             store_shared<uint32_t>(to, e);
@@ -65,16 +64,19 @@ DEVICE void copy_raw(const multiply_args &a, uint32_t at, int64_t line0, int64_t
 {
     const struct origin &o = a.origin[S];
     int64_t count = (S ? a.r.n : a.r.m) - line0, first = (S ? a.r.j0 : a.r.i0) + line0;
-    const char *from = (const char *)o.view.data + (first * o.view.line + p0 * o.view.p) * 4;
+    const char *from = (const char *)o.operand.view.data +
+                       (first * o.operand.view.line + p0 * o.operand.view.p) * 4;
 
     if (!o.whole && o.across)
         copy_elements<S, lines, depth, threads, true>(a, at, line0, p0, own);
     else if (!o.whole)
         copy_elements<S, lines, depth, threads, false>(a, at, line0, p0, own);
     else if (o.across)
-        copy_rows<depth, lines / 4, threads, false>(at, from, o.view.p * 4, a.k - p0, count, own);
+        copy_rows<depth, lines / 4, threads, false>(at, from, o.operand.view.p * 4, a.k - p0, count,
+                                                    own);
     else
-        copy_rows<lines, depth / 4, threads, true>(at, from, o.view.line * 4, count, a.k - p0, own);
+        copy_rows<lines, depth / 4, threads, true>(at, from, o.operand.view.line * 4, count,
+                                                   a.k - p0, own);
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */

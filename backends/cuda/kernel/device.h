@@ -125,7 +125,10 @@ DEVICE float bits_float(uint32_t x) { return __uint_as_float(x); }
 DEVICE uint64_t double_bits(double x) { return (uint64_t)__double_as_longlong(x); }
 DEVICE double bits_double(uint64_t x) { return __longlong_as_double((int64_t)x); }
 /* Bytes of (y, x), x below, picked by the four low digits of `digits`. */
-DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits) { return __byte_perm(x, y, digits); }
+DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
+{
+    return __byte_perm(x, y, digits);
+}
 
 /* c + the four products of bytes, modulo 2^32; SA, SB: signed. */
 template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
@@ -189,7 +192,10 @@ DEVICE void copy4(uint32_t at, const void *p, int bytes)
 /* This thread's copies since the last end are one group. */
 DEVICE void copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* All but the n newest groups of this thread are there, for this thread. */
-template <int n> DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory"); }
+template <int n> DEVICE void copy_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
 #else
 /* Older devices copy at once. */
 DEVICE void copy16(uint32_t at, const void *p, int bytes)
@@ -218,8 +224,8 @@ DEVICE void load_fragments(uint32_t r[4], uint32_t at)
 }
 #endif
 
-/* d += a b.  Of lane l, with g = l >> 2 and t = l & 3: a[0], a[1] hold bytes 4t .. 4t + 3 of rows g,
- * g + 8, a[2], a[3] those 16 bytes further; b[0], b[1] bytes 4t .. of column g and 16 further;
+/* d += a b.  Of lane l, with g = l >> 2 and t = l & 3: a[0], a[1] hold bytes 4t .. 4t + 3 of rows
+ * g, g + 8, a[2], a[3] those 16 bytes further; b[0], b[1] bytes 4t .. of column g and 16 further;
  * d[0], d[1] row g, columns 2t, 2t + 1, d[2], d[3] row g + 8. */
 #if __CUDA_ARCH__ >= 800
 #define MMA_I8(sa, sb)                                                                             \
@@ -328,7 +334,10 @@ DEVICE void barrier_init(uint32_t at, int count)
                  : "memory");
 }
 /* After the inits, by the thread that did them: tensor copies and other blocks see them. */
-DEVICE void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+DEVICE void barrier_init_done()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 DEVICE void barrier_arrive(uint32_t at)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(at)) : "memory");
@@ -363,9 +372,9 @@ DEVICE void barrier_arrive_in(uint32_t at, int rank)
                  ::"r"(shared_address(at)), "r"(rank) : "memory");
 }
 
-/* A box of the tensor from element (x, y, z) on, x along memory, to shared memory (aligned to 1024),
- * in 128-byte rows, 16-byte piece c of row r at c ^ (r & 7); what lies outside is zero and counts.
- * One thread issues it; its bytes arrive at the barrier. */
+/* A box of the tensor from element (x, y, z) on, x along memory, to shared memory (aligned to
+ * 1024), in 128-byte rows, 16-byte piece c of row r at c ^ (r & 7); what lies outside is zero and
+ * counts. One thread issues it; its bytes arrive at the barrier. */
 DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z, uint32_t barrier)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -401,7 +410,8 @@ template <int n> DEVICE void registers_less()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
 }
 
-/* Of a tile of 128-byte rows as tensor_load leaves it, from `byte` (a multiple of 32) of each row on. */
+/* Of a tile of 128-byte rows as tensor_load leaves it, from `byte` (a multiple of 32) of each row
+ * on. */
 DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
 {
     uint64_t address = shared_address(at) + (uint32_t)byte;
@@ -412,7 +422,10 @@ DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
 DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /* All but the n newest groups are done: their registers hold the sums, their tiles are free. */
-template <int n> DEVICE void group_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory"); }
+template <int n> DEVICE void group_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
+}
 /* After a wait: uses of d stay behind it. */
 template <class T, int n> DEVICE void group_keep(T (&d)[n])
 {
@@ -423,9 +436,10 @@ template <class T, int n> DEVICE void group_keep(T (&d)[n])
             asm volatile("" : "+r"(d[i])::"memory");
 }
 
-/* d (64 x n) = a b, or += where keep is 1, by the 128 threads of a warpgroup; a is 64 and b n rows of 32
- * bytes, given by descriptors.  Warp w of the group holds rows 16 w ..; of lane l, g = l >> 2, t =
- * l & 3: d[4 j], d[4 j + 1] are row g, columns 8 j + 2 t, + 1; d[4 j + 2], d[4 j + 3] row g + 8. */
+/* d (64 x n) = a b, or += where keep is 1, by the 128 threads of a warpgroup; a is 64 and b n rows
+ * of 32 bytes, given by descriptors.  Warp w of the group holds rows 16 w ..; of lane l, g = l >>
+ * 2, t = l & 3: d[4 j], d[4 j + 1] are row g, columns 8 j + 2 t, + 1; d[4 j + 2], d[4 j + 3] row g
+ * + 8. */
 #define D4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define D16(c, i) D4(c, i), D4(c, i + 4), D4(c, i + 8), D4(c, i + 12)
 #define D32(c) D16(c, 0), D16(c, 16)
@@ -438,24 +452,27 @@ template <class T, int n> DEVICE void group_keep(T (&d)[n])
 #define L32 R30 "%30,%31"
 #define L64 R30 R10(3) R10(4) R10(5) "%60,%61,%62,%63"
 #define L96 R30 R10(3) R10(4) R10(5) R10(6) R10(7) R10(8) "%90,%91,%92,%93,%94,%95"
-#define L128 R30 R10(3) R10(4) R10(5) R10(6) R10(7) R10(8) R10(9) R10(10) R10(11)                    \
-    "%120,%121,%122,%123,%124,%125,%126,%127"
+#define L128 \
+    R30 R10(3) R10(4) R10(5) R10(6) R10(7) R10(8) R10(9) R10(10) \
+        R10(11) "%120,%121,%122,%123,%124,%125,%126,%127"
 #define IN_R(x) "+r"(x)
 #define IN_F(x) "+f"(x)
-#define WGMMA(kind, shape, tail, list, registers, a, b, k)                                          \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " k ", 0;\n"                                    \
-                 "wgmma.mma_async.sync.aligned." shape "." kind " {" list "}, " a ", " b ", p" tail \
-                 ";\n}" : registers : "l"(da), "l"(db), "r"(keep))
-#define WGMMA_N(kind, ks, tail, in)                                                                 \
-    do {                                                                                           \
-        if constexpr (n == 64)                                                                     \
-            WGMMA(kind, "m64n64" ks, tail, L32, D32(in), "%32", "%33", "%34");                     \
-        else if constexpr (n == 128)                                                               \
-            WGMMA(kind, "m64n128" ks, tail, L64, D64(in), "%64", "%65", "%66");                    \
-        else if constexpr (n == 192)                                                               \
-            WGMMA(kind, "m64n192" ks, tail, L96, D96(in), "%96", "%97", "%98");                    \
-        else                                                                                       \
-            WGMMA(kind, "m64n256" ks, tail, L128, D128(in), "%128", "%129", "%130");               \
+#define WGMMA(kind, shape, tail, list, registers, a, b, k) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " k ", 0;\n" \
+                 "wgmma.mma_async.sync.aligned." shape "." kind " {" list "}, " a ", " b \
+                 ", p" tail ";\n}" \
+                 : registers \
+                 : "l"(da), "l"(db), "r"(keep))
+#define WGMMA_N(kind, ks, tail, in) \
+    do { \
+        if constexpr (n == 64) \
+            WGMMA(kind, "m64n64" ks, tail, L32, D32(in), "%32", "%33", "%34"); \
+        else if constexpr (n == 128) \
+            WGMMA(kind, "m64n128" ks, tail, L64, D64(in), "%64", "%65", "%66"); \
+        else if constexpr (n == 192) \
+            WGMMA(kind, "m64n192" ks, tail, L96, D96(in), "%96", "%97", "%98"); \
+        else \
+            WGMMA(kind, "m64n256" ks, tail, L128, D128(in), "%128", "%129", "%130"); \
     } while (0)
 
 template <int n, int SA, int SB>

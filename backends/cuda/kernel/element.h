@@ -9,17 +9,16 @@ struct operands { struct view a, b; };
 
 DEVICE struct operands operands_of(const element_args &g)
 {
-    struct operands o = { g.a, g.b };
+    struct operands o = { limber_operand_view(&g.a), limber_operand_view(&g.b) };
 
-    o.a.patch = g.patched_a ? &g.patch_a : NULL;
-    o.b.patch = g.patched_b ? &g.patch_b : NULL;
     o.a.tile_subset = g.subset_a.block ? &g.subset_a : NULL;
     o.b.tile_subset = g.subset_b.block ? &g.subset_b : NULL;
     return o;
 }
 
 /* The one or two numbers of element p of a line; none of padding. */
-template <int S> DEVICE int parts_at(limber_num part[2], const struct view &v, int64_t line, int64_t p)
+template <int S>
+DEVICE int parts_at(limber_num part[2], const struct view &v, int64_t line, int64_t p)
 {
     constexpr limber_format f = SIDES[S].f;
     typename raw_of<f.size>::type e;
@@ -70,9 +69,10 @@ DEVICE bool is_odd(const limber_num &x)
     return x.kind == NUM_inf || x.kind == NUM_nan;
 }
 
-/* Every product in a long accumulator.  NaN and infinities are met on the way: no scan is needed. */
-DEVICE int exact_element(const element_args &g, const struct operands &o, limber_big *sum, int64_t i,
-                         int64_t j)
+/* Every product in a long accumulator.  NaN and infinities are met on the way: no scan is needed.
+ */
+DEVICE int exact_element(const element_args &g, const struct operands &o, limber_big *sum,
+                         int64_t i, int64_t j)
 {
     char *to = limber_output_at(&g.r.c, g.r.i0 + i, g.r.j0 + j, RESULT.size);
     limber_scalars scalars = scalars_of(g.r);

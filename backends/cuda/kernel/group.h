@@ -5,8 +5,8 @@
  * and take one task after another; the ring runs on across them.
  *
  * The blocks of a cluster have neighbouring tiles of the same columns: each fetches its part of B's
- * tile for all of them.  So a stage is free when the groups of all have read it, and one that has no
- * tile left goes along with zeros. */
+ * tile for all of them.  So a stage is free when the groups of all have read it, and one that has
+ * no tile left goes along with zeros. */
 #ifndef LIMBER_CUDA_GROUP_H
 #define LIMBER_CUDA_GROUP_H
 
@@ -39,8 +39,9 @@ DEVICE int steps_of(const multiply_args &a, struct task t)
     return TOTALS ? rows_of(t) * a.steps : a.steps;
 }
 
-/* Whether step s of a task has anything to multiply: where parts of k show nothing of a row of tiles,
- * or of a column of them, neither the fetching thread nor those who multiply know of the step. */
+/* Whether step s of a task has anything to multiply: where parts of k show nothing of a row of
+ * tiles, or of a column of them, neither the fetching thread nor those who multiply know of the
+ * step. */
 DEVICE bool is_shown(const multiply_args &a, struct task t, int s)
 {
     int part;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of plain lanes: fused multiply-adds in binary32 and binary64, products of four
- * bytes; on devices, or for formats, without a matrix unit.  Each lane has TI x TJ elements. */
+ * The multiply kernel of plain lanes: fused multiply-adds in binary32 and binary64, products of
+ * four bytes; on devices, or for formats, without a matrix unit.  Each lane has TI x TJ elements.
+ */
 #ifndef LIMBER_CUDA_LANE_H
 #define LIMBER_CUDA_LANE_H
 
@@ -29,7 +30,8 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     if constexpr (WINDOW)
         copy_pixels<THREADS, 1, TILE_B>(a, at + TILE_A, PIXELS, from_b, step);
     else
-        copy_tile<BN, THREADS>(at + TILE_A, from_b + (int64_t)t.j * BN * a.pitch + step * STEP, a.pitch);
+        copy_tile<BN, THREADS>(at + TILE_A, from_b + (int64_t)t.j * BN * a.pitch + step * STEP,
+                               a.pitch);
 }
 
 /* ---- one piece of 16 bytes along k ----------------------------------------------------------- */

@@ -55,13 +55,13 @@ DEVICE void note(uint64_t &most, int64_t re, int64_t im)
 constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
                             SIDES[0].f.kind == LIMBER_KIND_UINT;
 
-KERNEL(limber_sums, struct sums_args, PREPARE_THREADS, 1)
+KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
     uint64_t most = 0;
 
-    ROLL for (int64_t x = (int64_t)block() * PREPARE_THREADS + thread();
-              x < args.outer * args.inner; x += (int64_t)blocks() * PREPARE_THREADS) {
+    ROLL for (int64_t x = (int64_t)block() * PACK_THREADS + thread();
+              x < args.outer * args.inner; x += (int64_t)blocks() * PACK_THREADS) {
         const char *at = args.from + (x / args.inner * args.outer_step +
                                       x % args.inner * args.inner_step) * SIDES[0].f.size;
         T re = load_part<T>(at), im = load_part<T>(at + SIDES[0].f.size);
@@ -74,13 +74,14 @@ KERNEL(limber_sums, struct sums_args, PREPARE_THREADS, 1)
 }
 
 /* Re = P1 - s t P2, Im = P3 - P1 - s t P2; integers have 64 bits. */
-KERNEL(limber_pairs, struct pairs_args, PREPARE_THREADS, 1)
+KERNEL(limber_pairs, struct pairs_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
 
-    ROLL for (int64_t x = (int64_t)block() * PREPARE_THREADS + thread(); x < args.count;
-              x += (int64_t)blocks() * PREPARE_THREADS) {
-        T p1 = load<T>((const T *)args.product[0] + x), p2 = load<T>((const T *)args.product[1] + x);
+    ROLL for (int64_t x = (int64_t)block() * PACK_THREADS + thread(); x < args.count;
+              x += (int64_t)blocks() * PACK_THREADS) {
+        T p1 = load<T>((const T *)args.product[0] + x),
+          p2 = load<T>((const T *)args.product[1] + x);
         T p3 = load<T>((const T *)args.product[2] + x), second = args.plus ? p2 : minus(p2);
 
         store((T *)args.to + x * args.width, plus(p1, second));

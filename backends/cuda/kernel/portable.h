@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel in WMMA, the portable form of tensor cores: which lane holds what is the device's
- * secret, so sums leave their registers by way of shared memory.  Rows of tiles are padded, not
- * permuted; stages are copied at once where there are no asynchronous copies. */
+ * The multiply kernel in WMMA, the portable form of tensor cores: which lane holds what is the
+ * device's secret, so sums leave their registers by way of shared memory.  Rows of tiles are
+ * padded, not permuted; stages are copied at once where there are no asynchronous copies. */
 #ifndef LIMBER_CUDA_PORTABLE_H
 #define LIMBER_CUDA_PORTABLE_H
 
@@ -38,7 +38,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
                        from_b + (TOTALS ? ROW_B[row] : l) * a.limb_b, a.pitch);
 }
 
-/* ---- products ---------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------- */
 
 typedef float tile_sums[MI][NJ][8];
 #define FLAT8(type, d) (*(type (*)[MI * NJ * 8])(d))
@@ -65,11 +65,15 @@ DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, 
     }
 }
 
-/* ---- sums leave --------------------------------------------------------------------------------- */
+/* ---- sums leave ----------------------------------------------------------------------------- */
 
-DEVICE uint32_t out_of(int acc) { return (uint32_t)(OUTS + ((thread() >> 5) * OUT_SUMS + acc) * OUT); }
+DEVICE uint32_t out_of(int acc)
+{
+    return (uint32_t)(OUTS + ((thread() >> 5) * OUT_SUMS + acc) * OUT);
+}
 
-/* Lane l takes eight elements of row l / 2 of a 16 x 16 tile whose accumulators are in shared memory. */
+/* Lane l takes eight elements of row l / 2 of a 16 x 16 tile whose accumulators are in shared
+ * memory. */
 template <class F> DEVICE void each_of_tile(int64_t i0, int64_t j0, F with)
 {
     int row = lane() >> 1, column = (lane() & 1) * 8;
@@ -108,7 +112,7 @@ DEVICE void flush(const multiply_args &a, struct task t, int64_t i0, int64_t j0,
         }
 }
 
-/* ---- tasks --------------------------------------------------------------------------------------- */
+/* ---- tasks ---------------------------------------------------------------------------------- */
 
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the passes may know of an operand that lies on the device: per line the exponents, the lowest
- * bit and the significant bits in use, as jit/scan/scan.c finds them of host memory. */
+ * What the passes may know of an operand that lies on the device: per line the exponents, the
+ * lowest bit and the significant bits in use, as jit/scan/scan.c finds them of host memory. */
 #ifndef LIMBER_CUDA_SCAN_H
 #define LIMBER_CUDA_SCAN_H
 
@@ -80,13 +80,13 @@ DEVICE void put_tile(const scan_args &args, int64_t line0, int64_t p0, struct se
 
     join_lanes<32>(s);
     if (lane() == 0)
-        put_seen(args.tiles + line0 / LIMBER_BLOCK * across + p0 / ELEMENTS, args.tile_rows * across,
-                 s);
+        put_seen(args.tiles + line0 / LIMBER_BLOCK * across + p0 / ELEMENTS,
+                 args.tile_rows * across, s);
 }
 
 /* A block takes LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of
  * them. */
-KERNEL(limber_scan, struct scan_args, PREPARE_THREADS, 1)
+KERNEL(limber_scan, struct scan_args, PACK_THREADS, 1)
 {
     constexpr int size = SIDES[0].f.size;
     typedef typename raw_of<size>::type raw;
@@ -95,11 +95,10 @@ KERNEL(limber_scan, struct scan_args, PREPARE_THREADS, 1)
     int64_t step = (int64_t)args.blocks_p * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
     struct seen s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
-    struct view v = args.view;
+    struct view v = limber_operand_view(&args.operand);
     int32_t *found = args.found + image * args.lines + line0 + line;
 
     v.data = (const char *)v.data + image * args.image * size;
-    v.patch = args.patched ? &args.patch : NULL;
     ROLL for (int64_t p0 = (int64_t)(own % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
         struct seen here = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
@@ -118,10 +117,10 @@ KERNEL(limber_scan, struct scan_args, PREPARE_THREADS, 1)
 }
 
 /* Before a scan. */
-KERNEL(limber_scan_start, struct scan_args, PREPARE_THREADS, 1)
+KERNEL(limber_scan_start, struct scan_args, PACK_THREADS, 1)
 {
-    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
-    int64_t step = (int64_t)blocks() * PREPARE_THREADS;
+    int64_t line = (int64_t)block() * PACK_THREADS + thread();
+    int64_t step = (int64_t)blocks() * PACK_THREADS;
     int64_t tiles = args.tile_rows * ((args.length + ELEMENTS - 1) / ELEMENTS);
 
     if (line == 0 && args.choice)
@@ -142,9 +141,9 @@ DEVICE void join_found(struct seen &s, const int32_t *at, int64_t all)
               load<uint32_t>((const uint32_t *)at + SCAN_flags * all) });
 }
 
-KERNEL(limber_scan_windows, struct windows_args, PREPARE_THREADS, 1)
+KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
 {
-    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    int64_t line = (int64_t)block() * PACK_THREADS + thread();
     const struct patch &w = args.patch;
     struct seen s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
     int64_t row = limber_quotient(line, w.ow), image = limber_quotient(row, w.oh);
@@ -179,9 +178,9 @@ DEVICE bool is_within(const decide_args &a, int64_t line)
            load<int32_t>(a.found + SCAN_sig * a.lines + line) <= a.sig;
 }
 
-KERNEL(limber_decide, struct decide_args, PREPARE_THREADS, 1)
+KERNEL(limber_decide, struct decide_args, PACK_THREADS, 1)
 {
-    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
+    int64_t line = (int64_t)block() * PACK_THREADS + thread();
     int32_t emax = line < args.lines ? load<int32_t>(args.found + SCAN_emax * args.lines + line) :
                    INT32_MIN, most = emax;
     uint32_t flags;

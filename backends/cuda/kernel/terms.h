@@ -15,16 +15,16 @@ template <int S> DEVICE void copy_number(char *to, int64_t x, const char *from)
         store_raw<f.size>(to + x * f.size, &e);
 }
 
-KERNEL(limber_terms, struct terms_args, PREPARE_THREADS, 1)
+KERNEL(limber_terms, struct terms_args, PACK_THREADS, 1)
 {
     constexpr int size = SIDES[0].f.size, wide = SIDES[0].f.kind == LIMBER_KIND_INT ? 8 : size;
-    int64_t own = (int64_t)block() * PREPARE_THREADS + thread();
+    int64_t own = (int64_t)block() * PACK_THREADS + thread();
 
     if (own < 2 * args.width * wide)
         store(args.factors + own, args.value[own]);
     if (args.width < 4)
         return;
-    ROLL for (int64_t x = own; x < args.m * args.n; x += (int64_t)blocks() * PREPARE_THREADS) {
+    ROLL for (int64_t x = own; x < args.m * args.n; x += (int64_t)blocks() * PACK_THREADS) {
         const char *from = args.c + (x / args.n * args.row + x % args.n * args.col) * size;
 
         copy_number<0>(args.to, x * args.width + 2, from);

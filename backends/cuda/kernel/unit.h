@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of simulated units.  Loaded operands come to shared memory in a ring of stages;
- * a lane does what the description says to its elements of C, slot by slot along k.
+ * The multiply kernel of simulated units.  Loaded operands come to shared memory in a ring of
+ * stages; a lane does what the description says to its elements of C, slot by slot along k.
  *
  *   narrow  binary32 and 32-bit integers, TI x TJ elements at once: what the description and the
  *           values of this tile's lines allow
@@ -114,8 +114,18 @@ DEVICE void ended(struct progress &g, int what)
 
 /* ---- what is counted: in the order of struct unit_counts ------------------------------------- */
 
-enum { COUNT_mul_inexact, COUNT_mul_underflow, COUNT_mul_overflow, COUNT_swamps, COUNT_partly,
-       COUNT_sum_overflow, COUNT_outer_sums, COUNT_outer_swamped, COUNT_outer_partly, COUNT_fields };
+enum {
+    COUNT_mul_inexact,
+    COUNT_mul_underflow,
+    COUNT_mul_overflow,
+    COUNT_swamps,
+    COUNT_partly,
+    COUNT_sum_overflow,
+    COUNT_outer_sums,
+    COUNT_outer_swamped,
+    COUNT_outer_partly,
+    COUNT_fields
+};
 
 struct tally { uint32_t n[COUNT_fields]; };
 

@@ -4,7 +4,7 @@
 #ifndef LIMBER_CUDA_UNIT_LOAD_H
 #define LIMBER_CUDA_UNIT_LOAD_H
 
-enum { LINES = 32, ELEMENTS = 64, EACH = 8, PREPARE_THREADS = LINES * ELEMENTS / EACH,
+enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1, SCALE_THREADS = 256 };
 
 enum { NO_EXPONENT = -20000 };      /* of what takes no part in an alignment */
@@ -29,14 +29,13 @@ template <int S> DEVICE double element_at(const struct view &v, int64_t line, in
     return double_of(SIDES[S].f, &e);
 }
 
-template <int S> DEVICE void scale_blocks(const prepare_args &a)
+template <int S> DEVICE void scale_blocks(const pack_args &a)
 {
     const limber_unit u = MODEL;
     int64_t x = (int64_t)block() * SCALE_THREADS + thread(), line = x / a.scale_blocks, from, to;
-    struct view v = a.view;
+    struct view v = limber_operand_view(&a.operand);
     double most = 0;
 
-    v.patch = a.patched ? &a.patch : NULL;
     if (line >= a.lines)
         return;
     from = x % a.scale_blocks * SCALE_BLOCK;
@@ -52,12 +51,12 @@ template <int S> DEVICE void scale_blocks(const prepare_args &a)
                  most > 0 ? (float)limber_unit_scale(&u, S ? &u.b : &u.a, most) : 1);
 }
 
-KERNEL(limber_scale_a, struct prepare_args, SCALE_THREADS, 1)
+KERNEL(limber_scale_a, struct pack_args, SCALE_THREADS, 1)
 {
     scale_blocks<0>(args);
 }
 
-KERNEL(limber_scale_b, struct prepare_args, SCALE_THREADS, 1)
+KERNEL(limber_scale_b, struct pack_args, SCALE_THREADS, 1)
 {
     scale_blocks<1>(args);
 }
@@ -66,16 +65,15 @@ KERNEL(limber_scale_b, struct prepare_args, SCALE_THREADS, 1)
 /* ---- elements -------------------------------------------------------------------------------- */
 
 /* A block of lines by slots, read along whichever lies together in memory. */
-template <int S> DEVICE void read_slots(const prepare_args &a, int64_t line0, int64_t slot0)
+template <int S> DEVICE void read_slots(const pack_args &a, int64_t line0, int64_t slot0)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    struct view v = a.view;
+    struct view v = limber_operand_view(&a.operand);
     bool along;
 
-    v.patch = a.patched ? &a.patch : NULL;
     along = lies_along(v);
-    ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PREPARE_THREADS) {
+    ROLL for (int x = thread(); x < LINES * ELEMENTS; x += PACK_THREADS) {
         int line = along ? x / ELEMENTS : x % LINES, p = along ? x % ELEMENTS : x / LINES;
         int64_t index = line0 + line < a.lines ? index_at(a.slots, slot0 + p) : -1;
         raw e = {};
@@ -102,7 +100,7 @@ DEVICE struct loaded nothing(int side)
 }
 
 template <int S, class raw>
-DEVICE struct loaded load_slot(const prepare_args &a, int64_t line, int64_t slot, raw e)
+DEVICE struct loaded load_slot(const pack_args &a, int64_t line, int64_t slot, raw e)
 {
     const limber_step s = S ? MODEL.b : MODEL.a;
     int64_t index = line < a.lines ? index_at(a.slots, slot) : -1;
@@ -115,7 +113,7 @@ DEVICE struct loaded load_slot(const prepare_args &a, int64_t line, int64_t slot
     scale = load<float>(a.scales + line * a.scale_blocks + index / SCALE_BLOCK);
 #endif
     limber_unit_load_one(&s, double_of(SIDES[S].f, &e), scale, MODEL.sub > 1, &v);
-    if (!MODEL.zeros && MODEL.sub == 1 && v.value == 0)     /* else terms are looked at as a whole */
+    if (!MODEL.zeros && MODEL.sub == 1 && v.value == 0) /* else terms are looked at as a whole */
         v.exponent = NO_EXPONENT;
     return v;
 }
@@ -126,7 +124,7 @@ DEVICE void put_eight(char *to, const uint32_t (&v)[EACH])
     store<bytes16>(to + 16, { { v[4], v[5], v[6], v[7] } });
 }
 
-template <int S> DEVICE void prepare(const prepare_args &a)
+template <int S> DEVICE void pack(const pack_args &a)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
@@ -157,14 +155,14 @@ template <int S> DEVICE void prepare(const prepare_args &a)
         atomic_or(a.wide + (line0 + line) / (S ? BN : BM), 1);
 }
 
-KERNEL(limber_prepare_a, struct prepare_args, PREPARE_THREADS, 1)
+KERNEL(limber_pack_a, struct pack_args, PACK_THREADS, 1)
 {
-    prepare<0>(args);
+    pack<0>(args);
 }
 
-KERNEL(limber_prepare_b, struct prepare_args, PREPARE_THREADS, 1)
+KERNEL(limber_pack_b, struct pack_args, PACK_THREADS, 1)
 {
-    prepare<1>(args);
+    pack<1>(args);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in binary32, for tiles whose lines hold values of moderate size alone.  Lane l holds
- * rows (l >> 3) + 4 i and columns (l & 7) + 8 j of its warp's part. */
+ * Simulated units in binary32, for tiles whose lines hold values of moderate size alone.  Lane l
+ * holds rows (l >> 3) + 4 i and columns (l & 7) + 8 j of its warp's part. */
 #ifndef LIMBER_CUDA_UNIT_NARROW_H
 #define LIMBER_CUDA_UNIT_NARROW_H
 
@@ -39,10 +39,10 @@ DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t
 }
 
 /* What y, the rounded acc + x, lost; counted from `first` on.  sum is what was rounded: where it is
- * right to nearest and both terms have few bits (safe), it is exact, or one term itself.  Else one of
- * two differences is exact, so both agree exactly when the sum is. */
-DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float x, float sum, float y,
-                        bool beyond)
+ * right to nearest and both terms have few bits (safe), it is exact, or one term itself.  Else one
+ * of two differences is exact, so both agree exactly when the sum is. */
+DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float x, float sum,
+                        float y, bool beyond)
 {
     bool same = y == acc, inexact;
 
@@ -132,8 +132,8 @@ DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int
 /* ---- fused blocks ---------------------------------------------------------------------------- */
 
 /* Sums of products in units of 2^(E - frac): first the largest exponent E of the terms, then
- * 2^(frac - E), which products are multiplied by; 256 high + low where 32 bits do not hold the sums of
- * a block. */
+ * 2^(frac - E), which products are multiplied by; 256 high + low where 32 bits do not hold the sums
+ * of a block. */
 enum { SPLITS = CHUNK < PIECE };
 struct fused { int32_t most[TI][TJ], sum[TI][TJ], high[TI][TJ], low[TI][TJ]; float up[TI][TJ]; };
 
@@ -189,7 +189,8 @@ DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stag
 
         UNROLL for (int i = 0; i < TI; i++) {
             UNROLL for (int q = 0; q < 4; q++) {
-                float ab = mul32(bits_float(a[i].w[q]), bits_float(b.w[q])), x = mul32(ab, f.up[i][j]);
+                float ab = mul32(bits_float(a[i].w[q]), bits_float(b.w[q])),
+                      x = mul32(ab, f.up[i][j]);
                 int32_t v = cut32(x);
 
                 f.sum[i][j] += v;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rounding to the formats of a simulated unit.
  *
- *   wide    in binary64: any description, any data.  What is not exact there is rounded to odd, which
- *           keeps every later rounding to 24 bits or fewer right.
+ *   wide    in binary64: any description, any data.  What is not exact there is rounded to odd,
+ *           which keeps every later rounding to 24 bits or fewer right.
  *   narrow  in binary32: for operands whose range was checked, with roundings that the instructions
  *           state themselves.
  *
@@ -13,8 +13,9 @@
 /* What an overflow of this sign becomes: 0 the largest value, 1 infinity, 2 NaN. */
 DEVICE int overflow_of(limber_step s, int negative)
 {
-    int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_AWAY ||
-                   s.rounding == LIMBER_ROUND_STOCHASTIC || (s.rounding == LIMBER_ROUND_UP && !negative) ||
+    int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST ||
+                   s.rounding == LIMBER_ROUND_AWAY || s.rounding == LIMBER_ROUND_STOCHASTIC ||
+                   (s.rounding == LIMBER_ROUND_UP && !negative) ||
                    (s.rounding == LIMBER_ROUND_DOWN && negative);
 
     if (!infinite || s.format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
@@ -246,7 +247,8 @@ DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp cl
         field = field < most ? field : most;
     }
     e = bits_float(field);
-    if (s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_UP || s.rounding == LIMBER_ROUND_DOWN) {
+    if (s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_UP ||
+        s.rounding == LIMBER_ROUND_DOWN) {
         float c = 1.5f * whole;
 
         t = s.rounding == LIMBER_ROUND_NEAREST ? fma32(e, c, x) : s.rounding == LIMBER_ROUND_UP ?

@@ -26,13 +26,15 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     const char *from_b = a.limbs_b + (TOTALS ? ROW_B[row] * a.limb_b : 0);
 
     UNROLL for (int l = 0; l < HELD_A; l++)
-        copy_tile<BM, THREADS>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a, a.pitch);
+        copy_tile<BM, THREADS>(at + l * TILE_A, from_a + (TOTALS ? ROW_A[row] : l) * a.limb_a,
+                               a.pitch);
     if constexpr (WINDOW) {
         copy_pixels<THREADS, HELD_B, TILE_B>(a, at + HELD_A * TILE_A, PIXELS, from_b, step);
     } else {
         from_b += (int64_t)t.j * BN * a.pitch + (int64_t)step * STEP;
         UNROLL for (int l = 0; l < HELD_B; l++)
-            copy_tile<BN, THREADS>(at + HELD_A * TILE_A + l * TILE_B, from_b + l * a.limb_b, a.pitch);
+            copy_tile<BN, THREADS>(at + HELD_A * TILE_A + l * TILE_B, from_b + l * a.limb_b,
+                                   a.pitch);
     }
 }
 

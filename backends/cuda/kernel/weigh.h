@@ -3,13 +3,12 @@
 #ifndef LIMBER_CUDA_WEIGH_H
 #define LIMBER_CUDA_WEIGH_H
 
-KERNEL(limber_weigh, struct weigh_args, PREPARE_THREADS, 1)
+KERNEL(limber_weigh, struct weigh_args, PACK_THREADS, 1)
 {
-    int64_t line = (int64_t)block() * PREPARE_THREADS + thread();
-    struct view v = args.view;
+    int64_t line = (int64_t)block() * PACK_THREADS + thread();
+    struct view v = limber_operand_view(&args.operand);
     double sum = 0;
 
-    v.patch = args.patched ? &args.patch : NULL;
     if (line >= args.lines)
         return;
     ROLL for (int64_t p = 0; p < args.length; p++) {

@@ -24,8 +24,8 @@ static kernel_transpose *turn_here(void)
     return limber_transpose;
 }
 
-/* Lines that are stretches of memory; those that do not exist repeat the last.  A block along k lies
- * within a tile of an excerpt. */
+/* Lines that are stretches of memory; those that do not exist repeat the last.  A block along k
+ * lies within a tile of an excerpt. */
 static void turn(const struct kernel_call *c, int side, const int64_t part[4], int step, int size,
                  int lanes, char *to, int64_t stride)
 {
@@ -178,7 +178,8 @@ static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t
         flags = limber_big_store(place(c, i, j), f->c, &sum);
     else
         flags = limber_store_exact(place(c, i, j), f->c, w, n, exp, &sc);
-    return f->c.kind == LIMBER_KIND_INT && (flags & (f->integral ? NUM_overflow | NUM_inexact : NUM_overflow));
+    return f->c.kind == LIMBER_KIND_INT &&
+           (flags & (f->integral ? NUM_overflow | NUM_inexact : NUM_overflow));
 }
 
 /* The exact sum of products. */
@@ -193,7 +194,8 @@ static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
     return words(c, i, j, w, f->big_words, f->big_base);
 }
 
-static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const char *at, int64_t stride)
+static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const char *at,
+                     int64_t stride)
 {
     const struct kernel_config *f = c->config;
     int exp = -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j));

@@ -154,7 +154,7 @@ static void pack(const struct kernel_call *c, int side, int64_t panel)
     }
 }
 
-void EXACT(prepare)(struct kernel_call *c, int64_t task)
+void EXACT(pack)(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
     int64_t panels = c->lines[side] / PANEL, from = (task - (side ? c->tasks[0] : 0)) * panels;
@@ -200,7 +200,8 @@ static void measure(struct strip *s)
         }
 }
 
-/* Adds exact doubles to the columns of the window; all columns but the first stay in [0, 2^WIDTH). */
+/* Adds exact doubles to the columns of the window; all columns but the first stay in [0, 2^WIDTH).
+ */
 static void flush(struct strip *s, vd column[4])
 {
     static const double up[4] = { 0x1p40, 0x1p80, 0x1p120, 0x1p160 };
@@ -233,7 +234,7 @@ FLAT void cut(vd x, int from, vd column[4])
     }
 }
 
-enum { BELOW = -WINDOW - 3, ABOVE = 107 };     /* exponents whose products do not reach the window */
+enum { BELOW = -WINDOW - 3, ABOVE = 107 }; /* exponents whose products do not reach the window */
 
 /* Lanes whose products reach it. */
 FLAT vi reach(vi e, bool first)
@@ -242,8 +243,8 @@ FLAT vi reach(vi e, bool first)
 }
 
 /* One product a lane, cut into the columns. */
-FLAT void add_term(const struct limb *a, const struct limb *b, const struct strip *s, vi shift, int64_t p,
-                   bool first, vd column[4])
+FLAT void add_term(const struct limb *a, const struct limb *b, const struct strip *s, vi shift,
+                   int64_t p, bool first, vd column[4])
 {
     vi e = exponents(a, b, s, p) + shift;
     vd scale = (vd)(__builtin_convertvector((e + 1023) & reach(e, first), vl) << 52);
@@ -261,8 +262,8 @@ FLAT void add_term(const struct limb *a, const struct limb *b, const struct stri
 }
 
 /* What of all products lies in the window; lanes that are decided are left out.  Nothing is above
- * the first window.  Most terms of wide data reach no lane's: those that do are listed, since whether one
- * does cannot be predicted. */
+ * the first window.  Most terms of wide data reach no lane's: those that do are listed, since
+ * whether one does cannot be predicted. */
 FLAT void sum_window(struct strip *s, bool first)
 {
     const struct kernel_config *f = s->c->config;
@@ -386,8 +387,8 @@ static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms
         *lost += c->cold->words(c, i, j, w, n, exp);
         return true;
     }
-    return limber_store_certain(limber_output_at(&c->c, c->i0 + i, c->j0 + j, f->c.size), f->c, w, n,
-                                ilogb(terms) + 1, exp, &sc);
+    return limber_store_certain(limber_output_at(&c->c, c->i0 + i, c->j0 + j, f->c.size), f->c, w,
+                                n, ilogb(terms) + 1, exp, &sc);
 }
 
 FLAT bool is_special(const struct kernel_call *c, int side, int64_t line)

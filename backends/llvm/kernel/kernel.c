@@ -8,7 +8,8 @@
 extern const struct kernel_config limber_kernel_constants;
 
 /* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b; integers start
- * from a row of nr biases.  Meanwhile a line of cache is fetched for each group, from next on, `step` bytes apart. */
+ * from a row of nr biases.  Meanwhile a line of cache is fetched for each group, from next on,
+ * `step` bytes apart. */
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
                   int64_t first, const int32_t *bias, const char *next, int64_t step);
 
@@ -31,7 +32,10 @@ __attribute__((used)) void *memcpy(void *restrict to, const void *restrict from,
 /* How operands become limbs, and with it how accumulators become results. */
 #define LIMB_KIND KERNEL_LIMB_KIND
 #define IS_UNIT (LIMB_KIND == LIMB_KIND_unit || LIMB_KIND == LIMB_KIND_half)
-#define RECONSTRUCT (LIMB_KIND == LIMB_KIND_slices ? RECONSTRUCT_shift : LIMB_KIND == LIMB_KIND_residues ? RECONSTRUCT_crt : RECONSTRUCT_sum)
+#define RECONSTRUCT \
+    (LIMB_KIND == LIMB_KIND_slices   ? RECONSTRUCT_shift : \
+     LIMB_KIND == LIMB_KIND_residues ? RECONSTRUCT_crt : \
+                                       RECONSTRUCT_sum)
 #define FLAT static inline __attribute__((always_inline))
 #define SLOW static __attribute__((noinline))
 
@@ -52,10 +56,11 @@ FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 }
 
 #include "backends/llvm/kernel/vector.h"
-#include "backends/llvm/kernel/prepare.h"
+#include "backends/llvm/kernel/pack.h"
 #include "backends/llvm/kernel/multiply.h"
-#include "backends/llvm/kernel/finish.h"
-#if KERNEL_LIMB_KIND >= 4
+#include "backends/llvm/kernel/store.h"
+#include "backends/llvm/kernel/reconstruct.h"
+#if defined(KERNEL_LIMB_KIND_unit) || defined(KERNEL_LIMB_KIND_half)
 #include "backends/llvm/kernel/unit.h"
 #else
 FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)
@@ -73,11 +78,11 @@ void limber_pack(struct kernel_call *c, int64_t task)
     from = (task - (side ? c->tasks[0] : 0)) * lines;
     to = min64(from + lines, c->op[side].panels * lines_of(side));
     if (CFG.alike)
-        prepare_lines(c, side, &CFG.side[0], from, to);
+        pack_lines(c, side, &CFG.side[0], from, to);
     else if (side)
-        prepare_lines(c, 1, &CFG.side[1], from, to);
+        pack_lines(c, 1, &CFG.side[1], from, to);
     else
-        prepare_lines(c, 0, &CFG.side[0], from, to);
+        pack_lines(c, 0, &CFG.side[0], from, to);
 }
 
 /* One block of C. */
@@ -98,7 +103,7 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
         unit_block(c, &b, scratch);
     else
         products(c, &b, scratch);
-    lost = c->stores ? 0 : finish(c, &b, scratch);
+    lost = c->stores ? 0 : reconstruct(c, &b, scratch);
     if (lost)
         __atomic_fetch_add(&c->overflow, lost, __ATOMIC_RELAXED);
 }

@@ -7,10 +7,6 @@
 #include "backends/backend.h"
 #include "ir/num/crt.h"
 
-/* Numbers, since the build passes them on: 0 to 5. */
-enum limb_kind { LIMB_KIND_whole, LIMB_KIND_hilo, LIMB_KIND_slices, LIMB_KIND_residues, LIMB_KIND_unit,
-           LIMB_KIND_half /* a unit in lanes of binary16 */, LIMB_KIND_count };
-
 enum {
     KERNEL_VERSION = 6,
     KERNEL_ROWS = 640,
@@ -73,7 +69,7 @@ struct kernel_config {
     int32_t clamps;         /* sums may round to zero */
     int32_t frees;          /* tiles that may overflow can be narrow, too */
     int32_t terms;          /* of a fused block that 32 bits can sum */
-    int32_t tracks;         /* tiles without a bound are computed as if they had one, and looked at */
+    int32_t tracks; /* tiles without a bound are computed as if they had one, and looked at */
     double largest;         /* of the sums' formats */
     int32_t safe_outer;
     double most_product, most_sum, quantum;
@@ -101,13 +97,13 @@ struct packed {
     int32_t *sums;          /* [limb][chunk][line]: of packed values; only with offsets */
     int64_t chunks, sum_lines;
     uint8_t *nonzero;       /* [panel][limb][k/kc] */
-    int32_t *range;         /* units: what is known of each line's values, one array after another */
+    int32_t *range; /* units: what is known of each line's values, one array after another */
     int64_t range_lines;
     int64_t blocks;         /* ceil(k/kc) */
 };
 
-/* What decides about results where NaN or infinities are: for each line of an operand the signs of its
- * elements and its infinities, a bit an element, and whether it has a NaN. */
+/* What decides about results where NaN or infinities are: for each line of an operand the signs of
+ * its elements and its infinities, a bit an element, and whether it has a NaN. */
 struct classes {
     int64_t words;              /* of a line */
     uint64_t *positive, *negative, *infinite;
@@ -126,7 +122,7 @@ struct kernel_call {
     double alpha_f64, beta_f64;
     int64_t mb;             /* rows of a block, at most the configuration's */
     int64_t blocks_j;       /* blocks of nb columns */
-    int64_t tasks[2], lines[2];     /* prepare: of A, of B; lines of a task */
+    int64_t tasks[2], lines[2];     /* pack: of A, of B; lines of a task */
     int32_t stores;         /* register tiles go straight to C */
     int32_t adds;           /* C holds the sum of earlier parts of k */
     int64_t overflow;
@@ -171,8 +167,8 @@ typedef void kernel_transpose(const char *const line[16], int size, int lanes, c
                          int64_t stride);
 kernel_transpose limber_transpose, limber_transpose_avx2, limber_transpose_avx512;
 
-/* special.c: words of 64 bits that an operand's classes take, of so many lines; then they are set from
- * `memory` and filled, sixteen lines a task. */
+/* special.c: words of 64 bits that an operand's classes take, of so many lines; then they are set
+ * from `memory` and filled, sixteen lines a task. */
 int64_t limber_classes_bytes(int64_t lines, int64_t k);
 void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memory);
 void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,
@@ -181,16 +177,16 @@ void limber_classes_fill(const struct classes *s, const struct view *v, limber_f
 double limber_classes_sum(const struct classes *a, int64_t i, const struct classes *b, int64_t j);
 
 /* pairs.c: what backend.small asks for. */
-typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_format b, limber_format to,
-                          double allowed);
+typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_format b,
+                             limber_format to, double allowed);
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */
-typedef void kernel_prepare(struct kernel_call *c, int64_t task);
+typedef void kernel_pack(struct kernel_call *c, int64_t task);
 typedef void kernel_block(struct kernel_call *c, int64_t task, char *scratch);
 
 /* exact.c: those of the scheme `exact`, which are part of the library. */
-kernel_prepare limber_exact_prepare, limber_exact_prepare_avx2, limber_exact_prepare_avx512;
+kernel_pack limber_exact_pack, limber_exact_pack_avx2, limber_exact_pack_avx512;
 kernel_block limber_exact_block, limber_exact_block_avx2, limber_exact_block_avx512;
 
 #endif

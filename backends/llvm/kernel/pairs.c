@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small products, correctly rounded, without a scan, a plan or a compiler.  Sums are pairs of doubles
- * (Dot2), and what they may be off by is summed beside them.  Where that could change the rounding of an
- * element, its products are summed exactly.  Compiled once for each instruction set.
+ * Small products, correctly rounded, without a scan, a plan or a compiler.  Sums are pairs of
+ * doubles (Dot2), and the bound of their error is summed beside them.  Where the error could change
+ * the rounding of an element, its products are summed exactly.  Compiled once for each instruction
+ * set.
  *
  *   needs   binary64 or binary32 throughout
  *   proof   docs/accuracy.md, "Pairs"
@@ -166,8 +167,8 @@ static bool are_zero(const struct product *x, int64_t i, int lane)
     return true;
 }
 
-/* All products are zero: their sum is +0, alpha decides about its sign and beta about the rest.  False:
- * beta c vanishes. */
+/* All products are zero: their sum is +0, alpha decides about its sign and beta about the rest.
+ * False: beta c vanishes. */
 static bool store_zero(const struct product *x, char *to)
 {
     double old = x->c->beta ? value(x->fc, to) : 0, r = x->alpha * 0.0;
@@ -195,7 +196,8 @@ static void store_slow(const struct product *x, int64_t i, int64_t j, char *to)
     const struct call *c = x->c;
     struct limber_scalars sc = { c->alpha, c->beta, x->fc };
     uint64_t w[80];
-    struct limber_big sum = { w, limber_dot_words(x->fa, x->fb, 20), limber_dot_base(x->fa, x->fb) };
+    struct limber_big sum = { w, limber_dot_words(x->fa, x->fb, 20),
+                              limber_dot_base(x->fa, x->fb) };
 
     limber_dot(&sum, &x->a, x->fa, i, &x->b, x->fb, j, c->k);
     limber_store_exact(to, x->fc, w, sum.n, sum.base, &sc);
@@ -248,9 +250,9 @@ static int low_bit(double v, int least)
     return e < least ? e : least;
 }
 
-/* Sums in three doubles.  All terms are multiples of 2^low, so where the third is below 2^53 of that, it was
- * never rounded: what cancels, and what lies half-way between two numbers, is known exactly.  Answers the
- * lanes that are, in *sum. */
+/* Sums in three doubles.  All terms are multiples of 2^low, so where the third is below 2^53 of
+ * that, it was never rounded: what cancels, and what lies half-way between two numbers, is known
+ * exactly.  Answers the lanes that are, in *sum. */
 static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *sum, vd *rest)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
@@ -279,7 +281,8 @@ static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *s
     for (int l = 0; l < LANES; l++) {
         int unit = low_a + x->low[l];
 
-        if (unit >= -1074 && below[l] == 0 && uncertain[l] <= ldexp(1, (unit < 900 ? unit : 900) + 50))
+        if (unit >= -1074 && below[l] == 0 &&
+            uncertain[l] <= ldexp(1, (unit < 900 ? unit : 900) + 50))
             exact |= 1 << l;
     }
     return exact;
@@ -381,8 +384,18 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                 double allowed)
 {
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64)));
-    struct product x = { .c = c, .fa = fa, .fb = fb, .fc = fc, .a = c->a, .b = c->b,
-                         .to = c->c, .strip = strip, .allowed = allowed, .m = c->m, .n = c->n, .alpha = c->alpha ? value(fc, c->alpha) : 1,
+    struct product x = { .c = c,
+                         .fa = fa,
+                         .fb = fb,
+                         .fc = fc,
+                         .a = c->a,
+                         .b = c->b,
+                         .to = c->c,
+                         .strip = strip,
+                         .allowed = allowed,
+                         .m = c->m,
+                         .n = c->n,
+                         .alpha = c->alpha ? value(fc, c->alpha) : 1,
                          .beta = c->beta ? value(fc, c->beta) : 0 };
 
     if (c->m > c->n || (c->m == c->n && c->b.line != 1 && c->a.line == 1)) {

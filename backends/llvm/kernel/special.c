@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Results that NaN and infinities decide.  Only classes matter: a NaN in either line, or an infinity
- * that meets a zero, makes a NaN; infinities of both signs do; else the infinity's sign is that of
- * the product.  Bits, a word for 64 elements, answer that for a word at once. */
+ * Results that NaN and infinities decide.  Only classes matter: a NaN in either line, or an
+ * infinity that meets a zero, makes a NaN; infinities of both signs do; else the infinity's sign is
+ * that of the product.  Bits, a word for 64 elements, answer that for a word at once. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/prim.h"
 
@@ -73,7 +73,8 @@ static inline __attribute__((always_inline)) void word_of(struct bits *all, cons
     }
 }
 
-static struct bits bits_of(const struct view *v, limber_format f, int64_t line, int64_t p0, int count)
+static struct bits bits_of(const struct view *v, limber_format f, int64_t line, int64_t p0,
+                           int count)
 {
     bool plain = !v->patch && !v->tile_subset && limber_format_is_binary(f);
     struct bits all = { 0, 0, 0, 0 };

@@ -5,7 +5,7 @@
 #define LIMBER_KERNEL_UNIT_H
 
 #include "backends/llvm/kernel/unit_load.h"
-#if KERNEL_LIMB_KIND == 4
+#ifdef KERNEL_LIMB_KIND_unit
 #include "backends/llvm/kernel/unit_tally.h"
 #include "backends/llvm/kernel/unit_wide.h"
 #include "backends/llvm/kernel/unit_narrow.h"
@@ -47,7 +47,7 @@ FLAT void store_values(const struct unit_tile *u, int r, int v, v16f x)
     STORE(u->to + r * u->row + v * 64, x);
 }
 
-#if KERNEL_LIMB_KIND == 4
+#ifdef KERNEL_LIMB_KIND_unit
 /* The last rounding; element: of the random numbers. */
 FLAT v8d wide_out(v8d x, v8w element)
 {
@@ -144,8 +144,8 @@ FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines
 enum lanes { LANES_wide, LANES_free, LANES_bounded };
 
 /* Products and sums stay where binary32 is exact, and without overflow of the unit's own formats.
- * |p| <= 2 |a b| + quantum; to nearest or cut |acc| <= 2 (sum of |p|), since acc itself is no farther
- * from acc + p than p; else every rounding may add one unit in the last place. */
+ * |p| <= 2 |a b| + quantum; to nearest or cut |acc| <= 2 (sum of |p|), since acc itself is no
+ * farther from acc + p than p; else every rounding may add one unit in the last place. */
 FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 {
     struct extremes a = extremes_of(&c->op[0], i, CFG.mr), b = extremes_of(&c->op[1], j, CFG.nr);
@@ -221,7 +221,7 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
 
             u.ea = u.a + oa->limb_bytes;
             u.eb = u.b + ob->limb_bytes;
-#if KERNEL_LIMB_KIND == 4
+#ifdef KERNEL_LIMB_KIND_unit
             unit_rows(&u, lanes_for(c, (b->panel_a + i) * CFG.mr, (b->panel_b + j) * CFG.nr));
 #else
             half_work(&u);

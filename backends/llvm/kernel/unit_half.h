@@ -3,8 +3,8 @@
  * operations these are, and (1,5,2), which rounds their results once more by adding half a unit to
  * the encoding.  Subnormals, infinities and NaN come by themselves, so no range is looked at.
  *
- * proof   sums and products of (1,5,2) in binary16: 11 >= 2 3 + 2 significant bits, and a product near
- *         a tie of (1,5,2)'s subnormals has no bit below 2^-24 (docs/simulation.md) */
+ * proof   sums and products of (1,5,2) in binary16: 11 >= 2 3 + 2 significant bits, and a product
+ *         near a tie of (1,5,2)'s subnormals has no bit below 2^-24 (docs/simulation.md) */
 #ifndef LIMBER_KERNEL_UNIT_HALF_H
 #define LIMBER_KERNEL_UNIT_HALF_H
 

@@ -217,7 +217,7 @@ FLAT v16f load_rounded(const struct strip *w, v8d low, v8d high, v16i *e)
     return x;
 }
 
-FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
+FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 {
     v16i live = live_lanes(w);
     struct scales scales = { .block = -1 };

@@ -17,8 +17,8 @@ struct F(tile) {
     V most;                     /* magnitude of sums, where they are tracked */
 };
 
-/* Element p of row r of A in all lanes, and lanes of B; a b and acc + x rounded, both at once, sums of
- * groups; a fused block.  h: the random number. */
+/* Element p of row r of A in all lanes, and lanes of B; a b and acc + x rounded, both at once, sums
+ * of groups; a fused block.  h: the random number. */
 FLAT V F(load_a)(const struct F(tile) *t, int64_t p, int r);
 FLAT V F(load_b)(const struct F(tile) *t, int64_t p, int v);
 FLAT V F(multiply)(struct F(tile) *t, V a, V b, RAND h);

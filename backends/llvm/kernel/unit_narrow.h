@@ -58,9 +58,9 @@ FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
     return y;
 }
 
-/* What y, the rounded acc + x, lost.  sum is what was rounded: where it is right to nearest and both
- * terms have few bits (safe), it is exact, or one term itself.  Else one of two differences is exact,
- * so both agree exactly when the sum is. */
+/* What y, the rounded acc + x, lost.  sum is what was rounded: where it is right to nearest and
+ * both terms have few bits (safe), it is exact, or one term itself.  Else one of two differences is
+ * exact, so both agree exactly when the sum is. */
 FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
                       v16i beyond, v16i *swamped, v16i *partly, v16i *over)
 {

@@ -40,8 +40,9 @@ FLAT double largest_of(limber_format f)
 /* What an overflow of this sign becomes: 0 the largest value, 1 infinity, 2 NaN. */
 FLAT int overflow_of(limber_step s, int negative)
 {
-    int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_AWAY ||
-                   s.rounding == LIMBER_ROUND_STOCHASTIC || (s.rounding == LIMBER_ROUND_UP && !negative) ||
+    int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST ||
+                   s.rounding == LIMBER_ROUND_AWAY || s.rounding == LIMBER_ROUND_STOCHASTIC ||
+                   (s.rounding == LIMBER_ROUND_UP && !negative) ||
                    (s.rounding == LIMBER_ROUND_DOWN && negative);
 
     if (!infinite || s.format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
@@ -266,7 +267,8 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int
         field = PICK(field < most, field, most);
     }
     e = (v16f)field;
-    if (s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_UP || s.rounding == LIMBER_ROUND_DOWN) {
+    if (s.rounding == LIMBER_ROUND_NEAREST || s.rounding == LIMBER_ROUND_UP ||
+        s.rounding == LIMBER_ROUND_DOWN) {
         v16f c = all_f(1.5f * whole);
 
         if (s.rounding == LIMBER_ROUND_NEAREST)

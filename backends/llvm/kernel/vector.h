@@ -19,7 +19,8 @@ typedef int16_t v8h __attribute__((vector_size(16)));
 typedef int8_t v8c __attribute__((vector_size(8)));
 typedef uint8_t v8b __attribute__((vector_size(8)));
 
-/* Few loops are unrolled: those whose arrays are registers.  The rest costs only time to compile. */
+/* Few loops are unrolled: those whose arrays are registers.  The rest costs only time to compile.
+ */
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define ROLL _Pragma("clang loop unroll(disable)")
 

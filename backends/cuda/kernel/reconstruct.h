@@ -2,15 +2,16 @@
  * Totals become elements: the integer by Chinese remainders or weights, scales, alpha and beta, one
  * rounding.  A block takes SIDE x SIDE elements, each thread four of a row; where C lies along its
  * columns the block is turned in shared memory. */
-#ifndef LIMBER_CUDA_FINISH_H
-#define LIMBER_CUDA_FINISH_H
+#ifndef LIMBER_CUDA_RECONSTRUCT_H
+#define LIMBER_CUDA_RECONSTRUCT_H
 
-enum { SIDE = 32, FOUR = 4, FINISH_THREADS = SIDE * SIDE / FOUR };
+enum { SIDE = 32, FOUR = 4, RECONSTRUCT_THREADS = SIDE * SIDE / FOUR };
 
 /* ---- exact integers -------------------------------------------------------------------------- */
 
 /* The columns of four elements from their remainders; see ir/num/crt.h. */
-DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j, int64_t (&column)[FOUR][COLUMNS])
+DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j,
+                        int64_t (&column)[FOUR][COLUMNS])
 {
     const char *at = r.totals + i * r.total_pitch + j;
     uint64_t share[FOUR] = {};
@@ -58,7 +59,7 @@ DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&
 typedef typename raw_of<RESULT.size>::type result_raw;
 
 /* Answers 1 when it does not fit an integer format. */
-DEVICE int finish_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w)[WORDS],
+DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w)[WORDS],
                         result_raw &e)
 {
     limber_scalars scalars = scalars_of(r);
@@ -72,16 +73,16 @@ DEVICE int finish_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w
                RESULT.kind == LIMBER_KIND_INT;
 }
 
-DEVICE int finish_one(const result_args &r, int64_t i, int64_t j,
+DEVICE int reconstruct_one(const result_args &r, int64_t i, int64_t j,
                       const int64_t (&column)[COLUMNS], result_raw &e)
 {
     uint64_t w[WORDS];
 
     limber_columns_words(column, 1, COLUMNS, w, WORDS);
-    return finish_words(r, i, j, w, e);
+    return reconstruct_words(r, i, j, w, e);
 }
 
-DEVICE void finish_float(const result_args &r, int64_t i, int64_t j, result_raw &e)
+DEVICE void reconstruct_float(const result_args &r, int64_t i, int64_t j, result_raw &e)
 {
     double x = load<double>((const double *)(r.totals + i * r.total_pitch) + j);
 
@@ -97,7 +98,7 @@ DEVICE const char *old_at(const result_args &r, int64_t i, int64_t j)
 }
 
 /* Elements (i, j) .. (i, j + 3) to e; answers how many do not fit. */
-DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
+DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
 {
     int lost = 0;
 
@@ -111,7 +112,7 @@ DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&
         columns_crt(r, i, j, column);
         UNROLL for (int x = 0; x < FOUR; x++)
             if (j + x < r.n && !is_special(r, i, j + x))
-                lost += finish_one(r, i, j + x, column[x], e[x]);
+                lost += reconstruct_one(r, i, j + x, column[x], e[x]);
     } else {
         UNROLL for (int x = 0; x < FOUR; x++) {
             if (j + x >= r.n || is_special(r, i, j + x))
@@ -120,9 +121,9 @@ DEVICE int finish_four(const result_args &r, int64_t i, int64_t j, result_raw (&
                 int64_t column[COLUMNS] = {};
 
                 columns_shift<0>(r, i, j + x, column);
-                lost += finish_one(r, i, j + x, column, e[x]);
+                lost += reconstruct_one(r, i, j + x, column, e[x]);
             } else {
-                finish_float(r, i, j + x, e[x]);
+                reconstruct_float(r, i, j + x, e[x]);
             }
         }
     }
@@ -151,14 +152,14 @@ DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_
         store_shared<result_raw>((uint32_t)(((column + x) * (SIDE + 1) + row) * RESULT.size), e[x]);
     sync_block();
     UNROLL for (int x = 0; x < FOUR; x++) {
-        int y = thread() + x * FINISH_THREADS;
+        int y = thread() + x * RECONSTRUCT_THREADS;
 
         put_element(r, i0 + y % SIDE, j0 + y / SIDE, load_shared<result_raw>(
                     (uint32_t)((y / SIDE * (SIDE + 1) + y % SIDE) * RESULT.size)));
     }
 }
 
-KERNEL(limber_finish, struct result_args, FINISH_THREADS, 1)
+KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
 {
     int across = (int)((args.n + SIDE - 1) / SIDE);
     int64_t i0 = (int64_t)(block() / across) * SIDE, j0 = (int64_t)(block() % across) * SIDE;
@@ -169,7 +170,7 @@ KERNEL(limber_finish, struct result_args, FINISH_THREADS, 1)
     if (is_left(args.choice, args.mine))
         return;
     if (i < args.m && j < args.n)
-        lost = finish_four(args, i, j, e);
+        lost = reconstruct_four(args, i, j, e);
     if (RESULT.kind == LIMBER_KIND_INT && lost)
         atomic_add(args.overflow, (uint64_t)lost);
     put_four(args, i0, j0, e);

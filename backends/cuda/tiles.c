@@ -1,8 +1,6 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "passes/device.h"
-
-#include "passes/passes.h"
-#include "passes/scheme.h"
+/* SPDX-License-Identifier: BSD-3-Clause
+ * How a GPU's threads share a product: the tiles of blocks and warps, and what a plan costs. */
+#include "backends/cuda/cuda.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,12 +12,17 @@ static bool is_small(enum unit u)
     return u == UNIT_i8 || limber_units[u].tensor;
 }
 
-/* Registers hold the sums and, of floats, the promoted ones; memory all limbs of a stage where rows
- * go side by side.  Warpgroups multiply 64 lines each. */
-struct block_shape limber_block_shape(const struct node *n, const struct target *t,
-                                      bool side_by_side)
+/* Of a warp, of a block, and the bytes of a line in one stage. */
+struct block_shape {
+    int64_t mr, nr, mb, nb, bytes;
+};
+
+/* side_by_side: a stage holds all limbs.  Registers hold the sums and, of floats, the promoted
+ * ones; memory all limbs of a stage where rows go side by side.  Warpgroups multiply 64 lines each.
+ */
+static struct block_shape shape_of(const struct node *n, const struct target *t, bool side_by_side)
 {
-    enum unit u = (enum unit)n->num[ATTR_unit];
+    enum unit u = (enum unit)limber_num(n, ATTR_unit);
 
     if (is_small(u) && limber_target_has(t, "wgmma"))
         return u == UNIT_i8 ? (struct block_shape){ 64, 256, 128, 256, 128 } :
@@ -36,13 +39,16 @@ struct block_shape limber_block_shape(const struct node *n, const struct target 
                            (struct block_shape){ 32, 64, 128, 128, 64 };
 }
 
-/* Barriers and alignment take a kilobyte.  Elements for warpgroups come 128 lines by 32 at once. */
-int64_t limber_block_stages(const struct plan *p, const struct target *t, bool inside)
+/* Stages of the ring that the shared memory holds, of limbs, or of elements beside two stages of
+ * limbs; fewer than 2: it does not do.  Barriers and alignment take a kilobyte.  Elements for
+ * warpgroups come 128 lines by 32 at once. */
+static int64_t stages_of(const struct plan *p, const struct target *t, bool inside)
 {
     const struct node *n = limber_plan_find(p, OP_products);
     const struct node *a = &p->node[n->in[0]], *b = &p->node[n->in[1]];
-    bool side_by_side = limber_plan_find(p, OP_combine)->num[ATTR_reconstruct] == RECONSTRUCT_sum;
-    struct block_shape s = limber_block_shape(n, t, side_by_side);
+    bool side_by_side =
+        limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum;
+    struct block_shape s = shape_of(n, t, side_by_side);
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
     int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
     int64_t room = t->shared - 1024 - window, limbs = lines * s.bytes, stages, raw;
@@ -54,7 +60,7 @@ int64_t limber_block_stages(const struct plan *p, const struct target *t, bool i
         return stages > (groups ? 6 : 3) ? (groups ? 6 : 3) : stages;
     }
     stages = room / limbs > 4 ? 4 : room / limbs;
-    if (n->num[ATTR_unit] == UNIT_f16 && !limber_target_has(t, "mma"))
+    if (limber_num(n, ATTR_unit) == UNIT_f16 && !limber_target_has(t, "mma"))
         return stages < 2 ? stages : 2; /* copies are not asynchronous there, and sums need room
                                            to leave */
     return stages;
@@ -62,7 +68,7 @@ int64_t limber_block_stages(const struct plan *p, const struct target *t, bool i
 
 /* ---- where limbs are made -------------------------------------------------------------------- */
 
-bool limber_can_split_inside(const struct plan *p, const struct target *t, struct diag *d)
+static bool splits_inside(const struct plan *p, const struct target *t, struct diag *d)
 {
     const struct node *n = limber_plan_find(p, OP_products);
     limber_format f32;
@@ -80,7 +86,7 @@ bool limber_can_split_inside(const struct plan *p, const struct target *t, struc
                                "matrix of f32",
                                limbs->name);
     }
-    return limber_block_stages(p, t, true) >= 2 ||
+    return stages_of(p, t, true) >= 2 ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                        "split=inside: elements and limbs do not fit the %lld "
                        "bytes that threads share",
@@ -102,9 +108,9 @@ static double result_bytes(const struct plan *p, const struct node *products,
                            const struct node *combine)
 {
     limber_format f = limber_plan_find(p, OP_epilogue)->type.format;
-    double total = combine->num[ATTR_reconstruct] == RECONSTRUCT_crt   ? 1 :
-                   combine->num[ATTR_reconstruct] == RECONSTRUCT_shift ? 8 :
-                                                                         0;
+    double total = limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_crt   ? 1 :
+                   limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_shift ? 8 :
+                                                                                0;
 
     return f.size + 2 * total * products->type.count;
 }
@@ -131,7 +137,7 @@ static double shared_bytes(const struct plan *p, const struct node *products, st
 static double with_cutting(const struct plan *p, const struct target *t, double product)
 {
     const struct node *products = limber_plan_find(p, OP_products);
-    struct block_shape s = limber_block_shape(products, t, true);
+    struct block_shape s = shape_of(products, t, true);
     double cutting = CUT_STEPS * (1.0 / (double)s.mb + 1.0 / (double)s.nb);
     double lanes = t->rate[UNIT_f32];
 
@@ -145,7 +151,7 @@ static struct price price(const struct plan *p, const struct target *t, bool ins
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
-    double rate = t->rate[products->num[ATTR_unit]], product;
+    double rate = t->rate[limber_num(products, ATTR_unit)], product;
 
     if (p->scheme && strcmp(p->scheme, "cublas") == 0) /* operands are read as they lie */
         return (struct price){ .product = 1 / (0.9 * rate) };
@@ -157,7 +163,7 @@ static struct price price(const struct plan *p, const struct target *t, bool ins
         .result = result_bytes(p, products, combine) / t->bandwidth,
         .call = 1e-9 * (inside ? LAUNCH_NS : LAUNCHES_NS),
         .skips = p->roundings && limber_target_has(t, "wgmma") &&
-                 is_small((enum unit)products->num[ATTR_unit]),
+                 is_small((enum unit)limber_num(products, ATTR_unit)),
     };
 }
 
@@ -169,13 +175,85 @@ static double seconds(const struct plan *p, const struct price *price)
     return limber_price(price, n, n, k, 1);
 }
 
-struct price limber_device_price(const struct plan *p, const struct target *t, bool *inside)
+/* By the way to make limbs that is the faster at the plan's size, of those that the caller allows.
+ */
+static struct price best_price(const struct plan *p, const struct target *t, bool *inside)
 {
     struct price ahead = price(p, t, false), within = { .product = INFINITY };
     struct diag ignored = { 0 };
 
-    if (p->split != LIMBER_SPLIT_AHEAD && limber_can_split_inside(p, t, &ignored))
+    if (p->split != LIMBER_SPLIT_AHEAD && splits_inside(p, t, &ignored))
         within = price(p, t, true);
     *inside = p->split == LIMBER_SPLIT_INSIDE || seconds(p, &within) < seconds(p, &ahead);
     return *inside ? within : ahead;
 }
+
+/* ---- the attribute tile ---------------------------------------------------------------------- */
+
+/* A simulated unit's blocks of k lie whole in a stage, with exponents where they are fused. */
+static bool tile_model(struct plan *p, struct node *n, const struct target *t, struct diag *d)
+{
+    static const int64_t sides[][2] = { { 64, 64 }, { 32, 32 }, { 16, 32 } };
+    const limber_unit *u = p->model;
+    int64_t slots = 32, stages = 0, held = u->block > 1 && !u->tree ? 2 : 1, one, i;
+
+    while (slots < u->block)
+        slots *= 2;
+    for (i = 0; i < (int64_t)COUNT(sides); i++) {
+        one = 4 * slots * held * (sides[i][0] + sides[i][1]);
+        stages = (t->shared - 1024) / one;
+        if (stages >= 2)
+            break;
+    }
+    i -= i == (int64_t)COUNT(sides);
+    if (stages > 3) /* two blocks of threads share a multiprocessor */
+        stages = (t->shared / 2 - 1024) / one > 2 ? (t->shared / 2 - 1024) / one : 2;
+    stages = stages > 3 ? 3 : stages;
+    return (stages > 0 || limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                                      "the unit's block does not fit the "
+                                      "memory that threads share")) &&
+           (limber_node_list(p, n, ATTR_tile,
+                             (int64_t[]){ 16, 32, stages, sides[i][0], sides[i][1], slots }, 6) ||
+            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory"));
+}
+
+static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
+{
+    const struct node *a = &p->node[n->in[0]];
+    bool side_by_side =
+             limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum,
+         inside;
+    struct block_shape s = shape_of(n, t, side_by_side);
+    int64_t stages;
+
+    best_price(p, t, &inside);
+    if (inside && !splits_inside(p, t, d))
+        return false;
+    stages = stages_of(p, t, inside);
+    if (stages < 2)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "two stages of %lld bytes a line do not fit the "
+                           "%lld that threads share",
+                           (long long)s.bytes, (long long)t->shared);
+    if (inside)
+        limber_node_set(n, ATTR_split, SPLIT_inside);
+    return limber_node_list(
+               p, n, ATTR_tile,
+               (int64_t[]){ s.mr, s.nr, stages, s.mb, s.nb, s.bytes / a->type.format.size }, 6) ||
+           limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
+}
+
+static bool tile(struct plan *p, struct node *n, const struct target *t, struct diag *d)
+{
+    return limber_num(n, ATTR_unit) == UNIT_model ? tile_model(p, n, t, d) :
+                                                    tile_blocks(p, n, t, d);
+}
+
+static struct price price_of(const struct plan *p, const struct target *t)
+{
+    bool inside;
+
+    return best_price(p, t, &inside);
+}
+
+const struct block_rules limber_cuda_blocks = { tile, splits_inside, price_of };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Elements of C, as the kernels that end a product store them. */
-#ifndef LIMBER_CUDA_RESULT_H
-#define LIMBER_CUDA_RESULT_H
+#ifndef LIMBER_CUDA_STORE_H
+#define LIMBER_CUDA_STORE_H
 
 DEVICE bool is_special(const result_args &r, int64_t i, int64_t j)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A kernel's first half: elements are read, cut into limbs and packed in panels.  Sixteen lines
- * are worked on at once, lane by lane; along k a block at a time. */
-#ifndef LIMBER_KERNEL_PREPARE_H
-#define LIMBER_KERNEL_PREPARE_H
+ * Packing, a kernel's first half: it reads elements, cuts them into limbs and writes these into
+ * panels.  It works on sixteen lines at once, lane by lane, and on a block of k at a time. */
+#ifndef LIMBER_KERNEL_PACK_H
+#define LIMBER_KERNEL_PACK_H
 
 enum { BYTES = 64 };    /* along k that a task takes of one strip before the next */
 
@@ -312,7 +312,7 @@ FLAT v8d scaled_eight(const struct strip *w, const char *from, v8l scale)
     return finite(x[0]) * powers_of_two(half) * powers_of_two(scale - half);
 }
 
-FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
+FLAT void pack_hilo(const struct strip *w, const char *from, int64_t stride)
 {
     double up = power_of_two(w->as->shift);
 
@@ -331,7 +331,7 @@ FLAT void prepare_hilo(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
-FLAT void prepare_whole(const struct strip *w, const char *from, int64_t stride)
+FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
 {
     ROLL for (int p = 0; p < w->len; p++) {
         v8d low[3], high[3];
@@ -389,7 +389,7 @@ FLAT void cut_row(const struct strip *w, v8d low[3], v8d high[3], digits out, in
     }
 }
 
-FLAT void prepare_narrow(const struct strip *w, const char *from, int64_t stride)
+FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
 {
     v16i x[KERNEL_BLOCK], v[KERNEL_BLOCK];
     int step = w->as->step;
@@ -433,13 +433,13 @@ FLAT void cut_block(const struct strip *w, const char *from, int64_t stride, dig
             out[i][p] = all_f(0);
 }
 
-FLAT void prepare_slices(const struct strip *w, const char *from, int64_t stride)
+FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
 {
     digits d;
     v16i v[KERNEL_BLOCK];
 
     if (w->as->narrow) {
-        prepare_narrow(w, from, stride);
+        pack_narrow(w, from, stride);
         return;
     }
     cut_block(w, from, stride, d);
@@ -475,7 +475,7 @@ FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
     }
 }
 
-FLAT void prepare_residues(const struct strip *w, const char *from, int64_t stride)
+FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
 {
     v16i any = all_i(0);
     digits d;
@@ -544,7 +544,7 @@ FLAT void bytes_along_lines(const struct strip *w)
 }
 
 /* Takes 64 elements along k of each lane, where their strides allow it. */
-FLAT int prepare_bytes(struct strip *w, int64_t k)
+FLAT int pack_bytes(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
 
@@ -592,35 +592,35 @@ FLAT int pack_along_k(const struct strip *w)
     return 1;
 }
 
-#if KERNEL_LIMB_KIND >= 4
-FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride);
+#if defined(KERNEL_LIMB_KIND_unit) || defined(KERNEL_LIMB_KIND_half)
+FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride);
 #else
-FLAT void prepare_unit(const struct strip *w, const char *from, int64_t stride)
+FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 {
     (void)w, (void)from, (void)stride;
 }
 #endif
 
 /* One block of one strip. */
-FLAT void prepare_block(struct strip *w, int64_t k)
+FLAT void pack_piece(struct strip *w, int64_t k)
 {
     char room[KERNEL_BLOCK * KERNEL_LANES * 16] __attribute__((aligned(64)));
     const char *from;
     int64_t stride;
 
-    if (LIMB_KIND == LIMB_KIND_slices && w->as->copied && prepare_bytes(w, k))
+    if (LIMB_KIND == LIMB_KIND_slices && w->as->copied && pack_bytes(w, k))
         return;
     w->len = min64(KERNEL_BLOCK, k - w->p0);
     if (LIMB_KIND == LIMB_KIND_whole && w->as->copied && pack_along_k(w))
         return;
     from = rows_of(w, room, &stride);
     switch (LIMB_KIND) {
-    case LIMB_KIND_whole: prepare_whole(w, from, stride); break;
-    case LIMB_KIND_hilo: prepare_hilo(w, from, stride); break;
-    case LIMB_KIND_slices: prepare_slices(w, from, stride); break;
+    case LIMB_KIND_whole: pack_whole(w, from, stride); break;
+    case LIMB_KIND_hilo: pack_hilo(w, from, stride); break;
+    case LIMB_KIND_slices: pack_slices(w, from, stride); break;
     case LIMB_KIND_unit:
-    case LIMB_KIND_half: prepare_unit(w, from, stride); break;
-    default: prepare_residues(w, from, stride); break;
+    case LIMB_KIND_half: pack_unit(w, from, stride); break;
+    default: pack_residues(w, from, stride); break;
     }
 }
 
@@ -638,7 +638,7 @@ FLAT void clear_tiles(const struct kernel_call *c, int64_t from, int64_t to)
 }
 
 /* All strips of lines [from, to).  Lines that are neighbours in memory are read together. */
-FLAT void prepare_lines(const struct kernel_call *c, int side, const struct side *as, int64_t from,
+FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *as, int64_t from,
                         int64_t to)
 {
     const struct packed *o = &c->op[side];
@@ -654,7 +654,7 @@ FLAT void prepare_lines(const struct kernel_call *c, int side, const struct side
                 w.scale_low = scales_of(&w, 0);
                 w.scale_high = scales_of(&w, 8);
                 for (w.p0 = p0; w.p0 < min64(c->k, p0 + BYTES); w.p0 += w.len)
-                    prepare_block(&w, c->k);
+                    pack_piece(&w, c->k);
             }
     if (CFG.matrix && !side)
         clear_tiles(c, from, to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands become limbs: a block's lines and elements are cut and written along k, eight elements by a
- * thread. */
-#ifndef LIMBER_CUDA_PREPARE_H
-#define LIMBER_CUDA_PREPARE_H
+ * Operands become limbs.  A block of threads cuts its lines and writes the limbs along k, eight
+ * elements a thread. */
+#ifndef LIMBER_CUDA_PACK_H
+#define LIMBER_CUDA_PACK_H
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ template <int bytes> DEVICE void put(struct target to, const void *from)
 
 /* Limb elements of eight numbers, one after another. */
 template <int S>
-DEVICE void put_limb(const prepare_args &a, struct target to, int limb, const void *v)
+DEVICE void put_limb(const pack_args &a, struct target to, int limb, const void *v)
 {
     put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.room }, v);
 }
@@ -58,7 +58,7 @@ template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e,
 }
 
 template <int S, class raw>
-DEVICE void put_residues(const prepare_args &a, const raw e[EACH], int scale, struct target to)
+DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
     uint32_t v[EACH][DIGITS[S]];
 
@@ -84,7 +84,7 @@ DEVICE void put_residues(const prepare_args &a, const raw e[EACH], int scale, st
 }
 
 template <int S, class raw>
-DEVICE void put_slices(const prepare_args &a, const raw e[EACH], int scale, struct target to)
+DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
     constexpr struct side s = SIDES[S];
     typedef typename raw_of<s.limb.size>::type piece;
@@ -123,7 +123,7 @@ DEVICE void put_slices(const prepare_args &a, const raw e[EACH], int scale, stru
 }
 
 template <int S, class raw>
-DEVICE void put_hilo(const prepare_args &a, const raw e[EACH], int scale, struct target to)
+DEVICE void put_hilo(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
     constexpr struct side s = SIDES[S];
     typename raw_of<s.limb.size>::type out[s.limbs][EACH];
@@ -151,7 +151,7 @@ DEVICE constexpr bool is_same_format(limber_format x, limber_format y)
 }
 
 template <int S, class raw>
-DEVICE void put_whole(const prepare_args &a, const raw e[EACH], struct target to)
+DEVICE void put_whole(const pack_args &a, const raw e[EACH], struct target to)
 {
     constexpr limber_format limb = SIDES[S].limb;
     typename raw_of<limb.size>::type out[EACH];
@@ -176,7 +176,7 @@ DEVICE void put_whole(const prepare_args &a, const raw e[EACH], struct target to
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-template <int S> DEVICE void prepare(const prepare_args &a)
+template <int S> DEVICE void pack(const pack_args &a)
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
@@ -184,14 +184,13 @@ template <int S> DEVICE void prepare(const prepare_args &a)
     int64_t line0 = (int64_t)(own / a.blocks_p) * LINES;
     int64_t p0 = (int64_t)(own % a.blocks_p) * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
-    struct view v = a.view;
+    struct view v = limber_operand_view(&a.operand);
     raw e[EACH];
     struct target to;
 
     if (is_left(a.choice, a.mine))
         return;
     v.data = (const char *)v.data + image * a.image * size;
-    v.patch = a.patched ? &a.patch : NULL;
     v.tile_subset = a.tile_subset.block ? &a.tile_subset : NULL;
     read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
     UNROLL for (int x = 0; x < EACH; x++)
@@ -212,14 +211,14 @@ template <int S> DEVICE void prepare(const prepare_args &a)
         put_whole<S>(a, e, to);
 }
 
-KERNEL(limber_prepare_a, struct prepare_args, PREPARE_THREADS, 1)
+KERNEL(limber_pack_a, struct pack_args, PACK_THREADS, 1)
 {
-    prepare<0>(args);
+    pack<0>(args);
 }
 
-KERNEL(limber_prepare_b, struct prepare_args, PREPARE_THREADS, 1)
+KERNEL(limber_pack_b, struct pack_args, PACK_THREADS, 1)
 {
-    prepare<1>(args);
+    pack<1>(args);
 }
 
 #endif

@@ -1,68 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Totals become elements of C: combined, scaled, rounded once, stored. */
-#ifndef LIMBER_KERNEL_FINISH_H
-#define LIMBER_KERNEL_FINISH_H
-
-/* ---- storing --------------------------------------------------------------------------------- */
-
-FLAT int scale_of(const struct packed *o, int64_t line)
-{
-    return o->scale ? o->scale[o->line0 + line] : 0;
-}
-
-FLAT int is_special(const struct kernel_call *c, int64_t i, int64_t j)
-{
-    return (c->op[0].special && c->op[0].special[c->op[0].line0 + i]) ||
-           (c->op[1].special && c->op[1].special[c->op[1].line0 + j]);
-}
-
-FLAT int stores_binary(void)
-{
-    return CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried &&
-           ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
-            (CFG.c.size == 4 && CFG.c.frac_bits == 23));
-}
-
-/* `cols` elements from column j of this part on are neighbours in memory. */
-FLAT int is_dense(const struct kernel_call *c, int64_t j, int64_t cols)
-{
-    int64_t at = c->j0 + j;
-
-    return c->c.col == 1 && at + cols <= c->c.inner &&
-           (!c->c.cols || at % LIMBER_BLOCK + cols <= LIMBER_BLOCK);
-}
-
-/* Stores `cols` of sixteen values of CFG.c.size bytes each; one run where C is dense. */
-FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols,
-                    const char *v)
-{
-    int size = CFG.c.size;
-
-    if (is_dense(c, j, cols) && cols == KERNEL_LANES)
-        __builtin_memcpy(place(c, i, j), v, (unsigned)(KERNEL_LANES * size));
-    else
-        ROLL for (int64_t x = 0; x < cols; x++)
-            __builtin_memcpy(place(c, i, j + x), v + x * size, (unsigned)size);
-}
-
-/* Exponents that undo the scales of row i and of sixteen columns; unused columns repeat. */
-FLAT void scales_at(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
-                    v8l e[2])
-{
-    const struct packed *o = &c->op[1];
-    int sa = scale_of(&c->op[0], b->i0 + i);
-
-    e[0] = e[1] = all_l(-sa);
-    if (!o->scale)
-        return;
-    if (b->j0 + j0 + KERNEL_LANES <= c->n) {
-        e[0] -= TO(v8l, LOAD(v8i, o->scale + o->line0 + b->j0 + j0));
-        e[1] -= TO(v8l, LOAD(v8i, o->scale + o->line0 + b->j0 + j0 + 8));
-    } else {
-        ROLL for (int64_t x = 0; x < KERNEL_LANES; x++)
-            e[x / 8][x % 8] -= o->scale[o->line0 + min64(b->j0 + j0 + x, c->n - 1)];
-    }
-}
+ * Totals become elements of C: combined, scaled, rounded once. */
+#ifndef LIMBER_KERNEL_RECONSTRUCT_H
+#define LIMBER_KERNEL_RECONSTRUCT_H
 
 /* ---- totals of 62 bits to binary64, binary32 or integers ------------------------------------- */
 
@@ -442,7 +381,8 @@ FLAT int rounds_at_once(void)
     int pair = CFG.c.kind == LIMBER_KIND_DD ||
                (CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried && CFG.c.size == 16);
 
-    return CFG.plain && ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG.uncertain_count) || stores_binary());
+    return CFG.plain &&
+           ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG.uncertain_count) || stores_binary());
 }
 
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
@@ -574,8 +514,9 @@ FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
     return 0;
 }
 
-/* A strip with special and other elements is stored as if it had only others.  Those that are special then
- * are what they were again, since beta may need it, and become what NaN and infinities make of them. */
+/* A strip with special and other elements is stored as if it had only others.  Those that are
+ * special then are what they were again, since beta may need it, and become what NaN and infinities
+ * make of them. */
 SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
@@ -611,7 +552,7 @@ FLAT int any_special(const struct kernel_call *c, const struct block *b, int64_t
     return 0;
 }
 
-FLAT int64_t finish(const struct kernel_call *c, const struct block *b, const char *scratch)
+FLAT int64_t reconstruct(const struct kernel_call *c, const struct block *b, const char *scratch)
 {
     int64_t lost = 0;
 

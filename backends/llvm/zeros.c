@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Bytes that are mostly zeros, for the disk: runs of zero words are counted, others are kept.  The
+ * form is a sequence of (zero words, words, the words). */
+#include "backends/llvm/llvm.h"
+
+#include <string.h>
+
+enum { WORD = 4 };
+
+struct run {
+    uint16_t zeros, words;
+};
+
+static size_t run_of(const unsigned char *from, size_t count, bool zero)
+{
+    static const unsigned char none[WORD];
+    size_t n = 0;
+
+    while (n < count && n < UINT16_MAX && !memcmp(from + n * WORD, none, WORD) == zero)
+        n++;
+    return n;
+}
+
+size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to)
+{
+    const unsigned char *at = from;
+    size_t left = size / WORD, out = 0;
+
+    while (left) {
+        struct run run;
+
+        run.zeros = (uint16_t)run_of(at, left, true);
+        at += run.zeros * (size_t)WORD;
+        left -= run.zeros;
+        run.words = (uint16_t)run_of(at, left, false);
+        memcpy(to + out, &run, sizeof run);
+        memcpy(to + out + sizeof run, at, run.words * (size_t)WORD);
+        out += sizeof run + run.words * (size_t)WORD;
+        at += run.words * (size_t)WORD;
+        left -= run.words;
+    }
+    return out;
+}
+
+bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, size_t size)
+{
+    unsigned char *at = to;
+
+    while (packed >= sizeof(struct run)) {
+        struct run run;
+        size_t zeros, words;
+
+        memcpy(&run, from, sizeof run);
+        zeros = run.zeros * (size_t)WORD;
+        words = run.words * (size_t)WORD;
+        from += sizeof run;
+        packed -= sizeof run;
+        if (zeros > size || words > size - zeros || words > packed)
+            return false;
+        memset(at, 0, zeros);
+        memcpy(at + zeros, from, words);
+        at += zeros + words;
+        size -= zeros + words;
+        from += words;
+        packed -= words;
+    }
+    return packed == 0 && size == 0;
+}

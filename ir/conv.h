@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The index maps of a convolution: its nodes say stride, padding, dilation, groups and layout, a
+ * call says sizes, and together they say where elements lie.  Another direction of convolution is
+ * another operation of the IR and one more case in conv.c. */
+#ifndef LIMBER_CONV_H
+#define LIMBER_CONV_H
+
+#include "ir/ir.h"
+#include "ir/view.h"
+
+/* Attributes of the same names.  Compared as bytes: no holes. */
+struct conv_geometry {
+    int64_t stride[2], pad[4], dilate[2], groups, layout, order;
+};
+
+/* Of the tensors n c h w, o c/groups r s and n o oh ow. */
+struct conv_sizes {
+    int64_t n, c, h, w, o, r, s, oh, ow;
+};
+
+struct conv {
+    struct conv_geometry geometry;
+    struct conv_sizes sizes;
+};
+
+/* A node's attributes; what it does not carry has no effect: steps of 1, no padding, one group. */
+void limber_conv_read(const struct node *n, struct conv_geometry *g);
+/* Sets those that the node's operation carries; false: no memory. */
+bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometry *g);
+
+/* Where one group's matrix lies in its tensor, the address aside. */
+struct index_map {
+    bool patched; /* by patch, else by strides of lines and along k */
+    struct patch patch;
+    int64_t line, p;
+    struct output_view output; /* of a result, whose matrix is not read */
+    int64_t group; /* elements from one group to the next */
+};
+
+/* The map of operation op: filters, patches or image.  bytes: of a limb's element, which order=rsc
+ * pads for. */
+void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int bytes);
+/* Elements along k, with that padding. */
+int64_t limber_conv_length(const struct conv *c, int bytes);
+
+/* The operand at `data`; the view points into the map. */
+static inline struct view limber_map_view(const struct index_map *m, const void *data)
+{
+    return (struct view){ data, m->line, m->p, m->patched ? &m->patch : NULL, NULL, NULL };
+}
+
+static inline struct output_view limber_map_output(const struct index_map *m, void *data)
+{
+    struct output_view v = m->output;
+
+    v.data = data;
+    return v;
+}
+
+#endif
