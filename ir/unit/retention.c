@@ -11,6 +11,7 @@
  *   VRR  = (sum (i - alpha) q_i + sum (n - alpha_j) q'_j + n q") / (n (sum q_i + sum q'_j + q"))
  * Source: Sakr, Wang, Chen, Choi, Agrawal, Shanbhag, Gopalakrishnan, ICLR 2019, theorem 1. */
 #include "ir/ir.h"
+#include "limber/research.h"
 
 #include <math.h>
 

@@ -32,3 +32,27 @@ if(TARGET limber_cli AND NOT LIMBER_SANITIZE)   # an outside program cannot link
            ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   set_tests_properties(install PROPERTIES TIMEOUT 600)
 endif()
+
+# A program of version 0.2 with the newest library, and what of the binary interface has changed.
+add_executable(abi_program ${CMAKE_CURRENT_LIST_DIR}/abi/program.c)
+target_include_directories(abi_program BEFORE PRIVATE ${CMAKE_CURRENT_LIST_DIR}/abi/0.2)
+target_link_libraries(abi_program PRIVATE limber)
+add_test(NAME abi_program COMMAND abi_program)
+if(NOT LIMBER_SANITIZE)
+  add_test(NAME abi COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/abi.sh
+           ${CMAKE_CURRENT_LIST_DIR}/abi/limber-0.2.abi $<TARGET_FILE:limber>
+           ${PROJECT_SOURCE_DIR}/include/limber)
+  set_tests_properties(abi PROPERTIES SKIP_RETURN_CODE 77)
+endif()
+
+# The headers for C++, and for C with all warnings.
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+  add_executable(header_cpp ${CMAKE_CURRENT_LIST_DIR}/header.cpp)
+  target_compile_options(header_cpp PRIVATE -Wpedantic -Wall -Wextra -Wshadow -Wconversion -Werror)
+  set_target_properties(header_cpp PROPERTIES CXX_STANDARD 11 CXX_EXTENSIONS OFF)
+  target_link_libraries(header_cpp PRIVATE limber)
+  add_test(NAME header_cpp COMMAND header_cpp)
+endif()

@@ -489,7 +489,7 @@ class Arrays(unittest.TestCase):
         with limber._core._view(a, "a", None) as view:
             self.assertFalse(view.copied)
             self.assertEqual(view.data, a.ctypes.data)
-            self.assertEqual((view.matrix().row, view.matrix().col), (16, 2))
+            self.assertEqual((view.matrix().row_stride, view.matrix().col_stride), (16, 2))
 
     def test_types(self):
         for kind in "e", "f", "d":

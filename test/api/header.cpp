@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The public headers as C++ reads them, with all warnings, and the initialisers.
+#include <limber/environment.h>
+#include <limber/interpose.h>
+#include <limber/limber.h>
+#include <limber/research.h>
+
+int main()
+{
+    limber_config config = LIMBER_CONFIG_INIT;
+    limber_problem problem = LIMBER_PROBLEM_INIT;
+    limber_report report = LIMBER_REPORT_INIT;
+    limber_unit unit = LIMBER_UNIT_INIT;
+    limber_context *context = nullptr;
+    const double a = 3, b = 4;
+    double c = 0;
+    bool good;
+
+    config.cache_dir = "";
+    problem.m = problem.n = problem.k = 1;
+    problem.a = limber_matrix{ &a, LIMBER_F64, 1, 1 };
+    problem.b = limber_matrix{ &b, LIMBER_F64, 1, 1 };
+    problem.c = limber_output{ &c, LIMBER_F64, 1, 1 };
+    good = limber_create(&context, &config) == LIMBER_STATUS_OK &&
+           limber_run(context, &problem, &report) == LIMBER_STATUS_OK && c == 12 &&
+           limber_unit_parse("int8", &unit) == LIMBER_STATUS_OK;
+    limber_destroy(context);
+    return good ? 0 : 1;
+}
