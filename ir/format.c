@@ -12,8 +12,7 @@ static const struct named {
     limber_format format;
 } named[] = {
 #define NAMED(NAME, name, ...) { #name, LIMBER_##NAME },
-    LIMBER_FORMATS(NAMED)
-    { "exact", { .kind = LIMBER_KIND_EXACT } }, /* inside plans only */
+    LIMBER_FORMATS(NAMED){ "exact", { .kind = LIMBER_KIND_EXACT } }, /* inside plans only */
 };
 
 /* Reads numbers with commas between them up to the closing parenthesis; 0 when they are not. */

@@ -292,7 +292,7 @@ struct mask {
 enum { LIMBER_TILE = 64 };
 enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
 void limber_mask_clear(struct mask *m);
-/* The mask of what an excerpt of `count` of m's blocks shows, without tiles.  Where it leaves out
+/* The mask of a tile subset: `count` of m's blocks, without tiles.  Where it leaves out
  * tiles, all lines of a block have its largest exponent. */
 struct tile_subset;
 void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,

@@ -240,8 +240,8 @@ static bool parse_head(struct parser *s)
 
         key = limber_lex_cut(&v, '=');
         if (!read_word(key,
-                       "promise|bits|wanted|slices|split|kbits|size|trust|roundings|budget|spent|"
-                       "scheme|pruned|dropped|model|counts",
+                       "promise|bits|wanted|slices|split|kbits|size|first_pass_bits|"
+                       "roundings|budget|spent|scheme|pruned|dropped|model|counts",
                        &which))
             return bad(s, w, "unknown word in the head of a plan");
         if (seen >> which & 1)

@@ -55,7 +55,7 @@ static void print_head(const struct plan *p, struct text *out)
     if (p->size)
         limber_text_add(out, " size=%d", p->size);
     if (p->first_pass_bits)
-        limber_text_add(out, " trust=%d", p->first_pass_bits);
+        limber_text_add(out, " first_pass_bits=%d", p->first_pass_bits);
     if (p->roundings)
         limber_text_add(out, " roundings=%d", p->roundings);
     limber_text_add(out, " budget=");

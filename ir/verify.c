@@ -110,7 +110,7 @@ static bool check_type(const struct check *c)
 }
 
 /* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
- * without crt, doubt where nothing is cut, sums where they are by fused multiply-adds, the order
+ * without crt, uncertain where nothing is cut, sums where they are by fused multiply-adds, the order
  * along k where it is crs, limbs made ahead. */
 static uint64_t optional(const struct node *n)
 {
@@ -697,7 +697,7 @@ static bool check_combine(const struct check *c)
         return false;
     if (reconstruct != RECONSTRUCT_crt &&
         (limber_node_has(c->n, ATTR_moduli) || limber_node_has(c->n, ATTR_uncertain)))
-        return bad(c, "only crt has moduli, and doubt");
+        return bad(c, "only crt has moduli, and uncertain bits");
     if (limber_node_has(c->n, ATTR_uncertain) && !range(c, ATTR_uncertain, 0, 400))
         return false;
     if (reconstruct != RECONSTRUCT_sum && !is_format(table->type.format, "i64"))

@@ -157,7 +157,7 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
 struct output_view {
     void *data;
     int64_t row, col, inner, outer;
-    const int32_t *rows, *cols; /* blocks, as of an excerpt: i and j count in their order; or
+    const int32_t *rows, *cols; /* blocks, as of a tile subset: i and j count in their order; or
                                    NULL */
 };
 

@@ -44,7 +44,7 @@ static double prepare_ns(const struct plan *p, const struct node *products, int 
 
 /* One element in a thousand is expected to be summed again, exactly; those that are not plain, or
  * no binary64 or binary32, are looked at one by one. */
-static double doubt_ns(const struct plan *p, const struct node *out)
+static double uncertain_ns(const struct plan *p, const struct node *out)
 {
     limber_format f = out->type.format;
     bool one_by_one = f.kind != LIMBER_KIND_FLOAT || f.size > 8;
@@ -66,7 +66,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
 
     switch (limber_num(combine, ATTR_reconstruct)) {
     case RECONSTRUCT_crt:
-        return (limber_node_has(combine, ATTR_uncertain) ? doubt_ns(p, out) : 0) +
+        return (limber_node_has(combine, ATTR_uncertain) ? uncertain_ns(p, out) : 0) +
                (plain && (bits <= 105 || !integer) ? 1 : 150) + 0.45 * products->type.count;
     case RECONSTRUCT_shift:
         return (plain && (narrow || binary) ? 1 : 150) + 0.5 * (double)products->rows;

@@ -33,10 +33,10 @@ static int64_t round_up(int64_t a, int64_t b)
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char *const names[KERNEL_count] = {
-    "limber_pack_a", "limber_pack_b",  "limber_multiply",     "limber_reconstruct",
-    "limber_special",   "limber_exact",      "limber_scale_a",      "limber_scale_b",
-    "limber_scan",      "limber_scan_start", "limber_scan_windows", "limber_decide",
-    "limber_terms",     "limber_weigh",      "limber_sums",         "limber_pairs"
+    "limber_pack_a",  "limber_pack_b",     "limber_multiply",     "limber_reconstruct",
+    "limber_special", "limber_exact",      "limber_scale_a",      "limber_scale_b",
+    "limber_scan",    "limber_scan_start", "limber_scan_windows", "limber_decide",
+    "limber_terms",   "limber_weigh",      "limber_sums",         "limber_pairs"
 };
 
 static bool has_kernel(const struct cuda_config *c, int i)
@@ -247,7 +247,7 @@ static struct part fit(const struct run *r, size_t limit)
 
 /* What a unit's operands need first: the scales of their blocks, flags of tiles. */
 static bool pack_unit(struct run *r, const struct part *p, int side, struct pack_args *args,
-                         struct diag *d)
+                      struct diag *d)
 {
     size_t tiles = (size_t)(side ? p->tiles_n : p->tiles_m);
 

@@ -333,16 +333,16 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     if (c->mma_path == MMA_PATH_unit)
         limber_text_add(out,
                         "#include \"unit_load.h\"\n#include \"unit_round.h\"\n"
-                        "#include \"result.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
+                        "#include \"store.h\"\n#include \"tile.h\"\n#include \"stage.h\"\n"
                         "#include \"unit.h\"\n"
                         "%s",
                         c->direct ? "" : "#include \"reconstruct.h\"\n");
     else if (c->mma_path == MMA_PATH_element)
-        limber_text_add(out, "#include \"result.h\"\n#include \"element.h\"\n");
+        limber_text_add(out, "#include \"store.h\"\n#include \"element.h\"\n");
     else
         limber_text_add(
             out,
-            "%s#include \"result.h\"\n"
+            "%s#include \"store.h\"\n"
             "#include \"tile.h\"\n#include \"stage.h\"\n#include \"window.h\"\n"
             "#include \"%s\"\n%s#include \"element.h\"\n",
             c->inside ? "#include \"cut.h\"\n" : "#include \"read.h\"\n#include \"pack.h\"\n",

@@ -623,10 +623,10 @@ static bool is_special(const struct call *c, int64_t i, int64_t j)
            (c->mask_b && c->mask_b->line_special && c->mask_b->line_special[j]);
 }
 
-/* The rounded result where nothing within 2^doubt of the integer rounds otherwise, else that of the
+/* The rounded result where nothing within 2^uncertain of the integer rounds otherwise, else that of the
  * exact sum. */
-static bool store_doubtful(struct eval *e, const struct val *x, limber_format f, limber_format fa,
-                           limber_format fb, int64_t i, int64_t j, const struct limber_scalars *sc)
+static bool store_uncertain(struct eval *e, const struct val *x, limber_format f, limber_format fa,
+                            limber_format fb, int64_t i, int64_t j, const struct limber_scalars *sc)
 {
     const struct node *combine = limber_plan_find(e->p, OP_combine);
     char *dst = limber_output_at(&e->out, i, j, f.size);
@@ -676,7 +676,7 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
                 limber_store_float(dst, f, x->total[at], sc.alpha != NULL, alpha, sc.beta != NULL,
                                    beta);
             else if (limber_node_has(limber_plan_find(e->p, OP_combine), ATTR_uncertain))
-                ok = ok && store_doubtful(e, x, f, fa, fb, i, j, &sc);
+                ok = ok && store_uncertain(e, x, f, fa, fb, i, j, &sc);
             else if (f.kind == LIMBER_KIND_INT && limber_num(n, ATTR_wrap))
                 limber_store_wrapped(dst, f,
                                      limber_big_units(x->word + at * x->words, x->words, exp), &sc);

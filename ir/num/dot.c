@@ -162,7 +162,7 @@ void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, 
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The n words, and one more, plus or minus 2^doubt. */
+/* The n words, and one more, plus or minus 2^uncertain. */
 static void move(uint64_t *to, const uint64_t *w, int n, int uncertain, bool down)
 {
     struct limber_big sum = { to, n + 1, 0 };

@@ -61,11 +61,12 @@ double limber_retention(int a, int p, int64_t n)
     return sum > 0 ? weighted / (sum * (double)n) : 0;
 }
 
-double limber_retention_chunked(int a, int p, int64_t length, int64_t groups, int by_number)
+double limber_retention_chunked(int a, int p, int64_t length, int64_t groups,
+                                limber_chunking chunking)
 {
     int more = 0;
 
-    while ((by_number ? groups : length) >> more > 1)
+    while ((chunking == LIMBER_CHUNKING_BY_NUMBER ? groups : length) >> more > 1)
         more++;
     return limber_retention(a, p, length) *
            limber_retention(a, p + more < a ? p + more : a, groups);

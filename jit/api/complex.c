@@ -184,7 +184,8 @@ static bool is_remote(const struct complex_product *x, const void *p)
 static bool holds_least(const struct complex_product *x, bool *least, struct diag *d)
 {
     const struct pair_map along = { .kind = PAIRS_along };
-    const struct view v = { x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride, .pairs = &along };
+    const struct view v = { x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride,
+                            .pairs = &along };
     limber_format f = x->b.m.format;
     struct mask m;
 
@@ -237,14 +238,16 @@ static bool see_b(const struct complex_product *x, struct problem *p, struct dia
         p->pairs_b.stored = f.size;
         p->pairs_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
     }
-    p->b = (struct view){ x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride, .pairs = &p->pairs_b };
+    p->b = (struct view){ x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride,
+                          .pairs = &p->pairs_b };
     return check_least(x, d);
 }
 
 static void see_a(const struct complex_product *x, struct problem *p)
 {
     p->pairs_a = (struct pair_map){ .kind = PAIRS_along };
-    p->a = (struct view){ x->a.m.data, 2 * x->a.m.row_stride, 2 * x->a.m.col_stride, .pairs = &p->pairs_a };
+    p->a = (struct view){ x->a.m.data, 2 * x->a.m.row_stride, 2 * x->a.m.col_stride,
+                          .pairs = &p->pairs_a };
 }
 
 /* ---- A as it lies, or copied ----------------------------------------------------------------- */

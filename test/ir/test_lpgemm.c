@@ -38,7 +38,7 @@ static void reads(const char *text, const char *layer, int wanted, const char *w
         fail_msg("%s: %s", layer ? layer : "all", limber_error_text());
     assert_int_equal(listed, wanted);
     if (!words) {
-        memset(&same, 0, sizeof same);
+        same = (limber_unit)LIMBER_UNIT_INIT;
         assert_memory_equal(&unit, &same, sizeof same);
         return;
     }
@@ -69,7 +69,7 @@ static void refuses(const char *text, const char *layer, const char *why)
     limber_unit unit = LIMBER_UNIT_INIT, zero = LIMBER_UNIT_INIT;
     int listed = 7;
 
-    memset(&zero, 0, sizeof zero);
+    zero = (limber_unit)LIMBER_UNIT_INIT;
     assert_int_equal(limber_unit_lpgemm(text, layer, &unit, &listed), LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(listed, 0);
     assert_memory_equal(&unit, &zero, sizeof zero);
@@ -139,10 +139,10 @@ static void retention(void **state)
     is_near(limber_retention(5, 5, 64), 0.992);
     is_near(limber_retention(5, 5, 1024), 0.709);
     is_near(limber_retention(5, 5, 4096), 0.564);
-    is_near(limber_retention_chunked(5, 5, 64, 64, 0), 0.984);
-    is_near(limber_retention_chunked(8, 2, 256, 4, 0),
+    is_near(limber_retention_chunked(5, 5, 64, 64, LIMBER_CHUNKING_BY_LENGTH), 0.984);
+    is_near(limber_retention_chunked(8, 2, 256, 4, LIMBER_CHUNKING_BY_LENGTH),
             limber_retention(8, 2, 256) * limber_retention(8, 8, 4));
-    is_near(limber_retention_chunked(8, 2, 256, 4, 1),
+    is_near(limber_retention_chunked(8, 2, 256, 4, LIMBER_CHUNKING_BY_NUMBER),
             limber_retention(8, 2, 256) * limber_retention(8, 4, 4));
     assert_true(isnan(limber_retention(0, 1, 1)) && isnan(limber_retention(31, 1, 1)));
     assert_true(isnan(limber_retention(1, 0, 1)) && isnan(limber_retention(1, 31, 1)));

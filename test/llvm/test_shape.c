@@ -510,7 +510,7 @@ static void refused(limber_context *ctx, struct request r, limber_status want, c
 {
     limber_kernel f = (limber_kernel)(void (*)(void))abort;
     limber_status s = limber_bind_shape(ctx, &r.contract, r.m, r.n, r.k, r.a, r.b, output_of(r.c),
-                                        r.add ? LIMBER_ACCUMULATE_ADD : LIMBER_ACCUMULATE_NONE, &f);
+                                        (limber_accumulate)r.add, &f);
 
     if (s != want || !strstr(limber_error_text(), text))
         fail_msg("\"%s\" gives %s: %s", text, limber_status_name(s), limber_error_text());
@@ -532,7 +532,7 @@ static void errors_name_the_argument(void **state)
     TRY(r.m = 0, BAD_ARGUMENT, "bind_shape: m = 0");
     TRY(r.n = -1, BAD_ARGUMENT, "n = -1");
     TRY(r.k = 257, NO_SCHEME, "k = 257");
-    TRY(r.add = 2, BAD_ARGUMENT, "add = 2");
+    TRY(r.add = 2, BAD_ARGUMENT, "accumulate = 2");
     TRY(r.a.row_stride = -1, BAD_ARGUMENT, "a.row = -1");
     TRY(r.b.format = named("f32"), NO_SCHEME, "b: format f32");
     TRY(r.c.format = named("f32"), NO_SCHEME, "a: format f64");

@@ -366,7 +366,11 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
     const char *how = cut(word, '/');
     bool both = cut(word, '@') != NULL;
     const char *scheme = scheme_named(cut(word, ':'));
-    struct contender c = { .ctx = b->ctx, .base = base, .factor = 1, .report = LIMBER_REPORT_INIT };
+    struct contender c = { .ctx = b->ctx,
+                           .base = base,
+                           .factor = 1,
+                           .contract = LIMBER_CONTRACT_INIT,
+                           .report = LIMBER_REPORT_INIT };
 
     if (!strcmp(word, "simulate")) {
         c.contract = (limber_contract){ .size = sizeof(limber_contract),

@@ -162,7 +162,10 @@ static double reported(struct figures *f, const struct factors *x, bool *ok)
     static const limber_contract fast = { .size = sizeof(limber_contract),
                                           .promise = LIMBER_CONTRACT_FAST,
                                           .scheme = "fp32-f+native" };
-    limber_report r = LIMBER_REPORT_INIT;
+    limber_part part[LIMBER_PARTS];
+    limber_report r = {
+        .size = sizeof r, .part_size = sizeof *part, .part_room = LIMBER_PARTS, .part = part
+    };
     limber_status s = factors_multiply(f->ctx, &fast, x, &r);
     double wide = 0;
 

@@ -25,7 +25,7 @@ static kernel_transpose *turn_here(void)
 }
 
 /* Lines that are stretches of memory; those that do not exist repeat the last.  A block along k
- * lies within a tile of an excerpt. */
+ * lies within a tile of a tile subset. */
 static void turn(const struct kernel_call *c, int side, const int64_t part[4], int step, int size,
                  int lanes, char *to, int64_t stride)
 {

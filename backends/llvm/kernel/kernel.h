@@ -58,7 +58,7 @@ struct kernel_config {
     int32_t whole;          /* integer results of at most 106 bits before the scales go */
     int32_t words;          /* 64-bit words of an exact result */
     int32_t big_words, big_base;    /* of exact sums of products */
-    int32_t uncertain_count, uncertain;          /* totals are off by less than 2^doubt */
+    int32_t uncertain_count, uncertain;          /* totals are off by less than 2^uncertain */
     int32_t offsets;        /* some packed limb has an offset: sums are needed */
     int32_t alike;          /* both sides are cut alike: one code serves them */
     int32_t direct;         /* the register tile is of C's format: it may be stored to C */

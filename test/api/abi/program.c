@@ -25,8 +25,8 @@ static void check(int good, const char *what)
         type it; \
         unsigned char guard[256]; \
     }
-#define GUARD(x) memset((x).guard, 0x5a, sizeof (x).guard)
-#define INTACT(x) intact((x).guard, sizeof (x).guard)
+#define GUARD(x) memset((x).guard, 0x5a, sizeof(x).guard)
+#define INTACT(x) intact((x).guard, sizeof(x).guard)
 
 static int intact(const unsigned char *guard, size_t size)
 {
