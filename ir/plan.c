@@ -53,8 +53,9 @@ enum limb_kind limber_limb_kind(enum op op)
 const char *limber_word_at(const char *words, int64_t i, int *n)
 {
     for (; words && i > 0; i--) {
-        words = strchr(words, '|');
-        words += words != NULL;
+        const char *bar = strchr(words, '|');
+
+        words = bar ? bar + 1 : NULL;
     }
     *n = words ? (int)strcspn(words, "|") : 0;
     return words;

@@ -110,8 +110,8 @@ static bool check_type(const struct check *c)
 }
 
 /* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
- * without crt, uncertain where nothing is cut, sums where they are by fused multiply-adds, the order
- * along k where it is crs, limbs made ahead. */
+ * without crt, uncertain where nothing is cut, sums where they are by fused multiply-adds, the
+ * order along k where it is crs, limbs made ahead. */
 static uint64_t optional(const struct node *n)
 {
     uint64_t mask =

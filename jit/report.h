@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a call did, and how a product is cut, as the engine fills them in: the public structures with
- * room for all parts.  jit/api/sized.c copies them to the caller's. */
+ * What a call did, and how a product is cut, as the engine fills them in: the public structures
+ * with room for all parts.  jit/api/sized.c copies them to the caller's. */
 #ifndef LIMBER_JIT_REPORT_H
 #define LIMBER_JIT_REPORT_H
 

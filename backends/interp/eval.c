@@ -623,8 +623,8 @@ static bool is_special(const struct call *c, int64_t i, int64_t j)
            (c->mask_b && c->mask_b->line_special && c->mask_b->line_special[j]);
 }
 
-/* The rounded result where nothing within 2^uncertain of the integer rounds otherwise, else that of the
- * exact sum. */
+/* The rounded result where nothing within 2^uncertain of the integer rounds otherwise, else that
+ * of the exact sum. */
 static bool store_uncertain(struct eval *e, const struct val *x, limber_format f, limber_format fa,
                             limber_format fb, int64_t i, int64_t j, const struct limber_scalars *sc)
 {

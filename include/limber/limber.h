@@ -129,7 +129,7 @@ typedef enum limber_on_miss {
                                computes rows of C.  GEMMs on CPUs to float results, under native,
                                bits and correct; other calls wait */
     LIMBER_ON_MISS_REFUSE, /* a thread of the context's makes it, and the call answers NOT_READY:
-                               for callers that have another way to compute.  Complex products wait */
+                               for callers that have another way.  Complex products wait */
     LIMBER_ON_MISS_COMPILE /* as WAIT, for such callers: without a compiler the call answers DEVICE,
                                where WAIT would use the interpreter.  REFUSE does the same */
 } limber_on_miss;
@@ -205,8 +205,8 @@ typedef struct limber_report {
     limber_part *part; /* in: NULL, or an array of the caller's for the first parts */
 } limber_report;
 
-/* The parts of a report as a table, a line each: groups ("a", "a:nW" for its narrow and wide tiles),
- * size, share, scheme, seconds and bound.  *text is the caller's, to be released with
+/* The parts of a report as a table, a line each: groups ("a", "a:nW" for its narrow and wide
+ * tiles), size, share, scheme, seconds and bound.  *text is the caller's, to be released with
  * limber_free. */
 LIMBER_API limber_status limber_report_parts(const limber_report *report, char **text);
 LIMBER_API void limber_free(void *text);
@@ -331,8 +331,8 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
 /* What is computed.
  *
  * GEMM         A is m x k, B is k x n, C is m x n.  m, n, k >= 0; k = 0 gives beta C.
- * Convolution  a is the image, b the filters, c the result: data and format; strides stay 0.  `conv`
- *              has the sizes; m, n, k stay 0.  Bounds hold with k = (c/groups) r s.
+ * Convolution  a is the image, b the filters, c the result: data and format; strides stay 0.
+ *              `conv` has the sizes; m, n, k stay 0.  Bounds hold with k = (c/groups) r s.
  * Scalars      alpha and beta point to one value in C's format (integers: in i64); NULL means 1 and
  *              0.  beta = 0 does not read C.
  * Error        as the contract promises, per element; docs/accuracy.md.  NaN, infinities and signed
@@ -341,19 +341,19 @@ typedef struct limber_prepared limber_prepared; /* limber_prepare */
  *              in the device's.
  * Complex      GEMM only.  Scalars are pairs.  Each part of C is an element of one real product,
  *                  Re C = [Re A, Im A] [Re B; -Im B],   Im C = [Re A, Im A] [Im B; Re B],
- *              and the contract holds for it with inner dimension 2k: `correct` gives the exact part,
- *              rounded once.  Where an imaginary part of alpha or beta is not 0 this holds for
- *              T = A B in C's format (integers: i64), and then for [T, C] times the pairs of alpha
- *              and beta, again a real product of each part, of inner dimension 4, or 2 without beta
- *              (`fast`: native).  NaN and infinities as these formulas give them: Inf times a part
- *              that is 0 is NaN.  The call keeps a real form of one operand in memory, four times
- *              its parts, unless it lies in the device's; a complex alpha or beta takes memory for
- *              A B and C, three products for sums and products.  RANGE also where an i64 operand of
- *              `exact` holds a part of -2^63, or A B before a complex alpha does not fit i64.
- *              `simulate` needs real scalars.
- * Prepared     GEMM only.  The results are those of the plain call, bit for bit.  The operand is not
- *              scanned again, and limbs that are kept are not made again.  The LLVM backend keeps
- *              them, but not of parts of a mixed product, of simulated units, of the long
+ *              and the contract holds for it with inner dimension 2k: `correct` gives the exact
+ *              part, rounded once.  Where an imaginary part of alpha or beta is not 0 this holds
+ *              for T = A B in C's format (integers: i64), and then for [T, C] times the pairs of
+ *              alpha and beta, again a real product of each part, of inner dimension 4, or 2
+ *              without beta (`fast`: native).  NaN and infinities as these formulas give them: Inf
+ *              times a part that is 0 is NaN.  The call keeps a real form of one operand in memory,
+ *              four times its parts, unless it lies in the device's; a complex alpha or beta takes
+ *              memory for A B and C, three products for sums and products.  RANGE also where an i64
+ *              operand of `exact` holds a part of -2^63, or A B before a complex alpha does not fit
+ *              i64. `simulate` needs real scalars.
+ * Prepared     GEMM only.  The results are those of the plain call, bit for bit.  The operand is
+ *              not scanned again, and limbs that are kept are not made again.  The LLVM backend
+ *              keeps them, but not of parts of a mixed product, of simulated units, of the long
  *              accumulator, nor where long chains of bytes are summed in parts; there, and on other
  *              backends, only the scan is spared.  a or b holds the matrix that was prepared.  Many
  *              threads may use one operand at once: while one makes limbs that are to be kept,
@@ -388,8 +388,8 @@ typedef struct limber_problem {
 /* Computes the problem.
  * report   NULL, or filled on success.  Of a batch or a complex product: of all real products.
  * Returns  LIMBER_STATUS_OK.  On any other status C is untouched and limber_error_text() says which
- *          argument (BAD_ARGUMENT), which need of the contract (NO_SCHEME), or which element did not
- *          fit (RANGE).
+ *          argument (BAD_ARGUMENT), which need of the contract (NO_SCHEME), or which element did
+ *          not fit (RANGE).
  * Source   slices: Mukunoki, Ozaki, Ogita, Imamura, ISC High Performance 2020, section 3;
  *          residues: Ozaki, Uchino, Imamura, arXiv 2504.08009; Hi/Lo: Ma et al., ICS 2022. */
 LIMBER_API limber_status limber_run(limber_context *ctx, const limber_problem *problem,
@@ -403,8 +403,8 @@ LIMBER_API limber_status limber_plan(limber_context *ctx, const limber_problem *
                                      char **text, limber_report *report);
 
 /* The workspace that limber_run needs, in bytes: the least, and that which holds all limbs at once.
- * Reads A and B, computes nothing; 0 of backend "interp".  Real problems; of a batch, what its first
- * product needs.  Errors: as limber_run. */
+ * Reads A and B, computes nothing; 0 of backend "interp".  Real problems; of a batch, what its
+ * first product needs.  Errors: as limber_run. */
 LIMBER_API limber_status limber_workspace(limber_context *ctx, const limber_problem *problem,
                                           size_t *least, size_t *best);
 
@@ -415,9 +415,9 @@ typedef enum limber_tile_kind {
     LIMBER_TILE_WIDE
 } limber_tile_kind;
 
-/* How a product is cut into parts.  Blocks of 64 rows of A and of 64 columns of B form groups.  Where
- * parts are sums over different tiles of the same elements, tiles of 64 lines by `tile` elements
- * along k have kinds.  Index 0 is A, index 1 is B. */
+/* How a product is cut into parts.  Blocks of 64 rows of A and of 64 columns of B form groups.
+ * Where parts are sums over different tiles of the same elements, tiles of 64 lines by `tile`
+ * elements along k have kinds.  Index 0 is A, index 1 is B. */
 typedef struct limber_cut {
     size_t size;
     size_t part_size; /* in: sizeof(limber_part), from the initialiser */
@@ -430,9 +430,9 @@ typedef struct limber_cut {
     unsigned char *kind[2]; /* [block][tile]: limber_tile_kind */
 } limber_cut;
 
-/* The cut that limber_run would make; limber_plan tells it as text.  Real GEMMs without a batch.  The
- * arrays of *cut are the caller's, to be released with limber_cut_free; after a failure there are
- * none.  Errors: as limber_plan. */
+/* The cut that limber_run would make; limber_plan tells it as text.  Real GEMMs without a batch.
+ * The arrays of *cut are the caller's, to be released with limber_cut_free; after a failure there
+ * are none.  Errors: as limber_plan. */
 LIMBER_API limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
                                         limber_cut *cut, limber_report *report);
 LIMBER_API void limber_cut_free(limber_cut *cut);
@@ -472,8 +472,8 @@ typedef struct limber_prepare_config {
     limber_change_check changes;
 } limber_prepare_config;
 
-/* Scans x, rows x cols, the operand on this side of products to come, so that they need not.  config
- * may be NULL.
+/* Scans x, rows x cols, the operand on this side of products to come, so that they need not.
+ * config may be NULL.
  *
  * Memory   x.data stays the caller's and is not copied: the elements stay where and as they are
  *          until limber_prepared_free.  Limbs are kept in memory of the operand's own, at first use
@@ -524,8 +524,8 @@ typedef struct limber_inspection {
     limber_tile *tile; /* [tile_rows][tile_cols]; NULL: not known */
 } limber_inspection;
 
-/* Scans x, rows x cols elements in host memory or, backend "cuda", in the device's, whose tiles stay
- * unknown.  Reads x once, on the context's threads; keeps nothing of it.
+/* Scans x, rows x cols elements in host memory or, backend "cuda", in the device's, whose tiles
+ * stay unknown.  Reads x once, on the context's threads; keeps nothing of it.
  * *out     its tiles are the caller's, to be released with limber_inspection_free; none after a
  *          failure.
  * Errors   BAD_ARGUMENT (the argument is named), NO_MEMORY; of device memory DEVICE. */
@@ -540,10 +540,10 @@ LIMBER_API void limber_inspection_free(limber_inspection *inspection);
 LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *passes,
                                           const char *target, char **text);
 
-/* Kernels made ahead.  limber_kernel_plan gives the stated plan of a kernel that is in memory, found
- * by the key in a report: the data, contract and class of sizes that it is for, nothing of this
- * machine.  limber_kernel_make makes the kernel of such a text, here or on another machine, and keeps
- * it on disk, unless it is there already (report->from); report may be NULL.
+/* Kernels made ahead.  limber_kernel_plan gives the stated plan of a kernel that is in memory,
+ * found by the key in a report: the data, contract and class of sizes that it is for, nothing of
+ * this machine.  limber_kernel_make makes the kernel of such a text, here or on another machine,
+ * and keeps it on disk, unless it is there already (report->from); report may be NULL.
  * *plan    the caller's, to be released with limber_free.
  * Errors   BAD_ARGUMENT (no such kernel, a text that is no stated plan), else as limber_run. */
 LIMBER_API limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char **plan);

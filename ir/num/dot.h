@@ -17,8 +17,8 @@ int limber_dot_base(limber_format a, limber_format b);
 void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, int64_t i,
                 const struct view *b, limber_format fb, int64_t j, int64_t k);
 
-/* dst = round(alpha s 2^exp + beta dst), where all s within 2^uncertain of the n words at w give the
- * same; false where they do not, and dst is as it was. */
+/* dst = round(alpha s 2^exp + beta dst), where all s within 2^uncertain of the n words at w give
+ * the same; false where they do not, and dst is as it was. */
 bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, int uncertain,
                           int exp, const struct limber_scalars *sc);
 

@@ -48,7 +48,7 @@ endif()
 # The headers for C++, and for C with all warnings.
 include(CheckLanguage)
 check_language(CXX)
-if(CMAKE_CXX_COMPILER)
+if(CMAKE_CXX_COMPILER AND NOT LIMBER_SANITIZE)
   enable_language(CXX)
   add_executable(header_cpp ${CMAKE_CURRENT_LIST_DIR}/header.cpp)
   target_compile_options(header_cpp PRIVATE -Wpedantic -Wall -Wextra -Wshadow -Wconversion -Werror)

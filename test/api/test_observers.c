@@ -103,7 +103,8 @@ static const struct work {
     { "ozaki1-f64", LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_unit, NULL },
     { "ozaki2", LIMBER_CONTRACT_CORRECT, 0, "f64", "dd", DATA_zeros, NULL },
     { NULL, LIMBER_CONTRACT_SIMULATE, 0, "f16", "f32", DATA_unit, "h100-fp16" },
-    { NULL, LIMBER_CONTRACT_SIMULATE, 0, "f32", "f32", DATA_unit, "in=e5m2 mul=e5m2 acc=f16 group=8 outer=f32" },
+    { NULL, LIMBER_CONTRACT_SIMULATE, 0, "f32", "f32", DATA_unit,
+      "in=e5m2 mul=e5m2 acc=f16 group=8 outer=f32" },
 }, gpu_works[] = {
     { NULL, LIMBER_CONTRACT_NATIVE, 0, "f64", "f64", DATA_unit, NULL },
     { NULL, LIMBER_CONTRACT_CORRECT, 0, "f64", "f64", DATA_unit, NULL },

@@ -169,8 +169,8 @@ static void combinations(void **state)
     limber_prepared_free(prepared);
 }
 
-/* A batch of complex products, by steps and by addresses; the last one does not fit, and all of C is
- * what it was. */
+/* A batch of complex products, by steps and by addresses; the last one does not fit, and all of C
+ * is what it was. */
 static void complex_batches(void **state)
 {
     enum { COUNT_OF = 3 };

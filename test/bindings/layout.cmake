@@ -25,7 +25,8 @@ foreach(line ${lines} "    TYPE(end)")
     string(APPEND bodies "    call put('${type}', '${field}', c_loc(x), c_loc(x%${field}), &\n"
       "             c_sizeof(x%${field}))\n")
     if(field STREQUAL "size" AND NOT type STREQUAL "limber_format")
-      string(APPEND bodies "    if (x%size /= c_sizeof(x)) print *, '${type} starts with another size'\n")
+      string(APPEND bodies
+        "    if (x%size /= c_sizeof(x)) print *, '${type} starts with another size'\n")
     endif()
   endif()
 endforeach()

@@ -15,8 +15,8 @@ const char preload_name[] = "fuzz", preload_original[] = "none";
 static const char *const seeds[] = {
     "*gemm m>=131 m<=131 work<3e6 k=150 -> off\n[dz]gemm* caller=lu* -> fast scheme=ozaki2\n",
     "cblas_?gemm* n<1e3 -> bits=40\n* -> correct\n",
-    "{ \"limber\": \"1\", \"kernels\": [ { \"key\": \"0\", \"plan\": \"plan gemm promise=native "
-    "kbits=4 budget=0 {\\n}\" } ] }",
+    ("{ \"limber\": \"1\", \"kernels\": [ { \"key\": \"0\", \"plan\": \"plan gemm promise=native "
+     "kbits=4 budget=0 {\\n}\" } ] }"),
 };
 
 size_t fuzz_seed(int i, uint8_t *to)

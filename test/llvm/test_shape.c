@@ -533,13 +533,14 @@ static void errors_name_the_argument(void **state)
     TRY(r.n = -1, BAD_ARGUMENT, "n = -1");
     TRY(r.k = 257, NO_SCHEME, "k = 257");
     TRY(r.add = 2, BAD_ARGUMENT, "accumulate = 2");
-    TRY(r.a.row_stride = -1, BAD_ARGUMENT, "a.row = -1");
+    TRY(r.a.row_stride = -1, BAD_ARGUMENT, "a.row_stride = -1");
     TRY(r.b.format = named("f32"), NO_SCHEME, "b: format f32");
     TRY(r.c.format = named("f32"), NO_SCHEME, "a: format f64");
     TRY(r.a.format = named("f16"), NO_SCHEME, "a: functions for one shape");
     TRY(r.c.format = named("i32"), NO_SCHEME, "c: functions for one shape");
-    TRY(r.c.col_stride = 2, BAD_ARGUMENT, "c: strides");
-    TRY((r.c.row_stride = 9, r.c.col_stride = 2), NO_SCHEME, "neither row = 9 nor col = 2");
+    TRY(r.c.col_stride = 2, BAD_ARGUMENT, "c: row_stride");
+    TRY((r.c.row_stride = 9, r.c.col_stride = 2), NO_SCHEME,
+        "neither row_stride = 9 nor col_stride = 2");
     TRY(r.contract.promise = LIMBER_CONTRACT_CORRECT, NO_SCHEME, "contract.promise");
     TRY(r.contract.scheme = "ozaki2", NO_SCHEME, "contract.scheme");
     TRY(r.contract.scheme = "none", BAD_ARGUMENT, "contract.scheme");
@@ -547,7 +548,7 @@ static void errors_name_the_argument(void **state)
     refused(NULL, good, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
     assert_int_equal(limber_bind_shape(ctx, NULL, 1, 1, 1, rows_of(1), rows_of(1),
                                        output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, &f),
-                     LIMBER_STATUS_BAD_ARGUMENT);
+                     LIMBER_STATUS_OK); /* native */
     assert_int_equal(limber_bind_shape(ctx, &native, 1, 1, 1, rows_of(1), rows_of(1),
                                        output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, NULL),
                      LIMBER_STATUS_BAD_ARGUMENT);

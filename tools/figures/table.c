@@ -24,7 +24,9 @@ void table_add(struct table *t, const char *kinds, ...)
         } else {
             double x = va_arg(args, double);
 
-            if (asprintf(&text, isnan(x) ? "" : "%.5g", x) < 0)
+            if (isnan(x))
+                text = strdup("");
+            else if (asprintf(&text, "%.5g", x) < 0)
                 text = NULL;
         }
         if (t->count % 256 == 0) {

@@ -17,7 +17,8 @@ from .errors import (BadArgument, DeviceError, FileError, InternalError, LimberE
                      NoScheme, NotReady, OutOfRange, Status)
 from .quad import Quad
 
-__all__ = ["matmul", "conv2d", "plan", "inspect", "prepare", "default_context", "formats", "schemes",
+__all__ = ["matmul", "conv2d", "plan", "inspect", "prepare", "default_context", "formats",
+           "schemes",
            "Context", "Operand", "Report", "Part", "Inspection", "Tile", "Quad", "Status",
            "LimberError", "BadArgument", "NoScheme", "OutOfRange", "NoMemory", "FileError",
            "DeviceError", "NotReady", "InternalError"]

@@ -33,7 +33,8 @@ class Allocator(Structure):
 
 
 class Config(Sized):
-    _fields_ = [("size", c_size_t), ("backend", c_char_p), ("threads", c_int), ("cache_dir", c_char_p),
+    _fields_ = [("size", c_size_t),
+                ("backend", c_char_p), ("threads", c_int), ("cache_dir", c_char_p),
                 ("cache_bytes", c_size_t), ("dump_dir", c_char_p), ("verbose", c_int),
                 ("workspace_bytes", c_size_t), ("log", Log), ("log_user", c_void_p),
                 ("device", c_int), ("partition", c_int), ("allocator", Allocator)]
@@ -44,7 +45,8 @@ class Step(Structure):
 
 
 class Unit(Sized):
-    _fields_ = [("size", c_size_t), ("a", Step), ("b", Step), ("scale", c_int32), ("scale_rule", c_int32),
+    _fields_ = [("size", c_size_t),
+                ("a", Step), ("b", Step), ("scale", c_int32), ("scale_rule", c_int32),
                 ("scale_block", c_int32), ("mul", Step), ("acc", Step), ("block", c_int32),
                 ("sub", c_int32), ("frac", c_int32), ("floor", c_int32), ("zeros", c_int32),
                 ("tree", c_int32), ("order", c_int32), ("group", c_int32), ("outer", Step),
@@ -54,7 +56,8 @@ class Unit(Sized):
 
 
 class Contract(Sized):
-    _fields_ = [("size", c_size_t), ("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
+    _fields_ = [("size", c_size_t),
+                ("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
                 ("split", c_int), ("unit", POINTER(Unit)), ("statistics", c_void_p),
                 ("on_miss", c_int)]
 
@@ -67,7 +70,8 @@ class Part(Structure):
 
 
 class Report(Sized):
-    _fields_ = [("size", c_size_t), ("scheme", c_char * 32), ("backend", c_char * 16),
+    _fields_ = [("size", c_size_t),
+                ("scheme", c_char * 32), ("backend", c_char * 16),
                 ("kernel", c_char * 33), ("rows", c_int), ("pruned", c_int),
                 ("bound", c_double), ("cost", c_double), ("seconds_scan", c_double),
                 ("seconds_compile", c_double), ("seconds_run", c_double), ("from", c_int),
@@ -84,7 +88,8 @@ class Matrix(Structure):
 
 
 class PrepareConfig(Sized):
-    _fields_ = [("size", c_size_t), ("bytes", c_size_t), ("changes", c_int)]
+    _fields_ = [("size", c_size_t),
+                ("bytes", c_size_t), ("changes", c_int)]
 
 
 class Output(Structure):
@@ -92,13 +97,15 @@ class Output(Structure):
 
 
 class Batch(Sized):
-    _fields_ = [("size", c_size_t), ("count", c_int64), ("a", c_int64), ("b", c_int64), ("c", c_int64),
+    _fields_ = [("size", c_size_t),
+                ("count", c_int64), ("a", c_int64), ("b", c_int64), ("c", c_int64),
                 ("address_a", POINTER(c_void_p)), ("address_b", POINTER(c_void_p)),
                 ("address_c", POINTER(c_void_p))]
 
 
 class Queue(Sized):
-    _fields_ = [("size", c_size_t), ("stream", c_void_p), ("workspace", c_void_p), ("bytes", c_size_t),
+    _fields_ = [("size", c_size_t),
+                ("stream", c_void_p), ("workspace", c_void_p), ("bytes", c_size_t),
                 ("capture", c_int)]
 
 
@@ -109,7 +116,8 @@ class Conv(Sized):
 
 
 class Problem(Sized):
-    _fields_ = [("size", c_size_t), ("operation", c_int), ("domain", c_int), ("m", c_int64),
+    _fields_ = [("size", c_size_t),
+                ("operation", c_int), ("domain", c_int), ("m", c_int64),
                 ("n", c_int64), ("k", c_int64), ("conv", POINTER(Conv)), ("a", Matrix),
                 ("b", Matrix), ("c", Output), ("alpha", c_void_p), ("beta", c_void_p),
                 ("conjugate", c_int), ("complex_method", c_int), ("contract", POINTER(Contract)),
@@ -127,7 +135,8 @@ class Tile(Structure):
 
 
 class Inspection(Sized):
-    _fields_ = [("size", c_size_t), ("lines", c_int64), ("length", c_int64), ("zero", c_int), ("special", c_int),
+    _fields_ = [("size", c_size_t),
+                ("lines", c_int64), ("length", c_int64), ("zero", c_int), ("special", c_int),
                 ("negative", c_int), ("emin", c_int), ("emax", c_int), ("spread", c_int),
                 ("width", c_int), ("bits", c_int), ("tile_rows", c_int64),
                 ("tile_cols", c_int64), ("tile", POINTER(Tile))]
@@ -139,7 +148,8 @@ class CacheEntry(Structure):
 
 
 class CacheInfo(Sized):
-    _fields_ = [("size", c_size_t), ("directory", c_char * 4096), ("why_not", c_char * 256), ("writable", c_int),
+    _fields_ = [("size", c_size_t),
+                ("directory", c_char * 4096), ("why_not", c_char * 256), ("writable", c_int),
                 ("entries", c_size_t), ("bytes", c_size_t), ("limit", c_size_t),
                 ("tuned", c_int)]
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program of version 0.2: compiled against that version's headers, run with the newest library. */
+ * A program of version 0.2: compiled against that version's headers, run with the newest
+ * library. */
 #include <limber/interpose.h>
 #include <limber/limber.h>
 #include <limber/research.h>

@@ -77,7 +77,7 @@ typedef struct limber_format {
     ROW(E4M3, e4m3, FLOAT, 4, 3, 7, LIMBER_FORMAT_NO_INF, 1, 0)   /* OCP FP8 1.0: largest 448 */ \
     ROW(E5M2, e5m2, FLOAT, 5, 2, 15, 0, 1, 0)   /* OCP FP8 1.0 */ \
     ROW(E3M2, e3m2, FLOAT, 3, 2, 3, LIMBER_FORMAT_FINITE, 1, 0)   /* OCP MX 1.0 FP6: largest 28 */ \
-    ROW(E2M3, e2m3, FLOAT, 2, 3, 1, LIMBER_FORMAT_FINITE, 1, 0)   /* OCP MX 1.0 FP6: largest 7.5 */ \
+    ROW(E2M3, e2m3, FLOAT, 2, 3, 1, LIMBER_FORMAT_FINITE, 1, 0)  /* OCP MX 1.0 FP6: to 7.5 */ \
     ROW(E2M1, e2m1, FLOAT, 2, 1, 1, LIMBER_FORMAT_FINITE, 1, 0)   /* OCP MX 1.0 FP4: largest 6 */ \
     ROW(F32, f32, FLOAT, 8, 23, 127, 0, 4, 0)   /* binary32 */ \
     ROW(F64, f64, FLOAT, 11, 52, 1023, 0, 8, 0)   /* binary64 */ \
