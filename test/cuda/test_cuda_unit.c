@@ -142,7 +142,7 @@ static void compare(const struct simulated *p, struct rng *r)
     double *z = any_matrix(r, (int64_t)nc, 0);
     char *a = converted(x, na, in), *b = converted(y, nb, in), *want = converted(z, nc, out);
     char *got = converted(z, nc, out);
-    limber_statistics due = LIMBER_STATISTICS_INIT, have = { 0 };
+    limber_statistics due = LIMBER_STATISTICS_INIT, have = LIMBER_STATISTICS_INIT;
 
     run(reference, p, a, b, want, &due);
     run(cuda, p, a, b, got, &have);
