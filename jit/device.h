@@ -5,7 +5,7 @@
 
 #include "jit/context.h"
 
-/* remote.c: operands in the memory of the context's device. */
+/* device.c: operands in the memory of the context's device. */
 bool limber_device_holds(const limber_context *ctx, const void *p);
 /* The stream is being captured. */
 bool limber_device_records(const limber_context *ctx, const limber_queue *q);

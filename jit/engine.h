@@ -34,7 +34,7 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
 struct priced;
 void limber_priced_free(struct priced *list);
 
-/* meanwhile.c: a call whose kernel is being made in the background, under this key. */
+/* on_miss.c: a call whose kernel is being made in the background, under this key. */
 struct awaited {
     const void *key;
     size_t size;
@@ -87,7 +87,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         struct cut *cut, struct report *report, struct diag *d);
 
-/* keep.c: C as it is, to be put back if what follows fails.  p stays until the end. */
+/* backup.c: C as it is, to be put back if what follows fails.  p stays until the end. */
 struct backup {
     limber_context *ctx;
     const struct problem *p;
@@ -112,7 +112,7 @@ bool limber_simulate_run(limber_context *ctx, const struct problem *p, struct re
 bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
                             const struct unit_counts *counts, limber_statistics *s, struct diag *d);
 
-/* ---- describe.c ------------------------------------------------------------------------------ */
+/* ---- kernel_key.c ---------------------------------------------------------------------------- */
 
 enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_special, MASK_ATTRS = MASK_LAST - MASK_FIRST + 1 };
 
@@ -137,7 +137,7 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *d, const str
 bool limber_plan_state(struct plan *p, const struct kernel_key *d, const struct fixed *fixed,
                        struct diag *diag);
 
-/* ---- make.c ---------------------------------------------------------------------------------- */
+/* ---- compile.c ------------------------------------------------------------------------------- */
 
 struct compile_job {
     limber_context *ctx;

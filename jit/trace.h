@@ -5,7 +5,7 @@
 
 #include "jit/context.h"
 
-/* ---- dump.c: what happened on the way from the stated plan to the finished one --------------- */
+/* ---- trace.c: what happened on the way from the stated plan to the finished one -------------- */
 
 struct trace {
     int folder; /* of this kernel's dump, open; 0: none */

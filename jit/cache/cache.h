@@ -45,7 +45,7 @@ struct entry {
     struct conv_geometry geometry; /* of its conv2d */
 };
 
-/* ---- memory.c: kernels in memory ------------------------------------------------------------- */
+/* ---- kernels.c: kernels in memory ------------------------------------------------------------ */
 
 struct kernel_cache;
 /* Makes an entry; on failure the entry is left as it was. */

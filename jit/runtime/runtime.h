@@ -12,7 +12,7 @@
 
 double limber_now(void); /* seconds of a clock that nobody sets */
 
-/* ---- apart.c --------------------------------------------------------------------------------- */
+/* ---- call_scope.c ---------------------------------------------------------------------------- */
 
 /* First in every public call that computes, waits for others, or reads or writes files: until it
  * returns its thread is not cancelled, which would leave locks taken, kernels half made and workers
@@ -58,7 +58,7 @@ void limber_at_fork_no_more(struct at_fork *f);
 void limber_compile_enter(void);
 void limber_compile_leave(void);
 
-/* ---- room.c ---------------------------------------------------------------------------------- */
+/* ---- allocator.c ----------------------------------------------------------------------------- */
 
 /* Memory that grows with the operands, aligned to 64 bytes (below 64 bytes to 16); NULL: there is
  * none. */

@@ -7,7 +7,7 @@
 #include "jit/problem.h"
 #include "jit/scan/scan.h"
 
-/* ---- find.c ---------------------------------------------------------------------------------- */
+/* ---- operands.c ------------------------------------------------------------------------------ */
 
 /* What the scan found: one mask a group for the launches, one over all groups for the class. */
 struct scan_result {
