@@ -19,7 +19,9 @@ _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEA
                    sizeof(limber_cache_info) >= LEAST_cache_info,
                "structures only grow");
 
-static bool too_small(const char *what, size_t size, struct diag *d)
+enum { MOST = 1 << 16 };
+
+static bool not_started(const char *what, size_t size, struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                        "%s.size = %zu: start the structure from its LIMBER_..._INIT", what, size);
@@ -31,8 +33,8 @@ bool limber_sized_in(void *to, size_t full, const void *from, size_t least, cons
     size_t size;
 
     memcpy(&size, from, sizeof size);
-    if (size < least)
-        return too_small(what, size, d);
+    if (size < least || size > MOST)    /* what was never set, most likely */
+        return not_started(what, size, d);
     memcpy(to, from, size < full ? size : full);
     if (size < full)
         memset((char *)to + size, 0, full - size);
@@ -51,7 +53,7 @@ bool limber_sized_check(const void *to, size_t least, const char *what, struct d
     size_t size;
 
     memcpy(&size, to, sizeof size);
-    return size >= least || too_small(what, size, d);
+    return size >= least || not_started(what, size, d);
 }
 
 void limber_sized_out(void *to, const void *from, size_t full)

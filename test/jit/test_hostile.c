@@ -176,7 +176,7 @@ static void units_that_nobody_checked(void **state)
 
     (void)state;
     for (int p = 0; limber_unit_preset_at(p); p++)
-        for (size_t at = 0; at < sizeof(limber_unit); at++)
+        for (size_t at = sizeof(size_t); at < sizeof(limber_unit); at++)
             for (size_t v = 0; v < sizeof bytes; v++) {
                 limber_unit u = LIMBER_UNIT_INIT, back = LIMBER_UNIT_INIT;
                 char text[600];

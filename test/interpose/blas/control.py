@@ -9,13 +9,13 @@ import sys
 
 class Call(ctypes.Structure):
     """As far as it is looked at: limber_blas_call."""
-    _fields_ = [("routine", ctypes.c_char * 40), ("m", ctypes.c_int64), ("n", ctypes.c_int64),
+    _fields_ = [("size", ctypes.c_size_t), ("routine", ctypes.c_char * 40), ("m", ctypes.c_int64), ("n", ctypes.c_int64),
                 ("k", ctypes.c_int64), ("served", ctypes.c_int), ("why_not", ctypes.c_char * 160),
-                ("rest", ctypes.c_char * 100000)]
+                ("report", ctypes.c_void_p)]
 
 
 def last():
-    call = Call()
+    call = Call(ctypes.sizeof(Call))
     return ctypes.CDLL(None).limber_blas_last_call(ctypes.byref(call)), call
 
 

@@ -30,7 +30,7 @@ expect served 'cublasDgemm_v2 m=5 n=4 k=7: .* by interp, correct' 100000 \
        LIMBER_CONTRACT=correct LIMBER_BACKEND=interp LIMBER_VERBOSE=1
 expect served 'left to cuBLAS: its arguments are for cuBLAS to refuse' 100000 \
        LIMBER_CONTRACT=correct LIMBER_BACKEND=interp LIMBER_VERBOSE=1
-expect served 'left to cuBLAS: gemm_batch: batch.c = 0 with 3 products' 100000 \
+expect served 'left to cuBLAS: run: batch.c = 0 with 3 products' 100000 \
        LIMBER_CONTRACT=correct LIMBER_BACKEND=interp LIMBER_VERBOSE=1
 expect served ': ozaki2 by ' 100000 \
        LIMBER_CONTRACT=bits=140 LIMBER_BACKEND=auto LIMBER_SCHEME=ozaki2 LIMBER_VERBOSE=1
