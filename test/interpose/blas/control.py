@@ -9,7 +9,8 @@ import sys
 
 class Call(ctypes.Structure):
     """As far as it is looked at: limber_blas_call."""
-    _fields_ = [("size", ctypes.c_size_t), ("routine", ctypes.c_char * 40), ("m", ctypes.c_int64), ("n", ctypes.c_int64),
+    _fields_ = [("size", ctypes.c_size_t), ("routine", ctypes.c_char * 40),
+                ("m", ctypes.c_int64), ("n", ctypes.c_int64),
                 ("k", ctypes.c_int64), ("served", ctypes.c_int), ("why_not", ctypes.c_char * 160),
                 ("report", ctypes.c_void_p)]
 
