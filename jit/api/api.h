@@ -62,6 +62,9 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o,
 bool limber_sized_in(void *to, size_t full, const void *from, size_t least, const char *what,
                      struct diag *d);
 bool limber_sized_check(const void *to, size_t least, const char *what, struct diag *d);
+/* The same of a contract and its unit; NULL is native. */
+bool limber_contract_in(limber_contract *to, limber_unit *unit, const limber_contract *from,
+                        struct diag *d);
 /* And back, all but the size. */
 void limber_sized_out(void *to, const void *from, size_t full);
 /* NULL is fine. */

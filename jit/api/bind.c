@@ -480,19 +480,6 @@ static struct binding *bind(limber_context *ctx, const limber_contract *contract
     return NULL;
 }
 
-static bool read_contract(const limber_contract *from, limber_contract *to, limber_unit *unit,
-                          struct diag *d)
-{
-    if (from && !limber_sized_in(to, sizeof *to, from, LEAST_contract, "contract", d))
-        return false;
-    if (!to->unit)
-        return true;
-    if (!limber_sized_in(unit, sizeof *unit, to->unit, LEAST_unit, "contract.unit", d))
-        return false;
-    to->unit = unit;
-    return true;
-}
-
 limber_status limber_bind(limber_context *ctx, const limber_contract *contract, limber_format a,
                           limber_format b, limber_format c, const char *signature,
                           void (**function)(void))
@@ -500,7 +487,7 @@ limber_status limber_bind(limber_context *ctx, const limber_contract *contract, 
     CALL_SCOPE;
     struct diag d = { 0 };
     struct binding *new;
-    limber_contract k = LIMBER_CONTRACT_INIT;
+    limber_contract k;
     limber_unit unit;
 
     if (!function) {
@@ -508,7 +495,8 @@ limber_status limber_bind(limber_context *ctx, const limber_contract *contract, 
         return limber_error_set(&d);
     }
     *function = NULL;
-    new = read_contract(contract, &k, &unit, &d) ? bind(ctx, &k, a, b, c, signature, &d) : NULL;
+    new =
+        limber_contract_in(&k, &unit, contract, &d) ? bind(ctx, &k, a, b, c, signature, &d) : NULL;
     if (new) {
         memcpy(function, &new->code, sizeof *function);
         pthread_mutex_lock(&ctx->lock);

@@ -18,15 +18,8 @@ static bool read_contract(struct arguments *c, struct diag *d)
     limber_contract *k = &c->contract;
     const limber_contract *from = c->problem.contract;
 
-    if (!from)
-        *k = (limber_contract)LIMBER_CONTRACT_INIT;
-    else if (!limber_sized_in(k, sizeof *k, from, LEAST_contract, "contract", d))
+    if (!limber_contract_in(k, &c->unit, from, d))
         return false;
-    if (k->unit) {
-        if (!limber_sized_in(&c->unit, sizeof c->unit, k->unit, LEAST_unit, "contract.unit", d))
-            return false;
-        k->unit = &c->unit;
-    }
     c->statistics_to = k->statistics;
     if (k->statistics) {
         if (!limber_sized_in(&c->statistics, sizeof c->statistics, k->statistics, LEAST_statistics,

@@ -48,6 +48,20 @@ bool limber_sized_in(void *to, size_t full, const void *from, size_t least, cons
     return true;
 }
 
+bool limber_contract_in(limber_contract *to, limber_unit *unit, const limber_contract *from,
+                        struct diag *d)
+{
+    *to = (limber_contract)LIMBER_CONTRACT_INIT;
+    if (from && !limber_sized_in(to, sizeof *to, from, LEAST_contract, "contract", d))
+        return false;
+    if (!to->unit)
+        return true;
+    if (!limber_sized_in(unit, sizeof *unit, to->unit, LEAST_unit, "contract.unit", d))
+        return false;
+    to->unit = unit;
+    return true;
+}
+
 bool limber_sized_check(const void *to, size_t least, const char *what, struct diag *d)
 {
     size_t size;

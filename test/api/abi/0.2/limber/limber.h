@@ -129,8 +129,7 @@ typedef enum limber_on_miss {
                                computes rows of C.  GEMMs on CPUs to float results, under native,
                                bits and correct; other calls wait */
     LIMBER_ON_MISS_REFUSE, /* a thread of the context's makes it, and the call answers NOT_READY:
-                               for callers that have another way to compute.  Complex products
-  wait */
+                               for callers that have another way.  Complex products wait */
     LIMBER_ON_MISS_COMPILE /* as WAIT, for such callers: without a compiler the call answers DEVICE,
                                where WAIT would use the interpreter.  REFUSE does the same */
 } limber_on_miss;
