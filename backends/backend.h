@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A backend makes bytes of a finished plan, and of such bytes something that runs.  The halves
  * are apart so that a kernel from disk needs no compiler: load() and launch() may not touch LLVM.
- * Every slot but `fixed` is filled; a backend that cannot serve this machine says so once, in
- * probe(). */
+ * A backend that cannot serve this machine says so once, in probe(). */
 #ifndef LIMBER_BACKEND_H
 #define LIMBER_BACKEND_H
 
@@ -121,8 +120,7 @@ struct functions {
 struct kernel;
 
 /* What a scan of operands in a device's memory finds, field after field of `lines` numbers:
- * exponents and lowest bits as struct mask has them, INT32_MAX and INT32_MIN where a line is zero.
- */
+ * exponents and lowest bits as struct mask has them; a zero line has INT32_MAX and INT32_MIN. */
 enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
 
@@ -157,8 +155,7 @@ struct sums_job {
     uint64_t most; /* out, where it measures: the largest magnitude of an integer */
 };
 
-/* Three products of `count` numbers each become pairs, `width` numbers apart (jit/api/complex3.c).
- */
+/* Three products of `count` numbers each become pairs, `width` numbers apart: complex3.c. */
 struct pairs_job {
     const void *product[3];
     int64_t count, width;
@@ -223,6 +220,13 @@ struct backend {
      * keeps a copy of C. */
     const struct rooms *rooms;
     const struct block_rules *blocks; /* NULL: no device whose threads share memory in blocks */
+    /* As compile, of code that is part of the library, at once: NOT_READY where it has none for
+     * this plan.  NULL: it never has. */
+    bool (*prebuilt)(const struct plan *, const struct target *, struct blob *, struct diag *);
+    /* C = A B or C += A B as the scheme `native` computes it, of floats of `size` bytes throughout,
+     * at least one of each dimension and k at most LIMBER_SMALL_K, rows or columns of C dense, by
+     * code that packs nothing.  False: not on this target.  NULL: there is none. */
+    bool (*direct)(const struct call *, const struct target *, int size, bool add);
 };
 
 struct rooms {

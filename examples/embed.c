@@ -35,7 +35,7 @@ struct account {
     atomic_int open;
 };
 
-static void *take(void *user, size_t bytes, size_t alignment)
+static void *host_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct account *a = user;
     void *memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
@@ -45,7 +45,7 @@ static void *take(void *user, size_t bytes, size_t alignment)
     return memory;
 }
 
-static void give(void *user, void *memory)
+static void host_free(void *user, void *memory)
 {
     struct account *a = user;
 
@@ -183,11 +183,10 @@ int main(int argc, char **argv)
                                    .verbose = 1,
                                    .log = write_line,
                                    .log_user = &log,
-                                   .allocator = { take, give, &account } };
-    limber_format f64;
+                                   .allocator = { host_alloc, host_free, &account } };
+    limber_format f64 = LIMBER_F64;
     int bad;
 
-    limber_format_named("f64", &f64);
     if (limber_create(&shared.ctx, &config) != LIMBER_STATUS_OK) {
         printf("%s\n", limber_error_text());
         return 1;

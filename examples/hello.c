@@ -7,16 +7,14 @@
 int main(void)
 {
     double a[] = { 1e16, 1, -1e16 }, b[] = { 1, 1, 1 }, c = 0;
-    limber_contract contract = { .size = sizeof(limber_contract),
-                                 .promise = LIMBER_CONTRACT_CORRECT };
+    limber_contract contract = LIMBER_CONTRACT_INIT;
     limber_context *ctx;
-    limber_format f64;
 
-    limber_format_named("f64", &f64);
+    contract.promise = LIMBER_CONTRACT_CORRECT;
     if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK ||
-        limber_gemm(ctx, &contract, 1, 1, 3, NULL, (limber_matrix){ a, f64, 3, 1 },
-                    (limber_matrix){ b, f64, 1, 1 }, NULL, (limber_output){ &c, f64, 1, 1 },
-                    NULL) != LIMBER_STATUS_OK) {
+        limber_gemm(ctx, &contract, 1, 1, 3, NULL, (limber_matrix){ a, LIMBER_F64, 3, 1 },
+                    (limber_matrix){ b, LIMBER_F64, 1, 1 }, NULL,
+                    (limber_output){ &c, LIMBER_F64, 1, 1 }, NULL) != LIMBER_STATUS_OK) {
         fprintf(stderr, "%s\n", limber_error_text());
         return 1;
     }

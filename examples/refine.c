@@ -692,7 +692,7 @@ int main(int argc, char **argv)
     s.swap = malloc((size_t)s.n * sizeof *s.swap);
     s.truth = malloc((size_t)s.n * RHS * sizeof *s.truth);
     s.b = malloc((size_t)s.n * RHS * sizeof *s.b);
-    limber_format_named("f64", &s.f64);
+    s.f64 = LIMBER_F64;
     limber_format_named("f128", &s.f128);
     if (!s.lu || !s.column || !s.swap || !s.truth || !s.b)
         fprintf(stderr, "memory could not be had\n");

@@ -71,13 +71,13 @@ bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
 
 void limber_fail_in(struct diag *d, const char *where)
 {
-    size_t n = strlen(where), room = sizeof d->text - 3, kept;
+    size_t n = strlen(where), capacity = sizeof d->text - 3, kept;
 
-    if (!d || d->status == LIMBER_STATUS_OK || n > room)
+    if (!d || d->status == LIMBER_STATUS_OK || n > capacity)
         return;
     kept = strlen(d->text);
-    if (kept > room - n)
-        kept = room - n;
+    if (kept > capacity - n)
+        kept = capacity - n;
     memmove(d->text + n + 2, d->text, kept);
     memcpy(d->text, where, n);
     memcpy(d->text + n, ": ", 2);
@@ -86,20 +86,20 @@ void limber_fail_in(struct diag *d, const char *where)
 
 static bool reserve(struct text *t, size_t more)
 {
-    size_t room = t->room ? t->room : 256;
+    size_t capacity = t->capacity ? t->capacity : 256;
     char *s;
 
     if (more >= SIZE_MAX / 2 - t->n)
         return false;
-    while (room < t->n + more + 1)
-        room *= 2;
-    if (room == t->room)
+    while (capacity < t->n + more + 1)
+        capacity *= 2;
+    if (capacity == t->capacity)
         return true;
-    s = realloc(t->s, room);
+    s = realloc(t->s, capacity);
     if (!s)
         return false;
     t->s = s;
-    t->room = room;
+    t->capacity = capacity;
     return true;
 }
 
@@ -118,7 +118,7 @@ void limber_text_add(struct text *t, const char *format, ...)
         return;
     }
     va_start(list, format);
-    print(t->s + t->n, t->room - t->n, format, list);
+    print(t->s + t->n, t->capacity - t->n, format, list);
     va_end(list);
     t->n += (size_t)n;
 }

@@ -16,14 +16,14 @@ static const struct named {
 };
 
 /* Reads numbers with commas between them up to the closing parenthesis; 0 when they are not. */
-static int numbers(const char *s, int *v, int room)
+static int numbers(const char *s, int *v, int most)
 {
     int n = 0, minus, digits;
 
     for (;; s++) {
         minus = *s == '-';
         s += minus;
-        if (n == room || *s < '0' || *s > '9')
+        if (n == most || *s < '0' || *s > '9')
             return 0;
         v[n] = 0;
         for (digits = 0; *s >= '0' && *s <= '9'; s++, digits++)
@@ -115,10 +115,17 @@ const char *limber_format_name(limber_format f, char *text, size_t size)
     return text;
 }
 
+/* The last row of `named` is for plans only. */
+const char *limber_format_at(int i)
+{
+    return i >= 0 && (size_t)i < COUNT(named) - 1 ? named[i].name : NULL;
+}
+
+_Static_assert(sizeof(limber_format) == 8, "without holes, so that one comparison does");
+
 int limber_format_equal(limber_format a, limber_format b)
 {
-    return a.kind == b.kind && a.exp_bits == b.exp_bits && a.frac_bits == b.frac_bits &&
-           a.flags == b.flags && a.bias == b.bias && a.size == b.size && a.carried == b.carried;
+    return memcmp(&a, &b, sizeof a) == 0;
 }
 
 int limber_format_quantum(limber_format f)
@@ -146,10 +153,14 @@ double limber_format_roundoff(limber_format f)
     return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
+limber_format limber_scalar_format(limber_format c)
+{
+    return limber_is_integer(c) ? LIMBER_I64 : c;
+}
+
 bool limber_format_is_binary(limber_format f)
 {
-    return f.kind == LIMBER_KIND_FLOAT && !f.carried &&
-           ((f.size == 8 && f.frac_bits == 52) || (f.size == 4 && f.frac_bits == 23));
+    return limber_format_equal(f, LIMBER_F64) || limber_format_equal(f, LIMBER_F32);
 }
 
 int limber_format_emin(limber_format f)
@@ -199,12 +210,10 @@ static bool holds(limber_format small, limber_format large)
 
 bool limber_format_embeds(limber_format small, limber_format large)
 {
-    limber_format f64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
-
     if (large.kind == LIMBER_KIND_EXACT || limber_format_equal(small, large))
         return small.kind != LIMBER_KIND_NONE;
     if (large.kind == LIMBER_KIND_DD)
-        return is_int(small) || (small.kind == LIMBER_KIND_FLOAT && holds(small, f64));
+        return is_int(small) || (small.kind == LIMBER_KIND_FLOAT && holds(small, LIMBER_F64));
     if (is_int(small) && is_int(large))
         return (small.kind == large.kind && small.size <= large.size) ||
                (small.kind == LIMBER_KIND_UINT && small.size < large.size);
@@ -317,14 +326,12 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
     return true;
 }
 
-static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
-
 double limber_format_value(limber_format f, const void *p)
 {
     struct diag d = { 0 };
     double x = 0;
 
-    limber_format_convert(&x, binary64, p, f, 1, LIMBER_ROUND_NEAREST, &d);
+    limber_format_convert(&x, LIMBER_F64, p, f, 1, LIMBER_ROUND_NEAREST, &d);
     return x;
 }
 
@@ -333,6 +340,6 @@ double limber_format_round(limber_format f, double x)
     unsigned char bytes[16];
     struct diag d = { 0 };
 
-    limber_format_convert(bytes, f, &x, binary64, 1, LIMBER_ROUND_NEAREST, &d);
+    limber_format_convert(bytes, f, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST, &d);
     return limber_format_value(f, bytes);
 }

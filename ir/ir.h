@@ -33,7 +33,7 @@ void limber_fail_in(struct diag *d, const char *where);
 /* A growing text; after a failed allocation it stays short and `failed` is set. */
 struct text {
     char *s;            /* zero-terminated, or NULL when empty */
-    size_t n, room;
+    size_t n, capacity;
     bool failed;
 };
 void limber_text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -47,6 +47,7 @@ static inline bool limber_is_integer(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
+limber_format limber_scalar_format(limber_format c); /* of alpha and beta of a result in c */
 bool limber_format_is_binary(limber_format f); /* binary64 or binary32, as they are stored */
 int limber_format_emin(limber_format f); /* exponent of the smallest nonzero magnitude */
 int limber_format_quantum(limber_format f); /* of the lowest bit that any number has */
@@ -120,7 +121,10 @@ enum { LIMBER_ALPHAS(LIMBER_WORD_CONSTANT) };
 enum { LIMBER_BETAS(LIMBER_WORD_CONSTANT) };
 extern const char *const limber_limb_kinds[LIMB_KIND_count];
 extern const char *const limber_reconstructions[RECONSTRUCT_count];
-extern const char *const limber_promises[];     /* by limber_promise */
+enum { PROMISES = LIMBER_CONTRACT_REPRODUCIBLE + 1 };
+extern const char *const limber_promises[PROMISES]; /* by limber_promise */
+/* Products in one chain of native sums: part of the order that `reproducible` states. */
+enum { NATIVE_CHAIN = 256 };
 /* The kind of limbs that an operation asks for; LIMB_KIND_count: it makes none. */
 enum limb_kind limber_limb_kind(enum op op);
 
@@ -195,15 +199,14 @@ struct plan {
                                                of B, of C, a launch */
         bool skips; /* products of tiles that are not shown take no time */
     } price;
-    int first_pass_bits; /* correct: bits that seem enough for all but a few elements; 0: all bits
-                          */
+    int first_pass_bits; /* bits that seem to decide all but a few elements; 0: all bits */
     int roundings; /* how often other parts of a product round what this plan rounds once */
     const char *scheme; /* chosen; NULL before choose */
     int pruned; /* rows deleted so far */
     double dropped; /* their shares, summed */
     struct text refused; /* one line a scheme: why not, or what it would cost */
     struct node *node;
-    size_t nodes, room;
+    size_t nodes, capacity;
     int ret; /* index of the returned value, -1 */
     void *arena;
 };
@@ -234,21 +237,6 @@ const struct node *limber_source(const struct plan *p, int value);
 double limber_price(const struct price *p, double m, double n, double k, double share);
 /* Rows of the accumulator that has most. */
 int limber_most_rows(const struct node *products);
-/* What a backend serves: operations, with the attributes that it reads, and of attributes that are
- * words, which. */
-struct served {
-    const char *backend;
-    struct {
-        bool served;
-        uint64_t attrs;
-    } op[OP_count];
-    uint64_t words[ATTR_count]; /* a bit a word */
-};
-#define LIMBER_SERVES(op, attrs) [OP_##op] = { true, attrs }
-#define LIMBER_READS(name) (UINT64_C(1) << ATTR_##name)
-#define LIMBER_WORD(constant) (UINT64_C(1) << (constant))
-/* False, with the first thing that is not served by name: a backend never reads it as another. */
-bool limber_plan_served(const struct plan *p, const struct served *s, struct diag *d);
 /* First node with this operation, or NULL. */
 struct node *limber_plan_find(const struct plan *p, enum op op);
 /* A deep copy in an arena of its own; false: out of memory. */
@@ -276,8 +264,7 @@ struct mask {
     int64_t lines, length; /* rows of A or columns of B; k */
     int32_t *line_emax; /* per line; INT32_MIN for a zero line; NULL when not asked for */
     uint8_t *line_special; /* per line */
-    /* per block of LIMBER_TILE lines, of which there are tile_rows: as the fields of the same names
-     */
+    /* tile_rows blocks of LIMBER_TILE lines each; the fields are as those above */
     struct block_mask {
         int32_t emin, emax, spread, width, sig;
         uint8_t flags;
@@ -292,6 +279,8 @@ struct mask {
 enum { LIMBER_TILE = 64 };
 enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
 void limber_mask_clear(struct mask *m);
+/* The exponent of the lowest bit of all tiles; INT_MIN: not known, INT_MAX: all are zero. */
+int limber_mask_low(const struct mask *m);
 /* The mask of a tile subset: `count` of m's blocks, without tiles.  Where it leaves out
  * tiles, all lines of a block have its largest exponent. */
 struct tile_subset;
@@ -337,7 +326,13 @@ struct target {
     char sums[8]; /* whose tensor cores: a word of products' sums; "": none */
     int64_t shared; /* bytes of memory that a block of threads shares; 0: no such blocks */
     const struct block_rules *blocks; /* where shared is not 0; not part of the text */
+    unsigned cpu; /* the features as bits; 0: still to be read; not part of the text */
 };
+/* A device, whose memory and threads are its own. */
+static inline bool limber_is_device(const struct target *t)
+{
+    return t->shared > 0;
+}
 /* Is the word one of the features? */
 bool limber_target_has(const struct target *t, const char *feature);
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);

@@ -4,6 +4,7 @@
 #include "ir/ir.h"
 #include "ir/view.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,18 @@ void limber_mask_clear(struct mask *m)
     free(m->tile);
     free(m->block);
     memset(m, 0, sizeof *m);
+}
+
+int limber_mask_low(const struct mask *m)
+{
+    int low = INT_MAX;
+
+    if (!m->scanned || !m->tile)
+        return INT_MIN;
+    for (int64_t i = 0; i < m->tile_rows * m->tile_cols; i++)
+        if (!(m->tile[i].flags & TILE_zero) && m->tile[i].low < low)
+            low = m->tile[i].low;
+    return low;
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */

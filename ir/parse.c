@@ -397,13 +397,13 @@ static bool read_row(struct parser *s, const struct node *n, struct row *r)
     return read_number(s, share, v, "all", &r->share) && line_ends(s);
 }
 
-static bool add_row(struct parser *s, struct node *n, size_t *room, const struct row *r)
+static bool add_row(struct parser *s, struct node *n, size_t *capacity, const struct row *r)
 {
     struct row *more;
 
-    if (n->rows == *room) {
-        *room = *room ? 2 * *room : 16;
-        more = limber_plan_alloc(s->p, *room * sizeof *more);
+    if (n->rows == *capacity) {
+        *capacity = *capacity ? 2 * *capacity : 16;
+        more = limber_plan_alloc(s->p, *capacity * sizeof *more);
         if (!more)
             return no_memory(s);
         if (n->rows)
@@ -416,7 +416,7 @@ static bool add_row(struct parser *s, struct node *n, size_t *room, const struct
 
 static bool read_rows(struct parser *s, struct node *n)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     struct word w;
     struct row r;
 
@@ -433,7 +433,7 @@ static bool read_rows(struct parser *s, struct node *n)
         if (n->rows == MAX_ROWS)
             return bad(s, w, "the table is too long");
         memset(&r, 0, sizeof r);
-        if (!read_row(s, n, &r) || !add_row(s, n, &room, &r))
+        if (!read_row(s, n, &r) || !add_row(s, n, &capacity, &r))
             return false;
     }
 }

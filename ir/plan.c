@@ -32,12 +32,13 @@ const struct unit_info limber_units[UNIT_count] = { LIMBER_UNITS(UNIT_ROW) };
 const char *const limber_limb_kinds[LIMB_KIND_count] = { LIMBER_LIMB_KINDS(LIMBER_WORD_NAME) };
 const char *const limber_reconstructions[] = { LIMBER_RECONSTRUCTIONS(LIMBER_WORD_NAME) };
 #define PROMISE_ROW(prefix, word, number) [number] = #word,
-const char *const limber_promises[] = { LIMBER_PROMISES(PROMISE_ROW) };
+const char *const limber_promises[PROMISES] = { LIMBER_PROMISES(PROMISE_ROW) };
 /* The text form counts the words, the interface numbers them. */
-enum { LIMBER_PROMISES(LIMBER_WORD_CONSTANT) };
+enum { LIMBER_PROMISES(LIMBER_WORD_CONSTANT) PROMISE_count };
 #define PROMISE_AGREES(prefix, word, number) \
     _Static_assert(prefix##_##word == (int)(number), "in the interface's order");
 LIMBER_PROMISES(PROMISE_AGREES)
+_Static_assert(PROMISE_count == (int)PROMISES, "all of them");
 
 enum limb_kind limber_limb_kind(enum op op)
 {
@@ -145,15 +146,15 @@ static const char *fresh(struct plan *p, const char *name)
 
 static bool grow(struct plan *p)
 {
-    size_t room = p->room ? 2 * p->room : 16;
-    struct node *node = limber_plan_alloc(p, room * sizeof *node);
+    size_t capacity = p->capacity ? 2 * p->capacity : 16;
+    struct node *node = limber_plan_alloc(p, capacity * sizeof *node);
 
     if (!node)
         return false;
     if (p->nodes)
         memcpy(node, p->node, p->nodes * sizeof *node);
     p->node = node;
-    p->room = room;
+    p->capacity = capacity;
     return true;
 }
 
@@ -162,7 +163,7 @@ int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, 
     struct node *n;
 
     name = fresh(p, name);
-    if (!name || (p->nodes == p->room && !grow(p)))
+    if (!name || (p->nodes == p->capacity && !grow(p)))
         return -1;
     n = &p->node[p->nodes];
     memset(n, 0, sizeof *n);
@@ -278,38 +279,6 @@ int limber_most_rows(const struct node *products)
     return most;
 }
 
-static bool serves(const struct served *s, const struct node *n, struct diag *d)
-{
-    if (!s->op[n->op].served)
-        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: operation %s is not served",
-                           s->backend, n->name, limber_ops[n->op].name);
-    for (int a = 0; a < ATTR_count; a++) {
-        const struct attr_info *info = &limber_attrs[a];
-        const char *word;
-        int length;
-
-        if (!limber_node_has(n, (enum attr)a))
-            continue;
-        if (!(s->op[n->op].attrs >> a & 1))
-            return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: attribute %s is not served",
-                               s->backend, n->name, info->name);
-        if (info->kind != ATTR_WORD || s->words[a] >> limber_num(n, a) & 1)
-            continue;
-        word = limber_word_at(info->words, limber_num(n, a), &length);
-        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: %s=%.*s is not served", s->backend,
-                           n->name, info->name, length, word ? word : "");
-    }
-    return true;
-}
-
-bool limber_plan_served(const struct plan *p, const struct served *s, struct diag *d)
-{
-    for (size_t i = 0; i < p->nodes; i++)
-        if (!serves(s, &p->node[i], d))
-            return false;
-    return true;
-}
-
 struct node *limber_plan_find(const struct plan *p, enum op op)
 {
     for (size_t i = 0; i < p->nodes; i++)
@@ -361,7 +330,7 @@ bool limber_plan_copy(struct plan *to, const struct plan *from)
     to->wanted = from->wanted ? limber_plan_string(to, from->wanted) : NULL;
     to->scheme = from->scheme ? limber_plan_string(to, from->scheme) : NULL;
     to->model = from->model ? copy_model(to, from->model) : NULL;
-    to->room = from->nodes;
+    to->capacity = from->nodes;
     to->node = limber_plan_alloc(to, from->nodes * sizeof *to->node);
     ok = to->node && !to->refused.failed && !to->name == !from->name &&
          !to->wanted == !from->wanted && !to->scheme == !from->scheme && !to->model == !from->model;
@@ -434,6 +403,6 @@ bool limber_plan_sweep(struct plan *p)
         return true;
     p->ret = to[p->ret];
     p->node = node;
-    p->nodes = p->room = kept;
+    p->nodes = p->capacity = kept;
     return true;
 }

@@ -38,7 +38,7 @@ static void print_word(const char *words, int64_t i, struct text *out)
 static void print_head(const struct plan *p, struct text *out)
 {
     limber_text_add(out, "plan %s", p->name && *p->name ? p->name : "plan");
-    if ((unsigned)p->promise <= LIMBER_CONTRACT_SIMULATE)
+    if ((int)p->promise >= 0 && (int)p->promise < PROMISES)
         limber_text_add(out, " promise=%s", limber_promises[p->promise]);
     if (p->bits)
         limber_text_add(out, " bits=%d", p->bits);

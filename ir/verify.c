@@ -38,12 +38,12 @@ static const struct node *in(const struct check *c, int i)
 
 static int64_t num(const struct node *n, enum attr a)
 {
-    return limber_num(n, a);
+    return limber_num(n, (enum attr)a);
 }
 
-static const char *format_name(limber_format f, char room[48])
+static const char *format_name(limber_format f, char text[48])
 {
-    return limber_format_name(f, room, 48);
+    return limber_format_name(f, text, 48);
 }
 
 static bool is_format(limber_format f, const char *name)
@@ -54,13 +54,13 @@ static bool is_format(limber_format f, const char *name)
 }
 
 /* A dimension as text. */
-static const char *dim(int64_t v, char room[24])
+static const char *dim(int64_t v, char text[24])
 {
     if (v < 0)
-        snprintf(room, 24, "%c", (int)-v);
+        snprintf(text, 24, "%c", (int)-v);
     else
-        snprintf(room, 24, "%lld", (long long)v);
-    return room;
+        snprintf(text, 24, "%lld", (long long)v);
+    return text;
 }
 
 /* ---- what every operation owes --------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static bool check_attrs(const struct check *c)
         for (; *words; words++)
             most += *words == '|';
         if (n->has >> a & 1 && limber_attrs[a].kind == ATTR_WORD &&
-            (limber_num(n, a) < 0 || limber_num(n, a) > most))
+            (limber_num(n, (enum attr)a) < 0 || limber_num(n, (enum attr)a) > most))
             return bad(c, "%s is none of %s", limber_attrs[a].name, limber_attrs[a].words);
     }
     return true;
@@ -289,20 +289,20 @@ static bool side(const struct check *c, int i)
     int at = SIDES + i;
     int64_t x = in(c, 0)->type.dim[at], w = in(c, 1)->type.dim[at], y = n->type.dim[at];
     int64_t dilate = limber_list(n, ATTR_dilate)->v[i], stride = limber_list(n, ATTR_stride)->v[i],
-            reach, room;
+            reach, last;
 
     if (x < 0 || w < 0 || y < 0)
         return true;
     if (w < 1 || w - 1 > ((int64_t)1 << 48) / dilate)
         return bad(c, "a window of %lld spread by %lld", (long long)w, (long long)dilate);
     reach = dilate * (w - 1);
-    room =
+    last =
         x + limber_list(n, ATTR_pad)->v[2 * i] + limber_list(n, ATTR_pad)->v[2 * i + 1] - reach - 1;
-    if (room < 0)
+    if (last < 0)
         return bad(c, "the window reaches over %lld, the padded image has %lld",
-                   (long long)reach + 1, (long long)(room + reach + 1));
-    return y == room / stride + 1 || bad(c, "dimension %d is %lld, the window gives %lld", at,
-                                         (long long)y, (long long)(room / stride + 1));
+                   (long long)reach + 1, (long long)(last + reach + 1));
+    return y == last / stride + 1 || bad(c, "dimension %d is %lld, the window gives %lld", at,
+                                         (long long)y, (long long)(last / stride + 1));
 }
 
 static bool conv_channels(const struct check *c)
@@ -428,7 +428,7 @@ static bool check_slices(const struct check *c)
 {
     const struct node *n = c->n;
     int64_t bits, step, slices;
-    int room = is_byte(n->type.format) ? 8 : limber_format_sig(n->type.format);
+    int most = is_byte(n->type.format) ? 8 : limber_format_sig(n->type.format);
     char name[48];
 
     if (!limbs(c) || !range(c, ATTR_bits, 1, 255 * 64) || !range(c, ATTR_step, 1, 31))
@@ -436,9 +436,9 @@ static bool check_slices(const struct check *c)
     bits = num(n, ATTR_bits) + (num(n, ATTR_sign) == SIGN_signed);
     step = num(n, ATTR_step);
     slices = (bits + step - 1) / step;
-    if (step > room)
+    if (step > most)
         return bad(c, "step=%lld, but %s holds %d bits", (long long)step,
-                   format_name(n->type.format, name), room);
+                   format_name(n->type.format, name), most);
     if (n->type.count != slices)
         return bad(c, "%lld bits make %lld slices of %lld, not %d", (long long)bits,
                    (long long)slices, (long long)step, n->type.count);
@@ -643,17 +643,37 @@ static bool check_inside(const struct check *c)
     return true;
 }
 
+/* What `reproducible` states: docs/accuracy.md. */
+static bool check_stated_order(const struct check *c)
+{
+    int64_t unit = limber_num(c->n, ATTR_unit);
+
+    if (c->p->promise != LIMBER_CONTRACT_REPRODUCIBLE)
+        return true;
+    if (unit != UNIT_f64 && unit != UNIT_f32)
+        return bad(c, "reproducible sums are of f64 or f32, not %s", limber_units[unit].name);
+    if (c->n->rows != 1 || c->n->row->weight != 0 || in(c, 0)->op != OP_whole ||
+        in(c, 1)->op != OP_whole)
+        return bad(c, "a reproducible sum is one of whole elements");
+    if (limber_num(c->n, ATTR_sums) != SUMS_fma || num(c->n, ATTR_chunk) != NATIVE_CHAIN)
+        return bad(c, "reproducible chains are of %d fused multiply-adds", NATIVE_CHAIN);
+    return limber_plan_order(c->p, c->n->in[1]) == ORDER_crs ||
+           bad(c, "reproducible sums of a convolution run in the order crs");
+}
+
 static bool check_products(const struct check *c)
 {
-    limber_unit unit;
+    int64_t sums = limber_num(c->n, ATTR_sums), unit = limber_num(c->n, ATTR_unit);
+    limber_unit core;
 
     if (!product_shape(c) || !check_unit(c) || !check_rows(c))
         return false;
-    if (limber_num(c->n, ATTR_sums) && !limber_unit_of_sums(c->n, &unit))
-        return bad(c, "no tensor core of this kind multiplies %s",
-                   limber_units[limber_num(c->n, ATTR_unit)].name);
+    if (sums == SUMS_any && unit != UNIT_f64 && unit != UNIT_f32)
+        return bad(c, "sums=any, but products are of %s", limber_units[unit].name);
+    if (sums != SUMS_fma && sums != SUMS_any && !limber_unit_of_sums(c->n, &core))
+        return bad(c, "no tensor core of this kind multiplies %s", limber_units[unit].name);
     return (!limber_node_has(c->n, ATTR_tile) || list(c, ATTR_tile, 6, 1, INT64_MAX)) &&
-           check_inside(c);
+           check_inside(c) && check_stated_order(c);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -742,7 +762,7 @@ static bool check_node(const struct check *c)
 
 static bool check_head(const struct plan *p, struct diag *d)
 {
-    if ((unsigned)p->promise > LIMBER_CONTRACT_SIMULATE)
+    if ((int)p->promise < 0 || (int)p->promise >= PROMISES)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "promise: %d is none", (int)p->promise);
     if (p->kbits < 0 || p->kbits > 62)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "kbits: %d is not in 0..62", p->kbits);

@@ -104,8 +104,7 @@ PRIM int limber_view_strided(const struct view *v)
     return !v->patch && !v->pairs;
 }
 
-/* Address of element p of a line, or NULL where there is only padding, or nothing is shown (zero).
- */
+/* Address of element p of a line; NULL for a zero of the padding or of a tile that is not shown. */
 PRIM const char *limber_view_at(const struct view *v, int64_t line, int64_t p, int size)
 {
     const struct patch *w = v->patch;

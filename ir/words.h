@@ -12,7 +12,8 @@
 #define LIMBER_SIGNS(F) F(SIGN, signed) F(SIGN, unsigned)
 #define LIMBER_SPLITS(F) F(SPLIT, ahead) F(SPLIT, inside)
 #define LIMBER_SUMS(F) \
-    F(SUMS, fma) F(SUMS, v100) F(SUMS, t4) F(SUMS, a100) F(SUMS, ada) F(SUMS, h100) F(SUMS, b200)
+    F(SUMS, fma) F(SUMS, v100) F(SUMS, t4) F(SUMS, a100) F(SUMS, ada) F(SUMS, h100) F(SUMS, b200) \
+    F(SUMS, any)
 #define LIMBER_ALPHAS(F) F(ALPHA, one) F(ALPHA, arg)
 #define LIMBER_BETAS(F) F(BETA, zero) F(BETA, arg)
 
@@ -23,7 +24,8 @@
     F(PROMISE, correct, LIMBER_CONTRACT_CORRECT) \
     F(PROMISE, exact, LIMBER_CONTRACT_EXACT) \
     F(PROMISE, fast, LIMBER_CONTRACT_FAST) \
-    F(PROMISE, simulate, LIMBER_CONTRACT_SIMULATE)
+    F(PROMISE, simulate, LIMBER_CONTRACT_SIMULATE) \
+    F(PROMISE, reproducible, LIMBER_CONTRACT_REPRODUCIBLE)
 
 /* Units: what a machine can multiply and in what it sums.  A chain of at most `chunk` products
  * is summed in the accumulator, in the order of k, from +0; float chains are

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A kernel of a description: from disk, else by passes and compiler. */
+ * Makes the kernel of a key: from disk, from the library, else by passes and compiler. */
 #include "jit/engine.h"
 
 #include <stdio.h>
@@ -163,13 +163,13 @@ static bool make_code(void *user, struct entry *e, struct diag *d)
     e->backend = c->m->machine->backend;
     e->facts = (struct facts){ .plan = "code of several kernels", .scheme = "none" };
     memcpy(e->facts.key, c->key, KEY_BYTES);
-    e->from = 1;
+    e->from = LIMBER_FROM_DISK;
     if (code_from_disk(c, e))
         return true;
     claim = c->p ? limber_disk_claim(disk, c->key) : -1;
     ok = claim >= 0 && code_from_disk(c, e);
     if (!ok) {
-        e->from = 0;
+        e->from = LIMBER_FROM_COMPILER;
         ok = generate_code(c, e, d);
     }
     if (c->p)
@@ -189,7 +189,7 @@ static bool take_code(struct coding *c, struct entry *e, struct diag *d)
     e->codes = codes;
     e->code = code;
     e->kernel = code->kernel;
-    e->from = found ? 2 : code->from;
+    e->from = found ? LIMBER_FROM_MEMORY : code->from;
     return true;
 }
 
@@ -216,7 +216,7 @@ static bool from_disk(const struct compile_job *m, struct entry *e)
 
     if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
         return false;
-    e->from = 1;
+    e->from = LIMBER_FROM_DISK;
     if (bytes.size == KEY_BYTES) /* where the code is gone, it is made again */
         ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
     else if (!(ok = load(m, &bytes, e, &ignored)) && ignored.status != LIMBER_STATUS_NO_MEMORY)
@@ -236,7 +236,7 @@ static bool show_code(struct coding *c, const struct dump *dump, struct entry *e
 
     if (!generate(c->m, c->p, dump, &c->made, d) || !load(c->m, &c->made, e, d))
         return false;
-    e->from = 0;
+    e->from = LIMBER_FROM_COMPILER;
     if (!c->key)
         return true;
     if (limber_disk_load(disk, c->key, &found, &old)) {
@@ -298,9 +298,60 @@ static bool read_stated(struct plan *p, const char *text, struct diag *d)
                                       "stated plan"));
 }
 
+/* ---- prebuilt code --------------------------------------------------------------------------- */
+
+/* Functions for one shape have no prebuilt code. */
+static bool may_be_prebuilt(const struct compile_job *m)
+{
+    return m->machine->backend->prebuilt && m->code != CODE_SPECIALISED && !m->fixed &&
+           !m->stated && m->ctx->kernels != LIMBER_KERNELS_SPECIALISED;
+}
+
+/* Neither stored, since it is made again in less time than an entry is read, nor sealed. */
+static bool take_prebuilt(const struct compile_job *m, struct entry *e, struct diag *d)
+{
+    struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
+    const struct target *target = &m->machine->target;
+    struct plan plan = { 0 };
+    struct blob bytes = { 0 };
+    bool ok;
+
+    ok = limber_plan_state(&plan, m->d, NULL, d) &&
+         limber_passes_traced(&plan, target, NULL, &trace, d) &&
+         m->machine->backend->prebuilt(&plan, target, &bytes, d) && load(m, &bytes, e, d);
+    if (ok) {
+        limber_gather(&e->facts, &plan, NULL);
+        e->from = LIMBER_FROM_LIBRARY;
+        e->prebuilt = true;
+    }
+    free(bytes.data);
+    limber_plan_clear(&plan);
+    limber_trace_clear(&trace);
+    return ok;
+}
+
+/* ---- any code -------------------------------------------------------------------------------- */
+
+static bool compile_where_allowed(const struct compile_job *m, struct plan *p, struct entry *e,
+                                  struct diag *d)
+{
+    const limber_context *ctx = m->ctx;
+
+    if (m->code == CODE_READY)
+        return limber_fail(d, LIMBER_STATUS_NOT_READY, "the kernel has to be compiled");
+    if (ctx->no_compile)
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "LIMBER_NO_COMPILE is set and no cache holds this kernel");
+    if (ctx->kernels == LIMBER_KERNELS_PREBUILT && m->machine->backend->prebuilt && !m->stated)
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "no prebuilt kernel serves this product, and others are not wanted");
+    return compile_once(m, p, e, d);
+}
+
 static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
+    struct diag why = { 0 };
     const struct node *conv;
     bool ok;
 
@@ -311,13 +362,10 @@ static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d
                          e->stated ? NULL : &e->stated, d);
     if (ok && (conv = limber_plan_find(&plan, OP_conv2d)))
         limber_conv_read(conv, &e->geometry);
-    if (ok && !from_disk(m, e)) {
-        if (m->ctx->no_compile)
-            ok = limber_fail(d, LIMBER_STATUS_DEVICE,
-                             "LIMBER_NO_COMPILE is set and no cache holds this kernel");
-        else
-            ok = compile_once(m, &plan, e, d);
-    }
+    if (ok && !from_disk(m, e) && !(may_be_prebuilt(m) && take_prebuilt(m, e, &why)))
+        ok = why.status && why.status != LIMBER_STATUS_NOT_READY ?
+                 limber_fail(d, why.status, "%s", why.text) :
+                 compile_where_allowed(m, &plan, e, d);
     limber_plan_clear(&plan);
     return ok;
 }
@@ -338,7 +386,7 @@ static bool make_here(void *arg, struct diag *d)
     bool ok = make_on(&m, e, &why);
 
     if (!ok && why.status == LIMBER_STATUS_DEVICE && m.ctx->spare.backend && !m.fixed &&
-        !m.ctx->no_compile) {
+        !m.ctx->no_compile && m.code == CODE_ANY) {
         m.machine = &m.ctx->spare;
         limber_context_interprets(m.ctx, why.text);
         ok = make_on(&m, e, d);

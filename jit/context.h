@@ -34,9 +34,10 @@ struct limber_context {
     char *dump_dir;
     int verbose;
     bool no_compile;
+    limber_kernels kernels; /* not AUTO */
     bool tuned; /* the machine's target follows a record */
     size_t workspace; /* 0: from the operands */
-    limber_allocator allocator; /* take NULL: the system's */
+    limber_allocator allocator; /* alloc NULL: the system's */
     void (*log)(void *user, const char *line);
     void *log_user;
     pthread_mutex_t lock; /* of what follows */
@@ -51,13 +52,12 @@ struct limber_context {
     struct priced *priced; /* engine.c: plans whose price is known */
 };
 void limber_recordable_free(struct recordable *list);
-/* A context of the interpreter's, with this one's threads; lives as long as it.  NULL: no memory.
- */
+/* A context of the interpreter, with this one's threads and life.  NULL: no memory. */
 limber_context *limber_context_generic(limber_context *ctx);
 /* From now on the interpreter computes in the place of the backend, for this reason; the first
  * counts. */
 void limber_context_interprets(limber_context *ctx, const char *why);
-/* As the work of its background: has the kernel of a description made. */
+/* The work of the background thread: makes the kernel of a job. */
 void limber_engine_make(void *ctx, const void *kernel_key);
 /* limber_create with the backends of the caller's choice, best first, NULL at the end. */
 bool limber_context_make(limber_context **ctx, const limber_config *config,

@@ -19,11 +19,11 @@ bool limber_device_holds(const limber_context *ctx, const void *p)
 /* ---- the kernel of a format ------------------------------------------------------------------ */
 
 struct scanner {
-    char what[8]; /* apart from descriptions of products */
+    char what[8]; /* apart from keys of products */
     limber_format f;
 };
 
-struct compile_job {
+struct scan_job {
     limber_context *ctx;
     limber_format f;
 };
@@ -63,7 +63,7 @@ static bool compile(limber_context *ctx, struct entry *e, limber_format f, struc
 
 static bool make(void *user, struct entry *e, struct diag *d)
 {
-    const struct compile_job *m = user;
+    const struct scan_job *m = user;
     char name[32];
 
     e->backend = m->ctx->machine.backend;
@@ -90,7 +90,7 @@ bool limber_device_records(const limber_context *ctx, const limber_queue *q)
 
 bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **e, struct diag *d)
 {
-    const struct kernel_maker kernel_maker = { make, &(struct compile_job){ ctx, f } };
+    const struct kernel_maker kernel_maker = { make, &(struct scan_job){ ctx, f } };
     struct scanner key;
     bool cached;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The engine: scan the operands, describe the call, find or make its kernel, launch.
  *
- * A kernel serves every call of one description: formats, contract, class of k, classes of the
- * masks, geometry of a convolution; sizes and strides are arguments.  The plan is stated from the
- * description alone, so equal descriptions cannot mean different plans. */
+ * A kernel serves every call of one kernel key: formats, contract, class of k, classes of the
+ * masks, geometry of a convolution.  Sizes and strides are arguments.  The plan is stated from the
+ * key alone, so equal keys cannot mean different plans. */
 #include "jit/engine.h"
 
 #include <math.h>
@@ -28,9 +28,9 @@ static void report_facts(struct report *r, const limber_context *ctx, const stru
 }
 
 /* One line whose beginning is a command that repeats the call. */
-static void tell(const limber_context *ctx, const struct problem *p, const struct report *r)
+static void log_call(const limber_context *ctx, const struct problem *p, const struct report *r)
 {
-    static const char *const from[] = { "compiled", "disk", "hit", "interpreter" };
+    static const char *const from[] = { "compiled", "disk", "hit", "interpreter", "library" };
     struct text t = { 0 };
     char a[16], b[16], c[16], promise[16];
     const limber_conv *s = p->shape;
@@ -67,7 +67,7 @@ static void tell(const limber_context *ctx, const struct problem *p, const struc
     limber_text_clear(&t);
 }
 
-/* r may be NULL: nobody wants to know. */
+/* r may be NULL. */
 static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct scan_result *f,
                               struct kernel_key *desc, struct report *r, struct diag *d)
 {
@@ -170,7 +170,7 @@ bool limber_engine_price(limber_context *ctx, const struct problem *p, const str
 
 /* ---- calls that are recorded ----------------------------------------------------------------- */
 
-/* What a call was found to be: without a look at its operands, and with. */
+/* The keys of a call: without a scan of its operands, and with one. */
 struct recordable {
     struct recordable *next;
     struct kernel_key plain, full;
@@ -191,7 +191,7 @@ static bool entry_of(limber_context *ctx, const struct kernel_key *desc, struct 
                      bool *found, struct diag *d)
 {
     const struct kernel_maker kernel_maker = {
-        limber_make_kernel, &(struct compile_job){ ctx, desc, NULL, &ctx->machine }
+        limber_make_kernel, &(struct compile_job){ .ctx = ctx, .d = desc, .machine = &ctx->machine }
     };
 
     return limber_kernels_get(ctx->memory, desc, limber_kernel_key_size(desc), kernel_maker, e,
@@ -263,7 +263,7 @@ static bool remember(limber_context *ctx, const struct problem *p, const struct 
     pthread_mutex_lock(&ctx->lock);
     for (same = ctx->warm; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
         same = same->next;
-    if (same) { /* the newest look holds */
+    if (same) { /* the newest scan holds */
         same->full = w->full;
         free(w);
     } else {
@@ -305,7 +305,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
         !entry_of(ctx, &w.full, &e, NULL, d))
         return false;
     if (r) {
-        r->from = 2;
+        r->from = LIMBER_FROM_MEMORY;
         report_facts(r, ctx, e->backend, p, &e->facts);
     }
     return limber_launch_recorded(ctx, &(struct step){ p, &unscanned, e, r }, &guard, d);
@@ -317,7 +317,7 @@ static bool waits(const struct problem *p)
            p->contract.on_miss == LIMBER_ON_MISS_COMPILE;
 }
 
-/* Callers that have another way to compute want none that is so slow. */
+/* Callers that can compute elsewhere do not want the slow interpreter. */
 static bool may_interpret(limber_context *ctx, const struct problem *p, const struct entry *e,
                           struct diag *d)
 {
@@ -342,7 +342,7 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
         return false;
     }
     if (r) {
-        r->from = found ? 2 : (*e)->from;
+        r->from = found ? LIMBER_FROM_MEMORY : (*e)->from;
         r->seconds_compile = found ? 0 : (*e)->seconds;
         report_facts(r, ctx, (*e)->backend, p, &(*e)->facts);
     }
@@ -358,12 +358,14 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
 
     if (!find_entry(ctx, p, desc, &e, r, d))
         return false;
-    start = r ? limber_now() : 0;
+    start = r || e->prebuilt ? limber_now() : 0;
     stays = stays && e->backend->device_ops;
     ok = (!stays || remember(ctx, p, desc, d)) &&
          limber_launch(ctx, &(struct step){ p, f, e, r }, 1, p, d);
     if (r)
         r->seconds_run = limber_now() - start;
+    if (e->prebuilt)
+        limber_specialise_later(ctx, desc, e, limber_now() - start);
     if (!stays)
         limber_kernels_put(ctx->memory, e);
     return ok;
@@ -371,28 +373,51 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
 
 /* ---- kernels made in the background ---------------------------------------------------------- */
 
-void limber_engine_make(void *context, const void *kernel_key)
+void limber_engine_make(void *context, const void *what)
 {
-    const struct kernel_key *desc = kernel_key;
+    const struct background_job *job = what;
     limber_context *ctx = context;
-    struct diag ignored = { 0 }; /* the next call meets it, and tells */
+    struct diag ignored = { 0 }; /* the next call meets the failure, and reports it */
     struct entry *e;
 
-    if (entry_of(ctx, desc, &e, NULL, &ignored))
+    if (job->specialise)
+        limber_specialise(ctx, &job->key);
+    else if (entry_of(ctx, &job->key, &e, NULL, &ignored))
         limber_kernels_put(ctx->memory, e);
 }
 
-/* The kernel is there; or it is being made, under the whole of the description. */
-static bool is_there(limber_context *ctx, const struct kernel_key *desc)
+/* Code that the disk or the library has is taken at once. */
+static bool is_ready(limber_context *ctx, const struct kernel_key *desc)
 {
-    return limber_kernels_has(ctx->memory, desc, limber_kernel_key_size(desc)) ||
-           !limber_background_ask(ctx->background, desc, sizeof *desc);
+    const struct kernel_maker kernel_maker = {
+        limber_make_kernel,
+        &(struct compile_job){ .ctx = ctx, .d = desc, .machine = &ctx->machine, .code = CODE_READY }
+    };
+    struct diag ignored = { 0 };
+    struct entry *e;
+    bool found;
+
+    if (ctx->kernels == LIMBER_KERNELS_SPECIALISED ||
+        !limber_kernels_get(ctx->memory, desc, limber_kernel_key_size(desc), kernel_maker, &e,
+                            &found, &ignored))
+        return false;
+    limber_kernels_put(ctx->memory, e);
+    return true;
 }
 
-static bool run_meanwhile(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                          const struct kernel_key *desc, struct report *r, struct diag *d)
+/* The kernel is there, or there is no thread that could make it. */
+static bool is_there(limber_context *ctx, const struct background_job *job)
 {
-    const struct awaited kernel = { desc, sizeof *desc };
+    return limber_kernels_has(ctx->memory, &job->key, limber_kernel_key_size(&job->key)) ||
+           is_ready(ctx, &job->key) || !limber_background_ask(ctx->background, job, sizeof *job);
+}
+
+static bool run_while_compiling(limber_context *ctx, const struct problem *p,
+                                const struct scan_result *f, const struct kernel_key *desc,
+                                struct report *r, struct diag *d)
+{
+    const struct background_job job = { .key = *desc };
+    const struct awaited kernel = { &job, sizeof job };
     struct diag why = { 0 };
     struct on_miss w;
     double start = limber_now();
@@ -406,7 +431,7 @@ static bool run_meanwhile(limber_context *ctx, const struct problem *p, const st
         if (!ok || w.rest.m == 0)
             *r = w.report;
         r->bound = w.report.bound > r->bound ? w.report.bound : r->bound;
-        r->from = 3;
+        r->from = LIMBER_FROM_INTERPRETER;
         r->seconds_run = limber_now() - start;
     }
     return true;
@@ -416,40 +441,33 @@ static bool run_found(limber_context *ctx, const struct problem *p, const struct
                       const struct kernel_key *desc, struct report *r, struct diag *d)
 {
     const double from_disk = 2e-3; /* seconds in which an entry is read */
+    const struct background_job job = { .key = *desc };
 
-    if (waits(p) || is_there(ctx, desc))
+    if (waits(p) || is_there(ctx, &job))
         return run_kernel(ctx, p, f, desc, r, d);
-    if (!limber_background_busy(ctx->background, desc, sizeof *desc, from_disk))
+    if (!limber_background_busy(ctx->background, &job, sizeof job, from_disk))
         return run_kernel(ctx, p, f, desc, r, d);
     if (p->contract.on_miss == LIMBER_ON_MISS_REFUSE)
         return limber_fail(d, LIMBER_STATUS_NOT_READY, "the kernel is being made");
-    return run_meanwhile(ctx, p, f, desc, r, d);
+    return run_while_compiling(ctx, p, f, desc, r, d);
 }
 
 bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d)
 {
     const struct problem *p = s->p;
-    struct kernel_key desc;
+    struct background_job job = { .specialise = false };
 
-    if (!limber_kernel_key_make(ctx, &desc, p, s->f, d))
+    if (!limber_kernel_key_make(ctx, &job.key, p, s->f, d))
         return false;
-    *ready = waits(p) || is_there(ctx, &desc);
-    return !*ready || find_entry(ctx, p, &desc, &s->e, s->report, d);
+    *ready = waits(p) || is_there(ctx, &job);
+    return !*ready || find_entry(ctx, p, &job.key, &s->e, s->report, d);
 }
 
 /* Products that parts may make: not a batch, nor one whose plan is the caller's wish. */
 static bool may_mix(const limber_context *ctx, const struct problem *p, const struct scan_result *f)
 {
-    limber_promise promise = p->contract.promise;
-
-    if (ctx->one_plan || !f->all_a.scanned || !f->all_b.scanned || p->groups != 1 || p->shape ||
-        !limber_view_strided(&p->a) || !limber_view_strided(&p->b) || limber_is_tiny(p) ||
-        limber_is_integer(p->fc) || (p->queue && p->queue->capture))
-        return false;
-    if (limber_names_two(p))
-        return true;
-    return promise != LIMBER_CONTRACT_SIMULATE && promise != LIMBER_CONTRACT_FAST &&
-           !limber_asks(p, "native");
+    return f->all_a.scanned && f->all_b.scanned && limber_may_cut(ctx, p) &&
+           !(p->queue && p->queue->capture);
 }
 
 static bool run(limber_context *ctx, const struct problem *p, struct scan_result *f,
@@ -473,8 +491,10 @@ static bool run(limber_context *ctx, const struct problem *p, struct scan_result
 static const struct problem *turn(const limber_context *ctx, const struct problem *p,
                                   struct problem *transposed)
 {
+    const struct product_request r = limber_request(p);
+
     if (p->shape || p->c.row != 1 || p->c.col == 1 || p->c.inner < p->n ||
-        !limber_format_equal(p->fa, p->fb) || limber_depth_of(ctx, p) != SCAN_probe)
+        !limber_format_equal(p->fa, p->fb) || !limber_may_transpose(&r, &ctx->machine.target))
         return p;
     *transposed = *p;
     transposed->transposed = true;
@@ -531,7 +551,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
     bool ok;
 
     *least = *best = 0;
-    if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0)
+    if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || limber_is_direct(ctx, p))
         return true;
     p = turn(ctx, p, &transposed);
     ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
@@ -553,9 +573,8 @@ static bool run_here(void *arg, struct diag *d)
 {
     const struct running *r = arg;
 
-    return r->p->contract.promise == LIMBER_CONTRACT_SIMULATE ?
-               limber_simulate_run(r->ctx, r->p, r->report, d) :
-               limber_engine_run_plain(r->ctx, r->p, r->report, d);
+    return limber_simulates(&r->p->contract) ? limber_simulate_run(r->ctx, r->p, r->report, d) :
+                                               limber_engine_run_plain(r->ctx, r->p, r->report, d);
 }
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
@@ -565,32 +584,65 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct repo
                              d);
 }
 
-bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
-                             struct diag *d)
+/* A product that is neither scanned nor planned; r may be NULL. */
+static void run_at_once(limber_context *ctx, const struct problem *p, bool direct, struct report *r)
+{
+    if (direct)
+        limber_direct_run(ctx, p, r);
+    else
+        limber_small_run(ctx, p, r);
+}
+
+/* Nobody inlines this: what a report takes is cleared only where somebody wants one. */
+static __attribute__((noinline)) void run_at_once_reported(limber_context *ctx,
+                                                           const struct problem *p, bool direct,
+                                                           struct report *report)
+{
+    struct report r;
+
+    run_at_once(ctx, p, direct, &r);
+    if (ctx->verbose > 0)
+        log_call(ctx, p, &r);
+    if (report)
+        *report = r;
+}
+
+static __attribute__((noinline)) bool run_planned(limber_context *ctx, const struct problem *p,
+                                                  struct report *report, struct diag *d)
 {
     bool wanted = report || ctx->verbose > 0, ok = true;
     struct report r = { 0 };
     struct scan_result f = { 0 };
     struct problem transposed;
 
-    if (!limber_check_small(ctx, p, d))
-        return false;
-    if (p->m > 0 && p->n > 0 && p->groups > 0 && limber_is_small(ctx, p)) {
-        limber_small_run(ctx, p, wanted ? &r : NULL);
-        if (ctx->verbose > 0)
-            tell(ctx, p, &r);
-    } else if (p->m > 0 && p->n > 0 && p->groups > 0) {
+    if (p->m > 0 && p->n > 0 && p->groups > 0) {
         ok = run(ctx, turn(ctx, p, &transposed), &f, wanted ? &r : NULL, d);
         limber_scan_result_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)
-            tell(ctx, p, &r);
+            log_call(ctx, p, &r);
     }
     if (ok && report)
         *report = r;
     return ok;
 }
 
-static bool plan_story(limber_context *ctx, const struct problem *p, const struct kernel_key *desc,
+bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
+                             struct diag *d)
+{
+    bool some = p->m > 0 && p->n > 0 && p->groups > 0, direct = some && limber_is_direct(ctx, p);
+
+    if (!direct && !limber_check_small(ctx, p, d))
+        return false;
+    if (!direct && !(some && limber_is_small(ctx, p)))
+        return run_planned(ctx, p, report, d);
+    if (report || ctx->verbose > 0)
+        run_at_once_reported(ctx, p, direct, report);
+    else
+        run_at_once(ctx, p, direct, NULL);
+    return true;
+}
+
+static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *desc,
                        struct text *out, struct report *r, struct diag *d)
 {
     struct trace trace = { .out = out };
@@ -621,7 +673,7 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
     struct kernel_key desc;
 
     return limber_kernel_key_make(ctx, &desc, p, &f, d) &&
-           plan_story(ctx, p, &desc, out, report, d);
+           trace_plan(ctx, p, &desc, out, report, d);
 }
 
 static bool plan_here(void *arg, struct diag *d)
@@ -643,11 +695,11 @@ static bool plan_here(void *arg, struct diag *d)
             "; pairs compute this product, which needs no plan.  Without them (LIMBER_SMALL=0):\n");
     p = turn(ctx, p, &transposed);
     ok = limber_check_small(ctx, p, d) &&
-         (p->contract.promise != LIMBER_CONTRACT_SIMULATE || limber_simulate_check(p, d)) &&
+         (!limber_simulates(&p->contract) || limber_simulate_check(p, d)) &&
          scan_and_describe(ctx, p, &f, &desc, &r, d);
     if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
         ok = limber_mixed_plan(ctx, p, f.a, f.b, f.first_pass_bits, &done, x->out, x->cut, &r, d);
-    ok = ok && (done || plan_story(ctx, p, &desc, x->out, &r, d));
+    ok = ok && (done || trace_plan(ctx, p, &desc, x->out, &r, d));
     limber_scan_result_clear(&f, p->groups);
     if (ok && x->out && x->out->failed)
         ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
@@ -673,9 +725,11 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
         struct kernel_key d;
         struct fixed f;
     } what;
-    const struct kernel_maker kernel_maker = {
-        limber_make_kernel, &(struct compile_job){ ctx, &what.d, &what.f, &ctx->machine }
-    };
+    const struct kernel_maker kernel_maker = { limber_make_kernel,
+                                               &(struct compile_job){ .ctx = ctx,
+                                                                      .d = &what.d,
+                                                                      .fixed = &what.f,
+                                                                      .machine = &ctx->machine } };
     const struct scan_result unscanned = { 0 };
     const struct problem p = { .contract = *contract,
                                .k = fixed->k,
@@ -746,10 +800,10 @@ limber_status limber_plan_text(limber_context *ctx, const char *plan, const char
 bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
                                struct diag *d)
 {
-    const struct compile_job m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
+    struct compile_job m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
     struct entry e = { .kernel = NULL };
 
-    if (!limber_make_kernel((void *)&m, &e, d))
+    if (!limber_make_kernel(&m, &e, d))
         return false;
     snprintf(r->scheme, sizeof r->scheme, "%s", e.facts.scheme);
     snprintf(r->backend, sizeof r->backend, "%s", e.backend->name);

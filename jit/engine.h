@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The way of a call: scan -> kernel key -> look up -> (passes -> compile -> store) -> launch. */
+ * What a call does: scan, make the key, find the kernel or make it (passes, compile), launch. */
 #ifndef LIMBER_JIT_ENGINE_H
 #define LIMBER_JIT_ENGINE_H
 
@@ -18,7 +18,7 @@ limber_status limber_error_set(const struct diag *d);
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
                        struct diag *d);
-/* The same for any promise but simulate, or for one whose statistics are somebody else's matter. */
+/* The same without a simulated unit's statistics. */
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d);
 /* One plan for a product of one group whose masks are known: what it would cost, with product
@@ -57,7 +57,7 @@ bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct 
 bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
                       const struct mask *b, int first_pass_bits, bool *done, struct report *report,
                       struct diag *d);
-/* What it would be: out (or NULL) tells of the parts and then of the plan of each.  *cut is the
+/* What it would be: out (or NULL) gets a text of the parts and of the plan of each.  *cut is the
  * caller's to free, also after a failure. */
 bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct mask *a,
                        const struct mask *b, int first_pass_bits, bool *done, struct text *out,
@@ -71,8 +71,7 @@ void limber_parts_text(struct text *out, const struct cut *cut);
 /* " 62% fp32-f, 38% fp32-b" */
 void limber_parts_shares(struct text *out, const struct report *r);
 
-/* Joins what the parts of a product on a device need, where there are several, to least and best.
- */
+/* Raises least and best to what the parts of a product on a device need, if it has parts. */
 bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, size_t *least, size_t *best, struct diag *d);
 
@@ -124,7 +123,7 @@ struct kernel_key {
     int32_t size, split, roundings, first_pass_bits;
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
-    char wanted[32];
+    char wanted[SCHEME_NAME];
     uint64_t has[2]; /* of the operands' masks: a, b */
     int64_t mask[2][MASK_ATTRS];
     struct conv_geometry geometry; /* of a convolution */
@@ -144,9 +143,10 @@ struct compile_job {
     const struct kernel_key *d;
     const struct fixed *fixed; /* NULL: a kernel for many sizes */
     const struct machine *machine;
-    const char *stated; /* in the place of a description: the stated plan */
+    const char *stated; /* in the place of a kernel key: the stated plan */
+    enum { CODE_ANY, CODE_READY, CODE_SPECIALISED } code; /* READY: without compiling */
 };
-/* As maker.make; user is a struct making.  Where the compiler is missing, the context's spare
+/* As maker.make; user is a struct compile_job.  Where the compiler is missing, the context's spare
  * backend serves. */
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d);
 /* The key of a stated plan; *stated: NULL, or its text for the caller to free. */
@@ -159,6 +159,20 @@ bool limber_passes_traced(struct plan *p, const struct target *t, const char *na
                           struct trace *s, struct diag *d);
 const char *limber_promise_name(const limber_contract *k, char *text, size_t size);
 
+/* ---- specialise.c ---------------------------------------------------------------------------- */
+
+/* What the background is asked for.  Compared as bytes: `specialise` fills a word. */
+struct background_job {
+    struct kernel_key key;
+    int64_t specialise; /* in the place of a prebuilt kernel */
+};
+/* A call of so many seconds was served by the prebuilt kernel e: asks for a specialised one as soon
+ * as it pays. */
+void limber_specialise_later(limber_context *ctx, const struct kernel_key *key, struct entry *e,
+                             double seconds);
+/* Puts a specialised kernel in the place of a prebuilt one. */
+void limber_specialise(limber_context *ctx, const struct kernel_key *key);
+
 /* ---- small.c --------------------------------------------------------------------------------- */
 
 /* A product so small that it needs no kernel of its own; and it is done. */
@@ -168,6 +182,19 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p);
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d);
 void limber_small_run(limber_context *ctx, const struct problem *p, struct report *r);
 void limber_small_report(const limber_context *ctx, struct report *r); /* but for times */
+
+/* Calls fn, which cannot fail, for every group of small products: on all threads where they have
+ * more than four times so many multiply-adds together. */
+void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64_t work,
+                             bool (*fn)(void *arg, int64_t g, int worker, struct diag *d),
+                             void *arg);
+
+/* ---- direct.c -------------------------------------------------------------------------------- */
+
+/* A native product so small that packing or looking for its kernel would take longer than it; and
+ * it is done.  The bits are those of its kernel. */
+bool limber_is_direct(const limber_context *ctx, const struct problem *p);
+void limber_direct_run(limber_context *ctx, const struct problem *p, struct report *r);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
@@ -185,13 +212,13 @@ struct step {
     const struct problem *p;
     const struct scan_result *f;
     struct entry *e;
-    struct report *report; /* NULL: nobody wants to know */
+    struct report *report; /* or NULL */
 };
 /* Runs all of them; after a failure C, which is that of `whole`, is what it was.  Of several none
  * stores integers. */
 bool limber_launch(limber_context *ctx, const struct step *s, int count,
                    const struct problem *whole, struct diag *d);
-/* Takes the kernel of a step whose problem and finding are stated, made in the background unless
+/* Takes the kernel of a step whose problem and masks are stated, made in the background unless
  * the contract says to wait; *ready is false where it is not there yet. */
 bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d);
 /* Into a stream that records, where failure spoils the record. */

@@ -55,7 +55,7 @@ struct sharing {
     bool (*fn)(void *arg, int64_t g, int worker, struct diag *d);
     void *arg;
     struct diag *d; /* of the first that fails */
-    atomic_flag told;
+    atomic_flag reported;
     atomic_bool failed;
 };
 
@@ -67,7 +67,7 @@ static void one(void *arg, int64_t g, int worker)
     if (atomic_load_explicit(&s->failed, memory_order_relaxed) || s->fn(s->arg, g, worker, &d))
         return;
     atomic_store(&s->failed, true);
-    if (!atomic_flag_test_and_set(&s->told))
+    if (!atomic_flag_test_and_set(&s->reported))
         *s->d = d;
 }
 
@@ -75,7 +75,7 @@ bool limber_groups_run(const struct runner *r, int64_t groups,
                        bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d)
 {
-    struct sharing s = { .fn = fn, .arg = arg, .d = d, .told = ATOMIC_FLAG_INIT };
+    struct sharing s = { .fn = fn, .arg = arg, .d = d, .reported = ATOMIC_FLAG_INIT };
 
     if (groups == 1)
         return fn(arg, 0, 0, d);

@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The description of a call, and the plan that it states.  Equal descriptions state equal plans. */
+ * The kernel key of a call, and the plan that it states.  Equal keys state equal plans. */
 #include "jit/engine.h"
 
-#include <math.h>
 #include <string.h>
 
-static void describe_mask(struct kernel_key *d, int side, const struct mask *m, limber_format f,
-                          unsigned use)
+static void describe_mask(struct kernel_key *d, int side, const struct node *class)
 {
-    struct node class;
-
-    if (!m->scanned)
-        return;
-    memset(&class, 0, sizeof class);
-    limber_mask_class(m, f, use, &class);
     for (int i = 0; i < MASK_ATTRS; i++) {
-        if (!limber_node_has(&class, (enum attr)(MASK_FIRST + i)))
+        if (!limber_node_has(class, (enum attr)(MASK_FIRST + i)))
             continue;
         d->has[side] |= (uint64_t)1 << i;
-        d->mask[side][i] = limber_num(&class, MASK_FIRST + i);
+        d->mask[side][i] = limber_num(class, (enum attr)(MASK_FIRST + i));
     }
 }
 
@@ -45,124 +37,45 @@ static bool describe_model(struct kernel_key *d, const struct problem *p, struct
         memcpy(d->model, t.s, t.n);
     limber_text_clear(&t);
     d->simulates = 1;
-    d->counts = p->count;
+    d->counts = (int32_t)p->count;
     if (u.start_c)              /* C is where the sum starts, not what is added to it */
         d->beta = 0;
     return ok || limber_fail(diag, LIMBER_STATUS_NO_MEMORY, "no memory for the unit's text");
 }
 
-/* What decides between schemes on a device beside k: how often an operand is used again. */
-static int size_class(const struct problem *p)
-{
-    static const int classes[] = { 8, 10, 11, 12, 13, 14 };
-    int64_t least = p->m < p->n ? p->m : p->n;
-    size_t i = 0;
-
-    while (i + 1 < COUNT(classes) && least > (int64_t)1 << classes[i])
-        i++;
-    return classes[i];
-}
-
-static unsigned use_of_classes(const limber_context *ctx, const struct problem *p)
-{
-    return (limber_is_coarse(ctx, p) ? CLASS_coarse : 0) |
-           (p->contract.promise == LIMBER_CONTRACT_CORRECT && !p->shape ? CLASS_widths : 0) |
-           (p->contract.scheme ? CLASS_named : 0) | (p->shape ? CLASS_ranges : 0);
-}
-
-/* Operands of like widths get one width, so that few pairs of classes occur. */
-static void join_widths(struct kernel_key *d)
-{
-    enum {
-        WIDTH = ATTR_width - MASK_FIRST,
-        SPREAD = ATTR_spread - MASK_FIRST,
-        BYTE = 8,
-        SHORT = 24
-    };
-    int64_t *a = &d->mask[0][WIDTH], *b = &d->mask[1][WIDTH], most = *a > *b ? *a : *b;
-
-    if (!d->has[0] || !d->has[1] || *a == 0 || *b == 0 || most <= BYTE)
-        return;
-    if (d->first_pass_bits || (*a > SHORT && *b > SHORT))
-        *a = *b = most;
-    *a = *a < SHORT ? SHORT : *a;
-    *b = *b < SHORT ? SHORT : *b;
-    if (d->promise == LIMBER_CONTRACT_CORRECT) {
-        d->mask[0][SPREAD] = *a;
-        d->mask[1][SPREAD] = *b;
-    }
-}
-
-/* More bits than were asked for keep the contract, too. */
-static int bits_class(int bits)
-{
-    static const int steps[] = { 8, 11, 16, 20, 24, 32, 40, 48, 53, 64, 80, 96, 113, 128, 160 };
-
-    for (size_t i = 0; i < COUNT(steps); i++)
-        if (bits <= steps[i])
-            return steps[i];
-    return bits;
-}
-
-/* Every k up to 2^this; classes where what is promised does not depend on k. */
-static int coarse_k_class(int kbits)
-{
-    return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
-}
-
 bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *d, const struct problem *p,
                             const struct scan_result *f, struct diag *diag)
 {
+    const struct product_request r = limber_request(p);
+    struct request_class class;
+
+    limber_request_class(&class, &r, &ctx->machine.target, &f->all_a, &f->all_b, f->first_pass_bits,
+                         f->fractional);
     memset(d, 0, sizeof *d);
     d->fa = p->fa;
     d->fb = p->fb;
     d->fc = p->fc;
-    d->promise = p->contract.promise;
-    d->bits = p->contract.promise == LIMBER_CONTRACT_BITS ? p->contract.bits : 0;
+    d->promise = (int32_t)p->contract.promise;
+    d->bits = class.bits;
     d->slices = f->slices;
     d->split = (int32_t)p->contract.split;
-    d->kbits = limber_k_class(p->k);
-    if (limber_is_coarse(ctx, p) &&
-        (d->promise == LIMBER_CONTRACT_BITS || d->promise == LIMBER_CONTRACT_CORRECT)) {
-        d->kbits = coarse_k_class(d->kbits);
-        d->bits = d->bits ? bits_class(d->bits) : 0;
-    }
-    d->size = ctx->machine.backend->device_ops ? size_class(p) : 0;
+    d->kbits = class.kbits;
+    d->size = class.size;
     d->roundings = p->roundings;
     d->first_pass_bits = f->first_pass_bits;
     d->alpha = p->alpha != NULL;
     d->beta = p->beta != NULL;
-    d->wrap = limber_is_integer(p->fc) && p->contract.promise == LIMBER_CONTRACT_NATIVE;
-    if (p->contract.scheme)     /* of two that are named, the second suits all data */
-        strncpy(d->wanted,
-                limber_names_two(p) ? strchr(p->contract.scheme, '+') + 1 : p->contract.scheme,
-                sizeof d->wanted - 1);
-    else if (f->fractional)     /* it alone tells sums that are no integers */
-        strcpy(d->wanted, "exact");
-    describe_mask(d, 0, &f->all_a, p->fa, use_of_classes(ctx, p));
-    describe_mask(d, 1, &f->all_b, p->fb, use_of_classes(ctx, p));
-    if (limber_is_coarse(ctx, p) && !limber_is_integer(p->fa) && !limber_is_integer(p->fb))
-        join_widths(d);
-    if (p->contract.promise == LIMBER_CONTRACT_SIMULATE && !describe_model(d, p, diag))
+    d->wrap = class.wrap;
+    memcpy(d->wanted, class.wanted, sizeof d->wanted);
+    describe_mask(d, 0, &class.data[0]);
+    describe_mask(d, 1, &class.data[1]);
+    if (limber_simulates(&p->contract) && !describe_model(d, p, diag))
         return false;
     if (!p->shape)
         return true;
     d->conv = 1;
     d->geometry = p->conv.geometry;
     return true;
-}
-
-static double budget(const struct kernel_key *d)
-{
-    double u = limber_format_roundoff(d->fc);
-
-    switch ((limber_promise)d->promise) {
-    case LIMBER_CONTRACT_NATIVE: return fmax(limber_least_k(d->kbits) + 2 - d->roundings, 0) * u;
-    case LIMBER_CONTRACT_BITS: return ldexp(1, -d->bits) - d->roundings * u;
-    case LIMBER_CONTRACT_FAST:
-    case LIMBER_CONTRACT_SIMULATE: return INFINITY;
-    default: return 0;
-    }
 }
 
 /* A product of fixed shape has numbers where others have letters. */
@@ -242,7 +155,7 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *d, const struct 
     p->size = d->size;
     p->roundings = d->roundings;
     p->first_pass_bits = d->first_pass_bits;
-    p->budget = budget(d);
+    p->budget = limber_stated_budget(p, d->fc);
     if (p->budget < 0)
         return limber_fail(diag, LIMBER_STATUS_NO_SCHEME,
                            "%d bits leave no room for the rounding of each of %d "

@@ -140,7 +140,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .guard = l->guard,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
                   limber_operand_keeper(p->kept[1], &l->e->facts, 1, &of[1]) },
-        .seed = p->contract.promise == LIMBER_CONTRACT_SIMULATE ? p->contract.unit->seed : 0,
+        .seed = limber_simulates(&p->contract) ? p->contract.unit->seed : 0,
     };
 
     limber_maps_apply(&l->maps, p, &call);
@@ -168,10 +168,11 @@ static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
  * device, on which they follow each other. */
 static struct launching plan_launches(limber_context *ctx, const struct step *s, int64_t *at_once)
 {
+    const struct product_request r = limber_request(s->p);
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
     double one = seconds(p, &s->e->facts);
-    bool small = limber_is_tiny(p) || one < brief;
+    bool small = limber_is_tiny(&r) || one < brief;
     bool beside = small && !s->e->backend->device_ops && !has_workspace(ctx, p) &&
                   one * (double)p->groups >= brief;
 
@@ -277,9 +278,7 @@ static bool run_in_room(limber_context *ctx, const struct step *s, int count, st
 bool limber_launch(limber_context *ctx, const struct step *s, int count,
                    const struct problem *whole, struct diag *d)
 {
-    bool sure = !limber_is_integer(s->p->fc) || s->p->contract.promise == LIMBER_CONTRACT_NATIVE ||
-                fits(s->p, s->f),
-         ok;
+    bool sure = !limber_refuses_overflow(&s->p->contract, s->p->fc) || fits(s->p, s->f), ok;
     struct backup keep;
 
     if (!sure && s->e->backend->device_ops) { /* nothing is stored before all is known to fit */

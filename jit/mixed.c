@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Mixed products: parts of one product, each by the plan that its data allows, run or told.
+ * Mixed products: parts of one product, each by the plan that its data allows; run, or planned.
  *
  * A part sees its groups of blocks of lines through an excerpt, and stores to C by the same blocks.
  * Parts that are sums over other tiles of the same elements follow each other, the first with the
@@ -19,7 +19,7 @@ struct mixing {
     limber_context *ctx;
     const struct problem *p;
     int first_pass_bits;
-    char scheme[2][32];     /* "narrow+wide" apart; else the caller's wish, or "" */
+    char scheme[2][SCHEME_NAME]; /* of narrow and wide tiles; or the caller's wish, "" */
     bool plans;             /* nothing is run; */
     struct text *trace;     /* plans of the parts, or NULL */
     double workers;
@@ -30,6 +30,7 @@ struct mixing {
 static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const char *scheme,
                             int roundings)
 {
+    const struct product_request whole = limber_request(x->p);
     struct problem part = *x->p;
 
     part.m = m;
@@ -37,7 +38,7 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.contract.scheme = scheme;
     part.roundings = roundings;
     part.first_pass_bits = x->first_pass_bits;
-    part.fine = !limber_is_coarse(x->ctx, x->p);
+    part.fine = !limber_is_coarse(&whole, &x->ctx->machine.target);
     if (x->ctx->machine.backend->device_ops) /* limbs are made inside of whole matrices only */
         part.contract.split = LIMBER_SPLIT_AHEAD;
     part.kept[0] = part.kept[1] = NULL; /* parts show excerpts */
@@ -53,41 +54,17 @@ static bool price(void *user, const struct mask *a, const struct mask *b, const 
     return limber_engine_price(x->ctx, &part, a, b, out, d);
 }
 
-static void split_name(struct mixing *x)
-{
-    const char *all = x->p->contract.scheme, *plus = all ? strchr(all, '+') : NULL;
-
-    if (all)
-        snprintf(x->scheme[0], sizeof x->scheme[0], "%.*s", (int)(plus ? plus - all : 31), all);
-    if (plus)
-        snprintf(x->scheme[1], sizeof x->scheme[1], "%s", plus + 1);
-}
-
-/* Parts along k may be stored in between.  Under a contract in bits no sum so far may leave C's
- * format, nor be so small that its rounding is no longer relative; beta c is not known. */
-static bool may_sum(const struct mixing *x, const struct mask *a, const struct mask *b)
-{
-    const struct problem *p = x->p;
-    int64_t low = (int64_t)a->emin + b->emin, high = (int64_t)a->emax + b->emax + 2;
-
-    if (p->contract.promise != LIMBER_CONTRACT_BITS)
-        return p->contract.promise != LIMBER_CONTRACT_CORRECT;
-    return !p->alpha && !p->beta &&
-           (a->zero || b->zero ||
-            (high + limber_k_class(p->k) < limber_format_emax(p->fc) &&
-             low - p->contract.bits > limber_format_emin(p->fc) + 8));
-}
-
 static bool decide(struct mixing *x, const struct mask *a, const struct mask *b,
                    struct partition *parts, bool *worth, struct diag *d)
 {
+    const struct product_request r = limber_request(x->p);
     const struct partition_input in = {
         .mask = { a, b },
         .k = x->p->k,
         .shift = TILE_SHIFT,
         .grain = { x->ctx->machine.backend->device_ops ? 4 : 1,
                    x->ctx->machine.backend->device_ops ? 2 : 1 },
-        .sums = may_sum(x, a, b),
+        .sums = limber_may_sum_parts(&r, a, b, x->p->alpha || x->p->beta),
         .scheme = { *x->scheme[0] ? x->scheme[0] : NULL, *x->scheme[1] ? x->scheme[1] : NULL },
         .price = price,
         .user = x,
@@ -145,12 +122,10 @@ static void add_report(const struct mixing *x, struct report *all, const struct 
 
 static void one_of(limber_format f, char *out)
 {
-    static const double one = 1;
-    limber_format binary64;
+    const double one = 1;
     struct diag ignored = { 0 };
 
-    limber_format_named("f64", &binary64);
-    limber_format_convert(out, f, &one, binary64, 1, LIMBER_ROUND_NEAREST, &ignored);
+    limber_format_convert(out, f, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST, &ignored);
 }
 
 /* A part, ready to be asked for or run; it stays where it is until it is cleared. */
@@ -272,7 +247,7 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
     bool ok, worth, all = true;
 
     *done = false;
-    split_name(x);
+    limber_scheme_names(&x->p->contract, x->scheme);
     x->workers = limber_pool_runner(x->ctx->pool).workers;
     ok = decide(x, a, b, parts, &worth, d);
     if (!ok || !worth)
@@ -332,7 +307,7 @@ bool limber_mixed_workspace(limber_context *ctx, const struct problem *p, const 
     struct partition parts = { .parts = 0 };
     bool ok, worth;
 
-    split_name(&x);
+    limber_scheme_names(&p->contract, x.scheme);
     ok = decide(&x, a, b, &parts, &worth, d);
     for (int i = 0; i < parts.parts && ok && worth; i++) {
         struct ready ready;

@@ -6,11 +6,9 @@
 #include "jit/cache/cache.h"
 #include "jit/scan/scan.h"
 
-/* The mask as a scan of this depth would give it; the lines of
- * the mask stay the operand's. */
+/* The mask as a scan of this depth would give it; its lines stay the operand's. */
 void limber_prepared_mask(const limber_prepared *o, struct mask *m, enum scan_depth depth);
-/* Its limbs, of a kernel, as one side of the products; *of lives as long as the keeper is in use.
- */
+/* Its limbs as a kernel's side of the products.  *of must live as long as the keeper is used. */
 struct keeping {
     struct keeper keeper;
     limber_prepared *operand;

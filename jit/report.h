@@ -14,6 +14,7 @@ struct report {
     size_t workspace;
     int64_t recomputed;
     int parts;
+    int order;
     limber_part part[LIMBER_PARTS];
 };
 

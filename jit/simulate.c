@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
-
 static bool is_integer(const limber_unit *u)
 {
     return u->acc.format.kind == LIMBER_KIND_INT;
@@ -45,7 +43,7 @@ bool limber_simulate_check(const struct problem *p, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.unit: start=c needs alpha = 1 and "
                            "beta = 1");
-    return (p->fc.kind == LIMBER_KIND_FLOAT && limber_format_embeds(p->fc, binary32)) ||
+    return (p->fc.kind == LIMBER_KIND_FLOAT && limber_format_embeds(p->fc, LIMBER_F32)) ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                        "contract.unit: start=c needs C in a format that "
                        "f32 holds");
@@ -76,7 +74,7 @@ static bool run_plain(limber_context *ctx, const struct problem *p, struct repor
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
-/* They are looked at by the host. */
+/* The host computes them. */
 static bool check_statistics(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
     for (int64_t g = 0; g < p->groups; g++)

@@ -3,7 +3,6 @@
  * Correctly rounded results keep contracts in bits, too. */
 #include "jit/engine.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -13,12 +12,11 @@ enum { WORK = 1 << 15, BITS_WORK = 1 << 12 };
 
 bool limber_is_small(const limber_context *ctx, const struct problem *p)
 {
-    limber_promise promise = p->contract.promise;
-    int64_t work = promise == LIMBER_CONTRACT_BITS ? BITS_WORK : WORK;
+    double allowed;
+    bool serves = limber_pairs_serve(&p->contract, &allowed);
+    int64_t work = allowed > 0 ? BITS_WORK : WORK;
 
-    return ctx->small && ctx->machine.backend->small &&
-           (promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_BITS) &&
-           (!p->contract.scheme || limber_asks(p, "pairs")) && !p->shape && !p->roundings &&
+    return serves && ctx->small && ctx->machine.backend->small && !p->shape && !p->roundings &&
            p->k <= LIMBER_SMALL_K && p->m <= work && p->n <= work && p->m * p->n <= work &&
            p->m * p->n * p->k <= work && limber_format_is_binary(p->fa) &&
            limber_format_is_binary(p->fb) && limber_format_is_binary(p->fc) && p->c.inner >= p->n &&
@@ -29,7 +27,7 @@ bool limber_is_small(const limber_context *ctx, const struct problem *p)
 
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
-    return !limber_asks(p, "pairs") || limber_is_small(ctx, p) ||
+    return !limber_names_pairs(&p->contract) || limber_is_small(ctx, p) ||
            ctx->machine.backend == &limber_backend_interp ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                        "scheme pairs: serves correct and bits of f64 and f32 on "
@@ -40,6 +38,7 @@ bool limber_check_small(const limber_context *ctx, const struct problem *p, stru
 struct small {
     limber_context *ctx;
     const struct problem *p;
+    double allowed;
     atomic_llong slow; /* elements that were summed again, exactly */
 };
 
@@ -58,8 +57,7 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
         .alpha = p->alpha,
         .beta = p->beta,
     };
-    double allowed = p->contract.promise == LIMBER_CONTRACT_BITS ? ldexp(1, -p->contract.bits) : 0;
-    int64_t slow = s->ctx->machine.backend->small(&call, t, p->fa, p->fb, p->fc, allowed);
+    int64_t slow = s->ctx->machine.backend->small(&call, t, p->fa, p->fb, p->fc, s->allowed);
 
     (void)worker, (void)d;
     if (slow)
@@ -67,30 +65,39 @@ static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
+void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64_t work,
+                             bool (*fn)(void *arg, int64_t g, int worker, struct diag *d),
+                             void *arg)
+{
+    struct runner all = limber_pool_runner(ctx->pool);
+    struct diag ignored = { 0 };
+
+    if (all.workers > 1 && p->groups > 1 && p->groups > 4 * work / (p->m * p->n * p->k + 1)) {
+        limber_pool_enter(ctx->pool);
+        limber_groups_run(&all, p->groups, fn, arg, &ignored);
+        limber_pool_leave(ctx->pool);
+    } else {
+        for (int64_t g = 0; g < p->groups; g++)
+            fn(arg, g, 0, &ignored);
+    }
+}
+
 void limber_small_report(const limber_context *ctx, struct report *r)
 {
     const double scan = r->seconds_scan;
 
-    *r = (struct report){ .rows = 1, .from = 2, .seconds_scan = scan };
+    *r = (struct report){ .rows = 1, .from = LIMBER_FROM_MEMORY, .seconds_scan = scan };
     snprintf(r->scheme, sizeof r->scheme, "pairs");
     snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
 }
 
 void limber_small_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
-    struct runner all = limber_pool_runner(ctx->pool);
     struct small s = { .ctx = ctx, .p = p };
-    struct diag ignored = { 0 };
     double start = r ? limber_now() : 0;
 
-    if (p->groups > 1 && p->groups > 4 * WORK / (p->m * p->n * p->k + 1)) {
-        limber_pool_enter(ctx->pool);
-        limber_groups_run(&all, p->groups, run_group, &s, &ignored);
-        limber_pool_leave(ctx->pool);
-    } else {
-        for (int64_t g = 0; g < p->groups; g++)
-            run_group(&s, g, 0, &ignored);
-    }
+    limber_pairs_serve(&p->contract, &s.allowed);
+    limber_groups_run_small(ctx, p, WORK, run_group, &s);
     if (!r)
         return;
     limber_small_report(ctx, r);

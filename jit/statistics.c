@@ -11,13 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
-static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
-
 /* ---- distributions ------------------------------------------------------------------------- */
 
 /* Adds x; mean and variance are running ones (Welford), the variance still a sum of squares. */
-static void see(limber_distribution *d, double x)
+static void add_value(limber_distribution *d, double x)
 {
     double delta;
     int64_t n;
@@ -45,7 +42,7 @@ static void see(limber_distribution *d, double x)
     d->exponents[e < 0 ? 0 : e >= LIMBER_EXPONENTS ? LIMBER_EXPONENTS - 1 : e]++;
 }
 
-static void seen(limber_distribution *d)
+static void finish(limber_distribution *d)
 {
     int64_t n = d->count - d->special;
 
@@ -118,11 +115,11 @@ static double value(limber_format f, const char *at)
     double x;
     float y;
 
-    if (limber_format_equal(f, binary64)) { /* spares most elements a conversion */
+    if (limber_format_equal(f, LIMBER_F64)) { /* spares most elements a conversion */
         memcpy(&x, at, sizeof x);
         return x;
     }
-    if (limber_format_equal(f, binary32)) {
+    if (limber_format_equal(f, LIMBER_F32)) {
         memcpy(&y, at, sizeof y);
         return y;
     }
@@ -148,12 +145,12 @@ static void load_line(void *arg, int64_t i, int worker)
 }
 
 /* nonzero[q] counts the lines whose element q is finite and not zero. */
-static void look(limber_distribution *d, int64_t *nonzero, const double *x, int64_t lines,
-                 int64_t k)
+static void add_lines(limber_distribution *d, int64_t *nonzero, const double *x, int64_t lines,
+                      int64_t k)
 {
     for (int64_t i = 0; i < lines; i++)
         for (int64_t q = 0; q < k; q++) {
-            see(d, x[i * k + q]);
+            add_value(d, x[i * k + q]);
             nonzero[q] += x[i * k + q] != 0 && isfinite(x[i * k + q]);
         }
 }
@@ -172,14 +169,14 @@ static bool load_side(limber_context *ctx, const struct problem *p, int side, in
         .given = side ? c->b : c->a,
         .loaded = side ? c->lb : c->la,
         .line = malloc((size_t)(p->k + 1) * (size_t)runner.workers * sizeof *l.line),
-        .rounds = acc.kind != LIMBER_KIND_INT && !limber_format_equal(acc, binary64),
+        .rounds = acc.kind != LIMBER_KIND_INT && !limber_format_equal(acc, LIMBER_F64),
     };
 
     if (!l.line)
         return limber_fail(diag, LIMBER_STATUS_NO_MEMORY, "no memory for the statistics");
     runner.run(runner.self, lines, load_line, &l);
     free(l.line);
-    look(d, nonzero, l.loaded, lines, p->k);
+    add_lines(d, nonzero, l.loaded, lines, p->k);
     return true;
 }
 
@@ -195,9 +192,9 @@ static bool multiply(limber_context *ctx, const struct problem *p, const double 
         .n = p->n,
         .k = p->k,
         .groups = 1,
-        .fa = binary64,
-        .fb = binary64,
-        .fc = binary64,
+        .fa = LIMBER_F64,
+        .fb = LIMBER_F64,
+        .fc = LIMBER_F64,
         .a = { a, p->k, 1, NULL },
         .b = { b, p->k, 1, NULL },
         .c = { .data = to, .row = p->n, .col = 1, .inner = p->n > 0 ? p->n : 1 },
@@ -220,10 +217,10 @@ static void compare(const struct problem *p, int64_t group, const struct copies 
         for (int64_t j = 0; j < p->n; j++) {
             double x = value(p->fc, limber_output_at(&at, i, j, p->fc.size));
 
-            see(result, x);
+            add_value(result, x);
             if (!c->exact)
                 continue;
-            see(wide, c->wide[i * p->n + j]);
+            add_value(wide, c->wide[i * p->n + j]);
             if (!isfinite(x) || !isfinite(c->exact[i * p->n + j]))
                 continue;
             far->far += fabs(x - c->exact[i * p->n + j]);
@@ -237,10 +234,10 @@ static void conclude(const struct problem *p, limber_statistics *s, limber_distr
 {
     bool plain = !p->alpha && !p->beta && s->compare;
 
-    seen(&s->a);
-    seen(&s->b);
-    seen(&s->result);
-    seen(wide);
+    finish(&s->a);
+    finish(&s->b);
+    finish(&s->result);
+    finish(wide);
     s->predicted = limber_unit_retention(p->contract.unit, p->k);
     s->variance_wide = s->compare ? wide->variance : NAN;
     s->retention = plain && wide->variance > 0 ? s->result.variance / wide->variance : NAN;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The way from the stated plan to the finished one, as files or as one text.  A dump that cannot
+ * The plan after each pass, as files or as one text.  A dump that cannot
  * be written is no reason to fail a call. */
 #define _GNU_SOURCE     /* O_CLOEXEC under any standard */
 #include "jit/trace.h"
@@ -81,8 +81,7 @@ int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BY
     return high > 0 ? high : 0;
 }
 
-/* What has the name already is not written into: it may be a link, or another file's second name.
- */
+/* A new file: what has the name already may be a link, or another file's second name. */
 static void write_file(int folder, const char *name, const char *data, size_t size)
 {
     int fd;
@@ -103,7 +102,7 @@ void limber_trace_file(void *trace, const char *name, const char *data, size_t s
         write_file(s->folder, name, data, size);
 }
 
-static void tell(struct trace *s, const char *name, const char *data)
+static void add_file(struct trace *s, const char *name, const char *data)
 {
     if (s->folder)
         write_file(s->folder, name, data, strlen(data));
@@ -124,7 +123,7 @@ void limber_trace_stage(struct trace *s, int number, const char *pass, const str
         return;
     }
     snprintf(name, sizeof name, "%02d-%s.lir", number, pass);
-    tell(s, name, now.s);
+    add_file(s, name, now.s);
     limber_text_clear(&s->last);
     s->last = now;
 }
@@ -151,7 +150,7 @@ void limber_trace_end(struct trace *s, const struct plan *p)
     if (p->refused.s)
         limber_text_add(&t, "%s", p->refused.s);
     if (!t.failed)
-        tell(s, "plan.txt", t.s);
+        add_file(s, "plan.txt", t.s);
     limber_text_clear(&t);
 }
 

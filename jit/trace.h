@@ -5,7 +5,7 @@
 
 #include "jit/context.h"
 
-/* ---- trace.c: what happened on the way from the stated plan to the finished one -------------- */
+/* ---- trace.c: the plan after each pass ------------------------------------------------------- */
 
 struct trace {
     int folder; /* of this kernel's dump, open; 0: none */
@@ -13,14 +13,14 @@ struct trace {
     struct text last; /* the newest stage */
 };
 /* Makes DIR/<first 12 hex of the key>/ in the context's dump_dir, both for this user alone, and
- * opens it for a story; 0 when there is none to be or it cannot be had, which is logged. */
+ * opens it; 0 without a dump, or where that fails, which is logged. */
 int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BYTES]);
 void limber_trace_stage(struct trace *s, int number, const char *pass, const struct plan *p);
-/* As pass_watch.seen: tells the stages that changed something. */
+/* As pass_watch.visit: writes the stages that changed something. */
 void limber_trace_pass(void *trace, const char *pass, const struct plan *p);
 void limber_trace_end(struct trace *s, const struct plan *p);
 void limber_trace_clear(struct trace *s);
-/* As dump.file, with the story for user. */
+/* As dump.file; user is the trace. */
 void limber_trace_file(void *trace, const char *name, const char *data, size_t size);
 
 #endif

@@ -4,6 +4,7 @@
  *   needs   limbs, a product table and a combine, operands with masks where limbs are inexact
  *   leaves  plan.spent at the largest k, compared with the budget for every k of the class
  *   proof   docs/accuracy.md, "Bounds" */
+#include "passes/contract.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
@@ -94,7 +95,7 @@ static double out_of_range(const struct plan *p, const struct node *products, do
         low += known ? limber_num(mask, ATTR_emin) : limber_format_emin(mask->type.format);
         high += known ? limber_num(mask, ATTR_emax) : limber_format_emax(mask->type.format);
     }
-    if (high + 2 + log2(k) > limber_format_emax(acc) + 1)
+    if ((double)high + 2 + log2(k) > limber_format_emax(acc) + 1)
         return INFINITY;
     return ldexp(k, (int)(limber_format_emin(acc) - 1 - low));
 }
@@ -140,7 +141,7 @@ double limber_spent(const struct plan *p, double k)
         a = b = 0;
     sum = a + b + a * b + p->dropped + accumulation(p, products, combine, k);
     /* native counts the final rounding, the other promises grant it */
-    if (p->promise == LIMBER_CONTRACT_NATIVE &&
+    if (limber_errs_natively(p->promise) &&
         !limber_format_equal(combine->type.format, out->type.format))
         sum += limber_format_roundoff(out->type.format) * (1 + 0x1p-6);
     return sum;
@@ -157,7 +158,7 @@ double limber_budget(const struct plan *p, double k)
 {
     double u = roundoff(p);
 
-    if (p->promise == LIMBER_CONTRACT_NATIVE && u > 0)
+    if (limber_errs_natively(p->promise) && u > 0)
         return (k + 2 - p->roundings) * u;
     return p->budget;
 }
@@ -165,8 +166,7 @@ double limber_budget(const struct plan *p, double k)
 enum { POINTS = 6 };
 
 /* Between these k, from least to most, budget and spent are linear, or one goes by equal steps,
- * blocks in a chunk, of which the first and the last are here.  Padding may double what is counted.
- */
+ * blocks in a chunk, of which the first and the last are here.  Padding may double k. */
 static void points(const struct plan *p, double least, double most, double at[POINTS])
 {
     const struct node *products = limber_plan_find(p, OP_products);
@@ -193,7 +193,7 @@ static double tightest(const struct plan *p, double *k)
     double u = roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS], slack = INFINITY;
 
     *k = most;
-    if (p->promise == LIMBER_CONTRACT_NATIVE && u > 0)
+    if (limber_errs_natively(p->promise) && u > 0)
         least = fmax(p->budget / u - 2 + p->roundings, 1);
     points(p, least, most, at);
     for (int i = 0; i < POINTS; i++) {

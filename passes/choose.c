@@ -43,7 +43,7 @@ static double prepare_ns(const struct plan *p, const struct node *products, int 
 }
 
 /* One element in a thousand is expected to be summed again, exactly; those that are not plain, or
- * no binary64 or binary32, are looked at one by one. */
+ * no binary64 or binary32, are summed one by one. */
 static double uncertain_ns(const struct plan *p, const struct node *out)
 {
     limber_format f = out->type.format;

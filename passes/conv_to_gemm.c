@@ -59,7 +59,8 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
     x = conv->in[0];
     w = conv->in[1];
     limber_conv_read(conv, &geometry);
-    if (t->blocks && !p->model) /* simulated units take products in the order of the definition */
+    /* simulated units take products in the order of the definition, reproducible sums in crs */
+    if (t->blocks && !p->model && p->promise != LIMBER_CONTRACT_REPRODUCIBLE)
         geometry.order = ORDER_rsc;
     filters = limber_plan_add(p, OP_filters, NULL, w, -1, matrix(p->node[w].type.format, 'm', 'k'));
     patches = limber_plan_add(p, OP_patches, NULL, x, -1, matrix(p->node[x].type.format, 'k', 'n'));

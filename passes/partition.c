@@ -156,7 +156,7 @@ static double *cell(struct work *w, int side, int g, int other)
     return side ? &w->seconds[other][g] : &w->seconds[g][other];
 }
 
-static void try_group(struct work *w, int side, int g, int32_t *room, struct split *best)
+static void try_group(struct work *w, int side, int g, int32_t *scratch, struct split *best)
 {
     const struct partition_side *s = &w->p->side[side];
     int at[THRESHOLDS], n = thresholds(s, g, at);
@@ -165,9 +165,9 @@ static void try_group(struct work *w, int side, int g, int32_t *room, struct spl
     for (int o = 0; o < w->p->side[!side].groups; o++)
         before += *cell(w, side, g, o);
     for (int i = 0; i < n; i++) {
-        int64_t low = sort(s, g, at[i], room);
-        struct mask half[2] = { about(s, room, low),
-                                about(s, room + low, s->first[g + 1] - s->first[g] - low) };
+        int64_t low = sort(s, g, at[i], scratch);
+        struct mask half[2] = { about(s, scratch, low),
+                                about(s, scratch + low, s->first[g + 1] - s->first[g] - low) };
         struct split t = { .side = side, .group = g, .threshold = at[i] };
 
         t.gain = before - halves(w, side, half, t.seconds);
@@ -179,16 +179,16 @@ static void try_group(struct work *w, int side, int g, int32_t *room, struct spl
 }
 
 /* The group's upper half becomes the last group. */
-static void cut(struct work *w, const struct split *t, int32_t *room)
+static void cut(struct work *w, const struct split *t, int32_t *scratch)
 {
     struct partition_side *s = &w->p->side[t->side];
     int64_t from = s->first[t->group], to = s->first[t->group + 1];
-    int64_t low = sort(s, t->group, t->threshold, room), high = to - from - low;
+    int64_t low = sort(s, t->group, t->threshold, scratch), high = to - from - low;
     int64_t end = s->first[s->groups];
 
     memmove(s->block + to - high, s->block + to, (size_t)(end - to) * sizeof *s->block);
-    memcpy(s->block + from, room, (size_t)low * sizeof *room);
-    memcpy(s->block + end - high, room + low, (size_t)high * sizeof *room);
+    memcpy(s->block + from, scratch, (size_t)low * sizeof *scratch);
+    memcpy(s->block + end - high, scratch + low, (size_t)high * sizeof *scratch);
     for (int g = t->group + 1; g <= s->groups; g++)
         s->first[g] -= high;
     s->groups++;
@@ -199,7 +199,7 @@ static void cut(struct work *w, const struct split *t, int32_t *room)
     }
 }
 
-static void try_both(struct work *w, int32_t *room[2], struct double_split *best)
+static void try_both(struct work *w, int32_t *scratch[2], struct double_split *best)
 {
     const struct partition_side *s = w->p->side;
     int at[2][THRESHOLDS], n[2];
@@ -209,11 +209,12 @@ static void try_both(struct work *w, int32_t *room[2], struct double_split *best
     for (int i = 0; i < n[0]; i++)
         for (int j = 0; j < n[1]; j++) {
             struct double_split t = { .threshold = { at[0][i], at[1][j] } };
-            int64_t a = sort(&s[0], 0, at[0][i], room[0]), b = sort(&s[1], 0, at[1][j], room[1]);
-            struct mask ma[2] = { about(&s[0], room[0], a),
-                                  about(&s[0], room[0] + a, s[0].first[1] - a) };
-            struct mask mb[2] = { about(&s[1], room[1], b),
-                                  about(&s[1], room[1] + b, s[1].first[1] - b) };
+            int64_t a = sort(&s[0], 0, at[0][i], scratch[0]),
+                    b = sort(&s[1], 0, at[1][j], scratch[1]);
+            struct mask ma[2] = { about(&s[0], scratch[0], a),
+                                  about(&s[0], scratch[0] + a, s[0].first[1] - a) };
+            struct mask mb[2] = { about(&s[1], scratch[1], b),
+                                  about(&s[1], scratch[1] + b, s[1].first[1] - b) };
             double sum = 0;
 
             for (int q = 0; q < 4; q++)
@@ -224,10 +225,10 @@ static void try_both(struct work *w, int32_t *room[2], struct double_split *best
         }
 }
 
-static void cut_both(struct work *w, const struct double_split *t, int32_t *room)
+static void cut_both(struct work *w, const struct double_split *t, int32_t *scratch)
 {
     for (int side = 0; side < 2; side++)
-        cut(w, &(struct split){ .side = side, .threshold = t->threshold[side] }, room);
+        cut(w, &(struct split){ .side = side, .threshold = t->threshold[side] }, scratch);
     for (int q = 0; q < 4; q++)
         w->seconds[q / 2][q % 2] = t->seconds[q / 2][q % 2];
 }
@@ -247,11 +248,11 @@ static bool cut_lines(struct work *w)
 {
     int64_t a = w->in->mask[0]->tile_rows, b = w->in->mask[1]->tile_rows;
     int32_t *memory = malloc((size_t)(a + b + 2) * sizeof *memory);
-    int32_t *room[2] = { memory, NULL };
+    int32_t *scratch[2] = { memory, NULL };
 
     if (!memory)
         return no_memory(w->d);
-    room[1] = memory + a + 1;
+    scratch[1] = memory + a + 1;
     while (!w->failed) {
         struct double_split two = { .gain = 0 };
         struct split one = { .gain = 0 };
@@ -262,7 +263,7 @@ static bool cut_lines(struct work *w)
                 if (w->p->side[side].groups < PARTITION_GROUPS)
                     try_group(w, side, g, memory, &one);
         if (one.gain <= least && w->p->side[0].groups * w->p->side[1].groups == 1)
-            try_both(w, room, &two);
+            try_both(w, scratch, &two);
         if (two.gain > least)
             cut_both(w, &two, memory);
         else if (one.gain > least)

@@ -13,9 +13,8 @@ enum tile_class { CLASS_zero, CLASS_narrow, CLASS_wide };
 struct partition_side {
     const struct mask *mask;
     int groups;
-    int64_t
-        first[PARTITION_GROUPS + 1]; /* group g is block[first[g]] .. block[first[g + 1] - 1], */
-    int32_t *block; /* which rise within a group */
+    int64_t first[PARTITION_GROUPS + 1];
+    int32_t *block; /* group g is block[first[g]] .. block[first[g + 1] - 1], in rising order */
     uint8_t *tile; /* enum tile_class, [block][tile] */
     int64_t tiles; /* of a block, of 2^shift elements each */
     int shift;

@@ -37,9 +37,6 @@ struct pass_watch {
 bool limber_passes_run(struct plan *p, const struct target *t, const char *names,
                        struct pass_watch w, struct diag *d);
 
-/* Bits of one slice of the Ozaki I scheme called name for k <= 2^kbits; 0: no such scheme. */
-int limber_slice_step(const char *name, int kbits);
-
 /* What the contract allows for inner dimension k, as a coefficient of |A||B|. */
 double limber_budget(const struct plan *p, double k);
 

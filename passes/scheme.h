@@ -7,32 +7,42 @@
 
 #include "ir/ir.h"
 
+/* What a plan of the scheme follows from. */
+enum scheme_data {
+    SCHEME_by_masks,
+    SCHEME_by_formats, /* from masks only under a contract in bits, which ranges may break */
+    SCHEME_by_special /* where NaN and infinities are, which kernels of devices find themselves */
+};
+
 struct scheme {
     union {
         struct {
             const char *name, *about;
         };
-        limber_scheme told; /* the same, for callers */
+        limber_scheme entry; /* the same, for callers */
     };
     bool (*split)(struct plan *, const struct scheme *, const struct target *, struct diag *);
     enum unit unit;
-    int limbs;              /* hilo: limbs of an operand */
-    int shift;              /* hilo: scale between limbs */
-    int kept;               /* hilo: rows with i+j < kept are published */
-    bool scaled;            /* hilo: operands are scaled by lines */
-    bool asked;             /* no candidate where it is not asked for */
+    int limbs; /* hilo: limbs of an operand */
+    int shift; /* hilo: scale between limbs */
+    int kept; /* hilo: rows with i+j < kept are published */
+    bool scaled; /* hilo: operands are scaled by lines */
+    bool asked; /* no candidate where it is not asked for */
+    enum scheme_data data;
 };
 
 extern const struct scheme limber_schemes[];
 extern const size_t limber_scheme_count;
-const struct scheme *limber_scheme_find(const char *name);  /* NULL: unknown */
+const struct scheme *limber_scheme_find(const char *name); /* NULL: unknown */
+/* Bits of one slice of the Ozaki I scheme called name for k <= 2^kbits; 0: no such scheme. */
+int limber_slice_step(const char *name, int kbits);
 
 /* The gemm of a stated plan and its operands; false when there is none. */
 struct stated {
-    int gemm, a, b;         /* indices of nodes */
-    struct type type;       /* of the gemm */
-    limber_format fa, fb;   /* operands as stored */
-    limber_format result;   /* of the epilogue */
+    int gemm, a, b; /* indices of nodes */
+    struct type type; /* of the gemm */
+    limber_format fa, fb; /* operands as stored */
+    limber_format result; /* of the epilogue */
     const struct node *ma, *mb; /* the arg nodes with the masks; valid until a node is added */
     const struct node *out; /* the epilogue */
     bool wraps; /* the result is an integer that wraps */

@@ -33,8 +33,7 @@ static void shape(const struct node *n, const struct target *t, int64_t *bytes, 
     *group = u == UNIT_i8 ? t->group : 1;
 }
 
-/* What was measured, where it is legal: a register tile of at most 16 rows, blocks of whole tiles.
- */
+/* The measured tile, if it is legal: at most 16 rows, blocks of whole register tiles. */
 static bool measured(const struct node *n, const struct target *t, int64_t nr, int64_t *mr,
                      int64_t *mb, int64_t *nb, struct diag *d)
 {

@@ -133,15 +133,15 @@ static void unload(struct kernel *k)
     const struct cuda_driver *c = limber_cuda(&ignored);
     int mode = c ? limber_cuda_relax(c) : 0;
 
-    for (int i = 0; i < CUDA_DEVICES && c; i++)
-        if (k->loaded[i].module) {
-            struct device *device = limber_cuda_device(i, &ignored);
+    for (int i = 0; i < CUDA_DEVICES; i++) {
+        struct device *device = c && k->loaded[i] ? limber_cuda_device(i, &ignored) : NULL;
 
-            if (device && c->cuCtxPushCurrent_v2(device->context) == 0) {
-                c->cuModuleUnload(k->loaded[i].module);
-                c->cuCtxPopCurrent_v2(&device->context);
-            }
+        if (device && c->cuCtxPushCurrent_v2(device->context) == 0) {
+            c->cuModuleUnload(k->loaded[i]->module);
+            c->cuCtxPopCurrent_v2(&device->context);
         }
+        free(k->loaded[i]);
+    }
     if (c)
         limber_cuda_restore(c, mode);
     pthread_mutex_destroy(&k->lock);

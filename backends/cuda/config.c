@@ -1,44 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A plan as the constants of its kernels. */
 #include "backends/cuda/cuda.h"
+#include "backends/served.h"
 #include "ir/num/dot.h"
 
 #include <string.h>
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
-/* What is not named here is refused.  The engine binds index maps; order is read here. */
+/* Beside what all backends serve.  The engine binds index maps; order is read here. */
 static const struct served served = {
     .backend = "cuda",
     .op = {
-        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
-                               R(sign) | R(special)),
-        LIMBER_SERVES(patches,
-                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout) | R(order)),
-        LIMBER_SERVES(filters, R(groups) | R(layout) | R(order)),
-        LIMBER_SERVES(image, R(groups) | R(layout)),
-        LIMBER_SERVES(whole, 0),
-        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
-        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
-        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
-        LIMBER_SERVES(quantize, R(axis)),
-        LIMBER_SERVES(products, R(unit) | R(chunk) | R(sums) | R(tile) | R(split)),
-        LIMBER_SERVES(combine, R(reconstruct) | R(moduli)),
-        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+        LIMBER_SERVES(patches, R(order)),
+        LIMBER_SERVES(filters, R(order)),
+        LIMBER_SERVES(products, R(sums) | R(split)),
     },
     .words = {
-        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
-        [ATTR_order] = W(ORDER_crs) | W(ORDER_rsc),
-        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col) | W(AXIS_all),
-        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
-        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
-        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
-                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
-        [ATTR_sums] = W(SUMS_fma) | W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) |
-                      W(SUMS_h100) | W(SUMS_b200),
+        [ATTR_order] = W(ORDER_rsc),
+        [ATTR_axis] = W(AXIS_all),
+        [ATTR_sums] = W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) | W(SUMS_h100) |
+                      W(SUMS_b200) | W(SUMS_any),
         [ATTR_split] = W(SPLIT_ahead) | W(SPLIT_inside),
-        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
-        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
     },
 };
 #undef R
@@ -53,7 +36,7 @@ static void set_side(const struct plan *p, int limbs, struct cuda_config *c, str
         source = &p->node[source->in[0]];
     s->f = source->type.format;
     s->limb = n->type.format;
-    s->limb_kind = limber_limb_kind(n->op);
+    s->limb_kind = (int32_t)limber_limb_kind(n->op);
     s->limbs = n->type.count;
     s->scaled = !limber_node_has(n, ATTR_axis) || limber_num(n, ATTR_axis) == AXIS_none ? 0 :
                 limber_num(n, ATTR_axis) == AXIS_all ? SCALED_all :
@@ -92,7 +75,7 @@ static bool check_sums(const struct cuda_config *c, const struct node *n, const 
     const char *word =
         limber_word_at(limber_attrs[ATTR_sums].words, limber_num(n, ATTR_sums), &length);
 
-    if (limber_num(n, ATTR_sums) == SUMS_fma ||
+    if (limber_num(n, ATTR_sums) == SUMS_fma || limber_num(n, ATTR_sums) == SUMS_any ||
         (strlen(t->sums) == (size_t)length && !memcmp(word, t->sums, (size_t)length) &&
          c->mma_path != MMA_PATH_lane))
         return true;
@@ -181,9 +164,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     set_side(p, products->in[0], c, &c->side[0]);
     set_side(p, products->in[1], c, &c->side[1]);
     c->result = out->type.format;
-    c->scalars = c->result;
-    if (c->result.kind == LIMBER_KIND_INT)
-        limber_format_named("i64", &c->scalars);
+    c->scalars = limber_scalar_format(c->result);
     c->unit = (int32_t)limber_num(products, ATTR_unit);
     c->mma_path = mma_path_of((enum unit)c->unit, t);
     c->reconstruct = (int32_t)limber_num(combine, ATTR_reconstruct);
@@ -194,13 +175,12 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->most_rows = limber_most_rows(products);
     c->bytes = c->side[0].limb.size;
     c->totals = c->reconstruct != RECONSTRUCT_sum;
-    c->direct = !c->totals && c->result.kind == LIMBER_KIND_FLOAT && !c->result.carried &&
-                ((c->result.size == 4 && c->result.frac_bits == 23) || c->result.size == 8);
+    c->direct = !c->totals && limber_format_is_binary(c->result);
     c->total_bytes = c->reconstruct == RECONSTRUCT_crt ? 1 : c->totals ? 4 : 8;
     c->alpha = limber_num(out, ATTR_alpha) != 0;
     c->beta = limber_num(out, ATTR_beta) != 0;
     c->wrap = (int32_t)limber_num(out, ATTR_wrap);
-    c->library = p->scheme && strcmp(p->scheme, "cublas") == 0;
+    c->library = limber_num(products, ATTR_sums) == SUMS_any;
     if (c->mma_path == MMA_PATH_element) {
         c->special = 1;
         return set_exact(c);

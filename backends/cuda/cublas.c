@@ -20,7 +20,7 @@ static struct {
                  const float *, int, const float *, float *, int);
     int (*dgemm)(cublas_handle, int, int, int, int, int, const double *, const double *, int,
                  const double *, int, const double *, double *, int);
-    bool looked, found;
+    bool searched, found;
 } cublas;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -38,7 +38,7 @@ static void *find(void)
     return handle;
 }
 
-static bool look(void)
+static bool search(void)
 {
     void *handle = find();
 
@@ -59,7 +59,7 @@ bool limber_cublas_present(void)
 
     pthread_mutex_lock(&lock);
     if (!cublas.found)
-        cublas.found = look();
+        cublas.found = search();
     found = cublas.found;
     pthread_mutex_unlock(&lock);
     return found;

@@ -7,17 +7,14 @@
 #include "backends/cuda/kernel/args.h"
 #include "ir/num/crt.h"
 
-/* Who multiplies: lanes by themselves, warps together (mma), warpgroups (wgmma), warps
- * in the portable form (WMMA); elements one by
- * one where there is no unit; lanes as a simulated unit; a scan multiplies nothing. */
 enum cuda_mma_path {
-    MMA_PATH_lane,
-    MMA_PATH_warp,
-    MMA_PATH_group,
-    MMA_PATH_portable,
-    MMA_PATH_element,
-    MMA_PATH_unit,
-    MMA_PATH_scan
+    MMA_PATH_lane,     /* each lane by itself */
+    MMA_PATH_warp,     /* a warp: mma */
+    MMA_PATH_group,    /* a warpgroup: wgmma */
+    MMA_PATH_portable, /* a warp: WMMA */
+    MMA_PATH_element,  /* a lane, whole elements in a long accumulator */
+    MMA_PATH_unit,     /* lanes as a simulated unit */
+    MMA_PATH_scan      /* a scan, which multiplies nothing */
 };
 
 struct cuda_side {

@@ -100,9 +100,8 @@ const struct cuda_driver *limber_cuda(struct diag *d);
 /* Records what the driver answered; true for success. */
 bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, struct diag *d);
 
-/* What loads or allocates at once would spoil captures of other threads' streams (and be refused),
- * for fear that it waits for them.  Between these two it is taken for what it is: no part of any.
- */
+/* While another thread captures a stream, the driver refuses to load or to allocate, and ends the
+ * capture.  Between these two calls it allows both, as no part of any capture. */
 int limber_cuda_relax(const struct cuda_driver *c);
 void limber_cuda_restore(const struct cuda_driver *c, int mode);
 

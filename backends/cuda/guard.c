@@ -8,7 +8,7 @@
 enum { ALIGN = 256, THREADS = 256 };
 
 /* Addresses within the workspace. */
-struct guard_room {
+struct guard_memory {
     cu_pointer found[2], pixels[2], special[2], most[2], choice, rest;
 };
 
@@ -17,10 +17,10 @@ static cu_pointer aligned(cu_pointer at)
     return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static struct guard_room lay_out(cu_pointer at, const struct call *c)
+static struct guard_memory lay_out(cu_pointer at, const struct call *c)
 {
     const int64_t lines[2] = { c->m, c->n };
-    struct guard_room r;
+    struct guard_memory r;
 
     for (int i = 0; i < 2; i++) {
         r.found[i] = at;
@@ -41,19 +41,19 @@ size_t limber_cuda_guard_bytes(const struct call *c)
     return (size_t)lay_out(0, c).rest;
 }
 
-static bool scan(struct call *c, int side, const struct guard_room *room, struct diag *d)
+static bool scan(struct call *c, int side, const struct guard_memory *memory, struct diag *d)
 {
     struct run r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = side ? c->n : c->m;
     const struct bounds *b = &c->guard->bounds[side];
-    const struct scan_room start = { room->found[side], room->pixels[side], side ? 0 : room->choice,
-                                     room->most[side] };
+    const struct scan_memory start = { memory->found[side], memory->pixels[side],
+                                       side ? 0 : memory->choice, memory->most[side] };
     struct decide_args args = {
-        .found = (const int32_t *)(uintptr_t)room->found[side],
+        .found = (const int32_t *)(uintptr_t)memory->found[side],
         .lines = lines,
-        .special = (uint8_t *)(uintptr_t)room->special[side],
-        .choice = (int32_t *)(uintptr_t)room->choice,
-        .most = (int32_t *)(uintptr_t)room->most[side],
+        .special = (uint8_t *)(uintptr_t)memory->special[side],
+        .choice = (int32_t *)(uintptr_t)memory->choice,
+        .most = (int32_t *)(uintptr_t)memory->most[side],
         .emin = b->emin,
         .emax = b->emax,
         .spread = b->spread,
@@ -75,22 +75,22 @@ static bool scan(struct call *c, int side, const struct guard_room *room, struct
 
 /* Exponents by which a side is scaled: of each line, or of all. */
 static cu_pointer exponents(const struct kernel *k, const struct call *c,
-                            const struct guard_room *room, int side)
+                            const struct guard_memory *memory, int side)
 {
     switch (k->config.side[side].scaled) {
     case SCALED_lines:
-        return room->found[side] + (cu_pointer)(side ? c->n : c->m) * SCAN_emax * sizeof(int32_t);
-    case SCALED_all: return room->most[side];
+        return memory->found[side] + (cu_pointer)(side ? c->n : c->m) * SCAN_emax * sizeof(int32_t);
+    case SCALED_all: return memory->most[side];
     default: return 0;
     }
 }
 
-static bool run(struct kernel *k, struct call *c, const struct guard_room *room, int32_t mine,
+static bool run(struct kernel *k, struct call *c, const struct guard_memory *memory, int32_t mine,
                 struct diag *d)
 {
     struct run r = { .kernel = k,
                      .call = c,
-                     .choice = room->choice,
+                     .choice = memory->choice,
                      .mine = mine,
                      .view = { c->a, c->b },
                      .place = c->c };
@@ -99,11 +99,11 @@ static bool run(struct kernel *k, struct call *c, const struct guard_room *room,
     if (!limber_cuda_enter(&r, d))
         return false;
     for (int i = 0; i < 2; i++) {
-        r.emax[i] = exponents(k, c, room, i);
-        r.special[i] = k->config.special ? room->special[i] : 0;
+        r.emax[i] = exponents(k, c, memory, i);
+        r.special[i] = k->config.special ? memory->special[i] : 0;
     }
-    r.room_bytes -= (size_t)(room->rest - r.room);
-    r.room = room->rest;
+    r.given_bytes -= (size_t)(memory->rest - r.given);
+    r.given = memory->rest;
     ok = limber_cuda_run(&r, d);
     limber_cuda_leave(&r);
     return ok;
@@ -140,17 +140,17 @@ static bool check(const struct kernel *k, const struct call *c, struct diag *d)
 
 bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
 {
-    struct guard_room room;
+    struct guard_memory memory;
 
     if (c->m == 0 || c->n == 0)
         return true;
     if (!check(k, c, d))
         return false;
-    room = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c);
+    memory = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c);
     if (!c->guard->scan[0]) {           /* a plan for any data */
-        room.choice = 0;
-        return run(k, c, &room, 0, d);
+        memory.choice = 0;
+        return run(k, c, &memory, 0, d);
     }
-    return scan(c, 0, &room, d) && scan(c, 1, &room, d) && run(k, c, &room, 0, d) &&
-           run(c->guard->fallback, c, &room, 1, d);
+    return scan(c, 0, &memory, d) && scan(c, 1, &memory, d) && run(k, c, &memory, 0, d) &&
+           run(c->guard->fallback, c, &memory, 1, d);
 }

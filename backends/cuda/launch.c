@@ -76,7 +76,7 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
     return true;
 }
 
-static bool load_kernel(struct run *r, struct on_device *l, struct diag *d)
+static bool load_module(struct run *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
     int mode = limber_cuda_relax(c);
@@ -85,24 +85,35 @@ static bool load_kernel(struct run *r, struct on_device *l, struct diag *d)
 
     if (ok && !load_functions(r, l, d)) {
         c->cuModuleUnload(l->module);
-        l->module = NULL;
         ok = false;
     }
     limber_cuda_restore(c, mode);
     return ok;
 }
 
+static struct on_device *load_kernel(struct run *r, struct diag *d)
+{
+    struct on_device *l = calloc(1, sizeof *l);
+
+    if (!l)
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for a kernel");
+    if (l && load_module(r, l, d))
+        return l;
+    free(l);
+    return NULL;
+}
+
 /* Once a device. */
 static bool find_kernel(struct run *r, int device, struct diag *d)
 {
     struct kernel *k = r->kernel;
-    bool ok;
 
-    r->loaded = &k->loaded[device];
     pthread_mutex_lock(&k->lock);
-    ok = r->loaded->module || load_kernel(r, r->loaded, d);
+    if (!k->loaded[device])
+        k->loaded[device] = load_kernel(r, d);
+    r->loaded = k->loaded[device];
     pthread_mutex_unlock(&k->lock);
-    return ok;
+    return r->loaded != NULL;
 }
 
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
@@ -514,14 +525,14 @@ static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
 /* Memory for limbs: the caller's, or ours of at most what the call allows. */
 static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
 {
-    if (r->room && r->room_bytes >= bytes) {
-        r->workspace = r->room;
+    if (r->given && r->given_bytes >= bytes) {
+        r->workspace = r->given;
         return true;
     }
-    if (r->room)
+    if (r->given)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "queue.bytes = %zu: the smallest part needs %zu", r->call->queue->bytes,
-                           bytes + r->call->queue->bytes - r->room_bytes);
+                           bytes + r->call->queue->bytes - r->given_bytes);
     r->own_workspace = true;
     return limber_cuda_memory(r, &r->workspace, bytes, "limbs", d);
 }
@@ -555,7 +566,7 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
 static bool run_limbs(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
-    size_t limit = r->room ? r->room_bytes : c->workspace_limit;
+    size_t limit = r->given ? r->given_bytes : c->workspace_limit;
     struct part most, p;
     int64_t span;
 
@@ -608,8 +619,8 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
     r->own_stream = !c->queue;
     if (c->queue) {
         r->stream = c->queue->stream;
-        r->room = (cu_pointer)(uintptr_t)c->queue->workspace;
-        r->room_bytes = r->room ? c->queue->bytes : 0;
+        r->given = (cu_pointer)(uintptr_t)c->queue->workspace;
+        r->given_bytes = r->given ? c->queue->bytes : 0;
     }
     if (find_kernel(r, c->device, d) && (c->queue || limber_cuda_stream(r->device, &r->stream, d)))
         return true;

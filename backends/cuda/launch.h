@@ -48,14 +48,14 @@ struct kernel {
     struct cuda_config config;
     unsigned char *cubin;
     pthread_mutex_t lock;
-    struct on_device {
+    struct on_device { /* NULL: not loaded there */
         cu_module module;
         cu_function function[KERNEL_count];
         int clusters;           /* of the multiply kernel, that run at once; 0: none */
-    } loaded[CUDA_DEVICES];
+    } *loaded[CUDA_DEVICES];
 };
 
-/* launch.c: of backend.h.  scan.c, terms.c, weigh.c, planes.c: of struct remote. */
+/* launch.c: of backend.h.  scan.c, terms.c, weigh.c, planes.c: of struct device_ops. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
 bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
                       int device, const limber_queue *queue, int32_t *found, int32_t *tiles,
@@ -94,8 +94,8 @@ struct run {                    /* one call */
     cu_pointer blocks[2], tiles[2], shown[2];
     struct tile_subset
         tile_subset[2];  /* of the operands, on the device; block is NULL where all is shown */
-    cu_pointer room;            /* the caller's workspace, or 0 */
-    size_t room_bytes;
+    cu_pointer given;            /* the caller's workspace, or 0 */
+    size_t given_bytes;
     cu_pointer workspace;
     bool own_workspace;
     cu_pointer choice;          /* on the device: which alternative is taken; 0: there is one */
@@ -149,7 +149,7 @@ void limber_cuda_leave(struct run *r);
 bool limber_cuda_run(struct run *r, struct diag *d);
 /* Where a scan leaves what it finds of lines and, where each is looked at once, of pixels; choice
  * and most, where they are not 0, it makes ready for a decision. */
-struct scan_room {
+struct scan_memory {
     cu_pointer found, pixels, choice, most, tiles;
 };
 /* Tiles of a matrix. */
@@ -157,7 +157,7 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
 /* Bytes of what is found of pixels; 0 where lines are looked at. */
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
-                            const struct scan_room *room, struct diag *d);
+                            const struct scan_memory *memory, struct diag *d);
 /* A view with its index map, as kernels take it. */
 struct operand_args limber_cuda_operand(const struct view *v);
 bool limber_cuda_start(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,

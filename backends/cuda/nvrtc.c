@@ -77,8 +77,8 @@ static bool ready(struct diag *d)
 }
 
 /* What the compiler said: all of it to the dump, the first error to the caller. */
-static void tell(nvrtc_program p, int result, const char *arch, const struct dump *dump,
-                 struct diag *d)
+static void dump_log(nvrtc_program p, int result, const char *arch, const struct dump *dump,
+                     struct diag *d)
 {
     size_t size = 0;
     char *log = NULL, *error;
@@ -140,7 +140,7 @@ bool limber_nvrtc(const char *source, const struct cuda_header *headers, int cou
         (const char *const[]){ target.s, "--std=c++17", "--fmad=false", "--device-int128",
                                "--device-as-default-execution-space", "--ptxas-options=-v",
                                "--diag-suppress=177,550,128,186,1650" });
-    tell(p, result, arch, dump, d);
+    dump_log(p, result, arch, dump, d);
     ok = result == 0 && take(p, out, d);
     nvrtc.nvrtcDestroyProgram(&p);
     limber_text_clear(&target);

@@ -43,11 +43,11 @@ static bool start(struct run *r, struct scan_args *args, int64_t images, struct 
 }
 
 static bool start_pixels(struct run *r, const struct view *v, const struct pixels *x, int64_t lines,
-                         struct scan_args *args, const struct scan_room *room, struct diag *d)
+                         struct scan_args *args, const struct scan_memory *memory, struct diag *d)
 {
     struct windows_args w = {
         .patch = *v->patch,
-        .pixels = (const int32_t *)(uintptr_t)room->pixels,
+        .pixels = (const int32_t *)(uintptr_t)memory->pixels,
         .count = x->images * x->lines,
         .found = args->found,
         .lines = lines,
@@ -57,29 +57,29 @@ static bool start_pixels(struct run *r, const struct view *v, const struct pixel
     args->lines = x->lines;
     args->length = x->length;
     args->image = x->image;
-    args->found = (int32_t *)(uintptr_t)room->pixels;
+    args->found = (int32_t *)(uintptr_t)memory->pixels;
     return start(r, args, x->images, d) &&
            limber_cuda_start(r, KERNEL_scan_windows, (lines + THREADS - 1) / THREADS, THREADS, 0,
                              &w, d);
 }
 
 bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, int64_t length,
-                            const struct scan_room *room, struct diag *d)
+                            const struct scan_memory *memory, struct diag *d)
 {
     struct scan_args args = {
         .operand = limber_cuda_operand(v),
         .lines = lines,
         .length = length,
-        .found = (int32_t *)(uintptr_t)room->found,
-        .tiles = (int32_t *)(uintptr_t)room->tiles,
+        .found = (int32_t *)(uintptr_t)memory->found,
+        .tiles = (int32_t *)(uintptr_t)memory->tiles,
         .tile_rows = (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
-        .choice = (int32_t *)(uintptr_t)room->choice,
-        .most = (int32_t *)(uintptr_t)room->most,
+        .choice = (int32_t *)(uintptr_t)memory->choice,
+        .most = (int32_t *)(uintptr_t)memory->most,
     };
     struct pixels x;
 
     if (limber_view_pixels(&x, v, lines, length))
-        return start_pixels(r, v, &x, lines, &args, room, d);
+        return start_pixels(r, v, &x, lines, &args, memory, d);
     return start(r, &args, 1, d);
 }
 
@@ -93,27 +93,27 @@ bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int
     size_t pixels = limber_cuda_scan_pixels(v, lines, length);
     size_t tile_bytes =
         tiles ? (size_t)limber_cuda_scan_tiles(lines, length) * SCAN_fields * sizeof *tiles : 0;
-    struct scan_room room = { .found = 0 };
+    struct scan_memory memory = { .found = 0 };
     bool ok;
 
     if (lines == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok =
-        limber_cuda_memory(&r, &room.found, bytes, "a scan", d) &&
-        (pixels == 0 || limber_cuda_memory(&r, &room.pixels, pixels, "a scan", d)) &&
-        (tile_bytes == 0 || limber_cuda_memory(&r, &room.tiles, tile_bytes, "a scan", d)) &&
-        limber_cuda_scan_start(&r, v, lines, length, &room, d) &&
-        limber_cuda_ok(r.driver, r.driver->cuMemcpyDtoHAsync_v2(found, room.found, bytes, r.stream),
-                       "copying from the device", d) &&
-        (tile_bytes == 0 ||
+    ok = limber_cuda_memory(&r, &memory.found, bytes, "a scan", d) &&
+         (pixels == 0 || limber_cuda_memory(&r, &memory.pixels, pixels, "a scan", d)) &&
+         (tile_bytes == 0 || limber_cuda_memory(&r, &memory.tiles, tile_bytes, "a scan", d)) &&
+         limber_cuda_scan_start(&r, v, lines, length, &memory, d) &&
          limber_cuda_ok(r.driver,
-                        r.driver->cuMemcpyDtoHAsync_v2(tiles, room.tiles, tile_bytes, r.stream),
-                        "copying from the device", d));
-    limber_cuda_release(&r, &room.found);
-    limber_cuda_release(&r, &room.pixels);
-    limber_cuda_release(&r, &room.tiles);
+                        r.driver->cuMemcpyDtoHAsync_v2(found, memory.found, bytes, r.stream),
+                        "copying from the device", d) &&
+         (tile_bytes == 0 ||
+          limber_cuda_ok(r.driver,
+                         r.driver->cuMemcpyDtoHAsync_v2(tiles, memory.tiles, tile_bytes, r.stream),
+                         "copying from the device", d));
+    limber_cuda_release(&r, &memory.found);
+    limber_cuda_release(&r, &memory.pixels);
+    limber_cuda_release(&r, &memory.tiles);
     if (!limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a scan", d))
         ok = false;
     limber_cuda_leave(&r);

@@ -18,8 +18,7 @@ struct block_shape {
 };
 
 /* side_by_side: a stage holds all limbs.  Registers hold the sums and, of floats, the promoted
- * ones; memory all limbs of a stage where rows go side by side.  Warpgroups multiply 64 lines each.
- */
+ * ones; memory all limbs of a stage where rows go side by side.  A warpgroup has 64 lines. */
 static struct block_shape shape_of(const struct node *n, const struct target *t, bool side_by_side)
 {
     enum unit u = (enum unit)limber_num(n, ATTR_unit);
@@ -51,15 +50,15 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
     struct block_shape s = shape_of(n, t, side_by_side);
     int64_t lines = side_by_side ? a->type.count * s.mb + b->type.count * s.nb : s.mb + s.nb;
     int64_t window = limber_plan_find(p, OP_patches) ? WINDOW_LINE * s.nb : 0;
-    int64_t room = t->shared - 1024 - window, limbs = lines * s.bytes, stages, raw;
+    int64_t available = t->shared - 1024 - window, limbs = lines * s.bytes, stages, raw;
     bool groups = limber_target_has(t, "wgmma");
 
     if (inside) {
         raw = 4 * (groups ? 128 * 32 : s.bytes / a->type.format.size * (s.mb + s.nb));
-        stages = (room - 2 * limbs) / raw;
+        stages = (available - 2 * limbs) / raw;
         return stages > (groups ? 6 : 3) ? (groups ? 6 : 3) : stages;
     }
-    stages = room / limbs > 4 ? 4 : room / limbs;
+    stages = available / limbs > 4 ? 4 : available / limbs;
     if (limber_num(n, ATTR_unit) == UNIT_f16 && !limber_target_has(t, "mma"))
         return stages < 2 ? stages : 2; /* copies are not asynchronous there, and sums need room
                                            to leave */
@@ -71,16 +70,15 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
 static bool splits_inside(const struct plan *p, const struct target *t, struct diag *d)
 {
     const struct node *n = limber_plan_find(p, OP_products);
-    limber_format f32;
 
-    limber_format_named("f32", &f32);
     if (!t->shared || !limber_target_has(t, "mma"))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "split=inside: %s has no kernel for that",
                            t->backend);
     for (int i = 0; i < 2; i++) {
         const struct node *limbs = &p->node[n->in[i]], *x = &p->node[limbs->in[0]];
 
-        if (limbs->op != OP_hilo || x->op != OP_arg || !limber_format_equal(x->type.format, f32))
+        if (limbs->op != OP_hilo || x->op != OP_arg ||
+            !limber_format_equal(x->type.format, LIMBER_F32))
             return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                                "split=inside: %%%s are no Hi/Lo limbs of a "
                                "matrix of f32",
@@ -153,7 +151,7 @@ static struct price price(const struct plan *p, const struct target *t, bool ins
     const struct node *combine = limber_plan_find(p, OP_combine);
     double rate = t->rate[limber_num(products, ATTR_unit)], product;
 
-    if (p->scheme && strcmp(p->scheme, "cublas") == 0) /* operands are read as they lie */
+    if (limber_num(products, ATTR_sums) == SUMS_any) /* cuBLAS reads operands as they lie */
         return (struct price){ .product = 1 / (0.9 * rate) };
     product = (double)products->rows / (0.75 * rate);
     return (struct price){
@@ -175,8 +173,7 @@ static double seconds(const struct plan *p, const struct price *price)
     return limber_price(price, n, n, k, 1);
 }
 
-/* By the way to make limbs that is the faster at the plan's size, of those that the caller allows.
- */
+/* Limbs are made ahead or inside, as the caller allows: whichever is faster at the plan's size. */
 static struct price best_price(const struct plan *p, const struct target *t, bool *inside)
 {
     struct price ahead = price(p, t, false), within = { .product = INFINITY };

@@ -77,7 +77,7 @@ static bool sums_fit(const limber_unit *u)
 
 static bool block_fits(const limber_unit *u, struct limits *l)
 {
-    int room = 31 - l->head - u->frac;  /* bits for the number of terms in one sum */
+    int spare = 31 - l->head - u->frac;  /* bits for the number of terms in one sum */
 
     if (u->block == 1)
         return true;
@@ -85,10 +85,10 @@ static bool block_fits(const limber_unit *u, struct limits *l)
         return u->mul.format.kind && u->block <= 8;     /* more are too much code */
     if (u->sub > 1)
         return sums_fit(u);
-    if (room < 2 || u->block > 2 << room || u->floor > 60)
+    if (spare < 2 || u->block > 2 << spare || u->floor > 60)
         return false;
-    l->chunk = room > 8 ? 256 : 1 << room;
-    l->one_sum = u->block + 1 <= 1 << (room > 8 ? 8 : room);
+    l->chunk = spare > 8 ? 256 : 1 << spare;
+    l->one_sum = u->block + 1 <= 1 << (spare > 8 ? 8 : spare);
     return true;
 }
 

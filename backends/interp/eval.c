@@ -3,6 +3,7 @@
  * order that docs/ir.md states. */
 #include "backends/interp/eval.h"
 #include "backends/interp/unit.h"
+#include "backends/served.h"
 
 #include "ir/num/crt.h"
 #include "ir/num/dot.h"
@@ -30,7 +31,7 @@ struct eval {
     struct call *c;
     struct val *val;
     struct diag *d;
-    struct view seen[2];        /* A and B */
+    struct view operand[2];        /* A and B */
     struct index_map map[2];    /* of a convolution, whose maps they are */
     struct view view[2];        /* the same in the plan's order along k */
     struct index_map ordered[2];
@@ -602,8 +603,8 @@ static double special(const struct eval *e, limber_format fa, limber_format fb, 
     double x = 0;
 
     for (int64_t p = 0; p < e->c->k; p++) {
-        const char *pa = limber_view_at(&e->seen[0], i, p, fa.size);
-        const char *pb = limber_view_at(&e->seen[1], j, p, fb.size);
+        const char *pa = limber_view_at(&e->operand[0], i, p, fa.size);
+        const char *pb = limber_view_at(&e->operand[1], j, p, fb.size);
         struct limber_num a[2], b[2];
 
         limber_num_of_class(&a[0], 0);
@@ -639,7 +640,7 @@ static bool store_uncertain(struct eval *e, const struct val *x, limber_format f
     sum.w = many(e, sum.n, 1, 1, sizeof *sum.w);
     if (!sum.w)
         return false;
-    limber_dot(&sum, &e->seen[0], fa, i, &e->seen[1], fb, j, e->c->k);
+    limber_dot(&sum, &e->operand[0], fa, i, &e->operand[1], fb, j, e->c->k);
     limber_store_exact(dst, f, sum.w, sum.n, sum.base, sc);
     free(sum.w);
     e->c->recomputed++;
@@ -694,38 +695,21 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
-/* What is not named here is refused.  No value depends on tile and split. */
+/* Beside what all backends serve.  No value depends on tile and split. */
 static const struct served served = {
     .backend = "interp",
     .op = {
-        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
-                               R(sign) | R(special)),
-        LIMBER_SERVES(patches,
-                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout) | R(order)),
-        LIMBER_SERVES(filters, R(groups) | R(layout) | R(order)),
-        LIMBER_SERVES(image, R(groups) | R(layout)),
-        LIMBER_SERVES(whole, 0),
-        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
-        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
-        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
-        LIMBER_SERVES(quantize, R(axis)),
-        LIMBER_SERVES(products, R(unit) | R(chunk) | R(sums) | R(tile) | R(split)),
-        LIMBER_SERVES(combine, R(reconstruct) | R(moduli) | R(uncertain)),
-        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+        LIMBER_SERVES(patches, R(order)),
+        LIMBER_SERVES(filters, R(order)),
+        LIMBER_SERVES(products, R(sums) | R(split)),
+        LIMBER_SERVES(combine, R(uncertain)),
     },
     .words = {
-        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
-        [ATTR_order] = W(ORDER_crs) | W(ORDER_rsc),
-        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col) | W(AXIS_all),
-        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
-        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
-        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
-                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
-        [ATTR_sums] = W(SUMS_fma) | W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) |
-                      W(SUMS_h100) | W(SUMS_b200),
+        [ATTR_order] = W(ORDER_rsc),
+        [ATTR_axis] = W(AXIS_all),
+        [ATTR_sums] = W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) | W(SUMS_h100) |
+                      W(SUMS_b200) | W(SUMS_any),
         [ATTR_split] = W(SPLIT_ahead) | W(SPLIT_inside),
-        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
-        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
     },
 };
 #undef R
@@ -747,7 +731,7 @@ static void set_operand(struct eval *e, int side, const struct node *n, const vo
     e->view[side] = limber_map_view(&e->ordered[side], data);
     conv.geometry.order = ORDER_crs;
     limber_conv_map(&e->map[side], n->op, &conv, bytes);
-    e->seen[side] = limber_map_view(&e->map[side], data);
+    e->operand[side] = limber_map_view(&e->map[side], data);
 }
 
 static void set_result(struct eval *e, const struct node *n)
@@ -769,8 +753,8 @@ static bool set_maps(struct eval *e)
     const struct node *products = limber_plan_find(e->p, OP_products);
     int bytes = products ? e->p->node[products->in[1]].type.format.size : 1;
 
-    e->seen[0] = e->view[0] = e->c->a;
-    e->seen[1] = e->view[1] = e->c->b;
+    e->operand[0] = e->view[0] = e->c->a;
+    e->operand[1] = e->view[1] = e->c->b;
     e->out = e->c->c;
     e->k = e->c->k;
     if (!filters && !patches && !image)

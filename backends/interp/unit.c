@@ -258,14 +258,13 @@ static double fused_finite(const struct machine *m, const struct term *t, int n,
 
 static double fused(const struct machine *m, double acc, int64_t p, int64_t n)
 {
-    static const limber_format binary32 = { LIMBER_KIND_FLOAT, 8, 23, 0, 127, 4, 0 };
     const struct model_dot *d = m->d;
     const limber_unit *u = d->u;
     struct term t[MOST + 1];
     int terms = 1;
     double rest = 0; /* NaN or infinity where there is one */
 
-    t[0] = (struct term){ acc, limber_unit_exponent(binary32, acc) };
+    t[0] = (struct term){ acc, limber_unit_exponent(LIMBER_F32, acc) };
     rest += isfinite(acc) ? 0 : acc;
     for (int64_t q = 0; q < n; q += u->sub) {
         t[terms] = (struct term){ 0, INT32_MIN };

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-bool limber_llvm_probe(struct target *t, struct diag *d);
-
 struct kernel {
     struct kernel_config config;
     struct object object;
@@ -107,29 +105,62 @@ static size_t object_at(const struct blob_head *head)
     return (sizeof *head + (size_t)head->packed + 7) & ~(size_t)7;
 }
 
+/* Of a configuration and, unless the library has it, its object. */
+static bool join_blob(const struct kernel_config *k, unsigned cpu, const struct blob *object,
+                      struct blob *out, struct diag *d)
+{
+    struct blob_head head = { .config_size = sizeof *k, .cpu = cpu };
+
+    out->data = calloc(1, sizeof head + LIMBER_ZEROS_MOST(sizeof *k) + 7 + object->size);
+    if (!out->data)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+    head.packed = (uint32_t)limber_zeros_pack(k, sizeof *k, out->data + sizeof head);
+    memcpy(out->data, &head, sizeof head);
+    out->size = object_at(&head) + object->size;
+    if (object->size)
+        memcpy(out->data + object_at(&head), object->data, object->size);
+    return true;
+}
+
+static struct kernel_config *config_of(const struct plan *p, const struct target *t, struct diag *d)
+{
+    struct kernel_config *k = malloc(sizeof *k);
+
+    if (!k)
+        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+    else if (!limber_kernel_config(p, t, k, d)) {
+        free(k);
+        k = NULL;
+    }
+    return k;
+}
+
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
-    struct blob_head head = { .config_size = sizeof(struct kernel_config),
-                              .cpu = limber_cpu_of(t) };
-    struct kernel_config *k = malloc(sizeof *k);
+    struct kernel_config *k = config_of(p, t, d);
     struct blob object = { 0 };
-    bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+    bool ok;
 
-    ok = ok && limber_kernel_config(p, t, k, d) &&
-         (k->unit == UNIT_exact || limber_llvm_object(k, t, dump, &object, d));
-    if (ok) {
-        out->data = calloc(1, sizeof head + LIMBER_ZEROS_MOST(sizeof *k) + 7 + object.size);
-        ok = out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
-    }
-    if (ok) {
-        head.packed = (uint32_t)limber_zeros_pack(k, sizeof *k, out->data + sizeof head);
-        memcpy(out->data, &head, sizeof head);
-        out->size = object_at(&head) + object.size;
-        if (object.size)
-            memcpy(out->data + object_at(&head), object.data, object.size);
-    }
+    ok = k && (k->unit == UNIT_exact || limber_llvm_object(k, t, dump, &object, d)) &&
+         join_blob(k, limber_cpu_of(t), &object, out, d);
     free(object.data);
+    free(k);
+    return ok;
+}
+
+static bool prebuilt(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
+{
+    const struct blob nothing = { NULL, 0 };
+    struct kernel_config *k = config_of(p, t, d);
+    kernel_pack *pack;
+    kernel_block *block;
+    bool ok;
+
+    ok =
+        k && (k->unit == UNIT_exact || limber_prebuilt_find(k, limber_cpu_of(t), &pack, &block) ||
+              limber_fail(d, LIMBER_STATUS_NOT_READY, "llvm: no prebuilt kernel serves this plan"));
+    ok = ok && join_blob(k, limber_cpu_of(t), &nothing, out, d);
     free(k);
     return ok;
 }
@@ -200,8 +231,11 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     } else if (ok) {
         size_t at = object_at(&head);
 
-        ok = size >= at ? load_object(k, data + at, size - at, d) :
-                          limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
+        if (size > at)
+            ok = load_object(k, data + at, size - at, d);
+        else
+            ok = (size == at && limber_prebuilt_find(&k->config, head.cpu, &k->pack, &k->block)) ||
+                 limber_fail(d, LIMBER_STATUS_IO, "llvm: the kernel is cut short");
     }
     if (ok) {
         atomic_fetch_add(&kernels, 1);
@@ -846,14 +880,10 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
 
 static bool code_key(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
 {
-    struct kernel_config *k = malloc(sizeof *k);
-    bool ok = k ? limber_kernel_config(p, t, k, d) :
-                  limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
+    struct kernel_config *k = config_of(p, t, d);
 
-    if (!ok)
-        free(k);
-    *out = (struct blob){ ok ? (unsigned char *)k : NULL, ok ? sizeof *k : 0 };
-    return ok;
+    *out = (struct blob){ (unsigned char *)k, k ? sizeof *k : 0 };
+    return k != NULL;
 }
 
 static int64_t small(const struct call *c, const struct target *t, limber_format a, limber_format b,
@@ -872,6 +902,17 @@ static int64_t small(const struct call *c, const struct target *t, limber_format
 static const struct rooms rooms = { room_bytes, take_room, give_room };
 
 const struct backend limber_backend_llvm = {
-    "llvm",    limber_llvm_probe,      compile, load,  launch,   unload,
-    workspace, &limber_llvm_functions, NULL,    small, code_key, &rooms
+    .name = "llvm",
+    .probe = limber_llvm_probe,
+    .compile = compile,
+    .load = load,
+    .launch = launch,
+    .unload = unload,
+    .workspace = workspace,
+    .fixed = &limber_llvm_functions,
+    .small = small,
+    .code_key = code_key,
+    .rooms = &rooms,
+    .prebuilt = prebuilt,
+    .direct = limber_direct,
 };

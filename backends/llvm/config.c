@@ -2,47 +2,18 @@
  * A finished plan as the constants of its kernel. */
 #include "backends/llvm/llvm.h"
 
+#include "backends/served.h"
 #include "ir/num/dot.h"
 #include "ir/num/prim.h"
 
 #include <math.h>
 #include <string.h>
 
-#define R LIMBER_READS
-#define W LIMBER_WORD
-/* What is not named here is refused.  The index maps are the engine's matter: no kernel reads them.
- */
+/* Beside what all backends serve.  No kernel reads index maps: the engine applies them. */
 static const struct served served = {
     .backend = "llvm",
-    .op = {
-        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) |
-                               R(sign) | R(special)),
-        LIMBER_SERVES(patches,
-                      R(stride) | R(pad) | R(dilate) | R(groups) | R(layout)),
-        LIMBER_SERVES(filters, R(groups) | R(layout)),
-        LIMBER_SERVES(image, R(groups) | R(layout)),
-        LIMBER_SERVES(whole, 0),
-        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
-        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
-        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
-        LIMBER_SERVES(quantize, R(axis)),
-        LIMBER_SERVES(products, R(unit) | R(chunk) | R(tile)),
-        LIMBER_SERVES(combine, R(reconstruct) | R(moduli) | R(uncertain)),
-        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
-    },
-    .words = {
-        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
-        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col),
-        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
-        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
-        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
-                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
-        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
-        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
-    },
+    .op = { LIMBER_SERVES(combine, LIMBER_READS(uncertain)) },
 };
-#undef R
-#undef W
 
 bool limber_llvm_serves(const struct plan *p, struct diag *d)
 {
@@ -68,7 +39,7 @@ static void set_side(const struct plan *p, const struct node *products, int whic
 
     s->f = p->node[n->in[0]].type.format;
     s->limb = n->type.format;
-    s->limb_kind = limber_limb_kind(n->op);
+    s->limb_kind = (int32_t)limber_limb_kind(n->op);
     s->limbs = n->type.count;
     s->axis = (int)limber_num(n, ATTR_axis);
     s->top = (int)(n->op == OP_hilo ? limber_num(n, ATTR_top) : limber_num(n, ATTR_bits));
@@ -429,9 +400,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     if (k->unit == UNIT_model)
         set_model(p, k, cpu);
     k->c = out->type.format;
-    k->scalars = k->c;
-    if (k->c.kind == LIMBER_KIND_INT || k->c.kind == LIMBER_KIND_UINT)
-        limber_format_named("i64", &k->scalars);
+    k->scalars = limber_scalar_format(k->c);
     k->rows = (int)products->rows;
     k->accumulators = products->type.count;
     k->reconstruct = (int)limber_num(combine, ATTR_reconstruct);

@@ -23,6 +23,8 @@ enum cpu {
 };
 unsigned limber_cpu(void);
 unsigned limber_cpu_of(const struct target *t);     /* the features that a target names */
+/* As probe of a backend. */
+bool limber_llvm_probe(struct target *t, struct diag *d);
 /* LLVM's words for features, separated by commas. */
 void limber_cpu_words(unsigned cpu, struct text *out);
 bool limber_cpu_lacks(unsigned missing, struct diag *d);      /* fails, with their names */

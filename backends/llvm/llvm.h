@@ -71,6 +71,12 @@ extern const struct functions limber_llvm_functions;
 bool limber_llvm_serves(const struct plan *p, struct diag *d);
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d);
+/* prebuilt.c: the entries of a kernel that is part of the library and computes what this
+ * configuration says, on a CPU with these features; false: there is none. */
+bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
+                          kernel_block **block);
+/* prebuilt.c: backend.direct. */
+bool limber_direct(const struct call *c, const struct target *t, int size, bool add);
 /* zeros.c: bytes that are mostly zeros in little room, `size` a multiple of 4; answers the bytes
  * that it takes at `to`, at most LIMBER_ZEROS_MOST.  Damaged bytes give false. */
 #define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)

@@ -96,9 +96,9 @@ unsigned limber_cpu(void)
 
 unsigned limber_cpu_of(const struct target *t)
 {
-    unsigned m = 0;
+    unsigned m = t->cpu;
 
-    for (size_t i = 0; i < COUNT(names); i++) {
+    for (size_t i = 0; i < COUNT(names) && !t->cpu; i++) {
         size_t n = strlen(names[i].name);
 
         for (const char *s = t->features; s; s = strchr(s, ','), s = s ? s + 1 : NULL)
@@ -170,6 +170,7 @@ bool limber_llvm_probe(struct target *t, struct diag *d)
             strcat(t->features, t->features[0] ? "," : "");
             strcat(t->features, names[i].name);
         }
+    t->cpu = cpu;
     t->vector_bits = cpu & CPU_avx512 ? 512 : 256;
     t->registers = cpu & CPU_avx512 ? 32 : 16;
     t->l1 = cache(_SC_LEVEL1_DCACHE_SIZE, 32768);

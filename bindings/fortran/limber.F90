@@ -21,7 +21,7 @@ module limber
   enum, bind(c)     ! limber_promise
     enumerator :: LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_BITS, &
                   LIMBER_CONTRACT_CORRECT, LIMBER_CONTRACT_EXACT, LIMBER_CONTRACT_FAST, &
-                  LIMBER_CONTRACT_SIMULATE
+                  LIMBER_CONTRACT_SIMULATE, LIMBER_CONTRACT_REPRODUCIBLE
   end enum
   enum, bind(c)     ! limber_split
     enumerator :: LIMBER_SPLIT_ANY, LIMBER_SPLIT_AHEAD, LIMBER_SPLIT_INSIDE
@@ -64,8 +64,13 @@ module limber
   enum, bind(c)     ! limber_partition
     enumerator :: LIMBER_PARTITION_AUTO, LIMBER_PARTITION_OFF
   end enum
+  enum, bind(c)     ! limber_kernels
+    enumerator :: LIMBER_KERNELS_AUTO, LIMBER_KERNELS_BOTH, LIMBER_KERNELS_PREBUILT, &
+                  LIMBER_KERNELS_SPECIALISED
+  end enum
   enum, bind(c)     ! limber_origin
-    enumerator :: LIMBER_FROM_COMPILER, LIMBER_FROM_DISK, LIMBER_FROM_MEMORY, LIMBER_FROM_INTERPRETER
+    enumerator :: LIMBER_FROM_COMPILER, LIMBER_FROM_DISK, LIMBER_FROM_MEMORY, &
+                  LIMBER_FROM_INTERPRETER, LIMBER_FROM_LIBRARY
   end enum
   enum, bind(c)     ! limber_cache_depth
     enumerator :: LIMBER_CACHE_LIST, LIMBER_CACHE_VERIFY
@@ -87,7 +92,7 @@ module limber
   end type
 
   type, bind(c) :: limber_config
-    integer(c_size_t) :: size = 112
+    integer(c_size_t) :: size = 120
     type(c_ptr) :: backend = c_null_ptr
     integer(c_int) :: threads = 0
     type(c_ptr) :: cache_dir = c_null_ptr
@@ -99,6 +104,7 @@ module limber
     type(c_ptr) :: log_user = c_null_ptr
     integer(c_int) :: device = 0, partition = LIMBER_PARTITION_AUTO
     type(limber_allocator) :: allocator
+    integer(c_int) :: kernels = LIMBER_KERNELS_AUTO
   end type
 
   type, bind(c) :: limber_step
@@ -141,7 +147,7 @@ module limber
   end type
 
   type, bind(c) :: limber_report
-    integer(c_size_t) :: size = 192
+    integer(c_size_t) :: size = 200
     character(kind=c_char) :: scheme(32) = c_null_char, backend(16) = c_null_char, &
                               kernel(33) = c_null_char
     integer(c_int) :: rows = 0, pruned = 0
@@ -152,6 +158,7 @@ module limber
     integer(c_int) :: parts = 0, part_room = 0
     integer(c_size_t) :: part_size = 136
     type(c_ptr) :: part = c_null_ptr    ! NULL, or an array of part_room limber_part
+    integer(c_int) :: order = 0
   end type
 
   type, bind(c) :: limber_matrix

@@ -64,6 +64,18 @@ typedef enum limber_partition {
     LIMBER_PARTITION_OFF /* one plan serves the product, whatever its data */
 } limber_partition;
 
+/* Which code serves plans on CPUs.  The results have the same bits. */
+typedef enum limber_kernels {
+    LIMBER_KERNELS_AUTO, /* LIMBER_KERNELS of the environment, else both */
+    LIMBER_KERNELS_BOTH, /* prebuilt kernels at once.  Where a plan is used so much that it pays, a
+                            thread of the context's compiles a specialised kernel, which serves
+                            later calls */
+    LIMBER_KERNELS_PREBUILT, /* those that are part of the library: nothing is compiled, libLLVM is
+                                not needed.  The interpreter computes what they do not serve */
+    LIMBER_KERNELS_SPECIALISED /* those made for one plan: the first call compiles, or on_miss says
+                                  what it does */
+} limber_kernels;
+
 typedef struct limber_config {
     size_t size;
     const char *backend; /* "auto" (also NULL), "interp", "llvm", "cuda" */
@@ -80,6 +92,7 @@ typedef struct limber_config {
     int device; /* backend "cuda": index of a GPU in the driver's list */
     limber_partition partition;
     limber_allocator allocator; /* zeros: the system's, and workspaces are kept between calls */
+    limber_kernels kernels;
 } limber_config;
 
 /* Makes a context.  config may be NULL, which means LIMBER_CONFIG_INIT.  limber/environment.h lists
@@ -111,8 +124,36 @@ typedef enum limber_promise {
     LIMBER_CONTRACT_CORRECT, /* the exact value, rounded once to nearest-even */
     LIMBER_CONTRACT_EXACT, /* integer results: exact, or RANGE and C untouched */
     LIMBER_CONTRACT_FAST, /* the named scheme and its own published bound */
-    LIMBER_CONTRACT_SIMULATE /* bit for bit what the described unit computes */
+    LIMBER_CONTRACT_SIMULATE, /* bit for bit what the described unit computes */
+    LIMBER_CONTRACT_REPRODUCIBLE /* native, by one stated order of fused multiply-adds */
 } limber_promise;
+
+/* LIMBER_CONTRACT_REPRODUCIBLE, order 1.  An element's bits follow from its row of A, its column of
+ * B, alpha, beta, its c and the formats.  They are the same on every CPU and GPU and on every
+ * backend, for any number of threads, in any batch, with any strides, for every way to compute.
+ *
+ * Chains      s = fma(a_p, b_p, s) from s = +0, for p = 0 to 255; the next chain takes the next 256
+ *             products, the last what is left.  None is left out, not even products of zeros.
+ * Sum         the first chain; then each next chain is added to it, in order.  k = 0: +0.
+ * Format      chains and sum are of f32 where that holds every number of A's and B's formats and
+ *             has C's significant bits, else of f64.
+ * Scalars     then, in f64: t = alpha s, or s without alpha (NULL or 1); fma(beta, c, t), or t
+ *             without beta (NULL or 0).  Where that sum is not finite, but all four numbers are,
+ *             each is multiplied by 2^-512 before and the sum by 2^1024 behind.
+ * Result      rounded to C's format.
+ * Convolution k runs over channels, rows and columns of the window, columns fastest, whatever the
+ *             layout, and with the zeros of the padding.
+ * Complex     each part is such a product with 2k for k: terms 2p and 2p+1 of the real part are
+ *             Re a Re b and -Im a Im b, of the imaginary part Re a Im b and Im a Re b (conjugates
+ *             change signs).  With complex alpha or beta: the same of t = A B in C's format; then
+ *             chains of [Re alpha, -Im alpha, Re beta, -Im beta] and [Im alpha, Re alpha, Im beta,
+ *             Re beta] times [Re t, Im t, Re c, Im c], without beta of the first two.
+ * NaN         all NaN are alike: sign and payload are not promised.
+ * Error       as native.
+ * Refused     BAD_ARGUMENT: operands or results that are integers, binary128 or double-doubles, or
+ *             a scheme other than "native".
+ *
+ * limber_report.order tells the order.  Another order would have another number. */
 
 /* Where FP32 operands of fp32-* schemes become limbs on a GPU; the bits are the same. */
 typedef enum limber_split {
@@ -121,7 +162,8 @@ typedef enum limber_split {
     LIMBER_SPLIT_INSIDE /* in the multiply kernel, tile by tile; other plans are refused */
 } limber_split;
 
-/* What a call does when its kernel is neither in memory nor on disk.  A product in parts never
+/* What a call does when its kernel is neither in memory, nor on disk, nor part of the library.  A
+ * product in parts never
  * waits for the kernels of its parts: until all are there, one plan serves the whole product. */
 typedef enum limber_on_miss {
     LIMBER_ON_MISS_WAIT, /* it makes the kernel; other calls that need the same one wait */
@@ -179,7 +221,8 @@ typedef enum limber_origin {
     LIMBER_FROM_COMPILER, /* this call made it */
     LIMBER_FROM_DISK,
     LIMBER_FROM_MEMORY,
-    LIMBER_FROM_INTERPRETER /* the interpreter computed rows while it was made */
+    LIMBER_FROM_INTERPRETER, /* the interpreter computed rows while it was made */
+    LIMBER_FROM_LIBRARY /* a prebuilt kernel, which this call was the first to use */
 } limber_origin;
 
 /* What a call did.  Texts are truncated to fit. */
@@ -203,6 +246,7 @@ typedef struct limber_report {
     int part_room; /* in: elements of `part` */
     size_t part_size; /* in: sizeof(limber_part), from the initialiser */
     limber_part *part; /* in: NULL, or an array of the caller's for the first parts */
+    int order; /* LIMBER_CONTRACT_REPRODUCIBLE: the version of the order of sums; else 0 */
 } limber_report;
 
 /* The parts of a report as a table, a line each: groups ("a", "a:nW" for its narrow and wide

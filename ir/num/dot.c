@@ -177,14 +177,14 @@ bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, 
                           int exp, const struct limber_scalars *sc)
 {
     char low[16], high[16];
-    uint64_t room[LIMBER_BIG];
+    uint64_t scratch[LIMBER_BIG];
 
     memcpy(low, dst, f.size); /* beta c is part of it */
     memcpy(high, dst, f.size);
-    move(room, w, n, uncertain, true);
-    limber_store_exact(low, f, room, n + 1, exp, sc);
-    move(room, w, n, uncertain, false);
-    limber_store_exact(high, f, room, n + 1, exp, sc);
+    move(scratch, w, n, uncertain, true);
+    limber_store_exact(low, f, scratch, n + 1, exp, sc);
+    move(scratch, w, n, uncertain, false);
+    limber_store_exact(high, f, scratch, n + 1, exp, sc);
     if (memcmp(low, high, f.size))
         return false;
     memcpy(dst, low, f.size);

@@ -20,6 +20,14 @@
 
 enum { LIMBER_WIDE = 3, LIMBER_BIG = LIMBER_BIG_WORDS };
 
+/* LIMBER_F64, which code of devices cannot read. */
+PRIM limber_format limber_binary64(void)
+{
+    limber_format f = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
+
+    return f;
+}
+
 /* ---- scaled integers ------------------------------------------------------------------------- */
 
 /* trunc(x 2^shift) as a wide; |x| 2^shift < 2^191.  Not finite counts as zero. */
@@ -66,13 +74,12 @@ PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, in
     struct limber_num x;
 
     if (f.kind == LIMBER_KIND_DD) {
-        limber_format part = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
         uint64_t high[LIMBER_WIDE];
         unsigned carry;
 
-        limber_num_decode(&x, part, p);
+        limber_num_decode(&x, limber_binary64(), p);
         limber_fix_num(high, &x, shift);
-        limber_num_decode(&x, part, (const char *)p + 8);
+        limber_num_decode(&x, limber_binary64(), (const char *)p + 8);
         limber_fix_num(w, &x, shift);
         w[0] += high[0];
         carry = w[0] < high[0];
@@ -322,10 +329,8 @@ PRIM_BODY void limber_big_add_product(struct limber_big *b, const struct limber_
 PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
 {
     if (f.kind == LIMBER_KIND_DD) {
-        limber_format half = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
-
-        limber_num_decode(&part[0], half, p);
-        limber_num_decode(&part[1], half, (const char *)p + 8);
+        limber_num_decode(&part[0], limber_binary64(), p);
+        limber_num_decode(&part[1], limber_binary64(), (const char *)p + 8);
         return 2;
     }
     limber_num_decode(&part[0], f, p);
@@ -343,7 +348,6 @@ PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, 
  * destroyed.  Answers the flags of limber_num_encode. */
 PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
 {
-    limber_format half = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
     struct limber_num x, high, low = { 0 };
     uint64_t m;
     int sticky, sign, flags;
@@ -352,8 +356,8 @@ PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
     if (f.kind != LIMBER_KIND_DD)
         return limber_num_encode(p, f, &x, sticky, LIMBER_ROUND_NEAREST);
     sign = x.sign;
-    flags = limber_num_encode(p, half, &x, sticky, LIMBER_ROUND_NEAREST);
-    limber_num_decode(&high, half, p);
+    flags = limber_num_encode(p, limber_binary64(), &x, sticky, LIMBER_ROUND_NEAREST);
+    limber_num_decode(&high, limber_binary64(), p);
     low.sign = x.sign;
     if (x.kind == NUM_finite && high.kind == NUM_finite) {
         /* high is a multiple of the sum's unit: its lowest set bit is not below bit 0 */
@@ -366,7 +370,7 @@ PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
     } else if (x.kind == NUM_finite && high.kind == NUM_zero) {
         low.kind = NUM_zero;
     }
-    limber_num_encode((char *)p + 8, half, &low, sticky, LIMBER_ROUND_NEAREST);
+    limber_num_encode((char *)p + 8, limber_binary64(), &low, sticky, LIMBER_ROUND_NEAREST);
     return flags;
 }
 
@@ -431,7 +435,7 @@ PRIM_BODY int limber_store_class(void *dst, limber_format f, double x,
 PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n, int exp,
                                  const struct limber_scalars *sc)
 {
-    uint64_t room[LIMBER_BIG], product[LIMBER_BIG];
+    uint64_t scratch[LIMBER_BIG], product[LIMBER_BIG];
     struct limber_big sum = { s, n, exp };
     struct limber_num x, b[2], c[2], a[2] = { { 0, 1, 0, 0, NUM_finite } };
     int sticky, na = 0, nb = 0, nc = 0, low, high, words;
@@ -476,7 +480,7 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
         return limber_num_store(dst, f, &x, 0);
     }
     words = (high - low) / 64 + 2;
-    sum.w = room;
+    sum.w = scratch;
     sum.n = words < LIMBER_BIG ? words : LIMBER_BIG;
     sum.base = low;
     limber_big_zero(&sum);
@@ -555,7 +559,6 @@ PRIM double limber_blend(double alpha, double x, double beta, double c)
 PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha, double alpha,
                             int has_beta, double beta)
 {
-    const limber_format f64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
     struct limber_num num;
     double c0 = 0;
     float narrow;
@@ -569,7 +572,7 @@ PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha,
             sticky = limber_num_decode_dd(&num, dst);
         else
             limber_num_decode(&num, f, dst);
-        limber_num_encode(&c0, f64, &num, sticky, LIMBER_ROUND_NEAREST);
+        limber_num_encode(&c0, limber_binary64(), &num, sticky, LIMBER_ROUND_NEAREST);
         x = limber_blend(has_alpha ? alpha : 1, x, beta, c0);
     }
     if (f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.frac_bits == 52) {

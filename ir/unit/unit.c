@@ -355,9 +355,7 @@ void limber_unit_print(const limber_unit *u, struct text *out)
 
 static bool is_f64(const limber_step *s)
 {
-    static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
-
-    return limber_format_equal(s->format, binary64);
+    return limber_format_equal(s->format, LIMBER_F64);
 }
 
 static bool is_int(const limber_step *s)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the public calls share: errors, checks of arguments, and the way to a problem. */
+ * What the public calls share: errors, checks of arguments, and how a problem is made. */
 #ifndef LIMBER_JIT_API_H
 #define LIMBER_JIT_API_H
 
 #include "jit/engine.h"
 
 /* check.c: what gemm and conv ask of their arguments.  `what` names the argument. */
-bool limber_check_contract(const limber_contract *k, limber_format c, struct diag *d);
 bool limber_check_format(limber_format f, const char *what, struct diag *d);
 /* rows x cols elements in this matrix: format, strides, index arithmetic. */
 bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
@@ -89,7 +88,7 @@ struct arguments {
 /* Sizes in version 0.2, in bytes. */
 enum {
     LEAST_part = 136,
-    LEAST_report = 192,
+    LEAST_report = 200,
     LEAST_contract = 56,
     LEAST_problem = 216,
     LEAST_conv = 144,

@@ -390,15 +390,12 @@ static void enter(ffi_cif *cif, void *ret, void **at, void *user)
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-/* A product function needs its sizes and its matrices, and scalars in C's format (integers: i64).
- */
+/* A product function needs sizes and matrices, and scalars in C's format (integers: i64). */
 static bool check_bound(const struct signature *s, limber_format c, struct diag *d)
 {
-    limber_format want = c;
+    limber_format want = limber_scalar_format(c);
     char name[32];
 
-    if (c.kind == LIMBER_KIND_INT || c.kind == LIMBER_KIND_UINT)
-        limber_format_named("i64", &want);
     for (int i = 0; i < ROLE_count; i++) {
         if (roles[i].needed && s->at[i] < 0)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"%s\" is missing",
@@ -453,7 +450,7 @@ static struct binding *bind(limber_context *ctx, const limber_contract *contract
         return NULL;
     }
     if (!limber_check_format(a, "a", d) || !limber_check_format(b, "b", d) ||
-        !limber_check_format(c, "c", d) || !limber_check_contract(contract, c, d))
+        !limber_check_format(c, "c", d) || !limber_contract_check(contract, a, b, c, d))
         return NULL;
     new = calloc(1, sizeof *new);
     if (!new) {

@@ -17,30 +17,12 @@ static bool check_size(int64_t v, const char *what, struct diag *d)
                                          what, (long long)v, MOST_SIZE);
 }
 
-static bool check_contract(const limber_contract *k, limber_format c, struct diag *d)
-{
-    if (!limber_check_contract(k, c, d))
-        return false;
-    if (k->promise != LIMBER_CONTRACT_NATIVE)
-        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                           "contract.promise: only native has functions for "
-                           "one shape");
-    return !k->scheme || strcmp(k->scheme, "native") == 0 ||
-           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                       "contract.scheme = \"%s\": only native has functions "
-                       "for one shape",
-                       k->scheme);
-}
-
 /* All in f64 or all in f32. */
 static bool check_format(limber_format f, limber_format c, const char *what, struct diag *d)
 {
-    limber_format f64, f32;
     char name[32];
 
-    limber_format_named("f64", &f64);
-    limber_format_named("f32", &f32);
-    if (!limber_format_equal(f, f64) && !limber_format_equal(f, f32))
+    if (!limber_format_is_binary(f))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "%s: functions for one shape serve f64 and f32, "
                            "not %s",
@@ -72,9 +54,11 @@ static bool check(const limber_context *ctx, const limber_contract *contract, co
            limber_check_matrix(&a, "a", f->m, f->k, d) &&
            limber_check_matrix(&b, "b", f->k, f->n, d) &&
            limber_check_matrix(&c, "c", f->m, f->n, d) &&
-           limber_check_distinct(&c, "c", f->m, f->n, d) && check_contract(contract, c.format, d) &&
-           check_format(c.format, c.format, "c", d) && check_format(a.format, c.format, "a", d) &&
-           check_format(b.format, c.format, "b", d) && check_strides(&c, f->m, f->n, d);
+           limber_check_distinct(&c, "c", f->m, f->n, d) &&
+           limber_contract_check(contract, a.format, b.format, c.format, d) &&
+           limber_fixed_check(contract, d) && check_format(c.format, c.format, "c", d) &&
+           check_format(a.format, c.format, "a", d) && check_format(b.format, c.format, "b", d) &&
+           check_strides(&c, f->m, f->n, d);
 }
 
 /* A stride along a single element moves nothing: equal functions shall meet. */

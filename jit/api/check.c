@@ -5,89 +5,19 @@
 #include <math.h>
 #include <string.h>
 
-/* Of `length` characters. */
-static bool known_scheme(const char *name, size_t length)
-{
-    const limber_scheme *s;
-
-    for (int i = 0; (s = limber_scheme_at(i)); i++)
-        if (strlen(s->name) == length && strncmp(s->name, name, length) == 0)
-            return true;
-    return false;
-}
-
-/* A scheme, or two with a plus between them. */
-static bool known_schemes(const char *name)
-{
-    size_t first = strcspn(name, "+");
-
-    return known_scheme(name, first) &&
-           (!name[first] || known_scheme(name + first + 1, strlen(name + first + 1)));
-}
-
-bool limber_check_contract(const limber_contract *k, limber_format c, struct diag *d)
-{
-    char name[32];
-
-    if (!k)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract is NULL");
-    if ((int)k->promise < LIMBER_CONTRACT_NATIVE || k->promise > LIMBER_CONTRACT_SIMULATE)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.promise = %d is none of the promises", (int)k->promise);
-    if (k->promise == LIMBER_CONTRACT_BITS && (k->bits < 1 || k->bits > 160))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.bits = %d is not from 1 to 160",
-                           k->bits);
-    if (k->slices < 0 || k->slices > 64)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.slices = %d is not from 0 to 64", k->slices);
-    if ((int)k->split < LIMBER_SPLIT_ANY || k->split > LIMBER_SPLIT_INSIDE)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.split = %d is none of its values", (int)k->split);
-    if ((int)k->on_miss < LIMBER_ON_MISS_WAIT || k->on_miss > LIMBER_ON_MISS_COMPILE)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.on_miss = %d is none of its values", (int)k->on_miss);
-    if (k->promise == LIMBER_CONTRACT_SIMULATE && !k->unit)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.unit is NULL, but simulate needs one");
-    if (k->promise == LIMBER_CONTRACT_SIMULATE && !limber_unit_verify(k->unit, d)) {
-        limber_fail_in(d, "contract.unit");
-        return false;
-    }
-    if (k->promise == LIMBER_CONTRACT_SIMULATE && k->scheme && strcmp(k->scheme, "simulate") != 0)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.scheme = \"%.40s\" simulates no unit", k->scheme);
-    if (k->statistics && k->promise != LIMBER_CONTRACT_SIMULATE)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.statistics are of simulated units only");
-    if (k->promise == LIMBER_CONTRACT_FAST && !k->scheme)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.scheme is NULL, but fast needs one");
-    if (k->scheme && !known_schemes(k->scheme))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.scheme = \"%.40s\" is unknown",
-                           k->scheme);
-    if (c.kind == LIMBER_KIND_UINT)     /* kernels store and check signed integers only */
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "c: %s is for operands; results are signed integers or floats",
-                           limber_format_name(c, name, sizeof name));
-    if (k->promise == LIMBER_CONTRACT_EXACT && !limber_is_integer(c))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.promise exact needs an integer result, c is %s",
-                           limber_format_name(c, name, sizeof name));
-    return true;
-}
-
 bool limber_check_format(limber_format f, const char *what, struct diag *d)
 {
     const double zero = 0;
-    unsigned char room[16];
+    unsigned char element[16];
 
     if (limber_format_equal(f, LIMBER_F64) || limber_format_equal(f, LIMBER_F32))
         return true;            /* spares the usual calls a conversion */
     if (f.kind == LIMBER_KIND_EXACT)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: format exact is for plans only",
                            what);
-    if (f.kind != LIMBER_KIND_NONE && f.size >= 1 && f.size <= sizeof room) {
-        if (limber_convert(room, f, &zero, LIMBER_F64, 1, LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK)
+    if (f.kind != LIMBER_KIND_NONE && f.size >= 1 && f.size <= sizeof element) {
+        if (limber_convert(element, f, &zero, LIMBER_F64, 1, LIMBER_ROUND_NEAREST) ==
+            LIMBER_STATUS_OK)
             return true;
     }
     return limber_fail(
@@ -157,11 +87,14 @@ static int64_t gcd(int64_t a, int64_t b)
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d)
 {
-    int64_t g = gcd(m->row_stride, m->col_stride);
+    int64_t g;
     bool clash;
 
-    if (rows == 0 || cols == 0)
+    /* spares the usual calls two divisions */
+    if (rows == 0 || cols == 0 || (m->col_stride == 1 && m->row_stride >= cols) ||
+        (m->row_stride == 1 && m->col_stride >= rows))
         return true;
+    g = gcd(m->row_stride, m->col_stride);
     if (rows == 1 || cols == 1)
         clash = (rows > 1 && m->row_stride == 0) || (cols > 1 && m->col_stride == 0);
     else
@@ -228,7 +161,6 @@ bool limber_check_apart(struct extent c, struct extent x, struct diag *d)
 /* Rounding to odd keeps what is inexact away from 0 and 1. */
 const void *limber_scalar(const void *x, limber_format c, double neutral)
 {
-    limber_format from = c;
     double v;
 
     if (!x)
@@ -237,9 +169,8 @@ const void *limber_scalar(const void *x, limber_format c, double neutral)
         memcpy(&v, x, sizeof v);
         return v == neutral ? NULL : x;
     }
-    if (limber_is_integer(c))
-        limber_format_named("i64", &from);
-    if (limber_convert(&v, LIMBER_F64, x, from, 1, LIMBER_ROUND_ODD) == LIMBER_STATUS_OK &&
+    if (limber_convert(&v, LIMBER_F64, x, limber_scalar_format(c), 1, LIMBER_ROUND_ODD) ==
+            LIMBER_STATUS_OK &&
         v == neutral)
         return NULL;
     return x;

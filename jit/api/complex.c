@@ -155,7 +155,7 @@ static bool expand_as(struct expansion *e, struct diag *d)
 /* The least integer of a format has a negative in the next wider one; modulo 2^64 it is its own. */
 static bool expand_b(struct expansion *e, struct diag *d)
 {
-    bool wraps = e->x->contract.promise == LIMBER_CONTRACT_NATIVE;
+    bool wraps = limber_wraps(&e->x->contract);
 
     e->f = e->x->b.m.format;
     if (e->f.kind == LIMBER_KIND_UINT)
@@ -202,7 +202,7 @@ static bool check_least(const struct complex_product *x, struct diag *d)
     limber_format f = x->b.m.format;
     bool least = false;
 
-    if (f.kind != LIMBER_KIND_INT || f.size < 8 || x->contract.promise == LIMBER_CONTRACT_NATIVE)
+    if (f.kind != LIMBER_KIND_INT || f.size < 8 || limber_wraps(&x->contract))
         return true;
     return holds_least(x, &least, d) &&
            (!least || limber_fail(d, LIMBER_STATUS_RANGE,
@@ -217,8 +217,7 @@ static bool widens(const struct complex_product *x, bool *wide, struct diag *d)
     limber_format f = x->b.m.format;
 
     *wide = limber_is_integer(f) && f.size < 8;
-    return x->contract.promise != LIMBER_CONTRACT_SIMULATE || f.kind != LIMBER_KIND_INT ||
-           holds_least(x, wide, d);
+    return !limber_simulates(&x->contract) || f.kind != LIMBER_KIND_INT || holds_least(x, wide, d);
 }
 
 /* B as kernels read it. */
@@ -349,15 +348,6 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct o
 
 /* ---- alpha and beta that are complex --------------------------------------------------------- */
 
-static limber_format scalar_format(limber_format c)
-{
-    limber_format f = c;
-
-    if (limber_is_integer(c))
-        limber_format_named("i64", &f);
-    return f;
-}
-
 /* Behind them lie the factors. */
 static bool terms_on_device(struct terms *t, const struct complex_product *x, struct diag *d)
 {
@@ -378,7 +368,7 @@ static bool terms_on_device(struct terms *t, const struct complex_product *x, st
 
 bool limber_terms_new(struct terms *t, const struct complex_product *x, struct diag *d)
 {
-    t->f = scalar_format(x->c.format);
+    t->f = limber_scalar_format(x->c.format);
     t->width = x->beta ? 4 : 2;
     t->factors = NULL;
     if (is_remote(x, x->c.data))
@@ -425,17 +415,15 @@ static bool coefficients(const struct terms *t, const struct complex_product *x,
     const char *given[2] = { x->alpha, x->beta };
     size_t size = t->f.size;
     const double one[2] = { 1, 0 };
-    limber_format f64;
     char pair[32];
 
-    limber_format_named("f64", &f64);
     for (int i = 0; 2 * i < t->width; i++) {
         char *re = to + 2 * (size_t)i * size, *im = re + (size_t)t->width * size;
 
         if (given[i])
             memcpy(pair, given[i], 2 * size);
         else
-            limber_convert(pair, t->f, one, f64, 2, LIMBER_ROUND_NEAREST);
+            limber_convert(pair, t->f, one, LIMBER_F64, 2, LIMBER_ROUND_NEAREST);
         memcpy(re, pair, size);
         memcpy(re + size, pair + size, size);
         memcpy(im, pair + size, size);
@@ -478,32 +466,12 @@ static bool fill(const struct terms *t, const struct complex_product *x, char **
     return true;
 }
 
-/* On a device, whose scans of terms would take longer than the sum, it is computed without a look
- * at them: by the machine's own numbers, or by accumulators that serve any data. */
-static const char *scheme_of_sum(const struct terms *t, limber_promise p)
-{
-    bool machine = t->f.kind == LIMBER_KIND_FLOAT && !t->f.carried && !t->f.flags &&
-                   ((t->f.exp_bits == 11 && t->f.frac_bits == 52) ||
-                    (t->f.exp_bits == 8 && t->f.frac_bits == 23));
-
-    if (!t->factors || t->f.kind != LIMBER_KIND_FLOAT || t->f.size > 8)
-        return NULL; /* those accumulators are too long */
-    return p == LIMBER_CONTRACT_CORRECT || p == LIMBER_CONTRACT_BITS ? "exact" :
-           machine && p == LIMBER_CONTRACT_NATIVE                    ? "native" :
-                                                                       NULL;
-}
-
-/* The coefficients times the terms: 2 x mn, an inner dimension of 2 or 4. */
+/* The coefficients times the terms: 2 x mn, an inner dimension of 2 or 4.  On a device a scan of
+ * the terms would take longer than the sum. */
 static bool add_terms(const struct terms *t, const struct complex_product *x, struct diag *d)
 {
-    char room[8 * 16], *matrix = room;
-    const limber_promise promise =
-        x->contract.promise == LIMBER_CONTRACT_FAST ? LIMBER_CONTRACT_NATIVE : x->contract.promise;
-    const limber_contract k = {
-        .promise = promise,
-        .bits = x->contract.bits,
-        .scheme = scheme_of_sum(t, promise),
-    };
+    char few[8 * 16], *matrix = few;
+    const limber_contract k = limber_contract_of_sum(&x->contract, t->f, t->factors != NULL);
     const bool filled = fill(t, x, &matrix, d);
     const struct problem p = {
         .contract = k,
@@ -544,7 +512,7 @@ static bool in_two_steps(const struct complex_product *x, struct diag *d)
     struct terms t;
     struct output_view c;
 
-    if (x->contract.promise == LIMBER_CONTRACT_SIMULATE)
+    if (limber_simulates(&x->contract))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.promise simulate needs real alpha and beta");
     if (!limber_terms_new(&t, x, d))
@@ -561,7 +529,7 @@ static bool in_two_steps(const struct complex_product *x, struct diag *d)
 
 static bool is_real(const char *pair, limber_format c)
 {
-    return !pair || !limber_scalar(pair + scalar_format(c).size, c, 0);
+    return !pair || !limber_scalar(pair + limber_scalar_format(c).size, c, 0);
 }
 
 static bool with_four(const struct complex_product *x, struct diag *d)
@@ -616,7 +584,7 @@ static bool check_arguments(const struct complex_product *x, const limber_contra
 
     return limber_check_sizes(x->m, x->n, x->k, d) && check_pairs(&x->a.m, "a", x->m, x->k, d) &&
            check_pairs(&x->b.m, "b", x->k, x->n, d) && check_pairs(&c, "c", x->m, x->n, d) &&
-           limber_check_contract(contract, x->c.format, d);
+           limber_contract_check(contract, x->a.m.format, x->b.m.format, x->c.format, d);
 }
 
 static bool check(const struct complex_product *x, const limber_contract *contract, struct diag *d)
@@ -637,13 +605,14 @@ static limber_matrix transposed(limber_matrix m)
     return m;
 }
 
-/* Where the columns of C lie together, C^T = B^T A^T. */
+/* Where the columns of C lie together, C^T = B^T A^T.  That exchanges the terms of imaginary parts,
+ * whose order may be stated. */
 static void turn(struct complex_product *x)
 {
     struct pairs a = x->a;
     int64_t m = x->m;
 
-    if (x->c.col_stride == 1 || x->c.row_stride != 1)
+    if (x->c.col_stride == 1 || x->c.row_stride != 1 || limber_order(&x->contract))
         return;
     x->a = (struct pairs){ transposed(x->b.m), x->b.conj };
     x->b = (struct pairs){ transposed(a.m), a.conj };

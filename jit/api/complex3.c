@@ -22,7 +22,7 @@ enum { RE, IM, SUM, PLANES };
 struct planes {
     struct view part[PLANES];
     limber_format f, sum_f;
-    char *room[PLANES];         /* in host memory, dense */
+    char *host[PLANES];         /* in host memory, dense */
     void *on_device;               /* or, of the sums, in the device's */
     double most;                /* integers: no part is larger in magnitude */
 };
@@ -48,11 +48,11 @@ static int64_t integer(const char *at, limber_format f)
 /* Parts of 32 bits and fewer have sums in 64; of longer ones the sums are modulo 2^64. */
 static void add_integers(struct planes *p, int64_t at, bool minus)
 {
-    int64_t re = integer(p->room[RE] + at * p->f.size, p->f);
-    int64_t im = integer(p->room[IM] + at * p->f.size, p->f);
+    int64_t re = integer(p->host[RE] + at * p->f.size, p->f);
+    int64_t im = integer(p->host[IM] + at * p->f.size, p->f);
     uint64_t sum = minus ? (uint64_t)re - (uint64_t)im : (uint64_t)re + (uint64_t)im;
 
-    memcpy(p->room[SUM] + at * p->sum_f.size, &sum, p->sum_f.size);
+    memcpy(p->host[SUM] + at * p->sum_f.size, &sum, p->sum_f.size);
     p->most = fmax(p->most, fmax(fabs((double)re), fabs((double)im)));
 }
 
@@ -62,15 +62,15 @@ static void add_floats(struct planes *p, int64_t at, bool minus)
     float u, v;
 
     if (p->f.size == 8) {
-        memcpy(&x, p->room[RE] + at * 8, 8);
-        memcpy(&y, p->room[IM] + at * 8, 8);
+        memcpy(&x, p->host[RE] + at * 8, 8);
+        memcpy(&y, p->host[IM] + at * 8, 8);
         x = minus ? x - y : x + y;
-        memcpy(p->room[SUM] + at * 8, &x, 8);
+        memcpy(p->host[SUM] + at * 8, &x, 8);
     } else {
-        memcpy(&u, p->room[RE] + at * 4, 4);
-        memcpy(&v, p->room[IM] + at * 4, 4);
+        memcpy(&u, p->host[RE] + at * 4, 4);
+        memcpy(&v, p->host[IM] + at * 4, 4);
         u = minus ? u - v : u + v;
-        memcpy(p->room[SUM] + at * 4, &u, 4);
+        memcpy(p->host[SUM] + at * 4, &u, 4);
     }
 }
 
@@ -84,8 +84,8 @@ static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t
                                2 * (size_t)(i * x->m.row_stride + j * x->m.col_stride) * size;
             int64_t at = i * cols + j;
 
-            memcpy(p->room[RE] + (size_t)at * size, from, size);
-            memcpy(p->room[IM] + (size_t)at * size, from + size, size);
+            memcpy(p->host[RE] + (size_t)at * size, from, size);
+            memcpy(p->host[IM] + (size_t)at * size, from + size, size);
             if (limber_is_integer(p->f))
                 add_integers(p, at, x->conj);
             else
@@ -94,7 +94,7 @@ static void split(struct planes *p, const struct pairs *x, int64_t rows, int64_t
 }
 
 /* Rows of the left operand are lines, columns of the right one. */
-static struct view seen(const void *data, int64_t row, int64_t col, bool left)
+static struct view plane_view(const void *data, int64_t row, int64_t col, bool left)
 {
     return left ? (struct view){ data, row, col, NULL } : (struct view){ data, col, row, NULL };
 }
@@ -107,10 +107,10 @@ static bool copy_planes(const limber_context *ctx, struct planes *p, const struc
                                         "the sums of an operand's parts" };
 
     for (int i = 0; i < PLANES; i++) {
-        p->room[i] = limber_complex_memory(ctx, rows, cols, i == SUM ? p->sum_f : p->f, what[i], d);
-        if (!p->room[i])
+        p->host[i] = limber_complex_memory(ctx, rows, cols, i == SUM ? p->sum_f : p->f, what[i], d);
+        if (!p->host[i])
             return false;
-        p->part[i] = seen(p->room[i], cols, 1, left);
+        p->part[i] = plane_view(p->host[i], cols, 1, left);
     }
     split(p, x, rows, cols);
     return true;
@@ -129,7 +129,7 @@ static bool see_planes(const struct complex_product *x, struct planes *p, const 
         .outer_step = 2 * (by_rows ? m.row_stride : m.col_stride),
         .inner_step = 2 * (by_rows ? m.col_stride : m.row_stride),
         .minus = of->conj,
-        .measures = limber_is_integer(p->f) && x->contract.promise != LIMBER_CONTRACT_NATIVE,
+        .measures = limber_refuses_overflow(&x->contract, p->f),
     };
     size_t bytes;
 
@@ -140,10 +140,10 @@ static bool see_planes(const struct complex_product *x, struct planes *p, const 
                              x->queue, d))
         return false;
     j.to = p->on_device;
-    p->part[RE] = seen(m.data, 2 * m.row_stride, 2 * m.col_stride, left);
+    p->part[RE] = plane_view(m.data, 2 * m.row_stride, 2 * m.col_stride, left);
     p->part[IM] = p->part[RE];
     p->part[IM].data = (const char *)m.data + p->f.size;
-    p->part[SUM] = by_rows ? seen(j.to, cols, 1, left) : seen(j.to, 1, rows, left);
+    p->part[SUM] = by_rows ? plane_view(j.to, cols, 1, left) : plane_view(j.to, 1, rows, left);
     if (!limber_device_sums(x->ctx, &j, p->f, x->queue, d))
         return false;
     p->most = (double)j.most;
@@ -163,52 +163,35 @@ static bool planes_new(const struct complex_product *x, struct planes *p, const 
 static void planes_free(const struct complex_product *x, struct planes *p)
 {
     for (int i = 0; i < PLANES; i++)
-        limber_memory_free(&x->ctx->allocator, p->room[i]);
+        limber_memory_free(&x->ctx->allocator, p->host[i]);
     if (p->on_device)
         limber_device_free(x->ctx, p->on_device, x->queue);
 }
 
 /* ---- what three products can serve ----------------------------------------------------------- */
 
-static bool is_float(limber_format f)
-{
-    return f.kind == LIMBER_KIND_FLOAT && !f.carried && !f.flags &&
-           ((f.exp_bits == 11 && f.frac_bits == 52) || (f.exp_bits == 8 && f.frac_bits == 23));
-}
-
 static bool serves(const struct complex_product *x, struct diag *d)
 {
-    limber_format a = x->a.m.format, b = x->b.m.format, c = x->c.format;
-
     if (limber_device_records(x->ctx, x->queue))
-        return limber_fail(d, LIMBER_STATUS_DEVICE,
-                           "products = 3: queue.stream is being captured, and "
-                           "sums and products need memory");
-    if (limber_is_integer(a) && limber_is_integer(b) && limber_is_integer(c))
-        return x->contract.promise == LIMBER_CONTRACT_NATIVE ||
-               x->contract.promise == LIMBER_CONTRACT_EXACT ||
-               limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                           "products = 3: integers need contract.promise native or exact");
-    if (!limber_format_equal(a, b) || !limber_format_equal(a, c) || !is_float(a))
-        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                           "products = 3: a, b and c must be integers, all f32 or all f64");
-    return x->contract.promise == LIMBER_CONTRACT_FAST ||
-           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                       "products = 3: the error of floats is bounded by norms "
-                       "only, which contract.promise fast allows");
+        return limber_fail(
+            d, LIMBER_STATUS_DEVICE,
+            "problem.complex_method, three products: queue.stream is being captured, and "
+            "sums and products need memory");
+    return limber_three_products_check(&x->contract, x->a.m.format, x->b.m.format, x->c.format, d);
 }
 
 /* Both parts are below 2 k |a| |b|.  The doubles are at most 2^-50 off. */
 static bool is_small(const struct complex_product *x, const struct planes *a,
                      const struct planes *b, struct diag *d)
 {
-    if (!limber_is_integer(a->f) || x->contract.promise == LIMBER_CONTRACT_NATIVE ||
+    if (!limber_refuses_overflow(&x->contract, a->f) ||
         (a->most < 0x1p62 && b->most < 0x1p62 && 2 * (double)x->k * a->most * b->most < 0x1.fffp62))
         return true;
-    return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                       "products = 3: sums of %lld products of these numbers "
-                       "may exceed 63 bits",
-                       (long long)x->k);
+    return limber_fail(
+        d, LIMBER_STATUS_NO_SCHEME,
+        "problem.complex_method, three products: sums of %lld products of these numbers "
+        "may exceed 63 bits",
+        (long long)x->k);
 }
 
 /* ---- three products -------------------------------------------------------------------------- */
@@ -273,8 +256,8 @@ static bool multiply(const struct complex_product *x, const struct planes *a,
                      const struct planes *b, int plane, const struct products *to, bool first,
                      struct diag *d)
 {
-    struct problem p = {
-        .contract = x->contract,
+    const struct problem p = {
+        .contract = limber_three_products_part(&x->contract), /* is_small makes them exact */
         .m = x->m,
         .n = x->n,
         .k = x->k,
@@ -289,8 +272,6 @@ static bool multiply(const struct complex_product *x, const struct planes *a,
     };
     struct report r;
 
-    if (p.contract.promise == LIMBER_CONTRACT_EXACT) /* modulo 2^64, which is_small makes exact */
-        p.contract.promise = LIMBER_CONTRACT_NATIVE;
     if (!limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
         return false;
     if (x->report)

@@ -63,20 +63,47 @@ static bool env_size(const char *name, size_t *out, struct diag *d)
     return true;
 }
 
+/* The index of a variable's value among `count` words, of which NULL are none; where it is not set
+ * *index stays as it is. */
+static bool env_word(const char *name, const char *const *word, size_t count, const char *all,
+                     int *index, struct diag *d)
+{
+    const char *s = limber_variable_value(name);
+
+    for (size_t i = 0; s && i < count; i++)
+        if (word[i] && strcmp(s, word[i]) == 0) {
+            *index = (int)i;
+            return true;
+        }
+    return !s ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = \"%.40s\" is none of %s", name, s, all);
+}
+
 static bool env_mode(enum cache_mode *mode, struct diag *d)
 {
     static const char *const word[] = { [CACHE_off] = "off", [CACHE_ro] = "ro", [CACHE_rw] = "rw" };
-    const char *s = limber_variable_value("LIMBER_CACHE");
+    int index = CACHE_rw;
+    bool ok = env_word("LIMBER_CACHE", word, COUNT(word), "off, ro, rw", &index, d);
 
-    *mode = CACHE_rw;
-    for (size_t i = 0; s && i < COUNT(word); i++) {
-        if (strcmp(s, word[i]) == 0) {
-            *mode = (enum cache_mode)i;
-            return true;
-        }
-    }
-    return !s || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                             "LIMBER_CACHE = \"%.40s\" is none of off, ro, rw", s);
+    *mode = (enum cache_mode)index;
+    return ok;
+}
+
+static bool choose_kernels(limber_kernels wish, limber_kernels *out, struct diag *d)
+{
+    static const char *const word[] = { [LIMBER_KERNELS_BOTH] = "both",
+                                        [LIMBER_KERNELS_PREBUILT] = "prebuilt",
+                                        [LIMBER_KERNELS_SPECIALISED] = "specialised" };
+    int index = LIMBER_KERNELS_BOTH;
+
+    if ((unsigned)wish >= COUNT(word))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "config.kernels = %d is none of its values", (int)wish);
+    if (wish == LIMBER_KERNELS_AUTO &&
+        !env_word("LIMBER_KERNELS", word, COUNT(word), "both, prebuilt, specialised", &index, d))
+        return false;
+    *out = wish == LIMBER_KERNELS_AUTO ? (limber_kernels)index : wish;
+    return true;
 }
 
 static int cores(void)
@@ -377,7 +404,8 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     ctx->allocator = config->allocator;
     ctx->one_plan = config->partition == LIMBER_PARTITION_OFF;
     limber_key_build(ctx->build);
-    if (!check_allocator(&config->allocator, d) || !make_output(ctx, config, d) ||
+    if (!choose_kernels(config->kernels, &ctx->kernels, d) ||
+        !check_allocator(&config->allocator, d) || !make_output(ctx, config, d) ||
         !make_pool(ctx, config, d) || !make_caches(ctx, config, d) ||
         !make_backend(ctx, config, backends, d)) {
         limber_destroy(ctx);

@@ -58,14 +58,14 @@ static bool check_shape(const limber_conv *s, int64_t out[2], struct diag *d)
                            (int)s->layout);
     for (int i = 0; i < 2; i++) {
         int64_t size = i ? s->w : s->h, width = i ? s->s : s->r;
-        int64_t room = size + s->pad[2 * i] + s->pad[2 * i + 1] - s->dilate[i] * (width - 1) - 1;
+        int64_t last = size + s->pad[2 * i] + s->pad[2 * i + 1] - s->dilate[i] * (width - 1) - 1;
 
-        if (room < 0)
+        if (last < 0)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                "conv.%s = %lld with its dilation does not fit into %s = %lld with "
                                "its padding",
                                window[i], (long long)width, name[i], (long long)size);
-        out[i] = room / s->stride[i] + 1;
+        out[i] = last / s->stride[i] + 1;
     }
     return true;
 }
@@ -128,7 +128,7 @@ static bool check(const limber_contract *contract, const limber_conv *s, const s
         !tensor(&mx, "x", o->x, o->xf, (int64_t[]){ s->n, s->c, s->h, s->w }, d) ||
         !tensor(&mw, "w", o->w, o->wf, (int64_t[]){ s->o, s->c / s->groups, s->r, s->s }, d) ||
         !tensor(&my, "y", o->y, o->yf, (int64_t[]){ s->n, s->o, out[0], out[1] }, d) ||
-        !limber_check_contract(contract, o->yf, d) ||
+        !limber_contract_check(contract, o->xf, o->wf, o->yf, d) ||
         !limber_check_data(&mx, "x", 1, mx.row_stride, d) ||
         !limber_check_data(&mw, "w", 1, mw.row_stride, d))
         return false;

@@ -25,7 +25,7 @@ static bool check_product(const limber_contract *contract, const struct product 
            limber_check_matrix(&x->a, "a", x->m, x->k, d) &&
            limber_check_matrix(&x->b, "b", x->k, x->n, d) &&
            limber_check_matrix(&x->c, "c", x->m, x->n, d) &&
-           limber_check_contract(contract, x->c.format, d);
+           limber_contract_check(contract, x->a.format, x->b.format, x->c.format, d);
 }
 
 /* Of plans too, whose C is not touched. */

@@ -171,15 +171,15 @@ struct hashing {
 
 static void hash_apart(XXH3_state_t *state, const char *at, int64_t n, int64_t step, size_t size)
 {
-    char room[4096];
-    int64_t most = (int64_t)(sizeof room / size);
+    char buffer[4096];
+    int64_t most = (int64_t)(sizeof buffer / size);
 
     for (; n > 0; n -= most) {
         int64_t some = n < most ? n : most;
 
         for (int64_t i = 0; i < some; i++, at += step)
-            memcpy(room + (size_t)i * size, at, size);
-        XXH3_128bits_update(state, room, (size_t)some * size);
+            memcpy(buffer + (size_t)i * size, at, size);
+        XXH3_128bits_update(state, buffer, (size_t)some * size);
     }
 }
 

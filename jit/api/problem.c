@@ -135,6 +135,15 @@ static bool check_single(const limber_problem *p, const char *verb, struct diag 
 
 /* ---- verbs ----------------------------------------------------------------------------------- */
 
+/* to may be NULL. */
+static void report_out(limber_report *to, struct report *r, const limber_problem *p)
+{
+    if (!to)
+        return;
+    r->order = limber_order(p->contract);
+    limber_report_out(to, r);
+}
+
 static bool run(limber_context *ctx, const limber_problem *p, struct report *r, struct diag *d)
 {
     struct problem x;
@@ -161,8 +170,7 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
 
     if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
         check_problem(ctx, &c.problem, &d) && run(ctx, &c.problem, report ? &r : NULL, &d)) {
-        if (report)
-            limber_report_out(report, &r);
+        report_out(report, &r, &c.problem);
         if (c.statistics_to)
             limber_sized_out(c.statistics_to, &c.statistics, sizeof c.statistics);
     }
@@ -195,8 +203,8 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
              check_single(&c.problem, "limber_plan", &d) && state(ctx, &c.problem, &x, &d)) {
         if (!limber_engine_plan(ctx, &x, &out, x.shape ? NULL : &cut, report ? &r : NULL, &d))
             limber_text_clear(&out);
-        else if (report)
-            limber_report_out(report, &r);
+        else
+            report_out(report, &r, &c.problem);
         limber_cut_clear(&cut);
     }
     if (text)
@@ -227,8 +235,8 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
             refuse("operation", "limber_explain serves GEMMs", &d);
         else if (state(ctx, &c.problem, &x, &d) &&
                  limber_engine_plan(ctx, &x, NULL, &found, report ? &r : NULL, &d) &&
-                 limber_cut_out(cut, &found, &d) && report)
-            limber_report_out(report, &r);
+                 limber_cut_out(cut, &found, &d))
+            report_out(report, &r, &c.problem);
     }
     limber_cut_clear(&found);
     if (d.status)

@@ -126,6 +126,7 @@ void limber_report_out(limber_report *to, const struct report *from)
         .part_room = to->part_room,
         .part_size = to->part_size,
         .part = to->part,
+        .order = from->order,
     };
 
     memcpy(r.scheme, from->scheme, sizeof r.scheme);

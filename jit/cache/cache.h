@@ -6,6 +6,8 @@
 #include "backends/backend.h"
 #include "limber/limber.h"
 
+#include <stdatomic.h>
+
 /* ---- key.c ----------------------------------------------------------------------------------- */
 
 enum { KEY_BYTES = 32, KEY_HEX = 2 * KEY_BYTES };
@@ -39,7 +41,10 @@ struct entry {
     struct entry *code;
     struct function *function; /* in the place of a kernel: of fixed shape */
     void *address; /* of the function's code */
-    int from; /* as in struct report: compiled, from disk, found in memory */
+    limber_origin from;
+    bool prebuilt; /* its code is part of the library */
+    atomic_llong spent; /* nanoseconds of calls that a prebuilt kernel served */
+    atomic_bool replaced; /* a specialised one has been asked for */
     double seconds; /* that making it took */
     char *stated; /* the stated plan as text, or NULL */
     struct conv_geometry geometry; /* of its conv2d */
@@ -58,13 +63,17 @@ struct kernel_cache *limber_kernels_new(size_t bound);
 void limber_kernels_free(struct kernel_cache *m);
 /* Gives back what an entry holds. */
 void limber_entry_clear(struct entry *e);
-/* The entry of the description (size bytes at key), made when absent.  Threads that ask for what
+/* The entry of a kernel key (size bytes at key), made when absent.  Threads that ask for what
  * another is making wait for it and share its failure; nobody else is held up.  *found is false
  * for the thread that made it.  Every success needs limber_kernels_put. */
 bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
                         struct kernel_maker kernel_maker, struct entry **e, bool *found,
                         struct diag *d);
 void limber_kernels_put(struct kernel_cache *m, struct entry *e);
+/* Makes another entry of the same kernel key and puts it in the place of the one that is there,
+ * which those who use it keep until they put it.  Where it cannot be made nothing changes. */
+bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size,
+                            struct kernel_maker kernel_maker, struct diag *d);
 size_t limber_kernels_count(struct kernel_cache *m);
 
 /* A copy of the stated plan of the entry whose key begins so; NULL: there is none, or, of one that

@@ -33,6 +33,7 @@ struct kernel_cache {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct slot *bucket[BUCKETS];
+    struct slot *replaced;      /* out of their buckets, and freed once nobody uses them */
     atomic_size_t count;        /* changes under the lock */
     size_t bound;
     uint64_t tick;
@@ -92,19 +93,24 @@ static void drop(struct slot *s)
     free(s);
 }
 
+static void drop_all(struct slot *s)
+{
+    while (s) {
+        struct slot *next = s->next;
+
+        drop(s);
+        s = next;
+    }
+}
+
 void limber_kernels_free(struct kernel_cache *m)
 {
     if (!m)
         return;
     limber_at_fork_no_more(&m->at_fork);
-    for (size_t i = 0; i < BUCKETS; i++) {
-        while (m->bucket[i]) {
-            struct slot *s = m->bucket[i];
-
-            m->bucket[i] = s->next;
-            drop(s);
-        }
-    }
+    drop_all(m->replaced);
+    for (size_t i = 0; i < BUCKETS; i++)
+        drop_all(m->bucket[i]);
     pthread_mutex_destroy(&m->lock);
     pthread_cond_destroy(&m->changed);
     free(m);
@@ -130,7 +136,7 @@ static void take_out(struct kernel_cache *m, struct slot *s)
     m->count--;
 }
 
-static struct slot *add(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
+static struct slot *new_slot(uint64_t hash, const void *key, size_t size)
 {
     struct slot *s = calloc(1, sizeof *s + size);
 
@@ -139,11 +145,44 @@ static struct slot *add(struct kernel_cache *m, uint64_t hash, const void *key, 
     s->hash = hash;
     s->size = size;
     memcpy(s->key, key, size);
-    s->users = 1;
-    s->next = m->bucket[hash % BUCKETS];
-    m->bucket[hash % BUCKETS] = s;
-    m->count++;
     return s;
+}
+
+static void put_in(struct kernel_cache *m, struct slot *s)
+{
+    s->next = m->bucket[s->hash % BUCKETS];
+    m->bucket[s->hash % BUCKETS] = s;
+    m->count++;
+}
+
+static struct slot *add(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
+{
+    struct slot *s = new_slot(hash, key, size);
+
+    if (!s)
+        return NULL;
+    s->users = 1;
+    put_in(m, s);
+    return s;
+}
+
+/* The lock is held.  Replaced slots that nobody uses any more; nobody can begin to. */
+static struct slot *take_unused(struct kernel_cache *m)
+{
+    struct slot *unused = NULL;
+
+    for (struct slot **at = &m->replaced; *at;) {
+        struct slot *s = *at;
+
+        if (atomic_load_explicit(&s->users, memory_order_acquire)) {
+            at = &s->next;
+        } else {
+            *at = s->next;
+            s->next = unused;
+            unused = s;
+        }
+    }
+    return unused;
 }
 
 /* The kernel that nobody uses and that was used longest ago, taken out, when there are too many. */
@@ -229,6 +268,38 @@ bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
     }
     pthread_mutex_unlock(&m->lock);
     return ok;
+}
+
+bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size,
+                            struct kernel_maker kernel_maker, struct diag *d)
+{
+    struct slot *s = new_slot(XXH3_64bits(key, size), key, size), *old, *unused;
+
+    if (!s)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a kernel's entry");
+    if (!kernel_maker.make(kernel_maker.user, &s->entry, d)) {
+        free(s);
+        return false;
+    }
+    s->state = READY;
+    pthread_mutex_lock(&m->lock);
+    old = *place_of(m, s->hash, key, size);
+    if (old && old->state != READY) { /* somebody makes it anew: theirs is as good */
+        old = s;
+    } else {
+        if (old)
+            take_out(m, old);
+        s->tick = ++m->tick;
+        put_in(m, s);
+    }
+    if (old) {
+        old->next = m->replaced;
+        m->replaced = old;
+    }
+    unused = take_unused(m);
+    pthread_mutex_unlock(&m->lock);
+    drop_all(unused);
+    return true;
 }
 
 char *limber_kernels_stated(struct kernel_cache *m, const unsigned char *key, size_t size,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The environment, which is read here and nowhere else.  Whoever starts a program with lent rights
+ * The environment, which is read here and nowhere else.  Whoever starts a privileged program
  * chooses its environment, so nothing of it may name what is loaded, read or written there. */
 #define _GNU_SOURCE     /* secure_getenv, environ */
 #include "limber/environment.h"
@@ -20,6 +20,8 @@ static const limber_variable table[] = {
     { "LIMBER_PIN", "library", "`1`: each worker stays on one CPU", "" },
     { "LIMBER_NO_PARTS", "library", "`1`: one plan a product, no parts", "" },
     { "LIMBER_SMALL", "library", "`0`: small products have kernels of their own, too", "" },
+    { "LIMBER_KERNELS", "library",
+      "`both`, `prebuilt` or `specialised`: which code serves plans on CPUs", "" },
     { "LIMBER_VERBOSE", ALL, "`1`: a line a call on stderr", "" },
     { "LIMBER_DUMP", "library", "folder for the IR after each pass and the generated code",
       "writes" },
@@ -45,7 +47,8 @@ static const limber_variable table[] = {
     { "LIMBER_CUDA", "library, cuBLAS, command line", "file of the CUDA driver", "loads" },
     { "LIMBER_NVRTC", "library", "file of NVRTC", "loads" },
     { "LIMBER_CUBLAS", "library", "file of cuBLAS, or `1` to look for it", "loads" },
-    { "LIMBER_CONTRACT", BEFORE, "`native`, `bits=N`, `correct`, `fast` or `fast=SLICES`", "" },
+    { "LIMBER_CONTRACT", BEFORE,
+      "`native`, `reproducible`, `bits=N`, `correct`, `fast` or `fast=SLICES`", "" },
     { "LIMBER_SCHEME", BEFORE, "a scheme of `limber formats`", "" },
     { "LIMBER_CONFIG", BEFORE, "file of options and rules", "reads" },
     { "LIMBER_REPORT", BEFORE, "file for a report when the process ends", "writes" },

@@ -107,8 +107,8 @@ static void one_of(const struct pool *p, int worker, cpu_set_t *set)
 {
     if (CPU_COUNT(&p->cpus) < p->threads)
         return;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &p->cpus) && cpu != p->here && --worker == 0) {
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &p->cpus) && (int)cpu != p->here && --worker == 0) {
             CPU_ZERO(set);
             CPU_SET(cpu, set);
         }

@@ -80,15 +80,14 @@ struct runner limber_pool_runner(struct pool *p);
 /* ---- background.c: kernels made while calls go on -------------------------------------------- */
 
 struct background;
-/* make is called with the bytes that were asked for, by a thread that starts with the first of
- * them. */
+/* Calls make with the bytes of each job, in a thread that the first job starts. */
 struct background *limber_background_new(void (*make)(void *user, const void *key), void *user);
-/* Waits for the one that is being made; the others are dropped. */
+/* Waits for the job at work and drops the others. */
 void limber_background_free(struct background *b);
-/* Has it made, once for all who ask until it is.  False: no memory, or no thread. */
+/* Queues the job unless it is queued already.  False: no memory, or no thread. */
 bool limber_background_ask(struct background *b, const void *key, size_t size);
-/* Whether it is still to be made; waits for the answer no until so long, below a second, after it
- * was asked for. */
+/* Is the job still pending?  Waits for its end, but not beyond `seconds`, less than 1, after it was
+ * queued. */
 bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds);
 
 #endif

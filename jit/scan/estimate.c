@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How much of the operands is needed, where looking at the data tells.
- *
- * Slices of Ozaki I, in fast mode, for the accuracy of the result's own format.
- * With d slices of b bits the omitted products of one pair of elements are about
- * (d + 1) 2^(1 - d b) of the product of their lines' largest powers of two, and k of them add
- * up like sqrt(k).  The conventional sum errs like sqrt(k) u |A||B|.  Summed over the columns,
- * which needs |A| (|B| e) and no product of matrices, d must satisfy for every row i
- *     (d + 1) 2^(1 - d b) 2^(E_i) sum_j 2^(F_j)  <=  u sum_p |a_ip| sum_j |b_pj|.
- * A probabilistic estimate; the report carries the proven bound of the count it gives.
- * Source: Mukunoki, Ozaki, Ogita, Imamura, ISC High Performance 2020, section 3.2. */
+ * What the operands of a call weigh: sums of magnitudes, which cost no product of matrices, and a
+ * sample of the result. */
 #include "jit/device.h"
 #include "jit/scan/operands.h"
-
-#include "passes/passes.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST = 64 };
 
 static double magnitude(const struct view *v, limber_format f, int64_t line, int64_t p)
 {
@@ -57,28 +45,10 @@ static double *weigh(limber_context *ctx, struct weigh_job *j, limber_format f,
     return j->to;
 }
 
-/* What every row needs of these: u sum_p |a_ip| sum_j |b_pj|, and sum_j 2^(F_j). */
-static int most_slices(const struct problem *p, const struct mask *a, const double *conventional,
-                       double scales, int step)
-{
-    double u = limber_format_roundoff(p->fc);
-    int most = 1;
-
-    for (int64_t i = 0; i < p->m; i++) {
-        double omitted;
-
-        if (a->line_emax[i] == INT32_MIN)
-            continue;
-        omitted = ldexp(scales, a->line_emax[i] + 1);
-        while (most < MOST && (most + 1) * ldexp(omitted, -most * step) > u * conventional[i])
-            most++;
-    }
-    return most;
-}
-
 bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, int step, int *slices, struct diag *d)
 {
+    const struct product_request r = limber_request(p);
     struct weigh_job rows = { .view = &p->b, .across = true, .lines = p->k, .length = p->n };
     struct weigh_job sums = { .view = &p->a, .lines = p->m, .length = p->k };
     double scales = 0;
@@ -91,20 +61,20 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
     for (int64_t j = 0; j < p->n; j++)
         if (b->line_emax[j] != INT32_MIN)
             scales += ldexp(1, b->line_emax[j]);
-    *slices = most_slices(p, a, sums.to, scales, step);
+    *slices = limber_slices_needed(&r, a, sums.to, scales, step);
     free(rows.to);
     free(sums.to);
     return true;
 }
 
-/* ---- bits of a correct result ---------------------------------------------------------------- */
+/* ---- a sample of the result ------------------------------------------------------------------ */
 
 /* Elements of a line times 2^-E, its largest exponent; in binary64. */
 static void scaled_line(const struct view *v, limber_format f, int64_t line, int emax, int64_t k,
                         double *out)
 {
     double first = ldexp(1, -emax / 2), second = ldexp(1, -emax - -emax / 2);
-    bool plain = f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size == 8 && f.frac_bits == 52;
+    bool plain = limber_format_equal(f, LIMBER_F64);
 
     for (int64_t q = 0; q < k; q++) {
         const char *at = limber_view_at(v, line, q, f.size);
@@ -121,9 +91,9 @@ static void scaled_line(const struct view *v, limber_format f, int64_t line, int
 /* log2 of |sum_p a_ip b_jp| 2^-(E_i + F_j), the sum as far as binary64 knows it; NAN: 0, or not to
  * be known. */
 static double size_of(const struct problem *p, const struct mask *a, const struct mask *b,
-                      int64_t i, int64_t j, double *room)
+                      int64_t i, int64_t j, double *scaled)
 {
-    double sum = 0, absolute = 0, *x = room, *y = room + p->k;
+    double sum = 0, absolute = 0, *x = scaled, *y = scaled + p->k;
 
     scaled_line(&p->a, p->fa, i, a->line_emax[i], p->k, x);
     scaled_line(&p->b, p->fb, j, b->line_emax[j], p->k, y);
@@ -135,16 +105,11 @@ static double size_of(const struct problem *p, const struct mask *a, const struc
     return sum > absolute * 0x1p-40 ? log2(sum) : NAN;
 }
 
-/* X = x 2^(bits - 1 - E) is cut by less than 1, pairs by 2: the integer sum is off by less than
- * 2^(kbits + bits + 3), and its rounding is certain unless it lies that near to a midpoint of
- * numbers which are 2^(1 - sig) of it apart. */
-int limber_estimate_first_pass(const struct problem *p, const struct mask *a, const struct mask *b,
-                               int kbits)
+double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b)
 {
-    enum { SAMPLES = 48, MARGIN = 8 /* bits: fewer than one element in 2^8 are left */ };
-    double least = INFINITY, *room = malloc((size_t)(2 * p->k + 1) * sizeof *room);
-    int sig = limber_format_sig(p->fc);
-    bool known = room != NULL;
+    enum { SAMPLES = 48 };
+    double least = INFINITY, *scaled = malloc((size_t)(2 * p->k + 1) * sizeof *scaled);
+    bool known = scaled != NULL;
 
     for (int64_t s = 0; known && s < SAMPLES; s++) {
         int64_t i = s * p->m / SAMPLES, j = (s * 29 + 7) % SAMPLES * p->n / SAMPLES;
@@ -152,12 +117,10 @@ int limber_estimate_first_pass(const struct problem *p, const struct mask *a, co
 
         if (a->line_emax[i] == INT32_MIN || b->line_emax[j] == INT32_MIN)
             continue;
-        size = size_of(p, a, b, i, j, room);
+        size = size_of(p, a, b, i, j, scaled);
         known = !isnan(size);
         least = size < least ? size : least;
     }
-    free(room);
-    if (!known || !isfinite(least))
-        return 0;
-    return sig + kbits + 6 + MARGIN + (int)ceil(-least);
+    free(scaled);
+    return known ? least : NAN;
 }

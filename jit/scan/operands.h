@@ -6,6 +6,7 @@
 #include "jit/context.h"
 #include "jit/problem.h"
 #include "jit/scan/scan.h"
+#include "passes/contract.h"
 
 /* ---- operands.c ------------------------------------------------------------------------------ */
 
@@ -14,9 +15,8 @@ struct scan_result {
     struct mask *a, *b;
     struct mask all_a, all_b;
     bool lent[2]; /* masks of prepared operands */
-    int slices; /* Ozaki I: asked for or estimated; 0: no wish */
-    int first_pass_bits; /* correct: bits, as in struct plan */
-    bool fractional; /* exact: sums may be no integers */
+    int slices, first_pass_bits; /* as in struct plan */
+    bool fractional; /* sums that must be integers may be none */
 };
 /* f is zero, and to be cleared also after a failure. */
 bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const struct problem *p,
@@ -26,24 +26,28 @@ void limber_scan_result_clear(struct scan_result *f, int64_t groups);
 const struct mask *limber_mask_of(const struct problem *p, const struct mask *m, bool left,
                                   int64_t g);
 
-/* The scheme that is asked for; "NARROW+WIDE". */
-bool limber_asks(const struct problem *p, const char *scheme);
-bool limber_names_two(const struct problem *p);
-enum scan_depth limber_depth_of(const limber_context *ctx, const struct problem *p);
-/* Too little work for a second thread, or for a look at the data, to pay. */
-bool limber_is_tiny(const struct problem *p);
-/* Too little for a kernel of narrow classes to pay. */
-bool limber_is_coarse(const limber_context *ctx, const struct problem *p);
-/* A kernel serves every k <= 2^this that no smaller class does. */
-int limber_k_class(int64_t k);
-double limber_least_k(int kbits); /* of such a class */
+/* The problem as passes see it. */
+static inline struct product_request limber_request(const struct problem *p)
+{
+    return (struct product_request){ .contract = &p->contract,
+                                     .a = p->fa,
+                                     .b = p->fb,
+                                     .c = p->fc,
+                                     .m = p->m,
+                                     .n = p->n,
+                                     .k = p->k,
+                                     .groups = p->groups,
+                                     .conv = p->shape != NULL,
+                                     .fine = p->fine };
+}
+/* As limber_may_part, of operands that parts can show. */
+bool limber_may_cut(const limber_context *ctx, const struct problem *p);
 
-/* estimate.c: slices for the accuracy of the result's format; masks with lines. */
+/* estimate.c: slices of `step` bits for the accuracy of the result's format; masks with lines. */
 bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, int step, int *slices, struct diag *d);
-/* Bits of scaled integers that leave few elements of a correct result undecided, from a sample of
- * them; 0: no number is known to. */
-int limber_estimate_first_pass(const struct problem *p, const struct mask *a, const struct mask *b,
-                               int kbits);
+/* log2 of the smallest of some sums sum_p a_ip b_jp 2^-(E_i + F_j), INFINITY where all of them have
+ * zero lines; NAN: one vanishes, or no memory. */
+double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b);
 
 #endif

@@ -19,14 +19,14 @@ enum { RUN = LIMBER_TILE, FEW = 65536, STRETCH = 64 * RUN, AHEAD = 12 << 10 };
 _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
 /* What a run, a line or a tile holds; low/high sentinels when it has no finite nonzero. */
-struct seen {
+struct extremes {
     int32_t emin, emax, lsb, sig;
     uint8_t special, negative;
 };
 
-static const struct seen nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
+static const struct extremes nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
 
-static void join(struct seen *a, const struct seen *b)
+static void join(struct extremes *a, const struct extremes *b)
 {
     a->emin = b->emin < a->emin ? b->emin : a->emin;
     a->emax = b->emax > a->emax ? b->emax : a->emax;
@@ -93,16 +93,16 @@ struct job {
     struct measures measure;
     int64_t lines, length;
     enum scan_depth depth;
-    struct seen *line, *tile;
+    struct extremes *line, *tile;
     struct growing *lanes; /* of a worker: tile_cols */
     struct mask *m;
     int64_t first, rows; /* rows of tiles: where the next run begins, and of a task */
     atomic_bool stop; /* a probe has seen enough */
 };
 
-static struct seen lane(const struct eight *s, int i, int bias)
+static struct extremes lane(const struct eight *s, int i, int bias)
 {
-    struct seen r = nothing;
+    struct extremes r = nothing;
 
     r.special = s->special[i] != 0;
     r.negative = s->negative[i] != 0;
@@ -132,10 +132,10 @@ static int lowest_bit(limber_u128 s)
 }
 
 /* One element of any format. */
-static void element(limber_format f, const char *at, struct seen *out)
+static void element(limber_format f, const char *at, struct extremes *out)
 {
     struct limber_num x[2];
-    struct seen s = nothing;
+    struct extremes s = nothing;
     int n = limber_parts(x, f, at);
 
     if (x[0].kind == NUM_inf || x[0].kind == NUM_nan) {
@@ -156,7 +156,8 @@ static void element(limber_format f, const char *at, struct seen *out)
     join(out, &s);
 }
 
-static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len, struct seen *out)
+static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len,
+                    struct extremes *out)
 {
     *out = nothing;
     for (int64_t p = p0; p < p0 + len; p++) {
@@ -169,7 +170,7 @@ static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len, 
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-static void set_tile(struct tile_mask *t, const struct seen *s)
+static void set_tile(struct tile_mask *t, const struct extremes *s)
 {
     bool zero = s->emax == NONE_HIGH && !s->special;
 
@@ -184,14 +185,14 @@ static void set_tile(struct tile_mask *t, const struct seen *s)
 /* A glance has seen enough of full-width data. */
 static void probe(struct job *j, int64_t line)
 {
-    const struct seen *s = &j->line[line];
+    const struct extremes *s = &j->line[line];
 
     if (j->depth == SCAN_probe && s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow)
         atomic_store(&j->stop, true);
 }
 
 /* What was seen of a line within a tile. */
-static void note(struct job *j, int64_t line, int64_t p0, const struct seen *s)
+static void note(struct job *j, int64_t line, int64_t p0, const struct extremes *s)
 {
     join(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
     join(&j->line[line], s);
@@ -212,7 +213,7 @@ static const char *address(const struct job *j, int64_t line, int64_t p)
 static void scan_any(struct job *j, int64_t line)
 {
     for (int64_t p0 = 0; p0 < j->length && !stopped(j); p0 += RUN) {
-        struct seen s;
+        struct extremes s;
 
         run_any(j, line, p0, j->length - p0 < RUN ? j->length - p0 : RUN, &s);
         note(j, line, p0, &s);
@@ -222,10 +223,10 @@ static void scan_any(struct job *j, int64_t line)
 /* What is known of a line. */
 static void note_line(struct job *j, struct growing *s, int64_t line)
 {
-    struct seen one;
+    struct extremes one;
 
     j->measure.end(s, j->kind, 1, false);
-    one = lane(&s->told, 0, bias_of(j->kind));
+    one = lane(&s->known, 0, bias_of(j->kind));
     join(&j->line[line], &one);
     probe(j, line);
 }
@@ -248,12 +249,12 @@ static void scan_along(struct job *j, int64_t from, int64_t to, struct growing *
         }
     for (int64_t i = 0; i < lines && !stopped(j); i++) {
         note_line(j, &line[i], from + i);
-        if (is_odd(&line[i].told))
+        if (is_odd(&line[i].known))
             scan_any(j, from + i);
     }
     j->measure.end(tile, j->kind, j->m->tile_cols, false);
     for (int64_t c = 0; c < j->m->tile_cols; c++) {
-        struct seen s = lane(&tile[c].told, 0, bias_of(j->kind));
+        struct extremes s = lane(&tile[c].known, 0, bias_of(j->kind));
 
         join(&j->tile[from / RUN * j->m->tile_cols + c], &s);
     }
@@ -264,7 +265,7 @@ static void note_lines(struct job *j, struct growing *s, int groups, int64_t lin
 {
     j->measure.end(s, j->kind, groups, true);
     for (int64_t i = 0; i < 8 * groups; i++) {
-        struct seen one = lane(&s[i / 8].told, (int)(i % 8), bias_of(j->kind));
+        struct extremes one = lane(&s[i / 8].known, (int)(i % 8), bias_of(j->kind));
 
         join(&j->line[line + i], &one);
         probe(j, line + i);
@@ -277,12 +278,12 @@ static void run_across(struct job *j, struct growing *s, int groups, int64_t lin
     int64_t len = j->length - p0 < RUN ? j->length - p0 : RUN;
     struct eight tile[MEASURE_TILES];
     uint8_t odd[MEASURE_GROUPS];
-    struct seen one;
+    struct extremes one;
 
     j->measure.across(s, tile, odd, j->kind, address(j, line, p0), groups, len,
                       j->v->p * j->f.size);
     for (int i = 0; i < groups; i++) {
-        struct seen *to = &j->tile[(line + 8 * i) / RUN * j->m->tile_cols + p0 / RUN];
+        struct extremes *to = &j->tile[(line + 8 * i) / RUN * j->m->tile_cols + p0 / RUN];
 
         if (8 * i % RUN == 0) {
             one = lane(&tile[8 * i / RUN], 0, bias_of(j->kind));
@@ -333,7 +334,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Lines of a block that hold a nonzero, joined. */
-static void note_block(struct block_mask *b, const struct seen *s)
+static void note_block(struct block_mask *b, const struct extremes *s)
 {
     bool first = b->flags & TILE_zero;
 
@@ -350,7 +351,7 @@ static void note_block(struct block_mask *b, const struct seen *s)
 
 static void conclude(struct mask *m, const struct job *j)
 {
-    struct seen all = nothing;
+    struct extremes all = nothing;
 
     for (int64_t i = 0; i < m->tile_rows; i++)
         m->block[i] = (struct block_mask){ .flags = TILE_zero };
@@ -358,7 +359,7 @@ static void conclude(struct mask *m, const struct job *j)
         note_block(&m->block[i / RUN], &j->line[i]);
 
     for (int64_t i = 0; i < j->lines; i++) {
-        const struct seen *s = &j->line[i];
+        const struct extremes *s = &j->line[i];
 
         join(&all, s);
         if (m->line_emax) {
@@ -421,7 +422,7 @@ static bool no_memory(struct mask *m, struct diag *d)
 }
 
 /* The lines and tiles of j->v, into j->line. */
-static bool look(struct job *j, const struct runner *r)
+static bool scan_job(struct job *j, const struct runner *r)
 {
     struct mask *m = j->m;
     bool ok;
@@ -452,8 +453,8 @@ static bool look(struct job *j, const struct runner *r)
 
 struct joining {
     const struct patch *w;
-    const struct seen *pixel;
-    struct seen *line;
+    const struct extremes *pixel;
+    struct extremes *line;
     int64_t lines;
 };
 
@@ -486,7 +487,7 @@ static void join_lines(void *arg, int64_t task, int worker)
 
 static bool look_at_pixels(struct job *j, const struct pixels *x, const struct runner *r)
 {
-    struct seen *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
+    struct extremes *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
     struct joining joining = { j->v->patch, pixel, j->line, j->lines };
     bool ok = pixel;
 
@@ -503,7 +504,7 @@ static bool look_at_pixels(struct job *j, const struct pixels *x, const struct r
                                 .line = pixel + i * x->lines };
 
         v.data = (const char *)v.data + i * x->image * j->f.size;
-        ok = look(&of_image, r);
+        ok = scan_job(&of_image, r);
         limber_mask_clear(&m);
     }
     if (ok)
@@ -538,7 +539,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     if (ok && depth == SCAN_full && limber_view_pixels(&x, v, lines, length))
         ok = look_at_pixels(&j, &x, r);
     else
-        ok = ok && look(&j, r);
+        ok = ok && scan_job(&j, r);
     if (ok && !atomic_load(&j.stop))
         conclude(m, &j);
     free(j.line);
@@ -581,10 +582,10 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
     for (int64_t t = 0; t < TILES && rows > 0 && cols > 0; t++) {
         int64_t line = t * rows / TILES * RUN, p = t * 29 % TILES * cols / TILES * RUN;
         int64_t len = length - p < ELEMENTS ? length - p : ELEMENTS;
-        struct seen tile = nothing;
+        struct extremes tile = nothing;
 
         for (int64_t i = line; i < line + LINES && i < lines; i++) {
-            struct seen s;
+            struct extremes s;
 
             run_any(&j, i, p, len, &s);
             join(&tile, &s);
@@ -601,10 +602,10 @@ int64_t limber_scan_tiles(int64_t lines, int64_t length)
 }
 
 /* Number i of `count` that a device found. */
-static struct seen found_at(const int32_t *found, int64_t count, int64_t i)
+static struct extremes found_at(const int32_t *found, int64_t count, int64_t i)
 {
     int32_t flags = found[SCAN_flags * count + i];
-    struct seen s = nothing;
+    struct extremes s = nothing;
 
     s.special = (flags & SCAN_special) != 0;
     s.negative = (flags & SCAN_negative) != 0;
@@ -624,7 +625,7 @@ static bool take_tiles(struct mask *m, const int32_t *found)
     m->tile_cols = (m->length + RUN - 1) / RUN;
     m->tile = malloc((size_t)(count + 1) * sizeof *m->tile);
     for (int64_t i = 0; m->tile && i < count; i++) {
-        struct seen s = found_at(found, count, i);
+        struct extremes s = found_at(found, count, i);
 
         set_tile(&m->tile[i], &s);
     }

@@ -30,7 +30,7 @@ bool limber_scan_found(struct mask *m, const int32_t *found, const int32_t *tile
                        int64_t length, struct diag *d);
 int64_t limber_scan_tiles(int64_t lines, int64_t length);
 
-/* What is known of bytes without a look. */
+/* What is known of bytes without a scan. */
 bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
                        struct diag *d);
 

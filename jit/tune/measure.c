@@ -289,7 +289,7 @@ FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const s
     *odd = any_odd(o);
     if (*odd)
         return;
-    add(&s->told, o);
+    add(&s->known, o);
     add(tile, o);
 }
 
@@ -308,7 +308,7 @@ FLAT void along(struct growing *line, struct growing *tile, enum kind k, const c
 #endif
     (void)ahead;
     for (; len > 0; len -= MEASURE_RUN, at += MEASURE_RUN * size_of(k), tile++)
-        along_run(&line->told, &tile->told, k, at, len < MEASURE_RUN ? len : MEASURE_RUN);
+        along_run(&line->known, &tile->known, k, at, len < MEASURE_RUN ? len : MEASURE_RUN);
 }
 
 /* A few rows of all groups, then the next: memory is read in long stretches. */
@@ -357,7 +357,7 @@ void MEASURE(start)(struct growing *s, enum kind k, int64_t n)
 
     start(&one);
     for (int64_t i = 0; i < n; i++) {
-        memcpy(&s[i].told, &one, sizeof one);
+        memcpy(&s[i].known, &one, sizeof one);
 #if defined(__AVX512F__)
         if (is_wide(k)) {
             struct wide w;
@@ -377,7 +377,7 @@ void MEASURE(end)(struct growing *s, enum kind k, int64_t n, int groups)
         end_wide(&s[i], !groups ? &s[i] : i + 1 < n ? &s[i + 1] : NULL, k);
 #endif
     for (int64_t i = 0; i < n && !groups; i++)
-        fold(&s[i].told);
+        fold(&s[i].known);
     (void)k;
 }
 

@@ -37,9 +37,9 @@ static inline int size_of(enum kind k)
                                             16;
 }
 
-/* What becomes known bit by bit: what is told, and what is not yet. */
+/* What becomes known bit by bit: what is known, and what is not yet. */
 struct growing {
-    struct eight told;
+    struct eight known;
     uint64_t raw[4][8];
 };
 

@@ -97,7 +97,7 @@ FLAT bool is_rare(const struct wide *w, enum kind k)
 }
 
 /* Adds eight lanes; of binary32 those from 8 * half on, as binary64 has them. */
-FLAT void tell_wide(struct eight *s, enum kind k, const struct wide *w, int half)
+FLAT void resolve_wide(struct eight *s, enum kind k, const struct wide *w, int half)
 {
     v8l most = (v8l)w->most, least = (v8l)w->least, low = (v8l)w->low, some, any, sign;
     int bits = k == KIND_f64 ? 52 : 23, rebias = k == KIND_f64 ? 0 : 1023 - 127;
@@ -150,7 +150,7 @@ FLAT void along_wide(struct growing *line, struct growing *tile, enum kind k, co
                 take_wide(&run, k, _mm512_maskz_loadu_epi8(~(__mmask64)0 >> beyond, at + i));
             }
         if (is_rare(&run, k)) {
-            along_run(&line->told, &tile->told, k, at, n);
+            along_run(&line->known, &tile->known, k, at, n);
             continue;
         }
         merge_wide(&all, k, &run);
@@ -208,9 +208,9 @@ FLAT int across_wide(struct growing *s, struct eight *tile, uint8_t *odd, enum k
             for (int i = g; i < g + each; i++)
                 across_group(&s[i], &tile[t / TILE], &odd[i], k, at + i * 8 * size_of(k), n, step);
         }
-        tell_wide(&tile[t / TILE], k, &of_tile, 0);
+        resolve_wide(&tile[t / TILE], k, &of_tile, 0);
         if (k == KIND_f32)
-            tell_wide(&tile[t / TILE], k, &of_tile, 1);
+            resolve_wide(&tile[t / TILE], k, &of_tile, 1);
     }
     return groups / each * each;
 }
@@ -221,9 +221,9 @@ FLAT void end_wide(struct growing *s, struct growing *other, enum kind k)
     struct wide w;
 
     memcpy(&w, s->raw, sizeof w);
-    tell_wide(&s->told, k, &w, 0);
+    resolve_wide(&s->known, k, &w, 0);
     if (k == KIND_f32 && other)
-        tell_wide(&other->told, k, &w, 1);
+        resolve_wide(&other->known, k, &w, 1);
     wide_start(&w, k);
     memcpy(s->raw, &w, sizeof w);
 }

@@ -104,17 +104,15 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
                        struct diag *d)
 {
     struct row table[LIMBS * LIMBS];
-    limber_format f32;
     struct stated s;
     struct node mb;
     bool scale_a, scale_b, tensor = t->sums[0] != 0;
     size_t n;
     int a, b, accumulators = 1, axis;
 
-    limber_format_named("f32", &f32);
     if (!limber_stated(p, &s, d))
         return false;
-    if (!limber_format_embeds(s.fa, f32) || !limber_format_embeds(s.fb, f32))
+    if (!limber_format_embeds(s.fa, LIMBER_F32) || !limber_format_embeds(s.fb, LIMBER_F32))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "an operand does not embed in f32");
     if (s.result.kind != LIMBER_KIND_FLOAT || limber_format_sig(s.result) > 24)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float of at most 24 bits");

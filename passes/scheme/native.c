@@ -7,8 +7,10 @@
  *   proof   docs/accuracy.md, "Native chains" */
 #include "passes/scheme/scheme_split.h"
 
-/* The smallest unit whose format holds both operands and has the result's precision. */
-static bool pick(const struct stated *s, const struct target *t, enum unit *unit)
+/* The smallest unit whose format holds both operands and has the result's precision, of those that
+ * the machine has; for a stated order of all. */
+static bool pick(const struct plan *p, const struct stated *s, const struct target *t,
+                 enum unit *unit)
 {
     static const enum unit order[] = { UNIT_f32, UNIT_f64 };
 
@@ -16,11 +18,11 @@ static bool pick(const struct stated *s, const struct target *t, enum unit *unit
         limber_format f;
 
         limber_format_named(limber_units[order[i]].in, &f);
-        if (t->rate[order[i]] > 0 && limber_format_embeds(s->fa, f) &&
-            limber_format_embeds(s->fb, f) &&
+        if ((t->rate[order[i]] > 0 || p->promise == LIMBER_CONTRACT_REPRODUCIBLE) &&
+            limber_format_embeds(s->fa, f) && limber_format_embeds(s->fb, f) &&
             limber_format_sig(s->result) <= limber_format_sig(f)) {
             *unit = order[i];
-            return true;
+            return t->rate[order[i]] > 0;
         }
     }
     return false;
@@ -40,7 +42,7 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
         return false;
     if (s.result.kind != LIMBER_KIND_FLOAT)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
-    if (!pick(&s, t, &unit))
+    if (!pick(p, &s, t, &unit))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "no unit of %s holds operands and result",
                            t->backend);
     ta = p->node[s.a].type;
@@ -49,13 +51,14 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
     tb.format = ta.format;
     a = limber_plan_add(p, OP_whole, NULL, s.a, -1, ta);
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, tb);
-    return limber_split_finish(p, &s, a, b, unit, p->roundings ? 128 : 256, &row, 1, 1,
-                               RECONSTRUCT_sum, NULL, d);
+    return limber_split_finish(p, &s, a, b, unit, p->roundings ? NATIVE_CHAIN / 2 : NATIVE_CHAIN,
+                               &row, 1, 1, RECONSTRUCT_sum, NULL, d);
 }
 
 bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
+    struct node *products;
     struct stated s;
 
     if (!limber_target_has(t, "cublas"))
@@ -69,8 +72,8 @@ bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const stru
                            "operands and result are not all f32, or all f64");
     if (!limber_split_native(p, scheme, t, d))
         return false;
-    /* one chain: no more is known of its order */
-    limber_node_set(limber_plan_find(p, OP_products), ATTR_chunk,
-                    (int64_t)1 << (p->kbits < 40 ? p->kbits : 40));
+    products = limber_plan_find(p, OP_products);
+    limber_node_set(products, ATTR_chunk, (int64_t)1 << (p->kbits < 40 ? p->kbits : 40));
+    limber_node_set(products, ATTR_sums, SUMS_any);
     return true;
 }

@@ -25,22 +25,20 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
                            struct diag *d)
 {
     struct row row = { .share = __builtin_inf() };
-    limber_format f64;
     struct stated s;
     bool chain;
     int a, b;
 
     (void)t;
-    limber_format_named("f64", &f64);
     if (!p->model)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "no unit is described");
     if (!limber_stated(p, &s, d))
         return false;
-    if (!limber_format_embeds(s.fa, f64) || !limber_format_embeds(s.fb, f64))
+    if (!limber_format_embeds(s.fa, LIMBER_F64) || !limber_format_embeds(s.fb, LIMBER_F64))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "an operand does not embed in f64");
     if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_DD)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
-    chain = limber_format_equal(p->model->acc.format, f64);
+    chain = limber_format_equal(p->model->acc.format, LIMBER_F64);
     a = add_side(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, chain ? "f64" : "f32");
     b = a < 0 ? -1 :
                 add_side(p, chain ? OP_whole : OP_quantize, s.b, AXIS_col, chain ? "f64" : "f32");

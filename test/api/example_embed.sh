@@ -3,6 +3,7 @@
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export LIMBER_KERNELS=specialised   # prebuilt kernels are not stored on disk
 
 for directory in "" "$work/cache"; do
     "$1" ${directory:+"$directory"} > "$work/out"

@@ -12,6 +12,9 @@ libdir=$(dirname "$lib")
 
 extra=$(nm -D --defined-only "$lib" | awk '$2 != "A" && $3 !~ /^limber_/ { print $3 }')
 [ -z "$extra" ] || { echo "exported beside limber_*: $extra"; exit 1; }
+for name in $(nm -D --defined-only "$lib" | awk '$3 ~ /^limber_/ { print $3 }'); do
+    grep -qrw "$name" "$work/prefix/include/limber" || { echo "$name is in no header"; exit 1; }
+done
 
 export LIMBER_CACHE_DIR="$work/cache"
 examples=$work/prefix/share/doc/limber/examples

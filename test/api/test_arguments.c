@@ -30,7 +30,7 @@ static int close_context(void **state)
 
 static void good(struct trial *t)
 {
-    limber_format f64 = format("f64");
+    limber_format f64 = named("f64");
 
     memset(t, 0, sizeof *t);
     t->ctx = shared;
@@ -201,7 +201,7 @@ static void formats(void **state)
     BAD(t.mc.format.size = 0, "c: format");
     BAD(t.mc.format.size = 200, "c: format");
     BAD(t.ma.format.exp_bits = 40, "a: format");
-    BAD(t.mc.format = format("u8"), "c: u8 is for operands");
+    BAD(t.mc.format = named("u8"), "c: u8 is for operands");
     BAD((memset(&t.ma.format, 0, sizeof t.ma.format), t.ma.format.kind = LIMBER_KIND_EXACT),
         "a: format exact");
 }
@@ -358,7 +358,7 @@ static limber_status go_conv(struct conv_trial *t)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_NATIVE };
-    limber_format f64 = format("f64");
+    limber_format f64 = named("f64");
 
     return limber_conv2d(shared, &contract, &t->s, NULL, t->px, f64, t->pw, f64, NULL, t->py, f64,
                          NULL);
@@ -476,7 +476,7 @@ static void exact_results_that_do_not_fit_leave_y(void **state)
                             .groups = 3 };
     const limber_contract exact = { .size = sizeof(limber_contract),
                                     .promise = LIMBER_CONTRACT_EXACT };
-    limber_format i8 = format("i8");
+    limber_format i8 = named("i8");
     signed char x[12], w[3] = { 1, 2, 2 }, y[12];
     const int64_t one = 1;
     limber_status st;

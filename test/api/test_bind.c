@@ -30,7 +30,7 @@ static int close_context(void **state)
 
 static void (*bound(const char *signature))(void)
 {
-    limber_format f64 = format("f64");
+    limber_format f64 = named("f64");
     void (*f)(void);
 
     if (limber_bind(ctx, &native, f64, f64, f64, signature, &f) != LIMBER_STATUS_OK)
@@ -59,7 +59,7 @@ static double c_at(int i, int j, double alpha, double beta)
 }
 
 /* rows: line by line, else column by column; trans: the transpose is stored. */
-static void fill(double *x, double (*at)(int, int), int rows, int cols, bool by_row)
+static void fill_numbers(double *x, double (*at)(int, int), int rows, int cols, bool by_row)
 {
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < cols; j++)
@@ -87,8 +87,8 @@ static void as_fortran_calls_it(void **state)
 
             for (int i = 0; i < LD * LD; i++)
                 a[i] = b[i] = 99, c[i] = 7;
-            fill(a, a_at, M, K, u >= 2);
-            fill(b, b_at, K, N, v >= 2);
+            fill_numbers(a, a_at, M, K, u >= 2);
+            fill_numbers(b, b_at, K, N, v >= 2);
             f(&codes[u], &codes[v], &m, &n, &k, &alpha, a, &ld, b, &ld, &beta, c, &ld);
             expect(c, false, alpha, beta);
             assert_true(c[M] == 7);
@@ -109,8 +109,8 @@ static void as_cblas_calls_it(void **state)
 
                 for (int i = 0; i < LD * LD; i++)
                     a[i] = b[i] = 99, c[i] = 7;
-                fill(a, a_at, M, K, rows != (ta > 111));
-                fill(b, b_at, K, N, rows != (tb > 111));
+                fill_numbers(a, a_at, M, K, rows != (ta > 111));
+                fill_numbers(b, b_at, K, N, rows != (tb > 111));
                 f(order, ta, tb, M, N, K, 3, a, LD, b, LD, 0.5, c, LD);
                 expect(c, rows, 3, 0.5);
             }
@@ -185,7 +185,7 @@ static void bad_signatures_are_named(void **state)
         { "alpha:f16 m:i32", "alpha:f16" },
         { "averyveryveryveryveryveryverylongword:i32", "too long" },
     };
-    limber_format f64 = format("f64");
+    limber_format f64 = named("f64");
     void (*f)(void);
 
     (void)state;
@@ -208,7 +208,7 @@ static void bad_signatures_are_named(void **state)
 static void too_many_arguments(void **state)
 {
     char text[2000] = "";
-    limber_format f64 = format("f64");
+    limber_format f64 = named("f64");
     void (*f)(void);
 
     (void)state;

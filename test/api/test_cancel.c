@@ -13,7 +13,6 @@
 
 #include "every_call.h"
 
-#include <ftw.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,32 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f)
-{
-    (void)s, (void)type, (void)f;
-    return remove(path);
-}
-
-static void discard(const char *dir)
-{
-    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 static double want[2 * ALL];    /* the result of a call that nothing happened to */
 
 /* ---- a cancellation that waits ----------------------------------------------------------------
  */
 
 struct victim {
-    const char *backend, *dir, *name;
+    const char *backend, *folder, *name;
     limber_status (*call)(limber_context *ctx);
     limber_context *ctx;
     bool done;
@@ -71,14 +51,9 @@ static void *doomed(void *arg)
 static void *doomed_life(void *arg)
 {
     struct victim *v = arg;
-    const limber_config config = { .size = sizeof(limber_config),
-                                   .backend = v->backend,
-                                   .threads = 2,
-                                   .cache_dir = v->dir,
-                                   .dump_dir = "" };
 
     pthread_cancel(pthread_self());
-    v->status = limber_create(&v->ctx, &config);
+    v->status = open_context(&v->ctx, v->backend, v->folder);
     limber_destroy(v->ctx);
     v->done = true;
     pthread_testcancel();
@@ -98,41 +73,35 @@ static void cancel(struct victim *v, void *(*run)(void *))
     assert_ptr_equal(result, PTHREAD_CANCELED);
 }
 
+static void cancel_call(const char *backend, const char *folder, const struct every_call *call)
+{
+    struct victim v = { backend, folder, call->name, .call = call->call };
+
+    assert_int_equal(open_context(&v.ctx, backend, folder), LIMBER_STATUS_OK);
+    reset();
+    cancel(&v, doomed);
+    memcpy(want, c, sizeof c);
+    reset();                    /* its kernel is there for others */
+    assert_int_equal(v.call(v.ctx), LIMBER_STATUS_OK);
+    assert_memory_equal(c, want, sizeof c);
+    limber_destroy(v.ctx);
+}
+
 static void cancelled_behind_the_call(void **state)
 {
     (void)state;
-    fill_operands();
-    for (int k = 0; limber_backends[k]; k++)
-        for (size_t i = 0; i <= COUNT(calls); i++) {
-            char dir[] = "/tmp/limber-cancel-XXXXXX";
-            struct victim v = { .backend = limber_backends[k]->name,
-                                .dir = dir,
-                                .name = "create",
-                                .call = i ? calls[i - 1].call : NULL };
-            const limber_config config = { .size = sizeof(limber_config),
-                                           .backend = v.backend,
-                                           .threads = 2,
-                                           .cache_dir = dir,
-                                           .dump_dir = "" };
+    each_call(cancel_call);
+}
 
-            if (limber_create(&v.ctx, &config))
-                break;
-            assert_non_null(mkdtemp(dir));
-            if (i == 0) {
-                limber_destroy(v.ctx);
-                cancel(&v, doomed_life);
-            } else {
-                v.name = calls[i - 1].name;
-                reset();
-                cancel(&v, doomed);
-                memcpy(want, c, sizeof c);
-                reset();        /* its kernel is there for others */
-                assert_int_equal(v.call(v.ctx), LIMBER_STATUS_OK);
-                assert_memory_equal(c, want, sizeof c);
-                limber_destroy(v.ctx);
-            }
-            discard(dir);
-        }
+static void cancelled_behind_a_whole_life(void **state)
+{
+    (void)state;
+    for (int k = 0; limber_backends[k]; k++) {
+        struct victim v = { limber_backends[k]->name, dir, "create", .call = NULL };
+
+        if (runs_here(v.backend))
+            cancel(&v, doomed_life);
+    }
 }
 
 /* ---- files that may not grow ------------------------------------------------------------------
@@ -147,13 +116,13 @@ static void count_signal(int n)
 }
 
 /* In a child, whose limit it is: 0 where all is well. */
-static int under_a_limit(const char *backend, const char *dir, const char *dumps, rlim_t bytes)
+static int under_a_limit(const char *backend, const char *folder, const char *dumps, rlim_t bytes)
 {
     const struct rlimit limit = { bytes, bytes };
     const limber_config config = { .size = sizeof(limber_config),
                                    .backend = backend,
                                    .threads = 2,
-                                   .cache_dir = dir,
+                                   .cache_dir = folder,
                                    .dump_dir = dumps };
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
     limber_context *ctx;
@@ -176,46 +145,41 @@ static void limits_are_errors(void **state)
     static const rlim_t limits[] = { 0, 1, 4096, 20000 };
 
     (void)state;
-    fill_operands();
-    for (int k = 0; limber_backends[k]; k++)
+    for (int k = 0; limber_backends[k]; k++) {
+        const char *name = limber_backends[k]->name;
+
+        if (!runs_here(name))
+            continue;
         for (size_t i = 0; i < COUNT(limits) * 4; i++) {
-            char dir[] = "/tmp/limber-limit-XXXXXX", dumps[64] = "";
-            const char *name = limber_backends[k]->name;
-            limber_context *ctx;
+            char *folder = scratch(), dumps[5000] = "";
             int status;
             pid_t pid;
 
-            if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                      .backend = name,
-                                                      .threads = 1,
-                                                      .cache_dir = "" }))
-                break;
-            limber_destroy(ctx);
-            assert_non_null(mkdtemp(dir));
             if (i & 1 && strcmp(name, "interp") == 0)
-                snprintf(dumps, sizeof dumps, "%s/dumps", dir);
+                snprintf(dumps, sizeof dumps, "%s/dumps", folder);
             pid = fork();
             if (pid == 0) {
                 signal(SIGXFSZ, i & 2 ? count_signal : SIG_DFL);
-                _exit(under_a_limit(name, dir, dumps, limits[i / 4]));
+                _exit(under_a_limit(name, folder, dumps, limits[i / 4]));
             }
             assert_int_equal(waitpid(pid, &status, 0), pid);
             if (status)
                 fail_msg("%s, limit %ld: status %#x", name, (long)limits[i / 4], (unsigned)status);
-            discard(dir);
+            discard(folder);
         }
+    }
 }
 
 /* ---- address space that ends ------------------------------------------------------------------
  */
 
 /* In a child: a kernel is made, or there is no memory and C is what it was. */
-static int with_megabytes(const char *backend, const char *dir, rlim_t megabytes)
+static int with_megabytes(const char *backend, const char *folder, rlim_t megabytes)
 {
     const limber_config config = { .size = sizeof(limber_config),
                                    .backend = backend,
                                    .threads = 1,
-                                   .cache_dir = dir,
+                                   .cache_dir = folder,
                                    .dump_dir = "" };
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "re");
@@ -241,27 +205,25 @@ static int with_megabytes(const char *backend, const char *dir, rlim_t megabytes
 static void address_space_that_ends(void **state)
 {
     (void)state;
-#ifdef SANITIZED                /* takes terabytes */
-    skip();
-#endif
-    fill_operands();
+    if (SANITIZED)              /* takes terabytes */
+        skip();
     for (int k = 0; limber_backends[k]; k++)
         for (rlim_t megabytes = 0; megabytes <= 1024; megabytes += megabytes < 64 ? 1 : 48) {
-            char dir[] = "/tmp/limber-room-XXXXXX";
             const char *name = limber_backends[k]->name;
+            char *folder;
             int status;
             pid_t pid;
 
             if (strcmp(name, "cuda") == 0)
                 continue;
-            assert_non_null(mkdtemp(dir));
+            folder = scratch();
             pid = fork();
             if (pid == 0)
-                _exit(with_megabytes(name, dir, megabytes));
+                _exit(with_megabytes(name, folder, megabytes));
             assert_int_equal(waitpid(pid, &status, 0), pid);
             if (status)
                 fail_msg("%s, %ld MiB: status %#x", name, (long)megabytes, (unsigned)status);
-            discard(dir);
+            discard(folder);
         }
 }
 
@@ -270,8 +232,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(address_space_that_ends),     /* first: libLLVM is not loaded yet */
         cmocka_unit_test(cancelled_behind_the_call),
+        unit_test_in_dir(cancelled_behind_a_whole_life),
         cmocka_unit_test(limits_are_errors),
     };
 
+    fill_operands();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static limber_status multiply(limber_context *ctx, limber_promise promise, doubl
 {
     const limber_contract k = { .size = sizeof(limber_contract), .promise = promise };
     static double a[N * N], b[N * N];
-    limber_format f = format("f64");
+    limber_format f = named("f64");
 
     numbers(a, N * N, 1);
     numbers(b, N * N, 2);
@@ -92,7 +92,7 @@ static limber_status integers(limber_context *ctx, int32_t *c)
 {
     const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
     static int16_t a[N * N], b[N * N];
-    limber_format f16 = format("i16"), f32 = format("i32");
+    limber_format f16 = named("i16"), f32 = named("i32");
 
     for (int i = 0; i < N * N; i++) {
         a[i] = 1000;
@@ -109,7 +109,7 @@ static limber_status complex_product(limber_context *ctx, double *c)
                                 .promise = LIMBER_CONTRACT_CORRECT };
     static double a[2 * N * N], b[2 * N * N];
     const double alpha[2] = { 0, 1 };
-    limber_format f = format("f64");
+    limber_format f = named("f64");
 
     numbers(a, 2 * N * N, 3);
     numbers(b, 2 * N * N, 4);
@@ -123,7 +123,7 @@ static limber_status prepared(limber_context *ctx, double *c)
     const limber_contract k = { .size = sizeof(limber_contract),
                                 .promise = LIMBER_CONTRACT_CORRECT };
     static double a[N * N], b[N * N];
-    limber_format f = format("f64");
+    limber_format f = named("f64");
     limber_matrix xa = { a, f, N, 1 }, xb = { b, f, N, 1 };
     limber_prepared *o;
     limber_status s;
@@ -222,7 +222,7 @@ static void a_workspace_of_the_callers(void **state)
     static double c[N * N], a[N * N];
     const limber_contract k = { .size = sizeof(limber_contract),
                                 .promise = LIMBER_CONTRACT_CORRECT };
-    limber_format f = format("f64");
+    limber_format f = named("f64");
     struct store s = { .left = 0 };
     limber_context *ctx = stored_context(&s);
     size_t least, best;
@@ -271,7 +271,7 @@ static void flags_are_the_callers(void **state)
 {
     static double a[N * N], c[2 * N * N];
     limber_context *ctx;
-    limber_format f = format("f64"), f32 = format("f32");
+    limber_format f = named("f64"), f32 = named("f32");
 
     (void)state;
     for (int i = 0; i < N * N; i++)
@@ -302,7 +302,7 @@ static void flags_are_the_callers(void **state)
 /* Opened, used with threads and in the background, closed; again and again. */
 static void the_library_can_be_closed(void **state)
 {
-    limber_format f = format("f64");
+    limber_format f = named("f64");
 
     (void)state;
     for (int i = 0; i < 5; i++) {

@@ -145,7 +145,7 @@ static void errors_grow_at_most_linearly(void **state)
     struct rng r = { 71 };
 
     (void)state;
-    for (int g = 0; g < GRADED; g++) {
+    for (int g = 0; g < GRADED; g += SANITIZED ? 3 : 1) {
         double first = 0, last = 0;
         int small = 0, large = 0;
 
@@ -184,7 +184,7 @@ static void zeros_stay_zeros(void **state)
     struct rng r = { 72 };
 
     (void)state;
-    for (int g = 0; g < GRADED; g++) {
+    for (int g = 0; g < GRADED; g += SANITIZED ? 3 : 1) {
         struct product p =
             make(70, 70, 400, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
         limber_format f = named(p.format);
@@ -215,7 +215,7 @@ static void fixed_point_is_found_out(void **state)
     struct rng r = { 74 };
 
     (void)state;
-    for (int g = 0; g < GRADED; g++)
+    for (int g = 0; g < GRADED; g += SANITIZED ? 3 : 1)
         for (int q = 0; q < 3; q++) {
             struct product p = make(48, 48, 300, graded[g].format, promises[q], graded[g].scheme);
             int range = strcmp(p.format, "f64") ? 60 : 480;

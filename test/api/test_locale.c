@@ -43,7 +43,7 @@ static void write_texts(struct text *out)
           .scheme = "native" },     /* refused, with numbers */
     };
     limber_context *ctx;
-    limber_format f64 = format("f64");
+    limber_format f64 = named("f64");
     double a[N * N], c[N * N];
     limber_unit u = LIMBER_UNIT_INIT;
     char text[600];

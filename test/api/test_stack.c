@@ -12,32 +12,20 @@
 
 #include "every_call.h"
 
-#include <ftw.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifdef SANITIZED
-enum { STACK = 176 << 10 };     /* frames are larger, and threads begin with more */
-#else
-enum { STACK = 48 << 10 };
-#endif
-enum { GUARD = 1 << 16, PAINT = 0xa5 };
+/* Under sanitizers frames are larger, and threads begin with more. */
+enum { STACK = SANITIZED ? 176 << 10 : 48 << 10, GUARD = 1 << 16, PAINT = 0xa5 };
 
 static unsigned char *stack;    /* above a page that nobody may touch */
 
 struct errand {
     const struct every_call *call;
-    const char *backend, *dir;
+    const char *backend, *folder;
     limber_status status[3];    /* made, on disk, in memory */
     char text[256];
 };
@@ -45,15 +33,10 @@ struct errand {
 /* Each time a context, the last time two calls of it. */
 static void run_errand(struct errand *e)
 {
-    const limber_config config = { .size = sizeof(limber_config),
-                                   .backend = e->backend,
-                                   .threads = 2,
-                                   .cache_dir = e->dir,
-                                   .dump_dir = "" };
     limber_context *ctx;
 
     for (int i = 0; i < 2; i++) {
-        e->status[i] = limber_create(&ctx, &config);
+        e->status[i] = open_context(&ctx, e->backend, e->folder);
         for (int j = i; j < 2 * i + 1 && !e->status[i]; j++) {
             reset();
             e->status[j] = e->call->call(ctx);
@@ -110,10 +93,19 @@ static void on_own_stack(struct errand *e)
     swapcontext(&here, &there);
 }
 
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f)
+static void (*run_on_stack)(struct errand *e);
+
+static void measure(const char *backend, const char *folder, const struct every_call *call)
 {
-    (void)s, (void)type, (void)f;
-    return remove(path);
+    struct errand e = { call, backend, folder, .text = "" };
+
+    memset(stack, PAINT, STACK);
+    run_on_stack(&e);
+    for (int j = 0; j < 3; j++)
+        if (e.status[j])
+            fail_msg("%s, %s, %d: %s", backend, call->name, j, e.text);
+    print_message("%s, %s: %zu bytes\n", backend, call->name, used());
+    assert_true(used() < STACK);
 }
 
 static void each(void (*on)(struct errand *e))
@@ -124,31 +116,8 @@ static void each(void (*on)(struct errand *e))
     assert_true(memory != MAP_FAILED);
     assert_int_equal(mprotect(memory, GUARD, PROT_NONE), 0);
     stack = memory + GUARD;
-    fill_operands();
-    for (int k = 0; limber_backends[k]; k++)
-        for (size_t i = 0; i < COUNT(calls); i++) {
-            char dir[] = "/tmp/limber-stack-XXXXXX";
-            struct errand e = { .call = &calls[i],
-                                .backend = limber_backends[k]->name,
-                                .dir = dir };
-            limber_context *ctx;
-
-            if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                      .backend = e.backend,
-                                                      .threads = 1,
-                                                      .cache_dir = "" }))
-                break;
-            limber_destroy(ctx);
-            assert_non_null(mkdtemp(dir));
-            memset(stack, PAINT, STACK);
-            on(&e);
-            for (int j = 0; j < 3; j++)
-                if (e.status[j])
-                    fail_msg("%s, %s, %d: %s", e.backend, calls[i].name, j, e.text);
-            print_message("%s, %s: %zu bytes\n", e.backend, calls[i].name, used());
-            assert_true(used() < STACK);
-            nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-        }
+    run_on_stack = on;
+    each_call(measure);
     munmap(memory, GUARD + STACK);
 }
 
@@ -161,9 +130,8 @@ static void threads_with_small_stacks(void **state)
 static void stacks_of_the_programs(void **state)
 {
     (void)state;
-#ifdef SANITIZED                /* does not know of stacks that change */
-    skip();
-#endif
+    if (SANITIZED)              /* does not know of stacks that change */
+        skip();
     each(on_own_stack);
 }
 
@@ -174,5 +142,6 @@ int main(void)
         cmocka_unit_test(stacks_of_the_programs),
     };
 
+    fill_operands();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

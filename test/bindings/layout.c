@@ -34,6 +34,7 @@ int main(void)
     FIELD(limber_config, device);
     FIELD(limber_config, partition);
     FIELD(limber_config, allocator);
+    FIELD(limber_config, kernels);
     TYPE(limber_allocator);
     FIELD(limber_allocator, alloc);
     FIELD(limber_allocator, free);
@@ -109,6 +110,7 @@ int main(void)
     FIELD(limber_report, part_room);
     FIELD(limber_report, part_size);
     FIELD(limber_report, part);
+    FIELD(limber_report, order);
     TYPE(limber_matrix);
     FIELD(limber_matrix, data);
     FIELD(limber_matrix, format);

@@ -1,5 +1,6 @@
 # layout.f90 from layout.c: the same lines of the Fortran module's types, and that the sizes which
 # they start with are theirs.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/layout.c)
 file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layout.c lines REGEX "^    (TYPE|FIELD)\\(")
 set(calls "")
 set(bodies "")

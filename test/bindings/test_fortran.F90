@@ -7,10 +7,11 @@ program test_fortran
 
   integer, parameter :: m = 7, n = 5, k = 30
   type(c_ptr) :: ctx
-  type(limber_contract), target :: correct
+  type(limber_contract), target :: correct, reproducible
   integer :: failures = 0, code
 
   correct%promise = LIMBER_CONTRACT_CORRECT
+  reproducible%promise = LIMBER_CONTRACT_REPRODUCIBLE
   call limber_open(ctx, threads=2, stat=code)
   call singles()
   call doubles()
@@ -73,6 +74,9 @@ contains
     end block check_singles
     call check(c_associated(limber_scheme(limber_text(report%scheme))), 'report%scheme')
     call check(report%bound == 0, 'report%bound')
+    call check(report%order == 0, 'report%order')
+    call limber_multiply(ctx, reproducible, a, b, c, report=report, stat=code)
+    call check(code == 0 .and. report%order == 1, 'reproducible')
   end subroutine
 
   subroutine doubles()

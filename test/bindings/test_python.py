@@ -118,6 +118,16 @@ class Buffers(unittest.TestCase):
         self.assertEqual(out.tolist(), [[float(Fraction(0.3) * x - 2 * Fraction(y))
                                          for x, y in zip(*rows)] for rows in zip(ab, c)])
 
+    def test_reproducible_sums(self):
+        a, b = draw(3, 300), draw(300, 4)
+        c, report = self.ctx.matmul(buffer(a), buffer(b), contract="reproducible", report=True)
+        self.assertEqual((report.order, report.scheme), (1, "native"))
+        parts = [self.ctx.matmul(buffer([row]), buffer(b), contract="reproducible").tolist()[0]
+                 for row in a]
+        self.assertEqual(memoryview(c).tolist(), parts)
+        with self.assertRaisesRegex(limber.BadArgument, "a: i8 has no reproducible sums"):
+            self.ctx.matmul(buffer([[1]], "b"), buffer([[1]], "b"), contract="reproducible")
+
     def test_integers(self):
         a = [[random.randint(-128, 127) for _ in range(40)] for _ in range(3)]
         b = [[random.randint(-128, 127)] for _ in range(40)]
@@ -206,9 +216,15 @@ class Buffers(unittest.TestCase):
                          (2, 3, 1, -2, 2, 4))
         self.assertEqual((seen.tiles[0][0].emin, seen.tiles[0][0].emax), (-2, 2))
 
+    def test_options(self):
+        with limber.Context(cache_dir="", whole=True, kernels="prebuilt") as ctx:
+            ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)))
+        with self.assertRaises(TypeError):
+            limber._library.Config(whole=True)
+
     def test_cache(self):
         with tempfile.TemporaryDirectory() as folder, \
-                limber.Context(cache_dir=os.path.join(folder, "cache")) as ctx:
+                limber.Context(cache_dir=os.path.join(folder, "cache"), kernels="specialised") as ctx:
             ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)), dtype="dd")   # small doubles need no kernel
             info, entries = ctx.cache_info(), ctx.cache_entries(verify=True)
             self.assertEqual(info.directory, os.path.join(folder, "cache"))

@@ -10,6 +10,7 @@
 
 #include "backends/backend.h"
 #include "backends/cuda/cuda.h"
+#include "backends/llvm/cpu.h"
 #include "jit/api/api.h"
 #include "support.h"
 
@@ -63,7 +64,7 @@ static struct {
     const struct machine_text *machine;
     const struct backend *real; /* NULL: of a GPU */
     FILE *plan, *config, *code;
-    bool here;
+    bool here, told; /* as of an outcome */
 } now;
 
 #ifdef LIMBER_HAVE_LLVM
@@ -276,6 +277,7 @@ static bool records_none(const limber_queue *q, int device)
 static const struct device_ops no_memory = { .holds = holds_none, .records = records_none };
 static struct functions functions;
 
+#ifdef LIMBER_HAVE_LLVM
 static bool compile_fixed(const struct plan *p, const struct target *t, const struct fixed *f,
                           const struct dump *dump, struct blob *out, struct diag *d)
 {
@@ -283,8 +285,26 @@ static bool compile_fixed(const struct plan *p, const struct target *t, const st
 
     (void)dump;
     keep_plan(p);
+    if (limber_cpu_of(t) & ~limber_cpu()) /* loading it is refused, and told */
+        now.here = now.told = false;
     return now.real->fixed->compile(p, t, f, &mine, out, d);
 }
+
+/* Code of the library, which needs the instructions that the target names. */
+static int64_t small_here(const struct call *c, const struct target *t, limber_format a,
+                          limber_format b, limber_format to, double allowed)
+{
+    struct target own;
+    struct diag d = { 0 };
+
+    if (limber_cpu_of(t) & ~limber_cpu()) {
+        now.here = false;
+        limber_backend_llvm.probe(&own, &d);
+        t = &own;
+    }
+    return limber_backend_llvm.small(c, t, a, b, to, allowed);
+}
+#endif
 
 static limber_context *open_context(const struct machine_text *m, int threads, bool small,
                                     bool whole, struct diag *d)
@@ -302,13 +322,13 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
     limber_context *ctx;
 
     now.machine = m;
-    now.here = true;
+    now.here = now.told = true;
     now.real = &limber_backend_interp;
     mine = (struct backend){ "corpus", probe, compile, load, launch, unload, NULL, NULL, NULL };
 #ifdef LIMBER_HAVE_LLVM
     if (m->target) {
         now.real = &limber_backend_llvm;
-        mine.small = now.real->small;
+        mine.small = small_here;
         functions = *now.real->fixed;
         functions.compile = compile_fixed;
         mine.fixed = &functions;
@@ -489,7 +509,7 @@ static bool format_of(struct work *x, const char *key, const char *otherwise, li
 
 static bool read_contract(struct work *x)
 {
-    static const char promises[] = "native bits correct exact fast simulate";
+    static const char promises[] = "native bits correct exact fast simulate reproducible";
     const char *s = word(x->w, "contract", "native"), *split = word(x->w, "split", "any");
     char name[16] = "";
     size_t n = strcspn(s, "=");
@@ -820,6 +840,7 @@ bool corpus_run(struct words *w, const char *machine, int threads, struct outcom
     for (int i = 0; i < KIND_count; i++)
         fclose(file[i]);
     o->here = now.here;
+    o->told = now.told;
     free(x.a.memory);
     free(x.b.memory);
     free(x.c.memory);

@@ -48,6 +48,7 @@ struct outcome {
     char *text[KIND_count]; /* NULL: this machine has none */
     size_t size[KIND_count];
     bool here; /* false: this computer cannot run the machine's code; no bits */
+    bool told; /* false: nor does the call say here what it says there */
 };
 
 /* Does the line's problem on a machine.  False with a reason where the line means nothing. */

@@ -119,6 +119,8 @@ static bool replay(const char *line, int threads, struct marks *marks, char made
             mark(&o, (enum kind)k, is_gpu(i), marks->at[k][i]);
         if (!o.here)
             strcpy(marks->at[KIND_bits][i], "?");
+        if (!o.told)
+            strcpy(marks->at[KIND_told][i], "?");
         if (!is_gpu(i))
             see_compiler(&o, made_with);
         corpus_clear(&o);
@@ -169,6 +171,15 @@ static bool expected(const char *file, const char *line, struct marks *m)
         if (strncmp(s, line, n) == 0 && s[n] == '\n')
             return parse(s + n + 1, m);
     return false;
+}
+
+/* What cannot be made here stays as it was. */
+static void keep_old(struct marks *have, const struct marks *old)
+{
+    for (int k = 0; k < KIND_count; k++)
+        for (int i = 0; corpus_machines[i]; i++)
+            if (strcmp(have->at[k][i], "?") == 0)
+                strcpy(have->at[k][i], old->at[k][i]);
 }
 
 static void compare(struct tally *t, int number, const char *line, const struct marks *want,
@@ -336,6 +347,8 @@ static int run(const struct options *o, char *problems, const char *file)
             printf("line %d: %s: %s\n", number, why, line);
             status = 2;
         }
+        if (o->write && expected(file, line, &want))
+            keep_old(&have, &want);
         print(out, line, &have);
         t.same_compiler = !*now_with || strcmp(now_with, t.made_with) == 0;
         if (o->write || status)

@@ -4,7 +4,6 @@
 #include "gpus.h"
 #include "support.h"
 
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,72 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static limber_context *reference, *cuda;
-
-/* The driver, as a program that uses the library has it. */
-static struct {
-    int (*cuMemAlloc_v2)(uint64_t *, size_t);
-    int (*cuMemFree_v2)(uint64_t);
-    int (*cuMemcpyHtoDAsync_v2)(uint64_t, const void *, size_t, void *);
-    int (*cuMemcpyDtoHAsync_v2)(void *, uint64_t, size_t, void *);
-    int (*cuStreamCreate)(void **, unsigned);
-    int (*cuStreamDestroy_v2)(void *);
-    int (*cuStreamSynchronize)(void *);
-    int (*cuDevicePrimaryCtxRetain)(void **, int);
-    int (*cuCtxSetCurrent)(void *);
-} driver;
-
-static bool open_driver(void)
-{
-    const char *name = getenv("LIMBER_CUDA");
-    void *handle = dlopen(name ? name : "libcuda.so.1", RTLD_NOW), *context;
-
-    if (!handle)
-        return false;
-#define GET(name) *(void **)&driver.name = dlsym(handle, #name)
-    GET(cuMemAlloc_v2);
-    GET(cuMemFree_v2);
-    GET(cuMemcpyHtoDAsync_v2);
-    GET(cuMemcpyDtoHAsync_v2);
-    GET(cuStreamCreate);
-    GET(cuStreamDestroy_v2);
-    GET(cuStreamSynchronize);
-    GET(cuDevicePrimaryCtxRetain);
-    GET(cuCtxSetCurrent);
-#undef GET
-    return driver.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
-           driver.cuCtxSetCurrent(context) == 0;
-}
-
-static int open_contexts(void **state)
-{
-    const limber_config interp = { .size = sizeof(limber_config),
-                                   .backend = "interp",
-                                   .cache_dir = "" };
-    const limber_config device = { .size = sizeof(limber_config),
-                                   .backend = "cuda",
-                                   .cache_dir = "" };
-
-    (void)state;
-    if (!getenv("LIMBER_TEST_GPU")) {
-        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
-        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
-    }
-    if (limber_create(&reference, &interp) || limber_create(&cuda, &device)) {
-        fprintf(stderr, "%s\n", limber_error_text());
-        return -1;
-    }
-    return open_driver() ? 0 : -1;
-}
-
-static int close_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(cuda);
-    limber_destroy(reference);
-    return 0;
-}
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
@@ -92,14 +25,16 @@ struct matrix {
     bool on_device;
 };
 
-static void put(struct matrix *x)
+static struct there place(const struct matrix *x)
 {
-    uint64_t at;
+    return (struct there){ (uintptr_t)x->there.data, x->bytes };
+}
 
-    assert_int_equal(driver.cuMemAlloc_v2(&at, x->bytes), 0);
-    assert_int_equal(driver.cuMemcpyHtoDAsync_v2(at, x->here.data, x->bytes, NULL), 0);
-    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
-    x->there.data = (void *)(uintptr_t)at;
+/* What is here to where it is multiplied. */
+static void move(struct matrix *x)
+{
+    x->there.data = x->on_device ? (void *)(uintptr_t)gpu_put(x->here.data, x->bytes).at :
+                                   memcpy(malloc(x->bytes), x->here.data, x->bytes);
 }
 
 static struct matrix make(struct rng *r, const char *format, enum data data, int64_t rows,
@@ -119,12 +54,7 @@ static struct matrix make(struct rng *r, const char *format, enum data data, int
     x.here.data = malloc(x.bytes);
     fill(r, data, f, writable(x.here.data), (size_t)count);
     x.there = x.here;
-    if (on_device) {
-        put(&x);
-    } else {
-        x.there.data = malloc(x.bytes);
-        memcpy(writable(x.there.data), x.here.data, x.bytes);
-    }
+    move(&x);
     return x;
 }
 
@@ -133,20 +63,17 @@ static char *get(const struct matrix *x)
 {
     char *p = malloc(x->bytes);
 
-    if (x->on_device) {
-        assert_int_equal(driver.cuMemcpyDtoHAsync_v2(p, (uintptr_t)x->there.data, x->bytes, NULL),
-                         0);
-        assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
-    } else {
+    if (x->on_device)
+        gpu_get(p, place(x));
+    else
         memcpy(p, x->there.data, x->bytes);
-    }
     return p;
 }
 
 static void drop(struct matrix *x)
 {
     if (x->on_device)
-        driver.cuMemFree_v2((uintptr_t)x->there.data);
+        gpu_drop(place(x));
     else
         free(writable(x->there.data));
     free(writable(x->here.data));
@@ -167,26 +94,14 @@ struct trial {
 static const limber_contract native = { .size = sizeof(limber_contract),
                                         .promise = LIMBER_CONTRACT_NATIVE,
                                         .scheme = "native" };
+static const limber_contract reproducible = { .size = sizeof(limber_contract),
+                                              .promise = LIMBER_CONTRACT_REPRODUCIBLE };
 static const limber_contract wraps = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_NATIVE };
 static const limber_contract correct = { .size = sizeof(limber_contract),
                                          .promise = LIMBER_CONTRACT_CORRECT };
 static const limber_contract exact = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_EXACT };
-
-/* NaN is NaN. */
-static bool same(limber_format f, const char *x, const char *y)
-{
-    double a, b;
-
-    if (memcmp(x, y, f.size) == 0)
-        return true;
-    if (f.kind == LIMBER_KIND_INT ||
-        limber_convert(&a, named("f64"), x, f, 1, LIMBER_ROUND_NEAREST) ||
-        limber_convert(&b, named("f64"), y, f, 1, LIMBER_ROUND_NEAREST))
-        return false;
-    return a != a && b != b;
-}
 
 static void make_scalars(limber_format c, int scalars, char alpha[32], char beta[32])
 {
@@ -232,7 +147,7 @@ static void compare_in(const struct trial *t, const limber_queue *queue, int pro
         assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
     got = get(&c);
     for (size_t e = 0; e < c.bytes / fc.size; e++)
-        if (!same(fc, got + e * fc.size, (char *)c.here.data + e * fc.size))
+        if (!same_number(fc, got + e * fc.size, (char *)c.here.data + e * fc.size))
             fail_msg("%s of %s %s %s, %s, conj %d, scalars %d, layouts %d%d%d, on %d: number %zu "
                      "differs",
                      report.scheme, t->fa, t->fb, t->fc, data_name(t->data), t->conj, t->scalars,
@@ -274,6 +189,9 @@ static void formats(void **state)
                                     i % LAYOUTS, (i + scalars) % LAYOUTS, scalars % LAYOUTS, ON_all,
                                     0 });
     for (int scalars = 0; scalars < SCALARS_count; scalars++) {
+        for (int layout = 0; layout < LAYOUTS; layout++)
+            compare((struct trial){ reproducible, "f32", "f32", "f32", DATA_unit, scalars, scalars,
+                                    layout, scalars % LAYOUTS, layout, ON_all, 0 });
         compare((struct trial){ native, "f64", "f64", "f64", DATA_range, scalars, scalars, 0, 0, 1,
                                 ON_all, 0 });
         compare((struct trial){ exact, "i16", "i16", "i64", DATA_ints, scalars, scalars, 1, 2, 0,
@@ -411,8 +329,8 @@ static void of_least(const char *format, const char *result, limber_contract con
     memset(writable(b.here.data), 0, b.bytes);
     for (size_t e = 0; e < b.bytes / f.size; e++)
         ((char *)b.here.data)[(e + 1) * f.size - 1] = (char)0x80;
-    driver.cuMemFree_v2((uintptr_t)b.there.data);
-    put(&b);
+    gpu_drop(place(&b));
+    move(&b);
     assert_int_equal(gemm_complex(cuda, &contract, NULL, 3, 5, 4, NULL, a.there, 1, b.there, 0,
                                   NULL, output_of(c.there), NULL, 0),
                      status);
@@ -487,5 +405,5 @@ int main(void)
 
     if (gpu_is_missing())
         return 77;
-    return cmocka_run_group_tests(tests, open_contexts, close_contexts);
+    return cmocka_run_group_tests(tests, gpu_open, gpu_close);
 }

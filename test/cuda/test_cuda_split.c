@@ -10,7 +10,6 @@
 #include "jit/scan/scan.h"
 #include "passes/passes.h"
 
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,64 +23,13 @@
 
 extern const struct backend limber_backend_cuda;
 
-static limber_context *cuda;
 static struct target target;
-
-/* The driver, as a program that uses the library has it. */
-static struct {
-    int (*cuMemAlloc_v2)(uint64_t *, size_t);
-    int (*cuMemFree_v2)(uint64_t);
-    int (*cuMemcpyHtoDAsync_v2)(uint64_t, const void *, size_t, void *);
-    int (*cuMemcpyDtoHAsync_v2)(void *, uint64_t, size_t, void *);
-    int (*cuStreamSynchronize)(void *);
-    int (*cuDevicePrimaryCtxRetain)(void **, int);
-    int (*cuCtxSetCurrent)(void *);
-} driver;
-
-static bool open_driver(void)
-{
-    const char *name = getenv("LIMBER_CUDA");
-    void *handle = dlopen(name ? name : "libcuda.so.1", RTLD_NOW), *context;
-
-    if (!handle)
-        return false;
-#define GET(name) *(void **)&driver.name = dlsym(handle, #name)
-    GET(cuMemAlloc_v2);
-    GET(cuMemFree_v2);
-    GET(cuMemcpyHtoDAsync_v2);
-    GET(cuMemcpyDtoHAsync_v2);
-    GET(cuStreamSynchronize);
-    GET(cuDevicePrimaryCtxRetain);
-    GET(cuCtxSetCurrent);
-#undef GET
-    return driver.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
-           driver.cuCtxSetCurrent(context) == 0;
-}
 
 static int open_device(void **state)
 {
-    const limber_config device = { .size = sizeof(limber_config),
-                                   .backend = "cuda",
-                                   .cache_dir = "" };
     struct diag d = { 0 };
 
-    (void)state;
-    if (!getenv("LIMBER_TEST_GPU")) {
-        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
-        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
-    }
-    if (limber_create(&cuda, &device) || !limber_backend_cuda.probe(&target, &d)) {
-        fprintf(stderr, "%s\n", limber_error_text());
-        return -1;
-    }
-    return open_driver() ? 0 : -1;
-}
-
-static int close_device(void **state)
-{
-    (void)state;
-    limber_destroy(cuda);
-    return 0;
+    return gpu_open(state) || !limber_backend_cuda.probe(&target, &d) ? -1 : 0;
 }
 
 /* ---- one plan, by the interpreter and by a GPU ----------------------------------------------- */
@@ -130,38 +78,13 @@ struct product {
     bool half; /* C is f16, finished by a kernel of its own, in parts */
 };
 
-static bool run_plan(const struct backend *b, const struct plan *p, struct call *call,
-                     struct diag *d)
-{
-    struct kernel *kernel = NULL;
-    struct blob blob = { 0 };
-    bool ok = b->compile(p, &target, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
-              b->launch(kernel, call, d);
-
-    if (kernel)
-        b->unload(kernel);
-    free(blob.data);
-    return ok;
-}
-
-/* NaN is NaN. */
-static bool same_element(const char *x, const char *y, size_t size)
-{
-    float a = 0, b = 0;
-
-    if (size == 4) {
-        memcpy(&a, x, 4);
-        memcpy(&b, y, 4);
-    }
-    return memcmp(x, y, size) == 0 || (a != a && b != b);
-}
-
 /* The first element that differs, or -1; a GPU's refusal is in d. */
 static int64_t compare(const struct product *x, struct diag *d)
 {
     const float alpha = 1.5f, beta = -3;
     struct rng r = { 900 + (uint64_t)(x->m + x->k) };
-    size_t size = x->half ? 2 : 4, bytes = (size_t)(x->m * x->n) * size;
+    limber_format fc = named(x->half ? "f16" : "f32");
+    size_t bytes = (size_t)(x->m * x->n) * fc.size;
     char *want = malloc(bytes), *got = malloc(bytes);
     struct operand a, b;
     int64_t differs = -1;
@@ -170,9 +93,8 @@ static int64_t compare(const struct product *x, struct diag *d)
 
     make_operand(&a, x->a, x->data, x->m, x->k, &r);
     make_operand(&b, x->b, x->data, x->n, x->k, &r);
-    plan_state(&p, &(struct planned){ LIMBER_CONTRACT_FAST, x->scheme, named("f32"),
-                                      named(x->half ? "f16" : "f32"), &a.mask, &b.mask, 10,
-                                      x->scalars });
+    plan_state(&p, &(struct planned){ LIMBER_CONTRACT_FAST, x->scheme, named("f32"), fc, &a.mask,
+                                      &b.mask, 10, x->scalars });
     p.split = x->split;
     call = (struct call){ .m = x->m,
                           .n = x->n,
@@ -185,19 +107,19 @@ static int64_t compare(const struct product *x, struct diag *d)
                           .workspace_limit = x->half ? 1 : 1 << 22,
                           .alpha = x->scalars ? &alpha : NULL,
                           .beta = x->scalars ? &beta : NULL };
-    fill(&r, DATA_unit, p.node[p.ret].type.format, want, (size_t)(x->m * x->n));
+    fill(&r, DATA_unit, fc, want, (size_t)(x->m * x->n));
     memcpy(got, want, bytes);
     if (!limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d) ||
-        !run_plan(&limber_backend_interp, &p, &call, d))
+        !plan_launch(&limber_backend_interp, &p, &target, &call, d))
         fail_msg("%s: %s", x->scheme, d->text);
     assert_int_equal(limber_num(limber_plan_find(&p, OP_products), ATTR_split) == SPLIT_inside,
                      x->split == LIMBER_SPLIT_INSIDE);
     call.c.data = got;
-    if (run_plan(&limber_backend_cuda, &p, &call, d)) {
+    if (plan_launch(&limber_backend_cuda, &p, &target, &call, d)) {
         if (x->split == LIMBER_SPLIT_INSIDE && !x->half)
             assert_int_equal(call.workspace, 0);
         for (int64_t i = x->m * x->n; i-- > 0;)
-            if (!same_element(want + i * (int64_t)size, got + i * (int64_t)size, size))
+            if (!same_number(fc, want + i * fc.size, got + i * fc.size))
                 differs = i;
     }
     limber_plan_clear(&p);
@@ -259,17 +181,15 @@ static void lines_are_scaled(void **state)
 
 enum { M = 40, N = 30, K = 70, MANY = 2 };
 
-static float *put(enum data data, size_t count, struct rng *r)
+static struct there put(enum data data, size_t count, struct rng *r)
 {
     float *host = malloc(count * 4);
-    uint64_t at;
+    struct there x;
 
     fill(r, data, named("f32"), host, count);
-    assert_int_equal(driver.cuMemAlloc_v2(&at, count * 4), 0);
-    assert_int_equal(driver.cuMemcpyHtoDAsync_v2(at, host, count * 4, NULL), 0);
-    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
+    x = gpu_put(host, count * 4);
     free(host);
-    return (float *)(uintptr_t)at;
+    return x;
 }
 
 /* On the device, where complex numbers are seen as they lie; *best is the workspace. */
@@ -284,9 +204,10 @@ static void run_call(limber_split split, bool complex, float *to, size_t *best)
     };
     limber_format f = named("f32");
     struct rng r = { 12 };
-    float *a = put(DATA_unit, MANY * M * K, &r), *b = put(DATA_unit, MANY * K * N, &r);
-    float *c = put(DATA_unit, MANY * M * N, &r);
-    limber_matrix xa = { a, f, K, 1 }, xb = { b, f, N, 1 }, xc = { c, f, N, 1 };
+    struct there a = put(DATA_unit, MANY * M * K, &r), b = put(DATA_unit, MANY * K * N, &r);
+    struct there c = put(DATA_unit, MANY * M * N, &r);
+    limber_matrix xa = { (void *)a.at, f, K, 1 }, xb = { (void *)b.at, f, N, 1 },
+                  xc = { (void *)c.at, f, N, 1 };
     size_t least;
     limber_status s;
 
@@ -299,11 +220,10 @@ static void run_call(limber_split split, bool complex, float *to, size_t *best)
     if (s ||
         gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, output_of(xc), &least, best))
         fail_msg("%s", limber_error_text());
-    assert_int_equal(driver.cuMemcpyDtoHAsync_v2(to, (uintptr_t)c, MANY * M * N * 4, NULL), 0);
-    assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
-    driver.cuMemFree_v2((uintptr_t)a);
-    driver.cuMemFree_v2((uintptr_t)b);
-    driver.cuMemFree_v2((uintptr_t)c);
+    gpu_get(to, c);
+    gpu_drop(a);
+    gpu_drop(b);
+    gpu_drop(c);
 }
 
 static void calls_have_the_same_bits(void **state)
@@ -396,5 +316,5 @@ int main(void)
 
     if (gpu_is_missing())
         return 77;
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    return cmocka_run_group_tests(tests, open_device, gpu_close);
 }

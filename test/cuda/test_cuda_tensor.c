@@ -22,16 +22,6 @@
 
 extern const struct backend limber_backend_cuda;
 
-static int open_harness(void **state)
-{
-    (void)state;
-    if (!getenv("LIMBER_TEST_GPU")) {
-        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
-        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
-    }
-    return 0;
-}
-
 static void tensor_cores_have_the_interpreters_bits(void **state)
 {
     static const struct {
@@ -165,8 +155,6 @@ static double error_of(const struct plan *p, const struct target *t, limber_form
                          .b = { b, k, 1, NULL },
                          .c = { c, SIDE, 1, SIDE, 0 },
                          .workspace_limit = 1 << 22 };
-    struct kernel *kernel = NULL;
-    struct blob blob = { 0 };
     struct diag d = { 0 };
     double worst = 0;
 
@@ -176,12 +164,8 @@ static double error_of(const struct plan *p, const struct target *t, limber_form
     } else {
         fill_worst(f, a, b, SIDE);
     }
-    if (!limber_backend_interp.compile(p, t, NULL, &blob, &d) ||
-        !limber_backend_interp.load(blob.data, blob.size, &kernel, &d) ||
-        !limber_backend_interp.launch(kernel, &call, &d))
+    if (!plan_launch(&limber_backend_interp, p, t, &call, &d))
         fail_msg("%s", d.text);
-    limber_backend_interp.unload(kernel);
-    free(blob.data);
     for (int i = 0; i < SIDE * SIDE; i++) {
         double sum = 0, size = 0; /* exact: few bits each, exponents within 2^64 */
 
@@ -241,14 +225,10 @@ static void errors_stay_within_the_bound(void **state)
 static void programs_get_fp8_products(void **state)
 {
     enum { M = 140, N = 33, K = 200 };
-    const limber_config config = { .size = sizeof(limber_config),
-                                   .backend = "cuda",
-                                   .cache_dir = "" };
     const limber_contract native = { .size = sizeof(limber_contract),
                                      .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f = named("e4m3"), fc = named("bf16");
     limber_report report = LIMBER_REPORT_INIT;
-    limber_context *ctx;
     struct target t = { .device = 0 };
     struct diag d = { 0 };
     struct rng r = { 8 };
@@ -257,10 +237,9 @@ static void programs_get_fp8_products(void **state)
 
     (void)state;
     assert_true(limber_backend_cuda.probe(&t, &d));
-    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     fill(&r, DATA_unit, f, a, M * K);
     fill(&r, DATA_unit, f, b, K * N);
-    if (limber_gemm(ctx, &native, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
+    if (limber_gemm(cuda, &native, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
                     (limber_matrix){ b, f, 1, K }, NULL, (limber_output){ c, fc, N, 1 }, &report))
         fail_msg("%s", limber_error_text());
     assert_string_equal(report.scheme, t.rate[UNIT_e4m3] > 0 ? "tensor-e4m3" : "tensor-f16");
@@ -276,7 +255,6 @@ static void programs_get_fp8_products(void **state)
         }
         assert_true(fabs(limber_format_value(fc, &c[i]) - sum) <= (K + 2) * 0x1p-8 * size);
     }
-    limber_destroy(ctx);
 }
 
 int main(void)
@@ -290,5 +268,5 @@ int main(void)
 
     if (gpu_is_missing())
         return 77;
-    return cmocka_run_group_tests(tests, open_harness, NULL);
+    return cmocka_run_group_tests(tests, gpu_open, gpu_close);
 }

@@ -9,37 +9,6 @@
 
 #include <math.h>
 
-static limber_context *reference, *cuda;
-
-static int open_contexts(void **state)
-{
-    const limber_config interp = {
-        .size = sizeof(limber_config), .backend = "interp", .cache_dir = "", .threads = 1
-    };
-    const limber_config device = {
-        .size = sizeof(limber_config), .backend = "cuda", .cache_dir = "", .threads = 1
-    };
-
-    (void)state;
-    if (!getenv("LIMBER_TEST_GPU")) {
-        setenv("LIMBER_CUDA", SIMT_CUDA, 1);
-        setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
-    }
-    if (limber_create(&reference, &interp) || limber_create(&cuda, &device)) {
-        fprintf(stderr, "%s\n", limber_error_text());
-        return -1;
-    }
-    return 0;
-}
-
-static int close_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(cuda);
-    limber_destroy(reference);
-    return 0;
-}
-
 static limber_unit unit(const char *text)
 {
     limber_unit u = LIMBER_UNIT_INIT;
@@ -60,20 +29,6 @@ struct simulated {
     bool turn, counts, swamped_only;
     double alpha, beta; /* 0, 0: not given */
 };
-
-/* One NaN is as good as another; zeros have signs. */
-static bool same(limber_format f, const char *x, const char *y)
-{
-    double a, b;
-
-    if (memcmp(x, y, f.size) == 0)
-        return true;
-    assert_int_equal(limber_convert(&a, named("f64"), x, f, 1, LIMBER_ROUND_NEAREST),
-                     LIMBER_STATUS_OK);
-    assert_int_equal(limber_convert(&b, named("f64"), y, f, 1, LIMBER_ROUND_NEAREST),
-                     LIMBER_STATUS_OK);
-    return a != a && b != b;
-}
 
 static void same_counts(const struct simulated *p, const limber_statistics *s,
                         const limber_statistics *want)
@@ -147,7 +102,7 @@ static void compare(const struct simulated *p, struct rng *r)
     run(reference, p, a, b, want, &due);
     run(cuda, p, a, b, got, &have);
     for (size_t i = 0; i < nc; i++)
-        if (!same(out, want + i * out.size, got + i * out.size)) {
+        if (!same_number(out, want + i * out.size, got + i * out.size)) {
             double v[2];
 
             limber_convert(&v[0], named("f64"), got + i * out.size, out, 1, LIMBER_ROUND_NEAREST);
@@ -401,5 +356,5 @@ int main(void)
 
     if (gpu_is_missing())
         return 77;
-    return cmocka_run_group_tests(tests, open_contexts, close_contexts);
+    return cmocka_run_group_tests(tests, gpu_open, gpu_close);
 }

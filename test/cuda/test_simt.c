@@ -3,6 +3,7 @@
  * what it should, and each kind of mistake is found. */
 #include "backends/interp/unit.h"
 #include "test/cuda/simt/dot.h"
+#include "driver.h"
 #include "support.h"
 
 #include <dlfcn.h>
@@ -21,43 +22,6 @@ typedef uint64_t address;
 
 /* ---- the two libraries ---------------------------------------------------------------------- */
 
-/* CUlaunchConfig */
-struct launch_attribute {
-    int id, unused;
-    unsigned value[16];
-};
-struct launch_config {
-    unsigned grid[3], block[3], shared;
-    void *stream;
-    struct launch_attribute *attribute;
-    unsigned attributes;
-};
-
-/* clang-format off */
-#define FUNCTIONS(F) \
-    F(cuInit, (unsigned)) F(cuDeviceGetAttribute, (int *, int, int)) \
-    F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuCtxSetCurrent, (void *)) \
-    F(cuCtxSynchronize, (void)) F(cuMemAlloc_v2, (address *, size_t)) F(cuMemFree_v2, (address)) \
-    F(cuMemAllocAsync, (address *, size_t, void *)) F(cuMemHostAlloc, (void **, size_t, unsigned)) \
-    F(cuMemFreeHost, (void *)) F(cuMemGetInfo_v2, (size_t *, size_t *)) \
-    F(cuMemcpyHtoDAsync_v2, (address, const void *, size_t, void *)) \
-    F(cuMemcpyDtoHAsync_v2, (void *, address, size_t, void *)) \
-    F(cuMemsetD32Async, (address, unsigned, size_t, void *)) \
-    F(cuStreamCreate, (void **, unsigned)) F(cuStreamDestroy_v2, (void *)) \
-    F(cuStreamSynchronize, (void *)) F(cuStreamBeginCapture_v2, (void *, int)) \
-    F(cuStreamEndCapture, (void *, void **)) \
-    F(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
-    F(cuGraphLaunch, (void *, void *)) F(cuGraphExecDestroy, (void *)) F(cuGraphDestroy, (void *)) \
-    F(cuModuleLoadData, (void **, const void *)) F(cuModuleUnload, (void *)) \
-    F(cuModuleGetFunction, (void **, void *, const char *)) \
-    F(cuFuncSetAttribute, (void *, int, int)) \
-    F(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
-                       unsigned, void *, void **, void **)) \
-    F(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **)) \
-    F(cuOccupancyMaxActiveClusters, (int *, void *, const struct launch_config *)) \
-    F(cuTensorMapEncodeTiled, (void *, int, unsigned, address, const uint64_t *, const uint64_t *, \
-                               const uint32_t *, const uint32_t *, int, int, int, int))
-/* clang-format on */
 /* clang-format off */
 #define COMPILER(F) \
     F(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, \
@@ -68,7 +32,7 @@ struct launch_config {
 /* clang-format on */
 
 #define DECLARE(name, args) static int(*name) args;
-FUNCTIONS(DECLARE)
+DRIVER_FUNCTIONS(DECLARE)
 COMPILER(DECLARE)
 static const char *(*simt_error)(void);
 static void (*simt_reset)(void);
@@ -85,7 +49,7 @@ static int open_libraries(void **state)
     }
 #define LOAD_CUDA(name, args) *(void **)&name = dlsym(cuda, #name);
 #define LOAD_NVRTC(name, args) *(void **)&name = dlsym(nvrtc, #name);
-    FUNCTIONS(LOAD_CUDA)
+    DRIVER_FUNCTIONS(LOAD_CUDA)
     COMPILER(LOAD_NVRTC)
     *(void **)&simt_error = dlsym(cuda, "simt_error");
     *(void **)&simt_reset = dlsym(cuda, "simt_reset");

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char preload_name[] = "fuzz", preload_original[] = "none";
+const char interpose_name[] = "fuzz", interpose_original[] = "none";
 
 static const char *const seeds[] = {
     "*gemm m>=131 m<=131 work<3e6 k=150 -> off\n[dz]gemm* caller=lu* -> fast scheme=ozaki2\n",
@@ -62,7 +62,7 @@ static void report(const char *s)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct preload_call call = { "cblas_dgemm", 131, 140, 150, NULL };
+    struct interpose_call call = { "cblas_dgemm", 131, 140, 150, NULL };
     struct rules *rules = NULL;
     char why[200], *s = malloc(size + 1), *rest = s, *line;
 
@@ -74,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         report(s);
     } else {
         while ((line = strsep(&rest, "\n")))
-            preload_rules_add(&rules, line, why, sizeof why);
-        preload_rules_find(rules, &call);
+            interpose_rules_add(&rules, line, why, sizeof why);
+        interpose_rules_find(rules, &call);
         drop(rules);
     }
     free(s);

@@ -692,12 +692,16 @@ static void names_read_back(void **state)
                                        "(1,5,2,15,0,3,1)" };
     char text[48];
     limber_format f, g;
+    int rows = 0;
 
     (void)state;
 #define CHECK_NAME(NAME, name, ...) \
+    assert_string_equal(limber_format_at(rows++), #name); \
     assert_string_equal(limber_format_name(format(#name), text, sizeof text), #name); \
     assert_true(limber_format_equal(format(#name), LIMBER_##NAME));
     LIMBER_FORMATS(CHECK_NAME)
+    assert_null(limber_format_at(rows));
+    assert_null(limber_format_at(-1));
     assert_string_equal(limber_format_name(format("exact"), text, sizeof text), "exact");
     assert_string_equal(limber_format_name(format("(1,5,2)"), text, sizeof text), "(1,5,2)");
     assert_string_equal(limber_format_name(format("(1,8,10)"), text, sizeof text), "tf32");

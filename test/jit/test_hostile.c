@@ -140,7 +140,7 @@ static void kernels_that_lie(void **state)
         struct entries x = { .backend = limber_backends[i] };
         const limber_contract native = { .size = sizeof(limber_contract),
                                          .promise = LIMBER_CONTRACT_NATIVE };
-        const limber_matrix m = { NULL, format("f64"), 4, 1 };
+        const limber_matrix m = { NULL, named("f64"), 4, 1 };
         double a[16] = { 1 }, b[16] = { 2 }, c[16];
         limber_kernel function;
         char *dir = scratch();

@@ -8,32 +8,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
-enum { NOBODY = 65534 };
-static char *dir, why[240];
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = scratch();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    discard(dir);
-    return 0;
-}
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][5000];
-    static int at;
-
-    at = (at + 1) % 4;
-    snprintf(path[at], sizeof path[at], "%s/%s", dir, name);
-    return path[at];
-}
+static char why[240];
 
 /* ---- the hash -------------------------------------------------------------------------------- */
 
@@ -253,12 +228,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_hash_is_siphash),
-        cmocka_unit_test_setup_teardown(a_key_is_made_once, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(keys_that_others_may_know_are_refused, make_dir,
-                                        remove_dir),
-        cmocka_unit_test_setup_teardown(many_who_make_a_key_end_with_one, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(every_ancestor_is_looked_at, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(links_on_the_way_are_looked_at, make_dir, remove_dir),
+        unit_test_in_dir(a_key_is_made_once),
+        unit_test_in_dir(keys_that_others_may_know_are_refused),
+        unit_test_in_dir(many_who_make_a_key_end_with_one),
+        unit_test_in_dir(every_ancestor_is_looked_at),
+        unit_test_in_dir(links_on_the_way_are_looked_at),
     };
 
     alarm(60);

@@ -118,22 +118,13 @@ static void fill_kind(struct rng *r, const struct kind *k, limber_format f, char
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-static bool is_nan(limber_format f, const char *p)
-{
-    double x = 0;
-
-    if (f.kind != LIMBER_KIND_INT)
-        limber_convert(&x, named("f64"), p, f, 1, LIMBER_ROUND_NEAREST);
-    return isnan(x);
-}
-
 static void compare(const char *got, const char *want, int64_t count, limber_format f,
                     const char *what, int trial)
 {
     for (int64_t i = 0; i < count; i++) {
         const char *x = got + i * f.size, *y = want + i * f.size;
 
-        if (memcmp(x, y, f.size) && !(is_nan(f, x) && is_nan(f, y)))
+        if (!same_number(f, x, y))
             fail_msg("%s, trial %d: element %lld differs", what, trial, (long long)i);
     }
 }

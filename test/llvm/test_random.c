@@ -60,20 +60,6 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
     return (limber_matrix){ data, f, transposed ? 1 : cols, transposed ? rows : 1 };
 }
 
-/* One NaN is as good as another. */
-static bool equal(const char *a, const char *b, limber_format f)
-{
-    double x = 0, y = 0;
-
-    if (memcmp(a, b, f.size) == 0)
-        return true;
-    if (is_integer(f))
-        return false;
-    limber_convert(&x, named("f64"), a, f, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(&y, named("f64"), b, f, 1, LIMBER_ROUND_NEAREST);
-    return isnan(x) && isnan(y);
-}
-
 static limber_format result_of(struct rng *r, limber_format f)
 {
     if (is_integer(f))
@@ -122,7 +108,7 @@ static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
             fail_msg("%s", limber_error_text());
     }
     for (int64_t i = 0; i < m * n; i++)
-        if (!equal(got + i * fc.size, want + i * fc.size, fc))
+        if (!same_number(fc, got + i * fc.size, want + i * fc.size))
             fail_msg("%s, formats of %d and %d bytes, %d x %d x %d, data %d, turned %d, element %d",
                      kept ? report.scheme : "a refusal", fa.size, fc.size, (int)m, (int)n, (int)k,
                      kind, turns, (int)i);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Functions for one shape: the interpreter's bits for every shape, stride and target, nothing read
  * or written beside the matrices, and what the caches and the errors owe. */
+#define _GNU_SOURCE     /* nftw */
 #ifdef LIMBER_HAVE_LLVM
 #include "engine_support.h"
 
 #include "ir/ir.h"
 #include "support.h"
 
+#include <ftw.h>
 #include <pthread.h>
 #include <sys/mman.h>
 

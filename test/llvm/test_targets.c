@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include "amx_emulator.h"
+#include "plans.h"
 #include "targets.h"
 
 #include "backends/backend.h"
@@ -35,13 +36,6 @@ static const struct {
     { "ozaki2", "f128", "f128", DATA_spread }, { "integer", "i8", "i32", DATA_bytes },
     { "integer", "u8", "i32", DATA_unit },     { "integer", "i32", "i64", DATA_ints },
 };
-
-static void run_here(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
-{
-    (void)self;
-    for (int64_t i = 0; i < tasks; i++)
-        fn(arg, i, 0);
-}
 
 /* alpha = 1, beta = 0, row-major m x k times k x n. */
 struct work {
@@ -91,7 +85,6 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
 static void run(const struct backend *b, const struct target *t, const struct work *w,
                 const char *scheme, char *c)
 {
-    const struct runner runner = { 1, run_here, NULL };
     struct call call = { .m = w->m,
                          .n = w->n,
                          .k = w->k,
@@ -100,20 +93,15 @@ static void run(const struct backend *b, const struct target *t, const struct wo
                          .c = { c, w->n, 1, w->n, 0 },
                          .mask_a = &w->ma,
                          .mask_b = &w->mb,
-                         .runner = &runner,
+                         .runner = &plan_runner,
                          .workspace_limit = 1 << 16 };
-    struct kernel *kernel = NULL;
-    struct blob blob = { 0 };
     struct diag d = { 0 };
     struct plan p;
 
     state(&p, w, scheme);
     if (!limber_passes_run(&p, t, NULL, (struct pass_watch){ 0 }, &d) ||
-        !b->compile(&p, t, NULL, &blob, &d) || !b->load(blob.data, blob.size, &kernel, &d) ||
-        !b->launch(kernel, &call, &d))
+        !plan_launch(b, &p, t, &call, &d))
         fail_msg("%s: %s", scheme, d.text);
-    b->unload(kernel);
-    free(blob.data);
     limber_plan_clear(&p);
 }
 

@@ -3,8 +3,9 @@
  * LLVM, and CUDA's source on the stand-ins.  A file *.lir holds a plan, stated (passes finish it
  * for each backend's machine) or finished (only the tile is chosen), and
  *
- *   ; size: M N K
- *   ; a: NUMBERS           the rows of A, then of B (b:), and of C before (c0:)
+ *   ; size: M N K          of a convolution N C H W O R S
+ *   ; a: NUMBERS           the rows of A, then of B (b:), and of C before (c0:); of a convolution
+ *                          the image (a:), the filters (b:) and the result as they lie in memory
  *   ; alpha: NUMBER        also beta:
  *   ; expect: NUMBERS      the rows of C
  *   ; refuse BACKEND: TEXT what is in this backend's message instead
@@ -12,9 +13,10 @@
  * A number is a decimal or hexadecimal one, or "hi+lo", a sum of two that no double holds.
  * `test_run FILE...` runs these files alone. */
 #include "files.h"
+#include "gpus.h"
+#include "plans.h"
 #include "support.h"
 
-#include "backends/backend.h"
 #include "jit/scan/scan.h"
 #include "passes/passes.h"
 
@@ -40,9 +42,11 @@ static const struct backend *const backends[] = {
 struct trial {
     const char *path;
     char *text;
+    bool conv;
+    struct placed placed;       /* of a convolution; else */
     int64_t m, n, k;
-    limber_format fa, fb, fc;
-    char *a, *b, *c0, *want, *alpha, *beta;
+    struct tensor a, b, c0, want;
+    char *alpha, *beta;
 };
 
 /* What stands behind "; KEY: " up to the line's end; NULL where there is none. */
@@ -91,91 +95,92 @@ static bool same(limber_format f, const char *x, const char *y)
 {
     const limber_format wide = named("f128");
     unsigned char v[2][16];
-    double d[2];
 
-    if (memcmp(x, y, f.size) == 0)
+    if (same_number(f, x, y))
         return true;
     limber_convert(v[0], wide, x, f, 1, LIMBER_ROUND_NEAREST);
     limber_convert(v[1], wide, y, f, 1, LIMBER_ROUND_NEAREST);
-    if (f.size == named("dd").size && f.kind == named("dd").kind && memcmp(v[0], v[1], 16) == 0)
-        return true;
-    limber_convert(&d[0], named("f64"), x, f, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(&d[1], named("f64"), y, f, 1, LIMBER_ROUND_NEAREST);
-    return d[0] != d[0] && d[1] != d[1];
+    return f.kind == LIMBER_KIND_DD && memcmp(v[0], v[1], 16) == 0;
 }
 
-static void run_here(void *self, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker),
-                     void *arg)
-{
-    (void)self;
-    for (int64_t i = 0; i < tasks; i++)
-        fn(arg, i, 0);
-}
-
-static limber_format format_of(const struct plan *p, int index)
+static const struct node *arg_of(const struct plan *p, int index)
 {
     for (int i = 0; i < (int)p->nodes; i++)
         if (p->node[i].op == OP_arg && limber_num(&p->node[i], ATTR_index) == index)
-            return p->node[i].type.format;
+            return &p->node[i];
     fail_msg("no arg index=%d", index);
-    return named("f64");
+    return NULL;
 }
 
-/* The product on one backend in c, or d tells why not. */
-static bool run_on(const struct backend *b, const struct trial *t, const struct target *target,
-                   char *c, struct diag *d)
+static struct call call_of(const struct trial *t, int64_t group, struct tensor c)
 {
-    const struct runner runner = { 1, run_here, NULL };
+    if (t->conv)
+        return place_group(&t->placed, group, t->b, t->a, c);
+    return (struct call){ .m = t->m,
+                          .n = t->n,
+                          .k = t->k,
+                          .a = { t->a.data, t->k, 1, NULL },
+                          .b = { t->b.data, 1, t->n, NULL },
+                          .c = { c.data, t->n, 1, t->n, 0 },
+                          .workspace_limit = 1 << 24 };
+}
+
+/* One group of the product on one backend in c, or d tells why not. */
+static bool run_group(const struct backend *b, const struct trial *t, const struct target *target,
+                      struct call call, struct diag *d)
+{
+    limber_format fa = t->conv ? t->b.f : t->a.f, fb = t->conv ? t->a.f : t->b.f;
     struct mask ma = { 0 }, mb = { 0 };
-    struct call call = { .m = t->m,
-                         .n = t->n,
-                         .k = t->k,
-                         .a = { t->a, t->k, 1, NULL },
-                         .b = { t->b, 1, t->n, NULL },
-                         .c = { c, t->n, 1, t->n, 0 },
-                         .alpha = t->alpha,
-                         .beta = t->beta,
-                         .mask_a = &ma,
-                         .mask_b = &mb,
-                         .runner = &runner,
-                         .workspace_limit = 1 << 24 };
-    struct kernel *kernel = NULL;
-    struct blob blob = { 0 };
     struct plan p = { 0 };
     bool finished = strstr(t->text, " = products ") != NULL;
-    bool ok =
-        limber_plan_parse(&p, t->text, d) && limber_plan_verify(&p, d) &&
-        limber_passes_run(&p, target, finished ? "tile" : NULL, (struct pass_watch){ 0 }, d) &&
-        limber_scan(&ma, &call.a, t->fa, t->m, t->k, SCAN_full, true, NULL, d) &&
-        limber_scan(&mb, &call.b, t->fb, t->n, t->k, SCAN_full, true, NULL, d) &&
-        b->compile(&p, target, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
-        b->launch(kernel, &call, d);
+    bool ok;
 
-    if (kernel)
-        b->unload(kernel);
-    free(blob.data);
+    call.alpha = t->alpha;
+    call.beta = t->beta;
+    call.mask_a = &ma;
+    call.mask_b = &mb;
+    call.runner = &plan_runner;
+    ok = limber_plan_parse(&p, t->text, d) && limber_plan_verify(&p, d) &&
+         limber_passes_run(&p, target, finished ? "tile" : NULL, (struct pass_watch){ 0 }, d) &&
+         limber_scan(&ma, &call.a, fa, call.m, call.k, SCAN_full, true, NULL, d) &&
+         limber_scan(&mb, &call.b, fb, call.n, call.k, SCAN_full, true, NULL, d) &&
+         plan_launch(b, &p, target, &call, d);
     limber_mask_clear(&ma);
     limber_mask_clear(&mb);
     limber_plan_clear(&p);
     return ok;
 }
 
+static int64_t groups_of(const struct trial *t)
+{
+    return t->conv ? t->placed.conv.geometry.groups : 1;
+}
+
+static int64_t elements(const struct trial *t)
+{
+    const struct conv_sizes *z = &t->placed.conv.sizes;
+
+    return t->conv ? z->n * z->o * z->oh * z->ow : t->m * t->n;
+}
+
 static void check_on(const struct backend *b, const struct trial *t)
 {
     struct target target = { .device = 0 };
     struct diag d = { 0 };
-    int64_t count = t->m * t->n;
-    char key[40], text[200], *c = poisoned((size_t)count * t->fc.size);
-    const char *refusal;
-    bool ok;
+    int64_t count = elements(t);
+    limber_format f = t->want.f;
+    char key[40], text[200], *c = poisoned((size_t)count * f.size);
+    const char *refusal, *want = t->want.data;
+    bool ok = true;
 
     snprintf(key, sizeof key, "refuse %s", b->name);
     refusal = behind(t, key);
-    if (t->c0)
-        memcpy(c, t->c0, (size_t)count * t->fc.size);
+    if (t->c0.data)
+        memcpy(c, t->c0.data, (size_t)count * f.size);
     if (!b->probe(&target, &d))
         fail_msg("%s: %s", b->name, d.text);
-    ok = run_on(b, t, &target, c, &d);
+    for (int64_t g = 0; g < groups_of(t) && ok; g++)
+        ok = run_group(b, t, &target, call_of(t, g, (struct tensor){ c, f }), &d);
     if (refusal) {
         snprintf(text, sizeof text, "%.*s", (int)strcspn(refusal, "\n"), refusal);
         if (ok || !strstr(d.text, text))
@@ -185,15 +190,49 @@ static void check_on(const struct backend *b, const struct trial *t)
         fail_msg("%s on %s: %s", t->path, b->name, d.text);
     }
     for (int64_t i = 0; ok && i < count; i++)
-        if (!same(t->fc, c + i * t->fc.size, t->want + i * t->fc.size)) {
+        if (!same(f, c + i * f.size, want + i * f.size)) {
             double x, y;
 
-            limber_convert(&x, named("f64"), c + i * t->fc.size, t->fc, 1, LIMBER_ROUND_NEAREST);
-            limber_convert(&y, named("f64"), t->want + i * t->fc.size, t->fc, 1,
-                           LIMBER_ROUND_NEAREST);
+            limber_convert(&x, named("f64"), c + i * f.size, f, 1, LIMBER_ROUND_NEAREST);
+            limber_convert(&y, named("f64"), want + i * f.size, f, 1, LIMBER_ROUND_NEAREST);
             fail_msg("%s on %s: element %d is %a, not %a", t->path, b->name, (int)i, x, y);
         }
     free(c);
+}
+
+/* What the plan and the line of sizes say of the operands; answers how many elements each has. */
+static void read_shape(struct trial *t, const struct plan *p, int64_t *na, int64_t *nb)
+{
+    const struct node *conv = limber_plan_find(p, OP_conv2d);
+    long long z[7];
+    int count = 0, want;
+
+    conv = conv ? conv : limber_plan_find(p, OP_patches);
+    want = conv ? 7 : 3;
+    if (behind(t, "size"))
+        count = sscanf(behind(t, "size"), "%lld %lld %lld %lld %lld %lld %lld", &z[0], &z[1], &z[2],
+                       &z[3], &z[4], &z[5], &z[6]);
+    if (count != want)
+        fail_msg("%s has no '; size: ' with %d numbers", t->path, want);
+    t->a.f = arg_of(p, 0)->type.format;
+    t->b.f = arg_of(p, 1)->type.format;
+    t->c0.f = t->want.f = p->node[p->ret].type.format;
+    t->conv = conv != NULL;
+    if (conv) {
+        struct conv_geometry g;
+
+        limber_conv_read(conv, &g);
+        place_conv(&t->placed, &g,
+                   &(struct conv_sizes){ z[0], z[1], z[2], z[3], z[4], z[5], z[6], 0, 0 });
+        *na = z[0] * z[1] * z[2] * z[3];
+        *nb = z[4] * (z[1] / g.groups) * z[5] * z[6];
+        return;
+    }
+    t->m = z[0];
+    t->n = z[1];
+    t->k = z[2];
+    *na = t->m * t->k;
+    *nb = t->k * t->n;
 }
 
 static void check(void *user, const char *path)
@@ -201,36 +240,31 @@ static void check(void *user, const char *path)
     struct trial t = { .path = path, .text = test_file_read(path) };
     struct plan p = { 0 };
     struct diag d = { 0 };
-    long long m = 0, n = 0, k = 0;
+    limber_format scalar;
+    int64_t na, nb;
 
     (void)user;
     assert_non_null(t.text);
-    if (!behind(&t, "size") || sscanf(behind(&t, "size"), "%lld %lld %lld", &m, &n, &k) != 3)
-        fail_msg("%s has no '; size: M N K'", path);
     if (!limber_plan_parse(&p, t.text, &d))
         fail_msg("%s: %s", path, d.text);
-    t.m = m;
-    t.n = n;
-    t.k = k;
-    t.fa = format_of(&p, 0);
-    t.fb = format_of(&p, 1);
-    t.fc = p.node[p.ret].type.format;
+    read_shape(&t, &p, &na, &nb);
     limber_plan_clear(&p);
-    t.a = numbers(&t, "a", t.fa, m * k);
-    t.b = numbers(&t, "b", t.fb, k * n);
-    t.c0 = numbers(&t, "c0", t.fc, m * n);
-    t.want = numbers(&t, "expect", t.fc, m * n);
-    t.alpha = numbers(&t, "alpha", t.fc.kind == LIMBER_KIND_INT ? named("i64") : t.fc, 1);
-    t.beta = numbers(&t, "beta", t.fc.kind == LIMBER_KIND_INT ? named("i64") : t.fc, 1);
-    if (!t.a || !t.b || !t.want)
+    scalar = t.want.f.kind == LIMBER_KIND_INT ? named("i64") : t.want.f;
+    t.a.data = numbers(&t, "a", t.a.f, na);
+    t.b.data = numbers(&t, "b", t.b.f, nb);
+    t.c0.data = numbers(&t, "c0", t.c0.f, elements(&t));
+    t.want.data = numbers(&t, "expect", t.want.f, elements(&t));
+    t.alpha = numbers(&t, "alpha", scalar, 1);
+    t.beta = numbers(&t, "beta", scalar, 1);
+    if (!t.a.data || !t.b.data || !t.want.data)
         fail_msg("%s lacks '; a: ', '; b: ' or '; expect: '", path);
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
         check_on(backends[i], &t);
     free(t.text);
-    free(t.a);
-    free(t.b);
-    free(t.c0);
-    free(t.want);
+    free(t.a.data);
+    free(t.b.data);
+    free(t.c0.data);
+    free(t.want.data);
     free(t.alpha);
     free(t.beta);
 }
@@ -253,7 +287,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = { cmocka_unit_test(plans_give_their_bits) };
 
     named_files = argc > 1 ? argv + 1 : NULL;
-    setenv("LIMBER_CUDA", SIMT_CUDA, 1);
-    setenv("LIMBER_NVRTC", SIMT_NVRTC, 1);
+    gpu_stand_ins();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

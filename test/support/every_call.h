@@ -4,6 +4,7 @@
 #ifndef LIMBER_TEST_EVERY_CALL_H
 #define LIMBER_TEST_EVERY_CALL_H
 
+#include "files.h"
 #include "support.h"
 
 #include "jit/api/api.h"
@@ -142,7 +143,7 @@ static limber_status statistics(limber_context *ctx)
 static limber_status batch_of(limber_context *ctx, const limber_contract *k, const void *left,
                               const void *right, limber_format from, limber_format to)
 {
-    enum { COUNT_OF = 12, SIDE = 24, STEP = SIDE * SIDE };
+    enum { COUNT_OF = 4, SIDE = 24, STEP = SIDE * SIDE };
     const limber_batch t = {
         .size = sizeof(limber_batch), .count = COUNT_OF, .a = STEP, .b = STEP, .c = STEP
     };
@@ -311,10 +312,13 @@ static limber_status again(limber_context *ctx)
 {
     limber_report r = LIMBER_REPORT_INIT;
     char *text = NULL;
-    limber_status s = limber_gemm(
-        ctx,
-        &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE }, 8,
-        8, 8, NULL, matrix(a, f64, 8), matrix(b, f64, 8), NULL, output_of(matrix(c, f64, 8)), &r);
+    limber_status s =
+        limber_gemm(ctx,
+                    &(limber_contract){ .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE,
+                                        .scheme = "native" /* by a kernel, however small */ },
+                    8, 8, 8, NULL, matrix(a, f64, 8), matrix(b, f64, 8), NULL,
+                    output_of(matrix(c, f64, 8)), &r);
 
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_plan(ctx, r.kernel, &text);
@@ -423,6 +427,44 @@ static void fill_operands(void)
 static void reset(void)
 {
     memcpy(c, before, sizeof c);
+}
+
+/* A context of the backend that keeps its kernels in the folder ("": nowhere). */
+static limber_status open_context(limber_context **ctx, const char *backend, const char *folder)
+{
+    return limber_create(ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                .backend = backend,
+                                                .threads = 2,
+                                                .cache_dir = folder,
+                                                .dump_dir = "" });
+}
+
+static bool runs_here(const char *backend)
+{
+    limber_context *ctx;
+
+    if (open_context(&ctx, backend, ""))
+        return false;
+    limber_destroy(ctx);
+    return true;
+}
+
+/* Every call on every backend that runs here, each with an empty folder. */
+__attribute__((unused)) static void each_call(void (*test)(const char *backend, const char *folder,
+                                                           const struct every_call *call))
+{
+    for (int k = 0; limber_backends[k]; k++) {
+        const char *name = limber_backends[k]->name;
+
+        if (!runs_here(name))
+            continue;
+        for (size_t i = 0; i < COUNT(calls); i++) {
+            char *folder = scratch();
+
+            test(name, folder, &calls[i]);
+            discard(folder);
+        }
+    }
 }
 
 #endif

@@ -1,10 +1,65 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Folders of text tests. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
 #include "files.h"
 
+#include <ftw.h>
 #include <glob.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+char *scratch(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *name = NULL;
+
+    assert_true(asprintf(&name, "%s/limber-test-XXXXXX", tmp ? tmp : "/tmp") > 0);
+    assert_non_null(mkdtemp(name));
+    return name;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+void discard(char *folder)
+{
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(folder);
+}
+
+char *dir;
+
+const char *in_dir(const char *name)
+{
+    static char path[4][5000];
+    static int at;
+
+    at = (at + 1) % 4;
+    snprintf(path[at], sizeof path[at], "%s/%s", dir, name);
+    return path[at];
+}
+
+int make_dir(void **state)
+{
+    (void)state;
+    dir = scratch();
+    return 0;
+}
+
+int remove_dir(void **state)
+{
+    (void)state;
+    discard(dir);
+    return 0;
+}
 
 char *test_file_read(const char *path)
 {
@@ -33,6 +88,27 @@ int test_file_write(const char *path, const char *text)
     if (f && fclose(f))
         bad = 1;
     return bad;
+}
+
+size_t slurp(const char *path, unsigned char *data, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n;
+
+    assert_non_null(f);
+    n = fread(data, 1, room, f);
+    fclose(f);
+    return n;
+}
+
+void spill(const char *path, const unsigned char *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    fclose(f);
+    chmod(path, 0600);
 }
 
 size_t test_files_each(const char *folder, void (*each)(void *user, const char *path), void *user)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plans.h"
 
-#include "backends/backend.h"
 #include "jit/scan/scan.h"
 #include "passes/passes.h"
 
@@ -59,6 +58,66 @@ void plan_state(struct plan *p, const struct planned *x)
     p->ret = d;
 }
 
+bool plan_launch(const struct backend *b, const struct plan *p, const struct target *t,
+                 struct call *c, struct diag *d)
+{
+    struct kernel *kernel = NULL;
+    struct blob blob = { 0 };
+    bool ok = b->compile(p, t, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
+              b->launch(kernel, c, d);
+
+    if (kernel)
+        b->unload(kernel);
+    free(blob.data);
+    return ok;
+}
+
+static void run_here(void *self, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker),
+                     void *arg)
+{
+    (void)self;
+    for (int64_t i = 0; i < tasks; i++)
+        fn(arg, i, 0);
+}
+
+const struct runner plan_runner = { 1, run_here, NULL };
+
+void place_conv(struct placed *p, const struct conv_geometry *g, const struct conv_sizes *s)
+{
+    static const enum op ops[] = { OP_filters, OP_patches, OP_image };
+    struct conv_sizes *z = &p->conv.sizes;
+
+    p->conv = (struct conv){ *g, *s };
+    p->conv.geometry.order = ORDER_crs;
+    z->oh = (s->h + g->pad[0] + g->pad[1] - g->dilate[0] * (s->r - 1) - 1) / g->stride[0] + 1;
+    z->ow = (s->w + g->pad[2] + g->pad[3] - g->dilate[1] * (s->s - 1) - 1) / g->stride[1] + 1;
+    for (int i = 0; i < 3; i++)
+        limber_conv_map(&p->map[i], ops[i], &p->conv, 0);
+}
+
+static char *of_group(const struct placed *p, int which, int64_t group, struct tensor t)
+{
+    return (char *)t.data + group * p->map[which].group * t.f.size;
+}
+
+struct call place_group(const struct placed *p, int64_t group, struct tensor filters,
+                        struct tensor image, struct tensor result)
+{
+    const struct conv_sizes *z = &p->conv.sizes;
+    int64_t groups = p->conv.geometry.groups;
+
+    return (struct call){
+        .m = z->o / groups,
+        .n = z->n * z->oh * z->ow,
+        .k = z->c / groups * z->r * z->s,
+        .conv = &p->conv,
+        .a = limber_map_view(&p->map[0], of_group(p, 0, group, filters)),
+        .b = limber_map_view(&p->map[1], of_group(p, 1, group, image)),
+        .c = limber_map_output(&p->map[2], of_group(p, 2, group, result)),
+        .workspace_limit = 1 << 22,
+    };
+}
+
 /* ---- a plan on two backends ------------------------------------------------------------------ */
 
 struct operand {
@@ -91,23 +150,8 @@ static bool run_plan(const struct backend *b, const struct plan *p, const struct
                          .mask_a = &x->mask,
                          .mask_b = &y->mask,
                          .workspace_limit = 1 << 22 };
-    struct kernel *kernel = NULL;
-    struct blob blob = { 0 };
-    bool ok = b->compile(p, t, NULL, &blob, d) && b->load(blob.data, blob.size, &kernel, d) &&
-              b->launch(kernel, &call, d);
 
-    if (kernel)
-        b->unload(kernel);
-    free(blob.data);
-    return ok;
-}
-
-/* NaN is NaN. */
-static bool same(limber_format f, const char *x, const char *y)
-{
-    double a = limber_format_value(f, x), b = limber_format_value(f, y);
-
-    return memcmp(x, y, f.size) == 0 || (a != a && b != b);
+    return plan_launch(b, p, t, &call, d);
 }
 
 void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
@@ -136,7 +180,7 @@ void plan_compare(const char *scheme, limber_format f, limber_format result, enu
             !run_plan(&limber_backend_cuda, &p, &t, &a, &b, got, &d))
             fail_msg("%s: %s", scheme, d.text);
         for (int64_t i = 0; i < m * n; i++)
-            if (!same(result, want + i * result.size, got + i * result.size))
+            if (!same_number(result, want + i * result.size, got + i * result.size))
                 fail_msg("%s, %s, k = %d: element %d is %a, not %a", scheme, data_name(data),
                          (int)k, (int)i, limber_format_value(result, got + i * result.size),
                          limber_format_value(result, want + i * result.size));

@@ -29,6 +29,20 @@ char *poisoned(size_t bytes)
     return p;
 }
 
+static bool is_nan(limber_format f, const void *p)
+{
+    double x;
+
+    return f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT &&
+           limber_convert(&x, named("f64"), p, f, 1, LIMBER_ROUND_NEAREST) == LIMBER_STATUS_OK &&
+           x != x;
+}
+
+bool same_number(limber_format f, const void *x, const void *y)
+{
+    return memcmp(x, y, f.size) == 0 || (is_nan(f, x) && is_nan(f, y));
+}
+
 uint64_t rng_next(struct rng *r)
 {
     uint64_t z = r->s += 0x9e3779b97f4a7c15u;

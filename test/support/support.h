@@ -54,6 +54,9 @@ void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count);
 
 limber_format named(const char *name);
 
+/* The same bytes, or NaN both: one is as good as another. */
+bool same_number(limber_format f, const void *x, const void *y);
+
 /* Memory for a result, filled with what no result is. */
 char *poisoned(size_t bytes);
 

@@ -10,33 +10,6 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
-enum { NOBODY = 65534 };
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = scratch();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    discard(dir);
-    return 0;
-}
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][5000];
-    static int at;
-
-    at = (at + 1) % 4;
-    snprintf(path[at], sizeof path[at], "%s/%s", dir, name);
-    return path[at];
-}
-
 static bool write_text(const char *path, const char *text, bool ok)
 {
     struct output o;
@@ -225,14 +198,13 @@ static void standard_output_is_gone_on_with(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(new_files_have_the_umask, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(files_keep_their_permissions_and_owner, make_dir,
-                                        remove_dir),
-        cmocka_unit_test_setup_teardown(a_failure_leaves_what_was_there, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(links_are_followed, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(pipes_are_written_to, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(devices_stay_devices, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(standard_output_is_gone_on_with, make_dir, remove_dir),
+        unit_test_in_dir(new_files_have_the_umask),
+        unit_test_in_dir(files_keep_their_permissions_and_owner),
+        unit_test_in_dir(a_failure_leaves_what_was_there),
+        unit_test_in_dir(links_are_followed),
+        unit_test_in_dir(pipes_are_written_to),
+        unit_test_in_dir(devices_stay_devices),
+        unit_test_in_dir(standard_output_is_gone_on_with),
     };
 
     alarm(60);                  /* a pipe that is not written to would be waited for */

@@ -13,7 +13,7 @@ expect 0 'native' "$limber" gemm a.mtx a.mtx -o c.mtx
 expect 0 '^7$' cat c.mtx
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --contract correct --check
 expect 0 '"type":.*"f128"' "$limber" gemm a.mtx a.mtx --as f128 --json -o q.mtx
-expect 0 '"cache":.*"(disk|compiled)"' "$limber" gemm a.mtx a.mtx --json
+LIMBER_SMALL=0 expect 0 '"cache":.*"(disk|compiled)"' "$limber" gemm a.mtx a.mtx --json
 expect 0 'i64' "$limber" gemm i.mtx i.mtx --contract exact --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
@@ -22,6 +22,10 @@ expect 0 'ozaki1-i8' "$limber" gemm a.mtx a.mtx --contract correct --scheme ozak
 expect 0 'products' "$limber" gemm a.mtx a.mtx --scheme ozaki1-f16 --slices 3
 expect 1 'split=inside' "$limber" gemm a.mtx a.mtx --scheme native --split inside
 expect 2 'neither ahead' "$limber" gemm a.mtx a.mtx --split beside
+expect 0 '^order +1$' "$limber" gemm a.mtx s.mtx --contract reproducible --check
+expect 0 '"contract":.*"reproducible".*"order":.*1' sh -c '"$@" | tr -d "\n"' run "$limber" gemm a.mtx s.mtx --contract reproducible --json
+expect 0 'promise=reproducible wanted=native' "$limber" plan gemm a.mtx s.mtx --contract reproducible
+expect 1 'a: i64 has no reproducible sums' "$limber" gemm i.mtx i.mtx --contract reproducible
 expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct
 expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct
 expect 0 'f128' "$limber" formats
@@ -105,8 +109,19 @@ END
     expect 0 '' cc -shared -fPIC -w -o libopenblas.so.0 wrong.c
     expect 1 'small FP64, limber_gemm, n = 8, OpenBLAS DGEMM: row 0, column 0 breaks its contract' env LD_LIBRARY_PATH="$work" "$limber" bench --rows small --runs 1
 fi
+# A library that cannot be opened is named, and so are the packages that have it.
+mkdir "$work/none"
+for file in libmkl_rt.so.3 libmkl_rt.so.2 libmkl_rt.so; do echo none > "$work/none/$file"; done
+expect 0 '^MKL: not found \(libmkl_rt.so.3 ' env LD_LIBRARY_PATH="$work/none" "$limber" bench --rows latency --runs 1
+peers=$(dirname "$0")/../../tools/bench/peers.sh
+expect 0 'peers.sh FOLDER' "$limber" bench --help
+expect 0 'example: sh tools/bench/peers.sh' sh "$peers" --help
+expect 0 'pip: mkl' sh "$peers" --dry-run "$work/peers"
+expect 2 'usage: ' sh "$peers"
+[ ! -e "$work/peers" ] || { echo "a dry run made a folder"; exit 1; }
 expect 2 'no rows are called "all"' "$limber" bench --rows fp64,all
 expect 2 '--threads takes numbers' "$limber" bench --threads 1,0
+expect 2 '--kernels takes both' "$limber" bench --kernels fast
 expect 2 '--runs takes a number' "$limber" bench --runs 0
 expect 2 'takes no files' "$limber" bench a.mtx
 
@@ -282,10 +297,10 @@ expect 1 'line 5.*expected a number' "$limber" gemm word.mtx a.mtx
 
 # Whoever looks on changes neither the result nor the kernels on disk.
 for contract in native bits=40 correct; do
-    LIMBER_CACHE_DIR=$PWD/plain "$limber" gemm a.mtx s.mtx --contract $contract -o plain.mtx > out 2>&1
-    LIMBER_CACHE_DIR=$PWD/seen LIMBER_DUMP=$PWD/dumps LIMBER_VERBOSE=9 "$limber" gemm a.mtx s.mtx \
+    LIMBER_SMALL=0 LIMBER_CACHE_DIR=$PWD/plain "$limber" gemm a.mtx s.mtx --contract $contract -o plain.mtx > out 2>&1
+    LIMBER_SMALL=0 LIMBER_CACHE_DIR=$PWD/seen LIMBER_DUMP=$PWD/dumps LIMBER_VERBOSE=9 "$limber" gemm a.mtx s.mtx \
         --contract $contract --check --json -o seen.mtx > out 2>&1
-    LIMBER_CACHE_DIR=$PWD/seen "$limber" gemm a.mtx s.mtx --contract $contract -o after.mtx > out 2>&1
+    LIMBER_SMALL=0 LIMBER_CACHE_DIR=$PWD/seen "$limber" gemm a.mtx s.mtx --contract $contract -o after.mtx > out 2>&1
     expect 0 '' cmp plain.mtx seen.mtx
     expect 0 '' cmp plain.mtx after.mtx
 done

@@ -173,6 +173,7 @@ struct work {
     struct contender list[MOST_CONTENDERS];
     int count;
     int threads;
+    limber_kernels kernels; /* of contexts of its own */
     char why[200]; /* why nothing could be run; "" */
     size_t bytes; /* of one set of operands */
 };
@@ -321,6 +322,7 @@ struct bench {
     limber_context *ctx;
     const char *backend, *only; /* only: words of --rows; NULL: all */
     int device, threads, runs;
+    limber_kernels kernels; /* of `limber bench`; 0: as the library chooses */
     bool full, first; /* first: of several thread counts */
     int64_t sizes[MOST_SIZES]; /* of --sizes */
     int size_count, batch;
@@ -337,6 +339,7 @@ struct bench {
 
 /* rows.c: all groups that were asked for.  False: a row failed, after a message. */
 bool rows_measure(struct bench *b);
+const char *rows_words(bool gpu); /* what --rows takes */
 bool rows_known(const char *list, bool gpu); /* --rows; false after a message */
 bool bench_time_left(const struct bench *b);
 void bench_timing(struct bench *b, struct timing *t);

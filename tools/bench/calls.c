@@ -277,7 +277,6 @@ static void latency_line(struct bench *b, const char *what, const char *from, do
 
 bool latency_rows(struct bench *b)
 {
-    static const char *const from[] = { "compiled", "disk", "memory", "interpreter" };
     static const char *const what[] = { "first call, empty cache", "first call, cache on disk",
                                         "later call" };
     char dir[4096];
@@ -290,11 +289,12 @@ bool latency_rows(struct bench *b)
     for (int i = 0; ok && i < 3; i++) {
         const limber_report *r = &m[i].report;
 
-        latency_line(b, what[i], from[r->from], m[i].seconds);
-        latency_line(b, "  scan", from[r->from], r->seconds_scan);
-        latency_line(b, i ? "  finding the kernel" : "  passes and compiling", from[r->from],
-                     r->seconds_compile);
-        latency_line(b, "  running", from[r->from], r->seconds_run);
+        latency_line(b, what[i], origin_name(r->from), m[i].seconds);
+        latency_line(b, "  scan", origin_name(r->from), r->seconds_scan);
+        latency_line(
+            b, r->from == LIMBER_FROM_COMPILER ? "  passes and compiling" : "  finding the kernel",
+            origin_name(r->from), r->seconds_compile);
+        latency_line(b, "  running", origin_name(r->from), r->seconds_run);
     }
     return remove_directory(dir) && ok;
 }
@@ -349,7 +349,6 @@ static bool fresh_context(struct series *s)
 /* Ends a line of the table; false where the series ends with it. */
 static bool end_line(struct series *s, const char *what)
 {
-    static const char *const from[] = { "compiled", "from disk", "from memory", "interpreter" };
     struct contender *c = s->c;
     double amount = 2e-12 * (double)s->w.m * (double)s->w.n * (double)s->w.k;
 
@@ -358,7 +357,7 @@ static bool end_line(struct series *s, const char *what)
                                          .w = &s->w,
                                          .c = c,
                                          .unit = "TFLOPS",
-                                         .note = from[c->report.from],
+                                         .note = origin_name(c->report.from),
                                          .value = c->median > 0 ? amount / c->median : 0 });
     return c->state == STATE_ok;
 }

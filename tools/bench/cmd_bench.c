@@ -31,6 +31,23 @@ static int read_numbers(const char *list, long most, int64_t *numbers, int room)
     return n;
 }
 
+/* LIMBER_KERNELS_AUTO: after a message. */
+static limber_kernels kernels_of(const char *word)
+{
+    static const struct {
+        const char *word;
+        limber_kernels kernels;
+    } list[] = { { "both", LIMBER_KERNELS_BOTH },
+                 { "prebuilt", LIMBER_KERNELS_PREBUILT },
+                 { "specialised", LIMBER_KERNELS_SPECIALISED } };
+
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(word, list[i].word))
+            return list[i].kernels;
+    complain("bench: --kernels takes both, prebuilt or specialised");
+    return LIMBER_KERNELS_AUTO;
+}
+
 /* Reads the options of a command that takes no files; false after a message. */
 static bool read_options(poptContext o, const char *command, const char *help)
 {
@@ -41,7 +58,9 @@ static bool read_options(poptContext o, const char *command, const char *help)
 
 static bool with_threads(struct bench *b, int threads)
 {
-    limber_config config = { .size = sizeof(limber_config), .threads = threads };
+    limber_config config = { .size = sizeof(limber_config),
+                             .threads = threads,
+                             .kernels = b->kernels };
     bool ok;
 
     b->threads = threads;
@@ -74,15 +93,16 @@ int cmd_bench(int argc, const char **argv)
 {
     int json = 0, full = 0, runs = 5, n = 0, status = 2;
     int64_t counts[MOST_THREAD_COUNTS];
-    char *rows = NULL, *threads = NULL;
+    char *rows = NULL, *threads = NULL, *kernels = NULL;
     struct poptOption table[] = {
         { "full", 0, POPT_ARG_NONE, &full, 0, "measure larger sizes too", NULL },
         { "threads", 0, POPT_ARG_STRING, &threads, 0, "number of threads, or a list of such (1)",
           "1,2" },
-        { "rows", 0, POPT_ARG_STRING, &rows, 0,
-          "only these: limits fp64 fp32 int8 correct quad mask integers simulate small prepared "
-          "hostile scan latency threads workspace",
-          "WORD,WORD" },
+        { "rows", 0, POPT_ARG_STRING, &rows, 0, rows_words(false), "WORD,WORD" },
+        { "kernels", 0, POPT_ARG_STRING, &kernels, 0,
+          "code of Limber's products: both, prebuilt or specialised (specialised, so that nothing "
+          "is compiled beside a measurement); rows of latency: both",
+          "WORD" },
         { "runs", 0, POPT_ARG_INT, &runs, 0, "runs of every row (5)", "1..99" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
@@ -90,14 +110,23 @@ int cmd_bench(int argc, const char **argv)
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     struct bench b = { .backend = "", .group = "", .seed = 1, .start = now() };
 
-    if (!read_options(o, "bench",
-                      "[options]\n\nexample: limber bench --rows fp64,quad --threads 1,2"))
+    if (!read_options(
+            o, "bench",
+            "[options]\n\n"
+            "Measures Limber beside OpenBLAS, BLIS, MKL, oneDNN, LIBXSMM, FLINT and Arb, "
+            "whichever\n"
+            "the dynamic linker finds (LD_LIBRARY_PATH).  `sh tools/bench/peers.sh FOLDER` "
+            "puts the\n"
+            "newest of the first five into a folder.  The head of the table names those "
+            "that are missing.\n\n"
+            "example: limber bench --rows fp64,quad --threads 1,2"))
         status = 2;
     else if (!(n = read_numbers(threads ? threads : "1", MOST_THREADS, counts, MOST_THREAD_COUNTS)))
         complain("bench: --threads takes numbers from 1 to %d with commas between", MOST_THREADS);
     else if (runs < 1 || runs > MOST_SAMPLES)
         complain("bench: --runs takes a number from 1 to %d", MOST_SAMPLES);
-    else if (rows_known(rows, false)) {
+    else if (rows_known(rows, false) &&
+             (b.kernels = kernels_of(kernels ? kernels : "specialised"))) {
         b.runs = runs;
         b.full = full;
         b.only = rows;
@@ -109,6 +138,7 @@ int cmd_bench(int argc, const char **argv)
     poptFreeContext(o);
     free(rows);
     free(threads);
+    free(kernels);
     return status;
 }
 
@@ -265,8 +295,7 @@ int cmd_gpu(int argc, const char **argv)
 {
     struct options v = { .seconds = 300, .batch = 64, .seed = 1 };
     struct poptOption table[] = {
-        { "rows", 0, POPT_ARG_STRING, &v.rows, 0,
-          "only these: units fp32 fp64 quad int conv small workspace", "WORD,WORD" },
+        { "rows", 0, POPT_ARG_STRING, &v.rows, 0, rows_words(true), "WORD,WORD" },
         { "sizes", 0, POPT_ARG_STRING, &v.sizes, 0, "n of products, instead of each group's own",
           "N,N" },
         { "batch", 0, POPT_ARG_INT, &v.batch, 0, "images of a convolution (64)", "N" },

@@ -365,7 +365,8 @@ static bool begin_own(struct contender *c)
     limber_format f = w->fc;
     limber_matrix m = { NULL, f, w->n, 1 };
     limber_config config = { .size = sizeof(limber_config),
-                             .threads = c->variant == CALL_two_threads ? 2 : 1 };
+                             .threads = c->variant == CALL_two_threads ? 2 : 1,
+                             .kernels = w->kernels };
     limber_kernel kernel = NULL;
     limber_status status = LIMBER_STATUS_OK;
 

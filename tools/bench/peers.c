@@ -7,6 +7,7 @@
 #include <limber/environment.h>
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,8 +45,17 @@ bool library_find(struct library *l, const struct symbol *list, size_t count)
     return true;
 }
 
-/* A function or a variable of library l; NULL when it has none of that name. */
-#define FIND(variable, symbol) (*(void **)&(variable) = dlsym(l->handle, symbol))
+/* A function or a variable of the library; NULL when it has none of that name.  The names of
+ * OpenBLAS's wheel begin with scipy_. */
+static void *symbol_of(const struct library *l, const char *name)
+{
+    char longer[64];
+    void *found = dlsym(l->handle, name);
+
+    snprintf(longer, sizeof longer, "scipy_%s", name);
+    return found ? found : dlsym(l->handle, longer);
+}
+#define FIND(variable, symbol) (*(void **)&(variable) = symbol_of(l, symbol))
 
 /* ---- BLAS: OpenBLAS, BLIS, MKL --------------------------------------------------------------- */
 
@@ -79,8 +89,8 @@ static bool find_cblas(struct library *l)
 {
     if (!library_load(l))
         return false;
-    l->gemm[0] = dlsym(l->handle, "cblas_dgemm");
-    l->gemm[1] = dlsym(l->handle, "cblas_sgemm");
+    l->gemm[0] = symbol_of(l, "cblas_dgemm");
+    l->gemm[1] = symbol_of(l, "cblas_sgemm");
     return (l->gemm[0] && l->gemm[1]) || library_refuse(l, "has no cblas_dgemm");
 }
 
@@ -166,6 +176,66 @@ static bool open_blis(struct library *l)
     return true;
 }
 
+/* MKL's functions for one shape. */
+static struct {
+    int (*create_d)(void **, int, int, int, int, int, int, double, int, int, double, int);
+    int (*create_s)(void **, int, int, int, int, int, int, float, int, int, float, int);
+    void *(*function_d)(const void *), *(*function_s)(const void *);
+    int (*destroy)(void *);
+} mkl_jit;
+
+static void find_mkl_jit(struct library *l)
+{
+    static const struct symbol needed[] = {
+        { "mkl_cblas_jit_create_dgemm", &mkl_jit.create_d },
+        { "mkl_cblas_jit_create_sgemm", &mkl_jit.create_s },
+        { "mkl_jit_get_dgemm_ptr", &mkl_jit.function_d },
+        { "mkl_jit_get_sgemm_ptr", &mkl_jit.function_s },
+        { "mkl_jit_destroy", &mkl_jit.destroy },
+    };
+
+    if (!LIBRARY_FIND(l, needed)) {
+        mkl_jit.create_d = NULL;
+        *l->why_not = 0; /* the other peers of this library do without */
+    }
+}
+
+/* Where MKL compiles nothing it offers a call of its GEMM instead, which is another peer. */
+static bool prepare_mkl_jit(struct contender *c)
+{
+    enum { COMPILED = 0 };
+    int n = (int)c->work->n, status;
+    bool is_double = c->now->fy.size == 8;
+    void *made = NULL, *function;
+
+    if (!mkl_jit.create_d)
+        return false;
+    status = is_double ? mkl_jit.create_d(&made, ROW_MAJOR, AS_IS, AS_IS, n, n, n, 1, n, n, 0, n) :
+                         mkl_jit.create_s(&made, ROW_MAJOR, AS_IS, AS_IS, n, n, n, 1, n, n, 0, n);
+    if (status != COMPILED) {
+        mkl_jit.destroy(made);
+        return false;
+    }
+    function = is_double ? mkl_jit.function_d(made) : mkl_jit.function_s(made);
+    memcpy(&c->function, &function, sizeof function);
+    c->prepared = made;
+    return true;
+}
+
+static bool run_mkl_jit(struct contender *c)
+{
+    const struct operands *o = c->now;
+
+    ((void (*)(void *, const void *, const void *, void *))c->function)(c->prepared, o->a, o->b,
+                                                                        o->y);
+    return true;
+}
+
+static void release_mkl_jit(struct contender *c)
+{
+    mkl_jit.destroy(c->prepared);
+}
+
 static void (*mkl_threads)(int);
 
 /* MKL ends the process when the OpenMP that it wants is absent: it is told to use GCC's, which
@@ -178,21 +248,49 @@ static void name_mkl_threading(void)
         setenv("MKL_THREADING_LAYER", "GNU", 0);
 }
 
+/* MKL has a library of kernels for each instruction set, and opens one at the first product. */
+static int name_kernels(struct dl_phdr_info *loaded, size_t size, void *name)
+{
+    static const char *const sets[] = { "def", "mc3", "avx2", "avx512", "avx10" };
+    const char *file = strrchr(loaded->dlpi_name, '/');
+    char text[32];
+
+    (void)size;
+    for (size_t i = 0; file && i < sizeof sets / sizeof *sets; i++) {
+        snprintf(text, sizeof text, "/libmkl_%s.so", sets[i]);
+        if (!strncmp(file, text, strlen(text)))
+            *(const char **)name = sets[i];
+    }
+    return 0;
+}
+
+/* By default MKL takes the best kernels that it has for the CPU; MKL_ENABLE_INSTRUCTIONS can only
+ * take some away.  On AMD's CPUs it takes `def`, which has kernels of AVX2 for Zen, whatever the
+ * variable says, and it compiles no function for one shape. */
 static bool open_mkl(struct library *l)
 {
     void (*version)(char *, int);
     char text[256] = "";
+    const char *set = "unknown";
+    double one = 1, product = 0;
+    dgemm_fn *dgemm;
 
+    unsetenv("MKL_ENABLE_INSTRUCTIONS");
     if (!find_cblas(l))
         return false;
     name_mkl_threading();
     if (!FIND(mkl_threads, "MKL_Set_Num_Threads"))
         return library_refuse(l, "cannot be told how many threads to use");
+    find_mkl_jit(l);
+    *(void **)&dgemm = l->gemm[0];
+    dgemm(ROW_MAJOR, AS_IS, AS_IS, 1, 1, 1, 1, &one, 1, &one, 1, 0, &product, 1);
+    dl_iterate_phdr(name_kernels, &set);
     if (FIND(version, "mkl_get_version_string"))
         version(text, sizeof text - 1);
     for (char *end = text + strlen(text); end > text && end[-1] == ' ';)
         *--end = 0;
-    snprintf(l->kernels, sizeof l->kernels, "%s", text);
+    snprintf(l->kernels, sizeof l->kernels, "%s%s; %s", set,
+             !strcmp(set, "def") && cpu_has("avx2") ? " (for Zen: AVX2; others: SSE)" : "", text);
     return true;
 }
 
@@ -212,7 +310,7 @@ static void set_mkl_threads(int threads)
 }
 
 struct library openblas = { .name = "OpenBLAS",
-                            .files = "libopenblas.so.0",
+                            .files = "libscipy_openblas.so libopenblas.so.0",
                             .open = open_openblas,
                             .threads = set_openblas_threads };
 struct library blis = {
@@ -275,8 +373,6 @@ static bool open_xsmm(struct library *l)
     return true;
 }
 
-/* Debian 12 has LIBXSMM as an archive only; `gcc -shared -Wl,--whole-archive libxsmm.a` with
- * libxsmmnoblas.a makes libxsmm.so.1 of it. */
 struct library libxsmm = { .name = "LIBXSMM",
                            .files = "libxsmm.so.1 libxsmm.so",
                            .open = open_xsmm };
@@ -305,6 +401,9 @@ enum { DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
     .release = onednn_release
 #define XSMM \
     .library = &libxsmm, .largest = 128, .plain = true, .prepare = prepare_xsmm, .run = run_xsmm
+#define MKL_JIT \
+    .library = &mkl, .largest = 128, .plain = true, .prepare = prepare_mkl_jit, \
+    .run = run_mkl_jit, .release = release_mkl_jit
 #define INTEGERS \
     .plain = true, .prepare = flint_prepare, .run = flint_run, .fetch = flint_fetch, \
     .release = flint_release
@@ -326,6 +425,8 @@ static const struct peer peers[] = {
     { .name = "oneDNN s8s8s32, B packed before", I8, MATMUL },
     { .name = "LIBXSMM", F64, XSMM },
     { .name = "LIBXSMM", F32, XSMM },
+    { .name = "MKL, one shape", F64, MKL_JIT },
+    { .name = "MKL, one shape", F32, MKL_JIT },
     { .word = "i64", .name = "FLINT fmpz_mat", .library = &flint, .formats = "i64", .largest = 1024,
       EXACT, INTEGERS },
     { .word = "flint", .name = "FLINT fmpz_mat, 113 bits", .library = &flint, .formats = "f128",

@@ -41,6 +41,10 @@ static const struct row cpu_rows[] = {
     { "fp32", "FP32 native, A B^T", "f32 f32' f32", "1024", "signed", "native f32*" },
     { "fp32", "FP32 native, A^T B", "f32' f32 f32", "1024", "signed", "native f32*" },
     { "fp32", "FP32 native, A^T B^T", "f32' f32' f32", "1024", "signed", "native f32*" },
+    { "order", "FP64, one stated order", "f64", "16 32 64 256 1024", "normal",
+      "reproducible native/plain*" },
+    { "order", "FP32, one stated order", "f32", "16 32 64 256 1024", "normal",
+      "reproducible native/plain*" },
     { "int8", "i8 x i8 -> i32", "i8 i8 i32", "512 1024 2048", "integers 7", "native:integer i8*",
       "bytes" },
     { "int8", "u8 x i8 -> i32", "u8 i8 i32", "512 1024 2048", "integers 7", "native:integer u8*",
@@ -330,9 +334,8 @@ static void set_variant(struct contender *c, const char *word)
 static enum promise promise_of(const struct work *w, limber_contract contract)
 {
     static const enum promise promises[] = {
-        [LIMBER_CONTRACT_NATIVE] = PROMISE_sum,
-        [LIMBER_CONTRACT_BITS] = PROMISE_bits,
-        [LIMBER_CONTRACT_CORRECT] = PROMISE_rounded,
+        [LIMBER_CONTRACT_NATIVE] = PROMISE_sum,  [LIMBER_CONTRACT_REPRODUCIBLE] = PROMISE_sum,
+        [LIMBER_CONTRACT_BITS] = PROMISE_bits,   [LIMBER_CONTRACT_CORRECT] = PROMISE_rounded,
         [LIMBER_CONTRACT_EXACT] = PROMISE_exact,
     };
 
@@ -387,6 +390,8 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
         c.name = "bits=53";
     } else if (c.contract.promise == LIMBER_CONTRACT_CORRECT) {
         c.name = "correct";
+    } else if (c.contract.promise == LIMBER_CONTRACT_REPRODUCIBLE) {
+        c.name = "reproducible";
     }
     c.contract.scheme = scheme;
     set_variant(&c, how);
@@ -428,6 +433,7 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
 
     memset(w, 0, sizeof *w);
     w->threads = strcmp(r->group, "threads") ? b->threads : 2;
+    w->kernels = b->kernels;
     snprintf(w->what, sizeof w->what, "%s", r->work);
     if ((name = cut(w->what, ';')))
         snprintf(w->data_name, sizeof w->data_name, "%s", name);
@@ -867,6 +873,19 @@ static bool listed(const char *list, const char *word, size_t length)
         list += n + (list[n] == ',');
     }
     return false;
+}
+
+const char *rows_words(bool gpu)
+{
+    static char text[256];
+    const struct row *rows;
+    int count = table_of(gpu, &rows);
+    size_t at = (size_t)snprintf(text, sizeof text, "only these:");
+
+    for (int i = 0; i < count; i++)
+        if ((i == 0 || strcmp(rows[i].group, rows[i - 1].group)) && at < sizeof text)
+            at += (size_t)snprintf(text + at, sizeof text - at, " %s", rows[i].group);
+    return text;
 }
 
 bool rows_known(const char *list, bool gpu)

@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The subcommands.  argv[0] is the name.  The exit status: 0 good, 1 failed, 2 usage. */
+/* What --backend takes. */
+#define BACKENDS "auto, interp, llvm or cuda"
+
+/* The subcommands.  argv[0] is "limber NAME".  The exit status: 0 good, 1 failed, 2 usage. */
 int cmd_gemm(int argc, const char **argv);
 int cmd_conv(int argc, const char **argv);
 int cmd_plan(int argc, const char **argv);
@@ -32,6 +35,7 @@ bool options_read(struct poptContext_s *o, const char *help);
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Destroys a context.  Where the interpreter computed unasked, a message says so once. */
 void context_end(limber_context *ctx);
+const char *origin_name(int from); /* limber_origin in a word */
 double now(void); /* seconds */
 void cpu_name(char *name, size_t size);
 
@@ -151,7 +155,7 @@ void verdict_json(struct cJSON *j, const struct product *p, const struct verdict
 
 /* ---- what data is like, and what becomes of it ----------------------------------------------- */
 
-/* masks.c: a cell stands for some tiles of an operand, in the matrix's own order: A's lines go
+/* inspection.c: a cell stands for some tiles of an operand, in the matrix's own order: A's lines go
  * down, B's across. */
 struct cell {
     bool zero, special;
@@ -160,13 +164,13 @@ struct cell {
 struct grid {
     int64_t down, across, dy, dx;
 }; /* numbers of cells, and of tiles in one */
-struct grid masks_grid(const limber_inspection *l, int side, int64_t high, int64_t wide);
-struct cell masks_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
-                       int64_t x);
+struct grid inspection_grid(const limber_inspection *l, int side, int64_t high, int64_t wide);
+struct cell inspection_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
+                            int64_t x);
 /* The range of emax over all tiles of both; zeros and false when they hold no finite nonzero. */
-bool masks_range(const limber_inspection inspection[2], int *least, int *most);
-void masks_print(const struct product *p, const limber_inspection inspection[2]);
-struct cJSON *masks_json(const limber_inspection inspection[2]);
+bool inspection_range(const limber_inspection inspection[2], int *least, int *most);
+void inspection_print(const struct product *p, const limber_inspection inspection[2]);
+struct cJSON *inspection_json(const limber_inspection inspection[2]);
 
 /* parts.c: the parts of a mixed product.  measured: it has run. */
 void parts_print(const limber_report *r);

@@ -215,7 +215,8 @@ int cmd_demo(int argc, const char **argv)
     int status;
     bool ok;
 
-    ok = options_read(o, "\n\nexample: LIMBER_DATA=/path/to/data limber demo");
+    ok = options_read(o, "\n\nReal data is taken from the folder that LIMBER_DATA "
+                         "names.\n\nexample: LIMBER_DATA=/path/to/data limber demo");
     poptFreeContext(o);
     if (!ok)
         return 2;

@@ -489,7 +489,7 @@ int cmd_explore(int argc, const char **argv)
           "roundings, of rn ra rz ru rd ro rs (rn)", "LIST" },
         { "mul", 0, POPT_ARG_STRING, &e.products.text, 0,
           "products: rounded to the accumulator's "
-          "format (default), exact (default with --in) or both",
+          "format (default), exact (default with --in), or rounded,exact",
           "LIST" },
         { "in", 0, POPT_ARG_STRING, &e.in, 0,
           "operands in this format; default: the "
@@ -518,7 +518,7 @@ int cmd_explore(int argc, const char **argv)
         { "layout", 0, POPT_ARG_STRING, &e.p.layout, 0, "with --conv: as in limber conv", "NAME" },
         { "conv-groups", 0, POPT_ARG_INT, &e.p.groups, 0, "with --conv: --groups of limber conv",
           "N" },
-        { "backend", 0, POPT_ARG_STRING, &e.p.backend, 0, "auto, interp or llvm", "NAME" },
+        { "backend", 0, POPT_ARG_STRING, &e.p.backend, 0, BACKENDS, "NAME" },
         { "threads", 0, POPT_ARG_INT, &e.p.threads, 0, "worker threads", "N" },
         { "json", 0, POPT_ARG_NONE, &e.p.json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND

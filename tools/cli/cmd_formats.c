@@ -7,11 +7,6 @@
 #include <math.h>
 #include <popt.h>
 
-static const char *const names[] = { "f16",  "bf16", "tf32", "e4m3", "e5m2", "e3m2",
-                                     "e2m3", "e2m1", "f32",  "f64",  "f128", "dd",
-                                     "i8",   "i16",  "i32",  "i64",  "u8" };
-enum { NAMES = sizeof names / sizeof *names };
-
 /* Exponents of the largest finite and of the smallest positive value, significant bits. */
 static void measures(limber_format f, int *sig, int *top, int *low)
 {
@@ -65,6 +60,7 @@ int cmd_formats(int argc, const char **argv)
     poptContext o = poptGetContext("limber", argc, argv, table, 0);
     cJSON *array = NULL;
     const limber_scheme *scheme;
+    const char *name;
 
     ok = options_read(o, "[options]\n\nexample: limber formats --json");
     poptFreeContext(o);
@@ -74,8 +70,8 @@ int cmd_formats(int argc, const char **argv)
         array = cJSON_CreateArray();
     else
         printf("name  bytes  bits   below      smallest   round-off u\n");
-    for (int i = 0; i < NAMES; i++)
-        row(names[i], array);
+    for (int i = 0; (name = limber_format_at(i)); i++)
+        row(name, array);
     if (json) {
         char *s = cJSON_Print(array);
 

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const source[] = { "compiled", "disk", "memory" };
-
 static void shape_text(const struct product *p, char *s, size_t size)
 {
     if (p->is_conv)
@@ -67,6 +65,8 @@ static void print_json(const struct product *p, const struct measured *o)
         cJSON_AddBoolToObject(j, "quantised", !p->unquantised);
     cJSON_AddStringToObject(j, "backend", o->cold.backend);
     cJSON_AddStringToObject(j, "scheme", o->cold.scheme);
+    if (o->cold.order)
+        cJSON_AddNumberToObject(j, "order", o->cold.order);
     cJSON_AddNumberToObject(j, "products_kept", o->cold.rows);
     cJSON_AddNumberToObject(j, "products_pruned", o->cold.pruned);
     if (isfinite(o->cold.bound))
@@ -76,7 +76,7 @@ static void print_json(const struct product *p, const struct measured *o)
     verdict_json(j, p, &o->v);
     cJSON_AddNumberToObject(j, "seconds_cold", o->seconds_cold);
     cJSON_AddNumberToObject(j, "seconds_warm", o->seconds_warm);
-    cJSON_AddStringToObject(j, "cache", source[o->cold.from]);
+    cJSON_AddStringToObject(j, "cache", origin_name(o->cold.from));
     if (o->cold.parts)
         cJSON_AddItemToObject(j, "parts", parts_json(last(o), true));
     if (p->promise.statistics)
@@ -103,12 +103,14 @@ static void print_text(const struct product *p, const struct measured *o)
                              "native",
            o->cold.scheme, o->cold.backend);
     printf("products  %d kept, %d pruned\n", o->cold.rows, o->cold.pruned);
+    if (o->cold.order)
+        printf("order     %d\n", o->cold.order);
     if (!p->promise.unit)
         printf("bound     %.3g |A||B|%s\n", o->cold.bound, o->cold.bound == 0 ? " (exact)" : "");
     if (p->check)
         printf("error     %.4g ulp, %.3g |A||B| (%lld of %lld elements)\n", o->v.ulp, o->v.relative,
                (long long)o->v.checked, (long long)o->v.elements);
-    printf("seconds   %.6f (%s)", o->seconds_cold, source[o->cold.from]);
+    printf("seconds   %.6f (%s)", o->seconds_cold, origin_name(o->cold.from));
     if (o->timed)
         printf(", warm %.6f", o->seconds_warm);
     printf("\n");

@@ -47,7 +47,7 @@ static int print_json(const struct product *p, const struct explanation *t, char
     cJSON *j = cJSON_CreateObject();
     char *printed;
 
-    cJSON_AddItemToObject(j, "operands", masks_json(t->inspection));
+    cJSON_AddItemToObject(j, "operands", inspection_json(t->inspection));
     cJSON_AddStringToObject(j, "scheme", t->plan.scheme);
     json_number(j, "bound", t->plan.bound);
     json_number(j, "seconds_predicted", t->plan.cost);
@@ -67,7 +67,7 @@ static int print_json(const struct product *p, const struct explanation *t, char
 
 static int print_text(const struct product *p, const struct explanation *t, const char *text)
 {
-    masks_print(p, t->inspection);
+    inspection_print(p, t->inspection);
     fputs(text, stdout);
     if (!p->run)
         return 0;
@@ -156,16 +156,22 @@ int cmd_plan(int argc, const char **argv)
         { "passes", 0, POPT_ARG_STRING, &passes, 0, "run only these passes", "P,Q" },
         { "target", 0, POPT_ARG_STRING, &target, 0, "plan for this machine, described as text",
           "FILE" },
-        { "backend", 0, POPT_ARG_STRING, &backend, 0, "auto, interp or llvm", "NAME" },
+        { "backend", 0, POPT_ARG_STRING, &backend, 0, BACKENDS, "NAME" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o;
 
-    if (argc > 1 && (!strcmp(argv[1], "gemm") || !strcmp(argv[1], "conv")))
-        return of_product(argc - 1, argv + 1, argv[1][0] == 'c');
+    if (argc > 1 && (!strcmp(argv[1], "gemm") || !strcmp(argv[1], "conv"))) {
+        bool is_conv = argv[1][0] == 'c';
+
+        argv[1] = is_conv ? "limber plan conv" : "limber plan gemm";
+        return of_product(argc - 1, argv + 1, is_conv);
+    }
     o = poptGetContext("limber", argc, argv, table, 0);
     ok = options_read(o, "gemm A B [options] | conv X W [options] | FILE.lir [options]\n\n"
+                         "`limber plan gemm --help` and `limber plan conv --help` have the options "
+                         "of these; those of\na plan in a file follow.\n\n"
                          "example: limber plan gemm A.npy B.npy --contract bits=40");
     path = poptGetArg(o);
     if (!ok)

@@ -21,20 +21,20 @@ struct prebuild {
 
 static void print_made(struct prebuild *p, const char *what, const limber_report *r)
 {
-    p->made[r->from == 0 ? COMPILED : FOUND]++;
+    p->made[r->from == LIMBER_FROM_COMPILER ? COMPILED : FOUND]++;
     if (p->rows) {
         cJSON *j = cJSON_CreateObject();
 
         cJSON_AddStringToObject(j, "for", what);
         cJSON_AddStringToObject(j, "kernel", r->kernel);
         cJSON_AddStringToObject(j, "scheme", r->scheme);
-        cJSON_AddBoolToObject(j, "compiled", r->from == 0);
+        cJSON_AddBoolToObject(j, "compiled", r->from == LIMBER_FROM_COMPILER);
         cJSON_AddNumberToObject(j, "seconds", r->seconds_compile);
         cJSON_AddItemToArray(p->rows, j);
         return;
     }
     printf("%.12s  %-10s  %-8s  %7.1f ms  %s\n", r->kernel, r->scheme,
-           r->from == 0 ? "compiled" : "there", 1e3 * r->seconds_compile, what);
+           r->from == LIMBER_FROM_COMPILER ? "compiled" : "there", 1e3 * r->seconds_compile, what);
     fflush(stdout);
 }
 
@@ -261,7 +261,8 @@ static int make_all(struct prebuild *p, poptContext o)
     bool ok = true;
 
     if (limber_create(&p->ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                 .partition = LIMBER_PARTITION_OFF }) !=
+                                                 .partition = LIMBER_PARTITION_OFF,
+                                                 .kernels = LIMBER_KERNELS_SPECIALISED }) !=
             LIMBER_STATUS_OK ||
         limber_cache_describe(p->ctx, &info) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());

@@ -69,6 +69,17 @@ void context_end(limber_context *ctx)
     limber_destroy(ctx);
 }
 
+const char *origin_name(int from)
+{
+    static const char *const names[] = { [LIMBER_FROM_COMPILER] = "compiled",
+                                         [LIMBER_FROM_DISK] = "disk",
+                                         [LIMBER_FROM_MEMORY] = "memory",
+                                         [LIMBER_FROM_INTERPRETER] = "interpreter",
+                                         [LIMBER_FROM_LIBRARY] = "library" };
+
+    return from >= 0 && (size_t)from < sizeof names / sizeof *names ? names[from] : "unknown";
+}
+
 double now(void)
 {
     struct timespec t;
@@ -115,6 +126,8 @@ static void help(FILE *out)
 
 int main(int argc, const char **argv)
 {
+    char name[32];
+
     /* It reads and writes the files that the user names, and finds gnuplot by PATH. */
     if (getauxval(AT_SECURE)) {
         complain("it does not run with rights that its user does not have");
@@ -135,8 +148,11 @@ int main(int argc, const char **argv)
         return 0;
     }
     for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(argv[1], commands[i].name))
+        if (!strcmp(argv[1], commands[i].name)) {
+            snprintf(name, sizeof name, "limber %s", argv[1]); /* for "Usage:" */
+            argv[1] = name;
             return commands[i].run(argc - 1, argv + 1);
+        }
     complain("no command is called \"%s\"", argv[1]);
     help(stderr);
     return 2;

@@ -29,6 +29,7 @@ bool contract_of(const char *words, limber_contract *k)
         { "correct", LIMBER_CONTRACT_CORRECT },
         { "exact", LIMBER_CONTRACT_EXACT },
         { "fast", LIMBER_CONTRACT_FAST },
+        { "reproducible", LIMBER_CONTRACT_REPRODUCIBLE },
     };
     long bits;
     char *end;
@@ -60,8 +61,8 @@ static bool parse_contract(struct product *p)
         return unit_of_words(p, s + 9);
     if (contract_of(s, &p->promise))
         return true;
-    complain("--contract: \"%s\" is none of native, correct, bits=1..160, exact, fast, "
-             "simulate=UNIT",
+    complain("--contract: \"%s\" is none of native, reproducible, correct, bits=1..160, exact, "
+             "fast, simulate=UNIT",
              s);
     return false;
 }
@@ -271,9 +272,17 @@ static bool keep_names(struct product *p, const char *const *files)
 
 int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p)
 {
+    struct poptOption run[] = {
+        { NULL, 'o', POPT_ARG_STRING, &p->out, 0, "write the result (.npy or .mtx)", "FILE" },
+        { "check", 0, POPT_ARG_NONE, &p->check, 0, "compare with the exact result", NULL },
+        { "time", 0, POPT_ARG_NONE, &p->time, 0, "run twice: cold and warm", NULL },
+        POPT_TABLEEND
+    };
     struct poptOption plan[] = {
-        { "svg", 0, POPT_ARG_STRING, &p->svg, 0, "draw operands and parts", "FILE" },
+        { "svg", 0, POPT_ARG_STRING, &p->svg, 0, "draw operands and parts", "FILE.svg" },
         { "run", 0, POPT_ARG_NONE, &p->run, 0, "run it too, and print its time", NULL },
+        { "check", 0, POPT_ARG_NONE, &p->check, 0, "run it, and compare with the exact result",
+          NULL },
         POPT_TABLEEND
     };
     struct poptOption none[] = { POPT_TABLEEND };
@@ -293,13 +302,13 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         POPT_TABLEEND
     };
     struct poptOption table[] = {
-        { NULL, 'o', POPT_ARG_STRING, &p->out, 0, "write the result (.npy or .mtx)", "FILE" },
         { "as", 0, POPT_ARG_STRING, &p->as, 0,
           "the result's format; default: the wider "
           "operand's, i64 for integers",
           "FORMAT" },
         { "contract", 0, POPT_ARG_STRING, &p->contract, 0,
-          "native (default), correct, bits=N, exact, fast or \"simulate=UNIT\"", "WORD" },
+          "native (default), reproducible, correct, bits=1..160, exact, fast or \"simulate=UNIT\"",
+          "WORD" },
         { "lpgemm", 0, POPT_ARG_STRING, &p->lpgemm, 0,
           "simulate the unit of this LPGEMM configuration", "FILE" },
         { "layer", 0, POPT_ARG_STRING, &p->layer, 0, "the layer of --lpgemm", "NAME" },
@@ -314,12 +323,17 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
         { "c", 0, POPT_ARG_STRING, &p->c0, 0, "C0: what beta multiplies", "FILE" },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE, is_conv ? conv : gemm, 0,
           is_conv ? "Convolution:" : "Matrices:", NULL },
-        { NULL, 0, POPT_ARG_INCLUDE_TABLE, plans && !is_conv ? plan : none, 0,
-          plans && !is_conv ? "Plan:" : NULL, NULL },
-        { "backend", 0, POPT_ARG_STRING, &p->backend, 0, "auto, interp or llvm", "NAME" },
+        { NULL, 0, POPT_ARG_INCLUDE_TABLE,
+          !plans  ? run :
+          is_conv ? none :
+                    plan,
+          0,
+          !plans  ? "Result:" :
+          is_conv ? NULL :
+                    "Plan:",
+          NULL },
+        { "backend", 0, POPT_ARG_STRING, &p->backend, 0, BACKENDS, "NAME" },
         { "threads", 0, POPT_ARG_INT, &p->threads, 0, "worker threads", "N" },
-        { "check", 0, POPT_ARG_NONE, &p->check, 0, "compare with the exact result", NULL },
-        { "time", 0, POPT_ARG_NONE, &p->time, 0, "run twice: cold and warm", NULL },
         { "json", 0, POPT_ARG_NONE, &p->json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
@@ -336,9 +350,10 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     o = poptGetContext("limber", argc, argv, table, 0);
     poptSetOtherOptionHelp(
         o, is_conv ?
-               "X W [options]\n\nexample: limber conv image.npy filters.npy --pad 1 --contract "
-               "correct -o y.npy" :
-               "A B [options]\n\nexample: limber gemm A.npy B.mtx --as f128 --check -o C.mtx");
+               "X W [options]\n\nX, W: files (.npy or IDX).\n\nexample: limber conv image.npy "
+               "filters.npy --pad 1 --contract correct -o y.npy" :
+               "A B [options]\n\nA, B: files (.npy, .mtx of Matrix Market or IDX).\n\n"
+               "example: limber gemm A.npy B.mtx --as f128 --check -o C.mtx");
     code = poptGetNextOpt(o);
     files = poptGetArgs(o);
     while (files && files[n])
@@ -346,7 +361,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     if (code < -1)
         complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
     else if (n != 2)
-        complain("%s takes two files, %d given (see limber %s --help)", argv[0], n, argv[0]);
+        complain("%s takes two files, %d given (see %s --help)", is_conv ? "conv" : "gemm", n,
+                 argv[0]);
     else if (picture_named(p->svg, "--svg") && keep_names(p, files) && parse_contract(p) &&
              unit_counts(p) && (!is_conv || product_geometry(p)))
         ok = product_open(p, files);

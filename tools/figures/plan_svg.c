@@ -205,11 +205,11 @@ static void draw_field(const struct drawing *d, struct field *f, struct box b,
 static void draw_operand(const struct drawing *d, int side, bool bits, struct box b)
 {
     const struct scale *s = bits ? &d->bits : &d->exponents;
-    struct field f = { .g = masks_grid(&d->inspection[side], side, CELLS, CELLS) };
+    struct field f = { .g = inspection_grid(&d->inspection[side], side, CELLS, CELLS) };
 
     for (int64_t y = 0; y < f.g.down; y++)
         for (int64_t x = 0; x < f.g.across; x++) {
-            struct cell c = masks_cell(&d->inspection[side], side, &f.g, y, x);
+            struct cell c = inspection_cell(&d->inspection[side], side, &f.g, y, x);
 
             f.code[y][x] = (uint8_t)(c.special ? CODE_special :
                                      c.zero    ? CODE_zero :
@@ -455,7 +455,7 @@ bool plan_svg_write(const char *path, const struct product *p,
 
     longest = inspection[0].length > longest ? inspection[0].length : longest;
     d.pixels = (double)SIDE / (double)(longest ? longest : 1);
-    masks_range(inspection, &d.exponents.least, &d.exponents.most);
+    inspection_range(inspection, &d.exponents.least, &d.exponents.most);
     for (int side = 0; side < 2; side++)
         d.bits.most = inspection[side].bits > d.bits.most ? inspection[side].bits : d.bits.most;
     name_schemes(&d);

@@ -87,8 +87,7 @@ struct window {
 };
 
 /* An operand whose limbs the multiply kernel makes.  Neighbouring elements of a line lie together,
- * or (across) neighbouring lines do; with `whole` rows of them begin at whole pieces of 16 bytes.
- */
+ * or (across) neighbouring lines do; with `whole` their rows begin at multiples of 16 bytes. */
 struct origin {
     struct operand_args operand;
     int32_t across, whole;

@@ -138,7 +138,7 @@ DEVICE double double_of(limber_format f, const void *p)
         sticky = limber_num_decode_dd(&x, p);
     else
         limber_num_decode(&x, f, p);
-    limber_num_encode(&v, { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 }, &x, sticky,
+    limber_num_encode(&v, limber_binary64(), &x, sticky,
                       LIMBER_ROUND_NEAREST);
     return v;
 }

@@ -69,8 +69,7 @@ DEVICE bool is_odd(const limber_num &x)
     return x.kind == NUM_inf || x.kind == NUM_nan;
 }
 
-/* Every product in a long accumulator.  NaN and infinities are met on the way: no scan is needed.
- */
+/* Every product in a long accumulator.  It meets NaN and infinities itself: no scan is needed. */
 DEVICE int exact_element(const element_args &g, const struct operands &o, limber_big *sum,
                          int64_t i, int64_t j)
 {

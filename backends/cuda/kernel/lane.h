@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The multiply kernel of plain lanes: fused multiply-adds in binary32 and binary64, products of
- * four bytes; on devices, or for formats, without a matrix unit.  Each lane has TI x TJ elements.
- */
+ * four bytes; for formats without a matrix unit on the device.  A lane has TI x TJ elements. */
 #ifndef LIMBER_CUDA_LANE_H
 #define LIMBER_CUDA_LANE_H
 
@@ -145,7 +144,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
     sums d, total;
 
     clear(d);
-    clear(total);
+    start(total, a.steps);
     pipeline(a, t, a.steps, [&](uint32_t stage, int s) {
         multiply_stage(d, stage, line_a, line_b, 0);
         if ((s + 1) % CHUNK_STEPS == 0 || s + 1 == a.steps) {

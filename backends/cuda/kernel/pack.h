@@ -7,7 +7,7 @@
 /* ---- cutting --------------------------------------------------------------------------------- */
 
 /* Where limbs go, and bytes that are left of the line: whole pieces of 16, or of eight elements. */
-struct target { char *at; int64_t room; };
+struct target { char *at; int64_t left; };
 
 template <int bytes> DEVICE void put(struct target to, const void *from)
 {
@@ -21,7 +21,7 @@ template <int bytes> DEVICE void put(struct target to, const void *from)
             bytes16 v;
 
             memcpy(&v, (const char *)from + i, 16);
-            if (i < to.room)
+            if (i < to.left)
                 store(to.at + i, v);
         }
     }
@@ -31,7 +31,7 @@ template <int bytes> DEVICE void put(struct target to, const void *from)
 template <int S>
 DEVICE void put_limb(const pack_args &a, struct target to, int limb, const void *v)
 {
-    put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.room }, v);
+    put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.left }, v);
 }
 
 /* The scaled integer in two's complement. */
@@ -150,11 +150,14 @@ DEVICE constexpr bool is_same_format(limber_format x, limber_format y)
            x.flags == y.flags && x.bias == y.bias && x.size == y.size && x.carried == y.carried;
 }
 
+/* The line has `rest` elements from the first of these on.  Behind its end A has -0: products of
+ * -0 and 0 change no sum of fused multiply-adds, not even -0. */
 template <int S, class raw>
-DEVICE void put_whole(const pack_args &a, const raw e[EACH], struct target to)
+DEVICE void put_whole(const pack_args &a, const raw e[EACH], int64_t rest, struct target to)
 {
     constexpr limber_format limb = SIDES[S].limb;
-    typename raw_of<limb.size>::type out[EACH];
+    typedef typename raw_of<limb.size>::type piece;
+    piece out[EACH];
 
     UNROLL for (int x = 0; x < EACH; x++) {
         if constexpr (is_same_format(SIDES[S].f, limb)) {
@@ -170,6 +173,8 @@ DEVICE void put_whole(const pack_args &a, const raw e[EACH], struct target to)
 
             memcpy(&out[x], limb.size == 8 ? (void *)&v : (void *)&narrow, limb.size);
         }
+        if (S == 0 && (UNIT == UNIT_f32 || UNIT == UNIT_f64) && x >= rest)
+            out[x] = (piece)1 << (8 * limb.size - 1);
     }
     put_limb<S>(a, to, 0, out);
 }
@@ -198,7 +203,7 @@ template <int S> DEVICE void pack(const pack_args &a)
     if (line0 + line >= a.padded || (p0 + p) * SIDES[S].limb.size >= a.pitch)
         return;
     to.at = a.limbs + (image * a.padded + line0 + line) * a.pitch + (p0 + p) * SIDES[S].limb.size;
-    to.room = a.pitch - (p0 + p) * SIDES[S].limb.size;
+    to.left = a.pitch - (p0 + p) * SIDES[S].limb.size;
     scale = SIDES[S].scaled && line0 + line < a.lines ?
             scale_of<S>(a.emax, line0 + line) : 0;
     if constexpr (SIDES[S].limb_kind == LIMB_KIND_residues)
@@ -208,7 +213,7 @@ template <int S> DEVICE void pack(const pack_args &a)
     else if constexpr (SIDES[S].limb_kind == LIMB_KIND_hilo)
         put_hilo<S>(a, e, scale, to);
     else
-        put_whole<S>(a, e, to);
+        put_whole<S>(a, e, a.length - p0 - p, to);
 }
 
 KERNEL(limber_pack_a, struct pack_args, PACK_THREADS, 1)

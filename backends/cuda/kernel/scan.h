@@ -4,14 +4,14 @@
 #ifndef LIMBER_CUDA_SCAN_H
 #define LIMBER_CUDA_SCAN_H
 
-struct seen { int32_t emin, emax, low, sig; uint32_t flags; };
+struct extremes { int32_t emin, emax, low, sig; uint32_t flags; };
 
 DEVICE int lowest_bit(limber_u128 s)
 {
     return (uint64_t)s ? trailing_zeros((uint64_t)s) : 64 + trailing_zeros((uint64_t)(s >> 64));
 }
 
-template <class raw> DEVICE void see(struct seen &s, const raw &e)
+template <class raw> DEVICE void see(struct extremes &s, const raw &e)
 {
     limber_num x[2];
     int n = limber_parts(x, SIDES[0].f, &e), top, low = INT32_MAX;
@@ -36,7 +36,7 @@ template <class raw> DEVICE void see(struct seen &s, const raw &e)
     s.flags |= x[0].sign ? SCAN_negative : 0;
 }
 
-DEVICE void join(struct seen &s, const struct seen &other)
+DEVICE void join(struct extremes &s, const struct extremes &other)
 {
     s.emin = other.emin < s.emin ? other.emin : s.emin;
     s.emax = other.emax > s.emax ? other.emax : s.emax;
@@ -46,7 +46,7 @@ DEVICE void join(struct seen &s, const struct seen &other)
 }
 
 /* Of so many neighbouring lanes. */
-template <int all> DEVICE void join_lanes(struct seen &s)
+template <int all> DEVICE void join_lanes(struct extremes &s)
 {
     UNROLL for (int lanes = 1; lanes < all; lanes *= 2)
         join(s, { (int32_t)shuffle_xor((uint32_t)s.emin, lanes),
@@ -55,7 +55,7 @@ template <int all> DEVICE void join_lanes(struct seen &s)
                   (int32_t)shuffle_xor((uint32_t)s.sig, lanes), shuffle_xor(s.flags, lanes) });
 }
 
-DEVICE void put_seen(int32_t *found, int64_t all, const struct seen &s)
+DEVICE void put_extremes(int32_t *found, int64_t all, const struct extremes &s)
 {
     atomic_min(found + SCAN_emin * all, s.emin);
     atomic_max(found + SCAN_emax * all, s.emax);
@@ -74,13 +74,13 @@ DEVICE void clear_seen(int32_t *found, int64_t all)
 }
 
 /* What a warp saw of a tile. */
-DEVICE void put_tile(const scan_args &args, int64_t line0, int64_t p0, struct seen s)
+DEVICE void put_tile(const scan_args &args, int64_t line0, int64_t p0, struct extremes s)
 {
     int64_t across = (args.length + ELEMENTS - 1) / ELEMENTS;
 
     join_lanes<32>(s);
     if (lane() == 0)
-        put_seen(args.tiles + line0 / LIMBER_BLOCK * across + p0 / ELEMENTS,
+        put_extremes(args.tiles + line0 / LIMBER_BLOCK * across + p0 / ELEMENTS,
                  args.tile_rows * across, s);
 }
 
@@ -94,14 +94,14 @@ KERNEL(limber_scan, struct scan_args, PACK_THREADS, 1)
     int64_t line0 = (int64_t)(own / args.blocks_p) * LINES;
     int64_t step = (int64_t)args.blocks_p * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
-    struct seen s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+    struct extremes s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
     struct view v = limber_operand_view(&args.operand);
     int32_t *found = args.found + image * args.lines + line0 + line;
 
     v.data = (const char *)v.data + image * args.image * size;
     ROLL for (int64_t p0 = (int64_t)(own % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
-        struct seen here = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+        struct extremes here = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
 
         read_block<0>(v, line0, args.lines - line0, p0, args.length);
         UNROLL for (int x = 0; x < EACH; x++)
@@ -113,7 +113,7 @@ KERNEL(limber_scan, struct scan_args, PACK_THREADS, 1)
     }
     join_lanes<ELEMENTS / EACH>(s);
     if (p == 0 && line0 + line < args.lines)
-        put_seen(found, args.all, s);
+        put_extremes(found, args.all, s);
 }
 
 /* Before a scan. */
@@ -134,7 +134,7 @@ KERNEL(limber_scan_start, struct scan_args, PACK_THREADS, 1)
 }
 
 /* What was found of a line of `all`. */
-DEVICE void join_found(struct seen &s, const int32_t *at, int64_t all)
+DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
 {
     join(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
               load<int32_t>(at + SCAN_low * all), load<int32_t>(at + SCAN_sig * all),
@@ -145,7 +145,7 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PACK_THREADS + thread();
     const struct patch &w = args.patch;
-    struct seen s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
+    struct extremes s = { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
     int64_t row = limber_quotient(line, w.ow), image = limber_quotient(row, w.oh);
     int64_t y0 = (row - image * w.oh) * w.stride[0] - w.pad[0];
     int64_t x0 = (line - row * w.ow) * w.stride[1] - w.pad[1];

@@ -17,18 +17,18 @@ DEVICE const limber_scalars scalars_of(const result_args &r)
 /* Element (i, j) of this part from the weighted sum of its accumulators. */
 DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
 {
-    char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), room[16];
+    char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), element[16];
 
     if (SCALED)
         x = mul64(x, power_of_two(-scale_of<0>(r.emax_a, i) - scale_of<1>(r.emax_b, j)));
     if (BETA) {
         typename raw_of<RESULT.size>::type e = load_raw<RESULT.size>(to);
 
-        memcpy(room, &e, RESULT.size);
+        memcpy(element, &e, RESULT.size);
     }
-    limber_store_float(room, RESULT, x, ALPHA, ALPHA ? double_of(SCALARS, r.alpha) : 1, BETA,
+    limber_store_float(element, RESULT, x, ALPHA, ALPHA ? double_of(SCALARS, r.alpha) : 1, BETA,
                        BETA ? double_of(SCALARS, r.beta) : 0);
-    store_raw<RESULT.size>(to, room);
+    store_raw<RESULT.size>(to, element);
 }
 
 #endif

@@ -165,6 +165,14 @@ template <class sum, int n> DEVICE void clear(sum (&d)[n])
         d[i] = 0;
 }
 
+/* Totals of `parts` float sums.  -0 changes no number that is added to it: the first part is the
+ * total, also where it is -0.  Without parts it is +0. */
+template <class sum, int n> DEVICE void start(sum (&total)[n], int parts)
+{
+    UNROLL for (int i = 0; i < n; i++)
+        total[i] = parts ? (sum)-0. : 0;
+}
+
 /* totals += part, each rounded once. */
 template <int n> DEVICE void promote(float (&total)[n], const float (&part)[n])
 {

@@ -129,7 +129,7 @@ enum {
 
 struct tally { uint32_t n[COUNT_fields]; };
 
-DEVICE void told(uint64_t *to, const struct tally &t)
+DEVICE void add_counts(uint64_t *to, const struct tally &t)
 {
     if (COUNTS)
         UNROLL for (int c = 0; c < COUNT_fields; c++)

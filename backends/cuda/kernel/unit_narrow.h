@@ -417,7 +417,7 @@ DEVICE void narrow_task(const multiply_args &a, struct task t)
 
             put_value(a, i0 + 4 * i, j0 + 8 * j, n.element[i][j], (double)sum[i][j]);
         }
-    told(a.counts, n.tally);
+    add_counts(a.counts, n.tally);
 }
 
 #endif

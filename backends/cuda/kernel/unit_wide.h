@@ -247,7 +247,7 @@ DEVICE void wide_task(const multiply_args &a, struct task t)
         outermost(w) = start_of(a, i, j);
         pipeline(a, t, [&](uint32_t stage, int) { wide_stage(a, w, stage, row, column); });
         put_value(a, i, j, w.element, outermost(w));
-        told(a.counts, w.tally);
+        add_counts(a.counts, w.tally);
     }
 }
 

@@ -289,7 +289,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
     sum d[ACCUMULATORS][MI][NJ][4], total[MI][NJ][4];
 
     clear(*(sum (*)[ACCUMULATORS * MI * NJ * 4])d);
-    clear(FLAT(total));
+    start(FLAT(total), a.steps);
     pipeline(a, t, a.steps, [&](uint32_t stage, int s) {
         if constexpr (ROWS == 1)
             multiply_pair(d[0], stage, line_a, line_b, 0);

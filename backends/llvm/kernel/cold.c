@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static const limber_format binary64 = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
-
 /* ---- operands -------------------------------------------------------------------------------- */
 
 static kernel_transpose *turn_here(void)
@@ -123,7 +121,7 @@ static void load(limber_format f, const char *from, double *to, int n)
             continue;
         }
         limber_num_decode(&x, f, at);
-        limber_num_encode(&to[i], binary64, &x, 0, LIMBER_ROUND_NEAREST);
+        limber_num_encode(&to[i], LIMBER_F64, &x, 0, LIMBER_ROUND_NEAREST);
     }
 }
 

@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A kernel's source.  Compiled to bitcode once for each KERNEL_HOW, linked with a register-tile
- * kernel and with a constant configuration at run time, then optimised: what the configuration
- * does not need is gone.  No libc, no calls out. */
+ * A kernel's source.  It is compiled in two ways.
+ *
+ *   specialised  to bitcode, once for each kind of limbs.  At run time it is linked with a
+ *                register-tile kernel and with a constant configuration, and optimised: what the
+ *                configuration does not need is gone.
+ *   prebuilt     to a part of the library, once for each row of prebuilt.cmake.  What decides about
+ *                registers is fixed when the library is built: FIXED_unit and so on.  The rest of
+ *                the configuration comes with the call.
+ *
+ * Both compute the same bits.  No libc, no calls out. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/prim.h"
 
+/* FIXED: a field of the configuration that code is made for in both ways.  CFG(call): all others.
+ */
+#if defined(KERNEL_PREBUILT)
+#define FIXED(field) FIXED_##field
+#define CFG(call) (*(call)->config)
+#else
 extern const struct kernel_config limber_kernel_constants;
+#define CONSTANT limber_kernel_constants
+#define FIXED(field) CONSTANT.field
+#define CFG(call) (*((void)(call), &CONSTANT))
+#endif
 
 /* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b; integers start
  * from a row of nr biases.  Meanwhile a line of cache is fetched for each group, from next on,
@@ -13,7 +30,8 @@ extern const struct kernel_config limber_kernel_constants;
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
                   int64_t first, const int32_t *bias, const char *next, int64_t step);
 
-/* What the code generator calls for long copies and clears; the object must need nothing else. */
+#if !defined(KERNEL_PREBUILT)
+/* The code generator calls these for long copies and clears.  The object must need nothing else. */
 __attribute__((used)) void *memset(void *to, int c, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -27,8 +45,8 @@ __attribute__((used)) void *memcpy(void *restrict to, const void *restrict from,
         ((char *)to)[i] = ((const char *)from)[i];
     return to;
 }
+#endif
 
-#define CFG limber_kernel_constants
 /* How operands become limbs, and with it how accumulators become results. */
 #define LIMB_KIND KERNEL_LIMB_KIND
 #define IS_UNIT (LIMB_KIND == LIMB_KIND_unit || LIMB_KIND == LIMB_KIND_half)
@@ -52,7 +70,7 @@ FLAT double power_of_two(int e)
 
 FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 {
-    return limber_output_at(&c->c, c->i0 + i, c->j0 + j, CFG.c.size);
+    return limber_output_at(&c->c, c->i0 + i, c->j0 + j, CFG(c).c.size);
 }
 
 #include "backends/llvm/kernel/vector.h"
@@ -77,12 +95,12 @@ void limber_pack(struct kernel_call *c, int64_t task)
 
     from = (task - (side ? c->tasks[0] : 0)) * lines;
     to = min64(from + lines, c->op[side].panels * lines_of(side));
-    if (CFG.alike)
-        pack_lines(c, side, &CFG.side[0], from, to);
+    if (CFG(c).alike)
+        pack_lines(c, side, &CFG(c).side[0], from, to);
     else if (side)
-        pack_lines(c, 1, &CFG.side[1], from, to);
+        pack_lines(c, 1, &CFG(c).side[1], from, to);
     else
-        pack_lines(c, 0, &CFG.side[0], from, to);
+        pack_lines(c, 0, &CFG(c).side[0], from, to);
 }
 
 /* One block of C. */
@@ -92,13 +110,13 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     int64_t lost;
 
     b.i0 = task / c->blocks_j * c->mb;
-    b.j0 = task % c->blocks_j * CFG.nb;
+    b.j0 = task % c->blocks_j * CFG(c).nb;
     b.rows = min64(c->mb, c->m - b.i0);
-    b.cols = min64(CFG.nb, c->n - b.j0);
-    b.panel_a = b.i0 / CFG.mr;
-    b.panel_b = b.j0 / CFG.nr;
-    b.panels_a = (b.rows + CFG.mr - 1) / CFG.mr;
-    b.panels_b = (b.cols + CFG.nr - 1) / CFG.nr;
+    b.cols = min64(CFG(c).nb, c->n - b.j0);
+    b.panel_a = b.i0 / FIXED(mr);
+    b.panel_b = b.j0 / FIXED(nr);
+    b.panels_a = (b.rows + FIXED(mr) - 1) / FIXED(mr);
+    b.panels_b = (b.cols + FIXED(nr) - 1) / FIXED(nr);
     if (IS_UNIT)
         unit_block(c, &b, scratch);
     else

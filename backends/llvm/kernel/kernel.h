@@ -161,7 +161,7 @@ struct kernel_cold {
 };
 extern const struct kernel_cold limber_kernel_cold;
 
-/* turn.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p, `stride` bytes after the one before,
+/* transpose.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p, `stride` bytes after the one before,
  * gets element p of the first `lanes` lines.  One for each instruction set. */
 typedef void kernel_transpose(const char *const line[16], int size, int lanes, char *to,
                          int64_t stride);
@@ -180,6 +180,10 @@ double limber_classes_sum(const struct classes *a, int64_t i, const struct class
 typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_format b,
                              limber_format to, double allowed);
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
+
+/* direct.c: what backend.direct asks for. */
+typedef void kernel_direct(const struct call *c, int size, int add);
+kernel_direct limber_direct_run_avx2, limber_direct_run_avx512;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */
 typedef void kernel_pack(struct kernel_call *c, int64_t task);

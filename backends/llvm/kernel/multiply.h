@@ -28,13 +28,13 @@ FLAT int is_float(void)
 /* Bytes of an accumulator of the register tile. */
 FLAT int acc_bytes(void)
 {
-    return CFG.unit == UNIT_f64 ? 8 : 4;
+    return FIXED(unit) == UNIT_f64 ? 8 : 4;
 }
 
 FLAT void clear_tile(char *c, int64_t ldc)
 {
-    ROLL for (int i = 0; i < CFG.mr; i++)
-        __builtin_memset(c + i * ldc, 0, (unsigned)(CFG.nr * acc_bytes()));
+    ROLL for (int i = 0; i < FIXED(mr); i++)
+        __builtin_memset(c + i * ldc, 0, (unsigned)(FIXED(nr) * acc_bytes()));
 }
 
 /* Where the register tiles of a block go. */
@@ -50,19 +50,19 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
                int64_t j, int first, const int32_t *bias)
 {
     char tile[16 * KERNEL_NR * 8] __attribute__((aligned(64)));
-    int64_t ldc = CFG.nr * acc_bytes();
+    int64_t ldc = FIXED(nr) * acc_bytes();
 
     limber_micro(a, b, groups, tile, ldc, 1, bias, b, 0);
-    for (int64_t r = i; r < min64(i + CFG.mr, t->rows); r++)
-        for (int64_t s = j; s < min64(j + CFG.nr, t->cols); s++) {
+    for (int64_t r = i; r < min64(i + FIXED(mr), t->rows); r++)
+        for (int64_t s = j; s < min64(j + FIXED(nr), t->cols); s++) {
             const char *from = tile + (r - i) * ldc + (s - j) * acc_bytes();
             char *to = t->at + r * t->row + s * acc_bytes();
 
             /* set, not added to zero: a chain may end with -0 */
-            if (CFG.unit == UNIT_f64)
+            if (FIXED(unit) == UNIT_f64)
                 *(double *)(void *)to = first ? *(const double *)(const void *)from :
                     *(double *)(void *)to + *(const double *)(const void *)from;
-            else if (CFG.unit == UNIT_i8)
+            else if (FIXED(unit) == UNIT_i8)
                 *(uint32_t *)(void *)to = (first ? 0 : *(uint32_t *)(void *)to) +
                                           *(const uint32_t *)(const void *)from;
             else
@@ -99,35 +99,35 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                    int next_la, int64_t next_p0, int first, const struct tiles *t)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
-    int64_t kb = p0 / CFG.kc;
-    int64_t step = CFG.matrix ? 16 * CFG.group : CFG.group;
-    int64_t groups = (min64(CFG.kc, c->k - p0) + step - 1) / step * (step / CFG.group);
-    int64_t each = groups * CFG.group * CFG.bytes;      /* bytes of a line */
+    int64_t kb = p0 / CFG(c).kc;
+    int64_t step = FIXED(matrix) ? 16 * FIXED(group) : FIXED(group);
+    int64_t groups = (min64(CFG(c).kc, c->k - p0) + step - 1) / step * (step / FIXED(group));
+    int64_t each = groups * FIXED(group) * FIXED(bytes);      /* bytes of a line */
     const char *a = oa->data + b->panel_a * oa->panel_bytes + la * oa->limb_bytes +
-                    p0 * CFG.bytes * CFG.mr;
+                    p0 * FIXED(bytes) * FIXED(mr);
     const char *next_a = oa->data + b->panel_a * oa->panel_bytes + next_la * oa->limb_bytes +
-                         next_p0 * CFG.bytes * CFG.mr;
-    int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG.offsets : is_part(c);
+                         next_p0 * FIXED(bytes) * FIXED(mr);
+    int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG(c).offsets : is_part(c);
 
     for (int64_t j = 0; j < b->panels_b; j++) {
         const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes +
-                         p0 * CFG.bytes * CFG.nr;
-        const int32_t *bias = t->stores && CFG.unit == UNIT_i8 && CFG.offsets && p0 == 0 ?
-                              ob->sums + b->j0 + j * CFG.nr : no_bias;
-        const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes : pb + each * CFG.nr;
-        int zero_b = skips && !ob->nonzero[((b->panel_b + j) * CFG.side[1].limbs + lb) *
+                         p0 * FIXED(bytes) * FIXED(nr);
+        const int32_t *bias = t->stores && FIXED(unit) == UNIT_i8 && CFG(c).offsets && p0 == 0 ?
+                              ob->sums + b->j0 + j * FIXED(nr) : no_bias;
+        const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes : pb + each * FIXED(nr);
+        int zero_b = skips && !ob->nonzero[((b->panel_b + j) * CFG(c).side[1].limbs + lb) *
                                            ob->blocks + kb];
 
         for (int64_t i = 0; i < b->panels_a; i++) {
             const char *pa = a + i * oa->panel_bytes;
-            char *to = t->at + i * CFG.mr * t->row + j * CFG.nr * acc_bytes();
-            struct ahead ahead = ahead_of(next_b, each * CFG.nr, next_a, oa->panel_bytes,
-                                          each * CFG.mr, b->panels_a, groups, i, j, pb);
+            char *to = t->at + i * FIXED(mr) * t->row + j * FIXED(nr) * acc_bytes();
+            struct ahead ahead = ahead_of(next_b, each * FIXED(nr), next_a, oa->panel_bytes,
+                                          each * FIXED(mr), b->panels_a, groups, i, j, pb);
 
-            if (t->stores && ((i + 1) * CFG.mr > t->rows || (j + 1) * CFG.nr > t->cols))
-                edge(pa, pb, groups, t, i * CFG.mr, j * CFG.nr, first, bias);
+            if (t->stores && ((i + 1) * FIXED(mr) > t->rows || (j + 1) * FIXED(nr) > t->cols))
+                edge(pa, pb, groups, t, i * FIXED(mr), j * FIXED(nr), first, bias);
             else if (!t->stores && (zero_b || (skips && !oa->nonzero[
-                         ((b->panel_a + i) * CFG.side[0].limbs + la) * oa->blocks + kb])))
+                         ((b->panel_a + i) * CFG(c).side[0].limbs + la) * oa->blocks + kb])))
                 first ? clear_tile(to, t->row) : (void)0;
             else
                 limber_micro(pa, pb, groups, to, t->row, first, bias, ahead.from, ahead.step);
@@ -144,25 +144,25 @@ FLAT int total_bytes(void)
 }
 
 /* Totals that fit 62 bits are kept as one. */
-FLAT int totals_of_block(void)
+FLAT int totals_of_block(const struct kernel_call *c)
 {
-    return CFG.small ? 1 : CFG.accumulators;
+    return CFG(c).small ? 1 : CFG(c).accumulators;
 }
 
 /* Scratch: the tile array (exact schemes), then for each row the accumulators side by side. */
-FLAT const char *totals(const char *scratch)
+FLAT const char *totals(const struct kernel_call *c, const char *scratch)
 {
-    return scratch + (is_float() ? 0 : (int64_t)CFG.mb * CFG.nb * acc_bytes());
+    return scratch + (is_float() ? 0 : (int64_t)CFG(c).mb * CFG(c).nb * acc_bytes());
 }
 
-FLAT int64_t total_row(void)
+FLAT int64_t total_row(const struct kernel_call *c)
 {
-    return (int64_t)totals_of_block() * CFG.nb * total_bytes();
+    return (int64_t)totals_of_block(c) * CFG(c).nb * total_bytes();
 }
 
-FLAT int64_t total_at(int64_t i, int acc, int64_t j)
+FLAT int64_t total_at(const struct kernel_call *c, int64_t i, int acc, int64_t j)
 {
-    return i * total_row() + ((int64_t)acc * CFG.nb + j) * total_bytes();
+    return i * total_row(c) + ((int64_t)acc * CFG(c).nb + j) * total_bytes();
 }
 
 /* What packed offsets added to a chain is -ob sum a' - oa sum b' + oa ob length. */
@@ -176,7 +176,8 @@ FLAT struct correction correction_of(const struct kernel_call *c, const struct b
                                      int lb, int64_t chunk, int64_t length)
 {
     const struct packed *a = &c->op[0], *o = &c->op[1];
-    struct correction x = { CFG.side[0].offset[la], CFG.side[1].offset[lb], no_bias, no_bias, 0 };
+    struct correction x = { CFG(c).side[0].offset[la], CFG(c).side[1].offset[lb], no_bias, no_bias,
+                            0 };
 
     if (x.ob)
         x.sa = a->sums + (la * a->chunks + chunk) * a->sum_lines + b->i0;
@@ -187,11 +188,12 @@ FLAT struct correction correction_of(const struct kernel_call *c, const struct b
 }
 
 /* Sixteen chains of the tile array. */
-FLAT v16i chains(const struct correction *x, const char *tile, int64_t i, int64_t j)
+FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const char *tile,
+                 int64_t i, int64_t j)
 {
-    v16u t = LOAD(v16u, tile + (i * CFG.nb + j) * 4);
+    v16u t = LOAD(v16u, tile + (i * CFG(c).nb + j) * 4);
 
-    if (!CFG.offsets)
+    if (!CFG(c).offsets)
         return (v16i)t;
     if (x->ob)
         t -= (uint32_t)x->ob * (uint32_t)x->sa[i];
@@ -201,16 +203,17 @@ FLAT v16i chains(const struct correction *x, const char *tile, int64_t i, int64_
 }
 
 /* Adds an exact chain to its total. */
-FLAT void fold_total(const struct block *b, const struct correction *x, const char *tile,
+FLAT void fold_total(const struct kernel_call *c, const struct block *b,
+                     const struct correction *x, const char *tile,
                      char *total, const struct kernel_row *row, int fresh)
 {
-    int shift = CFG.small ? CFG.weight[row->acc] : 0, acc = CFG.small ? 0 : row->acc;
+    int shift = CFG(c).small ? CFG(c).weight[row->acc] : 0, acc = CFG(c).small ? 0 : row->acc;
 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0; j < b->cols; j += KERNEL_LANES) {
-            v16i t = chains(x, tile, i, j);
+            v16i t = chains(c, x, tile, i, j);
             v8l low = TO(v8l, LOW(t)) << shift, high = TO(v8l, HIGH(t)) << shift;
-            char *to = total + total_at(i, acc, j);
+            char *to = total + total_at(c, i, acc, j);
 
             if (!fresh) {
                 low += LOAD(v8l, to);
@@ -222,16 +225,16 @@ FLAT void fold_total(const struct block *b, const struct correction *x, const ch
 }
 
 /* The same for chains in floats. */
-FLAT void fold_floats(const struct block *b, const char *tile, char *total,
-                      const struct kernel_row *row, int fresh)
+FLAT void fold_floats(const struct kernel_call *c, const struct block *b, const char *tile,
+                      char *total, const struct kernel_row *row, int fresh)
 {
-    int shift = CFG.small ? CFG.weight[row->acc] : 0, acc = CFG.small ? 0 : row->acc;
+    int shift = CFG(c).small ? CFG(c).weight[row->acc] : 0, acc = CFG(c).small ? 0 : row->acc;
 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0; j < b->cols; j += 8) {
-            const char *from = tile + (i * CFG.nb + j) * acc_bytes();
-            char *to = total + total_at(i, acc, j);
-            v8l v = CFG.unit == UNIT_f64 ? TO(v8l, LOAD(v8d, from)) : TO(v8l, LOAD(v8f, from));
+            const char *from = tile + (i * CFG(c).nb + j) * acc_bytes();
+            char *to = total + total_at(c, i, acc, j);
+            v8l v = FIXED(unit) == UNIT_f64 ? TO(v8l, LOAD(v8d, from)) : TO(v8l, LOAD(v8f, from));
 
             v <<= shift;
             if (!fresh)
@@ -242,25 +245,26 @@ FLAT void fold_floats(const struct block *b, const char *tile, char *total,
 
 /* t inverse mod p of a 32-bit chain: its halves times inverse and 2^16 inverse, symmetric, stay
  * below 2^23 and are exact in binary32; a quotient off by less than 2^-8 leaves |r| <= p/2 + 1. */
-FLAT v16i residue_of(v16i t, int l)
+FLAT v16i residue_of(const struct kernel_call *c, v16i t, int l)
 {
-    float m = (float)CFG.crt.modulus[l];
+    float m = (float)CFG(c).crt.modulus[l];
     v16i low = t << 16 >> 16, high = (t - low) >> 16;
-    v16f u = FMA(TO(v16f, high), all_f(CFG.fold[l][1]), TO(v16f, low) * CFG.fold[l][0]);
+    v16f u = FMA(TO(v16f, high), all_f(CFG(c).fold[l][1]), TO(v16f, low) * CFG(c).fold[l][0]);
 
-    u = FMA(ROUND(u * CFG.inverse[l]), all_f(-m), u);
+    u = FMA(ROUND(u * CFG(c).inverse[l]), all_f(-m), u);
     u += (v16f)((v16i)(u < 0) & (v16i)all_f(m));
     return TO(v16i, u);
 }
 
-FLAT void fold_residue(const struct block *b, const char *tile, char *total, int l, int fresh)
+FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const char *tile,
+                       char *total, int l, int fresh)
 {
-    int32_t p = CFG.crt.modulus[l];
+    int32_t p = CFG(c).crt.modulus[l];
 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = 0; j < b->cols; j += KERNEL_LANES) {
-            char *to = total + total_at(i, l, j);
-            v16i r = residue_of(LOAD(v16i, tile + (i * CFG.nb + j) * 4), l);
+            char *to = total + total_at(c, i, l, j);
+            v16i r = residue_of(c, LOAD(v16i, tile + (i * CFG(c).nb + j) * 4), l);
             v16b v;
 
             if (!fresh) {
@@ -272,23 +276,23 @@ FLAT void fold_residue(const struct block *b, const char *tile, char *total, int
         }
 }
 
-FLAT int to_binary(void)
+FLAT int to_binary(const struct kernel_call *c)
 {
-    return CFG.small && CFG.plain && CFG.c.kind == LIMBER_KIND_FLOAT &&
-           ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
-            (CFG.c.size == 4 && CFG.c.frac_bits == 23));
+    return CFG(c).small && CFG(c).plain && CFG(c).c.kind == LIMBER_KIND_FLOAT &&
+           ((CFG(c).c.size == 8 && CFG(c).c.frac_bits == 52) ||
+            (CFG(c).c.size == 4 && CFG(c).c.frac_bits == 23));
 }
 
-FLAT int to_integer(void)
+FLAT int to_integer(const struct kernel_call *c)
 {
-    return CFG.small && CFG.plain && CFG.c.kind == LIMBER_KIND_INT;
+    return CFG(c).small && CFG(c).plain && CFG(c).c.kind == LIMBER_KIND_INT;
 }
 
 /* A single chain of a single product is its own total: it stays in the tile array. */
 FLAT int is_single(const struct kernel_call *c)
 {
-    return CFG.rows == 1 && (to_binary() || to_integer()) && CFG.unit == UNIT_i8 &&
-           c->k <= CFG.chunk;
+    return CFG(c).rows == 1 && (to_binary(c) || to_integer(c)) && FIXED(unit) == UNIT_i8 &&
+           c->k <= CFG(c).chunk;
 }
 
 FLAT void fold(const struct kernel_call *c, const struct block *b, const char *tile, char *total,
@@ -297,31 +301,31 @@ FLAT void fold(const struct kernel_call *c, const struct block *b, const char *t
     struct correction x;
 
     if (RECONSTRUCT == RECONSTRUCT_crt) {
-        fold_residue(b, tile, total, row->acc, fresh);
-    } else if (CFG.unit == UNIT_i8) {
+        fold_residue(c, b, tile, total, row->acc, fresh);
+    } else if (FIXED(unit) == UNIT_i8) {
         x = correction_of(c, b, row->a, row->b, chunk, length);
-        fold_total(b, &x, tile, total, row, fresh);
+        fold_total(c, b, &x, tile, total, row, fresh);
     } else {
-        fold_floats(b, tile, total, row, fresh);
+        fold_floats(c, b, tile, total, row, fresh);
     }
 }
 
 FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                     int fresh)
 {
-    const struct kernel_row *row = &CFG.row[r];
-    struct tiles t = { scratch, (int64_t)CFG.nb * acc_bytes(), 0, 0, 0 };
-    char *total = (char *)totals(scratch);
+    const struct kernel_row *row = &CFG(c).row[r];
+    struct tiles t = { scratch, (int64_t)CFG(c).nb * acc_bytes(), 0, 0, 0 };
+    char *total = (char *)totals(c, scratch);
 
-    for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc) {
-        int64_t chunk = p0 / CFG.chunk, from = chunk * CFG.chunk;
-        int64_t end = min64(from + CFG.chunk, c->k);
+    for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc) {
+        int64_t chunk = p0 / CFG(c).chunk, from = chunk * CFG(c).chunk;
+        int64_t end = min64(from + CFG(c).chunk, c->k);
         int last;
 
-        last = p0 + CFG.kc >= c->k;
-        multiply(c, b, row->a, row->b, p0, last && r + 1 < CFG.rows ? row[1].a : row->a,
-                 last ? 0 : p0 + CFG.kc, p0 == from, &t);
-        if (p0 + CFG.kc < end)
+        last = p0 + CFG(c).kc >= c->k;
+        multiply(c, b, row->a, row->b, p0, last && r + 1 < CFG(c).rows ? row[1].a : row->a,
+                 last ? 0 : p0 + CFG(c).kc, p0 == from, &t);
+        if (p0 + CFG(c).kc < end)
             continue;
         if (RECONSTRUCT == RECONSTRUCT_shift && is_single(c))
             return;             /* the store takes the offsets away */
@@ -336,32 +340,32 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
 /* Register tiles are stored to C itself. */
 FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
 {
-    struct tiles t = { place(c, b->i0, b->j0), c->c.row * CFG.c.size, b->rows, b->cols, 1 };
+    struct tiles t = { place(c, b->i0, b->j0), c->c.row * CFG(c).c.size, b->rows, b->cols, 1 };
 
-    for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc)
-        multiply(c, b, CFG.row[0].a, CFG.row[0].b, p0, CFG.row[0].a,
-                 p0 + CFG.kc < c->k ? p0 + CFG.kc : 0, p0 == 0 && !c->adds, &t);
+    for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc)
+        multiply(c, b, CFG(c).row[0].a, CFG(c).row[0].b, p0, CFG(c).row[0].a,
+                 p0 + CFG(c).kc < c->k ? p0 + CFG(c).kc : 0, p0 == 0 && !c->adds, &t);
 }
 
 FLAT void products(const struct kernel_call *c, const struct block *b, char *scratch)
 {
-    if (CFG.direct && c->stores) {
+    if (CFG(c).direct && c->stores) {
         products_in_place(c, b);
         return;
     }
-    if (CFG.bare)
-        __builtin_memset((char *)totals(scratch), 0, (size_t)(b->rows * total_row()));
-    for (int r = 0; r < CFG.rows; r++) {
-        int fresh = CFG.small ? r == 0 : r == 0 || CFG.row[r - 1].acc != CFG.row[r].acc;
-        struct tiles t = { scratch + total_at(0, CFG.row[r].acc, 0), total_row(), 0, 0, 0 };
+    if (CFG(c).bare)
+        __builtin_memset((char *)totals(c, scratch), 0, (size_t)(b->rows * total_row(c)));
+    for (int r = 0; r < CFG(c).rows; r++) {
+        int fresh = CFG(c).small ? r == 0 : r == 0 || CFG(c).row[r - 1].acc != CFG(c).row[r].acc;
+        struct tiles t = { scratch + total_at(c, 0, CFG(c).row[r].acc, 0), total_row(c), 0, 0, 0 };
 
         if (!is_float()) {
             exact_row(c, b, r, scratch, fresh);
             continue;
         }
-        for (int64_t p0 = 0; p0 < c->k; p0 += CFG.kc)
-            multiply(c, b, CFG.row[r].a, CFG.row[r].b, p0, CFG.row[r].a,
-                     p0 + CFG.kc < c->k ? p0 + CFG.kc : 0, fresh && p0 == 0, &t);
+        for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc)
+            multiply(c, b, CFG(c).row[r].a, CFG(c).row[r].b, p0, CFG(c).row[r].a,
+                     p0 + CFG(c).kc < c->k ? p0 + CFG(c).kc : 0, fresh && p0 == 0, &t);
     }
 }
 

@@ -4,7 +4,10 @@
 #ifndef LIMBER_KERNEL_PACK_H
 #define LIMBER_KERNEL_PACK_H
 
-enum { BYTES = 64 };    /* along k that a task takes of one strip before the next */
+enum {
+    BYTES = 64,     /* along k that a task takes of one strip before the next */
+    PIECES = 3      /* doubles that hold an element, at most; loops over them are unrolled */
+};
 
 /* Lanes are lines first .. first+15 of an operand's part, of which `live` exist; rows are
  * elements p0 .. p0+len-1 along k.  A panel of fewer lines shares the lanes with its neighbours. */
@@ -27,7 +30,7 @@ FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
                        (w->o->line0 + w->first + p0 * w->o->view.p) * size;
 
     ROLL for (int p = 0; p < KERNEL_BLOCK; p++, from += w->o->view.p * size)
-        UNROLL for (int at = 0; at < KERNEL_LANES * size; at += 64)
+        ROLL for (int at = 0; at < KERNEL_LANES * size; at += 64)
             __builtin_prefetch(from + at);
 }
 
@@ -53,7 +56,7 @@ FLAT v8d finite(v8d x)
 }
 
 /* binary128: the significand's 49, 32 and 32 bits, times 2^scale; what is below 1 is zero. */
-FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[3])
+FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[PIECES])
 {
     v8l field = (v8l)(high >> 48 & 0x7fff);
     v8u top = (high & 0xffffffffffff) | ((v8u)(field != 0) & (v8u)all_l(1LL << 48));
@@ -70,7 +73,7 @@ FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[3])
 }
 
 /* Eight elements as sums of pieces, unscaled but for binary128. */
-FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[3])
+FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[PIECES])
 {
     limber_format f = w->as->f;
 
@@ -111,7 +114,7 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[3
 }
 
 /* The same as integers: trunc(x 2^scale). */
-FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[3])
+FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[PIECES])
 {
     v8l half = scale >> 1;
     v8d first = powers_of_two(half), second = powers_of_two(scale - half);
@@ -119,7 +122,9 @@ FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[3]
     load_eight(w, from, scale, x);
     if (w->as->axis == AXIS_none || w->as->pieces == 3)
         return;
-    UNROLL for (int q = 0; q < w->as->pieces; q++) {
+    UNROLL for (int q = 0; q < PIECES; q++) {
+        if (q >= w->as->pieces)
+            break;
         if (w->o->special)      /* NaN or infinities may be there */
             x[q] = finite(x[q]);
         x[q] = x[q] * first * second;
@@ -133,7 +138,7 @@ FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[3]
 /* Lines of a panel. */
 FLAT int lines_of(int side)
 {
-    return side ? CFG.nr : CFG.mr;
+    return side ? FIXED(nr) : FIXED(mr);
 }
 
 /* Lanes of a strip that are its own: a panel's or several panels'. */
@@ -176,12 +181,12 @@ FLAT void mark(const struct strip *w, int limb, int any)
     if (any)
         ROLL for (int64_t q = 0; q < last && w->panel + q < w->o->panels; q++)
             w->o->nonzero[((w->panel + q) * w->as->limbs + limb) * w->o->blocks +
-                          w->p0 / CFG.kc] = 1;
+                          w->p0 / CFG(w->c).kc] = 1;
 }
 
 FLAT void add_sums(const struct strip *w, int limb, v16i sum)
 {
-    int32_t *to = w->o->sums + (limb * w->o->chunks + w->p0 / CFG.chunk) * w->o->sum_lines +
+    int32_t *to = w->o->sums + (limb * w->o->chunks + w->p0 / CFG(w->c).chunk) * w->o->sum_lines +
                   w->first;
 
     ROLL for (int i = 0; i < lanes_of(w->side); i++)
@@ -192,7 +197,7 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
 FLAT void put_tile(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
-               (row / 16 * CFG.mr + w->first - w->panel * CFG.mr) * 64 + row % 16 * 4;
+               (row / 16 * FIXED(mr) + w->first - w->panel * FIXED(mr)) * 64 + row % 16 * 4;
     int32_t word[KERNEL_LANES];
 
     STORE(word, v);
@@ -205,11 +210,11 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes + row * 48;
 
-    if (CFG.matrix && !w->side) {
+    if (FIXED(matrix) && !w->side) {
         put_tile(w, limb, row, v);
         return;
     }
-    if (CFG.mr == 12 && !w->side) {     /* from registers */
+    if (FIXED(mr) == 12 && !w->side) {     /* from registers */
         v8i low = LOW(v);
         v4i rest = __builtin_shufflevector(v, v, 8, 9, 10, 11);
 
@@ -223,15 +228,15 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
 /* Eight rows of a limb as integers. */
 FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
 {
-    UNROLL for (int i = 0; i < 8; i += CFG.group) {
+    UNROLL for (int i = 0; i < 8; i += FIXED(group)) {
         v16i word = v[i];
 
-        if (CFG.group == 4)
+        if (FIXED(group) == 4)
             word = (v[i] & 255) | (v[i + 1] & 255) << 8 | (v[i + 2] & 255) << 16 | v[i + 3] << 24;
-        else if (CFG.group == 2)
+        else if (FIXED(group) == 2)
             word = (v[i] & 65535) | v[i + 1] << 16;
         if (p + i < w->len)
-            put_lanes(w, limb, (w->p0 + p + i) / CFG.group, word);
+            put_lanes(w, limb, (w->p0 + p + i) / FIXED(group), word);
     }
 }
 
@@ -241,7 +246,7 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
     v16i any = all_i(0), sum = all_i(0);
 
     ROLL for (int p = 0; p < KERNEL_BLOCK; p++) {
-        if (!CFG.offsets) {
+        if (!CFG(w->c).offsets) {
             any |= v[p];
             continue;
         }
@@ -252,7 +257,7 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
     }
     if (w->s->sums)
         add_sums(w, limb, sum);
-    if (!CFG.offsets)
+    if (!CFG(w->c).offsets)
         mark(w, limb, ANY(any));
     ROLL for (int p = 0; p < w->len; p += 8)
         put_eight(w, limb, p, v + p);
@@ -261,7 +266,7 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 /* One limb of row p as floats of the unit's width. */
 FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
 {
-    if (CFG.bytes == 8) {
+    if (FIXED(bytes) == 8) {
         v8d v[2] = { low, high };
 
         put_row(w, limb, w->p0 + p, (const char *)v, 8);
@@ -275,7 +280,7 @@ FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
 
 FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 {
-    if (CFG.unit == UNIT_i8) {
+    if (FIXED(unit) == UNIT_i8) {
         put_ints(w, limb, v);
         return;
     }
@@ -306,7 +311,7 @@ FLAT v8d round_limb(limber_format f, v8d x)
 FLAT v8d scaled_eight(const struct strip *w, const char *from, v8l scale)
 {
     v8l half = scale >> 1;
-    v8d x[3];
+    v8d x[PIECES];
 
     load_eight(w, from, scale, x);
     return finite(x[0]) * powers_of_two(half) * powers_of_two(scale - half);
@@ -334,10 +339,10 @@ FLAT void pack_hilo(const struct strip *w, const char *from, int64_t stride)
 FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
 {
     ROLL for (int p = 0; p < w->len; p++) {
-        v8d low[3], high[3];
+        v8d low[PIECES], high[PIECES];
 
         if (w->as->copied) {
-            put_row(w, 0, w->p0 + p, from + p * stride, CFG.bytes);
+            put_row(w, 0, w->p0 + p, from + p * stride, FIXED(bytes));
             continue;
         }
         load_eight(w, from + p * stride, w->scale_low, low);
@@ -351,20 +356,23 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
  * the digits of several pieces sum up to is carried on. */
 typedef v16f digits[KERNEL_ACCUMULATORS][KERNEL_BLOCK];
 
-FLAT v8d cut_eight(const struct strip *w, v8d x[3], double unit, double inverse)
+FLAT v8d cut_eight(const struct strip *w, v8d x[PIECES], double unit, double inverse)
 {
     v8d d = all_d(0);
 
-    UNROLL for (int q = 0; q < w->as->pieces; q++) {
-        v8d t = ROUND(x[q] * inverse);
+    UNROLL for (int q = 0; q < PIECES; q++) {
+        v8d t;
 
+        if (q >= w->as->pieces)
+            break;
+        t = ROUND(x[q] * inverse);
         x[q] = FMA(t, all_d(-unit), x[q]);
         d += t;
     }
     return d;
 }
 
-FLAT void cut_row(const struct strip *w, v8d low[3], v8d high[3], digits out, int p)
+FLAT void cut_row(const struct strip *w, v8d low[PIECES], v8d high[PIECES], digits out, int p)
 {
     int base = w->as->base, count = w->as->digits;
     float up = (float)power_of_two(base), down = (float)power_of_two(-base);
@@ -395,7 +403,7 @@ FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
     int step = w->as->step;
 
     ROLL for (int p = 0; p < KERNEL_BLOCK; p++) {
-        v8d low[3], high[3];
+        v8d low[PIECES], high[PIECES];
 
         if (p >= w->len) {
             x[p] = all_i(0);
@@ -422,7 +430,7 @@ FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
 FLAT void cut_block(const struct strip *w, const char *from, int64_t stride, digits out)
 {
     ROLL for (int p = 0; p < w->len; p++) {
-        v8d low[3], high[3];
+        v8d low[PIECES], high[PIECES];
 
         fix_eight(w, from + p * stride, w->scale_low, low);
         fix_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
@@ -456,14 +464,14 @@ FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
  * binary32; a quotient off by less than 2^-9 leaves a residue of at most p/2 + 1/2. */
 FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
 {
-    float m = (float)CFG.crt.modulus[l], inverse = CFG.inverse[l];
+    float m = (float)CFG(w->c).crt.modulus[l], inverse = CFG(w->c).inverse[l];
     v16i lift = (v16i)all_f(w->s->is_signed ? 0 : m);
     v16f t[8];
 
     UNROLL for (int i = 0; i < 8; i++)
         t[i] = all_f(0);
     ROLL for (int i = 0; i < w->as->digits; i++) {
-        v16f power = all_f(CFG.power[l][i]);
+        v16f power = all_f(CFG(w->c).power[l][i]);
 
         UNROLL for (int q = 0; q < 8; q++)
             t[q] = FMA(d[i][p + q], power, t[q]);
@@ -580,7 +588,7 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
 FLAT int pack_along_k(const struct strip *w)
 {
     const struct view *v = &w->o->view;
-    int64_t lines = lines_of(w->side), row = lines * CFG.bytes;
+    int64_t lines = lines_of(w->side), row = lines * FIXED(bytes);
 
     if (v->patch || v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0 ||
         (lines < KERNEL_LANES && 2 * lines <= KERNEL_LANES))
@@ -588,7 +596,7 @@ FLAT int pack_along_k(const struct strip *w)
     w->c->cold->pack(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len },
                      (int)min64(lines, KERNEL_LANES),
                      w->o->data + w->panel * w->o->panel_bytes + w->p0 * row +
-                     (w->first - w->panel * lines) * CFG.bytes, row);
+                     (w->first - w->panel * lines) * FIXED(bytes), row);
     return 1;
 }
 
@@ -629,12 +637,12 @@ FLAT void clear_tiles(const struct kernel_call *c, int64_t from, int64_t to)
 {
     const struct packed *o = &c->op[0];
 
-    for (int64_t panel = from / CFG.mr; panel * CFG.mr < to; panel++)
-        for (int l = 0; l < CFG.side[0].limbs; l++)
+    for (int64_t panel = from / FIXED(mr); panel * FIXED(mr) < to; panel++)
+        for (int l = 0; l < CFG(c).side[0].limbs; l++)
             for (int64_t row = (c->k + 3) / 4; row % 16; row++)
-                ROLL for (int i = 0; i < CFG.mr; i++)
+                ROLL for (int i = 0; i < FIXED(mr); i++)
                     __builtin_memset(o->data + panel * o->panel_bytes + l * o->limb_bytes +
-                                     (row / 16 * CFG.mr + i) * 64 + row % 16 * 4, 0, 4);
+                                     (row / 16 * FIXED(mr) + i) * 64 + row % 16 * 4, 0, 4);
 }
 
 /* All strips of lines [from, to).  Lines that are neighbours in memory are read together. */
@@ -647,7 +655,7 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
     for (int64_t first = from; first < to; first += span)
         for (int64_t p0 = 0; p0 < c->k; p0 += BYTES)
             for (int64_t at = first; at < min64(first + span, to); at += step) {
-                struct strip w = { .c = c, .o = o, .s = &CFG.side[side], .as = as, .side = side,
+                struct strip w = { .c = c, .o = o, .s = &CFG(c).side[side], .as = as, .side = side,
                                    .panel = at / lines_of(side), .first = at,
                                    .live = min64(o->lines - at, KERNEL_LANES) };
 
@@ -656,11 +664,11 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
                 for (w.p0 = p0; w.p0 < min64(c->k, p0 + BYTES); w.p0 += w.len)
                     pack_piece(&w, c->k);
             }
-    if (CFG.matrix && !side)
+    if (FIXED(matrix) && !side)
         clear_tiles(c, from, to);
-    if (c->stores && CFG.unit == UNIT_i8 && side == 1 && CFG.offsets)
+    if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)
         ROLL for (int64_t i = from; i < to; i++)    /* what the offsets of A add, taken away */
-            o->sums[i] *= -CFG.side[0].offset[0];
+            o->sums[i] *= -CFG(c).side[0].offset[0];
 }
 
 #endif

@@ -9,7 +9,8 @@
 FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                      int64_t cols, const v8l v[2])
 {
-    int64_t low = CFG.c.size == 8 ? -1022 : -126, high = CFG.c.size == 8 ? 1023 - 63 : 127 - 63;
+    int64_t low = CFG(c).c.size == 8 ? -1022 : -126;
+    int64_t high = CFG(c).c.size == 8 ? 1023 - 63 : 127 - 63;
     v8l e[2];
     v8d x[2];
 
@@ -17,10 +18,10 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     if (ANY((e[0] < low) | (e[0] > high) | (e[1] < low) | (e[1] > high)))
         return 0;
     UNROLL for (int h = 0; h < 2; h++) {
-        x[h] = CFG.c.size == 8 ? TO(v8d, v[h]) : TO(v8d, TO(v8f, v[h]));
+        x[h] = CFG(c).c.size == 8 ? TO(v8d, v[h]) : TO(v8d, TO(v8f, v[h]));
         x[h] *= powers_of_two(e[h]);
     }
-    if (CFG.c.size == 8) {
+    if (CFG(c).c.size == 8) {
         store_row(c, b->i0 + i, b->j0 + j0, cols, (const char *)x);
     } else {
         v16f narrow = JOIN(TO(v8f, x[0]), TO(v8f, x[1]));
@@ -36,7 +37,7 @@ FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, 
 {
     v8l e[2];
 
-    if (CFG.side[0].axis == AXIS_none)
+    if (CFG(c).side[0].axis == AXIS_none)
         return 1;
     scales_at(c, b, i, j0, e);
     if (ANY((e[0] > 0) | (e[0] < -62) | (e[1] > 0) | (e[1] < -62)))
@@ -50,11 +51,11 @@ FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, 
 FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, int64_t i,
                             int64_t j0, int64_t cols, const v8l v[2])
 {
-    int unused = 64 - 8 * CFG.c.size;
+    int unused = 64 - 8 * CFG(c).c.size;
     char out[KERNEL_LANES * 8] __attribute__((aligned(64)));
     int64_t lost = 0;
 
-    if (!CFG.wrap)
+    if (!CFG(c).wrap)
         ROLL for (int64_t j = 0; j < cols; j++) {
             int64_t x = v[j / 8][j % 8];
 
@@ -65,7 +66,7 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
         v8h two = TO(v8h, v[h]);
         v8c one = TO(v8c, v[h]);
 
-        switch (CFG.c.size) {
+        switch (CFG(c).c.size) {
         case 8: STORE(out + 64 * h, v[h]); break;
         case 4: STORE(out + 32 * h, four); break;
         case 2: STORE(out + 16 * h, two); break;
@@ -80,13 +81,13 @@ FLAT void small_totals(const struct kernel_call *c, const struct block *b, const
                        int64_t i, int64_t j0, v8l v[2])
 {
     if (is_single(c)) {
-        struct correction x = correction_of(c, b, CFG.row[0].a, CFG.row[0].b, 0, c->k);
-        v16i t = chains(&x, scratch, i, j0);
+        struct correction x = correction_of(c, b, CFG(c).row[0].a, CFG(c).row[0].b, 0, c->k);
+        v16i t = chains(c, &x, scratch, i, j0);
 
-        v[0] = TO(v8l, LOW(t)) << CFG.weight[0];
-        v[1] = TO(v8l, HIGH(t)) << CFG.weight[0];
+        v[0] = TO(v8l, LOW(t)) << CFG(c).weight[0];
+        v[1] = TO(v8l, HIGH(t)) << CFG(c).weight[0];
     } else {
-        const char *from = totals(scratch) + total_at(i, 0, j0);
+        const char *from = totals(c, scratch) + total_at(c, i, 0, j0);
 
         v[0] = LOAD(v8l, from);
         v[1] = LOAD(v8l, from + 64);
@@ -111,9 +112,9 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
     v8l v[2];
 
     small_totals(c, b, scratch, i, j0, v);
-    if (to_integer() && unscale(c, b, i, j0, v))
+    if (to_integer(c) && unscale(c, b, i, j0, v))
         return store_integers(c, b, i, j0, cols, v);
-    if (to_binary() && store_small(c, b, i, j0, cols, v))
+    if (to_binary(c) && store_small(c, b, i, j0, cols, v))
         return 0;
     STORE(x, v[0]);
     STORE(x + 8, v[1]);
@@ -126,21 +127,21 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
 
 /* Integers as sums of columns; column d counts 2^(39 d) and is below 2^53.  Sixteen at once, for
  * the sake of the constants. */
-FLAT void columns_of(const char *total, int64_t i, int64_t j, v8d low[KERNEL_COLUMNS],
-                     v8d high[KERNEL_COLUMNS])
+FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
+                     v8d low[KERNEL_COLUMNS], v8d high[KERNEL_COLUMNS])
 {
     v8d share_low = all_d(0), share_high = all_d(0);
 
-    UNROLL for (int d = 0; d < CFG.columns; d++)
+    UNROLL for (int d = 0; d < FIXED(columns); d++)
         low[d] = high[d] = all_d(0);
-    ROLL for (int l = 0; l < CFG.accumulators; l++) {
-        v16i r = TO(v16i, LOAD(v16b, total + total_at(i, l, j)));
-        v8d first = TO(v8d, LOW(r)), second = TO(v8d, HIGH(r)), share = all_d(CFG.share[l]);
+    ROLL for (int l = 0; l < CFG(c).accumulators; l++) {
+        v16i r = TO(v16i, LOAD(v16b, total + total_at(c, i, l, j)));
+        v8d first = TO(v8d, LOW(r)), second = TO(v8d, HIGH(r)), share = all_d(CFG(c).share[l]);
 
         share_low = FMA(first, share, share_low);
         share_high = FMA(second, share, share_high);
-        UNROLL for (int d = 0; d < CFG.columns; d++) {
-            v8d cofactor = all_d(CFG.cofactor[l][d]);
+        UNROLL for (int d = 0; d < FIXED(columns); d++) {
+            v8d cofactor = all_d(CFG(c).cofactor[l][d]);
 
             low[d] = FMA(first, cofactor, low[d]);
             high[d] = FMA(second, cofactor, high[d]);
@@ -148,9 +149,9 @@ FLAT void columns_of(const char *total, int64_t i, int64_t j, v8d low[KERNEL_COL
     }
     share_low = ROUND(share_low);
     share_high = ROUND(share_high);
-    UNROLL for (int d = 0; d < CFG.columns; d++) {
-        low[d] = FMA(share_low, all_d(-CFG.product[d]), low[d]);
-        high[d] = FMA(share_high, all_d(-CFG.product[d]), high[d]);
+    UNROLL for (int d = 0; d < FIXED(columns); d++) {
+        low[d] = FMA(share_low, all_d(-CFG(c).product[d]), low[d]);
+        high[d] = FMA(share_high, all_d(-CFG(c).product[d]), high[d]);
     }
 }
 
@@ -168,17 +169,18 @@ FLAT void add_term(v8d x, v8d *high, v8d *low)
 FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
 {
     *high = *low = all_d(0);
-    UNROLL for (int d = CFG.columns - 1; d >= 0; d--)
+    UNROLL for (int d = FIXED(columns) - 1; d >= 0; d--)
         add_term(column[d] * power_of_two(KERNEL_COLUMN * d), high, low);
 }
 
 /* The same of accumulators with weights, the largest first: each as two exact doubles. */
-FLAT void sum_weighted(const char *total, int64_t i, int64_t j, v8d *high, v8d *low)
+FLAT void sum_weighted(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
+                       v8d *high, v8d *low)
 {
     *high = *low = all_d(0);
-    ROLL for (int acc = 0; acc < CFG.accumulators; acc++) {
-        v8l t = LOAD(v8l, total + total_at(i, acc, j));
-        double weight = power_of_two(CFG.weight[acc]);
+    ROLL for (int acc = 0; acc < CFG(c).accumulators; acc++) {
+        v8l t = LOAD(v8l, total + total_at(c, i, acc, j));
+        double weight = power_of_two(CFG(c).weight[acc]);
 
         add_term(TO(v8d, t >> 31) * (weight * 0x1p31), high, low);
         add_term(TO(v8d, t & 0x7fffffff) * weight, high, low);
@@ -186,25 +188,25 @@ FLAT void sum_weighted(const char *total, int64_t i, int64_t j, v8d *high, v8d *
 }
 
 /* What a sum of this size may be off by. */
-FLAT v8d uncertain_of(v8d r, double share)
+FLAT v8d uncertain_of(const struct kernel_call *c, v8d r, double share)
 {
     v8d size = (v8d)((v8l)r & INT64_MAX);
 
-    return CFG.uncertain_count ? size * share + power_of_two(CFG.uncertain) : size * share;
+    return CFG(c).uncertain_count ? size * share + power_of_two(CFG(c).uncertain) : size * share;
 }
 
 /* The nearest binary64 or binary32; lanes that this cannot tell, or that leave the range of
  * normal numbers, are not sure. */
-FLAT v8l round_float(v8d high, v8d low, v8l scale, v8d *out)
+FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l scale, v8d *out)
 {
-    v8d r = high + low, rest = (high - r) + low, uncertain = uncertain_of(r, 0x1p-95);
+    v8d r = high + low, rest = (high - r) + low, uncertain = uncertain_of(c, r, 0x1p-95);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
     v8l zero = (v8l)(r == 0);       /* once scaled, a number beyond the range may look like one */
 
     sure = (v8l)(r + (rest + uncertain) == r) & (v8l)(r + (rest - uncertain) == r);
     scale = (scale << 52) & ~zero;
-    if (CFG.c.size == 4) {
-        v8d size = (v8d)((v8l)r & INT64_MAX), about = uncertain_of(r, 0x1p-50);
+    if (CFG(c).c.size == 4) {
+        v8d size = (v8d)((v8l)r & INT64_MAX), about = uncertain_of(c, r, 0x1p-50);
         v8l known = (v8l)(about < size) | zero;
         v8f up, down;
 
@@ -246,12 +248,12 @@ FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
     t->high = t->low = (v8u)all_l(0);
     t->rest = all_l(0);
     t->exp = e;
-    UNROLL for (int d = 0; d < CFG.columns; d++) {
+    UNROLL for (int d = 0; d < FIXED(columns); d++) {
         v8l x = TO(v8l, (v8d)((v8l)column[d] ^ sign)) + carry, s = KERNEL_COLUMN * d + 127 - e;
         v8u digit;
 
         carry = x >> KERNEL_COLUMN;
-        digit = (v8u)(d < CFG.columns - 1 ? x & ((1LL << KERNEL_COLUMN) - 1) : x);
+        digit = (v8u)(d < FIXED(columns) - 1 ? x & ((1LL << KERNEL_COLUMN) - 1) : x);
         t->low |= shifted(digit, s);
         t->high |= shifted(digit, s - 64);
         t->rest |= (v8l)(digit != 0) & (v8l)(shifted(shifted(digit, s), -s) != digit) & (s < 0);
@@ -302,19 +304,20 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
 }
 
 /* Eight elements to `out`; bit x of the answer: element x is not known. */
-FLAT int round_eight(v8d high, v8d low, v8d column[KERNEL_COLUMNS], v8l scale, char *out)
+FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, v8d column[KERNEL_COLUMNS],
+                     v8l scale, char *out)
 {
     int64_t known[8];
     int left = 0;
     v8l sure;
 
-    if (CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size == 8) {
-        sure = round_float(high, low, scale, &high);
+    if (CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size == 8) {
+        sure = round_float(c, high, low, scale, &high);
         STORE(out, high);
-    } else if (CFG.c.kind == LIMBER_KIND_FLOAT && CFG.c.size == 4) {
+    } else if (CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size == 4) {
         v8f narrow;
 
-        sure = round_float(high, low, scale, &high);
+        sure = round_float(c, high, low, scale, &high);
         narrow = TO(v8f, high);
         STORE(out, narrow);
     } else {
@@ -324,7 +327,7 @@ FLAT int round_eight(v8d high, v8d low, v8d column[KERNEL_COLUMNS], v8l scale, c
         struct top t;
 
         top_of(column, sum, &t);
-        if (CFG.c.kind == LIMBER_KIND_DD) {
+        if (CFG(c).c.kind == LIMBER_KIND_DD) {
             sure = round_dd(&t, sign, scale, &high, &low);
             first = (v8l)high;
             second = (v8l)low;
@@ -362,34 +365,35 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
 
     scales_at(c, b, i, j0, scale);
     if (RECONSTRUCT == RECONSTRUCT_crt) {
-        columns_of(total, i, j0, first, second);
+        columns_of(c, total, i, j0, first, second);
         sum_columns(first, &high[0], &low[0]);
         sum_columns(second, &high[1], &low[1]);
     } else {
-        sum_weighted(total, i, j0, &high[0], &low[0]);
-        sum_weighted(total, i, j0 + 8, &high[1], &low[1]);
+        sum_weighted(c, total, i, j0, &high[0], &low[0]);
+        sum_weighted(c, total, i, j0 + 8, &high[1], &low[1]);
     }
-    left = round_eight(high[0], low[0], first, scale[0], out);
-    left |= round_eight(high[1], low[1], second, scale[1], out + 8 * CFG.c.size) << 8;
+    left = round_eight(c, high[0], low[0], first, scale[0], out);
+    left |= round_eight(c, high[1], low[1], second, scale[1], out + 8 * CFG(c).c.size) << 8;
     store_row(c, b->i0 + i, b->j0 + j0, cols, out);
     return left;
 }
 
 /* Results that are rounded many at once: pairs and binary128 from columns only. */
-FLAT int rounds_at_once(void)
+FLAT int rounds_at_once(const struct kernel_call *c)
 {
-    int pair = CFG.c.kind == LIMBER_KIND_DD ||
-               (CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried && CFG.c.size == 16);
+    int pair = CFG(c).c.kind == LIMBER_KIND_DD ||
+               (CFG(c).c.kind == LIMBER_KIND_FLOAT && !CFG(c).c.carried && CFG(c).c.size == 16);
 
-    return CFG.plain &&
-           ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG.uncertain_count) || stores_binary());
+    return CFG(c).plain &&
+           ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count) ||
+            stores_binary(c));
 }
 
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j)
 {
-    return c->cold->total(c, b->i0 + i, b->j0 + j, totals(scratch) + total_at(i, 0, j),
-                          (int64_t)CFG.nb * total_bytes());
+    return c->cold->total(c, b->i0 + i, b->j0 + j, totals(c, scratch) + total_at(c, i, 0, j),
+                          (int64_t)CFG(c).nb * total_bytes());
 }
 
 /* Eight integers without their scales, by way of a double-double, which holds them exactly: scaled
@@ -415,7 +419,7 @@ FLAT int integers_of(const struct kernel_call *c, const struct block *b, const c
     scales_at(c, b, i, j0, scale);
     if (ANY((scale[0] < -900) | (scale[0] > 900) | (scale[1] < -900) | (scale[1] > 900)))
         return 0;
-    columns_of(total, i, j0, first, second);
+    columns_of(c, total, i, j0, first, second);
     return whole_eight(first, scale[0], &v[0]) & whole_eight(second, scale[1], &v[1]);
 }
 
@@ -426,10 +430,11 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     int64_t lost = 0;
     v8l v[2];
 
-    if (RECONSTRUCT == RECONSTRUCT_crt && CFG.whole && integers_of(c, b, totals(scratch), i, j0, v))
+    if (RECONSTRUCT == RECONSTRUCT_crt && CFG(c).whole &&
+        integers_of(c, b, totals(c, scratch), i, j0, v))
         return store_integers(c, b, i, j0, cols, v);
-    if (rounds_at_once())
-        left = round_strip(c, b, totals(scratch), i, j0, cols);
+    if (rounds_at_once(c))
+        left = round_strip(c, b, totals(c, scratch), i, j0, cols);
     if (left)
         ROLL for (int64_t j = 0; j < cols; j++)
             if (left >> j & 1)
@@ -441,29 +446,30 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
 FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
-    return CFG.small ? small_strip(c, b, scratch, i, j0, cols) :
+    return CFG(c).small ? small_strip(c, b, scratch, i, j0, cols) :
            wide_strip(c, b, scratch, i, j0, cols);
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */
 
-FLAT v8d float_totals(const char *scratch, int acc, int64_t i, int64_t j)
+FLAT v8d float_totals(const struct kernel_call *c, const char *scratch, int acc, int64_t i,
+                      int64_t j)
 {
-    const char *at = scratch + total_at(i, acc, j);
+    const char *at = scratch + total_at(c, i, acc, j);
 
-    return CFG.unit == UNIT_f64 ? LOAD(v8d, at) : TO(v8d, LOAD(v8f, at));
+    return FIXED(unit) == UNIT_f64 ? LOAD(v8d, at) : TO(v8d, LOAD(v8f, at));
 }
 
 /* Eight dense elements: what limber_store_float does; 0 where a term may have left binary64. */
 FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
 {
-    if (CFG.has_alpha)
+    if (CFG(c).has_alpha)
         x *= c->alpha_f64;
-    if (CFG.has_beta)
-        x = FMA(all_d(c->beta_f64), CFG.c.size == 8 ? LOAD(v8d, to) : TO(v8d, LOAD(v8f, to)), x);
-    if (CFG.has_alpha && CFG.has_beta && ANY(x - x != 0))
+    if (CFG(c).has_beta)
+        x = FMA(all_d(c->beta_f64), CFG(c).c.size == 8 ? LOAD(v8d, to) : TO(v8d, LOAD(v8f, to)), x);
+    if (CFG(c).has_alpha && CFG(c).has_beta && ANY(x - x != 0))
         return 0;
-    if (CFG.c.size == 8) {
+    if (CFG(c).c.size == 8) {
         STORE(to, x);
     } else {
         v8f narrow = TO(v8f, x);
@@ -474,15 +480,15 @@ FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
 }
 
 /* The weighted sum of the accumulators, from the last to the first. */
-FLAT v8d float_sum(const char *scratch, int64_t i, int64_t j)
+FLAT v8d float_sum(const struct kernel_call *c, const char *scratch, int64_t i, int64_t j)
 {
-    int last = CFG.accumulators - 1;
-    v8d x = float_totals(scratch, last, i, j);
+    int last = CFG(c).accumulators - 1;
+    v8d x = float_totals(c, scratch, last, i, j);
 
-    if (CFG.weight[last])
-        x *= power_of_two(CFG.weight[last]);
+    if (CFG(c).weight[last])
+        x *= power_of_two(CFG(c).weight[last]);
     ROLL for (int acc = last - 1; acc >= 0; acc--)
-        x += float_totals(scratch, acc, i, j) * power_of_two(CFG.weight[acc]);
+        x += float_totals(c, scratch, acc, i, j) * power_of_two(CFG(c).weight[acc]);
     return x;
 }
 
@@ -493,10 +499,10 @@ FLAT void float_strip(const struct kernel_call *c, const struct block *b, const 
     int scaled = c->op[0].scale || c->op[1].scale;
 
     ROLL for (int64_t j = 0; j < cols; j += 8) {
-        v8d x = float_sum(scratch, i, j0 + j);
+        v8d x = float_sum(c, scratch, i, j0 + j);
         double v[8];
 
-        if (stores_binary() && dense && !scaled && j + 8 <= cols &&
+        if (stores_binary(c) && dense && !scaled && j + 8 <= cols &&
             store_eight(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
             continue;
         STORE(v, x);
@@ -530,12 +536,14 @@ SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
     if (some == cols)
         return 0;
     ROLL for (int64_t j = 0; j < cols; j++)
-        __builtin_memcpy(old + j * 16, place(c, b->i0 + i, b->j0 + j0 + j), (unsigned)CFG.c.size);
+        __builtin_memcpy(old + j * 16, place(c, b->i0 + i, b->j0 + j0 + j),
+                         (unsigned)CFG(c).c.size);
     lost = ordinary_strip(c, b, scratch, i, j0, cols);
     ROLL for (int64_t j = 0; j < cols; j++) {
         if (!is_special(c, b->i0 + i, b->j0 + j0 + j))
             continue;
-        __builtin_memcpy(place(c, b->i0 + i, b->j0 + j0 + j), old + j * 16, (unsigned)CFG.c.size);
+        __builtin_memcpy(place(c, b->i0 + i, b->j0 + j0 + j), old + j * 16,
+                         (unsigned)CFG(c).c.size);
         c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
     }
     return lost;

@@ -14,11 +14,11 @@ FLAT int is_special(const struct kernel_call *c, int64_t i, int64_t j)
            (c->op[1].special && c->op[1].special[c->op[1].line0 + j]);
 }
 
-FLAT int stores_binary(void)
+FLAT int stores_binary(const struct kernel_call *c)
 {
-    return CFG.c.kind == LIMBER_KIND_FLOAT && !CFG.c.carried &&
-           ((CFG.c.size == 8 && CFG.c.frac_bits == 52) ||
-            (CFG.c.size == 4 && CFG.c.frac_bits == 23));
+    return CFG(c).c.kind == LIMBER_KIND_FLOAT && !CFG(c).c.carried &&
+           ((CFG(c).c.size == 8 && CFG(c).c.frac_bits == 52) ||
+            (CFG(c).c.size == 4 && CFG(c).c.frac_bits == 23));
 }
 
 /* `cols` elements from column j of this part on are neighbours in memory. */
@@ -30,11 +30,11 @@ FLAT int is_dense(const struct kernel_call *c, int64_t j, int64_t cols)
            (!c->c.cols || at % LIMBER_BLOCK + cols <= LIMBER_BLOCK);
 }
 
-/* Stores `cols` of sixteen values of CFG.c.size bytes each; one run where C is dense. */
+/* Stores `cols` of sixteen values of CFG(c).c.size bytes each; one run where C is dense. */
 FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols,
                     const char *v)
 {
-    int size = CFG.c.size;
+    int size = CFG(c).c.size;
 
     if (is_dense(c, j, cols) && cols == KERNEL_LANES)
         __builtin_memcpy(place(c, i, j), v, (unsigned)(KERNEL_LANES * size));

@@ -70,7 +70,7 @@ FLAT int narrow_work(const struct unit_tile *u, int bounded)
         UNROLL for (int v = 0; v < 2; v++)
             t.element[r][v] = elements_of(u, r, v);
     narrow_whole(&t, sum);
-    if (CFG.tracks && bounded && ANY(t.most > (float)CFG.largest))
+    if (CONSTANT.tracks && bounded && ANY(t.most > (float)CONSTANT.largest))
         return 0;
     UNROLL for (int r = 0; r < 4; r++)
         UNROLL for (int v = 0; v < 2; v++) {
@@ -81,7 +81,7 @@ FLAT int narrow_work(const struct unit_tile *u, int bounded)
                          TO(v8f, wide_out(TO(v8d, HIGH(x)), half_of(t.element[r][v], 1))));
             store_values(u, r, v, x);
         }
-    if (CFG.counts)
+    if (CONSTANT.counts)
         narrow_told(u->c, &t.tally);
     return 1;
 }
@@ -113,7 +113,7 @@ SLOW void wide_work(const struct unit_tile *u, int r)
         sum[0][v] = wide_out(sum[0][v], t.element[0][v]);
     UNROLL for (int v = 0; v < 2; v++)
         store_values(u, r, v, JOIN(TO(v8f, sum[0][2 * v]), TO(v8f, sum[0][2 * v + 1])));
-    if (CFG.counts)
+    if (CONSTANT.counts)
         wide_told(u->c, &t.tally);
 }
 
@@ -148,26 +148,26 @@ enum lanes { LANES_wide, LANES_free, LANES_bounded };
  * farther from acc + p than p; else every rounding may add one unit in the last place. */
 FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 {
-    struct extremes a = extremes_of(&c->op[0], i, CFG.mr), b = extremes_of(&c->op[1], j, CFG.nr);
+    struct extremes a = extremes_of(&c->op[0], i, CONSTANT.mr), b = extremes_of(&c->op[1], j, CONSTANT.nr);
     double most = (double)a.most * b.most, least = (double)a.least * b.least, sum, growth;
 
-    if (!CFG.narrow || (CFG.counts && c->k > 1 << 27) || !(most <= 0x1p80) ||
+    if (!CONSTANT.narrow || (CONSTANT.counts && c->k > 1 << 27) || !(most <= 0x1p80) ||
         (most > 0 && least < 0x1p-100))
         return LANES_wide;
     sum = 2 * __builtin_sqrt((double)a.norm) * __builtin_sqrt((double)b.norm) * 1.001 +
-          (double)c->k * CFG.quantum;
-    growth = (double)c->k * CFG.growth;
-    if (growth < 200 && most <= CFG.most_product &&
-        sum * power_of_two((int)growth + (growth > 0)) <= (CFG.tracks ? 0x1p80 : CFG.most_sum))
+          (double)c->k * CONSTANT.quantum;
+    growth = (double)c->k * CONSTANT.growth;
+    if (growth < 200 && most <= CONSTANT.most_product &&
+        sum * power_of_two((int)growth + (growth > 0)) <= (CONSTANT.tracks ? 0x1p80 : CONSTANT.most_sum))
         return LANES_bounded;
-    return CFG.frees ? LANES_free : LANES_wide;
+    return CONSTANT.frees ? LANES_free : LANES_wide;
 }
 
 enum { ROWS = 4 };          /* of a tile that are computed at once */
 
 FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
 {
-    ROLL for (int row = 0; row < CFG.mr; row += ROWS) {
+    ROLL for (int row = 0; row < CONSTANT.mr; row += ROWS) {
         if (lanes == LANES_wide)
             ROLL for (int r = 0; r < ROWS; r++)
                 wide_work(u, r);
@@ -205,24 +205,24 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
 
     if (MODEL.start_c)
-        ROLL for (int64_t i = 0; i < b->panels_a * CFG.mr; i++)
-            ROLL for (int64_t j = 0; j < b->panels_b * CFG.nr; j++)
-                *(float *)(void *)(scratch + i * total_row() + j * 4) =
+        ROLL for (int64_t i = 0; i < b->panels_a * CONSTANT.mr; i++)
+            ROLL for (int64_t j = 0; j < b->panels_b * CONSTANT.nr; j++)
+                *(float *)(void *)(scratch + i * total_row(c) + j * 4) =
                     i >= b->rows || j >= b->cols ? 0 :
-                    (float)c->cold->value(CFG.c, place(c, b->i0 + i, b->j0 + j));
+                    (float)c->cold->value(CONSTANT.c, place(c, b->i0 + i, b->j0 + j));
     for (int64_t j = 0; j < b->panels_b; j++)
         for (int64_t i = 0; i < b->panels_a; i++) {
             struct unit_tile u = {
                 .c = c, .a = oa->data + (b->panel_a + i) * oa->panel_bytes,
                 .b = ob->data + (b->panel_b + j) * ob->panel_bytes,
-                .i = b->i0 + i * CFG.mr, .j = b->j0 + j * CFG.nr, .row = total_row(),
-                .to = scratch + i * CFG.mr * total_row() + j * CFG.nr * 4,
+                .i = b->i0 + i * CONSTANT.mr, .j = b->j0 + j * CONSTANT.nr, .row = total_row(c),
+                .to = scratch + i * CONSTANT.mr * total_row(c) + j * CONSTANT.nr * 4,
             };
 
             u.ea = u.a + oa->limb_bytes;
             u.eb = u.b + ob->limb_bytes;
 #ifdef KERNEL_LIMB_KIND_unit
-            unit_rows(&u, lanes_for(c, (b->panel_a + i) * CFG.mr, (b->panel_b + j) * CFG.nr));
+            unit_rows(&u, lanes_for(c, (b->panel_a + i) * CONSTANT.mr, (b->panel_b + j) * CONSTANT.nr));
 #else
             half_work(&u);
 #endif

@@ -29,7 +29,7 @@ typedef struct { int none; } half_tally;
 
 FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r)
 {
-    _Float16 x = *(const _Float16 *)(const void *)(t->a + (p * CFG.mr + r) * 2);
+    _Float16 x = *(const _Float16 *)(const void *)(t->a + (p * CONSTANT.mr + r) * 2);
 
     return (v32h){ x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x,
                    x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
@@ -38,7 +38,7 @@ FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r)
 FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v)
 {
     (void)v;
-    return LOAD(v32h, t->b + p * CFG.nr * 2);
+    return LOAD(v32h, t->b + p * CONSTANT.nr * 2);
 }
 
 /* To ten fraction bits, which it has, or to two. */

@@ -241,7 +241,7 @@ FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
         if (!MODEL.zeros && MODEL.sub == 1)     /* else terms are looked at as a whole */
             e = PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
         put_row(w, 0, w->p0 + p, (const char *)&x, 4);
-        if (CFG.fused)
+        if (CONSTANT.fused)
             put_row(w, 1, w->p0 + p, (const char *)&e, 4);
         see_values(w, x);
     }

@@ -19,12 +19,12 @@
 
 FLAT v16f narrow_load_a(const struct narrow_tile *t, int64_t p, int r)
 {
-    return all_f(*(const float *)(const void *)(t->a + (p * CFG.mr + r) * 4));
+    return all_f(*(const float *)(const void *)(t->a + (p * CONSTANT.mr + r) * 4));
 }
 
 FLAT v16f narrow_load_b(const struct narrow_tile *t, int64_t p, int v)
 {
-    return LOAD(v16f, t->b + (p * CFG.nr + 16 * v) * 4);
+    return LOAD(v16f, t->b + (p * CONSTANT.nr + 16 * v) * 4);
 }
 
 FLAT v16i narrow_bits(v16u h)
@@ -42,9 +42,9 @@ FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
     v16f x = a * b, y;
     v16i beyond, lost;
 
-    y = narrow_round(MODEL.mul, x, narrow_bits(h << 16), CFG.clamps ? CLAMP_signed : CLAMP_low,
+    y = narrow_round(MODEL.mul, x, narrow_bits(h << 16), CONSTANT.clamps ? CLAMP_signed : CLAMP_low,
                      t->bounded, &beyond);
-    if (CFG.counts == COUNT_all) {
+    if (CONSTANT.counts == COUNT_all) {
         lost = (v16i)(y != x);
         if (!t->bounded) {
             v16i some = narrow_finite(x);
@@ -69,7 +69,7 @@ FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v
     if (!t->bounded)
         some &= narrow_finite(x) & narrow_finite(acc);
     *swamped = some & same;
-    if (CFG.counts == COUNT_swamped) {
+    if (CONSTANT.counts == COUNT_swamped) {
         *partly = *over = all_i(0);
         return;
     }
@@ -92,7 +92,7 @@ FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f
 {
     v16i swamped, partly, over;
 
-    if (CFG.counts) {
+    if (CONSTANT.counts) {
         narrow_lost(t, safe, acc, x, sum, y, beyond, &swamped, &partly, &over);
         t->tally.swamped += swamped;
         t->tally.partly_swamped += partly;
@@ -104,19 +104,19 @@ FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f
 /* max(|most|, |y|) */
 FLAT void narrow_track(struct narrow_tile *t, v16f y)
 {
-    if (CFG.tracks && t->bounded)
+    if (CONSTANT.tracks && t->bounded)
         t->most = (v16f)__builtin_ia32_rangeps512_mask(t->most, y, 11, t->most, (uint16_t)-1, 4);
 }
 
 FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u h)
 {
     v16i beyond;
-    v16f sum = narrow_sum(s, acc, x, CFG.safe), y;
+    v16f sum = narrow_sum(s, acc, x, CONSTANT.safe), y;
 
-    y = narrow_round(s, sum, narrow_bits(h), CFG.clamps ? CLAMP_signed : CLAMP_none,
+    y = narrow_round(s, sum, narrow_bits(h), CONSTANT.clamps ? CLAMP_signed : CLAMP_none,
                      t->bounded, &beyond);
     narrow_track(t, y);
-    return narrow_counted(t, CFG.safe, acc, x, sum, y, beyond);
+    return narrow_counted(t, CONSTANT.safe, acc, x, sum, y, beyond);
 }
 
 FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u h)
@@ -133,11 +133,11 @@ FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v1
 FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u h)
 {
     v16i swamped, partly, over, beyond;
-    v16f y = narrow_sum(s, sum, x, CFG.safe_outer);
+    v16f y = narrow_sum(s, sum, x, CONSTANT.safe_outer);
 
     y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
     narrow_track(t, y);
-    if (CFG.counts) {
+    if (CONSTANT.counts) {
         narrow_lost(t, 0, sum, x, y, y, beyond, &swamped, &partly, &over);
         t->tally.outer_swamped += swamped;
         t->tally.outer_partly += partly;
@@ -160,11 +160,11 @@ FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
     v16f whole = x * up;
     v16i cut = TO(v16i, whole);
 
-    if (CFG.counts && is_product) {
+    if (CONSTANT.counts && is_product) {
         v16i some = (v16i)(x != 0), swamped = some & (v16i)(cut == 0);
 
         t->tally.swamped += swamped;
-        if (CFG.counts == COUNT_all)
+        if (CONSTANT.counts == COUNT_all)
             t->tally.partly_swamped += some & (v16i)(TO(v16f, cut) != whole) & ~swamped;
     }
     return cut;
@@ -203,13 +203,13 @@ FLAT v16f narrow_aligned(struct narrow_tile *t, v16f acc, const v16f *term, cons
         ROLL for (int q = 0; q < terms; q++) {
             v8d x = TO(v8d, i ? HIGH(term[q]) : LOW(term[q])), cut = TRUNC(x * up);
 
-            if (CFG.counts) {
+            if (CONSTANT.counts) {
                 v8l swamped = (v8l)(x != 0) & (v8l)(cut == 0);
                 v8l partly = (v8l)(cut != x * up) & ~swamped;
                 v8i lost = TO(v8i, swamped), some = TO(v8i, partly), none = lost & 0;
 
                 t->tally.swamped += i ? JOIN(none, lost) : JOIN(lost, none);
-                if (CFG.counts == COUNT_all)
+                if (CONSTANT.counts == COUNT_all)
                     t->tally.partly_swamped += i ? JOIN(none, some) : JOIN(some, none);
             }
             sum += cut;
@@ -231,7 +231,7 @@ FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t 
 
         ROLL for (int q = 0; q < terms; q++) {
             int64_t from = p + q * MODEL.sub, to = min64(from + MODEL.sub, p + n);
-            v16i eb = LOAD(v16i, t->eb + (from * CFG.nr + 16 * v) * 4);
+            v16i eb = LOAD(v16i, t->eb + (from * CONSTANT.nr + 16 * v) * 4);
             v16f sum[4];
 
             UNROLL for (int r = 0; r < 4; r++)
@@ -244,7 +244,7 @@ FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t 
             }
             UNROLL for (int r = 0; r < 4; r++) {
                 term[r][q] = sum[r];
-                e[r][q] = eb + *(const int32_t *)(const void *)(t->ea + (from * CFG.mr + r) * 4);
+                e[r][q] = eb + *(const int32_t *)(const void *)(t->ea + (from * CONSTANT.mr + r) * 4);
             }
         }
         ROLL for (int r = 0; r < 4; r++)
@@ -260,17 +260,17 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
         return;
     }
     ROLL for (int v = 0; v < 2; v++) {
-        const char *ea = t->ea + p * CFG.mr * 4, *eb = t->eb + (p * CFG.nr + 16 * v) * 4;
+        const char *ea = t->ea + p * CONSTANT.mr * 4, *eb = t->eb + (p * CONSTANT.nr + 16 * v) * 4;
         v16i most[4], sum[4], high[4], low[4];
         v16f up[4];
 
         UNROLL for (int r = 0; r < 4; r++)
             most[r] = narrow_exponents(acc[r][v]);
         ROLL for (int64_t q = 0; q < n; q++) {
-            v16i e = LOAD(v16i, eb + q * CFG.nr * 4);
+            v16i e = LOAD(v16i, eb + q * CONSTANT.nr * 4);
 
             UNROLL for (int r = 0; r < 4; r++) {
-                v16i s = e + *(const int32_t *)(const void *)(ea + (q * CFG.mr + r) * 4);
+                v16i s = e + *(const int32_t *)(const void *)(ea + (q * CONSTANT.mr + r) * 4);
 
                 most[r] = PICK(s > most[r], s, most[r]);
             }
@@ -284,10 +284,10 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
             high[r] = sum[r] >> 8;
             low[r] = sum[r] & 255;
         }
-        ROLL for (int64_t from = 0; from < n; from += CFG.terms) {
+        ROLL for (int64_t from = 0; from < n; from += CONSTANT.terms) {
             UNROLL for (int r = 0; r < 4; r++)
                 sum[r] = all_i(0);
-            ROLL for (int64_t q = from; q < min64(from + CFG.terms, n); q++) {
+            ROLL for (int64_t q = from; q < min64(from + CONSTANT.terms, n); q++) {
                 v16f b = narrow_load_b(t, p + q, v);
 
                 UNROLL for (int r = 0; r < 4; r++)

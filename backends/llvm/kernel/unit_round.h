@@ -10,7 +10,7 @@
 #ifndef LIMBER_KERNEL_UNIT_ROUND_H
 #define LIMBER_KERNEL_UNIT_ROUND_H
 
-#define MODEL CFG.model
+#define MODEL CONSTANT.model
 
 typedef uint32_t v8w __attribute__((vector_size(32)));
 
@@ -213,7 +213,7 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
     v16f size = (v16f)((v16i)v ^ sign);
 
     *beyond = all_i(0);
-    if (CFG.counts && !bounded)
+    if (CONSTANT.counts && !bounded)
         *beyond = (v16i)(size > (float)largest_of(s.format));
 
     if (s.format.flags & LIMBER_FORMAT_NO_SUBNORMAL)

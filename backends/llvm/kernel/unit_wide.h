@@ -21,12 +21,12 @@
 FLAT v8d wide_load_a(const struct wide_tile *t, int64_t p, int r)
 {
     (void)r;
-    return all_d(*(const float *)(const void *)(t->a + p * CFG.mr * 4));
+    return all_d(*(const float *)(const void *)(t->a + p * CONSTANT.mr * 4));
 }
 
 FLAT v8d wide_load_b(const struct wide_tile *t, int64_t p, int v)
 {
-    return TO(v8d, LOAD(v8f, t->b + (p * CFG.nr + 8 * v) * 4));
+    return TO(v8d, LOAD(v8f, t->b + (p * CONSTANT.nr + 8 * v) * 4));
 }
 
 /* The random bits of an addition; those of a product are the low half's. */
@@ -47,7 +47,7 @@ FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w h)
 
     if (MODEL.mul.format.kind)
         y = wide_round(MODEL.mul, x, wide_bits(h << 16), &beyond);
-    if (CFG.counts != COUNT_all)
+    if (CONSTANT.counts != COUNT_all)
         return y;
     some = (v8l)(x != 0) & wide_finite(x);
     if (MODEL.mul.format.kind) {
@@ -70,7 +70,7 @@ FLAT v8d wide_rounded_sum(limber_step s, v8d sum, v8d x, v8w h, v8l *swamped, v8
     *swamped = some & (v8l)(y != exact) & (v8l)(y == sum);
     *over = some & beyond & ~*swamped;
     *partly = some & (v8l)(y != exact) & ~*swamped & ~*over;
-    if (CFG.counts == COUNT_swamped)
+    if (CONSTANT.counts == COUNT_swamped)
         *partly = *over = all_l(0);
     return y;
 }
@@ -80,7 +80,7 @@ FLAT v8d wide_add(struct wide_tile *t, limber_step s, v8d acc, v8d x, v8w h)
     v8l swamped, partly, over;
     v8d y = wide_rounded_sum(s, acc, x, h, &swamped, &partly, &over);
 
-    if (CFG.counts) {
+    if (CONSTANT.counts) {
         t->tally.swamped += swamped;
         t->tally.partly_swamped += partly;
         t->tally.sum_overflow += over;
@@ -98,7 +98,7 @@ FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w h)
     v8l swamped, partly, over;
     v8d y = wide_rounded_sum(s, sum, x, h, &swamped, &partly, &over);
 
-    if (CFG.counts) {
+    if (CONSTANT.counts) {
         t->tally.outer_swamped += swamped;
         t->tally.outer_partly += partly;
     }
@@ -110,11 +110,11 @@ FLAT v8d wide_term(struct wide_tile *t, v8d x, v8d up, v8l counted)
 {
     v8d whole = x * up, cut = TRUNC(whole);
 
-    if (CFG.counts) {
+    if (CONSTANT.counts) {
         v8l swamped = (v8l)(x != 0) & (v8l)(cut == 0);
 
         t->tally.swamped += swamped & counted;
-        if (CFG.counts == COUNT_all)
+        if (CONSTANT.counts == COUNT_all)
             t->tally.partly_swamped += (v8l)(cut != whole) & ~swamped & counted;
     }
     return cut;
@@ -141,8 +141,8 @@ FLAT v8d wide_products(const struct wide_tile *t, int64_t p, int64_t n, int64_t 
         v8d x = wide_load_a(t, p + s, 0) * wide_load_b(t, p + s, v);
         v8l finite = wide_finite(x), ea, eb;
 
-        ea = all_l(*(const int32_t *)(const void *)(t->ea + (p + s) * CFG.mr * 4));
-        eb = TO(v8l, LOAD(v8i, t->eb + ((p + s) * CFG.nr + 8 * v) * 4));
+        ea = all_l(*(const int32_t *)(const void *)(t->ea + (p + s) * CONSTANT.mr * 4));
+        eb = TO(v8l, LOAD(v8i, t->eb + ((p + s) * CONSTANT.nr + 8 * v) * 4));
         *rest += (v8d)((v8l)x & ~finite);
         sum += x;
         ea += eb;
@@ -175,7 +175,7 @@ FLAT void wide_fused(struct wide_tile *t, v8d acc[1][4], int64_t p, int64_t n)
         sum = (v8d)PICK(finite, (v8l)sum, (v8l)rest);
         acc[0][v] = wide_round(MODEL.acc, sum,
                                wide_bits(wide_number(t, 0, v, 0, (uint32_t)p)), &beyond);
-        if (CFG.counts == COUNT_all)
+        if (CONSTANT.counts == COUNT_all)
             t->tally.sum_overflow += beyond & finite;
     }
 }

@@ -15,7 +15,8 @@ from ._library import lib
 from .errors import BadArgument, check
 from .quad import Quad, encode
 
-_PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simulate": 5}
+_PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simulate": 5,
+             "reproducible": 6}
 _SIDES = {True: 0, False: 1}     # limber_side of left
 _RANK = ["f16", "f32", "f64", "dd", "f128"]
 _AS_FLOAT = {"i8": "f16", "u8": "f16", "i16": "f32", "i32": "f64", "i64": "f64"}
@@ -23,7 +24,8 @@ _AS_FLOAT = {"i8": "f16", "u8": "f16", "i16": "f32", "i32": "f64", "i64": "f64"}
 Report = namedtuple("Report", [name if name != "from" else "found" for name, _ in C.Report._fields_
                                if name not in ("size", "part", "part_room", "part_size")])
 Report.__doc__ = """What a call did, as limber_report has it; `found` is 0 for a kernel compiled now, 1
-for one from disk, 2 from memory; `parts` the Parts of a mixed product."""
+for one from disk, 2 from memory, 3 where the interpreter computed rows, 4 for a prebuilt one used
+for the first time; `parts` the Parts of a mixed product."""
 Part = namedtuple("Part", [name for name, _ in C.Part._fields_])
 Tile = namedtuple("Tile", [name for name, _ in C.Tile._fields_])
 Inspection = namedtuple("Inspection", [name for name, _ in C.Inspection._fields_
@@ -50,26 +52,30 @@ def _report(r):
     return _tuple(Report, r, found=getattr(r, "from"), parts=parts)
 
 
+def _rows(row_at):
+    """The rows of a table of the library's: up to the first that is NULL."""
+    return itertools.takewhile(bool, map(row_at, itertools.count()))
+
+
+_FORMATS = tuple(name.decode() for name in _rows(lib.limber_format_at))
+
+
 def formats():
     """The names of formats, beside "(1,e,m)"."""
-    return ("f16 bf16 tf32 e4m3 e5m2 e3m2 e2m3 e2m1 f32 f64 f128 dd i8 i16 i32 i64 u8").split()
+    return list(_FORMATS)
 
 
 def schemes():
     """The schemes: {name: a line about it}."""
-    found = {}
-    for i in itertools.count():
-        scheme = lib.limber_scheme_at(i)
-        if not scheme:
-            return found
-        found[scheme.contents.name.decode()] = scheme.contents.about.decode()
+    return {scheme.contents.name.decode(): scheme.contents.about.decode()
+            for scheme in _rows(lib.limber_scheme_at)}
 
 
 def _contract(text, scheme, slices, background=False):
     word, _, value = str(text).partition("=")
     if word not in _PROMISES or (word in ("bits", "simulate")) != bool(value):
-        raise BadArgument(f"contract = {text!r} is none of native, bits=N, correct, exact, fast, "
-                          "simulate=UNIT")
+        raise BadArgument(f"contract = {text!r} is none of native, reproducible, bits=N, correct, "
+                          "exact, fast, simulate=UNIT")
     made = C.Contract(promise=_PROMISES[word], slices=slices, on_miss=int(background),
                       scheme=str(scheme).encode() if scheme else None)
     if word == "bits":
@@ -152,6 +158,9 @@ class Operand(_Closing):
             check(lib.limber_prepared_check(pointer))
 
 
+_KERNELS = ("auto", "both", "prebuilt", "specialised")
+
+
 class Context(_Closing):
     """Kernels, threads and cache of one backend.  Every function may be called from any thread, many
     at once; computing holds no lock of Python's.
@@ -161,15 +170,18 @@ class Context(_Closing):
     cache_dir   None: as the environment says; "": kernels are kept in memory only
     log         called with one line a call, from the thread that calls
     background  kernels are made by a thread of the context's, and matmul begins without them
+    whole       True: no product is computed in parts
+    kernels     "auto", "both", "prebuilt" or "specialised": limber_kernels in limber.h
     Others as limber_config."""
 
     def __init__(self, backend=None, threads=0, cache_dir=None, cache_bytes=0, dump_dir=None,
                  verbose=None, workspace_bytes=0, log=None, device=0, whole=False,
-                 background=False):
+                 background=False, kernels="auto"):
         config = C.Config(backend=_path(backend), threads=threads, cache_dir=_path(cache_dir),
                           cache_bytes=cache_bytes, dump_dir=_path(dump_dir),
                           verbose=int(log is not None if verbose is None else verbose),
-                          workspace_bytes=workspace_bytes, device=device, whole=bool(whole))
+                          workspace_bytes=workspace_bytes, device=device,
+                          partition=int(bool(whole)), kernels=_KERNELS.index(kernels))
         if log is not None:
             self._log = C.Log(lambda _, line: log(line.decode(errors="replace")))
             config.log = self._log
@@ -180,8 +192,8 @@ class Context(_Closing):
 
     def matmul(self, a, b, contract="correct", out=None, alpha=1, beta=0, scheme=None,
                report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False):
-        """alpha a b + beta out to a contract: "native", "bits=N", "correct", "exact", "fast" (with
-        a scheme), "simulate=UNIT".
+        """alpha a b + beta out to a contract: "native", "reproducible", "bits=N", "correct",
+        "exact", "fast" (with a scheme), "simulate=UNIT".
 
         a, b        arrays of one, two, or more axes (stacks, broadcast), as in numpy.matmul;
                     anything with Python's buffer protocol; Quads; prepared operands
@@ -465,7 +477,7 @@ def _pair(format):
 
 def _name(dtype):
     """The format's name of a dtype, which may be a name already."""
-    if dtype is None or (isinstance(dtype, str) and (dtype in formats() or dtype[:1] == "(")):
+    if dtype is None or (isinstance(dtype, str) and (dtype in _FORMATS or dtype[:1] == "(")):
         return dtype
     try:
         code = numpy.dtype(dtype)

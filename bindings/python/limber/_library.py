@@ -20,6 +20,9 @@ class Sized(Structure):
     """A structure that starts with its size."""
 
     def __init__(self, *fields, **named):
+        for name in named:      # ctypes would set an attribute that C never sees
+            if name not in dict(self._fields_):
+                raise TypeError(f"{type(self).__name__} has no field {name}")
         super().__init__(ctypes.sizeof(type(self)), *fields, **named)
 
 
@@ -37,7 +40,8 @@ class Config(Sized):
                 ("backend", c_char_p), ("threads", c_int), ("cache_dir", c_char_p),
                 ("cache_bytes", c_size_t), ("dump_dir", c_char_p), ("verbose", c_int),
                 ("workspace_bytes", c_size_t), ("log", Log), ("log_user", c_void_p),
-                ("device", c_int), ("partition", c_int), ("allocator", Allocator)]
+                ("device", c_int), ("partition", c_int), ("allocator", Allocator),
+                ("kernels", c_int)]
 
 
 class Step(Structure):
@@ -76,7 +80,8 @@ class Report(Sized):
                 ("bound", c_double), ("cost", c_double), ("seconds_scan", c_double),
                 ("seconds_compile", c_double), ("seconds_run", c_double), ("from", c_int),
                 ("workspace", c_size_t), ("recomputed", c_int64), ("parts", c_int),
-                ("part_room", c_int), ("part_size", c_size_t), ("part", POINTER(Part))]
+                ("part_room", c_int), ("part_size", c_size_t), ("part", POINTER(Part)),
+                ("order", c_int)]
 
     def __init__(self):
         super().__init__(part_room=PARTS, part_size=ctypes.sizeof(Part), part=(Part * PARTS)())
@@ -178,6 +183,7 @@ PROTOTYPES = {
     "limber_create": (c_int, [_P(c_void_p), _P(Config)]),
     "limber_destroy": (None, [c_void_p]),
     "limber_scheme_at": (_P(Scheme), [c_int]),
+    "limber_format_at": (c_char_p, [c_int]),
     "limber_format_named": (c_int, [c_char_p, _P(Format)]),
     "limber_convert": (c_int, [c_void_p, Format, c_void_p, Format, c_size_t, c_int]),
     "limber_unit_parse": (c_int, [c_char_p, _P(Unit)]),

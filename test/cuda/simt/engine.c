@@ -156,7 +156,7 @@ bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg)
 {
     struct fibre *f = engine.running;
 
-    for (int i = m->from; i < m->from + m->size; i++)
+    for (int i = m->from; f->block->ended && i < m->from + m->size; i++)
         if (f->block->fibres[i].state == ENDED)
             engine_fail("%s, but thread %d of the same %s has ended", what, i,
                         m->size > 32 ? "warpgroup" : "warp");

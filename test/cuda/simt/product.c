@@ -97,38 +97,63 @@ void load_fragments(uint32_t *r, uint32_t at)
     meeting_end(m);
 }
 
-static int32_t dot_i8(int kind, const uint8_t *a, const uint8_t *b)
+/* 32 bytes as numbers. */
+struct numbers {
+    int16_t at[32];
+    bool any; /* one that is not 0 */
+};
+
+static void read_numbers(struct numbers *x, const uint8_t *bytes, bool is_signed)
 {
-    int32_t sum = 0;
-
+    x->any = false;
     for (int i = 0; i < 32; i++) {
-        int x = kind & 1 ? (int8_t)a[i] : a[i], y = kind & 2 ? (int8_t)b[i] : b[i];
-
-        sum += x * y;
+        x->at[i] = is_signed ? (int8_t)bytes[i] : bytes[i];
+        x->any |= bytes[i] != 0;
     }
-    return sum;
 }
 
 /* d = d + a b for rows of a and columns of b, 32 bytes each; d points to where one number is. */
+static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
+                        const uint8_t (*b)[32], uint32_t *const *d)
+{
+    static struct numbers x, y[256];
+
+    for (int j = 0; j < columns; j++)
+        read_numbers(&y[j], b[j], kind & 2);
+    for (int i = 0; i < rows; i++) {
+        read_numbers(&x, a[i], kind & 1);
+        for (int j = 0; j < columns && x.any; j++) {
+            int32_t sum = 0;
+
+            if (!y[j].any)
+                continue;
+            for (int k = 0; k < 32; k++)
+                sum += x.at[k] * y[j].at[k];
+            *d[i * columns + j] += (uint32_t)sum;
+        }
+    }
+}
+
 static void multiply(int kind, int rows, const uint8_t (*a)[32], int columns,
                      const uint8_t (*b)[32], uint32_t *const *d, const char *what)
 {
     static struct line line_a[64], line_b[256];
-    const struct model *m = kind < SIMT_F16 ? NULL : model_of(kind, what);
+    const struct model *m;
 
-    for (int i = 0; m && i < rows; i++)
+    if (kind < SIMT_F16) {
+        multiply_i8(kind, rows, a, columns, b, d);
+        return;
+    }
+    m = model_of(kind, what);
+    for (int i = 0; i < rows; i++)
         simt_line(kind, a[i], &line_a[i]);
-    for (int j = 0; m && j < columns; j++)
+    for (int j = 0; j < columns; j++)
         simt_line(kind, b[j], &line_b[j]);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++) {
             uint32_t *p = d[i * columns + j];
             float c;
 
-            if (!m) {
-                *p += (uint32_t)dot_i8(kind, a[i], b[j]);
-                continue;
-            }
             memcpy(&c, p, 4);
             c = simt_dot(kind, m, &line_a[i], &line_b[j], c);
             memcpy(p, &c, 4);

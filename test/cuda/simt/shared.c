@@ -110,6 +110,8 @@ void fibre_acquire(struct fibre *f, struct clocks *c)
     struct clocks *own;
     uint32_t less = 0, more = 0;
 
+    if (f->known == c)
+        return;
     for (int i = 0; i < engine.clocks_size; i++) {
         less |= f->known->at[i] > c->at[i];
         more |= f->known->at[i] < c->at[i];

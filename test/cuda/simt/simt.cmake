@@ -19,6 +19,7 @@ endif()
 target_compile_definitions(simt_nvrtc PRIVATE
   SIMT_FOLDER="${simt_folder}" SIMT_COMPILER="${simt_compiler}")
 
+target_compile_options(simt_cuda PRIVATE -O3)    # its loops are what tests of GPUs take
 foreach(library simt_cuda simt_nvrtc)
   if(LIMBER_SANITIZE)
     target_compile_options(${library} PRIVATE -fno-sanitize=all)

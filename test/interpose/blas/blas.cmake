@@ -58,6 +58,7 @@ add_test(NAME blas_programs COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/programs.sh $<T
 
 # All routines: exact integers, the reference's testers, and Limber as the program's libblas.
 add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/exact.sh $<TARGET_FILE:limber_blas>)
+add_test(NAME blas_order COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/order.sh $<TARGET_FILE:limber_blas>)
 add_test(NAME blas_testers COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/testers.sh $<TARGET_FILE:limber_blas>)
 if(TARGET limber_libblas)
   add_test(NAME blas_whole COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/whole.sh

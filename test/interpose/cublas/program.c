@@ -1,73 +1,78 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that multiplies by cuBLAS: every function that liblimber_cublas serves, in every form.
- * "served": results are checked and nothing may reach the mock but what Limber has to refuse;
- * "passed": everything has to reach it.  Data are small integers, exact in every type. */
-#include "mock.h"
+ * A program that multiplies by cuBLAS, as such programs do: every function that liblimber_cublas
+ * serves, in every form.  Where LIMBER_CUDA names a driver matrices lie in a device's memory, with
+ * streams, scalars on the host or the device, captured streams and two devices; else all memory is
+ * the host's.  Data are small integers, exact in every type.
+ *   served   all is right, and nothing reaches the mock but what Limber has to refuse
+ *   passed   all is right and the mock's work
+ *   three    as served, of the functions that ask for three products
+ *   capture  as served, but the first call of the process comes while its stream is captured */
+#include "call.h"
 
-#include "tools/interpose/cublas/cublas.h"
+#include "test/support/driver.h"
 #include "tools/interpose/cublas/entries.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT_MOST = 3, M = 5, N = 4, K = 7, ROOM = 4 * 16 * 16 };
+enum { M = 5, N = 4, K = 7, COUNT = 3, MOST = 4096 };
 
+static struct driver driver;    /* empty: there is no device */
+static struct handle *handle;
+static bool served;
 static int failures, checks;
 
-static void expect(int ok, const char *what, const char *name)
+static void expect(bool ok, const char *what, const char *name)
 {
     checks++;
     if (ok)
         return;
     failures++;
-    printf("FAILED: %s: %s (mock: %d calls, last %s)\n", name, what, mock.calls,
-           mock.name ? mock.name : "none");
+    printf("FAILED: %s: %s (%d calls of the mock, last %s)\n", name, what,
+           handle ? handle->calls : 0, handle && handle->name ? handle->name : "none");
 }
 
-/* ---- the functions --------------------------------------------------------------------------- */
+/* ---- the functions -------------------------------------------------------------------------- */
 
+/* A call and where its matrices lie on the device. */
 struct args {
-    int transa, transb;
-    int64_t m, n, k, lda, ldb, ldc, count;
+    struct call x;
     const void *alpha, *beta;
-    char *a, *b, *c;
-    const void *pa[COUNT_MOST], *pb[COUNT_MOST];
-    void *pc[COUNT_MOST];
-    int64_t step_a, step_b, step_c;
-    int type_a, type_b, type_c, compute;
-    void *handle;
+    char *a, *b, *c;            /* or the arrays' addresses */
+    int64_t step_a, step_b, step_c, count;
 };
 
-#define HEAD x->handle, x->transa, x->transb, (T)x->m, (T)x->n, (T)x->k, x->alpha
 #define DECLARE(NAME, INT, PARAMS, ...) \
     int NAME(PARAMS(INT)); \
-    static int call_##NAME(struct args *x) \
+    static int call_##NAME(struct args *y) \
     { \
         typedef INT T; \
+        const struct call *x = &y->x; \
 \
-        return NAME(__VA_ARGS__); \
+        return NAME(handle, x->op_a, x->op_b, (T)x->m, (T)x->n, (T)x->k, y->alpha, __VA_ARGS__); \
     }
+#define ARRAY_OF(p) (const void *const *)(void *)(p)
 #define CALL_ONE(NAME, INT, TYPE, PRODUCTS) \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ONE, HEAD, x->a, (T)x->lda, x->b, (T)x->ldb, x->beta, x->c, \
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ONE, y->a, (T)x->lda, y->b, (T)x->ldb, y->beta, y->c, \
             (T)x->ldc)
 #define CALL_EX(NAME, INT, TYPE, PRODUCTS) \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_EX, HEAD, x->a, x->type_a, (T)x->lda, x->b, x->type_b, \
-            (T)x->ldb, x->beta, x->c, x->type_c, (T)x->ldc, x->compute, -1)
+    DECLARE(NAME, INT, CUBLAS_PARAMS_EX, y->a, x->type_a, (T)x->lda, y->b, x->type_b, (T)x->ldb, \
+            y->beta, y->c, x->type_c, (T)x->ldc, x->compute, -1)
 #define CALL_ARRAY(NAME, INT, TYPE, PRODUCTS) \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY, HEAD, x->pa, (T)x->lda, x->pb, (T)x->ldb, x->beta, \
-            x->pc, (T)x->ldc, (T)x->count)
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY, ARRAY_OF(y->a), (T)x->lda, ARRAY_OF(y->b), (T)x->ldb, \
+            y->beta, (void *const *)(void *)y->c, (T)x->ldc, (T)y->count)
 #define CALL_ARRAY_EX(NAME, INT, TYPE, PRODUCTS) \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY_EX, HEAD, x->pa, x->type_a, (T)x->lda, x->pb, \
-            x->type_b, (T)x->ldb, x->beta, x->pc, x->type_c, (T)x->ldc, (T)x->count, x->compute, \
-            -1)
+    DECLARE(NAME, INT, CUBLAS_PARAMS_ARRAY_EX, ARRAY_OF(y->a), x->type_a, (T)x->lda, \
+            ARRAY_OF(y->b), x->type_b, (T)x->ldb, y->beta, (void *const *)(void *)y->c, x->type_c, \
+            (T)x->ldc, (T)y->count, x->compute, -1)
 #define CALL_STRIDED(NAME, INT, TYPE, PRODUCTS) \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED, HEAD, x->a, (T)x->lda, x->step_a, x->b, (T)x->ldb, \
-            x->step_b, x->beta, x->c, (T)x->ldc, x->step_c, (T)x->count)
+    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED, y->a, (T)x->lda, y->step_a, y->b, (T)x->ldb, \
+            y->step_b, y->beta, y->c, (T)x->ldc, y->step_c, (T)y->count)
 #define CALL_STRIDED_EX(NAME, INT, TYPE, PRODUCTS) \
-    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED_EX, HEAD, x->a, x->type_a, (T)x->lda, x->step_a, \
-            x->b, x->type_b, (T)x->ldb, x->step_b, x->beta, x->c, x->type_c, (T)x->ldc, x->step_c, \
-            (T)x->count, x->compute, -1)
+    DECLARE(NAME, INT, CUBLAS_PARAMS_STRIDED_EX, y->a, x->type_a, (T)x->lda, y->step_a, y->b, \
+            x->type_b, (T)x->ldb, y->step_b, y->beta, y->c, x->type_c, (T)x->ldc, y->step_c, \
+            (T)y->count, x->compute, -1)
 CUBLAS_ONE(CALL_ONE)
 CUBLAS_EX(CALL_EX)
 CUBLAS_ARRAY(CALL_ARRAY)
@@ -77,9 +82,9 @@ CUBLAS_STRIDED_EX(CALL_STRIDED_EX)
 
 struct function {
     const char *name;
-    int (*call)(struct args *x);
+    int (*call)(struct args *y);
     enum form form;
-    int type;
+    int type;                   /* 0, stated: all of types[] */
     bool states_types;
 };
 #define ROW_ONE(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_one, TYPE, false },
@@ -92,8 +97,6 @@ static const struct function functions[] = { CUBLAS_ONE(ROW_ONE) CUBLAS_EX(ROW_E
     ROW_ARRAY) CUBLAS_ARRAY_EX(ROW_ARRAY_EX) CUBLAS_STRIDED(ROW_STRIDED)
                                                  CUBLAS_STRIDED_EX(ROW_STRIDED_EX) };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
-
-/* ---- numbers --------------------------------------------------------------------------------- */
 
 static const struct {
     int a, b, c, compute;
@@ -110,275 +113,462 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-static bool is_complex(int type)
-{
-    return type == CUDA_C_32F || type == CUDA_C_64F;
-}
-
-static limber_format format(int type)
-{
-    const char *name = type == CUDA_R_32F || type == CUDA_C_32F ? "f32" :
-                       type == CUDA_R_64F || type == CUDA_C_64F ? "f64" :
-                       type == CUDA_R_16F                       ? "f16" :
-                       type == CUDA_R_16BF                      ? "bf16" :
-                       type == CUDA_R_8I                        ? "i8" :
-                                                                  "i32";
-    limber_format f;
-
-    limber_format_named(name, &f);
-    return f;
-}
-
-static int parts(int type)
-{
-    return is_complex(type) ? 2 : 1;
-}
-
-static void store(char *to, int type, int64_t part, double v)
-{
-    limber_format f = format(type), f64 = format(CUDA_R_64F);
-
-    limber_convert(to + part * f.size, f, &v, f64, 1, LIMBER_ROUND_NEAREST);
-}
-
-static double number(const char *from, int type, int64_t part)
-{
-    limber_format f = format(type), f64 = format(CUDA_R_64F);
-    double v;
-
-    limber_convert(&v, f64, from + part * f.size, f, 1, LIMBER_ROUND_NEAREST);
-    return v;
-}
-
-static unsigned seed = 1;
-
-static int small(void)
-{
-    seed = seed * 1103515245 + 12345;
-    return (int)(seed >> 16) % 9 - 4;
-}
-
-/* ---- one call -------------------------------------------------------------------------------- */
-
-static char store_a[ROOM * 16], store_b[ROOM * 16], store_c[ROOM * 16], before[ROOM * 16];
-static char alpha[16], beta[16];
-static double alpha_v[2], beta_v[2];
-
-static void make(struct args *x, const struct function *f, int scalars)
-{
-    int64_t step = ROOM / 4;
-    int scalar = x->compute == CUBLAS_32I ? CUDA_R_32I :
-                 x->compute == 0          ? x->type_c :
-                 x->compute == CUBLAS_64F ? CUDA_R_64F :
-                                            CUDA_R_32F;
-
-    for (int64_t e = 0; e < ROOM; e++) {
-        store(store_a, x->type_a, e, small());
-        store(store_b, x->type_b, e, small());
-        store(store_c, x->type_c, e, small());
-    }
-    memcpy(before, store_c, sizeof before);
-    for (int i = 0; i < 2; i++) {
-        alpha_v[i] = i == 0 ? scalars ? 2 : 1 : scalars == 2 ? -1 : 0;
-        beta_v[i] = i == 0 ? scalars ? -3 : 0 : scalars == 2 ? 2 : 0;
-        if (i < parts(x->type_c)) {
-            store(alpha, scalar, i, alpha_v[i]);
-            store(beta, scalar, i, beta_v[i]);
-        } else {
-            alpha_v[i] = beta_v[i] = 0;
-        }
-    }
-    x->handle = &mock;
-    x->alpha = alpha;
-    x->beta = beta;
-    x->a = store_a;
-    x->b = store_b;
-    x->c = store_c;
-    x->count = f->form == FORM_one ? 1 : COUNT_MOST;
-    x->step_a = x->step_b = x->step_c = step / 2;
-    for (int64_t g = 0; g < COUNT_MOST; g++) {
-        x->pa[g] = x->a + g * x->step_a * parts(x->type_a) * format(x->type_a).size;
-        x->pb[g] = x->b + g * x->step_b * parts(x->type_b) * format(x->type_b).size;
-        x->pc[g] = x->c + g * x->step_c * parts(x->type_c) * format(x->type_c).size;
-    }
-}
-
-static struct args shape(int type_a, int type_b, int type_c, int compute, int transa, int transb)
-{
-    return (struct args){
-        .transa = transa,
-        .transb = transb,
-        .m = M,
-        .n = N,
-        .k = K,
-        .lda = (transa ? K : M) + 1,
-        .ldb = (transb ? N : K) + 2,
-        .ldc = M + 1,
-        .type_a = type_a,
-        .type_b = type_b,
-        .type_c = type_c,
-        .compute = compute,
-    };
-}
-
-/* Element (i, j) of op(X). */
-static void load(const char *data, int type, int64_t lead, int op, int64_t i, int64_t j,
-                 double v[2])
-{
-    int64_t at = op ? j + i * lead : i + j * lead;
-
-    v[0] = number(data, type, at * parts(type));
-    v[1] = is_complex(type) ? number(data, type, at * 2 + 1) : 0;
-    if (op == CUBLAS_C)
-        v[1] = -v[1];
-}
-
-static bool is_right(const struct args *x, int64_t g, int64_t i, int64_t j)
-{
-    int64_t at = g * x->step_c * parts(x->type_c);
-    double sum[2] = { 0, 0 }, c[2], want[2], got;
-
-    for (int64_t p = 0; p < x->k; p++) {
-        double a[2], b[2];
-
-        load(x->pa[g], x->type_a, x->lda, x->transa, i, p, a);
-        load(x->pb[g], x->type_b, x->ldb, x->transb, p, j, b);
-        sum[0] += a[0] * b[0] - a[1] * b[1];
-        sum[1] += a[0] * b[1] + a[1] * b[0];
-    }
-    load(before + at * format(x->type_c).size, x->type_c, x->ldc, CUBLAS_N, i, j, c);
-    want[0] = alpha_v[0] * sum[0] - alpha_v[1] * sum[1] + beta_v[0] * c[0] - beta_v[1] * c[1];
-    want[1] = alpha_v[0] * sum[1] + alpha_v[1] * sum[0] + beta_v[0] * c[1] + beta_v[1] * c[0];
-    for (int y = 0; y < parts(x->type_c); y++) {
-        got = number(x->c, x->type_c, at + (i + j * x->ldc) * parts(x->type_c) + y);
-        if (got != want[y])
-            return false;
-    }
-    return true;
-}
-
-static bool are_right(const struct args *x)
-{
-    for (int64_t g = 0; g < x->count; g++)
-        for (int64_t i = 0; i < x->m; i++)
-            for (int64_t j = 0; j < x->n; j++)
-                if (!is_right(x, g, i, j))
-                    return false;
-    return true;
-}
-
-static void try_call(const struct function *f, struct args *x, int scalars, bool served)
-{
-    int calls = mock.calls, status;
-
-    make(x, f, scalars);
-    status = f->call(x);
-    expect(status == 0, "status", f->name);
-    if (served) {
-        expect(mock.calls == calls, "reached the mock", f->name);
-        expect(are_right(x), "wrong result", f->name);
-    } else {
-        expect(mock.calls == calls + 1 && strcmp(mock.name, f->name) == 0 && mock.count == x->count,
-               "did not reach the mock", f->name);
-        expect(memcmp(before, store_c, sizeof before) == 0, "touched c", f->name);
-    }
-}
-
-static void try_function(const struct function *f, bool served)
-{
-    for (int op = 0; op < 9; op++)
-        for (int t = 0; t < (f->states_types ? TYPES : 1); t++) {
-            struct args x = f->states_types ? shape(types[t].a, types[t].b, types[t].c,
-                                                    types[t].compute, op % 3, op / 3) :
-                                              shape(f->type, f->type, f->type, 0, op % 3, op / 3);
-
-            for (int scalars = 0; scalars < 3; scalars++)
-                try_call(f, &x, scalars, served);
-        }
-}
-
-/* ---- what has to reach cuBLAS whatever the contract ----------------------------------------- */
-
 static const struct function *named(const char *name)
 {
     for (int i = 0; i < FUNCTIONS; i++)
         if (strcmp(functions[i].name, name) == 0)
             return &functions[i];
-    return NULL;
+    abort();
 }
 
-static void refused(void)
-{
-    const struct function *d = named("cublasDgemm_v2"), *ex = named("cublasGemmEx");
-    const struct function *strided = named("cublasDgemmStridedBatched");
-    struct args good = shape(CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, 0, 0, 0), x;
+/* ---- memory --------------------------------------------------------------------------------- */
 
-    x = good;
-    x.lda = M - 1;
-    try_call(d, &x, 0, false);
-    x = good;
-    x.transa = 3;
-    try_call(d, &x, 0, false);
-    x = good;
-    x.k = -1;
-    try_call(d, &x, 0, false);
-    x = good;
-    x.m = 0;
-    try_call(d, &x, 0, false);
-    x = shape(CUDA_R_16F, CUDA_R_16F, CUDA_R_16F, 64, 0, 0);
-    try_call(ex, &x, 0, false);
-    x = shape(CUDA_R_32F, CUDA_R_64F, CUDA_R_64F, CUBLAS_64F, 0, 0);
-    try_call(ex, &x, 0, false);
-    x = good;
-    make(&x, strided, 0);
-    x.step_c = 0; /* results that overlap: Limber refuses */
-    strided->call(&x);
-    expect(mock.name && strcmp(mock.name, strided->name) == 0, "overlap was served", strided->name);
-    mock.status = 7;
-    make(&x, d, 0);
-    x.ldc = 0;
-    expect(d->call(&x) == 7, "the status of cuBLAS", d->name);
-    mock.status = 0;
+static char *room(size_t bytes)
+{
+    uint64_t at = 0;
+
+    if (!driver.cuInit)
+        return calloc(1, bytes);
+    if (driver.cuMemAlloc_v2(&at, bytes))
+        expect(false, "cuMemAlloc", "memory");
+    return (char *)(uintptr_t)at;
+}
+
+static void put(void *to, const void *from, size_t bytes)
+{
+    if (!driver.cuInit)
+        memcpy(to, from, bytes);
+    else if (driver.cuMemcpyHtoDAsync_v2((uintptr_t)to, from, bytes, handle->stream))
+        expect(false, "cuMemcpyHtoDAsync", "memory");
+}
+
+static void get(void *to, const void *from, size_t bytes)
+{
+    if (!driver.cuInit)
+        memcpy(to, from, bytes);
+    else if (driver.cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, handle->stream) ||
+             driver.cuStreamSynchronize(handle->stream))
+        expect(false, "cuMemcpyDtoHAsync", "memory");
+}
+
+static void release(void *p)
+{
+    if (driver.cuInit)
+        driver.cuMemFree_v2((uintptr_t)p);
+    else
+        free(p);
+}
+
+static unsigned seed = 1;
+
+/* Small integers of a type. */
+static void fill(char *p, int type)
+{
+    for (int64_t e = 0; e < MOST / call_size(type) * (call_is_complex(type) ? 2 : 1); e++) {
+        seed = seed * 1103515245 + 12345;
+        call_store(p, type, e, (int)(seed >> 16) % 9 - 4);
+    }
+}
+
+/* ---- one call ------------------------------------------------------------------------------- */
+
+/* Three matrices of an operand on the host and the device, and their addresses there. */
+struct many {
+    char here[MOST], *there, *array;
+    int64_t step;               /* elements */
+};
+static struct many a, b, c;
+static double alpha[2], beta[2];
+static char *scalars_there;
+
+static void place(struct many *x, int type)
+{
+    char *each[COUNT];
+
+    x->step = MOST / COUNT / call_size(type);
+    fill(x->here, type);
+    put(x->there, x->here, MOST);
+    for (int g = 0; g < COUNT; g++)
+        each[g] = x->there + g * x->step * call_size(type);
+    put(x->array, each, sizeof each);
+}
+
+/* Where alpha and beta stand: host memory, or the device's. */
+static const void *scalar(const struct call *x, const double v[2], char *host, char *device)
+{
+    int type = call_scalar(x);
+
+    for (int i = 0; i < (call_is_complex(type) ? 2 : 1); i++)
+        call_store(host, type, i, v[i]);
+    if (handle->mode == CUBLAS_POINTER_HOST)
+        return host;
+    put(device, host, 16);
+    return device;
+}
+
+static struct args state(const struct function *f, int t, int op_a, int op_b)
+{
+    int type = f->type;
+    struct args y = { .count = f->form == FORM_one ? 1 : COUNT };
+
+    y.x = (struct call){ op_a,  op_b, M,    N,    K, (op_a ? K : M) + 1, (op_b ? N : K) + 2,
+                         M + 1, type, type, type, 0 };
+    if (f->states_types) {
+        y.x.type_a = types[t].a;
+        y.x.type_b = types[t].b;
+        y.x.type_c = types[t].c;
+        y.x.compute = types[t].compute;
+    }
+    place(&a, y.x.type_a);
+    place(&b, y.x.type_b);
+    place(&c, y.x.type_c);
+    y.a = f->form == FORM_array ? a.array : a.there;
+    y.b = f->form == FORM_array ? b.array : b.there;
+    y.c = f->form == FORM_array ? c.array : c.there;
+    y.step_a = a.step;
+    y.step_b = b.step;
+    y.step_c = c.step;
+    return y;
+}
+
+static void give_scalars(struct args *y, int scalars)
+{
+    static const double value[3][4] = { { 1, 0, 0, 0 }, { 2, 0, -3, 0 }, { 2, -1, -3, 2 } };
+    static char host[2][32];
+
+    for (int i = 0; i < 2; i++) {
+        alpha[i] = i && !call_is_complex(y->x.type_c) ? 0 : value[scalars][i];
+        beta[i] = i && !call_is_complex(y->x.type_c) ? 0 : value[scalars][2 + i];
+    }
+    y->alpha = scalar(&y->x, alpha, host[0], scalars_there);
+    y->beta = scalar(&y->x, beta, host[1], scalars_there + 32);
+}
+
+static bool is_right(const struct args *y)
+{
+    const struct call *x = &y->x;
+    static char got[MOST];
+    double want[2], v[2];
+
+    get(got, c.there, MOST);
+    for (int64_t g = 0; g < y->count; g++)
+        for (int64_t i = 0; i < x->m; i++)
+            for (int64_t j = 0; j < x->n; j++) {
+                call_element(x, a.here + g * a.step * call_size(x->type_a),
+                             b.here + g * b.step * call_size(x->type_b),
+                             c.here + g * c.step * call_size(x->type_c), alpha, beta, i, j, want);
+                call_pair(got + g * c.step * call_size(x->type_c), x->type_c, i + j * x->ldc, false,
+                          v);
+                if (v[0] != want[0] || (call_is_complex(x->type_c) && v[1] != want[1]))
+                    return false;
+            }
+    return true;
+}
+
+static void try_call(const struct function *f, int t, int op_a, int op_b, int scalars)
+{
+    struct args y = state(f, t, op_a, op_b);
+    int calls = handle->calls;
+
+    give_scalars(&y, scalars);
+    expect(f->call(&y) == CUBLAS_SUCCESS, "status", f->name);
+    if (served)
+        expect(handle->calls == calls, "reached the mock", f->name);
+    else
+        expect(handle->calls == calls + 1 && strcmp(handle->name, f->name) == 0 &&
+                   handle->count == y.count,
+               "did not reach the mock", f->name);
+    if (!is_right(&y)) {
+        expect(false, "wrong result", f->name);
+        printf("  type %d ops %d%d scalars %d mode %d\n", y.x.type_c, op_a, op_b, scalars,
+               handle->mode);
+    }
+}
+
+/* ---- what programs do ----------------------------------------------------------------------- */
+
+static const int ops[][2] = { { 0, 0 }, { 1, 0 }, { 0, 2 }, { 2, 1 }, { 1, 1 },
+                              { 2, 2 }, { 0, 1 }, { 2, 0 }, { 1, 2 } };
+enum { OPS = sizeof ops / sizeof *ops };
+
+/* On a device, where calls take longer, one pair of operations each, on changing streams and with
+ * scalars in changing places. */
+static void all_functions(void *stream)
+{
+    int i = 0;
+
+    for (const struct function *f = functions; f < functions + FUNCTIONS; f++)
+        for (int t = 0; t < (f->states_types ? TYPES : 1); t++)
+            for (int scalars = 0; scalars < 3; scalars++, i++) {
+                cublasSetStream_v2(handle, i % 2 ? stream : NULL);
+                cublasSetPointerMode_v2(handle, driver.cuInit ? i / 2 % 2 : CUBLAS_POINTER_HOST);
+                for (int op = driver.cuInit ? i % OPS : 0; op < (driver.cuInit ? i % OPS + 1 : OPS);
+                     op++)
+                    try_call(f, t, ops[op][0], ops[op][1], scalars);
+            }
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
+    cublasSetStream_v2(handle, stream);
+}
+
+/* The second call reads what the first one writes; nobody waits between them. */
+static void calls_follow_each_other(const char *name)
+{
+    const struct function *f = named(name);
+    struct args y = state(f, 0, 0, 0);
+    char *last = c.there, *first = room(MOST);
+
+    y.x.n = y.x.k = M;
+    y.x.lda = y.x.ldb = y.x.ldc = M + 1;
+    give_scalars(&y, 0);
+    y.c = first;
+    expect(f->call(&y) == CUBLAS_SUCCESS, "first status", name);
+    y.b = first;
+    y.c = last;
+    expect(f->call(&y) == CUBLAS_SUCCESS, "second status", name);
+    get(b.here, first, MOST);
+    expect(is_right(&y), "the second of two results", name);
+    release(first);
+}
+
+/* What Limber refuses goes to cuBLAS, whole, and its status comes back. */
+static void refuse(struct args y, const struct function *f, int status, const char *what)
+{
+    int calls = handle->calls;
+
+    handle->status = status;
+    expect(f->call(&y) == status && handle->calls == calls + 1 &&
+               strcmp(handle->name, f->name) == 0,
+           what, f->name);
+    handle->status = 0;
+}
+
+static void refusals(void)
+{
+    const struct function *f = named("cublasDgemmStridedBatched");
+    struct args good = state(f, 0, 0, 0), y = good;
+
+    give_scalars(&good, 0);
+    y = good;
+    y.step_c = 0;               /* results meet */
+    refuse(y, f, CUBLAS_SUCCESS, "overlap");
+    y = good;
+    y.x.m = -1;
+    refuse(y, f, 7, "m < 0");
+    f = named("cublasDgemm_v2");
+    good = state(f, 0, 0, 0);
+    give_scalars(&good, 0);
+    y = good;
+    y.x.lda = M - 1;
+    refuse(y, f, 7, "a leading dimension");
+    y = good;
+    y.x.ldc = 0;
+    refuse(y, f, 7, "a leading dimension of 0");
+    y = good;
+    y.x.op_a = 3;
+    refuse(y, f, 7, "an operation");
+    y = good;
+    y.x.k = -1;
+    refuse(y, f, 7, "k < 0");
+    y = good;
+    y.x.m = 0;
+    refuse(y, f, CUBLAS_SUCCESS, "m = 0");
+    f = named("cublasGemmEx");
+    good = state(f, 0, 0, 0);
+    give_scalars(&good, 0);
+    y = good;
+    y.x.type_a = y.x.type_b = y.x.type_c = CUDA_R_16F;
+    y.x.compute = 64;
+    refuse(y, f, 7, "a way of computing");
+    y = good;
+    y.x.type_b = y.x.type_c = CUDA_R_64F;
+    y.x.compute = CUBLAS_64F;
+    refuse(y, f, 7, "types that do not go together");
+    if (!driver.cuInit)
+        return;
+    f = named("cublasZgemmBatched");
+    y = state(f, 0, 0, 1);
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
+    give_scalars(&y, 1);
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
+    y.alpha = &alpha;           /* of the host, said to be so */
+    y.beta = &beta;
+    expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "scalars of the host", f->name);
+}
+
+static double one_element(struct args *y, const struct function *f, const double *left, int k)
+{
+    const double ones[3] = { 1, 1, 1 };
+    double sum = 1;
+
+    y->x = (struct call){ 0, 0, 1, 1, k, 1, k, 1, CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, 0 };
+    put(y->a, left, (size_t)k * sizeof *left);
+    put(y->b, ones, (size_t)k * sizeof *ones);
+    put(y->c, &sum, sizeof sum);
+    expect(f->call(y) == CUBLAS_SUCCESS, "status", f->name);
+    get(&sum, y->c, sizeof sum);
+    return sum;
 }
 
 static void special_cases(void)
 {
-    const struct function *d = named("cublasDgemm_v2");
-    struct args x = shape(CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, 0, 0, 1);
-    const double cancel[3] = { 1e16, 1, -1e16 }, ones[3] = { 1, 1, 1 };
-    double sum = 0, nan = 0, zero = 0;
-    int calls = mock.calls;
+    const struct function *f = named("cublasDgemm_v2");
+    const double cancel[3] = { 1e16, 1, -1e16 }, zero = 0, nan = 0 / zero;
+    struct args y = state(f, 0, 0, 0);
+    int calls = handle->calls;
 
-    mock.pointer_mode = CUBLAS_POINTER_DEVICE; /* without a driver, memory like any other */
-    try_call(d, &x, 1, true);
-    mock.pointer_mode = CUBLAS_POINTER_HOST;
-    x.m = x.n = 1;
-    x.k = 3;
-    x.lda = x.ldb = x.ldc = 1;
-    make(&x, d, 0);
-    x.a = (char *)(uintptr_t)cancel;
-    x.b = (char *)(uintptr_t)ones;
-    x.c = (char *)&sum;
-    expect(d->call(&x) == 0 && sum == 1, "not correct", d->name);
-    nan = sum / zero - sum / zero;
-    make(&x, d, 1);
-    x.a = (char *)&nan;
-    x.k = 1;
-    x.alpha = &zero; /* A is not read */
-    x.c = (char *)&sum;
-    expect(d->call(&x) == 0 && sum == -3, "alpha = 0", d->name);
-    expect(mock.calls == calls, "reached the mock", d->name);
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE); /* without a driver memory like any */
+    try_call(f, 0, 0, 1, 1);
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
+    give_scalars(&y, 0);
+    expect(one_element(&y, f, cancel, 3) == 1, "not correct", f->name);
+    give_scalars(&y, 1);
+    y.alpha = &zero; /* A is not read */
+    expect(one_element(&y, f, &nan, 1) == -3, "alpha = 0", f->name);
+    expect(handle->calls == calls, "reached the mock", f->name);
+}
+
+/* While a stream is captured calls are the mock's, and the capture stays whole. */
+static void one_capture(const struct function *f, int t, int mode, int scalars)
+{
+    struct args y = state(f, t, 0, 0);
+    void *graph = NULL, *exec = NULL;
+    int calls = handle->calls;
+    unsigned got = 0;
+
+    cublasSetPointerMode_v2(handle, mode == 1 ? CUBLAS_POINTER_DEVICE : CUBLAS_POINTER_HOST);
+    give_scalars(&y, scalars);
+    expect(driver.cuStreamBeginCapture_v2(handle->stream, mode) == 0, "begin", f->name);
+    expect(f->call(&y) == CUBLAS_SUCCESS && handle->calls == calls + 1, "not cuBLAS's", f->name);
+    expect(driver.cuStreamEndCapture(handle->stream, &graph) == 0 && graph, "spoilt", f->name);
+    cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
+    if (!graph)
+        return;
+    expect(driver.cuGraphInstantiateWithFlags(&exec, graph, 0) == 0 &&
+               driver.cuGraphLaunch(exec, handle->stream) == 0,
+           "graph", f->name);
+    get(&got, y.c, sizeof got);
+    expect(got == CAPTURED_MARK, "nothing captured", f->name);
+    driver.cuGraphExecDestroy(exec);
+    driver.cuGraphDestroy(graph);
+}
+
+static void captures(void)
+{
+    for (int mode = 0; mode < 3; mode++) {
+        one_capture(named("cublasDgemm_v2"), 0, mode, mode);
+        one_capture(named("cublasCgemm_v2"), 0, mode, mode);
+        one_capture(named("cublasGemmEx"), 3, mode, 0);
+        one_capture(named("cublasSgemmBatched"), 0, mode, 0);
+        one_capture(named("cublasZgemmStridedBatched_64"), 0, mode, mode);
+    }
+}
+
+/* A stream that is not captured works on beside one that is. */
+static void beside_a_capture(int mode)
+{
+    void *other, *graph = NULL;
+
+    expect(driver.cuStreamCreate(&other, 1) == 0, "stream", "capture");
+    expect(driver.cuStreamBeginCapture_v2(other, mode) == 0, "begin", "capture");
+    try_call(named("cublasDgemm_v2"), 0, 0, 0, 1);
+    try_call(named("cublasZgemm_v2"), 0, 2, 0, 2);
+    expect(driver.cuStreamEndCapture(other, &graph) == 0, "spoilt", "capture");
+    driver.cuGraphDestroy(graph);
+    driver.cuStreamDestroy_v2(other);
+}
+
+/* A handle, a stream and memory of a device. */
+static void on_device(int device, void (*work)(void *stream))
+{
+    void *context = NULL, *stream = NULL;
+
+    if (driver.cuInit)
+        expect(driver.cuDevicePrimaryCtxRetain(&context, device) == 0 &&
+                   driver.cuCtxSetCurrent(context) == 0 && driver.cuStreamCreate(&stream, 1) == 0,
+               "start", "device");
+    expect(cublasCreate_v2(&handle) == CUBLAS_SUCCESS, "handle", "device");
+    cublasSetStream_v2(handle, stream);
+    for (struct many *const *x = (struct many *const[]){ &a, &b, &c, NULL }; *x; x++) {
+        (*x)->there = room(MOST);
+        (*x)->array = room(COUNT * sizeof(void *));
+    }
+    scalars_there = room(64);
+    work(stream);
+    release(scalars_there);
+    for (struct many *const *x = (struct many *const[]){ &a, &b, &c, NULL }; *x; x++) {
+        release((*x)->there);
+        release((*x)->array);
+    }
+    if (stream)
+        driver.cuStreamDestroy_v2(stream);
+    cublasDestroy_v2(handle);
+    handle = NULL;
+}
+
+static void first_device(void *stream)
+{
+    all_functions(stream);
+    calls_follow_each_other("cublasDgemm_v2");
+    calls_follow_each_other("cublasSgemm_v2_64");
+    calls_follow_each_other("cublasZgemm_v2");
+    refusals();
+    if (served)
+        special_cases();
+    if (served && driver.cuInit) {
+        captures();
+        for (int mode = 0; mode < 3; mode++)
+            beside_a_capture(mode);
+    }
+}
+
+static void three_products(void *stream)
+{
+    static const char *const names[] = { "cublasCgemm3m", "cublasZgemm3m_64",
+                                         "cublasCgemm3mBatched", "cublasCgemm3mStridedBatched",
+                                         "cublasZgemm3m" };
+
+    (void)stream;
+    for (int i = 0; i < 5; i++)
+        for (int scalars = 0; scalars < 3; scalars++)
+            try_call(named(names[i]), 0, ops[(i + scalars) % 4][0], ops[(i + scalars) % 4][1],
+                     scalars);
+}
+
+static void second_device(void *stream)
+{
+    (void)stream;
+    try_call(named("cublasDgemm_v2"), 0, 0, 0, 1);
+    try_call(named("cublasCgemmStridedBatched"), 0, 1, 2, 2);
+    try_call(named("cublasGemmBatchedEx"), 2, 1, 0, 0);
+}
+
+static void captured_first(void *stream)
+{
+    (void)stream;
+    captures();
+    second_device(stream);
 }
 
 int main(int argc, char **argv)
 {
-    bool served = argc > 1 && strcmp(argv[1], "served") == 0;
+    const char *how = argc > 1 ? argv[1] : "served";
 
-    for (int i = 0; i < FUNCTIONS; i++)
-        try_function(&functions[i], served);
-    refused();
-    if (served)
-        special_cases();
+    served = strcmp(how, "passed") != 0;
+    if (getenv("LIMBER_CUDA") && !driver_open(&driver)) {
+        printf("FAILED: no driver\n");
+        return 1;
+    }
+    if (strcmp(how, "three") == 0) {
+        on_device(0, three_products);
+    } else if (!driver.cuInit) {
+        on_device(0, first_device);
+    } else {
+        on_device(0, strcmp(how, "capture") == 0 ? captured_first : first_device);
+        on_device(1, second_device);
+        on_device(0, second_device);
+    }
+    if (driver.simt_error && *driver.simt_error())
+        expect(false, driver.simt_error(), "the harness");
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

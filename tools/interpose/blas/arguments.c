@@ -58,7 +58,8 @@ static int wrong_symm(const struct request *r)
                                             0;
 }
 
-/* Transposes are not conjugate, or conjugates no mere transposes, where the type is complex. */
+/* The letters that the routine takes: herk and her2k know only the conjugate transpose, complex
+ * syrk and syr2k only the plain one. */
 static const char *ops_of_rank(const struct request *r)
 {
     if (r->routine == BLAS_HERK || r->routine == BLAS_HER2K)
@@ -132,5 +133,5 @@ void limber_blas_complain(const struct request *r, int position)
     if (of_fortran)
         of_fortran(name, &info, length);
     else
-        preload_message("argument %d of %s is wrong", (int)info, r->name);
+        interpose_message("argument %d of %s is wrong", (int)info, r->name);
 }

@@ -22,7 +22,7 @@ static const void *scalar_at(const struct request *r, const void *scalars, int64
     return (const char *)scalars + (size_t)i * size;
 }
 
-/* Group i, whose matrices are the `first` ones and later. */
+/* Group i.  Its matrices begin with the one numbered `first`. */
 static void fill(struct request *r, const struct groups *g, int64_t i, int64_t first)
 {
     bool wide = r->wide;
@@ -43,10 +43,9 @@ static void fill(struct request *r, const struct groups *g, int64_t i, int64_t f
     r->each_c = (void *const *)g->c + first;
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------------
- */
+/* ---- what is wrong --------------------------------------------------------------------------- */
 
-/* Positions among the arguments of gemm become those of the batch. */
+/* Turns the position among the arguments of gemm into that among those of the batch. */
 static int wrong_in(const struct request *r, const struct groups *g)
 {
     int wrong = limber_blas_wrong(r);
@@ -69,8 +68,7 @@ static int wrong_among(struct request *r, const struct groups *g)
     return wrong;
 }
 
-/* ---- group by group -----------------------------------------------------------------------------
- */
+/* ---- group by group -------------------------------------------------------------------------- */
 
 static const void *array(const void *base, int64_t i, size_t size)
 {
@@ -117,7 +115,7 @@ static void serve_part(struct request *r, const struct groups *g, int64_t i, int
     limber_blas_end(r);
 }
 
-/* Complex products are calls of their own. */
+/* Each complex product is a call of its own. */
 static void serve_one_by_one(struct request *r, const struct groups *g, int64_t i, int64_t first,
                              limber_blas_part *hand_on)
 {

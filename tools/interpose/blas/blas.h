@@ -4,7 +4,7 @@
 #ifndef LIMBER_INTERPOSE_H
 #define LIMBER_INTERPOSE_H
 
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The names of CBLAS.  Integers are taken and passed on in whole registers and stack slots, which
- * hold either width: of 32 bits the rest is not looked at. */
+ * The names of CBLAS.  Integers are taken and passed on as 64 bits.  A register or a stack slot holds
+ * either width; of a 32-bit integer the upper half is not read. */
 #include "entries.h"
 
 static char letter_of_op(int op)
@@ -28,7 +28,8 @@ static char letter_of_side(int side)
 #define B(letter) { b, letter, INTEGER(ldb) }
 #define RESULT { c, 'N', INTEGER(ldc) }
 
-/* Scalars of real types are values, of complex ones addresses; `at` is & before values. */
+/* A scalar of a real type is passed as a value, one of a complex type by its address.  `at` is &
+ * where it is a value. */
 #define GEMM(name, prefix, suffix, letter_of_type, which, scalar, at) \
     ENTRY(name, prefix, suffix, \
           (int order, int ta, int tb, int64_t m, int64_t n, int64_t k, scalar alpha, \
@@ -57,7 +58,7 @@ static char letter_of_side(int side)
           .uplo = letter_of_uplo(uplo), .m = INTEGER(m), .n = INTEGER(n), .alpha = at alpha, \
           .beta = at beta, .a = A('N'), .b = B('N'), .c = RESULT)
 
-/* herk and her2k have scalars of their own. */
+/* The scalars of herk and her2k have other types. */
 #define SYRK(name, prefix, suffix, letter_of_type, which, scalar, at) \
     ENTRY(name, prefix, suffix, \
           (int order, int uplo, int trans, int64_t n, int64_t k, scalar alpha, const void *a, \
@@ -113,8 +114,7 @@ CBLAS_SPELLINGS(SYR2K, zher2k, 'z', BLAS_HER2K, const void *, ADDRESS, double, V
 TYPES(TRMM, trmm, BLAS_TRMM)
 TYPES(TRMM, trsm, BLAS_TRSM)
 
-/* ---- batches ------------------------------------------------------------------------------------
- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 #define BATCH \
     int order, const void *ta, const void *tb, const void *m, const void *n, const void *k, \

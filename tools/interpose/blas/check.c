@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements of a product beside exact dot products, which the interpreter's long accumulator
- * computes and rounds once: to the type of C, and to binary128. */
+ * Compares elements of a product with exact dot products.  The interpreter's long accumulator
+ * computes these and rounds them once: to the type of C, and to binary128. */
 #include "product.h"
 
 #include <fenv.h>
@@ -22,7 +22,7 @@ struct sample {
     struct element element[];
 };
 
-/* The first products, then fewer and fewer. */
+/* The first products are checked, then fewer and fewer. */
 static bool is_chosen(void)
 {
     static atomic_ullong products;
@@ -43,7 +43,7 @@ static uint64_t scramble(uint64_t x)
 struct sample *limber_blas_sample(struct job *j, const struct product *x)
 {
     static atomic_ullong seed;
-    int count = preload_options()->check;
+    int count = interpose_options()->check;
     struct sample *s;
 
     count = count > MOST ? MOST : count;
@@ -78,7 +78,7 @@ static limber_format own(const struct job *j)
     return named(j->is_single ? "f32" : "f64");
 }
 
-/* Neither compiled code nor its kernels are trusted here. */
+/* The interpreter: a check does not trust compiled code. */
 static limber_context *judge;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
@@ -94,8 +94,8 @@ static void make_judge(void)
     limber_create(&judge, &config);
 }
 
-/* The exact element in format f, one or two numbers at out, where what beta multiplies already is.
- */
+/* Writes the exact element in format f: one or two numbers at out.  What beta multiplies is already
+ * there. */
 static bool exact(const struct job *j, const struct product *x, const struct element *e,
                   limber_format f, void *out)
 {
@@ -134,7 +134,7 @@ static double size_of(const struct job *j, const void *p)
     return fabs(part(j, p, 0)) + (j->is_complex ? fabs(part(j, p, 1)) : 0);
 }
 
-/* |alpha||A||B| + |beta||C|; of complex numbers at least that of each part. */
+/* |alpha||A||B| + |beta||C|.  For complex numbers it is at least that of each part. */
 static double magnitude(const struct job *j, const struct product *x, const struct element *e)
 {
     double sum = 0;
@@ -155,24 +155,26 @@ static double ulp(const struct job *j, double x)
                           ldexp(1, fmax(exponent - 53, -1074));
 }
 
-/* What the contract allows beside the final rounding. */
+/* The error that the contract allows besides the final rounding. */
 static double allowed(const struct job *j, const struct product *x)
 {
     const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = (double)x->k * (j->is_complex ? 2 : 1);
 
     switch (j->contract->promise) {
     case LIMBER_CONTRACT_BITS: return ldexp(1, -j->contract->bits);
+    case LIMBER_CONTRACT_REPRODUCIBLE:
     case LIMBER_CONTRACT_NATIVE: return (k + 2) * u;
     default: return j->report.bound;
     }
 }
 
-/* One number of an element: got, the exact value rounded to C's type and to a pair of doubles. */
+/* Compares one number of an element: what the program got, and the exact value, rounded to C's type
+ * and to a pair of doubles. */
 static void compare_element(struct job *j, const struct product *x, double size, double got,
                             double rounded, const double *pair)
 {
     double error = fabs((got - pair[0]) - pair[1]), ulps = ulp(j, pair[0]), limit;
-    struct preload_check *c = &j->check;
+    struct interpose_check *c = &j->check;
 
     c->elements++;
     if (isnan(got) || isnan(rounded) || isinf(got) || isinf(rounded)) {
@@ -211,8 +213,8 @@ void limber_blas_compare(struct job *j, const struct product *x, struct sample *
     for (int e = 0; s && done && e < s->elements; e++)
         compare(j, x, &s->element[e]);
     if (j->check.broken > before)
-        preload_message("%s %lld x %lld x %lld: an element does not keep the contract", j->r->name,
-                        (long long)x->m, (long long)x->n, (long long)x->k);
+        interpose_message("%s %lld x %lld x %lld: an element does not keep the contract",
+                          j->r->name, (long long)x->m, (long long)x->n, (long long)x->k);
     free(s);
     feclearexcept(FE_ALL_EXCEPT & ~flags);
     j->checking += limber_blas_now() - start;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The names of Fortran.  All is passed by reference, so that one function serves integers of either
- * width; lengths of the letters come last and are passed on unread: callers in C may leave them
- * out. */
+ * The names of Fortran.  Every argument is passed by reference, so one function serves integers of
+ * either width.  The lengths of the letters come last.  They are passed on without being read, since
+ * callers in C may leave them out. */
 #include "entries.h"
 
 #define LETTER(p) limber_blas_letter(p)
@@ -90,8 +90,7 @@ COMPLEX_TYPES(SYR2K, her2k, BLAS_HER2K)
 TYPES(TRMM, trmm, BLAS_TRMM)
 TYPES(TRMM, trsm, BLAS_TRSM)
 
-/* ---- batches ------------------------------------------------------------------------------------
- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 #define BATCH \
     const char *ta, const char *tb, const void *m, const void *n, const void *k, \
@@ -103,7 +102,7 @@ TYPES(TRMM, trsm, BLAS_TRSM)
         const void *ldb, const void *step_b, const void *beta, void *c, const void *ldc, \
         const void *step_c, const void *count
 
-/* Integers of 32 bits are the first half of those of 64. */
+/* A 32-bit integer is the first half of a 64-bit one (little-endian). */
 static void hand_on_groups(const struct request *r, const struct groups *g, void *behind)
 {
     void (*real)(BATCH, size_t, size_t);

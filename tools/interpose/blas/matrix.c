@@ -56,7 +56,7 @@ static void copy_line(size_t size, int64_t n, char *to, int64_t to_step, const c
         }
 }
 
-/* The rows [*from, *to) of column `col` that a part has. */
+/* The rows [*from, *to) that a part has of column `col`. */
 static void rows_of(enum part part, int64_t m, int64_t col, int64_t *from, int64_t *to)
 {
     *from = part == LOWER ? col : 0;

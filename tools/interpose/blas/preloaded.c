@@ -2,7 +2,7 @@
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include "library.h"
 
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <limber/environment.h>
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char preload_name[] = "liblimber_blas", preload_original[] = "the program's BLAS";
+const char interpose_name[] = "liblimber_blas", interpose_original[] = "the program's BLAS";
 
 static void *wished, *of_system;
 static pthread_once_t wished_once = PTHREAD_ONCE_INIT, system_once = PTHREAD_ONCE_INIT;
@@ -29,7 +29,7 @@ static bool suits(const char *name, void *library)
 
     if (!ours || !programs || wide == limber_blas_asks_wide(programs))
         return true;
-    preload_message(
+    interpose_message(
         "LIMBER_BLAS = \"%.200s\" has integers of %d bits, the program's BLAS of %d; it "
         "is not used",
         name, wide ? 64 : 32, wide ? 32 : 64);
@@ -44,7 +44,7 @@ static void open_wished(void)
         return;
     wished = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (!wished)
-        preload_message("LIMBER_BLAS: %s", dlerror());
+        interpose_message("LIMBER_BLAS: %s", dlerror());
     else if (!suits(name, wished))
         wished = NULL;
 }

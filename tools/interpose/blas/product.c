@@ -10,10 +10,11 @@ static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static void make_context(void)
 {
-    const limber_config config = preload_config();
+    const limber_config config = interpose_config();
 
     if (limber_create(&context, &config) != LIMBER_STATUS_OK)
-        preload_message("%s; every product is left to %s", limber_error_text(), preload_original);
+        interpose_message("%s; every product is left to %s", limber_error_text(),
+                          interpose_original);
 }
 
 limber_context *limber_blas_context(void)
@@ -95,13 +96,13 @@ static limber_report report_of(struct job *j)
     return r;
 }
 
-/* The status of a call, whose report joins those before. */
+/* Takes the status of a call, and adds its report to those of the calls before. */
 static bool join(struct job *j, limber_status status, limber_report *report)
 {
     j->status = status;
     if (status != LIMBER_STATUS_OK)
         return limber_blas_fail(j, limber_error_text());
-    preload_kernels(context, report);
+    interpose_kernels(context, report);
     report->seconds_scan += j->report.seconds_scan;
     report->seconds_compile += j->report.seconds_compile;
     report->seconds_run += j->report.seconds_run;
@@ -157,7 +158,7 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
     return done;
 }
 
-/* Complex products of a batch come one by one. */
+/* The complex products of a batch are computed one by one. */
 bool limber_blas_gemm(struct job *j)
 {
     const struct request *r = j->r;

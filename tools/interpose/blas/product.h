@@ -28,7 +28,7 @@ struct job {
     limber_part part[LIMBER_PARTS]; /* of the report */
     char why[160];          /* the reason of a failure */
     limber_status status;   /* Limber's, where Limber failed */
-    struct preload_check check;     /* of the elements compared */
+    struct interpose_check check;     /* of the elements compared */
     double checking;                /* seconds spent on this */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How fast the BLAS behind is, for reports: one product of each type, when it is first asked for.
- */
+ * The speed of the BLAS behind, for reports.  It is measured by one product of each type, at the
+ * first question. */
 #define _GNU_SOURCE     /* clock_gettime under any standard */
 #include "product.h"
 
@@ -23,7 +23,7 @@ double limber_blas_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Integers of 32 bits are the first half of those of 64. */
+/* A 32-bit integer is the first half of a 64-bit one (little-endian). */
 static double time_of(gemm *behind, int64_t n, const void *alpha, char *memory, size_t size)
 {
     static const double zero[2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions that ours stand before: of LIMBER_BLAS, of the next library in the program's global
- * scope, of what the caller's own object is linked with, of the system's libblas, in this order. */
+ * Finds the functions behind.  The first of these that has one gives it: LIMBER_BLAS, the next library
+ * in the program's global scope, the libraries that the caller's own object is linked with, the
+ * system's libblas. */
 #define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr */
 #include "entries.h"
 #include "library.h"
@@ -17,8 +18,7 @@
 static pthread_once_t placed = PTHREAD_ONCE_INIT;
 static bool second;
 
-/* ---- our place ----------------------------------------------------------------------------------
- */
+/* ---- our place ------------------------------------------------------------------------------- */
 
 PUBLIC extern const char limber_blas_is_here[];
 const char limber_blas_is_here[] = "";
@@ -35,7 +35,7 @@ static bool is_ours(const void *address)
     return object_of(address) == object_of(&second);
 }
 
-/* Of a copy of this library. */
+/* Whether the address is in a copy of this library. */
 static bool is_copy(const void *function)
 {
     Dl_info at;
@@ -54,7 +54,7 @@ static void find_first_copy(void)
 
     second = first && !is_ours(first);
     if (second)
-        preload_message("the program has loaded two of them; the second only hands on");
+        interpose_message("the program has loaded two of them; the second only hands on");
 }
 
 bool limber_blas_is_second(void)
@@ -63,8 +63,7 @@ bool limber_blas_is_second(void)
     return second;
 }
 
-/* ---- the function behind ------------------------------------------------------------------------
- */
+/* ---- the function behind --------------------------------------------------------------------- */
 
 /* What was found for callers at one address, or with NULL for all; function NULL: nothing.  Never
  * freed; the objects stay. */
@@ -146,7 +145,7 @@ static struct found *find(const char *name, const void *caller)
     f = limber_blas_next(name);
     if (f && !is_copy(f))
         return remember(name, NULL, f);
-    copy = f; /* it would not know who called */
+    copy = f; /* the last resort: it would not know who called */
     f = beside(name, caller);
     if (!f)
         f = copy;
@@ -162,7 +161,7 @@ void *limber_blas_real(const char *name, const void *caller, bool quiet)
     void *function = f ? f->function : NULL;
 
     if (!function && !quiet && !atomic_flag_test_and_set(&printed))
-        preload_message("no BLAS has %s; LIMBER_BLAS names one", name);
+        interpose_message("no BLAS has %s; LIMBER_BLAS names one", name);
     return function;
 }
 
@@ -174,10 +173,9 @@ void *limber_blas_sibling(const struct request *r, const char *routine)
     return limber_blas_real(name, r->caller, true);
 }
 
-/* ---- the width of integers ----------------------------------------------------------------------
- */
+/* ---- the width of integers ------------------------------------------------------------------- */
 
-/* n is 3 to those who read 32 bits, and negative to those who read 64: they answer 0. */
+/* A function that reads 32 bits sees n = 3.  One that reads 64 sees a negative n and answers 0. */
 bool limber_blas_asks_wide(void *function)
 {
     int64_t n = (int64_t)0xffffffff00000003, step = 1;
@@ -188,7 +186,7 @@ bool limber_blas_asks_wide(void *function)
     return isamax(&n, x, &step) == 0;
 }
 
-static int wished = -1; /* 0 or 1 as the user says */
+static int wished = -1; /* 0 or 1: LIMBER_ILP64 */
 static pthread_once_t wish_read = PTHREAD_ONCE_INIT;
 
 static void read_wish(void)
@@ -198,7 +196,7 @@ static void read_wish(void)
     if (wish && (!strcmp(wish, "0") || !strcmp(wish, "1")))
         wished = *wish == '1';
     else if (wish)
-        preload_message("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
+        interpose_message("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
 }
 
 bool limber_blas_is_wide(const char *isamax, const void *caller)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Decides whether Limber computes a call of the BLAS, and gives the reason where it does not. */
+ * Decides whether Limber computes a call of the BLAS, and says why if it does not. */
 #include "product.h"
 
 #include <stdatomic.h>
@@ -33,8 +33,8 @@ void limber_blas_leave(void)
 
 static void print_call(const struct request *r, const char *text)
 {
-    preload_message("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n,
-                    (long long)r->k, text);
+    interpose_message("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n,
+                      (long long)r->k, text);
 }
 
 /* Multiply-adds; symmetric results and triangles need half of m n k. */
@@ -53,18 +53,18 @@ static double work_of(const struct request *r)
     }
 }
 
-/* j: NULL where it was not served. */
+/* j is NULL if the call was not served. */
 static void count(const struct request *r, const struct job *j)
 {
-    struct preload_result t = { .routine = r->name,
-                                .m = r->m,
-                                .n = r->n,
-                                .k = r->k,
-                                .why_not = r->why,
-                                .ops = { r->a.op, r->b.op },
-                                .site = r->caller,
-                                .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
-    bool reported = preload_options()->report;
+    struct interpose_result t = { .routine = r->name,
+                                  .m = r->m,
+                                  .n = r->n,
+                                  .k = r->k,
+                                  .why_not = r->why,
+                                  .ops = { r->a.op, r->b.op },
+                                  .site = r->caller,
+                                  .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
+    bool reported = interpose_options()->report;
 
     if (reported)
         t.seconds = t.original = limber_blas_now() - r->began;
@@ -75,7 +75,7 @@ static void count(const struct request *r, const struct job *j)
         t.ctx = limber_blas_context();
         t.original = reported ? limber_blas_original(r, work_of(r)) : 0;
     }
-    preload_count(&t);
+    interpose_count(&t);
 }
 
 enum outcome { SERVED, LEFT, LOST };    /* LOST: no library can compute it */
@@ -83,7 +83,7 @@ enum outcome { SERVED, LEFT, LOST };    /* LOST: no library can compute it */
 static void print_outcome(const struct request *r, const struct job *j, enum outcome outcome,
                           const char *why)
 {
-    locale_t before = preload_plain_numbers();
+    locale_t before = interpose_plain_numbers();
     char text[240];
 
     if (outcome == SERVED)
@@ -98,11 +98,11 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     print_call(r, text);
 }
 
-/* Every valid call ends here, with its outcome and the reason where it is not served.  True: the
+/* Every valid call ends here.  Records its outcome, and the reason if it was not served.  True: the
  * BLAS behind has nothing to do. */
 static bool end_call(struct request *r, const struct job *j, enum outcome outcome, const char *why)
 {
-    const struct preload_options *o = preload_options();
+    const struct interpose_options *o = interpose_options();
 
     if (outcome == LOST || (o->on && o->verbose))
         print_outcome(r, j, outcome, why);
@@ -125,14 +125,15 @@ void limber_blas_end(struct request *r)
     r->handed_on = false;
 }
 
-/* A reason to leave the call that is known before anything is computed. */
-static const char *reason(const struct request *r, const struct preload_setting *s)
+/* The reason to leave the call to the BLAS behind, as far as it is known before anything is
+ * computed. */
+static const char *reason(const struct request *r, const struct interpose_setting *s)
 {
     bool product = r->routine <= BLAS_GEMM_BATCH,
          native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
 
     if (!s->on)
-        return preload_options()->on ? "a rule leaves it alone" : "no contract is stated";
+        return interpose_options()->on ? "a rule leaves it alone" : "no contract is stated";
     if (native && !product)
         return "native is what it computes itself";
     if (native && ((double)r->m * (double)r->n * (double)r->k < least_native || r->m < least_side ||
@@ -158,7 +159,7 @@ static bool compute(struct job *j)
 {
     bool done;
 
-    limber_blas_enter();        /* trsm calls the BLAS behind */
+    limber_blas_enter(); /* trsm calls the BLAS behind */
     done = compute_routine(j);
     limber_blas_leave();
     return done;
@@ -173,15 +174,18 @@ static bool only_scales(const struct request *r, const struct job *j)
 }
 
 /* Where Limber fails, the contract is not kept.  Even without LIMBER_VERBOSE a message says so
- * once. */
+ * once.  Bits are another BLAS's also where it computes as accurately. */
 static void print_failure(const struct request *r, const struct job *j)
 {
     static atomic_flag printed = ATOMIC_FLAG_INIT;
 
-    if (j->status != LIMBER_STATUS_OK && j->status != LIMBER_STATUS_NOT_READY &&
-        !preload_options()->verbose && !atomic_flag_test_and_set(&printed))
-        preload_message("%s is left to %s, and others may be (LIMBER_VERBOSE=1 tells): %s", r->name,
-                        preload_original, j->why);
+    bool lost =
+        j->status != LIMBER_STATUS_OK || j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
+
+    if (lost && j->status != LIMBER_STATUS_NOT_READY && !interpose_options()->verbose &&
+        !atomic_flag_test_and_set(&printed))
+        interpose_message("%s is left to %s, and others may be (LIMBER_VERBOSE=1 tells): %s",
+                          r->name, interpose_original, j->why);
 }
 
 static bool is_empty(const struct request *r)
@@ -191,7 +195,7 @@ static bool is_empty(const struct request *r)
 
 /* A function that no BLAS behind has, most often gemmt or a batch: Limber computes it, natively
  * where the contract cannot be kept. */
-static bool serve_alone(struct request *r, const struct preload_setting *s)
+static bool serve_alone(struct request *r, const struct interpose_setting *s)
 {
     static const limber_contract native = { .size = sizeof(limber_contract),
                                             .promise = LIMBER_CONTRACT_NATIVE };
@@ -219,8 +223,8 @@ static bool serve_alone(struct request *r, const struct preload_setting *s)
 
 bool limber_blas_serve(struct request *r)
 {
-    const struct preload_options *o = preload_options();
-    const struct preload_setting *s;
+    const struct interpose_options *o = interpose_options();
+    const struct interpose_setting *s;
     const char *why;
     struct job j;
 
@@ -229,8 +233,8 @@ bool limber_blas_serve(struct request *r)
     if (limber_blas_is_inside() ||
         (!o->on && !o->report && r->routine != BLAS_GEMMT && r->routine != BLAS_GEMM_BATCH))
         return false;
-    PRELOAD_UNCANCELLED;
-    s = preload_choose(&(struct preload_call){ r->name, r->m, r->n, r->k, r->caller });
+    INTERPOSE_UNCANCELLED;
+    s = interpose_choose(&(struct interpose_call){ r->name, r->m, r->n, r->k, r->caller });
     if (o->report)
         r->began = limber_blas_now();
     if (!limber_blas_real(r->name, r->caller, true))

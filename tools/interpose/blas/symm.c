@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * symm and hemm: the operand is written out whole, panel by panel, so that every element of the
- * result is one sum. */
+ * symm and hemm.  The full matrix is written out, panel by panel, so that every element of the result
+ * is one sum. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ bool limber_blas_symm(struct job *j)
     int64_t n = r->k, wide = r->side == 'L' ? r->n : r->m, rows = rows_at_once(j, n);
     bool done;
 
-    /* reference BLAS takes a real diagonal times an infinity for a real product */
+    /* the reference BLAS multiplies a real diagonal by an infinity as a real product */
     if (r->routine == BLAS_HEMM &&
         !(limber_blas_is_finite(j, WHOLE, r->m, r->n, b) &&
           limber_blas_is_finite(j, r->uplo == 'U' ? UPPER : LOWER, n, n, s)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * gemmt, syrk, herk, syr2k and her2k: a triangle of a product.  What lies off the diagonal is
- * computed where it belongs, blocks on it beside, so that the other triangle is neither read nor
- * written. */
+ * gemmt, syrk, herk, syr2k and her2k: a triangle of a product.  Blocks off the diagonal are computed
+ * in C.  Blocks on the diagonal are computed in separate memory, so that the other triangle is neither
+ * read nor written. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static bool compute(struct job *j, const struct task *t)
     return true;
 }
 
-/* Each task adds to what the one before has left. */
+/* Each task adds to the result of the one before. */
 static bool compute_all(struct job *j, struct task *t, int tasks)
 {
     const struct request *r = j->r;
@@ -81,7 +81,7 @@ static struct view adjoint(struct view v, bool hermitian)
     return v;
 }
 
-/* alpha a b' + alpha' b a' is one product of [a b] and [b a], where both have one alpha. */
+/* If both alphas are equal, alpha a b' + alpha b a' is one product of [a b] and [b a]. */
 static bool side_by_side(struct job *j, struct task *t, struct view a, struct view b)
 {
     struct view both = limber_blas_fresh(j, t->n, 3 * t->k);
@@ -115,7 +115,7 @@ static bool one_by_one(struct job *j, const struct task *t, struct view a, struc
     return compute_all(j, two, 2);
 }
 
-/* op(A), and op(B) where two meet each other, are n x k. */
+/* op(A) is n x k, and so is op(B) of syr2k and her2k. */
 bool limber_blas_triangle(struct job *j)
 {
     const struct request *r = j->r;

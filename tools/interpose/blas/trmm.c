@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trmm: blocks of rows of the triangle, with zeros where it has none, times what they meet of the
- * other matrix; the result lies beside until it is whole. */
+ * trmm.  Blocks of rows of the triangle, with zeros written out, are multiplied by the rows of the
+ * other matrix that they meet.  The result is in separate memory until it is complete. */
 #include "product.h"
 #include "triangular.h"
 
@@ -9,7 +9,7 @@
 
 enum { BLOCK = 128 };
 
-/* The zeros written out would make NaN of infinities. */
+/* A zero that is written out would turn an infinity into NaN. */
 static const char not_finite[] = "a or b is not finite";
 
 /* Rows [i, i + p), columns [from, to) of the triangle, which has its diagonal at column i. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trsm: each block of the solution takes all that is already solved in one product; what then is
- * left, a small triangle, the BLAS behind solves. */
+ * trsm.  One product subtracts all that is already solved from a block of the right side.  Then the
+ * BLAS behind solves the block's small triangle. */
 #include "product.h"
 #include "triangular.h"
 
@@ -12,7 +12,8 @@ typedef void trsm(const char *, const char *, const char *, const char *, const 
                   const void *, const void *, const void *, const void *, void *, const void *,
                   size_t, size_t, size_t, size_t);
 
-/* Rows [i, i + p) as Fortran's columns; integers of 32 bits are the first half of those of 64. */
+/* Rows [i, i + p) as Fortran's columns; a 32-bit integer is the first half of a
+ * 64-bit one (little-endian). */
 static void solve_block(const struct job *j, const struct triangular *t, trsm *solve, int64_t i,
                         int64_t p, const union scalar *alpha)
 {
@@ -53,12 +54,14 @@ bool limber_blas_trsm(struct job *j)
     trsm *solve;
     bool done;
 
+    if (j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE)
+        return limber_blas_fail(j, "its blocks are solved by the BLAS, in an order of its own");
     if (t.n <= BLOCK)
         return limber_blas_fail(j, "the triangle is one small block");
     *(void **)&solve = limber_blas_sibling(j->r, routine);
     if (!solve)
         return limber_blas_fail(j, "no BLAS solves its blocks");
-    /* a BLAS may skip what a zero of the solution meets; the diagonal is its own in any case */
+    /* a BLAS may skip what a zero of the solution meets; it divides by the diagonal itself */
     if (!limber_blas_is_finite(j, t.upper ? UPPER : LOWER, t.n - 1, t.n - 1,
                                limber_blas_at(j, t.a, !t.upper, t.upper)))
         return limber_blas_fail(j, "a is not finite");

@@ -5,7 +5,7 @@
 #ifndef LIMBER_CUBLAS_H
 #define LIMBER_CUBLAS_H
 
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <stdbool.h>
 

@@ -60,7 +60,7 @@ bool limber_cublas_is_device(const void *p)
            type != 0 && type != MEMORY_HOST;
 }
 
-/* What cannot be known is taken for a capture, which copies would break. */
+/* If the driver cannot say, a capture is assumed, because copies would break one. */
 bool limber_cublas_is_capturing(void *stream)
 {
     int status = CAPTURE_NONE;

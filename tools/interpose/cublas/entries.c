@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions that stand before those of cuBLAS.  Each states its call, and hands it on when it
- * is not served; of a batch that was left half way, the rest. */
+ * The functions that stand before those of cuBLAS.  Each fills a request.  If the request is not
+ * served, it calls the real function; if a batch was served in part, for the rest of it. */
 #include "cublas.h"
 #include "entries.h"
 
@@ -34,7 +34,7 @@ static const void *behind(const struct side *s, int64_t done)
     static const int size[] = { [CUDA_R_32F] = 4, [CUDA_R_64F] = 8, [CUDA_R_16F] = 2,
                                 [CUDA_R_8I] = 1,  [CUDA_C_32F] = 8, [CUDA_C_64F] = 16 };
 
-    if (done == 0)              /* only complex batches are ever left half way */
+    if (done == 0)              /* only complex batches are served in part */
         return s->data;
     return (const char *)s->data + done * s->step * size[s->type];
 }

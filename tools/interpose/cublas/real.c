@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions that ours stand before: of the next library that the program has loaded, else of
- * cuBLAS by its name. */
+ * Finds the functions behind: in the next library that the program has loaded, else in cuBLAS by its
+ * name. */
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include "cublas.h"
 
@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-const char preload_name[] = "liblimber_cublas", preload_original[] = "cuBLAS";
+const char interpose_name[] = "liblimber_cublas", interpose_original[] = "cuBLAS";
 _Thread_local int limber_cublas_inside;
 
 static void *library;
@@ -22,7 +22,7 @@ static void open_library(void)
         library = dlopen(name[i], RTLD_LAZY);
 }
 
-/* Found by dlsym each time: it is a fraction of a microsecond beside a product. */
+/* dlsym each time: that takes a fraction of a microsecond, much less than a product. */
 void *limber_cublas_real(const char *name)
 {
     static _Atomic bool printed;

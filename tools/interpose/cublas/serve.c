@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One call of cuBLAS as a call of Limber, or the reason why it is none. */
+ * Makes a call of cuBLAS a call of Limber, or gives the reason why it cannot. */
 #include "cublas.h"
 
 #include <limber/environment.h>
@@ -13,7 +13,7 @@ enum { MOST_DEVICES = 64, SCALAR = 32 };
 
 struct work {
     struct request *r;
-    const struct preload_setting *setting;
+    const struct interpose_setting *setting;
     limber_context *ctx;
     bool host;                  /* the backend works on host memory alone */
     bool complex;
@@ -47,7 +47,7 @@ static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool find_context(struct work *w)
 {
-    limber_config config = preload_config();
+    limber_config config = interpose_config();
     const char *wish = config.backend ? config.backend : limber_variable_value("LIMBER_BACKEND");
     bool named = wish != NULL;
     int device = limber_cublas_device();
@@ -348,9 +348,9 @@ static bool serve(struct work *w)
     int mode = CUBLAS_POINTER_HOST;
 
     if (!w->setting->on)
-        return because(w, preload_options()->refused ? "what is asked for is not understood" :
-                          preload_options()->on      ? "a rule leaves it alone" :
-                                                       "LIMBER_CONTRACT is not set");
+        return because(w, interpose_options()->refused ? "what is asked for is not understood" :
+                          interpose_options()->on      ? "a rule leaves it alone" :
+                                                         "LIMBER_CONTRACT is not set");
     if (!check_sizes(w) || !read_types(w) || !ask_handle(w, &mode) || !find_context(w) ||
         !read_scalars(w, mode) || !read_places(w))
         return false;
@@ -376,7 +376,7 @@ static void record(const struct work *w, bool served)
 static void count(const struct work *w, bool served)
 {
     const struct request *r = w->r;
-    const struct preload_result t = {
+    const struct interpose_result t = {
         .routine = r->name,
         .m = r->m,
         .n = r->n,
@@ -388,15 +388,15 @@ static void count(const struct work *w, bool served)
         .seconds = w->report.seconds_scan + w->report.seconds_compile + w->report.seconds_run,
     };
 
-    preload_count(&t);
+    interpose_count(&t);
 }
 
 bool limber_cublas_serve(struct request *r)
 {
-    PRELOAD_UNCANCELLED;
-    const struct preload_call call = { r->name, r->m, r->n, r->k, NULL };
+    INTERPOSE_UNCANCELLED;
+    const struct interpose_call call = { r->name, r->m, r->n, r->k, NULL };
     struct work w = { .r = r,
-                      .setting = preload_choose(&call),
+                      .setting = interpose_choose(&call),
                       .queue = LIMBER_QUEUE_INIT,
                       .report = LIMBER_REPORT_INIT };
     bool served;
@@ -407,9 +407,9 @@ bool limber_cublas_serve(struct request *r)
     w.report.part_room = LIMBER_PARTS;
     served = serve(&w);
     free(w.addresses);
-    if (preload_options()->verbose > 0)
+    if (interpose_options()->verbose > 0)
         record(&w, served);
-    if (preload_options()->on || preload_options()->report)
+    if (interpose_options()->on || interpose_options()->report)
         count(&w, served);
     return served;
 }

@@ -2,12 +2,12 @@
  * Keeps the program's cancellation of threads, and its limits on files, from the work that is done
  * inside its calls. */
 #define _GNU_SOURCE     /* pthread_setcancelstate, sigtimedwait under any standard */
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <pthread.h>
 #include <time.h>
 
-int preload_stay(void)
+int interpose_stay(void)
 {
     int before;
 
@@ -15,7 +15,7 @@ int preload_stay(void)
     return before;
 }
 
-void preload_stay_no_more(const int *before)
+void interpose_stay_no_more(const int *before)
 {
     pthread_setcancelstate(*before, NULL);
 }
@@ -29,7 +29,7 @@ static sigset_t large(void)
     return set;
 }
 
-void preload_limits_enter(struct preload_limits *l)
+void interpose_limits_enter(struct interpose_limits *l)
 {
     const sigset_t set = large();
     sigset_t pending;
@@ -38,7 +38,7 @@ void preload_limits_enter(struct preload_limits *l)
     l->pending = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ);
 }
 
-void preload_limits_leave(const struct preload_limits *l)
+void interpose_limits_leave(const struct interpose_limits *l)
 {
     const sigset_t set = large();
 

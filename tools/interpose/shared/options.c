@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE     /* strdup, newlocale under any standard */
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <limber/environment.h>
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct preload_options options;
+static struct interpose_options options;
 static struct rules *rules;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
@@ -23,16 +23,16 @@ static void make_plain(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-locale_t preload_plain_numbers(void)
+locale_t interpose_plain_numbers(void)
 {
     pthread_once(&plain_made, make_plain);
     return uselocale(plain);
 }
 
-void preload_message(const char *format, ...)
+void interpose_message(const char *format, ...)
 {
     char line[600];
-    int n = snprintf(line, sizeof line, "%s: ", preload_name);
+    int n = snprintf(line, sizeof line, "%s: ", interpose_name);
     va_list args;
 
     va_start(args, format);
@@ -45,29 +45,29 @@ void preload_message(const char *format, ...)
 
 static bool set_contract(const char *s)
 {
-    return preload_read_contract(s, &options.setting);
+    return interpose_read_contract(s, &options.setting);
 }
 
 static bool set_scheme(const char *s)
 {
-    return preload_read_scheme(s, &options.setting);
+    return interpose_read_scheme(s, &options.setting);
 }
 
 static bool set_verbose(const char *s)
 {
-    return preload_read_number(s, 0, 9, &options.verbose);
+    return interpose_read_number(s, 0, 9, &options.verbose);
 }
 
 static bool set_check(const char *s)
 {
-    return preload_read_number(s, 0, 1000, &options.check);
+    return interpose_read_number(s, 0, 1000, &options.check);
 }
 
 static bool set_background(const char *s)
 {
     int on;
 
-    if (!preload_read_number(s, 0, 1, &on))
+    if (!interpose_read_number(s, 0, 1, &on))
         return false;
     options.background = on;
     return true;
@@ -75,7 +75,7 @@ static bool set_background(const char *s)
 
 static bool set_threads(const char *s)
 {
-    return preload_read_number(s, 1, 1024, &options.threads);
+    return interpose_read_number(s, 1, 1024, &options.threads);
 }
 
 static bool set_text(const char **to, const char *s)
@@ -106,7 +106,7 @@ static const struct key {
     const char *wanted;
 } keys[] = {
     { "contract", "LIMBER_CONTRACT", set_contract, false,
-      "none of native, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)" },
+      "none of native, reproducible, bits=N (1 to 160), correct, fast, fast=SLICES (1 to 64)" },
     { "scheme", "LIMBER_SCHEME", set_scheme, false, "no scheme; `limber formats` lists them" },
     { "verbose", "LIMBER_VERBOSE", set_verbose, false, "no number from 0 to 9" },
     { "report", "LIMBER_REPORT", set_report, false, "no file" },
@@ -127,7 +127,7 @@ static bool refuse(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    preload_message("%s; every product is left to %s", text, preload_original);
+    interpose_message("%s; every product is left to %s", text, interpose_original);
     return false;
 }
 
@@ -140,7 +140,7 @@ static bool read_line(const char *file, int at, char *line)
     if (!word)
         return true;
     if (strcmp(word, "rule") == 0)
-        return preload_rules_add(&rules, rest, why, sizeof why) ||
+        return interpose_rules_add(&rules, rest, why, sizeof why) ||
                refuse("%s:%d: %s", file, at, why);
     value = strtok_r(NULL, " \t", &rest);
     if (!value || strtok_r(NULL, " \t", &rest))
@@ -188,7 +188,7 @@ static bool read_environment(void)
 static void print_stranger(void *user, const char *name)
 {
     (void)user;
-    preload_message("%s is no variable of Limber's, and is ignored", name);
+    interpose_message("%s is no variable of Limber's, and is ignored", name);
 }
 
 static bool read_all(void)
@@ -198,9 +198,9 @@ static bool read_all(void)
     options.check = -1;
     if ((file && !read_file(file)) || !read_environment())
         return false;
-    if (options.setting.on && preload_lacks(&options.setting.contract))
+    if (options.setting.on && interpose_lacks(&options.setting.contract))
         return refuse("LIMBER_CONTRACT = \"%s\" is %s", options.setting.words,
-                      preload_lacks(&options.setting.contract));
+                      interpose_lacks(&options.setting.contract));
     if (options.check < 0)
         options.check = options.report ? 2 : 0;
     limber_variable_strangers(print_stranger, NULL);
@@ -208,7 +208,7 @@ static bool read_all(void)
 }
 
 /* Under native the other library keeps the contract too, so nothing slower than it is of use. */
-static void meanwhile(struct preload_setting *s)
+static void meanwhile(struct interpose_setting *s)
 {
     bool native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
 
@@ -220,28 +220,28 @@ static void meanwhile(struct preload_setting *s)
 
 static void read_options(void)
 {
-    locale_t before = preload_plain_numbers();
+    locale_t before = interpose_plain_numbers();
     bool understood = read_all();
 
     uselocale(before);
     if (!understood) {
-        options = (struct preload_options){ .verbose = options.verbose, .refused = true };
+        options = (struct interpose_options){ .verbose = options.verbose, .refused = true };
         return;
     }
-    options.on = options.setting.on || preload_rules_serve(rules);
+    options.on = options.setting.on || interpose_rules_serve(rules);
     meanwhile(&options.setting);
-    preload_rules_each(rules, meanwhile);
+    interpose_rules_each(rules, meanwhile);
 }
 
-const struct preload_options *preload_options(void)
+const struct interpose_options *interpose_options(void)
 {
     pthread_once(&read_once, read_options);
     return &options;
 }
 
-limber_config preload_config(void)
+limber_config interpose_config(void)
 {
-    const struct preload_options *o = preload_options();
+    const struct interpose_options *o = interpose_options();
 
     return (limber_config){ .size = sizeof(limber_config),
                             .backend = o->backend,
@@ -250,10 +250,10 @@ limber_config preload_config(void)
                             .verbose = -1 };
 }
 
-const struct preload_setting *preload_choose(const struct preload_call *call)
+const struct interpose_setting *interpose_choose(const struct interpose_call *call)
 {
-    const struct preload_options *o = preload_options();
-    const struct preload_setting *s = o->on ? preload_rules_find(rules, call) : NULL;
+    const struct interpose_options *o = interpose_options();
+    const struct interpose_setting *s = o->on ? interpose_rules_find(rules, call) : NULL;
 
     return s ? s : &o->setting;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The report: counts calls as they return, and is written when the process ends.  JSON is written
- * by hand: a library for any program must not bring others along. */
+ * The report counts calls when they return.  It is written when the process ends.  This file writes
+ * JSON itself, because a library for any program must not load others. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
 #include "tools/output.h"
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <limber/environment.h>
 
@@ -25,7 +25,8 @@ static _Thread_local limber_report last_report;
 static _Thread_local limber_part last_part[LIMBER_PARTS];
 static _Thread_local bool called;
 
-/* All but the size, to a structure that the program may know a smaller form of. */
+/* Copies all but the size to a structure of the program, which may have been compiled with fewer
+ * fields. */
 static void copy_sized(void *to, const void *from, size_t full)
 {
     size_t size;
@@ -67,10 +68,10 @@ PUBLIC int limber_blas_last_call(limber_blas_call *call)
 
 enum { BUCKETS = 1024, MOST_ROWS = 8192 };
 
-/* Seconds between two writings, which take at most a hundredth of the time. */
+/* Seconds from one writing to the next.  Writing takes at most a hundredth of the time. */
 static const double soonest = 1;
 
-/* Calls that are alike. */
+/* Calls with the same routine, shape, outcome and caller. */
 struct row {
     struct row *next; /* in its bucket */
     struct row *later;
@@ -78,7 +79,7 @@ struct row {
     int64_t m, n, k;
     int served;
     double calls, products, seconds, compiling, original, bound;
-    struct preload_check check;
+    struct interpose_check check;
 };
 
 struct kernel {
@@ -92,9 +93,9 @@ static struct {
     struct row *bucket[BUCKETS];
     struct row *first, **end;
     size_t rows;
-    double unlisted; /* calls beyond the most rows */
+    double unlisted; /* calls that found no row, as there are too many */
     struct kernel *kernels;
-    double began, due; /* when it is written next */
+    double began, due; /* due: when it is written next */
     bool writing;
     pid_t pid;
     char interpreted[256]; /* why no code was compiled; set once the message is printed */
@@ -108,7 +109,7 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The lock is held.  A child drops what its parent did: the parent reports it. */
+/* The lock is held.  A child drops the calls of its parent, which reports them itself. */
 static void begin(void)
 {
     if (all.pid == getpid())
@@ -167,7 +168,7 @@ static struct row *row_of(const struct row *like)
     return r;
 }
 
-static void add_check(struct preload_check *sum, const struct preload_check *c)
+static void add_check(struct interpose_check *sum, const struct interpose_check *c)
 {
     sum->elements += c->elements;
     sum->broken += c->broken;
@@ -175,7 +176,7 @@ static void add_check(struct preload_check *sum, const struct preload_check *c)
     sum->ulps = fmax(sum->ulps, c->ulps);
 }
 
-static void add(struct row *r, const struct preload_result *t)
+static void add(struct row *r, const struct interpose_result *t)
 {
     r->calls++;
     r->products += t->count;
@@ -211,8 +212,8 @@ static bool write_report(const char *pattern, bool complete);
 
 /* ---- from time to time ----------------------------------------------------------------------- */
 
-/* The lock is held.  Who ends by a signal or _exit loses what is not written: a report that goes to
- * a file of its own is written again and again. */
+/* The lock is held.  A process that ends by a signal or _exit loses what is not written.  So a report
+ * in a file of its own is written again and again. */
 static bool is_due(void)
 {
     double now = seconds_now();
@@ -227,8 +228,8 @@ static void write_now(void)
 {
     double began = seconds_now(), took;
 
-    if (is_file(preload_options()->report))
-        write_report(preload_options()->report, false);
+    if (is_file(interpose_options()->report))
+        write_report(interpose_options()->report, false);
     took = seconds_now() - began;
     pthread_mutex_lock(&all.lock);
     all.due = began + took + fmax(soonest, 100 * took);
@@ -245,9 +246,9 @@ static void add_kernels(limber_context *ctx, const limber_report *report)
         add_kernel(ctx, report->kernel);
 }
 
-void preload_kernels(limber_context *ctx, const limber_report *report)
+void interpose_kernels(limber_context *ctx, const limber_report *report)
 {
-    if (!preload_options()->report)
+    if (!interpose_options()->report)
         return;
     pthread_mutex_lock(&all.lock);
     begin();
@@ -255,7 +256,7 @@ void preload_kernels(limber_context *ctx, const limber_report *report)
     pthread_mutex_unlock(&all.lock);
 }
 
-static bool count_call(const struct preload_result *t)
+static bool count_call(const struct interpose_result *t)
 {
     const limber_report *report = t->report;
     struct row like = { .m = t->m, .n = t->n, .k = t->k, .served = report != NULL };
@@ -284,8 +285,8 @@ static bool count_call(const struct preload_result *t)
     return due;
 }
 
-/* Results are right, but the user may wait for them for hours. */
-static void print_interpreted(const struct preload_result *t)
+/* Says once that the interpreter computes: results are right, but may take hours. */
+static void print_interpreted(const struct interpose_result *t)
 {
     const char *why = t->ctx && t->report && !strcmp(t->report->backend, "interp") ?
                           limber_fallback_reason(t->ctx) :
@@ -300,15 +301,15 @@ static void print_interpreted(const struct preload_result *t)
         snprintf(all.interpreted, sizeof all.interpreted, "%s", why);
     pthread_mutex_unlock(&all.lock);
     if (first)
-        preload_message(
+        interpose_message(
             "the interpreter computes, some hundred times slower than compiled code: %s "
             "(LIMBER_LLVM=FILE names libLLVM)",
             why);
 }
 
-void preload_count(const struct preload_result *t)
+void interpose_count(const struct interpose_result *t)
 {
-    PRELOAD_UNCANCELLED;
+    INTERPOSE_UNCANCELLED;
 
     print_interpreted(t);
     snprintf(last.routine, sizeof last.routine, "%s", t->routine);
@@ -317,12 +318,12 @@ void preload_count(const struct preload_result *t)
     last.n = t->n;
     last.k = t->k;
     last.served = t->report != NULL;
-    if (t->report) { /* kilobytes, which most calls that are handed on are not worth */
+    if (t->report) { /* calls that are handed on do without copying kilobytes */
         last_report = *t->report;
         memcpy(last_part, t->report->part, (size_t)t->report->parts * sizeof *last_part);
     }
     called = true;
-    if (preload_options()->report && count_call(t))
+    if (interpose_options()->report && count_call(t))
         write_now();
 }
 
@@ -438,7 +439,7 @@ static void put_process(FILE *f, bool complete)
     host(name, sizeof name);
     fprintf(f, "{ \"limber\": ");
     put_text(f, LIMBER_VERSION);
-    member(f, "library", preload_name);
+    member(f, "library", interpose_name);
     member(f, "program", program_invocation_name);
     member(f, "host", name);
     fprintf(f, ", \"pid\": %ld", (long)getpid());
@@ -475,8 +476,8 @@ static void put_report(FILE *f, bool complete)
     fprintf(f, "\n  ]\n}\n");
 }
 
-/* %p process, %h host, %r rank.  Without any of them ranks get their number behind the name, and so
- * do processes that a fork made. */
+/* The name of the report: %p is the process, %h the host, %r the rank.  If the name has none of them,
+ * ranks, and processes that a fork made, add their number to it. */
 static void expand(const char *pattern, bool forked, char *path, size_t size)
 {
     const char *number = rank();
@@ -524,16 +525,16 @@ static bool is_file(const char *pattern)
 
 static bool write_report(const char *pattern, bool complete)
 {
-    struct preload_limits limits;
+    struct interpose_limits limits;
     struct output o;
     char path[4096];
     bool ok;
 
-    preload_limits_enter(&limits);
+    interpose_limits_enter(&limits);
     expand(pattern, getpid() != first_process, path, sizeof path);
     ok = output_open(&o, path);
     if (ok) {
-        locale_t before = preload_plain_numbers();
+        locale_t before = interpose_plain_numbers();
 
         pthread_mutex_lock(&all.lock);
         begin();
@@ -543,24 +544,24 @@ static bool write_report(const char *pattern, bool complete)
         ok = output_close(&o, true);
     }
     if (!ok)
-        preload_message("the report %.200s is not written: %s", path, strerror(errno));
-    preload_limits_leave(&limits);
+        interpose_message("the report %.200s is not written: %s", path, strerror(errno));
+    interpose_limits_leave(&limits);
     return ok;
 }
 
 PUBLIC limber_status limber_blas_write_report(const char *path)
 {
-    PRELOAD_UNCANCELLED;
-    const char *name = path ? path : preload_options()->report;
+    INTERPOSE_UNCANCELLED;
+    const char *name = path ? path : interpose_options()->report;
 
     return !name || !*name           ? LIMBER_STATUS_BAD_ARGUMENT :
            write_report(name, false) ? LIMBER_STATUS_OK :
                                        LIMBER_STATUS_IO;
 }
 
-/* A shell that has started the program has made no call, and ends later. */
+/* A shell that starts the program makes no call.  It ends later and must not replace the report. */
 __attribute__((destructor)) static void write_at_end(void)
 {
     if (all.pid == getpid())
-        write_report(preload_options()->report, true);
+        write_report(interpose_options()->report, true);
 }

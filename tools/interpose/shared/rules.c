@@ -3,7 +3,7 @@
  *
  *     rule ROUTINE... [m<N n>=N k=N work>N caller=NAME]... -> off | CONTRACT [scheme=NAME] */
 #define _GNU_SOURCE     /* dladdr, FNM_CASEFOLD */
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 /* ---- contracts in words ---------------------------------------------------------------------- */
 
-bool preload_read_number(const char *s, int least, int most, int *out)
+bool interpose_read_number(const char *s, int least, int most, int *out)
 {
     char *rest;
     long v;
@@ -26,20 +26,22 @@ bool preload_read_number(const char *s, int least, int most, int *out)
     return *s >= '0' && *s <= '9' && !*rest && !errno && v >= least && v <= most;
 }
 
-bool preload_read_contract(const char *s, struct preload_setting *to)
+bool interpose_read_contract(const char *s, struct interpose_setting *to)
 {
     limber_contract *k = &to->contract;
 
     k->size = sizeof *k;
     if (strcmp(s, "native") == 0)
         k->promise = LIMBER_CONTRACT_NATIVE;
+    else if (strcmp(s, "reproducible") == 0)
+        k->promise = LIMBER_CONTRACT_REPRODUCIBLE;
     else if (strcmp(s, "correct") == 0)
         k->promise = LIMBER_CONTRACT_CORRECT;
     else if (strcmp(s, "fast") == 0)
         k->promise = LIMBER_CONTRACT_FAST;
-    else if (strncmp(s, "fast=", 5) == 0 && preload_read_number(s + 5, 1, 64, &k->slices))
+    else if (strncmp(s, "fast=", 5) == 0 && interpose_read_number(s + 5, 1, 64, &k->slices))
         k->promise = LIMBER_CONTRACT_FAST;
-    else if (strncmp(s, "bits=", 5) == 0 && preload_read_number(s + 5, 1, 160, &k->bits))
+    else if (strncmp(s, "bits=", 5) == 0 && interpose_read_number(s + 5, 1, 160, &k->bits))
         k->promise = LIMBER_CONTRACT_BITS;
     else
         return false;
@@ -60,7 +62,7 @@ static bool is_scheme(const char *s)
     return false;
 }
 
-bool preload_read_scheme(const char *s, struct preload_setting *to)
+bool interpose_read_scheme(const char *s, struct interpose_setting *to)
 {
     if (!is_scheme(s) || strlen(s) >= sizeof to->scheme)
         return false;
@@ -70,11 +72,13 @@ bool preload_read_scheme(const char *s, struct preload_setting *to)
     return true;
 }
 
-const char *preload_lacks(const limber_contract *k)
+const char *interpose_lacks(const limber_contract *k)
 {
-    return k->promise == LIMBER_CONTRACT_FAST && !k->scheme ?
-               "a promise of a scheme, and LIMBER_SCHEME names none" :
-               NULL;
+    if (k->promise == LIMBER_CONTRACT_FAST && !k->scheme)
+        return "a promise of a scheme, and LIMBER_SCHEME names none";
+    if (k->promise == LIMBER_CONTRACT_REPRODUCIBLE && k->scheme && strcmp(k->scheme, "native") != 0)
+        return "a promise of the scheme native, and LIMBER_SCHEME names another";
+    return NULL;
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -95,7 +99,7 @@ struct rules {
     struct condition condition[MOST_CONDITIONS];
     int conditions;
     const char *caller; /* pattern, or NULL */
-    struct preload_setting setting;
+    struct interpose_setting setting;
 };
 
 static bool wrong(char *why, size_t size, const char *text, const char *word)
@@ -150,14 +154,14 @@ static bool read_left(struct rules *r, char *word, char *why, size_t size)
 
 static bool read_right(struct rules *r, char *word, bool first, char *why, size_t size)
 {
-    struct preload_setting *s = &r->setting;
+    struct interpose_setting *s = &r->setting;
 
     if (first && strcmp(word, "off") == 0)
         return true;
     if (first)
-        return preload_read_contract(word, s) ||
+        return interpose_read_contract(word, s) ||
                wrong(why, size, "\"%.60s\" is neither off nor a contract", word);
-    if (s->on && strncmp(word, "scheme=", 7) == 0 && preload_read_scheme(word + 7, s))
+    if (s->on && strncmp(word, "scheme=", 7) == 0 && interpose_read_scheme(word + 7, s))
         return true;
     return wrong(why, size, "\"%.60s\" is no scheme=NAME after a contract", word);
 }
@@ -181,12 +185,12 @@ static bool read_rule(struct rules *r, char *why, size_t size)
         return wrong(why, size, "a rule ends in -> and a contract, or off%s", "");
     if (ok && r->names == 0)
         return wrong(why, size, "a rule begins with a routine, such as dgemm or *%s", "");
-    if (ok && preload_lacks(&r->setting.contract))
-        return wrong(why, size, "%s", preload_lacks(&r->setting.contract));
+    if (ok && interpose_lacks(&r->setting.contract))
+        return wrong(why, size, "%s", interpose_lacks(&r->setting.contract));
     return ok;
 }
 
-bool preload_rules_add(struct rules **rules, char *words, char *why, size_t size)
+bool interpose_rules_add(struct rules **rules, char *words, char *why, size_t size)
 {
     struct rules *r = calloc(1, sizeof *r);
 
@@ -234,7 +238,7 @@ static bool is_called(const struct rules *r, const char *routine, const char *pl
     return false;
 }
 
-static bool holds(const struct condition *c, const struct preload_call *call)
+static bool holds(const struct condition *c, const struct interpose_call *call)
 {
     double m = (double)call->m, n = (double)call->n, k = (double)call->k;
     double x = c->what == 'm' ? m : c->what == 'n' ? n : c->what == 'k' ? k : m * n * k;
@@ -257,7 +261,7 @@ static bool comes_from(const char *pattern, const void *site)
                               (file && fnmatch(pattern, file + 1, 0) == 0));
 }
 
-static bool fits(const struct rules *r, const struct preload_call *call, const char *plain)
+static bool fits(const struct rules *r, const struct interpose_call *call, const char *plain)
 {
     for (int i = 0; i < r->conditions; i++)
         if (!holds(&r->condition[i], call))
@@ -265,8 +269,8 @@ static bool fits(const struct rules *r, const struct preload_call *call, const c
     return is_called(r, call->routine, plain) && (!r->caller || comes_from(r->caller, call->site));
 }
 
-const struct preload_setting *preload_rules_find(struct rules *rules,
-                                                 const struct preload_call *call)
+const struct interpose_setting *interpose_rules_find(struct rules *rules,
+                                                     const struct interpose_call *call)
 {
     char plain[64];
 
@@ -279,13 +283,13 @@ const struct preload_setting *preload_rules_find(struct rules *rules,
     return NULL;
 }
 
-void preload_rules_each(struct rules *rules, void (*fn)(struct preload_setting *))
+void interpose_rules_each(struct rules *rules, void (*fn)(struct interpose_setting *))
 {
     for (; rules; rules = rules->next)
         fn(&rules->setting);
 }
 
-bool preload_rules_serve(const struct rules *rules)
+bool interpose_rules_serve(const struct rules *rules)
 {
     for (; rules; rules = rules->next)
         if (rules->setting.on)

@@ -2,7 +2,7 @@
  * The BLAS behind where this library is itself the program's libblas. */
 #include "library.h"
 
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <limber/environment.h>
 
@@ -15,7 +15,7 @@
 /* WIDTH is empty, or 64 where integers have 64 bits; ARCHITECTURE names a folder of libraries. */
 #define FILE_NAME "libblas" WIDTH ".so.3"
 
-const char preload_name[] = "Limber's " FILE_NAME, preload_original[] = "the BLAS behind";
+const char interpose_name[] = "Limber's " FILE_NAME, interpose_original[] = "the BLAS behind";
 
 static void *behind;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
@@ -34,7 +34,7 @@ static void *open_one(const char *name, bool wished)
     if (!why)
         return library;
     if (wished)
-        preload_message("LIMBER_BLAS = \"%.200s\" is not used: %s", name, why);
+        interpose_message("LIMBER_BLAS = \"%.200s\" is not used: %s", name, why);
     if (library)
         dlclose(library);
     return NULL;
@@ -75,7 +75,7 @@ static void open_behind(void)
     if (!behind)
         behind = open_system();
     if (!behind)
-        preload_message("there is no BLAS behind it; LIMBER_BLAS names one");
+        interpose_message("there is no BLAS behind it; LIMBER_BLAS names one");
 }
 
 void *limber_blas_wish(void)

@@ -3,7 +3,7 @@
  * its arguments and results. */
 #include "library.h"
 
-#include "tools/interpose/shared/preload.h"
+#include "tools/interpose/shared/interpose.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -16,8 +16,8 @@ HIDDEN void limber_blas_missing(atomic_char *text);
 void limber_blas_missing(atomic_char *text)
 {
     if (!atomic_exchange(text, 1))
-        preload_message("the BLAS behind has no %s; LIMBER_BLAS names another",
-                        (const char *)text + 1);
+        interpose_message("the BLAS behind has no %s; LIMBER_BLAS names another",
+                          (const char *)text + 1);
 }
 
 #if defined __x86_64__

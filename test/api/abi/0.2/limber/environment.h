@@ -25,11 +25,11 @@ typedef struct limber_variable {
 LIMBER_API const limber_variable *limber_variable_at(int i);
 
 /* The value of a variable of the table.  NULL where it is unset or empty, for other names, and in a
- * program with lent rights.  Valid until the environment changes. */
+ * program with elevated privileges.  Valid until the environment changes. */
 LIMBER_API const char *limber_variable_value(const char *name);
 
 /* Calls seen for every variable that is set, begins with LIMBER_ and is not in the table: a
- * misspelt one would be ignored in silence.  None in a program with lent rights. */
+ * misspelt one would be ignored in silence.  None in a program with elevated privileges. */
 LIMBER_API void limber_variable_strangers(void (*seen)(void *user, const char *name), void *user);
 
 #ifdef __cplusplus

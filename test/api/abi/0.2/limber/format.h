@@ -117,6 +117,9 @@ LIMBER_API limber_status limber_format_named(const char *name, limber_format *ou
  * closing zero; returns text. */
 LIMBER_API const char *limber_format_name(limber_format f, char *text, size_t size);
 
+/* The name of row i of LIMBER_FORMATS, from 0 on; NULL behind the last one. */
+LIMBER_API const char *limber_format_at(int i);
+
 LIMBER_API int limber_format_equal(limber_format a, limber_format b);
 
 /* Converts count elements.  Every source value is rounded once, by mode; NaN and Inf follow the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the libraries before BLAS and cuBLAS share: the user's settings, from the environment and a
  * file; the rules; the report. */
-#ifndef LIMBER_PRELOAD_H
-#define LIMBER_PRELOAD_H
+#ifndef LIMBER_INTERPOSE_SHARED_H
+#define LIMBER_INTERPOSE_SHARED_H
 
 #include <limber/interpose.h>
 #include <limber/limber.h>
@@ -12,41 +12,41 @@
 #include <stdbool.h>
 
 /* For messages: the name of this library, and of the library whose calls it takes over. */
-extern const char preload_name[], preload_original[];
+extern const char interpose_name[], interpose_original[];
 
 /* Makes this thread print numbers with a point, whatever the program's locale.  End it with
  * uselocale(result). */
-locale_t preload_plain_numbers(void);
+locale_t interpose_plain_numbers(void);
 /* "NAME: ..." on stderr, one line. */
-void preload_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void interpose_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- isolate.c ------------------------------------------------------------------------------- */
 
 /* The first line of a public function: until it returns, the thread cannot be cancelled. */
-#define PRELOAD_UNCANCELLED \
-    int cancelled __attribute__((cleanup(preload_stay_no_more), unused)) = preload_stay()
-int preload_stay(void);
-void preload_stay_no_more(const int *before);
+#define INTERPOSE_UNCANCELLED \
+    int cancelled __attribute__((cleanup(interpose_stay_no_more), unused)) = interpose_stay()
+int interpose_stay(void);
+void interpose_stay_no_more(const int *before);
 /* Between enter and leave, a file that grows too large is an error, not a signal. */
-struct preload_limits {
+struct interpose_limits {
     sigset_t before;
     bool pending;
 };
-void preload_limits_enter(struct preload_limits *l);
-void preload_limits_leave(const struct preload_limits *l);
+void interpose_limits_enter(struct interpose_limits *l);
+void interpose_limits_leave(const struct interpose_limits *l);
 
 /* ---- options.c ------------------------------------------------------------------------------- */
 
-struct preload_setting {
+struct interpose_setting {
     bool on; /* false: the other library's */
     limber_contract contract;
     char words[24], scheme[64]; /* of the contract */
 };
 
-struct preload_options {
+struct interpose_options {
     bool on; /* Some setting is on.  After a value that is not understood everything is zero, a
                 message is printed once, and every call goes to the other library. */
-    struct preload_setting setting; /* of calls that no rule matches */
+    struct interpose_setting setting; /* of calls that no rule matches */
     int verbose;
     const char *report; /* the file's name, or NULL */
     int check; /* elements to compare in a call that is checked; 0: none */
@@ -55,43 +55,43 @@ struct preload_options {
     const char *backend, *cache_dir; /* from the file; NULL: the library reads the environment */
     int threads; /* 0: as above */
 };
-const struct preload_options *preload_options(void);
+const struct interpose_options *interpose_options(void);
 
 /* The configuration of contexts: what the file sets and the environment does not. */
-limber_config preload_config(void);
+limber_config interpose_config(void);
 
 /* A call, as rules see it. */
-struct preload_call {
+struct interpose_call {
     const char *routine; /* the function's name */
     int64_t m, n, k;
     const void *site; /* an address in the caller, or NULL */
 };
-const struct preload_setting *preload_choose(const struct preload_call *call);
+const struct interpose_setting *interpose_choose(const struct interpose_call *call);
 
 /* ---- rules.c --------------------------------------------------------------------------------- */
 
 struct rules;
 /* Adds the rule that the words after "rule" are; false with a reason. */
-bool preload_rules_add(struct rules **rules, char *words, char *why, size_t size);
+bool interpose_rules_add(struct rules **rules, char *words, char *why, size_t size);
 /* The setting of the first rule that fits; NULL: none does. */
-const struct preload_setting *preload_rules_find(struct rules *rules,
-                                                 const struct preload_call *call);
-void preload_rules_each(struct rules *rules, void (*fn)(struct preload_setting *));
+const struct interpose_setting *interpose_rules_find(struct rules *rules,
+                                                     const struct interpose_call *call);
+void interpose_rules_each(struct rules *rules, void (*fn)(struct interpose_setting *));
 /* Whether any of them is on. */
-bool preload_rules_serve(const struct rules *rules);
+bool interpose_rules_serve(const struct rules *rules);
 /* Read a contract in words ("bits=40"), or one or two schemes ("fp32-f+native"), into the setting.
  * False: the text is neither. */
-bool preload_read_contract(const char *s, struct preload_setting *to);
-bool preload_read_scheme(const char *s, struct preload_setting *to);
+bool interpose_read_contract(const char *s, struct interpose_setting *to);
+bool interpose_read_scheme(const char *s, struct interpose_setting *to);
 /* All of s, a whole number in [least, most]. */
-bool preload_read_number(const char *s, int least, int most, int *out);
+bool interpose_read_number(const char *s, int least, int most, int *out);
 /* What is missing in the contract, or NULL. */
-const char *preload_lacks(const limber_contract *k);
+const char *interpose_lacks(const limber_contract *k);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
 /* Elements compared with exact dot products. */
-struct preload_check {
+struct interpose_check {
     int elements;
     double error; /* the largest |error| / (|A||B|) */
     double ulps; /* the largest |error| in ulps of the exact value */
@@ -99,7 +99,7 @@ struct preload_check {
 };
 
 /* What became of one call. */
-struct preload_result {
+struct interpose_result {
     const char *routine;
     int64_t m, n, k;
     const limber_report *report; /* NULL: it was not served */
@@ -110,12 +110,12 @@ struct preload_result {
     double count; /* products, of a batch */
     double seconds; /* 0: not known */
     double original; /* estimated seconds of the other library; 0: not known */
-    struct preload_check check;
+    struct interpose_check check;
 };
 
 /* Counts the kernels of a product that is only a part of a call. */
-void preload_kernels(limber_context *ctx, const limber_report *report);
+void interpose_kernels(limber_context *ctx, const limber_report *report);
 /* Remembers the call as this thread's last and, where a report is asked for, counts it. */
-void preload_count(const struct preload_result *t);
+void interpose_count(const struct interpose_result *t);
 
 #endif

@@ -9,7 +9,7 @@
 enum { HIGH = 32, WIDE = 64, LEVELS = 8 };
 static const char ramp[LEVELS + 1] = ":-=+*#%@";
 
-struct grid masks_grid(const limber_inspection *l, int side, int64_t high, int64_t wide)
+struct grid inspection_grid(const limber_inspection *l, int side, int64_t high, int64_t wide)
 {
     int64_t down = side ? l->tile_cols : l->tile_rows, across = side ? l->tile_rows : l->tile_cols;
     int64_t dy = down > high ? (down + high - 1) / high : 1;
@@ -29,8 +29,8 @@ static void add_tile(struct cell *c, const limber_tile *t)
     c->zero = c->zero && !finite;
 }
 
-struct cell masks_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
-                       int64_t x)
+struct cell inspection_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
+                            int64_t x)
 {
     struct cell c = { .zero = true };
     int64_t row = side ? x * g->dx : y * g->dy, rows = side ? g->dx : g->dy;
@@ -42,7 +42,7 @@ struct cell masks_cell(const limber_inspection *l, int side, const struct grid *
     return c;
 }
 
-bool masks_range(const limber_inspection inspection[2], int *least, int *most)
+bool inspection_range(const limber_inspection inspection[2], int *least, int *most)
 {
     *least = INT_MAX;
     *most = INT_MIN;
@@ -83,7 +83,7 @@ static double zeros(const limber_inspection *l)
 static void print_one(const struct product *p, const limber_inspection *l, int side, int least,
                       int most)
 {
-    struct grid g = masks_grid(l, side, HIGH, WIDE);
+    struct grid g = inspection_grid(l, side, HIGH, WIDE);
     char format[64];
 
     printf("%c  %s, %lld x %lld of %s: ", "AB"[side], p -> name[side],
@@ -98,7 +98,7 @@ static void print_one(const struct product *p, const limber_inspection *l, int s
     for (int64_t y = 0; y < g.down; y++) {
         printf("   ");
         for (int64_t x = 0; x < g.across; x++) {
-            struct cell c = masks_cell(l, side, &g, y, x);
+            struct cell c = inspection_cell(l, side, &g, y, x);
 
             putchar(letter_of(&c, least, most));
         }
@@ -106,10 +106,10 @@ static void print_one(const struct product *p, const limber_inspection *l, int s
     }
 }
 
-void masks_print(const struct product *p, const limber_inspection inspection[2])
+void inspection_print(const struct product *p, const limber_inspection inspection[2])
 {
     int least, most;
-    bool any = masks_range(inspection, &least, &most);
+    bool any = inspection_range(inspection, &least, &most);
 
     for (int side = 0; side < 2; side++)
         print_one(p, &inspection[side], side, least, most);
@@ -126,7 +126,7 @@ void masks_print(const struct product *p, const limber_inspection inspection[2])
     printf(" . zero ! NaN or infinity\n\n");
 }
 
-cJSON *masks_json(const limber_inspection inspection[2])
+cJSON *inspection_json(const limber_inspection inspection[2])
 {
     cJSON *j = cJSON_CreateObject();
 

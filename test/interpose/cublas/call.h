@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A call of cuBLAS with all that it states, and what it means: shared by a mock that computes and
+ * A call of cuBLAS with all that it states, and what it means: shared by the mock that computes and
  * by the program that checks. */
-#ifndef LIMBER_TEST_CUBLAS_GPU_H
-#define LIMBER_TEST_CUBLAS_GPU_H
+#ifndef LIMBER_TEST_CUBLAS_CALL_H
+#define LIMBER_TEST_CUBLAS_CALL_H
 
 #include "tools/interpose/cublas/cublas.h"
 
@@ -12,10 +12,13 @@ struct call {
     int type_a, type_b, type_c, compute;
 };
 
-/* What a mock's handle is; its functions say what cuBLAS would. */
+/* What the mock's handle is.  It remembers the last call, and answers each with `status` where that
+ * is not 0. */
 struct handle {
     void *stream;
-    int mode, calls;
+    int mode, calls, status;
+    const char *name;
+    int64_t count; /* products */
 };
 int cublasCreate_v2(struct handle **handle);
 int cublasDestroy_v2(struct handle *handle);
@@ -53,10 +56,10 @@ static inline int call_scalar(const struct call *x)
 {
     if (call_is_complex(x->type_c))
         return x->type_c;
-    return x->compute == CUBLAS_64F ? CUDA_R_64F :
-           x->compute == CUBLAS_32F ? CUDA_R_32F :
+    return x->compute == 0          ? x->type_c :
+           x->compute == CUBLAS_64F ? CUDA_R_64F :
            x->compute == CUBLAS_32I ? CUDA_R_32I :
-                                      x->type_c;
+                                      CUDA_R_32F;
 }
 
 static inline double call_number(const char *from, int type, int64_t part)
@@ -111,30 +114,6 @@ static inline void call_element(const struct call *x, const char *a, const char 
     out[1] = alpha[0] * sum[1] + alpha[1] * sum[0] + beta[0] * v[1] + beta[1] * v[0];
 }
 
-/* The few functions of the driver that both use. */
-struct gpu {
-    int (*cuInit)(unsigned);
-    int (*cuDevicePrimaryCtxRetain)(void **, int);
-    int (*cuCtxSetCurrent)(void *);
-    int (*cuMemAlloc_v2)(uint64_t *, size_t);
-    int (*cuMemFree_v2)(uint64_t);
-    int (*cuMemcpyHtoDAsync_v2)(uint64_t, const void *, size_t, void *);
-    int (*cuMemcpyDtoHAsync_v2)(void *, uint64_t, size_t, void *);
-    int (*cuMemsetD32Async)(uint64_t, unsigned, size_t, void *);
-    int (*cuStreamCreate)(void **, unsigned);
-    int (*cuStreamDestroy_v2)(void *);
-    int (*cuStreamSynchronize)(void *);
-    int (*cuStreamIsCapturing)(void *, int *);
-    int (*cuStreamBeginCapture_v2)(void *, int);
-    int (*cuStreamEndCapture)(void *, void **);
-    int (*cuGraphInstantiateWithFlags)(void **, void *, unsigned long long);
-    int (*cuGraphLaunch)(void *, void *);
-    int (*cuGraphExecDestroy)(void *);
-    int (*cuGraphDestroy)(void *);
-    const char *(*simt_error)(void);    /* of the harness */
-};
-bool gpu_open(struct gpu *g);
-
-enum { CAPTURED_MARK = 0x40a00000 };    /* what the mock stores into a captured call's result */
+enum { CAPTURED_MARK = 0x40a00000 }; /* what the mock stores into a captured call's result */
 
 #endif

@@ -32,12 +32,10 @@ static bool gated_compile(const struct plan *p, const struct target *t, const st
     fails = broken;
     pthread_mutex_unlock(&lock);
     return fails ? limber_fail(d, LIMBER_STATUS_INTERNAL, "broken") :
-                   counted_compile(p, t, dump, out, d);
+                   counted.compile(p, t, dump, out, d);
 }
 
-static const struct backend gated = { "gated",      counted_probe,  gated_compile,
-                                      counted_load, counted_launch, counted_unload,
-                                      NULL,         NULL,           NULL };
+static struct backend gated;
 static const struct backend *const gated_list[] = { &gated, NULL };
 
 static limber_context *gated_context(const char *cache_dir)
@@ -45,6 +43,9 @@ static limber_context *gated_context(const char *cache_dir)
     limber_context *ctx;
     struct diag d = { 0 };
 
+    gated = counted;
+    gated.name = "gated";
+    gated.compile = gated_compile;
     if (!limber_context_make(
             &ctx,
             &(limber_config){ .size = sizeof(limber_config), .cache_dir = cache_dir, .threads = 2 },
@@ -64,7 +65,7 @@ struct numbers {
 
 /* Small integers: every order of sums gives the same.  Between the rows of C is what nobody may
  * touch. */
-static void fill(struct numbers *x, double beta)
+static void fill_numbers(struct numbers *x, double beta)
 {
     for (int i = 0; i < M * K; i++)
         x->a[i] = i * 7 % 23 - 11;
@@ -87,9 +88,9 @@ static limber_status multiply(limber_context *ctx, struct numbers *x, limber_on_
     const limber_contract k = { .size = sizeof(limber_contract),
                                 .promise = promise,
                                 .on_miss = on_miss };
-    limber_format f = format("f64");
+    limber_format f = named("f64");
 
-    fill(x, beta);
+    fill_numbers(x, beta);
     return limber_gemm(ctx, &k, M, N, K, NULL, (limber_matrix){ x->a, f, K, 1 },
                        (limber_matrix){ x->b, f, N, 1 }, &beta, (limber_output){ x->c, f, LDC, 1 },
                        r);
@@ -150,7 +151,7 @@ static void a_refused_call_leaves_c_alone(void **state)
 
     (void)state;
     shut = true;
-    fill(&before, 1);
+    fill_numbers(&before, 1);
     assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1, NULL),
                      LIMBER_STATUS_NOT_READY);
     assert_non_null(strstr(limber_error_text(), "being made"));
@@ -231,7 +232,7 @@ static void c_is_made_what_it_was(void **state)
     const limber_contract k = { .size = sizeof(limber_contract),
                                 .promise = LIMBER_CONTRACT_CORRECT,
                                 .scheme = "fp32-f" };
-    limber_format f = format("f64");
+    limber_format f = named("f64");
     const struct problem p = {
         .contract = k,
         .m = M,
@@ -248,8 +249,8 @@ static void c_is_made_what_it_was(void **state)
     struct on_miss w = { .rest = p };
 
     (void)state;
-    fill(&x, 0);
-    fill(&before, 0);
+    fill_numbers(&x, 0);
+    fill_numbers(&before, 0);
     w.rest.m = 20;
     w.saved = malloc(sizeof(double) * M * N);
     for (int i = 20; i < M; i++)
@@ -285,7 +286,7 @@ static limber_status random_product(limber_context *ctx, int64_t n, limber_on_mi
                                 .promise = promise,
                                 .on_miss = on_miss };
     double *a = malloc(sizeof *a * (size_t)(3 * n * n)), *b = a + n * n, *c = b + n * n;
-    limber_format f = format("f64");
+    limber_format f = named("f64");
     uint64_t seed = 1;
     limber_status s;
 
@@ -342,7 +343,7 @@ static void *keep_compiling(void *arg)
                                     .bits = 10 + i % 140,
                                     .on_miss = on_miss };
         double x[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, y[9];
-        limber_format f = format("f64");
+        limber_format f = named("f64");
 
         if (limber_gemm(b->ctx, &k, 3, 3, 3, NULL, (limber_matrix){ x, f, 3, 1 },
                         (limber_matrix){ x, f, 3, 1 }, NULL, (limber_output){ y, f, 3, 1 }, NULL) ||

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Small native products that are neither packed nor compiled.  Built once for each instruction set,
+ * by the compiler that makes prebuilt kernels.
+ *
+ *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
+#include "backends/llvm/kernel/kernel.h"
+
+#include <immintrin.h>
+
+#define FLAT static inline __attribute__((always_inline))
+#define UNROLL _Pragma("clang loop unroll(full)")
+
+/* Groups of rows beyond which a panel of B is read so often that dense rows pay. */
+enum { PACK = 3 };
+
+#if defined(__AVX512F__)
+enum { ROWS = 8, VECTORS = 3 };
+#define ROW_OF(T, rows) T(rows, 1) T(rows, 2) T(rows, 3)
+#define TILES(T) \
+    ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5) ROW_OF(T, 6) ROW_OF(T, 7) \
+    ROW_OF(T, 8)
+
+#define NAME(x) f64_##x
+#define REAL double
+#define VEC __m512d
+#define MASK __mmask8
+#define LANES 8
+#define ZERO() _mm512_setzero_pd()
+#define LOAD(p) _mm512_loadu_pd(p)
+#define STORE(p, v) _mm512_storeu_pd(p, v)
+#define MASKED_LOAD(p, m) _mm512_maskz_loadu_pd(m, p)
+#define MASKED_STORE(p, m, v) _mm512_mask_storeu_pd(p, m, v)
+#define BROADCAST(p) _mm512_set1_pd(*(p))
+#define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define ADD(a, b) _mm512_add_pd(a, b)
+#define LANES_OF(n) ((__mmask8)((1u << (n)) - 1))
+#include "backends/llvm/kernel/direct.h"
+
+#define NAME(x) f32_##x
+#define REAL float
+#define VEC __m512
+#define MASK __mmask16
+#define LANES 16
+#define ZERO() _mm512_setzero_ps()
+#define LOAD(p) _mm512_loadu_ps(p)
+#define STORE(p, v) _mm512_storeu_ps(p, v)
+#define MASKED_LOAD(p, m) _mm512_maskz_loadu_ps(m, p)
+#define MASKED_STORE(p, m, v) _mm512_mask_storeu_ps(p, m, v)
+#define BROADCAST(p) _mm512_set1_ps(*(p))
+#define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define ADD(a, b) _mm512_add_ps(a, b)
+#define LANES_OF(n) ((__mmask16)((1u << (n)) - 1))
+#include "backends/llvm/kernel/direct.h"
+#else
+enum { ROWS = 6, VECTORS = 2 };
+#define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
+#define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5) ROW_OF(T, 6)
+
+#define NAME(x) f64_##x
+#define REAL double
+#define VEC __m256d
+#define MASK __m256i
+#define LANES 4
+#define ZERO() _mm256_setzero_pd()
+#define LOAD(p) _mm256_loadu_pd(p)
+#define STORE(p, v) _mm256_storeu_pd(p, v)
+#define MASKED_LOAD(p, m) _mm256_maskload_pd(p, m)
+#define MASKED_STORE(p, m, v) _mm256_maskstore_pd(p, m, v)
+#define BROADCAST(p) _mm256_broadcast_sd(p)
+#define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define ADD(a, b) _mm256_add_pd(a, b)
+#define LANES_OF(n) _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3))
+#include "backends/llvm/kernel/direct.h"
+
+#define NAME(x) f32_##x
+#define REAL float
+#define VEC __m256
+#define MASK __m256i
+#define LANES 8
+#define ZERO() _mm256_setzero_ps()
+#define LOAD(p) _mm256_loadu_ps(p)
+#define STORE(p, v) _mm256_storeu_ps(p, v)
+#define MASKED_LOAD(p, m) _mm256_maskload_ps(p, m)
+#define MASKED_STORE(p, m, v) _mm256_maskstore_ps(p, m, v)
+#define BROADCAST(p) _mm256_broadcast_ss(p)
+#define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define ADD(a, b) _mm256_add_ps(a, b)
+#define LANES_OF(n) \
+    _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#include "backends/llvm/kernel/direct.h"
+#endif
+
+/* Views along whose lines C's columns lie trade places with those along its rows. */
+static struct call with_dense_rows(const struct call *c)
+{
+    struct call t = *c;
+
+    if (c->c.col == 1)
+        return t;
+    t.m = c->n;
+    t.n = c->m;
+    t.a = c->b;
+    t.b = c->a;
+    t.c.row = c->c.col;
+    t.c.col = c->c.row;
+    return t;
+}
+
+void limber_direct_run(const struct call *c, int size, int add)
+{
+    struct call t = with_dense_rows(c);
+
+    if (size == 8)
+        f64_product(&t, add);
+    else
+        f32_product(&t, add);
+}

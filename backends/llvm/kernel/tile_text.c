@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A program of the build: prints the register tile of a prebuilt kernel as LLVM assembly text, by
+ * the generator that writes it at run time, too.
+ *
+ *   tile_text NAME UNIT MR NR GROUP MATRIX VECTOR_BITS */
+#include "backends/llvm/llvm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME = 1, UNIT, MR, NR, GROUP, MATRIX, VECTOR_BITS, ARGUMENTS };
+
+/* What describes a tile. */
+static void describe(char **argv, struct kernel_config *k, struct target *t)
+{
+    k->unit = !strcmp(argv[UNIT], "i8") ? UNIT_i8 : strcmp(argv[UNIT], "f64") ? UNIT_f32 : UNIT_f64;
+    k->mr = atoi(argv[MR]);
+    k->nr = atoi(argv[NR]);
+    k->group = atoi(argv[GROUP]);
+    k->matrix = atoi(argv[MATRIX]);
+    t->vector_bits = atoi(argv[VECTOR_BITS]);
+}
+
+int main(int argc, char **argv)
+{
+    static const char general[] = "define void @limber_micro";
+    static struct kernel_config k;
+    struct target t = { .vector_bits = 0 };
+    struct text text = { 0 };
+    const char *at;
+
+    if (argc != ARGUMENTS)
+        return 2;
+    describe(argv, &k, &t);
+    if (!limber_micro_text(&k, &t, &text))
+        return 1;
+    at = strstr(text.s, general);
+    if (!at)
+        return 1;
+    printf("%.*sdefine hidden void @%s%s", (int)(at - text.s), text.s, argv[NAME],
+           at + strlen(general));
+    limber_text_clear(&text);
+    return fflush(stdout) ? 1 : 0;
+}

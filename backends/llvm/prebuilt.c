@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Kernels that are part of the library: which of them serves a configuration. */
+#include "backends/llvm/llvm.h"
+
+#if defined(LIMBER_HAVE_PREBUILT)
+#include "prebuilt_rows.h"
+
+/* CPU features that each instruction set of the list has. */
+enum {
+    NEEDS_avx2 = CPU_avx2 | CPU_fma,
+    NEEDS_avxvnni = NEEDS_avx2 | CPU_avxvnni,
+    NEEDS_avx512 = NEEDS_avx2 | CPU_avx512,
+    NEEDS_avx512vnni = NEEDS_avx512 | CPU_vnni,
+    NEEDS_amx = NEEDS_avx512vnni | CPU_amx
+};
+
+#define DECLARE(isa, unit, kind, columns, ...) \
+    kernel_pack limber_pack_##isa##_##unit##_##kind##_##columns; \
+    kernel_block limber_block_##isa##_##unit##_##kind##_##columns;
+LIMBER_PREBUILT(DECLARE)
+
+#define ROW(isa, unit, kind, columns, mr, nr, group, matrix) \
+    { NEEDS_##isa, \
+      UNIT_##unit, \
+      LIMB_KIND_##kind, \
+      columns, \
+      mr, \
+      nr, \
+      group, \
+      matrix, \
+      limber_pack_##isa##_##unit##_##kind##_##columns, \
+      limber_block_##isa##_##unit##_##kind##_##columns },
+static const struct prebuilt {
+    unsigned cpu;
+    int unit, limb_kind, columns, mr, nr, group, matrix;
+    kernel_pack *pack;
+    kernel_block *block;
+} prebuilt[] = { LIMBER_PREBUILT(ROW) };
+
+/* Units that multiply narrower floats run on binary32's. */
+static int unit_of(const struct kernel_config *k)
+{
+    return k->unit == UNIT_f64 || k->unit == UNIT_i8 ? k->unit : UNIT_f32;
+}
+
+bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
+                          kernel_block **block)
+{
+    if (k->unit == UNIT_model || k->unit == UNIT_exact || k->same_sign)
+        return false;
+    for (size_t i = 0; i < COUNT(prebuilt); i++) {
+        const struct prebuilt *p = &prebuilt[i];
+
+        if (!(p->cpu & ~cpu) && p->unit == unit_of(k) && p->limb_kind == k->side[0].limb_kind &&
+            p->columns >= k->columns && p->mr == k->mr && p->nr == k->nr && p->group == k->group &&
+            p->matrix == k->matrix) {
+            *pack = p->pack;
+            *block = p->block;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool limber_direct(const struct call *c, const struct target *t, int size, bool add)
+{
+    unsigned cpu = limber_cpu_of(t);
+
+    if (!(NEEDS_avx2 & ~cpu))
+        (!(NEEDS_avx512 & ~cpu) ? limber_direct_run_avx512 : limber_direct_run_avx2)(c, size, add);
+    return !(NEEDS_avx2 & ~cpu);
+}
+#else
+bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
+                          kernel_block **block)
+{
+    (void)k, (void)cpu, (void)pack, (void)block;
+    return false;
+}
+
+bool limber_direct(const struct call *c, const struct target *t, int size, bool add)
+{
+    (void)c, (void)t, (void)size, (void)add;
+    return false;
+}
+#endif

@@ -1,0 +1,105 @@
+# Kernels that are compiled when the library is built, from the same source and the same generator
+# of register tiles as those of run time.  They serve all plans with their tile and kind of limbs.
+
+set(_clang_avx2 -mavx2 -mfma -mbmi -mbmi2 -mlzcnt -mpopcnt)
+set(_clang_avxvnni ${_clang_avx2} -mavxvnni)
+set(_clang_avx512 ${_clang_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
+                  -mprefer-vector-width=512)
+set(_clang_avx512vnni ${_clang_avx512} -mavx512vnni)
+set(_clang_amx ${_clang_avx512vnni} -mamx-tile -mamx-int8)
+
+set(_clang_prebuilt -ffp-contract=off -fno-math-errno -fno-vectorize -fno-slp-vectorize -fPIC
+    -fvisibility=hidden -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
+    -Wall -Wextra -Wno-psabi -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include)
+
+# isa, unit, mr, nr, group, bytes of a packed element, matrix, bits of a vector: what the pass
+# `tile` sets for such a target
+set(_tiles
+  "avx2 f64 6 8 1 8 0 256"
+  "avx2 f32 6 16 1 4 0 256"
+  "avx2 i8 6 16 2 2 0 256"
+  "avxvnni i8 6 16 4 1 0 256"
+  "avx512 f64 12 16 1 8 0 512"
+  "avx512 f32 12 32 1 4 0 512"
+  "avx512 i8 12 32 2 2 0 512"
+  "avx512vnni i8 12 32 4 1 0 512"
+  "amx i8 32 32 4 1 16 512")
+# kind of limbs, and the most columns of a Chinese remainder (KERNEL_COLUMNS or fewer)
+set(_limbs_f64 "whole 1" "slices 1")
+set(_limbs_f32 "whole 1" "hilo 1" "slices 1")
+set(_limbs_i8 "slices 1" "residues 4" "residues 5" "residues 9")
+
+set(_out ${CMAKE_CURRENT_BINARY_DIR}/prebuilt)
+file(MAKE_DIRECTORY ${_out})
+find_program(LIMBER_LLC NAMES llc-${LIMBER_LLVM_VERSION} llc REQUIRED
+             DOC "LLVM's code generator, for the register tiles of prebuilt kernels")
+add_executable(limber_tile_text EXCLUDE_FROM_ALL backends/llvm/kernel/tile_text.c
+               backends/llvm/micro.c backends/llvm/amx.c ir/diag.c)
+target_include_directories(limber_tile_text PRIVATE . include ${LIMBER_LLVM_INCLUDE})
+set(_rows)
+set(_objects)
+foreach(tile ${_tiles})
+  separate_arguments(tile)
+  list(GET tile 0 isa)
+  list(GET tile 1 unit)
+  list(GET tile 2 mr)
+  list(GET tile 3 nr)
+  list(GET tile 4 group)
+  list(GET tile 5 bytes)
+  list(GET tile 6 matrix)
+  list(GET tile 7 bits)
+  set(name limber_tile_${isa}_${unit})
+  string(REPLACE "-m" "+" features "${_clang_${isa}}")
+  list(FILTER features EXCLUDE REGEX "prefer")
+  string(REPLACE ";" "," features "${features}")
+  add_custom_command(
+    OUTPUT ${_out}/${name}.o
+    COMMAND limber_tile_text ${name} ${unit} ${mr} ${nr} ${group} ${matrix} ${bits}
+            > ${_out}/${name}.ll
+    COMMAND ${LIMBER_LLC} -O1 -filetype=obj -relocation-model=pic -mtriple=x86_64-unknown-linux-gnu
+            -mattr=${features} ${_out}/${name}.ll -o ${_out}/${name}.o
+    DEPENDS limber_tile_text COMMENT "Register tile ${isa} ${unit}" VERBATIM)
+  list(APPEND _objects ${_out}/${name}.o)
+  foreach(limbs ${_limbs_${unit}})
+    separate_arguments(limbs)
+    list(GET limbs 0 kind)
+    list(GET limbs 1 columns)
+    set(id ${isa}_${unit}_${kind}_${columns})
+    add_custom_command(
+      OUTPUT ${_out}/${id}.o
+      COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c -DKERNEL_PREBUILT
+              -DKERNEL_LIMB_KIND=LIMB_KIND_${kind} -DKERNEL_LIMB_KIND_${kind}
+              -DFIXED_unit=UNIT_${unit} -DFIXED_mr=${mr} -DFIXED_nr=${nr} -DFIXED_group=${group}
+              -DFIXED_bytes=${bytes} -DFIXED_matrix=${matrix} -DFIXED_columns=${columns}
+              -Dlimber_pack=limber_pack_${id} -Dlimber_block=limber_block_${id}
+              -Dlimber_micro=${name}
+              ${_clang_${isa}} ${_clang_prebuilt}
+              ${_kernel}/kernel.c -o ${_out}/${id}.o
+      DEPENDS ${_kernel}/kernel.c ${_headers}
+      COMMAND_EXPAND_LISTS COMMENT "Prebuilt kernel ${isa} ${unit} ${kind} ${columns}" VERBATIM)
+    list(APPEND _objects ${_out}/${id}.o)
+    string(APPEND _rows
+           "    F(${isa}, ${unit}, ${kind}, ${columns}, ${mr}, ${nr}, ${group}, ${matrix}) \\\n")
+  endforeach()
+endforeach()
+foreach(isa avx2 avx512)
+  add_custom_command(
+    OUTPUT ${_out}/direct_${isa}.o
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c
+            -Dlimber_direct_run=limber_direct_run_${isa} ${_clang_${isa}} ${_clang_prebuilt}
+            ${_kernel}/direct.c -o ${_out}/direct_${isa}.o
+    DEPENDS ${_kernel}/direct.c ${_kernel}/direct.h ${_headers}
+    COMMAND_EXPAND_LISTS COMMENT "Small native products ${isa}" VERBATIM)
+  list(APPEND _objects ${_out}/direct_${isa}.o)
+endforeach()
+file(CONFIGURE OUTPUT ${_out}/prebuilt_rows.h CONTENT
+"/* isa, unit, kind of limbs, columns, mr, nr, group, matrix */
+#define LIMBER_PREBUILT(F) \\
+@_rows@
+" @ONLY)
+set(LIMBER_PREBUILT_OBJECTS ${_objects})
+set_source_files_properties(${LIMBER_PREBUILT_OBJECTS} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+target_sources(limber PRIVATE ${LIMBER_PREBUILT_OBJECTS})
+set_property(SOURCE backends/llvm/prebuilt.c APPEND PROPERTY INCLUDE_DIRECTORIES
+             ${LIMBER_LLVM_INCLUDE} ${_out})
+set_property(SOURCE backends/llvm/prebuilt.c PROPERTY COMPILE_DEFINITIONS LIMBER_HAVE_PREBUILT)

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What every backend serves, and whether a plan keeps to it. */
+#include "backends/served.h"
+
+#define R LIMBER_READS
+#define W LIMBER_WORD
+static const struct served common = {
+    .op = {
+        LIMBER_SERVES(arg, R(index) | R(emin) | R(emax) | R(spread) | R(width) | R(sig) | R(sign) |
+                               R(special)),
+        LIMBER_SERVES(patches, R(stride) | R(pad) | R(dilate) | R(groups) | R(layout)),
+        LIMBER_SERVES(filters, R(groups) | R(layout)),
+        LIMBER_SERVES(image, R(groups) | R(layout)),
+        LIMBER_SERVES(whole, 0),
+        LIMBER_SERVES(hilo, R(axis) | R(top) | R(shift)),
+        LIMBER_SERVES(slices, R(axis) | R(bits) | R(step) | R(sign)),
+        LIMBER_SERVES(residues, R(axis) | R(bits) | R(moduli) | R(sign)),
+        LIMBER_SERVES(quantize, R(axis)),
+        LIMBER_SERVES(products, R(unit) | R(chunk) | R(tile)),
+        LIMBER_SERVES(combine, R(reconstruct) | R(moduli)),
+        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+    },
+    .words = {
+        [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),
+        [ATTR_order] = W(ORDER_crs),
+        [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col),
+        [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
+        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
+        [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
+                      W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
+        [ATTR_sums] = W(SUMS_fma),
+        [ATTR_alpha] = W(ALPHA_one) | W(ALPHA_arg),
+        [ATTR_beta] = W(BETA_zero) | W(BETA_arg),
+    },
+};
+#undef R
+#undef W
+
+static bool serves(const struct served *more, const struct node *n, struct diag *d)
+{
+    if (!common.op[n->op].served && !more->op[n->op].served)
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: operation %s is not served",
+                           more->backend, n->name, limber_ops[n->op].name);
+    for (int a = 0; a < ATTR_count; a++) {
+        const struct attr_info *info = &limber_attrs[a];
+        const char *word;
+        int length;
+
+        if (!limber_node_has(n, (enum attr)a))
+            continue;
+        if (!((common.op[n->op].attrs | more->op[n->op].attrs) >> a & 1))
+            return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: attribute %s is not served",
+                               more->backend, n->name, info->name);
+        if (info->kind != ATTR_WORD ||
+            (common.words[a] | more->words[a]) >> limber_num(n, (enum attr)a) & 1)
+            continue;
+        word = limber_word_at(info->words, limber_num(n, (enum attr)a), &length);
+        return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: %s=%.*s is not served",
+                           more->backend, n->name, info->name, length, word ? word : "");
+    }
+    return true;
+}
+
+bool limber_plan_served(const struct plan *p, const struct served *more, struct diag *d)
+{
+    for (size_t i = 0; i < p->nodes; i++)
+        if (!serves(more, &p->node[i], d))
+            return false;
+    return true;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Contracts: which are valid, and what each promise means. */
+#include "passes/contract.h"
+#include "passes/scheme.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what is valid --------------------------------------------------------------------------- */
+
+/* A scheme, or two with a plus between them. */
+static bool known_schemes(const limber_contract *k)
+{
+    char name[2][SCHEME_NAME];
+
+    limber_scheme_names(k, name);
+    return limber_scheme_find(name[0]) && (!strchr(k->scheme, '+') || limber_scheme_find(name[1]));
+}
+
+static bool check_numbers(const limber_contract *k, struct diag *d)
+{
+    if ((int)k->promise < LIMBER_CONTRACT_NATIVE || (int)k->promise >= PROMISES)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.promise = %d is none of the promises", (int)k->promise);
+    if (k->promise == LIMBER_CONTRACT_BITS && (k->bits < 1 || k->bits > 160))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.bits = %d is not from 1 to 160",
+                           k->bits);
+    if (k->slices < 0 || k->slices > 64)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.slices = %d is not from 0 to 64", k->slices);
+    if ((int)k->split < LIMBER_SPLIT_ANY || k->split > LIMBER_SPLIT_INSIDE)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.split = %d is none of its values", (int)k->split);
+    if ((int)k->on_miss < LIMBER_ON_MISS_WAIT || k->on_miss > LIMBER_ON_MISS_COMPILE)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.on_miss = %d is none of its values", (int)k->on_miss);
+    return true;
+}
+
+static bool check_simulation(const limber_contract *k, struct diag *d)
+{
+    if (!limber_simulates(k))
+        return !k->statistics || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                                             "contract.statistics are of simulated units only");
+    if (!k->unit)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.unit is NULL, but simulate needs one");
+    if (!limber_unit_verify(k->unit, d)) {
+        limber_fail_in(d, "contract.unit");
+        return false;
+    }
+    return !k->scheme || strcmp(k->scheme, "simulate") == 0 ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "contract.scheme = \"%.40s\" simulates no unit", k->scheme);
+}
+
+static bool check_summed(limber_format f, const char *what, struct diag *d)
+{
+    char name[32];
+
+    return limber_format_is_binary(f) || /* spares the usual calls a comparison of ranges */
+           (f.kind == LIMBER_KIND_FLOAT && limber_format_embeds(f, LIMBER_F64)) ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "%s: %s has no reproducible sums, only floats that f64 holds have", what,
+                       limber_format_name(f, name, sizeof name));
+}
+
+static bool check_order(const limber_contract *k, limber_format a, limber_format b, limber_format c,
+                        struct diag *d)
+{
+    if (!limber_order(k))
+        return true;
+    if (k->scheme && strcmp(k->scheme, "native") != 0)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.scheme = \"%.40s\": only native has reproducible sums",
+                           k->scheme);
+    return check_summed(a, "a", d) && (limber_format_equal(a, b) || check_summed(b, "b", d)) &&
+           (limber_format_equal(a, c) || check_summed(c, "c", d));
+}
+
+bool limber_contract_check(const limber_contract *k, limber_format a, limber_format b,
+                           limber_format c, struct diag *d)
+{
+    char name[32];
+
+    if (!k)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract is NULL");
+    if (!check_numbers(k, d) || !check_simulation(k, d))
+        return false;
+    if (k->promise == LIMBER_CONTRACT_FAST && !k->scheme)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.scheme is NULL, but fast needs one");
+    if (k->scheme && !known_schemes(k))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.scheme = \"%.40s\" is unknown",
+                           k->scheme);
+    if (c.kind == LIMBER_KIND_UINT) /* kernels store and check signed integers only */
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "c: %s is for operands; results are signed integers or floats",
+                           limber_format_name(c, name, sizeof name));
+    if (k->promise == LIMBER_CONTRACT_EXACT && !limber_is_integer(c))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.promise exact needs an integer result, c is %s",
+                           limber_format_name(c, name, sizeof name));
+    return check_order(k, a, b, c, d);
+}
+
+/* ---- what promises mean ---------------------------------------------------------------------- */
+
+bool limber_wraps(const limber_contract *k)
+{
+    return k->promise == LIMBER_CONTRACT_NATIVE;
+}
+
+bool limber_refuses_overflow(const limber_contract *k, limber_format c)
+{
+    return limber_is_integer(c) && !limber_wraps(k);
+}
+
+bool limber_simulates(const limber_contract *k)
+{
+    return k->promise == LIMBER_CONTRACT_SIMULATE;
+}
+
+bool limber_frees_scheme(const limber_contract *k)
+{
+    return k->promise != LIMBER_CONTRACT_SIMULATE && k->promise != LIMBER_CONTRACT_FAST &&
+           !limber_order(k);
+}
+
+bool limber_errs_natively(limber_promise promise)
+{
+    return promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_REPRODUCIBLE;
+}
+
+/* Another order needs another number here, and new bits in test/api/test_order.c. */
+int limber_order(const limber_contract *k)
+{
+    return k->promise == LIMBER_CONTRACT_REPRODUCIBLE ? 1 : 0;
+}
+
+void limber_scheme_names(const limber_contract *k, char name[2][SCHEME_NAME])
+{
+    const char *all = k->scheme ? k->scheme : "", *plus = strchr(all, '+');
+
+    snprintf(name[0], SCHEME_NAME, "%.*s", plus ? (int)(plus - all) : SCHEME_NAME, all);
+    snprintf(name[1], SCHEME_NAME, "%s", plus ? plus + 1 : "");
+}
+
+bool limber_names_pairs(const limber_contract *k)
+{
+    return k->scheme && strcmp(k->scheme, "pairs") == 0;
+}
+
+bool limber_pairs_serve(const limber_contract *k, double *allowed)
+{
+    *allowed = k->promise == LIMBER_CONTRACT_BITS ? ldexp(1, -k->bits) : 0;
+    return (k->promise == LIMBER_CONTRACT_CORRECT || k->promise == LIMBER_CONTRACT_BITS) &&
+           (!k->scheme || limber_names_pairs(k));
+}
+
+bool limber_is_plain(const limber_contract *k)
+{
+    const struct scheme *s = k->scheme ? limber_scheme_find(k->scheme) : NULL;
+
+    return limber_errs_natively(k->promise) && (!k->scheme || (s && s->data == SCHEME_by_formats));
+}
+
+/* ---- functions of one shape, and complex products -------------------------------------------- */
+
+bool limber_fixed_check(const limber_contract *k, struct diag *d)
+{
+    if (k->promise != LIMBER_CONTRACT_NATIVE)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "contract.promise: only native has functions for "
+                           "one shape");
+    return limber_is_plain(k) || limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                                             "contract.scheme = \"%s\": only native has functions "
+                                             "for one shape",
+                                             k->scheme);
+}
+
+bool limber_three_products_check(const limber_contract *k, limber_format a, limber_format b,
+                                 limber_format c, struct diag *d)
+{
+    if (limber_is_integer(a) && limber_is_integer(b) && limber_is_integer(c))
+        return k->promise == LIMBER_CONTRACT_NATIVE || k->promise == LIMBER_CONTRACT_EXACT ||
+               limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "problem.complex_method, three products: integers need contract.promise "
+                           "native or exact");
+    if (!limber_format_equal(a, b) || !limber_format_equal(a, c) || !limber_format_is_binary(a))
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "problem.complex_method, three products: a, b and c must be integers, "
+                           "all f32 or all f64");
+    return k->promise == LIMBER_CONTRACT_FAST ||
+           limber_fail(
+               d, LIMBER_STATUS_NO_SCHEME,
+               "problem.complex_method, three products: the error of floats is bounded by norms "
+               "only, which contract.promise fast allows");
+}
+
+limber_contract limber_three_products_part(const limber_contract *k)
+{
+    limber_contract part = *k;
+
+    if (part.promise == LIMBER_CONTRACT_EXACT)
+        part.promise = LIMBER_CONTRACT_NATIVE;
+    return part;
+}
+
+/* Without a scan: the machine's own numbers, or accumulators that serve any data, which are too
+ * long for formats of more than eight bytes. */
+static const char *unscanned_scheme(limber_promise promise, limber_format f)
+{
+    if (f.kind != LIMBER_KIND_FLOAT || f.size > 8)
+        return NULL;
+    return promise == LIMBER_CONTRACT_CORRECT || promise == LIMBER_CONTRACT_BITS ? "exact" :
+           promise == LIMBER_CONTRACT_NATIVE && limber_format_is_binary(f)       ? "native" :
+                                                                                   NULL;
+}
+
+limber_contract limber_contract_of_sum(const limber_contract *k, limber_format f, bool unscanned)
+{
+    limber_promise promise =
+        k->promise == LIMBER_CONTRACT_FAST ? LIMBER_CONTRACT_NATIVE : k->promise;
+
+    return (limber_contract){ .promise = promise,
+                              .bits = k->bits,
+                              .scheme = unscanned ? unscanned_scheme(promise, f) : NULL };
+}

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Convolutions on the CUDA backend against the interpreter, bit for bit, from host and device
+ * memory and recorded into graphs; on a GPU when LIMBER_TEST_GPU is set, else on the harness that
+ * runs kernels on the CPU (SIMT_CC names the compute capability). */
+#include "gpus.h"
+#include "plans.h"
+#include "support.h"
+
+#include "jit/scan/scan.h"
+#include "passes/passes.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+extern const struct backend limber_backend_cuda;
+
+static const limber_contract native = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE };
+static const limber_contract reproducible = { .size = sizeof(limber_contract),
+                                              .promise = LIMBER_CONTRACT_REPRODUCIBLE };
+static const limber_contract correct = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT };
+static const limber_contract exact = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_EXACT };
+
+struct layer {
+    int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups;
+    limber_layout layout;
+};
+
+static limber_conv shape_of(const struct layer *l)
+{
+    return (limber_conv){
+        .size = sizeof(limber_conv),
+        .n = l->n,
+        .c = l->c,
+        .h = l->h,
+        .w = l->w,
+        .o = l->o,
+        .r = l->r,
+        .s = l->s,
+        .stride = { l->stride, l->stride },
+        .pad = { l->pad, l->pad, l->pad, l->pad },
+        .dilate = { l->dilate, l->dilate },
+        .groups = l->groups,
+        .layout = l->layout,
+    };
+}
+
+/* ResNet's kinds of layers, and what else a shape may be. */
+static const struct layer layers[] = {
+    { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NCHW },
+    { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NHWC },
+    { 1, 3, 21, 21, 16, 7, 7, 2, 3, 1, 1, LIMBER_LAYOUT_NCHW },
+    { 2, 32, 8, 8, 40, 1, 1, 2, 0, 1, 1, LIMBER_LAYOUT_NHWC },
+    { 3, 13, 6, 7, 10, 3, 2, 1, 2, 2, 1, LIMBER_LAYOUT_NCHW },
+    { 2, 24, 7, 9, 18, 3, 3, 3, 1, 1, 3, LIMBER_LAYOUT_NHWC },
+    { 1, 80, 5, 5, 130, 3, 3, 1, 1, 1, 2, LIMBER_LAYOUT_NCHW },
+};
+
+struct tensors {
+    limber_format f, fy;
+    char *x, *w, *y;
+    size_t nx, nw, ny; /* elements */
+    int64_t oh, ow;
+};
+
+static struct tensors make_tensors(const struct layer *l, const char *format, const char *result,
+                                   enum data data)
+{
+    struct tensors t = { .f = named(format), .fy = named(result) };
+    limber_conv s = shape_of(l);
+    struct rng r = { 400 + (uint64_t)(l->h * l->c) };
+
+    assert_int_equal(limber_conv_output(&s, &t.oh, &t.ow), LIMBER_STATUS_OK);
+    t.nx = (size_t)(l->n * l->c * l->h * l->w);
+    t.nw = (size_t)(l->o * l->c / l->groups * l->r * l->s);
+    t.ny = (size_t)(l->n * l->o * t.oh * t.ow);
+    t.x = malloc(t.nx * t.f.size);
+    t.w = malloc(t.nw * t.f.size);
+    t.y = calloc(t.ny, t.fy.size);
+    fill(&r, data, t.f, t.x, t.nx);
+    fill(&r, data, t.f, t.w, t.nw);
+    /* images of so different sizes that one scale does not serve them */
+    for (size_t i = 0; i < t.nx && data == DATA_spread; i++)
+        ((double *)(void *)t.x)[i] *= ldexp(1, -60 * (int)(i * (size_t)l->n / t.nx));
+    return t;
+}
+
+static void drop_tensors(struct tensors *t)
+{
+    free(t->x);
+    free(t->w);
+    free(t->y);
+}
+
+/* Host and device memory give the same; so does the interpreter where there is no choice. */
+static void convolve(limber_contract contract, const char *format, const char *result,
+                     enum data data, const struct layer *l)
+{
+    struct tensors t = make_tensors(l, format, result, data);
+    limber_conv shape = shape_of(l);
+    size_t bytes = t.ny * t.fy.size;
+    char *got = malloc(bytes);
+    struct there x = gpu_put(t.x, t.nx * t.f.size), w = gpu_put(t.w, t.nw * t.f.size),
+                 y = gpu_put(t.y, bytes);
+    limber_report report = LIMBER_REPORT_INIT, device = LIMBER_REPORT_INIT;
+
+    if (limber_conv2d(cuda, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL, t.y, t.fy, &report))
+        fail_msg("%s", limber_error_text());
+    assert_string_equal(report.backend, "cuda");
+    if (limber_conv2d(cuda, &contract, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f, NULL,
+                      (void *)y.at, t.fy, &device))
+        fail_msg("%s", limber_error_text());
+    gpu_get(got, y);
+    assert_memory_equal(got, t.y, bytes);
+    if (strcmp(device.kernel, report.kernel))
+        fail_msg("layer %d: a scan on the device finds another class", (int)(l - layers));
+    if (contract.promise == LIMBER_CONTRACT_CORRECT || contract.promise == LIMBER_CONTRACT_EXACT ||
+        contract.promise == LIMBER_CONTRACT_REPRODUCIBLE) {
+        assert_int_equal(limber_conv2d(reference, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL,
+                                       t.y, t.fy, NULL),
+                         LIMBER_STATUS_OK);
+        if (memcmp(got, t.y, bytes))
+            fail_msg("%s of %s, layer %d differs", report.scheme, format, (int)(l - layers));
+    }
+    gpu_drop(x);
+    gpu_drop(w);
+    gpu_drop(y);
+    free(got);
+    drop_tensors(&t);
+}
+
+static struct placed place_layer(const struct layer *l)
+{
+    const struct conv_geometry g = { .stride = { l->stride, l->stride },
+                                     .pad = { l->pad, l->pad, l->pad, l->pad },
+                                     .dilate = { l->dilate, l->dilate },
+                                     .groups = l->groups,
+                                     .layout = l->layout == LIMBER_LAYOUT_NHWC };
+    struct placed p;
+
+    place_conv(&p, &g, &(struct conv_sizes){ l->n, l->c, l->h, l->w, l->o, l->r, l->s, 0, 0 });
+    return p;
+}
+
+static void state_conv(struct plan *p, const char *scheme, const struct placed *placed,
+                       const char *format, const struct mask *mw, const struct mask *mx)
+{
+    static const char form[] = "plan conv2d promise=fast wanted=%s kbits=12 budget=any {\n"
+                               "  %%x = arg index=0 : %s[n,c,h,w]\n"
+                               "  %%w = arg index=1 : %s[o,d,r,s]\n"
+                               "  %%c = conv2d %%x %%w stride=1,1 pad=0,0,0,0 dilate=1,1 groups=1 "
+                               "layout=nchw : exact[n,o,p,q]\n"
+                               "  %%d = epilogue %%c alpha=one beta=zero wrap=0 : %s[n,o,p,q]\n"
+                               "  ret %%d\n}\n";
+    char text[sizeof form + 200];
+    struct diag d = { 0 };
+
+    snprintf(text, sizeof text, form, scheme, format, format, format);
+    if (!limber_plan_parse(p, text, &d))
+        fail_msg("%s", d.text);
+    limber_mask_class(mx, p->node[0].type.format, false, &p->node[0]);
+    limber_mask_class(mw, p->node[1].type.format, false, &p->node[1]);
+    assert_true(limber_conv_write(p, &p->node[2], &placed->conv.geometry));
+}
+
+enum { ROOM = 1 << 24 }; /* for all limbs of any layer here */
+
+struct conv_run {
+    const char *scheme, *format;
+    enum data data;
+    size_t limit;
+};
+
+/* The plan for this device on both, by workspaces of `limit` bytes: the first element that differs,
+ * or -1, or d tells; the bytes that the GPU's took. */
+static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *took,
+                            struct diag *d)
+{
+    struct tensors t = make_tensors(l, how.format, how.format, how.data);
+    char *got = calloc(t.ny, t.fy.size);
+    struct tensor filters = { t.w, t.f }, image = { t.x, t.f };
+    struct placed placed = place_layer(l);
+    struct target target = { .device = 0 };
+    struct mask mw = { 0 }, mx = { 0 };
+    struct plan p;
+    int64_t at = 0;
+    bool ok = limber_backend_cuda.probe(&target, d);
+
+    for (int64_t g = 0; ok && g < l->groups; g++) {
+        struct call want = place_group(&placed, g, filters, image, (struct tensor){ t.y, t.fy });
+        struct call call = place_group(&placed, g, filters, image, (struct tensor){ got, t.fy });
+
+        ok = limber_scan(&mw, &call.a, t.f, call.m, call.k, SCAN_full, true, NULL, d) &&
+             limber_scan(&mx, &call.b, t.f, call.n, call.k, SCAN_full, true, NULL, d);
+        state_conv(&p, how.scheme, &placed, how.format, &mw, &mx);
+        ok = ok && limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d);
+        want.mask_a = call.mask_a = &mw;
+        want.mask_b = call.mask_b = &mx;
+        call.workspace_limit = how.limit;
+        ok = ok && plan_launch(&limber_backend_interp, &p, &target, &want, d) &&
+             plan_launch(&limber_backend_cuda, &p, &target, &call, d);
+        *took = call.workspace;
+        limber_plan_clear(&p);
+        limber_mask_clear(&mw);
+        limber_mask_clear(&mx);
+    }
+    while (at < (int64_t)t.ny && same_number(t.fy, t.y + at * t.fy.size, got + at * t.fy.size))
+        at++;
+    at = at < (int64_t)t.ny ? at : -1;
+    free(got);
+    drop_tensors(&t);
+    return at;
+}
+
+static size_t same_conv(const char *scheme, const char *format, enum data data,
+                        const struct layer *l, size_t limit)
+{
+    struct conv_run how = { scheme, format, data, limit };
+    struct diag d = { 0 };
+    size_t took = 0;
+    int64_t at = compare_conv(how, l, &took, &d);
+
+    if (d.status && strstr(d.text, "cuda has no"))
+        return 0; /* older devices have fewer units */
+    if (d.status)
+        fail_msg("%s: %s", scheme, d.text);
+    if (at >= 0)
+        fail_msg("%s, layer %d: element %d differs", scheme, (int)(l - layers), (int)at);
+    return took;
+}
+
+static void convolutions_have_the_bits_of_the_interpreter(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(layers); i++) {
+        convolve(native, "f32", "f32", DATA_unit, &layers[i]);
+        convolve(reproducible, "f32", "f32", DATA_unit, &layers[i]);
+        convolve(correct, "f32", "f32", DATA_unit, &layers[i]);
+        convolve(exact, "i8", "i32", DATA_bytes, &layers[i]);
+        same_conv("native", "f32", DATA_unit, &layers[i], ROOM);
+    }
+    convolve(native, "f64", "f64", DATA_range, &layers[4]);
+    convolve(reproducible, "f64", "f64", DATA_range, &layers[4]);
+    convolve(correct, "f64", "f64", DATA_special, &layers[0]);
+    same_conv("native", "f64", DATA_unit, &layers[4], ROOM);
+    same_conv("integer", "i32", DATA_ints, &layers[6], ROOM);
+    same_conv("ozaki2", "f64", DATA_unit, &layers[1], ROOM);
+    same_conv("ozaki2", "f64", DATA_spread, &layers[4], ROOM);
+    same_conv("ozaki1-i8", "f32", DATA_unit, &layers[5], ROOM);
+    same_conv("native", "f32", DATA_special, &layers[2], ROOM);
+}
+
+/* What no window sees is no part of the class: stride 2 leaves the last row and column. */
+static void unseen_pixels_may_hold_anything(void **state)
+{
+    static const struct layer layer = { 2, 5, 8, 8, 7, 3, 3, 2, 0, 1, 1, LIMBER_LAYOUT_NHWC };
+    struct tensors t = make_tensors(&layer, "f64", "f64", DATA_unit);
+    limber_conv shape = shape_of(&layer);
+    size_t bytes = t.ny * 8;
+    char *want = malloc(bytes);
+    limber_report report[2] = { LIMBER_REPORT_INIT, LIMBER_REPORT_INIT };
+    struct there w = gpu_put(t.w, t.nw * 8), y = gpu_put(t.y, bytes), x;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        for (size_t e = 0; e < t.nx && i; e++)
+            if (e / 5 % 8 == 7 || e / 40 % 8 == 7)
+                ((double *)(void *)t.x)[e] = e % 2 ? NAN : 1e300;
+        x = gpu_put(t.x, t.nx * 8);
+        assert_int_equal(limber_conv2d(cuda, &correct, &shape, NULL, (void *)x.at, t.f,
+                                       (void *)w.at, t.f, NULL, (void *)y.at, t.fy, &report[i]),
+                         LIMBER_STATUS_OK);
+        gpu_get(i ? t.y : want, y);
+        gpu_drop(x);
+    }
+    assert_memory_equal(t.y, want, bytes);
+    assert_string_equal(report[0].kernel, report[1].kernel);
+    gpu_drop(w);
+    gpu_drop(y);
+    free(want);
+    drop_tensors(&t);
+}
+
+static bool has_unit(enum unit u)
+{
+    struct target t = { .device = 0 };
+    struct diag d = { 0 };
+
+    return limber_backend_cuda.probe(&t, &d) && t.rate[u] > 0;
+}
+
+static void convolutions_have_the_bits_of_tensor_cores(void **state)
+{
+    (void)state;
+    if (!has_unit(UNIT_f16))
+        return;
+    for (size_t i = 0; i < COUNT(layers); i++)
+        same_conv("fp32-f", "f32", DATA_unit, &layers[i], ROOM);
+    same_conv("fp32-t", "f32", DATA_unit, &layers[4], ROOM);
+    same_conv("fp32-f", "f32", DATA_ties, &layers[0], ROOM);
+    same_conv("fp32-b9", "f32", DATA_unit, &layers[0], ROOM);
+    same_conv("fp32-m", "f32", DATA_bytes, &layers[1], ROOM);
+    same_conv("tensor-f16", "f16", DATA_unit, &layers[5], ROOM);
+    same_conv("tensor-e4m3", "e4m3", DATA_unit, &layers[1], ROOM);
+}
+
+/* Layer 0's image has 162 pixels of 16 channels, the patches matrix 162 lines of 144. */
+static void an_image_is_cut_once(void **state)
+{
+    size_t image = 2 * 9 * 9 * 16 * 4, filters = 128 * 640;
+
+    (void)state;
+    assert_true(same_conv("native", "f32", DATA_unit, &layers[0], ROOM) <= image + filters + 1024);
+    /* parts of filters and pixels, then of images */
+    for (size_t limit = 1 << 18; limit >= 1 << 12; limit /= 4)
+        for (size_t i = 0; i < COUNT(layers); i += 2)
+            same_conv("native", "f32", DATA_unit, &layers[i], limit);
+}
+
+/* In a process of its own, since a device is lost with its first complaint. */
+static bool fault_is_found(const char *fault, const char *scheme, const char *format,
+                           enum data data, const struct layer *l)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct conv_run how = { scheme, format, data, ROOM };
+        struct diag d = { 0 };
+        size_t took;
+
+        setenv("SIMT_FAULT", fault, 1);
+        _exit(compare_conv(how, l, &took, &d) >= 0 || (d.status && !strstr(d.text, "occurs")));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+static void faults_of_windows_are_found(void **state)
+{
+    static const char *const faults[] = {
+        "position - r * w.s) * w.dilate[1]=>position - r * w.s) * w.dilate[0] + 1",
+        "y = r * w.dilate[0]=>y = r * w.dilate[0] * 2",
+        "% w.ow * w.stride[1] - w.pad[1]=>% w.ow * w.stride[1]",
+        "if (j >= a.r.n)\n        return { -2 * OUTSIDE, 0, 0 };=>",
+        "inside ? 16 : 0=>16",
+    };
+    static const char *const group[] = {
+        "fence_async();\n    sync_warp();=>sync_warp();",
+        "copy_wait<behind>();\n    fence=>fence",
+        "sync_warp();\n    if (lane() == 0)\n        barrier=>if (lane() == 0) barrier",
+        "barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);\n    if=>if",
+    };
+    const char *scheme = has_unit(UNIT_bf16) ? "fp32-f" : "native"; /* not in WMMA */
+    struct target t = { .device = 0 };
+    struct diag d = { 0 };
+
+    (void)state;
+    if (getenv("LIMBER_TEST_GPU") || SANITIZED)
+        return; /* faults are planted by the harness, whose kernels are not sanitized */
+    assert_true(limber_backend_cuda.probe(&t, &d));
+    for (size_t i = 0; i < COUNT(faults); i++)
+        if (!fault_is_found(faults[i], scheme, "f32", DATA_unit, &layers[4]))
+            fail_msg("not found: %s", faults[i]);
+    /* what is behind the last position meets zeros of A */
+    assert_true(
+        fault_is_found("if (r >= w.r)=>if (r > w.r)", "native", "f32", DATA_special, &layers[2]));
+    if (!limber_target_has(&t, "wgmma"))
+        return;
+    for (size_t i = 0; i < COUNT(group); i++)
+        if (!fault_is_found(group[i], scheme, "f32", DATA_unit, &layers[6]))
+            fail_msg("not found: %s", group[i]);
+    assert_true(fault_is_found("behind = STAGES - 2=>behind = STAGES - 1", "integer", "i32",
+                               DATA_ints, &layers[6]));
+}
+
+static void slices_of_images_are_estimated(void **state)
+{
+    const limber_contract fast = { .size = sizeof(limber_contract),
+                                   .promise = LIMBER_CONTRACT_FAST,
+                                   .scheme = "ozaki1-i8" };
+
+    (void)state;
+    convolve(fast, "f64", "f64", DATA_unit, &layers[4]);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+/* Other data of the same class. */
+static void reverse(char *p, size_t count, size_t size)
+{
+    char x[16];
+
+    for (size_t i = 0; i < count / 2; i++) {
+        memcpy(x, p + i * size, size);
+        memcpy(p + i * size, p + (count - 1 - i) * size, size);
+        memcpy(p + (count - 1 - i) * size, x, size);
+    }
+}
+
+/* A convolution that is recorded once and played with other operands, in the least workspace or the
+ * best. */
+static void recorded_conv(limber_contract contract, const char *format, const char *any,
+                          const struct layer *l, bool whole)
+{
+    static const enum data data[] = { DATA_unit, DATA_unit, DATA_special, DATA_range };
+    struct tensors t = make_tensors(l, format, format, DATA_unit);
+    limber_conv shape = shape_of(l);
+    limber_contract other = contract;
+    size_t bytes = t.ny * t.fy.size, least, best;
+    struct rng r = { 23 };
+    char *got = malloc(bytes);
+    struct there x, w, y, room;
+    limber_queue queue;
+    void *play;
+
+    memset(t.x, 0, t.nx / 4 * t.f.size); /* lines whose scales are not that of all */
+    x = gpu_put(t.x, t.nx * t.f.size);
+    w = gpu_put(t.w, t.nw * t.f.size);
+    y = gpu_put(t.y, bytes);
+    assert_int_equal(conv2d_workspace(cuda, &contract, &shape, NULL, (void *)x.at, t.f,
+                                      (void *)w.at, t.f, NULL, t.fy, &least, &best),
+                     LIMBER_STATUS_OK);
+    assert_true(least > 0 && least <= best);
+    room = gpu_queue(&queue, whole ? best : least);
+#define CONV() \
+    conv2d_queue(cuda, &contract, &queue, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f, \
+                 NULL, (void *)y.at, t.fy, NULL)
+    if (CONV())
+        fail_msg("%s", limber_error_text());
+    assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
+    if (CONV())
+        fail_msg("%s", limber_error_text());
+    play = gpu_recorded(&queue);
+    for (size_t i = 0; i < COUNT(data); i++) {
+        if (i == 1) {
+            reverse(t.x, t.nx, t.f.size);
+            reverse(t.w, t.nw, t.f.size);
+        } else if (i > 1) {
+            fill(&r, data[i], t.f, t.x, t.nx);
+            fill(&r, data[i], t.f, t.w, t.nw);
+        }
+        gpu_upload(x, t.x);
+        gpu_upload(w, t.w);
+        memset(got, 0xff, bytes);
+        gpu_upload(y, got);
+        gpu_play(play, &queue);
+        gpu_get(got, y);
+        other.scheme = i < 2 ? contract.scheme : any;
+        assert_int_equal(limber_conv2d(i < 2 || any ? cuda : reference, &other, &shape, NULL, t.x,
+                                       t.f, t.w, t.f, NULL, t.y, t.fy, NULL),
+                         LIMBER_STATUS_OK);
+        for (size_t e = 0; e < t.ny; e++)
+            if (!same_number(t.fy, t.y + e * t.fy.size, got + e * t.fy.size))
+                fail_msg("layer %d of %s, played with %s: element %zu", (int)(l - layers), format,
+                         data_name(data[i]), e);
+    }
+    driver.cuGraphExecDestroy(play);
+    driver.cuStreamDestroy_v2(queue.stream);
+    gpu_drop(x);
+    gpu_drop(w);
+    gpu_drop(y);
+    gpu_drop(room);
+    free(got);
+    drop_tensors(&t);
+}
+
+static void convolutions_are_recorded_into_graphs(void **state)
+{
+    const limber_contract limbs = { .size = sizeof(limber_contract),
+                                    .promise = LIMBER_CONTRACT_FAST,
+                                    .scheme = "fp32-f" };
+    limber_contract residues = correct;
+
+    (void)state;
+    if (has_unit(UNIT_f16)) /* the bits tell which kernels computed */
+        recorded_conv(limbs, "f32", "native", &layers[0], true);
+    residues.scheme = "ozaki2";
+    recorded_conv(residues, "f64", NULL, &layers[3], true);
+    recorded_conv(residues, "f64", NULL, &layers[5], false);
+    recorded_conv(correct, "f32", NULL, &layers[4], true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(unseen_pixels_may_hold_anything),
+        cmocka_unit_test(convolutions_have_the_bits_of_tensor_cores),
+        cmocka_unit_test(an_image_is_cut_once),
+        cmocka_unit_test(faults_of_windows_are_found),
+        cmocka_unit_test(slices_of_images_are_estimated),
+        cmocka_unit_test(convolutions_are_recorded_into_graphs),
+    };
+
+    if (gpu_is_missing())
+        return 77;
+    return cmocka_run_group_tests(tests, gpu_open, gpu_close);
+}

@@ -1,0 +1,857 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Kernels in memory and on disk, as calls have them: who makes one, who waits, what is made again;
+ * tuning records and dumps beside them. */
+#include "engine_support.h"
+
+#include "limber/environment.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/wait.h>
+
+/* ---- kernels in memory ----------------------------------------------------------------------- */
+
+struct gate {
+    sem_t entered, leave;
+    int made;
+    bool fails;
+};
+
+static bool gated(void *user, struct entry *e, struct diag *d)
+{
+    struct gate *g = user;
+
+    (void)e;
+    g->made++;
+    sem_post(&g->entered);
+    sem_wait(&g->leave);
+    return !g->fails || limber_fail(d, LIMBER_STATUS_DEVICE, "no such luck");
+}
+
+static bool at_once(void *user, struct entry *e, struct diag *d)
+{
+    (void)user, (void)e, (void)d;
+    return true;
+}
+
+struct asker {
+    struct kernel_cache *m;
+    struct gate *gate;
+    bool ok;
+    struct diag d;
+};
+
+static void *ask(void *arg)
+{
+    struct asker *a = arg;
+    struct entry *e;
+    bool found;
+
+    a->ok = limber_kernels_get(a->m, "slow", 4, (struct kernel_maker){ gated, a->gate }, &e, &found,
+                               &a->d);
+    if (a->ok)
+        limber_kernels_put(a->m, e);
+    return NULL;
+}
+
+/* Eight threads want what one makes; meanwhile another kernel is found without waiting. */
+static void one_makes_and_the_others_wait(bool fails)
+{
+    struct gate gate = { .fails = fails };
+    struct kernel_cache *m = limber_kernels_new(100);
+    struct asker asker[8];
+    pthread_t thread[8];
+    struct entry *e;
+    struct diag d = { 0 };
+    bool found;
+
+    sem_init(&gate.entered, 0, 0);
+    sem_init(&gate.leave, 0, 0);
+    assert_true(
+        limber_kernels_get(m, "fast", 4, (struct kernel_maker){ at_once, NULL }, &e, &found, &d));
+    assert_false(found);
+    limber_kernels_put(m, e);
+    for (int i = 0; i < 8; i++) {
+        asker[i] = (struct asker){ .m = m, .gate = &gate };
+        pthread_create(&thread[i], NULL, ask, &asker[i]);
+        if (i == 0)
+            sem_wait(&gate.entered); /* the first makes it, and is held up */
+    }
+    assert_true(
+        limber_kernels_get(m, "fast", 4, (struct kernel_maker){ at_once, NULL }, &e, &found, &d));
+    assert_true(found);
+    limber_kernels_put(m, e);
+    usleep(50000); /* time for the others to come and wait */
+    for (int i = 0; i < 8; i++)
+        sem_post(&gate.leave);
+    for (int i = 0; i < 8; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(asker[i].ok, !fails);
+        if (fails)
+            assert_string_equal(asker[i].d.text, "no such luck");
+    }
+    if (!fails)
+        assert_int_equal(gate.made, 1);
+    assert_int_equal(limber_kernels_count(m), fails ? 1 : 2);
+    limber_kernels_free(m);
+    sem_destroy(&gate.entered);
+    sem_destroy(&gate.leave);
+}
+
+static void one_makes_a_kernel_for_all(void **state)
+{
+    (void)state;
+    one_makes_and_the_others_wait(false);
+}
+
+static void a_failure_is_shared_and_not_kept(void **state)
+{
+    (void)state;
+    one_makes_and_the_others_wait(true);
+}
+
+static void memory_is_bounded(void **state)
+{
+    struct kernel_cache *m = limber_kernels_new(4);
+    const struct kernel_maker kernel_maker = { at_once, NULL };
+    struct entry *held, *e;
+    struct diag d = { 0 };
+    bool found;
+    int first = -1;
+
+    (void)state;
+    assert_true(limber_kernels_get(m, &first, sizeof first, kernel_maker, &held, &found, &d));
+    for (int i = 0; i < 20; i++) {
+        assert_true(limber_kernels_get(m, &i, sizeof i, kernel_maker, &e, &found, &d));
+        limber_kernels_put(m, e);
+        assert_true(limber_kernels_count(m) <= 4);
+    }
+    assert_true(limber_kernels_get(m, &first, sizeof first, kernel_maker, &e, &found, &d));
+    assert_true(found); /* what is in use stays, however old */
+    assert_ptr_equal(e, held);
+    limber_kernels_put(m, e);
+    limber_kernels_put(m, held);
+    limber_kernels_free(m);
+}
+
+/* ---- whole calls ----------------------------------------------------------------------------- */
+
+static void kernels_come_from_memory_then_from_disk(void **state)
+{
+    char *dir = scratch();
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    limber_report r = LIMBER_REPORT_INIT, first = LIMBER_REPORT_INIT;
+
+    (void)state;
+    compiles = unloads = loads = 0;
+    assert_int_equal(small_gemm(ctx, &first), LIMBER_STATUS_OK);
+    assert_int_equal(first.from, 0);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 2);
+    limber_destroy(ctx);
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 1);
+    assert_string_equal(r.kernel, first.kernel);
+    assert_string_equal(r.scheme, first.scheme);
+    assert_int_equal(r.rows, first.rows);
+    assert_int_equal(compiles, 1);
+    limber_destroy(ctx);
+    assert_int_equal(loads, 2);
+    assert_int_equal(unloads, 2);
+    discard(dir);
+}
+
+static bool by_scheme(const struct plan *p, const struct target *t, struct blob *out,
+                      struct diag *d)
+{
+    (void)t;
+    out->size = strlen(p->scheme);
+    out->data = (unsigned char *)strdup(p->scheme);
+    return out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory");
+}
+
+/* Eight numbers of bits, two schemes. */
+static void plans_of_one_code_share_it(void **state)
+{
+    static const char *const scheme[] = { "native", "exact" };
+    struct backend sharing = counted;
+    const struct backend *const list[] = { &sharing, NULL };
+    limber_format f64 = named("f64");
+    char *dir = scratch();
+
+    (void)state;
+    sharing.code_key = by_scheme;
+    compiles = 0;
+    for (int round = 0; round < 2; round++) {
+        limber_context *ctx;
+        struct diag d = { 0 };
+
+        assert_true(limber_context_make(
+            &ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir }, list, &d));
+        for (int i = 0; i < 8; i++) {
+            const limber_contract contract = { .size = sizeof(limber_contract),
+                                               .promise = LIMBER_CONTRACT_BITS,
+                                               .bits = 20 + i / 2,
+                                               .scheme = scheme[i % 2] };
+            double a = 3, b = 5, c = 0;
+            limber_report r = LIMBER_REPORT_INIT;
+
+            assert_int_equal(limber_gemm(ctx, &contract, 1, 1, 1, NULL,
+                                         (limber_matrix){ &a, f64, 1, 1 },
+                                         (limber_matrix){ &b, f64, 1, 1 }, NULL,
+                                         (limber_output){ &c, f64, 1, 1 }, &r),
+                             LIMBER_STATUS_OK);
+            assert_true(c == 15);
+            assert_string_equal(r.scheme, scheme[i % 2]);
+            /* others share the code: from disk once, then in memory */
+            assert_int_equal(r.from, i < 2 ? round : round && i < 4 ? 1 : 2);
+        }
+        limber_destroy(ctx);
+        assert_int_equal(compiles, 2);
+    }
+    discard(dir);
+}
+
+static void a_damaged_kernel_is_made_again(void **state)
+{
+    char *dir = scratch();
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    limber_report r = LIMBER_REPORT_INIT;
+    char path[5000];
+    unsigned char junk[100] = { 1, 2, 3 };
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    limber_destroy(ctx);
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    {
+        struct dirent *e;
+        char shard[4200];
+        DIR *d;
+
+        snprintf(shard, sizeof shard, "%s/%.2s", dir, r.kernel);
+        d = opendir(shard);
+        assert_non_null(d);
+        while ((e = readdir(d)) && *e->d_name == '.')
+            ;
+        assert_non_null(e);
+        snprintf(path, sizeof path, "%s/%.200s", shard, e->d_name);
+        closedir(d);
+    }
+    spill(path, junk, sizeof junk);
+    compiles = 0;
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 0);
+    assert_int_equal(compiles, 1);
+    limber_destroy(ctx);
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 1);
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+/* What limber_tune measured is in the target of contexts to come, unless the entry is damaged. */
+static void tuning_is_kept(void **state)
+{
+    char *dir = scratch();
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
+    const limber_tuning brief = { .size = sizeof(limber_tuning), .seconds = 0.01 },
+                        bad = { .seconds = -1 };
+    limber_context *ctx = counted_context(&config);
+    size_t removed;
+
+    (void)state;
+    assert_int_equal(limber_tune(ctx, &brief), LIMBER_STATUS_DEVICE);
+    assert_int_equal(limber_tune(ctx, &bad), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_tune(NULL, &brief), LIMBER_STATUS_BAD_ARGUMENT);
+    limber_destroy(ctx);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
+    if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
+        assert_null(strstr(ctx->machine.text.s, "tile.f64="));
+        /* a search goes on where the last one ended, on however slow a machine */
+        for (int i = 0; i < 1000 && !strstr(ctx->machine.text.s, "tile.f64="); i++) {
+            assert_int_equal(limber_tune(ctx, &brief), LIMBER_STATUS_OK);
+            limber_destroy(ctx);
+            assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
+        }
+        assert_non_null(strstr(ctx->machine.text.s, "tile.f64="));
+        assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_ALL, &removed), LIMBER_STATUS_OK);
+        assert_true(removed >= 1);
+        limber_destroy(ctx);
+        assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
+        assert_null(strstr(ctx->machine.text.s, "tile.f64="));
+    }
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+/* A record of this machine's tuning, made by hand: the target with f64's tile and rate. */
+static void write_record(const char *dir, int mr, int mb, int nb, double rate)
+{
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .cache_dir = dir,
+                                   .backend = "llvm" };
+    struct facts facts = { .plan = "tuning record", .scheme = "none" };
+    struct text text = { 0 };
+    struct diag d = { 0 };
+    struct target t;
+    struct blob bytes;
+    limber_context *ctx;
+
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
+    assert_true(ctx->machine.backend->probe(&t, &d));
+    limber_target_print(&t, &text);
+    limber_key_make(facts.key, ctx->build, "tuning\n", text.s);
+    limber_text_clear(&text);
+    memcpy(t.tile[UNIT_f64], (int[]){ mr, mb, nb }, sizeof t.tile[0]);
+    t.rate[UNIT_f64] = rate;
+    limber_target_print(&t, &text);
+    bytes = (struct blob){ (unsigned char *)text.s, text.n };
+    limber_disk_store(ctx->disk, &facts, &bytes);
+    limber_text_clear(&text);
+    limber_destroy(ctx);
+}
+
+/* Whether a context that is made now says it is tuned, and its plan for doubles has this tile. */
+static bool follows(const char *dir, const char *tile)
+{
+    const limber_config config = {
+        .size = sizeof(limber_config), .cache_dir = dir, .backend = "llvm", .threads = 1
+    };
+    limber_contract contract = { .size = sizeof(limber_contract),
+                                 .promise = LIMBER_CONTRACT_NATIVE };
+    double one = 1;
+    limber_matrix m = { .data = &one, .row_stride = 1, .col_stride = 1 };
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
+    limber_context *ctx;
+    bool found;
+    char *text;
+
+    assert_int_equal(limber_format_named("f64", &m.format), LIMBER_STATUS_OK);
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
+    assert_int_equal(
+        gemm_plan(ctx, &contract, 1, 1, 1, NULL, m, m, NULL, output_of(m), &text, NULL),
+        LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_STATUS_OK);
+    found = strstr(text, tile) != NULL;
+    assert_int_equal(info.tuned, found);
+    limber_free(text);
+    limber_destroy(ctx);
+    return found;
+}
+
+/* The only entry of the folder, with one byte changed. */
+static void damage_only_entry(const char *dir, long at)
+{
+    char command[256], path[256] = "";
+    FILE *f;
+    int c;
+
+    snprintf(command, sizeof command, "find '%s' -name '*.kernel'", dir);
+    f = popen(command, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(path, sizeof path, f));
+    pclose(f);
+    path[strcspn(path, "\n")] = 0;
+    f = fopen(path, "r+b");
+    assert_non_null(f);
+    fseek(f, -at, SEEK_END);
+    c = fgetc(f);
+    fseek(f, -at, SEEK_END);
+    fputc(c ^ 1, f);
+    fclose(f);
+}
+
+static void records_are_followed_or_ignored(void **state)
+{
+    const limber_config config = { .size = sizeof(limber_config),
+                                   .cache_dir = "",
+                                   .backend = "llvm" };
+    char tile[64], *dir;
+    limber_context *ctx;
+    int mr, columns;
+
+    (void)state;
+    if (limber_create(&ctx, &config) != LIMBER_STATUS_OK)
+        skip();
+    dir = scratch();
+    mr = ctx->machine.target.registers >= 32 ? 8 : 6;
+    columns = ctx->machine.target.vector_bits / 32;
+    limber_destroy(ctx);
+    snprintf(tile, sizeof tile, "tile=%d,%d,1,%d,512,", mr, columns, 5 * mr);
+    assert_false(follows(dir, tile));
+    write_record(dir, mr, 5 * mr, 512, 1e11);
+    assert_true(follows(dir, tile));
+    damage_only_entry(dir, 40);
+    assert_false(follows(dir, tile));
+    /* whole, but nothing that a search could have found */
+    write_record(dir, mr, 5 * mr, 512, 0);
+    assert_false(follows(dir, tile));
+    write_record(dir, 17, 5 * 17, 512, 1e11);
+    assert_false(follows(dir, tile));
+    write_record(dir, mr, 5 * mr + 1, 512, 1e11);
+    assert_false(follows(dir, tile));
+    write_record(dir, mr, 5 * mr, 65536, 1e11);
+    assert_false(follows(dir, tile));
+    write_record(dir, mr, 5 * mr, 512, 1e11);
+    assert_true(follows(dir, tile));
+    discard(dir);
+}
+
+static void gather_lines(void *user, const char *line)
+{
+    limber_text_add(user, "%s\n", line);
+}
+
+static void units_are_tuned_on_request(void **state)
+{
+    char *dir = scratch();
+    const limber_config config = { .size = sizeof(limber_config), .cache_dir = dir, .threads = 1 };
+    struct text first = { 0 }, again = { 0 };
+    limber_tuning how = { .size = sizeof(limber_tuning),
+                          .seconds = 0.2,
+                          .units = "f32",
+                          .line = gather_lines,
+                          .user = &first };
+    limber_context *ctx;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
+    if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
+        struct target before = ctx->machine.target;
+
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_STATUS_OK);
+        assert_non_null(strstr(first.s, "tried f32 "));
+        assert_null(strstr(first.s, "tried f64 "));
+        how.user = &again;
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_STATUS_OK);
+        first.s[strcspn(first.s, ".") - 1] = 0; /* the first tile, without its rate */
+        assert_true(!again.s || !strstr(again.s, first.s));
+        limber_destroy(ctx);
+        assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
+        assert_true(ctx->machine.target.tile[UNIT_f32][0] > 0);
+        assert_int_equal(ctx->machine.target.tile[UNIT_f64][0], 0);
+        assert_memory_equal(ctx->machine.target.rate, before.rate, sizeof before.rate);
+        how.units = "f64,f65";
+        assert_int_equal(limber_tune(ctx, &how), LIMBER_STATUS_BAD_ARGUMENT);
+        assert_non_null(strstr(limber_error_text(), "\"f65\""));
+    }
+    limber_text_clear(&first);
+    limber_text_clear(&again);
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+static void modes_of_the_cache(void **state)
+{
+    char *dir = scratch();
+    limber_context *ctx;
+    limber_report r = LIMBER_REPORT_INIT;
+    int n[2] = { 0, 0 };
+
+    (void)state;
+    setenv("LIMBER_CACHE", "ro", 1);
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_each(ctx, LIMBER_CACHE_LIST, tally, n), LIMBER_STATUS_OK);
+    assert_int_equal(n[0] + n[1], 0);
+    limber_destroy(ctx);
+    setenv("LIMBER_CACHE", "rw", 1);
+    setenv("LIMBER_NO_COMPILE", "1", 1);
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_DEVICE);
+    assert_non_null(strstr(limber_error_text(), "LIMBER_NO_COMPILE"));
+    limber_destroy(ctx);
+    unsetenv("LIMBER_NO_COMPILE");
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    limber_destroy(ctx);
+    setenv("LIMBER_NO_COMPILE", "1", 1);
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 1);
+    limber_destroy(ctx);
+    unsetenv("LIMBER_NO_COMPILE");
+    unsetenv("LIMBER_CACHE");
+    discard(dir);
+}
+
+static void a_call_survives_a_cache_that_cannot_be(void **state)
+{
+    limber_context *ctx = counted_context(
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = "/dev/null/cache" });
+    limber_cache_info info = LIMBER_CACHE_INFO_INIT;
+    limber_report r = LIMBER_REPORT_INIT;
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 2);
+    assert_int_equal(limber_cache_describe(ctx, &info), LIMBER_STATUS_OK);
+    assert_true(*info.why_not);
+    limber_destroy(ctx);
+}
+
+enum { COMPILED = 77 }; /* exit status */
+
+/* A child of the storm: its own context on the common, empty directory. */
+static int storm_child(const char *dir)
+{
+    limber_context *ctx;
+    struct diag d = { 0 };
+    limber_status s;
+
+    if (!limber_context_make(
+            &ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = dir, .threads = 2 },
+            counted_list, &d))
+        return 1;
+    compiles = 0;
+    s = small_gemm(ctx, NULL);
+    limber_destroy(ctx);
+    return s != LIMBER_STATUS_OK || compiles > 1 ? 2 : compiles ? COMPILED : 0;
+}
+
+static int no_temporary(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag;
+    return strncmp(path + ftw->base, "tmp.", 4) == 0;
+}
+
+static void many_processes_compile_once(void **state)
+{
+    enum { CHILDREN = 8 };
+    char *dir = scratch();
+    limber_context *ctx;
+    pid_t child[CHILDREN];
+    limber_report r = LIMBER_REPORT_INIT;
+    int n[2] = { 0, 0 }, made = 0;
+
+    (void)state;
+    compile_delay = 20000;
+    for (int i = 0; i < CHILDREN; i++) {
+        child[i] = fork();
+        assert_true(child[i] >= 0);
+        if (child[i] == 0)
+            _exit(storm_child(dir));
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        int status;
+
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_true(WIFEXITED(status));
+        assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == COMPILED);
+        made += WEXITSTATUS(status) == COMPILED;
+    }
+    assert_int_equal(made, 1);
+    compile_delay = 0;
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(limber_cache_each(ctx, LIMBER_CACHE_VERIFY, tally, n), LIMBER_STATUS_OK);
+    assert_int_equal(n[0], 0);
+    assert_int_equal(n[1], 1);
+    assert_int_equal(nftw(dir, no_temporary, 16, FTW_PHYS), 0);
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 1);
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+/* Killed while it compiles, it keeps nobody waiting. */
+static void a_killed_maker_is_succeeded(void **state)
+{
+    char *dir = scratch();
+    limber_context *ctx;
+    limber_report r = LIMBER_REPORT_INIT;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    compile_delay = 60000000;
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(storm_child(dir));
+    usleep(50000);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    compile_delay = 0;
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 0);
+    limber_destroy(ctx);
+    discard(dir);
+}
+
+/* Two disks stand for two processes: locks are of the open file. */
+static void claims_are_waited_for_and_not_for_ever(void **state)
+{
+    static const unsigned char key[KEY_BYTES] = { 1, 2, 3 }, other[KEY_BYTES] = { 1, 2, 4 };
+    char *dir = scratch();
+    struct disk_options o = { .dir = dir,
+                              .limit = 1 << 20,
+                              .mode = CACHE_rw,
+                              .patience = 0.02,
+                              .key_file = limber_variable_value("LIMBER_CACHE_KEY") };
+    struct disk *one = limber_disk_new(&o), *two = limber_disk_new(&o), *reader;
+    int first, second;
+
+    (void)state;
+    first = limber_disk_claim(one, key);
+    assert_true(first >= 0);
+    assert_int_equal(limber_disk_claim(two, key), -1);
+    second = limber_disk_claim(two, other);
+    assert_true(second >= 0);
+    limber_disk_release(second, other);
+    limber_disk_release(first, key);
+    second = limber_disk_claim(two, key);
+    assert_true(second >= 0);
+    limber_disk_release(second, key);
+    o.mode = CACHE_ro;
+    reader = limber_disk_new(&o);
+    assert_int_equal(limber_disk_claim(reader, key), -1);
+    limber_disk_free(reader);
+    limber_disk_free(one);
+    limber_disk_free(two);
+    discard(dir);
+}
+
+/* What one process has used, another makes for a third. */
+static void kernels_are_made_ahead(void **state)
+{
+    char *dir = scratch(), *plan, *again;
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
+    limber_report used = LIMBER_REPORT_INIT, r = LIMBER_REPORT_INIT;
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, &used), LIMBER_STATUS_OK);
+    assert_int_equal(limber_kernel_plan(ctx, used.kernel, &plan), LIMBER_STATUS_OK);
+    assert_non_null(strstr(plan, "plan gemm promise=native"));
+    assert_null(strstr(plan, "scheme="));
+    assert_int_equal(limber_kernel_plan(ctx, "00000000000000000000000000000000", &again),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "not in memory"));
+    assert_int_equal(limber_kernel_plan(ctx, "abc", &again), LIMBER_STATUS_BAD_ARGUMENT);
+    limber_destroy(ctx);
+
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    compiles = loads = unloads = 0;
+    assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 0);
+    assert_string_equal(r.kernel, used.kernel);
+    assert_string_equal(r.scheme, used.scheme);
+    assert_int_equal(limber_kernel_make(ctx, plan, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 1);
+    assert_int_equal(compiles, 1);
+    assert_int_equal(loads, unloads);
+    assert_int_equal(limber_kernel_make(ctx, "plan gemm {", NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    limber_destroy(ctx);
+
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    assert_int_equal(r.from, 1);
+    assert_string_equal(r.kernel, used.kernel);
+    limber_destroy(ctx);
+    limber_free(plan);
+    discard(dir);
+}
+
+static void *one_call(void *arg)
+{
+    return (void *)(intptr_t)small_gemm(arg, NULL);
+}
+
+static void many_threads_compile_once(void **state)
+{
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
+    pthread_t thread[8];
+
+    (void)state;
+    compiles = 0;
+    compile_delay = 50000;
+    for (int i = 0; i < 8; i++)
+        pthread_create(&thread[i], NULL, one_call, ctx);
+    for (int i = 0; i < 8; i++) {
+        void *answer;
+
+        pthread_join(thread[i], &answer);
+        assert_int_equal((intptr_t)answer, LIMBER_STATUS_OK);
+    }
+    compile_delay = 0;
+    assert_int_equal(compiles, 1);
+    limber_destroy(ctx);
+}
+
+/* Also of a kernel that is on disk. */
+static void a_dump_tells_the_whole_way(void **state)
+{
+    char *dir = scratch(), *cache = scratch(), path[5000];
+    limber_context *ctx =
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = cache });
+    unsigned char data[4096];
+    limber_report r = LIMBER_REPORT_INIT;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    limber_destroy(ctx);
+    ctx = counted_context(
+        &(limber_config){ .size = sizeof(limber_config), .cache_dir = cache, .dump_dir = dir });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    snprintf(path, sizeof path, "%s/%.12s/00-stated.lir", dir, r.kernel);
+    n = slurp(path, data, sizeof data - 1);
+    data[n] = '\0';
+    assert_non_null(strstr((char *)data, "gemm %a %b"));
+    snprintf(path, sizeof path, "%s/%.12s/plan.txt", dir, r.kernel);
+    n = slurp(path, data, sizeof data - 1);
+    data[n] = '\0';
+    assert_non_null(strstr((char *)data, r.scheme));
+    limber_destroy(ctx);
+    discard(cache);
+    discard(dir);
+}
+
+/* Of a product's dump: how many files, and whether only this user may look. */
+static int dumped(const char *dir, bool *closed)
+{
+    char path[5000];
+    struct dirent *e, *f;
+    struct stat st;
+    DIR *top = opendir(dir), *inner;
+    int n = 0;
+
+    *closed = true;
+    while (top && (e = readdir(top))) {
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (e->d_name[0] == '.' || lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+            continue;
+        *closed = *closed && (st.st_mode & 0777) == 0700;
+        inner = opendir(path);
+        while (inner && (f = readdir(inner)))
+            n += f->d_name[0] != '.';
+        if (inner)
+            closedir(inner);
+    }
+    if (top)
+        closedir(top);
+    return n;
+}
+
+static void dump(const char *dir, const char *reason)
+{
+    struct text all = { 0 };
+    limber_context *ctx = counted_context(&(limber_config){ .size = sizeof(limber_config),
+                                                            .cache_dir = "",
+                                                            .dump_dir = dir,
+                                                            .verbose = 1,
+                                                            .log = gather_lines,
+                                                            .log_user = &all });
+    limber_report r = LIMBER_REPORT_INIT;
+
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    limber_destroy(ctx);
+    assert_non_null(all.s);
+    if (reason)
+        assert_non_null(strstr(all.s, reason));
+    else
+        assert_null(strstr(all.s, "no dump"));
+    limber_text_clear(&all);
+}
+
+/* Whoever can foretell a dump's names can have put something there. */
+static void a_dump_follows_no_links(void **state)
+{
+    char *dir = scratch(), *fresh = malloc(5000), path[6000], link[6000], victim[5000];
+    unsigned char data[4096];
+    limber_report r = LIMBER_REPORT_INIT;
+    limber_context *ctx;
+    struct stat st;
+    bool closed;
+    int files;
+
+    (void)state;
+    assert_non_null(fresh);
+    snprintf(fresh, 5000, "%s/dumps", dir);
+    snprintf(victim, sizeof victim, "%s/victim", dir);
+    dump(fresh, NULL);
+    files = dumped(fresh, &closed);
+    assert_true(files > 2 && closed);
+    assert_int_equal(stat(fresh, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+
+    /* links and second names in the place of a file are replaced, not written through */
+    ctx = counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
+    assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
+    limber_destroy(ctx);
+    spill(victim, (const unsigned char *)"mine", 4);
+    snprintf(path, sizeof path, "%s/%.12s/plan.txt", fresh, r.kernel);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(victim, path), 0);
+    snprintf(path, sizeof path, "%s/%.12s/00-stated.lir", fresh, r.kernel);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(linkat(AT_FDCWD, victim, AT_FDCWD, path, 0), 0);
+    dump(fresh, NULL);
+    assert_int_equal(slurp(victim, data, sizeof data), 4);
+    assert_int_equal(dumped(fresh, &closed), files);
+
+    /* nor links in the place of a folder */
+    snprintf(path, sizeof path, "%s/elsewhere", dir);
+    assert_int_equal(rename(fresh, path), 0);
+    assert_int_equal(symlink(path, fresh), 0);
+    dump(fresh, "it is a link");
+    snprintf(link, sizeof link, "%s/", fresh);
+    dump(link, "it is a link");
+    assert_int_equal(unlink(fresh), 0);
+    assert_int_equal(mkdir(fresh, 0700), 0);
+    snprintf(link, sizeof link, "%s/%.12s", fresh, r.kernel);
+    assert_int_equal(symlink(path, link), 0);
+    dump(fresh, "it is a link");
+    assert_int_equal(dumped(path, &closed), files); /* what was there */
+    assert_int_equal(unlink(link), 0);
+
+    /* nor folders of others */
+    if (geteuid() == 0) {
+        assert_int_equal(mkdir(link, 0777), 0);
+        assert_int_equal(chown(link, NOBODY, NOBODY), 0);
+        dump(fresh, "another user");
+        assert_int_equal(dumped(fresh, &closed), 0);
+        assert_int_equal(chown(fresh, NOBODY, NOBODY), 0);
+        dump(fresh, "another user");
+    }
+    free(fresh);
+    discard(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_makes_a_kernel_for_all),
+        cmocka_unit_test(a_failure_is_shared_and_not_kept),
+        cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(kernels_come_from_memory_then_from_disk),
+        cmocka_unit_test(plans_of_one_code_share_it),
+        cmocka_unit_test(a_damaged_kernel_is_made_again),
+        cmocka_unit_test(tuning_is_kept),
+        cmocka_unit_test(records_are_followed_or_ignored),
+        cmocka_unit_test(units_are_tuned_on_request),
+        cmocka_unit_test(modes_of_the_cache),
+        cmocka_unit_test(a_call_survives_a_cache_that_cannot_be),
+        cmocka_unit_test(kernels_are_made_ahead),
+        cmocka_unit_test(many_processes_compile_once),
+        cmocka_unit_test(a_killed_maker_is_succeeded),
+        cmocka_unit_test(claims_are_waited_for_and_not_for_ever),
+        cmocka_unit_test(many_threads_compile_once),
+        cmocka_unit_test(a_dump_tells_the_whole_way),
+        cmocka_unit_test(a_dump_follows_no_links),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

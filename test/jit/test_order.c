@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The contract `reproducible`: every way to compute an element has the bits of one stated order,
+ * which plain loops give as well.  The last test keeps the bits of order 1. */
+#include "support.h"
+
+#include "jit/api/api.h"
+#include "order.h"
+#include "targets.h"
+#ifdef LIMBER_HAVE_LLVM
+extern const struct backend limber_backend_llvm;
+#endif
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const limber_contract reproducible = { .size = sizeof(limber_contract),
+                                              .promise = LIMBER_CONTRACT_REPRODUCIBLE };
+static const limber_contract native = { .size = sizeof(limber_contract),
+                                        .promise = LIMBER_CONTRACT_NATIVE };
+
+/* ---- the ways to compute --------------------------------------------------------------------- */
+
+enum { MOST = 32 };
+static struct way {
+    limber_context *ctx;
+    char name[80];
+} ways[MOST];
+static int count;
+
+static limber_context *add(const char *backend, limber_kernels kernels, int threads, int small)
+{
+    static const char *const words[] = { "auto", "both", "prebuilt", "specialised" };
+    limber_config config = LIMBER_CONFIG_INIT;
+    struct way *w = &ways[count++];
+
+    assert_true(count <= MOST);
+    config.backend = backend;
+    config.kernels = kernels;
+    config.threads = threads;
+    config.cache_dir = "";
+    if (limber_create(&w->ctx, &config))
+        fail_msg("%s", limber_error_text());
+    w->ctx->small = small;
+    snprintf(w->name, sizeof w->name, "%s, %s, threads %d, small %d", w->ctx->machine.target.isa,
+             words[kernels], threads, small);
+    return w->ctx;
+}
+
+#ifdef LIMBER_HAVE_LLVM
+/* Other machines whose instructions this CPU has. */
+static void add_targets(void)
+{
+    struct diag d = { 0 };
+    struct target here;
+
+    if (!limber_backend_llvm.probe(&here, &d))
+        return;
+    for (size_t t = 0; t < COUNT(targets); t++)
+        for (int small = 0; small < 2; small++) {
+            struct target *to;
+
+            if (!targets[t].needs || targets[t].emulated ||
+                !strstr(here.features, targets[t].needs))
+                continue;
+            to =
+                &add("llvm", small ? LIMBER_KERNELS_PREBUILT : LIMBER_KERNELS_SPECIALISED, 1, small)
+                     ->machine.target;
+            memset(to, 0, sizeof *to);
+            assert_true(limber_target_parse(to, targets[t].text, &d));
+            limber_target_complete(to);
+            memcpy(ways[count - 1].name, to->isa, strlen(to->isa) + 1);
+        }
+}
+#endif
+
+static int begin(void **state)
+{
+    (void)state;
+    add("interp", LIMBER_KERNELS_AUTO, 1, 0);
+    for (int threads = 1; threads <= 3; threads++) {
+        add(NULL, LIMBER_KERNELS_PREBUILT, threads, threads != 2);
+        add(NULL, LIMBER_KERNELS_SPECIALISED, threads, threads == 2);
+    }
+    add(NULL, LIMBER_KERNELS_BOTH, 2, 1);
+#ifdef LIMBER_HAVE_LLVM
+    add_targets();
+#endif
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    while (count > 0)
+        limber_destroy(ways[--count].ctx);
+    return 0;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+enum { GAP = 3 };
+
+/* Strides of a matrix with gaps, by rows or by columns. */
+static limber_matrix matrix(const void *data, limber_format f, int64_t rows, int64_t cols,
+                            bool by_columns)
+{
+    return by_columns ? (limber_matrix){ data, f, 1, rows + GAP } :
+                        (limber_matrix){ data, f, cols + GAP, 1 };
+}
+
+static size_t room(int64_t rows, int64_t cols)
+{
+    return (size_t)((rows + GAP) * (cols + GAP));
+}
+
+static void compare(limber_format f, const char *want, const char *got, size_t elements,
+                    const char *what, const char *way)
+{
+    for (size_t i = 0; i < elements; i++)
+        if (!same_number(f, want + i * f.size, got + i * f.size))
+            fail_msg("%s by %s: element %zu of %zu has other bits", what, way, i, elements);
+}
+
+struct shape {
+    const char *a, *b, *c;
+    enum data data;
+    int64_t m, n, k;
+    unsigned layout; /* bits: by columns A, B, C */
+    bool alpha, beta, one; /* one: beta is 1 */
+};
+
+/* By every way, and by the loop. */
+static void check(const struct shape *s, uint64_t seed)
+{
+    limber_format fa = named(s->a), fb = named(s->b), fc = named(s->c);
+    struct rng r = { seed };
+    size_t na = room(s->m, s->k), nb = room(s->k, s->n), nc = room(s->m, s->n);
+    char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *c0 = malloc(nc * fc.size),
+         *want = malloc(nc * fc.size), *got = malloc(nc * fc.size), what[160], alpha[8], beta[8];
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    const double scalars[2] = { -1.625, s->one ? 1 : 0.7109375 };
+
+    assert_true(a && b && c0 && want && got);
+    fill(&r, s->data, fa, a, na);
+    fill(&r, s->data, fb, b, nb);
+    fill(&r, s->data, fc, c0, nc);
+    limber_convert(alpha, fc, &scalars[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(beta, fc, &scalars[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    snprintf(what, sizeof what, "%s %s %s, %s, %dx%dx%d, layout %u, alpha %d, beta %d", s->a, s->b,
+             s->c, data_name(s->data), (int)s->m, (int)s->n, (int)s->k, s->layout, s->alpha,
+             s->beta);
+    p.m = s->m;
+    p.n = s->n;
+    p.k = s->k;
+    p.a = matrix(a, fa, s->m, s->k, s->layout & 1);
+    p.b = matrix(b, fb, s->k, s->n, s->layout & 2);
+    p.c = output_of(matrix(want, fc, s->m, s->n, s->layout & 4));
+    p.alpha = s->alpha ? alpha : NULL;
+    p.beta = s->beta ? beta : NULL;
+    p.contract = &reproducible;
+    memcpy(want, c0, nc * fc.size);
+    order_gemm(&p);
+    p.c.data = got;
+    for (int i = 0; i < count; i++) {
+        limber_report report = LIMBER_REPORT_INIT;
+
+        memcpy(got, c0, nc * fc.size);
+        if (limber_run(ways[i].ctx, &p, &report))
+            fail_msg("%s by %s: %s", what, ways[i].name, limber_error_text());
+        assert_int_equal(report.order, 1);
+        assert_int_equal(report.parts, 0);
+        assert_string_equal(report.scheme, "native");
+        compare(fc, want, got, nc, what, ways[i].name);
+    }
+    free(a);
+    free(b);
+    free(c0);
+    free(want);
+    free(got);
+}
+
+static void every_way_has_the_bits_of_the_loop(void **state)
+{
+    static const char *const formats[][3] = {
+        { "f64", "f64", "f64" },   { "f32", "f32", "f32" }, { "f16", "f16", "f32" },
+        { "bf16", "bf16", "f32" }, { "f16", "f16", "f16" }, { "bf16", "bf16", "bf16" },
+        { "f32", "f64", "f64" },   { "f32", "f32", "f64" }, { "f64", "f64", "f32" },
+        { "f16", "bf16", "f16" },
+    };
+    static const int64_t ks[] = { 1, 2, 255, 256, 257, 513, 1000 };
+    static const int64_t sizes[][2] = { { 1, 1 }, { 7, 5 }, { 33, 47 }, { 1, 70 }, { 65, 2 } };
+    static const enum data data[] = { DATA_unit,    DATA_range,  DATA_tiny, DATA_zeros,
+                                      DATA_special, DATA_spread, DATA_bytes };
+    struct rng r = { 41 };
+
+    (void)state;
+    for (size_t f = 0; f < COUNT(formats); f++)
+        for (size_t k = 0; k < COUNT(ks); k++)
+            for (size_t i = 0; i < COUNT(data); i += 1 + (size_t)(SANITIZED * 3)) {
+                const int64_t *size = sizes[rng_below(&r, COUNT(sizes))];
+                unsigned scalars = (unsigned)rng_below(&r, 4);
+
+                check(&(struct shape){ formats[f][0], formats[f][1], formats[f][2], data[i],
+                                       size[0], size[1], ks[k], (unsigned)rng_below(&r, 8),
+                                       scalars == 1, scalars > 1, scalars == 2 },
+                      100 * f + 10 * k + i);
+            }
+}
+
+static void empty_sums_are_plus_zero(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 8; i++)
+        check(&(struct shape){ "f64", "f64", "f64", DATA_special, 5, 7, 0, i, i & 1, i & 2, false },
+              i);
+}
+
+/* Half of all tiles are zeros: native products leave their products out, part by part. */
+static void data_do_not_matter(void **state)
+{
+    enum { N = 512, TILE = 256, LINES = 64, BYTES = N * N * sizeof(double) };
+    double *a = malloc(BYTES), *b = malloc(BYTES), *want = malloc(BYTES), *got = malloc(BYTES);
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    struct rng r = { 9 };
+    int others = 0;
+
+    (void)state;
+    assert_true(a && b && want && got);
+    fill(&r, DATA_unit, LIMBER_F64, a, N * N);
+    fill(&r, DATA_unit, LIMBER_F64, b, N * N);
+    for (int i = 0; i < N; i++)
+        for (int q = 0; q < N; q++)
+            if ((i / LINES + q / TILE) % 2) {
+                a[i * N + q] = 0;
+                b[q * N + i] = 0;
+            }
+    p.m = p.n = p.k = N;
+    p.a = (limber_matrix){ a, LIMBER_F64, N, 1 };
+    p.b = (limber_matrix){ b, LIMBER_F64, N, 1 };
+    p.c = (limber_output){ want, LIMBER_F64, N, 1 };
+    p.contract = &reproducible;
+    order_gemm(&p);
+    p.c.data = got;
+    for (int i = 1; i < count; i++) {
+        limber_report report = LIMBER_REPORT_INIT;
+
+        p.contract = &native;
+        assert_int_equal(limber_run(ways[i].ctx, &p, &report), LIMBER_STATUS_OK);
+        assert_int_equal(report.order, 0);
+        others += report.parts > 0;
+        p.contract = &reproducible;
+        memset(got, 0xaa, BYTES);
+        assert_int_equal(limber_run(ways[i].ctx, &p, &report), LIMBER_STATUS_OK);
+        assert_int_equal(report.order, 1);
+        assert_int_equal(report.parts, 0);
+        compare(LIMBER_F64, (char *)want, (char *)got, N * N, "zero tiles", ways[i].name);
+    }
+    print_message("native was cut into parts %d times\n", others);
+    assert_true(others > 0 || ways[1].ctx->machine.backend == &limber_backend_interp);
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
+/* ---- batches and prepared operands ----------------------------------------------------------- */
+
+static void places_in_a_batch_do_not_matter(void **state)
+{
+    enum { M = 9, N = 14, K = 300, BATCH = 7 };
+    float a[BATCH][M][K], b[BATCH][K][N], want[BATCH][M][N], got[BATCH][M][N];
+    const void *at_a[BATCH], *at_b[BATCH];
+    void *at_c[BATCH];
+    struct rng r = { 77 };
+
+    (void)state;
+    fill(&r, DATA_unit, LIMBER_F32, a, BATCH * M * K);
+    fill(&r, DATA_unit, LIMBER_F32, b, BATCH * K * N);
+    for (int k = 40; k <= K; k += K - 40)
+        for (int shared = 0; shared < 2; shared++) {
+            limber_problem p = LIMBER_PROBLEM_INIT;
+
+            p.m = M;
+            p.n = N;
+            p.k = k;
+            p.contract = &reproducible;
+            for (int g = 0; g < BATCH; g++) {
+                p.a = (limber_matrix){ a[g], LIMBER_F32, K, 1 };
+                p.b = (limber_matrix){ b[shared ? 0 : g], LIMBER_F32, N, 1 };
+                p.c = (limber_output){ want[g], LIMBER_F32, N, 1 };
+                order_gemm(&p);
+                at_a[g] = a[BATCH - 1 - g]; /* backwards, by addresses */
+                at_b[g] = b[shared ? 0 : BATCH - 1 - g];
+                at_c[g] = got[BATCH - 1 - g];
+            }
+            p.a.data = a;
+            p.b.data = b;
+            p.c.data = got;
+            for (int i = 0; i < count; i++)
+                for (int64_t products = 1; products <= BATCH; products += 3) {
+                    limber_batch batch = LIMBER_BATCH_INIT;
+
+                    batch.count = products;
+                    batch.a = M * K;
+                    batch.b = shared ? 0 : K * N;
+                    batch.c = M * N;
+                    p.batch = &batch;
+                    memset(got, 0xaa, sizeof got);
+                    if (limber_run(ways[i].ctx, &p, NULL))
+                        fail_msg("%s: %s", ways[i].name, limber_error_text());
+                    compare(LIMBER_F32, (char *)want, (char *)got, (size_t)products * M * N,
+                            "a batch", ways[i].name);
+                    batch.count = BATCH;
+                    batch.address_a = at_a;
+                    batch.address_b = at_b;
+                    batch.address_c = at_c;
+                    memset(got, 0xaa, sizeof got);
+                    if (limber_run(ways[i].ctx, &p, NULL))
+                        fail_msg("%s: %s", ways[i].name, limber_error_text());
+                    compare(LIMBER_F32, (char *)want, (char *)got, BATCH * M * N,
+                            "a batch of addresses", ways[i].name);
+                }
+        }
+}
+
+/* Infinities beside finite sums that overflow: only the order decides which element is a NaN. */
+static void prepared_operands_have_the_same_bits(void **state)
+{
+    enum { M = 40, N = 50, K = 300 };
+    static double a[M * K], b[K * N], want[M * N], got[M * N];
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    struct rng r = { 5 };
+    int nans = 0;
+
+    (void)state;
+    fill(&r, DATA_unit, LIMBER_F64, a, M * K);
+    fill(&r, DATA_unit, LIMBER_F64, b, K * N);
+    for (int i = 0; i < M; i++) {
+        a[i * K + 3 * i] = 1e308;
+        a[i * K + 3 * i + 1] = 1e308;
+        a[i * K + 3 * i + 2] = i % 3 ? INFINITY : 7;
+    }
+    for (int i = 0; i < K * N; i++)
+        b[i] += b[i] < 0 ? -1 : 1;
+    p.m = M;
+    p.n = N;
+    p.k = K;
+    p.a = (limber_matrix){ a, LIMBER_F64, K, 1 };
+    p.b = (limber_matrix){ b, LIMBER_F64, N, 1 };
+    p.c = (limber_output){ want, LIMBER_F64, N, 1 };
+    p.contract = &reproducible;
+    order_gemm(&p);
+    for (int i = 0; i < M * N; i++)
+        nans += isnan(want[i]);
+    assert_true(nans > M && nans < M * N / 2);
+    p.c.data = got;
+    for (int i = 0; i < count; i++) {
+        for (int side = 1; side < 4; side++) {
+            limber_prepared *left = NULL, *right = NULL;
+
+            if (side & 1)
+                assert_int_equal(limber_prepare(ways[i].ctx, p.a, M, K, LIMBER_SIDE_A, NULL, &left),
+                                 LIMBER_STATUS_OK);
+            if (side & 2)
+                assert_int_equal(
+                    limber_prepare(ways[i].ctx, p.b, K, N, LIMBER_SIDE_B, NULL, &right),
+                    LIMBER_STATUS_OK);
+            p.prepared_a = left;
+            p.prepared_b = right;
+            for (int times = 0; times < 2; times++) {
+                memset(got, 0xaa, sizeof got);
+                if (limber_run(ways[i].ctx, &p, NULL))
+                    fail_msg("%s: %s", ways[i].name, limber_error_text());
+                compare(LIMBER_F64, (char *)want, (char *)got, M * N, "prepared", ways[i].name);
+            }
+            limber_prepared_free(left);
+            limber_prepared_free(right);
+        }
+    }
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+/* Where element (n, c, h, w) lies. */
+static int64_t place(bool nhwc, const int64_t d[4], int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    return nhwc ? ((n * d[2] + h) * d[3] + w) * d[1] + c : ((n * d[1] + c) * d[2] + h) * d[3] + w;
+}
+
+struct images {
+    limber_conv s;
+    int64_t x[4], w[4], y[4]; /* sizes */
+    size_t size[3]; /* elements */
+};
+
+static struct images images(int64_t c, int64_t window, int64_t groups)
+{
+    struct images t = { .s = LIMBER_CONV_INIT };
+    limber_conv *s = &t.s;
+
+    s->n = 2;
+    s->c = c;
+    s->h = 7;
+    s->w = 9;
+    s->o = 6;
+    s->r = s->s = window;
+    s->stride[0] = 2;
+    s->stride[1] = 1;
+    s->dilate[0] = 1;
+    s->dilate[1] = 2;
+    s->pad[0] = s->pad[3] = 1;
+    s->pad[1] = s->pad[2] = 2;
+    s->groups = groups;
+    t.y[0] = s->n;
+    t.y[1] = s->o;
+    assert_int_equal(limber_conv_output(s, &t.y[2], &t.y[3]), LIMBER_STATUS_OK);
+    memcpy(t.x, (int64_t[]){ s->n, s->c, s->h, s->w }, sizeof t.x);
+    memcpy(t.w, (int64_t[]){ s->o, s->c / groups, s->r, s->s }, sizeof t.w);
+    for (int i = 0; i < 3; i++) {
+        const int64_t *d = i == 0 ? t.x : i == 1 ? t.w : t.y;
+
+        t.size[i] = (size_t)(d[0] * d[1] * d[2] * d[3]);
+    }
+    return t;
+}
+
+/* One element of the result: the window by channels, rows, columns. */
+static void convolve(const struct images *t, bool nhwc, const float *x, const float *w, float *y,
+                     const int64_t at[4])
+{
+    const limber_conv *s = &t->s;
+    int64_t each = s->c / s->groups, first = at[1] / (s->o / s->groups) * each, k = 0;
+    double a[1024], b[1024];
+
+    for (int64_t c = 0; c < each; c++)
+        for (int64_t r = 0; r < s->r; r++)
+            for (int64_t q = 0; q < s->s; q++, k++) {
+                int64_t h = at[2] * s->stride[0] + r * s->dilate[0] - s->pad[0];
+                int64_t v = at[3] * s->stride[1] + q * s->dilate[1] - s->pad[2];
+                bool inside = h >= 0 && h < s->h && v >= 0 && v < s->w;
+
+                a[k] = (double)w[place(nhwc, t->w, at[1], c, r, q)];
+                b[k] = inside ? (double)x[place(nhwc, t->x, at[0], first + c, h, v)] : 0;
+            }
+    order_store(LIMBER_F32, &y[place(nhwc, t->y, at[0], at[1], at[2], at[3])],
+                order_sum(true, a, b, k), NULL, NULL);
+}
+
+static void convolutions_have_one_order(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        bool nhwc = i & 1;
+        struct images t = images(i & 2 ? 36 : 4, 3, i & 4 ? 2 : 1);
+        float *x = malloc(t.size[0] * 4), *w = malloc(t.size[1] * 4), *want = malloc(t.size[2] * 4),
+              *got = malloc(t.size[2] * 4);
+        struct rng r = { 50 + (uint64_t)i };
+        int64_t at[4];
+
+        assert_true(x && w && want && got);
+        t.s.layout = nhwc ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+        fill(&r, DATA_spread, LIMBER_F32, x, t.size[0]);
+        fill(&r, i & 2 ? DATA_unit : DATA_tiny, LIMBER_F32, w, t.size[1]);
+        for (at[0] = 0; at[0] < t.y[0]; at[0]++)
+            for (at[1] = 0; at[1] < t.y[1]; at[1]++)
+                for (at[2] = 0; at[2] < t.y[2]; at[2]++)
+                    for (at[3] = 0; at[3] < t.y[3]; at[3]++)
+                        convolve(&t, nhwc, x, w, want, at);
+        for (int j = 0; j < count; j++) {
+            limber_report report = LIMBER_REPORT_INIT;
+
+            memset(got, 0xaa, t.size[2] * 4);
+            if (limber_conv2d(ways[j].ctx, &reproducible, &t.s, NULL, x, LIMBER_F32, w, LIMBER_F32,
+                              NULL, got, LIMBER_F32, &report))
+                fail_msg("%s: %s", ways[j].name, limber_error_text());
+            assert_int_equal(report.order, 1);
+            compare(LIMBER_F32, (char *)want, (char *)got, t.size[2], "a convolution",
+                    ways[j].name);
+        }
+        free(x);
+        free(w);
+        free(want);
+        free(got);
+    }
+}
+
+/* ---- complex products ------------------------------------------------------------------------ */
+
+static void complex_element(const double *a, int64_t step_a, int conj_a, const double *b,
+                            int64_t step_b, int conj_b, int64_t k, double out[2])
+{
+    double left[512], right[2][512];
+
+    for (int64_t p = 0; p < k; p++) {
+        double re_b = b[2 * p * step_b], im_b = b[2 * p * step_b + 1] * (conj_b ? -1 : 1);
+        double sign = conj_a ? -1 : 1;
+
+        left[2 * p] = a[2 * p * step_a];
+        left[2 * p + 1] = a[2 * p * step_a + 1];
+        right[0][2 * p] = re_b;
+        right[0][2 * p + 1] = -sign * im_b;
+        right[1][2 * p] = im_b;
+        right[1][2 * p + 1] = sign * re_b;
+    }
+    for (int i = 0; i < 2; i++)
+        out[i] = order_sum(false, left, right[i], 2 * k);
+}
+
+static void complex_products_have_one_order(void **state)
+{
+    enum { M = 11, N = 17, K = 170 };
+    static double a[2 * M * K], b[2 * K * N], c0[2 * M * N], want[2 * M * N], got[2 * M * N];
+    static const double alpha[2] = { 1.25, -0.375 }, beta[2] = { -0.7, 3 }, real[2] = { 0.3, 0 };
+    struct rng r = { 12 };
+
+    (void)state;
+    fill(&r, DATA_spread, LIMBER_F64, a, 2 * M * K);
+    fill(&r, DATA_unit, LIMBER_F64, b, 2 * K * N);
+    fill(&r, DATA_unit, LIMBER_F64, c0, 2 * M * N);
+    for (int i = 0; i < 64; i++) {
+        bool columns_a = i & 1, columns_c = i & 2;
+        int conj_a = i >> 2 & 1, conj_b = i >> 3 & 1, scalars = i >> 4;
+        limber_matrix ma = { a, LIMBER_F64, columns_a ? 1 : K, columns_a ? M : 1 };
+        limber_matrix mb = { b, LIMBER_F64, N, 1 };
+        limber_output mc = { got, LIMBER_F64, columns_c ? 1 : N, columns_c ? M : 1 };
+        const void *by = scalars == 1 ? real : scalars > 1 ? alpha : NULL;
+        const void *old = scalars == 1 ? real : scalars == 3 ? beta : NULL;
+
+        for (int64_t e = 0; e < M * N; e++) {
+            int64_t row = e / N, col = e % N, to = 2 * (row * mc.row_stride + col * mc.col_stride);
+            double t[2];
+
+            complex_element(a + 2 * row * ma.row_stride, ma.col_stride, conj_a, b + 2 * col, N,
+                            conj_b, K, t);
+            memcpy(&want[to], &c0[to], 2 * sizeof *want);
+            if (scalars > 1) {
+                const double terms[4] = { t[0], t[1], c0[to], c0[to + 1] };
+                const double re[4] = { alpha[0], -alpha[1], beta[0], -beta[1] };
+                const double im[4] = { alpha[1], alpha[0], beta[1], beta[0] };
+
+                want[to] = order_sum(false, re, terms, scalars == 3 ? 4 : 2);
+                want[to + 1] = order_sum(false, im, terms, scalars == 3 ? 4 : 2);
+            } else {
+                for (int x = 0; x < 2; x++)
+                    order_store(LIMBER_F64, &want[to + x], t[x], by, old);
+            }
+        }
+        for (int j = 0; j < count; j++) {
+            limber_report report = LIMBER_REPORT_INIT;
+
+            memcpy(got, c0, sizeof got);
+            if (gemm_complex(ways[j].ctx, &reproducible, NULL, M, N, K, by, ma, conj_a, mb, conj_b,
+                             old, mc, &report, 0))
+                fail_msg("%s: %s", ways[j].name, limber_error_text());
+            assert_int_equal(report.order, 1);
+            compare(LIMBER_F64, (char *)want, (char *)got, 2 * M * N, "a complex product",
+                    ways[j].name);
+        }
+    }
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void refuse(const char *a, const char *b, const char *c, const char *scheme,
+                   const char *text)
+{
+    char data[3][16] = { { 0 } };
+    limber_contract contract = reproducible;
+
+    contract.scheme = scheme;
+    assert_int_equal(limber_gemm(ways[0].ctx, &contract, 1, 1, 1, NULL,
+                                 (limber_matrix){ data[0], named(a), 1, 1 },
+                                 (limber_matrix){ data[1], named(b), 1, 1 }, NULL,
+                                 (limber_output){ data[2], named(c), 1, 1 }, NULL),
+                     LIMBER_STATUS_BAD_ARGUMENT);
+    if (!strstr(limber_error_text(), text))
+        fail_msg("\"%s\" has no \"%s\"", limber_error_text(), text);
+}
+
+static void what_has_no_order_is_refused(void **state)
+{
+    limber_contract contract = reproducible;
+    limber_kernel function;
+
+    (void)state;
+    refuse("i8", "f32", "f32", NULL, "a: i8 has no reproducible sums");
+    refuse("f64", "f128", "f64", NULL, "b: f128 has no");
+    refuse("f64", "f64", "dd", NULL, "c: dd has no");
+    refuse("i8", "i8", "i32", NULL, "a: i8 has no");
+    refuse("f64", "f64", "f64", "ozaki2", "\"ozaki2\": only native has reproducible sums");
+    refuse("f64", "f64", "f64", "native+exact", "only native has reproducible sums");
+    assert_int_equal(limber_bind_shape(ways[0].ctx, &contract, 4, 4, 4,
+                                       (limber_matrix){ NULL, LIMBER_F64, 4, 1 },
+                                       (limber_matrix){ NULL, LIMBER_F64, 4, 1 },
+                                       (limber_output){ NULL, LIMBER_F64, 4, 1 },
+                                       LIMBER_ACCUMULATE_NONE, &function),
+                     LIMBER_STATUS_NO_SCHEME);
+}
+
+/* ---- order 1 --------------------------------------------------------------------------------- */
+
+/* Numbers by a formula: 24 bits, some binades. */
+static void number(limber_format f, char *to, uint64_t i)
+{
+    uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u;
+    double v;
+
+    x ^= x >> 29;
+    x *= 0xbf58476d1ce4e5b9u;
+    v = ldexp((double)(int32_t)(x >> 32), -31 + (int)(x % 7) - (f.size > 2 ? (int)(x % 5) * 4 : 0));
+    limber_convert(to, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+}
+
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+
+    while (size--)
+        h = (h ^ *p++) * 0x100000001b3u;
+    return h;
+}
+
+/* These bits are what order 1 means.  A change of the order that changes them needs another number
+ * in limber_order() and another column here. */
+static const struct frozen {
+    const char *a, *b, *c;
+    int64_t m, n, k;
+    bool scalars, is_complex;
+    uint64_t bits;
+} frozen[] = {
+    { "f64", "f64", "f64", 5, 7, 1000, false, false, 0xb15953d9d133608c },
+    { "f64", "f64", "f64", 5, 7, 257, true, false, 0xe395b03014846bff },
+    { "f32", "f32", "f32", 5, 7, 1000, false, false, 0xa3651e259f5aaaf9 },
+    { "f32", "f32", "f32", 5, 7, 257, true, false, 0x4badb33dbb0fc06c },
+    { "f16", "f16", "f32", 5, 7, 1000, false, false, 0x7f12fbcf0e94f8ec },
+    { "bf16", "bf16", "bf16", 5, 7, 600, true, false, 0x5d4f38fe26f94248 },
+    { "f32", "f64", "f64", 5, 7, 300, true, false, 0xcbade59db72efa4d },
+    { "f64", "f64", "f64", 5, 7, 300, false, true, 0x5dfbd58b8a042d91 },
+    { "f32", "f32", "f32", 5, 7, 300, true, true, 0x21992a65de50b073 },
+};
+
+static void order_1_has_these_bits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(frozen); i++) {
+        const struct frozen *z = &frozen[i];
+        limber_format fa = named(z->a), fb = named(z->b), fc = named(z->c);
+        int64_t each = 1 + z->is_complex;
+        size_t na = (size_t)(z->m * z->k * each), nb = (size_t)(z->k * z->n * each),
+               nc = (size_t)(z->m * z->n * each);
+        char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *c = malloc(nc * fc.size),
+             alpha[16], beta[16];
+
+        assert_true(a && b && c);
+        for (size_t e = 0; e < na; e++)
+            number(fa, a + e * fa.size, e);
+        for (size_t e = 0; e < nb; e++)
+            number(fb, b + e * fb.size, 1000003 + e);
+        number(fc, alpha, 1);
+        number(fc, alpha + fc.size, 2);
+        number(fc, beta, 3);
+        number(fc, beta + fc.size, 4);
+        for (int j = 0; j < count; j++) {
+            limber_problem p =
+                gemm_problem(&reproducible, z->m, z->n, z->k, z->scalars ? alpha : NULL,
+                             (limber_matrix){ a, fa, z->k, 1 }, (limber_matrix){ b, fb, z->n, 1 },
+                             z->scalars ? beta : NULL, (limber_output){ c, fc, z->n, 1 });
+            limber_report report = LIMBER_REPORT_INIT;
+            uint64_t bits;
+
+            p.domain = z->is_complex ? LIMBER_DOMAIN_COMPLEX : LIMBER_DOMAIN_REAL;
+            for (size_t e = 0; e < nc; e++)
+                number(fc, c + e * fc.size, 2000003 + e);
+            if (limber_run(ways[j].ctx, &p, &report))
+                fail_msg("%s: %s", ways[j].name, limber_error_text());
+            bits = hash(0xcbf29ce484222325u, c, nc * fc.size);
+            assert_int_equal(report.order, 1);
+            if (bits != z->bits)
+                fail_msg("%s %s %s, k = %d, by %s: bits 0x%016llx are not those of order 1", z->a,
+                         z->b, z->c, (int)z->k, ways[j].name, (unsigned long long)bits);
+        }
+        free(a);
+        free(b);
+        free(c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_way_has_the_bits_of_the_loop),
+        cmocka_unit_test(empty_sums_are_plus_zero),
+        cmocka_unit_test(data_do_not_matter),
+        cmocka_unit_test(places_in_a_batch_do_not_matter),
+        cmocka_unit_test(prepared_operands_have_the_same_bits),
+        cmocka_unit_test(convolutions_have_one_order),
+        cmocka_unit_test(complex_products_have_one_order),
+        cmocka_unit_test(what_has_no_order_is_refused),
+        cmocka_unit_test(order_1_has_these_bits),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}

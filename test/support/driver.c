@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+bool driver_open(struct driver *d)
+{
+    const char *name = getenv("LIMBER_CUDA");
+    void *library = dlopen(name ? name : "libcuda.so.1", RTLD_NOW);
+
+    if (!library)
+        return false;
+#define GET(name, args) *(void **)&d->name = dlsym(library, #name);
+    DRIVER_FUNCTIONS(GET)
+    GET(simt_error, )
+    GET(simt_reset, )
+#undef GET
+    return d->cuInit(0) == 0;
+}

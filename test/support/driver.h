@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The driver of a GPU, as a program that uses the library has it: libcuda's functions that tests
+ * call, with what the stand-in has beside them. */
+#ifndef LIMBER_TEST_DRIVER_H
+#define LIMBER_TEST_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* CUlaunchConfig */
+struct launch_attribute {
+    int id, unused;
+    unsigned value[16];
+};
+struct launch_config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    struct launch_attribute *attribute;
+    unsigned attributes;
+};
+
+/* clang-format off */
+#define DRIVER_FUNCTIONS(F) \
+    F(cuInit, (unsigned)) F(cuDeviceGetAttribute, (int *, int, int)) \
+    F(cuDevicePrimaryCtxRetain, (void **, int)) F(cuCtxSetCurrent, (void *)) \
+    F(cuCtxSynchronize, (void)) F(cuMemAlloc_v2, (uint64_t *, size_t)) F(cuMemFree_v2, (uint64_t)) \
+    F(cuMemAllocAsync, (uint64_t *, size_t, void *)) \
+    F(cuMemHostAlloc, (void **, size_t, unsigned)) \
+    F(cuMemFreeHost, (void *)) F(cuMemGetInfo_v2, (size_t *, size_t *)) \
+    F(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *)) \
+    F(cuMemcpyDtoHAsync_v2, (void *, uint64_t, size_t, void *)) \
+    F(cuMemsetD32Async, (uint64_t, unsigned, size_t, void *)) \
+    F(cuStreamCreate, (void **, unsigned)) F(cuStreamDestroy_v2, (void *)) \
+    F(cuStreamSynchronize, (void *)) F(cuStreamIsCapturing, (void *, int *)) \
+    F(cuStreamBeginCapture_v2, (void *, int)) F(cuStreamEndCapture, (void *, void **)) \
+    F(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
+    F(cuGraphLaunch, (void *, void *)) F(cuGraphExecDestroy, (void *)) F(cuGraphDestroy, (void *)) \
+    F(cuModuleLoadData, (void **, const void *)) F(cuModuleUnload, (void *)) \
+    F(cuModuleGetFunction, (void **, void *, const char *)) \
+    F(cuFuncSetAttribute, (void *, int, int)) \
+    F(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+                       unsigned, void *, void **, void **)) \
+    F(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **)) \
+    F(cuOccupancyMaxActiveClusters, (int *, void *, const struct launch_config *)) \
+    F(cuTensorMapEncodeTiled, (void *, int, unsigned, uint64_t, const uint64_t *, \
+                               const uint64_t *, const uint32_t *, const uint32_t *, int, int, \
+                               int, int))
+/* clang-format on */
+
+struct driver {
+#define DRIVER_FIELD(name, args) int(*name) args;
+    DRIVER_FUNCTIONS(DRIVER_FIELD)
+#undef DRIVER_FIELD
+    /* of the stand-in alone */
+    const char *(*simt_error)(void);
+    void (*simt_reset)(void);
+};
+
+/* Opens the library that LIMBER_CUDA names, else libcuda.so.1; false where there is none. */
+bool driver_open(struct driver *d);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine_support.h"
+
+atomic_int compiles, loads, unloads, compile_delay;
+
+static bool counted_probe(struct target *t, struct diag *d)
+{
+    return limber_backend_interp.probe(t, d);
+}
+
+static bool counted_compile(const struct plan *p, const struct target *t, const struct dump *dump,
+                            struct blob *out, struct diag *d)
+{
+    compiles++;
+    usleep((useconds_t)compile_delay);
+    return limber_backend_interp.compile(p, t, dump, out, d);
+}
+
+static bool counted_load(const unsigned char *data, size_t size, struct kernel **k, struct diag *d)
+{
+    loads++;
+    return limber_backend_interp.load(data, size, k, d);
+}
+
+static bool counted_launch(struct kernel *k, struct call *c, struct diag *d)
+{
+    return limber_backend_interp.launch(k, c, d);
+}
+
+static void counted_unload(struct kernel *k)
+{
+    unloads++;
+    limber_backend_interp.unload(k);
+}
+
+const struct backend counted = { "counted",    counted_probe,  counted_compile,
+                                 counted_load, counted_launch, counted_unload,
+                                 NULL,         NULL,           NULL };
+const struct backend *const counted_list[] = { &counted, NULL };
+
+limber_context *counted_context(const limber_config *c)
+{
+    limber_context *ctx;
+    struct diag d = { 0 };
+
+    if (!limber_context_make(&ctx, c, counted_list, &d))
+        fail_msg("%s", d.text);
+    return ctx;
+}
+
+limber_status gemm_on_miss(limber_context *ctx, limber_on_miss on_miss, limber_report *report)
+{
+    static const double want[6] = { 50, 60, 114, 140, 178, 220 };
+    double a[12], b[8], c[6] = { -1, -1, -1, -1, -1, -1 };
+    const limber_contract contract = { .size = sizeof(limber_contract),
+                                       .promise = LIMBER_CONTRACT_NATIVE,
+                                       .on_miss = on_miss };
+    limber_format f64 = named("f64");
+    limber_status s;
+
+    for (int i = 0; i < 12; i++)
+        a[i] = i + 1;
+    for (int i = 0; i < 8; i++)
+        b[i] = i + 1;
+    s = limber_gemm(ctx, &contract, 3, 2, 4, NULL, (limber_matrix){ a, f64, 4, 1 },
+                    (limber_matrix){ b, f64, 2, 1 }, NULL, (limber_output){ c, f64, 2, 1 }, report);
+    if (s == LIMBER_STATUS_OK)
+        for (int i = 0; i < 6; i++)
+            if (c[i] != want[i])
+                return LIMBER_STATUS_INTERNAL;
+    return s;
+}
+
+limber_status small_gemm(limber_context *ctx, limber_report *report)
+{
+    return gemm_on_miss(ctx, LIMBER_ON_MISS_WAIT, report);
+}
+
+int tally(void *user, const limber_cache_entry *e)
+{
+    int *n = user;
+
+    n[e->good ? 1 : 0]++;
+    return 0;
+}
+
+static char *key_folder;
+
+static void discard_key_folder(void)
+{
+    discard(key_folder);
+}
+
+void clear_environment(void)
+{
+    char key[4200];
+
+    static const char *const names[] = {
+        "LIMBER_BACKEND",       "LIMBER_THREADS", "OMP_NUM_THREADS",   "LIMBER_CACHE_DIR",
+        "LIMBER_CACHE_MAXSIZE", "LIMBER_CACHE",   "LIMBER_NO_COMPILE", "LIMBER_DUMP",
+        "LIMBER_VERBOSE",       "LIMBER_PIN",
+    };
+
+    for (size_t i = 0; i < COUNT(names); i++)
+        unsetenv(names[i]);
+    key_folder = scratch();
+    snprintf(key, sizeof key, "%s/key", key_folder);
+    setenv("LIMBER_CACHE_KEY", key, 1);
+    atexit(discard_key_folder);
+}
