@@ -295,10 +295,13 @@ static int64_t chunks_of(const struct kernel_config *c, int64_t k)
     return k ? ceil_div(k, c->chunk) : 1;
 }
 
-/* Lines with sums: strips are summed whole. */
+/* Lines with sums: strips are summed whole, and the last one may end beyond the last panel. */
 static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels)
 {
-    return round_up(panels * c->side[side].lines, KERNEL_LANES);
+    int64_t lines = c->side[side].lines;
+    int64_t strip = lines < KERNEL_LANES ? KERNEL_LANES / lines * lines : KERNEL_LANES;
+
+    return round_up(round_up(panels * lines, strip), KERNEL_LANES);
 }
 
 static int64_t range_bytes(const struct kernel_config *c, int side, int64_t panels)

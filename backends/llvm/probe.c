@@ -144,7 +144,7 @@ static void rates(struct target *t, unsigned cpu)
     t->rate[UNIT_f64] = 2 * lanes * cycle;
     t->rate[UNIT_f32] = t->rate[UNIT_f16] = t->rate[UNIT_bf16] = t->rate[UNIT_tf32] =
         4 * lanes * cycle;
-    t->rate[UNIT_i8] = (cpu & CPU_amx                  ? 128 :
+    t->rate[UNIT_i8] = (cpu & CPU_amx                  ? 125 :
                         cpu & (CPU_vnni | CPU_avxvnni) ? 16 :
                                                          8) *
                        lanes * cycle;

@@ -108,3 +108,11 @@ void clear_environment(void)
     setenv("LIMBER_CACHE_KEY", key, 1);
     atexit(discard_key_folder);
 }
+
+void plan_without_matrix_unit(limber_context *ctx)
+{
+    double *rate = &ctx->machine.target.rate[UNIT_i8];
+
+    if (*rate > 3.84e11)
+        *rate = 3.84e11;
+}

@@ -37,6 +37,9 @@ limber_status small_gemm(limber_context *ctx, limber_report *report);
 /* For limber_cache_each(): counts entries in int[2], damaged ones and good ones. */
 int tally(void *user, const limber_cache_entry *e);
 
+/* Products so small are cut into parts where INT8 is no faster than with AVX-512 VNNI. */
+void plan_without_matrix_unit(limber_context *ctx);
+
 /* What the tester's environment says does not count, and their key is left alone. */
 void clear_environment(void);
 

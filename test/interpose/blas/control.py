@@ -20,6 +20,11 @@ def last():
     return ctypes.CDLL(None).limber_blas_last_call(ctypes.byref(call)), call
 
 
+def is_called(call, name):
+    """A wheel of NumPy calls a BLAS of its own: scipy_NAME or scipy_NAME64_."""
+    return call.routine.decode() in (name, f"scipy_{name}", f"scipy_{name}64_")
+
+
 def calls():
     import numpy as np
     np.seterr(all="raise")          # flags are the caller's
@@ -36,7 +41,7 @@ def ask():
     assert last()[0] == 0           # nothing has come by
     calls()
     known, call = last()
-    assert known == 1 and call.routine == b"cblas_zgemm", call.routine
+    assert known == 1 and is_called(call, "cblas_zgemm"), call.routine
     assert sorted((call.m, call.n, call.k)) == [40, 50, 60] and call.served and not call.why_not
     print(os.getpid())
 
@@ -56,7 +61,7 @@ def several(names="cblas_dsyrk"):
     a[:300] = rng.integers(-9, 9, (300, 70))
     a @ a.T
     known, call = last()
-    assert known and call.served and call.routine == names.encode(), (call.routine, call.why_not)
+    assert known and call.served and is_called(call, names), (call.routine, call.why_not)
     print("right")
 
 

@@ -65,6 +65,9 @@ expect 0 '^0 failures' env -u LIMBER_BACKEND LD_PRELOAD="$library" LIMBER_CONTRA
 
 # ---- without libLLVM: who computes is told once, and what native may be given back is ----
 bare="env -u LIMBER_BACKEND LD_PRELOAD=$library LIMBER_CACHE=off LIMBER_LLVM=$work/none"
+expect 0 'gemm_? 131 x 140 x 150 by' $bare LIMBER_CONTRACT=correct LIMBER_VERBOSE=1 "$program" served  # prebuilt kernels
+lines 0 'the interpreter computes'
+bare="$bare LIMBER_KERNELS=specialised"
 expect 0 '^0 failures' $bare LIMBER_CONTRACT=native "$program" left
 expect 0 "is left to the program.s BLAS, and others may be .*LIMBER_LLVM: $work/none" $bare LIMBER_CONTRACT=native "$program" left
 lines 1 'liblimber_blas:'

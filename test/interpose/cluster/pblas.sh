@@ -53,7 +53,16 @@ check "no contract: status $status" [ $status != 0 ]
 check "no contract: cancelled sums are lost" grep -q 'large integers: .* FAILED' "$work/0"
 check "no contract: nothing is served" [ "$(served 0)" = 0 ]
 
+# Nothing may be compiled: prebuilt kernels serve.
+ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NO_COMPILE=1 \
+    LIMBER_CACHE_DIR="$work/absent" "$program" 1 2 128 0
+status=$?
+check "LIMBER_NO_COMPILE, prebuilt kernels: status $status" [ $status = 0 ]
+check "LIMBER_NO_COMPILE, prebuilt kernels: nothing is left to the BLAS" [ "$(unserved)" = 0 ]
+check "LIMBER_NO_COMPILE, prebuilt kernels: rank 1 is served" is_served correct 1
+
 # Kernels that are neither there nor may be made: the BLAS serves, and says so.
+export LIMBER_KERNELS=specialised
 ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NO_COMPILE=1 \
     LIMBER_CACHE_DIR="$work/absent" "$program" 1 2 192 1
 status=$?
