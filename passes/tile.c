@@ -56,7 +56,7 @@ static bool measured(const struct node *n, const struct target *t, int64_t nr, i
 bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
-    int64_t bytes, lanes, group, mr, nr, kc, mb, nb, chunk;
+    int64_t bytes, lanes, group, mr, nr, kc, mb, nb, chunk, most;
 
     if (!n || limber_num(n, ATTR_unit) == UNIT_exact)
         return true;
@@ -80,12 +80,14 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     if (limber_num(n, ATTR_unit) == UNIT_i8 && t->matrix)
         mr = nr = 2 * t->matrix;
     chunk = limber_num(n, ATTR_chunk);
+    /* a matrix unit outruns the second level of cache: A alone comes from there */
+    most = limber_num(n, ATTR_unit) == UNIT_i8 && t->matrix ? t->l1 / 2 : t->l1 * 3 / 2;
     if (limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum ||
         chunk < 64)
         kc = chunk; /* float totals are added once a chunk */
     else /* a part's tiles are left out block by block */
         for (kc = 64; kc * 2 <= (p->roundings && chunk > 256 ? 256 : chunk) &&
-                      chunk % (kc * 2) == 0 && kc * 2 * nr * bytes <= t->l1 * 3 / 2;)
+                      chunk % (kc * 2) == 0 && kc * 2 * nr * bytes <= most;)
             kc *= 2;
     mb = round_down(at_least(t->l2 / 4 / (kc * bytes), mr), mr);
     mb = mb > 20 * mr ? 20 * mr : mb;

@@ -326,7 +326,7 @@ static int64_t scratch_bytes(const struct kernel_config *c)
     if (c->unit == UNIT_exact)
         return 64;
     /* a strip may read past the last column */
-    return block * (c->reconstruct == RECONSTRUCT_sum ? 0 : wide) +
+    return (c->reconstruct == RECONSTRUCT_sum ? 0 : kernel_tile_bytes(c, wide)) +
            block * (c->small ? 1 : c->accumulators) *
                (c->reconstruct == RECONSTRUCT_sum ? wide :
                 c->reconstruct == RECONSTRUCT_crt ? 1 :

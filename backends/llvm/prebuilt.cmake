@@ -72,7 +72,8 @@ foreach(tile ${_tiles})
               -DFIXED_unit=UNIT_${unit} -DFIXED_mr=${mr} -DFIXED_nr=${nr} -DFIXED_group=${group}
               -DFIXED_bytes=${bytes} -DFIXED_matrix=${matrix} -DFIXED_columns=${columns}
               -Dlimber_pack=limber_pack_${id} -Dlimber_block=limber_block_${id}
-              -Dlimber_micro=${name}
+              -Dlimber_micro=${name} -Dlimber_micro_open=${name}_open
+              -Dlimber_micro_close=${name}_close
               ${_clang_${isa}} ${_clang_prebuilt}
               ${_kernel}/kernel.c -o ${_out}/${id}.o
       DEPENDS ${_kernel}/kernel.c ${_headers}

@@ -208,9 +208,9 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
             limber_columns_add(column, 1, t, f->weight[acc]);
             continue;
         }
-        share += *(const unsigned char *)at * f->share[acc];
+        share += *(const int8_t *)at * f->share[acc];
         for (int d = 0; d < f->crt.digits; d++)
-            column[d] += (int64_t)*(const unsigned char *)at * f->crt.cofactor[acc][d];
+            column[d] += (int64_t)*(const int8_t *)at * f->crt.cofactor[acc][d];
     }
     if (f->reconstruct == RECONSTRUCT_crt)
         for (int d = 0; d < f->crt.digits; d++)

@@ -29,6 +29,9 @@ extern const struct kernel_config limber_kernel_constants;
  * `step` bytes apart. */
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
                   int64_t first, const int32_t *bias, const char *next, int64_t step);
+/* Before and after calls of the register tile on a matrix unit. */
+void limber_micro_open(void);
+void limber_micro_close(void);
 
 #if !defined(KERNEL_PREBUILT)
 /* The code generator calls these for long copies and clears.  The object must need nothing else. */

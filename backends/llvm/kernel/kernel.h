@@ -19,6 +19,7 @@ enum {
     KERNEL_COLUMNS = 9,
     KERNEL_EXACT = 12,      /* bytes of an element of `exact`: a double and its exponent */
     KERNEL_NR = 256,        /* most columns of a register tile */
+    KERNEL_FETCHES = 4,     /* lines of cache that a matrix unit's tile fetches each step */
     KERNEL_RANGES = 3       /* numbers that are kept of each line of a simulated unit's operand */
 };
 
@@ -85,6 +86,13 @@ struct kernel_config {
     double cofactor[LIMBER_MODULI][KERNEL_COLUMNS];
     double product[KERNEL_COLUMNS];
 };
+
+/* Bytes of the sums of register tiles in a block's scratch memory, where they are of `each` bytes: a
+ * matrix unit keeps one column of tiles, unless a chain is its element's total. */
+static inline int64_t kernel_tile_bytes(const struct kernel_config *c, int64_t each)
+{
+    return (int64_t)c->mb * (c->matrix && c->rows > 1 ? c->nr : c->nb) * each;
+}
 
 /* One operand of a call, packed: panel by panel, limb by limb, [k/group][lines][group]. */
 struct packed {

@@ -83,7 +83,8 @@ FLAT struct ahead ahead_of(const char *next_b, int64_t bytes_b, const char *next
                            int64_t panel_a, int64_t bytes_a, int64_t panels_a, int64_t groups,
                            int64_t i, int64_t j, const char *here)
 {
-    int64_t lines = groups * 64, for_b = (bytes_b + lines - 1) / lines;
+    int64_t lines = FIXED(matrix) ? groups / 16 * KERNEL_FETCHES * 64 : groups * 64;
+    int64_t for_b = (bytes_b + lines - 1) / lines;
     int64_t each = (bytes_a + lines - 1) / lines, turn = j * (panels_a - for_b) + i - for_b;
 
     if (i < for_b)
@@ -109,6 +110,8 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                          next_p0 * FIXED(bytes) * FIXED(mr);
     int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG(c).offsets : is_part(c);
 
+    if (FIXED(matrix))
+        limber_micro_open();
     for (int64_t j = 0; j < b->panels_b; j++) {
         const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes +
                          p0 * FIXED(bytes) * FIXED(nr);
@@ -133,6 +136,8 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                 limber_micro(pa, pb, groups, to, t->row, first, bias, ahead.from, ahead.step);
         }
     }
+    if (FIXED(matrix))
+        limber_micro_close();
 }
 
 /* ---- totals ---------------------------------------------------------------------------------- */
@@ -149,20 +154,28 @@ FLAT int totals_of_block(const struct kernel_call *c)
     return CFG(c).small ? 1 : CFG(c).accumulators;
 }
 
-/* Scratch: the tile array (exact schemes), then for each row the accumulators side by side. */
+/* Scratch: sums of register tiles (exact schemes), then the accumulators. */
 FLAT const char *totals(const struct kernel_call *c, const char *scratch)
 {
-    return scratch + (is_float() ? 0 : (int64_t)CFG(c).mb * CFG(c).nb * acc_bytes());
+    return scratch + (is_float() ? 0 : kernel_tile_bytes(&CFG(c), acc_bytes()));
 }
 
+/* From row to row, and from accumulator to accumulator: residues, of which there are many, are
+ * arrays of their own; others lie side by side in a row. */
 FLAT int64_t total_row(const struct kernel_call *c)
 {
-    return (int64_t)totals_of_block(c) * CFG(c).nb * total_bytes();
+    return (RECONSTRUCT == RECONSTRUCT_crt ? 1 : (int64_t)totals_of_block(c)) * CFG(c).nb *
+           total_bytes();
+}
+
+FLAT int64_t total_step(const struct kernel_call *c)
+{
+    return (RECONSTRUCT == RECONSTRUCT_crt ? (int64_t)CFG(c).mb : 1) * CFG(c).nb * total_bytes();
 }
 
 FLAT int64_t total_at(const struct kernel_call *c, int64_t i, int acc, int64_t j)
 {
-    return i * total_row(c) + ((int64_t)acc * CFG(c).nb + j) * total_bytes();
+    return i * total_row(c) + acc * total_step(c) + j * total_bytes();
 }
 
 /* What packed offsets added to a chain is -ob sum a' - oa sum b' + oa ob length. */
@@ -187,11 +200,18 @@ FLAT struct correction correction_of(const struct kernel_call *c, const struct b
     return x;
 }
 
-/* Sixteen chains of the tile array. */
-FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const char *tile,
+/* Sums of register tiles of a block's columns [j0, j1): chains that go to the totals. */
+struct chains {
+    const char *at;
+    int64_t row;            /* bytes */
+    int64_t j0, j1;
+};
+
+/* Sixteen chains, of row i and from column j on. */
+FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const char *at,
                  int64_t i, int64_t j)
 {
-    v16u t = LOAD(v16u, tile + (i * CFG(c).nb + j) * 4);
+    v16u t = LOAD(v16u, at);
 
     if (!CFG(c).offsets)
         return (v16i)t;
@@ -204,15 +224,15 @@ FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const 
 
 /* Adds an exact chain to its total. */
 FLAT void fold_total(const struct kernel_call *c, const struct block *b,
-                     const struct correction *x, const char *tile,
-                     char *total, const struct kernel_row *row, int fresh)
+                     const struct correction *x, const struct chains *t, char *total,
+                     const struct kernel_row *row, int fresh)
 {
     int shift = CFG(c).small ? CFG(c).weight[row->acc] : 0, acc = CFG(c).small ? 0 : row->acc;
 
     for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t j = 0; j < b->cols; j += KERNEL_LANES) {
-            v16i t = chains(c, x, tile, i, j);
-            v8l low = TO(v8l, LOW(t)) << shift, high = TO(v8l, HIGH(t)) << shift;
+        for (int64_t j = t->j0; j < t->j1; j += KERNEL_LANES) {
+            v16i v = chains(c, x, t->at + i * t->row + (j - t->j0) * 4, i, j);
+            v8l low = TO(v8l, LOW(v)) << shift, high = TO(v8l, HIGH(v)) << shift;
             char *to = total + total_at(c, i, acc, j);
 
             if (!fresh) {
@@ -243,35 +263,35 @@ FLAT void fold_floats(const struct kernel_call *c, const struct block *b, const 
         }
 }
 
-/* t inverse mod p of a 32-bit chain: its halves times inverse and 2^16 inverse, symmetric, stay
- * below 2^23 and are exact in binary32; a quotient off by less than 2^-8 leaves |r| <= p/2 + 1. */
+/* t inverse mod p of a 32-bit chain, in [-p/2, p/2]: its halves times inverse and 2^16 inverse,
+ * symmetric, stay below 2^23 and are exact in binary32; a quotient off by less than 2^-9 leaves
+ * |r| < p/2 + 1/2. */
 FLAT v16i residue_of(const struct kernel_call *c, v16i t, int l)
 {
     float m = (float)CFG(c).crt.modulus[l];
     v16i low = t << 16 >> 16, high = (t - low) >> 16;
     v16f u = FMA(TO(v16f, high), all_f(CFG(c).fold[l][1]), TO(v16f, low) * CFG(c).fold[l][0]);
 
-    u = FMA(ROUND(u * CFG(c).inverse[l]), all_f(-m), u);
-    u += (v16f)((v16i)(u < 0) & (v16i)all_f(m));
-    return TO(v16i, u);
+    return TO(v16i, FMA(ROUND_PRODUCT(u, all_f(CFG(c).inverse[l])), all_f(-m), u));
 }
 
-FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const char *tile,
+FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const struct chains *t,
                        char *total, int l, int fresh)
 {
     int32_t p = CFG(c).crt.modulus[l];
 
     for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t j = 0; j < b->cols; j += KERNEL_LANES) {
+        for (int64_t j = t->j0; j < t->j1; j += KERNEL_LANES) {
             char *to = total + total_at(c, i, l, j);
-            v16i r = residue_of(c, LOAD(v16i, tile + (i * CFG(c).nb + j) * 4), l);
-            v16b v;
+            v16i r = residue_of(c, LOAD(v16i, t->at + i * t->row + (j - t->j0) * 4), l);
+            v16c v;
 
             if (!fresh) {
-                r += TO(v16i, LOAD(v16b, to));
-                r -= (r >= p) & p;
+                r += TO(v16i, LOAD(v16c, to));
+                r -= (r > p / 2) & p;
+                r += (r < -(p / 2)) & p;
             }
-            v = TO(v16b, r);
+            v = TO(v16c, r);    /* 128 mod 256 is as good as -128 */
             STORE(to, v);
         }
 }
@@ -295,18 +315,18 @@ FLAT int is_single(const struct kernel_call *c)
            c->k <= CFG(c).chunk;
 }
 
-FLAT void fold(const struct kernel_call *c, const struct block *b, const char *tile, char *total,
-               const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
+FLAT void fold(const struct kernel_call *c, const struct block *b, const struct chains *t,
+               char *total, const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
 {
     struct correction x;
 
     if (RECONSTRUCT == RECONSTRUCT_crt) {
-        fold_residue(c, b, tile, total, row->acc, fresh);
+        fold_residue(c, b, t, total, row->acc, fresh);
     } else if (FIXED(unit) == UNIT_i8) {
         x = correction_of(c, b, row->a, row->b, chunk, length);
-        fold_total(c, b, &x, tile, total, row, fresh);
+        fold_total(c, b, &x, t, total, row, fresh);
     } else {
-        fold_floats(c, b, tile, total, row, fresh);
+        fold_floats(c, b, t->at, total, row, fresh);
     }
 }
 
@@ -316,6 +336,7 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
     const struct kernel_row *row = &CFG(c).row[r];
     struct tiles t = { scratch, (int64_t)CFG(c).nb * acc_bytes(), 0, 0, 0 };
     char *total = (char *)totals(c, scratch);
+    struct chains all = { scratch, t.row, 0, b->cols };
 
     for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc) {
         int64_t chunk = p0 / CFG(c).chunk, from = chunk * CFG(c).chunk;
@@ -330,11 +351,80 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
         if (RECONSTRUCT == RECONSTRUCT_shift && is_single(c))
             return;             /* the store takes the offsets away */
         if (fresh)      /* constants, so that no load depends on it */
-            fold(c, b, scratch, total, row, chunk, end - from, 1);
+            fold(c, b, &all, total, row, chunk, end - from, 1);
         else
-            fold(c, b, scratch, total, row, chunk, end - from, 0);
+            fold(c, b, &all, total, row, chunk, end - from, 0);
         fresh = 0;
     }
+}
+
+/* Chains over k in [from, end) of column j of register tiles.  The part of B's panel that is kc long
+ * stays in the first level of cache while A passes by, from the second. */
+FLAT void multiply_column(const struct kernel_call *c, const struct block *b, int r, int64_t j,
+                          int64_t from, int64_t end, char *tile)
+{
+    const struct kernel_row *row = &CFG(c).row[r], *next = r + 1 < CFG(c).rows ? row + 1 : row;
+    const struct packed *oa = &c->op[0], *ob = &c->op[1];
+    int64_t line_a = FIXED(mr) * FIXED(bytes), line_b = FIXED(nr) * FIXED(bytes);
+    const char *a = oa->data + b->panel_a * oa->panel_bytes;
+    const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + row->b * ob->limb_bytes;
+    const char *next_a = a + next->a * oa->limb_bytes + from * line_a;
+    const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes :
+                         ob->data + b->panel_b * ob->panel_bytes + next->b * ob->limb_bytes;
+    int64_t parts = (end - from + CFG(c).kc - 1) / CFG(c).kc, part = 0;
+
+    for (int64_t p0 = from; p0 < end; p0 += CFG(c).kc, part++) {
+        int64_t groups = (min64(CFG(c).kc, c->k - p0) + 63) / 64 * 16;
+        int64_t length = groups * FIXED(group);
+        int zero_b = !CFG(c).offsets &&
+                     !ob->nonzero[((b->panel_b + j) * CFG(c).side[1].limbs + row->b) * ob->blocks +
+                                  p0 / CFG(c).kc];
+        const char *then_b = part + 1 < parts ? pb + (p0 + length) * line_b :
+                                                next_b + from * line_b;
+
+        for (int64_t i = 0; i < b->panels_a; i++) {
+            struct ahead ahead = ahead_of(then_b, length * line_b, next_a, oa->panel_bytes,
+                                          (end - from) * line_a, b->panels_a, groups, i,
+                                          j * parts + part, pb);
+            char *to = tile + i * FIXED(mr) * FIXED(nr) * 4;
+            int zero = zero_b || (!CFG(c).offsets && !oa->nonzero[
+                           ((b->panel_a + i) * CFG(c).side[0].limbs + row->a) * oa->blocks +
+                           p0 / CFG(c).kc]);
+
+            if (!zero)
+                limber_micro(a + i * oa->panel_bytes + row->a * oa->limb_bytes + p0 * line_a,
+                             pb + p0 * line_b, groups, to, FIXED(nr) * 4, p0 == from, 0,
+                             ahead.from, ahead.step);
+            else if (p0 == from)
+                clear_tile(to, FIXED(nr) * 4);
+        }
+    }
+}
+
+/* On a matrix unit a column of register tiles goes to the totals at once: it is small, so that the
+ * limbs of a large block have the second level of cache to themselves. */
+FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int r, char *scratch,
+                        int fresh)
+{
+    const struct kernel_row *row = &CFG(c).row[r];
+    char *total = (char *)totals(c, scratch);
+
+    limber_micro_open();
+    for (int64_t from = 0; from < c->k; from += CFG(c).chunk, fresh = 0) {
+        int64_t end = min64(from + CFG(c).chunk, c->k), chunk = from / CFG(c).chunk;
+
+        for (int64_t j = 0; j < b->panels_b; j++) {
+            struct chains t = { scratch, FIXED(nr) * 4, j * FIXED(nr),
+                                min64(b->cols, (j + 1) * FIXED(nr)) };
+
+            multiply_column(c, b, r, j, from, end, scratch);
+            if (fresh)      /* constants, so that no load depends on it */
+                fold(c, b, &t, total, row, chunk, end - from, 1);
+            else
+                fold(c, b, &t, total, row, chunk, end - from, 0);
+        }
+    }
+    limber_micro_close();
 }
 
 /* Register tiles are stored to C itself. */
@@ -354,13 +444,18 @@ FLAT void products(const struct kernel_call *c, const struct block *b, char *scr
         return;
     }
     if (CFG(c).bare)
-        __builtin_memset((char *)totals(c, scratch), 0, (size_t)(b->rows * total_row(c)));
+        __builtin_memset((char *)totals(c, scratch), 0,
+                         (size_t)(totals_of_block(c) * (int64_t)CFG(c).mb * CFG(c).nb *
+                                  total_bytes()));
     for (int r = 0; r < CFG(c).rows; r++) {
         int fresh = CFG(c).small ? r == 0 : r == 0 || CFG(c).row[r - 1].acc != CFG(c).row[r].acc;
         struct tiles t = { scratch + total_at(c, 0, CFG(c).row[r].acc, 0), total_row(c), 0, 0, 0 };
 
         if (!is_float()) {
-            exact_row(c, b, r, scratch, fresh);
+            if (FIXED(matrix) && CFG(c).rows > 1)
+                exact_columns(c, b, r, scratch, fresh);
+            else
+                exact_row(c, b, r, scratch, fresh);
             continue;
         }
         for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc)

@@ -225,6 +225,50 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
     }
 }
 
+/* Four bytes of four rows each. */
+FLAT v16i word_of(const v16i v[4])
+{
+    return (v[0] & 255) | (v[1] & 255) << 8 | (v[2] & 255) << 16 | v[3] << 24;
+}
+
+/* Sixteen rows of a limb of A for a matrix unit: 16 bytes of each line, transposed in registers. */
+FLAT void put_square(const struct strip *w, int limb, const v16i v[KERNEL_BLOCK])
+{
+    int64_t row = w->p0 / 4;
+    char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
+               (row / 16 * FIXED(mr) + w->first - w->panel * FIXED(mr)) * 64 + row % 16 * 4;
+    v16i a = word_of(v), b = word_of(v + 4), c = word_of(v + 8), d = word_of(v + 12), line[4];
+    v16i ab0 = __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13,
+                                       29);
+    v16i ab1 = __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30,
+                                       15, 31);
+    v16i cd0 = __builtin_shufflevector(c, d, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13,
+                                       29);
+    v16i cd1 = __builtin_shufflevector(c, d, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30,
+                                       15, 31);
+
+    /* quarter q of line[r]: of line 4 q + r */
+    line[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13,
+                                      28, 29);
+    line[1] = __builtin_shufflevector(ab0, cd0, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14,
+                                      15, 30, 31);
+    line[2] = __builtin_shufflevector(ab1, cd1, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13,
+                                      28, 29);
+    line[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14,
+                                      15, 30, 31);
+    UNROLL for (int r = 0; r < 4; r++) {
+        v4i q0 = __builtin_shufflevector(line[r], line[r], 0, 1, 2, 3);
+        v4i q1 = __builtin_shufflevector(line[r], line[r], 4, 5, 6, 7);
+        v4i q2 = __builtin_shufflevector(line[r], line[r], 8, 9, 10, 11);
+        v4i q3 = __builtin_shufflevector(line[r], line[r], 12, 13, 14, 15);
+
+        STORE(to + r * 64, q0);
+        STORE(to + (4 + r) * 64, q1);
+        STORE(to + (8 + r) * 64, q2);
+        STORE(to + (12 + r) * 64, q3);
+    }
+}
+
 /* Eight rows of a limb as integers. */
 FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
 {
@@ -232,7 +276,7 @@ FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
         v16i word = v[i];
 
         if (FIXED(group) == 4)
-            word = (v[i] & 255) | (v[i + 1] & 255) << 8 | (v[i + 2] & 255) << 16 | v[i + 3] << 24;
+            word = word_of(v + i);
         else if (FIXED(group) == 2)
             word = (v[i] & 65535) | v[i + 1] << 16;
         if (p + i < w->len)
@@ -259,6 +303,10 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
         add_sums(w, limb, sum);
     if (!CFG(w->c).offsets)
         mark(w, limb, ANY(any));
+    if (FIXED(matrix) && !w->side) {
+        put_square(w, limb, v);
+        return;
+    }
     ROLL for (int p = 0; p < w->len; p += 8)
         put_eight(w, limb, p, v + p);
 }
@@ -460,16 +508,17 @@ FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
-/* Eight rows of residue l: the digits times the powers of 2^12 stay below 2^22 and are exact in
- * binary32; a quotient off by less than 2^-9 leaves a residue of at most p/2 + 1/2. */
+/* Eight rows of residue l, in [-p/2, p/2], or [0, p] for an unsigned operand: the digits times the
+ * powers of 2^12 stay below 2^22 and are exact in binary32; a quotient off by less than 2^-9 leaves
+ * |r| < p/2 + 1/2. */
 FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
 {
     float m = (float)CFG(w->c).crt.modulus[l], inverse = CFG(w->c).inverse[l];
-    v16i lift = (v16i)all_f(w->s->is_signed ? 0 : m);
+    int lift = w->s->is_signed ? 0 : CFG(w->c).crt.modulus[l] / 2;
     v16f t[8];
 
     UNROLL for (int i = 0; i < 8; i++)
-        t[i] = all_f(0);
+        t[i] = all_f((float)-lift);
     ROLL for (int i = 0; i < w->as->digits; i++) {
         v16f power = all_f(CFG(w->c).power[l][i]);
 
@@ -477,9 +526,8 @@ FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
             t[q] = FMA(d[i][p + q], power, t[q]);
     }
     UNROLL for (int q = 0; q < 8; q++) {
-        t[q] = FMA(ROUND(t[q] * inverse), all_f(-m), t[q]);
-        t[q] += (v16f)((v16i)(t[q] < 0) & lift);
-        v[q] = TO(v16i, t[q]);
+        t[q] = FMA(ROUND_PRODUCT(t[q], all_f(inverse)), all_f(-m), t[q]);
+        v[q] = TO(v16i, t[q]) + lift;
     }
 }
 
@@ -496,6 +544,14 @@ FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
     some = ANY(any);
     ROLL for (int l = 0; l < w->as->limbs; l++) {
         mark(w, l, some);
+        if (FIXED(matrix) && !w->side) {
+            v16i v[KERNEL_BLOCK];
+
+            residues_of(w, d, l, 0, v);
+            residues_of(w, d, l, 8, v + 8);
+            put_square(w, l, v);
+            continue;
+        }
         ROLL for (int p = 0; p < w->len; p += 8) {
             v16i v[8];
 

@@ -82,7 +82,7 @@ FLAT void small_totals(const struct kernel_call *c, const struct block *b, const
 {
     if (is_single(c)) {
         struct correction x = correction_of(c, b, CFG(c).row[0].a, CFG(c).row[0].b, 0, c->k);
-        v16i t = chains(c, &x, scratch, i, j0);
+        v16i t = chains(c, &x, scratch + (i * CFG(c).nb + j0) * 4, i, j0);
 
         v[0] = TO(v8l, LOW(t)) << CFG(c).weight[0];
         v[1] = TO(v8l, HIGH(t)) << CFG(c).weight[0];
@@ -135,7 +135,7 @@ FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, 
     UNROLL for (int d = 0; d < FIXED(columns); d++)
         low[d] = high[d] = all_d(0);
     ROLL for (int l = 0; l < CFG(c).accumulators; l++) {
-        v16i r = TO(v16i, LOAD(v16b, total + total_at(c, i, l, j)));
+        v16i r = TO(v16i, LOAD(v16c, total + total_at(c, i, l, j)));
         v8d first = TO(v8d, LOW(r)), second = TO(v8d, HIGH(r)), share = all_d(CFG(c).share[l]);
 
         share_low = FMA(first, share, share_low);
@@ -393,7 +393,7 @@ FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const 
                       int64_t i, int64_t j)
 {
     return c->cold->total(c, b->i0 + i, b->j0 + j, totals(c, scratch) + total_at(c, i, 0, j),
-                          (int64_t)CFG(c).nb * total_bytes());
+                          total_step(c));
 }
 
 /* Eight integers without their scales, by way of a double-double, which holds them exactly: scaled

@@ -28,18 +28,18 @@ int main(int argc, char **argv)
     static struct kernel_config k;
     struct target t = { .vector_bits = 0 };
     struct text text = { 0 };
-    const char *at;
+    const char *from, *at;
 
     if (argc != ARGUMENTS)
         return 2;
     describe(argv, &k, &t);
     if (!limber_micro_text(&k, &t, &text))
         return 1;
-    at = strstr(text.s, general);
-    if (!at)
+    for (from = text.s; (at = strstr(from, general)); from = at + strlen(general))
+        printf("%.*sdefine hidden void @%s", (int)(at - from), from, argv[NAME]);
+    if (from == text.s)
         return 1;
-    printf("%.*sdefine hidden void @%s%s", (int)(at - text.s), text.s, argv[NAME],
-           at + strlen(general));
+    printf("%s", from);
     limber_text_clear(&text);
     return fflush(stdout) ? 1 : 0;
 }

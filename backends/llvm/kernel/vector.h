@@ -38,6 +38,8 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
 #define FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
 #define ROUND(a) __builtin_elementwise_rint(a)
 #define FLOOR(a) __builtin_elementwise_floor(a)
+/* The integer nearest to a b, for |a b| < 2^22. */
+#define ROUND_PRODUCT(a, b) (FMA(a, b, all_f(0x1.8p23f)) - 0x1.8p23f)
 #define TRUNC(a) __builtin_elementwise_trunc(a)
 #define ANY(mask) (__builtin_reduce_or(mask) != 0)
 
