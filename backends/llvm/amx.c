@@ -84,22 +84,20 @@ bool limber_amx_text(const struct kernel_config *k, struct text *out)
 {
     limber_text_add(out, "%s", declarations);
     tile_config(out);
-    limber_text_add(out,
-                    "define void @limber_micro_open() {\n"
-                    "  call void @llvm.x86.ldtilecfg(ptr @limber_tiles)\n  ret void\n}\n"
-                    "define void @limber_micro_close() {\n"
-                    "  call void @llvm.x86.tilerelease()\n  ret void\n}\n"
-                    "define void @limber_micro(ptr %%a, ptr %%b, i64 %%n, ptr %%c, "
-                    "i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 %%step) {\nentry:\n"
-                    "  %%fresh = icmp ne i64 %%first, 0\n"
-                    "  br i1 %%fresh, label %%begun, label %%added\nbegun:\n"
-                    "  %%zero = icmp eq ptr %%bias, null\n"
-                    "  br i1 %%zero, label %%cleared, label %%biased\ncleared:\n");
+    limber_text_add(out, "define void @limber_micro_open() {\n"
+                         "  call void @llvm.x86.ldtilecfg(ptr @limber_tiles)\n  ret void\n}\n"
+                         "define void @limber_micro_close() {\n"
+                         "  call void @llvm.x86.tilerelease()\n  ret void\n}\n"
+                         "define void @limber_micro(ptr %%a, ptr %%b, i64 %%n, ptr %%c, "
+                         "i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 %%step) {\nentry:\n"
+                         "  %%fresh = icmp ne i64 %%first, 0\n"
+                         "  br i1 %%fresh, label %%begun, label %%added\nbegun:\n"
+                         "  %%zero = icmp eq ptr %%bias, null\n"
+                         "  br i1 %%zero, label %%cleared, label %%biased\ncleared:\n");
     for (int t = 0; t < 4; t++)
         limber_text_add(out, "  call void @llvm.x86.tilezero(i8 %d)\n", t);
-    limber_text_add(out,
-                    "  br label %%entered\nbiased:\n"
-                    "  %%bias1 = getelementptr i8, ptr %%bias, i64 64\n");
+    limber_text_add(out, "  br label %%entered\nbiased:\n"
+                         "  %%bias1 = getelementptr i8, ptr %%bias, i64 64\n");
     for (int t = 0; t < 4; t++)         /* every row is the row of biases */
         limber_text_add(out, "  call void @llvm.x86.tileloadd64(i8 %d, ptr %%bias%s, i64 0)\n", t,
                         t % 2 ? "1" : "");

@@ -358,8 +358,8 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
     }
 }
 
-/* Chains over k in [from, end) of column j of register tiles.  The part of B's panel that is kc long
- * stays in the first level of cache while A passes by, from the second. */
+/* Chains over k in [from, end) of column j of register tiles.  The part of B's panel that is kc
+ * long stays in the first level of cache while A passes by, from the second. */
 FLAT void multiply_column(const struct kernel_call *c, const struct block *b, int r, int64_t j,
                           int64_t from, int64_t end, char *tile)
 {
