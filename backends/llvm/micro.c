@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Groups of k in one round of the loop: with one alone, its own instructions cost a tenth. */
+enum { GROUPS = 4 };
+
 /* The words of one unit's step. */
 struct step {
     char vector[24], scalar[8], packed[24]; /* accumulator; broadcast element; operand of mac */
@@ -66,78 +69,160 @@ static char cast(const struct step *s, char yes, char no)
     return casts(s) ? yes : no;
 }
 
+/* One group of k: `in` and `sum` begin the names of the accumulators before and after it, `at` ends
+ * those of everything else. */
+struct copy {
+    const char *in, *sum, *at;
+    int group; /* from where the pointers are */
+};
+
 /* acc + a b for accumulator (r, v). */
-static void mac(const struct kernel_config *k, const struct step *s, int r, int v, struct text *out)
+static void mac(const struct kernel_config *k, const struct step *s, const struct copy *c, int r,
+                int v, struct text *out)
 {
-    const char *w = s->vector;
+    const char *w = s->vector, *at = c->at;
 
     if (k->unit != UNIT_i8)
-        limber_text_add(out, "  %%n%d.%d = call %s %s(%s %%a%d, %s %%b%d, %s %%c%d.%d)\n", r, v, w,
-                        s->intrinsic, w, r, w, v, w, r, v);
+        limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%a%d.%s, %s %%b%d.%s, %s %%%s%d.%d)\n",
+                        c->sum, r, v, w, s->intrinsic, w, r, at, w, v, at, w, c->in, r, v);
     else if (k->group == 4)
-        limber_text_add(out, "  %%n%d.%d = call %s %s(%s %%c%d.%d, %s %%%c%d, %s %%%c%d)\n", r, v,
-                        w, s->intrinsic, w, r, v, s->packed, cast(s, 'x', 'a'), r, s->packed,
-                        cast(s, 'y', 'b'), v);
+        limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%%c%d.%s, %s %%%c%d.%s)\n",
+                        c->sum, r, v, w, s->intrinsic, w, c->in, r, v, s->packed, cast(s, 'x', 'a'),
+                        r, at, s->packed, cast(s, 'y', 'b'), v, at);
     else if (k->group == 2)
         limber_text_add(out,
-                        "  %%m%d.%d = call %s %s(%s %%x%d, %s %%y%d)\n"
-                        "  %%n%d.%d = add %s %%c%d.%d, %%m%d.%d\n",
-                        r, v, w, s->intrinsic, s->packed, r, s->packed, v, r, v, w, r, v, r, v);
+                        "  %%m%d.%d.%s = call %s %s(%s %%x%d.%s, %s %%y%d.%s)\n"
+                        "  %%%s%d.%d = add %s %%%s%d.%d, %%m%d.%d.%s\n",
+                        r, v, at, w, s->intrinsic, s->packed, r, at, s->packed, v, at, c->sum, r, v,
+                        w, c->in, r, v, r, v, at);
     else
         limber_text_add(out,
-                        "  %%m%d.%d = mul %s %%a%d, %%b%d\n"
-                        "  %%n%d.%d = add %s %%c%d.%d, %%m%d.%d\n",
-                        r, v, w, r, v, r, v, w, r, v, r, v);
+                        "  %%m%d.%d.%s = mul %s %%a%d.%s, %%b%d.%s\n"
+                        "  %%%s%d.%d = add %s %%%s%d.%d, %%m%d.%d.%s\n",
+                        r, v, at, w, r, at, v, at, c->sum, r, v, w, c->in, r, v, r, v, at);
 }
 
-static void loop(const struct kernel_config *k, const struct step *s, int nv, struct text *out)
+static void add_group(const struct kernel_config *k, const struct step *s, int nv,
+                      const struct copy *c, const char *loop, struct text *out)
 {
+    const char *at = c->at;
     bool pairs = casts(s);
 
-    limber_text_add(out, "loop:\n  %%i = phi i64 [ 0, %%entry ], [ %%i1, %%loop ]\n"
-                         "  %%pa = phi ptr [ %%a, %%entry ], [ %%pa1, %%loop ]\n"
-                         "  %%pb = phi ptr [ %%b, %%entry ], [ %%pb1, %%loop ]\n"
-                         "  %%ahead = phi ptr [ %%next, %%entry ], [ %%ahead1, %%loop ]\n");
-    for (int r = 0; r < k->mr; r++)
-        for (int v = 0; v < nv; v++) {
-            char start[24] = "zeroinitializer";
-
-            if (k->unit == UNIT_i8)
-                snprintf(start, sizeof start, "%%z%d", v);
-            limber_text_add(out, "  %%c%d.%d = phi %s [ %s, %%entry ], [ %%n%d.%d, %%loop ]\n", r,
-                            v, s->vector, start, r, v);
-        }
-    limber_text_add(out, "  call void @llvm.prefetch.p0(ptr %%ahead, i32 0, i32 2, i32 1)\n"
-                         "  %%ahead1 = getelementptr i8, ptr %%ahead, i64 %%step\n");
     for (int v = 0; v < nv; v++) {
         limber_text_add(out,
-                        "  %%q%d = getelementptr i8, ptr %%pb, i64 %d\n"
-                        "  %%b%d = load %s, ptr %%q%d, align 4\n",
-                        v, v * s->lanes * s->bytes, v, s->vector, v);
+                        "  %%q%d.%s = getelementptr i8, ptr %%pb.%s, i64 %d\n"
+                        "  %%b%d.%s = load %s, ptr %%q%d.%s, align 4\n",
+                        v, at, loop, c->group * k->nr * s->bytes + v * s->lanes * s->bytes, v, at,
+                        s->vector, v, at);
         if (pairs)
-            limber_text_add(out, "  %%y%d = bitcast %s %%b%d to %s\n", v, s->vector, v, s->packed);
+            limber_text_add(out, "  %%y%d.%s = bitcast %s %%b%d.%s to %s\n", v, at, s->vector, v,
+                            at, s->packed);
     }
     for (int r = 0; r < k->mr; r++) {
         limber_text_add(out,
-                        "  %%p%d = getelementptr i8, ptr %%pa, i64 %d\n"
-                        "  %%s%d = load %s, ptr %%p%d, align 4\n"
-                        "  %%t%d = insertelement %s poison, %s %%s%d, i64 0\n"
-                        "  %%a%d = shufflevector %s %%t%d, %s poison, <%d x i32> "
+                        "  %%p%d.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
+                        "  %%s%d.%s = load %s, ptr %%p%d.%s, align 4\n"
+                        "  %%t%d.%s = insertelement %s poison, %s %%s%d.%s, i64 0\n"
+                        "  %%a%d.%s = shufflevector %s %%t%d.%s, %s poison, <%d x i32> "
                         "zeroinitializer\n",
-                        r, r * s->bytes, r, s->scalar, r, r, s->vector, s->scalar, r, r, s->vector,
-                        r, s->vector, s->lanes);
+                        r, at, loop, (c->group * k->mr + r) * s->bytes, r, at, s->scalar, r, at, r,
+                        at, s->vector, s->scalar, r, at, r, at, s->vector, r, at, s->vector,
+                        s->lanes);
         if (pairs)
-            limber_text_add(out, "  %%x%d = bitcast %s %%a%d to %s\n", r, s->vector, r, s->packed);
+            limber_text_add(out, "  %%x%d.%s = bitcast %s %%a%d.%s to %s\n", r, at, s->vector, r,
+                            at, s->packed);
         for (int v = 0; v < nv; v++)
-            mac(k, s, r, v, out);
+            mac(k, s, c, r, v, out);
+    }
+}
+
+/* What a block begins with: values from one block or another.  An accumulator is named `name` here,
+ * `x` and `y` there; x of NULL: it starts from zero or a bias. */
+struct from {
+    const char *label, *x;
+};
+
+static void begin(const struct kernel_config *k, const struct step *s, int nv, const char *name,
+                  const struct from from[2], struct text *out)
+{
+    for (int r = 0; r < k->mr; r++)
+        for (int v = 0; v < nv; v++) {
+            limber_text_add(out, "  %%%s%d.%d = phi %s ", name, r, v, s->vector);
+            for (int i = 0; i < 2; i++) {
+                limber_text_add(out, "%s[ ", i ? ", " : "");
+                if (from[i].x)
+                    limber_text_add(out, "%%%s%d.%d", from[i].x, r, v);
+                else if (k->unit == UNIT_i8)
+                    limber_text_add(out, "%%z%d", v);
+                else
+                    limber_text_add(out, "zeroinitializer");
+                limber_text_add(out, ", %%%s ]", from[i].label);
+            }
+            limber_text_add(out, "\n");
+        }
+}
+
+/* The pointers and the count, too; of `entry` they have no ending. */
+static void begin_pointers(const char *name, const char *const label[2], struct text *out)
+{
+    static const struct {
+        const char *type, *here, *entry;
+    } all[] = { { "i64", "i", "0" },
+                { "ptr", "pa", "%a" },
+                { "ptr", "pb", "%b" },
+                { "ptr", "ahead", "%next" } };
+
+    for (size_t p = 0; p < sizeof all / sizeof *all; p++) {
+        limber_text_add(out, "  %%%s.%s = phi %s ", all[p].here, name, all[p].type);
+        for (int i = 0; i < 2; i++) {
+            if (strcmp(label[i], "entry") == 0)
+                limber_text_add(out, "%s[ %s, %%entry ]", i ? ", " : "", all[p].entry);
+            else
+                limber_text_add(out, "%s[ %%%s%s.%s, %%%s ]", i ? ", " : "", all[p].here,
+                                strcmp(label[i], "rest") ? "1" : "", label[i], label[i]);
+        }
+        limber_text_add(out, "\n");
+    }
+}
+
+/* A loop over `groups` groups at a time, as long as there are so many. */
+static void loop(const struct kernel_config *k, const struct step *s, int nv, const char *name,
+                 const char *before, int groups, struct text *out)
+{
+    char sum[8], in[8], at[8], start[8], end[8], ahead[16], next[16];
+
+    snprintf(start, sizeof start, "c%c", name[0]);
+    snprintf(end, sizeof end, "n%c", name[0]);
+    snprintf(ahead, sizeof ahead, "ahead.%s", name);
+    limber_text_add(out, "%s:\n", name);
+    begin(k, s, nv, start,
+          (struct from[]){ { before, strcmp(before, "rest") ? NULL : "cr" }, { name, end } }, out);
+    begin_pointers(name, (const char *const[]){ before, name }, out);
+    for (int g = 0; g < groups; g++) {
+        const struct copy c = { in, sum, at, g };
+        bool last = g + 1 == groups;
+
+        snprintf(at, sizeof at, "%c%d", name[0], g);
+        snprintf(in, sizeof in, "%s", g ? sum : start);
+        snprintf(sum, sizeof sum, last ? "n%c" : "s%c%d.", name[0], g);
+        snprintf(next, sizeof next, last ? "ahead1.%s" : "next.%s", last ? name : at);
+        limber_text_add(out,
+                        "  call void @llvm.prefetch.p0(ptr %%%s, i32 0, i32 2, i32 1)\n"
+                        "  %%%s = getelementptr i8, ptr %%%s, i64 %%step\n",
+                        ahead, next, ahead);
+        snprintf(ahead, sizeof ahead, "%s", next);
+        add_group(k, s, nv, &c, name, out);
     }
     limber_text_add(out,
-                    "  %%pa1 = getelementptr i8, ptr %%pa, i64 %d\n"
-                    "  %%pb1 = getelementptr i8, ptr %%pb, i64 %d\n"
-                    "  %%i1 = add nuw nsw i64 %%i, 1\n"
-                    "  %%more = icmp slt i64 %%i1, %%n\n"
-                    "  br i1 %%more, label %%loop, label %%done\n",
-                    k->mr * s->bytes, k->nr * s->bytes);
+                    "  %%pa1.%s = getelementptr i8, ptr %%pa.%s, i64 %d\n"
+                    "  %%pb1.%s = getelementptr i8, ptr %%pb.%s, i64 %d\n"
+                    "  %%i1.%s = add nuw nsw i64 %%i.%s, %d\n"
+                    "  %%i2.%s = add nuw nsw i64 %%i1.%s, %d\n"
+                    "  %%more.%s = icmp sle i64 %%i2.%s, %%n\n"
+                    "  br i1 %%more.%s, label %%%s, label %%%s\n",
+                    name, name, groups * k->mr * s->bytes, name, name, groups * k->nr * s->bytes,
+                    name, name, groups, name, name, groups, name, name, name, name,
+                    groups > 1 ? "rest" : "done");
 }
 
 static void store(const struct kernel_config *k, const struct step *s, int nv, bool add,
@@ -203,9 +288,20 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                         "  %%z%d = load %s, ptr %%w%d, align 4\n",
                         v, v * s.lanes * 4, v, s.vector, v);
     fetch_tile(k, &s, nv, out);
-    limber_text_add(out, "  br label %%loop\n");
-    loop(k, &s, nv, out);
-    limber_text_add(out, "done:\n  %%fresh = icmp ne i64 %%first, 0\n"
+    limber_text_add(out,
+                    "  %%many = icmp sge i64 %%n, %d\n"
+                    "  br i1 %%many, label %%wide, label %%rest\n",
+                    GROUPS);
+    loop(k, &s, nv, "wide", "entry", GROUPS, out);
+    limber_text_add(out, "rest:\n");
+    begin(k, &s, nv, "cr", (struct from[]){ { "entry", NULL }, { "wide", "nw" } }, out);
+    begin_pointers("rest", (const char *const[]){ "entry", "wide" }, out);
+    limber_text_add(out, "  %%some = icmp slt i64 %%i.rest, %%n\n"
+                         "  br i1 %%some, label %%tail, label %%done\n");
+    loop(k, &s, nv, "tail", "rest", 1, out);
+    limber_text_add(out, "done:\n");
+    begin(k, &s, nv, "n", (struct from[]){ { "rest", "cr" }, { "tail", "nt" } }, out);
+    limber_text_add(out, "  %%fresh = icmp ne i64 %%first, 0\n"
                          "  br i1 %%fresh, label %%set, label %%add\n");
     store(k, &s, nv, false, out);
     store(k, &s, nv, true, out);
