@@ -18,8 +18,8 @@ for contract in correct bits=50; do
         python3 "$here/exact.py" $contract $reference
 done
 if [ -n "$reference" ]; then
-    expect 0 '^6 checks, 0 failed' $before LIMBER_CONTRACT=correct LIMBER_SCHEME=ozaki1-f64 LIMBER_VERBOSE=1 \
-        python3 "$here/exact.py" refused "$reference"
+    expect 0 '^6 checks, 0 failed' $before LIMBER_CONTRACT=correct \
+        LIMBER_SCHEME=ozaki1-f64 LIMBER_VERBOSE=1 python3 "$here/exact.py" refused "$reference"
     lines 6 'left to the BLAS: run.*bits, at most'
 fi
 finish

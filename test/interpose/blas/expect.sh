@@ -13,7 +13,10 @@ lines() {   # number, pattern: of the last command's output
 
 # a python3 with numpy, where there is one
 python=python3
-python3 -c 'import numpy' 2> /dev/null || ! /usr/bin/python3 -c 'import numpy' 2> /dev/null || python=/usr/bin/python3
+if ! python3 -c 'import numpy' 2> /dev/null && /usr/bin/python3 -c 'import numpy' 2> /dev/null
+then
+    python=/usr/bin/python3
+fi
 
 # the reference BLAS with its testers, where they are installed
 reference_folder() {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs that know nothing of Limber, on its products: numpy.linalg, LAPACK's own testers, GNU Octave
-# where it is installed.
+# Programs that know nothing of Limber, on its products: numpy.linalg, LAPACK's own testers, GNU
+# Octave where it is installed.
 library=$1 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library"
