@@ -5,12 +5,8 @@
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"
-if ! command -v python3 > /dev/null; then
-    echo "python3 is absent: skipped"
-    exit 0
-fi
-folder=$(reference_folder)
-reference=${folder:+$folder/libblas.so.3}
+needs_python
+reference=$(reference_library)
 before="env LD_PRELOAD=$library LIMBER_BLAS=$reference LIMBER_BACKEND=interp"
 
 for contract in correct bits=50; do

@@ -18,6 +18,14 @@ then
     python=/usr/bin/python3
 fi
 
+# The rest of the test calls functions from Python.
+needs_python() {
+    if ! command -v python3 > /dev/null; then
+        echo "python3 is absent: skipped"
+        exit 0
+    fi
+}
+
 # the reference BLAS with its testers, where they are installed
 reference_folder() {
     for folder in /usr/lib/*/blas; do
@@ -27,4 +35,8 @@ reference_folder() {
         fi
     done
     echo "the reference BLAS and its testers (libblas3, libblas-test) are absent: skipped" >&2
+}
+reference_library() {
+    folder=$(reference_folder)
+    echo "${folder:+$folder/libblas.so.3}"
 }
