@@ -49,5 +49,17 @@ if grep -rnE '\b(fopen|freopen)\([^)]*"[wa]|\b(rename|mkstemps?|creat)\(|O_CREAT
     bad=1
 fi
 
+# What comments cite is a heading there.
+grep -rhoE 'docs/[a-z]+\.md, "[^"]+"' --include='*.[ch]' ir include passes backends jit tools |
+    sort -u | {
+    missing=0
+    while read -r cited; do
+        page=${cited%%,*} heading=${cited#*\"}
+        sed -nE 's/^#+ ([0-9]+\. )?//p' "$page" | grep -qxF -- "${heading%\"}" ||
+            { echo "cited, but no heading: $cited"; missing=1; }
+    done
+    exit $missing
+} || bad=1
+
 [ $bad = 0 ] && echo "no include runs up or across"
 exit $bad

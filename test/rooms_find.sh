@@ -38,5 +38,15 @@ fault examples/a.c '#include "jit/engine.h"'
 fault jit/a.c '    exit(1);'
 fault ir/a.c '    text = getenv("HOME");'
 fault tools/a.c '    file = fopen(path, "w");'
+mkdir "$tree/docs"
+printf '## 1. A heading\n' > "$tree/docs/page.md"
+printf '/* docs/page.md, "A heading" */\n' > "$tree/ir/b.c"
+sh "$rooms" "$tree" > "$tree/out" || { cat "$tree/out"; failed=1; }
+rm "$tree/ir/b.c"
+if printf '/* docs/page.md, "Heading" */\n' > "$tree/ir/b.c" && sh "$rooms" "$tree" > "$tree/out"
+then
+    echo "FAILED: not found: a heading that no page has"
+    failed=1
+fi
 [ $failed = 0 ] && echo "each fault is found"
 exit $failed
