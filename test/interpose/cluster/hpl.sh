@@ -54,7 +54,7 @@ run() {     # contract, N, NB, P, Q
     rm -rf "$work/run"
     mkdir "$work/run"
     input "$2" "$3" "$4" "$5" > "$work/run/hpccinf.txt"
-    ranks $(($4 * $5)) sh -c "cd $work/run &&
+    ranks $(($4 * $5)) sh -c "cd $work/run && \
         LD_PRELOAD=$library LIMBER_CONTRACT=$1 LIMBER_THREADS=1 exec hpcc"
     name="$1, N = $2, grid $4 x $5"
     check "$name: the solution" grep -q '^||Ax-b||.* PASSED' "$work/run/hpccoutf.txt"
