@@ -232,7 +232,11 @@ static size_t same_conv(const char *scheme, const char *format, enum data data,
 static void convolutions_have_the_bits_of_the_interpreter(void **state)
 {
     (void)state;
+    /* all on warpgroups; elsewhere every other layer, and not the same ones */
     for (size_t i = 0; i < COUNT(layers); i++) {
+        if (!getenv("LIMBER_TEST_GPU") && gpu_capability() != 90 &&
+            (i + (size_t)gpu_capability() / 25) % 2)
+            continue;
         convolve(native, "f32", "f32", DATA_unit, &layers[i]);
         convolve(reproducible, "f32", "f32", DATA_unit, &layers[i]);
         convolve(correct, "f32", "f32", DATA_unit, &layers[i]);
