@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! A product of doubles, correctly rounded, written into a section of a larger matrix: 1e16 + 1 - 1e16
-! is 1, which plain arithmetic loses.
+! A product of doubles, correctly rounded, written into a section of a larger matrix: 1e16 + 1 -
+! 1e16 is 1, which plain arithmetic loses.
 program fortran
   use limber
   implicit none
@@ -23,8 +23,8 @@ program fortran
     print '(a)', trim(text)
     error stop 1
   end if
-  print '(a, f4.1, a, f4.1, 2a)', 'limber_multiply: ', c(2, 2), '; matmul: ', matmul(a, b), '; by ', &
-    limber_text(report%scheme)
+  print '(a, f4.1, a, f4.1, 2a)', 'limber_multiply: ', c(2, 2), '; matmul: ', matmul(a, b), &
+    '; by ', limber_text(report%scheme)
   call limber_destroy(ctx)
   if (c(2, 2) /= 1) error stop 1
 end program

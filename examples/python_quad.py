@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Products in binary128 from Python: what plain doubles lose, what binary128 keeps, and how large the
-errors are, by exact fractions."""
+"""Products in binary128 from Python: what plain doubles lose, what binary128 keeps, and how large
+the errors are, by exact fractions."""
 from fractions import Fraction
 
 import numpy

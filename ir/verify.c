@@ -2,7 +2,8 @@
  * Is a plan well-formed?  Operand counts and types, shapes, attributes and their ranges, rows.
  * Every message begins with the name of the value that breaks a rule.
  *
- *   proof   of the rules of exact chains: docs/accuracy.md, "Slices" and "Residues" */
+ *   proof   of the rules of exact chains: docs/accuracy.md, "Slices (Ozaki I) and bytes" and
+ *           docs/accuracy.md, "Residues (Ozaki II)" */
 #include "ir/ir.h"
 
 #include <stdarg.h>
@@ -643,7 +644,7 @@ static bool check_inside(const struct check *c)
     return true;
 }
 
-/* What `reproducible` states: docs/accuracy.md. */
+/* What `reproducible` states: docs/accuracy.md, "The stated order". */
 static bool check_stated_order(const struct check *c)
 {
     int64_t unit = limber_num(c->n, ATTR_unit);

@@ -360,6 +360,7 @@ static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d
                       limber_plan_state(&plan, m->d, m->fixed, d)) &&
          limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key,
                          e->stated ? NULL : &e->stated, d);
+    e->promise = plan.promise;
     if (ok && (conv = limber_plan_find(&plan, OP_conv2d)))
         limber_conv_read(conv, &e->geometry);
     if (ok && !from_disk(m, e) && !(may_be_prebuilt(m) && take_prebuilt(m, e, &why)))

@@ -812,6 +812,7 @@ bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct rep
     r->pruned = e.facts.pruned;
     r->bound = e.facts.bound;
     r->from = e.from;
+    r->order = limber_order(&(limber_contract){ .promise = e.promise });
     r->seconds_compile = e.seconds;
     limber_entry_clear(&e);
     return true;

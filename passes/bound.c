@@ -3,7 +3,7 @@
  *
  *   needs   limbs, a product table and a combine, operands with masks where limbs are inexact
  *   leaves  plan.spent at the largest k, compared with the budget for every k of the class
- *   proof   docs/accuracy.md, "Bounds" */
+ *   proof   docs/accuracy.md, by scheme in sections 3 to 9 and 12 */
 #include "passes/contract.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"

@@ -133,7 +133,7 @@ bool limber_errs_natively(limber_promise promise)
     return promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_REPRODUCIBLE;
 }
 
-/* Another order needs another number here, and new bits in test/api/test_order.c. */
+/* Another order needs another number here, and new bits in test/jit/test_order.c. */
 int limber_order(const limber_contract *k)
 {
     return k->promise == LIMBER_CONTRACT_REPRODUCIBLE ? 1 : 0;

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Data flows one way: include -> ir -> passes -> backends -> jit.  Prints every #include that
-# runs up, and every thing that the library must not do.
+# Data flows one way: include -> ir -> passes -> backends -> jit, and no backend knows another.
+# Prints every #include that runs up or across, and every thing that the library must not do.
+# rooms_find.sh shows that each check finds what it is for.
 cd "$1" || exit 2
 bad=0
 
@@ -13,6 +14,9 @@ forbid include '(ir|passes|backends|jit|tools|test)/'
 forbid ir '(passes|backends|jit|tools|test)/'
 forbid passes '(backends|jit|tools|test)/'
 forbid backends '(passes|jit|tools|test)/'
+forbid backends/interp 'backends/(llvm|cuda)/'
+forbid backends/llvm 'backends/(interp|cuda)/'
+forbid backends/cuda 'backends/(interp|llvm)/'
 forbid jit '(tools|test)/'
 forbid tools '(ir|passes|backends|jit|test)/'
 forbid bindings '(ir|passes|backends|jit|tools|test)/'
@@ -25,22 +29,37 @@ if grep -rnE '\b(exit|abort|printf|puts)\(' --include='*.c' --exclude=tile_text.
     bad=1
 fi
 # One file reads the environment, and what others ask it for is in its table.
-if grep -rnE '\b(secure_)?getenv *\(' --include='*.[ch]' include ir passes backends jit tools examples |
+if grep -rnE '\b(secure_)?getenv *\(' --include='*.[ch]' \
+       include ir passes backends jit tools examples |
    grep -v '^jit/runtime/environment.c:'; then
     echo "only jit/runtime/environment.c reads the environment"
     bad=1
 fi
-for name in $(grep -rhoE '"LIMBER_[A-Z0-9_]+"' --include='*.[ch]' ir passes backends jit tools examples |
-              sort -u); do
-    grep -q "^    { $name," jit/runtime/environment.c || { echo "$name is not in jit/runtime/environment.c"; bad=1; }
+for name in $(grep -rhoE '"LIMBER_[A-Z0-9_]+"' --include='*.[ch]' \
+                  ir passes backends jit tools examples | sort -u); do
+    grep -q "^    { $name," jit/runtime/environment.c ||
+        { echo "$name is not in jit/runtime/environment.c"; bad=1; }
 done
 
 # One file of the tools writes what the user names, with no harm to devices, links and permissions.
-if grep -rnE '\b(fopen|freopen)\([^)]*"[wa]|\b(rename|mkstemps?|creat)\(|O_CREAT' --include='*.[ch]' tools |
+if grep -rnE '\b(fopen|freopen)\([^)]*"[wa]|\b(rename|mkstemps?|creat)\(|O_CREAT' \
+       --include='*.[ch]' tools |
    grep -v '^tools/output.c:'; then
     echo "only tools/output.c writes files"
     bad=1
 fi
 
-[ $bad = 0 ] && echo "no include runs up"
+# What comments cite is a heading there.
+grep -rhoE 'docs/[a-z]+\.md, "[^"]+"' --include='*.[ch]' ir include passes backends jit tools |
+    sort -u | {
+    missing=0
+    while read -r cited; do
+        page=${cited%%,*} heading=${cited#*\"}
+        sed -nE 's/^#+ ([0-9]+\. )?//p' "$page" | grep -qxF -- "${heading%\"}" ||
+            { echo "cited, but no heading: $cited"; missing=1; }
+    done
+    exit $missing
+} || bad=1
+
+[ $bad = 0 ] && echo "no include runs up or across"
 exit $bad

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds and tests: with clang and sanitizers, then with the system's compiler.  A build with clang
-# alone would say nothing more: warnings are errors in both, and the sanitizers' build has all files.
+# alone would say nothing more: warnings are errors in both, and the sanitizers' build has all
+# files.
 set -eu
 cd "$(dirname "$0")/.."
 . tools/setup.sh

@@ -12,8 +12,10 @@ find_program(LIMBER_OPT NAMES opt-${LIMBER_LLVM_VERSION} opt REQUIRED
 set(LIMBER_BITCODE ${CMAKE_CURRENT_BINARY_DIR}/bitcode)
 file(MAKE_DIRECTORY ${LIMBER_BITCODE})
 set(_kernel ${CMAKE_CURRENT_SOURCE_DIR}/backends/llvm/kernel)
-file(GLOB _headers CONFIGURE_DEPENDS ir/*.h ir/*/*.h backends/*.h backends/llvm/kernel/*.h include/limber/*.h)
+file(GLOB _headers CONFIGURE_DEPENDS ir/*.h ir/*/*.h backends/*.h
+     backends/llvm/kernel/*.h include/limber/*.h)
 set(LIMBER_BITCODE_FILES)
+set(_tidy sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ir/words.h)
 file(STRINGS ir/words.h _kinds REGEX "F\\(LIMB_KIND, ")
 string(REGEX REPLACE "[^;]*F\\(LIMB_KIND, ([a-z]+)[^;]*" "\\1" _kinds "${_kinds}")
@@ -23,11 +25,12 @@ foreach(kind ${_kinds})
   add_custom_command(
     OUTPUT ${_bc}
     COMMAND ${LIMBER_CLANG} -std=gnu11 -O2 -Xclang -disable-llvm-passes -emit-llvm -c
-            -DKERNEL_LIMB_KIND=LIMB_KIND_${kind} -DKERNEL_LIMB_KIND_${kind} -march=x86-64-v4 ${_half} -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno -fno-builtin -ffreestanding
-            -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
+            -DKERNEL_LIMB_KIND=LIMB_KIND_${kind} -DKERNEL_LIMB_KIND_${kind}
+            -march=x86-64-v4 ${_half} -mprefer-vector-width=512 -ffp-contract=off -fno-math-errno
+            -fno-builtin -ffreestanding -fPIC -fno-stack-protector -fno-unwind-tables -fno-asynchronous-unwind-tables
             -Wall -Wextra -I${CMAKE_CURRENT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR}/include
             ${_kernel}/kernel.c -o ${_bc}.raw
-    COMMAND ${LIMBER_OPT} "-passes=always-inline,globaldce,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg)"
+    COMMAND ${LIMBER_OPT} -passes=always-inline,globaldce,function\(${_tidy}\)
             ${_bc}.raw -o ${_bc}
     DEPENDS ${_kernel}/kernel.c ${_kernel}/kernel.h ${_headers}
     COMMAND_EXPAND_LISTS
@@ -48,8 +51,10 @@ set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   foreach(name transpose exact pairs)
-    set_property(SOURCE backends/llvm/kernel/${name}_avx2.c PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
-    set_property(SOURCE backends/llvm/kernel/${name}_avx512.c PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
+    set_property(SOURCE backends/llvm/kernel/${name}_avx2.c
+                 PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
+    set_property(SOURCE backends/llvm/kernel/${name}_avx512.c
+                 PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
   endforeach()
   set_property(SOURCE backends/llvm/kernel/cold.c PROPERTY COMPILE_DEFINITIONS LIMBER_TRANSPOSE_X86)
   set_property(SOURCE backends/llvm/backend.c PROPERTY COMPILE_DEFINITIONS LIMBER_EXACT_X86)

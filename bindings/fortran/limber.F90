@@ -1,7 +1,8 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! Limber for Fortran 2008.  Types and procedures with C's names are those of limber.h, which describes
-! them; arguments that may be NULL are type(c_ptr), by value.  At the end are those for Fortran alone:
-! limber_open, limber_multiply, limber_format_of, limber_scheme, limber_text, and texts.
+! Limber for Fortran 2008.  Types and procedures with C's names are those of limber.h, which
+! describes them; arguments that may be NULL are type(c_ptr), by value.  At the end are those for
+! Fortran alone: limber_open, limber_multiply, limber_format_of, limber_scheme, limber_text, and
+! texts.
 module limber
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
@@ -398,10 +399,10 @@ module limber
   end interface
 
   ! call limber_multiply(ctx, contract, a, b, c [, alpha, beta, report, stat, errmsg])
-  ! c = alpha a b + beta c for matrices of one kind, whole or sections: strides are passed on.  Copies
-  ! are made only where a section runs backwards or its elements are components of larger ones.
-  ! Without beta c is not read.  As in ALLOCATE, stat is LIMBER_STATUS_OK or says why c is as it was, errmsg
-  ! then holds the text, and without stat a failure ends the program.
+  ! c = alpha a b + beta c for matrices of one kind, whole or sections: strides are passed on.
+  ! Copies are made only where a section runs backwards or its elements are components of larger
+  ! ones.  Without beta c is not read.  As in ALLOCATE, stat is LIMBER_STATUS_OK or says why c is as
+  ! it was, errmsg then holds the text, and without stat a failure ends the program.
   interface limber_multiply
     procedure multiply_real32, multiply_real64, multiply_complex32, multiply_complex64
 #ifdef LIMBER_REAL128

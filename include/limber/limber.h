@@ -322,7 +322,7 @@ typedef enum limber_complex_method {
                                        f32 or f64 all three, under `fast` with a scheme: each part's
                                        error is at most report.bound (|Re A| + |Im A|) (|Re B| +
                                        |Im B|), so a part much smaller than the other may lose all
-                                       its digits (docs/accuracy.md, section 11) */
+                                       its digits (docs/accuracy.md, "Complex matrices") */
     LIMBER_COMPLEX_FOUR_PRODUCTS
 } limber_complex_method;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Constants of the Chinese remainder theorem for one set of moduli.
  *   S = sum over l of c_l (P/p_l) - q P,  c_l = r_l inverse_l mod p_l,  q = rint(sum of c_l/p_l)
- * is the S with |S| < P/2 and S = r_l mod p_l.  Source: docs/accuracy.md, "Residues". */
+ * is the S with |S| < P/2 and S = r_l mod p_l.  Source: docs/accuracy.md, "Residues (Ozaki II)". */
 #ifndef LIMBER_CRT_H
 #define LIMBER_CRT_H
 

@@ -256,7 +256,7 @@ PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int
     out->value = (float)(v * one);
 }
 
-/* unit_load.c: loads one line of k elements that are given as doubles, in the order of k. */
+/* load.c: loads one line of k elements that are given as doubles, in the order of k. */
 void limber_unit_load(const limber_unit *u, int side, const double *line, int64_t k,
                       struct loaded *out);
 

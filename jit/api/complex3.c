@@ -382,7 +382,7 @@ bool limber_complex_three(const struct complex_product *x, struct diag *d)
     products_free(x, &p);
     if (!ok || !limber_terms_finish(&t, x, d))
         return false;
-    if (x->report) /* docs/accuracy.md, section 11 */
+    if (x->report) /* docs/accuracy.md, "Complex matrices" */
         x->report->bound = 2 * x->report->bound + 7 * u;
     return true;
 }

@@ -47,6 +47,7 @@ struct entry {
     atomic_bool replaced; /* a specialised one has been asked for */
     double seconds; /* that making it took */
     char *stated; /* the stated plan as text, or NULL */
+    limber_promise promise; /* of the plan */
     struct conv_geometry geometry; /* of its conv2d */
 };
 

@@ -4,7 +4,7 @@
  *
  *   needs   a mask (bits to keep), or the caller's slice count (fast mode)
  *   leaves  slices, one row for each pair with its share, one accumulator for each weight
- *   proof   docs/accuracy.md, "Slices"
+ *   proof   docs/accuracy.md, "Slices (Ozaki I) and bytes"
  *   source  Ozaki, Ogita, Oishi, Rump, Numer. Algorithms 59 (2012); Mukunoki et al., ISC 2020,
  *           sections 3.1 and 3.2.  Slices here are digits of the two's complement integer, so
  *           that all but the top one are unsigned and a slice of i8 holds eight bits. */

@@ -1,7 +1,7 @@
 #!/bin/sh
-# examples/refine.c: FP64 factors give all digits of binary128 at condition 10^12, where FP64 alone has
-# less than half of a double's, and by GMRES where FP64 has none; a singular matrix is told; bad input is
-# refused.
+# examples/refine.c: FP64 factors give all digits of binary128 at condition 10^12, where FP64 alone
+# has less than half of a double's, and by GMRES where FP64 has none; a singular matrix is told; bad
+# input is refused.
 set -eu
 refine=$1
 work=$(mktemp -d)
@@ -14,7 +14,8 @@ grep -q 'condition about [0-9.]*e+1[23] ' "$work/out" || fail "not of condition 
 ! grep -q 'elements of b are rounded' "$work/out" || fail "b is not exact"
 awk '/^refined to / { good = $3 >= 30 && $7 < 8 } END { exit !good }' "$work/out" ||
     fail "expected 30 digits, and fewer than 8 in FP64"
-# Elimination in binary128, by loops and by Limber's products, has the digits that its precision gives.
+# Elimination in binary128, by loops and by Limber's products, has the digits that its precision
+# gives.
 awk '/^binary128 elimination/ { n++; for (i = 1; i <= NF; i++) if ($i ~ /e-/) { d = $(i + 1); break }
      good += d >= 18 && d <= 30 } END { exit !(n == 2 && good == 2) }' "$work/out" ||
     fail "expected about 22 digits by elimination"

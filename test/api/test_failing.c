@@ -169,7 +169,8 @@ static void give(void *user, void *p)
 
 /* ---- every one of them ----------------------------------------------------------------------- */
 
-enum { SHORT = 40 }; /* trials of a context's whole life, where nobody has time */
+/* trials of a context's whole life, where nobody has time */
+enum { SHORT = SANITIZED ? 13 : 40 };
 
 static limber_status context(limber_context **ctx, const char *backend, const char *dir, bool host)
 {

@@ -200,7 +200,8 @@ contains
   end subroutine
 #endif
 
-  ! A status of C's functions: apart from what is then looked at, since operands of .and. have no order.
+  ! A status of C's functions: apart from what is then looked at, since operands of .and. have no
+  ! order.
   subroutine ok(status, what)
     integer(c_int), intent(in) :: status
     character(len=*), intent(in) :: what

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * All that the corpus knows of the library.  A call goes through the public interface, on a context
- * whose backend is one of ours: it has the machine's target from a text, keeps what the real backend
- * generates, and launches the real kernel; what cannot run here, and all that is for a GPU, the
- * interpreter runs in its place. */
+ * whose backend is one of ours: it has the machine's target from a text, keeps what the real
+ * backend generates, and launches the real kernel; what cannot run here, and all that is for a GPU,
+ * the interpreter runs in its place. */
 #include "corpus.h"
 
 #include "limber/environment.h"
@@ -140,7 +140,8 @@ static bool keep_source(const struct plan *p, const struct target *t, struct dia
     return ok;
 }
 
-/* Code that a machine has got already for the same plan: many lines differ in data and strides only. */
+/* Code that a machine has got already for the same plan: many lines differ in data and strides
+ * only. */
 static struct compiled {
     struct compiled *next;
     const struct machine_text *machine;
@@ -362,7 +363,8 @@ static enum data data_named(const char *name)
     return DATA_count;
 }
 
-/* rows x cols elements, line by line; `left`: the lines are rows.  Beside the kinds that all tests have:
+/* rows x cols elements, line by line; `left`: the lines are rows.  Beside the kinds that all tests
+ * have:
  * tiles  bytes in the first half of k, uniform numbers in the second
  * lines  exponents spread over 40 in a tenth of the lines, bytes in the others */
 static bool draw(struct rng *r, const char *kind, limber_format f, char *p, size_t rows,
@@ -390,7 +392,8 @@ static bool draw(struct rng *r, const char *kind, limber_format f, char *p, size
     return true;
 }
 
-/* Matrices of a batch, `parts` numbers an element, in a layout: rows, columns, or strides with gaps. */
+/* Matrices of a batch, `parts` numbers an element, in a layout: rows, columns, or strides with
+ * gaps. */
 struct operand {
     limber_matrix m;
     int64_t rows, cols, step; /* step: elements from one matrix to the next */
@@ -600,7 +603,7 @@ static bool read_matrices(struct work *x)
            fill_all(x, true);
 }
 
-/* ---- verbs ------------------------------------------------------------------------------------ */
+/* ---- verbs ----------------------------------------------------------------------------------- */
 
 static void tell_plan(struct work *x, limber_status s, char **text)
 {
@@ -730,7 +733,7 @@ static limber_status do_conv(struct work *x, const limber_conv *v)
                          beta(x), x->c.memory, x->fc, &x->report);
 }
 
-/* ---- what came of it -------------------------------------------------------------------------- */
+/* ---- what came of it ------------------------------------------------------------------------- */
 
 static void write_stated(struct work *x, FILE *out)
 {
@@ -768,7 +771,8 @@ static void write_statistics(struct work *x)
                 (long long)s->outer_swamped, (long long)s->outer_partly);
 }
 
-/* What a refusal leaves of C is C; the interpreter that stands for a GPU counts only when it has stored. */
+/* What a refusal leaves of C is C; the interpreter that stands for a GPU counts only when it has
+ * stored. */
 static void write_refusal(struct work *x, limber_status s, const char *before)
 {
     bool changed = memcmp(before, x->c.memory, x->c.bytes) != 0;

@@ -1,6 +1,7 @@
 # What must not change: problems with their plans, code and bits.  README.md has the rest.
 add_executable(corpus_replay corpus/replay.c corpus/words.c corpus/plain.c corpus/adapter.c)
-target_link_libraries(corpus_replay PRIVATE test_support limber_static PkgConfig::CMOCKA PkgConfig::MPFR)
+target_link_libraries(corpus_replay PRIVATE
+  test_support limber_static PkgConfig::CMOCKA PkgConfig::MPFR)
 target_compile_definitions(corpus_replay PRIVATE $<$<BOOL:${LIMBER_LLVM}>:LIMBER_HAVE_LLVM>)
 if(NOT LIMBER_SANITIZE)     # other tests see the same code under sanitizers
   add_test(NAME corpus COMMAND corpus_replay ${CMAKE_CURRENT_SOURCE_DIR}/corpus)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* ---- words.c: a line of problems.txt, "verb key=value ..." ------------------------------------ */
+/* ---- words.c: a line of problems.txt, "verb key=value ..." ----------------------------------- */
 
 enum { WORDS = 32 };
 struct words {
@@ -24,7 +24,7 @@ long number(struct words *w, const char *key, long otherwise);
 void numbers(struct words *w, const char *key, double otherwise, double *v, int count);
 const char *words_unused(const struct words *w); /* NULL: none */
 
-/* ---- adapter.c: all that knows the library ---------------------------------------------------- */
+/* ---- adapter.c: all that knows the library --------------------------------------------------- */
 
 /* The machines that are played, by name; NULL at the end. */
 extern const char *const corpus_machines[];
@@ -61,10 +61,10 @@ void corpus_headers(FILE *out);
 void corpus_begin(void);
 void corpus_end(void); /* gives back what was kept from call to call */
 
-/* ---- plain.c: texts without what names and versions decide ------------------------------------ */
+/* ---- plain.c: texts without what names and versions decide ----------------------------------- */
 
-/* LLVM's IR with its names numbered, without comments, metadata and constant bytes; C without comments
- * and blanks. */
+/* LLVM's IR with its names numbered, without comments, metadata and constant bytes; C without
+ * comments and blanks. */
 void plain_llvm(const char *text, FILE *out);
 void plain_c(const char *text, FILE *out);
 

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The next word, of which quotes are taken away; NULL: none is left, or one lacks its closing quote. */
+/* The next word, of which quotes are taken away; NULL: none is left, or one lacks its closing
+ * quote. */
 static char *next(char **at)
 {
     char *from, *to;

@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -108,15 +106,6 @@ done:
 }
 
 /* ---- the schemes ----------------------------------------------------------------------------- */
-
-static const limber_contract native = { .size = sizeof(limber_contract),
-                                        .promise = LIMBER_CONTRACT_NATIVE };
-static const limber_contract reproducible = { .size = sizeof(limber_contract),
-                                              .promise = LIMBER_CONTRACT_REPRODUCIBLE };
-static const limber_contract correct = { .size = sizeof(limber_contract),
-                                         .promise = LIMBER_CONTRACT_CORRECT };
-static const limber_contract exact = { .size = sizeof(limber_contract),
-                                       .promise = LIMBER_CONTRACT_EXACT };
 
 static void native_has_the_bits_of_fused_multiply_adds(void **state)
 {

@@ -91,18 +91,6 @@ struct trial {
     limber_status status; /* expected of both */
 };
 
-static const limber_contract native = { .size = sizeof(limber_contract),
-                                        .promise = LIMBER_CONTRACT_NATIVE,
-                                        .scheme = "native" };
-static const limber_contract reproducible = { .size = sizeof(limber_contract),
-                                              .promise = LIMBER_CONTRACT_REPRODUCIBLE };
-static const limber_contract wraps = { .size = sizeof(limber_contract),
-                                       .promise = LIMBER_CONTRACT_NATIVE };
-static const limber_contract correct = { .size = sizeof(limber_contract),
-                                         .promise = LIMBER_CONTRACT_CORRECT };
-static const limber_contract exact = { .size = sizeof(limber_contract),
-                                       .promise = LIMBER_CONTRACT_EXACT };
-
 static void make_scalars(limber_format c, int scalars, char alpha[32], char beta[32])
 {
     static const double value[SCALARS_count][4] = {
@@ -170,7 +158,7 @@ static void conjugates_and_layouts(void **state)
     (void)state;
     for (int conj = 0; conj < 4; conj++)
         for (int layout = 0; layout < LAYOUTS; layout++) {
-            compare((struct trial){ native, "f32", "f32", "f32", DATA_unit, conj, SCALARS_none,
+            compare((struct trial){ plain, "f32", "f32", "f32", DATA_unit, conj, SCALARS_none,
                                     layout, (layout + conj) % LAYOUTS, conj % LAYOUTS, ON_all, 0 });
             compare((struct trial){ correct, "f64", "f64", "f64", DATA_unit, conj, SCALARS_real,
                                     (layout + conj) % LAYOUTS, layout, conj % LAYOUTS, ON_all, 0 });
@@ -192,13 +180,13 @@ static void formats(void **state)
         for (int layout = 0; layout < LAYOUTS; layout++)
             compare((struct trial){ reproducible, "f32", "f32", "f32", DATA_unit, scalars, scalars,
                                     layout, scalars % LAYOUTS, layout, ON_all, 0 });
-        compare((struct trial){ native, "f64", "f64", "f64", DATA_range, scalars, scalars, 0, 0, 1,
+        compare((struct trial){ plain, "f64", "f64", "f64", DATA_range, scalars, scalars, 0, 0, 1,
                                 ON_all, 0 });
         compare((struct trial){ exact, "i16", "i16", "i64", DATA_ints, scalars, scalars, 1, 2, 0,
                                 ON_all, 0 });
         compare((struct trial){ exact, "i8", "i8", "i32", DATA_bytes, scalars, scalars, 0, 1, 1,
                                 ON_all, 0 });
-        compare((struct trial){ wraps, "i32", "i32", "i32", DATA_range, scalars, scalars, 2, 0, 2,
+        compare((struct trial){ native, "i32", "i32", "i32", DATA_range, scalars, scalars, 2, 0, 2,
                                 ON_all, 0 });
     }
     compare((struct trial){ exact, "u8", "u8", "i32", DATA_bytes, 3, SCALARS_real, 0, 0, 0, ON_all,
@@ -213,8 +201,8 @@ static void special_values(void **state)
     for (int scalars = 0; scalars < SCALARS_count; scalars++) {
         compare((struct trial){ correct, "f64", "f64", "f64", DATA_special, scalars, scalars, 0, 1,
                                 0, ON_all, 0 });
-        compare((struct trial){ native, "f32", "f32", "f32", DATA_special, scalars, scalars, 1, 0,
-                                1, ON_all, 0 });
+        compare((struct trial){ plain, "f32", "f32", "f32", DATA_special, scalars, scalars, 1, 0, 1,
+                                ON_all, 0 });
     }
     compare((struct trial){ correct, "f64", "f64", "f64", DATA_zeros, 2, SCALARS_complex, 0, 0, 0,
                             ON_all, 0 });
@@ -245,7 +233,7 @@ static void streams_are_the_callers(void **state)
         compare_in(&(struct trial){ correct, "f64", "f64", "f64", DATA_unit, scalars, scalars, 0, 0,
                                     1, ON_all, 0 },
                    &queue, 0, 500);
-        compare_in(&(struct trial){ native, "f64", "f64", "f64", DATA_unit, scalars, scalars, 1, 0,
+        compare_in(&(struct trial){ plain, "f64", "f64", "f64", DATA_unit, scalars, scalars, 1, 0,
                                     0, ON_all, 0 },
                    &queue, 0, 501);
     }
@@ -273,12 +261,12 @@ static void three_products(void **state)
                                       i / 2 % LAYOUTS, i < 4 ? ON_all : ON_c | i % 4, 0 });
     }
     for (int i = 0; i < 4; i++) {
-        compare_three((struct trial){ i & 1 ? exact : wraps, "i16", "i16", "i64", DATA_bytes, i,
+        compare_three((struct trial){ i & 1 ? exact : native, "i16", "i16", "i64", DATA_bytes, i,
                                       i % SCALARS_count, 0, i % LAYOUTS, i / 2, ON_all, 0 });
         compare_three((struct trial){ exact, "u8", "i8", "i32", DATA_bytes, i, SCALARS_none,
                                       i % LAYOUTS, 0, 1, 2 * i + 1, 0 });
     }
-    compare_three((struct trial){ wraps, "i64", "i64", "i64", DATA_range, 1, SCALARS_none, 0, 1, 0,
+    compare_three((struct trial){ native, "i64", "i64", "i64", DATA_range, 1, SCALARS_none, 0, 1, 0,
                                   ON_all, 0 });
     compare_three((struct trial){ exact, "i64", "i64", "i64", DATA_range, 0, SCALARS_none, 0, 0, 0,
                                   ON_all, LIMBER_STATUS_NO_SCHEME });
@@ -355,8 +343,8 @@ static void the_least_integer_has_a_negative(void **state)
     (void)state;
     of_least("i8", "i32", exact, LIMBER_STATUS_OK);
     of_least("i16", "i64", exact, LIMBER_STATUS_OK);
-    of_least("i32", "i64", wraps, LIMBER_STATUS_OK);
-    of_least("i64", "i64", wraps, LIMBER_STATUS_OK);
+    of_least("i32", "i64", native, LIMBER_STATUS_OK);
+    of_least("i64", "i64", native, LIMBER_STATUS_OK);
     of_least("i64", "i64", exact, LIMBER_STATUS_RANGE);
     assert_int_equal(limber_unit_parse("int8", &unit), LIMBER_STATUS_OK);
     of_least("i8", "i32", simulate, LIMBER_STATUS_BAD_ARGUMENT);

@@ -225,8 +225,6 @@ static void errors_stay_within_the_bound(void **state)
 static void programs_get_fp8_products(void **state)
 {
     enum { M = 140, N = 33, K = 200 };
-    const limber_contract native = { .size = sizeof(limber_contract),
-                                     .promise = LIMBER_CONTRACT_NATIVE };
     limber_format f = named("e4m3"), fc = named("bf16");
     limber_report report = LIMBER_REPORT_INIT;
     struct target t = { .device = 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The harness that runs CUDA kernels on the CPU (test/cuda/simt): each primitive of the dialect computes
- * what it should, and each kind of mistake is found. */
+ * The harness that runs CUDA kernels on the CPU (test/cuda/simt): each primitive of the dialect
+ * computes what it should, and each kind of mistake is found. */
 #include "backends/interp/unit.h"
 #include "test/cuda/simt/dot.h"
 #include "driver.h"

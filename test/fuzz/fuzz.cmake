@@ -1,4 +1,5 @@
-# Fuzz targets: for a moment with a fixed seed as tests; with LIMBER_FUZZ (tools/soak.sh sets it) by libFuzzer.
+# Fuzz targets: for a moment with a fixed seed as tests; with LIMBER_FUZZ (tools/soak.sh sets it) by
+# libFuzzer.
 option(LIMBER_FUZZ "Link the fuzz targets with libFuzzer (clang)" OFF)
 pkg_check_modules(CJSON IMPORTED_TARGET libcjson)
 pkg_check_modules(ZLIB IMPORTED_TARGET zlib)

@@ -174,7 +174,7 @@ static void test_bits(void **state)
     (void)state;
     need_prebuilt();
     for (size_t i = 0; i < COUNT(cases); i++)
-        for (int j = 0; j < (SANITIZED ? 4 : 12); j++) {
+        for (int j = 0; j < (SANITIZED ? 2 : 8); j++) {
             limber_contract contract = LIMBER_CONTRACT_INIT;
             struct drawn p;
 

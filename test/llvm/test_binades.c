@@ -494,11 +494,9 @@ static void doubts_are_settled_in_every_binade(void **state)
     for (int at = 0; set_count && at < 8; at++) {
         struct rng r = { 40 + (uint64_t)at };
         limber_format fc = named(results[at % 2]);
-        const limber_contract correct = { .size = sizeof(limber_contract),
-                                          .promise = LIMBER_CONTRACT_CORRECT };
-        const limber_contract exact = { .size = sizeof(limber_contract),
-                                        .promise = LIMBER_CONTRACT_CORRECT,
-                                        .scheme = "exact" };
+        const limber_contract summed = { .size = sizeof(limber_contract),
+                                         .promise = LIMBER_CONTRACT_CORRECT,
+                                         .scheme = "exact" };
         int half = (fc.bias / 2 - 4) * (2 * (at / 2) - 3) / 3;
         char *c = poisoned(N * N * fc.size), *want = poisoned(N * fc.size);
         limber_context *ctx = sets[at / 2 % set_count].ctx;
@@ -521,7 +519,7 @@ static void doubts_are_settled_in_every_binade(void **state)
             fail_msg("%s", limber_error_text());
         recomputed += report.recomputed;
         for (int j = 0; j < CANCEL; j++) {
-            if (limber_gemm(interp, &exact, N, 1, N, NULL, (limber_matrix){ a, f64, N, 1 },
+            if (limber_gemm(interp, &summed, N, 1, N, NULL, (limber_matrix){ a, f64, N, 1 },
                             (limber_matrix){ b + cancel[j], f64, N, 1 }, NULL,
                             (limber_output){ want, fc, 1, 1 }, NULL))
                 fail_msg("%s", limber_error_text());

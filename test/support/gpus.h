@@ -21,6 +21,8 @@ int gpu_capability(void);
  * and the driver, with the first device's context current. */
 extern limber_context *reference, *cuda;
 extern struct driver driver;
+/* Contracts of most tests: no more than the promise, and native's plain scheme. */
+extern const limber_contract native, plain, reproducible, correct, exact;
 int gpu_open(void **state);
 int gpu_close(void **state);
 
@@ -41,7 +43,7 @@ struct there gpu_queue(limber_queue *q, size_t bytes);
 void *gpu_recorded(const limber_queue *q);
 void gpu_play(void *play, const limber_queue *q);
 
-/* A fault in the text of kernels for one capability, as SIMT_FAULT has it. */
+/* A fault in the text of kernels for one capability, or for all (0), as SIMT_FAULT has it. */
 struct gpu_fault {
     int capability;
     const char *what, *fault;

@@ -11,7 +11,8 @@ for name in type-error gemm-error dynamic-range fallbacks mixed-sweep overhead; 
     expect 0 , cat out/$name.csv
     [ $drawn = 1 ] || expect 0 '</svg>' tail -3 out/$name.svg
 done
-# what is drawn with lines is a line: beside the sample in the key it goes on from one point to the next
+# what is drawn with lines is a line: beside the sample in the key it goes on from one point to the
+# next
 cat > curves.awk <<'END'
 function judge() {
     if (moves > 2 && strokes < 2) { print FILENAME ": " title " has no line"; bad = 1 }

@@ -19,12 +19,13 @@ expect 0 'not emulated' cat results/gpu.txt
 expect 0 'Limber correct \((.*ozaki2|pairs)' gpu --rows fp64,quad --sizes 20 --json all.json
 expect 0 '"data":.*"uniform' cat all.json
 expect 0 'i16 to i64, exact .*TOPS +0' gpu --rows int --sizes 17
-expect 0 'copy on the device .*GB/s' gpu --rows units --sizes 16
+expect 0 'copy on the device .*GB/s' gpu --rows units --sizes 16 --out units
+expect 0 'E4M3 to FP32 .*TFLOPS' cat units/gpu.txt
 expect 0 'FP16 to FP32 .*TFLOPS' gpu --rows units --sizes 21
-expect 0 'E4M3 to FP32 .*TFLOPS' gpu --rows units --sizes 16
 expect 0 'Limber bits=53 .*MiB' gpu --rows workspace --sizes 24
-LIMBER_SMALL=0 LIMBER_KERNELS=specialised expect 0 'FP32 native .*(disk|compiled)' gpu --rows small --sizes 16
-expect 0 'replayed by a CUDA graph.*skipped' gpu --rows small --sizes 16
+LIMBER_SMALL=0 LIMBER_KERNELS=specialised expect 0 'FP32 native .*(disk|compiled)' \
+    gpu --rows small --sizes 16 --out small
+expect 0 'replayed by a CUDA graph.*skipped' cat small/gpu.txt
 expect 0 'time is up' gpu --rows fp64 --sizes 16 --seconds 0.000001
 backend=interp
 expect 0 'Limber \(native\)' gpu --rows fp32 --sizes 8
@@ -44,8 +45,9 @@ expect 1 'replayed by a CUDA graph.* WRONG' env GPU_MOCK=graph "$limber" gpu --b
 
 # what is absent is skipped, with a reason
 expect 0 'BF16x9 +skipped: .*does not offer' env GPU_MOCK=declines "$limber" gpu --backend auto --rows fp32 --sizes 9
-expect 0 'cuBLAS: skipped' env GPU_MOCK=nocublas "$limber" gpu --backend auto --rows fp32 --sizes 9
-expect 0 'Limber \(native\) +[0-9.]+ ' env GPU_MOCK=nocublas "$limber" gpu --backend auto --rows fp32 --sizes 9
+expect 0 'cuBLAS: skipped' env GPU_MOCK=nocublas "$limber" gpu --backend auto --rows fp32 \
+    --sizes 9 --out nocublas
+expect 0 'Limber \(native\) +[0-9.]+ ' cat nocublas/gpu.txt
 expect 0 'operands take' gpu --rows fp64 --sizes 8192
 expect 77 'no CUDA-capable device' env GPU_MOCK=none "$limber" gpu
 expect 77 'there is no device 7: the driver lists 1' gpu --device 7

@@ -5,7 +5,7 @@
  * first accumulator added to a binary32 total after every 64 products (group=64), which is what
  * plans with sums=h100 do.  Limbs, rows and accumulators are those of the schemes under `fast`.
  *
- *   source  Ma et al., ICS 2022, figure 15; docs/accuracy.md, section 12 */
+ *   source  Ma et al., ICS 2022, figure 15; docs/accuracy.md, "Tensor cores" */
 #include "tools/figures/figures.h"
 
 #include <math.h>

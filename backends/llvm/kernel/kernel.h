@@ -169,8 +169,8 @@ struct kernel_cold {
 };
 extern const struct kernel_cold limber_kernel_cold;
 
-/* transpose.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p, `stride` bytes after the one before,
- * gets element p of the first `lanes` lines.  One for each instruction set. */
+/* transpose.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p, `stride` bytes after the one
+ * before, gets element p of the first `lanes` lines.  One for each instruction set. */
 typedef void kernel_transpose(const char *const line[16], int size, int lanes, char *to,
                          int64_t stride);
 kernel_transpose limber_transpose, limber_transpose_avx2, limber_transpose_avx512;

@@ -148,7 +148,8 @@ enum lanes { LANES_wide, LANES_free, LANES_bounded };
  * farther from acc + p than p; else every rounding may add one unit in the last place. */
 FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 {
-    struct extremes a = extremes_of(&c->op[0], i, CONSTANT.mr), b = extremes_of(&c->op[1], j, CONSTANT.nr);
+    struct extremes a = extremes_of(&c->op[0], i, CONSTANT.mr);
+    struct extremes b = extremes_of(&c->op[1], j, CONSTANT.nr);
     double most = (double)a.most * b.most, least = (double)a.least * b.least, sum, growth;
 
     if (!CONSTANT.narrow || (CONSTANT.counts && c->k > 1 << 27) || !(most <= 0x1p80) ||
@@ -158,7 +159,8 @@ FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
           (double)c->k * CONSTANT.quantum;
     growth = (double)c->k * CONSTANT.growth;
     if (growth < 200 && most <= CONSTANT.most_product &&
-        sum * power_of_two((int)growth + (growth > 0)) <= (CONSTANT.tracks ? 0x1p80 : CONSTANT.most_sum))
+        sum * power_of_two((int)growth + (growth > 0)) <=
+            (CONSTANT.tracks ? 0x1p80 : CONSTANT.most_sum))
         return LANES_bounded;
     return CONSTANT.frees ? LANES_free : LANES_wide;
 }
@@ -222,7 +224,8 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
             u.ea = u.a + oa->limb_bytes;
             u.eb = u.b + ob->limb_bytes;
 #ifdef KERNEL_LIMB_KIND_unit
-            unit_rows(&u, lanes_for(c, (b->panel_a + i) * CONSTANT.mr, (b->panel_b + j) * CONSTANT.nr));
+            unit_rows(&u, lanes_for(c, (b->panel_a + i) * CONSTANT.mr,
+                                    (b->panel_b + j) * CONSTANT.nr));
 #else
             half_work(&u);
 #endif

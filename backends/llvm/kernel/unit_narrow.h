@@ -244,7 +244,8 @@ FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t 
             }
             UNROLL for (int r = 0; r < 4; r++) {
                 term[r][q] = sum[r];
-                e[r][q] = eb + *(const int32_t *)(const void *)(t->ea + (from * CONSTANT.mr + r) * 4);
+                e[r][q] =
+                    eb + *(const int32_t *)(const void *)(t->ea + (from * CONSTANT.mr + r) * 4);
             }
         }
         ROLL for (int r = 0; r < 4; r++)

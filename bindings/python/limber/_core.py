@@ -23,14 +23,15 @@ _AS_FLOAT = {"i8": "f16", "u8": "f16", "i16": "f32", "i32": "f64", "i64": "f64"}
 
 Report = namedtuple("Report", [name if name != "from" else "found" for name, _ in C.Report._fields_
                                if name not in ("size", "part", "part_room", "part_size")])
-Report.__doc__ = """What a call did, as limber_report has it; `found` is 0 for a kernel compiled now, 1
-for one from disk, 2 from memory, 3 where the interpreter computed rows, 4 for a prebuilt one used
-for the first time; `parts` the Parts of a mixed product."""
+Report.__doc__ = """What a call did, as limber_report has it; `found` is 0 for a kernel compiled
+now, 1 for one from disk, 2 from memory, 3 where the interpreter computed rows, 4 for a prebuilt
+one used for the first time; `parts` the Parts of a mixed product."""
 Part = namedtuple("Part", [name for name, _ in C.Part._fields_])
 Tile = namedtuple("Tile", [name for name, _ in C.Tile._fields_])
 Inspection = namedtuple("Inspection", [name for name, _ in C.Inspection._fields_
                            if name not in ("size", "tile", "tile_rows", "tile_cols")] + ["tiles"])
-Inspection.__doc__ = "What limber.inspect found; `tiles` is a list of rows of Tiles, 64 x 64 elements each."
+Inspection.__doc__ = """What limber.inspect found; `tiles` is a list of rows of Tiles, 64 x 64
+elements each."""
 CacheInfo = namedtuple("CacheInfo", [name for name, _ in C.CacheInfo._fields_ if name != "size"])
 CacheEntry = namedtuple("CacheEntry", [name for name, _ in C.CacheEntry._fields_])
 
@@ -162,8 +163,8 @@ _KERNELS = ("auto", "both", "prebuilt", "specialised")
 
 
 class Context(_Closing):
-    """Kernels, threads and cache of one backend.  Every function may be called from any thread, many
-    at once; computing holds no lock of Python's.
+    """Kernels, threads and cache of one backend.  Every function may be called from any thread,
+    many at once; computing holds no lock of Python's.
 
     backend     "auto", "interp", "llvm", "cuda"
     threads     0: as the environment says, else the cores at hand
@@ -493,7 +494,7 @@ def _name(dtype):
 
 
 def _out_name(out, a, b):
-    """What an array given as out says of its format: integers hold the bits of the operands' one."""
+    """What an array given as out says of its format: integers hold bits of the operands' one."""
     if out is None:
         return None
     if isinstance(out, Quad):

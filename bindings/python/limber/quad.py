@@ -48,8 +48,8 @@ def _float(x):
 
 
 def _real(x):
-    """Any other number likewise, exactly: what tells its ratio (floats, NumPy's long doubles, gmpy2's
-    numbers), mpmath's and SymPy's floats by their parts, else what a double holds."""
+    """Any other number likewise, exactly: what tells its ratio (floats, NumPy's long doubles,
+    gmpy2's numbers), mpmath's and SymPy's floats by their parts, else what a double holds."""
     parts = getattr(x, "_mpf_", None)
     if parts and (parts[1] or not parts[2]):        # else infinite or NaN
         negative, digits, e, _ = parts

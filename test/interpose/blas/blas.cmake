@@ -20,8 +20,9 @@ target_link_libraries(blas_linked PRIVATE limber_blas blas_mock_32 m ${CMAKE_DL_
 add_executable(blas_stack ${CMAKE_CURRENT_LIST_DIR}/stack.c)
 target_link_libraries(blas_stack PRIVATE blas_mock_32 Threads::Threads)
 foreach(contract native bits=40 correct)
-  add_test(NAME blas_stack_${contract} COMMAND ${CMAKE_COMMAND} -E env LD_PRELOAD=$<TARGET_FILE:limber_blas>
-           LIMBER_CONTRACT=${contract} LIMBER_REPORT=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.json
+  add_test(NAME blas_stack_${contract} COMMAND ${CMAKE_COMMAND} -E env
+           LD_PRELOAD=$<TARGET_FILE:limber_blas> LIMBER_CONTRACT=${contract}
+           LIMBER_REPORT=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.json
            LIMBER_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.cache $<TARGET_FILE:blas_stack>)
 endforeach()
 
@@ -31,7 +32,8 @@ if(TARGET limber_cli)
            $<TARGET_FILE:blas_linked>)
 endif()
 
-# Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain ones.
+# Plugins with a BLAS of their own, under the names of NumPy's and SciPy's wheels and under plain
+# ones.
 add_executable(blas_host ${CMAKE_CURRENT_LIST_DIR}/plugin.c)
 target_link_libraries(blas_host PRIVATE ${CMAKE_DL_LIBS})
 set(plugins)
@@ -54,12 +56,14 @@ endforeach()
 add_test(NAME blas_plugins COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/plugins.sh
          $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_host> ${plugins})
 
-add_test(NAME blas_programs COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/programs.sh $<TARGET_FILE:limber_blas>)
+add_test(NAME blas_programs COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/programs.sh
+         $<TARGET_FILE:limber_blas>)
 
 # All routines: exact integers, the reference's testers, and Limber as the program's libblas.
 add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/exact.sh $<TARGET_FILE:limber_blas>)
 add_test(NAME blas_order COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/order.sh $<TARGET_FILE:limber_blas>)
-add_test(NAME blas_testers COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/testers.sh $<TARGET_FILE:limber_blas>)
+add_test(NAME blas_testers COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/testers.sh
+         $<TARGET_FILE:limber_blas>)
 if(TARGET limber_libblas)
   add_test(NAME blas_whole COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/whole.sh
            $<TARGET_FILE_DIR:limber_libblas> $<TARGET_FILE_DIR:limber_libblas64>

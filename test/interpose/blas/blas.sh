@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A program whose BLAS stands behind liblimber_blas: served where a contract says so, left alone where
-# none does, or one that nobody understands.
+# A program whose BLAS stands behind liblimber_blas: served where a contract says so, left alone
+# where none does, or one that nobody understands.
 library=$1 program=$2
 here=$(dirname "$0")
 . "$here/expect.sh"

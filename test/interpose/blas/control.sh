@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What is asked of liblimber_blas without recompiling: variables, a file with rules, a report, and what a
-# program can ask itself.
+# What is asked of liblimber_blas without recompiling: variables, a file with rules, a report, and
+# what a program can ask itself.
 library=$1 program=$2 limber=$3 linked=$4 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library"

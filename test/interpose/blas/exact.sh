@@ -5,12 +5,8 @@
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"
-if ! command -v python3 > /dev/null; then
-    echo "python3 is absent: skipped"
-    exit 0
-fi
-folder=$(reference_folder)
-reference=${folder:+$folder/libblas.so.3}
+needs_python
+reference=$(reference_library)
 before="env LD_PRELOAD=$library LIMBER_BLAS=$reference LIMBER_BACKEND=interp"
 
 for contract in correct bits=50; do
@@ -18,8 +14,8 @@ for contract in correct bits=50; do
         python3 "$here/exact.py" $contract $reference
 done
 if [ -n "$reference" ]; then
-    expect 0 '^6 checks, 0 failed' $before LIMBER_CONTRACT=correct LIMBER_SCHEME=ozaki1-f64 LIMBER_VERBOSE=1 \
-        python3 "$here/exact.py" refused "$reference"
+    expect 0 '^6 checks, 0 failed' $before LIMBER_CONTRACT=correct \
+        LIMBER_SCHEME=ozaki1-f64 LIMBER_VERBOSE=1 python3 "$here/exact.py" refused "$reference"
     lines 6 'left to the BLAS: run.*bits, at most'
 fi
 finish

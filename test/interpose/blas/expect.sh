@@ -13,7 +13,18 @@ lines() {   # number, pattern: of the last command's output
 
 # a python3 with numpy, where there is one
 python=python3
-python3 -c 'import numpy' 2> /dev/null || ! /usr/bin/python3 -c 'import numpy' 2> /dev/null || python=/usr/bin/python3
+if ! python3 -c 'import numpy' 2> /dev/null && /usr/bin/python3 -c 'import numpy' 2> /dev/null
+then
+    python=/usr/bin/python3
+fi
+
+# The rest of the test calls functions from Python.
+needs_python() {
+    if ! command -v python3 > /dev/null; then
+        echo "python3 is absent: skipped"
+        exit 0
+    fi
+}
 
 # the reference BLAS with its testers, where they are installed
 reference_folder() {
@@ -24,4 +35,8 @@ reference_folder() {
         fi
     done
     echo "the reference BLAS and its testers (libblas3, libblas-test) are absent: skipped" >&2
+}
+reference_library() {
+    folder=$(reference_folder)
+    echo "${folder:+$folder/libblas.so.3}"
 }

@@ -5,15 +5,9 @@
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"
-if ! command -v python3 > /dev/null; then
-    echo "python3 is absent: skipped"
-    exit 0
-fi
-folder=$(reference_folder)
-reference=${folder:+$folder/libblas.so.3}
-if [ -z "$reference" ]; then
-    exit 0
-fi
+needs_python
+reference=$(reference_library)
+[ -n "$reference" ] || exit 0
 before="env LD_PRELOAD=$library:$reference LIMBER_CONTRACT=reproducible"
 
 for threads in 1 2; do

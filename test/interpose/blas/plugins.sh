@@ -11,7 +11,8 @@ for plugin; do
     expect 0 '^3 products of its own' "$host" "$plugin"
     expect 0 '^3 products of its own' $before "$host" "$plugin"
     expect 0 '^0 products of its own' $before LIMBER_CONTRACT=correct "$host" "$plugin"
-    expect 0 '^3 products of its own' $before LIMBER_CONTRACT=correct LIMBER_SCHEME=fp32-f "$host" "$plugin"
+    expect 0 '^3 products of its own' $before LIMBER_CONTRACT=correct \
+        LIMBER_SCHEME=fp32-f "$host" "$plugin"
 done
 
 # with two of us the plugin's BLAS is still found

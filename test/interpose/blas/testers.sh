@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The testers of the reference BLAS, Fortran's and C's, for all routines of level 3: sizes of less and of
-# more than the blocks that are solved, errors, alpha and beta 0.
+# The testers of the reference BLAS, Fortran's and C's, for all routines of level 3: sizes of less
+# and of more than the blocks that are solved, errors, alpha and beta 0.
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"

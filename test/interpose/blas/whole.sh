@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Limber as a program's libblas.so.3: all names are there, level 3 is its own, and the rest is that of a
-# BLAS behind, whichever is found, named, or lacks a function.
+# Limber as a program's libblas.so.3: all names are there, level 3 is its own, and the rest is that
+# of a BLAS behind, whichever is found, named, or lacks a function.
 whole=$1 whole64=$2 library=$3 mock32=$4 mock64=$5
 here=$(dirname "$0")
 . "$here/expect.sh"
@@ -62,7 +62,8 @@ else
     echo "liblapack3 is absent: skipped"
 fi
 
-# NumPy, where its BLAS is libblas.so.3, reached without a preload; with one, the preloaded stands before
+# NumPy, where its BLAS is libblas.so.3, reached without a preload; with one, the preloaded stands
+# before
 numpy=$($python -c 'import numpy; print(numpy.__file__.rpartition("/")[0])' 2> /dev/null)
 if [ -n "$numpy" ] && ldd "$numpy"/core/_multiarray_umath*.so 2> /dev/null | grep -q 'libblas\.so\.3'; then
     sums='

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Ranks that share one cache on a node: who compiles, who waits, what is left of one that was killed, where
-# nothing may be written, and how many calls of the file system a start costs.
+# Ranks that share one cache on a node: who compiles, who waits, what is left of one that was
+# killed, where nothing may be written, and how many calls of the file system a start costs.
 storm=$1 server=$2 nodes=$3
 . "$(dirname "$0")/../../support/expect.sh"
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
@@ -13,17 +13,17 @@ fresh() {
     rm -rf "$work/cache"
 }
 
-# ---- many at once: once a kernel, then none --------------------------------------------------------
+# ---- many at once: once a kernel, then none ------------------------------------------------------
 expect 0 '^2 compiled, 14 from disk, 0 wrong' "$storm" run 8 2
 expect 0 '^0 compiled, 16 from disk, 0 wrong' "$storm" run 8 2
 echo "$out"
 
-# ---- copied to another place: as good as there ------------------------------------------------------
+# ---- copied to another place: as good as there ---------------------------------------------------
 mkdir -m 700 "$work/node"
 tar -C "$work/cache" -cf - . | (umask 002 && tar -C "$work/node" -xf -)
 expect 0 '^0 compiled, 6 from disk, 0 wrong' env LIMBER_CACHE=ro LIMBER_CACHE_DIR="$work/node" "$storm" run 3 2
 
-# ---- read-only: used as it is, and not needed -------------------------------------------------------
+# ---- read-only: used as it is, and not needed ----------------------------------------------------
 chmod -R a-w "$work/cache"
 expect 0 '^0 compiled, 6 from disk, 0 wrong' env LIMBER_CACHE=ro "$storm" run 3 2
 before=$(ls -lRn --time-style=full-iso "$work/cache")
@@ -34,21 +34,21 @@ expect 0 '^1 compiled, 0 from disk, 0 wrong' env LIMBER_CACHE=ro LIMBER_CACHE_DI
 expect 1 '' [ -e "$work/absent" ]
 fresh
 
-# ---- no room: right results, nothing half written ---------------------------------------------------
+# ---- no room: right results, nothing half written ------------------------------------------------
 full='trap "" XFSZ; ulimit -f 16; exec "$@"'   # files of 8 KiB at most
 expect 0 '^2 compiled, 0 from disk, 0 wrong' sh -c "$full" full "$storm" rank 2
 expect 0 'is not written to: File too large' env LIMBER_VERBOSE=1 sh -c "$full" full "$storm" rank 2
 expect 0 '^0$' sh -c 'find "$0" -name "tmp.*" -o -name "*.kernel" | wc -l' "$work/cache"
 fresh
 
-# ---- too small for what the ranks need: entries go while others look for them -----------------------
+# ---- too small for what the ranks need: entries go while others look for them --------------------
 expect 0 '^[0-9]+ compiled, [0-9]+ from disk, 0 wrong' env LIMBER_CACHE_MAXSIZE=128K "$storm" run 16 6
 bytes=$(find "$work/cache" -name '*.kernel' -exec cat {} + | wc -c)
 expect 0 '' [ "$bytes" -le 131072 ]
 expect 0 '^sound' "$storm" check 1
 fresh
 
-# ---- unlike nodes ------------------------------------------------------------------------------------
+# ---- unlike nodes --------------------------------------------------------------------------------
 "$nodes" "$work/cache" > "$work/out"
 status=$?
 if [ $status = 77 ]; then
@@ -64,7 +64,7 @@ fresh
 expect 0 '^requests: 128 for names, 0 for locks' sh "$(dirname "$0")/server.sh" "$storm" "$server" 16 2 20000
 expect 0 '^2 compiled, 30 from disk, 0 wrong' echo "$out"
 
-# ---- killed at any moment, then at each call of a cold start that writes -----------------------------
+# ---- killed at any moment, then at each call of a cold start that writes -------------------------
 expect 0 '^[0-9]+ rounds, [1-9][0-9]* killed at work' "$storm" kill 4
 echo "$out"
 fresh
@@ -87,7 +87,7 @@ else
     done
     echo "killed at $(echo "$points" | wc -w) calls"
 
-    # ---- what a start costs -------------------------------------------------------------------------
+    # ---- what a start costs ----------------------------------------------------------------------
     "$storm" rank 9 > /dev/null
     count() {   # kernels: how many calls on the cache, all others of the file system's names
         strace -f -o "$work/log" -y -e $calls "$storm" rank "$1" > /dev/null 2>&1

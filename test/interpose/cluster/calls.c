@@ -10,12 +10,15 @@
  * order of. */
 /* clang-format off */
 #define FUNCTIONS(F) \
-    F(dgemm, (S ta, S tb, I m, I n, I k, D al, D a, I lda, D b, I ldb, D be, D c, I ldc, size_t x, size_t y), \
+    F(dgemm, (S ta, S tb, I m, I n, I k, D al, D a, I lda, D b, I ldb, D be, D c, I ldc, size_t x, \
+              size_t y), \
       (ta, tb, m, n, k, al, a, lda, b, ldb, be, c, ldc, x, y), V(m) * V(n) * V(k)) \
-    F(dtrsm, (S s, S u, S t, S d, I m, I n, D al, D a, I lda, D b, I ldb, size_t w, size_t x, size_t y, size_t z), \
+    F(dtrsm, (S s, S u, S t, S d, I m, I n, D al, D a, I lda, D b, I ldb, size_t w, size_t x, \
+              size_t y, size_t z), \
       (s, u, t, d, m, n, al, a, lda, b, ldb, w, x, y, z), \
       V(m) * V(n) * (*s == 'L' || *s == 'l' ? V(m) : V(n)) / 2) \
-    F(dtrmm, (S s, S u, S t, S d, I m, I n, D al, D a, I lda, D b, I ldb, size_t w, size_t x, size_t y, size_t z), \
+    F(dtrmm, (S s, S u, S t, S d, I m, I n, D al, D a, I lda, D b, I ldb, size_t w, size_t x, \
+              size_t y, size_t z), \
       (s, u, t, d, m, n, al, a, lda, b, ldb, w, x, y, z), \
       V(m) * V(n) * (*s == 'L' || *s == 'l' ? V(m) : V(n)) / 2) \
     F(dsyrk, (S u, S t, I n, I k, D al, D a, I lda, D be, D c, I ldc, size_t x, size_t y), \

@@ -18,13 +18,15 @@ if(TARGET limber_cli AND OMPI_FOUND AND LIMBER_SCALAPACK)
   add_test(NAME cluster_hpl COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/hpl.sh
            $<TARGET_FILE:limber_blas>)
 else()
-  message(STATUS "libscalapack-openmpi-dev or libopenmpi-dev is absent: MPI programs are not tested")
+  set(absent "libscalapack-openmpi-dev or libopenmpi-dev was absent when this was built")
+  message(STATUS "${absent}: MPI programs are not tested")
   foreach(name pblas hpl)
     add_test(NAME cluster_${name} COMMAND sh -c
-             "echo 'SKIPPED: libscalapack-openmpi-dev or libopenmpi-dev was absent when this was built'; exit 77")
+             "echo 'SKIPPED: ${absent}'; exit 77")
   endforeach()
 endif()
-set_property(TEST cluster_pblas APPEND PROPERTY ENVIRONMENT LIMBER_SMALL=0)    # kernels are its matter
+# kernels are its matter
+set_property(TEST cluster_pblas APPEND PROPERTY ENVIRONMENT LIMBER_SMALL=0)
 set_tests_properties(cluster_pblas cluster_hpl PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 
 add_executable(cluster_storm ${CMAKE_CURRENT_LIST_DIR}/storm.c)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# HPL, as the HPC Challenge brings it, with its products served: its own check of the solution passes.
+# HPL, as the HPC Challenge brings it, with its products served: its own check of the solution
+# passes.
 library=$1
 . "$(dirname "$0")/mpi.sh"
 if ! command -v hpcc > /dev/null; then
@@ -53,13 +54,16 @@ run() {     # contract, N, NB, P, Q
     rm -rf "$work/run"
     mkdir "$work/run"
     input "$2" "$3" "$4" "$5" > "$work/run/hpccinf.txt"
-    ranks $(($4 * $5)) sh -c "cd $work/run && LD_PRELOAD=$library LIMBER_CONTRACT=$1 LIMBER_THREADS=1 exec hpcc"
+    ranks $(($4 * $5)) sh -c "cd $work/run && \
+        LD_PRELOAD=$library LIMBER_CONTRACT=$1 LIMBER_THREADS=1 exec hpcc"
     name="$1, N = $2, grid $4 x $5"
     check "$name: the solution" grep -q '^||Ax-b||.* PASSED' "$work/run/hpccoutf.txt"
-    check "$name: no residual fails" grep -q '^ *0 tests completed and failed' "$work/run/hpccoutf.txt"
+    check "$name: no residual fails" \
+        grep -q '^ *0 tests completed and failed' "$work/run/hpccoutf.txt"
     for rank in $(seq 0 $(($4 * $5 - 1))); do
         # updates of the trailing matrix; DGEMM and the other tests have no products of this depth
-        check "$name: rank $rank is served" grep -q "^liblimber_blas: .*dgemm.* x $3 by " "$work/$rank"
+        check "$name: rank $rank is served" \
+            grep -q "^liblimber_blas: .*dgemm.* x $3 by " "$work/$rank"
     done
     grep '^||Ax-b||' "$work/run/hpccoutf.txt"
 }

@@ -6,8 +6,9 @@ OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanis
 OMPI_MCA_mpi_yield_when_idle=1
 OPENBLAS_NUM_THREADS=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_plm \
-       OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_pml OMPI_MCA_btl \
-       OMPI_MCA_btl_vader_single_copy_mechanism OMPI_MCA_mpi_yield_when_idle OPENBLAS_NUM_THREADS
+       OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_pml \
+       OMPI_MCA_btl OMPI_MCA_btl_vader_single_copy_mechanism OMPI_MCA_mpi_yield_when_idle \
+       OPENBLAS_NUM_THREADS
 
 work=$(mktemp -d /tmp/limber.XXXXXX)    # short: Open MPI puts sockets into it
 trap 'rm -rf "$work"' EXIT
@@ -20,15 +21,15 @@ if ! command -v mpirun > /dev/null || ! timeout 60 mpirun -np 2 true > "$work/ou
     exit 77
 fi
 
-# What a rank prints comes to $work/RANK, of all and of mpirun to $work/out.  A file each: mpirun's own way
-# cuts lines.
+# What a rank prints comes to $work/RANK, of all and of mpirun to $work/out.  A file each: mpirun's
+# own way cuts lines.
 ranks() {   # count, command...
     rm -f "$work"/[0-9]*
     count=$1
     shift
     # shellcheck disable=SC2016
-    timeout 120 mpirun -np "$count" sh -c 'to=$1/$OMPI_COMM_WORLD_RANK; shift; exec "$@" > "$to" 2>&1' sh \
-        "$work" "$@" > "$work/launcher" 2>&1 < /dev/null
+    timeout 120 mpirun -np "$count" \
+        sh -c 'to=$1/$OMPI_COMM_WORLD_RANK; shift; exec "$@" > "$to" 2>&1' sh "$work" "$@" > "$work/launcher" 2>&1 < /dev/null
     status=$?
     cat "$work/launcher" "$work"/[0-9]* > "$work/out"
     return $status

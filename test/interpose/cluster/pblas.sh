@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A program on ScaLAPACK, as it is: its local products are served on every rank, to the contract, on grids
-# of several shapes, by one and by two threads a rank.
+# A program on ScaLAPACK, as it is: its local products are served on every rank, to the contract, on
+# grids of several shapes, by one and by two threads a rank.
 library=$1 program=$2 calls=$3 limber=$4
 . "$(dirname "$0")/mpi.sh"
 
@@ -19,7 +19,8 @@ is_served() {   # contract, rank
 # But what is better off there.
 unserved() {
     grep 'is left to' "$work/out" |
-        grep -Ecv 'as fast on products so small|native is what it computes|the triangle is one small block|nothing is multiplied'
+        grep -Ecv -e 'as fast on products so small|native is what it computes' \
+            -e 'the triangle is one small block|nothing is multiplied'
 }
 
 run() {     # rows, columns, threads, contract, size, error

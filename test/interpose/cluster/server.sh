@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# sh server.sh STORM LIBRARY RANKS KERNELS RATE: what ranks that start at once meet on a shared file system
-# whose server answers RATE requests a second (server.c): a cold cache, a warm one, a warm one that is only
-# read.
+# sh server.sh STORM LIBRARY RANKS KERNELS RATE: what ranks that start at once meet on a shared file
+# system whose server answers RATE requests a second (server.c): a cold cache, a warm one, a warm
+# one that is only read.
 storm=$1 library=$2 ranks=$3 kernels=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -14,7 +14,8 @@ start() {   # name, mode of the cache
     head -c 24 /dev/zero > "$SERVER_FILE"
     echo "$1:"
     LD_PRELOAD=$library LIMBER_CACHE=$2 "$storm" run "$ranks" "$kernels" || status=1
-    od -A n -t d8 -j 8 "$SERVER_FILE" | awk '{ print "requests: " $1 " for names, " $2 " for locks" }'
+    od -A n -t d8 -j 8 "$SERVER_FILE" |
+        awk '{ print "requests: " $1 " for names, " $2 " for locks" }'
 }
 
 start 'cold' rw

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The names of CBLAS.  Integers are taken and passed on as 64 bits.  A register or a stack slot holds
- * either width; of a 32-bit integer the upper half is not read. */
+ * The names of CBLAS.  Integers are taken and passed on as 64 bits.  A register or a stack slot
+ * holds either width; of a 32-bit integer the upper half is not read. */
 #include "entries.h"
 
 static char letter_of_op(int op)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The names of Fortran.  Every argument is passed by reference, so one function serves integers of
- * either width.  The lengths of the letters come last.  They are passed on without being read, since
- * callers in C may leave them out. */
+ * either width.  The lengths of the letters come last.  They are passed on without being read,
+ * since callers in C may leave them out. */
 #include "entries.h"
 
 #define LETTER(p) limber_blas_letter(p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Finds the functions behind.  The first of these that has one gives it: LIMBER_BLAS, the next library
- * in the program's global scope, the libraries that the caller's own object is linked with, the
- * system's libblas. */
+ * Finds the functions behind.  The first of these that has one gives it: LIMBER_BLAS, the next
+ * library in the program's global scope, the libraries that the caller's own object is linked with,
+ * the system's libblas. */
 #define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr */
 #include "entries.h"
 #include "library.h"

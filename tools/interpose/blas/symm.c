@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * symm and hemm.  The full matrix is written out, panel by panel, so that every element of the result
- * is one sum. */
+ * symm and hemm.  The full matrix is written out, panel by panel, so that every element of the
+ * result is one sum. */
 #include "product.h"
 
 #include <stdlib.h>

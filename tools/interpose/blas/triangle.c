@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * gemmt, syrk, herk, syr2k and her2k: a triangle of a product.  Blocks off the diagonal are computed
- * in C.  Blocks on the diagonal are computed in separate memory, so that the other triangle is neither
- * read nor written. */
+ * gemmt, syrk, herk, syr2k and her2k: a triangle of a product.  Blocks off the diagonal are
+ * computed in C.  Blocks on the diagonal are computed in separate memory, so that the other
+ * triangle is neither read nor written. */
 #include "product.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Finds the functions behind: in the next library that the program has loaded, else in cuBLAS by its
- * name. */
+ * Finds the functions behind: in the next library that the program has loaded, else in cuBLAS by
+ * its name. */
 #define _GNU_SOURCE     /* RTLD_NEXT */
 #include "cublas.h"
 

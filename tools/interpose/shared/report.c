@@ -212,8 +212,8 @@ static bool write_report(const char *pattern, bool complete);
 
 /* ---- from time to time ----------------------------------------------------------------------- */
 
-/* The lock is held.  A process that ends by a signal or _exit loses what is not written.  So a report
- * in a file of its own is written again and again. */
+/* The lock is held.  A process that ends by a signal or _exit loses what is not written.  So a
+ * report in a file of its own is written again and again. */
 static bool is_due(void)
 {
     double now = seconds_now();
@@ -476,8 +476,8 @@ static void put_report(FILE *f, bool complete)
     fprintf(f, "\n  ]\n}\n");
 }
 
-/* The name of the report: %p is the process, %h the host, %r the rank.  If the name has none of them,
- * ranks, and processes that a fork made, add their number to it. */
+/* The name of the report: %p is the process, %h the host, %r the rank.  If the name has none of
+ * them, ranks, and processes that a fork made, add their number to it. */
 static void expand(const char *pattern, bool forked, char *path, size_t size)
 {
     const char *number = rank();
