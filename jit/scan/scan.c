@@ -7,7 +7,7 @@
 #include "jit/scan/scan.h"
 
 #include "ir/num/prim.h"
-#include "jit/tune/measure.h"
+#include "jit/scan/measure.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
