@@ -351,11 +351,22 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }
 
+/* The enumerations of backends/backend.h. */
+static void scan_enums(struct text *t)
+{
+    limber_text_add(t,
+                    "enum { SCAN_emax = %d, SCAN_emin = %d, SCAN_low = %d, SCAN_sig = %d, "
+                    "SCAN_flags = %d };\nenum { SCAN_special = %d, SCAN_negative = %d };\n",
+                    SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_special,
+                    SCAN_negative);
+}
+
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d)
 {
     limber_text_add(out,
                     "#include \"device.h\"\n#include \"ir/num/prim.h\"\n#include \"args.h\"\n\n"
                     "enum { STEP = 128 };\n");
+    scan_enums(out);
     sides(out, c);
     limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n"
                          "#include \"terms.h\"\n#include \"weigh.h\"\n");

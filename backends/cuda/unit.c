@@ -206,6 +206,8 @@ void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, 
     is_narrow(p->model, p->counts, &l);
     limber_text_add(out, "\n#include \"ir/unit/num.h\"\n");
     model(out, p->model);
+    _Static_assert(COUNT_none == 0 && COUNT_swamped == 1 && COUNT_all == 2,
+                   "as kernels number them");
     limber_text_add(out,
                     "enum { COUNT_none, COUNT_swamped, COUNT_all };\n"
                     "enum {\n    COUNTS = %d, FUSED = %d, PIECE = %d, MOST = %d, LEAST = %d,\n"
