@@ -66,7 +66,7 @@ struct keeper {
 
 /* Memory for launches, taken before the first of them stores: a launch that has it cannot fail for
  * want of any. */
-struct room {
+struct launch_memory {
     char *memory;
     size_t bytes;
     void *own; /* the backend's own matter */
@@ -82,7 +82,7 @@ struct call {
     const struct keeper *keep[2]; /* of a, b; NULL: limbs are of this call alone */
     const struct runner *runner;
     const limber_allocator *allocator; /* of what grows with the operands; NULL: the system's */
-    const struct room *room; /* NULL: the launch takes its own */
+    const struct launch_memory *launch_memory; /* NULL: the launch takes its own */
     size_t workspace_limit; /* packed limbs held at once; chunked to fit */
     size_t workspace; /* out: bytes at the peak */
     int64_t overflow; /* out: elements that did not fit (wrap=0) */
@@ -218,7 +218,7 @@ struct backend {
     bool (*code_key)(const struct plan *, const struct target *, struct blob *, struct diag *);
     /* For calls that are several launches, all memory first.  NULL: who needs all of them or none
      * keeps a copy of C. */
-    const struct rooms *rooms;
+    const struct launch_memory_ops *launch_memory;
     const struct block_rules *blocks; /* NULL: no device whose threads share memory in blocks */
     /* As compile, of code that is part of the library, at once: NOT_READY where it has none for
      * this plan.  NULL: it never has. */
@@ -229,10 +229,10 @@ struct backend {
     bool (*direct)(const struct call *, const struct target *, int size, bool add);
 };
 
-struct rooms {
+struct launch_memory_ops {
     size_t (*bytes)(const struct kernel *, const struct call *); /* of one launch */
-    bool (*alloc)(const struct call *, size_t bytes, struct room *, struct diag *);
-    void (*free)(const struct call *, const struct room *);
+    bool (*alloc)(const struct call *, size_t bytes, struct launch_memory *, struct diag *);
+    void (*free)(const struct call *, const struct launch_memory *);
 };
 
 /* list.c: the backends of this build, best first, NULL at the end. */

@@ -4,8 +4,8 @@
  *
  *   needs   a mask: bits of the scaled integers
  *   leaves  residues (A in [0,p), B symmetric), a diagonal table, a crt combine
- *   proof   docs/accuracy.md, "Residues": 2 k |a||b| < P makes the result unique; "Doubt": what is
- *           cut off where the plan's first pass takes fewer bits
+ *   proof   docs/accuracy.md, "Residues": 2 k |a||b| < P makes the result unique; "Uncertain
+ *           elements": what is cut off where the plan's first pass takes fewer bits
  *   source  Ozaki, Uchino, Imamura, arXiv 2504.08009 */
 #include "passes/scheme/scheme_split.h"
 
