@@ -80,6 +80,8 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
     limber_node_set(&p->node[d], ATTR_alpha, 0);
     limber_node_set(&p->node[d], ATTR_beta, 0);
     limber_node_set(&p->node[d], ATTR_wrap, 0);
+    if (p->promise == LIMBER_CONTRACT_EXACT)
+        limber_node_set(&p->node[d], ATTR_integral, 1);
     p->ret = d;
 }
 

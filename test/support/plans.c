@@ -55,6 +55,8 @@ void plan_state(struct plan *p, const struct planned *x)
     limber_node_set(&p->node[d], ATTR_alpha, x->scalars);
     limber_node_set(&p->node[d], ATTR_beta, x->scalars);
     limber_node_set(&p->node[d], ATTR_wrap, 0);
+    if (x->promise == LIMBER_CONTRACT_EXACT)
+        limber_node_set(&p->node[d], ATTR_integral, 1);
     p->ret = d;
 }
 

@@ -69,7 +69,7 @@ DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_
     if constexpr (RESULT.kind == LIMBER_KIND_INT && WRAP)
         return limber_store_wrapped(&e, RESULT, limber_big_units(w, WORDS, exp), &scalars);
     else
-        return (limber_store_exact(&e, RESULT, w, WORDS, exp, &scalars) & NUM_overflow) != 0 &&
+        return (limber_store_exact(&e, RESULT, w, WORDS, exp, &scalars) & MISFITS) != 0 &&
                RESULT.kind == LIMBER_KIND_INT;
 }
 
