@@ -124,6 +124,14 @@ struct kernel;
 enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
 
+/* lines x length elements seen through v; what is found goes to `found` and, unless it is NULL, the
+ * same of tiles, field after field of all of them, to `tiles`. */
+struct scan_job {
+    const struct view *v;
+    int64_t lines, length;
+    int32_t *found, *tiles;
+};
+
 /* What complex factors multiply: `width` numbers at `to` for each of the m x n pairs at c, where
  * width is 4 the third and fourth those of c (integers: in i64); and the factors, at `factors`. */
 struct terms_job {
@@ -168,9 +176,8 @@ struct device_ops {
     bool (*holds)(const void *p, int device); /* false: host memory */
     bool (*compile_scan)(limber_format f, const struct target *, const struct dump *, struct blob *,
                          struct diag *);
-    /* tiles: NULL, or for the same of tiles, field after field of all of them. */
-    bool (*scan)(struct kernel *, const struct view *, int64_t lines, int64_t length, int device,
-                 const limber_queue *, int32_t *found, int32_t *tiles, struct diag *);
+    bool (*scan)(struct kernel *, const struct scan_job *, int device, const limber_queue *,
+                 struct diag *);
     bool (*records)(const limber_queue *, int device); /* into a graph */
     bool (*ready)(struct kernel *, int device, struct diag *); /* nothing is left to load */
     /* By the kernel that scans c's format; with a queue, in its order. */

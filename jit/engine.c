@@ -480,8 +480,7 @@ static bool run(limber_context *ctx, const struct problem *p, struct scan_result
         return run_recorded(ctx, p, r, d);
     if (!scan_and_describe(ctx, p, f, &desc, r, d))
         return false;
-    if (may_mix(ctx, p, f) &&
-        !limber_mixed_run(ctx, p, f->a, f->b, f->first_pass_bits, &done, r, d))
+    if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f, &done, r, d))
         return false;
     return done || run_found(ctx, p, f, &desc, r, d);
 }
@@ -698,7 +697,7 @@ static bool plan_here(void *arg, struct diag *d)
          (!limber_simulates(&p->contract) || limber_simulate_check(p, d)) &&
          scan_and_describe(ctx, p, &f, &desc, &r, d);
     if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
-        ok = limber_mixed_plan(ctx, p, f.a, f.b, f.first_pass_bits, &done, x->out, x->cut, &r, d);
+        ok = limber_mixed_plan(ctx, p, &f, &done, x->out, x->cut, &r, d);
     ok = ok && (done || trace_plan(ctx, p, &desc, x->out, &r, d));
     limber_scan_result_clear(&f, p->groups);
     if (ok && x->out && x->out->failed)

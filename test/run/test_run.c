@@ -143,8 +143,8 @@ static bool run_group(const struct backend *b, const struct trial *t, const stru
     call.runner = &plan_runner;
     ok = limber_plan_parse(&p, t->text, d) && limber_plan_verify(&p, d) &&
          limber_passes_run(&p, target, finished ? "tile" : NULL, (struct pass_watch){ 0 }, d) &&
-         limber_scan(&ma, &call.a, fa, call.m, call.k, SCAN_full, true, NULL, d) &&
-         limber_scan(&mb, &call.b, fb, call.n, call.k, SCAN_full, true, NULL, d) &&
+         limber_scan(&ma, &call.a, fa, call.m, call.k, SCAN_full, NULL, d) &&
+         limber_scan(&mb, &call.b, fb, call.n, call.k, SCAN_full, NULL, d) &&
          plan_launch(b, &p, target, &call, d);
     *overflow += call.overflow;
     limber_mask_clear(&ma);
