@@ -234,6 +234,7 @@ struct backend {
      * at least one of each dimension and k at most LIMBER_SMALL_K, rows or columns of C dense, by
      * code that packs nothing.  False: not on this target.  NULL: there is none. */
     bool (*direct)(const struct call *, const struct target *, int size, bool add);
+    bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 
 struct launch_memory_ops {

@@ -922,4 +922,5 @@ const struct backend limber_backend_llvm = {
     .launch_memory = &launch_memory_ops,
     .prebuilt = prebuilt,
     .direct = limber_direct,
+    .reads_tiles = true,
 };
