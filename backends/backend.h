@@ -66,7 +66,7 @@ struct keeper {
 
 /* Memory for launches, taken before the first of them stores: a launch that has it cannot fail for
  * want of any. */
-struct room {
+struct launch_memory {
     char *memory;
     size_t bytes;
     void *own; /* the backend's own matter */
@@ -82,7 +82,7 @@ struct call {
     const struct keeper *keep[2]; /* of a, b; NULL: limbs are of this call alone */
     const struct runner *runner;
     const limber_allocator *allocator; /* of what grows with the operands; NULL: the system's */
-    const struct room *room; /* NULL: the launch takes its own */
+    const struct launch_memory *launch_memory; /* NULL: the launch takes its own */
     size_t workspace_limit; /* packed limbs held at once; chunked to fit */
     size_t workspace; /* out: bytes at the peak */
     int64_t overflow; /* out: elements that did not fit (wrap=0) */
@@ -123,6 +123,14 @@ struct kernel;
  * exponents and lowest bits as struct mask has them; a zero line has INT32_MAX and INT32_MIN. */
 enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
+
+/* lines x length elements seen through v; what is found goes to `found` and, unless it is NULL, the
+ * same of tiles, field after field of all of them, to `tiles`. */
+struct scan_job {
+    const struct view *v;
+    int64_t lines, length;
+    int32_t *found, *tiles;
+};
 
 /* What complex factors multiply: `width` numbers at `to` for each of the m x n pairs at c, where
  * width is 4 the third and fourth those of c (integers: in i64); and the factors, at `factors`. */
@@ -168,9 +176,8 @@ struct device_ops {
     bool (*holds)(const void *p, int device); /* false: host memory */
     bool (*compile_scan)(limber_format f, const struct target *, const struct dump *, struct blob *,
                          struct diag *);
-    /* tiles: NULL, or for the same of tiles, field after field of all of them. */
-    bool (*scan)(struct kernel *, const struct view *, int64_t lines, int64_t length, int device,
-                 const limber_queue *, int32_t *found, int32_t *tiles, struct diag *);
+    bool (*scan)(struct kernel *, const struct scan_job *, int device, const limber_queue *,
+                 struct diag *);
     bool (*records)(const limber_queue *, int device); /* into a graph */
     bool (*ready)(struct kernel *, int device, struct diag *); /* nothing is left to load */
     /* By the kernel that scans c's format; with a queue, in its order. */
@@ -218,7 +225,7 @@ struct backend {
     bool (*code_key)(const struct plan *, const struct target *, struct blob *, struct diag *);
     /* For calls that are several launches, all memory first.  NULL: who needs all of them or none
      * keeps a copy of C. */
-    const struct rooms *rooms;
+    const struct launch_memory_ops *launch_memory;
     const struct block_rules *blocks; /* NULL: no device whose threads share memory in blocks */
     /* As compile, of code that is part of the library, at once: NOT_READY where it has none for
      * this plan.  NULL: it never has. */
@@ -227,12 +234,13 @@ struct backend {
      * at least one of each dimension and k at most LIMBER_SMALL_K, rows or columns of C dense, by
      * code that packs nothing.  False: not on this target.  NULL: there is none. */
     bool (*direct)(const struct call *, const struct target *, int size, bool add);
+    bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 
-struct rooms {
+struct launch_memory_ops {
     size_t (*bytes)(const struct kernel *, const struct call *); /* of one launch */
-    bool (*alloc)(const struct call *, size_t bytes, struct room *, struct diag *);
-    void (*free)(const struct call *, const struct room *);
+    bool (*alloc)(const struct call *, size_t bytes, struct launch_memory *, struct diag *);
+    void (*free)(const struct call *, const struct launch_memory *);
 };
 
 /* list.c: the backends of this build, best first, NULL at the end. */

@@ -18,7 +18,7 @@ static const struct served common = {
         LIMBER_SERVES(quantize, R(axis)),
         LIMBER_SERVES(products, R(unit) | R(chunk) | R(tile)),
         LIMBER_SERVES(combine, R(reconstruct) | R(moduli)),
-        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap)),
+        LIMBER_SERVES(epilogue, R(alpha) | R(beta) | R(wrap) | R(integral)),
     },
     .words = {
         [ATTR_layout] = W(LAYOUT_nchw) | W(LAYOUT_nhwc),

@@ -36,4 +36,5 @@ ATTR(split, WORD, LIMBER_WORDS(LIMBER_SPLITS)) /* products: where hilo limbs are
 ATTR(alpha, WORD, LIMBER_WORDS(LIMBER_ALPHAS)) /* epilogue */
 ATTR(beta, WORD, LIMBER_WORDS(LIMBER_BETAS)) /* epilogue */
 ATTR(wrap, INT, "") /* epilogue, integers: 1 wraps, 0 reports what does not fit */
+ATTR(integral, INT, "") /* epilogue, integers: 1: what is no integer does not fit; else rounds */
 #undef ATTR

@@ -34,6 +34,6 @@ OP(products, 2, 2, A(unit) | A(chunk) | A(sums) | A(tile) | A(split), MANY | ROW
 OP(combine, 1, 1, A(reconstruct) | A(moduli) | A(uncertain), 0)
 
 /* alpha x + beta c0, rounded once to the result's format when x is exact */
-OP(epilogue, 1, 2, A(alpha) | A(beta) | A(wrap), 0)
+OP(epilogue, 1, 2, A(alpha) | A(beta) | A(wrap) | A(integral), 0)
 
 #undef OP

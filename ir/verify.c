@@ -112,7 +112,7 @@ static bool check_type(const struct check *c)
 
 /* Attributes that may be absent: a mask (whole, or not at all), tiles before the tile pass, moduli
  * without crt, uncertain where nothing is cut, sums where they are by fused multiply-adds, the
- * order along k where it is crs, limbs made ahead. */
+ * order along k where it is crs, limbs made ahead, integral where results round. */
 static uint64_t optional(const struct node *n)
 {
     uint64_t mask =
@@ -123,6 +123,7 @@ static uint64_t optional(const struct node *n)
     case OP_products: return BIT(tile) | BIT(sums) | BIT(split);
     case OP_patches:
     case OP_filters: return BIT(order);
+    case OP_epilogue: return BIT(integral);
     case OP_combine:
         return BIT(uncertain) | (limber_node_has(n, ATTR_reconstruct) &&
                                          limber_num(n, ATTR_reconstruct) == RECONSTRUCT_crt ?
@@ -734,6 +735,7 @@ static bool check_combine(const struct check *c)
 static bool check_epilogue(const struct check *c)
 {
     bool two = num(c->n, ATTR_beta) != 0;
+    bool reports = c->n->type.format.kind == LIMBER_KIND_INT && !num(c->n, ATTR_wrap);
     char name[48];
 
     if (!stored(c, c->n) || !range(c, ATTR_wrap, 0, 1) || !same_shape(c, in(c, 0)))
@@ -743,6 +745,12 @@ static bool check_epilogue(const struct check *c)
                             "beta=zero takes no second operand");
     if (num(c->n, ATTR_wrap) && c->n->type.format.kind != LIMBER_KIND_INT)
         return bad(c, "wrap=1, but %s does not wrap", format_name(c->n->type.format, name));
+    if (limber_node_has(c->n, ATTR_integral) && !range(c, ATTR_integral, 1, 1))
+        return false;
+    if (limber_node_has(c->n, ATTR_integral) && !reports)
+        return bad(c, "integral=1 is of integers that do not wrap");
+    if (c->p->promise == LIMBER_CONTRACT_EXACT && reports && !limber_node_has(c->n, ATTR_integral))
+        return bad(c, "the promise exact needs integral=1");
     return !two || (same_shape(c, in(c, 1)) && same_format(c, in(c, 1)));
 }
 

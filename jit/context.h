@@ -29,7 +29,7 @@ struct limber_context {
     struct kernel_cache *functions; /* of fixed shape; none is ever given back */
     struct background *background;
     limber_context *generic; /* NULL until it is needed */
-    bool lent_pool; /* from the context that this one is the generic one of */
+    bool shared_pool; /* from the context that this one is the generic one of */
     struct disk *disk;
     char *dump_dir;
     int verbose;
@@ -44,7 +44,7 @@ struct limber_context {
     char interpreted[256]; /* why the interpreter serves; written once */
     struct at_fork at_fork;
     struct binding *bindings;
-    struct recordable *warm; /* engine.c: calls that may be recorded */
+    struct recordable *recordable; /* engine.c: calls that may be recorded */
     int small; /* 0: small products have kernels of their own, too */
     int one_plan; /* products are not cut into parts, nor are those that are predicted to be */
     double brief; /* shorter than this */

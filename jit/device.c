@@ -23,7 +23,7 @@ struct scanner {
     limber_format f;
 };
 
-struct scan_job {
+struct scan_source {
     limber_context *ctx;
     limber_format f;
 };
@@ -63,7 +63,7 @@ static bool compile(limber_context *ctx, struct entry *e, limber_format f, struc
 
 static bool make(void *user, struct entry *e, struct diag *d)
 {
-    const struct scan_job *m = user;
+    const struct scan_source *m = user;
     char name[32];
 
     e->backend = m->ctx->machine.backend;
@@ -90,7 +90,7 @@ bool limber_device_records(const limber_context *ctx, const limber_queue *q)
 
 bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **e, struct diag *d)
 {
-    const struct kernel_maker kernel_maker = { make, &(struct scan_job){ ctx, f } };
+    const struct kernel_maker kernel_maker = { make, &(struct scan_source){ ctx, f } };
     struct scanner key;
     bool cached;
 
@@ -115,8 +115,9 @@ bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *
                            (long long)lines);
     ok = limber_device_scanner(ctx, f, &e, d);
     if (ok) {
-        ok = e->backend->device_ops->scan(e->kernel, v, lines, length, ctx->machine.target.device,
-                                          q, found, of_tiles, d) &&
+        ok = e->backend->device_ops->scan(e->kernel,
+                                          &(struct scan_job){ v, lines, length, found, of_tiles },
+                                          ctx->machine.target.device, q, d) &&
              limber_scan_found(m, found, of_tiles, lines, length, d);
         limber_kernels_put(ctx->memory, e);
     }

@@ -245,8 +245,8 @@ static bool take_guard(limber_context *ctx, const struct recordable *w, struct g
     return true;
 }
 
-static bool remember(limber_context *ctx, const struct problem *p, const struct kernel_key *full,
-                     struct diag *d)
+static bool add_recordable(limber_context *ctx, const struct problem *p,
+                           const struct kernel_key *full, struct diag *d)
 {
     const struct scan_result unscanned = { .slices = p->contract.slices };
     struct recordable *w = calloc(1, sizeof *w), *same;
@@ -261,21 +261,21 @@ static bool remember(limber_context *ctx, const struct problem *p, const struct 
         return false;
     }
     pthread_mutex_lock(&ctx->lock);
-    for (same = ctx->warm; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
+    for (same = ctx->recordable; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
         same = same->next;
     if (same) { /* the newest scan holds */
         same->full = w->full;
         free(w);
     } else {
-        w->next = ctx->warm;
-        ctx->warm = w;
+        w->next = ctx->recordable;
+        ctx->recordable = w;
     }
     pthread_mutex_unlock(&ctx->lock);
     return true;
 }
 
-static bool recall(limber_context *ctx, const struct problem *p, struct recordable *w,
-                   struct diag *d)
+static bool find_recordable(limber_context *ctx, const struct problem *p, struct recordable *w,
+                            struct diag *d)
 {
     const struct scan_result unscanned = { .slices = p->contract.slices };
     const struct recordable *same;
@@ -283,7 +283,7 @@ static bool recall(limber_context *ctx, const struct problem *p, struct recordab
     if (!limber_kernel_key_make(ctx, &w->plain, p, &unscanned, d))
         return false;
     pthread_mutex_lock(&ctx->lock);
-    for (same = ctx->warm; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
+    for (same = ctx->recordable; same && memcmp(&same->plain, &w->plain, sizeof w->plain);)
         same = same->next;
     if (same)
         w->full = same->full;
@@ -301,7 +301,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
     struct entry *e;
     struct recordable w;
 
-    if (!recall(ctx, p, &w, d) || !take_guard(ctx, &w, &guard, d) ||
+    if (!find_recordable(ctx, p, &w, d) || !take_guard(ctx, &w, &guard, d) ||
         !entry_of(ctx, &w.full, &e, NULL, d))
         return false;
     if (r) {
@@ -360,7 +360,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
         return false;
     start = r || e->prebuilt ? limber_now() : 0;
     stays = stays && e->backend->device_ops;
-    ok = (!stays || remember(ctx, p, desc, d)) &&
+    ok = (!stays || add_recordable(ctx, p, desc, d)) &&
          limber_launch(ctx, &(struct step){ p, f, e, r }, 1, p, d);
     if (r)
         r->seconds_run = limber_now() - start;
@@ -480,16 +480,15 @@ static bool run(limber_context *ctx, const struct problem *p, struct scan_result
         return run_recorded(ctx, p, r, d);
     if (!scan_and_describe(ctx, p, f, &desc, r, d))
         return false;
-    if (may_mix(ctx, p, f) &&
-        !limber_mixed_run(ctx, p, f->a, f->b, f->first_pass_bits, &done, r, d))
+    if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f, &done, r, d))
         return false;
     return done || run_found(ctx, p, f, &desc, r, d);
 }
 
 /* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
  * are the same either way, so are the sums. */
-static const struct problem *turn(const limber_context *ctx, const struct problem *p,
-                                  struct problem *transposed)
+static const struct problem *transpose(const limber_context *ctx, const struct problem *p,
+                                       struct problem *transposed)
 {
     const struct product_request r = limber_request(p);
 
@@ -553,7 +552,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
     *least = *best = 0;
     if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || limber_is_direct(ctx, p))
         return true;
-    p = turn(ctx, p, &transposed);
+    p = transpose(ctx, p, &transposed);
     ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
          workspace_of(ctx, p, &desc, least, best, d) &&
          (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
@@ -616,7 +615,7 @@ static __attribute__((noinline)) bool run_planned(limber_context *ctx, const str
     struct problem transposed;
 
     if (p->m > 0 && p->n > 0 && p->groups > 0) {
-        ok = run(ctx, turn(ctx, p, &transposed), &f, wanted ? &r : NULL, d);
+        ok = run(ctx, transpose(ctx, p, &transposed), &f, wanted ? &r : NULL, d);
         limber_scan_result_clear(&f, p->groups);
         if (ok && ctx->verbose > 0)
             log_call(ctx, p, &r);
@@ -693,12 +692,12 @@ static bool plan_here(void *arg, struct diag *d)
         limber_text_add(
             x->out,
             "; pairs compute this product, which needs no plan.  Without them (LIMBER_SMALL=0):\n");
-    p = turn(ctx, p, &transposed);
+    p = transpose(ctx, p, &transposed);
     ok = limber_check_small(ctx, p, d) &&
          (!limber_simulates(&p->contract) || limber_simulate_check(p, d)) &&
          scan_and_describe(ctx, p, &f, &desc, &r, d);
     if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
-        ok = limber_mixed_plan(ctx, p, f.a, f.b, f.first_pass_bits, &done, x->out, x->cut, &r, d);
+        ok = limber_mixed_plan(ctx, p, &f, &done, x->out, x->cut, &r, d);
     ok = ok && (done || trace_plan(ctx, p, &desc, x->out, &r, d));
     limber_scan_result_clear(&f, p->groups);
     if (ok && x->out && x->out->failed)

@@ -54,14 +54,13 @@ bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct 
 
 /* mixed.c: a product as parts where that is predicted to pay.  *done is false where it is not, and
  * nothing was done then. */
-bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
-                      const struct mask *b, int first_pass_bits, bool *done, struct report *report,
-                      struct diag *d);
+bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                      bool *done, struct report *report, struct diag *d);
 /* What it would be: out (or NULL) gets a text of the parts and of the plan of each.  *cut is the
  * caller's to free, also after a failure. */
-bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct mask *a,
-                       const struct mask *b, int first_pass_bits, bool *done, struct text *out,
-                       struct cut *cut, struct report *report, struct diag *d);
+bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                       bool *done, struct text *out, struct cut *cut, struct report *report,
+                       struct diag *d);
 
 /* parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
 struct partition;

@@ -186,6 +186,8 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *d, const struct 
     limber_node_set(&p->node[out], ATTR_alpha, d->alpha);
     limber_node_set(&p->node[out], ATTR_beta, d->beta);
     limber_node_set(&p->node[out], ATTR_wrap, d->wrap);
+    if (limber_is_integral((limber_promise)d->promise))
+        limber_node_set(&p->node[out], ATTR_integral, 1);
     p->ret = out;
     return limber_plan_verify(p, diag);
 }

@@ -89,7 +89,8 @@ struct launching {
     const struct guard *guard;
     int64_t overflow, recomputed;
     size_t workspace; /* of one group */
-    const struct room *room; /* NULL: launches take their own; else a share of it for each worker */
+    /* NULL: launches take their own; else a share of it for each worker. */
+    const struct launch_memory *memory;
     size_t share;
 };
 
@@ -152,11 +153,12 @@ static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
     struct launching *l = arg;
     struct keeping of[2];
     struct call call = call_of(l, g, of);
-    struct room share;
+    struct launch_memory share;
 
-    if (l->room) {
-        share = (struct room){ l->room->memory + (size_t)worker * l->share, l->share, NULL };
-        call.room = &share;
+    if (l->memory) {
+        share =
+            (struct launch_memory){ l->memory->memory + (size_t)worker * l->share, l->share, NULL };
+        call.launch_memory = &share;
     }
     if (!l->e->backend->launch(l->e->kernel, &call, d))
         return false;
@@ -186,7 +188,7 @@ static struct launching plan_launches(limber_context *ctx, const struct step *s,
 }
 
 static bool run_step(limber_context *ctx, const struct step *s, bool dry, const struct guard *guard,
-                     const struct room *room, struct diag *d)
+                     const struct launch_memory *memory, struct diag *d)
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
@@ -197,8 +199,8 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
 
     l.dry = dry;
     l.guard = guard;
-    l.room = room;
-    l.share = room ? room->bytes / (size_t)at_once / LINE * LINE : 0;
+    l.memory = memory;
+    l.share = memory ? memory->bytes / (size_t)at_once / LINE * LINE : 0;
     pthread_mutex_init(&l.lock, NULL);
     limber_pool_enter(ctx->pool);
     ok = limber_groups_run(at_once > 1 ? &all : &alone, p->groups, launch_group, &l, d);
@@ -222,36 +224,36 @@ bool limber_launch_recorded(limber_context *ctx, const struct step *s, const str
 
 /* ---- all of a call's launches, or none ------------------------------------------------------- */
 
-static bool run_steps(limber_context *ctx, const struct step *s, int count, const struct room *room,
-                      struct diag *d)
+static bool run_steps(limber_context *ctx, const struct step *s, int count,
+                      const struct launch_memory *memory, struct diag *d)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < count; i++) {
         double start = s[i].report ? limber_now() : 0;
 
-        ok = run_step(ctx, &s[i], false, NULL, room, d);
+        ok = run_step(ctx, &s[i], false, NULL, memory, d);
         if (s[i].report)
             s[i].report->seconds_run = limber_now() - start;
     }
     return ok;
 }
 
-static bool have_rooms(const struct step *s, int count)
+static bool all_take_memory(const struct step *s, int count)
 {
     for (int i = 0; i < count; i++)
-        if (!s[i].e->backend->rooms)
+        if (!s[i].e->backend->launch_memory)
             return false;
     return true;
 }
 
 /* With memory for the one that needs most. */
-static bool run_in_room(limber_context *ctx, const struct step *s, int count, struct diag *d)
+static bool run_with_memory(limber_context *ctx, const struct step *s, int count, struct diag *d)
 {
-    const struct rooms *rooms = s->e->backend->rooms;
+    const struct launch_memory_ops *ops = s->e->backend->launch_memory;
     struct keeping of[2];
     struct call call;
-    struct room room;
+    struct launch_memory taken;
     size_t most = 0;
     bool ok;
 
@@ -261,13 +263,13 @@ static bool run_in_room(limber_context *ctx, const struct step *s, int count, st
         size_t share;
 
         call = call_of(&l, 0, of);
-        share = (rooms->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)at_once;
+        share = (ops->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)at_once;
         most = share > most ? share : most;
     }
-    if (!rooms->alloc(&call, most, &room, d))
+    if (!ops->alloc(&call, most, &taken, d))
         return false;
-    ok = run_steps(ctx, s, count, &room, d);
-    rooms->free(&call, &room);
+    ok = run_steps(ctx, s, count, &taken, d);
+    ops->free(&call, &taken);
     return ok;
 }
 
@@ -288,8 +290,8 @@ bool limber_launch(limber_context *ctx, const struct step *s, int count,
     }
     if (sure && count == 1 && s->p->groups == 1)
         return run_steps(ctx, s, count, NULL, d);
-    if (sure && have_rooms(s, count))
-        return run_in_room(ctx, s, count, d);
+    if (sure && all_take_memory(s, count))
+        return run_with_memory(ctx, s, count, d);
     if (!limber_backup(ctx, whole, &keep, d))
         return false;
     ok = run_steps(ctx, s, count, NULL, d);

@@ -263,30 +263,29 @@ static bool mix(struct mixing *x, const struct mask *a, const struct mask *b,
     return ok;
 }
 
-bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct mask *a,
-                      const struct mask *b, int first_pass_bits, bool *done, struct report *report,
-                      struct diag *d)
+bool limber_mixed_run(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                      bool *done, struct report *report, struct diag *d)
 {
-    struct mixing x = { .ctx = ctx, .p = p, .first_pass_bits = first_pass_bits };
+    struct mixing x = { .ctx = ctx, .p = p, .first_pass_bits = f->first_pass_bits };
     struct partition parts = { .parts = 0 };
-    bool ok = mix(&x, a, b, &parts, done, report, d);
+    bool ok = mix(&x, f->a, f->b, &parts, done, report, d);
 
     limber_partition_clear(&parts);
     return ok;
 }
 
-bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct mask *a,
-                       const struct mask *b, int first_pass_bits, bool *done, struct text *out,
-                       struct cut *cut, struct report *report, struct diag *d)
+bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                       bool *done, struct text *out, struct cut *cut, struct report *report,
+                       struct diag *d)
 {
     struct text trace = { 0 };
     struct mixing x = { .ctx = ctx,
                         .p = p,
-                        .first_pass_bits = first_pass_bits,
+                        .first_pass_bits = f->first_pass_bits,
                         .plans = true,
                         .trace = out ? &trace : NULL };
     struct partition parts = { .parts = 0 };
-    bool ok = mix(&x, a, b, &parts, done, report, d);
+    bool ok = mix(&x, f->a, f->b, &parts, done, report, d);
 
     if (*done)
         ok = limber_parts_cut(cut, &parts, p->transposed, report, parts.whole / x.workers, d);

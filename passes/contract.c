@@ -128,6 +128,11 @@ bool limber_frees_scheme(const limber_contract *k)
            !limber_order(k);
 }
 
+bool limber_is_integral(limber_promise promise)
+{
+    return promise == LIMBER_CONTRACT_EXACT;
+}
+
 bool limber_errs_natively(limber_promise promise)
 {
     return promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_REPRODUCIBLE;

@@ -41,6 +41,8 @@ bool limber_pairs_serve(const limber_contract *k, double *allowed);
 bool limber_is_plain(const limber_contract *k);
 /* The error that is promised is that of native sums. */
 bool limber_errs_natively(limber_promise promise);
+/* Results are integers as they are: none is rounded to one. */
+bool limber_is_integral(limber_promise promise);
 /* The version of the order of sums that a contract states; 0: it states none. */
 int limber_order(const limber_contract *k);
 

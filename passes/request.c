@@ -118,7 +118,7 @@ bool limber_may_sum_parts(const struct product_request *r, const struct mask *a,
 
 bool limber_needs_integers(const struct product_request *r)
 {
-    return r->contract->promise == LIMBER_CONTRACT_EXACT;
+    return limber_is_integral(r->contract->promise);
 }
 
 /* ---- slices of Ozaki I ----------------------------------------------------------------------- */

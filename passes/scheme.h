@@ -49,10 +49,19 @@ struct stated {
 };
 bool limber_stated(const struct plan *p, struct stated *s, struct diag *d);
 
-/* Replaces the gemm by products of the limb sets a and b and a combine; rows are taken over. */
-bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, enum unit unit,
-                         int64_t chunk, const struct row *row, size_t rows, int accumulators,
-                         int reconstruct, const int64_t *moduli, struct diag *d);
+/* What multiplies two sets of limbs, and how their sums become one value. */
+struct product_table {
+    int a, b; /* nodes of the limbs; negative: there was no memory for one */
+    enum unit unit;
+    int64_t chunk;
+    const struct row *row;
+    size_t rows;
+    int accumulators, reconstruct;
+    const int64_t *moduli; /* of crt, one for each accumulator; else NULL */
+};
+/* Replaces the gemm by products and a combine; copies the rows. */
+bool limber_split_finish(struct plan *p, const struct stated *s, const struct product_table *t,
+                         struct diag *d);
 
 /* The products' floats are summed as the target's tensor cores do. */
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d);

@@ -180,6 +180,7 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     c->alpha = limber_num(out, ATTR_alpha) != 0;
     c->beta = limber_num(out, ATTR_beta) != 0;
     c->wrap = (int32_t)limber_num(out, ATTR_wrap);
+    c->integral = (int32_t)limber_num(out, ATTR_integral);
     c->library = limber_num(products, ATTR_sums) == SUMS_any;
     if (c->mma_path == MMA_PATH_element) {
         c->special = 1;

@@ -115,7 +115,7 @@ static bool fits(int64_t stride, int64_t rows, struct operand *o)
     return ld <= INT32_MAX;
 }
 
-/* The view as a matrix of lines x k, or with `turned` of k x lines. */
+/* The view as a matrix of lines x k, or with `transposed` of k x lines. */
 static bool operand_of(const struct view *v, int64_t lines, int64_t k, bool transposed,
                        struct operand *o)
 {

@@ -38,7 +38,7 @@ struct cuda_config {
     int32_t threads, shared;    /* of the multiply kernel */
     int32_t cluster;            /* blocks that may share B's tiles */
     int32_t chunk_steps, flush_steps;
-    int32_t alpha, beta, wrap;
+    int32_t alpha, beta, wrap, integral;
     int32_t library;            /* cuBLAS multiplies where it can */
     int32_t special;            /* NaN or infinities may be in lines that are cut into limbs */
     int32_t total_bytes;        /* 1: residues, 4: integers (8 when wide), 8: sums */

@@ -57,9 +57,8 @@ struct kernel {
 
 /* launch.c: of backend.h.  scan.c, terms.c, weigh.c, planes.c: of struct device_ops. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
-bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
-                      int device, const limber_queue *queue, int32_t *found, int32_t *tiles,
-                      struct diag *d);
+bool limber_cuda_scan(struct kernel *k, const struct scan_job *j, int device,
+                      const limber_queue *queue, struct diag *d);
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
                        const limber_queue *queue, struct diag *d);
 bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,

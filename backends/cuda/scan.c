@@ -83,34 +83,34 @@ bool limber_cuda_scan_start(struct run *r, const struct view *v, int64_t lines, 
     return start(r, &args, 1, d);
 }
 
-bool limber_cuda_scan(struct kernel *k, const struct view *v, int64_t lines, int64_t length,
-                      int device, const limber_queue *queue, int32_t *found, int32_t *tiles,
-                      struct diag *d)
+bool limber_cuda_scan(struct kernel *k, const struct scan_job *j, int device,
+                      const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
     struct run r = { .kernel = k, .call = &call };
-    size_t bytes = (size_t)lines * SCAN_fields * sizeof *found;
-    size_t pixels = limber_cuda_scan_pixels(v, lines, length);
-    size_t tile_bytes =
-        tiles ? (size_t)limber_cuda_scan_tiles(lines, length) * SCAN_fields * sizeof *tiles : 0;
+    size_t bytes = (size_t)j->lines * SCAN_fields * sizeof *j->found;
+    size_t pixels = limber_cuda_scan_pixels(j->v, j->lines, j->length);
+    size_t tile_bytes = j->tiles ? (size_t)limber_cuda_scan_tiles(j->lines, j->length) *
+                                       SCAN_fields * sizeof *j->tiles :
+                                   0;
     struct scan_memory memory = { .found = 0 };
     bool ok;
 
-    if (lines == 0)
+    if (j->lines == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
     ok = limber_cuda_memory(&r, &memory.found, bytes, "a scan", d) &&
          (pixels == 0 || limber_cuda_memory(&r, &memory.pixels, pixels, "a scan", d)) &&
          (tile_bytes == 0 || limber_cuda_memory(&r, &memory.tiles, tile_bytes, "a scan", d)) &&
-         limber_cuda_scan_start(&r, v, lines, length, &memory, d) &&
+         limber_cuda_scan_start(&r, j->v, j->lines, j->length, &memory, d) &&
          limber_cuda_ok(r.driver,
-                        r.driver->cuMemcpyDtoHAsync_v2(found, memory.found, bytes, r.stream),
+                        r.driver->cuMemcpyDtoHAsync_v2(j->found, memory.found, bytes, r.stream),
                         "copying from the device", d) &&
-         (tile_bytes == 0 ||
-          limber_cuda_ok(r.driver,
-                         r.driver->cuMemcpyDtoHAsync_v2(tiles, memory.tiles, tile_bytes, r.stream),
-                         "copying from the device", d));
+         (tile_bytes == 0 || limber_cuda_ok(r.driver,
+                                            r.driver->cuMemcpyDtoHAsync_v2(j->tiles, memory.tiles,
+                                                                           tile_bytes, r.stream),
+                                            "copying from the device", d));
     limber_cuda_release(&r, &memory.found);
     limber_cuda_release(&r, &memory.pixels);
     limber_cuda_release(&r, &memory.tiles);

@@ -122,7 +122,7 @@ static void shape(struct text *t, const struct cuda_config *c)
         "ONE_EACH = %d, "
         "ACCUMULATORS = %d,\n"
         "    LIMBS_A = %d, LIMBS_B = %d, BYTES = %d, SCALED = %d, ALPHA = %d, "
-        "BETA = %d, WRAP = %d,\n"
+        "BETA = %d, WRAP = %d, MISFITS = %s,\n"
         "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
         "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
         "PARTED = %d\n};\n"
@@ -130,8 +130,9 @@ static void shape(struct text *t, const struct cuda_config *c)
         limber_units[c->unit].name, c->reconstruct, c->totals, c->direct, c->rows,
         c->most_rows == 1 && c->rows == c->accumulators, c->accumulators, c->side[0].limbs,
         c->side[1].limbs, c->bytes, c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta,
-        c->wrap, c->bm, c->bn, c->wm, c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps,
-        c->flush_steps, c->long_base, c->window, c->parted, c->long_words, c->special, c->inside);
+        c->wrap, c->integral ? "NUM_overflow | NUM_inexact" : "NUM_overflow", c->bm, c->bn, c->wm,
+        c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps, c->flush_steps, c->long_base,
+        c->window, c->parted, c->long_words, c->special, c->inside);
     limber_text_add(t, "typedef %s sum_type;\n",
                     c->unit == UNIT_i8  ? "int32_t" :
                     c->unit == UNIT_f64 ? "double" :
@@ -351,11 +352,22 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }
 
+/* The enumerations of backends/backend.h. */
+static void scan_enums(struct text *t)
+{
+    limber_text_add(t,
+                    "enum { SCAN_emax = %d, SCAN_emin = %d, SCAN_low = %d, SCAN_sig = %d, "
+                    "SCAN_flags = %d };\nenum { SCAN_special = %d, SCAN_negative = %d };\n",
+                    SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_special,
+                    SCAN_negative);
+}
+
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d)
 {
     limber_text_add(out,
                     "#include \"device.h\"\n#include \"ir/num/prim.h\"\n#include \"args.h\"\n\n"
                     "enum { STEP = 128 };\n");
+    scan_enums(out);
     sides(out, c);
     limber_text_add(out, "\n#include \"common.h\"\n#include \"read.h\"\n#include \"scan.h\"\n"
                          "#include \"terms.h\"\n#include \"weigh.h\"\n");

@@ -183,13 +183,12 @@ static void model(struct text *t, const limber_unit *u)
     limber_text_add(t, "constexpr limber_unit MODEL = { sizeof(limber_unit),\n");
     step(t, &u->a);
     step(t, &u->b);
-    numbers(t, (int32_t[]){ u->scale, u->scale_rule, u->scale_block }, 3);
+    limber_text_add(t, "    (enum limber_unit_scale)%d, (enum limber_scale_rule)%d, %d,\n",
+                    (int)u->scale, (int)u->scale_rule, u->scale_block);
     step(t, &u->mul);
     step(t, &u->acc);
-    numbers(
-        t,
-        (int32_t[]){ u->block, u->sub, u->frac, u->floor, u->zeros, u->tree, u->order, u->group },
-        8);
+    numbers(t, (int32_t[]){ u->block, u->sub, u->frac, u->floor, u->zeros, u->tree }, 6);
+    limber_text_add(t, "    (enum limber_unit_order)%d, %d,\n", (int)u->order, u->group);
     step(t, &u->outer);
     numbers(t, &u->split, 1);
     step(t, &u->total);
@@ -206,6 +205,8 @@ void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, 
     is_narrow(p->model, p->counts, &l);
     limber_text_add(out, "\n#include \"ir/unit/num.h\"\n");
     model(out, p->model);
+    _Static_assert(COUNT_none == 0 && COUNT_swamped == 1 && COUNT_all == 2,
+                   "as kernels number them");
     limber_text_add(out,
                     "enum { COUNT_none, COUNT_swamped, COUNT_all };\n"
                     "enum {\n    COUNTS = %d, FUSED = %d, PIECE = %d, MOST = %d, LEAST = %d,\n"

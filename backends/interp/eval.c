@@ -683,10 +683,9 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
                                      limber_big_units(x->word + at * x->words, x->words, exp), &sc);
             else
                 flags = limber_store_exact(dst, f, x->word + at * x->words, x->words, exp, &sc);
-            e->c->overflow +=
-                f.kind == LIMBER_KIND_INT &&
-                (flags & (e->p->promise == LIMBER_CONTRACT_EXACT ? NUM_overflow | NUM_inexact :
-                                                                   NUM_overflow));
+            e->c->overflow += f.kind == LIMBER_KIND_INT &&
+                              (flags & (limber_num(n, ATTR_integral) ? NUM_overflow | NUM_inexact :
+                                                                       NUM_overflow));
         }
     return ok;
 }

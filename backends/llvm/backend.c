@@ -65,11 +65,12 @@ static void give_kept(struct spare *s)
 }
 
 /* Workspace: the call's own, else the allocator's, else the process's. */
-static bool take_room(const struct call *c, size_t bytes, struct room *r, struct diag *d)
+static bool alloc_memory(const struct call *c, size_t bytes, struct launch_memory *r,
+                         struct diag *d)
 {
     struct spare *spare;
 
-    *r = (struct room){ .bytes = bytes };
+    *r = (struct launch_memory){ .bytes = bytes };
     if (c->queue && c->queue->workspace) {
         if (bytes > c->queue->bytes)
             return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
@@ -85,7 +86,7 @@ static bool take_room(const struct call *c, size_t bytes, struct room *r, struct
     return r->memory || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "workspace of %zu bytes", bytes);
 }
 
-static void give_room(const struct call *c, const struct room *r)
+static void free_memory(const struct call *c, const struct launch_memory *r)
 {
     if (r->own && c->allocator)
         c->allocator->free(c->allocator->user, r->own);
@@ -646,12 +647,12 @@ static int64_t smaller(int64_t a, int64_t b)
 /* All of C, part by part along k where C can hold the sum so far.  All memory is taken before
  * anything is stored. */
 static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
-                    const struct room *given, struct diag *d)
+                    const struct launch_memory *given, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     struct view a = call.op[0].view, b = call.op[1].view;
     struct whole w = { .p = 0 };
-    struct room room = *given;
+    struct launch_memory taken = *given;
     int64_t step, all = call.k, m, n;
     char *memory;
     bool ok;
@@ -662,8 +663,8 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
     chunk(f, c, &w, smaller(all, step), &m, &n);
     c->workspace =
         (size_t)part_bytes(f, &w, smaller(m, c->m), n, smaller(all, step), c->runner->workers);
-    ok = given->memory || take_room(c, c->workspace, &room, d);
-    memory = (char *)(((uintptr_t)room.memory + 63) & ~(uintptr_t)63);
+    ok = given->memory || alloc_memory(c, c->workspace, &taken, d);
+    memory = (char *)(((uintptr_t)taken.memory + 63) & ~(uintptr_t)63);
     for (int64_t p = 0; ok && (p < all || p == 0); p += step) {
         call.k = smaller(all - p, step);
         call.adds = p > 0;
@@ -674,7 +675,7 @@ static bool run_all(struct kernel *k, struct call *c, struct kernel_call call,
             run_rows(k, c, call, &w, i, smaller(c->m - i, m), n, memory);
     }
     if (ok && !given->memory)
-        give_room(c, &room);
+        free_memory(c, &taken);
     give_sides(c, &w);
     return ok;
 }
@@ -733,13 +734,13 @@ static int64_t outer_sums(const limber_unit *u, const struct call *c)
 }
 
 static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
-                      const struct room *room, struct diag *d)
+                      const struct launch_memory *given, struct diag *d)
 {
     call.seed = c->seed;
     call.counts = &c->counts;
     if (k->config.counts)
         c->counts.outer_sums += outer_sums(&k->config.model, c);
-    return run_all(k, c, call, room, d);
+    return run_all(k, c, call, given, d);
 }
 
 static void workspace(const struct kernel *k, const struct call *c, size_t *least, size_t *most)
@@ -812,8 +813,8 @@ static int64_t beside_bytes(const struct kernel_config *f, const struct call *c,
     return bytes;
 }
 
-/* Of a launch that has its room: that, and what any part needs. */
-static size_t room_bytes(const struct kernel *k, const struct call *c)
+/* Of a launch that is given its memory: that, and what any part needs. */
+static size_t memory_bytes(const struct kernel *k, const struct call *c)
 {
     const struct kernel_config *f = &k->config;
     const struct kernel_call call = { .m = c->m,
@@ -832,8 +833,9 @@ static size_t room_bytes(const struct kernel *k, const struct call *c)
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
-    int64_t bytes = beside_bytes(f, c, c->room || special(c->mask_a) || special(c->mask_b));
-    struct room rest = { .memory = NULL };
+    int64_t bytes =
+        beside_bytes(f, c, c->launch_memory || special(c->mask_a) || special(c->mask_b));
+    struct launch_memory rest = { .memory = NULL };
     int32_t *scale_a, *scale_b;
     struct specials specials;
     char *beside, *at;
@@ -844,11 +846,12 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     c->workspace = 0;
     if (c->m == 0 || c->n == 0)
         return true;
-    beside = c->room ? c->room->memory : bytes ? malloc((size_t)bytes) : NULL;
+    beside = c->launch_memory ? c->launch_memory->memory : bytes ? malloc((size_t)bytes) : NULL;
     if (bytes && !beside)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
-    if (c->room) { /* sides that are kept leave the more of it to the others */
-        rest = (struct room){ beside + bytes, c->room->bytes - (size_t)bytes, NULL };
+    if (c->launch_memory) { /* sides that are kept leave the more of it to the others */
+        rest =
+            (struct launch_memory){ beside + bytes, c->launch_memory->bytes - (size_t)bytes, NULL };
         c->workspace_limit = rest.bytes;
     }
     at = beside;
@@ -876,7 +879,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
         ok =
             f->unit == UNIT_model ? run_model(k, c, call, &rest, d) : run_all(k, c, call, &rest, d);
     }
-    if (!c->room)
+    if (!c->launch_memory)
         free(beside);
     return ok;
 }
@@ -902,7 +905,8 @@ static int64_t small(const struct call *c, const struct target *t, limber_format
     return run(c, a, b, to, allowed);
 }
 
-static const struct rooms rooms = { room_bytes, take_room, give_room };
+static const struct launch_memory_ops launch_memory_ops = { memory_bytes, alloc_memory,
+                                                            free_memory };
 
 const struct backend limber_backend_llvm = {
     .name = "llvm",
@@ -915,7 +919,8 @@ const struct backend limber_backend_llvm = {
     .fixed = &limber_llvm_functions,
     .small = small,
     .code_key = code_key,
-    .rooms = &rooms,
+    .launch_memory = &launch_memory_ops,
     .prebuilt = prebuilt,
     .direct = limber_direct,
+    .reads_tiles = true,
 };

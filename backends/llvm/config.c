@@ -415,7 +415,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     k->has_beta = (int)limber_num(out, ATTR_beta);
     k->plain = !k->has_alpha && !k->has_beta;
     k->wrap = (int)limber_num(out, ATTR_wrap);
-    k->integral = p->promise == LIMBER_CONTRACT_EXACT;
+    k->integral = (int)limber_num(out, ATTR_integral);
     k->uncertain_count = limber_node_has(combine, ATTR_uncertain);
     k->uncertain = (int)limber_num(combine, ATTR_uncertain);
     if (k->unit == UNIT_exact || k->uncertain_count)

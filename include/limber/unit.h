@@ -33,11 +33,16 @@
 extern "C" {
 #endif
 
+enum limber_step_overflow {
+    LIMBER_OVERFLOW_ROUNDED,      /* as the rounding says (IEEE 754) */
+    LIMBER_OVERFLOW_INFINITY      /* infinity in every mode */
+};
+
 /* One rounding.  e <= 8 and m <= 23, or binary64 in a chain of FMAs. */
 typedef struct limber_step {
     limber_format format;   /* KIND_NONE: the step does not exist */
     uint8_t rounding;       /* limber_rounding, LIMBER_ROUND_STOCHASTIC included */
-    uint8_t overflow;       /* 0: as the rounding says (IEEE 754); 1: infinity in every mode */
+    uint8_t overflow;       /* limber_step_overflow */
 } limber_step;
 
 enum limber_unit_order {
@@ -64,7 +69,9 @@ enum { LIMBER_NO_FLOOR = -10000 };
 typedef struct limber_unit {
     size_t size;            /* from LIMBER_UNIT_INIT */
     limber_step a, b; /* operands */
-    int32_t scale, scale_rule, scale_block; /* limber_unit_scale; elements of a block */
+    enum limber_unit_scale scale;
+    enum limber_scale_rule scale_rule;
+    int32_t scale_block; /* elements of a block */
     limber_step mul; /* NONE: products are exact */
     limber_step acc;
     int32_t block; /* products that are summed at once; 1: one by one */
@@ -73,7 +80,7 @@ typedef struct limber_unit {
     int32_t floor; /* least exponent of an alignment; LIMBER_NO_FLOOR */
     int32_t zeros; /* 1: zero products and a zero acc take part in the alignment */
     int32_t tree; /* 1: block is a tree of additions */
-    int32_t order; /* limber_unit_order */
+    enum limber_unit_order order;
     int32_t group; /* 0: no groups */
     limber_step outer;
     int32_t split; /* parts of k; 1 */

@@ -118,7 +118,7 @@ static bool read_step(const char *key, struct word w, limber_step *s, struct dia
         else if (limber_lex_is(x, "ftz"))
             s->format.flags |= LIMBER_FORMAT_NO_SUBNORMAL;
         else if (limber_lex_is(x, "inf"))
-            s->overflow = 1;
+            s->overflow = LIMBER_OVERFLOW_INFINITY;
         else
             return bad(d, key, all, "is not FORMAT[:ROUNDING][:sat][:ftz][:inf]");
     }
@@ -134,14 +134,14 @@ static bool read_scale(const char *key, struct word w, limber_unit *u, struct di
 
     if (!find_word(name, scale_words, &v))
         return bad(d, key, name, "is neither e8m0 nor ue4m3");
-    u->scale = (int32_t)v;
+    u->scale = (enum limber_unit_scale)v;
     u->scale_rule = LIMBER_SCALE_RULE_FLOOR;
     u->scale_block = v == LIMBER_SCALE_E8M0 ? 32 : 16;
     while (w.n) {
         struct word x = limber_lex_cut(&w, ':');
 
         if (find_word(x, rule_words, &v))
-            u->scale_rule = (int32_t)v;
+            u->scale_rule = (enum limber_scale_rule)v;
         else if (limber_lex_int(x, &v) && v >= 1 && v <= MOST_SCALED)
             u->scale_block = (int32_t)v;
         else
@@ -453,7 +453,8 @@ static bool check_words(const limber_unit *u, struct diag *d)
                                    all[i].key);
         } else if (!limber_format_check(all[i].key, s->format, d)) {
             return false;
-        } else if (s->rounding > LIMBER_ROUND_STOCHASTIC || s->overflow > 1 ||
+        } else if (s->rounding > LIMBER_ROUND_STOCHASTIC ||
+                   s->overflow > LIMBER_OVERFLOW_INFINITY ||
                    (is_int(s) && (s->rounding || s->overflow))) {
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: no such rounding or overflow",
                                all[i].key);
@@ -503,11 +504,11 @@ static bool check_numbers(const limber_unit *u, struct diag *d)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %d is not from %lld to %lld",
                                k->name, v, (long long)k->least, (long long)k->most);
     }
-    if (u->scale < 0 || u->scale > LIMBER_SCALE_UE4M3 || u->scale_rule < 0 ||
+    if ((int)u->scale < 0 || u->scale > LIMBER_SCALE_UE4M3 || (int)u->scale_rule < 0 ||
         u->scale_rule > LIMBER_SCALE_RULE_EVEN ||
         (u->scale && (u->scale_block < 1 || u->scale_block > MOST_SCALED)))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "scale: %d with rule %d and blocks of %d",
-                           u->scale, u->scale_rule, u->scale_block);
+                           (int)u->scale, (int)u->scale_rule, u->scale_block);
     if (u->scale == LIMBER_SCALE_UE4M3 && u->scale_rule)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "scale: ue4m3 has no rule but its own");
     return true;

@@ -607,7 +607,7 @@ static limber_matrix transposed(limber_matrix m)
 
 /* Where the columns of C lie together, C^T = B^T A^T.  That exchanges the terms of imaginary parts,
  * whose order may be stated. */
-static void turn(struct complex_product *x)
+static void transpose(struct complex_product *x)
 {
     struct pairs a = x->a;
     int64_t m = x->m;
@@ -631,7 +631,7 @@ static bool run(struct complex_product *x, const limber_contract *contract,
         x->contract.on_miss = LIMBER_ON_MISS_COMPILE;
     x->alpha = pair(x->alpha, x->c.format, 1);
     x->beta = pair(x->beta, x->c.format, 0);
-    turn(x);
+    transpose(x);
     if (x->report)
         memset(x->report, 0, sizeof *x->report);
     if (x->m == 0 || x->n == 0)

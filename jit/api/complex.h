@@ -10,7 +10,7 @@ struct pairs {
     bool conj;
 };
 
-/* A call whose arguments are checked, turned so that the rows of C lie together if its columns
+/* A call whose arguments are checked, transposed so that the rows of C lie together if its columns
  * did. */
 struct complex_product {
     limber_context *ctx;

@@ -437,7 +437,7 @@ static limber_context *make_generic(limber_context *ctx)
         return NULL;
     limber_pool_free(generic->pool);
     generic->pool = ctx->pool;
-    generic->lent_pool = true;
+    generic->shared_pool = true;
     generic->no_compile = false;
     return generic;
 }
@@ -483,12 +483,12 @@ void limber_destroy(limber_context *ctx)
     limber_at_fork_no_more(&ctx->at_fork);
     limber_bindings_free(ctx->bindings);
     limber_priced_free(ctx->priced);
-    limber_recordable_free(ctx->warm);
+    limber_recordable_free(ctx->recordable);
     limber_kernels_free(ctx->memory); /* kernels first: they may hold threads' work space */
     limber_kernels_free(ctx->codes); /* whose kernels were those of others */
     limber_kernels_free(ctx->functions);
     limber_disk_free(ctx->disk);
-    if (!ctx->lent_pool)
+    if (!ctx->shared_pool)
         limber_pool_free(ctx->pool);
     limber_text_clear(&ctx->machine.text);
     limber_text_clear(&ctx->spare.text);

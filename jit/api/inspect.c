@@ -53,7 +53,7 @@ static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, 
     limber_pool_enter(ctx->pool);
     ok = limber_device_holds(ctx, x->data) ?
              limber_device_scan(ctx, &m, &v, x->format, lines, length, NULL, d) :
-             limber_scan(&m, &v, x->format, lines, length, SCAN_full, true, &r, d);
+             limber_scan(&m, &v, x->format, lines, length, SCAN_full, &r, d);
     limber_pool_leave(ctx->pool);
     ok = ok && describe(out, &m, d);
     limber_mask_clear(&m);

@@ -156,7 +156,7 @@ static bool scan(struct limber_prepared *o, struct diag *d)
 
     if (limber_device_holds(o->ctx, x->data))
         return limber_device_scan(o->ctx, &o->mask, &v, x->format, lines, length, NULL, d);
-    return limber_scan(&o->mask, &v, x->format, lines, length, SCAN_full, true, &r, d);
+    return limber_scan(&o->mask, &v, x->format, lines, length, SCAN_full, &r, d);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */

@@ -175,7 +175,7 @@ static int open_again(struct disk *disk, struct stat *st)
     return -1;
 }
 
-static void remember(struct disk *disk, const struct stat *st)
+static void keep_status(struct disk *disk, const struct stat *st)
 {
     pthread_mutex_lock(&disk->lock);
     disk->walked = true;
@@ -197,7 +197,7 @@ static int open_root(struct disk *disk, bool create, bool *roots)
     fd = open_again(disk, &st);
     if (fd < 0 && (fd = limber_folder_open(disk->dir, create, why, sizeof why)) >= 0 &&
         fstat(fd, &st) == 0)
-        remember(disk, &st);
+        keep_status(disk, &st);
     if (fd >= 0 && private(&st, why, sizeof why)) {
         *roots = is_roots(&st);
         return fd;

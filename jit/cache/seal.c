@@ -17,7 +17,7 @@
 /* ---- SipHash ------------------------------------------------------------------------------------
  */
 
-static uint64_t turn(uint64_t x, int bits)
+static uint64_t rotate(uint64_t x, int bits)
 {
     return x << bits | x >> (64 - bits);
 }
@@ -31,13 +31,13 @@ static inline struct words round_of(struct words v)
 {
     v.a += v.b;
     v.c += v.d;
-    v.b = turn(v.b, 13) ^ v.a;
-    v.d = turn(v.d, 16) ^ v.c;
-    v.a = turn(v.a, 32) + v.d;
+    v.b = rotate(v.b, 13) ^ v.a;
+    v.d = rotate(v.d, 16) ^ v.c;
+    v.a = rotate(v.a, 32) + v.d;
     v.c += v.b;
-    v.d = turn(v.d, 21) ^ v.a;
-    v.b = turn(v.b, 17) ^ v.c;
-    v.c = turn(v.c, 32);
+    v.d = rotate(v.d, 21) ^ v.a;
+    v.b = rotate(v.b, 17) ^ v.c;
+    v.c = rotate(v.c, 32);
     return v;
 }
 

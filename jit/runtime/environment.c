@@ -96,7 +96,7 @@ const char *limber_variable_value(const char *name)
     return s && *s ? s : NULL;
 }
 
-void limber_variable_strangers(void (*seen)(void *user, const char *name), void *user)
+void limber_variable_unknown(void (*seen)(void *user, const char *name), void *user)
 {
     char name[64];
 

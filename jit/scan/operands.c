@@ -82,7 +82,7 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
     }
     return limber_device_holds(s->ctx, v.data) ?
                limber_device_scan(s->ctx, m, &v, f, lines, p->k, p->queue, d) :
-               limber_scan(m, &v, f, lines, p->k, depth, true, s->r, d);
+               limber_scan(m, &v, f, lines, p->k, depth, s->r, d);
 }
 
 enum { SCAN_ALONE = 1 << 16 };  /* elements: fewer are no work for several threads */

@@ -7,7 +7,7 @@
 #include "jit/scan/scan.h"
 
 #include "ir/num/prim.h"
-#include "jit/tune/measure.h"
+#include "jit/scan/measure.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -563,10 +563,8 @@ static bool scan_here(void *arg, struct diag *d)
 }
 
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
-                 int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
-                 struct diag *d)
+                 int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
 {
-    (void)want_lines;
     return limber_with_stack(STACK_run, scan_here,
                              &(struct scanned){ m, v, f, lines, length, depth, r }, d);
 }

@@ -13,8 +13,7 @@ enum { SCAN_narrow = 16 };
  * windows that overlap SCAN_full looks at each pixel once, and tiles stay unknown.  r may be NULL
  * (one thread).  The mask is the caller's to clear, also after a failure. */
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
-                 int64_t length, enum scan_depth depth, bool want_lines, const struct runner *r,
-                 struct diag *d);
+                 int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d);
 
 /* Of a few tiles here and there, a few elements each: shares that seem to be zero, and to need at
  * most 16 bits (zeros among them). */

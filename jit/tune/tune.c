@@ -394,7 +394,7 @@ static bool tune(limber_context *ctx, const limber_tuning *options, struct diag 
 
     if (!want(&s, options->units, d))
         return false;
-    if (strcmp(ctx->machine.backend->name, "llvm"))
+    if (!ctx->machine.backend->reads_tiles)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s has nothing to tune",
                            ctx->machine.backend->name);
     s.end = limber_now() + (options->seconds > 0 ? options->seconds : 10);

@@ -17,6 +17,14 @@ bool limber_split_exact(struct plan *p, const struct scheme *scheme, const struc
         return false;
     a = limber_plan_add(p, OP_whole, NULL, s.a, -1, p->node[s.a].type);
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, p->node[s.b].type);
-    return limber_split_finish(p, &s, a, b, scheme->unit, (int64_t)1 << 62, &row, 1, 1,
-                               RECONSTRUCT_sum, NULL, d);
+    return limber_split_finish(p, &s,
+                               &(const struct product_table){ .a = a,
+                                                              .b = b,
+                                                              .unit = scheme->unit,
+                                                              .chunk = (int64_t)1 << 62,
+                                                              .row = &row,
+                                                              .rows = 1,
+                                                              .accumulators = 1,
+                                                              .reconstruct = RECONSTRUCT_sum },
+                               d);
 }

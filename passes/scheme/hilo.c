@@ -125,7 +125,15 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
              &p->dropped);
     for (size_t i = 0; i < n; i++)
         accumulators = table[i].acc >= accumulators ? table[i].acc + 1 : accumulators;
-    return limber_split_finish(p, &s, a, b, scheme->unit, CHUNK, table, n, accumulators,
-                               RECONSTRUCT_sum, NULL, d) &&
+    return limber_split_finish(p, &s,
+                               &(const struct product_table){ .a = a,
+                                                              .b = b,
+                                                              .unit = scheme->unit,
+                                                              .chunk = CHUNK,
+                                                              .row = table,
+                                                              .rows = n,
+                                                              .accumulators = accumulators,
+                                                              .reconstruct = RECONSTRUCT_sum },
+                               d) &&
            (!tensor || limber_split_sums(p, t, d));
 }

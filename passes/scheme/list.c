@@ -109,25 +109,23 @@ static bool no_memory(struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "split: out of memory");
 }
 
-static bool add_combine(struct plan *p, const struct stated *s, int products, int reconstruct,
-                        const int64_t *moduli, size_t count, struct diag *d)
+static bool add_combine(struct plan *p, const struct stated *s, int products,
+                        const struct product_table *t, struct diag *d)
 {
-    struct type t = s->type;
+    size_t count = (size_t)t->accumulators;
+    struct type type = s->type;
     int c;
 
-    if (reconstruct == RECONSTRUCT_sum &&
-        limber_units[limber_num(&p->node[products], ATTR_unit)].exact_bits)
-        limber_format_named(count > 1 ? "f64" :
-                                        limber_units[limber_num(&p->node[products], ATTR_unit)].acc,
-                            &t.format);
+    if (t->reconstruct == RECONSTRUCT_sum && limber_units[t->unit].exact_bits)
+        limber_format_named(count > 1 ? "f64" : limber_units[t->unit].acc, &type.format);
     else
-        limber_format_named("exact", &t.format);
-    c = limber_plan_add(p, OP_combine, NULL, products, -1, t);
+        limber_format_named("exact", &type.format);
+    c = limber_plan_add(p, OP_combine, NULL, products, -1, type);
     if (c < 0)
         return no_memory(d);
-    limber_node_set(&p->node[c], ATTR_reconstruct, reconstruct);
-    if (reconstruct == RECONSTRUCT_crt &&
-        !limber_node_list(p, &p->node[c], ATTR_moduli, moduli, count))
+    limber_node_set(&p->node[c], ATTR_reconstruct, t->reconstruct);
+    if (t->reconstruct == RECONSTRUCT_crt &&
+        !limber_node_list(p, &p->node[c], ATTR_moduli, t->moduli, count))
         return no_memory(d);
     for (size_t i = 0; i < p->nodes; i++)
         for (int j = 0; j < p->node[i].nin; j++)
@@ -136,27 +134,27 @@ static bool add_combine(struct plan *p, const struct stated *s, int products, in
     return limber_plan_sweep(p) || no_memory(d);
 }
 
-bool limber_split_finish(struct plan *p, const struct stated *s, int a, int b, enum unit unit,
-                         int64_t chunk, const struct row *row, size_t rows, int accumulators,
-                         int reconstruct, const int64_t *moduli, struct diag *d)
+bool limber_split_finish(struct plan *p, const struct stated *s, const struct product_table *t,
+                         struct diag *d)
 {
-    struct type t = s->type;
-    struct row *copy = limber_plan_alloc(p, rows * sizeof *row);
+    struct type type = s->type;
+    struct row *copy = limber_plan_alloc(p, t->rows * sizeof *copy);
     int products;
 
-    if (a < 0 || b < 0 || !copy)
+    if (t->a < 0 || t->b < 0 || !copy)
         return no_memory(d);
-    limber_format_named(reconstruct == RECONSTRUCT_sum ? limber_units[unit].acc : "i64", &t.format);
-    t.count = accumulators;
-    products = limber_plan_add(p, OP_products, NULL, a, b, t);
+    limber_format_named(t->reconstruct == RECONSTRUCT_sum ? limber_units[t->unit].acc : "i64",
+                        &type.format);
+    type.count = t->accumulators;
+    products = limber_plan_add(p, OP_products, NULL, t->a, t->b, type);
     if (products < 0)
         return no_memory(d);
-    memcpy(copy, row, rows * sizeof *row);
+    memcpy(copy, t->row, t->rows * sizeof *copy);
     p->node[products].row = copy;
-    p->node[products].rows = rows;
-    limber_node_set(&p->node[products], ATTR_unit, unit);
-    limber_node_set(&p->node[products], ATTR_chunk, chunk);
-    return add_combine(p, s, products, reconstruct, moduli, (size_t)accumulators, d);
+    p->node[products].rows = t->rows;
+    limber_node_set(&p->node[products], ATTR_unit, t->unit);
+    limber_node_set(&p->node[products], ATTR_chunk, t->chunk);
+    return add_combine(p, s, products, t, d);
 }
 
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)

@@ -51,8 +51,17 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
     tb.format = ta.format;
     a = limber_plan_add(p, OP_whole, NULL, s.a, -1, ta);
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, tb);
-    return limber_split_finish(p, &s, a, b, unit, p->roundings ? NATIVE_CHAIN / 2 : NATIVE_CHAIN,
-                               &row, 1, 1, RECONSTRUCT_sum, NULL, d);
+    return limber_split_finish(
+        p, &s,
+        &(const struct product_table){ .a = a,
+                                       .b = b,
+                                       .unit = unit,
+                                       .chunk = p->roundings ? NATIVE_CHAIN / 2 : NATIVE_CHAIN,
+                                       .row = &row,
+                                       .rows = 1,
+                                       .accumulators = 1,
+                                       .reconstruct = RECONSTRUCT_sum },
+        d);
 }
 
 bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const struct target *t,

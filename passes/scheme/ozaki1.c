@@ -140,8 +140,16 @@ static bool finish(struct plan *p, const struct stated *s, enum unit unit, int64
     b = add_slices(p, s->b, axis_b, unit, ob);
     n = rows(oa, ob, p->promise == LIMBER_CONTRACT_FAST && p->slices > 0, table, &accumulators,
              &p->dropped);
-    ok = limber_split_finish(p, s, a, b, unit, chunk, table, n, accumulators, RECONSTRUCT_shift,
-                             NULL, d);
+    ok = limber_split_finish(p, s,
+                             &(const struct product_table){ .a = a,
+                                                            .b = b,
+                                                            .unit = unit,
+                                                            .chunk = chunk,
+                                                            .row = table,
+                                                            .rows = n,
+                                                            .accumulators = accumulators,
+                                                            .reconstruct = RECONSTRUCT_shift },
+                             d);
     free(table);
     return ok;
 }

@@ -89,8 +89,17 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     b = add_residues(p, s.b, axis, bits_b, count, SIGN_signed);
     for (int i = 0; i < count; i++)
         table[i] = (struct row){ .a = i, .b = i, .acc = i, .share = INFINITY };
-    if (!limber_split_finish(p, &s, a, b, scheme->unit, 65536, table, (size_t)count, count,
-                             RECONSTRUCT_crt, moduli, d))
+    if (!limber_split_finish(p, &s,
+                             &(const struct product_table){ .a = a,
+                                                            .b = b,
+                                                            .unit = scheme->unit,
+                                                            .chunk = 65536,
+                                                            .row = table,
+                                                            .rows = (size_t)count,
+                                                            .accumulators = count,
+                                                            .reconstruct = RECONSTRUCT_crt,
+                                                            .moduli = moduli },
+                             d))
         return false;
     if (uncertain >= 0)
         limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, uncertain);

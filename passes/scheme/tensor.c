@@ -30,7 +30,16 @@ bool limber_split_tensor(struct plan *p, const struct scheme *scheme, const stru
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float of at most 24 bits");
     a = limber_plan_add(p, OP_whole, NULL, s.a, -1, ta);
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, tb);
-    return limber_split_finish(p, &s, a, b, scheme->unit, ta.format.size == 1 ? 128 : 64, &row, 1,
-                               1, RECONSTRUCT_sum, NULL, d) &&
+    return limber_split_finish(
+               p, &s,
+               &(const struct product_table){ .a = a,
+                                              .b = b,
+                                              .unit = scheme->unit,
+                                              .chunk = ta.format.size == 1 ? 128 : 64,
+                                              .row = &row,
+                                              .rows = 1,
+                                              .accumulators = 1,
+                                              .reconstruct = RECONSTRUCT_sum },
+               d) &&
            limber_split_sums(p, t, d);
 }

@@ -1,6 +1,8 @@
 #!/bin/sh
 # The library's binary interface beside that of version 0.2: what abidiff finds, other than what was
-# added, breaks programs that are compiled already.
+# added, breaks programs that are compiled already.  Renews the record of an unreleased version:
+#   abidw --headers-dir include --drop-private-types --exported-interfaces-only --no-corpus-path
+#         --no-show-locs --no-comp-dir-path --out-file test/api/abi/limber-0.2.abi liblimber.so
 set -eu
 frozen=$1 library=$2 headers=$3
 command -v abidiff > /dev/null || { echo "abidiff is not installed"; exit 77; }

@@ -267,9 +267,9 @@ static void a_scan_finds_what_windows_see(void **state)
         const struct view v = limber_map_view(&map, x);
 
         all = patches(&v, f, lines, k);
-        assert_true(limber_scan(&seen, &v, f, lines, k, SCAN_full, true, NULL, &d));
+        assert_true(limber_scan(&seen, &v, f, lines, k, SCAN_full, NULL, &d));
         assert_true(limber_scan(&wanted, &(struct view){ all, k, 1, NULL }, f, lines, k, SCAN_full,
-                                true, NULL, &d));
+                                NULL, &d));
         same_mask(&seen, &wanted);
         limber_mask_clear(&seen);
         limber_mask_clear(&wanted);

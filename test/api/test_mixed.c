@@ -337,7 +337,7 @@ static void correct_everywhere(void **state)
 }
 
 /* Rows that no sample sees cancel all that a first pass with few bits knows of them. */
-static void doubtful_elements(void **state)
+static void uncertain_elements(void **state)
 {
     static const char *const formats[] = { "f64", "f32" };
     struct rng r = { 45 };
@@ -441,7 +441,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_of_schemes),   cmocka_unit_test(lines_apart),
-        cmocka_unit_test(correct_everywhere), cmocka_unit_test(doubtful_elements),
+        cmocka_unit_test(correct_everywhere), cmocka_unit_test(uncertain_elements),
         cmocka_unit_test(whole_range),        cmocka_unit_test(bits_and_native),
     };
 

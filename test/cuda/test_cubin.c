@@ -133,7 +133,7 @@ static void look(void *bytes, const struct work *w, limber_format f, struct mask
 
     fill(&r, w->data, f, bytes, 16 * 16);
     assert_true(
-        limber_scan(m, &(struct view){ bytes, 16, 1, NULL }, f, 16, 16, SCAN_full, true, NULL, &d));
+        limber_scan(m, &(struct view){ bytes, 16, 1, NULL }, f, 16, 16, SCAN_full, NULL, &d));
 }
 
 static bool no_nvrtc(const struct diag *d)

@@ -190,8 +190,8 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
         struct call want = place_group(&placed, g, filters, image, (struct tensor){ t.y, t.fy });
         struct call call = place_group(&placed, g, filters, image, (struct tensor){ got, t.fy });
 
-        ok = limber_scan(&mw, &call.a, t.f, call.m, call.k, SCAN_full, true, NULL, d) &&
-             limber_scan(&mx, &call.b, t.f, call.n, call.k, SCAN_full, true, NULL, d);
+        ok = limber_scan(&mw, &call.a, t.f, call.m, call.k, SCAN_full, NULL, d) &&
+             limber_scan(&mx, &call.b, t.f, call.n, call.k, SCAN_full, NULL, d);
         state_conv(&p, how.scheme, &placed, how.format, &mw, &mx);
         ok = ok && limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d);
         want.mask_a = call.mask_a = &mw;

@@ -85,13 +85,13 @@ static void clear(struct operand *o)
 
 static void multiply(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
                      int64_t k, const float *a, const float *b, const float *beta, float *c,
-                     bool turn, limber_report *report)
+                     bool transposed, limber_report *report)
 {
     limber_format f = named("f32");
 
     if (limber_gemm(ctx, contract, m, n, k, NULL, (limber_matrix){ (void *)(uintptr_t)a, f, k, 1 },
                     (limber_matrix){ (void *)(uintptr_t)b, f, 1, k }, beta,
-                    (limber_output){ c, f, turn ? 1 : n, turn ? m : 1 }, report))
+                    (limber_output){ c, f, transposed ? 1 : n, transposed ? m : 1 }, report))
         fail_msg("%s", limber_error_text());
 }
 
@@ -118,7 +118,7 @@ static void parts_are_products_with_zeros(void **state)
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         int64_t m = 300, n = c ? 70 : 150, k = c ? 600 : 700;
-        bool turn = c == 1;
+        bool transposed = c == 1;
         struct operand a = make(&r, m, k, cases[c].every_a), b = make(&r, n, k, cases[c].every_b);
         float *an = only(&a, true, false), *aw = only(&a, false, true), *bn = only(&b, true, false);
         float *bw = only(&b, false, true), one = 1;
@@ -145,13 +145,13 @@ static void parts_are_products_with_zeros(void **state)
                         (limber_output){ got, named("f32"), 1, 1 },
                         NULL) == LIMBER_STATUS_NO_SCHEME)
             goto next;          /* no such tensor cores */
-        multiply(cuda, &both, m, n, k, a.x, b.x, NULL, got, turn, &report);
+        multiply(cuda, &both, m, n, k, a.x, b.x, NULL, got, transposed, &report);
         assert_true(report.parts >= (cases[c].every_a && cases[c].every_b ? 3 : 2));
-        multiply(whole, &narrow, m, n, k, an, bn, NULL, want, turn, NULL);
+        multiply(whole, &narrow, m, n, k, an, bn, NULL, want, transposed, NULL);
         if (cases[c].every_a)
-            multiply(whole, &wide, m, n, k, aw, b.x, &one, want, turn, NULL);
+            multiply(whole, &wide, m, n, k, aw, b.x, &one, want, transposed, NULL);
         if (cases[c].every_b)
-            multiply(whole, &wide, m, n, k, an, bw, &one, want, turn, NULL);
+            multiply(whole, &wide, m, n, k, an, bw, &one, want, transposed, NULL);
         same_bits(want, got, m * n);
     next:
         free(an);
@@ -240,14 +240,14 @@ static void groups_of_lines(void **state)
     for (int i = 0; i < N * K; i++)
         b[i] = ldexp(rng_unit(&r) - 0.5, i / K == 3 ? rng_below(&r, 500) - 250 : 0);
     a[5 * K + 7] = NAN;
-    for (int turn = 0; turn < 2; turn++) {
+    for (int transposed = 0; transposed < 2; transposed++) {
         limber_context *const ctx[] = { cuda, reference };
         double *const c[] = { got, want };
 
         for (int i = 0; i < 2; i++)
             if (limber_gemm(ctx[i], &contract, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
                             (limber_matrix){ b, f, 1, K }, NULL,
-                            (limber_output){ c[i], f, turn ? 1 : N, turn ? M : 1 },
+                            (limber_output){ c[i], f, transposed ? 1 : N, transposed ? M : 1 },
                             i ? NULL : &report))
                 fail_msg("%s", limber_error_text());
         assert_true(report.parts >= 4);

@@ -65,7 +65,7 @@ static void make_operand(struct operand *o, enum lies lies, enum data data, int6
         for (int64_t x = 0; x < k; x++)
             o->data[i * line + x * p] = (float)(x + 1) * (i % 2 ? 0x1p-140f : 0x1p100f);
     o->view = (struct view){ o->data + (lies == ALONG_moved), line, p, NULL };
-    assert_true(limber_scan(&o->mask, &o->view, named("f32"), lines, k, SCAN_full, true, NULL, &d));
+    assert_true(limber_scan(&o->mask, &o->view, named("f32"), lines, k, SCAN_full, NULL, &d));
 }
 
 struct product {

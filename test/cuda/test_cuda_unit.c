@@ -26,7 +26,7 @@ struct simulated {
     int64_t m, n, k;
     int kind; /* of values */
     const char *in, *out; /* formats; NULL: f32 */
-    bool turn, counts, swamped_only;
+    bool transposed, counts, swamped_only;
     double alpha, beta; /* 0, 0: not given */
 };
 
@@ -77,9 +77,9 @@ static limber_status run(limber_context *ctx, const struct simulated *p, void *a
 
     s->swamped_only = p->swamped_only;
     status = limber_gemm(ctx, &contract, p->m, p->n, p->k, p->alpha != 0 ? alpha : NULL,
-                         matrix(a, in, p->m, p->k, p->turn), matrix(b, in, p->k, p->n, !p->turn),
-                         p->beta != 0 ? beta : NULL, output_of(matrix(c, out, p->m, p->n, p->turn)),
-                         &report);
+                         matrix(a, in, p->m, p->k, p->transposed),
+                         matrix(b, in, p->k, p->n, !p->transposed), p->beta != 0 ? beta : NULL,
+                         output_of(matrix(c, out, p->m, p->n, p->transposed)), &report);
     if (status != LIMBER_STATUS_OK)
         fail_msg("%s: %s", p->text, limber_error_text());
     if (ctx == cuda && p->m > 0 && p->n > 0)
@@ -182,7 +182,7 @@ static void random_units_compute_what_they_describe(void **state)
             p.n = 1 + rng_below(&r, data ? 70 : 9);
             p.k = rng_below(&r, 90);
             p.kind = rng_below(&r, VALUE_KINDS);
-            p.turn = rng_below(&r, 2);
+            p.transposed = rng_below(&r, 2);
             p.alpha = p.beta = p.u.start_c ? 1 : 0;
             compare(&p, &r);
         }
@@ -236,7 +236,7 @@ static void results_are_scaled_and_stored(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
-        for (int turn = 0; turn < 2; turn++)
+        for (int transposed = 0; transposed < 2; transposed++)
             compare(&(struct simulated){ .text = cases[i].text,
                                          .u = unit(cases[i].text),
                                          .m = 35,
@@ -244,7 +244,7 @@ static void results_are_scaled_and_stored(void **state)
                                          .k = 41,
                                          .in = cases[i].in,
                                          .out = cases[i].out,
-                                         .turn = turn,
+                                         .transposed = transposed,
                                          .alpha = cases[i].alpha,
                                          .beta = cases[i].beta },
                     &r);

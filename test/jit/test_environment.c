@@ -48,17 +48,17 @@ static void misspelt_variables_are_found(void **state)
     for (int i = 0; limber_variable_at(i); i++)
         if (strncmp(limber_variable_at(i)->name, "LIMBER_", 7) == 0)
             setenv(limber_variable_at(i)->name, "", 0);
-    limber_variable_strangers(gather, seen);
+    limber_variable_unknown(gather, seen);
     assert_string_equal(seen, "");
     setenv("LIMBER_CACH", "1", 1);
     setenv("LIMBER_CACHE_", "1", 1);
     setenv("LIMBER", "1", 1);
-    limber_variable_strangers(gather, seen);
+    limber_variable_unknown(gather, seen);
     assert_non_null(strstr(seen, "LIMBER_CACH "));
     assert_non_null(strstr(seen, "LIMBER_CACHE_ "));
     assert_int_equal(strlen(seen), strlen("LIMBER_CACH LIMBER_CACHE_ "));
     setenv(many, "1", 1);       /* is cut, not overrun */
-    limber_variable_strangers(gather, seen);
+    limber_variable_unknown(gather, seen);
     unsetenv(many);
     unsetenv("LIMBER_CACH");
     unsetenv("LIMBER_CACHE_");

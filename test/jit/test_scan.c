@@ -22,7 +22,7 @@ static struct mask scan(const void *data, int64_t line, int64_t p, limber_format
     struct diag d = { 0 };
     struct mask m;
 
-    assert_true(limber_scan(&m, &v, f, lines, length, depth, true, NULL, &d));
+    assert_true(limber_scan(&m, &v, f, lines, length, depth, NULL, &d));
     return m;
 }
 

@@ -201,7 +201,7 @@ static void the_environment_pins(void **state)
 /* In a parallel region of OpenMP a run keeps to its thread. */
 struct region {
     struct pool *pool;
-    atomic_int runs, strangers;
+    atomic_int runs, on_other_threads;
 };
 struct alone {
     struct region *region;
@@ -214,7 +214,7 @@ static void am_i_alone(void *arg, int64_t task, int worker)
 
     (void)task;
     if (worker != 0 || !pthread_equal(pthread_self(), a->caller))
-        a->region->strangers++;
+        a->region->on_other_threads++;
 }
 
 static void in_region(void *arg)
@@ -244,7 +244,7 @@ static void openmp_has_its_own_threads(void **state)
     parallel(in_region, &g, 2, 0);
     assert_true(g.runs >= 1);
     if (g.runs > 1)             /* else OpenMP was granted one thread */
-        assert_int_equal(g.strangers, 0);
+        assert_int_equal(g.on_other_threads, 0);
     run_once(g.pool, TASKS);    /* and outside all threads work */
     limber_pool_free(g.pool);
 }

@@ -478,9 +478,9 @@ static void every_set_has_the_interpreter_s_bits(void **state)
                 (n.ran > (SANITIZED ? 12 : 80) || !set_count));
 }
 
-/* A first pass with fewer bits leaves in doubt what cancels, by a few bits or by many, whatever the
- * binade of the result.  The columns that cancel are none that a sample of the data looks at. */
-static void doubts_are_settled_in_every_binade(void **state)
+/* A first pass with fewer bits leaves uncertain what cancels, by a few bits or by many,
+ * whatever the binade of the result.  No sample of the data looks at the columns that cancel. */
+static void uncertain_elements_are_recomputed_in_every_binade(void **state)
 {
     enum { N = 412, CANCEL = 3 }; /* beyond that, classes have all numbers of bits */
     static const int cancel[CANCEL] = { 1, 3, 4 };
@@ -533,7 +533,7 @@ static void doubts_are_settled_in_every_binade(void **state)
         free(c);
         free(want);
     }
-    print_message("%ld elements were in doubt\n", recomputed);
+    print_message("%ld elements were recomputed\n", recomputed);
     assert_true(recomputed > 0 || !set_count);
     free(a);
     free(b);
@@ -589,7 +589,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_set_has_the_interpreter_s_bits),
-        cmocka_unit_test(doubts_are_settled_in_every_binade),
+        cmocka_unit_test(uncertain_elements_are_recomputed_in_every_binade),
         cmocka_unit_test(a_gpu_has_the_interpreter_s_bits),
     };
 

@@ -83,15 +83,16 @@ static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
                                      LIMBER_CONTRACT_CORRECT,
         .scheme = schemes[rng_below(r, (int)COUNT(schemes))],
     };
-    int kind = rng_below(r, 8), turns = rng_below(r, 8);
+    int kind = rng_below(r, 8), transposes = rng_below(r, 8);
     char *a = elements(r, fa, (size_t)(m * k), kind), *b = elements(r, fa, (size_t)(k * n), kind);
     char *got = elements(r, fc, (size_t)(m * n), 0), *want = malloc((size_t)(m * n) * fc.size + 1);
     int64_t three = 3, two = 2;
     char *alpha = elements(r, fc, 1, 0), *beta = elements(r, fc, 1, 0);
     const void *scalar[2] = { is_integer(fc) ? (void *)&three : alpha,
                               is_integer(fc) ? (void *)&two : beta };
-    limber_matrix ma = matrix(a, fa, m, k, turns & 1), mb = matrix(b, fa, k, n, turns & 2);
-    limber_matrix mc = matrix(got, fc, m, n, turns & 4);
+    limber_matrix ma = matrix(a, fa, m, k, transposes & 1),
+                  mb = matrix(b, fa, k, n, transposes & 2);
+    limber_matrix mc = matrix(got, fc, m, n, transposes & 4);
     limber_report report = LIMBER_REPORT_INIT;
     bool kept;
 
@@ -109,9 +110,10 @@ static bool one(struct rng *r, limber_context *compiled, limber_context *interp)
     }
     for (int64_t i = 0; i < m * n; i++)
         if (!same_number(fc, got + i * fc.size, want + i * fc.size))
-            fail_msg("%s, formats of %d and %d bytes, %d x %d x %d, data %d, turned %d, element %d",
-                     kept ? report.scheme : "a refusal", fa.size, fc.size, (int)m, (int)n, (int)k,
-                     kind, turns, (int)i);
+            fail_msg(
+                "%s, formats of %d and %d bytes, %d x %d x %d, data %d, transposed %d, element %d",
+                kept ? report.scheme : "a refusal", fa.size, fc.size, (int)m, (int)n, (int)k, kind,
+                transposes, (int)i);
     free(a);
     free(b);
     free(got);

@@ -202,7 +202,7 @@ static void vectors(void **state)
     limber_destroy(interp);
 }
 
-/* Where C's columns lie together, the engine turns the whole product. */
+/* Where C's columns lie together, the engine transposes the whole product. */
 static void rows_and_columns_alike(void **state)
 {
     static const int size[][3] = { { 5, 9, 7 }, { 70, 33, 300 }, { 130, 65, 40 } };

@@ -80,6 +80,8 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
     limber_node_set(&p->node[d], ATTR_alpha, 0);
     limber_node_set(&p->node[d], ATTR_beta, 0);
     limber_node_set(&p->node[d], ATTR_wrap, 0);
+    if (p->promise == LIMBER_CONTRACT_EXACT)
+        limber_node_set(&p->node[d], ATTR_integral, 1);
     p->ret = d;
 }
 
@@ -131,9 +133,9 @@ static void same_bits_everywhere(void **state_)
         fill(&r, works[i].data, w.f, w.a, (size_t)(w.m * w.k));
         fill(&r, works[i].data, w.f, w.b, (size_t)(w.k * w.n));
         assert_true(limber_scan(&w.ma, &(struct view){ w.a, w.k, 1, NULL }, w.f, w.m, w.k,
-                                SCAN_full, true, NULL, &d));
+                                SCAN_full, NULL, &d));
         assert_true(limber_scan(&w.mb, &(struct view){ w.b, 1, w.n, NULL }, w.f, w.n, w.k,
-                                SCAN_full, true, NULL, &d));
+                                SCAN_full, NULL, &d));
         run(&limber_backend_interp, &interp, &w, works[i].scheme, want);
         for (size_t t = 0; t < COUNT(targets); t++) {
             struct target target;
@@ -444,9 +446,9 @@ static void tiles_do_not_change_bits(void **state_)
             fill(&r, DATA_unit, w.f, w.b, (size_t)(w.k * w.n));
         }
         assert_true(limber_scan(&w.ma, &(struct view){ w.a, w.k, 1, NULL }, w.f, w.m, w.k,
-                                SCAN_full, true, NULL, &d));
+                                SCAN_full, NULL, &d));
         assert_true(limber_scan(&w.mb, &(struct view){ w.b, 1, w.n, NULL }, w.f, w.n, w.k,
-                                SCAN_full, true, NULL, &d));
+                                SCAN_full, NULL, &d));
         memset(got, 0xaa, size);
         run(&limber_backend_interp, &interp, &w, scheme, want);
         run(&limber_backend_llvm, &t, &w, scheme, got);

@@ -8,6 +8,7 @@
  *                          the image (a:), the filters (b:) and the result as they lie in memory
  *   ; alpha: NUMBER        also beta:
  *   ; expect: NUMBERS      the rows of C
+ *   ; overflow: NUMBER     how many of them do not fit, where some do not
  *   ; refuse BACKEND: TEXT what is in this backend's message instead
  *
  * A number is a decimal or hexadecimal one, or "hi+lo", a sum of two that no double holds.
@@ -125,9 +126,9 @@ static struct call call_of(const struct trial *t, int64_t group, struct tensor c
                           .workspace_limit = 1 << 24 };
 }
 
-/* One group of the product on one backend in c, or d tells why not. */
+/* One group of the product on one backend in c, or d tells why not.  Adds what did not fit. */
 static bool run_group(const struct backend *b, const struct trial *t, const struct target *target,
-                      struct call call, struct diag *d)
+                      struct call call, int64_t *overflow, struct diag *d)
 {
     limber_format fa = t->conv ? t->b.f : t->a.f, fb = t->conv ? t->a.f : t->b.f;
     struct mask ma = { 0 }, mb = { 0 };
@@ -142,9 +143,10 @@ static bool run_group(const struct backend *b, const struct trial *t, const stru
     call.runner = &plan_runner;
     ok = limber_plan_parse(&p, t->text, d) && limber_plan_verify(&p, d) &&
          limber_passes_run(&p, target, finished ? "tile" : NULL, (struct pass_watch){ 0 }, d) &&
-         limber_scan(&ma, &call.a, fa, call.m, call.k, SCAN_full, true, NULL, d) &&
-         limber_scan(&mb, &call.b, fb, call.n, call.k, SCAN_full, true, NULL, d) &&
+         limber_scan(&ma, &call.a, fa, call.m, call.k, SCAN_full, NULL, d) &&
+         limber_scan(&mb, &call.b, fb, call.n, call.k, SCAN_full, NULL, d) &&
          plan_launch(b, &p, target, &call, d);
+    *overflow += call.overflow;
     limber_mask_clear(&ma);
     limber_mask_clear(&mb);
     limber_plan_clear(&p);
@@ -167,7 +169,7 @@ static void check_on(const struct backend *b, const struct trial *t)
 {
     struct target target = { .device = 0 };
     struct diag d = { 0 };
-    int64_t count = elements(t);
+    int64_t count = elements(t), overflow = 0;
     limber_format f = t->want.f;
     char key[40], text[200], *c = poisoned((size_t)count * f.size);
     const char *refusal, *want = t->want.data;
@@ -180,7 +182,7 @@ static void check_on(const struct backend *b, const struct trial *t)
     if (!b->probe(&target, &d))
         fail_msg("%s: %s", b->name, d.text);
     for (int64_t g = 0; g < groups_of(t) && ok; g++)
-        ok = run_group(b, t, &target, call_of(t, g, (struct tensor){ c, f }), &d);
+        ok = run_group(b, t, &target, call_of(t, g, (struct tensor){ c, f }), &overflow, &d);
     if (refusal) {
         snprintf(text, sizeof text, "%.*s", (int)strcspn(refusal, "\n"), refusal);
         if (ok || !strstr(d.text, text))
@@ -189,6 +191,8 @@ static void check_on(const struct backend *b, const struct trial *t)
     } else if (!ok) {
         fail_msg("%s on %s: %s", t->path, b->name, d.text);
     }
+    if (ok && overflow != (behind(t, "overflow") ? atoll(behind(t, "overflow")) : 0))
+        fail_msg("%s on %s: %lld elements do not fit", t->path, b->name, (long long)overflow);
     for (int64_t i = 0; ok && i < count; i++)
         if (!same(f, c + i * f.size, want + i * f.size)) {
             double x, y;

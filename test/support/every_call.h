@@ -380,7 +380,7 @@ static const struct every_call {
     { "correct", correct },
     { "mixed", mixed },
     { "in parts", in_parts },
-    { "meanwhile", on_miss },
+    { "on_miss", on_miss },
     { "integers", integers },
     { "out of range", out_of_range },
     { "simulate", simulate },

@@ -55,6 +55,8 @@ void plan_state(struct plan *p, const struct planned *x)
     limber_node_set(&p->node[d], ATTR_alpha, x->scalars);
     limber_node_set(&p->node[d], ATTR_beta, x->scalars);
     limber_node_set(&p->node[d], ATTR_wrap, 0);
+    if (x->promise == LIMBER_CONTRACT_EXACT)
+        limber_node_set(&p->node[d], ATTR_integral, 1);
     p->ret = d;
 }
 
@@ -135,7 +137,7 @@ static void make_operand(struct operand *o, limber_format f, enum data data, int
     *o = (struct operand){ malloc((size_t)(lines * k) * f.size), f, lines, k, { 0 } };
     fill(r, data, o->f, o->data, (size_t)(lines * k));
     assert_true(limber_scan(&o->mask, &(struct view){ o->data, k, 1, NULL }, o->f, lines, k,
-                            SCAN_full, true, NULL, &d));
+                            SCAN_full, NULL, &d));
 }
 
 static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,

@@ -156,10 +156,6 @@ struct weigh_args {
     double *to;
 };
 
-#ifdef LIMBER_DEVICE_H      /* as backends/backend.h has them */
-enum { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags };
-enum { SCAN_special = 1, SCAN_negative = 2 };
-#endif
 struct scan_args {
     struct operand_args operand;
     int64_t lines, length;

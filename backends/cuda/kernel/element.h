@@ -96,7 +96,7 @@ DEVICE int exact_element(const element_args &g, const struct operands &o, limber
     }
     if (BETA)
         e = load_raw<RESULT.size>(to);
-    lost = limber_store_exact(&e, RESULT, sum->w, sum->n, sum->base, &scalars) & NUM_overflow;
+    lost = limber_store_exact(&e, RESULT, sum->w, sum->n, sum->base, &scalars) & MISFITS;
     if (!g.r.dry)
         store_raw<RESULT.size>(to, &e);
     return lost && RESULT.kind == LIMBER_KIND_INT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Totals become elements: the integer by Chinese remainders or weights, scales, alpha and beta, one
  * rounding.  A block takes SIDE x SIDE elements, each thread four of a row; where C lies along its
- * columns the block is turned in shared memory. */
+ * columns the block is transposed in shared memory. */
 #ifndef LIMBER_CUDA_RECONSTRUCT_H
 #define LIMBER_CUDA_RECONSTRUCT_H
 
@@ -69,7 +69,7 @@ DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_
     if constexpr (RESULT.kind == LIMBER_KIND_INT && WRAP)
         return limber_store_wrapped(&e, RESULT, limber_big_units(w, WORDS, exp), &scalars);
     else
-        return (limber_store_exact(&e, RESULT, w, WORDS, exp, &scalars) & NUM_overflow) != 0 &&
+        return (limber_store_exact(&e, RESULT, w, WORDS, exp, &scalars) & MISFITS) != 0 &&
                RESULT.kind == LIMBER_KIND_INT;
 }
 
@@ -138,7 +138,7 @@ DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result
         store_raw<RESULT.size>(limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), &e);
 }
 
-/* Threads stay in their rows, or take the columns of the turned block. */
+/* Threads stay in their rows, or take the columns of the transposed block. */
 DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_raw (&e)[FOUR])
 {
     int row = thread() / (SIDE / FOUR), column = thread() % (SIDE / FOUR) * FOUR;

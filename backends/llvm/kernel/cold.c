@@ -9,7 +9,7 @@
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static kernel_transpose *turn_here(void)
+static kernel_transpose *transpose_here(void)
 {
 #if defined(LIMBER_TRANSPOSE_X86)
     __builtin_cpu_init();
@@ -24,8 +24,8 @@ static kernel_transpose *turn_here(void)
 
 /* Lines that are stretches of memory; those that do not exist repeat the last.  A block along k
  * lies within a tile of a tile subset. */
-static void turn(const struct kernel_call *c, int side, const int64_t part[4], int step, int size,
-                 int lanes, char *to, int64_t stride)
+static void transpose(const struct kernel_call *c, int side, const int64_t part[4], int step,
+                      int size, int lanes, char *to, int64_t stride)
 {
     static const char zeros[KERNEL_LANES * 8];
     const struct packed *o = &c->op[side];
@@ -39,7 +39,7 @@ static void turn(const struct kernel_call *c, int side, const int64_t part[4], i
         for (int ahead = 0; ahead < KERNEL_LANES * size; ahead += 64)
             __builtin_prefetch(line[l] + 4 * KERNEL_LANES * size + ahead);
     }
-    turn_here()(line, size, lanes, to, stride);
+    transpose_here()(line, size, lanes, to, stride);
 }
 
 static void copy(char *to, const char *from, size_t size)
@@ -84,7 +84,7 @@ static void rows(const struct kernel_call *c, int side, const int64_t part[4], c
 
     if (!o->view.patch && o->view.p == 1 && part[3] == KERNEL_BLOCK && part[1] > 0 &&
         (size == 4 || size == 8)) {
-        turn(c, side, part, (int)size, (int)size, KERNEL_LANES, room,
+        transpose(c, side, part, (int)size, (int)size, KERNEL_LANES, room,
              KERNEL_LANES * (int64_t)size);
         return;
     }
@@ -101,13 +101,13 @@ static void pack(const struct kernel_call *c, int side, const int64_t part[4], i
 {
     int size = c->config->side[side].f.size;
 
-    turn(c, side, part, size, size, lanes, to, stride);
+    transpose(c, side, part, size, size, lanes, to, stride);
 }
 
 static void words_of_bytes(const struct kernel_call *c, int side, const int64_t part[4],
                            char *room)
 {
-    turn(c, side, part, 1, 4, KERNEL_LANES, room, KERNEL_LANES * 4);
+    transpose(c, side, part, 1, 4, KERNEL_LANES, room, KERNEL_LANES * 4);
 }
 
 static void load(limber_format f, const char *from, double *to, int n)

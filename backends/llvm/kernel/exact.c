@@ -306,7 +306,7 @@ static bool stores_fast(const struct kernel_config *f)
 }
 
 /* The first window as a double-double, where that decides a binary64 or binary32; what is left out
- * is below `doubt`. */
+ * is below `uncertain`. */
 static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, double uncertain)
 {
     const struct kernel_call *c = s->c;

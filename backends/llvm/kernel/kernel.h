@@ -87,8 +87,8 @@ struct kernel_config {
     double product[KERNEL_COLUMNS];
 };
 
-/* Bytes of the sums of register tiles in a block's scratch memory, where they are of `each` bytes: a
- * matrix unit keeps one column of tiles, unless a chain is its element's total. */
+/* Bytes of the sums of register tiles in a block's scratch memory, where they are of `each` bytes:
+ * a matrix unit keeps one column of tiles, unless a chain is its element's total. */
 static inline int64_t kernel_tile_bytes(const struct kernel_config *c, int64_t each)
 {
     return (int64_t)c->mb * (c->matrix && c->rows > 1 ? c->nr : c->nb) * each;

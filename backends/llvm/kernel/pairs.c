@@ -126,7 +126,7 @@ static double terms_below(int64_t k)
     return ((double)k + 2) * 0x1p-1073;
 }
 
-/* The sums so far as high + low, off by less than doubt. */
+/* The sums so far as high + low, off by less than uncertain. */
 FLAT vd uncertain_of(const struct sums *s, int64_t k)
 {
     double terms = (double)k + 2;

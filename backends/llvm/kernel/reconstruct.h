@@ -31,19 +31,24 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     return 1;
 }
 
-/* Takes the scales of integers away; 0: by a shift that is none. */
+/* Takes the scales of integers away; 0: by a shift that is none, or one has a fraction, as sums of
+ * floats may. */
 FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                  v8l v[2])
 {
-    v8l e[2];
+    v8l e[2], x[2];
 
     if (CFG(c).side[0].axis == AXIS_none)
         return 1;
     scales_at(c, b, i, j0, e);
     if (ANY((e[0] > 0) | (e[0] < -62) | (e[1] > 0) | (e[1] < -62)))
         return 0;
-    v[0] >>= -e[0];
-    v[1] >>= -e[1];
+    UNROLL for (int h = 0; h < 2; h++)
+        x[h] = v[h] >> -e[h];
+    if (ANY((x[0] << -e[0] != v[0]) | (x[1] << -e[1] != v[1])))
+        return 0;
+    v[0] = x[0];
+    v[1] = x[1];
     return 1;
 }
 
@@ -397,17 +402,21 @@ FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const 
 }
 
 /* Eight integers without their scales, by way of a double-double, which holds them exactly: scaled
- * integers of 53 bits and more are multiples of what the scales were.  0: one may not fit. */
+ * integers of 53 bits and more are multiples of what the scales were.  0: one may not fit, or has a
+ * fraction. */
 FLAT int whole_eight(v8d column[KERNEL_COLUMNS], v8l scale, v8l *v)
 {
     v8d high, low, sum, factor = powers_of_two(scale);
+    v8l x, rest;
 
     sum_columns(column, &high, &low);
     sum = high + low;
     low = (low - (sum - high)) * factor;
     sum *= factor;
-    *v = TO(v8l, sum) + TO(v8l, low);
-    return !ANY((sum >= 0x1p62) | (sum <= -0x1p62));
+    x = TO(v8l, sum);
+    rest = TO(v8l, low);
+    *v = x + rest;
+    return !ANY((sum >= 0x1p62) | (sum <= -0x1p62) | (TO(v8d, x) != sum) | (TO(v8d, rest) != low));
 }
 
 FLAT int integers_of(const struct kernel_call *c, const struct block *b, const char *total,

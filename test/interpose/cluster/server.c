@@ -78,7 +78,7 @@ int openat(int dir, const char *path, int how, ...)
     va_start(rest, how);
     mode = how & O_CREAT ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    if (!(how & O_PATH))        /* the way to a folder: clients remember it */
+    if (!(how & O_PATH))        /* the way to a folder: clients cache it */
         ask(0);
     REAL(openat);
     return real(dir, path, how, mode);

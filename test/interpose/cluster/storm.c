@@ -27,7 +27,7 @@
 struct story {
     double context, first, all;     /* seconds after the release */
     double cpu;                     /* seconds of this process */
-    int from[4];                    /* products: compiled, from disk, from memory, meanwhile */
+    int from[4];                    /* products: compiled, from disk, from memory, interpreted */
     int wrong;
 };
 

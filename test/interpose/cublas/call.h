@@ -12,7 +12,7 @@ struct call {
     int type_a, type_b, type_c, compute;
 };
 
-/* What the mock's handle is.  It remembers the last call, and answers each with `status` where that
+/* What the mock's handle is.  It keeps the last call, and answers each with `status` where that
  * is not 0. */
 struct handle {
     void *stream;

@@ -169,8 +169,8 @@ static int springs_with_ones_own_rights(const char *program)
     return failures;
 }
 
-static int nothing_springs_with_lent_rights(const char *program, const char *what, int wanted,
-                                            const char *message)
+static int nothing_springs_with_elevated_privileges(const char *program, const char *what,
+                                                    int wanted, const char *message)
 {
     char said[4096], *environment[MOST] = { 0 }, *file = in_dir("trap/loaded");
     int n = 0, status;
@@ -196,7 +196,7 @@ static int nothing_springs_with_lent_rights(const char *program, const char *wha
 
 int main(int argc, char **argv)
 {
-    char *plain, *lent, *tool, *name;
+    char *plain, *elevated, *tool, *name;
     int failures;
     FILE *f;
 
@@ -214,12 +214,12 @@ int main(int argc, char **argv)
         return 1;
     chmod(name, 0600);
     plain = copy(argv[1], "plain", 0755);
-    lent = copy(argv[1], "lent", 04755);
+    elevated = copy(argv[1], "elevated", 04755);
     tool = copy(argv[3], "limber", 04755);
     trap = copy(argv[2], "library.so", 0755);
-    failures = nothing_springs_with_lent_rights(lent, "the program", 0, "");
+    failures = nothing_springs_with_elevated_privileges(elevated, "the program", 0, "");
     if (failures != SKIPPED)
-        failures += nothing_springs_with_lent_rights(
+        failures += nothing_springs_with_elevated_privileges(
                         tool, "the command line", 2,
                         "limber: it does not run with rights that its user does not have\n") +
                     springs_with_ones_own_rights(plain);

@@ -59,15 +59,15 @@ int cublasSetStream_v2(void *handle, void *stream)
 #define BF16(x) small_float(x, 8, 7)
 
 #define PRODUCT(name, in, sum, load) \
-    static void name(int turn, int m, int n, int k, const in *a, int lda, const in *b, int ldb, \
-                     sum *c, int ldc) \
+    static void name(int transposed, int m, int n, int k, const in *a, int lda, const in *b, \
+                     int ldb, sum *c, int ldc) \
     { \
         for (int j = 0; j < n; j++) \
             for (int i = 0; i < m; i++) { \
                 sum x = 0; \
 \
                 for (int q = 0; q < k; q++) \
-                    x += (sum)load(a[turn ? (size_t)i * lda + q : (size_t)q * lda + i]) * \
+                    x += (sum)load(a[transposed ? (size_t)i * lda + q : (size_t)q * lda + i]) * \
                          (sum)load(b[(size_t)j * ldb + q]); \
                 c[(size_t)j * ldc + i] = x; \
             } \

@@ -86,7 +86,7 @@ static struct found *_Atomic *slot(const char *name, const void *caller)
     return &table[(h ^ h >> 8 ^ h >> 16) % 256];
 }
 
-static struct found *recall(const char *name, const void *caller)
+static struct found *find_cached(const char *name, const void *caller)
 {
     struct found *f = *slot(name, caller);
 
@@ -95,7 +95,7 @@ static struct found *recall(const char *name, const void *caller)
     return f;
 }
 
-static struct found *remember(const char *name, const void *caller, void *function)
+static struct found *add_cached(const char *name, const void *caller, void *function)
 {
     struct found *f = malloc(sizeof *f + strlen(name) + 1);
     struct found *_Atomic *at = slot(name, caller);
@@ -133,25 +133,25 @@ static void *beside(const char *name, const void *caller)
 
 static struct found *find(const char *name, const void *caller)
 {
-    struct found *known = recall(name, NULL);
+    struct found *known = find_cached(name, NULL);
     void *library, *f, *copy;
 
-    if (known || (known = recall(name, caller)))
+    if (known || (known = find_cached(name, caller)))
         return known;
     if ((library = limber_blas_wish()) != NULL) {
         f = dlsym(library, name);
-        return remember(name, NULL, f);
+        return add_cached(name, NULL, f);
     }
     f = limber_blas_next(name);
     if (f && !is_copy(f))
-        return remember(name, NULL, f);
+        return add_cached(name, NULL, f);
     copy = f; /* the last resort: it would not know who called */
     f = beside(name, caller);
     if (!f)
         f = copy;
     if (!f && (library = limber_blas_system()) != NULL)
         f = dlsym(library, name);
-    return remember(name, caller, f);
+    return add_cached(name, caller, f);
 }
 
 void *limber_blas_real(const char *name, const void *caller, bool quiet)

@@ -115,7 +115,7 @@ struct interpose_result {
 
 /* Counts the kernels of a product that is only a part of a call. */
 void interpose_kernels(limber_context *ctx, const limber_report *report);
-/* Remembers the call as this thread's last and, where a report is asked for, counts it. */
+/* Keeps the call as this thread's last and, where a report is asked for, counts it. */
 void interpose_count(const struct interpose_result *t);
 
 #endif

@@ -185,7 +185,7 @@ static bool read_environment(void)
     return true;
 }
 
-static void print_stranger(void *user, const char *name)
+static void print_unknown(void *user, const char *name)
 {
     (void)user;
     interpose_message("%s is no variable of Limber's, and is ignored", name);
@@ -203,12 +203,12 @@ static bool read_all(void)
                       interpose_lacks(&options.setting.contract));
     if (options.check < 0)
         options.check = options.report ? 2 : 0;
-    limber_variable_strangers(print_stranger, NULL);
+    limber_variable_unknown(print_unknown, NULL);
     return true;
 }
 
 /* Under native the other library keeps the contract too, so nothing slower than it is of use. */
-static void meanwhile(struct interpose_setting *s)
+static void set_on_miss(struct interpose_setting *s)
 {
     bool native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
 
@@ -229,8 +229,8 @@ static void read_options(void)
         return;
     }
     options.on = options.setting.on || interpose_rules_serve(rules);
-    meanwhile(&options.setting);
-    interpose_rules_each(rules, meanwhile);
+    set_on_miss(&options.setting);
+    interpose_rules_each(rules, set_on_miss);
 }
 
 const struct interpose_options *interpose_options(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Exponents and significant bits of elements, eight at once.  measure.c is compiled once for each
  * instruction set: a compiler lowers vectors before it inlines. */
-#ifndef LIMBER_JIT_MEASURE_H
-#define LIMBER_JIT_MEASURE_H
+#ifndef LIMBER_SCAN_MEASURE_H
+#define LIMBER_SCAN_MEASURE_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The lowest set bit of a double is what it loses when that bit is cleared: its exponent is the
  * bit's place. */
-#include "jit/tune/measure.h"
+#include "jit/scan/measure.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -294,7 +294,7 @@ FLAT void add_group(struct growing *s, struct eight *tile, uint8_t *odd, const s
 }
 
 #if defined(__AVX512F__)
-#include "jit/tune/measure_wide.h"
+#include "jit/scan/measure_wide.h"
 #endif
 
 FLAT void along(struct growing *line, struct growing *tile, enum kind k, const char *at,
