@@ -12,10 +12,6 @@ struct block {
 
 static const int32_t no_bias[KERNEL_NR];
 
-/* Blocks of kc that a register tile of C takes one after another: it is read and written half as
- * often, and that much of A is half of the second level of cache. */
-enum { DEEP = 2 };
-
 /* Some tiles are not shown. */
 FLAT int is_part(const struct kernel_call *c)
 {
@@ -77,7 +73,7 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
 
 /* What is fetched while register tiles are computed, a line of cache for each group of k: the
  * first tiles of a column fetch the next panel of B, the others the panels of A that the block
- * needs after these.  A column takes `calls` calls, of which this one is number `call`. */
+ * needs after these. */
 struct ahead {
     const char *from;
     int64_t step;
@@ -85,14 +81,14 @@ struct ahead {
 
 FLAT struct ahead ahead_of(const char *next_b, int64_t bytes_b, const char *next_a,
                            int64_t panel_a, int64_t bytes_a, int64_t panels_a, int64_t groups,
-                           int64_t calls, int64_t call, int64_t j, const char *here)
+                           int64_t i, int64_t j, const char *here)
 {
     int64_t lines = FIXED(matrix) ? groups / 16 * KERNEL_FETCHES * 64 : groups * 64;
     int64_t for_b = (bytes_b + lines - 1) / lines;
-    int64_t each = (bytes_a + lines - 1) / lines, turn = j * (calls - for_b) + call - for_b;
+    int64_t each = (bytes_a + lines - 1) / lines, turn = j * (panels_a - for_b) + i - for_b;
 
-    if (call < for_b)
-        return (struct ahead){ next_b + call * lines, 64 };
+    if (i < for_b)
+        return (struct ahead){ next_b + i * lines, 64 };
     if (turn < panels_a * each)
         return (struct ahead){ next_a + turn / each * panel_a + turn % each * lines, 64 };
     return (struct ahead){ here, 0 };
@@ -106,54 +102,44 @@ FLAT int64_t groups_of(int64_t p0, int64_t end)
     return (end - p0 + step - 1) / step * (step / FIXED(group));
 }
 
-/* Products of limbs la, lb over k in [p0, end); then come those from next_p0 on of limb next_la.
- * A register tile of C is added to kc by kc while it is in the first level of cache. */
+/* Products of limbs la, lb over k in [p0, p0 + kc); then come those at next_p0 of limb next_la.
+ * A panel of B stays in the first level of cache while the panels of A pass by. */
 FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, int lb, int64_t p0,
-                   int64_t end, int next_la, int64_t next_p0, int first, const struct tiles *t)
+                   int next_la, int64_t next_p0, int first, const struct tiles *t)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
-    int64_t line_a = FIXED(bytes) * FIXED(mr), line_b = FIXED(bytes) * FIXED(nr);
-    int64_t length = groups_of(p0, end) * FIXED(group);
-    int64_t parts = (end - p0 + CFG(c).kc - 1) / CFG(c).kc;
-    const char *a = oa->data + b->panel_a * oa->panel_bytes + la * oa->limb_bytes;
+    int64_t kb = p0 / CFG(c).kc, groups = groups_of(p0, min64(p0 + CFG(c).kc, c->k));
+    int64_t each = groups * FIXED(group) * FIXED(bytes);      /* bytes of a line */
+    const char *a = oa->data + b->panel_a * oa->panel_bytes + la * oa->limb_bytes +
+                    p0 * FIXED(bytes) * FIXED(mr);
     const char *next_a = oa->data + b->panel_a * oa->panel_bytes + next_la * oa->limb_bytes +
-                         next_p0 * line_a;
+                         next_p0 * FIXED(bytes) * FIXED(mr);
     int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG(c).offsets : is_part(c);
 
     if (FIXED(matrix))
         limber_micro_open();
     for (int64_t j = 0; j < b->panels_b; j++) {
-        const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes;
-        const uint8_t *some_b =
-            ob->nonzero + ((b->panel_b + j) * CFG(c).side[1].limbs + lb) * ob->blocks;
-        const int32_t *bias = t->stores && FIXED(unit) == UNIT_i8 && CFG(c).offsets ?
+        const char *pb = ob->data + (b->panel_b + j) * ob->panel_bytes + lb * ob->limb_bytes +
+                         p0 * FIXED(bytes) * FIXED(nr);
+        const int32_t *bias = t->stores && FIXED(unit) == UNIT_i8 && CFG(c).offsets && p0 == 0 ?
                               ob->sums + b->j0 + j * FIXED(nr) : no_bias;
-        const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes + p0 * line_b :
-                                                   pb + (p0 + length) * line_b;
+        const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes : pb + each * FIXED(nr);
+        int zero_b = skips && !ob->nonzero[((b->panel_b + j) * CFG(c).side[1].limbs + lb) *
+                                           ob->blocks + kb];
 
         for (int64_t i = 0; i < b->panels_a; i++) {
-            const uint8_t *some_a =
-                oa->nonzero + ((b->panel_a + i) * CFG(c).side[0].limbs + la) * oa->blocks;
+            const char *pa = a + i * oa->panel_bytes;
             char *to = t->at + i * FIXED(mr) * t->row + j * FIXED(nr) * acc_bytes();
-            int fresh = first;
+            struct ahead ahead = ahead_of(next_b, each * FIXED(nr), next_a, oa->panel_bytes,
+                                          each * FIXED(mr), b->panels_a, groups, i, j, pb);
 
-            for (int64_t part = 0, p = p0; p < end; part++, p += CFG(c).kc, fresh = 0) {
-                int64_t groups = groups_of(p, min64(p + CFG(c).kc, end)), kb = p / CFG(c).kc;
-                const char *pa = a + i * oa->panel_bytes + p * line_a, *from = pb + p * line_b;
-                const int32_t *start = p == 0 ? bias : no_bias;
-                struct ahead ahead = ahead_of(next_b, length * line_b, next_a, oa->panel_bytes,
-                                              length * line_a, b->panels_a, groups,
-                                              b->panels_a * parts, i * parts + part, j, from);
-
-                if (t->stores &&
-                    ((i + 1) * FIXED(mr) > t->rows || (j + 1) * FIXED(nr) > t->cols))
-                    edge(pa, from, groups, t, i * FIXED(mr), j * FIXED(nr), fresh, start);
-                else if (!t->stores && skips && (!some_a[kb] || !some_b[kb]))
-                    fresh ? clear_tile(to, t->row) : (void)0;
-                else
-                    limber_micro(pa, from, groups, to, t->row, fresh, start, ahead.from,
-                                 ahead.step);
-            }
+            if (t->stores && ((i + 1) * FIXED(mr) > t->rows || (j + 1) * FIXED(nr) > t->cols))
+                edge(pa, pb, groups, t, i * FIXED(mr), j * FIXED(nr), first, bias);
+            else if (!t->stores && (zero_b || (skips && !oa->nonzero[
+                         ((b->panel_a + i) * CFG(c).side[0].limbs + la) * oa->blocks + kb])))
+                first ? clear_tile(to, t->row) : (void)0;
+            else
+                limber_micro(pa, pb, groups, to, t->row, first, bias, ahead.from, ahead.step);
         }
     }
     if (FIXED(matrix))
@@ -364,9 +350,8 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
         int last;
 
         last = p0 + CFG(c).kc >= c->k;
-        multiply(c, b, row->a, row->b, p0, min64(p0 + CFG(c).kc, c->k),
-                 last && r + 1 < CFG(c).rows ? row[1].a : row->a, last ? 0 : p0 + CFG(c).kc,
-                 p0 == from, &t);
+        multiply(c, b, row->a, row->b, p0, last && r + 1 < CFG(c).rows ? row[1].a : row->a,
+                 last ? 0 : p0 + CFG(c).kc, p0 == from, &t);
         if (p0 + CFG(c).kc < end)
             continue;
         if (RECONSTRUCT == RECONSTRUCT_shift && is_single(c))
@@ -406,7 +391,7 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
         for (int64_t i = 0; i < b->panels_a; i++) {
             struct ahead ahead = ahead_of(then_b, length * line_b, next_a, oa->panel_bytes,
                                           (end - from) * line_a, b->panels_a, groups,
-                                          b->panels_a, i, j * parts + part, pb);
+                                          i, j * parts + part, pb);
             char *to = tile + i * FIXED(mr) * FIXED(nr) * 4;
             int zero = zero_b || (!CFG(c).offsets && !oa->nonzero[
                            ((b->panel_a + i) * CFG(c).side[0].limbs + row->a) * oa->blocks +
@@ -453,11 +438,9 @@ FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
 {
     struct tiles t = { place(c, b->i0, b->j0), c->c.row * CFG(c).c.size, b->rows, b->cols, 1 };
 
-    for (int64_t p0 = 0, end; p0 < c->k; p0 = end) {
-        end = min64(p0 + DEEP * CFG(c).kc, c->k);
-        multiply(c, b, CFG(c).row[0].a, CFG(c).row[0].b, p0, end, CFG(c).row[0].a,
-                 end < c->k ? end : 0, p0 == 0 && !c->adds, &t);
-    }
+    for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc)
+        multiply(c, b, CFG(c).row[0].a, CFG(c).row[0].b, p0, CFG(c).row[0].a,
+                 p0 + CFG(c).kc < c->k ? p0 + CFG(c).kc : 0, p0 == 0 && !c->adds, &t);
 }
 
 FLAT void products(const struct kernel_call *c, const struct block *b, char *scratch)
@@ -481,11 +464,9 @@ FLAT void products(const struct kernel_call *c, const struct block *b, char *scr
                 exact_row(c, b, r, scratch, fresh);
             continue;
         }
-        for (int64_t p0 = 0, end; p0 < c->k; p0 = end) {
-            end = min64(p0 + DEEP * CFG(c).kc, c->k);
-            multiply(c, b, CFG(c).row[r].a, CFG(c).row[r].b, p0, end, CFG(c).row[r].a,
-                     end < c->k ? end : 0, fresh && p0 == 0, &t);
-        }
+        for (int64_t p0 = 0; p0 < c->k; p0 += CFG(c).kc)
+            multiply(c, b, CFG(c).row[r].a, CFG(c).row[r].b, p0, CFG(c).row[r].a,
+                     p0 + CFG(c).kc < c->k ? p0 + CFG(c).kc : 0, fresh && p0 == 0, &t);
     }
 }
 
