@@ -1,5 +1,5 @@
 #!/bin/sh
-# C is as .clang-format has it, and lines of sources have at most 100 characters.  Scripts and the
+# C is as .clang-format has it (kernel sources have none), and lines of sources have at most 100 characters.  Scripts and the
 # like that long_lines.txt names still have longer ones; no other file may, nor one in C.
 cd "$1" || exit 2
 LC_ALL=C.UTF-8

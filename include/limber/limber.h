@@ -2,9 +2,10 @@
  * Limber: GEMM and convolution in the format and at the accuracy that you ask for.
  *
  * You state a problem: formats, shapes and a contract.  Limber scans the data, splits the operands
- * into limbs that the machine's units hold, compiles one specialised kernel at first use, and keeps
- * it in memory and on disk.  Nothing here prints, exits, or changes the floating-point
- * environment.  Every function may be called from any thread.  Many threads may share a context.
+ * into limbs that the machine's units hold, and runs a prebuilt kernel.  For a problem that comes
+ * often it compiles a specialised kernel in the background, and keeps that in memory and on disk.
+ * Nothing here prints, exits, or changes the floating-point environment.  Every function may be
+ * called from any thread.  Many threads may share a context.
  *
  *     limber_problem p = LIMBER_PROBLEM_INIT;
  *     limber_contract correct = LIMBER_CONTRACT_INIT;
@@ -20,7 +21,9 @@
  * started from its initialiser (LIMBER_PROBLEM_INIT and so on), which stores the size that your
  * program was compiled with and clears the rest.  A program compiled with an older header runs with
  * a newer library.  With an older library, fields that it does not know must be zero, or the call
- * answers BAD_ARGUMENT.  Structures without `size` never change. */
+ * answers BAD_ARGUMENT.  Structures without `size` never change, but for two that grow as well:
+ * limber_part, whose size the caller's structure states, and limber_cache_entry, which the library
+ * owns. */
 #ifndef LIMBER_H
 #define LIMBER_H
 

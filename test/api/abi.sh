@@ -1,13 +1,16 @@
 #!/bin/sh
-# The library's binary interface beside that of version 0.2: what abidiff finds, other than what was
-# added, breaks programs that are compiled already.  Renews the record of an unreleased version:
-#   abidw --headers-dir include --drop-private-types --exported-interfaces-only --no-corpus-path
-#         --no-show-locs --no-comp-dir-path --out-file test/api/abi/limber-0.2.abi liblimber.so
+# SPDX-License-Identifier: BSD-3-Clause
+# Records the library's binary interface and holds it against that of version 0.2 (abi.py).  abidiff is
+# not asked: with the headers' folder it finds nothing, and with leave to append it finds too little.
+# The record of an unreleased version is renewed by a copy of the file that this writes:
+#   sh test/api/abi.sh test/api/abi/limber-0.2.abi liblimber.so include NEW
 set -eu
-frozen=$1 library=$2 headers=$3
-command -v abidiff > /dev/null || { echo "abidiff is not installed"; exit 77; }
-status=0
-abidiff --no-added-syms --drop-private-types --headers-dir2 "$headers" "$frozen" "$library" ||
-    status=$?
-# bit 3 (8): an incompatible change; bit 2 (4) alone: additions, such as appended fields
-[ $((status & 8)) = 0 ] && [ $((status & 3)) = 0 ]
+frozen=$1 library=$2 headers=$3 now=${4:-}
+command -v abidw > /dev/null || { echo "abidw is not installed"; exit 77; }
+if [ -z "$now" ]; then
+    now=$(mktemp)
+    trap 'rm -f "$now"' EXIT
+fi
+abidw --headers-dir "$headers" --drop-private-types --exported-interfaces-only --no-corpus-path \
+    --no-show-locs --no-comp-dir-path --out-file "$now" "$library"
+python3 "$(dirname "$0")/abi.py" "$frozen" "$now"

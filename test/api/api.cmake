@@ -41,7 +41,7 @@ add_test(NAME abi_program COMMAND abi_program)
 if(NOT LIMBER_SANITIZE)
   add_test(NAME abi COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/abi.sh
            ${CMAKE_CURRENT_LIST_DIR}/abi/limber-0.2.abi $<TARGET_FILE:limber>
-           ${PROJECT_SOURCE_DIR}/include/limber)
+           ${PROJECT_SOURCE_DIR}/include)
   set_tests_properties(abi PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
