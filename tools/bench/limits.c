@@ -9,6 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The CPU has tiles of bytes, and Linux lets this process use them. */
+static bool has_amx(void)
+{
+    enum { REQUEST = 0x1023, TILES = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 24 & 1 && d >> 25 & 1 &&
+           syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+}
+#endif
+
 bool cpu_has(const char *feature)
 {
 #if defined(__x86_64__)
@@ -20,6 +36,8 @@ bool cpu_has(const char *feature)
         return cpu_has("avx512") && __builtin_cpu_supports("avx512vnni");
     if (!strcmp(feature, "avxvnni"))
         return __builtin_cpu_supports("avxvnni");
+    if (!strcmp(feature, "amx"))
+        return has_amx();
     if (!strcmp(feature, "avx2"))
         return __builtin_cpu_supports("avx2");
     if (!strcmp(feature, "fma"))
@@ -95,6 +113,35 @@ NARROW(pd_y, PD_Y)
 WIDE(ps_z, PS_Z)
 NARROW(ps_y, PS_Y)
 
+/* Four products of tiles of bytes that are not zero, without loads. */
+static __attribute__((noinline)) void tiles(long n, const char *buffer)
+{
+    struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } config = { .palette = 1 };
+    uint8_t some[1024];
+
+    (void)buffer;
+    for (int i = 0; i < 8; i++) {
+        config.bytes[i] = 64;
+        config.rows[i] = 16;
+    }
+    for (int i = 0; i < 1024; i++)
+        some[i] = (uint8_t)(i * 2654435761u >> 13);
+    __asm__ volatile("ldtilecfg %1\ntilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\n"
+                     "tilezero %%tmm3\ntileloadd (%2,%3,1), %%tmm4\n"
+                     "tileloadd (%2,%3,1), %%tmm5\ntileloadd (%2,%3,1), %%tmm6\n"
+                     "tileloadd (%2,%3,1), %%tmm7\n1:\n"
+                     "tdpbusd %%tmm6, %%tmm4, %%tmm0\ntdpbusd %%tmm7, %%tmm4, %%tmm1\n"
+                     "tdpbusd %%tmm6, %%tmm5, %%tmm2\ntdpbusd %%tmm7, %%tmm5, %%tmm3\n"
+                     "dec %0\njnz 1b\ntilerelease"
+                     : "+r"(n)
+                     : "m"(config), "r"(some), "r"(64L)
+                     : "memory", "cc");
+}
+
 /* One round reads 512 bytes. */
 #define LOAD_Z(r) "vmovdqu64 64*" #r "(%1), %%zmm" #r "\n"
 #define LOAD_Y(r) "vmovdqu 32*" #r "(%1), %%ymm" #r "\n"
@@ -118,6 +165,7 @@ static __attribute__((noinline)) void read_y(long n, const char *p)
 }
 
 static const struct loop loops[] = {
+    { "INT8, tdpbusd", "amx", "GMAC/s", tiles, 100000, 4 * 16384, true },
     { "INT8, vpdpbusd zmm", "vnni", "GMAC/s", dot_z, 1000000, 24 * 64, true },
     { "INT8, vpdpbusd ymm (AVX-VNNI)", "avxvnni", "GMAC/s", dot_y, 2000000, 12 * 32, true },
     { "INT8, vpmaddwd + vpaddd zmm", "avx512", "GMAC/s", madd_z, 500000, 24 * 32, true },
