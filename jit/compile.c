@@ -316,7 +316,7 @@ static bool take_prebuilt(const struct compile_job *m, struct entry *e, struct d
     struct blob bytes = { 0 };
     bool ok;
 
-    ok = limber_plan_state(&plan, m->d, NULL, d) &&
+    ok = limber_plan_state(&plan, m->key, NULL, d) &&
          limber_passes_traced(&plan, target, NULL, &trace, d) &&
          m->machine->backend->prebuilt(&plan, target, &bytes, d) && load(m, &bytes, e, d);
     if (ok) {
@@ -357,7 +357,7 @@ static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d
 
     e->backend = m->machine->backend;
     ok = (m->stated ? read_stated(&plan, m->stated, d) :
-                      limber_plan_state(&plan, m->d, m->fixed, d)) &&
+                      limber_plan_state(&plan, m->key, m->fixed, d)) &&
          limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key,
                          e->stated ? NULL : &e->stated, d);
     e->promise = plan.promise;

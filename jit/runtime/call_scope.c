@@ -46,8 +46,9 @@ void limber_call_leave(const struct call_scope *before)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* What a thread is lent, in bytes; and what this one has: its lowest address, and the end. */
-enum { LENT = 8 << 20 };
+/* The stack of a thread of the library's own, in bytes. */
+enum { OWN_STACK = 8 << 20 };
+/* This thread's stack: its lowest address, and its end. */
 static _Thread_local uintptr_t lowest, end;
 
 static void measure(void)
@@ -61,7 +62,7 @@ static void measure(void)
     if (gettid() == getpid()) { /* whose stack grows from beside what the system lays there */
         end = (uintptr_t)getauxval(AT_RANDOM);
         getrlimit(RLIMIT_STACK, &limit);
-        bytes = limit.rlim_cur < LENT ? (size_t)limit.rlim_cur : LENT;
+        bytes = limit.rlim_cur < OWN_STACK ? (size_t)limit.rlim_cur : OWN_STACK;
         lowest = end > bytes ? end - bytes : 0;
         end = end ? end : 1;
     } else if (pthread_getattr_np(pthread_self(), &attr) == 0) {
@@ -84,18 +85,19 @@ static bool has(enum stack_need need)
     return here < end && here > lowest && here - lowest >= (size_t)need;
 }
 
-struct lent {
+/* A function that another thread runs, and what it returns. */
+struct stack_job {
     bool (*fn)(void *arg, struct diag *d);
     void *arg;
     struct diag *d;
     bool ok;
 };
 
-static void *run_lent(void *arg)
+static void *run_stack_job(void *arg)
 {
-    struct lent *l = arg;
+    struct stack_job *job = arg;
 
-    l->ok = l->fn(l->arg, l->d);
+    job->ok = job->fn(job->arg, job->d);
     return NULL;
 }
 
@@ -109,7 +111,8 @@ bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
         return false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    ok = pthread_attr_setstacksize(&attr, LENT) == 0 && pthread_create(thread, &attr, fn, arg) == 0;
+    ok = pthread_attr_setstacksize(&attr, OWN_STACK) == 0 &&
+         pthread_create(thread, &attr, fn, arg) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return ok;
@@ -118,17 +121,17 @@ bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
                        struct diag *d)
 {
-    struct lent l = { fn, arg, d, false };
+    struct stack_job job = { fn, arg, d, false };
     pthread_t thread;
 
     if (has(need))
         return fn(arg, d);
-    if (!limber_thread(&thread, run_lent, &l))
+    if (!limber_thread(&thread, run_stack_job, &job))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "this thread's stack is small, and there is no memory for "
                            "another");
     pthread_join(thread, NULL);
-    return l.ok;
+    return job.ok;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

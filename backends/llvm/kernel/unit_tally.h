@@ -22,7 +22,7 @@ FLAT void add_count(int64_t *to, int64_t n)
 }
 
 /* Masks are minus one. */
-FLAT void narrow_told(const struct kernel_call *c, const struct narrow_tally *t)
+FLAT void add_narrow(const struct kernel_call *c, const struct narrow_tally *t)
 {
 #define T(name)                                                                                 \
     add_count(&c->counts->name, -__builtin_reduce_add(TO(v8l, LOW(t->name)) +                   \
@@ -31,7 +31,7 @@ FLAT void narrow_told(const struct kernel_call *c, const struct narrow_tally *t)
 #undef T
 }
 
-FLAT void wide_told(const struct kernel_call *c, const struct wide_tally *t)
+FLAT void add_wide(const struct kernel_call *c, const struct wide_tally *t)
 {
 #define T(name) add_count(&c->counts->name, -__builtin_reduce_add(t->name));
     LIMBER_UNIT_TALLIES(T)
