@@ -593,7 +593,7 @@ static void run_at_once(limber_context *ctx, const struct problem *p, bool direc
         limber_small_run(ctx, p, r);
 }
 
-/* Nobody inlines this: what a report takes is cleared only where somebody wants one. */
+/* Not inlined: only calls that want a report spend the time to clear one. */
 static __attribute__((noinline)) void run_at_once_reported(limber_context *ctx,
                                                            const struct problem *p, bool direct,
                                                            struct report *report)

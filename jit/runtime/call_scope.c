@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a program does to its threads and limits, kept apart from the library's work: a thread is
- * not cancelled inside a call, its rounding, flushing and traps do not reach into one, a small
- * stack is not overrun, and a limit on the size of files is an error of a write and no signal. */
+ * Keeps what a program does to its threads and limits apart from the library's work.  A thread is
+ * not cancelled inside a call.  Its rounding, flushing and traps have no effect there.  A small
+ * stack is not overrun.  A limit on the size of files fails a write and sends no signal. */
 #define _GNU_SOURCE     /* pthread_getattr_np, gettid */
 #include "jit/runtime/runtime.h"
 
@@ -58,8 +58,8 @@ static void measure(void)
     size_t bytes, guard = 0;
     void *low;
 
-    end = 1; /* known to be unknown */
-    if (gettid() == getpid()) { /* whose stack grows from beside what the system lays there */
+    end = 1; /* measured, without success so far */
+    if (gettid() == getpid()) { /* the first thread's stack begins beside AT_RANDOM's bytes */
         end = (uintptr_t)getauxval(AT_RANDOM);
         getrlimit(RLIMIT_STACK, &limit);
         bytes = limit.rlim_cur < OWN_STACK ? (size_t)limit.rlim_cur : OWN_STACK;
@@ -75,7 +75,8 @@ static void measure(void)
     }
 }
 
-/* No where a program runs on a stack of its own making, of which nothing is known. */
+/* Is so much of this thread's stack left?  False on a stack that the program has made itself: its
+ * bounds are not known. */
 static bool has(enum stack_need need)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -154,7 +155,7 @@ static bool write_on(int fd, const char *at, size_t size)
     return true;
 }
 
-/* The signal of a file that is too large goes to the thread that writes. */
+/* The signal of a file that is too large goes to the thread that writes, which blocks it. */
 bool limber_write(int fd, const void *data, size_t size)
 {
     sigset_t large, before, pending;
