@@ -9,11 +9,6 @@
 #include "jit/scan/operands.h"
 #include "jit/trace.h"
 
-/* ---- error.c --------------------------------------------------------------------------------- */
-
-/* Makes d's text the thread's error text; returns d's status. */
-limber_status limber_error_set(const struct diag *d);
-
 /* ---- engine.c -------------------------------------------------------------------------------- */
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
@@ -62,7 +57,7 @@ bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struc
                        bool *done, struct text *out, struct cut *cut, struct report *report,
                        struct diag *d);
 
-/* parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
+/* api/parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
 struct partition;
 bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool transposed,
                       const struct report *r, double whole, struct diag *d);
