@@ -30,17 +30,30 @@ struct runner {
     void *self;
 };
 
-/* What happens inside a model: limber_statistics has the meaning.  Bare counts, in this order. */
+/* What kernels count inside a model: limber_statistics has the meaning.  Partly swamped sums follow
+ * the fully swamped ones of their kind. */
+#define LIMBER_UNIT_TALLIES(TALLY) \
+    TALLY(mul_inexact) \
+    TALLY(mul_underflow) \
+    TALLY(mul_overflow) \
+    TALLY(swamped) \
+    TALLY(partly_swamped) \
+    TALLY(sum_overflow) \
+    TALLY(outer_swamped) \
+    TALLY(outer_partly)
+
+/* Bare counts, the kernels' first.  Sizes alone give outer_sums. */
 struct unit_counts {
-    int64_t mul_inexact, mul_underflow, mul_overflow;
-    int64_t swamped, partly_swamped, sum_overflow;
-    int64_t outer_sums, outer_swamped, outer_partly;
+#define FIELD(name) int64_t name;
+    LIMBER_UNIT_TALLIES(FIELD)
+#undef FIELD
+    int64_t outer_sums;
 };
 
 /* What a plan knows of an operand: data within these bounds is what its kernels are made for. */
 struct bounds {
     int32_t emin, emax, spread, width, sig;
-    int32_t is_unsigned, special;       /* nothing is negative; NaN and infinities may occur */
+    int32_t is_unsigned, special; /* nothing is negative; NaN and infinities may occur */
 };
 
 /* Of a call that a stream records: operands are scanned when it is played, and where one leaves its

@@ -15,7 +15,7 @@ bool limber_plan_key(const limber_context *ctx, const struct machine *machine, c
     bool ok;
 
     limber_plan_print(p, &t);
-    if (stated && t.s)          /* for those who ask; without memory nobody is told */
+    if (stated && t.s) /* stays NULL without memory */
         *stated = strdup(t.s);
     if (f)
         limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
@@ -217,7 +217,7 @@ static bool from_disk(const struct compile_job *m, struct entry *e)
     if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
         return false;
     e->from = LIMBER_FROM_DISK;
-    if (bytes.size == KEY_BYTES) /* where the code is gone, it is made again */
+    if (bytes.size == KEY_BYTES) /* a reference to code; if that is gone, it is made again */
         ok = take_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
     else if (!(ok = load(m, &bytes, e, &ignored)) && ignored.status != LIMBER_STATUS_NO_MEMORY)
         limber_disk_drop(disk, e->facts.key);
@@ -227,7 +227,7 @@ static bool from_disk(const struct compile_job *m, struct entry *e)
     return ok;
 }
 
-/* Code for this plan alone, shown on the way.  The disk is as without a dump. */
+/* Compiles code for this plan and dumps it.  The disk ends as without a dump. */
 static bool show_code(struct coding *c, const struct dump *dump, struct entry *e, struct diag *d)
 {
     struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
@@ -307,7 +307,7 @@ static bool may_be_prebuilt(const struct compile_job *m)
            !m->stated && m->ctx->kernels != LIMBER_KERNELS_SPECIALISED;
 }
 
-/* Neither stored, since it is made again in less time than an entry is read, nor sealed. */
+/* Neither stored nor sealed: making it again takes less time than reading an entry. */
 static bool take_prebuilt(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
@@ -316,7 +316,7 @@ static bool take_prebuilt(const struct compile_job *m, struct entry *e, struct d
     struct blob bytes = { 0 };
     bool ok;
 
-    ok = limber_plan_state(&plan, m->d, NULL, d) &&
+    ok = limber_plan_state(&plan, m->key, NULL, d) &&
          limber_passes_traced(&plan, target, NULL, &trace, d) &&
          m->machine->backend->prebuilt(&plan, target, &bytes, d) && load(m, &bytes, e, d);
     if (ok) {
@@ -357,7 +357,7 @@ static bool make_on(const struct compile_job *m, struct entry *e, struct diag *d
 
     e->backend = m->machine->backend;
     ok = (m->stated ? read_stated(&plan, m->stated, d) :
-                      limber_plan_state(&plan, m->d, m->fixed, d)) &&
+                      limber_plan_state(&plan, m->key, m->fixed, d)) &&
          limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key,
                          e->stated ? NULL : &e->stated, d);
     e->promise = plan.promise;

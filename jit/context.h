@@ -46,8 +46,8 @@ struct limber_context {
     struct binding *bindings;
     struct recordable *recordable; /* engine.c: calls that may be recorded */
     int small; /* 0: small products have kernels of their own, too */
-    int one_plan; /* products are not cut into parts, nor are those that are predicted to be */
-    double brief; /* shorter than this */
+    int one_plan; /* products are never cut into parts */
+    double brief; /* seconds: products that are predicted to take less are not cut, either */
     int64_t prices; /* found so far */
     struct priced *priced; /* engine.c: plans whose price is known */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The engine: scan the operands, describe the call, find or make its kernel, launch.
+ * The engine: scan the operands, make the key, find or make the kernel, launch.
  *
  * A kernel serves every call of one kernel key: formats, contract, class of k, classes of the
  * masks, geometry of a convolution.  Sizes and strides are arguments.  The plan is stated from the
@@ -68,12 +68,12 @@ static void log_call(const limber_context *ctx, const struct problem *p, const s
 }
 
 /* r may be NULL. */
-static bool scan_and_describe(limber_context *ctx, const struct problem *p, struct scan_result *f,
-                              struct kernel_key *desc, struct report *r, struct diag *d)
+static bool scan_and_key(limber_context *ctx, const struct problem *p, struct scan_result *f,
+                         struct kernel_key *key, struct report *r, struct diag *d)
 {
     double start = r ? limber_now() : 0;
 
-    if (!limber_scan_operands(ctx, f, p, d) || !limber_kernel_key_make(ctx, desc, p, f, d))
+    if (!limber_scan_operands(ctx, f, p, d) || !limber_kernel_key_make(ctx, key, p, f, d))
         return false;
     if (r)
         r->seconds_scan = limber_now() - start;
@@ -85,7 +85,7 @@ static bool scan_and_describe(limber_context *ctx, const struct problem *p, stru
 struct priced {
     struct priced *next;
     struct price price;
-    struct kernel_key d;
+    struct kernel_key key;
 };
 
 enum { MOST_PRICES = 1024 };
@@ -100,13 +100,13 @@ void limber_priced_free(struct priced *list)
     }
 }
 
-static bool known_price(limber_context *ctx, const struct kernel_key *d, struct price *price)
+static bool known_price(limber_context *ctx, const struct kernel_key *key, struct price *price)
 {
-    size_t size = limber_kernel_key_size(d);
+    size_t size = limber_kernel_key_size(key);
     const struct priced *at;
 
     pthread_mutex_lock(&ctx->lock);
-    for (at = ctx->priced; at && memcmp(&at->d, d, size);)
+    for (at = ctx->priced; at && memcmp(&at->key, key, size);)
         at = at->next;
     if (at)
         *price = at->price;
@@ -114,13 +114,13 @@ static bool known_price(limber_context *ctx, const struct kernel_key *d, struct 
     return at != NULL;
 }
 
-static void keep_price(limber_context *ctx, const struct kernel_key *d, const struct price *price)
+static void keep_price(limber_context *ctx, const struct kernel_key *key, const struct price *price)
 {
     struct priced *new = malloc(sizeof *new);
 
     if (!new) /* it is found again when it is asked for again */
         return;
-    *new = (struct priced){ .price = *price, .d = *d };
+    *new = (struct priced){ .price = *price, .key = *key };
     pthread_mutex_lock(&ctx->lock);
     if (++ctx->prices % MOST_PRICES == 0) {
         limber_priced_free(ctx->priced);
@@ -131,13 +131,13 @@ static void keep_price(limber_context *ctx, const struct kernel_key *d, const st
     pthread_mutex_unlock(&ctx->lock);
 }
 
-static bool find_price(limber_context *ctx, const struct kernel_key *desc, struct price *price,
+static bool find_price(limber_context *ctx, const struct kernel_key *key, struct price *price,
                        struct diag *d)
 {
     struct pass_watch nobody = { NULL, NULL };
     struct plan plan = { 0 };
     struct diag why = { 0 };
-    bool ok = limber_plan_state(&plan, desc, NULL, &why) &&
+    bool ok = limber_plan_state(&plan, key, NULL, &why) &&
               limber_passes_run(&plan, &ctx->machine.target, "conv_to_gemm,choose", nobody, &why);
 
     *price = ok ? plan.price : (struct price){ .product = INFINITY };
@@ -156,15 +156,15 @@ bool limber_engine_price(limber_context *ctx, const struct problem *p, const str
                                    .all_b = *b,
                                    .slices = p->contract.slices,
                                    .first_pass_bits = p->first_pass_bits };
-    struct kernel_key desc;
+    struct kernel_key key;
 
-    if (!limber_kernel_key_make(ctx, &desc, p, &f, d))
+    if (!limber_kernel_key_make(ctx, &key, p, &f, d))
         return false;
-    if (known_price(ctx, &desc, price))
+    if (known_price(ctx, &key, price))
         return true;
-    if (!find_price(ctx, &desc, price, d))
+    if (!find_price(ctx, &key, price, d))
         return false;
-    keep_price(ctx, &desc, price);
+    keep_price(ctx, &key, price);
     return true;
 }
 
@@ -187,30 +187,31 @@ void limber_recordable_free(struct recordable *list)
 }
 
 /* found: NULL, or whether it was there. */
-static bool entry_of(limber_context *ctx, const struct kernel_key *desc, struct entry **e,
+static bool entry_of(limber_context *ctx, const struct kernel_key *key, struct entry **e,
                      bool *found, struct diag *d)
 {
     const struct kernel_maker kernel_maker = {
-        limber_make_kernel, &(struct compile_job){ .ctx = ctx, .d = desc, .machine = &ctx->machine }
+        limber_make_kernel,
+        &(struct compile_job){ .ctx = ctx, .key = key, .machine = &ctx->machine }
     };
 
-    return limber_kernels_get(ctx->memory, desc, limber_kernel_key_size(desc), kernel_maker, e,
+    return limber_kernels_get(ctx->memory, key, limber_kernel_key_size(key), kernel_maker, e,
                               found ? found : &(bool){ false }, d);
 }
 
-static bool is_scanned(const struct kernel_key *d)
+static bool is_scanned(const struct kernel_key *key)
 {
-    return d->has[0] || d->has[1];
+    return key->has[0] || key->has[1];
 }
 
 /* The same contract with any scheme that asks nothing of the data. */
 static struct kernel_key any_data(const struct kernel_key *plain)
 {
-    struct kernel_key d = *plain;
+    struct kernel_key key = *plain;
 
-    memset(d.wanted, 0, sizeof d.wanted);
-    d.slices = 0;
-    return d;
+    memset(key.wanted, 0, sizeof key.wanted);
+    key.slices = 0;
+    return key;
 }
 
 /* Kernels and the module of a guard.  They stay in use for the context's life, as graphs may. */
@@ -330,12 +331,12 @@ static bool may_interpret(limber_context *ctx, const struct problem *p, const st
 }
 
 /* r may be NULL. */
-static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *desc,
+static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                        struct entry **e, struct report *r, struct diag *d)
 {
     bool found;
 
-    if (!entry_of(ctx, desc, e, &found, d))
+    if (!entry_of(ctx, key, e, &found, d))
         return false;
     if (!may_interpret(ctx, p, *e, d)) {
         limber_kernels_put(ctx->memory, *e);
@@ -350,22 +351,22 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
 }
 
 static bool run_kernel(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                       const struct kernel_key *desc, struct report *r, struct diag *d)
+                       const struct kernel_key *key, struct report *r, struct diag *d)
 {
     bool stays = p->queue && p->queue->capture, ok;
     struct entry *e;
     double start;
 
-    if (!find_entry(ctx, p, desc, &e, r, d))
+    if (!find_entry(ctx, p, key, &e, r, d))
         return false;
     start = r || e->prebuilt ? limber_now() : 0;
     stays = stays && e->backend->device_ops;
-    ok = (!stays || add_recordable(ctx, p, desc, d)) &&
+    ok = (!stays || add_recordable(ctx, p, key, d)) &&
          limber_launch(ctx, &(struct step){ p, f, e, r }, 1, p, d);
     if (r)
         r->seconds_run = limber_now() - start;
     if (e->prebuilt)
-        limber_specialise_later(ctx, desc, e, limber_now() - start);
+        limber_specialise_later(ctx, key, e, limber_now() - start);
     if (!stays)
         limber_kernels_put(ctx->memory, e);
     return ok;
@@ -387,19 +388,20 @@ void limber_engine_make(void *context, const void *what)
 }
 
 /* Code that the disk or the library has is taken at once. */
-static bool is_ready(limber_context *ctx, const struct kernel_key *desc)
+static bool is_ready(limber_context *ctx, const struct kernel_key *key)
 {
-    const struct kernel_maker kernel_maker = {
-        limber_make_kernel,
-        &(struct compile_job){ .ctx = ctx, .d = desc, .machine = &ctx->machine, .code = CODE_READY }
-    };
+    const struct kernel_maker kernel_maker = { limber_make_kernel,
+                                               &(struct compile_job){ .ctx = ctx,
+                                                                      .key = key,
+                                                                      .machine = &ctx->machine,
+                                                                      .code = CODE_READY } };
     struct diag ignored = { 0 };
     struct entry *e;
     bool found;
 
     if (ctx->kernels == LIMBER_KERNELS_SPECIALISED ||
-        !limber_kernels_get(ctx->memory, desc, limber_kernel_key_size(desc), kernel_maker, &e,
-                            &found, &ignored))
+        !limber_kernels_get(ctx->memory, key, limber_kernel_key_size(key), kernel_maker, &e, &found,
+                            &ignored))
         return false;
     limber_kernels_put(ctx->memory, e);
     return true;
@@ -413,10 +415,10 @@ static bool is_there(limber_context *ctx, const struct background_job *job)
 }
 
 static bool run_while_compiling(limber_context *ctx, const struct problem *p,
-                                const struct scan_result *f, const struct kernel_key *desc,
+                                const struct scan_result *f, const struct kernel_key *key,
                                 struct report *r, struct diag *d)
 {
-    const struct background_job job = { .key = *desc };
+    const struct background_job job = { .key = *key };
     const struct awaited kernel = { &job, sizeof job };
     struct diag why = { 0 };
     struct on_miss w;
@@ -424,7 +426,7 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
     bool ok = true;
 
     if (limber_on_miss_run(ctx, p, &kernel, &w))
-        ok = run_kernel(ctx, &w.rest, f, desc, r, &why);
+        ok = run_kernel(ctx, &w.rest, f, key, r, &why);
     if (!limber_on_miss_finish(ctx, p, &w, ok))
         return limber_fail(d, why.status, "%s", why.text);
     if (r && w.report.rows) {
@@ -438,18 +440,18 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
 }
 
 static bool run_found(limber_context *ctx, const struct problem *p, const struct scan_result *f,
-                      const struct kernel_key *desc, struct report *r, struct diag *d)
+                      const struct kernel_key *key, struct report *r, struct diag *d)
 {
     const double from_disk = 2e-3; /* seconds in which an entry is read */
-    const struct background_job job = { .key = *desc };
+    const struct background_job job = { .key = *key };
 
     if (waits(p) || is_there(ctx, &job))
-        return run_kernel(ctx, p, f, desc, r, d);
+        return run_kernel(ctx, p, f, key, r, d);
     if (!limber_background_busy(ctx->background, &job, sizeof job, from_disk))
-        return run_kernel(ctx, p, f, desc, r, d);
+        return run_kernel(ctx, p, f, key, r, d);
     if (p->contract.on_miss == LIMBER_ON_MISS_REFUSE)
         return limber_fail(d, LIMBER_STATUS_NOT_READY, "the kernel is being made");
-    return run_while_compiling(ctx, p, f, desc, r, d);
+    return run_while_compiling(ctx, p, f, key, r, d);
 }
 
 bool limber_engine_step(limber_context *ctx, struct step *s, bool *ready, struct diag *d)
@@ -473,16 +475,16 @@ static bool may_mix(const limber_context *ctx, const struct problem *p, const st
 static bool run(limber_context *ctx, const struct problem *p, struct scan_result *f,
                 struct report *r, struct diag *d)
 {
-    struct kernel_key desc;
+    struct kernel_key key;
     bool done = false;
 
     if (limber_device_records(ctx, p->queue))
         return run_recorded(ctx, p, r, d);
-    if (!scan_and_describe(ctx, p, f, &desc, r, d))
+    if (!scan_and_key(ctx, p, f, &key, r, d))
         return false;
     if (may_mix(ctx, p, f) && !limber_mixed_run(ctx, p, f, &done, r, d))
         return false;
-    return done || run_found(ctx, p, f, &desc, r, d);
+    return done || run_found(ctx, p, f, &key, r, d);
 }
 
 /* Kernels store along rows: where C's columns lie together, C^T = B^T A^T.  The products of native
@@ -511,8 +513,8 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
     return transposed;
 }
 
-static bool workspace_of(limber_context *ctx, const struct problem *p,
-                         const struct kernel_key *desc, size_t *least, size_t *best, struct diag *d)
+static bool workspace_of(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
+                         size_t *least, size_t *best, struct diag *d)
 {
     const struct runner runner = limber_pool_runner(ctx->pool);
     struct call call = {
@@ -521,7 +523,7 @@ static bool workspace_of(limber_context *ctx, const struct problem *p,
     struct maps maps;
     struct entry *e;
 
-    if (!entry_of(ctx, desc, &e, NULL, d))
+    if (!entry_of(ctx, key, &e, NULL, d))
         return false;
     limber_maps_bind(&maps, e, p);
     limber_maps_apply(&maps, p, &call);
@@ -535,17 +537,17 @@ bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p
                                     struct mask *b, size_t *least, size_t *best, struct diag *d)
 {
     const struct scan_result f = { .all_a = *a, .all_b = *b, .slices = p->contract.slices };
-    struct kernel_key desc;
+    struct kernel_key key;
 
-    return limber_kernel_key_make(ctx, &desc, p, &f, d) &&
-           workspace_of(ctx, p, &desc, least, best, d);
+    return limber_kernel_key_make(ctx, &key, p, &f, d) &&
+           workspace_of(ctx, p, &key, least, best, d);
 }
 
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_t *least,
                              size_t *best, struct diag *d)
 {
     struct scan_result f = { 0 };
-    struct kernel_key desc;
+    struct kernel_key key;
     struct problem transposed;
     bool ok;
 
@@ -553,8 +555,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, size_
     if (!ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || limber_is_direct(ctx, p))
         return true;
     p = transpose(ctx, p, &transposed);
-    ok = scan_and_describe(ctx, p, &f, &desc, NULL, d) &&
-         workspace_of(ctx, p, &desc, least, best, d) &&
+    ok = scan_and_key(ctx, p, &f, &key, NULL, d) && workspace_of(ctx, p, &key, least, best, d) &&
          (!may_mix(ctx, p, &f) || limber_mixed_workspace(ctx, p, f.a, f.b, least, best, d));
     limber_scan_result_clear(&f, p->groups);
     return ok;
@@ -592,7 +593,7 @@ static void run_at_once(limber_context *ctx, const struct problem *p, bool direc
         limber_small_run(ctx, p, r);
 }
 
-/* Nobody inlines this: what a report takes is cleared only where somebody wants one. */
+/* Not inlined: only calls that want a report spend the time to clear one. */
 static __attribute__((noinline)) void run_at_once_reported(limber_context *ctx,
                                                            const struct problem *p, bool direct,
                                                            struct report *report)
@@ -641,7 +642,7 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struc
     return true;
 }
 
-static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *desc,
+static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                        struct text *out, struct report *r, struct diag *d)
 {
     struct trace trace = { .out = out };
@@ -649,7 +650,7 @@ static bool trace_plan(limber_context *ctx, const struct problem *p, const struc
     struct plan plan = { 0 };
     bool ok;
 
-    ok = limber_plan_state(&plan, desc, NULL, d) &&
+    ok = limber_plan_state(&plan, key, NULL, d) &&
          limber_plan_key(ctx, &ctx->machine, &plan, NULL, facts.key, NULL, d) &&
          limber_passes_traced(&plan, &ctx->machine.target, NULL, &trace, d);
     if (ok) {
@@ -669,10 +670,9 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
                                    .all_b = *b,
                                    .slices = p->contract.slices,
                                    .first_pass_bits = p->first_pass_bits };
-    struct kernel_key desc;
+    struct kernel_key key;
 
-    return limber_kernel_key_make(ctx, &desc, p, &f, d) &&
-           trace_plan(ctx, p, &desc, out, report, d);
+    return limber_kernel_key_make(ctx, &key, p, &f, d) && trace_plan(ctx, p, &key, out, report, d);
 }
 
 static bool plan_here(void *arg, struct diag *d)
@@ -682,7 +682,7 @@ static bool plan_here(void *arg, struct diag *d)
     const struct problem *p = x->p;
     struct report r = { 0 };
     struct scan_result f = { 0 };
-    struct kernel_key desc;
+    struct kernel_key key;
     struct problem transposed;
     bool done = false, ok;
 
@@ -695,10 +695,10 @@ static bool plan_here(void *arg, struct diag *d)
     p = transpose(ctx, p, &transposed);
     ok = limber_check_small(ctx, p, d) &&
          (!limber_simulates(&p->contract) || limber_simulate_check(p, d)) &&
-         scan_and_describe(ctx, p, &f, &desc, &r, d);
+         scan_and_key(ctx, p, &f, &key, &r, d);
     if (ok && p->m > 0 && p->n > 0 && may_mix(ctx, p, &f))
         ok = limber_mixed_plan(ctx, p, &f, &done, x->out, x->cut, &r, d);
-    ok = ok && (done || trace_plan(ctx, p, &desc, x->out, &r, d));
+    ok = ok && (done || trace_plan(ctx, p, &key, x->out, &r, d));
     limber_scan_result_clear(&f, p->groups);
     if (ok && x->out && x->out->failed)
         ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
@@ -721,13 +721,13 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
                             struct diag *d)
 {
     struct {
-        struct kernel_key d;
-        struct fixed f;
+        struct kernel_key key;
+        struct fixed fixed;
     } what;
     const struct kernel_maker kernel_maker = { limber_make_kernel,
                                                &(struct compile_job){ .ctx = ctx,
-                                                                      .d = &what.d,
-                                                                      .fixed = &what.f,
+                                                                      .key = &what.key,
+                                                                      .fixed = &what.fixed,
                                                                       .machine = &ctx->machine } };
     const struct scan_result unscanned = { 0 };
     const struct problem p = { .contract = *contract,
@@ -742,58 +742,13 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
     if (!ctx->machine.backend->fixed)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s makes no functions for one shape",
                            ctx->machine.backend->name);
-    if (!limber_kernel_key_make(ctx, &what.d, &p, &unscanned, d))
+    if (!limber_kernel_key_make(ctx, &what.key, &p, &unscanned, d))
         return false;
-    what.f = *fixed;
+    what.fixed = *fixed;
     if (!limber_kernels_get(ctx->functions, &what, sizeof what, kernel_maker, &e, &found, d))
         return false;
     *address = e->address; /* kept in use, so that it stays */
     return true;
-}
-
-static bool replay(limber_context *ctx, const char *text, const char *names, const char *target,
-                   struct text *out, struct diag *d)
-{
-    struct trace trace = { .out = out };
-    struct target t = ctx->machine.target;
-    struct plan plan = { 0 };
-    bool ok;
-
-    if (target && !limber_target_parse(&t, target, d)) {
-        limber_fail_in(d, "target");
-        return false;
-    }
-    limber_target_complete(&t);
-    ok = limber_plan_parse(&plan, text, d) && limber_plan_verify(&plan, d);
-    if (!ok)
-        limber_fail_in(d, "plan");
-    ok = ok && limber_passes_traced(&plan, &t, names, &trace, d);
-    limber_trace_clear(&trace);
-    limber_plan_clear(&plan);
-    if (ok && out->failed)
-        ok = limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
-    return ok;
-}
-
-limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *names,
-                               const char *target, char **text)
-{
-    CALL_SCOPE;
-    struct diag d = { 0 };
-    struct text out = { 0 };
-
-    if (!ctx || !plan || !text)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL",
-                    !ctx  ? "ctx" :
-                    !plan ? "plan" :
-                            "text");
-    else if (!replay(ctx, plan, names, target, &out, &d))
-        limber_text_clear(&out);
-    if (text)
-        *text = out.s;
-    if (d.status)
-        limber_fail_in(&d, "plan_text");
-    return limber_error_set(&d);
 }
 
 bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,

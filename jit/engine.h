@@ -9,11 +9,6 @@
 #include "jit/scan/operands.h"
 #include "jit/trace.h"
 
-/* ---- error.c --------------------------------------------------------------------------------- */
-
-/* Makes d's text the thread's error text; returns d's status. */
-limber_status limber_error_set(const struct diag *d);
-
 /* ---- engine.c -------------------------------------------------------------------------------- */
 
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
@@ -62,7 +57,7 @@ bool limber_mixed_plan(limber_context *ctx, const struct problem *p, const struc
                        bool *done, struct text *out, struct cut *cut, struct report *report,
                        struct diag *d);
 
-/* parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
+/* api/parts_text.c: whole is the price of one plan for all; of *cut also after a failure. */
 struct partition;
 bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool transposed,
                       const struct report *r, double whole, struct diag *d);
@@ -128,25 +123,25 @@ struct kernel_key {
     struct conv_geometry geometry; /* of a convolution */
     char model[512]; /* the unit's words, with seed 0 */
 };
-size_t limber_kernel_key_size(const struct kernel_key *d); /* bytes that say it all */
-bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *d, const struct problem *p,
-                            const struct scan_result *f, struct diag *diag);
+size_t limber_kernel_key_size(const struct kernel_key *key); /* bytes that say it all */
+bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const struct problem *p,
+                            const struct scan_result *f, struct diag *d);
 /* fixed: NULL, or the shape. */
-bool limber_plan_state(struct plan *p, const struct kernel_key *d, const struct fixed *fixed,
-                       struct diag *diag);
+bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
+                       struct diag *d);
 
 /* ---- compile.c ------------------------------------------------------------------------------- */
 
 struct compile_job {
     limber_context *ctx;
-    const struct kernel_key *d;
+    const struct kernel_key *key;
     const struct fixed *fixed; /* NULL: a kernel for many sizes */
     const struct machine *machine;
     const char *stated; /* in the place of a kernel key: the stated plan */
     enum { CODE_ANY, CODE_READY, CODE_SPECIALISED } code; /* READY: without compiling */
 };
-/* As maker.make; user is a struct compile_job.  Where the compiler is missing, the context's spare
- * backend serves. */
+/* As kernel_maker.make; user is a struct compile_job.  Where the compiler is missing, the context's
+ * spare backend serves. */
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d);
 /* The key of a stated plan; *stated: NULL, or its text for the caller to free. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,

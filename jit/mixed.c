@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Mixed products: parts of one product, each by the plan that its data allows; run, or planned.
  *
- * A part sees its groups of blocks of lines through an excerpt, and stores to C by the same blocks.
- * Parts that are sums over other tiles of the same elements follow each other, the first with the
- * caller's beta, the others with 1. */
+ * A part sees its groups of blocks of lines through a tile subset, and stores to C by the same
+ * blocks.  Parts that are sums over other tiles of the same elements follow each other, the first
+ * with the caller's beta, the others with 1. */
 #include "jit/engine.h"
 
 #include "passes/partition.h"
@@ -41,7 +41,7 @@ static struct problem sized(const struct mixing *x, int64_t m, int64_t n, const 
     part.fine = !limber_is_coarse(&whole, &x->ctx->machine.target);
     if (x->ctx->machine.backend->device_ops) /* limbs are made inside of whole matrices only */
         part.contract.split = LIMBER_SPLIT_AHEAD;
-    part.kept[0] = part.kept[1] = NULL; /* parts show excerpts */
+    part.kept[0] = part.kept[1] = NULL; /* parts show tile subsets */
     return part;
 }
 

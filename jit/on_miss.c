@@ -4,7 +4,9 @@
 #include "jit/engine.h"
 
 static const double slice = 2e-3;       /* seconds of the interpreter between two looks */
-static const double worth = 60e-3;      /* seconds: who takes longer only holds up the compiler */
+/* Seconds.  The interpreter stops where the whole product would take it longer: it would only slow
+ * the compiler down. */
+static const double worth = 60e-3;
 enum { FIRST = 1 << 17 };               /* multiply-adds before the first look */
 enum { ROW = 1 << 21 }; /* a row of more takes longer than a look at the clock is worth */
 
@@ -55,7 +57,7 @@ static bool take_rows(limber_context *generic, const struct problem *p, struct o
     if (!limber_engine_run_plain(generic, &part, &w->report, &ignored))
         return false; /* nothing of these is written */
     w->rest.m = first;
-    w->rest.kept[0] = NULL; /* whose limbs are those of all rows */
+    w->rest.kept[0] = NULL; /* its limbs are those of all rows */
     took = limber_now() - took;
     if (took < slice / 2)
         *count *= 2;

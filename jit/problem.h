@@ -28,7 +28,7 @@ struct problem {
     struct unit_counts *counts; /* NULL, or where the counts of a simulated unit are added */
     enum counts count; /* what is counted */
     bool transposed; /* a and b are the caller's b and a, transposed, and so is c */
-    bool fine; /* a part: its whole is worth a kernel of narrow classes */
+    bool fine; /* a part of a product large enough for a kernel of narrow classes */
     int roundings, first_pass_bits; /* of a part: as in struct plan; chosen for the whole product */
     limber_prepared *kept[2]; /* a, b where they are prepared; else NULL */
 };

@@ -25,7 +25,7 @@ void limber_specialise(limber_context *ctx, const struct kernel_key *key)
 {
     const struct kernel_maker kernel_maker = { limber_make_kernel,
                                                &(struct compile_job){ .ctx = ctx,
-                                                                      .d = key,
+                                                                      .key = key,
                                                                       .machine = &ctx->machine,
                                                                       .code = CODE_SPECIALISED } };
     struct diag ignored = { 0 }; /* the prebuilt kernel goes on serving */

@@ -216,4 +216,7 @@ void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, 
                     p->counts, l.fused, c->model.piece, l.most, LEAST, l.safe, l.safe_outer,
                     l.clamps, l.ends, l.chunk ? l.chunk : 1, l.one_sum, (long long)l.k,
                     c->model.narrow, c->model.scale_block);
+#define NAME(name) "    TALLY_" #name ",\n"
+    limber_text_add(out, "enum {\n" LIMBER_UNIT_TALLIES(NAME) "    TALLY_fields\n};\n");
+#undef NAME
 }

@@ -5,6 +5,9 @@
 
 #include "jit/engine.h"
 
+/* error.c: makes d's text the thread's error text; returns d's status. */
+limber_status limber_error_set(const struct diag *d);
+
 /* check.c: what gemm and conv ask of their arguments.  `what` names the argument. */
 bool limber_check_format(limber_format f, const char *what, struct diag *d);
 /* rows x cols elements in this matrix: format, strides, index arithmetic. */

@@ -63,8 +63,8 @@ static bool env_size(const char *name, size_t *out, struct diag *d)
     return true;
 }
 
-/* The index of a variable's value among `count` words, of which NULL are none; where it is not set
- * *index stays as it is. */
+/* The index of a variable's value among `count` words, some of which may be NULL.  If the variable
+ * is not set, *index stays as it is. */
 static bool env_word(const char *name, const char *const *word, size_t count, const char *all,
                      int *index, struct diag *d)
 {
@@ -207,8 +207,8 @@ static void warn(void *user, const char *line)
         ctx->log(ctx->log_user, line);
 }
 
-/* Backends that do not run here are passed over, *list is moved behind the one taken; false when
- * none is left.  *why is of the last one passed over. */
+/* Takes the first backend of *list that runs here and moves *list behind it.  False when none
+ * is left.  *why: why the last one passed over does not run. */
 static bool next_machine(struct machine *m, int device, const struct backend *const **list,
                          struct diag *why)
 {
@@ -247,13 +247,13 @@ const char *limber_fallback_reason(limber_context *ctx)
 
     if (ctx) {
         pthread_mutex_lock(&ctx->lock);
-        why = ctx->interpreted; /* of two, none is written over */
+        why = ctx->interpreted; /* written once, so it stays valid without the lock */
         pthread_mutex_unlock(&ctx->lock);
     }
     return why;
 }
 
-/* The best that runs here, and the one behind it to stand in. */
+/* The first backend of the list that runs here.  The next one that does is the spare. */
 static bool any_backend(limber_context *ctx, int device, const struct backend *const *list,
                         struct diag *d)
 {
@@ -339,7 +339,7 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     if (c->cache_bytes)
         o.limit = c->cache_bytes;
     ctx->no_compile = off;
-    if (off) { /* what only reads kernels has nothing to dump */
+    if (off) { /* a dump shows how kernels are made, and none is made */
         free(ctx->dump_dir);
         ctx->dump_dir = NULL;
     }
@@ -411,8 +411,8 @@ bool limber_context_make(limber_context **out, const limber_config *config,
         limber_destroy(ctx);
         return false;
     }
-    ctx->brief =
-        ctx->machine.backend->device_ops ? 5e-3 : 300e-6; /* to think takes a tenth of it */
+    /* Deciding whether to cut a product takes a tenth of this time. */
+    ctx->brief = ctx->machine.backend->device_ops ? 5e-3 : 300e-6;
     limber_tuning_read(ctx);
     *out = ctx;
     return true;
@@ -478,14 +478,14 @@ void limber_destroy(limber_context *ctx)
     CALL_SCOPE;
     if (!ctx)
         return;
-    limber_background_free(ctx->background); /* it makes kernels with all that follows */
+    limber_background_free(ctx->background); /* first: its thread uses all the rest */
     limber_destroy(ctx->generic);
     limber_at_fork_no_more(&ctx->at_fork);
     limber_bindings_free(ctx->bindings);
     limber_priced_free(ctx->priced);
     limber_recordable_free(ctx->recordable);
     limber_kernels_free(ctx->memory); /* kernels first: they may hold threads' work space */
-    limber_kernels_free(ctx->codes); /* whose kernels were those of others */
+    limber_kernels_free(ctx->codes); /* after the entries that used their kernels */
     limber_kernels_free(ctx->functions);
     limber_disk_free(ctx->disk);
     if (!ctx->shared_pool)

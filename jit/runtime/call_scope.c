@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a program does to its threads and limits, kept apart from the library's work: a thread is
- * not cancelled inside a call, its rounding, flushing and traps do not reach into one, a small
- * stack is not overrun, and a limit on the size of files is an error of a write and no signal. */
+ * Keeps what a program does to its threads and limits apart from the library's work.  A thread is
+ * not cancelled inside a call.  Its rounding, flushing and traps have no effect there.  A small
+ * stack is not overrun.  A limit on the size of files fails a write and sends no signal. */
 #define _GNU_SOURCE     /* pthread_getattr_np, gettid */
 #include "jit/runtime/runtime.h"
 
@@ -46,8 +46,9 @@ void limber_call_leave(const struct call_scope *before)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* What a thread is lent, in bytes; and what this one has: its lowest address, and the end. */
-enum { LENT = 8 << 20 };
+/* The stack of a thread of the library's own, in bytes. */
+enum { OWN_STACK = 8 << 20 };
+/* This thread's stack: its lowest address, and its end. */
 static _Thread_local uintptr_t lowest, end;
 
 static void measure(void)
@@ -57,11 +58,11 @@ static void measure(void)
     size_t bytes, guard = 0;
     void *low;
 
-    end = 1; /* known to be unknown */
-    if (gettid() == getpid()) { /* whose stack grows from beside what the system lays there */
+    end = 1; /* measured, without success so far */
+    if (gettid() == getpid()) { /* the first thread's stack begins beside AT_RANDOM's bytes */
         end = (uintptr_t)getauxval(AT_RANDOM);
         getrlimit(RLIMIT_STACK, &limit);
-        bytes = limit.rlim_cur < LENT ? (size_t)limit.rlim_cur : LENT;
+        bytes = limit.rlim_cur < OWN_STACK ? (size_t)limit.rlim_cur : OWN_STACK;
         lowest = end > bytes ? end - bytes : 0;
         end = end ? end : 1;
     } else if (pthread_getattr_np(pthread_self(), &attr) == 0) {
@@ -74,7 +75,8 @@ static void measure(void)
     }
 }
 
-/* No where a program runs on a stack of its own making, of which nothing is known. */
+/* Is so much of this thread's stack left?  False on a stack that the program has made itself: its
+ * bounds are not known. */
 static bool has(enum stack_need need)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -84,18 +86,19 @@ static bool has(enum stack_need need)
     return here < end && here > lowest && here - lowest >= (size_t)need;
 }
 
-struct lent {
+/* A function that another thread runs, and what it returns. */
+struct stack_job {
     bool (*fn)(void *arg, struct diag *d);
     void *arg;
     struct diag *d;
     bool ok;
 };
 
-static void *run_lent(void *arg)
+static void *run_stack_job(void *arg)
 {
-    struct lent *l = arg;
+    struct stack_job *job = arg;
 
-    l->ok = l->fn(l->arg, l->d);
+    job->ok = job->fn(job->arg, job->d);
     return NULL;
 }
 
@@ -109,7 +112,8 @@ bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
         return false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    ok = pthread_attr_setstacksize(&attr, LENT) == 0 && pthread_create(thread, &attr, fn, arg) == 0;
+    ok = pthread_attr_setstacksize(&attr, OWN_STACK) == 0 &&
+         pthread_create(thread, &attr, fn, arg) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return ok;
@@ -118,17 +122,17 @@ bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
                        struct diag *d)
 {
-    struct lent l = { fn, arg, d, false };
+    struct stack_job job = { fn, arg, d, false };
     pthread_t thread;
 
     if (has(need))
         return fn(arg, d);
-    if (!limber_thread(&thread, run_lent, &l))
+    if (!limber_thread(&thread, run_stack_job, &job))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "this thread's stack is small, and there is no memory for "
                            "another");
     pthread_join(thread, NULL);
-    return l.ok;
+    return job.ok;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -151,7 +155,7 @@ static bool write_on(int fd, const char *at, size_t size)
     return true;
 }
 
-/* The signal of a file that is too large goes to the thread that writes. */
+/* The signal of a file that is too large goes to the thread that writes, which blocks it. */
 bool limber_write(int fd, const void *data, size_t size)
 {
     sigset_t large, before, pending;

@@ -96,7 +96,7 @@ const char *limber_variable_value(const char *name)
     return s && *s ? s : NULL;
 }
 
-void limber_variable_unknown(void (*seen)(void *user, const char *name), void *user)
+void limber_variable_unknown(void (*visit)(void *user, const char *name), void *user)
 {
     char name[64];
 
@@ -108,6 +108,6 @@ void limber_variable_unknown(void (*seen)(void *user, const char *name), void *u
         length = length < sizeof name ? length : sizeof name - 1;
         memcpy(name, *e, length);
         name[length] = 0;
-        seen(user, name);
+        visit(user, name);
     }
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * fork: it waits until no kernel is being compiled, since libLLVM's locks are nobody's to set
- * right, and takes every lock of the library, so that the child finds all of it at rest. */
+ * fork waits until no kernel is being compiled: a child could not free the locks that libLLVM
+ * holds then.  It also takes every lock of the library, so that the child finds no data half
+ * changed. */
 #include "jit/runtime/runtime.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards what follows */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int compiling;                   /* threads */
 static bool forking;
@@ -30,7 +31,7 @@ void limber_compile_leave(void)
 static void before(void)
 {
     pthread_mutex_lock(&lock);
-    while (forking)             /* another thread is at it */
+    while (forking)             /* another thread forks */
         pthread_cond_wait(&changed, &lock);
     forking = true;
     while (compiling > 0)

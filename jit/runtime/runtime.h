@@ -32,20 +32,20 @@ struct call_scope {
 };
 struct call_scope limber_call_enter(void);
 void limber_call_leave(const struct call_scope *before);
-/* Calls fn, on another thread where this one has less stack than that. */
+/* Calls fn.  If this thread has less stack left than `need`, another thread calls it. */
 enum stack_need { STACK_run = 192 << 10, STACK_compile = 2 << 20 };
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
                        struct diag *d);
-/* A thread of the library's own, with a stack that does not depend on the program's limits. Signals
- * are the host's business, so it blocks them all. */
+/* A thread of the library's own.  The size of its stack does not depend on the program's limits.
+ * It blocks all signals, which the program's threads handle. */
 bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg);
 /* All of it, or false with errno; never a signal. */
 bool limber_write(int fd, const void *data, size_t size);
 
 /* ---- fork.c ---------------------------------------------------------------------------------- */
 
-/* A lock that fork takes, none of whose holders waits for another, and what the child does with
- * what it guards (NULL: nothing), while all locks are held. */
+/* A lock that fork takes.  A thread that holds one of these locks waits for no other.  The child
+ * calls `child` (unless it is NULL) on what the lock guards, while it holds all of them. */
 struct at_fork {
     pthread_mutex_t *lock;
     void (*child)(void *self);

@@ -144,7 +144,7 @@ static bool scan_both(limber_context *ctx, struct scan_result *f, const struct p
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the masks of %lld groups",
                            (long long)p->groups);
     for (int i = 0; i < 2; i++)
-        f->lent[i] = p->kept[i] && need != NEED_format;
+        f->borrowed[i] = p->kept[i] && need != NEED_format;
     if (!scan_side(ctx, f->a, &f->all_a, p, true, need, r, d) ||
         (f->all_a.scanned && !scan_side(ctx, f->b, &f->all_b, p, false, need, r, d)))
         return false;
@@ -179,9 +179,9 @@ static bool count_slices(limber_context *ctx, struct scan_result *f, const struc
 void limber_scan_result_clear(struct scan_result *f, int64_t groups)
 {
     for (int64_t g = 0; g < groups && (f->a || f->b); g++) {
-        if (f->a && !f->lent[0])
+        if (f->a && !f->borrowed[0])
             limber_mask_clear(&f->a[g]);
-        if (f->b && !f->lent[1])
+        if (f->b && !f->borrowed[1])
             limber_mask_clear(&f->b[g]);
     }
     free(f->a);

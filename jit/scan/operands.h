@@ -14,7 +14,7 @@
 struct scan_result {
     struct mask *a, *b;
     struct mask all_a, all_b;
-    bool lent[2]; /* masks of prepared operands */
+    bool borrowed[2]; /* masks of prepared operands */
     int slices, first_pass_bits; /* as in struct plan */
     bool fractional; /* sums that must be integers may be none */
 };

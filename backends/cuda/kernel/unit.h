@@ -112,28 +112,15 @@ DEVICE void ended(struct progress &g, int what)
     g.part += what & ENDS_part ? 1 : 0;
 }
 
-/* ---- what is counted: in the order of struct unit_counts ------------------------------------- */
+/* ---- what is counted: TALLY_* of backends/cuda/unit.c, as struct unit_counts begins ---------- */
 
-enum {
-    COUNT_mul_inexact,
-    COUNT_mul_underflow,
-    COUNT_mul_overflow,
-    COUNT_swamps,
-    COUNT_partly,
-    COUNT_sum_overflow,
-    COUNT_outer_sums,
-    COUNT_outer_swamped,
-    COUNT_outer_partly,
-    COUNT_fields
-};
-
-struct tally { uint32_t n[COUNT_fields]; };
+struct tally { uint32_t n[TALLY_fields]; };
 
 DEVICE void add_counts(uint64_t *to, const struct tally &t)
 {
     if (COUNTS)
-        UNROLL for (int c = 0; c < COUNT_fields; c++)
-            if (c != COUNT_outer_sums && t.n[c])
+        UNROLL for (int c = 0; c < TALLY_fields; c++)
+            if (t.n[c])
                 atomic_add(to + c, t.n[c]);
 }
 

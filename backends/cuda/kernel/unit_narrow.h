@@ -31,9 +31,9 @@ DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t
     y = narrow_round(MODEL.mul, x, random_of(h << 16), CLAMPS ? CLAMP_signed : CLAMP_low, false,
                      beyond);
     if (COUNTS == COUNT_all) {
-        n.tally.n[COUNT_mul_overflow] += beyond;
-        n.tally.n[COUNT_mul_inexact] += y != x;
-        n.tally.n[COUNT_mul_underflow] += y == 0 && x != 0;
+        n.tally.n[TALLY_mul_overflow] += beyond;
+        n.tally.n[TALLY_mul_inexact] += y != x;
+        n.tally.n[TALLY_mul_underflow] += y == 0 && x != 0;
     }
     return y;
 }
@@ -56,8 +56,8 @@ DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float 
     else
         inexact = add32(y, -acc) != x || add32(y, -x) != acc;
     t.n[first + 1] += inexact && !beyond;
-    if (first == COUNT_swamps)
-        t.n[COUNT_sum_overflow] += beyond;
+    if (first == TALLY_swamped)
+        t.n[TALLY_sum_overflow] += beyond;
 }
 
 DEVICE float narrow_add(struct narrow_chains &n, float acc, float x, uint32_t h)
@@ -67,7 +67,7 @@ DEVICE float narrow_add(struct narrow_chains &n, float acc, float x, uint32_t h)
     bool beyond;
 
     y = narrow_round(s, sum, random_of(h), CLAMPS ? CLAMP_signed : CLAMP_none, ENDS, beyond);
-    narrow_lost(n.tally, COUNT_swamps, SAFE, acc, x, sum, y, beyond);
+    narrow_lost(n.tally, TALLY_swamped, SAFE, acc, x, sum, y, beyond);
     return y;
 }
 
@@ -78,7 +78,7 @@ DEVICE float narrow_add_product(struct narrow_chains &n, float acc, float a, flo
     bool beyond;
 
     y = narrow_round(s, y, random_of(h), CLAMP_signed, ENDS, beyond);
-    narrow_lost(n.tally, COUNT_swamps, false, acc, mul32(a, b), y, y, beyond);
+    narrow_lost(n.tally, TALLY_swamped, false, acc, mul32(a, b), y, y, beyond);
     return y;
 }
 
@@ -195,9 +195,9 @@ DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stag
 
                 f.sum[i][j] += v;
                 if (COUNTS && (!ENDS || finite(n.acc[i][j]))) {
-                    n.tally.n[COUNT_swamps] += ab != 0 && v == 0;
+                    n.tally.n[TALLY_swamped] += ab != 0 && v == 0;
                     if (COUNTS == COUNT_all)
-                        n.tally.n[COUNT_partly] += v != 0 && (float)v != x;
+                        n.tally.n[TALLY_partly_swamped] += v != 0 && (float)v != x;
                 }
             }
         }
@@ -234,7 +234,7 @@ DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
                              false, beyond);
             n.acc[i][j] = usable ? x : n.acc[i][j];
             if (COUNTS == COUNT_all)
-                n.tally.n[COUNT_sum_overflow] += usable && beyond;
+                n.tally.n[TALLY_sum_overflow] += usable && beyond;
         }
 }
 
@@ -283,14 +283,14 @@ DEVICE float narrow_aligned(struct tally &t, float acc, const float (&term)[TERM
 
         sum = add64(sum, cut);
         if (COUNTS) {
-            t.n[COUNT_swamps] += term[q] != 0 && cut == 0;
+            t.n[TALLY_swamped] += term[q] != 0 && cut == 0;
             if (COUNTS == COUNT_all)
-                t.n[COUNT_partly] += cut != 0 && cut != x;
+                t.n[TALLY_partly_swamped] += cut != 0 && cut != x;
         }
     }
     acc = (float)wide_round(MODEL.acc, add64(mul64(sum, unit), 0), random_of(h), beyond);
     if (COUNTS == COUNT_all)
-        t.n[COUNT_sum_overflow] += beyond;
+        t.n[TALLY_sum_overflow] += beyond;
     return acc;
 }
 
@@ -342,7 +342,7 @@ DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, flo
     bool beyond;
 
     y = narrow_round(s, y, random_of(h), CLAMP_signed, ENDS, beyond);
-    narrow_lost(n.tally, COUNT_outer_swamped, false, sum, x, y, y, beyond);
+    narrow_lost(n.tally, TALLY_outer_swamped, false, sum, x, y, y, beyond);
     return y;
 }
 

@@ -21,9 +21,9 @@ DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
         return x;
     y = wide_round(MODEL.mul, x, random_of(h << 16), beyond);
     if (COUNTS == COUNT_all && x != 0 && finite(x)) {
-        w.tally.n[COUNT_mul_inexact] += y != x;
-        w.tally.n[COUNT_mul_underflow] += y == 0;
-        w.tally.n[COUNT_mul_overflow] += beyond;
+        w.tally.n[TALLY_mul_inexact] += y != x;
+        w.tally.n[TALLY_mul_underflow] += y == 0;
+        w.tally.n[TALLY_mul_overflow] += beyond;
     }
     return y;
 }
@@ -42,8 +42,8 @@ DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x
         w.tally.n[first] += swamped;
         if (COUNTS == COUNT_all) {
             w.tally.n[first + 1] += partly;
-            if (first == COUNT_swamps)
-                w.tally.n[COUNT_sum_overflow] += beyond && !swamped;
+            if (first == TALLY_swamped)
+                w.tally.n[TALLY_sum_overflow] += beyond && !swamped;
         }
     }
     return y;
@@ -53,7 +53,7 @@ DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
 {
     uint32_t h = number_of(w.element, 0, p);
 
-    w.acc = wide_add(w, MODEL.acc, w.acc, wide_multiply(w, a, b, h), h, COUNT_swamps);
+    w.acc = wide_add(w, MODEL.acc, w.acc, wide_multiply(w, a, b, h), h, TALLY_swamped);
 }
 
 /* ---- elements of a stage, one at a time ------------------------------------------------------ */
@@ -93,10 +93,10 @@ DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
         int level = 0;
 
         ROLL for (; q >> level & 1; level++)
-            x = wide_add(w, MODEL.acc, held[level], x, 0, COUNT_swamps);
+            x = wide_add(w, MODEL.acc, held[level], x, 0, TALLY_swamped);
         held[level] = x;
         if (q == BLOCK - 1)
-            w.acc = wide_add(w, MODEL.acc, w.acc, x, 0, COUNT_swamps);
+            w.acc = wide_add(w, MODEL.acc, w.acc, x, 0, TALLY_swamped);
     }
 }
 
@@ -159,14 +159,14 @@ DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
 
         sum = add64(sum, cut);
         if (COUNTS) {
-            w.tally.n[COUNT_swamps] += x != 0 && cut == 0;
+            w.tally.n[TALLY_swamped] += x != 0 && cut == 0;
             if (COUNTS == COUNT_all)
-                w.tally.n[COUNT_partly] += cut != 0 && cut != mul64(x, up);
+                w.tally.n[TALLY_partly_swamped] += cut != 0 && cut != mul64(x, up);
         }
     }
     w.acc = wide_round(MODEL.acc, add64(mul64(sum, power_of_two(unit)), 0), random_of(h), beyond);
     if (COUNTS == COUNT_all)
-        w.tally.n[COUNT_sum_overflow] += beyond;
+        w.tally.n[TALLY_sum_overflow] += beyond;
 }
 
 /* ---- all of k -------------------------------------------------------------------------------- */
@@ -176,14 +176,14 @@ DEVICE void wide_ends(struct wide_chain &w, int what)
 {
     if (MODEL.group && what & ENDS_group) {
         w.outer = wide_add(w, MODEL.outer, w.outer, w.acc, number_of(w.element, 1, w.at.group),
-                           COUNT_outer_swamped);
+                           TALLY_outer_swamped);
         w.acc = 0;
     }
     if (MODEL.split > 1 && what & ENDS_part) {
         double &part = MODEL.group ? w.outer : w.acc;
 
         w.total = wide_add(w, MODEL.total, w.total, part, number_of(w.element, 2, w.at.part),
-                           COUNT_outer_swamped);
+                           TALLY_outer_swamped);
         part = 0;
     }
     ended(w.at, what);

@@ -82,7 +82,7 @@ FLAT int narrow_work(const struct unit_tile *u, int bounded)
             store_values(u, r, v, x);
         }
     if (CONSTANT.counts)
-        narrow_told(u->c, &t.tally);
+        add_narrow(u->c, &t.tally);
     return 1;
 }
 
@@ -114,7 +114,7 @@ SLOW void wide_work(const struct unit_tile *u, int r)
     UNROLL for (int v = 0; v < 2; v++)
         store_values(u, r, v, JOIN(TO(v8f, sum[0][2 * v]), TO(v8f, sum[0][2 * v + 1])));
     if (CONSTANT.counts)
-        wide_told(u->c, &t.tally);
+        add_wide(u->c, &t.tally);
 }
 
 /* ---- which lanes a tile may use -------------------------------------------------------------- */

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What kernels of simulated units count; struct unit_counts has the same names. */
+ * What kernels of simulated units count, in lanes. */
 #ifndef LIMBER_KERNEL_UNIT_TALLY_H
 #define LIMBER_KERNEL_UNIT_TALLY_H
 
-#define TALLIES(T)                                                                              \
-    T(mul_inexact) T(mul_underflow) T(mul_overflow) T(swamped) T(partly_swamped)     \
-    T(sum_overflow) T(outer_swamped) T(outer_partly)
-
 struct narrow_tally {
 #define T(name) v16i name;
-    TALLIES(T)
+    LIMBER_UNIT_TALLIES(T)
 #undef T
 };
 struct wide_tally {
 #define T(name) v8l name;
-    TALLIES(T)
+    LIMBER_UNIT_TALLIES(T)
 #undef T
 };
 typedef struct narrow_tally narrow_tally;
@@ -26,20 +22,19 @@ FLAT void add_count(int64_t *to, int64_t n)
 }
 
 /* Masks are minus one. */
-FLAT void narrow_told(const struct kernel_call *c, const struct narrow_tally *t)
+FLAT void add_narrow(const struct kernel_call *c, const struct narrow_tally *t)
 {
 #define T(name)                                                                                 \
     add_count(&c->counts->name, -__builtin_reduce_add(TO(v8l, LOW(t->name)) +                   \
                                                       TO(v8l, HIGH(t->name))));
-    TALLIES(T)
+    LIMBER_UNIT_TALLIES(T)
 #undef T
 }
 
-
-FLAT void wide_told(const struct kernel_call *c, const struct wide_tally *t)
+FLAT void add_wide(const struct kernel_call *c, const struct wide_tally *t)
 {
 #define T(name) add_count(&c->counts->name, -__builtin_reduce_add(t->name));
-    TALLIES(T)
+    LIMBER_UNIT_TALLIES(T)
 #undef T
 }
 

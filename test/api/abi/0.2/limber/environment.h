@@ -28,9 +28,9 @@ LIMBER_API const limber_variable *limber_variable_at(int i);
  * program with elevated privileges.  Valid until the environment changes. */
 LIMBER_API const char *limber_variable_value(const char *name);
 
-/* Calls seen for every variable that is set, begins with LIMBER_ and is not in the table: a
+/* Calls visit for every variable that is set, begins with LIMBER_ and is not in the table: a
  * misspelt one would be ignored in silence.  None in a program with elevated privileges. */
-LIMBER_API void limber_variable_unknown(void (*seen)(void *user, const char *name), void *user);
+LIMBER_API void limber_variable_unknown(void (*visit)(void *user, const char *name), void *user);
 
 #ifdef __cplusplus
 }

@@ -166,8 +166,8 @@ typedef enum limber_split {
 } limber_split;
 
 /* What a call does when its kernel is neither in memory, nor on disk, nor part of the library.  A
- * product in parts never
- * waits for the kernels of its parts: until all are there, one plan serves the whole product. */
+ * product in parts never waits for the kernels of its parts.  Until all of them are there, one plan
+ * serves the whole product. */
 typedef enum limber_on_miss {
     LIMBER_ON_MISS_WAIT, /* it makes the kernel; other calls that need the same one wait */
     LIMBER_ON_MISS_GENERIC, /* a thread of the context's makes it; until it is there the interpreter
