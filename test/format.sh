@@ -1,6 +1,7 @@
 #!/bin/sh
-# C is as .clang-format has it (kernel sources have none), and lines of sources have at most 100 characters.  Scripts and the
-# like that long_lines.txt names still have longer ones; no other file may, nor one in C.
+# C is as .clang-format has it (kernel sources have none), and lines of sources have at most 100
+# characters.  Scripts and the like that long_lines.txt names still have longer ones; no other file
+# may, nor one in C.
 cd "$1" || exit 2
 LC_ALL=C.UTF-8
 export LC_ALL

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Records the library's binary interface and holds it against that of version 0.2 (abi.py).  abidiff is
-# not asked: with the headers' folder it finds nothing, and with leave to append it finds too little.
-# The record of an unreleased version is renewed by a copy of the file that this writes:
+# Records the library's binary interface and holds it against that of version 0.2 (abi.py).  abidiff
+# is not asked: with the headers' folder it finds nothing, and with leave to append it finds too
+# little.  The record of an unreleased version is renewed by a copy of the file that this writes:
 #   sh test/api/abi.sh test/api/abi/limber-0.2.abi liblimber.so include NEW
 set -eu
 frozen=$1 library=$2 headers=$3 now=${4:-}
