@@ -77,7 +77,7 @@ module limber
     enumerator :: LIMBER_CACHE_LIST, LIMBER_CACHE_VERIFY
   end enum
   enum, bind(c)     ! limber_cache_choice
-    enumerator :: LIMBER_CACHE_ALL, LIMBER_CACHE_DAMAGED
+    enumerator :: LIMBER_CACHE_CLEAR_ALL, LIMBER_CACHE_CLEAR_DAMAGED
   end enum
   integer, parameter :: LIMBER_PARTS = 27
 

@@ -44,7 +44,7 @@ limber_status limber_cache_clear(limber_context *ctx, limber_cache_choice choice
     if (!ctx)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
     else
-        limber_disk_clear(ctx->disk, choice == LIMBER_CACHE_DAMAGED, &n, &d);
+        limber_disk_clear(ctx->disk, choice == LIMBER_CACHE_CLEAR_DAMAGED, &n, &d);
     if (removed)
         *removed = n;
     if (d.status)

@@ -6,9 +6,9 @@
 #include <string.h>
 
 _Static_assert((int)LIMBER_INSPECT_TILE == (int)LIMBER_TILE, "tiles are the scan's");
-_Static_assert((int)LIMBER_TILE_IS_ZERO == (int)TILE_zero &&
-                   (int)LIMBER_TILE_HAS_SPECIAL == (int)TILE_special &&
-                   (int)LIMBER_TILE_HAS_NEGATIVE == (int)TILE_negative,
+_Static_assert((int)LIMBER_TILE_FLAG_ZERO == (int)TILE_zero &&
+                   (int)LIMBER_TILE_FLAG_SPECIAL == (int)TILE_special &&
+                   (int)LIMBER_TILE_FLAG_NEGATIVE == (int)TILE_negative,
                "flags are the scan's");
 
 static bool tell_tiles(limber_inspection *out, const struct mask *m, struct diag *d)

@@ -80,13 +80,13 @@ static struct seen look_slowly(const double *x, int64_t lines, int64_t length, i
             if (!isfinite(v) || v == 0)
                 continue;
             finite = true;
-            s.flags |= v < 0 ? LIMBER_TILE_HAS_NEGATIVE : 0;
+            s.flags |= v < 0 ? LIMBER_TILE_FLAG_NEGATIVE : 0;
             s.emin = exponent(v) < s.emin ? exponent(v) : s.emin;
             s.emax = exponent(v) > s.emax ? exponent(v) : s.emax;
             s.low = lowest(v) < s.low ? lowest(v) : s.low;
             s.bits = exponent(v) - lowest(v) + 1 > s.bits ? exponent(v) - lowest(v) + 1 : s.bits;
         }
-    s.flags |= special ? LIMBER_TILE_HAS_SPECIAL : finite ? 0 : LIMBER_TILE_IS_ZERO;
+    s.flags |= special ? LIMBER_TILE_FLAG_SPECIAL : finite ? 0 : LIMBER_TILE_FLAG_ZERO;
     if (!finite)
         s.emin = s.emax = s.low = 0;
     return s;

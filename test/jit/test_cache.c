@@ -745,9 +745,10 @@ static void controls_tell_and_clear(void **state)
     assert_int_equal(limber_cache_each(ctx, LIMBER_CACHE_VERIFY, tally, n), LIMBER_STATUS_OK);
     assert_int_equal(n[0], 1);
     assert_int_equal(n[1], 2);
-    assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_DAMAGED, &removed), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_CLEAR_DAMAGED, &removed),
+                     LIMBER_STATUS_OK);
     assert_int_equal(removed, 1);
-    assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_ALL, &removed), LIMBER_STATUS_OK);
+    assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_CLEAR_ALL, &removed), LIMBER_STATUS_OK);
     assert_int_equal(removed, 2);
     limber_destroy(ctx);
     discard(dir);

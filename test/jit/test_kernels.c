@@ -282,7 +282,8 @@ static void tuning_is_kept(void **state)
             assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
         }
         assert_non_null(strstr(ctx->machine.text.s, "tile.f64="));
-        assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_ALL, &removed), LIMBER_STATUS_OK);
+        assert_int_equal(limber_cache_clear(ctx, LIMBER_CACHE_CLEAR_ALL, &removed),
+                         LIMBER_STATUS_OK);
         assert_true(removed >= 1);
         limber_destroy(ctx);
         assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);

@@ -102,8 +102,8 @@ static int clear(limber_context *ctx, bool damaged)
 {
     size_t removed;
 
-    if (limber_cache_clear(ctx, damaged ? LIMBER_CACHE_DAMAGED : LIMBER_CACHE_ALL, &removed) !=
-        LIMBER_STATUS_OK)
+    if (limber_cache_clear(ctx, damaged ? LIMBER_CACHE_CLEAR_DAMAGED : LIMBER_CACHE_CLEAR_ALL,
+                           &removed) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
     printf("%zu removed\n", removed);
     return 0;

@@ -22,7 +22,7 @@ static void add_tile(struct cell *c, const limber_tile *t)
 {
     bool finite = t->bits > 0;
 
-    c->special = c->special || t->flags & LIMBER_TILE_HAS_SPECIAL;
+    c->special = c->special || t->flags & LIMBER_TILE_FLAG_SPECIAL;
     if (finite && (c->zero || t->emax > c->emax))
         c->emax = t->emax;
     c->bits = t->bits > c->bits ? t->bits : c->bits;
@@ -76,7 +76,7 @@ static double zeros(const limber_inspection *l)
     int64_t n = l->tile_rows * l->tile_cols, zero = 0;
 
     for (int64_t i = 0; i < n; i++)
-        zero += l->tile[i].flags & LIMBER_TILE_IS_ZERO;
+        zero += l->tile[i].flags & LIMBER_TILE_FLAG_ZERO;
     return n ? 100. * (double)zero / (double)n : 0;
 }
 

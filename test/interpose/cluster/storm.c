@@ -297,7 +297,7 @@ static int survives(int kernels)
         die(limber_error_text());
     for (int i = 0; i < kernels; i++)
         wrong += multiply(ctx, i, s.from);
-    if (limber_cache_clear(ctx, LIMBER_CACHE_ALL, NULL) != LIMBER_STATUS_OK)
+    if (limber_cache_clear(ctx, LIMBER_CACHE_CLEAR_ALL, NULL) != LIMBER_STATUS_OK)
         die(limber_error_text());
     limber_destroy(ctx);
     if (damaged || wrong)

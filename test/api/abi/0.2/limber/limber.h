@@ -549,9 +549,9 @@ LIMBER_API limber_status limber_prepared_check(limber_prepared *prepared);
  * 2^e <= |x| < 2^(e+1), and 0 where there is none. */
 enum { LIMBER_INSPECT_TILE = 64 };
 typedef enum limber_tile_flags {
-    LIMBER_TILE_IS_ZERO = 1, /* nothing but zeros */
-    LIMBER_TILE_HAS_SPECIAL = 2, /* NaN or infinities */
-    LIMBER_TILE_HAS_NEGATIVE = 4
+    LIMBER_TILE_FLAG_ZERO = 1, /* nothing but zeros */
+    LIMBER_TILE_FLAG_SPECIAL = 2, /* NaN or infinities */
+    LIMBER_TILE_FLAG_NEGATIVE = 4
 } limber_tile_flags;
 typedef struct limber_tile {
     int16_t emin, emax; /* smallest and largest exponent */
@@ -697,7 +697,10 @@ typedef enum limber_cache_depth {
     LIMBER_CACHE_LIST, /* read the heads of entries */
     LIMBER_CACHE_VERIFY /* also check each entry's bytes and seal */
 } limber_cache_depth;
-typedef enum limber_cache_choice { LIMBER_CACHE_ALL, LIMBER_CACHE_DAMAGED } limber_cache_choice;
+typedef enum limber_cache_choice {
+    LIMBER_CACHE_CLEAR_ALL,
+    LIMBER_CACHE_CLEAR_DAMAGED
+} limber_cache_choice;
 
 LIMBER_API limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info);
 /* Calls `visit` for every entry on disk; a nonzero answer stops. */
