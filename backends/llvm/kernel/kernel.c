@@ -24,9 +24,9 @@ extern const struct kernel_config limber_kernel_constants;
 #define CFG(call) (*((void)(call), &CONSTANT))
 #endif
 
-/* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b; integers start
- * from a row of nr biases.  Meanwhile a line of cache is fetched for each group, from next on,
- * `step` bytes apart. */
+/* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b.  Integers start
+ * from a row of nr biases; on a matrix unit from zero where the row is NULL.  Meanwhile a line of
+ * cache is fetched for each group, from next on, `step` bytes apart. */
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
                   int64_t first, const int32_t *bias, const char *next, int64_t step);
 /* Before and after calls of the register tile on a matrix unit. */

@@ -102,6 +102,14 @@ FLAT int64_t groups_of(int64_t p0, int64_t end)
     return (end - p0 + step - 1) / step * (step / FIXED(group));
 }
 
+/* Block kb of k of a limb of a panel has nothing but zeros. */
+FLAT int is_zero(const struct kernel_call *c, int side, int64_t panel, int limb, int64_t kb)
+{
+    const struct packed *o = &c->op[side];
+
+    return !o->nonzero[(panel * CFG(c).side[side].limbs + limb) * o->blocks + kb];
+}
+
 /* Products of limbs la, lb over k in [p0, p0 + kc); then come those at next_p0 of limb next_la.
  * A panel of B stays in the first level of cache while the panels of A pass by. */
 FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, int lb, int64_t p0,
@@ -124,8 +132,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
         const int32_t *bias = t->stores && FIXED(unit) == UNIT_i8 && CFG(c).offsets && p0 == 0 ?
                               ob->sums + b->j0 + j * FIXED(nr) : no_bias;
         const char *next_b = j + 1 < b->panels_b ? pb + ob->panel_bytes : pb + each * FIXED(nr);
-        int zero_b = skips && !ob->nonzero[((b->panel_b + j) * CFG(c).side[1].limbs + lb) *
-                                           ob->blocks + kb];
+        int zero_b = skips && is_zero(c, 1, b->panel_b + j, lb, kb);
 
         for (int64_t i = 0; i < b->panels_a; i++) {
             const char *pa = a + i * oa->panel_bytes;
@@ -135,8 +142,8 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
 
             if (t->stores && ((i + 1) * FIXED(mr) > t->rows || (j + 1) * FIXED(nr) > t->cols))
                 edge(pa, pb, groups, t, i * FIXED(mr), j * FIXED(nr), first, bias);
-            else if (!t->stores && (zero_b || (skips && !oa->nonzero[
-                         ((b->panel_a + i) * CFG(c).side[0].limbs + la) * oa->blocks + kb])))
+            else if (!t->stores &&
+                     (zero_b || (skips && is_zero(c, 0, b->panel_a + i, la, kb))))
                 first ? clear_tile(to, t->row) : (void)0;
             else
                 limber_micro(pa, pb, groups, to, t->row, first, bias, ahead.from, ahead.step);
@@ -321,8 +328,9 @@ FLAT int is_single(const struct kernel_call *c)
            c->k <= CFG(c).chunk;
 }
 
-FLAT void fold(const struct kernel_call *c, const struct block *b, const struct chains *t,
-               char *total, const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
+FLAT void fold_as(const struct kernel_call *c, const struct block *b, const struct chains *t,
+                  char *total, const struct kernel_row *row, int64_t chunk, int64_t length,
+                  int fresh)
 {
     struct correction x;
 
@@ -334,6 +342,16 @@ FLAT void fold(const struct kernel_call *c, const struct block *b, const struct 
     } else {
         fold_floats(c, b, t->at, total, row, fresh);
     }
+}
+
+/* By constants, so that no load depends on what is fresh. */
+FLAT void fold(const struct kernel_call *c, const struct block *b, const struct chains *t,
+               char *total, const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
+{
+    if (fresh)
+        fold_as(c, b, t, total, row, chunk, length, 1);
+    else
+        fold_as(c, b, t, total, row, chunk, length, 0);
 }
 
 FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, char *scratch,
@@ -356,10 +374,7 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
             continue;
         if (RECONSTRUCT == RECONSTRUCT_shift && is_single(c))
             return;             /* the store takes the offsets away */
-        if (fresh)      /* constants, so that no load depends on it */
-            fold(c, b, &all, total, row, chunk, end - from, 1);
-        else
-            fold(c, b, &all, total, row, chunk, end - from, 0);
+        fold(c, b, &all, total, row, chunk, end - from, fresh);
         fresh = 0;
     }
 }
@@ -382,9 +397,8 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
     for (int64_t p0 = from; p0 < end; p0 += CFG(c).kc, part++) {
         int64_t groups = groups_of(p0, min64(p0 + CFG(c).kc, end));
         int64_t length = groups * FIXED(group);
-        int zero_b = !CFG(c).offsets &&
-                     !ob->nonzero[((b->panel_b + j) * CFG(c).side[1].limbs + row->b) * ob->blocks +
-                                  p0 / CFG(c).kc];
+        int64_t kb = p0 / CFG(c).kc;
+        int zero_b = !CFG(c).offsets && is_zero(c, 1, b->panel_b + j, row->b, kb);
         const char *then_b = part + 1 < parts ? pb + (p0 + length) * line_b :
                                                 next_b + from * line_b;
 
@@ -393,9 +407,8 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
                                           (end - from) * line_a, b->panels_a, groups,
                                           i, j * parts + part, pb);
             char *to = tile + i * FIXED(mr) * FIXED(nr) * 4;
-            int zero = zero_b || (!CFG(c).offsets && !oa->nonzero[
-                           ((b->panel_a + i) * CFG(c).side[0].limbs + row->a) * oa->blocks +
-                           p0 / CFG(c).kc]);
+            int zero =
+                zero_b || (!CFG(c).offsets && is_zero(c, 0, b->panel_a + i, row->a, kb));
 
             if (!zero)
                 limber_micro(a + i * oa->panel_bytes + row->a * oa->limb_bytes + p0 * line_a,
@@ -424,10 +437,7 @@ FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int 
                                 min64(b->cols, (j + 1) * FIXED(nr)) };
 
             multiply_column(c, b, r, j, from, end, scratch);
-            if (fresh)      /* constants, so that no load depends on it */
-                fold(c, b, &t, total, row, chunk, end - from, 1);
-            else
-                fold(c, b, &t, total, row, chunk, end - from, 0);
+            fold(c, b, &t, total, row, chunk, end - from, fresh);
         }
     }
     limber_micro_close();

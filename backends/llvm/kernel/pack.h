@@ -193,11 +193,17 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
         to[i] += sum[i];
 }
 
-/* A word of each lane into tiles of 16 lines by 16 words. */
+/* Where word `row` of the first lane is, in tiles of 16 lines by 16 words. */
+FLAT char *tile_at(const struct strip *w, int limb, int64_t row)
+{
+    return w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
+           (row / 16 * FIXED(mr) + w->first - w->panel * FIXED(mr)) * 64 + row % 16 * 4;
+}
+
+/* A word of each lane into such tiles. */
 FLAT void put_tile(const struct strip *w, int limb, int64_t row, v16i v)
 {
-    char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
-               (row / 16 * FIXED(mr) + w->first - w->panel * FIXED(mr)) * 64 + row % 16 * 4;
+    char *to = tile_at(w, limb, row);
     int32_t word[KERNEL_LANES];
 
     STORE(word, v);
@@ -234,9 +240,7 @@ FLAT v16i word_of(const v16i v[4])
 /* Sixteen rows of a limb of A for a matrix unit: 16 bytes of each line, transposed in registers. */
 FLAT void put_square(const struct strip *w, int limb, const v16i v[KERNEL_BLOCK])
 {
-    int64_t row = w->p0 / 4;
-    char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
-               (row / 16 * FIXED(mr) + w->first - w->panel * FIXED(mr)) * 64 + row % 16 * 4;
+    char *to = tile_at(w, limb, w->p0 / 4);
     v16i a = word_of(v), b = word_of(v + 4), c = word_of(v + 8), d = word_of(v + 12), line[4];
     v16i ab0 = __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13,
                                        29);
@@ -508,9 +512,9 @@ FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
-/* Eight rows of residue l, in [-p/2, p/2], or [0, p] for an unsigned operand: the digits times the
- * powers of 2^12 stay below 2^22 and are exact in binary32; a quotient off by less than 2^-9 leaves
- * |r| < p/2 + 1/2. */
+/* Eight rows of residue l, in [-p/2, p/2], or in [0, p) for an unsigned operand: the digits times
+ * the powers of 2^12 stay below 2^22 and are exact in binary32; a quotient off by less than 2^-9
+ * leaves |r| < p/2 + 1/2.  256 itself is packed as the byte 0. */
 FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
 {
     float m = (float)CFG(w->c).crt.modulus[l], inverse = CFG(w->c).inverse[l];
