@@ -83,9 +83,9 @@ int limber_estimated_step(const struct product_request *r);
 int limber_slices_needed(const struct product_request *r, const struct mask *a,
                          const double *what_rounds, double scales, int step);
 
-/* Might fewer bits than all decide most elements of the result? */
+/* Might fewer bits than all decide most elements of the result, where chains of binary64 do not? */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
-                             const struct mask *a, const struct mask *b);
+                             const struct mask *a, const struct mask *b, int decided);
 /* As many bits; 0: all.  least: log2 of the least of some sums sum_p a_ip b_jp 2^-(E_i + F_j). */
 int limber_first_pass_bits(const struct product_request *r, const struct target *t,
                            const struct mask *a, const struct mask *b, double least);

@@ -170,9 +170,12 @@ static int full_bits(const struct product_request *r, const struct mask *m)
 
 /* What is correct keeps a contract in bits, too. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
-                             const struct mask *a, const struct mask *b)
+                             const struct mask *a, const struct mask *b, int decided)
 {
-    return (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
+    enum { MOST_DECIDED = 8 };
+
+    return (decided < MOST_DECIDED || r->contract->scheme) &&
+           (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
             r->contract->promise == LIMBER_CONTRACT_BITS) &&
            !limber_is_integer(r->c) && !limber_is_device(t) && !r->conv && r->groups == 1 &&
            !limber_is_tiny(r) && a->scanned && b->scanned &&

@@ -72,10 +72,12 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
 /* Elements of a line as the nearest doubles. */
 static void load_line(const struct view *v, limber_format f, int64_t line, int64_t k, double *out)
 {
+    const char *first = k > 0 ? limber_view_at(v, line, 0, f.size) : NULL;
+    bool strided = first && limber_view_strided(v) && !v->tile_subset;
     bool wide = limber_format_equal(f, LIMBER_F64), narrow = limber_format_equal(f, LIMBER_F32);
 
     for (int64_t q = 0; q < k; q++) {
-        const char *at = limber_view_at(v, line, q, f.size);
+        const char *at = strided ? first + q * v->p * f.size : limber_view_at(v, line, q, f.size);
         float x;
 
         out[q] = 0;
@@ -88,6 +90,15 @@ static void load_line(const struct view *v, limber_format f, int64_t line, int64
             out[q] = limber_format_value(f, at);
         }
     }
+}
+
+/* A sample is to cost little beside the product, whatever its size. */
+static int64_t samples(const struct problem *p, int64_t most)
+{
+    enum { LEAST = 8, WORK = 1 << 19 }; /* multiply-adds a sample */
+    double count = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / WORK;
+
+    return count<LEAST ? LEAST : count>(double) most ? most : (int64_t)count;
 }
 
 /* The same times 2^-E, their largest exponent. */
@@ -142,30 +153,32 @@ static double chance_of(const struct problem *p, int64_t i, int64_t j, double er
 
 double limber_sample_open(const struct problem *p, double error, int sig)
 {
-    enum { SAMPLES = 32 };
+    enum { MOST = 32 };
+    int64_t count = samples(p, MOST);
     double all = 0, *room = malloc((size_t)(2 * p->k + 1) * sizeof *room);
 
-    for (int64_t s = 0; room && s < SAMPLES; s++) {
-        int64_t g = s * p->groups / SAMPLES;
+    for (int64_t s = 0; room && s < count; s++) {
+        int64_t g = s * p->groups / count;
         struct problem group = *p;
 
         group.a = limber_group_a(p, g);
         group.b = limber_group_b(p, g);
-        all += chance_of(&group, s * p->m / SAMPLES, (s * 19 + 5) % SAMPLES * p->n / SAMPLES, error,
-                         sig, room);
+        all += chance_of(&group, s * p->m / count, (s * 19 + 5) % count * p->n / count, error, sig,
+                         room);
     }
     free(room);
-    return room ? all / SAMPLES : NAN;
+    return room ? all / (double)count : NAN;
 }
 
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b)
 {
-    enum { SAMPLES = 48 };
+    enum { MOST = 48 };
+    int64_t count = samples(p, MOST);
     double least = INFINITY, *scaled = malloc((size_t)(2 * p->k + 1) * sizeof *scaled);
     bool known = scaled != NULL;
 
-    for (int64_t s = 0; known && s < SAMPLES; s++) {
-        int64_t i = s * p->m / SAMPLES, j = (s * 29 + 7) % SAMPLES * p->n / SAMPLES;
+    for (int64_t s = 0; known && s < count; s++) {
+        int64_t i = s * p->m / count, j = (s * 29 + 7) % count * p->n / count;
         double size;
 
         if (a->line_emax[i] == INT32_MIN || b->line_emax[j] == INT32_MIN)

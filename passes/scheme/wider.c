@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Wider: operands of binary32 and narrower in chains of binary64, whose error leaves the rounding of
- * few elements open; these are summed again, exactly.
+ * Wider: operands of binary32 and narrower in chains of binary64, whose error leaves the rounding
+ * of few elements open; these are summed again, exactly.
  *
  *   needs   operands that embed in binary32 and a float result of at most 24 bits
  *   leaves  one row on f64, and at the combine how far the sums may be off
