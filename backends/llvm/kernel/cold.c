@@ -22,24 +22,26 @@ static kernel_transpose *transpose_here(void)
     return limber_transpose;
 }
 
-/* Lines that are stretches of memory; those that do not exist repeat the last.  A block along k
- * lies within a tile of a tile subset. */
+/* Lines that are stretches of memory; those that do not exist repeat the last.  64 elements along k
+ * lie within a tile of a tile subset.  Of bytes words of four are transposed: size is theirs. */
 static void transpose(const struct kernel_call *c, int side, const int64_t part[4], int step,
                       int size, int lanes, char *to, int64_t stride)
 {
+    int64_t count = part[3] * step / size;
+
     static const char zeros[KERNEL_LANES * 8];
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
 
-    for (int64_t l = 0; l < KERNEL_LANES; l++) {
+    for (int64_t l = 0; l < (lanes == 12 ? 12 : KERNEL_LANES); l++) {
         int64_t at = o->line0 + part[0] + (l < part[1] ? l : part[1] - 1);
 
         line[l] = limber_view_at(&o->view, at, part[2], step);
         line[l] = line[l] ? line[l] : zeros;
-        for (int ahead = 0; ahead < KERNEL_LANES * size; ahead += 64)
+        for (int64_t ahead = 0; ahead < count * size; ahead += 64)
             __builtin_prefetch(line[l] + 4 * KERNEL_LANES * size + ahead);
     }
-    transpose_here()(line, size, lanes, to, stride);
+    transpose_here()(line, size, lanes, to, stride, count);
 }
 
 static void copy(char *to, const char *from, size_t size)

@@ -148,7 +148,8 @@ struct kernel_cold {
      * images; what does not exist is zero. */
     void (*rows)(const struct kernel_call *c, int side, const int64_t first_live_p0_len[4],
                  char *room);
-    /* Elements of 4 or 8 bytes that are neighbours along k, 16 of each lane, as they are packed. */
+    /* Elements of 4 or 8 bytes that are neighbours along k, len of each lane, a multiple of 16 in a
+     * stretch of 64, as they are packed. */
     void (*pack)(const struct kernel_call *c, int side, const int64_t first_live_p0_len[4],
                  int lanes, char *to, int64_t stride);
     /* Bytes that are neighbours along k, 64 of each lane, as rows of 16 words of four. */
@@ -174,10 +175,11 @@ struct kernel_cold {
 };
 extern const struct kernel_cold limber_kernel_cold;
 
-/* transpose.c: 16 x 16 elements of 4 or 8 bytes, transposed: row p, `stride` bytes after the one
- * before, gets element p of the first `lanes` lines.  One for each instruction set. */
+/* transpose.c: `count` elements of 16 lines, of 4 or 8 bytes, transposed 16 by 16: row p, `stride`
+ * bytes after the one before, gets element p of the first `lanes` lines; of 12 lanes only 12 lines
+ * are read.  One for each instruction set. */
 typedef void kernel_transpose(const char *const line[16], int size, int lanes, char *to,
-                         int64_t stride);
+                              int64_t stride, int64_t count);
 kernel_transpose limber_transpose, limber_transpose_avx2, limber_transpose_avx512;
 
 /* special.c: words of 64 bits that an operand's classes take, of so many lines; then they are set

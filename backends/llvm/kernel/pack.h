@@ -398,19 +398,44 @@ FLAT void add_squares(const struct strip *w, const v8d sum[2])
         to[i] += sum[i / 8][i % 8];
 }
 
+/* Rows of 16 lanes as they are, `stride` bytes apart. */
+FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t stride)
+{
+    int64_t lines = lines_of(side), row = lines * FIXED(bytes), len = w->len;
+    char *panel = w->o->data + w->panel * w->o->panel_bytes + w->p0 * row, *to;
+
+    if (lines >= KERNEL_LANES) {
+        to = panel + (w->first - w->panel * lines) * FIXED(bytes);
+        ROLL for (int64_t p = 0; p < len; p++, from += stride, to += row)
+            __builtin_memcpy(to, from, KERNEL_LANES * FIXED(bytes));
+        return;
+    }
+    ROLL for (int64_t q = 0; q < KERNEL_LANES / lines && w->panel + q < w->o->panels; q++) {
+        const char *at = from + q * row;
+
+        to = panel + q * w->o->panel_bytes;
+        ROLL for (int64_t p = 0; p < len; p++, at += stride, to += row)
+            __builtin_memcpy(to, at, (unsigned)row);
+    }
+}
+
 FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
 {
     v8d squares[2] = { all_d(0), all_d(0) };
     int single = w->as->f.kind == LIMBER_KIND_FLOAT && !w->as->f.carried && w->as->f.size == 4 &&
                  w->as->f.frac_bits == 23;
 
+    if (w->as->copied && w->side) {     /* of constant length */
+        copy_rows(w, 1, from, stride);
+        return;
+    }
+    if (w->as->copied) {
+        copy_rows(w, 0, from, stride);
+        return;
+    }
     ROLL for (int p = 0; p < w->len; p++) {
         v8d low[PIECES], high[PIECES];
 
-        if (w->as->copied) {
-            put_row(w, 0, w->p0 + p, from + p * stride, FIXED(bytes));
-            continue;
-        }
         if (single) {
             v16f x = LOAD(v16f, from + p * stride);
 
@@ -670,7 +695,7 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
 }
 
 /* Lines that are stretches of memory, into a panel of their own without a stop. */
-FLAT int pack_along_k(const struct strip *w)
+FLAT int pack_along_k(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
     int64_t lines = lines_of(w->side), row = lines * FIXED(bytes);
@@ -678,6 +703,7 @@ FLAT int pack_along_k(const struct strip *w)
     if (v->patch || v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0 ||
         (lines < KERNEL_LANES && 2 * lines <= KERNEL_LANES))
         return 0;
+    w->len = min64(BYTES - w->p0 % BYTES, k - w->p0) / KERNEL_BLOCK * KERNEL_BLOCK;
     w->c->cold->pack(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len },
                      (int)min64(lines, KERNEL_LANES),
                      w->o->data + w->panel * w->o->panel_bytes + w->p0 * row +
@@ -704,7 +730,7 @@ FLAT void pack_piece(struct strip *w, int64_t k)
     if (LIMB_KIND == LIMB_KIND_slices && w->as->copied && pack_bytes(w, k))
         return;
     w->len = min64(KERNEL_BLOCK, k - w->p0);
-    if (LIMB_KIND == LIMB_KIND_whole && w->as->copied && pack_along_k(w))
+    if (LIMB_KIND == LIMB_KIND_whole && w->as->copied && pack_along_k(w, k))
         return;
     from = rows_of(w, room, &stride);
     switch (LIMB_KIND) {

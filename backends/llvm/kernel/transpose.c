@@ -79,29 +79,68 @@ FLAT void put(char *to, const void *v, int lanes, int size)
         memcpy(to, v, (size_t)(lanes * size));
 }
 
-void TURN(const char *const line[16], int size, int lanes, char *to, int64_t stride)
+/* 4 x 8 of 64 bits: vector i has elements i and i + 4 of all four lines. */
+FLAT void transpose4(v8l v[4])
 {
-    v16i v[16];
+    SWAP(v, 0, 1, 8); SWAP(v, 2, 1, 8);
+    SWAP(v, 0, 2, 8); SWAP(v, 1, 2, 8);
+}
+
+/* Eight elements of twelve lines. */
+FLAT void turn_twelve(const char *const line[16], int64_t at, char *to, int64_t stride)
+{
+    v8l v[8], w[4];
+
+    for (int i = 0; i < 8; i++)
+        memcpy(&v[i], line[i] + at, sizeof v[i]);
+    for (int i = 0; i < 4; i++)
+        memcpy(&w[i], line[8 + i] + at, sizeof w[i]);
+    transpose8(v);
+    transpose4(w);
+    for (int i = 0; i < 8; i++) {
+        memcpy(to + i * stride, &v[i], 64);
+        memcpy(to + i * stride + 64, (char *)&w[i % 4] + i / 4 * 32, 32);
+    }
+}
+
+FLAT void turn_sixteen(const char *const line[16], int64_t at, int lanes, char *to, int64_t stride)
+{
     v8l w[2][8];
 
-    if (size == 4) {
-        for (int i = 0; i < 16; i++)
-            memcpy(&v[i], line[i], sizeof v[i]);
-        transpose16(v);
-        for (int i = 0; i < 16; i++)
-            put(to + i * stride, &v[i], lanes, 4);
-        return;
+    for (int l = 0; l < 2; l++) {
+        for (int i = 0; i < 8; i++)
+            memcpy(&w[l][i], line[8 * l + i] + at, sizeof w[l][i]);
+        transpose8(w[l]);
     }
-    for (int p = 0; p < 16; p += 8) {
-        for (int l = 0; l < 2; l++) {
-            for (int i = 0; i < 8; i++)
-                memcpy(&w[l][i], line[8 * l + i] + p * 8, sizeof w[l][i]);
-            transpose8(w[l]);
-        }
-        for (int i = 0; i < 8; i++) {
-            v8l row[2] = { w[0][i], w[1][i] };
+    for (int i = 0; i < 8; i++) {
+        v8l row[2] = { w[0][i], w[1][i] };
 
-            put(to + (p + i) * stride, row, lanes, 8);
-        }
+        put(to + i * stride, row, lanes, 8);
     }
+}
+
+FLAT void turn_words(const char *const line[16], int64_t at, int lanes, char *to, int64_t stride)
+{
+    v16i v[16] = { { 0 } };
+
+    for (int i = 0; i < (lanes == 12 ? 12 : 16); i++)
+        memcpy(&v[i], line[i] + at, sizeof v[i]);
+    transpose16(v);
+    for (int i = 0; i < 16; i++)
+        put(to + i * stride, &v[i], lanes, 4);
+}
+
+void TURN(const char *const line[16], int size, int lanes, char *to, int64_t stride, int64_t count)
+{
+    int step = size == 4 ? 16 : 8;
+
+    for (int64_t p = 0; p < count; p += step, to += step * stride)
+        if (size == 4 && lanes == 12)
+            turn_words(line, p * 4, 12, to, stride);
+        else if (size == 4)
+            turn_words(line, p * 4, lanes, to, stride);
+        else if (lanes == 12)
+            turn_twelve(line, p * 8, to, stride);
+        else
+            turn_sixteen(line, p * 8, lanes, to, stride);
 }
