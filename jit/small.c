@@ -6,9 +6,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Multiply-adds of a product, 32 cubed: more are faster by kernels, or nearly so.  Native products,
+/* Multiply-adds of a product, 64 cubed: more are faster by kernels, or nearly so.  Native products,
  * which keep most contracts in bits, are faster from 16 cubed on. */
-enum { WORK = 1 << 15, BITS_WORK = 1 << 12 };
+enum { WORK = 1 << 18, BITS_WORK = 1 << 12 };
 
 bool limber_is_small(const limber_context *ctx, const struct problem *p)
 {

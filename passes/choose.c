@@ -50,8 +50,9 @@ static double again_ns(const struct plan *p, const struct node *combine)
     int decided = limber_num(combine, ATTR_reconstruct) == RECONSTRUCT_crt ? 10 :
                   p->first_pass.decided                                    ? p->first_pass.decided :
                                                                              UNKNOWN;
+    int k = p->size ? p->size : p->kbits; /* a class of k may be far longer than small products */
 
-    return limber_node_has(combine, ATTR_uncertain) ? ldexp(5, p->kbits - decided) : 0;
+    return limber_node_has(combine, ATTR_uncertain) ? ldexp(5, k - decided) : 0;
 }
 
 /* Results that are no binary64 or binary32 are looked at one by one. */

@@ -19,6 +19,7 @@ enum { LANES = 4 };
 typedef double vd __attribute__((vector_size(8 * LANES)));
 typedef int64_t vl __attribute__((vector_size(8 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
+typedef float vf __attribute__((vector_size(4 * LANES)));
 
 
 #define LOAD(type, from) ({ type loaded_; memcpy(&loaded_, (from), sizeof loaded_); loaded_; })
@@ -80,7 +81,13 @@ FLAT int any(vi mask)
 
 FLAT vd all_of(double x)
 {
+#if defined(__AVX512F__)
+    return (vd)_mm512_set1_pd(x);
+#elif defined(__AVX2__)
+    return (vd)_mm256_set1_pd(x);
+#else
     return (vd){ 0 } + x;
+#endif
 }
 
 FLAT vd size_of(vd x)

@@ -18,6 +18,9 @@
 
 enum { ROWS = 4 };
 
+/* Loops whose arrays are registers. */
+#define UNROLL _Pragma("GCC unroll 8")
+
 /* Lines of A go along rows, vectors along columns. */
 struct product {
     const struct call *c;
@@ -27,6 +30,8 @@ struct product {
     int64_t m, n;
     double alpha, beta;
     double *strip;              /* of B: [k][LANES] */
+    vd most;                    /* its largest magnitudes */
+    double below;               /* what products below the normal numbers lose */
     double allowed;             /* error that need not be removed, as a share of |A||B| */
     int low[LANES];             /* exponents of the lowest bits in the strip, once they are known */
     bool known;
@@ -53,6 +58,19 @@ static double value(limber_format f, const void *at)
     return load(at, f.size);
 }
 
+/* Of |a| and b >= 0, or NaN. */
+FLAT double larger_of(double a, double b)
+{
+    int64_t x, y;
+
+    memcpy(&x, &a, 8);
+    memcpy(&y, &b, 8);
+    x &= INT64_MAX;
+    x = x > y ? x : y;
+    memcpy(&a, &x, 8);
+    return a;
+}
+
 /* Adds b to a exactly: a + b = sum + rest. */
 FLAT vd two_sum(vd a, vd b, vd *rest)
 {
@@ -62,46 +80,81 @@ FLAT vd two_sum(vd a, vd b, vd *rest)
     return sum;
 }
 
-FLAT void add_products(struct sums *s, vd a, vd b)
-{
-    vd high = a * b, low = fma_of(a, b, -high), rest;
+/* How a sum is made: a chain in binary64 of binary32 elements; a pair, of these or of binary64;
+ * the same with its size, product by product. */
+enum way { CHAIN, NARROW, WIDE, SIZED };
 
+FLAT void add_product(struct sums *s, vd a, vd b, enum way way)
+{
+    vd high = a * b, rest;
+
+    if (way == CHAIN) {
+        s->high = fma_of(a, b, s->high);
+        return;
+    }
     s->high = two_sum(s->high, high, &rest);
-    s->low += rest + low;
-    s->size += size_of(high);
+    s->low += way == NARROW ? rest : rest + fma_of(a, b, -high);
+    if (way == SIZED)
+        s->size += size_of(high);
 }
 
-/* `rows` lines of A, from i on, times a strip of B. */
-FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, struct sums *s)
+/* `rows` lines of A, from i on, times a strip of B.  Sizes are at least the sums of magnitudes. */
+FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum way way,
+                   struct sums *out)
 {
     const char *line[ROWS];
-    int64_t step = x->a.p * size;
+    int64_t step = x->a.p * size, k = x->c->k;
+    struct sums s[ROWS];
+    double most[ROWS] = { 0 };
+    const double *strip = x->strip;
 
-    for (int r = 0; r < rows; r++) {
+    UNROLL for (int r = 0; r < rows; r++) {
         line[r] = (const char *)x->a.data + (i + r) * x->a.line * size;
         s[r] = (struct sums){ { 0 }, { 0 }, { 0 } };
     }
-    for (int64_t p = 0; p < x->c->k; p++) {
-        vd b = LOAD(vd, x->strip + p * LANES);
+    for (int64_t p = 0; p < k; p++) {
+        vd b = LOAD(vd, strip + p * LANES);
 
-        for (int r = 0; r < rows; r++)
-            add_products(&s[r], all_of(load(line[r] + p * step, size)), b);
+        UNROLL for (int r = 0; r < rows; r++) {
+            double a = load(line[r] + p * step, size);
+
+            most[r] = larger_of(a, most[r]);
+            add_product(&s[r], all_of(a), b, way);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        if (way != SIZED)
+            s[r].size = x->most * (most[r] * (double)k);
+        out[r] = s[r];
     }
 }
 
-static void sum_block(const struct product *x, int64_t i, int rows, struct sums *s)
+/* By constants, for the sake of the loops. */
+FLAT void sum_by(const struct product *x, int64_t i, int rows, int size, enum way way,
+                 struct sums *s)
 {
-    if (rows == ROWS && x->fa.size == 8)        /* constants, for the sake of the loops */
-        sum_rows(x, i, ROWS, 8, s);
-    else if (x->fa.size == 8)
-        for (int r = 0; r < rows; r++)
-            sum_rows(x, i + r, 1, 8, s + r);
+    if (rows == ROWS)
+        sum_rows(x, i, ROWS, size, way, s);
     else
         for (int r = 0; r < rows; r++)
-            sum_rows(x, i + r, 1, 4, s + r);
+            sum_rows(x, i + r, 1, size, way, s + r);
 }
 
-static void pack_strip(const struct product *x, int64_t j, int live)
+static void sum_block(const struct product *x, int64_t i, int rows, enum way way, struct sums *s)
+{
+    if (way == CHAIN)
+        sum_by(x, i, rows, 4, CHAIN, s);
+    else if (way == NARROW)
+        sum_by(x, i, rows, 4, NARROW, s);
+    else if (way == WIDE && x->fa.size == 8)
+        sum_by(x, i, rows, 8, WIDE, s);
+    else if (x->fa.size == 8)
+        sum_by(x, i, rows, 8, SIZED, s);
+    else
+        sum_by(x, i, rows, 4, SIZED, s);
+}
+
+static void fill_strip(const struct product *x, int64_t j, int live)
 {
     int size = x->fb.size;
     const char *from = (const char *)x->b.data + j * x->b.line * size;
@@ -111,6 +164,14 @@ static void pack_strip(const struct product *x, int64_t j, int live)
             memcpy(x->strip + p * LANES, from + p * x->b.p * 8, sizeof(vd));
         return;
     }
+    if (size == 4 && x->b.line == 1 && live == LANES) {
+        for (int64_t p = 0; p < x->c->k; p++) {
+            vd wide = __builtin_convertvector(LOAD(vf, from + p * x->b.p * 4), vd);
+
+            memcpy(x->strip + p * LANES, &wide, sizeof wide);
+        }
+        return;
+    }
     if (live < LANES)
         memset(x->strip, 0, (size_t)x->c->k * sizeof(vd));
     for (int l = 0; l < live; l++)
@@ -118,22 +179,32 @@ static void pack_strip(const struct product *x, int64_t j, int live)
             x->strip[p * LANES + l] = load(from + (l * x->b.line + p * x->b.p) * size, size);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
-
-/* What products below the normal numbers lose. */
-static double terms_below(int64_t k)
+static void pack_strip(struct product *x, int64_t j, int live)
 {
-    return ((double)k + 2) * 0x1p-1073;
+    vl most = { 0 };
+
+    fill_strip(x, j, live);
+    for (int64_t p = 0; p < x->c->k; p++) {
+        vl size = LOAD(vl, x->strip + p * LANES) & INT64_MAX, more = size > most;
+
+        most = (size & more) | (most & ~more);
+    }
+    x->most = (vd)most;
+    x->known = false;
 }
 
-/* The sums so far as high + low, off by less than uncertain. */
-FLAT vd uncertain_of(const struct sums *s, int64_t k)
-{
-    double terms = (double)k + 2;
+/* ---- results --------------------------------------------------------------------------------- */
 
+/* The sums so far as high + low, off by less than uncertain. */
+FLAT vd uncertain_of(const struct product *x, const struct sums *s, enum way way)
+{
+    double terms = (double)x->c->k + 2;
+
+    if (way == CHAIN)   /* of normal numbers */
+        return s->size * (terms * 0x1p-53);
     /* the lower sum is rounded 2k times, and holds the errors of k sums and k products; below the
      * normal numbers products lose less than the least number each */
-    return s->size * (4 * terms * terms * 0x1p-106) + terms_below(k);
+    return s->size * (4 * terms * terms * 0x1p-106) + x->below;
 }
 
 /* Times alpha, plus beta times what C holds. */
@@ -256,7 +327,7 @@ static int low_bit(double v, int least)
 static int sum_exactly(struct product *x, int64_t i, const struct sums *s, vd *sum, vd *rest)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
-    vd high = { 0 }, low = { 0 }, least = { 0 }, uncertain = uncertain_of(s, x->c->k), below;
+    vd high = { 0 }, low = { 0 }, least = { 0 }, uncertain = uncertain_of(x, s, WIDE), below;
     int low_a = 1024, exact = 0;
 
     for (int l = 0; l < LANES && !x->known; l++) {
@@ -338,15 +409,63 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
     }
 }
 
-static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s)
+/* A row all of whose elements are certain, and none is zero. */
+FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live, struct sums s,
+                        enum way way)
+{
+    char *to = (char *)x->to.data + (i * x->to.row + j * x->to.col) * x->fc.size;
+    bool single = x->fc.size == 4;
+    vd uncertain = uncertain_of(x, &s, way), old = { 0 }, r, rest, up, down;
+    vf narrow = { 0 }, other;
+    vl sure;
+
+    if (live < LANES || x->to.col != 1)
+        return false;
+    if (x->c->beta && single) {
+        memcpy(&narrow, to, sizeof narrow);
+        old = __builtin_convertvector(narrow, vd);
+    } else if (x->c->beta) {
+        memcpy(&old, to, sizeof old);
+    }
+    if (x->c->alpha || x->c->beta)
+        scale(x, &s, &uncertain, old);
+    r = two_sum(s.high, s.low, &rest);
+    uncertain += size_of(rest) * 0x1p-51;
+    if (single)         /* rounded again: all that the double may be off by */
+        uncertain += size_of(r) * 0x1p-51;
+    up = r + (rest + uncertain);
+    down = r + (rest - uncertain);
+    if (single) {
+        narrow = __builtin_convertvector(up, vf);
+        other = __builtin_convertvector(down, vf);
+        up = __builtin_convertvector(narrow, vd);
+        down = __builtin_convertvector(other, vd);
+    }
+    sure = (vl)(up == down) & (vl)(up != 0) & (vl)(up - up == 0);
+    for (int l = 0; l < LANES; l++)
+        if (!sure[l])
+            return false;
+    memcpy(to, single ? (void *)&narrow : (void *)&up, sizeof up * (size_t)x->fc.size / 8);
+    return true;
+}
+
+/* Row i, and what its sums may be.  Few rows of chains are summed again. */
+static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s,
+                      enum way way)
 {
     char *to[LANES];
-    struct sums before = *s;
-    vd uncertain = uncertain_of(s, x->c->k), old = { 0 }, r, rest, up, down;
+    struct sums before;
+    vd uncertain, old = { 0 }, r, rest, up, down;
     double share = x->allowed * fabs(x->alpha);
     bool plain = !x->c->alpha && !x->c->beta;
     int left = 0;
 
+    if (store_certain(x, i, j, live, *s, way))
+        return;
+    if (way == CHAIN)
+        sum_block(x, i, 1, way = NARROW, s);
+    before = *s;
+    uncertain = uncertain_of(x, s, way);
     for (int l = 0; l < live; l++) {
         to[l] = (char *)x->to.data + (i * x->to.row + (j + l) * x->to.col) * x->fc.size;
         if (x->c->beta)
@@ -365,7 +484,7 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         double wide = up[l];
         bool single = x->fc.size == 4, vanished = single ? narrow[0] == 0 : wide == 0;
 
-        if (before.size[l] == 0 && are_zero(x, i, l) && store_zero(x, to[l]))
+        if (before.high[l] == 0 && are_zero(x, i, l) && store_zero(x, to[l]))
             continue;
         if (before.size[l] - before.size[l] != 0 || wide - wide != 0)
             left |= 1 << l;
@@ -384,6 +503,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                 double allowed)
 {
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64)));
+    enum way way = allowed > 0 ? SIZED : fa.size == 4 && fb.size == 4 ? CHAIN : WIDE;
     struct product x = { .c = c,
                          .fa = fa,
                          .fb = fb,
@@ -392,6 +512,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                          .b = c->b,
                          .to = c->c,
                          .strip = strip,
+                         .below = ((double)c->k + 2) * 0x1p-1073, /* subnormal: slow to make */
                          .allowed = allowed,
                          .m = c->m,
                          .n = c->n,
@@ -408,14 +529,13 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
         int live = (int)(x.n - j < LANES ? x.n - j : LANES);
 
         pack_strip(&x, j, live);
-        x.known = false;
         for (int64_t i = 0; i < x.m; i += ROWS) {
             int rows = (int)(x.m - i < ROWS ? x.m - i : ROWS);
             struct sums s[ROWS];
 
-            sum_block(&x, i, rows, s);
+            sum_block(&x, i, rows, way, s);
             for (int r = 0; r < rows; r++)
-                store_row(&x, i + r, j, live, &s[r]);
+                store_row(&x, i + r, j, live, &s[r], way);
         }
     }
     return x.slow;
