@@ -245,8 +245,9 @@ struct backend {
     bool (*prebuilt)(const struct plan *, const struct target *, struct blob *, struct diag *);
     /* C = A B or C += A B as the scheme `native` computes it, of floats of `size` bytes throughout,
      * at least one of each dimension and k at most LIMBER_SMALL_K, rows or columns of C dense, by
-     * code that packs nothing.  False: not on this target.  NULL: there is none. */
-    bool (*direct)(const struct call *, const struct target *, int size, bool add);
+     * code of the library for any shape.  False: not on this target.  NULL: there is none. */
+    bool (*direct)(const struct fixed *, const struct target *, int size, const void *a,
+                   const void *b, void *c);
     bool reads_tiles; /* its kernels take tiles and rates that were measured: target.tile, .rate */
 };
 

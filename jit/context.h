@@ -28,6 +28,7 @@ struct limber_context {
     struct kernel_cache *codes; /* by what decides about the code: unlike plans may share it */
     struct kernel_cache *functions; /* of fixed shape; none is ever given back */
     struct background *background;
+    struct shapes *shapes; /* functions for small products; NULL: none are made */
     limber_context *generic; /* NULL until it is needed */
     bool shared_pool; /* from the context that this one is the generic one of */
     struct disk *disk;

@@ -4,10 +4,17 @@
  * scheme `native` computes for a k of at most one chunk. */
 #include "jit/engine.h"
 
-#include <stdio.h>
+#include <stdatomic.h>
+#include <string.h>
 
-/* Multiply-adds of a product, 96 cubed: from there on packed panels are as fast. */
-enum { DIRECT_WORK = 96 * 96 * 96 };
+/* Multiply-adds of a product, 128 cubed: from there on packed panels are as fast. */
+enum { DIRECT_WORK = 128 * 128 * 128 };
+
+bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
+{
+    return m > 0 && n > 0 && k > 0 && k <= LIMBER_SMALL_K && m <= DIRECT_WORK && n <= DIRECT_WORK &&
+           m * n <= DIRECT_WORK && m * n * k <= DIRECT_WORK;
+}
 
 /* The scalar is absent, or 1. */
 static bool is_one(const void *scalar, int size)
@@ -23,56 +30,82 @@ static bool is_plain(const struct view *v)
 bool limber_is_direct(const limber_context *ctx, const struct problem *p)
 {
     return limber_is_plain(&p->contract) && ctx->small && ctx->machine.backend->direct &&
-           !p->roundings && p->k > 0 && p->k <= LIMBER_SMALL_K && p->m <= DIRECT_WORK &&
-           p->n <= DIRECT_WORK && p->m * p->n <= DIRECT_WORK && p->m * p->n * p->k <= DIRECT_WORK &&
-           !p->contract.scheme && !p->shape && limber_format_is_binary(p->fc) &&
-           limber_format_equal(p->fa, p->fc) && limber_format_equal(p->fb, p->fc) &&
-           is_one(p->alpha, p->fc.size) && (!p->beta || is_one(p->beta, p->fc.size)) &&
-           (p->c.col == 1 || p->c.row == 1) && p->c.inner >= p->n && !p->c.rows && !p->c.cols &&
-           is_plain(&p->a) && is_plain(&p->b);
+           !p->roundings && limber_is_direct_size(p->m, p->n, p->k) && !p->contract.scheme &&
+           !p->shape && limber_format_is_binary(p->fc) && limber_format_equal(p->fa, p->fc) &&
+           limber_format_equal(p->fb, p->fc) && is_one(p->alpha, p->fc.size) &&
+           (!p->beta || is_one(p->beta, p->fc.size)) && (p->c.col == 1 || p->c.row == 1) &&
+           p->c.inner >= p->n && !p->c.rows && !p->c.cols && is_plain(&p->a) && is_plain(&p->b);
+}
+
+bool limber_shape_run(limber_context *ctx, const struct product_shape *s, limber_kernel code,
+                      const void *a, const void *b, void *c)
+{
+    const struct machine *m = &ctx->machine;
+
+    if (!code)
+        return m->backend->direct(&s->fixed, &m->target, (int)s->size, a, b, c);
+    code(a, b, c);
+    return true;
 }
 
 struct direct {
     limber_context *ctx;
     const struct problem *p;
+    struct product_shape shape;
+    limber_kernel code; /* of this shape, or NULL */
+    atomic_bool refused; /* there is no code for this machine */
 };
 
 static bool run_group(void *arg, int64_t g, int worker, struct diag *d)
 {
-    const struct direct *x = arg;
-    const struct problem *p = x->p;
-    const struct call call = { .m = p->m,
-                               .n = p->n,
-                               .k = p->k,
-                               .a = limber_group_a(p, g),
-                               .b = limber_group_b(p, g),
-                               .c = limber_group_c(p, g) };
+    struct direct *x = arg;
+    bool ok = limber_shape_run(x->ctx, &x->shape, x->code, limber_group_a(x->p, g).data,
+                               limber_group_b(x->p, g).data, limber_group_c(x->p, g).data);
 
     (void)worker, (void)d;
-    return x->ctx->machine.backend->direct(&call, &x->ctx->machine.target, p->fc.size,
-                                           p->beta != NULL);
+    if (!ok)
+        atomic_store(&x->refused, true);
+    return ok;
 }
 
 /* Of a chain of k from +0: docs/accuracy.md, "Native chains". */
-static double bound(const struct problem *p)
+static double bound(const struct product_shape *s)
 {
-    double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24);
+    double n = (double)s->fixed.k * (s->size == 8 ? 0x1p-53 : 0x1p-24);
 
     return n / (1 - n);
 }
 
-void limber_direct_run(limber_context *ctx, const struct problem *p, struct report *r)
+void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
+                         limber_kernel code, double seconds, struct report *r)
 {
-    struct direct x = { ctx, p };
+    limber_report_clear(r);
+    r->rows = 1;
+    r->from = code ? LIMBER_FROM_MEMORY : LIMBER_FROM_LIBRARY;
+    r->bound = bound(s);
+    r->seconds_run = seconds;
+    strcpy(r->scheme, "native");
+    memccpy(r->backend, ctx->machine.backend->name, '\0', sizeof r->backend - 1);
+}
+
+bool limber_direct_run(limber_context *ctx, const struct problem *p, struct report *r)
+{
+    struct direct x = { .ctx = ctx,
+                        .p = p,
+                        .shape = { .fixed = { .m = p->m,
+                                              .n = p->n,
+                                              .k = p->k,
+                                              .a = { p->a.line, p->a.p },
+                                              .b = { p->b.p, p->b.line },
+                                              .c = { p->c.row, p->c.col },
+                                              .add = p->beta != NULL },
+                                   .size = p->fc.size } };
     double start = r ? limber_now() : 0;
 
+    x.code = limber_shape_code(ctx, &x.shape, p->groups);
     limber_groups_run_small(ctx, p, DIRECT_WORK, run_group, &x);
-    if (!r)
-        return;
-    *r = (struct report){ .rows = 1,
-                          .from = LIMBER_FROM_MEMORY,
-                          .bound = bound(p),
-                          .seconds_run = limber_now() - start };
-    snprintf(r->scheme, sizeof r->scheme, "native");
-    snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
+    if (x.refused || !r)
+        return !x.refused;
+    limber_shape_report(ctx, &x.shape, x.code, limber_now() - start, r);
+    return true;
 }

@@ -380,7 +380,9 @@ void limber_engine_make(void *context, const void *what)
     struct diag ignored = { 0 }; /* the next call meets the failure, and reports it */
     struct entry *e;
 
-    if (job->specialise)
+    if (job->shape.size)
+        limber_shape_make(ctx, &job->shape);
+    else if (job->specialise)
         limber_specialise(ctx, &job->key);
     else if (entry_of(ctx, &job->key, &e, NULL, &ignored))
         limber_kernels_put(ctx->memory, e);
@@ -584,26 +586,27 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct repo
 }
 
 /* A product that is neither scanned nor planned; r may be NULL. */
-static void run_at_once(limber_context *ctx, const struct problem *p, bool direct, struct report *r)
+static bool run_at_once(limber_context *ctx, const struct problem *p, bool direct, struct report *r)
 {
     if (direct)
-        limber_direct_run(ctx, p, r);
-    else
-        limber_small_run(ctx, p, r);
+        return limber_direct_run(ctx, p, r);
+    limber_small_run(ctx, p, r);
+    return true;
 }
 
 /* Not inlined: only calls that want a report spend the time to clear one. */
-static __attribute__((noinline)) void run_at_once_reported(limber_context *ctx,
+static __attribute__((noinline)) bool run_at_once_reported(limber_context *ctx,
                                                            const struct problem *p, bool direct,
                                                            struct report *report)
 {
-    struct report r;
+    struct report own, *r = report ? report : &own;
 
-    run_at_once(ctx, p, direct, &r);
+    r->seconds_scan = 0;
+    if (!run_at_once(ctx, p, direct, r))
+        return false;
     if (ctx->verbose > 0)
-        log_call(ctx, p, &r);
-    if (report)
-        *report = r;
+        log_call(ctx, p, r);
+    return true;
 }
 
 static __attribute__((noinline)) bool run_planned(limber_context *ctx, const struct problem *p,
@@ -634,11 +637,9 @@ bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struc
         return false;
     if (!direct && !(some && limber_is_small(ctx, p)))
         return run_planned(ctx, p, report, d);
-    if (report || ctx->verbose > 0)
-        run_at_once_reported(ctx, p, direct, report);
-    else
-        run_at_once(ctx, p, direct, NULL);
-    return true;
+    return (report || ctx->verbose > 0 ? run_at_once_reported(ctx, p, direct, report) :
+                                         run_at_once(ctx, p, direct, NULL)) ||
+           run_planned(ctx, p, report, d);
 }
 
 static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *key,

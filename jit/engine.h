@@ -155,9 +155,17 @@ const char *limber_promise_name(const limber_contract *k, char *text, size_t siz
 
 /* ---- specialise.c ---------------------------------------------------------------------------- */
 
+/* A native product of floats of `size` bytes throughout on operands as they lie.  Compared and
+ * hashed as bytes: no holes. */
+struct product_shape {
+    struct fixed fixed;
+    int64_t size;
+};
+
 /* What the background is asked for.  Compared as bytes: `specialise` fills a word. */
 struct background_job {
     struct kernel_key key;
+    struct product_shape shape; /* of a function, in the place of a kernel; size 0: none */
     int64_t specialise; /* in the place of a prebuilt kernel */
 };
 /* A call of so many seconds was served by the prebuilt kernel e: asks for a specialised one as soon
@@ -186,9 +194,26 @@ void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64
 /* ---- direct.c -------------------------------------------------------------------------------- */
 
 /* A native product so small that packing or looking for its kernel would take longer than it; and
- * it is done.  The bits are those of its kernel. */
+ * it is done.  The bits are those of its kernel.  False: nothing is done, no code serves here. */
 bool limber_is_direct(const limber_context *ctx, const struct problem *p);
-void limber_direct_run(limber_context *ctx, const struct problem *p, struct report *r);
+bool limber_is_direct_size(int64_t m, int64_t n, int64_t k);
+bool limber_direct_run(limber_context *ctx, const struct problem *p, struct report *r);
+/* One product, by this code or, where that is NULL, by the library's for any shape.  False: that
+ * does not serve here. */
+bool limber_shape_run(limber_context *ctx, const struct product_shape *s, limber_kernel code,
+                      const void *a, const void *b, void *c);
+/* What it did, in so many seconds. */
+void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
+                         limber_kernel code, double seconds, struct report *r);
+
+/* ---- shapes.c -------------------------------------------------------------------------------- */
+
+struct shapes *limber_shapes_new(void); /* NULL: no memory */
+void limber_shapes_free(struct shapes *all);
+/* The function for this shape.  NULL: there is none so far, and so many products are counted. */
+limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape *s, int64_t times);
+/* Makes it; on a failure it is not there. */
+void limber_shape_make(limber_context *ctx, const struct product_shape *s);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 

@@ -5,6 +5,8 @@
 #define LIMBER_JIT_REPORT_H
 
 #include "limber/limber.h"
+#include <stddef.h>
+#include <string.h>
 
 struct report {
     char scheme[32], backend[16], kernel[33];
@@ -15,8 +17,13 @@ struct report {
     int64_t recomputed;
     int parts;
     int order;
-    limber_part part[LIMBER_PARTS];
+    limber_part part[LIMBER_PARTS]; /* the first `parts` are set */
 };
+/* Of one plan: without touching kilobytes. */
+static inline void limber_report_clear(struct report *r)
+{
+    memset(r, 0, offsetof(struct report, part));
+}
 
 /* The arrays are to be released with limber_cut_clear. */
 struct cut {

@@ -86,7 +86,10 @@ void limber_small_report(const limber_context *ctx, struct report *r)
 {
     const double scan = r->seconds_scan;
 
-    *r = (struct report){ .rows = 1, .from = LIMBER_FROM_MEMORY, .seconds_scan = scan };
+    limber_report_clear(r);
+    r->rows = 1;
+    r->from = LIMBER_FROM_LIBRARY;
+    r->seconds_scan = scan;
     snprintf(r->scheme, sizeof r->scheme, "pairs");
     snprintf(r->backend, sizeof r->backend, "%s", ctx->machine.backend->name);
 }

@@ -225,7 +225,8 @@ typedef enum limber_origin {
     LIMBER_FROM_DISK,
     LIMBER_FROM_MEMORY,
     LIMBER_FROM_INTERPRETER, /* the interpreter computed rows while it was made */
-    LIMBER_FROM_LIBRARY /* a prebuilt kernel, which this call was the first to use */
+    LIMBER_FROM_LIBRARY /* prebuilt: a kernel, which this call was the first to use; or code for
+                           small products of any shape */
 } limber_origin;
 
 /* What a call did.  Texts are truncated to fit. */

@@ -48,6 +48,14 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);
 
+/* at_once.c: computes a plain small product; false: nothing is done, it is none.  report: NULL, or
+ * filled. */
+bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
+                         int64_t k, const void *alpha, const limber_matrix *a,
+                         const limber_matrix *b, const void *beta, const limber_output *c,
+                         limber_report *report);
+bool limber_run_at_once(limber_context *ctx, const limber_problem *p, limber_report *report);
+
 /* problem.c: limber_run, whose errors begin with `name`. */
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report);

@@ -411,6 +411,11 @@ bool limber_context_make(limber_context **out, const limber_config *config,
         limber_destroy(ctx);
         return false;
     }
+    if (ctx->kernels == LIMBER_KERNELS_BOTH && !ctx->no_compile && ctx->machine.backend->direct &&
+        ctx->machine.backend->fixed && !(ctx->shapes = limber_shapes_new())) {
+        limber_destroy(ctx);
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a context");
+    }
     /* Deciding whether to cut a product takes a tenth of this time. */
     ctx->brief = ctx->machine.backend->device_ops ? 5e-3 : 300e-6;
     limber_tuning_read(ctx);
@@ -487,6 +492,7 @@ void limber_destroy(limber_context *ctx)
     limber_kernels_free(ctx->memory); /* kernels first: they may hold threads' work space */
     limber_kernels_free(ctx->codes); /* after the entries that used their kernels */
     limber_kernels_free(ctx->functions);
+    limber_shapes_free(ctx->shapes);
     limber_disk_free(ctx->disk);
     if (!ctx->shared_pool)
         limber_pool_free(ctx->pool);

@@ -75,9 +75,7 @@ static void measure(void)
     }
 }
 
-/* Is so much of this thread's stack left?  False on a stack that the program has made itself: its
- * bounds are not known. */
-static bool has(enum stack_need need)
+bool limber_has_stack(enum stack_need need)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
@@ -125,7 +123,7 @@ bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *
     struct stack_job job = { fn, arg, d, false };
     pthread_t thread;
 
-    if (has(need))
+    if (limber_has_stack(need))
         return fn(arg, d);
     if (!limber_thread(&thread, run_stack_job, &job))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,

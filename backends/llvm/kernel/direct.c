@@ -10,8 +10,15 @@
 #define FLAT static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
 
-/* Groups of rows beyond which a panel of B is read so often that dense rows pay. */
-enum { PACK = 3 };
+/* Groups of rows beyond which a panel of B is read so often that dense rows pay, where its own lie
+ * at least so many bytes apart: each is on a page of its own. */
+enum { PACK = 3, FAR = 4096 };
+
+struct operands {
+    struct fixed f;     /* rows of C are dense */
+    const void *a, *b;
+    void *c;
+};
 
 #if defined(__AVX512F__)
 enum { ROWS = 8, VECTORS = 3 };
@@ -90,28 +97,29 @@ enum { ROWS = 6, VECTORS = 2 };
 #include "backends/llvm/kernel/direct.h"
 #endif
 
-/* Views along whose lines C's columns lie trade places with those along its rows. */
-static struct call with_dense_rows(const struct call *c)
+/* Where C's columns are dense, C^T = B^T A^T. */
+static struct operands with_dense_rows(const struct fixed *f, const void *a, const void *b, void *c)
 {
-    struct call t = *c;
-
-    if (c->c.col == 1)
-        return t;
-    t.m = c->n;
-    t.n = c->m;
-    t.a = c->b;
-    t.b = c->a;
-    t.c.row = c->c.col;
-    t.c.col = c->c.row;
-    return t;
+    if (f->c.col == 1)
+        return (struct operands){ *f, a, b, c };
+    return (struct operands){ { .m = f->n,
+                                .n = f->m,
+                                .k = f->k,
+                                .a = { f->b.col, f->b.row },
+                                .b = { f->a.col, f->a.row },
+                                .c = { f->c.col, f->c.row },
+                                .add = f->add },
+                              b,
+                              a,
+                              c };
 }
 
-void limber_direct_run(const struct call *c, int size, int add)
+void limber_direct_run(const struct fixed *f, int size, const void *a, const void *b, void *c)
 {
-    struct call t = with_dense_rows(c);
+    struct operands o = with_dense_rows(f, a, b, c);
 
     if (size == 8)
-        f64_product(&t, add);
+        f64_product(&o);
     else
-        f32_product(&t, add);
+        f32_product(&o);
 }

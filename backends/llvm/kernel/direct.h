@@ -66,53 +66,73 @@ TILES(TILE)
 static NAME(run) *const NAME(tiles)[ROWS][VECTORS][2] = { TILES(TILE) };
 #undef TILE
 
-/* `width` columns of B, at most VECTORS vectors, as dense rows; lanes beyond are zero. */
-static void NAME(pack)(const struct call *c, const REAL *b, int64_t width, int64_t lanes, REAL *to)
+/* Columns of B, at most VECTORS vectors, of which the last has the lanes `last`, as dense rows. */
+static void NAME(pack_rows)(const struct fixed *f, const REAL *b, int64_t vectors, MASK last,
+                            REAL *to)
 {
-    for (int64_t p = 0; p < c->k; p++, to += lanes)
-        for (int64_t j = 0; j < lanes; j++)
-            to[j] = j < width ? b[p * c->b.p + j * c->b.line] : 0;
+    for (int64_t p = 0; p < f->k; p++, b += f->b.row, to += vectors * LANES) {
+        for (int64_t v = 0; v < vectors - 1; v++)
+            STORE(to + v * LANES, LOAD(b + v * LANES));
+        STORE(to + (vectors - 1) * LANES, MASKED_LOAD(b + (vectors - 1) * LANES, last));
+    }
+}
+
+/* The same of `width` columns whose rows are not dense; lanes beyond are zero. */
+static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int64_t lanes, REAL *to)
+{
+    for (int64_t j = 0; j < width; j++)
+        for (int64_t p = 0; p < f->k; p++)
+            to[p * lanes + j] = b[p * f->b.row + j * f->b.col];
+    for (int64_t j = width; j < lanes; j++)
+        for (int64_t p = 0; p < f->k; p++)
+            to[p * lanes + j] = 0;
 }
 
 /* The columns [j, j + width) of C. */
-static void NAME(columns)(const struct call *c, int64_t j, int64_t width, int add, REAL *room)
+static void NAME(columns)(const struct operands *o, int64_t j, int64_t width, REAL *room)
 {
-    int64_t vectors = (width + LANES - 1) / LANES, groups = (c->m + ROWS - 1) / ROWS;
+    const struct fixed *f = &o->f;
+    int64_t vectors = (width + LANES - 1) / LANES, groups = (f->m + ROWS - 1) / ROWS;
     int64_t rest = width % LANES;
-    struct NAME(tile) t = { .b = (const REAL *)c->b.data + j * c->b.line,
-                            .a_row = c->a.line,
-                            .a_col = c->a.p,
-                            .b_row = c->b.p,
-                            .c_row = c->c.row,
-                            .k = c->k,
+    struct NAME(tile) t = { .b = (const REAL *)o->b + j * f->b.col,
+                            .a_row = f->a.row,
+                            .a_col = f->a.col,
+                            .b_row = f->b.row,
+                            .c_row = f->c.row,
+                            .k = f->k,
                             .last = LANES_OF(rest ? rest : LANES),
-                            .add = add };
+                            .add = f->add != 0 };
 
-    if (c->b.line != 1 || groups > PACK) {
-        NAME(pack)(c, t.b, width, vectors * LANES, room);
+    if (f->b.col != 1)
+        NAME(pack)(f, t.b, width, vectors * LANES, room);
+    else if (groups > PACK && f->b.row * (int64_t)sizeof(REAL) >= FAR)
+        NAME(pack_rows)(f, t.b, vectors, t.last, room);
+    else
+        room = NULL;
+    if (room) {
         t.b = room;
         t.b_row = vectors * LANES;
     }
     for (int64_t i = 0, left = groups; left > 0; left--) {
-        int64_t rows = (c->m - i + left - 1) / left;
+        int64_t rows = (f->m - i + left - 1) / left;
 
-        t.a = (const REAL *)c->a.data + i * c->a.line;
-        t.c = (REAL *)c->c.data + i * c->c.row + j;
+        t.a = (const REAL *)o->a + i * f->a.row;
+        t.c = (REAL *)o->c + i * f->c.row + j;
         NAME(tiles)[rows - 1][vectors - 1][rest != 0](&t);
         i += rows;
     }
 }
 
-static void NAME(product)(const struct call *c, int add)
+static void NAME(product)(const struct operands *o)
 {
     REAL room[LIMBER_SMALL_K * VECTORS * LANES] __attribute__((aligned(64)));
-    int64_t vectors = (c->n + LANES - 1) / LANES, groups = (vectors + VECTORS - 1) / VECTORS;
+    int64_t n = o->f.n, vectors = (n + LANES - 1) / LANES;
 
-    for (int64_t j = 0; groups > 0; groups--) {
+    for (int64_t j = 0, groups = (vectors + VECTORS - 1) / VECTORS; groups > 0; groups--) {
         int64_t wide = (vectors + groups - 1) / groups;
-        int64_t width = wide * LANES < c->n - j ? wide * LANES : c->n - j;
+        int64_t width = wide * LANES < n - j ? wide * LANES : n - j;
 
-        NAME(columns)(c, j, width, add, room);
+        NAME(columns)(o, j, width, room);
         vectors -= wide;
         j += width;
     }

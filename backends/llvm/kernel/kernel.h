@@ -197,7 +197,7 @@ typedef int64_t kernel_pairs(const struct call *c, limber_format a, limber_forma
 kernel_pairs limber_pairs_run, limber_pairs_run_avx2, limber_pairs_run_avx512;
 
 /* direct.c: what backend.direct asks for. */
-typedef void kernel_direct(const struct call *c, int size, int add);
+typedef void kernel_direct(const struct fixed *f, int size, const void *a, const void *b, void *c);
 kernel_direct limber_direct_run_avx2, limber_direct_run_avx512;
 
 /* The two entry points of a kernel.  Both may run on many threads at once. */

@@ -61,8 +61,13 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
     bool is_complex = r->type == 'c' || r->type == 'z',
          is_single = r->type == 's' || r->type == 'c';
 
-    *j = (struct job){ r, contract, is_complex, is_single,
-                       (is_single ? sizeof(float) : sizeof(double)) << is_complex };
+    memset(j, 0, offsetof(struct job, part)); /* kilobytes follow */
+    j->why[0] = '\0';
+    j->r = r;
+    j->contract = contract;
+    j->is_complex = is_complex;
+    j->is_single = is_single;
+    j->size = (is_single ? sizeof(float) : sizeof(double)) << is_complex;
     j->report = (limber_report)LIMBER_REPORT_INIT;
     j->alpha = scalar_at(j, r->alpha, is_complex && r->routine != BLAS_HERK);
     j->beta =
@@ -76,10 +81,7 @@ static bool is_ready(struct job *j)
 
 static limber_format format_of(const struct job *j)
 {
-    limber_format f;
-
-    limber_format_named(j->is_single ? "f32" : "f64", &f);
-    return f;
+    return j->is_single ? LIMBER_F32 : LIMBER_F64;
 }
 
 limber_matrix limber_blas_matrix(const struct job *j, struct view v)

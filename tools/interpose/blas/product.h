@@ -25,11 +25,11 @@ struct job {
     size_t size;            /* of an element */
     union scalar alpha, beta;
     limber_report report;   /* of the last product, with the seconds of all */
-    limber_part part[LIMBER_PARTS]; /* of the report */
-    char why[160];          /* the reason of a failure */
     limber_status status;   /* Limber's, where Limber failed */
     struct interpose_check check;     /* of the elements compared */
     double checking;                /* seconds spent on this */
+    limber_part part[LIMBER_PARTS]; /* of the report */
+    char why[160];          /* the reason of a failure */
 };
 
 /* Compute a routine.  False: nothing has changed, and job->why has the reason. */

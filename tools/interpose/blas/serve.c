@@ -107,7 +107,7 @@ static bool end_call(struct request *r, const struct job *j, enum outcome outcom
     if (outcome == LOST || (o->on && o->verbose))
         print_outcome(r, j, outcome, why);
     if (outcome != SERVED)
-        snprintf(r->why, sizeof r->why, "%s", why);
+        interpose_copy(r->why, sizeof r->why, why);
     r->handed_on = outcome == LEFT;
     if (outcome == LEFT)
         limber_blas_enter();

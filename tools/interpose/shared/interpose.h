@@ -10,6 +10,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* For messages: the name of this library, and of the library whose calls it takes over. */
 extern const char interpose_name[], interpose_original[];
@@ -17,6 +18,14 @@ extern const char interpose_name[], interpose_original[];
 /* Makes this thread print numbers with a point, whatever the program's locale.  End it with
  * uselocale(result). */
 locale_t interpose_plain_numbers(void);
+/* As much of the text as fits, without snprintf's hundreds of instructions. */
+static inline void interpose_copy(char *to, size_t size, const char *from)
+{
+    size_t n = strnlen(from, size - 1);
+
+    memcpy(to, from, n);
+    to[n] = '\0';
+}
 /* "NAME: ..." on stderr, one line. */
 void interpose_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -312,8 +312,8 @@ void interpose_count(const struct interpose_result *t)
     INTERPOSE_UNCANCELLED;
 
     print_interpreted(t);
-    snprintf(last.routine, sizeof last.routine, "%s", t->routine);
-    snprintf(last.why_not, sizeof last.why_not, "%s", t->report ? "" : t->why_not);
+    interpose_copy(last.routine, sizeof last.routine, t->routine);
+    interpose_copy(last.why_not, sizeof last.why_not, t->report ? "" : t->why_not);
     last.m = t->m;
     last.n = t->n;
     last.k = t->k;

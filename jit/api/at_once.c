@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Plain small products: native, of doubles or of floats, in dense rows or columns, with nothing
+ * optional.  Each test is one of the long way's (problem.c, gemm.c, jit/direct.c) in a cheap form.
+ * What fails one takes the long way, which serves it or says what is wrong. */
+#include "jit/api/api.h"
+
+#include <string.h>
+
+static bool is_equal(limber_format x, limber_format y)
+{
+    return memcmp(&x, &y, sizeof x) == 0;
+}
+
+static bool is_plain_contract(const limber_contract *k)
+{
+    return !k ||
+           (k->size == sizeof *k &&
+            (k->promise == LIMBER_CONTRACT_NATIVE || k->promise == LIMBER_CONTRACT_REPRODUCIBLE) &&
+            !k->scheme && !k->unit && !k->statistics && !k->slices && !k->split &&
+            (unsigned)k->on_miss <= LIMBER_ON_MISS_COMPILE);
+}
+
+static bool is_scalar(const void *x, int64_t size, double value)
+{
+    return size == 8 ? *(const double *)x == value : *(const float *)x == (float)value;
+}
+
+/* Where a matrix lies. */
+struct range {
+    uintptr_t from, to;
+};
+
+/* False where it may be neither dense rows nor dense columns, or lie beyond the address space. */
+static inline bool find_range(const void *data, struct strides s, int64_t rows, int64_t cols,
+                              int64_t size, struct range *r)
+{
+    const int64_t farthest = (int64_t)1 << 31;
+    bool along = s.col == 1;
+    int64_t lead = along ? s.row : s.col, lines = along ? rows : cols, length = along ? cols : rows;
+
+    if (!data || !(along || s.row == 1) || lead < length || lead > farthest)
+        return false;
+    r->from = (uintptr_t)data;
+    r->to = r->from + (uintptr_t)(((lines - 1) * lead + length) * size);
+    return r->from < r->to;
+}
+
+static bool is_apart(struct range x, struct range y)
+{
+    return x.to <= y.from || y.to <= x.from;
+}
+
+static bool is_plain_report(const limber_report *r)
+{
+    return !r || (r->size == sizeof *r && r->part_size == sizeof(limber_part) &&
+                  r->part_room >= 0 && (r->part || !r->part_room));
+}
+
+static bool multiply(limber_context *ctx, const struct product_shape *s, const void *a,
+                     const void *b, void *c, limber_report *report, int order)
+{
+    const limber_kernel code = limber_shape_code(ctx, s, 1);
+    struct report r;
+    double start;
+
+    if (!report)
+        return limber_shape_run(ctx, s, code, a, b, c);
+    start = limber_now();
+    if (!limber_shape_run(ctx, s, code, a, b, c))
+        return false;
+    limber_shape_report(ctx, s, code, limber_now() - start, &r);
+    r.order = order;
+    limber_report_out(report, &r);
+    return true;
+}
+
+bool limber_gemm_at_once(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
+                         int64_t k, const void *alpha, const limber_matrix *a,
+                         const limber_matrix *b, const void *beta, const limber_output *c,
+                         limber_report *report)
+{
+    struct range in_a, in_b, in_c;
+    struct product_shape s;
+
+    if (!ctx || !ctx->small || !ctx->machine.backend->direct || ctx->verbose > 0 ||
+        !limber_is_direct_size(m, n, k) || !is_plain_contract(contract) ||
+        !is_plain_report(report) || !is_equal(a->format, c->format) ||
+        !is_equal(b->format, c->format))
+        return false;
+    s.size = is_equal(c->format, LIMBER_F64) ? 8 : 4;
+    if (s.size == 4 && !is_equal(c->format, LIMBER_F32))
+        return false;
+    s.fixed.m = m;
+    s.fixed.n = n;
+    s.fixed.k = k;
+    s.fixed.a = (struct strides){ a->row_stride, a->col_stride };
+    s.fixed.b = (struct strides){ b->row_stride, b->col_stride };
+    s.fixed.c = (struct strides){ c->row_stride, c->col_stride };
+    s.fixed.add = beta && !is_scalar(beta, s.size, 0);
+    return (!alpha || is_scalar(alpha, s.size, 1)) &&
+           (!s.fixed.add || is_scalar(beta, s.size, 1)) &&
+           find_range(a->data, s.fixed.a, m, k, s.size, &in_a) &&
+           find_range(b->data, s.fixed.b, k, n, s.size, &in_b) &&
+           find_range(c->data, s.fixed.c, m, n, s.size, &in_c) && is_apart(in_a, in_c) &&
+           is_apart(in_b, in_c) && limber_has_stack(STACK_run) &&
+           multiply(ctx, &s, a->data, b->data, c->data, report,
+                    contract ? limber_order(contract) : 0);
+}
+
+bool limber_run_at_once(limber_context *ctx, const limber_problem *p, limber_report *report)
+{
+    return p && p->size == sizeof *p && p->operation == LIMBER_OPERATION_GEMM &&
+           p->domain == LIMBER_DOMAIN_REAL && p->conjugate == LIMBER_CONJUGATE_NONE &&
+           p->complex_method == LIMBER_COMPLEX_AUTO && !p->conv && !p->epilogue && !p->prepared_a &&
+           !p->prepared_b && !p->batch && !p->queue &&
+           limber_gemm_at_once(ctx, p->contract, p->m, p->n, p->k, p->alpha, &p->a, &p->b, p->beta,
+                               &p->c, report);
+}

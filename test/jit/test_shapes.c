@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Functions that the background makes for shapes of small native products: they compute the bits of
+ * the library's code, their table is bounded, and many threads use it. */
+#include "engine_support.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+static const int64_t often = INT64_C(1) << 40; /* products that pay for any function */
+
+static limber_context *context_of(limber_kernels kernels)
+{
+    limber_config config = LIMBER_CONFIG_INIT;
+    limber_context *ctx;
+
+    config.kernels = kernels;
+    config.threads = 1;
+    config.cache_dir = "";
+    if (limber_create(&ctx, &config))
+        fail_msg("%s", limber_error_text());
+    return ctx;
+}
+
+/* A product whose matrices lie a few elements apart. */
+struct trial {
+    struct product_shape shape;
+    char *a, *b, *c;
+    size_t bytes; /* of each */
+};
+
+static int64_t span(struct strides s, int64_t rows, int64_t cols)
+{
+    return (rows - 1) * s.row + (cols - 1) * s.col + 1;
+}
+
+static struct strides rows_or_columns(struct rng *r, int64_t rows, int64_t cols)
+{
+    int64_t more = rng_below(r, 3);
+
+    return rng_below(r, 2) ? (struct strides){ cols + more, 1 } :
+                             (struct strides){ 1, rows + more };
+}
+
+static struct trial draw(struct rng *r, int most)
+{
+    const int64_t m = 1 + rng_below(r, most), n = 1 + rng_below(r, most),
+                  k = 1 + rng_below(r, most);
+    struct trial p = { .shape = { .fixed = { .m = m,
+                                             .n = n,
+                                             .k = k,
+                                             .a = rows_or_columns(r, m, k),
+                                             .b = rows_or_columns(r, k, n),
+                                             .c = rows_or_columns(r, m, n),
+                                             .add = rng_below(r, 2) },
+                                  .size = rng_below(r, 2) ? 8 : 4 } };
+    const struct fixed *f = &p.shape.fixed;
+    const limber_format format = p.shape.size == 8 ? LIMBER_F64 : LIMBER_F32;
+    int64_t most_elements = span(f->a, m, k);
+
+    most_elements = span(f->b, k, n) > most_elements ? span(f->b, k, n) : most_elements;
+    most_elements = span(f->c, m, n) > most_elements ? span(f->c, m, n) : most_elements;
+    p.bytes = (size_t)(most_elements * p.shape.size);
+    p.a = malloc(p.bytes);
+    p.b = malloc(p.bytes);
+    p.c = malloc(p.bytes);
+    assert_true(p.a && p.b && p.c);
+    for (int64_t i = 0; i < most_elements; i++)
+        for (int x = 0; x < 3; x++) {
+            double v = 2 * rng_unit(r) - 1;
+
+            limber_convert((x == 0 ? p.a :
+                            x == 1 ? p.b :
+                                     p.c) +
+                               i * p.shape.size,
+                           format, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+        }
+    return p;
+}
+
+static void clear(struct trial *p)
+{
+    free(p->a);
+    free(p->b);
+    free(p->c);
+}
+
+static limber_problem problem_of(const struct trial *p, void *c)
+{
+    static const double one = 1;
+    static const float one_f32 = 1;
+    const struct fixed *f = &p->shape.fixed;
+    const limber_format format = p->shape.size == 8 ? LIMBER_F64 : LIMBER_F32;
+    const void *beta = p->shape.size == 8 ? (const void *)&one : &one_f32;
+
+    return gemm_problem(NULL, f->m, f->n, f->k, NULL,
+                        (limber_matrix){ p->a, format, f->a.row, f->a.col },
+                        (limber_matrix){ p->b, format, f->b.row, f->b.col }, f->add ? beta : NULL,
+                        (limber_output){ c, format, f->c.row, f->c.col });
+}
+
+/* C as a call leaves it, for the caller to free. */
+static char *result_of(limber_context *ctx, const struct trial *p, limber_report *report)
+{
+    char *c = malloc(p->bytes);
+    limber_problem problem;
+
+    assert_non_null(c);
+    memcpy(c, p->c, p->bytes);
+    problem = problem_of(p, c);
+    if (limber_run(ctx, &problem, report))
+        fail_msg("%s", limber_error_text());
+    return c;
+}
+
+static void same(const struct trial *p, const char *want, char *got)
+{
+    const struct fixed *f = &p->shape.fixed;
+
+    if (memcmp(want, got, p->bytes))
+        fail_msg("%lld x %lld x %lld of %lld bytes: other bits", (long long)f->m, (long long)f->n,
+                 (long long)f->k, (long long)p->shape.size);
+    free(got);
+}
+
+/* ---- bits ------------------------------------------------------------------------------------ */
+
+static void await(limber_context *ctx, const struct product_shape *s)
+{
+    while (!limber_shape_code(ctx, s, often))
+        sched_yield();
+}
+
+/* A compiler is there. */
+static bool makes_functions(limber_context *ctx)
+{
+    const limber_matrix one = { NULL, LIMBER_F64, 1, 1 };
+    limber_kernel f;
+
+    return ctx->shapes && limber_bind_shape(ctx, NULL, 1, 1, 1, one, one, output_of(one),
+                                            LIMBER_ACCUMULATE_NONE, &f) == LIMBER_STATUS_OK;
+}
+
+static void same_bits(void **state)
+{
+    limber_context *plain = context_of(LIMBER_KERNELS_PREBUILT);
+    limber_context *ctx = context_of(LIMBER_KERNELS_BOTH);
+    limber_contract reproducible = LIMBER_CONTRACT_INIT;
+    struct rng r = { 5 };
+
+    (void)state;
+    reproducible.promise = LIMBER_CONTRACT_REPRODUCIBLE;
+    for (int i = 0; i < 40 && makes_functions(ctx); i++) {
+        struct trial p = draw(&r, i < 20 ? 20 : 70);
+        limber_report report = LIMBER_REPORT_INIT;
+        char *want = result_of(plain, &p, &report), *c = malloc(p.bytes);
+        limber_problem problem = problem_of(&p, c);
+
+        assert_int_equal(report.from, LIMBER_FROM_LIBRARY);
+        same(&p, want, result_of(ctx, &p, NULL));
+        await(ctx, &p.shape);
+        same(&p, want, result_of(ctx, &p, NULL));
+        same(&p, want, result_of(ctx, &p, &report));
+        assert_int_equal(report.from, LIMBER_FROM_MEMORY);
+        assert_string_equal(report.kernel, "");
+        memcpy(c, p.c, p.bytes);
+        problem.contract = &reproducible;
+        assert_int_equal(limber_run(ctx, &problem, NULL), LIMBER_STATUS_OK);
+        same(&p, want, c);
+        free(want);
+        clear(&p);
+    }
+    limber_destroy(ctx);
+    limber_destroy(plain);
+}
+
+/* A batch counts each of its products, and is served by the same function. */
+static void batches(void **state)
+{
+    enum { COUNT_OF_PRODUCTS = 8, SIDE = 5, ALL = COUNT_OF_PRODUCTS * SIDE * SIDE };
+    limber_context *plain = context_of(LIMBER_KERNELS_PREBUILT);
+    limber_context *ctx = context_of(LIMBER_KERNELS_BOTH);
+    double a[ALL], b[ALL], want[ALL], got[ALL];
+    limber_batch batch = LIMBER_BATCH_INIT;
+    limber_report report = LIMBER_REPORT_INIT;
+    struct rng r = { 6 };
+    limber_problem p;
+
+    (void)state;
+    batch.count = COUNT_OF_PRODUCTS;
+    batch.a = batch.b = batch.c = SIDE * SIDE;
+    for (int i = 0; i < ALL; i++) {
+        a[i] = rng_unit(&r);
+        b[i] = rng_unit(&r);
+    }
+    p = gemm_problem(NULL, SIDE, SIDE, SIDE, NULL, (limber_matrix){ a, LIMBER_F64, SIDE, 1 },
+                     (limber_matrix){ b, LIMBER_F64, SIDE, 1 }, NULL,
+                     (limber_output){ want, LIMBER_F64, SIDE, 1 });
+    p.batch = &batch;
+    assert_int_equal(limber_run(plain, &p, NULL), LIMBER_STATUS_OK);
+    p.c.data = got;
+    while (makes_functions(ctx) && report.from != LIMBER_FROM_MEMORY) {
+        memset(got, 0, sizeof got);
+        assert_int_equal(limber_run(ctx, &p, &report), LIMBER_STATUS_OK);
+        assert_memory_equal(got, want, sizeof want);
+    }
+    limber_destroy(ctx);
+    limber_destroy(plain);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static atomic_int made;
+static atomic_bool fails;
+
+static void write_nothing(const void *a, const void *b, void *c)
+{
+    (void)a, (void)b, (void)c;
+}
+
+static bool make_function(const struct plan *p, const struct target *t, const struct fixed *f,
+                          const struct dump *dump, struct blob *out, struct diag *d)
+{
+    (void)p, (void)t, (void)f, (void)dump;
+    made++;
+    if (fails)
+        return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a function");
+    *out = (struct blob){ calloc(1, 1), 1 };
+    return out->data != NULL;
+}
+
+static bool load_function(const unsigned char *data, size_t size, struct function **out,
+                          void **entry, struct diag *d)
+{
+    static const limber_kernel nothing = write_nothing;
+
+    (void)data, (void)size, (void)d;
+    *out = NULL;
+    memcpy(entry, &nothing, sizeof *entry);
+    return true;
+}
+
+static void unload_function(struct function *f)
+{
+    (void)f;
+}
+
+static bool run_direct(const struct fixed *f, const struct target *t, int size, const void *a,
+                       const void *b, void *c)
+{
+    (void)f, (void)t, (void)size, (void)a, (void)b, (void)c;
+    return false; /* it serves no shape here */
+}
+
+/* A context whose functions compute nothing and take no time to make. */
+static limber_context *idle_context(void)
+{
+    static const struct functions functions = { make_function, load_function, unload_function };
+    static struct backend idle;
+    static const struct backend *const list[] = { &idle, NULL };
+    const limber_config config = {
+        .size = sizeof config, .cache_dir = "", .backend = "counted", .kernels = LIMBER_KERNELS_BOTH
+    };
+    limber_context *ctx;
+    struct diag d = { 0 };
+
+    idle = counted;
+    idle.fixed = &functions;
+    idle.direct = run_direct;
+    if (!limber_context_make(&ctx, &config, list, &d))
+        fail_msg("%s", d.text);
+    return ctx;
+}
+
+static struct product_shape square(int64_t n, int64_t ld)
+{
+    return (struct product_shape){ { n, n, n, { ld, 1 }, { ld, 1 }, { ld, 1 }, 0 }, 8 };
+}
+
+/* More shapes than the table has places: no more functions are made, or looked for. */
+static void bounded(void **state)
+{
+    enum { SHAPES = 2000, PLACES = 256 };
+    limber_context *ctx = idle_context();
+    int found = 0;
+
+    (void)state;
+    made = 0;
+    for (int i = 0; i < 2 * SHAPES; i++) {
+        const struct product_shape s = square(1 + i % SHAPES % 40, 40 + i % SHAPES / 40);
+
+        limber_shape_make(ctx, &s);
+    }
+    for (int i = 0; i < SHAPES; i++) {
+        const struct product_shape s = square(1 + i % 40, 40 + i / 40);
+
+        found += limber_shape_code(ctx, &s, 0) == write_nothing;
+    }
+    assert_true(found > PLACES / 2 && found <= PLACES);
+    assert_int_equal(found, made);
+    limber_destroy(ctx);
+}
+
+/* What neither the library's code nor a function serves goes the long way; a function that cannot
+ * be made is asked for once. */
+static void failures(void **state)
+{
+    limber_context *ctx = idle_context();
+    const struct product_shape s = square(3, 3);
+    const double a[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+    double c[9] = { 0 };
+    limber_report report = LIMBER_REPORT_INIT;
+    limber_problem p = gemm_problem(NULL, 3, 3, 3, NULL, (limber_matrix){ a, LIMBER_F64, 3, 1 },
+                                    (limber_matrix){ a, LIMBER_F64, 3, 1 }, NULL,
+                                    (limber_output){ c, LIMBER_F64, 3, 1 });
+
+    (void)state;
+    assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+    assert_true(c[0] == 30 && c[8] == 150);
+    c[0] = 0;
+    assert_int_equal(limber_run(ctx, &p, &report), LIMBER_STATUS_OK);
+    assert_true(c[0] == 30 && c[8] == 150);
+    made = 0;
+    fails = true;
+    for (int i = 0; i < 1000; i++)
+        assert_null(limber_shape_code(ctx, &s, often));
+    limber_destroy(ctx); /* waits for the background */
+    assert_true(made <= 1);
+    fails = false;
+}
+
+static void modes(void **state)
+{
+    limber_context *ctx = context_of(LIMBER_KERNELS_PREBUILT);
+
+    (void)state;
+    assert_null(ctx->shapes);
+    limber_destroy(ctx);
+    ctx = context_of(LIMBER_KERNELS_SPECIALISED);
+    assert_null(ctx->shapes);
+    limber_destroy(ctx);
+    setenv("LIMBER_NO_COMPILE", "1", 1);
+    ctx = context_of(LIMBER_KERNELS_BOTH);
+    unsetenv("LIMBER_NO_COMPILE");
+    assert_null(ctx->shapes);
+    limber_destroy(ctx);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, PRODUCTS = 300 };
+
+struct crowd {
+    limber_context *ctx;
+    struct trial product[PRODUCTS];
+    char *want[PRODUCTS];
+};
+
+struct thread {
+    pthread_t thread;
+    const struct crowd *crowd;
+    uint64_t seed;
+    int wrong;
+};
+
+static void *run_thread(void *arg)
+{
+    struct thread *t = arg;
+    const struct crowd *crowd = t->crowd;
+    struct rng r = { t->seed };
+    char *c = malloc(1 << 16);
+
+    for (int i = 0; i < 4000; i++) {
+        int at = rng_below(&r, PRODUCTS);
+        const struct trial *p = &crowd->product[at];
+        limber_problem problem = problem_of(p, c);
+
+        if (at < 20 && i % 8 == 0)
+            limber_shape_code(crowd->ctx, &p->shape, often);
+        memcpy(c, p->c, p->bytes);
+        t->wrong += limber_run(crowd->ctx, &problem, NULL) != LIMBER_STATUS_OK ||
+                    memcmp(c, crowd->want[at], p->bytes) != 0;
+    }
+    free(c);
+    return NULL;
+}
+
+/* Some of the shapes get functions while all threads multiply; the context ends while the
+ * background still has some to make. */
+static void threads(void **state)
+{
+    static struct crowd crowd;
+    limber_context *plain = context_of(LIMBER_KERNELS_PREBUILT);
+    struct thread thread[THREADS];
+    struct rng r = { 9 };
+
+    (void)state;
+    crowd.ctx = context_of(LIMBER_KERNELS_BOTH);
+    for (int i = 0; i < PRODUCTS; i++) {
+        crowd.product[i] = draw(&r, 12);
+        crowd.want[i] = result_of(plain, &crowd.product[i], NULL);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        thread[i] = (struct thread){ .crowd = &crowd, .seed = (uint64_t)i + 1 };
+        assert_int_equal(pthread_create(&thread[i].thread, NULL, run_thread, &thread[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i].thread, NULL);
+        assert_int_equal(thread[i].wrong, 0);
+    }
+    for (int i = 20; i < 40; i++)
+        limber_shape_code(crowd.ctx, &crowd.product[i].shape, often);
+    limber_destroy(crowd.ctx);
+    for (int i = 0; i < PRODUCTS; i++) {
+        clear(&crowd.product[i]);
+        free(crowd.want[i]);
+    }
+    limber_destroy(plain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits), cmocka_unit_test(batches), cmocka_unit_test(bounded),
+        cmocka_unit_test(failures),  cmocka_unit_test(modes),   cmocka_unit_test(threads),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
