@@ -27,8 +27,10 @@ static bool has_workspace(const limber_context *ctx, const struct problem *p)
     return !ctx->machine.backend->device_ops && p->queue && p->queue->workspace;
 }
 
+/* More for more threads: parts of C are to have a block for each. */
 static size_t workspace(const limber_context *ctx, const struct problem *p)
 {
+    const struct runner all = limber_pool_runner(ctx->pool);
     double bytes;
 
     if (has_workspace(ctx, p))
@@ -39,7 +41,7 @@ static size_t workspace(const limber_context *ctx, const struct problem *p)
             (double)p->m * (double)p->n * p->fc.size;
     if (ctx->machine.backend->device_ops) /* all limbs of most products; the largest go in parts */
         return (size_t)(bytes * 1.25) + ((size_t)256 << 20);
-    return (size_t)(bytes / 4) + ((size_t)64 << 20);
+    return (size_t)(bytes / 4) + ((size_t)56 << 20) + ((size_t)limber_runner_busy(&all) << 23);
 }
 
 static void run_alone(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
@@ -166,20 +168,22 @@ static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
     return true;
 }
 
-/* Brief products are tasks, side by side; others are done in turn, each by all threads, or by a
- * device, on which they follow each other. */
+/* Products that are brief, or would be on all threads, are tasks, side by side; others are done in
+ * turn, each by all threads, or by a device, on which they follow each other. */
 static struct launching plan_launches(limber_context *ctx, const struct step *s, int64_t *at_once)
 {
     const struct product_request r = limber_request(s->p);
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
     double one = seconds(p, &s->e->facts);
+    int busy = limber_runner_busy(&all);
     bool small = limber_is_tiny(&r) || one < brief;
-    bool beside = small && !s->e->backend->device_ops && !has_workspace(ctx, p) &&
-                  one * (double)p->groups >= brief;
+    bool even = p->groups % busy == 0 || p->groups >= 4 * busy;
+    bool beside = (small || (one < brief * busy && even)) && !s->e->backend->device_ops &&
+                  !has_workspace(ctx, p) && one * (double)p->groups >= brief;
 
     struct launching l = {
-        .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small ? alone : all
+        .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small || beside ? alone : all
     };
 
     *at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
