@@ -86,6 +86,7 @@ struct launching {
     struct entry *e;
     struct maps maps;
     struct runner runner; /* of one group */
+    int64_t at_once; /* groups that run side by side, and share the bound of packed limbs */
     pthread_mutex_t lock; /* of what follows */
     bool dry;
     const struct guard *guard;
@@ -138,7 +139,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .allocator = l->ctx->allocator.alloc ? &l->ctx->allocator : NULL,
         .queue = p->queue,
         .device = l->ctx->machine.target.device,
-        .workspace_limit = workspace(l->ctx, p),
+        .workspace_limit = workspace(l->ctx, p) / (size_t)l->at_once,
         .dry = l->dry,
         .guard = l->guard,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, &of[0]),
@@ -170,7 +171,7 @@ static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
 
 /* Products that are brief, or would be on all threads, are tasks, side by side; others are done in
  * turn, each by all threads, or by a device, on which they follow each other. */
-static struct launching plan_launches(limber_context *ctx, const struct step *s, int64_t *at_once)
+static struct launching plan_launches(limber_context *ctx, const struct step *s)
 {
     const struct product_request r = limber_request(s->p);
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
@@ -186,7 +187,7 @@ static struct launching plan_launches(limber_context *ctx, const struct step *s,
         .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small || beside ? alone : all
     };
 
-    *at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
+    l.at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
     limber_maps_bind(&l.maps, s->e, p);
     return l;
 }
@@ -196,22 +197,21 @@ static bool run_step(limber_context *ctx, const struct step *s, bool dry, const 
 {
     const struct runner alone = { 1, run_alone, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
-    int64_t at_once;
-    struct launching l = plan_launches(ctx, s, &at_once);
+    struct launching l = plan_launches(ctx, s);
     char name[32];
     bool ok;
 
     l.dry = dry;
     l.guard = guard;
     l.memory = memory;
-    l.share = memory ? memory->bytes / (size_t)at_once / LINE * LINE : 0;
+    l.share = memory ? memory->bytes / (size_t)l.at_once / LINE * LINE : 0;
     pthread_mutex_init(&l.lock, NULL);
     limber_pool_enter(ctx->pool);
-    ok = limber_groups_run(at_once > 1 ? &all : &alone, p->groups, launch_group, &l, d);
+    ok = limber_groups_run(l.at_once > 1 ? &all : &alone, p->groups, launch_group, &l, d);
     limber_pool_leave(ctx->pool);
     pthread_mutex_destroy(&l.lock);
     if (s->report) {
-        s->report->workspace = l.workspace * (size_t)at_once;
+        s->report->workspace = l.workspace * (size_t)l.at_once;
         s->report->recomputed = l.recomputed;
     }
     if (ok && l.overflow > 0)
@@ -262,12 +262,11 @@ static bool run_with_memory(limber_context *ctx, const struct step *s, int count
     bool ok;
 
     for (int i = 0; i < count; i++) {
-        int64_t at_once;
-        const struct launching l = plan_launches(ctx, &s[i], &at_once);
+        const struct launching l = plan_launches(ctx, &s[i]);
         size_t share;
 
         call = call_of(&l, 0, of);
-        share = (ops->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)at_once;
+        share = (ops->bytes(s[i].e->kernel, &call) + LINE - 1) / LINE * LINE * (size_t)l.at_once;
         most = share > most ? share : most;
     }
     if (!ops->alloc(&call, most, &taken, d))
